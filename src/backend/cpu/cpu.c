@@ -1,0 +1,242 @@
+#include "backend/cpu/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "ir/op.h"
+
+typedef struct state { // a named tensor
+    const char *name;
+    char *p;
+    int64_t bytes;
+} state;
+
+typedef struct block { // pages to give back
+    void *p;
+    int64_t bytes;
+} block;
+
+struct executable {
+    const plan *p;
+    instruction *code;
+    int n;
+    char *linked; // arena that the pointers point into
+};
+
+typedef struct cpu_backend {
+    backend base;
+    arena *a;
+    gemm_machine *gemm;
+    const kernels *k, *attention;
+    state *table; // open addressing by name
+    int n_states, cap_states;
+    block *blocks;
+    int n_blocks, cap_blocks;
+    char *arena;
+    int64_t arena_bytes, arena_wanted, held;
+    double seconds[N_OPS];
+} cpu_backend;
+
+static cpu_backend *self(backend *b) {
+    return (cpu_backend *)b;
+}
+
+static state *slot(cpu_backend *b, const char *name) {
+    uint64_t mask = (uint64_t)b->cap_states - 1, h = hash_name(name);
+    while (b->table[h & mask].name && strcmp(b->table[h & mask].name, name) != 0) h++;
+    return &b->table[h & mask];
+}
+
+static void grow_table(cpu_backend *b) {
+    if (2 * b->n_states < b->cap_states) return;
+    state *old = b->table;
+    int n = b->cap_states;
+    b->cap_states = n ? 2 * n : 256;
+    b->table = ARENA_ARRAY(b->a, state, b->cap_states);
+    for (int i = 0; i < n; i++)
+        if (old[i].name) *slot(b, old[i].name) = old[i];
+}
+
+static drv_status get_pages(cpu_backend *b, int64_t bytes, char **out) {
+    *out = pages_alloc((size_t)bytes);
+    if (!*out)
+        return drv_fail(DRV_E_DEVICE, "out of memory: %s wanted, %s held", str_bytes((double)bytes),
+                str_bytes((double)b->held));
+    b->held += bytes;
+    return DRV_OK;
+}
+
+// Creates the state that the graph names and that does not exist yet, in one block.
+static drv_status create_state(cpu_backend *b, const graph *g) {
+    int64_t total = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        char *p = NULL;
+        if (pass == 1 && total > 0) {
+            DRV_TRY(get_pages(b, total, &p));
+            MEM_GROW(b->blocks, b->n_blocks, b->cap_blocks);
+            b->blocks[b->n_blocks++] = (block){p, total};
+        }
+        for (int i = 0; i < g->n_tensors; i++) {
+            const tensor *t = g->tensors[i];
+            if (t->cls == TENSOR_TEMP || t->alias) continue;
+            int64_t bytes = tensor_bytes(t);
+            if (b->cap_states) {
+                const state *s = slot(b, t->name);
+                DRV_ASSERT(!s->name || s->bytes == bytes, "\"%s\" has two sizes", t->name);
+                if (s->name) continue;
+            }
+            if (pass == 0) {
+                total += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+                continue;
+            }
+            grow_table(b);
+            *slot(b, t->name) = (state){t->name, p, bytes};
+            b->n_states++;
+            p += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+        }
+    }
+    return DRV_OK;
+}
+
+static drv_status load(backend *base, const plan *p, executable **out) {
+    cpu_backend *b = self(base);
+    const graph *g = p->g;
+    DRV_TRY(create_state(b, g));
+    executable *e = ARENA_NEW(b->a, executable);
+    e->p = p;
+    e->code = ARENA_ARRAY(b->a, instruction, g->n_nodes);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        instruction *c = &e->code[e->n];
+        c->n = n;
+        c->k = b->k;
+        c->attention = b->attention;
+        DRV_TRY(cpu_lower(b->a, b->gemm, n, c));
+        if (!c->fn) continue;
+        c->in = ARENA_ARRAY(b->a, void *, n->n_in);
+        c->out = ARENA_ARRAY(b->a, void *, n->n_out);
+        c->workspace = (void *)(uintptr_t)p->workspace[i]; // an offset until linked
+        e->n++;
+    }
+    if (p->arena_bytes > b->arena_wanted) b->arena_wanted = p->arena_bytes;
+    *out = e;
+    return DRV_OK;
+}
+
+static drv_status prepare(backend *base) {
+    cpu_backend *b = self(base);
+    if (b->arena_bytes >= b->arena_wanted) return DRV_OK;
+    pages_free(b->arena, (size_t)b->arena_bytes);
+    b->held -= b->arena_bytes;
+    b->arena_bytes = 0;
+    DRV_TRY(get_pages(b, b->arena_wanted, &b->arena));
+    b->arena_bytes = b->arena_wanted;
+    return DRV_OK;
+}
+
+static void *address(cpu_backend *b, const plan *p, const tensor *t) {
+    const tensor *root = p->storage[t->id];
+    return root->cls == TENSOR_TEMP ? b->arena + p->offset[root->id] : slot(b, root->name)->p;
+}
+
+static void link_program(cpu_backend *b, executable *e) {
+    for (int i = 0; i < e->n; i++) {
+        instruction *c = &e->code[i];
+        for (int k = 0; k < c->n->n_in; k++) c->in[k] = address(b, e->p, c->n->in[k]);
+        for (int k = 0; k < c->n->n_out; k++) c->out[k] = address(b, e->p, c->n->out[k]);
+        c->workspace = b->arena + ((uintptr_t)c->workspace - (uintptr_t)e->linked);
+    }
+    e->linked = b->arena;
+}
+
+static drv_status run(backend *base, executable *e) {
+    cpu_backend *b = self(base);
+    DRV_TRY(prepare(base));
+    if (e->linked != b->arena) link_program(b, e);
+    double before = clock_s();
+    for (int i = 0; i < e->n; i++) {
+        e->code[i].fn(&e->code[i]);
+        double now = clock_s();
+        b->seconds[e->code[i].n->op] += now - before;
+        before = now;
+    }
+    return DRV_OK;
+}
+
+static drv_status find(cpu_backend *b, const char *name, int64_t offset, int64_t bytes, char **out) {
+    const state *s = b->cap_states ? slot(b, name) : NULL;
+    DRV_ASSERT(s && s->name, "no tensor \"%s\"", name);
+    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= s->bytes, "\"%s\": %lld bytes at %lld of %lld",
+            name, (long long)bytes, (long long)offset, (long long)s->bytes);
+    *out = s->p + offset;
+    return DRV_OK;
+}
+
+static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+        const void *src) {
+    (void)rank;
+    char *p;
+    DRV_TRY(find(self(b), name, offset, bytes, &p));
+    memcpy(p, src, (size_t)bytes);
+    return DRV_OK;
+}
+
+static drv_status read_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+        void *dst) {
+    (void)rank;
+    char *p;
+    DRV_TRY(find(self(b), name, offset, bytes, &p));
+    memcpy(dst, p, (size_t)bytes);
+    return DRV_OK;
+}
+
+static int64_t workspace(backend *b, const node *n) {
+    (void)b;
+    return cpu_workspace(n, par_threads());
+}
+
+static int64_t held_bytes(backend *b) {
+    return self(b)->held;
+}
+
+static void profile(backend *b, double s[N_OPS]) {
+    memcpy(s, self(b)->seconds, sizeof self(b)->seconds);
+    memset(self(b)->seconds, 0, sizeof self(b)->seconds);
+}
+
+static void finish(backend *base) {
+    cpu_backend *b = self(base);
+    gemm_machine_close(b->gemm);
+    pages_free(b->arena, (size_t)b->arena_bytes);
+    for (int i = 0; i < b->n_blocks; i++) pages_free(b->blocks[i].p, (size_t)b->blocks[i].bytes);
+    free(b->blocks);
+    b->blocks = NULL;
+}
+
+drv_status backend_open_cpu(arena *a, backend **out) {
+    static const backend_vtable vtable = {.name = "cpu",
+            .workspace = workspace,
+            .load = load,
+            .prepare = prepare,
+            .run = run,
+            .write = write_state,
+            .read = read_state,
+            .held_bytes = held_bytes,
+            .profile = profile,
+            .close = finish};
+    cpu_backend *b = ARENA_NEW(a, cpu_backend);
+    b->base = (backend){&vtable, 1};
+    b->a = a;
+    DRV_TRY(gemm_machine_open(a, &b->gemm));
+    cpu_level level = cpu_detect();
+    const char *force = getenv("DROVER_CPU"); // checked by gemm_machine_open
+    if (force) cpu_level_parse(force, &level);
+    b->k = kernels_for(level);
+    // Attention multiplies with the same arithmetic as the GEMMs.
+    b->attention = level == CPU_AVX512_BF16 && !gemm_uses_bf16(b->gemm) ? kernels_for(CPU_AVX512) : b->k;
+    *out = &b->base;
+    return DRV_OK;
+}

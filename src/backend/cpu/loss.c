@@ -1,0 +1,82 @@
+// linear_cross_entropy on the CPU: chunk by chunk, logits in fp32, then their gradient in the
+// compute type in the same place.
+#include "backend/cpu/cpu.h"
+#include "base/parallel.h"
+
+enum { LOGITS, DH, DW, REST }; // GEMMs of a full chunk; those of the last, shorter one follow
+
+typedef struct loss_call {
+    const instruction *i;
+    char *logits;
+    double *loss; // by row
+    int64_t first, width;
+    dtype dt;
+    double scale;
+    bool grad;
+} loss_call;
+
+static int64_t row_bytes(const node *n) {
+    return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
+}
+
+int64_t loss_workspace(const node *n) {
+    return n->at.chunk * row_bytes(n) + n->in[0]->dim[0] * (int64_t)sizeof(double);
+}
+
+static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
+    const tensor *h = n->in[0], *w = n->in[1];
+    const int64_t v = w->dim[0], width = w->dim[1];
+    const dtype dt = h->dt, acc = dtype_acc(dt);
+    const int64_t ld = row_bytes(n) / dtype_bytes(dt); // of the gradient of the logits
+    gemm_shape logits = {rows, v, width, false, true, width, width, v, dt, acc, false};
+    DRV_TRY(gemm_new(a, m, &logits, &out[LOGITS]));
+    if (n->op == OP_linear_cross_entropy) return DRV_OK;
+    gemm_shape dh = {rows, width, v, false, false, ld, width, width, dt, dt, false};
+    gemm_shape dw = {v, width, rows, true, false, ld, width, width, dt, acc, true};
+    DRV_TRY(gemm_new(a, m, &dh, &out[DH]));
+    return gemm_new(a, m, &dw, &out[DW]);
+}
+
+static void row(void *arg, int64_t r, int thread) {
+    (void)thread;
+    const loss_call *c = arg;
+    const int32_t label = ((const int32_t *)c->i->in[2])[c->first + r];
+    const int64_t bytes = c->width * dtype_bytes(dtype_acc(c->dt));
+    char *logits = c->logits + r * bytes;
+    c->loss[c->first + r] = 0;
+    if (label >= 0)
+        c->loss[c->first + r] = c->i->k->cross_entropy(
+                c->dt, c->width, logits, label, c->scale, c->grad ? logits : NULL);
+    else if (c->grad)
+        memset(logits, 0, (size_t)(c->width * dtype_bytes(c->dt)));
+}
+
+static void run(const instruction *i) {
+    const node *n = i->n;
+    const tensor *h = n->in[0];
+    const int64_t rows = h->dim[0], width = h->dim[1], chunk = n->at.chunk, es = dtype_bytes(h->dt);
+    loss_call c = {.i = i, .logits = i->workspace, .width = n->in[1]->dim[0], .dt = h->dt};
+    c.loss = (double *)(void *)(c.logits + chunk * row_bytes(n));
+    c.grad = n->op == OP_linear_cross_entropy_grad;
+    if (c.grad) c.scale = *(const double *)i->in[3];
+    for (c.first = 0; c.first < rows; c.first += chunk) {
+        const int64_t m = rows - c.first < chunk ? rows - c.first : chunk;
+        gemm *const *g = i->gemm + (m < chunk ? REST : 0);
+        const char *x = (const char *)i->in[0] + c.first * width * es;
+        gemm_run(g[LOGITS], x, i->in[1], c.logits);
+        par_for(m, row, &c);
+        if (!c.grad) continue;
+        gemm_run(g[DH], c.logits, i->in[1], (char *)i->out[1] + c.first * width * es);
+        gemm_run(g[DW], c.logits, x, i->out[2]);
+    }
+    double sum = 0;
+    for (int64_t r = 0; r < rows; r++) sum += c.loss[r];
+    *(double *)i->out[0] = sum;
+}
+
+drv_status loss_lower(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    const int64_t rows = n->in[0]->dim[0], rest = rows % n->at.chunk;
+    out->fn = run;
+    if (rows >= n->at.chunk) DRV_TRY(lower_chunk(a, m, n, n->at.chunk, out->gemm));
+    return rest ? lower_chunk(a, m, n, rest, out->gemm + REST) : DRV_OK;
+}

@@ -1,0 +1,39 @@
+// Memory by lifetime: everything allocated from an arena goes away with it. The arena argument of a
+// function *is* the lifetime of its result. Out of memory aborts, naming the arena.
+#pragma once
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct arena arena; // single owner; not thread-safe
+
+arena *arena_new(const char *name);
+void arena_free(arena *a); // NULL is allowed
+
+// Zeroed, 64-byte aligned.
+void *arena_alloc(arena *a, size_t bytes);
+char *arena_strdup(arena *a, const char *s);
+char *arena_strndup(arena *a, const char *s, size_t n);
+char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define ARENA_NEW(a, type)       ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, n)  ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
+
+// malloc and realloc that abort when memory is out; for buffers that grow and are freed by hand.
+void *mem_alloc(size_t bytes);
+void *mem_realloc(void *p, size_t bytes);
+
+// Zeroed pages straight from the system, 2 MiB aligned so that huge pages can back them.
+// NULL when the system refuses. pages_free(NULL, 0) is allowed.
+void *pages_alloc(size_t bytes);
+void pages_free(void *p, size_t bytes);
+
+// Grows `ptr` (elements of its own type) so that index `n` exists; `cap` is the current capacity.
+#define MEM_GROW(ptr, n, cap)                                                                      \
+    do {                                                                                           \
+        if ((n) >= (cap)) {                                                                        \
+            (cap) = (cap) ? (cap)*2 : 16;                                                          \
+            while ((n) >= (cap)) (cap) *= 2;                                                       \
+            (ptr) = mem_realloc((ptr), sizeof *(ptr) * (size_t)(cap));                             \
+        }                                                                                          \
+    } while (0)

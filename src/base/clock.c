@@ -1,0 +1,46 @@
+#include "base/clock.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+double clock_s(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double clock_process_s(void) {
+    // Field 22 of /proc/self/stat: start time in clock ticks since boot (proc(5)).
+    FILE *f = fopen("/proc/self/stat", "r");
+    if (!f) return 0;
+    char line[1024];
+    size_t n = fread(line, 1, sizeof line - 1, f);
+    fclose(f);
+    line[n] = 0;
+    char *p = strrchr(line, ')'); // the name may hold spaces
+    for (int i = 0; p && i < 20; i++) p = strchr(p + 1, ' ');
+    unsigned long long ticks;
+    if (!p || sscanf(p, "%llu", &ticks) != 1) return 0;
+    struct timespec t;
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec -
+           (double)ticks / (double)sysconf(_SC_CLK_TCK);
+}
+
+int64_t memory_rss_bytes(void) {
+    long pages = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    if (!f) return 0;
+    if (fscanf(f, "%ld %ld", &pages, &resident) != 2) resident = 0;
+    fclose(f);
+    return (int64_t)resident * sysconf(_SC_PAGESIZE);
+}
+
+int64_t memory_peak_bytes(void) {
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (int64_t)u.ru_maxrss * 1024;
+}

@@ -1,0 +1,59 @@
+#include "base/cpu.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const names[] = {"ref", "avx2", "avx512", "avx512_bf16"};
+
+cpu_level cpu_detect(void) {
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return CPU_REF;
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+            !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+        return CPU_AVX2;
+    return __builtin_cpu_supports("avx512bf16") ? CPU_AVX512_BF16 : CPU_AVX512;
+#else
+    return CPU_REF;
+#endif
+}
+
+const char *cpu_level_name(cpu_level l) {
+    return names[l];
+}
+
+bool cpu_level_parse(const char *name, cpu_level *out) {
+    for (int i = 0; i < 4; i++)
+        if (strcmp(name, names[i]) == 0) {
+            *out = (cpu_level)i;
+            return true;
+        }
+    return false;
+}
+
+static bool cpuinfo(const char *key, char *out, size_t cap) {
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    if (!f) return false;
+    char line[8192];
+    bool found = false;
+    while (!found && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || !colon) continue;
+        colon[strcspn(colon, "\n")] = 0;
+        snprintf(out, cap, "%s", colon + (colon[1] == ' ' ? 2 : 1));
+        found = true;
+    }
+    fclose(f);
+    return found;
+}
+
+bool cpu_has_amx_bf16(void) {
+    char flags[8192];
+    return cpuinfo("flags", flags, sizeof flags) && strstr(flags, " amx_bf16");
+}
+
+const char *cpu_model_name(void) {
+    static char name[128];
+    if (!name[0] && !cpuinfo("model name", name, sizeof name)) strcpy(name, "unknown");
+    return name;
+}

@@ -1,0 +1,205 @@
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static drv_status io_fail(const char *what, const char *path) {
+    return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
+}
+
+static drv_status open_regular(const char *path, int *fd, size_t *n) {
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0) return io_fail("open", path);
+    if (fstat(*fd, &st) != 0 || S_ISDIR(st.st_mode)) {
+        if (S_ISDIR(st.st_mode)) errno = EISDIR;
+        drv_status s = io_fail("read", path);
+        close(*fd);
+        return s;
+    }
+    *n = (size_t)st.st_size;
+    return DRV_OK;
+}
+
+drv_status file_read(arena *a, const char *path, char **out, size_t *n) {
+    int fd;
+    size_t size;
+    DRV_TRY(open_regular(path, &fd, &size));
+    char *p = arena_alloc(a, size + 1);
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = read(fd, p + done, size - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) {
+            drv_status s = io_fail("read", path);
+            close(fd);
+            return s;
+        }
+        if (got == 0) break;
+        done += (size_t)got;
+    }
+    close(fd);
+    p[done] = 0;
+    *out = p;
+    if (n) *n = done;
+    return DRV_OK;
+}
+
+drv_status file_map_open(const char *path, file_map *out) {
+    int fd;
+    size_t size;
+    DRV_TRY(open_regular(path, &fd, &size));
+    *out = (file_map){(const unsigned char *)"", 0};
+    if (size > 0) {
+        void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+        if (p == MAP_FAILED) {
+            drv_status s = io_fail("map", path);
+            close(fd);
+            return s;
+        }
+        *out = (file_map){p, size};
+    }
+    close(fd);
+    return DRV_OK;
+}
+
+void file_map_close(file_map *m) {
+    if (m->n) munmap((void *)(uintptr_t)m->p, m->n);
+    *m = (file_map){0};
+}
+
+drv_status file_write_all(int fd, const char *path, const void *p, size_t n) {
+    const char *at = p;
+    while (n) {
+        ssize_t k = write(fd, at, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k < 0) return io_fail("write", path);
+        at += k;
+        n -= (size_t)k;
+    }
+    return DRV_OK;
+}
+
+static void parent_of(const char *path, char *out, size_t cap) {
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        snprintf(out, cap, ".");
+    else if (slash == path)
+        snprintf(out, cap, "/");
+    else
+        snprintf(out, cap, "%.*s", (int)(slash - path), path);
+}
+
+drv_status file_write_atomic(const char *path, const void *p, size_t n) {
+    char tmp[4096], dir[4096];
+    if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
+        return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
+    int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0) return io_fail("create", tmp);
+    drv_status s = file_write_all(fd, tmp, p, n);
+    if (s == DRV_OK && fsync(fd) != 0) s = io_fail("sync", tmp);
+    if (close(fd) != 0 && s == DRV_OK) s = io_fail("close", tmp);
+    if (s == DRV_OK && rename(tmp, path) != 0) s = io_fail("rename into place", path);
+    if (s != DRV_OK) {
+        unlink(tmp);
+        return s;
+    }
+    parent_of(path, dir, sizeof dir);
+    return file_sync_dir(dir);
+}
+
+drv_status file_sync_dir(const char *path) {
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return io_fail("open folder", path);
+    int bad = fsync(fd) != 0 && errno != EINVAL; // some file systems cannot sync a folder
+    drv_status s = bad ? io_fail("sync folder", path) : DRV_OK;
+    close(fd);
+    return s;
+}
+
+bool file_exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+bool file_is_dir(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+int64_t file_size(const char *path) {
+    struct stat st;
+    return stat(path, &st) == 0 ? (int64_t)st.st_size : -1;
+}
+
+drv_status dir_make(const char *path) {
+    char buf[4096];
+    if (snprintf(buf, sizeof buf, "%s", path) >= (int)sizeof buf)
+        return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
+    for (char *p = buf + 1;; p++) {
+        if (*p != '/' && *p) continue;
+        char keep = *p;
+        *p = 0;
+        if (mkdir(buf, 0777) != 0 && errno != EEXIST) return io_fail("make folder", buf);
+        if (!keep) break;
+        *p = keep;
+    }
+    if (!file_is_dir(path)) return drv_fail(DRV_E_IO, "\"%s\" is not a folder", path);
+    return DRV_OK;
+}
+
+drv_status dir_remove(const char *path) {
+    struct stat st;
+    if (lstat(path, &st) != 0) return errno == ENOENT ? DRV_OK : io_fail("look at", path);
+    if (!S_ISDIR(st.st_mode)) return unlink(path) == 0 ? DRV_OK : io_fail("remove", path);
+    arena *a = arena_new("dir_remove");
+    char **names;
+    int n;
+    drv_status s = dir_list(a, path, &names, &n);
+    for (int i = 0; s == DRV_OK && i < n; i++) s = dir_remove(path_join(a, path, names[i]));
+    if (s == DRV_OK && rmdir(path) != 0) s = io_fail("remove folder", path);
+    arena_free(a);
+    return s;
+}
+
+static int by_name(const void *a, const void *b) {
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+drv_status dir_list(arena *a, const char *path, char ***names, int *n) {
+    DIR *d = opendir(path);
+    if (!d) return io_fail("open folder", path);
+    char **list = NULL;
+    int count = 0, cap = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0) continue;
+        MEM_GROW(list, count, cap);
+        list[count++] = arena_strdup(a, e->d_name);
+    }
+    closedir(d);
+    if (count) qsort(list, (size_t)count, sizeof *list, by_name);
+    *names = ARENA_ARRAY(a, char *, count + 1);
+    if (count) memcpy(*names, list, sizeof *list * (size_t)count);
+    *n = count;
+    free(list);
+    return DRV_OK;
+}
+
+char *path_join(arena *a, const char *dir, const char *name) {
+    size_t n = strlen(dir);
+    return arena_printf(a, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
+}
+
+drv_status file_copy(const char *from, const char *to) {
+    file_map m;
+    DRV_TRY(file_map_open(from, &m));
+    drv_status s = file_write_atomic(to, m.p, m.n);
+    file_map_close(&m);
+    return s;
+}

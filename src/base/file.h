@@ -1,0 +1,37 @@
+// Files and folders. Every failure is DRV_E_IO with the path and the system's reason.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+// The whole file, followed by a NUL that is not counted.
+DRV_CHECKED drv_status file_read(arena *a, const char *path, char **out, size_t *n);
+
+// A read-only memory map. An empty file gives p = "" and n = 0.
+typedef struct file_map {
+    const unsigned char *p;
+    size_t n;
+} file_map;
+DRV_CHECKED drv_status file_map_open(const char *path, file_map *out);
+void file_map_close(file_map *m);
+
+// Writes all bytes to the descriptor.
+DRV_CHECKED drv_status file_write_all(int fd, const char *path, const void *p, size_t n);
+
+// Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old
+// content or the new one is there, never a part.
+DRV_CHECKED drv_status file_write_atomic(const char *path, const void *p, size_t n);
+
+DRV_CHECKED drv_status file_sync_dir(const char *path); // fsync of a folder
+bool file_exists(const char *path);
+bool file_is_dir(const char *path);
+int64_t file_size(const char *path); // -1: no such file
+DRV_CHECKED drv_status dir_make(const char *path);   // with its parents; existing is fine
+DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent is fine
+// Names in the folder, sorted bytewise, without "." and "..".
+DRV_CHECKED drv_status dir_list(arena *a, const char *path, char ***names, int *n);
+char *path_join(arena *a, const char *dir, const char *name);
+DRV_CHECKED drv_status file_copy(const char *from, const char *to);

@@ -1,0 +1,78 @@
+#include "base/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+
+drv_status json_read_bytes(const char *path, const void *p, size_t n, json_t **out) {
+    json_error_t e;
+    *out = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    if (!*out)
+        return drv_fail(DRV_E_DATA, "%s:%d:%d: not valid JSON: %s", path, e.line, e.column, e.text);
+    return DRV_OK;
+}
+
+drv_status json_read_file(const char *path, json_t **out) {
+    file_map m;
+    DRV_TRY(file_map_open(path, &m));
+    drv_status s = json_read_bytes(path, m.p, m.n, out);
+    file_map_close(&m);
+    return s;
+}
+
+static drv_status wrong(const char *path, const char *key, const json_t *v, const char *expected) {
+    char *text = json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT);
+    drv_status s = drv_fail(DRV_E_DATA, "%s: key \"%s\" is %.80s, expected %s", path, key,
+            text ? text : "?", expected);
+    free(text);
+    return s;
+}
+
+static const json_t *member(const json_t *o, const char *key) {
+    const json_t *v = json_object_get(o, key);
+    return json_is_null(v) ? NULL : v;
+}
+
+drv_status json_get_i64(const char *path, const json_t *o, const char *key, int64_t *out) {
+    const json_t *v = member(o, key);
+    if (!v) return DRV_OK;
+    if (!json_is_integer(v)) return wrong(path, key, v, "a whole number");
+    *out = json_integer_value(v);
+    return DRV_OK;
+}
+
+drv_status json_get_f64(const char *path, const json_t *o, const char *key, double *out) {
+    const json_t *v = member(o, key);
+    if (!v) return DRV_OK;
+    if (!json_is_number(v)) return wrong(path, key, v, "a number");
+    *out = json_number_value(v);
+    return DRV_OK;
+}
+
+drv_status json_get_bool(const char *path, const json_t *o, const char *key, bool *out) {
+    const json_t *v = member(o, key);
+    if (!v) return DRV_OK;
+    if (!json_is_boolean(v)) return wrong(path, key, v, "true or false");
+    *out = json_is_true(v);
+    return DRV_OK;
+}
+
+drv_status json_get_str(const char *path, const json_t *o, const char *key, const char **out) {
+    const json_t *v = member(o, key);
+    if (!v) return DRV_OK;
+    if (!json_is_string(v)) return wrong(path, key, v, "a string");
+    *out = json_string_value(v);
+    return DRV_OK;
+}
+
+drv_status json_write_file(const char *path, json_t *value) {
+    char *text = json_dumps(value, JSON_INDENT(2));
+    json_decref(value);
+    DRV_ASSERT(text, "JSON for %s could not be written", path);
+    size_t n = strlen(text);
+    text[n] = '\n'; // in place of the NUL
+    drv_status s = file_write_atomic(path, text, n + 1);
+    free(text);
+    return s;
+}

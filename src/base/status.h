@@ -1,0 +1,46 @@
+// One error scheme (design D11): a failure is made only by drv_fail, which records this thread's
+// message and returns the code, so the two cannot drift. Only main prints.
+#pragma once
+
+typedef enum drv_status {
+    DRV_OK = 0,
+    DRV_E_USAGE,  // wrong command line or configuration: exit 2
+    DRV_E_DATA,   // bytes from outside are not what they should be
+    DRV_E_IO,     // the operating system refused
+    DRV_E_DEVICE, // the back end refused
+    DRV_E_PEER,   // another rank failed
+} drv_status;
+
+#define DRV_CHECKED __attribute__((warn_unused_result))
+
+// Records the message (lower case, no full stop, names quoted, value and expectation) and returns
+// `code`.
+drv_status drv_fail(drv_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+// Puts "context: " before the recorded message and returns `code` unchanged.
+drv_status drv_context(drv_status code, const char *fmt, ...)
+        __attribute__((format(printf, 2, 3)));
+
+// The message of this thread's last failure; "" when there was none.
+const char *drv_message(void);
+
+_Noreturn void drv_abort(const char *file, int line, const char *cond, const char *fmt, ...)
+        __attribute__((format(printf, 4, 5)));
+
+#define DRV_TRY(expr)                                                                              \
+    do {                                                                                           \
+        drv_status drv_s_ = (expr);                                                                \
+        if (drv_s_ != DRV_OK) return drv_s_;                                                       \
+    } while (0)
+
+#define DRV_TRY_CTX(expr, ...)                                                                     \
+    do {                                                                                           \
+        drv_status drv_s_ = (expr);                                                                \
+        if (drv_s_ != DRV_OK) return drv_context(drv_s_, __VA_ARGS__);                             \
+    } while (0)
+
+// Our own bugs abort, in every build. Never for input from outside.
+#define DRV_ASSERT(cond, ...)                                                                      \
+    do {                                                                                           \
+        if (__builtin_expect(!(cond), 0)) drv_abort(__FILE__, __LINE__, #cond, __VA_ARGS__);       \
+    } while (0)

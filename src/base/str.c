@@ -1,0 +1,146 @@
+#include "base/str.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+static void reserve(str *s, size_t more) {
+    if (s->n + more + 1 <= s->cap) return;
+    size_t cap = s->cap ? s->cap * 2 : 64;
+    while (cap < s->n + more + 1) cap *= 2;
+    s->p = mem_realloc(s->p, cap);
+    s->cap = cap;
+}
+
+void str_add(str *s, const void *bytes, size_t n) {
+    reserve(s, n);
+    if (n) memcpy(s->p + s->n, bytes, n);
+    s->n += n;
+    s->p[s->n] = 0;
+}
+
+void str_puts(str *s, const char *text) {
+    str_add(s, text, strlen(text));
+}
+
+void str_printf(str *s, const char *fmt, ...) {
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        reserve(s, (size_t)n);
+        vsnprintf(s->p + s->n, (size_t)n + 1, fmt, again);
+        s->n += (size_t)n;
+    }
+    va_end(again);
+}
+
+void str_clear(str *s) {
+    s->n = 0;
+    if (s->p) s->p[0] = 0;
+}
+
+void str_free(str *s) {
+    free(s->p);
+    *s = (str){0};
+}
+
+bool str_starts(const char *s, const char *prefix) {
+    return strncmp(s, prefix, strlen(prefix)) == 0;
+}
+
+bool str_ends(const char *s, const char *suffix) {
+    size_t n = strlen(s), m = strlen(suffix);
+    return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+bool str_to_i64(const char *s, int64_t *out) {
+    char *end;
+    errno = 0;
+    long long x = strtoll(s, &end, 10);
+    if (end == s || *end || errno) return false;
+    *out = x;
+    return true;
+}
+
+bool str_to_f64(const char *s, double *out) {
+    char *end;
+    errno = 0;
+    double x = strtod(s, &end);
+    if (end == s || *end || (errno == ERANGE && fabs(x) > 1) || !isfinite(x)) return false;
+    *out = x;
+    return true;
+}
+
+static int edit_distance(const char *a, const char *b) {
+    enum { MAX = 64 };
+    int n = (int)strlen(a), m = (int)strlen(b), row[MAX + 1];
+    if (n > MAX || m > MAX) return MAX;
+    for (int j = 0; j <= m; j++) row[j] = j;
+    for (int i = 1; i <= n; i++) {
+        int diagonal = row[0];
+        row[0] = i;
+        for (int j = 1; j <= m; j++) {
+            int change = diagonal + (a[i - 1] != b[j - 1]);
+            diagonal = row[j];
+            int best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            row[j] = best < change ? best : change;
+        }
+    }
+    return row[m];
+}
+
+const char *str_nearest(const char *s, const char *const *names, int n) {
+    const char *best = NULL;
+    int best_d = (int)strlen(s) / 3 + 2;
+    for (int i = 0; i < n; i++) {
+        int d = edit_distance(s, names[i]);
+        if (d < best_d) best_d = d, best = names[i];
+    }
+    return best;
+}
+
+static char *slot(void) {
+    static _Thread_local char ring[8][48];
+    static _Thread_local int next;
+    return ring[next++ & 7];
+}
+
+const char *str_bytes(double bytes) {
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+    int u = 0;
+    while (fabs(bytes) >= 1024 && u < 5) bytes /= 1024, u++;
+    char *p = slot();
+    snprintf(p, 48, u == 0 ? "%.0f %s" : "%.2f %s", bytes, unit[u]);
+    return p;
+}
+
+const char *str_si(double x) {
+    static const char *const unit[] = {"", " k", " M", " G", " T", " P", " E"};
+    int u = 0;
+    while (fabs(x) >= 1000 && u < 6) x /= 1000, u++;
+    char *p = slot();
+    snprintf(p, 48, u == 0 ? "%.0f%s" : "%.2f%s", x, unit[u]);
+    return p;
+}
+
+const char *str_duration(double seconds) {
+    char *p = slot();
+    if (!(seconds >= 0) || seconds > 1e9) {
+        snprintf(p, 48, "?");
+        return p;
+    }
+    long s = lround(seconds);
+    if (s >= 3600)
+        snprintf(p, 48, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
+    else
+        snprintf(p, 48, "%ld:%02ld", s / 60, s % 60);
+    return p;
+}

@@ -1,0 +1,35 @@
+// Growable text and small string helpers.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A growable byte string, always followed by a NUL. Zero-initialise; str_free when done.
+typedef struct str {
+    char *p; // NULL until the first byte is added
+    size_t n, cap;
+} str;
+
+void str_add(str *s, const void *bytes, size_t n);
+void str_puts(str *s, const char *text);
+void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void str_clear(str *s); // keeps the memory
+void str_free(str *s);
+
+bool str_starts(const char *s, const char *prefix);
+bool str_ends(const char *s, const char *suffix);
+
+// The whole of `s` as a number; false when it is not one or does not fit.
+bool str_to_i64(const char *s, int64_t *out);
+bool str_to_f64(const char *s, double *out);
+
+// Of `n` names the one with the smallest edit distance to `s`, if that is small enough to be a
+// slip of the keyboard (at most a third of the length, plus one); else NULL.
+const char *str_nearest(const char *s, const char *const *names, int n);
+
+// "1.5 GiB", "12.3 MiB", "512 B" in a buffer that the next 8 calls of this thread leave alone.
+const char *str_bytes(double bytes);
+// "1.23 G", "456 M": decimal prefixes, same buffers.
+const char *str_si(double x);
+// "1:02:03" or "2:03", same buffers.
+const char *str_duration(double seconds);

@@ -1,0 +1,233 @@
+// drover bench: speed against the physical limit of this machine, measured in the same run.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/gemm.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "cli/cli.h"
+#include "config/config.h"
+#include "ir/op.h"
+#include "train/programs.h"
+
+// --- GEMM -----------------------------------------------------------------------------------------
+typedef struct gemm_time {
+    double flops_per_s;
+} gemm_time;
+
+// Best of `tries` runs of one shape.
+static drv_status time_gemm(arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s) {
+    gemm *g;
+    DRV_TRY(gemm_new(a, m, s, &g));
+    int64_t na = s->m * s->k, nb = s->n * s->k, nc = s->m * s->n;
+    char *x = pages_alloc((size_t)(na * dtype_bytes(s->in))), *y = pages_alloc((size_t)(nb * dtype_bytes(s->in)));
+    char *z = pages_alloc((size_t)(nc * dtype_bytes(s->out)));
+    if (!x || !y || !z) return drv_fail(DRV_E_DEVICE, "out of memory");
+    for (int64_t i = 0; i < na; i++)
+        if (s->in == DT_BF16) ((uint16_t *)(void *)x)[i] = 0x3F80; else ((float *)(void *)x)[i] = 1;
+    for (int64_t i = 0; i < nb; i++)
+        if (s->in == DT_BF16) ((uint16_t *)(void *)y)[i] = 0x3F80; else ((float *)(void *)y)[i] = 1;
+    double best = 1e30;
+    for (int i = 0; i < tries; i++) {
+        double t = clock_s();
+        gemm_run(g, x, y, z);
+        t = clock_s() - t;
+        if (t < best) best = t;
+    }
+    pages_free(x, (size_t)(na * dtype_bytes(s->in)));
+    pages_free(y, (size_t)(nb * dtype_bytes(s->in)));
+    pages_free(z, (size_t)(nc * dtype_bytes(s->out)));
+    *flops_per_s = 2.0 * (double)s->m * (double)s->n * (double)s->k / best;
+    return DRV_OK;
+}
+
+// The peak: the best of a few square products, in the arithmetic of the type itself.
+static drv_status gemm_peak(arena *a, dtype dt, double *out) {
+    gemm_machine *m;
+    const char *before = getenv("DROVER_GEMM");
+    char *keep = before ? arena_strdup(a, before) : NULL;
+    setenv("DROVER_GEMM", "bf16", 1);
+    drv_status s = gemm_machine_open(a, &m);
+    if (keep)
+        setenv("DROVER_GEMM", keep, 1);
+    else
+        unsetenv("DROVER_GEMM");
+    DRV_TRY(s);
+    static const int64_t sizes[] = {768, 1024, 1536, 2048};
+    *out = 0;
+    for (int i = 0; i < 4 && s == DRV_OK; i++) {
+        int64_t n = sizes[i];
+        gemm_shape g = {n, n, n, false, false, n, n, n, dt, DT_F32, false};
+        double f;
+        s = time_gemm(a, m, &g, 8, &f);
+        if (s == DRV_OK && f > *out) *out = f;
+    }
+    gemm_machine_close(m);
+    return s;
+}
+
+static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
+    double peak32, peak16;
+    DRV_TRY(gemm_peak(a, DT_F32, &peak32));
+    DRV_TRY(gemm_peak(a, DT_BF16, &peak16));
+    if (cli_has(c, "--json")) {
+        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n", par_threads(),
+                peak32, peak16);
+        return DRV_OK;
+    }
+    printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
+            cpu_model_name(), peak32 / 1e9, peak16 / 1e9);
+    gemm_machine *m;
+    DRV_TRY(gemm_machine_open(a, &m));
+    const model_config *mc = &cfg->model;
+    const int64_t n = cfg->micro_batch_size * cfg->sequence_length, h = mc->hidden_size;
+    const int64_t q = mc->num_attention_heads * mc->head_dim, f = mc->intermediate_size;
+    const struct {
+        const char *name;
+        int64_t in, out;
+    } layers[] = {{"qkv", h, q + 2 * mc->num_key_value_heads * mc->head_dim}, {"attention out", q, h},
+            {"gate and up", h, 2 * f}, {"down", f, h}, {"head", h, mc->vocab_size}};
+    const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
+    printf("%-14s %21s  %8s %8s %8s   GFLOP/s, %s, %s arithmetic\n", "layer", "tokens x in x out", "forward",
+            "input", "weight", dtype_name(dt), dt == DT_BF16 && gemm_uses_bf16(m) ? "bf16" : "fp32");
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
+        const int64_t in = layers[i].in, out = layers[i].out;
+        gemm_shape s[] = {{n, out, in, false, true, in, in, out, dt, dt, false},
+                {n, in, out, false, false, out, in, in, dt, dt, false},
+                {out, in, n, true, false, out, in, in, dt, DT_F32, true}};
+        char shape[64];
+        double f_s[3];
+        snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)n, (long long)in, (long long)out);
+        for (int k = 0; k < 3; k++) DRV_TRY(time_gemm(a, m, &s[k], 5, &f_s[k]));
+        printf("%-14s %21s  %8.1f %8.1f %8.1f\n", layers[i].name, shape, f_s[0] / 1e9, f_s[1] / 1e9, f_s[2] / 1e9);
+    }
+    gemm_machine_close(m);
+    return DRV_OK;
+}
+
+// --- step -------------------------------------------------------------------------------------------
+static drv_status random_batch(programs *p, uint64_t index) {
+    const run_config *c = p->c;
+    const int64_t n = c->micro_batch_size * c->sequence_length;
+    int32_t *x = mem_alloc(sizeof *x * (size_t)n);
+    const rng_key key = {1, RNG_TEST, index};
+    drv_status s = DRV_OK;
+    for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)c->model.vocab_size);
+    s = p->b->v->write(p->b, 0, "tokens", 0, n * 4, x);
+    if (s == DRV_OK) s = p->b->v->write(p->b, 0, "labels", 0, n * 4, x);
+    for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(i % c->sequence_length);
+    if (s == DRV_OK) s = p->b->v->write(p->b, 0, "position", 0, n * 4, x);
+    free(x);
+    return s;
+}
+
+static drv_status one_step(programs *p, uint64_t index) {
+    const run_config *c = p->c;
+    const double dloss = 1.0 / (double)(c->global_batch_size * c->sequence_length);
+    const double hyper[4] = {1e-5, 0.1, 0.05, 1};
+    DRV_TRY(p->b->v->write(p->b, 0, "dloss", 0, sizeof dloss, &dloss));
+    DRV_TRY(p->b->v->write(p->b, 0, "hyper", 0, sizeof hyper, hyper));
+    for (int64_t i = 0; i < c->global_batch_size / c->micro_batch_size; i++) {
+        DRV_TRY(random_batch(p, index * 1000 + (uint64_t)i));
+        DRV_TRY(p->b->v->run(p->b, p->step));
+    }
+    return p->b->v->run(p->b, p->update);
+}
+
+static void print_profile(const double s[N_OPS], double total, const double flops[N_OPS]) {
+    fprintf(stderr, "%-28s %8s %7s %9s\n", "op", "ms", "share", "GFLOP/s");
+    for (int i = 0; i < N_OPS; i++)
+        if (s[i] > 0)
+            fprintf(stderr, "%-28s %8.1f %6.1f%% %9.1f\n", op_rows[i]->name, s[i] * 1e3, 100 * s[i] / total,
+                    flops[i] / s[i] / 1e9);
+}
+
+static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg) {
+    int64_t repeats = 3;
+    DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &repeats));
+    double peak32, peak16, again;
+    DRV_TRY(gemm_peak(a, DT_F32, &peak32));
+    DRV_TRY(gemm_peak(a, DT_BF16, &peak16));
+    backend *b;
+    programs p;
+    DRV_TRY(backend_open(a, cfg->backend, &b));
+    DRV_TRY(programs_build(a, cfg, &p));
+    DRV_TRY(programs_load(a, b, &p));
+    DRV_TRY(programs_init_weights(&p));
+    DRV_TRY(one_step(&p, 0)); // the first touches all memory
+    double op_s[N_OPS], op_flops[N_OPS] = {0}, best = 1e30;
+    for (int64_t i = 0; i < repeats; i++) {
+        double discard[N_OPS];
+        b->v->profile(b, discard);
+        double t = clock_s();
+        DRV_TRY(one_step(&p, 1 + (uint64_t)i));
+        t = clock_s() - t;
+        progress("step %lld of %lld: %.2f s", (long long)i + 1, (long long)repeats, t);
+        if (t < best) {
+            best = t;
+            b->v->profile(b, op_s);
+        }
+    }
+    progress_end();
+    // The peaks again: a quiet spell must not flatter either side.
+    DRV_TRY(gemm_peak(a, DT_F32, &again));
+    if (again > peak32) peak32 = again;
+    DRV_TRY(gemm_peak(a, DT_BF16, &again));
+    if (again > peak16) peak16 = again;
+    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
+    const double flops = tokens * model_flops_per_token(&cfg->model, cfg->sequence_length);
+    const double peak = peak32 > peak16 ? peak32 : peak16;
+    for (int i = 0; i < p.step_graph->n_nodes; i++) {
+        const op_row *row = op_rows[p.step_graph->nodes[i]->op];
+        if (row->flops)
+            op_flops[p.step_graph->nodes[i]->op] += row->flops(p.step_graph->nodes[i]) *
+                                                    (double)(cfg->global_batch_size / cfg->micro_batch_size);
+    }
+    if (cli_has(c, "--profile")) print_profile(op_s, best, op_flops);
+    const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
+    const char *format = cli_has(c, "--json")
+            ? "{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
+              "\"precision\": \"%s\", \"threads\": %d, \"tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
+              "\"gemm_peak_fp32\": %.5g, \"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n"
+            : "%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
+              "%.1f tokens/s, %.4g FLOP/s; GEMM peak fp32 %.4g, bf16 %.4g; ratio to the higher %.3f; "
+              "peak memory %lld bytes\n";
+    printf(format, model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
+            (long long)cfg->micro_batch_size, cfg->precision == PRECISION_BF16 ? "bf16" : "fp32",
+            par_threads(), tokens / best, flops / best, peak32, peak16, flops / best / peak,
+            (long long)memory_peak_bytes());
+    b->v->close(b);
+    return DRV_OK;
+}
+
+static drv_status run(arena *a, int argc, char **argv) {
+    cli_args c;
+    DRV_TRY(cli_parse(a, &verb_bench, argc, argv, 1, 2, &c));
+    int n_sets;
+    const char **sets = cli_get_all(a, &c, "--set", &n_sets);
+    const char *file = c.n_positional > 1 ? c.positional[1] : NULL;
+    const char **all = ARENA_ARRAY(a, const char *, n_sets + 1);
+    all[0] = "model.preset=llama-135m";
+    for (int i = 0; i < n_sets; i++) all[i + 1] = sets[i];
+    run_config cfg;
+    DRV_TRY(config_load(a, file, file ? sets : all, file ? n_sets : n_sets + 1, &cfg));
+    par_set_threads((int)cfg.threads);
+    if (strcmp(c.positional[0], "gemm") == 0) return bench_gemm(a, &c, &cfg);
+    if (strcmp(c.positional[0], "step") == 0) return bench_step(a, &c, &cfg);
+    return drv_fail(DRV_E_USAGE, "drover bench: \"%s\" is unknown, expected gemm or step", c.positional[0]);
+}
+
+static const cli_option options[] = {CLI_SET, CLI_JSON,
+        {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
+        {"--profile", NULL, "also print the time of each op"}};
+const verb verb_bench = {"bench", "measure speed against the GEMM peak of this machine",
+        "gemm|step [CONFIG] [--set KEY=VALUE]... [--json]",
+        "gemm: the peak of square products, then the layer shapes of the model.\n"
+        "step: training steps on random tokens; tokens/s, FLOP/s (causal attention) and their ratio to\n"
+        "the higher of the fp32 and bf16 GEMM peaks measured in the same run.\n"
+        "Without CONFIG: llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.",
+        options, sizeof options / sizeof *options, run};

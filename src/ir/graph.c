@@ -1,0 +1,124 @@
+#include "ir/graph.h"
+
+#include <string.h>
+
+#include "ir/op.h"
+
+graph *graph_new(arena *a, const char *name) {
+    graph *g = ARENA_NEW(a, graph);
+    g->a = a;
+    g->name = name;
+    g->layer = -1;
+    return g;
+}
+
+// Grows a pointer list that lives in the arena.
+static void *grow(arena *a, void *list, int n, int *cap) {
+    if (n < *cap) return list;
+    int bigger = *cap ? *cap * 2 : 64;
+    void *p = arena_alloc(a, sizeof(void *) * (size_t)bigger);
+    if (n) memcpy(p, list, sizeof(void *) * (size_t)n);
+    *cap = bigger;
+    return p;
+}
+
+static tensor *new_tensor(graph *g, dtype dt, int n_dims, const int64_t *dim) {
+    DRV_ASSERT(n_dims >= 1 && n_dims <= MAX_DIMS, "%d dims", n_dims);
+    tensor *t = ARENA_NEW(g->a, tensor);
+    t->id = g->n_tensors;
+    t->dt = dt;
+    t->n_dims = n_dims;
+    for (int i = 0; i < n_dims; i++) t->dim[i] = dim[i];
+    g->tensors = grow(g->a, g->tensors, g->n_tensors, &g->cap_tensors);
+    g->tensors[g->n_tensors++] = t;
+    return t;
+}
+
+tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
+        const int64_t *dim) {
+    DRV_ASSERT(cls != TENSOR_TEMP && name, "state needs a class and a name");
+    DRV_ASSERT(!graph_find(g, name), "\"%s\" is in graph \"%s\" already", name, g->name);
+    tensor *t = new_tensor(g, dt, n_dims, dim);
+    t->name = arena_strdup(g->a, name);
+    t->cls = cls;
+    return t;
+}
+
+tensor *graph_find(const graph *g, const char *name) {
+    for (int i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i]->name && strcmp(g->tensors[i]->name, name) == 0) return g->tensors[i];
+    return NULL;
+}
+
+node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at) {
+    const op_row *row = op_rows[op];
+    DRV_ASSERT(n_in >= row->min_in && (row->max_in < 0 || n_in <= row->max_in), "%s: %d inputs",
+            row->name, n_in);
+    node *n = ARENA_NEW(g->a, node);
+    n->op = op;
+    n->n_in = n_in;
+    n->in = ARENA_ARRAY(g->a, tensor *, n_in);
+    memcpy(n->in, in, sizeof *in * (size_t)n_in);
+    if (at) n->at = *at;
+    n->layer = g->layer;
+    n->phase = g->phase;
+    tensor_spec spec[MAX_OUT];
+    const char *bad = row->shape(n, spec, &n->n_out);
+    DRV_ASSERT(!bad, "graph \"%s\": %s: %s", g->name, row->name, bad);
+    for (int i = 0; i < n->n_out; i++) {
+        n->out[i] = new_tensor(g, spec[i].dt, spec[i].n_dims, spec[i].dim);
+        n->out[i]->def = n;
+        if (spec[i].alias_in >= 0 && !spec[i].may_alias) n->out[i]->alias = in[spec[i].alias_in];
+    }
+    return n;
+}
+
+void graph_append(graph *g, node *n) {
+    g->nodes = grow(g->a, g->nodes, g->n_nodes, &g->cap_nodes);
+    g->nodes[g->n_nodes++] = n;
+}
+
+node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at) {
+    node *n = graph_make(g, op, n_in, in, at);
+    graph_append(g, n);
+    return n;
+}
+
+void graph_output(tensor *t, const char *name) {
+    DRV_ASSERT(t->cls == TENSOR_TEMP, "%s is state already", name);
+    t->cls = TENSOR_OUTPUT;
+    t->name = name;
+}
+
+int64_t tensor_elements(const tensor *t) {
+    int64_t n = 1;
+    for (int i = 0; i < t->n_dims; i++) n *= t->dim[i];
+    return n;
+}
+
+int64_t tensor_bytes(const tensor *t) {
+    return tensor_elements(t) * dtype_bytes(t->dt);
+}
+
+const tensor *tensor_root(const tensor *t) {
+    while (t->alias) t = t->alias;
+    return t;
+}
+
+void graph_prune(graph *g) {
+    bool *used = ARENA_ARRAY(g->a, bool, g->n_tensors);
+    int kept = g->n_nodes;
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
+        node *n = g->nodes[i];
+        bool needed = false;
+        for (int o = 0; o < n->n_out; o++) {
+            const tensor *t = n->out[o];
+            needed |= used[t->id] || t->cls != TENSOR_TEMP || tensor_root(t)->cls != TENSOR_TEMP;
+        }
+        if (!needed) continue;
+        for (int k = 0; k < n->n_in; k++) used[n->in[k]->id] = true;
+        g->nodes[--kept] = n;
+    }
+    memmove(g->nodes, g->nodes + kept, sizeof *g->nodes * (size_t)(g->n_nodes - kept));
+    g->n_nodes -= kept;
+}

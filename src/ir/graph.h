@@ -1,0 +1,144 @@
+// The IR: SSA over dense tensors with static shapes (design D1). A graph is the program of one rank:
+// nodes in the order in which they run. Everything lives in the graph's arena.
+//
+// State (weights, gradients, optimizer, caches) is named and outlives the program. A node that
+// updates state in place yields a new value whose `alias` is the old one; the old value must not be
+// read afterwards (graph_verify checks it).
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/str.h"
+#include "base/dtype.h"
+#include "ir/mesh.h"
+
+#define IR_OPS(X)                                                                                  \
+    X(embedding)                                                                                   \
+    X(embedding_grad)                                                                              \
+    X(rmsnorm)                                                                                     \
+    X(add_rmsnorm)                                                                                 \
+    X(rmsnorm_grad)                                                                                \
+    X(matmul)                                                                                      \
+    X(rope_table)                                                                                  \
+    X(rope)                                                                                        \
+    X(attention)                                                                                   \
+    X(attention_grad)                                                                              \
+    X(cached_attention)                                                                            \
+    X(swiglu)                                                                                      \
+    X(swiglu_grad)                                                                                 \
+    X(add)                                                                                         \
+    X(linear_cross_entropy)                                                                        \
+    X(linear_cross_entropy_grad)                                                                   \
+    X(sum_squares)                                                                                 \
+    X(adamw)                                                                                       \
+    X(barrier)                                                                                     \
+    X(all_reduce)                                                                                  \
+    X(all_gather)                                                                                  \
+    X(reduce_scatter)
+
+typedef enum op_kind {
+#define X(name) OP_##name,
+    IR_OPS(X)
+#undef X
+            N_OPS
+} op_kind;
+
+// What a tensor is for. All but TENSOR_TEMP have a name, live across programs and are counted in
+// the plan under their class.
+typedef enum tensor_class {
+    TENSOR_TEMP,
+    TENSOR_INPUT,     // written by the host before a run
+    TENSOR_OUTPUT,    // read by the host after a run
+    TENSOR_WEIGHT,    // what the model multiplies with
+    TENSOR_GRAD,      // accumulated gradient of a weight
+    TENSOR_OPTIMIZER, // master weights and moments
+    TENSOR_CACHE,     // keys and values while generating
+    N_TENSOR_CLASSES
+} tensor_class;
+
+enum { MAX_DIMS = 3, MAX_OUT = 5 };
+
+typedef struct node node;
+
+typedef struct tensor {
+    int id;
+    const char *name; // NULL for most temporaries
+    dtype dt;
+    int n_dims;
+    int64_t dim[MAX_DIMS];
+    tensor_class cls;
+    node *def;             // NULL: exists before the program runs
+    struct tensor *alias;  // shares this older value's storage; NULL otherwise
+} tensor;
+
+// One flat struct for all ops; each op row says which fields it uses (and prints).
+typedef struct op_attrs {
+    int ta, tb;                             // matmul: transpose a, b
+    int n_heads, n_kv_heads, head_dim, seq; // attention: seq = tokens a row
+    int inverse;                            // rope: rotate back
+    int axis;                               // collectives: mesh axis
+    int ranks;                              // collectives: size of that axis
+    int chunk;                              // linear_cross_entropy: rows of logits at a time
+    double eps;                             // rmsnorm, adamw
+    double theta, factor, low_freq_factor, high_freq_factor, original_context; // rope_table
+    double beta1, beta2, weight_decay;                                        // adamw
+} op_attrs;
+
+typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
+
+struct node {
+    op_kind op;
+    int n_in, n_out;
+    tensor **in;
+    tensor *out[MAX_OUT];
+    op_attrs at;
+    int layer; // -1: outside the layers
+    phase phase;
+    bool recomputed; // a copy made by the recompute pass
+};
+
+typedef enum graph_stage { STAGE_BUILT, STAGE_DIFFERENTIATED, STAGE_PLANNED } graph_stage;
+
+typedef struct graph {
+    arena *a;
+    const char *name;
+    graph_stage stage;
+    node **nodes;
+    int n_nodes, cap_nodes;
+    tensor **tensors;
+    int n_tensors, cap_tensors;
+    int layer;   // given to nodes that are added
+    phase phase; // likewise
+} graph;
+
+graph *graph_new(arena *a, const char *name);
+
+// A named tensor that exists before the program runs.
+tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
+        const int64_t *dim);
+tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
+
+// Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
+node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at);
+// Makes a node without appending it (passes insert it themselves).
+node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at);
+void graph_append(graph *g, node *n);
+
+// Names a value and keeps it for the host.
+void graph_output(tensor *t, const char *name);
+
+// Drops nodes none of whose results are used, kept or written to state.
+void graph_prune(graph *g);
+
+int64_t tensor_elements(const tensor *t);
+int64_t tensor_bytes(const tensor *t);
+const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
+
+// Checks shapes against the op rows, definitions before uses, no read of an overwritten value, and
+// which ops the stage allows.
+DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
+
+// One line a node; also used in tests as the identity of a graph.
+void graph_print(const graph *g, str *out);

@@ -1,0 +1,22 @@
+// The layout of ranks, as plain data (design D2). Tensor is the fastest axis: rank =
+// ((pipeline * data + d) * context + c) * tensor + t.
+#pragma once
+
+typedef enum mesh_axis { AXIS_PIPELINE, AXIS_DATA, AXIS_CONTEXT, AXIS_TENSOR, N_AXES } mesh_axis;
+
+typedef struct mesh {
+    int size[N_AXES]; // ranks along each axis, at least 1
+} mesh;
+
+static inline mesh mesh_single(void) {
+    return (mesh){{1, 1, 1, 1}};
+}
+
+static inline int mesh_ranks(const mesh *m) {
+    return m->size[0] * m->size[1] * m->size[2] * m->size[3];
+}
+
+static inline const char *mesh_axis_name(mesh_axis a) {
+    static const char *const names[] = {"pipeline", "data", "context", "tensor"};
+    return names[a];
+}

@@ -1,0 +1,52 @@
+// x_NH = table_VH[ids_N], and its gradient, a scatter-add in token order.
+#include "ir/op.h"
+
+static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *ids = n->in[0], *table = n->in[1];
+    if (!is_i32(ids, ids->dim[0])) return "ids must be i32[N]";
+    if (!is_matrix(table)) return "the table must be a matrix";
+    out[0] = spec_2d(table->dt, ids->dim[0], table->dim[1]);
+    *n_out = 1;
+    return NULL;
+}
+
+static void grad(grad_ctx *c, node *n) {
+    tensor *acc = grad_buffer(c, n->in[1]), *dx = grad_of(c, n->out[0]);
+    if (!acc) return;
+    tensor *in[] = {n->in[0], dx, acc};
+    grad_buffer_set(c, n->in[1], graph_add(c->g, OP_embedding_grad, 3, in, NULL)->out[0]);
+}
+
+static void example(graph *g, dtype dt) {
+    tensor *in[] = {example_ids(g, "ids", 6), example_weight(g, "table", dt, 7, 5)};
+    graph_add(g, OP_embedding, 2, in, NULL);
+}
+
+const op_row op_row_embedding = {
+        .name = "embedding",
+        .min_in = 2,
+        .max_in = 2,
+        .shape = shape,
+        .grad = grad,
+        .built = true,
+        .differentiated = true,
+        .example = example,
+};
+
+// dtable_VH += sum over tokens of dx_NH at row ids[n].
+static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
+    if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
+    if (!is_matrix(acc) || acc->dim[1] != dx->dim[1]) return "the accumulator must be [V,H]";
+    out[0] = spec_in_place(n, 2);
+    *n_out = 1;
+    return NULL;
+}
+
+const op_row op_row_embedding_grad = {
+        .name = "embedding_grad",
+        .min_in = 3,
+        .max_in = 3,
+        .shape = grad_shape,
+        .differentiated = true,
+};

@@ -1,0 +1,51 @@
+// c_MN = op(a) op(b), sums in the accumulation type. With a third input the product is added to it
+// in place (weight gradients). A linear layer is x_NK W_OK^T: tb = 1.
+#include "ir/op.h"
+
+static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *a = n->in[0], *b = n->in[1];
+    *n_out = 1;
+    if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt) return "a and b must be matrices of one type";
+    int64_t m = a->dim[n->at.ta], k = a->dim[!n->at.ta], kb = b->dim[n->at.tb];
+    int64_t cols = b->dim[!n->at.tb];
+    if (k != kb) return "inner dims differ";
+    out[0] = spec_2d(a->dt, m, cols);
+    if (n->n_in < 3) return NULL;
+    const tensor *acc = n->in[2];
+    out[0] = spec_in_place(n, 2);
+    if (acc->dt != dtype_acc(a->dt) || acc->n_dims != 2 || acc->dim[0] != m || acc->dim[1] != cols)
+        return "the accumulator does not fit the product";
+    return NULL;
+}
+
+static double flops(const node *n) {
+    const tensor *a = n->in[0];
+    return 2.0 * (double)tensor_elements(n->out[0]) * (double)a->dim[!n->at.ta];
+}
+
+static void grad(grad_ctx *c, node *n) {
+    tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(c, n->out[0]);
+    DRV_ASSERT(!n->at.ta && n->at.tb, "only x W^T is differentiated");
+    tensor *in_b[] = {dy, a, grad_buffer(c, b)};
+    if (in_b[2]) grad_buffer_set(c, b, graph_add(c->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
+    tensor *in_a[] = {dy, b};
+    grad_add(c, a, graph_add(c->g, OP_matmul, 2, in_a, &(op_attrs){0})->out[0]);
+}
+
+static void example(graph *g, dtype dt) {
+    tensor *in[] = {example_weight(g, "x", dt, 5, 7), example_weight(g, "w", dt, 3, 7)};
+    graph_add(g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+}
+
+const op_row op_row_matmul = {
+        .name = "matmul",
+        .min_in = 2,
+        .max_in = 3,
+        .shape = shape,
+        .grad = grad,
+        .flops = flops,
+        .built = true,
+        .differentiated = true,
+        .attrs = "ta tb",
+        .example = example,
+};

@@ -1,0 +1,51 @@
+// y_NF = silu(g) * u for rows gu_N2F = [gate, up]; arXiv:2002.05202. silu(g) = g / (1 + exp(-g)).
+#include "ir/op.h"
+
+static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *gu = n->in[0];
+    *n_out = 1;
+    if (!is_matrix(gu) || gu->dim[1] % 2) return "gate and up must be one matrix of even width";
+    out[0] = spec_2d(gu->dt, gu->dim[0], gu->dim[1] / 2);
+    return NULL;
+}
+
+static void grad(grad_ctx *c, node *n) {
+    tensor *in[] = {grad_of(c, n->out[0]), n->in[0]};
+    grad_add(c, n->in[0], graph_add(c->g, OP_swiglu_grad, 2, in, NULL)->out[0]);
+}
+
+static void example(graph *g, dtype dt) {
+    tensor *in[] = {example_weight(g, "gu", dt, 3, 22)};
+    graph_add(g, OP_swiglu, 1, in, NULL);
+}
+
+const op_row op_row_swiglu = {
+        .name = "swiglu",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = shape,
+        .grad = grad,
+        .built = true,
+        .differentiated = true,
+        .example = example,
+};
+
+static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *dy = n->in[0], *gu = n->in[1];
+    out[0] = spec_like(gu);
+    out[0].alias_in = 1;
+    out[0].may_alias = true;
+    *n_out = 1;
+    if (!is_matrix(dy) || dy->dt != gu->dt || dy->dim[0] != gu->dim[0] ||
+            2 * dy->dim[1] != gu->dim[1])
+        return "dy must be half as wide as gate and up";
+    return NULL;
+}
+
+const op_row op_row_swiglu_grad = {
+        .name = "swiglu_grad",
+        .min_in = 2,
+        .max_in = 2,
+        .shape = grad_shape,
+        .differentiated = true,
+};

@@ -1,0 +1,50 @@
+#include "kernels/kernels.h"
+
+const kernels *kernels_for(cpu_level l) {
+#ifdef DROVER_X86
+    static const kernels *const tables[] = {
+            &kernels_ref, &kernels_avx2, &kernels_avx512, &kernels_avx512_bf16};
+    return tables[l];
+#else
+    (void)l;
+    return &kernels_ref;
+#endif
+}
+
+static int64_t blocks(int64_t n, int64_t size) {
+    return (n + size - 1) / size;
+}
+
+int64_t attention_units(const attention_args *a) {
+    return a->kv_heads * blocks(a->seq, ATTENTION_BLOCK);
+}
+
+// At least 16 units a sequence where that leaves chunks of two blocks.
+int64_t attention_grad_chunks(const attention_args *a) {
+    int64_t want = blocks(16, a->heads), most = a->seq / (2 * ATTENTION_BLOCK);
+    if (want > most) want = most;
+    return want < 1 ? 1 : want;
+}
+
+int64_t attention_grad_units(const attention_args *a) {
+    return a->heads * attention_grad_chunks(a);
+}
+
+int64_t attention_sum_units(const attention_args *a) {
+    return blocks(a->seq, ATTENTION_SUM_BLOCK);
+}
+
+// dq of each chunk, and dk and dv, for each query head; f64 for f64.
+int64_t attention_part_floats(const attention_args *a) {
+    int64_t n = a->heads * a->seq * a->head_dim * (attention_grad_chunks(a) + 2);
+    return a->dt == DT_F64 ? 2 * n : n;
+}
+
+// Generous for all levels: packed copies of one head's rows and a few blocks of scores.
+int64_t attention_scratch_bytes(const attention_args *a) {
+    int64_t d = (a->head_dim + 31) / 32 * 32, rep = a->heads / a->kv_heads, b = ATTENTION_BLOCK;
+    int64_t seq = blocks(a->seq, b) * b;
+    int64_t forward = rep * b * (2 * b + 2 * d + 32) + 3 * b * d;
+    int64_t backward = seq * (4 * d + 2) + b * (8 * d) + 8 * b * b;
+    return (forward > backward ? forward : backward) * 4 + 4096;
+}

@@ -1,0 +1,110 @@
+// Attention and its gradient by their definition, cut into the same units as the fast versions.
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+
+static int64_t row_width(const attention_args *a) {
+    return (int64_t)(a->heads + 2 * a->kv_heads) * a->head_dim;
+}
+static int64_t q_at(const attention_args *a, int64_t t, int h) {
+    return t * row_width(a) + (int64_t)h * a->head_dim;
+}
+static int64_t k_at(const attention_args *a, int64_t t, int g) {
+    return q_at(a, t, a->heads + g);
+}
+static int64_t v_at(const attention_args *a, int64_t t, int g) {
+    return q_at(a, t, a->heads + a->kv_heads + g);
+}
+
+static double dot(const attention_args *a, const void *x, int64_t i, const void *y, int64_t j) {
+    double s = 0;
+    for (int d = 0; d < a->head_dim; d++) s += get(a->dt, x, i + d) * get(a->dt, y, j + d);
+    return s;
+}
+
+static void query(const attention_args *a, int64_t t, int h) {
+    const int g = h / (a->heads / a->kv_heads);
+    const int64_t begin = t - a->position[t], out = (t * a->heads + h) * a->head_dim;
+    const double scale = 1 / sqrt((double)a->head_dim);
+    double max = -INFINITY, sum = 0;
+    for (int64_t s = begin; s <= t; s++)
+        max = fmax(max, scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)));
+    for (int64_t s = begin; s <= t; s++)
+        sum += exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - max);
+    double o[1024] = {0}; // head_dim is at most 1024
+    for (int64_t s = begin; s <= t; s++) {
+        double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - max) / sum;
+        for (int d = 0; d < a->head_dim; d++) o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + d);
+    }
+    for (int d = 0; d < a->head_dim; d++) put(a->dt, a->o, out + d, o[d]);
+    put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, max + log(sum));
+}
+
+void ref_attention(const attention_args *a, int64_t unit, void *scratch) {
+    (void)scratch;
+    const int g = (int)(unit % a->kv_heads), rep = a->heads / a->kv_heads;
+    const int64_t begin = unit / a->kv_heads * ATTENTION_BLOCK;
+    for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < a->seq; t++)
+        for (int h = g * rep; h < (g + 1) * rep; h++) query(a, t, h);
+}
+
+// Part one, unit = (head, chunk of keys): dk, dv of the chunk and the chunk's share of dq, as
+// part[head] = {dq of each chunk, dk, dv}, each [seq, head_dim]. Part two sums.
+static int64_t part_at(const attention_args *a, int h, int64_t which, int64_t t) {
+    return ((h * (attention_grad_chunks(a) + 2) + which) * a->seq + t) * a->head_dim;
+}
+
+void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
+    (void)scratch;
+    const int64_t n_chunks = attention_grad_chunks(a), c = unit % n_chunks;
+    const int h = (int)(unit / n_chunks), g = h / (a->heads / a->kv_heads);
+    const int64_t width = (a->seq + n_chunks - 1) / n_chunks, first = c * width,
+                  end = first + width < a->seq ? first + width : a->seq;
+    const double scale = 1 / sqrt((double)a->head_dim);
+    const dtype acc = dtype_acc(a->dt);
+    void *part = a->part;
+    for (int64_t i = 0; i < a->seq * a->head_dim; i++) put(acc, part, part_at(a, h, c, 0) + i, 0);
+    for (int64_t s = first; s < end; s++)
+        for (int d = 0; d < a->head_dim; d++) {
+            put(acc, part, part_at(a, h, n_chunks, s) + d, 0);
+            put(acc, part, part_at(a, h, n_chunks + 1, s) + d, 0);
+        }
+    for (int64_t t = first; t < a->seq; t++) {
+        const int64_t at = (t * a->heads + h) * a->head_dim, begin = t - a->position[t];
+        const double delta = dot(a, a->d_o, at, a->o, at);
+        const double lse = get(acc, a->lse, h * a->lse_stride + t);
+        for (int64_t s = begin > first ? begin : first; s <= t && s < end; s++) {
+            double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - lse);
+            double ds = p * (dot(a, a->d_o, at, a->qkv, v_at(a, s, g)) - delta) * scale;
+            for (int d = 0; d < a->head_dim; d++) {
+                double q = get(a->dt, a->qkv, q_at(a, t, h) + d), k = get(a->dt, a->qkv, k_at(a, s, g) + d);
+                accumulate_at(acc, part, part_at(a, h, c, t) + d, ds * k);
+                accumulate_at(acc, part, part_at(a, h, n_chunks, s) + d, ds * q);
+                accumulate_at(acc, part, part_at(a, h, n_chunks + 1, s) + d, p * get(a->dt, a->d_o, at + d));
+            }
+        }
+    }
+}
+
+void ref_attention_grad_sum(const attention_args *a, int64_t unit) {
+    const int64_t n_chunks = attention_grad_chunks(a), begin = unit * ATTENTION_SUM_BLOCK;
+    const int rep = a->heads / a->kv_heads;
+    const dtype acc = dtype_acc(a->dt);
+    for (int64_t t = begin; t < begin + ATTENTION_SUM_BLOCK && t < a->seq; t++) {
+        for (int h = 0; h < a->heads; h++)
+            for (int d = 0; d < a->head_dim; d++) {
+                double x = 0;
+                for (int64_t c = 0; c < n_chunks; c++) x += get(acc, a->part, part_at(a, h, c, t) + d);
+                put(a->dt, a->dqkv, q_at(a, t, h) + d, x);
+            }
+        for (int g = 0; g < a->kv_heads; g++)
+            for (int d = 0; d < a->head_dim; d++)
+                for (int which = 0; which < 2; which++) {
+                    double x = 0;
+                    for (int h = g * rep; h < (g + 1) * rep; h++)
+                        x += get(acc, a->part, part_at(a, h, n_chunks + which, t) + d);
+                    put(a->dt, a->dqkv, (which ? v_at(a, t, g) : k_at(a, t, g)) + d, x);
+                }
+    }
+}

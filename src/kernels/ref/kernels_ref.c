@@ -1,0 +1,154 @@
+// The definition of every kernel but attention and rope's table: plain loops in double.
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+
+static void add(dtype dt, int64_t n, const void *a, const void *b, void *y) {
+    for (int64_t i = 0; i < n; i++) put(dt, y, i, get(dt, a, i) + get(dt, b, i));
+}
+
+static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
+    for (int64_t i = 0; i < n; i++) accumulate_at(dtype_acc(dt), acc, i, get(dt, x, i));
+}
+
+static void cast(dtype from, const void *x, dtype to, void *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++) put(to, y, i, get(from, x, i));
+}
+
+static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d, const void *w,
+        double eps, void *h, void *y, void *r) {
+    const dtype acc = dtype_acc(dt);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t o = i * width;
+        double sum = 0;
+        for (int64_t j = 0; j < width; j++) {
+            if (d) put(dt, h, o + j, get(dt, x, o + j) + get(dt, d, o + j));
+            double v = get(dt, d ? h : x, o + j);
+            sum += v * v;
+        }
+        double s = 1 / sqrt(sum / (double)width + eps);
+        put(acc, r, i, s);
+        for (int64_t j = 0; j < width; j++)
+            put(dt, y, o + j, get(dt, d ? h : x, o + j) * s * get(acc, w, j));
+    }
+}
+
+static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
+        const void *w, const void *r, const void *dh, void *dx, void *dw) {
+    const dtype acc = dtype_acc(dt);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t o = i * width;
+        const double s = get(acc, r, i);
+        double dot = 0;
+        for (int64_t j = 0; j < width; j++)
+            dot += get(dt, dy, o + j) * get(acc, w, j) * get(dt, x, o + j);
+        const double k = s * s * dot / (double)width;
+        for (int64_t j = 0; j < width; j++) {
+            double g = get(dt, dy, o + j), v = get(dt, x, o + j), past = dh ? get(dt, dh, o + j) : 0;
+            accumulate_at(acc, dw, j, g * v * s);
+            put(dt, dx, o + j, s * (g * get(acc, w, j) - v * k) + past);
+        }
+    }
+}
+
+static void rope(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
+        const void *table, bool inverse, void *y) {
+    const dtype acc = dtype_acc(dt);
+    const int half = head_dim / 2;
+    for (int64_t i = 0; i < rows; i++) {
+        for (int h = 0; h < heads; h++)
+            for (int j = 0; j < half; j++) {
+                int64_t at = i * width + (int64_t)h * head_dim + j;
+                double c = get(acc, table, i * head_dim + j);
+                double s = get(acc, table, i * head_dim + half + j) * (inverse ? -1 : 1);
+                double a = get(dt, x, at), b = get(dt, x, at + half);
+                put(dt, y, at, a * c - b * s);
+                put(dt, y, at + half, b * c + a * s);
+            }
+        if (x == y) continue;
+        for (int64_t j = (int64_t)heads * head_dim; j < width; j++)
+            put(dt, y, i * width + j, get(dt, x, i * width + j));
+    }
+}
+
+static void swiglu(dtype dt, int64_t rows, int64_t width, const void *gu, void *y) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < width; j++) {
+            double g = get(dt, gu, 2 * i * width + j), u = get(dt, gu, (2 * i + 1) * width + j);
+            put(dt, y, i * width + j, g / (1 + exp(-g)) * u);
+        }
+}
+
+static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu,
+        void *dgu) {
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < width; j++) {
+            int64_t at_g = 2 * i * width + j, at_u = at_g + width;
+            double g = get(dt, gu, at_g), u = get(dt, gu, at_u), d = get(dt, dy, i * width + j);
+            double s = 1 / (1 + exp(-g)); // silu'(g) = s + g s (1 - s)
+            put(dt, dgu, at_g, d * u * (s + g * s * (1 - s)));
+            put(dt, dgu, at_u, d * g * s);
+        }
+}
+
+static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
+    const dtype acc = dtype_acc(dt);
+    double max = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < n; j++) max = fmax(max, get(acc, logits, j));
+    for (int64_t j = 0; j < n; j++) sum += exp(get(acc, logits, j) - max);
+    const double loss = max + log(sum) - get(acc, logits, label);
+    for (int64_t j = 0; d && j < n; j++) // d never runs ahead of the logits it overwrites
+        put(dt, d, j, scale * (exp(get(acc, logits, j) - max) / sum - (j == label ? 1 : 0)));
+    return loss;
+}
+
+static double sum_squares(dtype dt, int64_t n, const void *x) {
+    double s = 0;
+    for (int64_t i = 0; i < n; i++) s += get(dt, x, i) * get(dt, x, i);
+    return s;
+}
+
+static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,
+        uint16_t *w) {
+    for (int64_t i = 0; i < n; i++) {
+        double x = get(acc, g, i) * a->grad_scale;
+        double mi = a->beta1 * get(acc, m, i) + (1 - a->beta1) * x;
+        double vi = a->beta2 * get(acc, v, i) + (1 - a->beta2) * x * x;
+        double pi = get(acc, p, i) * (1 - a->lr * a->weight_decay);
+        pi -= a->lr * (mi / a->c1) / (sqrt(vi / a->c2) + a->eps);
+        put(acc, p, i, pi);
+        put(acc, m, i, mi);
+        put(acc, v, i, vi);
+        put(acc, g, i, 0);
+        if (w) w[i] = f32_to_bf16((float)get(acc, p, i));
+    }
+}
+
+static void row_times_matrix(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
+    for (int64_t i = 0; i < n; i++) {
+        double s = 0;
+        for (int64_t j = 0; j < k; j++) s += get(dt, x, j) * get(dt, w, i * k + j);
+        put(dt, y, i, s);
+    }
+}
+
+const kernels kernels_ref = {
+        .name = "ref",
+        .add = add,
+        .accumulate = accumulate,
+        .cast = cast,
+        .rmsnorm = rmsnorm,
+        .rmsnorm_grad = rmsnorm_grad,
+        .rope_table = ref_rope_table,
+        .rope = rope,
+        .swiglu = swiglu,
+        .swiglu_grad = swiglu_grad,
+        .cross_entropy = cross_entropy,
+        .sum_squares = sum_squares,
+        .adamw = adamw,
+        .attention = ref_attention,
+        .attention_grad = ref_attention_grad,
+        .attention_grad_sum = ref_attention_grad_sum,
+        .row_times_matrix = row_times_matrix,
+};

@@ -1,0 +1,23 @@
+// Graph -> graph. Each pass says which stage it needs and which it gives; graph_verify may run
+// after each.
+#pragma once
+#include "ir/graph.h"
+
+// STAGE_BUILT -> STAGE_DIFFERENTIATED. Appends the backward nodes: for every weight W the state
+// "grad.W" gains dL/dW, where L = the output `loss` times the input "dloss" f64[1].
+void pass_autodiff(graph *g, const char *loss);
+
+// Trades time for memory in a differentiated graph; the values stay the same to the bit.
+typedef enum recompute_policy {
+    KEEP_ALL,
+    KEEP_GEMMS, // norms, activations and the attention core again (arXiv:2205.05198, section 5)
+    KEEP_STREAM // whole layers again, from the residual stream (arXiv:1604.06174)
+} recompute_policy;
+void pass_recompute(graph *g, recompute_policy policy);
+
+// The update program: global norm, then AdamW, for `n` weights given as tensors of a training graph.
+typedef struct update_opts {
+    double beta1, beta2, eps, weight_decay; // decay is for matrices only
+    mesh mesh;                              // gradients are summed over the data axis
+} update_opts;
+graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o);

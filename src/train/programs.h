@@ -1,0 +1,36 @@
+// The programs of a run (design D3), made from its config: one forward/backward pass of a
+// micro-batch, the update, evaluation.
+#pragma once
+#include "backend/backend.h"
+#include "config/config.h"
+#include "model/llama.h"
+#include "passes/passes.h"
+
+typedef struct programs {
+    const run_config *c;
+    backend *b;
+    param_list params;
+    dtype dt; // of compute
+    graph *step_graph, *update_graph, *eval_graph;
+    plan *step_plan, *update_plan, *eval_plan;
+    executable *step, *update, *eval;
+} programs;
+
+// Graphs only, each verified after each pass: nothing is planned or allocated.
+DRV_CHECKED drv_status programs_build(arena *a, const run_config *c, programs *out);
+// Plans them for a back end and loads them.
+DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
+
+// Master name of a weight: "master.W" beside a bf16 weight, W itself in fp32.
+const char *programs_master(arena *a, const programs *p, const param *w);
+// Writes fp32 values of part of a weight (elements from `first`) to the master and the compute copy.
+DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t first,
+        int64_t n, const float *values);
+// Fresh weights as transformers makes them: normal with initializer_range, norms 1.
+DRV_CHECKED drv_status programs_init_weights(programs *p);
+
+// What a run holds, by class, in bytes a rank.
+typedef struct memory_plan {
+    int64_t weights, gradients, optimizer, activations, communication, data, total;
+} memory_plan;
+memory_plan programs_memory(const programs *p);

@@ -9,71 +9,17 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "base/str.h"
 #include "cli/cli.h"
 #include "config/config.h"
 #include "ir/op.h"
 #include "train/programs.h"
 
 // --- GEMM -----------------------------------------------------------------------------------------
-typedef struct gemm_time {
-    double flops_per_s;
-} gemm_time;
-
-// Best of `tries` runs of one shape.
-static drv_status time_gemm(arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s) {
-    gemm *g;
-    DRV_TRY(gemm_new(a, m, s, &g));
-    int64_t na = s->m * s->k, nb = s->n * s->k, nc = s->m * s->n;
-    char *x = pages_alloc((size_t)(na * dtype_bytes(s->in))), *y = pages_alloc((size_t)(nb * dtype_bytes(s->in)));
-    char *z = pages_alloc((size_t)(nc * dtype_bytes(s->out)));
-    if (!x || !y || !z) return drv_fail(DRV_E_DEVICE, "out of memory");
-    for (int64_t i = 0; i < na; i++)
-        if (s->in == DT_BF16) ((uint16_t *)(void *)x)[i] = 0x3F80; else ((float *)(void *)x)[i] = 1;
-    for (int64_t i = 0; i < nb; i++)
-        if (s->in == DT_BF16) ((uint16_t *)(void *)y)[i] = 0x3F80; else ((float *)(void *)y)[i] = 1;
-    double best = 1e30;
-    for (int i = 0; i < tries; i++) {
-        double t = clock_s();
-        gemm_run(g, x, y, z);
-        t = clock_s() - t;
-        if (t < best) best = t;
-    }
-    pages_free(x, (size_t)(na * dtype_bytes(s->in)));
-    pages_free(y, (size_t)(nb * dtype_bytes(s->in)));
-    pages_free(z, (size_t)(nc * dtype_bytes(s->out)));
-    *flops_per_s = 2.0 * (double)s->m * (double)s->n * (double)s->k / best;
-    return DRV_OK;
-}
-
-// The peak: the best of a few square products, in the arithmetic of the type itself.
-static drv_status gemm_peak(arena *a, dtype dt, double *out) {
-    gemm_machine *m;
-    const char *before = getenv("DROVER_GEMM");
-    char *keep = before ? arena_strdup(a, before) : NULL;
-    setenv("DROVER_GEMM", "bf16", 1);
-    drv_status s = gemm_machine_open(a, &m);
-    if (keep)
-        setenv("DROVER_GEMM", keep, 1);
-    else
-        unsetenv("DROVER_GEMM");
-    DRV_TRY(s);
-    static const int64_t sizes[] = {768, 1024, 1536, 2048};
-    *out = 0;
-    for (int i = 0; i < 4 && s == DRV_OK; i++) {
-        int64_t n = sizes[i];
-        gemm_shape g = {n, n, n, false, false, n, n, n, dt, DT_F32, false};
-        double f;
-        s = time_gemm(a, m, &g, 8, &f);
-        if (s == DRV_OK && f > *out) *out = f;
-    }
-    gemm_machine_close(m);
-    return s;
-}
-
 static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
     double peak32, peak16;
-    DRV_TRY(gemm_peak(a, DT_F32, &peak32));
-    DRV_TRY(gemm_peak(a, DT_BF16, &peak16));
+    DRV_TRY(gemm_peak(a, DT_F32, 8, &peak32));
+    DRV_TRY(gemm_peak(a, DT_BF16, 8, &peak16));
     if (cli_has(c, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n", par_threads(),
                 peak32, peak16);
@@ -102,7 +48,7 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
         char shape[64];
         double f_s[3];
         snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)n, (long long)in, (long long)out);
-        for (int k = 0; k < 3; k++) DRV_TRY(time_gemm(a, m, &s[k], 5, &f_s[k]));
+        for (int k = 0; k < 3; k++) DRV_TRY(gemm_time(a, m, &s[k], 5, &f_s[k]));
         printf("%-14s %21s  %8.1f %8.1f %8.1f\n", layers[i].name, shape, f_s[0] / 1e9, f_s[1] / 1e9, f_s[2] / 1e9);
     }
     gemm_machine_close(m);
@@ -150,8 +96,8 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     int64_t repeats = 3;
     DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &repeats));
     double peak32, peak16, again;
-    DRV_TRY(gemm_peak(a, DT_F32, &peak32));
-    DRV_TRY(gemm_peak(a, DT_BF16, &peak16));
+    DRV_TRY(gemm_peak(a, DT_F32, 8, &peak32));
+    DRV_TRY(gemm_peak(a, DT_BF16, 8, &peak16));
     backend *b;
     programs p;
     DRV_TRY(backend_open(a, cfg->backend, &b));
@@ -174,9 +120,9 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     }
     progress_end();
     // The peaks again: a quiet spell must not flatter either side.
-    DRV_TRY(gemm_peak(a, DT_F32, &again));
+    DRV_TRY(gemm_peak(a, DT_F32, 8, &again));
     if (again > peak32) peak32 = again;
-    DRV_TRY(gemm_peak(a, DT_BF16, &again));
+    DRV_TRY(gemm_peak(a, DT_BF16, 8, &again));
     if (again > peak16) peak16 = again;
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
     const double flops = tokens * model_flops_per_token(&cfg->model, cfg->sequence_length);
@@ -189,17 +135,20 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     }
     if (cli_has(c, "--profile")) print_profile(op_s, best, op_flops);
     const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
-    const char *format = cli_has(c, "--json")
-            ? "{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
-              "\"precision\": \"%s\", \"threads\": %d, \"tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
-              "\"gemm_peak_fp32\": %.5g, \"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n"
-            : "%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
-              "%.1f tokens/s, %.4g FLOP/s; GEMM peak fp32 %.4g, bf16 %.4g; ratio to the higher %.3f; "
-              "peak memory %lld bytes\n";
-    printf(format, model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-            (long long)cfg->micro_batch_size, cfg->precision == PRECISION_BF16 ? "bf16" : "fp32",
-            par_threads(), tokens / best, flops / best, peak32, peak16, flops / best / peak,
-            (long long)memory_peak_bytes());
+    const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
+    if (cli_has(c, "--json"))
+        printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, \"precision\": \"%s\", "
+               "\"threads\": %d, \"tokens_per_s\": %.2f, \"flops_per_s\": %.5g, \"gemm_peak_fp32\": %.5g, "
+               "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n",
+                model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best, flops / best, peak32, peak16,
+                flops / best / peak, (long long)memory_peak_bytes());
+    else
+        printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
+               "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
+                model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best, flops / best / 1e9,
+                peak32 / 1e9, peak16 / 1e9, 100 * flops / best / peak, str_bytes((double)memory_peak_bytes()));
     b->v->close(b);
     return DRV_OK;
 }

@@ -78,8 +78,11 @@ static tensor *linear(builder *b, tensor *x_NK, tensor *w_OK) {
     return add1(b, OP_matmul, 2, (tensor *[]){x_NK, w_OK}, (op_attrs){.tb = 1});
 }
 
+// The cached programs live side by side and take different numbers of tokens.
 static tensor *i32_input(builder *b, const char *name) {
     int64_t n = b->o->rows * b->o->seq;
+    if (b->mode == LLAMA_PREFILL) name = arena_printf(b->g->a, "prefill.%s", name);
+    if (b->mode == LLAMA_DECODE) name = arena_printf(b->g->a, "decode.%s", name);
     return graph_state(b->g, TENSOR_INPUT, name, DT_I32, 1, &n);
 }
 

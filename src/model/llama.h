@@ -34,8 +34,8 @@ dtype param_dtype(const param *p, dtype compute);
 typedef enum llama_mode {
     LLAMA_LOSS,    // tokens, position, labels i32[N] -> loss f64[1], summed over counted tokens
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
-    LLAMA_PREFILL, // one sequence into the caches, no output
-    LLAMA_DECODE,  // one sequence, cached -> logits [N,V]
+    LLAMA_PREFILL, // prefill.tokens, prefill.position of one sequence -> the caches
+    LLAMA_DECODE,  // decode.tokens, decode.position, the caches -> logits [N,V]
 } llama_mode;
 
 typedef struct llama_opts {

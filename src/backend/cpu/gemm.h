@@ -30,3 +30,8 @@ bool gemm_uses_bf16(const gemm_machine *m);
 // Building may allocate; running does not.
 DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out);
 void gemm_run(const gemm *g, const void *a, const void *b, void *c);
+
+// Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
+// gemm_peak: best of a few square products of a type, in the arithmetic of the type itself.
+DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s);
+DRV_CHECKED drv_status gemm_peak(arena *a, dtype dt, int tries, double *flops_per_s);

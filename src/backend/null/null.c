@@ -41,6 +41,11 @@ static int64_t held(backend *b) {
     return 0;
 }
 
+static double peak_flops(backend *b) {
+    (void)b;
+    return 0;
+}
+
 static void finish(backend *b) {
     (void)b;
 }
@@ -54,6 +59,7 @@ drv_status backend_open_null(arena *a, backend **out) {
             .write = put,
             .read = get,
             .held_bytes = held,
+            .peak_flops = peak_flops,
             .close = finish};
     backend *b = ARENA_NEW(a, backend);
     *b = (backend){&vtable, 1};

@@ -1,0 +1,57 @@
+// Checkpoints that are Hugging Face folders (design D8):
+//
+//   checkpoints/step-000100/
+//     config.json  model.safetensors  (or model-00001-of-0000N.safetensors and an index)
+//     tokenizer.json ...              copied from the tokenizer's folder
+//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes
+//     trainer.json                    step, rows taken, tokens, what the optimizer counts
+//     manifest.json                   size and XXH3-128 of every other file; written last
+//
+// A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced. What
+// has no valid manifest is no checkpoint.
+#pragma once
+#include "base/json.h"
+#include "ckpt/safetensors.h"
+
+// A tensor to save or to fill, and where its bytes are for the owner of the state.
+typedef struct ckpt_tensor {
+    st_entry entry;
+    const char *source; // name that the callback knows
+    int64_t offset;     // bytes
+} ckpt_tensor;
+
+typedef drv_status (*ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
+typedef drv_status (*ckpt_write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
+
+typedef struct ckpt_content {
+    const ckpt_tensor *model, *optimizer;
+    int n_model, n_optimizer;
+    const char *config_json, *trainer_json; // texts
+    const char *tokenizer;                  // folder; "" = none
+} ckpt_content;
+
+// A background writer for one run. The state must not change from ckpt_start until ckpt_wait_read
+// returns: the files are written from it in place, so a checkpoint needs no second copy in memory.
+typedef struct ckpt_saver ckpt_saver;
+ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, ckpt_read read, void *ctx);
+// Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
+// must live until the save is done.
+DRV_CHECKED drv_status ckpt_start(ckpt_saver *s, int64_t step, const ckpt_content *content);
+DRV_CHECKED drv_status ckpt_wait_read(ckpt_saver *s); // the state may change again
+DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s);      // the checkpoint is in place, or why not
+void ckpt_saver_free(ckpt_saver *s);
+
+// The newest checkpoint in `dir` whose files all match its manifest; the invalid ones are warned of
+// by name. *path is NULL when there is none.
+DRV_CHECKED drv_status ckpt_newest(arena *a, const char *dir, const char **path);
+// Checks sizes and hashes. DRV_E_DATA: names the file and the difference.
+DRV_CHECKED drv_status ckpt_verify(const char *path);
+// Names "step-NNNNNN" in `dir`, oldest first.
+DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
+// Removes what killed writers left.
+DRV_CHECKED drv_status ckpt_clean(const char *dir);
+
+// Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face model):
+// missing tensors and other shapes are DRV_E_DATA. `which`: "model" or "optimizer".
+DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *t, int n,
+        ckpt_write write, void *ctx);

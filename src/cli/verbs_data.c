@@ -1,0 +1,254 @@
+// tokenizer, data: text to tokens.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "cli/cli.h"
+#include "data/build.h"
+
+static drv_status sub(const cli_args *c, const char *expected) {
+    return drv_fail(DRV_E_USAGE, "drover %s: \"%s\" is unknown, expected %s", c->v->name, c->positional[0], expected);
+}
+
+static drv_status need(const cli_args *c, const char *option, const char **out) {
+    *out = cli_get(c, option, NULL);
+    if (!*out) return drv_fail(DRV_E_USAGE, "drover %s %s: %s is missing", c->v->name, c->positional[0], option);
+    return DRV_OK;
+}
+
+// --- tokenizer ------------------------------------------------------------------------------------------
+static drv_status tokenizer_train(arena *a, const cli_args *c) {
+    tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
+    const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
+    reader_opts ro = {.json_key = cli_get(c, "--json-key", NULL), .separator = cli_get(c, "--separator", NULL)};
+    int n;
+    const char **inputs = cli_get_all(a, c, "--input", &n);
+    DRV_TRY(need(c, "--out", &out));
+    if (!n) return drv_fail(DRV_E_USAGE, "drover tokenizer train: --input is missing");
+    DRV_TRY(cli_get_i64(c, "--vocab-size", 257, 1 << 24, &o.vocab_size));
+    DRV_TRY(cli_get_i64(c, "--min-frequency", 1, INT64_MAX, &o.min_frequency));
+    if (strcmp(llama3, "llama3") == 0)
+        o.pattern = split_pattern_llama3;
+    else if (strcmp(llama3, "gpt2") != 0)
+        return drv_fail(DRV_E_USAGE, "drover tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
+    static const char *const fallback[] = {"<|endoftext|>"};
+    o.specials = cli_get_all(a, c, "--special", &o.n_specials);
+    if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
+    reader *r;
+    DRV_TRY(reader_open(a, inputs, n, &ro, &r));
+    trainer *t = trainer_new(&o);
+    const double begin = clock_s();
+    str doc = {0};
+    bool more = true;
+    int64_t bytes = 0, n_vocab = 0;
+    drv_status s = DRV_OK;
+    while (s == DRV_OK) {
+        s = reader_next(r, &doc, &more);
+        if (s != DRV_OK || !more) break;
+        trainer_add(t, doc.p ? doc.p : "", doc.n);
+        bytes += (int64_t)doc.n;
+        progress("counting words: %s", str_bytes((double)bytes));
+    }
+    if (s == DRV_OK) s = trainer_finish(t, out, &n_vocab);
+    trainer_free(t);
+    reader_close(r);
+    str_free(&doc);
+    DRV_TRY(s);
+    log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab, str_bytes((double)bytes),
+            clock_s() - begin);
+    return DRV_OK;
+}
+
+static void print_ids(const id_list *ids, bool json) {
+    if (json) putchar('[');
+    for (int64_t i = 0; i < ids->n; i++) printf(i ? (json ? ", %d" : " %d") : "%d", ids->p[i]);
+    puts(json ? "]" : "");
+}
+
+// stdin or a file: one text, or JSONL records with --json-key.
+static drv_status tokenizer_encode(arena *a, const cli_args *c) {
+    const char *dir, *key = cli_get(c, "--json-key", NULL), *input = cli_get(c, "--input", "-");
+    DRV_TRY(need(c, "--tokenizer", &dir));
+    tokenizer *t;
+    DRV_TRY(tokenizer_open(a, dir, &t));
+    const bool specials = !cli_has(c, "--no-special");
+    encoder *e = encoder_new(t);
+    id_list ids = {0};
+    str text = {0}, clean = {0};
+    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
+    drv_status s = f ? DRV_OK : drv_fail(DRV_E_IO, "could not open \"%s\"", input);
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    for (int64_t number = 1; f && key && s == DRV_OK && (n = getline(&line, &cap, f)) >= 0; number++) {
+        json_t *v = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL), *o = json_object_get(v, key);
+        if (!json_is_string(o)) {
+            s = drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", input, (long long)number, key);
+        } else {
+            str_clear(&clean);
+            utf8_sanitize(json_string_value(o), json_string_length(o), &clean);
+            ids.n = 0;
+            encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
+            print_ids(&ids, true);
+        }
+        json_decref(v);
+    }
+    if (f && !key) {
+        char piece[1 << 16];
+        for (size_t k; (k = fread(piece, 1, sizeof piece, f));) str_add(&text, piece, k);
+        utf8_sanitize(text.p ? text.p : "", text.n, &clean);
+        encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
+        print_ids(&ids, false);
+    }
+    if (f && f != stdin) fclose(f);
+    free(line);
+    id_list_free(&ids);
+    str_free(&text);
+    str_free(&clean);
+    encoder_free(e);
+    tokenizer_close(t);
+    return s;
+}
+
+static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
+    const char *dir, *input = cli_get(c, "--input", "-");
+    DRV_TRY(need(c, "--tokenizer", &dir));
+    tokenizer *t;
+    DRV_TRY(tokenizer_open(a, dir, &t));
+    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
+    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\"", input);
+    id_list ids = {0};
+    str out = {0};
+    long long id;
+    while (fscanf(f, " %*[[,] ") != EOF && fscanf(f, "%lld", &id) == 1) {
+        id_list_add(&ids, id >= 0 && id < t->n_vocab ? (int32_t)id : -1);
+        if (fscanf(f, " %*[],]") == EOF) break;
+    }
+    tokenizer_decode(t, ids.p, ids.n, cli_has(c, "--no-special"), &out);
+    fwrite(out.p ? out.p : "", 1, out.n, stdout);
+    if (f != stdin) fclose(f);
+    id_list_free(&ids);
+    str_free(&out);
+    tokenizer_close(t);
+    return DRV_OK;
+}
+
+static drv_status run_tokenizer(arena *a, int argc, char **argv) {
+    cli_args c;
+    DRV_TRY(cli_parse(a, &verb_tokenizer, argc, argv, 1, 1, &c));
+    if (strcmp(c.positional[0], "train") == 0) return tokenizer_train(a, &c);
+    if (strcmp(c.positional[0], "encode") == 0) return tokenizer_encode(a, &c);
+    if (strcmp(c.positional[0], "decode") == 0) return tokenizer_decode_verb(a, &c);
+    return sub(&c, "train, encode or decode");
+}
+
+static const cli_option tokenizer_options[] = {{"--input", "PATH...", "files, folders, or - for standard input"},
+        {"--out", "DIR", "train: where tokenizer.json goes"}, {"--vocab-size", "N", "train: tokens (default 32000)"},
+        {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
+        {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
+        {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
+        {"--separator", "TEXT", "train: cuts .txt files into documents"},
+        {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
+        {"--json-key", "KEY", "JSONL input: the key of the text"},
+        {"--no-special", NULL, "encode: without BOS/EOS of the template; decode: leave specials out"}};
+const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
+        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input FILE]",
+        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and the\n"
+        "sentencepiece style (Llama-2). Ids and text are the same as there.",
+        tokenizer_options, sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};
+
+// --- data -----------------------------------------------------------------------------------------------
+static drv_status data_build(arena *a, const cli_args *c) {
+    int64_t workers = 0;
+    build_stats s;
+    build_opts o = {.reader = {cli_get(c, "--json-key", NULL), cli_get(c, "--separator", NULL), cli_has(c, "--strict")},
+            .append_eod = cli_has(c, "--append-eod")};
+    o.inputs = cli_get_all(a, c, "--input", &o.n_inputs);
+    if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "drover data build: --input is missing");
+    DRV_TRY(need(c, "--tokenizer", &o.tokenizer));
+    DRV_TRY(need(c, "--out", &o.prefix));
+    DRV_TRY(cli_get_i64(c, "--workers", 0, 4096, &workers));
+    par_set_threads((int)workers);
+    DRV_TRY(dataset_build(a, &o, &s));
+    log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes a token, %.1f MB/s; skipped %lld records, replaced %lld "
+             "invalid byte sequences",
+            o.prefix, (long long)s.documents, (long long)s.tokens, (double)s.bytes / (double)(s.tokens ? s.tokens : 1),
+            (double)s.bytes / s.seconds / 1e6, (long long)s.skipped, (long long)s.replaced);
+    return DRV_OK;
+}
+
+static drv_status data_info(const dataset *d) {
+    static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
+    printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n", d->prefix, types[d->code],
+            (long long)d->n_sequences, (long long)d->n_documents, (long long)d->n_tokens);
+    if (d->n_documents) printf("mean       %.1f tokens a document\n", (double)d->n_tokens / (double)d->n_documents);
+    return DRV_OK;
+}
+
+static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
+    int64_t document = 0;
+    const char *dir = cli_get(c, "--tokenizer", NULL);
+    if (d->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", d->prefix);
+    DRV_TRY(cli_get_i64(c, "--document", 0, d->n_documents - 1, &document));
+    const int64_t first = dataset_document_start(d, document), n = dataset_document_start(d, document + 1) - first;
+    id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
+    drv_status s = dataset_read(d, first, n, INT32_MAX, ids.p);
+    tokenizer *t = NULL;
+    if (s == DRV_OK && dir) s = tokenizer_open(a, dir, &t);
+    if (s == DRV_OK && t) {
+        str text = {0};
+        tokenizer_decode(t, ids.p, n, false, &text);
+        puts(text.p ? text.p : "");
+        str_free(&text);
+        tokenizer_close(t);
+    } else if (s == DRV_OK) {
+        print_ids(&ids, false);
+    }
+    free(ids.p);
+    return s;
+}
+
+static drv_status data_verify(const cli_args *c, const dataset *d) {
+    int64_t vocab = INT32_MAX;
+    int32_t ids[4096];
+    DRV_TRY(cli_get_i64(c, "--vocab-size", 1, INT32_MAX, &vocab));
+    for (int64_t at = 0; at < d->n_tokens; at += 4096)
+        DRV_TRY(dataset_read(d, at, d->n_tokens - at < 4096 ? d->n_tokens - at : 4096, vocab, ids));
+    printf("%s: ok, %lld tokens\n", d->prefix, (long long)d->n_tokens);
+    return DRV_OK;
+}
+
+static drv_status run_data(arena *a, int argc, char **argv) {
+    cli_args c;
+    dataset *d;
+    DRV_TRY(cli_parse(a, &verb_data, argc, argv, 1, 2, &c));
+    const char *what = c.positional[0];
+    if (strcmp(what, "build") == 0) return data_build(a, &c);
+    if (strcmp(what, "info") != 0 && strcmp(what, "show") != 0 && strcmp(what, "verify") != 0)
+        return sub(&c, "build, info, show or verify");
+    if (c.n_positional < 2) return drv_fail(DRV_E_USAGE, "drover data %s: the data set's PREFIX is missing", what);
+    DRV_TRY(dataset_open(a, c.positional[1], &d));
+    drv_status s = what[0] == 'i' ? data_info(d) : what[0] == 's' ? data_show(a, &c, d) : data_verify(&c, d);
+    dataset_close(d);
+    return s;
+}
+
+static const cli_option data_options[] = {{"--input", "PATH...", "build: files, folders, or -"},
+        {"--tokenizer", "DIR", "build: folder of tokenizer.json; show: print text"},
+        {"--out", "PREFIX", "build: PREFIX.bin and PREFIX.idx"},
+        {"--json-key", "KEY", "build: of the text in .jsonl (default text)"},
+        {"--separator", "TEXT", "build: cuts .txt files into documents; default: a file is one"},
+        {"--append-eod", NULL, "build: put the end-of-text token after each document"},
+        {"--workers", "N", "build: threads (default: all cores)"},
+        {"--strict", NULL, "build: a broken record stops the run instead of being skipped"},
+        {"--document", "N", "show: which (default 0)"},
+        {"--vocab-size", "N", "verify: every token must be smaller"}};
+const verb verb_data = {"data", "tokenise text into Megatron .bin/.idx, look at data sets",
+        "build --input PATH... --tokenizer DIR --out PREFIX | info|show|verify PREFIX",
+        "build reads .txt, .jsonl (each also .gz, .zst) in name order; the documents keep that order whatever\n"
+        "the number of workers. info, show and verify open any Megatron data set.",
+        data_options, sizeof data_options / sizeof *data_options, run_data};

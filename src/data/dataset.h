@@ -1,0 +1,34 @@
+// Tokenised data: Megatron's .bin/.idx (Megatron-LM megatron/core/datasets/indexed_dataset.py;
+// layout in docs/formats.md). Existing data sets open as they are, all integer types.
+#pragma once
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/status.h"
+#include "tok/tokenizer.h"
+
+typedef struct dataset { // immutable after opening; reads are thread-safe
+    const char *prefix;
+    file_map idx;
+    int fd;
+    int code, token_bytes; // dtype code of the file
+    int64_t n_sequences, n_documents, n_tokens;
+} dataset;
+
+// PREFIX.bin and PREFIX.idx. DRV_E_DATA: the index is not what it should be; names the field.
+DRV_CHECKED drv_status dataset_open(arena *a, const char *prefix, dataset **out);
+void dataset_close(dataset *d);
+
+// First token of a document (of n_documents: n_tokens), and the document that holds a token.
+int64_t dataset_document_start(const dataset *d, int64_t document);
+int64_t dataset_document_of(const dataset *d, int64_t token);
+// Tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
+DRV_CHECKED drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out);
+
+typedef struct dataset_writer dataset_writer;
+// Writes aside; nothing is at PREFIX before dataset_writer_finish.
+DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, dataset_writer **out);
+DRV_CHECKED drv_status dataset_writer_add(dataset_writer *w, const int32_t *ids, int64_t n); // a document
+DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *w);
+void dataset_writer_abort(dataset_writer *w); // removes what was written; fine after finish

@@ -1,0 +1,104 @@
+// Hugging Face tokenizer.json with a BPE model: byte-level (GPT-2, Llama-3, SmolLM2) and
+// sentencepiece-style with byte fallback (Llama-2, TinyLlama). What is not supported is refused by
+// name when the file is opened.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/str.h"
+#include "tok/split.h"
+
+enum { MAX_RULES = 4, MAX_TEMPLATE = 8 };
+
+typedef struct added_token {
+    const unsigned char *text;
+    int n;
+    int32_t id;
+    bool special;
+} added_token;
+
+typedef struct pair_rank { // one slot of the merge table
+    uint64_t pair;         // left << 32 | right; UINT64_MAX: empty
+    int32_t rank, merged;
+} pair_rank;
+
+typedef struct tokenizer { // immutable after opening
+    const char *path;      // of tokenizer.json
+    int32_t n_vocab;       // largest id + 1
+    const unsigned char **bytes; // by id: what it decodes to; NULL: no such id
+    int *n_bytes;
+    bool byte_level, ignore_merges, nfc, prepend_space;
+    split_rule rule[MAX_RULES]; // applied one after the other
+    int n_rules;
+    int32_t byte_id[256]; // byte-level: of each byte; else <0xXX>; -1: none
+    int32_t unknown;      // -1: none
+    pair_rank *merges;
+    uint64_t merge_mask;
+    int32_t *word_slots; // bytes -> id, open addressing; -1: empty
+    uint64_t word_mask;
+    added_token *added;
+    int n_added;
+    unsigned char added_first[256]; // an added token may begin with this byte
+    int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
+    int n_before, n_after;
+    bool *is_special;    // by id
+    int32_t bos, eos;    // by name, else by the template; -1: none
+} tokenizer;
+
+// `path`: the file, or the folder that holds tokenizer.json.
+DRV_CHECKED drv_status tokenizer_open(arena *a, const char *path, tokenizer **out);
+void tokenizer_close(tokenizer *t);
+// Id of a vocabulary entry as bytes; -1: none.
+int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
+int32_t tokenizer_id(const tokenizer *t, const char *text); // of vocabulary or added; -1: none
+
+typedef struct id_list {
+    int32_t *p;
+    int64_t n, cap;
+} id_list;
+void id_list_add(id_list *l, int32_t id);
+void id_list_free(id_list *l);
+
+// Holds the cache of words; one for each thread.
+typedef struct encoder encoder;
+encoder *encoder_new(const tokenizer *t);
+void encoder_free(encoder *e);
+// Appends the ids of valid UTF-8. specials: with what the post-processor puts around a text.
+void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out);
+
+// Appends the text of ids; invalid UTF-8 becomes U+FFFD as in Hugging Face. skip_special leaves out
+// special tokens.
+void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, str *out);
+
+// Text of a growing sequence of ids: only whole characters are handed out.
+typedef struct stream_decoder {
+    const tokenizer *t;
+    str pending;
+    bool started;
+} stream_decoder;
+void stream_decoder_add(stream_decoder *d, int32_t id, str *out);
+
+// Copies bytes, each maximal invalid part as U+FFFD; returns how many there were.
+int64_t utf8_sanitize(const void *s, size_t n, str *out);
+
+typedef struct tokenizer_train_opts {
+    int64_t vocab_size;
+    int64_t min_frequency; // of a pair that is merged
+    const char *pattern;   // NULL: GPT-2's
+    const char *const *specials;
+    int n_specials;        // they get the first ids
+} tokenizer_train_opts;
+
+typedef struct trainer trainer;
+trainer *trainer_new(const tokenizer_train_opts *o);
+// Counts the words of a text; valid UTF-8.
+void trainer_add(trainer *t, const void *text, size_t n);
+// Merges, and writes tokenizer.json and tokenizer_config.json into `dir`.
+DRV_CHECKED drv_status trainer_finish(trainer *t, const char *dir, int64_t *n_vocab);
+void trainer_free(trainer *t);
+
+// Byte <-> the printable character that stands for it in byte-level vocabularies (GPT-2's table).
+uint32_t byte_char(int byte);
+int char_byte(uint32_t cp); // -1: none

@@ -1,0 +1,368 @@
+// tokenizer.json -> tokenizer.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/rng.h"
+#include "tok/tokenizer.h"
+#include "tok/unicode.h"
+
+typedef struct loader {
+    arena *a;
+    const char *path;
+    tokenizer *t;
+} loader;
+
+static drv_status refuse(const loader *l, const char *what, const char *value) {
+    return drv_fail(DRV_E_DATA, "%s: %s \"%s\" is not supported", l->path, what, value ? value : "?");
+}
+
+static const char *type_of(const json_t *o) {
+    const char *s = json_string_value(json_object_get(o, "type"));
+    return s ? s : "?";
+}
+
+static uint64_t hash_bytes(const void *p, size_t n) {
+    const unsigned char *s = p;
+    uint64_t h = 0x9E3779B97F4A7C15ull ^ n;
+    for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 0x100000001B3ull;
+    return h ^ h >> 29;
+}
+
+static int32_t find_word(const tokenizer *t, const void *p, size_t n) {
+    for (uint64_t h = hash_bytes(p, n);; h++) {
+        int32_t id = t->word_slots[h & t->word_mask];
+        if (id < 0) return -1;
+        if ((size_t)t->n_bytes[id] == n && memcmp(t->bytes[id], p, n) == 0) return id;
+    }
+}
+
+int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n) {
+    return find_word(t, p, n);
+}
+
+int32_t tokenizer_id(const tokenizer *t, const char *text) {
+    for (int i = 0; i < t->n_added; i++)
+        if ((size_t)t->added[i].n == strlen(text) && memcmp(t->added[i].text, text, strlen(text)) == 0)
+            return t->added[i].id;
+    return find_word(t, text, strlen(text));
+}
+
+// A vocabulary entry as the bytes that it stands for in a word.
+static drv_status entry_bytes(loader *l, const char *key, size_t n, unsigned char **out, int *n_out) {
+    unsigned char *b = arena_alloc(l->a, n + 1);
+    if (!l->t->byte_level) {
+        memcpy(b, key, n);
+        *n_out = (int)n;
+        *out = b;
+        return DRV_OK;
+    }
+    int m = 0;
+    for (const unsigned char *p = (const unsigned char *)key, *end = p + n; p < end;) {
+        int byte = char_byte(utf8_next(&p));
+        if (byte < 0) { // not byte-level text (an added token): taken as it is
+            memcpy(b, key, n);
+            m = (int)n;
+            break;
+        }
+        b[m++] = (unsigned char)byte;
+    }
+    *n_out = m;
+    *out = b;
+    return DRV_OK;
+}
+
+static drv_status check_id(const loader *l, const char *key, const json_t *v, int64_t *id) {
+    if (!json_is_integer(v)) return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is no number", l->path, key);
+    *id = json_integer_value(v);
+    if (*id < 0 || *id >= 1 << 24)
+        return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is %lld, expected 0 to 16777215", l->path, key,
+                (long long)*id);
+    return DRV_OK;
+}
+
+static drv_status load_vocab(loader *l, json_t *vocab, const json_t *added) {
+    tokenizer *t = l->t;
+    if (!json_is_object(vocab)) return drv_fail(DRV_E_DATA, "%s: model.vocab is no object", l->path);
+    const char *key;
+    json_t *v;
+    int64_t id, most = -1;
+    json_object_foreach(vocab, key, v) {
+        DRV_TRY(check_id(l, key, v, &id));
+        if (id > most) most = id;
+    }
+    size_t i;
+    json_array_foreach(added, i, v) {
+        DRV_TRY(check_id(l, "added_tokens", json_object_get(v, "id"), &id));
+        if (id > most) most = id;
+    }
+    t->n_vocab = (int32_t)(most + 1);
+    t->bytes = ARENA_ARRAY(l->a, const unsigned char *, t->n_vocab);
+    t->n_bytes = ARENA_ARRAY(l->a, int, t->n_vocab);
+    t->is_special = ARENA_ARRAY(l->a, bool, t->n_vocab);
+    t->word_mask = 64;
+    while (t->word_mask < 2 * (uint64_t)t->n_vocab) t->word_mask *= 2;
+    t->word_mask--;
+    t->word_slots = ARENA_ARRAY(l->a, int32_t, t->word_mask + 1);
+    memset(t->word_slots, 0xFF, sizeof *t->word_slots * (t->word_mask + 1));
+    json_object_foreach(vocab, key, v) {
+        id = json_integer_value(v);
+        unsigned char *b;
+        if (t->bytes[id])
+            return drv_fail(DRV_E_DATA, "%s: \"%.40s\" has an id that another entry has too: %lld", l->path,
+                    key, (long long)id);
+        DRV_TRY(entry_bytes(l, key, strlen(key), &b, &t->n_bytes[id]));
+        t->bytes[id] = b;
+        uint64_t h = hash_bytes(b, (size_t)t->n_bytes[id]);
+        while (t->word_slots[h & t->word_mask] >= 0) h++;
+        t->word_slots[h & t->word_mask] = (int32_t)id;
+    }
+    return DRV_OK;
+}
+
+static drv_status load_bytes(loader *l) {
+    tokenizer *t = l->t;
+    for (int b = 0; b < 256; b++) {
+        char name[8];
+        unsigned char byte = (unsigned char)b;
+        snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
+        t->byte_id[b] = t->byte_level ? find_word(t, &byte, 1) : find_word(t, name, strlen(name));
+    }
+    return DRV_OK;
+}
+
+static drv_status add_merge(loader *l, int32_t rank, const char *x, size_t nx, const char *y, size_t ny) {
+    tokenizer *t = l->t;
+    unsigned char *left, *right;
+    int nl, nr;
+    DRV_TRY(entry_bytes(l, x, nx, &left, &nl));
+    DRV_TRY(entry_bytes(l, y, ny, &right, &nr));
+    unsigned char *both = arena_alloc(l->a, (size_t)(nl + nr) + 1);
+    memcpy(both, left, (size_t)nl);
+    memcpy(both + nl, right, (size_t)nr);
+    int32_t a = find_word(t, left, (size_t)nl), b = find_word(t, right, (size_t)nr);
+    int32_t m = find_word(t, both, (size_t)(nl + nr));
+    if (a < 0 || b < 0 || m < 0)
+        return drv_fail(DRV_E_DATA, "%s: merge %d (\"%.20s\" \"%.20s\") names a token that is not in the vocabulary",
+                l->path, rank, x, y);
+    uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b, h = pair * 0x9E3779B97F4A7C15ull;
+    h ^= h >> 32;
+    while (t->merges[h & t->merge_mask].pair != UINT64_MAX && t->merges[h & t->merge_mask].pair != pair) h++;
+    if (t->merges[h & t->merge_mask].pair == UINT64_MAX)
+        t->merges[h & t->merge_mask] = (pair_rank){pair, rank, m};
+    return DRV_OK;
+}
+
+static drv_status load_merges(loader *l, const json_t *merges) {
+    tokenizer *t = l->t;
+    if (!json_is_array(merges)) return drv_fail(DRV_E_DATA, "%s: model.merges is no list", l->path);
+    t->merge_mask = 64;
+    while (t->merge_mask < 2 * json_array_size(merges)) t->merge_mask *= 2;
+    t->merges = ARENA_ARRAY(l->a, pair_rank, t->merge_mask);
+    memset(t->merges, 0xFF, sizeof *t->merges * t->merge_mask);
+    t->merge_mask--;
+    size_t i;
+    json_t *v;
+    json_array_foreach(merges, i, v) {
+        const char *x = json_string_value(json_is_array(v) ? json_array_get(v, 0) : v), *y = NULL;
+        if (json_is_array(v))
+            y = json_string_value(json_array_get(v, 1));
+        else if (x && strchr(x, ' '))
+            y = strchr(x, ' ') + 1;
+        if (!x || !y) return drv_fail(DRV_E_DATA, "%s: merge %zu is not a pair", l->path, i);
+        size_t nx = json_is_array(v) ? strlen(x) : (size_t)(y - x - 1);
+        DRV_TRY(add_merge(l, (int32_t)i, x, nx, y, strlen(y)));
+    }
+    return DRV_OK;
+}
+
+static drv_status load_added(loader *l, const json_t *list) {
+    tokenizer *t = l->t;
+    t->added = ARENA_ARRAY(l->a, added_token, json_array_size(list) + 1);
+    size_t i;
+    json_t *v;
+    json_array_foreach(list, i, v) {
+        const char *text = json_string_value(json_object_get(v, "content"));
+        int64_t id = json_integer_value(json_object_get(v, "id"));
+        if (!text || !*text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", l->path, i);
+        static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
+        for (int f = 0; f < 3; f++)
+            if (json_is_true(json_object_get(v, flags[f]))) return refuse(l, flags[f], text);
+        added_token *d = &t->added[t->n_added++];
+        *d = (added_token){(const unsigned char *)arena_strdup(l->a, text), (int)strlen(text), (int32_t)id,
+                json_is_true(json_object_get(v, "special"))};
+        t->is_special[id] |= d->special;
+        t->added_first[d->text[0]] = 1;
+        t->bytes[id] = d->text; // decodes to its text
+        t->n_bytes[id] = d->n;
+    }
+    return DRV_OK;
+}
+
+static drv_status load_normalizer(loader *l, const json_t *o) {
+    if (!o || json_is_null(o)) return DRV_OK;
+    const char *type = type_of(o);
+    if (strcmp(type, "Sequence") == 0) {
+        size_t i;
+        json_t *v;
+        json_array_foreach(json_object_get(o, "normalizers"), i, v) DRV_TRY(load_normalizer(l, v));
+        return DRV_OK;
+    }
+    if (strcmp(type, "NFC") == 0) {
+        l->t->nfc = true;
+        return DRV_OK;
+    }
+    const char *lower = "\xE2\x96\x81"; // U+2581
+    if (strcmp(type, "Prepend") == 0) {
+        const char *p = json_string_value(json_object_get(o, "prepend"));
+        if (!p || strcmp(p, lower) != 0) return refuse(l, "prepend", p);
+        l->t->prepend_space = true;
+        return DRV_OK;
+    }
+    if (strcmp(type, "Replace") == 0) {
+        const char *from = json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
+        const char *to = json_string_value(json_object_get(o, "content"));
+        if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, lower) != 0)
+            return refuse(l, "normalizer Replace of", from);
+        return DRV_OK; // part of the sentencepiece style, see encode.c
+    }
+    return refuse(l, "normalizer", type);
+}
+
+static drv_status add_rule(loader *l, split_rule r) {
+    if (l->t->n_rules == MAX_RULES) return refuse(l, "pre_tokenizer", "a sequence of more than 4");
+    l->t->rule[l->t->n_rules++] = r;
+    return DRV_OK;
+}
+
+static drv_status load_pre_tokenizer(loader *l, const json_t *o) {
+    if (!o || json_is_null(o)) return DRV_OK;
+    const char *type = type_of(o);
+    if (strcmp(type, "Sequence") == 0) {
+        size_t i;
+        json_t *v;
+        json_array_foreach(json_object_get(o, "pretokenizers"), i, v) DRV_TRY(load_pre_tokenizer(l, v));
+        return DRV_OK;
+    }
+    if (strcmp(type, "ByteLevel") == 0) {
+        l->t->byte_level = true;
+        if (json_is_true(json_object_get(o, "add_prefix_space")))
+            return refuse(l, "ByteLevel option", "add_prefix_space");
+        if (json_is_false(json_object_get(o, "use_regex"))) return DRV_OK;
+        return add_rule(l, (split_rule){SPLIT_GPT2, NULL});
+    }
+    if (strcmp(type, "Digits") == 0) {
+        if (!json_is_true(json_object_get(o, "individual_digits")))
+            return refuse(l, "pre_tokenizer Digits without", "individual_digits");
+        return add_rule(l, (split_rule){SPLIT_DIGITS, NULL});
+    }
+    if (strcmp(type, "Split") == 0) {
+        const json_t *p = json_object_get(o, "pattern");
+        const char *re = json_string_value(json_object_get(p, "Regex"));
+        const char *how = json_string_value(json_object_get(o, "behavior"));
+        if (!re) return refuse(l, "pre_tokenizer Split with", "a String pattern");
+        if (!how || strcmp(how, "Isolated") != 0 || json_is_true(json_object_get(o, "invert")))
+            return refuse(l, "Split behavior", how);
+        split_rule r;
+        DRV_TRY(split_rule_for(l->path, re, &r));
+        return add_rule(l, r);
+    }
+    return refuse(l, "pre_tokenizer", type);
+}
+
+static drv_status load_template(loader *l, const json_t *o) {
+    tokenizer *t = l->t;
+    bool seen = false;
+    size_t i;
+    json_t *v;
+    json_array_foreach(json_object_get(o, "single"), i, v) {
+        const json_t *special = json_object_get(v, "SpecialToken");
+        if (!special) {
+            seen = true;
+            continue;
+        }
+        const char *name = json_string_value(json_object_get(special, "id"));
+        const json_t *entry = json_object_get(json_object_get(o, "special_tokens"), name ? name : "");
+        const json_t *ids = json_object_get(entry, "ids");
+        for (size_t k = 0; k < json_array_size(ids); k++) {
+            int64_t id = json_integer_value(json_array_get(ids, k));
+            int *n = seen ? &t->n_after : &t->n_before;
+            if (id < 0 || id >= t->n_vocab || *n == MAX_TEMPLATE)
+                return drv_fail(DRV_E_DATA, "%s: post_processor: bad special token \"%s\"", l->path, name);
+            (seen ? t->after : t->before)[(*n)++] = (int32_t)id;
+        }
+    }
+    return DRV_OK;
+}
+
+static drv_status load_post_processor(loader *l, const json_t *o) {
+    if (!o || json_is_null(o)) return DRV_OK;
+    const char *type = type_of(o);
+    if (strcmp(type, "ByteLevel") == 0) return DRV_OK; // only moves offsets
+    if (strcmp(type, "TemplateProcessing") == 0) return load_template(l, o);
+    if (strcmp(type, "Sequence") == 0) {
+        size_t i;
+        json_t *v;
+        json_array_foreach(json_object_get(o, "processors"), i, v) DRV_TRY(load_post_processor(l, v));
+        return DRV_OK;
+    }
+    return refuse(l, "post_processor", type);
+}
+
+static drv_status check_model(loader *l, const json_t *m) {
+    const char *type = json_string_value(json_object_get(m, "type"));
+    if (!json_is_object(m) || (type && strcmp(type, "BPE") != 0)) return refuse(l, "model", type);
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    for (int i = 0; i < 2; i++) {
+        const char *s = json_string_value(json_object_get(m, affixes[i]));
+        if (s && *s) return refuse(l, affixes[i], s);
+    }
+    if (json_number_value(json_object_get(m, "dropout")) > 0) return refuse(l, "model option", "dropout");
+    l->t->ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
+    return DRV_OK;
+}
+
+static drv_status load(loader *l, const json_t *root) {
+    tokenizer *t = l->t;
+    if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", l->path);
+    const json_t *m = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+    DRV_TRY(check_model(l, m));
+    DRV_TRY(load_normalizer(l, json_object_get(root, "normalizer")));
+    DRV_TRY(load_pre_tokenizer(l, json_object_get(root, "pre_tokenizer")));
+    DRV_TRY(load_vocab(l, json_object_get(m, "vocab"), added));
+    DRV_TRY(load_bytes(l));
+    DRV_TRY(load_merges(l, json_object_get(m, "merges")));
+    const char *unk = json_string_value(json_object_get(m, "unk_token"));
+    t->unknown = unk ? find_word(t, unk, strlen(unk)) : -1;
+    DRV_TRY(load_added(l, added));
+    DRV_TRY(load_post_processor(l, json_object_get(root, "post_processor")));
+    static const char *const bos[] = {"<s>", "<|begin_of_text|>", "<|endoftext|>"};
+    static const char *const eos[] = {"</s>", "<|end_of_text|>", "<|endoftext|>"};
+    t->bos = t->n_before ? t->before[0] : -1;
+    t->eos = -1;
+    for (int i = 0; i < 3; i++) {
+        if (t->bos < 0) t->bos = tokenizer_id(t, bos[i]);
+        if (t->eos < 0) t->eos = tokenizer_id(t, eos[i]);
+    }
+    return DRV_OK;
+}
+
+drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
+    if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
+    loader l = {a, path, ARENA_NEW(a, tokenizer)};
+    l.t->path = path;
+    json_t *root = NULL;
+    DRV_TRY(json_read_file(path, &root));
+    drv_status s = load(&l, root);
+    json_decref(root);
+    if (s != DRV_OK)
+        tokenizer_close(l.t);
+    else
+        *out = l.t;
+    return s;
+}
+
+void tokenizer_close(tokenizer *t) {
+    for (int i = 0; t && i < t->n_rules; i++) split_rule_free(&t->rule[i]);
+}

@@ -1,0 +1,16 @@
+// Code points and their classes, for tokenizers. Classes are utf8proc's general categories.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CP_LETTER = 1, CP_NUMBER = 2, CP_SPACE = 4 }; // \p{L}, \p{N}, \s
+
+// Decodes one code point of valid UTF-8 and moves *p past it.
+uint32_t utf8_next(const unsigned char **p);
+// Appends to out (at least 4 bytes); returns the length.
+int utf8_put(uint32_t cp, unsigned char *out);
+int cp_class(uint32_t cp);
+
+// Length of the longest valid prefix of s[0..n).
+size_t utf8_valid_prefix(const unsigned char *s, size_t n);

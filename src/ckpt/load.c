@@ -70,6 +70,7 @@ static drv_status verify_file(arena *a, const char *folder, const char *name, co
     const int64_t bytes = json_integer_value(json_object_get(v, "bytes"));
     if (!want || strchr(name, '/'))
         return drv_fail(DRV_E_DATA, "%s: manifest.json: bad entry \"%s\"", folder, name);
+    if (!file_exists(path)) return drv_fail(DRV_E_IO, "%s: missing", path);
     if (file_size(path) != bytes)
         return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", path, (long long)file_size(path), (long long)bytes);
     char hex[33];

@@ -31,6 +31,7 @@ static void verb_help(const verb *v) {
 
 int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of write, not the end
     if (argc < 2) {
         usage(stderr);
         return 2;

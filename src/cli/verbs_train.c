@@ -42,13 +42,7 @@ static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const 
     const char **all = ARENA_ARRAY(a, const char *, n + 3);
     int k = 0;
     const bool folder = file_is_dir(target);
-    if (folder) {
-        all[k++] = arena_printf(a, "model.from=%s", target);
-        model_config m; // a row is at most as long as the model's context
-        DRV_TRY(model_config_read(target, &m));
-        all[k++] = arena_printf(a, "data.sequence_length=%lld",
-                (long long)(m.max_position_embeddings < 1024 ? m.max_position_embeddings : 1024));
-    }
+    if (folder) all[k++] = arena_printf(a, "model.from=%s", target);
     for (int i = 0; i < n; i++) all[k++] = sets[i];
     DRV_TRY(config_load(a, folder ? NULL : target, all, k, cfg));
     if (data) {

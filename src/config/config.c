@@ -43,7 +43,7 @@ static const key keys[] = {
         {"data.train", KEY_TEXT, 0, NULL, 0, 0, NULL, "PREFIX of .bin/.idx, or a list of {prefix, weight}"},
         {"data.valid", KEY_TEXT, 0, NULL, 0, 0, NULL, "likewise, for evaluation"},
         {"data.split", KEY_REAL, AT(split), NULL, 0, 1e9, NULL, "documents of train for train, valid, test, e.g. [969, 30, 1]"},
-        {"data.sequence_length", KEY_INT, AT(sequence_length), "1024", 1, 1 << 24, NULL, "tokens a row"},
+        {"data.sequence_length", KEY_INT, AT(sequence_length), NULL, 1, 1 << 24, NULL, "tokens a row; default 1024, or the context if that is shorter"},
         {"data.pack", KEY_CHOICE, AT(pack), "documents", 0, 0, "documents stream", "documents: attention stays inside a document; stream: GPT-style"},
         {"training.steps", KEY_INT, AT(steps), "1000", 0, BIG, NULL, "optimizer steps"},
         {"training.global_batch_size", KEY_INT, AT(global_batch_size), "8", 1, 1 << 24, NULL, "rows a step, over all ranks"},
@@ -295,6 +295,8 @@ static drv_status apply(arena *a, const yaml_list *l, run_config *c) {
     c->beta1 = 0.9;
     c->beta2 = 0.95;
     DRV_TRY(load_model(a, l, c));
+    const int64_t context = c->model.max_position_embeddings;
+    c->sequence_length = context < 1024 ? context : 1024;
     for (int i = 0; i < l->n; i++) DRV_TRY(set_entry(c, &l->entries[i]));
     if (!*c->run_dir) {
         const char *base = c->file ? c->file : "run.yaml", *slash = strrchr(base, '/');

@@ -1,6 +1,6 @@
 // linear_cross_entropy on the CPU: chunk by chunk, logits in fp32, then their gradient in the
 // compute type in the same place.
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_backend.h"
 #include "base/parallel.h"
 
 enum { LOGITS, DH, DW, REST }; // GEMMs of a full chunk; those of the last, shorter one follow

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_backend.h"
 #include "base/parallel.h"
 #include "ir/op.h"
 

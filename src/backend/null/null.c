@@ -1,7 +1,7 @@
 // The back end that only plans. Scratch is that of the CPU back end, so that a plan made without a
 // device is the plan of a CPU run.
 #include "backend/backend.h"
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_backend.h"
 
 static int64_t workspace(backend *b, const node *n) {
     (void)b;

@@ -3,7 +3,7 @@
 #include "ir/op.h"
 
 // rope_table(position_N) -> t_ND: cos of the D/2 angles, then their sin. "llama3" frequency scaling
-// (factor > 0) as in the Llama-3.1 release: see kernels/ref/rope.c for the formula.
+// (factor > 0) as in the Llama-3.1 release: see kernels/ref/ref_rope.c for the formula.
 static const char *table_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *p = n->in[0];
     *n_out = 1;

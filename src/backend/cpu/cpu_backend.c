@@ -1,4 +1,4 @@
-#include "backend/cpu/cpu.h"
+#include "backend/cpu/cpu_backend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +23,8 @@ struct executable {
     const plan *p;
     instruction *code;
     int n;
-    char *linked; // arena that the pointers point into
+    bool ready;
+    char *linked; // arena that the pointers point into, once ready
 };
 
 typedef struct cpu_backend {
@@ -150,12 +151,13 @@ static void link_program(cpu_backend *b, executable *e) {
         c->workspace = b->arena + ((uintptr_t)c->workspace - (uintptr_t)e->linked);
     }
     e->linked = b->arena;
+    e->ready = true;
 }
 
 static drv_status run(backend *base, executable *e) {
     cpu_backend *b = self(base);
     DRV_TRY(prepare(base));
-    if (e->linked != b->arena) link_program(b, e);
+    if (!e->ready || e->linked != b->arena) link_program(b, e);
     double before = clock_s();
     for (int i = 0; i < e->n; i++) {
         e->code[i].fn(&e->code[i]);

@@ -1,0 +1,55 @@
+# make        installs what is missing (as root on Debian), builds build/drover
+# make run    the main job, from text to a trained model, about five minutes on two cores
+# make test   all tests            make asan   the same under AddressSanitizer and UBSan
+# make bench  speed against this machine's GEMM peak
+# make fuzz   T=60: each fuzz target for T seconds (clang)
+BUILD ?= build
+CC ?= cc
+T ?= 60
+
+.PHONY: all deps run test asan clang bench fuzz check format clean
+all: deps
+	@cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
+	@rm -f $(BUILD).log
+	@cmake --build $(BUILD) -j 2
+
+deps:
+	@tools/install_deps.sh
+
+run: all
+	@tools/run.sh $(BUILD)/drover
+
+test: all check
+	@ctest --test-dir $(BUILD) --output-on-failure
+
+check:
+	@python3 tools/check_layers.py
+	@python3 tools/check_sizes.py
+
+asan: deps
+	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" >/dev/null
+	cmake --build build-asan -j 2
+	ctest --test-dir build-asan --output-on-failure
+
+clang: deps
+	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang >/dev/null
+	cmake --build build-clang -j 2
+
+fuzz: deps
+	cmake -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DDROVER_FUZZ=ON -DDROVER_SANITIZE=ON >/dev/null
+	cmake --build build-fuzz -j 2
+	@for t in build-fuzz/tests/fuzz_*; do \
+	  case $$t in *.*) continue;; esac; n=$${t##*/fuzz_}; \
+	  mkdir -p build-fuzz/corpus/$$n; \
+	  $$t -max_total_time=$(T) -rss_limit_mb=2048 -timeout=10 build-fuzz/corpus/$$n tests/corpus/$$n || exit 1; done
+
+bench: all
+	$(BUILD)/drover bench gemm
+	$(BUILD)/drover bench step
+	$(BUILD)/drover bench step --set model.preset=llama-15m --set data.sequence_length=512
+
+format:
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+clean:
+	rm -rf build build-asan build-clang build-fuzz

@@ -1,0 +1,103 @@
+#include "harness.h"
+
+#include <math.h>
+#include <unistd.h>
+
+double noise(uint64_t seed, uint64_t index) {
+    const rng_key key = {seed, RNG_TEST, 0};
+    return 2 * rng_uniform(&key, index) - 1;
+}
+
+double relative_error(const double *a, const double *b, int64_t n) {
+    double diff = 0, size = 0;
+    for (int64_t i = 0; i < n; i++) {
+        diff += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    return sqrt(diff / (size > 0 ? size : 1));
+}
+
+static char dirs[64][64];
+static int n_dirs;
+
+static void remove_dirs(void) {
+    for (int i = 0; i < n_dirs; i++)
+        if (dir_remove(dirs[i]) != DRV_OK) fprintf(stderr, "%s\n", drv_message());
+}
+
+const char *temporary_dir(arena *a) {
+    (void)a;
+    char *d = dirs[n_dirs];
+    if (n_dirs++ == 0) atexit(remove_dirs);
+    strcpy(d, "/tmp/drover-test-XXXXXX");
+    assert_non_null(mkdtemp(d));
+    return d;
+}
+
+const char *golden_path(arena *a, const char *name) {
+    return path_join(a, TEST_DIR "/golden", name);
+}
+
+test_run *test_run_open(const char *const *sets, int n) {
+    arena *a = arena_new("test run");
+    test_run *r = ARENA_NEW(a, test_run);
+    backend *b;
+    r->a = a;
+    OK(config_from_sets(a, sets, n, &r->c));
+    OK(backend_open(a, "cpu", &b));
+    OK(programs_build(a, &r->c, &r->p));
+    OK(programs_load(a, b, &r->p));
+    OK(programs_init_weights(&r->p));
+    return r;
+}
+
+void test_run_close(test_run *r) {
+    r->p.b->v->close(r->p.b);
+    arena_free(r->a);
+}
+
+static void put_i32(test_run *r, const char *name, const int32_t *x, int64_t n) {
+    OK(r->p.b->v->write(r->p.b, 0, name, 0, 4 * n, x));
+}
+
+void test_run_batch(test_run *r, uint64_t seed, int document) {
+    const int64_t seq = r->c.sequence_length, n = r->c.micro_batch_size * seq;
+    int32_t *tokens = mem_alloc(4 * (size_t)n), *labels = mem_alloc(4 * (size_t)n), *position = mem_alloc(4 * (size_t)n);
+    const rng_key key = {seed, RNG_TEST, 7};
+    for (int64_t i = 0; i < n; i++) {
+        tokens[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)r->c.model.vocab_size);
+        position[i] = (int32_t)(i % seq % document);
+    }
+    for (int64_t i = 0; i < n; i++)
+        labels[i] = (i + 1) % seq % document == 0 || (i + 1) % seq == 0 ? -1 : tokens[i + 1];
+    put_i32(r, "tokens", tokens, n);
+    put_i32(r, "labels", labels, n);
+    put_i32(r, "position", position, n);
+    free(tokens);
+    free(labels);
+    free(position);
+}
+
+double test_run_step(test_run *r, double dloss) {
+    double loss;
+    backend *b = r->p.b;
+    OK(b->v->write(b, 0, "dloss", 0, sizeof dloss, &dloss));
+    OK(b->v->run(b, r->p.step));
+    OK(b->v->read(b, 0, "loss", 0, sizeof loss, &loss));
+    return loss;
+}
+
+float *test_run_state(test_run *r, const char *prefix, int64_t *n) {
+    int64_t total = 0;
+    for (int i = 0; i < r->p.params.n; i++) total += param_elements(&r->p.params.p[i]);
+    float *x = mem_alloc(sizeof *x * (size_t)total);
+    *n = 0;
+    for (int i = 0; i < r->p.params.n; i++) {
+        const param *w = &r->p.params.p[i];
+        const char *name = *prefix ? arena_printf(r->a, "%s%s", prefix, w->name) : programs_master(r->a, &r->p, w);
+        const int64_t k = param_elements(w);
+        OK(r->p.b->v->read(r->p.b, 0, name, 0, 4 * k, x + *n));
+        *n += k;
+    }
+    return x;
+}

@@ -1,0 +1,51 @@
+// What the tests share: a program on a back end, inputs by name, comparisons.
+#pragma once
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+#include "base/file.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "train/state.h"
+
+#define OK(expr)                                                                                   \
+    do {                                                                                           \
+        drv_status ok_ = (expr);                                                                   \
+        if (ok_ != DRV_OK) fail_msg("%s", drv_message());                                          \
+    } while (0)
+// Fails with a message that holds `text`.
+#define FAILS(expr, code, text)                                                                    \
+    do {                                                                                           \
+        drv_status ok_ = (expr);                                                                   \
+        if (ok_ != (code)) fail_msg("status %d, expected %d: %s", ok_, (code), drv_message());     \
+        if (!strstr(drv_message(), (text))) fail_msg("\"%s\" does not say \"%s\"", drv_message(), (text)); \
+    } while (0)
+
+// Uniform in [-1, 1), a function of seed and index.
+double noise(uint64_t seed, uint64_t index);
+// |a - b| over the root mean square of b.
+double relative_error(const double *a, const double *b, int64_t n);
+const char *temporary_dir(arena *a); // fresh, removed at exit
+const char *golden_path(arena *a, const char *name);
+
+// A run from overrides like "model.preset=tiny": programs loaded, weights drawn.
+typedef struct test_run {
+    arena *a;
+    run_config c;
+    programs p;
+} test_run;
+test_run *test_run_open(const char *const *sets, int n);
+void test_run_close(test_run *r);
+// Random tokens, next-token labels and positions with document starts every `document` tokens.
+void test_run_batch(test_run *r, uint64_t seed, int document);
+double test_run_step(test_run *r, double dloss); // forward and backward; the summed loss
+// All gradients (or another state with this prefix) one after the other, as fp32.
+float *test_run_state(test_run *r, const char *prefix, int64_t *n);

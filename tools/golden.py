@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/: tiny Llamas with the logits, loss, gradients and training losses that PyTorch
+and transformers give for them, in double and in float. Needs torch, transformers, safetensors; the
+tests need none of them.
+
+    python tools/golden.py tests/golden
+"""
+import json, pathlib, sys
+import torch, transformers
+from safetensors.torch import save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+CASES = {
+    # grouped query heads, tied embeddings
+    "tied": dict(num_key_value_heads=2, tie_word_embeddings=True, rope_theta=10000.0),
+    # grouped query heads, untied, llama3 frequency scaling (short original context, so that all three
+    # branches of the formula are taken), head_dim apart from hidden_size / heads
+    "untied_llama3": dict(num_key_value_heads=1, tie_word_embeddings=False, head_dim=16,
+        rope_theta=500000.0,
+        rope_scaling=dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                          original_max_position_embeddings=32)),
+}
+ROWS, SEQ, STEPS = 4, 48, 20
+LR, BETAS, EPS, DECAY, CLIP = 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
+
+
+def loss_of(model, tokens):
+    logits = model(input_ids=tokens).logits
+    return torch.nn.functional.cross_entropy(
+        logits[:, :-1].reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1)), logits
+
+
+def make(name, extra, out):
+    torch.manual_seed(1)
+    config = LlamaConfig(vocab_size=96, hidden_size=32, intermediate_size=80, num_hidden_layers=2,
+        num_attention_heads=4, max_position_embeddings=512, rms_norm_eps=1e-5, initializer_range=0.1,
+        bos_token_id=0, eos_token_id=1, attn_implementation="eager", **extra)
+    model = LlamaForCausalLM(config).float().train()
+    with torch.no_grad():  # norms that are not all 1
+        for n, p in model.named_parameters():
+            if p.dim() == 1:
+                p.add_(0.3 * torch.randn_like(p))
+    folder = out / name
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    tokens = torch.randint(0, config.vocab_size, (ROWS, SEQ))
+    golden = {"tokens": tokens.float()}
+    double = LlamaForCausalLM(config).double()
+    double.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
+    loss, logits = loss_of(double, tokens)
+    loss.backward()
+    golden["logits"] = logits.detach()
+    golden["loss"] = loss.detach().reshape(1)
+    for n, p in double.named_parameters():
+        golden["grad." + n] = p.grad
+    decay = [p for p in model.parameters() if p.dim() == 2]
+    rest = [p for p in model.parameters() if p.dim() != 2]
+    optimizer = torch.optim.AdamW([dict(params=decay, weight_decay=DECAY), dict(params=rest, weight_decay=0.0)],
+                                  lr=LR, betas=BETAS, eps=EPS)
+    losses = []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        # another order of the rows each step: the batch is fixed, the sums are not
+        loss, _ = loss_of(model, tokens.roll(step, 0))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        optimizer.step()
+        losses.append(loss.item())
+    golden["losses"] = torch.tensor(losses, dtype=torch.float64)
+    meta = dict(torch=torch.__version__, transformers=transformers.__version__, seed="1")
+    save_file({k: v.contiguous() for k, v in golden.items()}, str(folder / "golden.safetensors"), metadata=meta)
+    print(name, "loss", float(golden["loss"]), "after", STEPS, "steps", losses[-1])
+
+
+if __name__ == "__main__":
+    for case, extra in CASES.items():
+        make(case, extra, pathlib.Path(sys.argv[1]))

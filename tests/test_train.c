@@ -140,7 +140,7 @@ static void nan_is_skipped(void **state) {
     test_run *r = test_run_open(sets, 3);
     backend *b = r->p.b;
     test_run_batch(r, 1, 32);
-    test_run_step(r, NAN);
+    test_run_step(r, (double)NAN);
     int64_t n;
     float *before = test_run_state(r, "", &n);
     const double hyper[] = {0.1, 0.1, 0.05, 1};

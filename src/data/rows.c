@@ -68,7 +68,7 @@ int64_t rows_taken(const rows *r) {
 
 static source *furthest_behind(rows *r) {
     source *best = NULL;
-    double most = -INFINITY;
+    double most = -HUGE_VAL;
     for (int i = 0; i < r->o.n_sources; i++) {
         source *s = &r->s[i];
         double behind = s->weight * (double)(r->taken + 1) - (double)s->taken;

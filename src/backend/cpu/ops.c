@@ -250,7 +250,7 @@ static void cached_head(void *arg, int64_t h, int thread) {
         const int64_t last = ((const int32_t *)i->in[3])[r];
         float q[1024], o[1024] = {0}, x[1024];
         i->k->cast(qkv->dt, cin(i, 0, r * qkv->dim[1] + h * d), DT_F32, q, d);
-        double max = -INFINITY, sum = 0;
+        double max = -HUGE_VAL, sum = 0;
         for (int64_t s = 0; s <= last; s++) {
             i->k->cast(keys->dt, cin(i, 1, (g * cap + s) * d), DT_F32, x, d);
             double dot = 0;

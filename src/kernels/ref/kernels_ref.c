@@ -94,7 +94,7 @@ static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, c
 
 static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
     const dtype acc = dtype_acc(dt);
-    double max = -INFINITY, sum = 0;
+    double max = -HUGE_VAL, sum = 0;
     for (int64_t j = 0; j < n; j++) max = fmax(max, get(acc, logits, j));
     for (int64_t j = 0; j < n; j++) sum += exp(get(acc, logits, j) - max);
     const double loss = max + log(sum) - get(acc, logits, label);

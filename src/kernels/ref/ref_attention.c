@@ -27,7 +27,7 @@ static void query(const attention_args *a, int64_t t, int h) {
     const int g = h / (a->heads / a->kv_heads);
     const int64_t begin = t - a->position[t], out = (t * a->heads + h) * a->head_dim;
     const double scale = 1 / sqrt((double)a->head_dim);
-    double max = -INFINITY, sum = 0;
+    double max = -HUGE_VAL, sum = 0;
     for (int64_t s = begin; s <= t; s++)
         max = fmax(max, scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)));
     for (int64_t s = begin; s <= t; s++)

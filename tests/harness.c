@@ -62,7 +62,8 @@ static void put_i32(test_run *r, const char *name, const int32_t *x, int64_t n) 
 
 void test_run_batch(test_run *r, uint64_t seed, int document) {
     const int64_t seq = r->c.sequence_length, n = r->c.micro_batch_size * seq;
-    int32_t *tokens = mem_alloc(4 * (size_t)n), *labels = mem_alloc(4 * (size_t)n), *position = mem_alloc(4 * (size_t)n);
+    int32_t *tokens = mem_alloc(4 * (size_t)n), *labels = mem_alloc(4 * (size_t)n),
+            *position = mem_alloc(4 * (size_t)n);
     const rng_key key = {seed, RNG_TEST, 7};
     for (int64_t i = 0; i < n; i++) {
         tokens[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)r->c.model.vocab_size);
@@ -89,12 +90,14 @@ double test_run_step(test_run *r, double dloss) {
 
 float *test_run_state(test_run *r, const char *prefix, int64_t *n) {
     int64_t total = 0;
-    for (int i = 0; i < r->p.params.n; i++) total += param_elements(&r->p.params.p[i]);
+    for (int i = 0; i < r->p.params.n; i++)
+        total += param_elements(&r->p.params.p[i]);
     float *x = mem_alloc(sizeof *x * (size_t)total);
     *n = 0;
     for (int i = 0; i < r->p.params.n; i++) {
         const param *w = &r->p.params.p[i];
-        const char *name = *prefix ? arena_printf(r->a, "%s%s", prefix, w->name) : programs_master(r->a, &r->p, w);
+        const char *name = *prefix ? arena_printf(r->a, "%s%s", prefix, w->name)
+                                   : programs_master(r->a, &r->p, w);
         const int64_t k = param_elements(w);
         OK(r->p.b->v->read(r->p.b, 0, name, 0, 4 * k, x + *n));
         *n += k;

@@ -26,7 +26,8 @@
     do {                                                                                           \
         drv_status ok_ = (expr);                                                                   \
         if (ok_ != (code)) fail_msg("status %d, expected %d: %s", ok_, (code), drv_message());     \
-        if (!strstr(drv_message(), (text))) fail_msg("\"%s\" does not say \"%s\"", drv_message(), (text)); \
+        if (!strstr(drv_message(), (text)))                                                        \
+            fail_msg("\"%s\" does not say \"%s\"", drv_message(), (text));                         \
     } while (0)
 
 // Uniform in [-1, 1), a function of seed and index.

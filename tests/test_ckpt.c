@@ -20,7 +20,8 @@ static void parse_says(const char *header, int64_t length, size_t n_data, const 
 
 static void safetensors_that_lie(void **state) {
     (void)state;
-#define T(dtype, shape, offsets) "{\"t\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
+#define T(dtype, shape, offsets)                                                                   \
+    "{\"t\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":" offsets "}}"
     parse_says(T("F32", "[2]", "[0,8]"), -1, 8, NULL);
     parse_says(T("F32", "[]", "[0,4]"), -1, 4, NULL);
     parse_says(T("F32", "[0]", "[0,0]"), -1, 0, NULL);
@@ -36,7 +37,9 @@ static void safetensors_that_lie(void **state) {
     parse_says("{\"t\":", -1, 8, "not valid JSON");
     parse_says("[]", -1, 8, "no JSON object");
     parse_says("{}", 1 << 30, 8, "header length");
-    parse_says("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}", -1, 12, "overlaps");
+    parse_says("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":"
+               "\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
+            -1, 12, "overlaps");
 }
 
 static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
@@ -47,7 +50,8 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
 
 static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
     const char *dir = temporary_dir(a);
-    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"n", 1, {5, 0}}, "n", 0}}, optimizer[] = {{{"exp_avg.w", 2, {3, 4}}, "m", 0}};
+    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"n", 1, {5, 0}}, "n", 0}},
+                             optimizer[] = {{{"exp_avg.w", 2, {3, 4}}, "m", 0}};
     ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", ""};
     ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
@@ -78,12 +82,14 @@ static void harmed(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"), *path;
-    static const char *const files[] = {"model.safetensors", "optimizer.safetensors", "trainer.json", "config.json", "manifest.json"};
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
+            "trainer.json", "config.json", "manifest.json"};
     for (int i = 0; i < 5; i++) {
         char *file = path_join(a, last, files[i]), *good;
         size_t n;
         OK(file_read(a, file, &good, &n));
-        for (size_t at = 0; at < n; at += i == 4 ? n : 7) { // some bytes of the manifest are only layout
+        for (size_t at = 0; at < n;
+                at += i == 4 ? n : 7) { // some bytes of the manifest are only layout
             char *bad = arena_alloc(a, n);
             memcpy(bad, good, n);
             bad[at] ^= 1 << at % 8;
@@ -102,7 +108,8 @@ static void harmed(void **state) {
     arena_free(a);
 }
 
-static drv_status no_space(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+static drv_status no_space(
+        void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
     (void)ctx, (void)source, (void)offset, (void)bytes, (void)dst;
     return drv_fail(DRV_E_IO, "no space left");
 }
@@ -123,7 +130,8 @@ static void failed_save_leaves_the_old(void **state) {
     arena_free(a);
 }
 
-static drv_status keep_value(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status keep_value(
+        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
     (void)t, (void)first, (void)n;
     *(float *)ctx += values[0];
     return DRV_OK;
@@ -134,16 +142,19 @@ static void filling(void **state) {
     arena *a = arena_new("fill");
     const char *dir = path_join(a, save_some(a, 1, 1, 0), "step-000001");
     float sum = 0;
-    const ckpt_tensor ok[] = {{{"w", 2, {3, 4}}, "w", 0}}, other[] = {{{"w", 2, {4, 3}}, "w", 0}}, absent[] = {{{"v", 1, {3, 0}}, "w", 0}};
+    const ckpt_tensor ok[] = {{{"w", 2, {3, 4}}, "w", 0}}, other[] = {{{"w", 2, {4, 3}}, "w", 0}},
+                      absent[] = {{{"v", 1, {3, 0}}, "w", 0}};
     OK(ckpt_fill(dir, "model", ok, 1, keep_value, &sum));
     FAILS(ckpt_fill(dir, "model", other, 1, keep_value, &sum), DRV_E_DATA, "expected 2 [4, 3]");
     FAILS(ckpt_fill(dir, "model", absent, 1, keep_value, &sum), DRV_E_DATA, "has no tensor \"v\"");
-    FAILS(ckpt_fill(temporary_dir(a), "model", ok, 1, keep_value, &sum), DRV_E_DATA, "neither model.safetensors nor its index");
+    FAILS(ckpt_fill(temporary_dir(a), "model", ok, 1, keep_value, &sum), DRV_E_DATA,
+            "neither model.safetensors nor its index");
     arena_free(a);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie), cmocka_unit_test(newest_and_retention), cmocka_unit_test(harmed),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
+            cmocka_unit_test(newest_and_retention), cmocka_unit_test(harmed),
             cmocka_unit_test(failed_save_leaves_the_old), cmocka_unit_test(filling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

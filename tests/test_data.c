@@ -14,7 +14,8 @@ static const char *write_set(arena *a, const char *name, const int *sizes, int n
     int32_t next = first, ids[1000];
     OK(dataset_writer_open(a, prefix, 60000, &w));
     for (int i = 0; i < n; i++) {
-        for (int k = 0; k < sizes[i]; k++) ids[k] = next++;
+        for (int k = 0; k < sizes[i]; k++)
+            ids[k] = next++;
         OK(dataset_writer_add(w, ids, sizes[i]));
     }
     OK(dataset_writer_finish(w));
@@ -22,8 +23,14 @@ static const char *write_set(arena *a, const char *name, const int *sizes, int n
 }
 
 static rows_opts opts(const row_source_spec *s, int n, int64_t width, bool shuffle) {
-    return (rows_opts){.sources = s, .n_sources = n, .row_tokens = width, .n_vocab = 60000, .seed = 5, .shuffle = shuffle,
-            .documents = true, .split_to = 1};
+    return (rows_opts){.sources = s,
+            .n_sources = n,
+            .row_tokens = width,
+            .n_vocab = 60000,
+            .seed = 5,
+            .shuffle = shuffle,
+            .documents = true,
+            .split_to = 1};
 }
 
 static void round_trip(void **state) {
@@ -36,13 +43,15 @@ static void round_trip(void **state) {
     assert_int_equal(d->n_tokens, 9);
     assert_int_equal(d->code, 8);
     const int64_t starts[] = {0, 3, 3, 8, 9};
-    for (int i = 0; i < 5; i++) assert_int_equal(dataset_document_start(d, i), starts[i]);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(dataset_document_start(d, i), starts[i]);
     assert_int_equal(dataset_document_of(d, 2), 0);
     assert_int_equal(dataset_document_of(d, 3), 2);
     assert_int_equal(dataset_document_of(d, 8), 3);
     int32_t ids[9];
     OK(dataset_read(d, 0, 9, 60000, ids));
-    for (int i = 0; i < 9; i++) assert_int_equal(ids[i], 10 + i);
+    for (int i = 0; i < 9; i++)
+        assert_int_equal(ids[i], 10 + i);
     FAILS(dataset_read(d, 0, 9, 15, ids), DRV_E_DATA, "token 5 is 15, expected 0 to 14");
     dataset_close(d);
     arena_free(a);
@@ -56,16 +65,17 @@ static void index_bytes(void **state) {
     char *p;
     size_t n;
     OK(file_read(a, arena_printf(a, "%s.idx", prefix), &p, &n));
-    const unsigned char want[] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 8, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0,
-            0, 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0,
-            0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0};
+    const unsigned char want[] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0, 1, 0, 0, 0, 0, 0, 0, 0,
+            8, 2, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2,
+            0, 0, 0, 0, 0, 0, 0};
     assert_int_equal(n, sizeof want);
     assert_memory_equal(p, want, n);
     arena_free(a);
 }
 
-// One epoch of shuffled rows holds every token once, and predicts all but the first of each document
-// and each document's last.
+// One epoch of shuffled rows holds every token once, and predicts all but the first of each
+// document and each document's last.
 static void nothing_is_dropped(void **state) {
     (void)state;
     arena *a = arena_new("rows");
@@ -91,10 +101,12 @@ static void nothing_is_dropped(void **state) {
             if (!(tokens[k] == 0 && k > 0)) seen[tokens[k]]++; // the padding repeats token 0
         }
     }
-    for (int i = 0; i < 186; i++) assert_int_equal(seen[i], 1);
+    for (int i = 0; i < 186; i++)
+        assert_int_equal(seen[i], 1);
     int64_t at = 0, want = 0;
     for (int i = 0; i < 7; i++) {
-        for (int k = 0; k < sizes[i]; k++) assert_int_equal(predicted[at + k], k > 0);
+        for (int k = 0; k < sizes[i]; k++)
+            assert_int_equal(predicted[at + k], k > 0);
         at += sizes[i];
         want += sizes[i] - 1;
     }
@@ -107,8 +119,10 @@ static void order_and_resume(void **state) {
     (void)state;
     arena *a = arena_new("rows");
     int sizes[50];
-    for (int i = 0; i < 50; i++) sizes[i] = 1 + i * 7 % 23;
-    row_source_spec s[] = {{write_set(a, "one", sizes, 50, 0), 3}, {write_set(a, "two", sizes, 50, 1000), 1}};
+    for (int i = 0; i < 50; i++)
+        sizes[i] = 1 + i * 7 % 23;
+    row_source_spec s[] = {
+            {write_set(a, "one", sizes, 50, 0), 3}, {write_set(a, "two", sizes, 50, 1000), 1}};
     rows_opts o = opts(s, 2, 8, true);
     rows *r, *again;
     OK(rows_open(a, &o, &r));
@@ -130,7 +144,8 @@ static void order_and_resume(void **state) {
     }
     int differ = 0; // the second epoch has another order
     const int64_t epoch = rows_per_epoch(r) / 2;
-    for (int i = 0; i < 20; i++) differ += memcmp(first[i], first[i + epoch], sizeof x) != 0;
+    for (int i = 0; i < 20; i++)
+        differ += memcmp(first[i], first[i + epoch], sizeof x) != 0;
     assert_true(differ > 10);
     rows_close(r);
     rows_close(again);
@@ -141,7 +156,8 @@ static void splits_are_apart(void **state) {
     (void)state;
     arena *a = arena_new("rows");
     int sizes[100];
-    for (int i = 0; i < 100; i++) sizes[i] = 5;
+    for (int i = 0; i < 100; i++)
+        sizes[i] = 5;
     const row_source_spec s = {write_set(a, "set", sizes, 100, 0), 1};
     rows_opts train = opts(&s, 1, 8, false), valid = train;
     train.split_to = 0.9;
@@ -153,7 +169,8 @@ static void splits_are_apart(void **state) {
     assert_int_equal(rows_per_epoch(r), (450 + 7) / 8);
     for (int64_t i = 0; i < rows_per_epoch(r); i++) {
         OK(rows_next(r, tokens, position, labels, &counted));
-        for (int k = 0; k < 8; k++) assert_true(tokens[k] < 450 && labels[k] < 450);
+        for (int k = 0; k < 8; k++)
+            assert_true(tokens[k] < 450 && labels[k] < 450);
     }
     rows_close(r);
     OK(rows_open(a, &valid, &r));
@@ -166,7 +183,8 @@ static void splits_are_apart(void **state) {
 static void broken_files(void **state) {
     (void)state;
     arena *a = arena_new("broken");
-    const char *prefix = write_set(a, "set", (int[]){4, 4}, 2, 0), *idx = arena_printf(a, "%s.idx", prefix), *bin = arena_printf(a, "%s.bin", prefix);
+    const char *prefix = write_set(a, "set", (int[]){4, 4}, 2, 0),
+               *idx = arena_printf(a, "%s.idx", prefix), *bin = arena_printf(a, "%s.bin", prefix);
     dataset *d;
     char *good;
     size_t n;
@@ -175,8 +193,10 @@ static void broken_files(void **state) {
         size_t at;
         char value;
         const char *says;
-    } cases[] = {{0, 'X', "does not begin with MMIDIDX"}, {9, 2, "version is 2, expected 1"}, {17, 7, "dtype code is 7"}, {17, 99, "dtype code is 99"},
-            {18, 3, "does not fit 3 sequences"}, {34, 5, "sequence 1"}, {42, 1, "sequence 0"}, {58, 1, "document entry 0"}, {66, 3, "document entry 1"}};
+    } cases[] = {{0, 'X', "does not begin with MMIDIDX"}, {9, 2, "version is 2, expected 1"},
+            {17, 7, "dtype code is 7"}, {17, 99, "dtype code is 99"},
+            {18, 3, "does not fit 3 sequences"}, {34, 5, "sequence 1"}, {42, 1, "sequence 0"},
+            {58, 1, "document entry 0"}, {66, 3, "document entry 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char *bad = arena_alloc(a, n);
         memcpy(bad, good, n);
@@ -197,7 +217,8 @@ static void broken_files(void **state) {
 static const char *make_tokenizer(arena *a) {
     const char *dir = path_join(a, temporary_dir(a), "tok");
     static const char *const specials[] = {"<|endoftext|>"};
-    trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 300, .min_frequency = 2, .specials = specials, .n_specials = 1});
+    trainer *t = trainer_new(&(tokenizer_train_opts){
+            .vocab_size = 300, .min_frequency = 2, .specials = specials, .n_specials = 1});
     const char *text = "the cat and the dog and the hat; the rat sat on the mat and that was that";
     int64_t n;
     trainer_add(t, text, strlen(text));
@@ -209,11 +230,17 @@ static const char *make_tokenizer(arena *a) {
 static void builder(void **state) {
     (void)state;
     arena *a = arena_new("build");
-    const char *tok = make_tokenizer(a), *dir = temporary_dir(a), *in = path_join(a, dir, "in.jsonl");
-    const char *lines = "{\"text\": \"the cat\"}\n\n{\"text\": \"\xC3\xA9t\xC3\xA9\"}\n{\"other\": 1}\nbroken\n{\"text\": \"\"}\n{\"text\": \"dog\\u0000\"}";
+    const char *tok = make_tokenizer(a), *dir = temporary_dir(a),
+               *in = path_join(a, dir, "in.jsonl");
+    const char *lines = "{\"text\": \"the cat\"}\n\n{\"text\": \"\xC3\xA9t\xC3\xA9\"}\n{\"other\": "
+                        "1}\nbroken\n{\"text\": \"\"}\n{\"text\": \"dog\\u0000\"}";
     OK(file_write_atomic(in, lines, strlen(lines)));
     const char *inputs[] = {in};
-    build_opts o = {.inputs = inputs, .n_inputs = 1, .tokenizer = tok, .prefix = path_join(a, dir, "out"), .append_eod = true};
+    build_opts o = {.inputs = inputs,
+            .n_inputs = 1,
+            .tokenizer = tok,
+            .prefix = path_join(a, dir, "out"),
+            .append_eod = true};
     build_stats s;
     OK(dataset_build(a, &o, &s));
     assert_int_equal(s.documents, 4);
@@ -238,7 +265,8 @@ static void workers_do_not_matter(void **state) {
     arena *a = arena_new("workers");
     const char *tok = make_tokenizer(a), *dir = temporary_dir(a), *in = path_join(a, dir, "in.txt");
     str text = {0};
-    for (int i = 0; i < 5000; i++) str_printf(&text, "document %d of the cat and the dog %d\n\n", i, i * i);
+    for (int i = 0; i < 5000; i++)
+        str_printf(&text, "document %d of the cat and the dog %d\n\n", i, i * i);
     OK(file_write_atomic(in, text.p, text.n));
     str_free(&text);
     const char *inputs[] = {in};
@@ -246,7 +274,11 @@ static void workers_do_not_matter(void **state) {
     size_t n[2];
     for (int i = 0; i < 2; i++) {
         build_stats s;
-        build_opts o = {.reader = {.separator = "\n\n"}, .inputs = inputs, .n_inputs = 1, .tokenizer = tok, .prefix = path_join(a, dir, i ? "b" : "a")};
+        build_opts o = {.reader = {.separator = "\n\n"},
+                .inputs = inputs,
+                .n_inputs = 1,
+                .tokenizer = tok,
+                .prefix = path_join(a, dir, i ? "b" : "a")};
         par_set_threads(i ? 3 : 1);
         OK(dataset_build(a, &o, &s));
         assert_int_equal(s.documents, 5000);
@@ -260,8 +292,9 @@ static void workers_do_not_matter(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(index_bytes), cmocka_unit_test(nothing_is_dropped),
-            cmocka_unit_test(order_and_resume), cmocka_unit_test(splits_are_apart), cmocka_unit_test(broken_files), cmocka_unit_test(builder),
-            cmocka_unit_test(workers_do_not_matter)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(index_bytes),
+            cmocka_unit_test(nothing_is_dropped), cmocka_unit_test(order_and_resume),
+            cmocka_unit_test(splits_are_apart), cmocka_unit_test(broken_files),
+            cmocka_unit_test(builder), cmocka_unit_test(workers_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

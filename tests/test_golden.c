@@ -22,7 +22,8 @@ static golden open_golden(const char *name) {
     OK(st_open(g.a, path_join(g.a, g.folder, "golden.safetensors"), &g.file));
     float t[ROWS * SEQ];
     OK(st_read_f32(&g.file, st_find(&g.file, "tokens"), 0, ROWS * SEQ, t));
-    for (int i = 0; i < ROWS * SEQ; i++) g.tokens[i] = (int32_t)t[i];
+    for (int i = 0; i < ROWS * SEQ; i++)
+        g.tokens[i] = (int32_t)t[i];
     return g;
 }
 
@@ -36,15 +37,18 @@ static double *doubles(golden *g, const char *name, int64_t *n) {
     } else {
         float *f = ARENA_ARRAY(g->a, float, t->elements);
         OK(st_read_f32(&g->file, t, 0, t->elements, f));
-        for (int64_t i = 0; i < t->elements; i++) x[i] = (double)f[i];
+        for (int64_t i = 0; i < t->elements; i++)
+            x[i] = (double)f[i];
     }
     return x;
 }
 
 static test_run *open_run(golden *g, const char *type, int micro) {
-    const char *sets[] = {arena_printf(g->a, "model.from=%s", g->folder), "model.weights=load", "data.sequence_length=48",
-            arena_printf(g->a, "training.global_batch_size=%d", ROWS), arena_printf(g->a, "training.micro_batch_size=%d", micro),
-            arena_printf(g->a, "training.precision=%s", type), "optimizer.lr=0.01", "schedule.type=constant", "schedule.warmup_steps=0"};
+    const char *sets[] = {arena_printf(g->a, "model.from=%s", g->folder), "model.weights=load",
+            "data.sequence_length=48", arena_printf(g->a, "training.global_batch_size=%d", ROWS),
+            arena_printf(g->a, "training.micro_batch_size=%d", micro),
+            arena_printf(g->a, "training.precision=%s", type), "optimizer.lr=0.01",
+            "schedule.type=constant", "schedule.warmup_steps=0"};
     test_run *r = test_run_open(sets, 9);
     OK(state_load_weights(&r->p, g->folder));
     return r;
@@ -95,18 +99,24 @@ static void check_gradients(golden *g, test_run *r, double bound, double loss_bo
     const double loss = test_run_step(r, dloss) * dloss;
     int64_t n;
     const double want_loss = *doubles(g, "loss", &n);
-    if (!(fabs(loss - want_loss) <= loss_bound * want_loss)) fail_msg("loss %.9g, expected %.9g", loss, want_loss);
+    if (!(fabs(loss - want_loss) <= loss_bound * want_loss))
+        fail_msg("loss %.9g, expected %.9g", loss, want_loss);
     for (int i = 0; i < r->p.params.n; i++) {
         const param *w = &r->p.params.p[i];
         const int64_t cols = w->n_dims == 2 ? w->dim[1] : 1;
         for (int k = 0; k < w->n_parts; k++) {
-            double *want = doubles(g, arena_printf(g->a, "grad.%s", w->part[k].hf_name), &n), *got = ARENA_ARRAY(g->a, double, n);
+            double *want = doubles(g, arena_printf(g->a, "grad.%s", w->part[k].hf_name), &n),
+                   *got = ARENA_ARRAY(g->a, double, n);
             assert_true(n == w->part[k].rows * cols);
             float *f = ARENA_ARRAY(g->a, float, n);
-            OK(r->p.b->v->read(r->p.b, 0, arena_printf(g->a, "grad.%s", w->name), 4 * w->part[k].row * cols, 4 * n, f));
-            for (int64_t j = 0; j < n; j++) got[j] = (double)f[j];
+            OK(r->p.b->v->read(r->p.b, 0, arena_printf(g->a, "grad.%s", w->name),
+                    4 * w->part[k].row * cols, 4 * n, f));
+            for (int64_t j = 0; j < n; j++)
+                got[j] = (double)f[j];
             const double error = relative_error(got, want, n);
-            if (!(error <= bound)) fail_msg("gradient of %s: relative error %.3g, bound %.3g", w->part[k].hf_name, error, bound);
+            if (!(error <= bound))
+                fail_msg("gradient of %s: relative error %.3g, bound %.3g", w->part[k].hf_name,
+                        error, bound);
         }
     }
 }
@@ -117,9 +127,9 @@ static void check_case(const char *name) {
     check_logits(&g, r, 1e-5);
     check_gradients(&g, r, 1e-5, 1e-5);
     test_run_close(r);
-    // bf16: each stored activation adds a relative error of at most 2^-9 (uniform: 2^-9 / sqrt 3 root
-    // mean square), about 9 a layer and 4 outside; they add in quadrature, once forward and once more
-    // backward, and a product of two rounded factors has both their errors.
+    // bf16: each stored activation adds a relative error of at most 2^-9 (uniform: 2^-9 / sqrt 3
+    // root mean square), about 9 a layer and 4 outside; they add in quadrature, once forward and
+    // once more backward, and a product of two rounded factors has both their errors.
     const double forward = 0x1p-9 * sqrt(9 * 2 + 4), backward = 2 * sqrt(2.0) * forward;
     r = open_run(&g, "bf16", ROWS);
     check_logits(&g, r, 2 * forward);
@@ -154,7 +164,8 @@ static void check_training(const char *name, int micro) {
         }
         if (!(fabs(loss - want[step]) <= 1e-4 * want[step]))
             fail_msg("%s, step %d: loss %.7g, PyTorch %.7g", name, step + 1, loss, want[step]);
-        const double hyper[] = {schedule_lr(&r->c, step + 1), 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1), 1};
+        const double hyper[] = {
+                schedule_lr(&r->c, step + 1), 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1), 1};
         OK(b->v->write(b, 0, "hyper", 0, sizeof hyper, hyper));
         OK(b->v->run(b, r->p.update));
     }
@@ -172,6 +183,7 @@ static void twenty_steps(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(tied), cmocka_unit_test(untied_llama3), cmocka_unit_test(twenty_steps)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(tied), cmocka_unit_test(untied_llama3),
+            cmocka_unit_test(twenty_steps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

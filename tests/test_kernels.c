@@ -1,5 +1,6 @@
 // Each level of kernels against the reference: exactly on small integers where no rounding happens,
-// within a derived bound on reals. Lengths around the vector width; guard bytes behind every output.
+// within a derived bound on reals. Lengths around the vector width; guard bytes behind every
+// output.
 #include "harness.h"
 
 #include <math.h>
@@ -31,15 +32,18 @@ static array make(dtype dt, int64_t n, uint64_t seed, double scale, bool integer
 }
 
 static double at(const array *x, int64_t i) {
-    return x->dt == DT_BF16 ? (double)bf16_to_f32(((uint16_t *)(void *)x->p)[i]) : (double)((float *)(void *)x->p)[i];
+    return x->dt == DT_BF16 ? (double)bf16_to_f32(((uint16_t *)(void *)x->p)[i])
+                            : (double)((float *)(void *)x->p)[i];
 }
 
 static void same(const char *what, const array *got, const array *want, double bound) {
     for (int k = 0; k < GUARD; k++)
-        if (got->p[got->n * dtype_bytes(got->dt) + k] != 0xA5) fail_msg("%s wrote behind its output", what);
+        if (got->p[got->n * dtype_bytes(got->dt) + k] != 0xA5)
+            fail_msg("%s wrote behind its output", what);
     for (int64_t i = 0; i < got->n; i++) {
         double a = at(got, i), b = at(want, i);
-        if (!(fabs(a - b) <= bound * fmax(1, fabs(b)))) fail_msg("%s: [%lld] is %.9g, reference %.9g", what, (long long)i, a, b);
+        if (!(fabs(a - b) <= bound * fmax(1, fabs(b))))
+            fail_msg("%s: [%lld] is %.9g, reference %.9g", what, (long long)i, a, b);
     }
 }
 
@@ -56,17 +60,20 @@ static double ulp(dtype dt) {
         for (int t_ = 0; t_ < 2; t_++)                                                             \
             for (int i_ = 0; i_ < N_LENGTHS; i_++)                                                 \
                 for (const kernels *k = levels[l_]; k; k = NULL)                                   \
-                    for (dtype dt = t_ ? DT_BF16 : DT_F32, once_ = dt; once_ == dt; once_ = (dtype)99)
+                    for (dtype dt = t_ ? DT_BF16 : DT_F32, once_ = dt; once_ == dt;                \
+                            once_ = (dtype)99)
 
 static void free_all(array *x, int n) {
-    for (int i = 0; i < n; i++) free(x[i].p);
+    for (int i = 0; i < n; i++)
+        free(x[i].p);
 }
 
 static void elementwise(void **state) {
     (void)state;
     EACH(dt, k) {
         const int64_t n = lengths[i_];
-        array x[] = {make(dt, n, 1, 8, true), make(dt, n, 2, 8, true), make(dt, n, 3, 1, true), make(dt, n, 3, 1, true)};
+        array x[] = {make(dt, n, 1, 8, true), make(dt, n, 2, 8, true), make(dt, n, 3, 1, true),
+                make(dt, n, 3, 1, true)};
         k->add(dt, n, x[0].p, x[1].p, x[2].p);
         kernels_ref.add(dt, n, x[0].p, x[1].p, x[3].p);
         same("add", &x[2], &x[3], 0);
@@ -75,11 +82,13 @@ static void elementwise(void **state) {
         kernels_ref.accumulate(dt, n, x[0].p, acc[1].p);
         same("accumulate", &acc[0], &acc[1], 0);
         // Casts, both ways, on reals: rounding to nearest even must agree to the bit.
-        array r = make(DT_F32, n, 5, 1e3, false), b[] = {make(DT_BF16, n, 6, 1, true), make(DT_BF16, n, 6, 1, true)};
+        array r = make(DT_F32, n, 5, 1e3, false),
+              b[] = {make(DT_BF16, n, 6, 1, true), make(DT_BF16, n, 6, 1, true)};
         k->cast(DT_F32, r.p, DT_BF16, b[0].p, n);
         kernels_ref.cast(DT_F32, r.p, DT_BF16, b[1].p, n);
         same("cast", &b[0], &b[1], 0);
-        const double s = k->sum_squares(DT_F32, n, r.p), want = kernels_ref.sum_squares(DT_F32, n, r.p);
+        const double s = k->sum_squares(DT_F32, n, r.p),
+                     want = kernels_ref.sum_squares(DT_F32, n, r.p);
         assert_true(fabs(s - want) <= 1e-6 * want);
         free_all(x, 4);
         free_all(acc, 2);
@@ -93,10 +102,13 @@ static void norms(void **state) {
     enum { ROWS = 5 };
     EACH(dt, k) {
         const int64_t n = lengths[i_], m = ROWS * n;
-        array x = make(dt, m, 1, 1, false), d = make(dt, m, 2, 1, false), w = make(DT_F32, n, 3, 1, false);
-        array h[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)}, y[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)};
+        array x = make(dt, m, 1, 1, false), d = make(dt, m, 2, 1, false),
+              w = make(DT_F32, n, 3, 1, false);
+        array h[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)},
+              y[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)};
         array r[] = {make(DT_F32, ROWS, 4, 1, true), make(DT_F32, ROWS, 4, 1, true)};
-        array dx[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)}, dw[] = {make(DT_F32, n, 5, 1, false), make(DT_F32, n, 5, 1, false)};
+        array dx[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)},
+              dw[] = {make(DT_F32, n, 5, 1, false), make(DT_F32, n, 5, 1, false)};
         for (int ref = 1; ref >= 0; ref--) { // the reference first: both take its r and y
             const kernels *t = ref ? &kernels_ref : k;
             t->rmsnorm(dt, ROWS, n, x.p, d.p, w.p, 1e-5, h[ref].p, y[ref].p, r[ref].p);
@@ -132,7 +144,8 @@ static void activations(void **state) {
         free(gu.p), free(dy.p);
         // rope: heads of 2 * length dims would be long; the length is half a head.
         const int64_t width = 3 * 2 * n;
-        array x = make(dt, ROWS * width, 5, 1, false), table = make(DT_F32, ROWS * 2 * n, 6, 1, false);
+        array x = make(dt, ROWS * width, 5, 1, false),
+              table = make(DT_F32, ROWS * 2 * n, 6, 1, false);
         array z[] = {make(dt, ROWS * width, 4, 1, true), make(dt, ROWS * width, 4, 1, true)};
         k->rope(dt, ROWS, width, 2, (int)(2 * n), x.p, table.p, false, z[0].p);
         kernels_ref.rope(dt, ROWS, width, 2, (int)(2 * n), x.p, table.p, false, z[1].p);
@@ -151,57 +164,84 @@ static void cross_entropy(void **state) {
         const double b = kernels_ref.cross_entropy(dt, n, l[1].p, n / 2, 0.5, l[1].p);
         assert_true(fabs(a - b) <= 1e-5 * fmax(1, b));
         array d[] = {{dt, n, l[0].p}, {dt, n, l[1].p}};
-        for (int64_t i = 0; i < n; i++) assert_true(fabs(at(&d[0], i) - at(&d[1], i)) <= ulp(dt));
+        for (int64_t i = 0; i < n; i++)
+            assert_true(fabs(at(&d[0], i) - at(&d[1], i)) <= ulp(dt));
         free_all(l, 2);
     }
 }
 
 static void adamw(void **state) {
     (void)state;
-    const adamw_args a = {.lr = 1e-2, .beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1, .c1 = 0.1, .c2 = 0.05, .grad_scale = 0.5};
+    const adamw_args a = {.lr = 1e-2,
+            .beta1 = 0.9,
+            .beta2 = 0.95,
+            .eps = 1e-8,
+            .weight_decay = 0.1,
+            .c1 = 0.1,
+            .c2 = 0.05,
+            .grad_scale = 0.5};
     EACH(dt, k) {
         if (dt != DT_F32) continue;
         const int64_t n = lengths[i_];
         array x[2][4];
         array w[] = {make(DT_BF16, n, 9, 1, true), make(DT_BF16, n, 9, 1, true)};
         for (int ref = 0; ref < 2; ref++) {
-            for (int j = 0; j < 4; j++) x[ref][j] = make(DT_F32, n, (uint64_t)j, 1, false);
-            for (int64_t i = 0; i < n; i++) ((float *)(void *)x[ref][2].p)[i] = fabsf(((float *)(void *)x[ref][2].p)[i]);
-            (ref ? &kernels_ref : k)->adamw(DT_F32, n, x[ref][0].p, x[ref][1].p, x[ref][2].p, x[ref][3].p, &a, (uint16_t *)(void *)w[ref].p);
+            for (int j = 0; j < 4; j++)
+                x[ref][j] = make(DT_F32, n, (uint64_t)j, 1, false);
+            for (int64_t i = 0; i < n; i++)
+                ((float *)(void *)x[ref][2].p)[i] = fabsf(((float *)(void *)x[ref][2].p)[i]);
+            (ref ? &kernels_ref : k)
+                    ->adamw(DT_F32, n, x[ref][0].p, x[ref][1].p, x[ref][2].p, x[ref][3].p, &a,
+                            (uint16_t *)(void *)w[ref].p);
         }
-        for (int j = 0; j < 4; j++) same("adamw", &x[0][j], &x[1][j], 1e-6);
-        for (int64_t i = 0; i < n; i++) assert_true(at(&x[0][3], i) == 0);
+        for (int j = 0; j < 4; j++)
+            same("adamw", &x[0][j], &x[1][j], 1e-6);
+        for (int64_t i = 0; i < n; i++)
+            assert_true(at(&x[0][3], i) == 0);
         same("adamw's copy", &w[0], &w[1], 0x1p-8);
-        for (int ref = 0; ref < 2; ref++) free_all(x[ref], 4);
+        for (int ref = 0; ref < 2; ref++)
+            free_all(x[ref], 4);
         free_all(w, 2);
     }
 }
 
 static void run_attention(const kernels *k, const attention_args *a) {
     void *scratch = mem_alloc((size_t)attention_scratch_bytes(a));
-    for (int64_t u = 0; u < attention_units(a); u++) k->attention(a, u, scratch);
+    for (int64_t u = 0; u < attention_units(a); u++)
+        k->attention(a, u, scratch);
     free(scratch);
 }
 
 static void run_attention_grad(const kernels *k, const attention_args *a) {
     void *scratch = mem_alloc((size_t)attention_scratch_bytes(a));
-    for (int64_t u = 0; u < attention_grad_units(a); u++) k->attention_grad(a, u, scratch);
-    for (int64_t u = 0; u < attention_sum_units(a); u++) k->attention_grad_sum(a, u);
+    for (int64_t u = 0; u < attention_grad_units(a); u++)
+        k->attention_grad(a, u, scratch);
+    for (int64_t u = 0; u < attention_sum_units(a); u++)
+        k->attention_grad_sum(a, u);
     free(scratch);
 }
 
-// Bound: products of K terms in the arithmetic of the type, c eps sqrt(K); probabilities and outputs
-// are rounded once more in bf16.
-static void attention_case(const kernels *k, dtype dt, int64_t seq, int heads, int kv, int d, int document) {
+// Bound: products of K terms in the arithmetic of the type, c eps sqrt(K); probabilities and
+// outputs are rounded once more in bf16.
+static void attention_case(
+        const kernels *k, dtype dt, int64_t seq, int heads, int kv, int d, int document) {
     const int64_t width = (heads + 2 * kv) * d, o_width = heads * d;
     array qkv = make(dt, seq * width, 1, 1.5, false), d_o = make(dt, seq * o_width, 2, 1, false);
     array o[] = {make(dt, seq * o_width, 3, 1, true), make(dt, seq * o_width, 3, 1, true)};
     array lse[] = {make(DT_F32, heads * seq, 3, 1, true), make(DT_F32, heads * seq, 3, 1, true)};
     array dq[] = {make(dt, seq * width, 3, 1, true), make(dt, seq * width, 3, 1, true)};
     int32_t *position = mem_alloc(4 * (size_t)seq);
-    for (int64_t t = 0; t < seq; t++) position[t] = (int32_t)(t % document);
-    attention_args a = {.dt = dt, .seq = seq, .heads = heads, .kv_heads = kv, .head_dim = d, .qkv = qkv.p,
-            .position = position, .lse_stride = seq, .d_o = d_o.p};
+    for (int64_t t = 0; t < seq; t++)
+        position[t] = (int32_t)(t % document);
+    attention_args a = {.dt = dt,
+            .seq = seq,
+            .heads = heads,
+            .kv_heads = kv,
+            .head_dim = d,
+            .qkv = qkv.p,
+            .position = position,
+            .lse_stride = seq,
+            .d_o = d_o.p};
     a.part = mem_alloc((size_t)attention_part_floats(&a) * 4);
     for (int ref = 1; ref >= 0; ref--) {
         a.o = o[ref].p;
@@ -212,9 +252,11 @@ static void attention_case(const kernels *k, dtype dt, int64_t seq, int heads, i
         a.lse = lse[1].p;
         run_attention_grad(ref ? &kernels_ref : k, &a);
     }
-    const double eps = dt == DT_BF16 ? 0x1p-8 : 0x1p-23, bound = 4 * eps * sqrt((double)(d > document ? d : document));
+    const double eps = dt == DT_BF16 ? 0x1p-8 : 0x1p-23,
+                 bound = 4 * eps * sqrt((double)(d > document ? d : document));
     char what[128];
-    snprintf(what, sizeof what, "%s attention %s seq %lld heads %d/%d dim %d documents %d", k->name, dtype_name(dt), (long long)seq, heads, kv, d, document);
+    snprintf(what, sizeof what, "%s attention %s seq %lld heads %d/%d dim %d documents %d", k->name,
+            dtype_name(dt), (long long)seq, heads, kv, d, document);
     same(what, &o[0], &o[1], bound);
     same(what, &lse[0], &lse[1], bound);
     same(what, &dq[0], &dq[1], 2 * bound);
@@ -256,8 +298,10 @@ static void special_values(void **state) {
 }
 
 int main(void) {
-    for (int l = CPU_AVX2; l <= (int)cpu_detect(); l++) levels[n_levels++] = kernels_for((cpu_level)l);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(norms), cmocka_unit_test(activations),
-            cmocka_unit_test(cross_entropy), cmocka_unit_test(adamw), cmocka_unit_test(attention), cmocka_unit_test(special_values)};
+    for (int l = CPU_AVX2; l <= (int)cpu_detect(); l++)
+        levels[n_levels++] = kernels_for((cpu_level)l);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(norms),
+            cmocka_unit_test(activations), cmocka_unit_test(cross_entropy), cmocka_unit_test(adamw),
+            cmocka_unit_test(attention), cmocka_unit_test(special_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,8 @@ static void fill(backend *b, const graph *g) {
         for (int64_t k = 0; k < tensor_elements(t); k++) {
             double x = noise(hash_name(t->name), (uint64_t)k);
             int32_t id = (int32_t)(k * 5 % 7);
-            if (strcmp(t->name, "position") == 0) id = (int32_t)(k % 5 < 3 ? k % 5 : k % 5 - 3); // two documents
+            if (strcmp(t->name, "position") == 0)
+                id = (int32_t)(k % 5 < 3 ? k % 5 : k % 5 - 3); // two documents
             if (strcmp(t->name, "labels") == 0 && k == 2) id = -1;
             if (t->dt == DT_I32)
                 OK(b->v->write(b, 0, t->name, 4 * k, 4, &id));
@@ -46,7 +47,8 @@ static double loss_of(op_case *c, const node *last) {
         for (int64_t k = 0; k < tensor_elements(last->out[o]); k++) {
             double x;
             OK(c->b->v->read(c->b, 0, last->out[o]->name, 8 * k, 8, &x));
-            sum += x * (last->op == OP_linear_cross_entropy ? 1 : noise(99 + (uint64_t)o, (uint64_t)k));
+            sum += x *
+                   (last->op == OP_linear_cross_entropy ? 1 : noise(99 + (uint64_t)o, (uint64_t)k));
         }
     return sum;
 }
@@ -54,18 +56,24 @@ static double loss_of(op_case *c, const node *last) {
 // The rule's gradient: the cotangents of the outputs are inputs "d0", "d1".
 static void differentiate(graph *g, node *last, grad_ctx *ctx) {
     const int n = g->n_tensors;
-    *ctx = (grad_ctx){.g = g, .n = n, .d = ARENA_ARRAY(g->a, tensor *, n), .buffer = ARENA_ARRAY(g->a, tensor *, n)};
+    *ctx = (grad_ctx){.g = g,
+            .n = n,
+            .d = ARENA_ARRAY(g->a, tensor *, n),
+            .buffer = ARENA_ARRAY(g->a, tensor *, n)};
     for (int i = 0; i < n; i++) {
         const tensor *t = g->tensors[i];
-        const bool activation = t->cls == TENSOR_WEIGHT && (strcmp(t->name, "x") == 0 || strcmp(t->name, "d") == 0 ||
-                strcmp(t->name, "gu") == 0 || strcmp(t->name, "qkv") == 0 || strcmp(t->name, "a") == 0 ||
-                strcmp(t->name, "b") == 0 || strcmp(t->name, "h") == 0);
+        const bool activation = t->cls == TENSOR_WEIGHT &&
+                                (strcmp(t->name, "x") == 0 || strcmp(t->name, "d") == 0 ||
+                                        strcmp(t->name, "gu") == 0 || strcmp(t->name, "qkv") == 0 ||
+                                        strcmp(t->name, "a") == 0 || strcmp(t->name, "b") == 0 ||
+                                        strcmp(t->name, "h") == 0);
         if (t->cls == TENSOR_WEIGHT && !activation)
-            ctx->buffer[i] = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s", t->name), t->dt, t->n_dims, t->dim);
+            ctx->buffer[i] = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s", t->name),
+                    t->dt, t->n_dims, t->dim);
     }
     for (int o = 0; o < outputs(last); o++)
-        ctx->d[last->out[o]->id] = graph_state(g, TENSOR_INPUT, arena_printf(g->a, "d%d", o), last->out[o]->dt,
-                last->out[o]->n_dims, last->out[o]->dim);
+        ctx->d[last->out[o]->id] = graph_state(g, TENSOR_INPUT, arena_printf(g->a, "d%d", o),
+                last->out[o]->dt, last->out[o]->n_dims, last->out[o]->dim);
     g->phase = PHASE_BACKWARD;
     op_rows[last->op]->grad(ctx, last);
     g->stage = STAGE_DIFFERENTIATED;
@@ -77,7 +85,8 @@ static void check_op(op_kind op) {
     c.g = graph_new(c.a, "forward");
     op_rows[op]->example(c.g, DT_F64);
     node *last = c.g->nodes[c.g->n_nodes - 1];
-    for (int o = 0; o < last->n_out; o++) graph_output(last->out[o], arena_printf(c.a, "out%d", o));
+    for (int o = 0; o < last->n_out; o++)
+        graph_output(last->out[o], arena_printf(c.a, "out%d", o));
     OK(graph_verify(c.g, STAGE_BUILT));
     OK(backend_compile(c.a, c.b, c.g, NULL, &c.forward));
 
@@ -87,7 +96,8 @@ static void check_op(op_kind op) {
     grad_ctx ctx;
     differentiate(g, twin, &ctx);
     for (int i = 0; i < ctx.n; i++)
-        if (ctx.d[i] && ctx.d[i]->def && !ctx.d[i]->name) graph_output(ctx.d[i], arena_printf(c.a, "dx.%s", g->tensors[i]->name));
+        if (ctx.d[i] && ctx.d[i]->def && !ctx.d[i]->name)
+            graph_output(ctx.d[i], arena_printf(c.a, "dx.%s", g->tensors[i]->name));
     graph_prune(g);
     OK(graph_verify(g, STAGE_DIFFERENTIATED));
     executable *backward;
@@ -104,7 +114,9 @@ static void check_op(op_kind op) {
     for (int i = 0; i < ctx.n; i++) {
         const tensor *t = g->tensors[i];
         if (t->cls != TENSOR_WEIGHT || t->def) continue;
-        const char *name = ctx.buffer[i] ? arena_printf(c.a, "grad.%s", t->name) : ctx.d[i] ? ctx.d[i]->name : NULL;
+        const char *name = ctx.buffer[i] ? arena_printf(c.a, "grad.%s", t->name)
+                           : ctx.d[i]    ? ctx.d[i]->name
+                                         : NULL;
         if (!name) fail_msg("%s gives no gradient for %s", op_rows[op]->name, t->name);
         for (int64_t k = 0; k < tensor_elements(t); k++) {
             double x, up, down, got;
@@ -118,7 +130,8 @@ static void check_op(op_kind op) {
             OK(c.b->v->write(c.b, 0, t->name, 8 * k, 8, &x));
             const double want = (up - down) / (2 * h);
             if (!(fabs(got - want) <= tolerance * fmax(1, fabs(want))))
-                fail_msg("%s: d/d%s[%lld] is %.9g, differences give %.9g", op_rows[op]->name, t->name, (long long)k, got, want);
+                fail_msg("%s: d/d%s[%lld] is %.9g, differences give %.9g", op_rows[op]->name,
+                        t->name, (long long)k, got, want);
             checked++;
         }
     }
@@ -139,8 +152,8 @@ static void gradients(void **state) {
     assert_int_equal(n, 9);
 }
 
-// A differentiable row without an example would escape the test above; collectives are linear and are
-// checked by their pairing.
+// A differentiable row without an example would escape the test above; collectives are linear and
+// are checked by their pairing.
 static void every_row_has_an_example(void **state) {
     (void)state;
     for (int op = 0; op < N_OPS; op++)
@@ -151,13 +164,17 @@ static void every_row_has_an_example(void **state) {
 static void collectives_pair_up(void **state) {
     (void)state;
     arena *a = arena_new("collectives");
-    const op_kind forward[] = {OP_all_gather, OP_reduce_scatter}, back[] = {OP_reduce_scatter, OP_all_gather};
+    const op_kind forward[] = {OP_all_gather, OP_reduce_scatter},
+                  back[] = {OP_reduce_scatter, OP_all_gather};
     for (int i = 0; i < 2; i++) {
         graph *g = graph_new(a, "g");
         tensor *x = graph_state(g, TENSOR_WEIGHT, "x", DT_F32, 2, (int64_t[]){8, 3});
         node *n = graph_add(g, forward[i], 1, &x, &(op_attrs){.axis = AXIS_TENSOR, .ranks = 4});
         assert_int_equal(n->out[0]->dim[0], i ? 2 : 32);
-        grad_ctx c = {.g = g, .n = g->n_tensors, .d = ARENA_ARRAY(a, tensor *, 4), .buffer = ARENA_ARRAY(a, tensor *, 4)};
+        grad_ctx c = {.g = g,
+                .n = g->n_tensors,
+                .d = ARENA_ARRAY(a, tensor *, 4),
+                .buffer = ARENA_ARRAY(a, tensor *, 4)};
         c.d[n->out[0]->id] = graph_state(g, TENSOR_INPUT, "d", DT_F32, 2, n->out[0]->dim);
         op_rows[forward[i]]->grad(&c, n);
         assert_int_equal(g->nodes[1]->op, back[i]);
@@ -198,7 +215,8 @@ static void verifier_refuses(void **state) {
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients), cmocka_unit_test(every_row_has_an_example),
-            cmocka_unit_test(collectives_pair_up), cmocka_unit_test(verifier_refuses)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(gradients),
+            cmocka_unit_test(every_row_has_an_example), cmocka_unit_test(collectives_pair_up),
+            cmocka_unit_test(verifier_refuses)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

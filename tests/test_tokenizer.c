@@ -1,5 +1,5 @@
-// Ids and decoded text against Hugging Face tokenizers (tools/golden_tokenizer.py), and the trainer's
-// merges against theirs.
+// Ids and decoded text against Hugging Face tokenizers (tools/golden_tokenizer.py), and the
+// trainer's merges against theirs.
 #include "harness.h"
 
 #include "base/json.h"
@@ -32,22 +32,30 @@ typedef struct check {
 
 static void check_line(void *ctx, int64_t number, const json_t *o) {
     check *c = ctx;
-    const json_t *text = json_object_get(o, "text"), *ids = json_object_get(o, "ids"), *decoded = json_object_get(o, "decoded");
+    const json_t *text = json_object_get(o, "text"), *ids = json_object_get(o, "ids"),
+                 *decoded = json_object_get(o, "decoded");
     id_list got = {0};
     encoder_run(c->e, json_string_value(text), json_string_length(text), true, &got);
     bool same = (size_t)got.n == json_array_size(ids);
-    for (int64_t i = 0; same && i < got.n; i++) same = got.p[i] == json_integer_value(json_array_get(ids, (size_t)i));
-    if (!same) fail_msg("%s, case %lld: other ids for \"%.80s\"", c->name, (long long)number, json_string_value(text));
+    for (int64_t i = 0; same && i < got.n; i++)
+        same = got.p[i] == json_integer_value(json_array_get(ids, (size_t)i));
+    if (!same)
+        fail_msg("%s, case %lld: other ids for \"%.80s\"", c->name, (long long)number,
+                json_string_value(text));
     str out = {0};
     tokenizer_decode(c->t, got.p, got.n, false, &out);
-    if (out.n != json_string_length(decoded) || (out.n && memcmp(out.p, json_string_value(decoded), out.n) != 0))
-        fail_msg("%s, case %lld: decoded to \"%.80s\", expected \"%.80s\"", c->name, (long long)number, out.p ? out.p : "", json_string_value(decoded));
+    if (out.n != json_string_length(decoded) ||
+            (out.n && memcmp(out.p, json_string_value(decoded), out.n) != 0))
+        fail_msg("%s, case %lld: decoded to \"%.80s\", expected \"%.80s\"", c->name,
+                (long long)number, out.p ? out.p : "", json_string_value(decoded));
     // The streaming decoder gives the same text, in whole characters.
     str stream = {0};
     stream_decoder d = {.t = c->t};
-    for (int64_t i = 0; i < got.n; i++) stream_decoder_add(&d, got.p[i], &stream);
+    for (int64_t i = 0; i < got.n; i++)
+        stream_decoder_add(&d, got.p[i], &stream);
     if (d.pending.n) utf8_sanitize(d.pending.p, d.pending.n, &stream);
-    if (stream.n != out.n || (out.n && memcmp(out.p, stream.p, out.n) != 0)) fail_msg("%s, case %lld: streamed otherwise", c->name, (long long)number);
+    if (stream.n != out.n || (out.n && memcmp(out.p, stream.p, out.n) != 0))
+        fail_msg("%s, case %lld: streamed otherwise", c->name, (long long)number);
     str_free(&d.pending);
     str_free(&stream);
     str_free(&out);
@@ -87,20 +95,27 @@ static void trains_the_same_merges(void **state) {
         static const char *const specials[] = {"<|endoftext|>"};
         const char *dir = temporary_dir(a);
         int64_t n;
-        trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 700, .min_frequency = 2, .specials = specials, .n_specials = 1,
+        trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 700,
+                .min_frequency = 2,
+                .specials = specials,
+                .n_specials = 1,
                 .pattern = i ? split_pattern_llama3 : NULL});
         each_line(golden_path(a, "tokenizers/corpus.jsonl"), count_line, t);
         OK(trainer_finish(t, dir, &n));
         trainer_free(t);
         json_t *ours, *theirs;
         OK(json_read_file(path_join(a, dir, "tokenizer.json"), &ours));
-        OK(json_read_file(golden_path(a, arena_printf(a, "tokenizers/%s/tokenizer.json", names[i])), &theirs));
+        OK(json_read_file(golden_path(a, arena_printf(a, "tokenizers/%s/tokenizer.json", names[i])),
+                &theirs));
         const char *const parts[] = {"merges", "vocab"};
         for (int k = 0; k < 2; k++) {
-            const json_t *x = json_object_get(json_object_get(ours, "model"), parts[k]), *y = json_object_get(json_object_get(theirs, "model"), parts[k]);
+            const json_t *x = json_object_get(json_object_get(ours, "model"), parts[k]),
+                         *y = json_object_get(json_object_get(theirs, "model"), parts[k]);
             for (size_t m = 0; k == 0 && m < json_array_size(y); m++)
                 if (!json_equal(json_array_get(x, m), json_array_get(y, m)))
-                    fail_msg("%s: merge %zu is %s, Hugging Face has %s", names[i], m, json_dumps(json_array_get(x, m), 0), json_dumps(json_array_get(y, m), 0));
+                    fail_msg("%s: merge %zu is %s, Hugging Face has %s", names[i], m,
+                            json_dumps(json_array_get(x, m), 0),
+                            json_dumps(json_array_get(y, m), 0));
             assert_true(json_equal(x, y));
         }
         json_decref(ours);
@@ -115,13 +130,22 @@ static void refused_by_name(void **state) {
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
     const struct {
         const char *json, *says;
-    } cases[] = {{"{\"model\": {\"type\": \"Unigram\"}}", "model \"Unigram\" is not supported"}, {"[]", "expected a JSON object"},
-            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"normalizer\": {\"type\": \"Lowercase\"}}", "normalizer \"Lowercase\""},
-            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}}", "id of \"a\" is -1"},
-            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}", "another entry has too"},
-            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}", "merge 0"},
-            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [3]}}", "merge 0 is not a pair"},
-            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"pre_tokenizer\": {\"type\": \"Punctuation\"}}", "pre_tokenizer \"Punctuation\""}};
+    } cases[] = {{"{\"model\": {\"type\": \"Unigram\"}}", "model \"Unigram\" is not supported"},
+            {"[]", "expected a JSON object"},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"normalizer\": "
+             "{\"type\": \"Lowercase\"}}",
+                    "normalizer \"Lowercase\""},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}}",
+                    "id of \"a\" is -1"},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}",
+                    "another entry has too"},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}",
+                    "merge 0"},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [3]}}",
+                    "merge 0 is not a pair"},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {}, \"merges\": []}, \"pre_tokenizer\": "
+             "{\"type\": \"Punctuation\"}}",
+                    "pre_tokenizer \"Punctuation\""}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tokenizer *t;
         OK(file_write_atomic(path, cases[i].json, strlen(cases[i].json)));
@@ -136,8 +160,10 @@ static void invalid_utf8(void **state) {
     const struct {
         const char *in, *out;
         int n;
-    } cases[] = {{"ok", "ok", 0}, {"\xFF", "\xEF\xBF\xBD", 1}, {"a\xC3", "a\xEF\xBF\xBD", 1}, {"\xE2\x82z", "\xEF\xBF\xBDz", 1},
-            {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 3}, {"\xF0\x9F\x98", "\xEF\xBF\xBD", 1}, {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD", 2}};
+    } cases[] = {{"ok", "ok", 0}, {"\xFF", "\xEF\xBF\xBD", 1}, {"a\xC3", "a\xEF\xBF\xBD", 1},
+            {"\xE2\x82z", "\xEF\xBF\xBDz", 1},
+            {"\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD", 3},
+            {"\xF0\x9F\x98", "\xEF\xBF\xBD", 1}, {"\xC0\xAF", "\xEF\xBF\xBD\xEF\xBF\xBD", 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         str out = {0};
         assert_int_equal(utf8_sanitize(cases[i].in, strlen(cases[i].in), &out), cases[i].n);
@@ -147,7 +173,8 @@ static void invalid_utf8(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_hugging_face), cmocka_unit_test(trains_the_same_merges),
-            cmocka_unit_test(refused_by_name), cmocka_unit_test(invalid_utf8)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_hugging_face),
+            cmocka_unit_test(trains_the_same_merges), cmocka_unit_test(refused_by_name),
+            cmocka_unit_test(invalid_utf8)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,8 +7,8 @@
 #include "base/cpu.h"
 
 static float *gradients_after_step(const char *extra, const char *type, int64_t *n, double *loss) {
-    const char *sets[] = {"model.preset=tiny", "data.sequence_length=100", "training.micro_batch_size=3", "training.global_batch_size=3",
-            type, extra};
+    const char *sets[] = {"model.preset=tiny", "data.sequence_length=100",
+            "training.micro_batch_size=3", "training.global_batch_size=3", type, extra};
     test_run *r = test_run_open(sets, 6);
     test_run_batch(r, 5, 37);
     *loss = test_run_step(r, 1.0 / 300);
@@ -25,7 +25,8 @@ static void same_bits(const char *extra, const char *type) {
     assert_true(n == m && loss == other);
     assert_memory_equal(want, got, sizeof *got * (size_t)n);
     double size = 0;
-    for (int64_t i = 0; i < n; i++) size += fabs((double)want[i]);
+    for (int64_t i = 0; i < n; i++)
+        size += fabs((double)want[i]);
     assert_true(size > 1 && isfinite(size));
     free(want);
     free(got);
@@ -68,11 +69,13 @@ static void threads(void **state) {
 static void documents_are_apart(void **state) {
     (void)state;
     for (int t = 0; t < 2; t++) {
-        const char *sets[] = {"model.preset=tiny", "data.sequence_length=90", t ? "training.precision=bf16" : "training.precision=fp32"};
+        const char *sets[] = {"model.preset=tiny", "data.sequence_length=90",
+                t ? "training.precision=bf16" : "training.precision=fp32"};
         test_run *r = test_run_open(sets, 3);
         llama_opts o = {.rows = 1, .seq = 90, .dt = r->p.dt};
         executable *e;
-        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->c.model, LLAMA_LOGITS, &o), NULL, &e));
+        OK(backend_compile(
+                r->a, r->p.b, llama_build(r->a, &r->c.model, LLAMA_LOGITS, &o), NULL, &e));
         const int64_t row = 512 * dtype_bytes(r->p.dt), bytes = 90 * row;
         char *logits[2];
         int32_t tokens[90], position[90];
@@ -97,8 +100,12 @@ static void documents_are_apart(void **state) {
 
 static void micro_batches_add_up(void **state) {
     (void)state;
-    const char *big[] = {"model.preset=tiny", "data.sequence_length=64", "training.micro_batch_size=4", "training.global_batch_size=4", "training.precision=fp32"};
-    const char *small[] = {"model.preset=tiny", "data.sequence_length=64", "training.micro_batch_size=1", "training.global_batch_size=4", "training.precision=fp32"};
+    const char *big[] = {"model.preset=tiny", "data.sequence_length=64",
+            "training.micro_batch_size=4", "training.global_batch_size=4",
+            "training.precision=fp32"};
+    const char *small[] = {"model.preset=tiny", "data.sequence_length=64",
+            "training.micro_batch_size=1", "training.global_batch_size=4",
+            "training.precision=fp32"};
     test_run *a = test_run_open(big, 5), *b = test_run_open(small, 5);
     test_run_batch(a, 3, 50);
     const double whole = test_run_step(a, 1.0 / 200);
@@ -116,7 +123,8 @@ static void micro_batches_add_up(void **state) {
     int64_t n, m;
     float *ga = test_run_state(a, "grad.", &n), *gb = test_run_state(b, "grad.", &m);
     double *da = mem_alloc(8 * (size_t)n), *db = mem_alloc(8 * (size_t)n);
-    for (int64_t i = 0; i < n; i++) da[i] = (double)ga[i], db[i] = (double)gb[i];
+    for (int64_t i = 0; i < n; i++)
+        da[i] = (double)ga[i], db[i] = (double)gb[i];
     assert_true(relative_error(db, da, n) <= 1e-5);
     free(ga), free(gb), free(da), free(db);
     test_run_close(a);
@@ -126,7 +134,8 @@ static void micro_batches_add_up(void **state) {
 // ln V + sigma^2 H / 2: an untied head of standard deviation sigma on normalised input.
 static void first_loss(void **state) {
     (void)state;
-    const char *sets[] = {"model.preset=llama-15m", "model.tie_word_embeddings=false", "model.num_hidden_layers=2", "data.sequence_length=512"};
+    const char *sets[] = {"model.preset=llama-15m", "model.tie_word_embeddings=false",
+            "model.num_hidden_layers=2", "data.sequence_length=512"};
     test_run *r = test_run_open(sets, 4);
     test_run_batch(r, 8, 512);
     const double loss = test_run_step(r, 0) / 511, want = log(32000) + 0.02 * 0.02 * 288 / 2;
@@ -136,7 +145,8 @@ static void first_loss(void **state) {
 
 static void nan_is_skipped(void **state) {
     (void)state;
-    const char *sets[] = {"model.preset=tiny", "data.sequence_length=32", "training.precision=bf16"};
+    const char *sets[] = {
+            "model.preset=tiny", "data.sequence_length=32", "training.precision=bf16"};
     test_run *r = test_run_open(sets, 3);
     backend *b = r->p.b;
     test_run_batch(r, 1, 32);
@@ -148,7 +158,8 @@ static void nan_is_skipped(void **state) {
     OK(b->v->run(b, r->p.update));
     float *after = test_run_state(r, "", &n), *grads = test_run_state(r, "grad.", &n);
     assert_memory_equal(before, after, sizeof *after * (size_t)n);
-    for (int64_t i = 0; i < n; i++) assert_true(grads[i] == 0);
+    for (int64_t i = 0; i < n; i++)
+        assert_true(grads[i] == 0);
     free(before), free(after), free(grads);
     test_run_close(r);
 }
@@ -168,12 +179,15 @@ static void levels_agree(void **state) {
     int64_t m;
     free(gradients_after_step("training.seed=1", "training.precision=bf16", &m, &losses[n++]));
     unsetenv("DROVER_GEMM");
-    for (int i = 1; i < n; i++) assert_true(fabs(losses[i] - losses[0]) <= 2e-3 * losses[0]);
+    for (int i = 1; i < n; i++)
+        assert_true(fabs(losses[i] - losses[0]) <= 2e-3 * losses[0]);
 }
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(recompute), cmocka_unit_test(threads), cmocka_unit_test(documents_are_apart),
-            cmocka_unit_test(micro_batches_add_up), cmocka_unit_test(first_loss), cmocka_unit_test(nan_is_skipped), cmocka_unit_test(levels_agree)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(recompute), cmocka_unit_test(threads),
+            cmocka_unit_test(documents_are_apart), cmocka_unit_test(micro_batches_add_up),
+            cmocka_unit_test(first_loss), cmocka_unit_test(nan_is_skipped),
+            cmocka_unit_test(levels_agree)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

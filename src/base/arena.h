@@ -16,8 +16,8 @@ char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-#define ARENA_NEW(a, type)       ((type *)arena_alloc((a), sizeof(type)))
-#define ARENA_ARRAY(a, type, n)  ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
+#define ARENA_NEW(a, type)      ((type *)arena_alloc((a), sizeof(type)))
+#define ARENA_ARRAY(a, type, n) ((type *)arena_alloc((a), sizeof(type) * (size_t)(n)))
 
 // malloc and realloc that abort when memory is out; for buffers that grow and are freed by hand.
 void *mem_alloc(size_t bytes);
@@ -33,7 +33,8 @@ void pages_free(void *p, size_t bytes);
     do {                                                                                           \
         if ((n) >= (cap)) {                                                                        \
             (cap) = (cap) ? (cap)*2 : 16;                                                          \
-            while ((n) >= (cap)) (cap) *= 2;                                                       \
+            while ((n) >= (cap))                                                                   \
+                (cap) *= 2;                                                                        \
             (ptr) = mem_realloc((ptr), sizeof *(ptr) * (size_t)(cap));                             \
         }                                                                                          \
     } while (0)

@@ -21,7 +21,8 @@ double clock_process_s(void) {
     fclose(f);
     line[n] = 0;
     char *p = strrchr(line, ')'); // the name may hold spaces
-    for (int i = 0; p && i < 20; i++) p = strchr(p + 1, ' ');
+    for (int i = 0; p && i < 20; i++)
+        p = strchr(p + 1, ' ');
     unsigned long long ticks;
     if (!p || sscanf(p, "%llu", &ticks) != 1) return 0;
     struct timespec t;

@@ -9,8 +9,8 @@ typedef enum cpu_level {
     CPU_AVX512_BF16, // and its bf16 dot product
 } cpu_level;
 
-cpu_level cpu_detect(void);               // highest level of this machine
-const char *cpu_level_name(cpu_level l);  // "ref", "avx2", "avx512", "avx512_bf16"
+cpu_level cpu_detect(void);              // highest level of this machine
+const char *cpu_level_name(cpu_level l); // "ref", "avx2", "avx512", "avx512_bf16"
 bool cpu_level_parse(const char *name, cpu_level *out);
 bool cpu_has_amx_bf16(void);
 const char *cpu_model_name(void); // as the system names it; static buffer

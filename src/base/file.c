@@ -162,7 +162,8 @@ drv_status dir_remove(const char *path) {
     char **names;
     int n;
     drv_status s = dir_list(a, path, &names, &n);
-    for (int i = 0; s == DRV_OK && i < n; i++) s = dir_remove(path_join(a, path, names[i]));
+    for (int i = 0; s == DRV_OK && i < n; i++)
+        s = dir_remove(path_join(a, path, names[i]));
     if (s == DRV_OK && rmdir(path) != 0) s = io_fail("remove folder", path);
     arena_free(a);
     return s;

@@ -26,10 +26,12 @@ int par_threads(void) {
 
 void par_for(int64_t n, void (*fn)(void *arg, int64_t i, int thread), void *arg) {
     if (n_threads == 1 || n <= 1) {
-        for (int64_t i = 0; i < n; i++) fn(arg, i, 0);
+        for (int64_t i = 0; i < n; i++)
+            fn(arg, i, 0);
         return;
     }
     int team = n < n_threads ? (int)n : n_threads;
 #pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-    for (int64_t i = 0; i < n; i++) fn(arg, i, omp_get_thread_num());
+    for (int64_t i = 0; i < n; i++)
+        fn(arg, i, omp_get_thread_num());
 }

@@ -5,8 +5,8 @@
 #include "base/status.h"
 
 void rng_block(const rng_key *k, uint64_t block, uint32_t out[4]) {
-    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)k->step,
-            (uint32_t)(k->step >> 32)};
+    uint32_t c[4] = {
+            (uint32_t)block, (uint32_t)(block >> 32), (uint32_t)k->step, (uint32_t)(k->step >> 32)};
     uint32_t k0 = (uint32_t)k->seed, k1 = (uint32_t)(k->seed >> 32) ^ (k->purpose * 0x85EBCA6Bu);
     for (int r = 0; r < 10; r++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
@@ -18,7 +18,8 @@ void rng_block(const rng_key *k, uint64_t block, uint32_t out[4]) {
         k0 += 0x9E3779B9u;
         k1 += 0xBB67AE85u;
     }
-    for (int i = 0; i < 4; i++) out[i] = c[i];
+    for (int i = 0; i < 4; i++)
+        out[i] = c[i];
 }
 
 uint64_t rng_u64(const rng_key *k, uint64_t index) {
@@ -47,19 +48,22 @@ void rng_normal_fill(const rng_key *k, uint64_t first, int64_t n, double sigma, 
         rng_block(k, e / 4, w);
         normal_pair((float)sigma, w[0], w[1], four);
         normal_pair((float)sigma, w[2], w[3], four + 2);
-        for (uint64_t j = e % 4; j < 4 && i < n; j++, i++) out[i] = four[j];
+        for (uint64_t j = e % 4; j < 4 && i < n; j++, i++)
+            out[i] = four[j];
     }
 }
 
 uint64_t hash_name(const char *s) {
     uint64_t h = 0xCBF29CE484222325ull;
-    for (; *s; s++) h = (h ^ (unsigned char)*s) * 0x100000001B3ull;
+    for (; *s; s++)
+        h = (h ^ (unsigned char)*s) * 0x100000001B3ull;
     return h;
 }
 
 permutation permutation_of(uint64_t n, uint64_t seed, uint64_t epoch) {
     int bits = 1;
-    while (bits < 31 && (1ull << (2 * bits)) < n) bits++;
+    while (bits < 31 && (1ull << (2 * bits)) < n)
+        bits++;
     return (permutation){n, seed, epoch, bits};
 }
 

@@ -1,13 +1,14 @@
 // Counter-based random numbers: a value is f(seed, purpose, step, index), so resuming, re-sharding
-// and threading keep every number. Philox4x32-10, Salmon et al., SC 2011, doi:10.1145/2063384.2063405.
+// and threading keep every number. Philox4x32-10, Salmon et al., SC 2011,
+// doi:10.1145/2063384.2063405.
 #pragma once
 #include <stdint.h>
 
 typedef enum rng_purpose {
-    RNG_INIT = 1,  // step = hash of the tensor's name, index = element
-    RNG_SHUFFLE,   // step = epoch, index = round of the permutation
-    RNG_SAMPLE,    // step = token position while generating
-    RNG_DROPOUT,   // step = optimizer step
+    RNG_INIT = 1, // step = hash of the tensor's name, index = element
+    RNG_SHUFFLE,  // step = epoch, index = round of the permutation
+    RNG_SAMPLE,   // step = token position while generating
+    RNG_DROPOUT,  // step = optimizer step
     RNG_TEST,
 } rng_purpose;
 

@@ -18,8 +18,7 @@ typedef enum drv_status {
 drv_status drv_fail(drv_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // Puts "context: " before the recorded message and returns `code` unchanged.
-drv_status drv_context(drv_status code, const char *fmt, ...)
-        __attribute__((format(printf, 2, 3)));
+drv_status drv_context(drv_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // The message of this thread's last failure; "" when there was none.
 const char *drv_message(void);

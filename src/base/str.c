@@ -12,7 +12,8 @@
 static void reserve(str *s, size_t more) {
     if (s->n + more + 1 <= s->cap) return;
     size_t cap = s->cap ? s->cap * 2 : 64;
-    while (cap < s->n + more + 1) cap *= 2;
+    while (cap < s->n + more + 1)
+        cap *= 2;
     s->p = mem_realloc(s->p, cap);
     s->cap = cap;
 }
@@ -83,7 +84,8 @@ static int edit_distance(const char *a, const char *b) {
     enum { MAX = 64 };
     int n = (int)strlen(a), m = (int)strlen(b), row[MAX + 1];
     if (n > MAX || m > MAX) return MAX;
-    for (int j = 0; j <= m; j++) row[j] = j;
+    for (int j = 0; j <= m; j++)
+        row[j] = j;
     for (int i = 1; i <= n; i++) {
         int diagonal = row[0];
         row[0] = i;
@@ -116,7 +118,8 @@ static char *slot(void) {
 const char *str_bytes(double bytes) {
     static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
     int u = 0;
-    while (fabs(bytes) >= 1024 && u < 5) bytes /= 1024, u++;
+    while (fabs(bytes) >= 1024 && u < 5)
+        bytes /= 1024, u++;
     char *p = slot();
     snprintf(p, 48, u == 0 ? "%.0f %s" : "%.2f %s", bytes, unit[u]);
     return p;
@@ -125,7 +128,8 @@ const char *str_bytes(double bytes) {
 const char *str_si(double x) {
     static const char *const unit[] = {"", " k", " M", " G", " T", " P", " E"};
     int u = 0;
-    while (fabs(x) >= 1000 && u < 6) x /= 1000, u++;
+    while (fabs(x) >= 1000 && u < 6)
+        x /= 1000, u++;
     char *p = slot();
     snprintf(p, 48, u == 0 ? "%.0f%s" : "%.2f%s", x, unit[u]);
     return p;

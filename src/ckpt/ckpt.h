@@ -7,8 +7,8 @@
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
 //     manifest.json                   size and XXH3-128 of every other file; written last
 //
-// A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced. What
-// has no valid manifest is no checkpoint.
+// A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
+// What has no valid manifest is no checkpoint.
 #pragma once
 #include "base/json.h"
 #include "ckpt/safetensors.h"
@@ -20,8 +20,10 @@ typedef struct ckpt_tensor {
     int64_t offset;     // bytes
 } ckpt_tensor;
 
-typedef drv_status (*ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
-typedef drv_status (*ckpt_write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
+typedef drv_status (*ckpt_read)(
+        void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
+typedef drv_status (*ckpt_write)(
+        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
@@ -51,7 +53,7 @@ DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
-// Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face model):
-// missing tensors and other shapes are DRV_E_DATA. `which`: "model" or "optimizer".
+// Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face
+// model): missing tensors and other shapes are DRV_E_DATA. `which`: "model" or "optimizer".
 DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *t, int n,
         ckpt_write write, void *ctx);

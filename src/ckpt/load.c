@@ -56,7 +56,8 @@ static drv_status hash_file(const char *path, char hex[33]) {
     ssize_t k;
     while ((k = read(fd, p, N)) > 0 || (k < 0 && errno == EINTR))
         if (k > 0) XXH3_128bits_update(state, p, (size_t)k);
-    drv_status s = k < 0 ? drv_fail(DRV_E_IO, "could not read \"%s\": %s", path, strerror(errno)) : DRV_OK;
+    drv_status s =
+            k < 0 ? drv_fail(DRV_E_IO, "could not read \"%s\": %s", path, strerror(errno)) : DRV_OK;
     XXH128_hash_t h = XXH3_128bits_digest(state);
     snprintf(hex, 33, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
     XXH3_freeState(state);
@@ -66,17 +67,20 @@ static drv_status hash_file(const char *path, char hex[33]) {
 }
 
 static drv_status verify_file(arena *a, const char *folder, const char *name, const json_t *v) {
-    const char *path = path_join(a, folder, name), *want = json_string_value(json_object_get(v, "xxh3_128"));
+    const char *path = path_join(a, folder, name),
+               *want = json_string_value(json_object_get(v, "xxh3_128"));
     const int64_t bytes = json_integer_value(json_object_get(v, "bytes"));
     if (!want || strchr(name, '/'))
         return drv_fail(DRV_E_DATA, "%s: manifest.json: bad entry \"%s\"", folder, name);
     if (!file_exists(path)) return drv_fail(DRV_E_IO, "%s: missing", path);
     if (file_size(path) != bytes)
-        return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", path, (long long)file_size(path), (long long)bytes);
+        return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", path,
+                (long long)file_size(path), (long long)bytes);
     char hex[33];
     DRV_TRY(hash_file(path, hex));
     if (strcmp(hex, want) != 0)
-        return drv_fail(DRV_E_DATA, "%s: content has hash %s, expected %s: it has changed since it was written", path,
+        return drv_fail(DRV_E_DATA,
+                "%s: content has hash %s, expected %s: it has changed since it was written", path,
                 hex, want);
     return DRV_OK;
 }
@@ -91,8 +95,8 @@ drv_status ckpt_verify(const char *path) {
     const char *name;
     json_t *v;
     if (s == DRV_OK) json_object_foreach((json_t *)(uintptr_t)files, name, v) {
-        if (s == DRV_OK) s = verify_file(a, path, name, v);
-    }
+            if (s == DRV_OK) s = verify_file(a, path, name, v);
+        }
     json_decref(manifest);
     arena_free(a);
     return s;
@@ -115,7 +119,8 @@ drv_status ckpt_newest(arena *a, const char *dir, const char **path) {
     return DRV_OK;
 }
 
-// --- tensors of a folder --------------------------------------------------------------------------------
+// --- tensors of a folder
+// --------------------------------------------------------------------------------
 typedef struct folder {
     st_file files[512];
     int n;
@@ -153,13 +158,15 @@ static drv_status open_folder(arena *a, const char *path, const char *which, fol
     return s;
 }
 
-static drv_status fill_tensor(const st_file *file, const st_tensor *from, const ckpt_tensor *t, ckpt_write write,
-        void *ctx) {
+static drv_status fill_tensor(const st_file *file, const st_tensor *from, const ckpt_tensor *t,
+        ckpt_write write, void *ctx) {
     const st_entry *e = &t->entry;
     bool same = from->n_dims == e->n_dims;
-    for (int i = 0; same && i < e->n_dims; i++) same = from->dim[i] == e->dim[i];
+    for (int i = 0; same && i < e->n_dims; i++)
+        same = from->dim[i] == e->dim[i];
     if (!same)
-        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" has %d dims [%lld, %lld], expected %d [%lld, %lld]", file->path,
+        return drv_fail(DRV_E_DATA,
+                "%s: tensor \"%s\" has %d dims [%lld, %lld], expected %d [%lld, %lld]", file->path,
                 e->name, from->n_dims, (long long)from->dim[0], (long long)from->dim[1], e->n_dims,
                 (long long)e->dim[0], (long long)e->dim[1]);
     enum { N = 1 << 16 };
@@ -175,20 +182,23 @@ static drv_status fill_tensor(const st_file *file, const st_tensor *from, const 
     return s;
 }
 
-drv_status ckpt_fill(const char *path, const char *which, const ckpt_tensor *t, int n, ckpt_write write, void *ctx) {
+drv_status ckpt_fill(const char *path, const char *which, const ckpt_tensor *t, int n,
+        ckpt_write write, void *ctx) {
     arena *a = arena_new("load");
     folder *f = ARENA_NEW(a, folder);
     drv_status s = open_folder(a, path, which, f);
     for (int i = 0; i < n && s == DRV_OK; i++) {
         const st_tensor *from = NULL;
         int k = 0;
-        for (; k < f->n && !from; k++) from = st_find(&f->files[k], t[i].entry.name);
+        for (; k < f->n && !from; k++)
+            from = st_find(&f->files[k], t[i].entry.name);
         if (from)
             s = fill_tensor(&f->files[k - 1], from, &t[i], write, ctx);
         else
             s = drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", path, t[i].entry.name);
     }
-    for (int i = 0; i < f->n; i++) st_close(&f->files[i]);
+    for (int i = 0; i < f->n; i++)
+        st_close(&f->files[i]);
     arena_free(a);
     return s;
 }

@@ -37,12 +37,13 @@ static drv_status parse_shape(arena *a, const char *path, const json_t *shape, s
     return DRV_OK;
 }
 
-static drv_status parse_tensor(arena *a, const char *path, const json_t *v, const unsigned char *data,
-        int64_t n_data, st_tensor *t) {
+static drv_status parse_tensor(arena *a, const char *path, const json_t *v,
+        const unsigned char *data, int64_t n_data, st_tensor *t) {
     const char *type = json_string_value(json_object_get(v, "dtype"));
     const json_t *o = json_object_get(v, "data_offsets");
     int k = 0;
-    while (type && k < N_TYPES && strcmp(types[k].name, type) != 0) k++;
+    while (type && k < N_TYPES && strcmp(types[k].name, type) != 0)
+        k++;
     if (!type || k == N_TYPES) return bad(path, t->name, "dtype is missing or unknown");
     t->type = types[k].type;
     t->type_name = types[k].name;
@@ -50,9 +51,11 @@ static drv_status parse_tensor(arena *a, const char *path, const json_t *v, cons
     if (!json_is_array(o) || json_array_size(o) != 2 || !json_is_integer(json_array_get(o, 0)) ||
             !json_is_integer(json_array_get(o, 1)))
         return bad(path, t->name, "data_offsets are not two numbers");
-    const int64_t from = json_integer_value(json_array_get(o, 0)), to = json_integer_value(json_array_get(o, 1));
+    const int64_t from = json_integer_value(json_array_get(o, 0)),
+                  to = json_integer_value(json_array_get(o, 1));
     if (from < 0 || to < from || to > n_data)
-        return drv_fail(DRV_E_DATA, "%s: tensor \"%.80s\": bytes %lld to %lld, but the file has %lld; is it truncated?",
+        return drv_fail(DRV_E_DATA,
+                "%s: tensor \"%.80s\": bytes %lld to %lld, but the file has %lld; is it truncated?",
                 path, t->name, (long long)from, (long long)to, (long long)n_data);
     if (to - from != t->elements * types[k].bytes)
         return bad(path, t->name, "data_offsets do not fit shape and dtype");
@@ -79,7 +82,9 @@ drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file
     DRV_TRY(json_read_bytes(path, (const char *)p + 8, (size_t)n_header, &root));
     const unsigned char *data = (const unsigned char *)p + 8 + n_header;
     const int64_t n_data = (int64_t)(n - 8 - n_header);
-    drv_status s = json_is_object(root) ? DRV_OK : drv_fail(DRV_E_DATA, "%s: the header is no JSON object", path);
+    drv_status s = json_is_object(root)
+                           ? DRV_OK
+                           : drv_fail(DRV_E_DATA, "%s: the header is no JSON object", path);
     out->tensors = ARENA_ARRAY(a, st_tensor, json_object_size(root) + 1);
     const char *key;
     json_t *v;
@@ -125,8 +130,8 @@ const st_tensor *st_find(const st_file *f, const char *name) {
 static float f16_to_f32(uint16_t h) {
     const int exponent = h >> 10 & 31, mantissa = h & 1023;
     float x = exponent == 31 ? (mantissa ? __builtin_nanf("") : __builtin_inff())
-              : exponent ? __builtin_ldexpf((float)(1024 + mantissa), exponent - 25)
-                         : __builtin_ldexpf((float)mantissa, -24);
+              : exponent     ? __builtin_ldexpf((float)(1024 + mantissa), exponent - 25)
+                             : __builtin_ldexpf((float)mantissa, -24);
     return h >> 15 ? -x : x;
 }
 
@@ -136,13 +141,24 @@ drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int6
         double d;
         uint16_t h;
         switch (t->type) { // data need not be aligned
-        case ST_F32: memcpy(&out[i], t->data + 4 * (first + i), 4); break;
-        case ST_F64: memcpy(&d, t->data + 8 * (first + i), 8); out[i] = (float)d; break;
-        case ST_BF16: memcpy(&h, t->data + 2 * (first + i), 2); out[i] = bf16_to_f32(h); break;
-        case ST_F16: memcpy(&h, t->data + 2 * (first + i), 2); out[i] = f16_to_f32(h); break;
+        case ST_F32:
+            memcpy(&out[i], t->data + 4 * (first + i), 4);
+            break;
+        case ST_F64:
+            memcpy(&d, t->data + 8 * (first + i), 8);
+            out[i] = (float)d;
+            break;
+        case ST_BF16:
+            memcpy(&h, t->data + 2 * (first + i), 2);
+            out[i] = bf16_to_f32(h);
+            break;
+        case ST_F16:
+            memcpy(&h, t->data + 2 * (first + i), 2);
+            out[i] = f16_to_f32(h);
+            break;
         case ST_OTHER:
-            return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64", f->path,
-                    t->name, t->type_name);
+            return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64",
+                    f->path, t->name, t->type_name);
         }
     }
     return DRV_OK;
@@ -158,13 +174,15 @@ void st_header(const st_entry *e, int n, str *out) {
     int64_t at = 0;
     for (int i = 0; i < n; i++) {
         const int64_t bytes = 4 * st_entry_elements(&e[i]);
-        str_printf(&h, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%lld", e[i].name, (long long)e[i].dim[0]);
+        str_printf(&h, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%lld", e[i].name,
+                (long long)e[i].dim[0]);
         if (e[i].n_dims == 2) str_printf(&h, ",%lld", (long long)e[i].dim[1]);
         str_printf(&h, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + bytes));
         at += bytes;
     }
     str_puts(&h, "}");
-    while (h.n % 8) str_puts(&h, " ");
+    while (h.n % 8)
+        str_puts(&h, " ");
     uint64_t length = h.n;
     str_add(out, &length, 8);
     str_add(out, h.p, h.n);

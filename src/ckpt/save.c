@@ -37,7 +37,8 @@ struct ckpt_saver {
     char message[2048];
 };
 
-// --- one file, hashed while it is written -------------------------------------------------------------
+// --- one file, hashed while it is written
+// -------------------------------------------------------------
 typedef struct sink {
     int fd;
     const char *path;
@@ -89,14 +90,16 @@ static drv_status copy_tensor(ckpt_saver *s, sink *k, const ckpt_tensor *t, char
 
 static drv_status write_tensors(ckpt_saver *s, const char *name, const ckpt_tensor *t, int n) {
     st_entry *e = ARENA_ARRAY(s->a, st_entry, n);
-    for (int i = 0; i < n; i++) e[i] = t[i].entry;
+    for (int i = 0; i < n; i++)
+        e[i] = t[i].entry;
     str header = {0};
     st_header(e, n, &header);
     sink k;
     drv_status status = sink_open(&k, path_join(s->a, s->tmp, name));
     if (status == DRV_OK) status = sink_write(&k, header.p, header.n);
     char *piece = mem_alloc(PIECE);
-    for (int i = 0; i < n && status == DRV_OK; i++) status = copy_tensor(s, &k, &t[i], piece);
+    for (int i = 0; i < n && status == DRV_OK; i++)
+        status = copy_tensor(s, &k, &t[i], piece);
     sink_close(s, &k, name);
     free(piece);
     str_free(&header);
@@ -122,21 +125,24 @@ static drv_status write_model(ckpt_saver *s) {
     for (int k = 0, first = 0; k < n_shards && status == DRV_OK; k++) {
         char *name = arena_printf(s->a, "model-%05d-of-%05d.safetensors", k + 1, n_shards);
         int end = first;
-        for (; end < n && shard[end] == k; end++) json_object_set_new(map, t[end].entry.name, json_string(name));
+        for (; end < n && shard[end] == k; end++)
+            json_object_set_new(map, t[end].entry.name, json_string(name));
         status = write_tensors(s, name, t + first, end - first);
         first = end;
     }
-    json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+    json_t *index = json_pack(
+            "{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
     char *text = json_dumps(index, JSON_INDENT(2));
-    if (status == DRV_OK) status = write_bytes(s, "model.safetensors.index.json", text, strlen(text));
+    if (status == DRV_OK)
+        status = write_bytes(s, "model.safetensors.index.json", text, strlen(text));
     free(text);
     json_decref(index);
     return status;
 }
 
 static drv_status copy_tokenizer(ckpt_saver *s) {
-    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-            "tokenizer.model", "generation_config.json"};
+    static const char *const names[] = {"tokenizer.json", "tokenizer_config.json",
+            "special_tokens_map.json", "tokenizer.model", "generation_config.json"};
     if (!*s->content.tokenizer) return DRV_OK;
     for (int i = 0; i < 5; i++) {
         char *path = path_join(s->a, s->content.tokenizer, names[i]), *text;
@@ -157,8 +163,8 @@ static drv_status write_manifest(ckpt_saver *s) {
         json_object_set_new(files, s->files[i].name,
                 json_pack("{s:I, s:s}", "bytes", (json_int_t)s->files[i].bytes, "xxh3_128", hex));
     }
-    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1, "step",
-            (json_int_t)s->step, "files", files);
+    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1,
+            "step", (json_int_t)s->step, "files", files);
     return json_write_file(path_join(s->a, s->tmp, "manifest.json"), m);
 }
 
@@ -167,7 +173,9 @@ static drv_status sync_files(ckpt_saver *s) {
         char *path = path_join(s->a, s->tmp, s->files[i].name);
         int fd = open(path, O_RDONLY | O_CLOEXEC);
         int bad = fd < 0 || fsync(fd) != 0;
-        drv_status status = bad ? drv_fail(DRV_E_IO, "could not sync \"%s\": %s", path, strerror(errno)) : DRV_OK;
+        drv_status status =
+                bad ? drv_fail(DRV_E_IO, "could not sync \"%s\": %s", path, strerror(errno))
+                    : DRV_OK;
         if (fd >= 0) close(fd);
         DRV_TRY(status);
     }
@@ -210,7 +218,8 @@ static drv_status save(ckpt_saver *s) {
     DRV_TRY(file_sync_dir(s->tmp));
     DRV_TRY(dir_remove(s->final)); // an invalid one of the same step
     if (rename(s->tmp, s->final) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", s->tmp, strerror(errno));
+        return drv_fail(
+                DRV_E_IO, "could not rename \"%s\" into place: %s", s->tmp, strerror(errno));
     DRV_TRY(file_sync_dir(s->dir));
     return retain(s);
 }
@@ -241,7 +250,8 @@ drv_status ckpt_wait(ckpt_saver *s) {
     s->running = false;
     drv_status status = s->status;
     if (status != DRV_OK)
-        drv_fail(status, "could not save checkpoint \"%s\": %s; older checkpoints are untouched", s->final, s->message);
+        drv_fail(status, "could not save checkpoint \"%s\": %s; older checkpoints are untouched",
+                s->final, s->message);
     arena_free(s->a);
     s->a = NULL;
     return status;
@@ -265,7 +275,8 @@ drv_status ckpt_start(ckpt_saver *s, int64_t step, const ckpt_content *content) 
 
 drv_status ckpt_wait_read(ckpt_saver *s) {
     pthread_mutex_lock(&s->lock);
-    while (!s->state_read) pthread_cond_wait(&s->changed, &s->lock);
+    while (!s->state_read)
+        pthread_cond_wait(&s->changed, &s->lock);
     pthread_mutex_unlock(&s->lock);
     return DRV_OK;
 }

@@ -13,10 +13,12 @@ static const cli_option *find(const verb *v, const char *name) {
 static drv_status unknown(const verb *v, const char *name) {
     const char *names[64];
     int n = 0;
-    for (; n < v->n_options && n < 64; n++) names[n] = v->options[n].name;
+    for (; n < v->n_options && n < 64; n++)
+        names[n] = v->options[n].name;
     const char *near = str_nearest(name, names, n);
-    return drv_fail(DRV_E_USAGE, "drover %s: unknown option \"%s\"%s%s%s; see drover %s --help", v->name,
-            name, near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "", v->name);
+    return drv_fail(DRV_E_USAGE, "drover %s: unknown option \"%s\"%s%s%s; see drover %s --help",
+            v->name, name, near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "",
+            v->name);
 }
 
 drv_status cli_parse(arena *a, const verb *v, int argc, char **argv, int min_positional,
@@ -38,7 +40,8 @@ drv_status cli_parse(arena *a, const verb *v, int argc, char **argv, int min_pos
         do { // an option followed by several values: --input A B C
             if (o->value && !value) {
                 if (i + 1 >= argc)
-                    return drv_fail(DRV_E_USAGE, "drover %s: %s needs a value: %s", v->name, name, o->value);
+                    return drv_fail(DRV_E_USAGE, "drover %s: %s needs a value: %s", v->name, name,
+                            o->value);
                 value = argv[++i];
             }
             if (!o->value && value)
@@ -67,13 +70,15 @@ bool cli_has(const cli_args *c, const char *name) {
     return false;
 }
 
-drv_status cli_get_i64(const cli_args *c, const char *name, int64_t min, int64_t max, int64_t *inout) {
+drv_status cli_get_i64(
+        const cli_args *c, const char *name, int64_t min, int64_t max, int64_t *inout) {
     const char *s = cli_get(c, name, NULL);
     if (!s) return DRV_OK;
     int64_t x;
     if (!str_to_i64(s, &x) || x < min || x > max)
-        return drv_fail(DRV_E_USAGE, "drover %s: %s is \"%s\", expected a whole number from %lld to %lld",
-                c->v->name, name, s, (long long)min, (long long)max);
+        return drv_fail(DRV_E_USAGE,
+                "drover %s: %s is \"%s\", expected a whole number from %lld to %lld", c->v->name,
+                name, s, (long long)min, (long long)max);
     *inout = x;
     return DRV_OK;
 }

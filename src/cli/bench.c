@@ -15,14 +15,15 @@
 #include "ir/op.h"
 #include "train/programs.h"
 
-// --- GEMM -----------------------------------------------------------------------------------------
+// --- GEMM
+// -----------------------------------------------------------------------------------------
 static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
     double peak32, peak16;
     DRV_TRY(gemm_peak(a, DT_F32, 8, &peak32));
     DRV_TRY(gemm_peak(a, DT_BF16, 8, &peak16));
     if (cli_has(c, "--json")) {
-        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n", par_threads(),
-                peak32, peak16);
+        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
+                par_threads(), peak32, peak16);
         return DRV_OK;
     }
     printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
@@ -35,11 +36,13 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
     const struct {
         const char *name;
         int64_t in, out;
-    } layers[] = {{"qkv", h, q + 2 * mc->num_key_value_heads * mc->head_dim}, {"attention out", q, h},
-            {"gate and up", h, 2 * f}, {"down", f, h}, {"head", h, mc->vocab_size}};
+    } layers[] = {{"qkv", h, q + 2 * mc->num_key_value_heads * mc->head_dim},
+            {"attention out", q, h}, {"gate and up", h, 2 * f}, {"down", f, h},
+            {"head", h, mc->vocab_size}};
     const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
-    printf("%-14s %21s  %8s %8s %8s   GFLOP/s, %s, %s arithmetic\n", "layer", "tokens x in x out", "forward",
-            "input", "weight", dtype_name(dt), dt == DT_BF16 && gemm_uses_bf16(m) ? "bf16" : "fp32");
+    printf("%-14s %21s  %8s %8s %8s   GFLOP/s, %s, %s arithmetic\n", "layer", "tokens x in x out",
+            "forward", "input", "weight", dtype_name(dt),
+            dt == DT_BF16 && gemm_uses_bf16(m) ? "bf16" : "fp32");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const int64_t in = layers[i].in, out = layers[i].out;
         gemm_shape s[] = {{n, out, in, false, true, in, in, out, dt, dt, false},
@@ -47,25 +50,31 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
                 {out, in, n, true, false, out, in, in, dt, DT_F32, true}};
         char shape[64];
         double f_s[3];
-        snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)n, (long long)in, (long long)out);
-        for (int k = 0; k < 3; k++) DRV_TRY(gemm_time(a, m, &s[k], 5, &f_s[k]));
-        printf("%-14s %21s  %8.1f %8.1f %8.1f\n", layers[i].name, shape, f_s[0] / 1e9, f_s[1] / 1e9, f_s[2] / 1e9);
+        snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)n, (long long)in,
+                (long long)out);
+        for (int k = 0; k < 3; k++)
+            DRV_TRY(gemm_time(a, m, &s[k], 5, &f_s[k]));
+        printf("%-14s %21s  %8.1f %8.1f %8.1f\n", layers[i].name, shape, f_s[0] / 1e9, f_s[1] / 1e9,
+                f_s[2] / 1e9);
     }
     gemm_machine_close(m);
     return DRV_OK;
 }
 
-// --- step -------------------------------------------------------------------------------------------
+// --- step
+// -------------------------------------------------------------------------------------------
 static drv_status random_batch(programs *p, uint64_t index) {
     const run_config *c = p->c;
     const int64_t n = c->micro_batch_size * c->sequence_length;
     int32_t *x = mem_alloc(sizeof *x * (size_t)n);
     const rng_key key = {1, RNG_TEST, index};
     drv_status s = DRV_OK;
-    for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)c->model.vocab_size);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)c->model.vocab_size);
     s = p->b->v->write(p->b, 0, "tokens", 0, n * 4, x);
     if (s == DRV_OK) s = p->b->v->write(p->b, 0, "labels", 0, n * 4, x);
-    for (int64_t i = 0; i < n; i++) x[i] = (int32_t)(i % c->sequence_length);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (int32_t)(i % c->sequence_length);
     if (s == DRV_OK) s = p->b->v->write(p->b, 0, "position", 0, n * 4, x);
     free(x);
     return s;
@@ -88,8 +97,8 @@ static void print_profile(const double s[N_OPS], double total, const double flop
     fprintf(stderr, "%-28s %8s %7s %9s\n", "op", "ms", "share", "GFLOP/s");
     for (int i = 0; i < N_OPS; i++)
         if (s[i] > 0)
-            fprintf(stderr, "%-28s %8.1f %6.1f%% %9.1f\n", op_rows[i]->name, s[i] * 1e3, 100 * s[i] / total,
-                    flops[i] / s[i] / 1e9);
+            fprintf(stderr, "%-28s %8.1f %6.1f%% %9.1f\n", op_rows[i]->name, s[i] * 1e3,
+                    100 * s[i] / total, flops[i] / s[i] / 1e9);
 }
 
 static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg) {
@@ -130,25 +139,30 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     for (int i = 0; i < p.step_graph->n_nodes; i++) {
         const op_row *row = op_rows[p.step_graph->nodes[i]->op];
         if (row->flops)
-            op_flops[p.step_graph->nodes[i]->op] += row->flops(p.step_graph->nodes[i]) *
-                                                    (double)(cfg->global_batch_size / cfg->micro_batch_size);
+            op_flops[p.step_graph->nodes[i]->op] +=
+                    row->flops(p.step_graph->nodes[i]) *
+                    (double)(cfg->global_batch_size / cfg->micro_batch_size);
     }
     if (cli_has(c, "--profile")) print_profile(op_s, best, op_flops);
     const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
     const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
     if (cli_has(c, "--json"))
-        printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, \"precision\": \"%s\", "
-               "\"threads\": %d, \"tokens_per_s\": %.2f, \"flops_per_s\": %.5g, \"gemm_peak_fp32\": %.5g, "
+        printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
+               "\"precision\": \"%s\", "
+               "\"threads\": %d, \"tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
+               "\"gemm_peak_fp32\": %.5g, "
                "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best, flops / best, peak32, peak16,
-                flops / best / peak, (long long)memory_peak_bytes());
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best, flops / best,
+                peak32, peak16, flops / best / peak, (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
-               "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
+               "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the "
+               "higher; peak memory %s\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best, flops / best / 1e9,
-                peak32 / 1e9, peak16 / 1e9, 100 * flops / best / peak, str_bytes((double)memory_peak_bytes()));
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best,
+                flops / best / 1e9, peak32 / 1e9, peak16 / 1e9, 100 * flops / best / peak,
+                str_bytes((double)memory_peak_bytes()));
     b->v->close(b);
     return DRV_OK;
 }
@@ -161,13 +175,15 @@ static drv_status run(arena *a, int argc, char **argv) {
     const char *file = c.n_positional > 1 ? c.positional[1] : NULL;
     const char **all = ARENA_ARRAY(a, const char *, n_sets + 1);
     all[0] = "model.preset=llama-135m";
-    for (int i = 0; i < n_sets; i++) all[i + 1] = sets[i];
+    for (int i = 0; i < n_sets; i++)
+        all[i + 1] = sets[i];
     run_config cfg;
     DRV_TRY(config_load(a, file, file ? sets : all, file ? n_sets : n_sets + 1, &cfg));
     par_set_threads((int)cfg.threads);
     if (strcmp(c.positional[0], "gemm") == 0) return bench_gemm(a, &c, &cfg);
     if (strcmp(c.positional[0], "step") == 0) return bench_step(a, &c, &cfg);
-    return drv_fail(DRV_E_USAGE, "drover bench: \"%s\" is unknown, expected gemm or step", c.positional[0]);
+    return drv_fail(
+            DRV_E_USAGE, "drover bench: \"%s\" is unknown, expected gemm or step", c.positional[0]);
 }
 
 static const cli_option options[] = {CLI_SET, CLI_JSON,
@@ -176,7 +192,9 @@ static const cli_option options[] = {CLI_SET, CLI_JSON,
 const verb verb_bench = {"bench", "measure speed against the GEMM peak of this machine",
         "gemm|step [CONFIG] [--set KEY=VALUE]... [--json]",
         "gemm: the peak of square products, then the layer shapes of the model.\n"
-        "step: training steps on random tokens; tokens/s, FLOP/s (causal attention) and their ratio to\n"
+        "step: training steps on random tokens; tokens/s, FLOP/s (causal attention) and their "
+        "ratio to\n"
         "the higher of the fp32 and bf16 GEMM peaks measured in the same run.\n"
-        "Without CONFIG: llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.",
+        "Without CONFIG: llama-135m, e.g. --set model.preset=llama-15m --set "
+        "data.sequence_length=512.",
         options, sizeof options / sizeof *options, run};

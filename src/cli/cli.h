@@ -6,8 +6,8 @@
 #include "base/status.h"
 
 typedef struct cli_option {
-    const char *name;    // "--steps"
-    const char *value;   // what follows in the help, "N"; NULL: a switch
+    const char *name;  // "--steps"
+    const char *value; // what follows in the help, "N"; NULL: a switch
     const char *help;
 } cli_option;
 
@@ -20,8 +20,8 @@ typedef struct verb {
     drv_status (*run)(arena *a, int argc, char **argv); // argv[0] is the verb
 } verb;
 
-extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate, verb_ckpt,
-        verb_tokenizer, verb_data, verb_bench, verb_doctor;
+extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate,
+        verb_ckpt, verb_tokenizer, verb_data, verb_bench, verb_doctor;
 
 // Parsed arguments: positional ones in order, options by name.
 typedef struct cli_args {
@@ -39,12 +39,14 @@ DRV_CHECKED drv_status cli_parse(arena *a, const verb *v, int argc, char **argv,
         int max_positional, cli_args *out);
 const char *cli_get(const cli_args *c, const char *name, const char *otherwise); // last one given
 bool cli_has(const cli_args *c, const char *name);
-DRV_CHECKED drv_status cli_get_i64(const cli_args *c, const char *name, int64_t min, int64_t max,
-        int64_t *inout);
-DRV_CHECKED drv_status cli_get_f64(const cli_args *c, const char *name, double min, double max,
-        double *inout);
+DRV_CHECKED drv_status cli_get_i64(
+        const cli_args *c, const char *name, int64_t min, int64_t max, int64_t *inout);
+DRV_CHECKED drv_status cli_get_f64(
+        const cli_args *c, const char *name, double min, double max, double *inout);
 // All values of a repeatable option.
 const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n);
 
-#define CLI_SET    {"--set", "KEY=VALUE", "override a key of the config (repeatable)"}
-#define CLI_JSON   {"--json", NULL, "print one JSON object"}
+#define CLI_SET                                                                                    \
+    { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }
+#define CLI_JSON                                                                                   \
+    { "--json", NULL, "print one JSON object" }

@@ -28,16 +28,19 @@ static drv_status run(arena *a, int argc, char **argv) {
     const bool uses_bf16 = gemm_uses_bf16(m);
     gemm_machine_close(m);
     sysinfo(&info);
-    const double memory = (double)info.totalram * info.mem_unit, free_now = (double)info.freeram * info.mem_unit;
+    const double memory = (double)info.totalram * info.mem_unit,
+                 free_now = (double)info.freeram * info.mem_unit;
     const char *level = getenv("DROVER_CPU") ? getenv("DROVER_CPU") : cpu_level_name(cpu_detect());
     const dnnl_version_t *v = dnnl_version();
     const char *arithmetic = uses_bf16 ? "bf16" : "fp32";
     if (cli_has(&c, "--json")) {
-        printf("{\"commit\": \"%s\", \"cpu\": \"%s\", \"level\": \"%s\", \"amx_bf16\": %s, \"threads\": %d, "
-               "\"memory_bytes\": %.0f, \"onednn\": \"%d.%d.%d\", \"gemm_peak_fp32\": %.5g, \"gemm_peak_bf16\": %.5g, "
+        printf("{\"commit\": \"%s\", \"cpu\": \"%s\", \"level\": \"%s\", \"amx_bf16\": %s, "
+               "\"threads\": %d, "
+               "\"memory_bytes\": %.0f, \"onednn\": \"%d.%d.%d\", \"gemm_peak_fp32\": %.5g, "
+               "\"gemm_peak_bf16\": %.5g, "
                "\"bf16_arithmetic\": \"%s\"}\n",
-                DROVER_COMMIT, cpu_model_name(), level, cpu_has_amx_bf16() ? "true" : "false", par_threads(), memory,
-                v->major, v->minor, v->patch, f32, bf16, arithmetic);
+                DROVER_COMMIT, cpu_model_name(), level, cpu_has_amx_bf16() ? "true" : "false",
+                par_threads(), memory, v->major, v->minor, v->patch, f32, bf16, arithmetic);
         return DRV_OK;
     }
     printf("drover      %s, compiled with %s\n", DROVER_COMMIT, __VERSION__);
@@ -46,18 +49,21 @@ static drv_status run(arena *a, int argc, char **argv) {
             cpu_has_amx_bf16() ? ", AMX bf16" : "");
     printf("threads     %d\n", par_threads());
     printf("memory      %s, %s free\n", str_bytes(memory), str_bytes(free_now));
-    printf("libraries   oneDNN %d.%d.%d, jansson %s\n", v->major, v->minor, v->patch, jansson_version_str());
+    printf("libraries   oneDNN %d.%d.%d, jansson %s\n", v->major, v->minor, v->patch,
+            jansson_version_str());
     printf("GEMM peak   fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", f32 / 1e9, bf16 / 1e9);
     printf("bf16 mode   multiplies in %s arithmetic\n", arithmetic);
     const double chosen = uses_bf16 ? bf16 : f32, other = uses_bf16 ? f32 : bf16;
     if (other > 1.1 * chosen)
-        printf("warning     the other arithmetic is %.1f times as fast here; set DROVER_GEMM=%s\n", other / chosen,
-                uses_bf16 ? "fp32" : "bf16");
+        printf("warning     the other arithmetic is %.1f times as fast here; set DROVER_GEMM=%s\n",
+                other / chosen, uses_bf16 ? "fp32" : "bf16");
     return DRV_OK;
 }
 
 static const cli_option options[] = {CLI_JSON};
-const verb verb_doctor = {"doctor", "say what this machine is and how drover will use it", "[--json]",
-        "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, libraries and the\n"
+const verb verb_doctor = {"doctor", "say what this machine is and how drover will use it",
+        "[--json]",
+        "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, "
+        "libraries and the\n"
         "measured GEMM peaks.",
         options, 1, run};

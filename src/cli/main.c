@@ -6,20 +6,23 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
-static const verb *const verbs[] = {&verb_train, &verb_eval, &verb_generate, &verb_config, &verb_plan,
-        &verb_graph, &verb_tokenizer, &verb_data, &verb_ckpt, &verb_bench, &verb_doctor};
+static const verb *const verbs[] = {&verb_train, &verb_eval, &verb_generate, &verb_config,
+        &verb_plan, &verb_graph, &verb_tokenizer, &verb_data, &verb_ckpt, &verb_bench,
+        &verb_doctor};
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 static void usage(FILE *f) {
     fputs("drover: pre-train Llama models, from text to a Hugging Face folder, in one program\n\n"
           "usage: drover VERB ...\n\n",
             f);
-    for (int i = 0; i < N_VERBS; i++) fprintf(f, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    for (int i = 0; i < N_VERBS; i++)
+        fprintf(f, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     fputs("\n`drover VERB --help` says more.\n", f);
 }
 
 static void verb_help(const verb *v) {
-    printf("drover %s: %s\n\nusage: drover %s %s\n\n%s\n", v->name, v->summary, v->name, v->usage, v->help);
+    printf("drover %s: %s\n\nusage: drover %s %s\n\n%s\n", v->name, v->summary, v->name, v->usage,
+            v->help);
     if (v->n_options) puts("\noptions:");
     for (int i = 0; i < v->n_options; i++) {
         char left[64];
@@ -36,7 +39,8 @@ int main(int argc, char **argv) {
         usage(stderr);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 || strcmp(argv[1], "-h") == 0) {
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 ||
+            strcmp(argv[1], "-h") == 0) {
         usage(stdout);
         return 0;
     }

@@ -11,7 +11,8 @@
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
     const char **sets = cli_get_all(a, c, "--set", &n);
-    const char *file = c->n_positional && strcmp(c->positional[0], "-") != 0 ? c->positional[0] : NULL;
+    const char *file =
+            c->n_positional && strcmp(c->positional[0], "-") != 0 ? c->positional[0] : NULL;
     return config_load(a, file, sets, n, out);
 }
 
@@ -31,12 +32,13 @@ static drv_status run_config_verb(arena *a, int argc, char **argv) {
 
 const verb verb_config = {"config", "print the effective options, with what each means",
         "[CONFIG] [--set KEY=VALUE]...",
-        "Reads the YAML file, applies the overrides, checks everything and prints the whole config, which\n"
+        "Reads the YAML file, applies the overrides, checks everything and prints the whole "
+        "config, which\n"
         "is itself a valid config. Example: drover config --set model.preset=llama-3.1-8b",
         config_options, 1, run_config_verb};
 
-static const cli_option graph_options[] = {CLI_SET,
-        {"--program", "NAME", "step (default), update or eval"}};
+static const cli_option graph_options[] = {
+        CLI_SET, {"--program", "NAME", "step (default), update or eval"}};
 
 static drv_status run_graph(arena *a, int argc, char **argv) {
     cli_args c;
@@ -46,10 +48,13 @@ static drv_status run_graph(arena *a, int argc, char **argv) {
     DRV_TRY(load(a, &c, &cfg));
     DRV_TRY(programs_build(a, &cfg, &p));
     const char *name = cli_get(&c, "--program", "step");
-    const graph *g = strcmp(name, "step") == 0 ? p.step_graph
+    const graph *g = strcmp(name, "step") == 0     ? p.step_graph
                      : strcmp(name, "update") == 0 ? p.update_graph
-                     : strcmp(name, "eval") == 0 ? p.eval_graph : NULL;
-    if (!g) return drv_fail(DRV_E_USAGE, "drover graph: --program is \"%s\", expected step, update or eval", name);
+                     : strcmp(name, "eval") == 0   ? p.eval_graph
+                                                   : NULL;
+    if (!g)
+        return drv_fail(DRV_E_USAGE,
+                "drover graph: --program is \"%s\", expected step, update or eval", name);
     str text = {0};
     graph_print(g, &text);
     fwrite(text.p, 1, text.n, stdout);
@@ -57,25 +62,31 @@ static drv_status run_graph(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-const verb verb_graph = {"graph", "print a program of the run as text", "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
-        "One line a node: outputs with types, op, inputs, attributes. Nothing is allocated: all presets up\n"
+const verb verb_graph = {"graph", "print a program of the run as text",
+        "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
+        "One line a node: outputs with types, op, inputs, attributes. Nothing is allocated: all "
+        "presets up\n"
         "to llama-3.1-405b print on a laptop.",
         graph_options, 2, run_graph};
 
-// --- plan ---------------------------------------------------------------------------------------------
+// --- plan
+// ---------------------------------------------------------------------------------------------
 // What the process holds beside the planned bytes: code and libraries, oneDNN's kernels and packing
 // buffers, thread stacks (measured: 60 to 110 MiB on Zen 4).
 #define PROCESS_BYTES (110LL << 20)
 
-static void print_plan(const programs *p, const memory_plan *m, const mesh *layout, double flops_token, double step_s) {
+static void print_plan(const programs *p, const memory_plan *m, const mesh *layout,
+        double flops_token, double step_s) {
     const run_config *c = p->c;
-    printf("model         %s parameters, %s\n", str_si((double)model_parameters(&c->model)), dtype_name(p->dt));
-    printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n", (long long)c->global_batch_size,
-            (long long)c->sequence_length, (long long)c->micro_batch_size, mesh_ranks(layout), mesh_ranks(layout) > 1 ? "s" : "");
+    printf("model         %s parameters, %s\n", str_si((double)model_parameters(&c->model)),
+            dtype_name(p->dt));
+    printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n",
+            (long long)c->global_batch_size, (long long)c->sequence_length,
+            (long long)c->micro_batch_size, mesh_ranks(layout), mesh_ranks(layout) > 1 ? "s" : "");
     printf("compute       %s FLOP a token, %s a step\n", str_si(flops_token),
             str_si(flops_token * (double)(c->global_batch_size * c->sequence_length)));
-    printf("nodes         %d in step, %d in update, %d in eval\n", p->step_graph->n_nodes, p->update_graph->n_nodes,
-            p->eval_graph->n_nodes);
+    printf("nodes         %d in step, %d in update, %d in eval\n", p->step_graph->n_nodes,
+            p->update_graph->n_nodes, p->eval_graph->n_nodes);
     printf("memory a rank\n");
     const struct {
         const char *name;
@@ -84,19 +95,25 @@ static void print_plan(const programs *p, const memory_plan *m, const mesh *layo
             {"activations", m->activations}, {"communication", m->communication}, {"data", m->data},
             {"total", m->total}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes), (long long)rows[i].bytes);
-    printf("  process beside it: at most %s; saving and resuming need no more\n", str_bytes((double)PROCESS_BYTES));
-    if (step_s > 0) printf("time          %.3g s a step at 75 %% of this machine's GEMM peak\n", step_s);
+        printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
+                (long long)rows[i].bytes);
+    printf("  process beside it: at most %s; saving and resuming need no more\n",
+            str_bytes((double)PROCESS_BYTES));
+    if (step_s > 0)
+        printf("time          %.3g s a step at 75 %% of this machine's GEMM peak\n", step_s);
 }
 
-static int print_plan_json(const programs *p, const memory_plan *m, const mesh *layout, double flops_token, double step_s) {
-    json_t *bytes = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights", (json_int_t)m->weights, "gradients",
-            (json_int_t)m->gradients, "optimizer", (json_int_t)m->optimizer, "activations", (json_int_t)m->activations,
-            "communication", (json_int_t)m->communication, "data", (json_int_t)m->data, "total", (json_int_t)m->total,
-            "process", (json_int_t)PROCESS_BYTES);
+static int print_plan_json(const programs *p, const memory_plan *m, const mesh *layout,
+        double flops_token, double step_s) {
+    json_t *bytes = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights",
+            (json_int_t)m->weights, "gradients", (json_int_t)m->gradients, "optimizer",
+            (json_int_t)m->optimizer, "activations", (json_int_t)m->activations, "communication",
+            (json_int_t)m->communication, "data", (json_int_t)m->data, "total",
+            (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
     const json_int_t n = model_parameters(&p->c->model);
-    json_t *o = json_pack("{s:I,s:I,s:f,s:i,s:o,s:f}", "parameters", n, "trainable_parameters", n, "flops_per_token",
-            flops_token, "ranks", mesh_ranks(layout), "bytes", bytes, "step_seconds", step_s);
+    json_t *o = json_pack("{s:I,s:I,s:f,s:i,s:o,s:f}", "parameters", n, "trainable_parameters", n,
+            "flops_per_token", flops_token, "ranks", mesh_ranks(layout), "bytes", bytes,
+            "step_seconds", step_s);
     char *text = json_dumps(o, 0);
     puts(text);
     free(text);
@@ -114,15 +131,19 @@ static drv_status run_plan(arena *a, int argc, char **argv) {
     DRV_TRY(cli_get_i64(&c, "--ranks", 1, 1 << 20, &ranks));
     if (ranks) cfg.data_parallel = ranks;
     if (cfg.global_batch_size % (cfg.micro_batch_size * cfg.data_parallel) != 0)
-        return drv_fail(DRV_E_USAGE, "training.global_batch_size is %lld, expected a multiple of micro_batch_size %lld x ranks %lld",
-                (long long)cfg.global_batch_size, (long long)cfg.micro_batch_size, (long long)cfg.data_parallel);
+        return drv_fail(DRV_E_USAGE,
+                "training.global_batch_size is %lld, expected a multiple of micro_batch_size %lld "
+                "x ranks %lld",
+                (long long)cfg.global_batch_size, (long long)cfg.micro_batch_size,
+                (long long)cfg.data_parallel);
     par_set_threads((int)cfg.threads);
     backend *null, *cpu;
     DRV_TRY(backend_open(a, "null", &null));
     DRV_TRY(programs_build(a, &cfg, &p));
     DRV_TRY(programs_load(a, null, &p));
     DRV_TRY(backend_open(a, "cpu", &cpu));
-    const double flops = model_flops_per_token(&cfg.model, cfg.sequence_length), peak = cpu->v->peak_flops(cpu);
+    const double flops = model_flops_per_token(&cfg.model, cfg.sequence_length),
+                 peak = cpu->v->peak_flops(cpu);
     const double tokens = (double)(cfg.global_batch_size * cfg.sequence_length / cfg.data_parallel);
     const double step_s = peak > 0 ? flops * tokens / (0.75 * peak) : 0;
     mesh layout = mesh_single();
@@ -136,10 +157,11 @@ static drv_status run_plan(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-static const cli_option plan_options[] = {CLI_SET, CLI_JSON,
-        {"--ranks", "N", "data-parallel ranks that share the global batch"}};
+static const cli_option plan_options[] = {
+        CLI_SET, CLI_JSON, {"--ranks", "N", "data-parallel ranks that share the global batch"}};
 const verb verb_plan = {"plan", "print memory, FLOPs and time of a run before it runs",
         "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
-        "Builds the graphs, differentiates them and places every byte, without allocating a weight. The\n"
+        "Builds the graphs, differentiates them and places every byte, without allocating a "
+        "weight. The\n"
         "run stays within what is printed. Example: drover plan --set model.preset=llama-3.1-405b",
         plan_options, 3, run_plan};

@@ -11,20 +11,25 @@
 #include "data/build.h"
 
 static drv_status sub(const cli_args *c, const char *expected) {
-    return drv_fail(DRV_E_USAGE, "drover %s: \"%s\" is unknown, expected %s", c->v->name, c->positional[0], expected);
+    return drv_fail(DRV_E_USAGE, "drover %s: \"%s\" is unknown, expected %s", c->v->name,
+            c->positional[0], expected);
 }
 
 static drv_status need(const cli_args *c, const char *option, const char **out) {
     *out = cli_get(c, option, NULL);
-    if (!*out) return drv_fail(DRV_E_USAGE, "drover %s %s: %s is missing", c->v->name, c->positional[0], option);
+    if (!*out)
+        return drv_fail(
+                DRV_E_USAGE, "drover %s %s: %s is missing", c->v->name, c->positional[0], option);
     return DRV_OK;
 }
 
-// --- tokenizer ------------------------------------------------------------------------------------------
+// --- tokenizer
+// ------------------------------------------------------------------------------------------
 static drv_status tokenizer_train(arena *a, const cli_args *c) {
     tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
     const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
-    reader_opts ro = {.json_key = cli_get(c, "--json-key", NULL), .separator = cli_get(c, "--separator", NULL)};
+    reader_opts ro = {.json_key = cli_get(c, "--json-key", NULL),
+            .separator = cli_get(c, "--separator", NULL)};
     int n;
     const char **inputs = cli_get_all(a, c, "--input", &n);
     DRV_TRY(need(c, "--out", &out));
@@ -34,7 +39,8 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     if (strcmp(llama3, "llama3") == 0)
         o.pattern = split_pattern_llama3;
     else if (strcmp(llama3, "gpt2") != 0)
-        return drv_fail(DRV_E_USAGE, "drover tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
+        return drv_fail(DRV_E_USAGE,
+                "drover tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
     static const char *const fallback[] = {"<|endoftext|>"};
     o.specials = cli_get_all(a, c, "--special", &o.n_specials);
     if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
@@ -58,14 +64,15 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     reader_close(r);
     str_free(&doc);
     DRV_TRY(s);
-    log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab, str_bytes((double)bytes),
-            clock_s() - begin);
+    log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
+            str_bytes((double)bytes), clock_s() - begin);
     return DRV_OK;
 }
 
 static void print_ids(const id_list *ids, bool json) {
     if (json) putchar('[');
-    for (int64_t i = 0; i < ids->n; i++) printf(i ? (json ? ", %d" : " %d") : "%d", ids->p[i]);
+    for (int64_t i = 0; i < ids->n; i++)
+        printf(i ? (json ? ", %d" : " %d") : "%d", ids->p[i]);
     puts(json ? "]" : "");
 }
 
@@ -84,10 +91,12 @@ static drv_status tokenizer_encode(arena *a, const cli_args *c) {
     char *line = NULL;
     size_t cap = 0;
     ssize_t n;
-    for (int64_t number = 1; f && key && s == DRV_OK && (n = getline(&line, &cap, f)) >= 0; number++) {
+    for (int64_t number = 1; f && key && s == DRV_OK && (n = getline(&line, &cap, f)) >= 0;
+            number++) {
         json_t *v = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL), *o = json_object_get(v, key);
         if (!json_is_string(o)) {
-            s = drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", input, (long long)number, key);
+            s = drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", input,
+                    (long long)number, key);
         } else {
             str_clear(&clean);
             utf8_sanitize(json_string_value(o), json_string_length(o), &clean);
@@ -99,7 +108,8 @@ static drv_status tokenizer_encode(arena *a, const cli_args *c) {
     }
     if (f && !key) {
         char piece[1 << 16];
-        for (size_t k; (k = fread(piece, 1, sizeof piece, f));) str_add(&text, piece, k);
+        for (size_t k; (k = fread(piece, 1, sizeof piece, f));)
+            str_add(&text, piece, k);
         utf8_sanitize(text.p ? text.p : "", text.n, &clean);
         encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
         print_ids(&ids, false);
@@ -146,26 +156,33 @@ static drv_status run_tokenizer(arena *a, int argc, char **argv) {
     return sub(&c, "train, encode or decode");
 }
 
-static const cli_option tokenizer_options[] = {{"--input", "PATH...", "files, folders, or - for standard input"},
-        {"--out", "DIR", "train: where tokenizer.json goes"}, {"--vocab-size", "N", "train: tokens (default 32000)"},
+static const cli_option tokenizer_options[] = {
+        {"--input", "PATH...", "files, folders, or - for standard input"},
+        {"--out", "DIR", "train: where tokenizer.json goes"},
+        {"--vocab-size", "N", "train: tokens (default 32000)"},
         {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
         {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
         {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
         {"--separator", "TEXT", "train: cuts .txt files into documents"},
         {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
         {"--json-key", "KEY", "JSONL input: the key of the text"},
-        {"--no-special", NULL, "encode: without BOS/EOS of the template; decode: leave specials out"}};
+        {"--no-special", NULL,
+                "encode: without BOS/EOS of the template; decode: leave specials out"}};
 const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
-        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input FILE]",
-        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and the\n"
+        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input "
+        "FILE]",
+        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) "
+        "and the\n"
         "sentencepiece style (Llama-2). Ids and text are the same as there.",
         tokenizer_options, sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};
 
-// --- data -----------------------------------------------------------------------------------------------
+// --- data
+// -----------------------------------------------------------------------------------------------
 static drv_status data_build(arena *a, const cli_args *c) {
     int64_t workers = 0;
     build_stats s;
-    build_opts o = {.reader = {cli_get(c, "--json-key", NULL), cli_get(c, "--separator", NULL), cli_has(c, "--strict")},
+    build_opts o = {.reader = {cli_get(c, "--json-key", NULL), cli_get(c, "--separator", NULL),
+                            cli_has(c, "--strict")},
             .append_eod = cli_has(c, "--append-eod")};
     o.inputs = cli_get_all(a, c, "--input", &o.n_inputs);
     if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "drover data build: --input is missing");
@@ -174,18 +191,22 @@ static drv_status data_build(arena *a, const cli_args *c) {
     DRV_TRY(cli_get_i64(c, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(a, &o, &s));
-    log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes a token, %.1f MB/s; skipped %lld records, replaced %lld "
+    log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes a token, %.1f MB/s; skipped %lld "
+             "records, replaced %lld "
              "invalid byte sequences",
-            o.prefix, (long long)s.documents, (long long)s.tokens, (double)s.bytes / (double)(s.tokens ? s.tokens : 1),
-            (double)s.bytes / s.seconds / 1e6, (long long)s.skipped, (long long)s.replaced);
+            o.prefix, (long long)s.documents, (long long)s.tokens,
+            (double)s.bytes / (double)(s.tokens ? s.tokens : 1), (double)s.bytes / s.seconds / 1e6,
+            (long long)s.skipped, (long long)s.replaced);
     return DRV_OK;
 }
 
 static drv_status data_info(const dataset *d) {
     static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
-    printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n", d->prefix, types[d->code],
-            (long long)d->n_sequences, (long long)d->n_documents, (long long)d->n_tokens);
-    if (d->n_documents) printf("mean       %.1f tokens a document\n", (double)d->n_tokens / (double)d->n_documents);
+    printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n",
+            d->prefix, types[d->code], (long long)d->n_sequences, (long long)d->n_documents,
+            (long long)d->n_tokens);
+    if (d->n_documents)
+        printf("mean       %.1f tokens a document\n", (double)d->n_tokens / (double)d->n_documents);
     return DRV_OK;
 }
 
@@ -194,7 +215,8 @@ static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
     const char *dir = cli_get(c, "--tokenizer", NULL);
     if (d->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", d->prefix);
     DRV_TRY(cli_get_i64(c, "--document", 0, d->n_documents - 1, &document));
-    const int64_t first = dataset_document_start(d, document), n = dataset_document_start(d, document + 1) - first;
+    const int64_t first = dataset_document_start(d, document),
+                  n = dataset_document_start(d, document + 1) - first;
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
     drv_status s = dataset_read(d, first, n, INT32_MAX, ids.p);
     tokenizer *t = NULL;
@@ -230,9 +252,12 @@ static drv_status run_data(arena *a, int argc, char **argv) {
     if (strcmp(what, "build") == 0) return data_build(a, &c);
     if (strcmp(what, "info") != 0 && strcmp(what, "show") != 0 && strcmp(what, "verify") != 0)
         return sub(&c, "build, info, show or verify");
-    if (c.n_positional < 2) return drv_fail(DRV_E_USAGE, "drover data %s: the data set's PREFIX is missing", what);
+    if (c.n_positional < 2)
+        return drv_fail(DRV_E_USAGE, "drover data %s: the data set's PREFIX is missing", what);
     DRV_TRY(dataset_open(a, c.positional[1], &d));
-    drv_status s = what[0] == 'i' ? data_info(d) : what[0] == 's' ? data_show(a, &c, d) : data_verify(&c, d);
+    drv_status s = what[0] == 'i'   ? data_info(d)
+                   : what[0] == 's' ? data_show(a, &c, d)
+                                    : data_verify(&c, d);
     dataset_close(d);
     return s;
 }
@@ -249,6 +274,7 @@ static const cli_option data_options[] = {{"--input", "PATH...", "build: files, 
         {"--vocab-size", "N", "verify: every token must be smaller"}};
 const verb verb_data = {"data", "tokenise text into Megatron .bin/.idx, look at data sets",
         "build --input PATH... --tokenizer DIR --out PREFIX | info|show|verify PREFIX",
-        "build reads .txt, .jsonl (each also .gz, .zst) in name order; the documents keep that order whatever\n"
+        "build reads .txt, .jsonl (each also .gz, .zst) in name order; the documents keep that "
+        "order whatever\n"
         "the number of workers. info, show and verify open any Megatron data set.",
         data_options, sizeof data_options / sizeof *data_options, run_data};

@@ -24,14 +24,19 @@ static drv_status run_train(arena *a, int argc, char **argv) {
     return train(a, &cfg);
 }
 
-const verb verb_train = {"train", "pre-train a model, or go on where a run stopped", "CONFIG [--set KEY=VALUE]...",
-        "Trains as the YAML file says; `drover config` prints all keys. The run directory gets config.yaml,\n"
-        "log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging Face folder. Started\n"
-        "again, it resumes the newest valid checkpoint, bit for bit. SIGINT and SIGTERM finish the step,\n"
+const verb verb_train = {"train", "pre-train a model, or go on where a run stopped",
+        "CONFIG [--set KEY=VALUE]...",
+        "Trains as the YAML file says; `drover config` prints all keys. The run directory gets "
+        "config.yaml,\n"
+        "log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging Face folder. "
+        "Started\n"
+        "again, it resumes the newest valid checkpoint, bit for bit. SIGINT and SIGTERM finish the "
+        "step,\n"
         "save and exit 0.",
         train_options, 1, run_train};
 
-// --- eval ---------------------------------------------------------------------------------------------
+// --- eval
+// ---------------------------------------------------------------------------------------------
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON,
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
 
@@ -43,7 +48,8 @@ static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const 
     int k = 0;
     const bool folder = file_is_dir(target);
     if (folder) all[k++] = arena_printf(a, "model.from=%s", target);
-    for (int i = 0; i < n; i++) all[k++] = sets[i];
+    for (int i = 0; i < n; i++)
+        all[k++] = sets[i];
     DRV_TRY(config_load(a, folder ? NULL : target, all, k, cfg));
     if (data) {
         cfg->valid[0] = (data_source){data, 1};
@@ -80,7 +86,8 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
     DRV_TRY(state_load_eval_weights(&p, weights));
     DRV_TRY(evaluate(a, &p, r, 0, &loss, &tokens));
     if (cli_has(&c, "--json"))
-        printf("{\"loss\": %.9g, \"perplexity\": %.9g, \"tokens\": %lld}\n", loss, exp(loss), (long long)tokens);
+        printf("{\"loss\": %.9g, \"perplexity\": %.9g, \"tokens\": %lld}\n", loss, exp(loss),
+                (long long)tokens);
     else
         printf("loss %.6f  perplexity %.4f  tokens %lld\n", loss, exp(loss), (long long)tokens);
     rows_close(r);
@@ -90,17 +97,18 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
 
 const verb verb_eval = {"eval", "mean loss and perplexity over all tokens of a data set",
         "CONFIG|MODEL --data PREFIX [--json] [--set KEY=VALUE]...",
-        "MODEL is a Hugging Face folder (a checkpoint is one); with a CONFIG, the newest checkpoint of its\n"
+        "MODEL is a Hugging Face folder (a checkpoint is one); with a CONFIG, the newest "
+        "checkpoint of its\n"
         "run_dir is evaluated.",
         eval_options, 3, run_eval};
 
-// --- generate -----------------------------------------------------------------------------------------
+// --- generate
+// -----------------------------------------------------------------------------------------
 static const cli_option generate_options[] = {{"--prompt", "TEXT", "what the text begins with"},
         {"--max-tokens", "N", "at most so many new tokens (default 200)"},
         {"--temperature", "X", "0: always the likeliest token (default 0.8)"},
         {"--top-p", "X", "draw from the likeliest tokens of this total probability (default 0.95)"},
-        {"--seed", "N", "of the draws (default 0)"},
-        {"--threads", "N", "0: all cores"}};
+        {"--seed", "N", "of the draws (default 0)"}, {"--threads", "N", "0: all cores"}};
 
 static void emit(void *ctx, const char *text, size_t n) {
     (void)ctx;
@@ -112,8 +120,13 @@ static drv_status run_generate(arena *a, int argc, char **argv) {
     cli_args c;
     int64_t threads = 0;
     DRV_TRY(cli_parse(a, &verb_generate, argc, argv, 1, 1, &c));
-    generate_opts o = {.folder = c.positional[0], .prompt = cli_get(&c, "--prompt", ""), .max_tokens = 200,
-            .temperature = 0.8, .top_p = 0.95, .backend = "cpu", .emit = emit};
+    generate_opts o = {.folder = c.positional[0],
+            .prompt = cli_get(&c, "--prompt", ""),
+            .max_tokens = 200,
+            .temperature = 0.8,
+            .top_p = 0.95,
+            .backend = "cpu",
+            .emit = emit};
     DRV_TRY(cli_get_i64(&c, "--max-tokens", 1, 1 << 24, &o.max_tokens));
     DRV_TRY(cli_get_f64(&c, "--temperature", 0, 100, &o.temperature));
     DRV_TRY(cli_get_f64(&c, "--top-p", 0.001, 1, &o.top_p));
@@ -126,11 +139,13 @@ static drv_status run_generate(arena *a, int argc, char **argv) {
     drv_status s = generate(a, &o, &st);
     putchar('\n');
     DRV_TRY(s);
-    log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s", (long long)st.prompt_tokens,
-            st.prefill_s, (long long)st.new_tokens, st.decode_s, (double)st.new_tokens / st.decode_s);
+    log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s",
+            (long long)st.prompt_tokens, st.prefill_s, (long long)st.new_tokens, st.decode_s,
+            (double)st.new_tokens / st.decode_s);
     return DRV_OK;
 }
 
-const verb verb_generate = {"generate", "write text with a model", "MODEL --prompt TEXT [--max-tokens N] [--temperature X]",
-        "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama.", generate_options, 6,
-        run_generate};
+const verb verb_generate = {"generate", "write text with a model",
+        "MODEL --prompt TEXT [--max-tokens N] [--temperature X]",
+        "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama.",
+        generate_options, 6, run_generate};

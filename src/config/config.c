@@ -25,54 +25,90 @@ typedef struct key {
 
 static const key keys[] = {
         {"model.preset", KEY_TEXT, AT(preset), "", 0, 0, NULL, "a built-in shape, e.g. llama-135m"},
-        {"model.from", KEY_TEXT, AT(from), "", 0, 0, NULL, "a Hugging Face folder: shape, and weights if weights: load"},
-        {"model.weights", KEY_TEXT, AT(weights), "random", 0, 0, NULL, "random, or load (from model.from)"},
-        {"model.vocab_size", KEY_INT, AT(model.vocab_size), NULL, 1, 1 << 24, NULL, "the fields of config.json change the shape"},
-        {"model.hidden_size", KEY_INT, AT(model.hidden_size), NULL, 1, 1 << 20, NULL, "width of the residual stream"},
-        {"model.intermediate_size", KEY_INT, AT(model.intermediate_size), NULL, 1, 1 << 22, NULL, "width of the feed-forward layer"},
-        {"model.num_hidden_layers", KEY_INT, AT(model.num_hidden_layers), NULL, 1, 4096, NULL, "layers"},
-        {"model.num_attention_heads", KEY_INT, AT(model.num_attention_heads), NULL, 1, 4096, NULL, "query heads"},
-        {"model.num_key_value_heads", KEY_INT, AT(model.num_key_value_heads), NULL, 1, 4096, NULL, "key and value heads (GQA)"},
+        {"model.from", KEY_TEXT, AT(from), "", 0, 0, NULL,
+                "a Hugging Face folder: shape, and weights if weights: load"},
+        {"model.weights", KEY_TEXT, AT(weights), "random", 0, 0, NULL,
+                "random, or load (from model.from)"},
+        {"model.vocab_size", KEY_INT, AT(model.vocab_size), NULL, 1, 1 << 24, NULL,
+                "the fields of config.json change the shape"},
+        {"model.hidden_size", KEY_INT, AT(model.hidden_size), NULL, 1, 1 << 20, NULL,
+                "width of the residual stream"},
+        {"model.intermediate_size", KEY_INT, AT(model.intermediate_size), NULL, 1, 1 << 22, NULL,
+                "width of the feed-forward layer"},
+        {"model.num_hidden_layers", KEY_INT, AT(model.num_hidden_layers), NULL, 1, 4096, NULL,
+                "layers"},
+        {"model.num_attention_heads", KEY_INT, AT(model.num_attention_heads), NULL, 1, 4096, NULL,
+                "query heads"},
+        {"model.num_key_value_heads", KEY_INT, AT(model.num_key_value_heads), NULL, 1, 4096, NULL,
+                "key and value heads (GQA)"},
         {"model.head_dim", KEY_INT, AT(model.head_dim), NULL, 2, 1024, NULL, "width of a head"},
-        {"model.max_position_embeddings", KEY_INT, AT(model.max_position_embeddings), NULL, 1, 1 << 30, NULL, "longest context"},
-        {"model.rms_norm_eps", KEY_REAL, AT(model.rms_norm_eps), NULL, 0, 1, NULL, "added to the mean square"},
-        {"model.rope_theta", KEY_REAL, AT(model.rope_theta), NULL, 1, 1e12, NULL, "base of the rotary frequencies"},
-        {"model.initializer_range", KEY_REAL, AT(model.initializer_range), NULL, 1e-9, 10, NULL, "standard deviation of fresh weights"},
-        {"model.tie_word_embeddings", KEY_BOOL, AT(model.tie_word_embeddings), NULL, 0, 1, NULL, "output weight = embedding"},
-        {"tokenizer", KEY_TEXT, AT(tokenizer), "", 0, 0, NULL, "folder with tokenizer.json, copied into checkpoints"},
-        {"data.train", KEY_TEXT, 0, NULL, 0, 0, NULL, "PREFIX of .bin/.idx, or a list of {prefix, weight}"},
+        {"model.max_position_embeddings", KEY_INT, AT(model.max_position_embeddings), NULL, 1,
+                1 << 30, NULL, "longest context"},
+        {"model.rms_norm_eps", KEY_REAL, AT(model.rms_norm_eps), NULL, 0, 1, NULL,
+                "added to the mean square"},
+        {"model.rope_theta", KEY_REAL, AT(model.rope_theta), NULL, 1, 1e12, NULL,
+                "base of the rotary frequencies"},
+        {"model.initializer_range", KEY_REAL, AT(model.initializer_range), NULL, 1e-9, 10, NULL,
+                "standard deviation of fresh weights"},
+        {"model.tie_word_embeddings", KEY_BOOL, AT(model.tie_word_embeddings), NULL, 0, 1, NULL,
+                "output weight = embedding"},
+        {"tokenizer", KEY_TEXT, AT(tokenizer), "", 0, 0, NULL,
+                "folder with tokenizer.json, copied into checkpoints"},
+        {"data.train", KEY_TEXT, 0, NULL, 0, 0, NULL,
+                "PREFIX of .bin/.idx, or a list of {prefix, weight}"},
         {"data.valid", KEY_TEXT, 0, NULL, 0, 0, NULL, "likewise, for evaluation"},
-        {"data.split", KEY_REAL, AT(split), NULL, 0, 1e9, NULL, "documents of train for train, valid, test, e.g. [969, 30, 1]"},
-        {"data.sequence_length", KEY_INT, AT(sequence_length), NULL, 1, 1 << 24, NULL, "tokens a row; default 1024, or the context if that is shorter"},
-        {"data.pack", KEY_CHOICE, AT(pack), "documents", 0, 0, "documents stream", "documents: attention stays inside a document; stream: GPT-style"},
+        {"data.split", KEY_REAL, AT(split), NULL, 0, 1e9, NULL,
+                "documents of train for train, valid, test, e.g. [969, 30, 1]"},
+        {"data.sequence_length", KEY_INT, AT(sequence_length), NULL, 1, 1 << 24, NULL,
+                "tokens a row; default 1024, or the context if that is shorter"},
+        {"data.pack", KEY_CHOICE, AT(pack), "documents", 0, 0, "documents stream",
+                "documents: attention stays inside a document; stream: GPT-style"},
         {"training.steps", KEY_INT, AT(steps), "1000", 0, BIG, NULL, "optimizer steps"},
-        {"training.global_batch_size", KEY_INT, AT(global_batch_size), "8", 1, 1 << 24, NULL, "rows a step, over all ranks"},
-        {"training.micro_batch_size", KEY_INT, AT(micro_batch_size), "1", 1, 1 << 20, NULL, "rows a forward/backward pass"},
+        {"training.global_batch_size", KEY_INT, AT(global_batch_size), "8", 1, 1 << 24, NULL,
+                "rows a step, over all ranks"},
+        {"training.micro_batch_size", KEY_INT, AT(micro_batch_size), "1", 1, 1 << 20, NULL,
+                "rows a forward/backward pass"},
         {"training.seed", KEY_INT, AT(seed), "1234", 0, BIG, NULL, "of weights and data order"},
-        {"training.precision", KEY_CHOICE, AT(precision), "bf16", 0, 0, "bf16 fp32", "bf16: fp32 master weights, gradients and loss"},
-        {"training.recompute", KEY_CHOICE, AT(recompute), "none", 0, 0, "none selective full", "trade time for activation memory"},
-        {"training.eval_every", KEY_INT, AT(eval_every), "100", 0, BIG, NULL, "steps between evaluations; 0: none"},
-        {"training.eval_batches", KEY_INT, AT(eval_batches), "10", 1, BIG, NULL, "micro-batches an evaluation"},
-        {"training.log_every", KEY_INT, AT(log_every), "1", 1, BIG, NULL, "steps between log lines"},
-        {"training.threads", KEY_INT, AT(threads), "0", 0, 4096, NULL, "0: all cores; results do not depend on it"},
-        {"training.max_bad_steps", KEY_INT, AT(max_bad_steps), "5", 1, BIG, NULL, "stop after so many steps in a row with a NaN or infinite gradient"},
+        {"training.precision", KEY_CHOICE, AT(precision), "bf16", 0, 0, "bf16 fp32",
+                "bf16: fp32 master weights, gradients and loss"},
+        {"training.recompute", KEY_CHOICE, AT(recompute), "none", 0, 0, "none selective full",
+                "trade time for activation memory"},
+        {"training.eval_every", KEY_INT, AT(eval_every), "100", 0, BIG, NULL,
+                "steps between evaluations; 0: none"},
+        {"training.eval_batches", KEY_INT, AT(eval_batches), "10", 1, BIG, NULL,
+                "micro-batches an evaluation"},
+        {"training.log_every", KEY_INT, AT(log_every), "1", 1, BIG, NULL,
+                "steps between log lines"},
+        {"training.threads", KEY_INT, AT(threads), "0", 0, 4096, NULL,
+                "0: all cores; results do not depend on it"},
+        {"training.max_bad_steps", KEY_INT, AT(max_bad_steps), "5", 1, BIG, NULL,
+                "stop after so many steps in a row with a NaN or infinite gradient"},
         {"optimizer.lr", KEY_REAL, AT(lr), "3e-4", 0, 1e3, NULL, "peak learning rate"},
         {"optimizer.betas", KEY_REAL, AT(beta1), NULL, 0, 0.9999999, NULL, "AdamW moments"},
         {"optimizer.eps", KEY_REAL, AT(eps), "1e-8", 0, 1, NULL, "AdamW epsilon"},
-        {"optimizer.weight_decay", KEY_REAL, AT(weight_decay), "0.1", 0, 1e3, NULL, "decoupled; norms have none"},
-        {"optimizer.clip_grad_norm", KEY_REAL, AT(clip_grad_norm), "1.0", 0, 1e9, NULL, "global norm; 0: no clipping"},
-        {"schedule.type", KEY_CHOICE, AT(schedule), "cosine", 0, 0, "cosine linear wsd constant", "after the warm-up"},
+        {"optimizer.weight_decay", KEY_REAL, AT(weight_decay), "0.1", 0, 1e3, NULL,
+                "decoupled; norms have none"},
+        {"optimizer.clip_grad_norm", KEY_REAL, AT(clip_grad_norm), "1.0", 0, 1e9, NULL,
+                "global norm; 0: no clipping"},
+        {"schedule.type", KEY_CHOICE, AT(schedule), "cosine", 0, 0, "cosine linear wsd constant",
+                "after the warm-up"},
         {"schedule.warmup_steps", KEY_INT, AT(warmup_steps), "100", 0, BIG, NULL, "linear from 0"},
-        {"schedule.decay_steps", KEY_INT, AT(decay_steps), "0", 0, BIG, NULL, "wsd: length of the final decay; 0: a tenth of the steps"},
+        {"schedule.decay_steps", KEY_INT, AT(decay_steps), "0", 0, BIG, NULL,
+                "wsd: length of the final decay; 0: a tenth of the steps"},
         {"schedule.min_lr", KEY_REAL, AT(min_lr), "0", 0, 1e3, NULL, "learning rate at the end"},
-        {"parallel.tensor", KEY_INT, AT(tensor_parallel), "1", 1, 1, NULL, "ranks; one process so far"},
+        {"parallel.tensor", KEY_INT, AT(tensor_parallel), "1", 1, 1, NULL,
+                "ranks; one process so far"},
         {"parallel.pipeline", KEY_INT, AT(pipeline_parallel), "1", 1, 1, NULL, "likewise"},
         {"parallel.context", KEY_INT, AT(context_parallel), "1", 1, 1, NULL, "likewise"},
-        {"parallel.data", KEY_INT, AT(data_parallel), "1", 1, 1 << 20, NULL, "ranks that share the global batch (more than 1: drover plan only, so far)"},
-        {"checkpoint.every", KEY_INT, AT(checkpoint_every), "100", 0, BIG, NULL, "steps between checkpoints; 0: only at the end"},
-        {"checkpoint.keep", KEY_INT, AT(checkpoint_keep), "3", 0, BIG, NULL, "newest so many are kept; 0: all"},
+        {"parallel.data", KEY_INT, AT(data_parallel), "1", 1, 1 << 20, NULL,
+                "ranks that share the global batch (more than 1: drover plan only, so far)"},
+        {"checkpoint.every", KEY_INT, AT(checkpoint_every), "100", 0, BIG, NULL,
+                "steps between checkpoints; 0: only at the end"},
+        {"checkpoint.keep", KEY_INT, AT(checkpoint_keep), "3", 0, BIG, NULL,
+                "newest so many are kept; 0: all"},
         {"backend", KEY_TEXT, AT(backend), "cpu", 0, 0, NULL, "cpu"},
-        {"run_dir", KEY_TEXT, AT(run_dir), "", 0, 0, NULL, "logs, metrics and checkpoints; default runs/ and the config's name"},
+        {"run_dir", KEY_TEXT, AT(run_dir), "", 0, 0, NULL,
+                "logs, metrics and checkpoints; default runs/ and the config's name"},
 };
 enum { N_KEYS = sizeof keys / sizeof *keys };
 
@@ -103,11 +139,12 @@ static drv_status set_choice(const key *k, const yaml_entry *e, int *out) {
 static drv_status set_number(const key *k, const yaml_entry *e, double *real, int64_t *whole) {
     char expected[128];
     bool integer = k->type == KEY_INT;
-    snprintf(expected, sizeof expected, "%s from %.10g to %.10g", integer ? "a whole number" : "a number",
-            k->min, k->max);
+    snprintf(expected, sizeof expected, "%s from %.10g to %.10g",
+            integer ? "a whole number" : "a number", k->min, k->max);
     double x;
     int64_t i = 0;
-    if (integer ? !str_to_i64(e->value, &i) : !str_to_f64(e->value, &x)) return bad_value(e, expected);
+    if (integer ? !str_to_i64(e->value, &i) : !str_to_f64(e->value, &x))
+        return bad_value(e, expected);
     if (integer) x = (double)i;
     if (x < k->min || x > k->max) return bad_value(e, expected);
     if (integer)
@@ -119,10 +156,15 @@ static drv_status set_number(const key *k, const yaml_entry *e, double *real, in
 
 static drv_status set_key(run_config *c, const key *k, const yaml_entry *e) {
     switch (k->type) {
-    case KEY_INT: return set_number(k, e, NULL, field(c, k));
-    case KEY_REAL: return set_number(k, e, field(c, k), NULL);
-    case KEY_CHOICE: return set_choice(k, e, field(c, k));
-    case KEY_TEXT: *(const char **)field(c, k) = e->value; return DRV_OK;
+    case KEY_INT:
+        return set_number(k, e, NULL, field(c, k));
+    case KEY_REAL:
+        return set_number(k, e, field(c, k), NULL);
+    case KEY_CHOICE:
+        return set_choice(k, e, field(c, k));
+    case KEY_TEXT:
+        *(const char **)field(c, k) = e->value;
+        return DRV_OK;
     case KEY_BOOL:
         if (strcmp(e->value, "true") != 0 && strcmp(e->value, "false") != 0)
             return bad_value(e, "true or false");
@@ -140,7 +182,8 @@ static const key *find_key(const char *path) {
 
 static drv_status unknown_key(const yaml_entry *e) {
     const char *names[N_KEYS];
-    for (int i = 0; i < N_KEYS; i++) names[i] = keys[i].path;
+    for (int i = 0; i < N_KEYS; i++)
+        names[i] = keys[i].path;
     const char *near = str_nearest(e->path, names, N_KEYS);
     // A right word in the wrong place: compare the last parts too.
     const char *last = strrchr(e->path, '.');
@@ -149,8 +192,9 @@ static drv_status unknown_key(const yaml_entry *e) {
         if (strcmp(tail ? tail + 1 : names[i], last ? last + 1 : e->path) == 0) near = names[i];
     }
     return drv_fail(DRV_E_USAGE, "%s: unknown key \"%s\" with value \"%.40s\"%s%s%s", e->where,
-            e->path, e->value, near ? "; did you mean \"" : ", expected one of those that drover config prints", near ? near : "",
-            near ? "\"?" : "");
+            e->path, e->value,
+            near ? "; did you mean \"" : ", expected one of those that drover config prints",
+            near ? near : "", near ? "\"?" : "");
 }
 
 // data.train and data.valid: a prefix, or list entries "[i].prefix" and "[i].weight".
@@ -164,7 +208,8 @@ static drv_status set_source(data_source *list, int *n, const char *rest, const 
     char *end;
     long i = strtol(rest + 1, &end, 10);
     if (i < 0 || i >= MAX_BLEND)
-        return drv_fail(DRV_E_USAGE, "%s: at most %d data sets can be blended", e->where, MAX_BLEND);
+        return drv_fail(
+                DRV_E_USAGE, "%s: at most %d data sets can be blended", e->where, MAX_BLEND);
     if (i >= *n) {
         *n = (int)i + 1;
         list[i] = (data_source){NULL, 1};
@@ -215,7 +260,8 @@ static drv_status load_model(arena *a, const yaml_list *l, run_config *c) {
     if (*c->preset && !model_preset(c->preset, &c->model)) {
         const char *near = str_nearest(c->preset, model_preset_names, n_model_presets);
         str all = {0};
-        for (int i = 0; i < n_model_presets; i++) str_printf(&all, " %s", model_preset_names[i]);
+        for (int i = 0; i < n_model_presets; i++)
+            str_printf(&all, " %s", model_preset_names[i]);
         drv_status s = drv_fail(DRV_E_USAGE,
                 "%s: key \"model.preset\" is \"%s\", expected one of:%s%s%s%s",
                 place(l, c, "model.preset"), c->preset, all.p, near ? "; did you mean \"" : "",
@@ -225,8 +271,11 @@ static drv_status load_model(arena *a, const yaml_list *l, run_config *c) {
     }
     if (*c->from) return model_config_read(c->from, &c->model);
     if (!*c->preset)
-        c->model = (model_config){.rms_norm_eps = 1e-5, .rope_theta = 1e4,
-                .initializer_range = 0.02, .max_position_embeddings = 8192, .bos_token_id = -1};
+        c->model = (model_config){.rms_norm_eps = 1e-5,
+                .rope_theta = 1e4,
+                .initializer_range = 0.02,
+                .max_position_embeddings = 8192,
+                .bos_token_id = -1};
     (void)a;
     return DRV_OK;
 }
@@ -239,7 +288,8 @@ static drv_status check_batch(const yaml_list *l, const run_config *c) {
                 place(l, c, "training.global_batch_size"), (long long)c->global_batch_size,
                 (long long)c->micro_batch_size, (long long)c->data_parallel);
     if (c->micro_batch_size * c->sequence_length > (1 << 30))
-        return drv_fail(DRV_E_USAGE, "%s: micro_batch_size x sequence_length is more than 2^30 tokens",
+        return drv_fail(DRV_E_USAGE,
+                "%s: micro_batch_size x sequence_length is more than 2^30 tokens",
                 place(l, c, "training.micro_batch_size"));
     return DRV_OK;
 }
@@ -257,8 +307,10 @@ static drv_status check(const yaml_list *l, run_config *c) {
         m->head_dim = m->hidden_size / m->num_attention_heads;
     }
     if (m->vocab_size == 0)
-        return drv_fail(DRV_E_USAGE, "%s: no model; give model.preset, model.from or config.json's "
-                "own fields under model", place(l, c, "model"));
+        return drv_fail(DRV_E_USAGE,
+                "%s: no model; give model.preset, model.from or config.json's "
+                "own fields under model",
+                place(l, c, "model"));
     DRV_TRY(model_config_check(place(l, c, "model."), m));
     DRV_TRY(check_batch(l, c));
     if (c->sequence_length > m->max_position_embeddings)
@@ -269,19 +321,23 @@ static drv_status check(const yaml_list *l, run_config *c) {
                 (long long)m->max_position_embeddings);
     if (strcmp(c->weights, "random") != 0 && (strcmp(c->weights, "load") != 0 || !*c->from))
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is \"%s\", expected random, or load together with model.from",
+                "%s: key \"model.weights\" is \"%s\", expected random, or load together with "
+                "model.from",
                 place(l, c, "model.weights"), c->weights);
     if (strcmp(c->backend, "cpu") != 0)
         return drv_fail(DRV_E_USAGE, "%s: key \"backend\" is \"%s\", expected cpu",
                 place(l, c, "backend"), c->backend);
     for (int i = 0; i < c->n_train; i++)
         if (!c->train[i].prefix)
-            return drv_fail(DRV_E_USAGE, "%s: data.train[%d] has no prefix", place(l, c, "data.train"), i);
+            return drv_fail(
+                    DRV_E_USAGE, "%s: data.train[%d] has no prefix", place(l, c, "data.train"), i);
     for (int i = 0; i < c->n_valid; i++)
         if (!c->valid[i].prefix)
-            return drv_fail(DRV_E_USAGE, "%s: data.valid[%d] has no prefix", place(l, c, "data.valid"), i);
+            return drv_fail(
+                    DRV_E_USAGE, "%s: data.valid[%d] has no prefix", place(l, c, "data.valid"), i);
     if (c->min_lr > c->lr)
-        return drv_fail(DRV_E_USAGE, "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
                 place(l, c, "schedule.min_lr"), c->min_lr, c->lr);
     return DRV_OK;
 }
@@ -297,7 +353,8 @@ static drv_status apply(arena *a, const yaml_list *l, run_config *c) {
     DRV_TRY(load_model(a, l, c));
     const int64_t context = c->model.max_position_embeddings;
     c->sequence_length = context < 1024 ? context : 1024;
-    for (int i = 0; i < l->n; i++) DRV_TRY(set_entry(c, &l->entries[i]));
+    for (int i = 0; i < l->n; i++)
+        DRV_TRY(set_entry(c, &l->entries[i]));
     if (!*c->run_dir) {
         const char *base = c->file ? c->file : "run.yaml", *slash = strrchr(base, '/');
         if (slash) base = slash + 1;
@@ -306,8 +363,8 @@ static drv_status apply(arena *a, const yaml_list *l, run_config *c) {
     return check(l, c);
 }
 
-drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
-        run_config *out) {
+drv_status config_load(
+        arena *a, const char *path, const char *const *sets, int n_sets, run_config *out) {
     *out = (run_config){.file = path};
     yaml_list l = {0};
     drv_status s = DRV_OK;
@@ -317,7 +374,8 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
         s = file_read(a, path, &text, &n);
         if (s == DRV_OK) s = yaml_flatten(a, path, text, n, &l);
     }
-    for (int i = 0; s == DRV_OK && i < n_sets; i++) s = yaml_flatten_set(a, sets[i], &l);
+    for (int i = 0; s == DRV_OK && i < n_sets; i++)
+        s = yaml_flatten_set(a, sets[i], &l);
     if (s == DRV_OK) s = apply(a, &l, out);
     free(l.entries);
     return s;
@@ -342,13 +400,22 @@ static void print_sources(const char *name, const data_source *list, int n, str 
 static void print_value(const run_config *c, const key *k, str *out) {
     const void *p = (const char *)c + k->offset;
     switch (k->type) {
-    case KEY_INT: str_printf(out, "%lld", (long long)*(const int64_t *)p); break;
-    case KEY_REAL: str_printf(out, "%.17g", *(const double *)p); break;
-    case KEY_BOOL: str_puts(out, *(const bool *)p ? "true" : "false"); break;
-    case KEY_TEXT: str_printf(out, "\"%s\"", *(const char *const *)p); break;
+    case KEY_INT:
+        str_printf(out, "%lld", (long long)*(const int64_t *)p);
+        break;
+    case KEY_REAL:
+        str_printf(out, "%.17g", *(const double *)p);
+        break;
+    case KEY_BOOL:
+        str_puts(out, *(const bool *)p ? "true" : "false");
+        break;
+    case KEY_TEXT:
+        str_printf(out, "\"%s\"", *(const char *const *)p);
+        break;
     case KEY_CHOICE: {
         const char *w = k->choices;
-        for (int i = *(const int *)p; i > 0; i--) w = strchr(w, ' ') + 1;
+        for (int i = *(const int *)p; i > 0; i--)
+            w = strchr(w, ' ') + 1;
         str_printf(out, "%.*s", (int)strcspn(w, " "), w);
     }
     }
@@ -377,7 +444,8 @@ void config_print(const run_config *c, bool with_help, str *out) {
         else if (strcmp(name, "betas") == 0)
             str_printf(out, "  betas: [%.17g, %.17g]", c->beta1, c->beta2);
         else if (strcmp(name, "split") == 0)
-            str_printf(out, "  split: [%.17g, %.17g, %.17g]", c->split[0], c->split[1], c->split[2]);
+            str_printf(
+                    out, "  split: [%.17g, %.17g, %.17g]", c->split[0], c->split[1], c->split[2]);
         else {
             str_printf(out, "%s%s: ", dot ? "  " : "", name);
             print_value(c, k, out);

@@ -9,8 +9,9 @@
     .rope_original_context = 8192
 #define COMMON .initializer_range = 0.02, .n_eos = 1
 
-// Sources: the models' config.json on the Hugging Face hub (meta-llama, HuggingFaceTB/SmolLM2-135M).
-// llama-15m is the shape of karpathy/tinyllamas stories15M; tiny is ours, for tests.
+// Sources: the models' config.json on the Hugging Face hub (meta-llama,
+// HuggingFaceTB/SmolLM2-135M). llama-15m is the shape of karpathy/tinyllamas stories15M; tiny is
+// ours, for tests.
 static const struct {
     const char *name;
     model_config m;
@@ -31,8 +32,9 @@ static const struct {
                                   .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
         {"llama-3.1-405b", {128256, 16384, 53248, 126, 128, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE,
                                    .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-135m", {49152, 576, 1536, 30, 9, 3, 64, 8192, 1e-5, 1e5, .tie_word_embeddings = true,
-                               .bos_token_id = 0, .eos_token_id = {0}, COMMON}},
+        {"llama-135m",
+                {49152, 576, 1536, 30, 9, 3, 64, 8192, 1e-5, 1e5, .tie_word_embeddings = true,
+                        .bos_token_id = 0, .eos_token_id = {0}, COMMON}},
         {"llama-15m", {32000, 288, 768, 6, 6, 6, 48, 1024, 1e-5, 1e4, .tie_word_embeddings = true,
                               .bos_token_id = 1, .eos_token_id = {2}, COMMON}},
         {"tiny", {512, 64, 172, 5, 8, 4, 8, 512, 1e-5, 1e4, .tie_word_embeddings = true,
@@ -84,7 +86,8 @@ static drv_status read_eos(const char *path, const json_t *v, model_config *m) {
     for (size_t i = 0; i < n; i++) {
         const json_t *e = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_integer(e))
-            return drv_fail(DRV_E_DATA, "%s: eos_token_id must be a number or a list of them", path);
+            return drv_fail(
+                    DRV_E_DATA, "%s: eos_token_id must be a number or a list of them", path);
         m->eos_token_id[i] = json_integer_value(e);
     }
     m->n_eos = (int)n;
@@ -109,8 +112,8 @@ static drv_status read_fields(const char *path, const json_t *o, model_config *m
     DRV_TRY(json_get_bool(path, o, "attention_bias", &attention_bias));
     DRV_TRY(json_get_bool(path, o, "mlp_bias", &mlp_bias));
     if (attention_bias || mlp_bias)
-        return drv_fail(DRV_E_DATA, "%s: %s is true, expected false: biases are not supported", path,
-                attention_bias ? "attention_bias" : "mlp_bias");
+        return drv_fail(DRV_E_DATA, "%s: %s is true, expected false: biases are not supported",
+                path, attention_bias ? "attention_bias" : "mlp_bias");
     DRV_TRY(json_get_i64(path, o, "vocab_size", &m->vocab_size));
     DRV_TRY(json_get_i64(path, o, "hidden_size", &m->hidden_size));
     DRV_TRY(json_get_i64(path, o, "intermediate_size", &m->intermediate_size));
@@ -196,8 +199,7 @@ json_t *model_config_json(const model_config *m) {
                         m->rope_factor, "low_freq_factor", m->rope_low_freq_factor,
                         "high_freq_factor", m->rope_high_freq_factor,
                         "original_max_position_embeddings", (json_int_t)m->rope_original_context));
-    if (m->bos_token_id >= 0)
-        json_object_set_new(o, "bos_token_id", json_integer(m->bos_token_id));
+    if (m->bos_token_id >= 0) json_object_set_new(o, "bos_token_id", json_integer(m->bos_token_id));
     if (m->n_eos == 1) json_object_set_new(o, "eos_token_id", json_integer(m->eos_token_id[0]));
     if (m->n_eos > 1) {
         json_t *list = json_array();
@@ -222,7 +224,8 @@ int64_t model_parameters(const model_config *m) {
 double model_flops_per_token(const model_config *m, int64_t seq) {
     double weights = (double)(m->num_hidden_layers * layer_weights(m)) +
                      (double)m->vocab_size * (double)m->hidden_size;
-    double attention = 12.0 * (double)(m->num_hidden_layers * m->num_attention_heads * m->head_dim) *
+    double attention = 12.0 *
+                       (double)(m->num_hidden_layers * m->num_attention_heads * m->head_dim) *
                        (double)(seq + 1) / 2;
     return 6 * weights + attention;
 }

@@ -61,8 +61,8 @@ static drv_status walk(flattener *f, const char *path, int id, int depth) {
     return DRV_OK;
 }
 
-static drv_status flatten(arena *a, const char *file, const char *path, const char *text, size_t n,
-        yaml_list *out) {
+static drv_status flatten(
+        arena *a, const char *file, const char *path, const char *text, size_t n, yaml_list *out) {
     yaml_parser_t parser;
     yaml_document_t doc;
     DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml");
@@ -87,7 +87,6 @@ drv_status yaml_flatten(arena *a, const char *file, const char *text, size_t n, 
 
 drv_status yaml_flatten_set(arena *a, const char *set, yaml_list *out) {
     const char *eq = strchr(set, '=');
-    if (!eq || eq == set)
-        return drv_fail(DRV_E_USAGE, "--set \"%s\": expected key=value", set);
+    if (!eq || eq == set) return drv_fail(DRV_E_USAGE, "--set \"%s\": expected key=value", set);
     return flatten(a, NULL, arena_strndup(a, set, (size_t)(eq - set)), eq + 1, strlen(eq + 1), out);
 }

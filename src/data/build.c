@@ -21,7 +21,8 @@ typedef struct batch {
 static void encode_document(void *arg, int64_t i, int thread) {
     batch *b = arg;
     b->ids[i].n = 0;
-    encoder_run(b->encoders[thread], b->text[i].p ? b->text[i].p : "", b->text[i].n, true, &b->ids[i]);
+    encoder_run(
+            b->encoders[thread], b->text[i].p ? b->text[i].p : "", b->text[i].n, true, &b->ids[i]);
     if (b->append_eod) id_list_add(&b->ids[i], b->eod);
 }
 
@@ -40,7 +41,8 @@ static drv_status read_batch(reader *r, batch *b, bool *more) {
 
 static void show(const reader *r, const build_stats *s, double begin) {
     reader_progress p = reader_where(r);
-    const double t = clock_s() - begin, share = p.bytes_total ? (double)p.bytes_done / (double)p.bytes_total : 0;
+    const double t = clock_s() - begin,
+                 share = p.bytes_total ? (double)p.bytes_done / (double)p.bytes_total : 0;
     progress("%5.1f%%  %s documents  %s tokens  %.1f MB/s  %s tokens/s  eta %s", 100 * share,
             str_si((double)s->documents), str_si((double)s->tokens), (double)s->bytes / t / 1e6,
             str_si((double)s->tokens / t), share > 0 ? str_duration(t * (1 - share) / share) : "?");
@@ -79,10 +81,12 @@ drv_status dataset_build(arena *a, const build_opts *o, build_stats *out) {
         b->append_eod = o->append_eod;
         b->eod = t->eos;
         b->encoders = ARENA_ARRAY(a, encoder *, par_threads());
-        for (int i = 0; i < par_threads(); i++) b->encoders[i] = encoder_new(t);
+        for (int i = 0; i < par_threads(); i++)
+            b->encoders[i] = encoder_new(t);
         s = build(r, w, b, out, begin);
         dataset_writer_abort(w);
-        for (int i = 0; i < par_threads(); i++) encoder_free(b->encoders[i]);
+        for (int i = 0; i < par_threads(); i++)
+            encoder_free(b->encoders[i]);
         for (int i = 0; i < BATCH_DOCUMENTS; i++) {
             str_free(&b->text[i]);
             id_list_free(&b->ids[i]);

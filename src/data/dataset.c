@@ -36,20 +36,29 @@ static drv_status check_header(dataset *d, const char *path) {
     if (d->idx.n < HEADER || memcmp(p, magic, sizeof magic) != 0)
         return drv_fail(DRV_E_DATA, "%s: no Megatron index: it does not begin with MMIDIDX", path);
     if (get_i64(p + 9) != 1)
-        return drv_fail(DRV_E_DATA, "%s: version is %lld, expected 1", path, (long long)get_i64(p + 9));
+        return drv_fail(
+                DRV_E_DATA, "%s: version is %lld, expected 1", path, (long long)get_i64(p + 9));
     d->code = p[17];
     d->token_bytes = d->code < 9 ? code_bytes[d->code] : 0;
     if (!d->token_bytes)
-        return drv_fail(DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path, d->code);
+        return drv_fail(
+                DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path, d->code);
     d->n_sequences = get_i64(p + 18);
     int64_t entries = get_i64(p + 26);
     const int64_t most = (int64_t)d->idx.n / 8;
     if (d->n_sequences < 0 || entries < 1 || d->n_sequences > most || entries > most ||
             (int64_t)d->idx.n != HEADER + 12 * d->n_sequences + 8 * entries)
-        return drv_fail(DRV_E_DATA, "%s: %zu bytes long, which does not fit %lld sequences and %lld document entries",
+        return drv_fail(DRV_E_DATA,
+                "%s: %zu bytes long, which does not fit %lld sequences and %lld document entries",
                 path, d->idx.n, (long long)d->n_sequences, (long long)entries);
     d->n_documents = entries - 1;
     return DRV_OK;
+}
+
+// Gives back the pages that reading the index brought in: memory must not grow with the data set,
+// and lookups touch few.
+static void forget(const dataset *d) {
+    madvise((void *)(uintptr_t)d->idx.p, d->idx.n, MADV_DONTNEED);
 }
 
 static drv_status check_index(dataset *d, const char *path) {
@@ -57,20 +66,25 @@ static drv_status check_index(dataset *d, const char *path) {
     for (int64_t i = 0; i < d->n_sequences; i++) {
         int32_t n = sequence_tokens(d, i);
         if (n < 0 || sequence_offset(d, i) != bytes)
-            return drv_fail(DRV_E_DATA, "%s: sequence %lld has %d tokens at byte %lld, expected it at %lld", path,
+            return drv_fail(DRV_E_DATA,
+                    "%s: sequence %lld has %d tokens at byte %lld, expected it at %lld", path,
                     (long long)i, n, (long long)sequence_offset(d, i), (long long)bytes);
         bytes += (int64_t)n * d->token_bytes;
+        if (i % (1 << 16) == 0) forget(d);
     }
     d->n_tokens = bytes / d->token_bytes;
     int64_t before = 0;
     for (int64_t i = 0; i <= d->n_documents; i++) {
         int64_t s = document_sequence(d, i);
-        if (s < before || s > d->n_sequences || (i == 0 && s != 0) || (i == d->n_documents && s != d->n_sequences))
-            return drv_fail(DRV_E_DATA, "%s: document entry %lld is %lld, expected %s%lld to %lld", path,
-                    (long long)i, (long long)s, i == 0 ? "0, not " : "", (long long)before,
+        if (s < before || s > d->n_sequences || (i == 0 && s != 0) ||
+                (i == d->n_documents && s != d->n_sequences))
+            return drv_fail(DRV_E_DATA, "%s: document entry %lld is %lld, expected %s%lld to %lld",
+                    path, (long long)i, (long long)s, i == 0 ? "0, not " : "", (long long)before,
                     (long long)d->n_sequences);
         before = s;
+        if (i % (1 << 16) == 0) forget(d);
     }
+    forget(d);
     return DRV_OK;
 }
 
@@ -79,12 +93,11 @@ static drv_status check(arena *a, dataset *d) {
     DRV_TRY(file_map_open(idx, &d->idx));
     DRV_TRY(check_header(d, idx));
     DRV_TRY(check_index(d, idx));
-    // The pages that the check touched are not worth keeping: lookups touch a few.
-    madvise((void *)(uintptr_t)d->idx.p, d->idx.n, MADV_DONTNEED);
     d->fd = open(bin, O_RDONLY | O_CLOEXEC);
     if (d->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", bin, strerror(errno));
     if (file_size(bin) != d->n_tokens * d->token_bytes)
-        return drv_fail(DRV_E_DATA, "%s: %lld bytes long, but its index says %lld tokens of %d bytes", bin,
+        return drv_fail(DRV_E_DATA,
+                "%s: %lld bytes long, but its index says %lld tokens of %d bytes", bin,
                 (long long)file_size(bin), (long long)d->n_tokens, d->token_bytes);
     return DRV_OK;
 }
@@ -132,44 +145,60 @@ static int64_t token_at(int code, const unsigned char *p) {
     uint16_t u16;
     int32_t i32;
     switch (code) {
-    case 1: return *p;
-    case 2: return (signed char)*p;
-    case 3: memcpy(&i16, p, 2); return i16;
-    case 4: memcpy(&i32, p, 4); return i32;
-    case 5: return get_i64(p);
-    default: memcpy(&u16, p, 2); return u16;
+    case 1:
+        return *p;
+    case 2:
+        return (signed char)*p;
+    case 3:
+        memcpy(&i16, p, 2);
+        return i16;
+    case 4:
+        memcpy(&i32, p, 4);
+        return i32;
+    case 5:
+        return get_i64(p);
+    default:
+        memcpy(&u16, p, 2);
+        return u16;
     }
 }
 
 drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out) {
-    DRV_ASSERT(first >= 0 && n >= 0 && first + n <= d->n_tokens, "tokens %lld + %lld", (long long)first, (long long)n);
+    DRV_ASSERT(first >= 0 && n >= 0 && first + n <= d->n_tokens, "tokens %lld + %lld",
+            (long long)first, (long long)n);
     unsigned char buffer[8192];
     const int64_t step = (int64_t)sizeof buffer / d->token_bytes;
     for (int64_t i = 0; i < n; i += step) {
         const int64_t k = n - i < step ? n - i : step;
         const ssize_t want = (ssize_t)(k * d->token_bytes);
         ssize_t got;
-        do got = pread(d->fd, buffer, (size_t)want, (first + i) * d->token_bytes);
+        do
+            got = pread(d->fd, buffer, (size_t)want, (first + i) * d->token_bytes);
         while (got < 0 && errno == EINTR);
         if (got != want)
             return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", d->prefix,
-                    (long long)(first + i), got < 0 ? strerror(errno) : "the file has become shorter");
+                    (long long)(first + i),
+                    got < 0 ? strerror(errno) : "the file has become shorter");
         for (int64_t j = 0; j < k; j++) {
             int64_t id = token_at(d->code, buffer + j * d->token_bytes);
             if (id < 0 || id >= n_vocab)
-                return drv_fail(DRV_E_DATA, "%s.bin: token %lld is %lld, expected 0 to %lld (the model's vocab_size - 1)",
-                        d->prefix, (long long)(first + i + j), (long long)id, (long long)n_vocab - 1);
+                return drv_fail(DRV_E_DATA,
+                        "%s.bin: token %lld is %lld, expected 0 to %lld (the model's vocab_size - "
+                        "1)",
+                        d->prefix, (long long)(first + i + j), (long long)id,
+                        (long long)n_vocab - 1);
             out[i + j] = (int32_t)id;
         }
     }
     return DRV_OK;
 }
 
-// --- writing ------------------------------------------------------------------------------------------
+// --- writing
+// ------------------------------------------------------------------------------------------
 struct dataset_writer {
     char *bin, *bin_tmp, *idx;
     int fd;
-    bool wide;      // i32 instead of u16
+    bool wide; // i32 instead of u16
     int64_t tokens;
     int32_t *sizes; // by document
     int64_t n, cap;
@@ -178,23 +207,28 @@ struct dataset_writer {
 };
 enum { BUFFER = 1 << 20 };
 
-drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, dataset_writer **out) {
+drv_status dataset_writer_open(
+        arena *a, const char *prefix, int64_t n_vocab, dataset_writer **out) {
     dataset_writer *w = ARENA_NEW(a, dataset_writer);
     w->bin = arena_printf(a, "%s.bin", prefix);
     w->bin_tmp = arena_printf(a, "%s.bin.tmp", prefix);
     w->idx = arena_printf(a, "%s.idx", prefix);
     w->wide = n_vocab >= 65500; // as Megatron chooses
     const char *slash = strrchr(prefix, '/');
-    if (slash && slash > prefix) DRV_TRY(dir_make(arena_strndup(a, prefix, (size_t)(slash - prefix))));
+    if (slash && slash > prefix)
+        DRV_TRY(dir_make(arena_strndup(a, prefix, (size_t)(slash - prefix))));
     w->fd = open(w->bin_tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", w->bin_tmp, strerror(errno));
+    if (w->fd < 0)
+        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", w->bin_tmp, strerror(errno));
     w->buffer = mem_alloc(BUFFER + 8);
     *out = w;
     return DRV_OK;
 }
 
 drv_status dataset_writer_add(dataset_writer *w, const int32_t *ids, int64_t n) {
-    if (n > INT32_MAX) return drv_fail(DRV_E_DATA, "%s: a document of %lld tokens, at most 2^31 - 1", w->bin, (long long)n);
+    if (n > INT32_MAX)
+        return drv_fail(DRV_E_DATA, "%s: a document of %lld tokens, at most 2^31 - 1", w->bin,
+                (long long)n);
     for (int64_t i = 0; i < n; i++) {
         if (w->wide) {
             memcpy(w->buffer + w->n_buffer, &ids[i], 4);
@@ -242,7 +276,8 @@ drv_status dataset_writer_finish(dataset_writer *w) {
     if (s == DRV_OK) {
         unlink(w->idx);
         if (rename(w->bin_tmp, w->bin) != 0)
-            s = drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", w->bin_tmp, strerror(errno));
+            s = drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", w->bin_tmp,
+                    strerror(errno));
     }
     if (s == DRV_OK) s = write_index(w);
     dataset_writer_abort(w);

@@ -24,11 +24,14 @@ void dataset_close(dataset *d);
 int64_t dataset_document_start(const dataset *d, int64_t document);
 int64_t dataset_document_of(const dataset *d, int64_t token);
 // Tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
-DRV_CHECKED drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out);
+DRV_CHECKED drv_status dataset_read(
+        const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out);
 
 typedef struct dataset_writer dataset_writer;
 // Writes aside; nothing is at PREFIX before dataset_writer_finish.
-DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, dataset_writer **out);
-DRV_CHECKED drv_status dataset_writer_add(dataset_writer *w, const int32_t *ids, int64_t n); // a document
+DRV_CHECKED drv_status dataset_writer_open(
+        arena *a, const char *prefix, int64_t n_vocab, dataset_writer **out);
+DRV_CHECKED drv_status dataset_writer_add(
+        dataset_writer *w, const int32_t *ids, int64_t n); // a document
 DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *w);
 void dataset_writer_abort(dataset_writer *w); // removes what was written; fine after finish

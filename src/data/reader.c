@@ -58,16 +58,19 @@ static drv_status add_file(reader *r, const char *path) {
 
 static drv_status add_input(reader *r, const char *path, bool named) {
     if (strcmp(path, "-") == 0) return add_file(r, path);
-    if (!file_exists(path)) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    if (!file_exists(path))
+        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
     if (!file_is_dir(path)) return named || is_text(path) ? add_file(r, path) : DRV_OK;
     char **names;
     int n;
     DRV_TRY(dir_list(r->a, path, &names, &n));
-    for (int i = 0; i < n; i++) DRV_TRY(add_input(r, path_join(r->a, path, names[i]), false));
+    for (int i = 0; i < n; i++)
+        DRV_TRY(add_input(r, path_join(r->a, path, names[i]), false));
     return DRV_OK;
 }
 
-drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *o, reader **out) {
+drv_status reader_open(
+        arena *a, const char *const *inputs, int n, const reader_opts *o, reader **out) {
     reader *r = ARENA_NEW(a, reader);
     *r = (reader){.a = a, .o = *o, .fd = -1};
     if (!r->o.json_key) r->o.json_key = "text";
@@ -135,7 +138,8 @@ static drv_status open_next(reader *r) {
 
 static drv_status read_plain(reader *r, char *p, size_t n, size_t *got) {
     ssize_t k;
-    do k = read(r->fd, p, n);
+    do
+        k = read(r->fd, p, n);
     while (k < 0 && errno == EINTR);
     if (k < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", r->path, strerror(errno));
     r->p.bytes_done += k;
@@ -152,14 +156,16 @@ static drv_status read_zstd(reader *r, char *p, size_t n, size_t *got) {
             r->at_packed = 0;
             if (r->n_packed == 0) {
                 if (hint != 1 && hint != 0)
-                    return drv_fail(DRV_E_DATA, "\"%s\" ends in the middle of a zstd frame", r->path);
+                    return drv_fail(
+                            DRV_E_DATA, "\"%s\" ends in the middle of a zstd frame", r->path);
                 break;
             }
         }
         ZSTD_inBuffer in = {r->packed, r->n_packed, r->at_packed};
         hint = ZSTD_decompressStream(r->zstd, &out, &in);
         if (ZSTD_isError(hint))
-            return drv_fail(DRV_E_DATA, "\"%s\" is no valid zstd: %s", r->path, ZSTD_getErrorName(hint));
+            return drv_fail(
+                    DRV_E_DATA, "\"%s\" is no valid zstd: %s", r->path, ZSTD_getErrorName(hint));
         r->at_packed = in.pos;
     }
     *got = out.pos;
@@ -201,10 +207,13 @@ static drv_status fill(reader *r) {
 }
 
 // Up to the next `mark` (found = true) or the end of the file.
-static drv_status take_until(reader *r, const char *mark, size_t n_mark, const char **p, size_t *n, bool *found) {
+static drv_status take_until(
+        reader *r, const char *mark, size_t n_mark, const char **p, size_t *n, bool *found) {
     size_t searched = r->at;
     for (;;) {
-        char *at = r->buffer.n > searched ? memmem(r->buffer.p + searched, r->buffer.n - searched, mark, n_mark) : NULL;
+        char *at = r->buffer.n > searched
+                           ? memmem(r->buffer.p + searched, r->buffer.n - searched, mark, n_mark)
+                           : NULL;
         if (at || r->eof) {
             *p = r->buffer.p ? r->buffer.p + r->at : "";
             *n = at ? (size_t)(at - *p) : r->buffer.n - r->at;
@@ -229,9 +238,10 @@ static drv_status json_line(reader *r, const char *p, size_t n, str *doc, bool *
         json_decref(v);
         return DRV_OK;
     }
-    drv_status s = v ? drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", r->path, (long long)r->line,
-                               r->o.json_key)
-                     : drv_fail(DRV_E_DATA, "%s:%lld: not valid JSON: %s", r->path, (long long)r->line, e.text);
+    drv_status s = v ? drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", r->path,
+                               (long long)r->line, r->o.json_key)
+                     : drv_fail(DRV_E_DATA, "%s:%lld: not valid JSON: %s", r->path,
+                               (long long)r->line, e.text);
     json_decref(v);
     if (r->o.strict) return s;
     if (r->p.skipped++ < 10) log_warn("skipped: %s", drv_message());
@@ -261,7 +271,8 @@ drv_status reader_next(reader *r, str *doc, bool *more) {
         if (mark) {
             DRV_TRY(take_until(r, mark, strlen(mark), &p, &n, &found));
         } else {
-            while (!r->eof) DRV_TRY(fill(r));
+            while (!r->eof)
+                DRV_TRY(fill(r));
             p = r->buffer.p ? r->buffer.p + r->at : "";
             n = r->buffer.n - r->at;
             r->at = r->buffer.n;

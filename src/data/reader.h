@@ -17,10 +17,10 @@ typedef struct reader_opts {
 typedef struct reader reader; // single owner
 
 // `inputs` are files, folders or "-" (standard input, text). DRV_E_IO: a file is missing.
-DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *o,
-        reader **out);
-// The next document as valid UTF-8 (invalid bytes become U+FFFD and are counted) into *doc, which is
-// cleared first. *more is false at the end.
+DRV_CHECKED drv_status reader_open(
+        arena *a, const char *const *inputs, int n, const reader_opts *o, reader **out);
+// The next document as valid UTF-8 (invalid bytes become U+FFFD and are counted) into *doc, which
+// is cleared first. *more is false at the end.
 DRV_CHECKED drv_status reader_next(reader *r, str *doc, bool *more);
 void reader_close(reader *r);
 

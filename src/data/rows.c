@@ -7,8 +7,8 @@
 
 typedef struct source {
     dataset *d;
-    double weight;          // normalised
-    int64_t begin, end;     // tokens of this part
+    double weight;      // normalised
+    int64_t begin, end; // tokens of this part
     int64_t n_rows, taken;
 } source;
 
@@ -25,8 +25,11 @@ drv_status rows_open(arena *a, const rows_opts *o, rows **out) {
     r->o = *o;
     r->s = ARENA_ARRAY(a, source, o->n_sources);
     double total = 0;
-    for (int i = 0; i < o->n_sources; i++) total += o->sources[i].weight;
-    if (!(total > 0)) return drv_fail(DRV_E_USAGE, "the weights of the data sets sum to %g, expected more than 0", total);
+    for (int i = 0; i < o->n_sources; i++)
+        total += o->sources[i].weight;
+    if (!(total > 0))
+        return drv_fail(
+                DRV_E_USAGE, "the weights of the data sets sum to %g, expected more than 0", total);
     for (int i = 0; i < o->n_sources; i++) {
         source *s = &r->s[i];
         drv_status status = dataset_open(a, o->sources[i].prefix, &s->d);
@@ -40,8 +43,8 @@ drv_status rows_open(arena *a, const rows_opts *o, rows **out) {
         s->end = dataset_document_start(s->d, (int64_t)llround(o->split_to * n));
         s->n_rows = (s->end - s->begin + o->row_tokens - 1) / o->row_tokens;
         if (s->n_rows == 0 && s->weight > 0) {
-            status = drv_fail(DRV_E_DATA, "%s: no tokens in documents %.0f to %.0f of %lld", s->d->prefix,
-                    o->split_from * n, o->split_to * n, (long long)s->d->n_documents);
+            status = drv_fail(DRV_E_DATA, "%s: no tokens in documents %.0f to %.0f of %lld",
+                    s->d->prefix, o->split_from * n, o->split_to * n, (long long)s->d->n_documents);
             rows_close(r);
             return status;
         }
@@ -58,7 +61,8 @@ void rows_close(rows *r) {
 
 int64_t rows_per_epoch(const rows *r) {
     int64_t n = 0;
-    for (int i = 0; i < r->o.n_sources; i++) n += r->s[i].n_rows;
+    for (int i = 0; i < r->o.n_sources; i++)
+        n += r->s[i].n_rows;
     return n;
 }
 
@@ -78,18 +82,20 @@ static source *furthest_behind(rows *r) {
 }
 
 void rows_seek(rows *r, int64_t taken) {
-    for (int i = 0; i < r->o.n_sources; i++) r->s[i].taken = 0;
+    for (int i = 0; i < r->o.n_sources; i++)
+        r->s[i].taken = 0;
     r->taken = 0;
     if (r->o.n_sources == 1) {
         r->s[0].taken = r->taken = taken;
         return;
     }
-    for (; r->taken < taken; r->taken++) furthest_behind(r)->taken++;
+    for (; r->taken < taken; r->taken++)
+        furthest_behind(r)->taken++;
 }
 
 // Labels and positions of `n` tokens from `first`; `have` of them plus one may be in the buffer.
-static void mark(const rows *r, const source *s, int64_t first, int64_t n, int64_t have, int32_t *position,
-        int32_t *labels, int64_t *counted) {
+static void mark(const rows *r, const source *s, int64_t first, int64_t n, int64_t have,
+        int32_t *position, int32_t *labels, int64_t *counted) {
     const dataset *d = s->d;
     int64_t document = dataset_document_of(d, first), start = first;
     int64_t end = r->o.documents ? dataset_document_start(d, document + 1) : s->end;
@@ -105,7 +111,8 @@ static void mark(const rows *r, const source *s, int64_t first, int64_t n, int64
     }
 }
 
-drv_status rows_next(rows *r, int32_t *tokens, int32_t *position, int32_t *labels, int64_t *counted) {
+drv_status rows_next(
+        rows *r, int32_t *tokens, int32_t *position, int32_t *labels, int64_t *counted) {
     const int64_t width = r->o.row_tokens;
     source *s = furthest_behind(r);
     const int64_t epoch = s->taken / s->n_rows, index = s->taken % s->n_rows;
@@ -114,14 +121,16 @@ drv_status rows_next(rows *r, int32_t *tokens, int32_t *position, int32_t *label
         permutation p = permutation_of((uint64_t)s->n_rows, r->o.seed, (uint64_t)epoch);
         row = (int64_t)permute(&p, (uint64_t)index);
     }
-    snprintf(r->last, sizeof r->last, "%s row %lld of epoch %lld", s->d->prefix, (long long)row, (long long)epoch);
+    snprintf(r->last, sizeof r->last, "%s row %lld of epoch %lld", s->d->prefix, (long long)row,
+            (long long)epoch);
     const int64_t first = s->begin + row * width;
     int64_t have = s->end - first < width + 1 ? s->end - first : width + 1;
     DRV_TRY(dataset_read(s->d, first, have, r->o.n_vocab, r->buffer));
     const int64_t n = have < width ? have : width;
     memcpy(tokens, r->buffer, sizeof *tokens * (size_t)n);
     mark(r, s, first, n, have, position, labels, counted);
-    for (int64_t i = n; i < width; i++) { // beyond the end: a document of its own that nobody predicts
+    for (int64_t i = n; i < width;
+            i++) { // beyond the end: a document of its own that nobody predicts
         tokens[i] = 0;
         position[i] = r->o.documents ? (int32_t)(i - n) : (int32_t)i;
         labels[i] = -1;

@@ -1,10 +1,10 @@
-// Data sets -> fixed rows of T tokens, in an order that is a function of the seed and of how many rows
-// were taken: so a resume is instant, and the order is the same for any number of ranks.
+// Data sets -> fixed rows of T tokens, in an order that is a function of the seed and of how many
+// rows were taken: so a resume is instant, and the order is the same for any number of ranks.
 //
-// The documents of a part (train, valid) stand one after the other and are cut every T tokens, so no
-// token is dropped; the last row is filled up with tokens that nobody predicts. An epoch takes the
-// rows of a data set in the order of a seeded permutation. Blends take row i from the data set that
-// is furthest behind its weight.
+// The documents of a part (train, valid) stand one after the other and are cut every T tokens, so
+// no token is dropped; the last row is filled up with tokens that nobody predicts. An epoch takes
+// the rows of a data set in the order of a seeded permutation. Blends take row i from the data set
+// that is furthest behind its weight.
 #pragma once
 #include "base/rng.h"
 #include "data/dataset.h"
@@ -20,7 +20,7 @@ typedef struct rows_opts {
     int64_t row_tokens, n_vocab;
     uint64_t seed;
     bool shuffle;
-    bool documents;            // attention and positions stay inside a document
+    bool documents;              // attention and positions stay inside a document
     double split_from, split_to; // fractions of the documents, 0 to 1
 } rows_opts;
 
@@ -35,7 +35,7 @@ void rows_seek(rows *r, int64_t taken);
 
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]
 // (the next token; -1 where there is none to predict). Adds to *counted the labels that count.
-DRV_CHECKED drv_status rows_next(rows *r, int32_t *tokens, int32_t *position, int32_t *labels,
-        int64_t *counted);
+DRV_CHECKED drv_status rows_next(
+        rows *r, int32_t *tokens, int32_t *position, int32_t *labels, int64_t *counted);
 // "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
 const char *rows_last(const rows *r);

@@ -28,14 +28,15 @@ static tensor *new_tensor(graph *g, dtype dt, int n_dims, const int64_t *dim) {
     t->id = g->n_tensors;
     t->dt = dt;
     t->n_dims = n_dims;
-    for (int i = 0; i < n_dims; i++) t->dim[i] = dim[i];
+    for (int i = 0; i < n_dims; i++)
+        t->dim[i] = dim[i];
     g->tensors = grow(g->a, g->tensors, g->n_tensors, &g->cap_tensors);
     g->tensors[g->n_tensors++] = t;
     return t;
 }
 
-tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
-        const int64_t *dim) {
+tensor *graph_state(
+        graph *g, tensor_class cls, const char *name, dtype dt, int n_dims, const int64_t *dim) {
     DRV_ASSERT(cls != TENSOR_TEMP && name, "state needs a class and a name");
     DRV_ASSERT(!graph_find(g, name), "\"%s\" is in graph \"%s\" already", name, g->name);
     tensor *t = new_tensor(g, dt, n_dims, dim);
@@ -92,7 +93,8 @@ void graph_output(tensor *t, const char *name) {
 
 int64_t tensor_elements(const tensor *t) {
     int64_t n = 1;
-    for (int i = 0; i < t->n_dims; i++) n *= t->dim[i];
+    for (int i = 0; i < t->n_dims; i++)
+        n *= t->dim[i];
     return n;
 }
 
@@ -101,7 +103,8 @@ int64_t tensor_bytes(const tensor *t) {
 }
 
 const tensor *tensor_root(const tensor *t) {
-    while (t->alias) t = t->alias;
+    while (t->alias)
+        t = t->alias;
     return t;
 }
 
@@ -116,7 +119,8 @@ void graph_prune(graph *g) {
             needed |= used[t->id] || t->cls != TENSOR_TEMP || tensor_root(t)->cls != TENSOR_TEMP;
         }
         if (!needed) continue;
-        for (int k = 0; k < n->n_in; k++) used[n->in[k]->id] = true;
+        for (int k = 0; k < n->n_in; k++)
+            used[n->in[k]->id] = true;
         g->nodes[--kept] = n;
     }
     memmove(g->nodes, g->nodes + kept, sizeof *g->nodes * (size_t)(g->n_nodes - kept));

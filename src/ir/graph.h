@@ -1,5 +1,5 @@
-// The IR: SSA over dense tensors with static shapes (design D1). A graph is the program of one rank:
-// nodes in the order in which they run. Everything lives in the graph's arena.
+// The IR: SSA over dense tensors with static shapes (design D1). A graph is the program of one
+// rank: nodes in the order in which they run. Everything lives in the graph's arena.
 //
 // State (weights, gradients, optimizer, caches) is named and outlives the program. A node that
 // updates state in place yields a new value whose `alias` is the old one; the old value must not be
@@ -69,8 +69,8 @@ typedef struct tensor {
     int n_dims;
     int64_t dim[MAX_DIMS];
     tensor_class cls;
-    node *def;             // NULL: exists before the program runs
-    struct tensor *alias;  // shares this older value's storage; NULL otherwise
+    node *def;            // NULL: exists before the program runs
+    struct tensor *alias; // shares this older value's storage; NULL otherwise
 } tensor;
 
 // One flat struct for all ops; each op row says which fields it uses (and prints).
@@ -83,7 +83,7 @@ typedef struct op_attrs {
     int chunk;                              // linear_cross_entropy: rows of logits at a time
     double eps;                             // rmsnorm, adamw
     double theta, factor, low_freq_factor, high_freq_factor, original_context; // rope_table
-    double beta1, beta2, weight_decay;                                        // adamw
+    double beta1, beta2, weight_decay;                                         // adamw
 } op_attrs;
 
 typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
@@ -116,8 +116,8 @@ typedef struct graph {
 graph *graph_new(arena *a, const char *name);
 
 // A named tensor that exists before the program runs.
-tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
-        const int64_t *dim);
+tensor *graph_state(
+        graph *g, tensor_class cls, const char *name, dtype dt, int n_dims, const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
 
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.

@@ -8,7 +8,7 @@ typedef struct tensor_spec {
     dtype dt;
     int n_dims;
     int64_t dim[MAX_DIMS];
-    int alias_in; // index of the input whose storage the output takes over; -1: none
+    int alias_in;   // index of the input whose storage the output takes over; -1: none
     bool may_alias; // alias_in is allowed, not required: only when that input is not needed later
 } tensor_spec;
 
@@ -26,8 +26,8 @@ typedef struct op_row {
     double (*flops)(const node *n);
     // For recomputation: how to get output `want` again when output 0 was kept. NULL: run it again.
     node *(*recompute)(graph *g, const node *n, tensor *const *in);
-    bool built, differentiated; // stages in which the op may stand (all may be planned)
-    const char *attrs;          // names of the used attributes, for printing
+    bool built, differentiated;          // stages in which the op may stand (all may be planned)
+    const char *attrs;                   // names of the used attributes, for printing
     void (*example)(graph *g, dtype dt); // a small instance, all differentiable inputs as weights
 } op_row;
 
@@ -35,7 +35,7 @@ extern const op_row *const op_rows[N_OPS];
 
 // --- what a gradient rule may use -------------------------------------------------------------
 graph *grad_graph(grad_ctx *c);
-tensor *grad_of(grad_ctx *c, const tensor *t);        // dL/dt so far; NULL: none
+tensor *grad_of(grad_ctx *c, const tensor *t);          // dL/dt so far; NULL: none
 void grad_add(grad_ctx *c, const tensor *t, tensor *d); // adds d to dL/dt
 // Weights have an accumulator, a state tensor that an op updates in place. NULL: t is no weight, or
 // is frozen.
@@ -46,9 +46,9 @@ void grad_replace(grad_ctx *c, tensor *old, tensor *with);
 
 struct grad_ctx {
     graph *g;
-    tensor **d;       // by tensor id: dL/dt
-    tensor **buffer;  // by tensor id: current value of the accumulator
-    int n;            // length of both
+    tensor **d;      // by tensor id: dL/dt
+    tensor **buffer; // by tensor id: current value of the accumulator
+    int n;           // length of both
 };
 
 // --- shorthands for rows ------------------------------------------------------------------------

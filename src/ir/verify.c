@@ -23,7 +23,8 @@ static drv_status check_node(const graph *g, int i, const bool *defined, const i
     for (int o = 0; same && o < n_out; o++) {
         const tensor *t = n->out[o];
         same = t->dt == spec[o].dt && t->n_dims == spec[o].n_dims;
-        for (int d = 0; same && d < t->n_dims; d++) same = t->dim[d] == spec[o].dim[d];
+        for (int d = 0; same && d < t->n_dims; d++)
+            same = t->dim[d] == spec[o].dim[d];
         if (spec[o].alias_in >= 0 && !spec[o].may_alias)
             same = same && t->alias == n->in[spec[o].alias_in];
     }
@@ -40,7 +41,8 @@ static bool legal(const op_row *row, graph_stage stage) {
 drv_status graph_verify(const graph *g, graph_stage stage) {
     bool *defined = calloc((size_t)g->n_tensors + 1, sizeof *defined);
     int *killed_at = mem_alloc(sizeof *killed_at * ((size_t)g->n_tensors + 1));
-    for (int i = 0; i < g->n_tensors; i++) killed_at[i] = -1;
+    for (int i = 0; i < g->n_tensors; i++)
+        killed_at[i] = -1;
     drv_status s = DRV_OK;
     if (g->stage < stage)
         s = drv_fail(DRV_E_DATA, "graph %s has not reached stage %d", g->name, stage);

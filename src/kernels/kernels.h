@@ -1,10 +1,10 @@
 // Plain arithmetic on pointers: one table of functions per level of the processor, chosen once.
-// kernels_ref is the definition: scalar loops that compute in double. No kernel has threads, allocates
-// or knows a graph. Arrays of rows are dense and row-major.
+// kernels_ref is the definition: scalar loops that compute in double. No kernel has threads,
+// allocates or knows a graph. Arrays of rows are dense and row-major.
 //
-// dt is the type of activations: f32, bf16 (or f64: ref only). `acc` arrays are of dtype_acc(dt): f32
-// for f32 and bf16. Outputs may be the same array as an input where "in place" is said. No alignment
-// and no multiple is required of any length.
+// dt is the type of activations: f32, bf16 (or f64: ref only). `acc` arrays are of dtype_acc(dt):
+// f32 for f32 and bf16. Outputs may be the same array as an input where "in place" is said. No
+// alignment and no multiple is required of any length.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,9 +33,9 @@ typedef struct attention_args {
     void *o;                 // [seq, heads * head_dim]; read by the gradient
     void *lse;               // acc, [heads, lse_stride]; this sequence's part
     int64_t lse_stride;
-    const void *d_o;   // gradient of o
-    void *dqkv;        // like qkv
-    float *part;       // scratch of the gradient, attention_part_floats() long
+    const void *d_o; // gradient of o
+    void *dqkv;      // like qkv
+    float *part;     // scratch of the gradient, attention_part_floats() long
 } attention_args;
 
 typedef struct kernels {
@@ -46,13 +46,15 @@ typedef struct kernels {
     void (*accumulate)(dtype dt, int64_t n, const void *x, void *acc);
     void (*cast)(dtype from, const void *x, dtype to, void *y, int64_t n);
     // h = x + d (d NULL: h is x and not written), r = 1/sqrt(mean(h^2) + eps), y = h * r * w.
-    void (*rmsnorm)(dtype dt, int64_t rows, int64_t width, const void *x, const void *d, const void *w,
-            double eps, void *h, void *y, void *r);
-    // See ir/ops/rmsnorm.c. dw (acc, [width]) += the rows' part. dx in place of dy or dh; dh may be NULL.
+    void (*rmsnorm)(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
+            const void *w, double eps, void *h, void *y, void *r);
+    // See ir/ops/rmsnorm.c. dw (acc, [width]) += the rows' part. dx in place of dy or dh; dh may be
+    // NULL.
     void (*rmsnorm_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
             const void *w, const void *r, const void *dh, void *dx, void *dw);
     // table rows: head_dim/2 cosines, then as many sines; acc type of dt.
-    void (*rope_table)(dtype dt, const rope_args *a, int64_t n, const int32_t *position, void *table);
+    void (*rope_table)(
+            dtype dt, const rope_args *a, int64_t n, const int32_t *position, void *table);
     // Rotates the first `heads` heads of rows of `width`; the rest is copied. In place.
     void (*rope)(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
             const void *table, bool inverse, void *y);
@@ -60,9 +62,10 @@ typedef struct kernels {
     // In place of gate_up.
     void (*swiglu_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
             void *d_gate_up);
-    // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n], may
-    // begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
-    double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d);
+    // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n],
+    // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
+    double (*cross_entropy)(
+            dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d);
     double (*sum_squares)(dtype dt, int64_t n, const void *x);
     // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded.
     void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,
@@ -81,7 +84,8 @@ extern const kernels kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512_b
 // The table for a level; levels that this build lacks fall back to the next lower one.
 const kernels *kernels_for(cpu_level l);
 
-// How attention is cut; depends on the shape alone. Blocks: 64 query tokens of all heads of a group.
+// How attention is cut; depends on the shape alone. Blocks: 64 query tokens of all heads of a
+// group.
 enum { ATTENTION_BLOCK = 64, ATTENTION_SUM_BLOCK = 64 };
 int64_t attention_units(const attention_args *a);
 int64_t attention_grad_chunks(const attention_args *a); // of keys, per head

@@ -54,7 +54,8 @@ dtype param_dtype(const param *p, dtype compute) {
     return p->n_dims == 1 ? dtype_acc(compute) : compute;
 }
 
-// --- the graph ------------------------------------------------------------------------------------
+// --- the graph
+// ------------------------------------------------------------------------------------
 typedef struct builder {
     graph *g;
     const model_config *m;
@@ -102,8 +103,8 @@ static tensor *cached_attention(builder *b, tensor *qkv_NC, const op_attrs *at) 
     tensor *cache[2];
     for (int i = 0; i < 2; i++)
         cache[i] = graph_state(b->g, TENSOR_CACHE,
-                arena_printf(b->g->a, "cache.%d.%s", b->g->layer, i ? "values" : "keys"), b->o->dt, 3,
-                (int64_t[]){b->m->num_key_value_heads, b->o->capacity, b->m->head_dim});
+                arena_printf(b->g->a, "cache.%d.%s", b->g->layer, i ? "values" : "keys"), b->o->dt,
+                3, (int64_t[]){b->m->num_key_value_heads, b->o->capacity, b->m->head_dim});
     tensor *in[] = {qkv_NC, cache[0], cache[1], b->position};
     return graph_add(b->g, OP_cached_attention, 4, in, at)->out[0];
 }
@@ -114,8 +115,10 @@ static tensor *attention_block(builder *b, tensor *x_NH) {
     op_attrs rot = {.n_heads = (int)(m->num_attention_heads + m->num_key_value_heads),
             .head_dim = (int)m->head_dim};
     qkv_NC = add1(b, OP_rope, 2, (tensor *[]){qkv_NC, b->rope}, rot);
-    op_attrs at = {.n_heads = (int)m->num_attention_heads, .n_kv_heads = (int)m->num_key_value_heads,
-            .head_dim = (int)m->head_dim, .seq = (int)b->o->seq};
+    op_attrs at = {.n_heads = (int)m->num_attention_heads,
+            .n_kv_heads = (int)m->num_key_value_heads,
+            .head_dim = (int)m->head_dim,
+            .seq = (int)b->o->seq};
     bool cached = b->mode == LLAMA_PREFILL || b->mode == LLAMA_DECODE;
     tensor *o = cached ? cached_attention(b, qkv_NC, &at)
                        : add1(b, OP_attention, 2, (tensor *[]){qkv_NC, b->position}, at);
@@ -131,7 +134,8 @@ static tensor *mlp_block(builder *b, tensor *x_NH) {
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them.
 static int logit_rows(const builder *b) {
     int64_t n = b->o->rows * b->o->seq, rows = 512;
-    while (rows > 32 && rows * b->m->vocab_size * 4 > (256 << 20)) rows /= 2;
+    while (rows > 32 && rows * b->m->vocab_size * 4 > (256 << 20))
+        rows /= 2;
     return (int)(rows < n ? rows : n);
 }
 
@@ -142,7 +146,8 @@ static void head(builder *b, tensor *x_NH, tensor *table) {
         return;
     }
     tensor *in[] = {x_NH, w, i32_input(b, "labels")};
-    graph_output(add1(b, OP_linear_cross_entropy, 3, in, (op_attrs){.chunk = logit_rows(b)}), "loss");
+    graph_output(
+            add1(b, OP_linear_cross_entropy, 3, in, (op_attrs){.chunk = logit_rows(b)}), "loss");
 }
 
 graph *llama_build(arena *a, const model_config *m, llama_mode mode, const llama_opts *o) {
@@ -150,8 +155,11 @@ graph *llama_build(arena *a, const model_config *m, llama_mode mode, const llama
     builder b = {graph_new(a, names[mode]), m, o, mode, llama_params(a, m), 0, NULL, NULL};
     tensor *tokens = i32_input(&b, "tokens"), *table = weight(&b);
     b.position = i32_input(&b, "position");
-    op_attrs rope = {.head_dim = (int)m->head_dim, .theta = m->rope_theta, .factor = m->rope_factor,
-            .low_freq_factor = m->rope_low_freq_factor, .high_freq_factor = m->rope_high_freq_factor,
+    op_attrs rope = {.head_dim = (int)m->head_dim,
+            .theta = m->rope_theta,
+            .factor = m->rope_factor,
+            .low_freq_factor = m->rope_low_freq_factor,
+            .high_freq_factor = m->rope_high_freq_factor,
             .original_context = (double)m->rope_original_context};
     tensor *h = add1(&b, OP_embedding, 2, (tensor *[]){tokens, table}, (op_attrs){0});
     // A second input makes the table f64 (see ir/ops/rope.c).

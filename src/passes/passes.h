@@ -15,7 +15,8 @@ typedef enum recompute_policy {
 } recompute_policy;
 void pass_recompute(graph *g, recompute_policy policy);
 
-// The update program: global norm, then AdamW, for `n` weights given as tensors of a training graph.
+// The update program: global norm, then AdamW, for `n` weights given as tensors of a training
+// graph.
 typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices only
     mesh mesh;                              // gradients are summed over the data axis

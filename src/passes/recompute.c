@@ -54,7 +54,8 @@ static void clone(recompute_pass *p, node *n) {
     int first = 0;
     if (row->recompute) { // output 0 was kept, the others follow from it
         k = row->recompute(g, n, n->in);
-        for (int i = 0; i < k->n_in; i++) k->in[i] = guarded(p, k->in[i]);
+        for (int i = 0; i < k->n_in; i++)
+            k->in[i] = guarded(p, k->in[i]);
         first = 1;
     } else {
         tensor **in = ARENA_ARRAY(g->a, tensor *, n->n_in);
@@ -64,7 +65,8 @@ static void clone(recompute_pass *p, node *n) {
     }
     k->recomputed = true;
     emit(p, k);
-    for (int o = first; o < n->n_out; o++) p->again[n->out[o]->id] = k->out[o - first];
+    for (int o = first; o < n->n_out; o++)
+        p->again[n->out[o]->id] = k->out[o - first];
 }
 
 static tensor *recomputed(recompute_pass *p, tensor *t) {

@@ -16,7 +16,8 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
         grads[i] = state(g, TENSOR_GRAD, "grad.", weights[i], dtype_acc(weights[i]->dt));
         if (o->mesh.size[AXIS_DATA] > 1)
             grads[i] = graph_add(g, OP_all_reduce, 1, &grads[i],
-                    &(op_attrs){.axis = AXIS_DATA, .ranks = o->mesh.size[AXIS_DATA]})->out[0];
+                    &(op_attrs){.axis = AXIS_DATA, .ranks = o->mesh.size[AXIS_DATA]})
+                               ->out[0];
     }
     node *norm = graph_add(g, OP_sum_squares, n, grads, NULL);
     graph_output(norm->out[0], "grad_norm2");
@@ -33,7 +34,9 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
         in[4] = norm->out[0];
         in[5] = hyper;
         if (copy) in[6] = state(g, TENSOR_WEIGHT, "", w, w->dt);
-        op_attrs at = {.beta1 = o->beta1, .beta2 = o->beta2, .eps = o->eps,
+        op_attrs at = {.beta1 = o->beta1,
+                .beta2 = o->beta2,
+                .eps = o->eps,
                 .weight_decay = w->n_dims == 2 ? o->weight_decay : 0};
         updated[i] = graph_add(g, OP_adamw, copy ? 7 : 6, in, &at)->out[0];
     }

@@ -26,8 +26,10 @@ static void find_storage(plan *p) {
     }
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
-        for (int k = 0; k < n->n_in; k++) p->last[n->in[k]->id] = i;
-        for (int o = 0; o < n->n_out; o++) p->first[n->out[o]->id] = p->last[n->out[o]->id] = i;
+        for (int k = 0; k < n->n_in; k++)
+            p->last[n->in[k]->id] = i;
+        for (int o = 0; o < n->n_out; o++)
+            p->first[n->out[o]->id] = p->last[n->out[o]->id] = i;
     }
     // `last` of a storage covers all its tensors; built in program order.
     for (int i = 0; i < g->n_nodes; i++)
@@ -125,7 +127,8 @@ static void place_all(plan *p, arena *a, workspace_fn workspace, void *ctx) {
         else
             p->workspace[items[i].id - g->n_tensors] = items[i].offset;
     }
-    for (int i = 0; i < g->n_tensors; i++) p->offset[i] = p->offset[p->storage[i]->id];
+    for (int i = 0; i < g->n_tensors; i++)
+        p->offset[i] = p->offset[p->storage[i]->id];
 }
 
 plan *plan_make(arena *a, graph *g, workspace_fn workspace, void *ctx) {
@@ -136,7 +139,8 @@ plan *plan_make(arena *a, graph *g, workspace_fn workspace, void *ctx) {
     p->last = ARENA_ARRAY(a, int, g->n_tensors);
     p->storage = ARENA_ARRAY(a, const tensor *, g->n_tensors);
     p->workspace = ARENA_ARRAY(a, int64_t, g->n_nodes);
-    for (int i = 0; i < g->n_tensors; i++) p->offset[i] = -1;
+    for (int i = 0; i < g->n_tensors; i++)
+        p->offset[i] = -1;
     find_storage(p);
     find_optional_aliases(p);
     place_all(p, a, workspace, ctx);

@@ -1,8 +1,8 @@
 // Static memory (design D4): which node runs when, and where every temporary lies.
 //
-// Invariants (checked by tests): two temporaries whose lifetimes overlap do not overlap in the arena,
-// unless one is the in-place successor of the other; every offset is a multiple of PLAN_ALIGN;
-// arena_bytes is the end of the last one.
+// Invariants (checked by tests): two temporaries whose lifetimes overlap do not overlap in the
+// arena, unless one is the in-place successor of the other; every offset is a multiple of
+// PLAN_ALIGN; arena_bytes is the end of the last one.
 #pragma once
 #include "ir/graph.h"
 

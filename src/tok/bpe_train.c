@@ -61,7 +61,8 @@ trainer *trainer_new(const tokenizer_train_opts *o) {
 
 void trainer_free(trainer *t) {
     if (!t) return;
-    for (int64_t i = 0; i < t->cap_pairs; i++) free(t->pairs[i].words);
+    for (int64_t i = 0; i < t->cap_pairs; i++)
+        free(t->pairs[i].words);
     free(t->table);
     free(t->words);
     free(t->symbols);
@@ -73,10 +74,12 @@ void trainer_free(trainer *t) {
     free(t);
 }
 
-// --- counting -----------------------------------------------------------------------------------------
+// --- counting
+// -----------------------------------------------------------------------------------------
 static counted *word_slot(trainer *t, const unsigned char *s, size_t n) {
     uint64_t h = n;
-    for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 0x100000001B3ull;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ s[i]) * 0x100000001B3ull;
     for (h ^= h >> 32;; h++) {
         counted *c = &t->table[h & (uint64_t)(t->cap_table - 1)];
         if (!c->n || ((size_t)c->n == n && memcmp(t->text.p + c->text, s, n) == 0)) return c;
@@ -91,7 +94,8 @@ static void grow_words(trainer *t) {
     t->table = calloc((size_t)t->cap_table, sizeof *t->table);
     DRV_ASSERT(t->table, "out of memory");
     for (int64_t i = 0; i < n; i++)
-        if (old[i].n) *word_slot(t, (unsigned char *)t->text.p + old[i].text, (size_t)old[i].n) = old[i];
+        if (old[i].n)
+            *word_slot(t, (unsigned char *)t->text.p + old[i].text, (size_t)old[i].n) = old[i];
     free(old);
 }
 
@@ -111,7 +115,8 @@ void trainer_add(trainer *t, const void *text, size_t n) {
     split_text(&t->rule, text, n, count_word, t);
 }
 
-// --- pairs --------------------------------------------------------------------------------------------
+// --- pairs
+// --------------------------------------------------------------------------------------------
 static pair_info *pair_slot(trainer *t, uint64_t pair) {
     uint64_t h = pair * 0x9E3779B97F4A7C15ull;
     for (h ^= h >> 32;; h++) {
@@ -126,7 +131,8 @@ static pair_info *pair_of(trainer *t, int32_t a, int32_t b) {
         int64_t n = t->cap_pairs;
         t->cap_pairs = n ? 2 * n : 1 << 16;
         t->pairs = mem_alloc(sizeof *t->pairs * (size_t)t->cap_pairs);
-        for (int64_t i = 0; i < t->cap_pairs; i++) t->pairs[i] = (pair_info){.pair = UINT64_MAX};
+        for (int64_t i = 0; i < t->cap_pairs; i++)
+            t->pairs[i] = (pair_info){.pair = UINT64_MAX};
         for (int64_t i = 0; i < n; i++)
             if (old[i].pair != UINT64_MAX) *pair_slot(t, old[i].pair) = old[i];
         free(old);
@@ -147,7 +153,8 @@ static bool better(const queued *x, const queued *y) {
 static void push(trainer *t, queued q) {
     MEM_GROW(t->heap, t->n_heap, t->cap_heap);
     int64_t i = t->n_heap++;
-    for (; i > 0 && better(&q, &t->heap[(i - 1) / 2]); i = (i - 1) / 2) t->heap[i] = t->heap[(i - 1) / 2];
+    for (; i > 0 && better(&q, &t->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        t->heap[i] = t->heap[(i - 1) / 2];
     t->heap[i] = q;
 }
 
@@ -179,7 +186,8 @@ static void change(trainer *t, int32_t a, int32_t b, int64_t by, int32_t w) {
 static int by_bytes(const void *x, const void *y, void *ctx) {
     const counted *a = x, *b = y;
     const trainer *t = ctx;
-    int n = a->n < b->n ? a->n : b->n, c = memcmp(t->text.p + a->text, t->text.p + b->text, (size_t)n);
+    int n = a->n < b->n ? a->n : b->n,
+        c = memcmp(t->text.p + a->text, t->text.p + b->text, (size_t)n);
     return c ? c : a->n - b->n;
 }
 
@@ -243,12 +251,14 @@ static void train(trainer *t, int64_t first_id) {
             continue;
         }
         if (p->count < t->o.min_frequency || p->count < 1) break;
-        int32_t a = (int32_t)(q.pair >> 32), b = (int32_t)q.pair, merged = (int32_t)(first_id + t->n_merges);
+        int32_t a = (int32_t)(q.pair >> 32), b = (int32_t)q.pair,
+                merged = (int32_t)(first_id + t->n_merges);
         int32_t *words = p->words;
         int64_t n_words = p->n_words;
         p->words = NULL;
         p->n_words = p->cap_words = 0;
-        for (int64_t i = 0; i < n_words; i++) merge_in_word(t, words[i], a, b, merged);
+        for (int64_t i = 0; i < n_words; i++)
+            merge_in_word(t, words[i], a, b, merged);
         free(words);
         pair_slot(t, q.pair)->count = 0;
         t->merges[t->n_merges][0] = a;
@@ -258,37 +268,41 @@ static void train(trainer *t, int64_t first_id) {
     progress_end();
 }
 
-// --- the files ----------------------------------------------------------------------------------------
+// --- the files
+// ----------------------------------------------------------------------------------------
 static json_t *added_token_json(int64_t id, const char *text) {
     return json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
             "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
 }
 
 static json_t *byte_level_json(bool use_regex) {
-    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1,
-            "use_regex", use_regex);
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
+            "trim_offsets", 1, "use_regex", use_regex);
 }
 
 static json_t *pre_tokenizer_json(const trainer *t) {
     if (t->rule.kind == SPLIT_GPT2) return byte_level_json(true);
-    return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers", "type",
-            "Split", "pattern", "Regex", t->o.pattern, "behavior", "Isolated", "invert", 0,
+    return json_pack("{s:s, s:[{s:s, s:{s:s}, s:s, s:b}, o]}", "type", "Sequence", "pretokenizers",
+            "type", "Split", "pattern", "Regex", t->o.pattern, "behavior", "Isolated", "invert", 0,
             byte_level_json(false));
 }
 
 static drv_status write_files(trainer *t, const char *dir, char **names, int64_t n_names) {
     json_t *vocab = json_object(), *merges = json_array(), *added = json_array();
-    for (int64_t i = 0; i < n_names; i++) json_object_set_new(vocab, names[i], json_integer(i));
+    for (int64_t i = 0; i < n_names; i++)
+        json_object_set_new(vocab, names[i], json_integer(i));
     for (int64_t i = 0; i < t->n_merges; i++)
-        json_array_append_new(merges, json_pack("[s,s]", names[t->merges[i][0]], names[t->merges[i][1]]));
+        json_array_append_new(
+                merges, json_pack("[s,s]", names[t->merges[i][0]], names[t->merges[i][1]]));
     for (int i = 0; i < t->o.n_specials; i++)
         json_array_append_new(added, added_token_json(i, t->o.specials[i]));
-    json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE", "dropout",
-            "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk", 0, "byte_fallback",
-            0, "ignore_merges", 0, "vocab", vocab, "merges", merges);
-    json_t *root = json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:n, s:o, s:o}", "version", "1.0", "truncation",
-            "padding", "added_tokens", added, "normalizer", "pre_tokenizer", pre_tokenizer_json(t),
-            "post_processor", "decoder", byte_level_json(true), "model", model);
+    json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE",
+            "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix", "fuse_unk",
+            0, "byte_fallback", 0, "ignore_merges", 0, "vocab", vocab, "merges", merges);
+    json_t *root = json_pack("{s:s, s:n, s:n, s:o, s:n, s:o, s:n, s:o, s:o}", "version", "1.0",
+            "truncation", "padding", "added_tokens", added, "normalizer", "pre_tokenizer",
+            pre_tokenizer_json(t), "post_processor", "decoder", byte_level_json(true), "model",
+            model);
     DRV_ASSERT(root, "tokenizer.json could not be built");
     char path[4096];
     snprintf(path, sizeof path, "%s/tokenizer.json", dir);
@@ -310,19 +324,23 @@ static int by_char(const void *x, const void *y) {
 drv_status trainer_finish(trainer *t, const char *dir, int64_t *n_vocab) {
     const int64_t first = t->o.n_specials + 256;
     if (t->o.vocab_size < first)
-        return drv_fail(DRV_E_USAGE, "vocab size is %lld, expected at least %lld: 256 bytes and %d specials",
+        return drv_fail(DRV_E_USAGE,
+                "vocab size is %lld, expected at least %lld: 256 bytes and %d specials",
                 (long long)t->o.vocab_size, (long long)first, t->o.n_specials);
     if (t->n_table == 0) return drv_fail(DRV_E_DATA, "no text to train a tokenizer on");
     int bytes[256];
-    for (int b = 0; b < 256; b++) bytes[b] = b;
+    for (int b = 0; b < 256; b++)
+        bytes[b] = b;
     qsort(bytes, 256, sizeof *bytes, by_char);
-    for (int i = 0; i < 256; i++) t->byte_symbol[bytes[i]] = t->o.n_specials + i;
+    for (int i = 0; i < 256; i++)
+        t->byte_symbol[bytes[i]] = t->o.n_specials + i;
     list_words(t);
     train(t, first);
     arena *a = arena_new("tokenizer files");
     *n_vocab = first + t->n_merges;
     char **names = ARENA_ARRAY(a, char *, *n_vocab);
-    for (int i = 0; i < t->o.n_specials; i++) names[i] = arena_strdup(a, t->o.specials[i]);
+    for (int i = 0; i < t->o.n_specials; i++)
+        names[i] = arena_strdup(a, t->o.specials[i]);
     for (int i = 0; i < 256; i++) {
         unsigned char c[5] = {0};
         utf8_put(byte_char(bytes[i]), c);

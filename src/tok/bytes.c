@@ -10,7 +10,8 @@ static bool printable(int b) {
 uint32_t byte_char(int byte) {
     if (printable(byte)) return (uint32_t)byte;
     uint32_t next = 0x100;
-    for (int b = 0; b < byte; b++) next += !printable(b);
+    for (int b = 0; b < byte; b++)
+        next += !printable(b);
     return next;
 }
 
@@ -36,7 +37,8 @@ int64_t utf8_sanitize(const void *text, size_t n, str *out) {
             size_t want = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
             unsigned char lo = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
             unsigned char hi = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-            while (skip < want && skip < n && s[skip] >= lo && s[skip] <= hi) skip++, lo = 0x80, hi = 0xBF;
+            while (skip < want && skip < n && s[skip] >= lo && s[skip] <= hi)
+                skip++, lo = 0x80, hi = 0xBF;
         }
         str_puts(out, "\xEF\xBF\xBD");
         bad++;

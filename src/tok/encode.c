@@ -20,7 +20,7 @@ typedef struct piece { // a symbol of the word being merged, in a doubly linked 
     int32_t id, prev, next;
 } piece;
 
-typedef struct candidate { // a possible merge of piece `at` with its right neighbour
+typedef struct candidate {         // a possible merge of piece `at` with its right neighbour
     int32_t rank, at, left, right; // ids when it was found: stale if they changed
 } candidate;
 
@@ -70,7 +70,8 @@ static const pair_rank *find_merge(const tokenizer *t, int32_t a, int32_t b) {
     }
 }
 
-// --- a heap ordered by (rank, position), as Hugging Face merges ---------------------------------------
+// --- a heap ordered by (rank, position), as Hugging Face merges
+// ---------------------------------------
 static bool before(const candidate *x, const candidate *y) {
     return x->rank != y->rank ? x->rank < y->rank : x->at < y->at;
 }
@@ -78,7 +79,8 @@ static bool before(const candidate *x, const candidate *y) {
 static void heap_push(encoder *e, candidate c) {
     MEM_GROW(e->heap, e->n_heap, e->cap_heap);
     int64_t i = e->n_heap++;
-    for (; i > 0 && before(&c, &e->heap[(i - 1) / 2]); i = (i - 1) / 2) e->heap[i] = e->heap[(i - 1) / 2];
+    for (; i > 0 && before(&c, &e->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        e->heap[i] = e->heap[(i - 1) / 2];
     e->heap[i] = c;
 }
 
@@ -103,7 +105,8 @@ static void consider(encoder *e, int32_t at) {
 
 static void merge_pieces(encoder *e, int32_t n) {
     e->n_heap = 0;
-    for (int32_t i = 0; i + 1 < n; i++) consider(e, i);
+    for (int32_t i = 0; i + 1 < n; i++)
+        consider(e, i);
     while (e->n_heap) {
         candidate c = heap_pop(e);
         piece *p = &e->pieces[c.at];
@@ -138,8 +141,10 @@ static int32_t first_pieces(encoder *e, const unsigned char *s, size_t n) {
             continue;
         }
         bool fallback = true;
-        for (const unsigned char *b = s; b < next; b++) fallback &= t->byte_id[*b] >= 0;
-        for (const unsigned char *b = s; b < next && fallback; b++) e->pieces[k++].id = t->byte_id[*b];
+        for (const unsigned char *b = s; b < next; b++)
+            fallback &= t->byte_id[*b] >= 0;
+        for (const unsigned char *b = s; b < next && fallback; b++)
+            e->pieces[k++].id = t->byte_id[*b];
         if (!fallback && t->unknown >= 0 && !unknown) e->pieces[k++].id = t->unknown;
         unknown = !fallback;
         s = next;
@@ -162,7 +167,8 @@ static void encode_word(encoder *e, const unsigned char *s, size_t n) {
     }
     int32_t k = first_pieces(e, s, n);
     merge_pieces(e, k);
-    for (int32_t i = k ? 0 : -1; i >= 0; i = e->pieces[i].next) id_list_add(e->out, e->pieces[i].id);
+    for (int32_t i = k ? 0 : -1; i >= 0; i = e->pieces[i].next)
+        id_list_add(e->out, e->pieces[i].id);
 }
 
 static void cached_word(void *ctx, const unsigned char *s, size_t n) {
@@ -172,10 +178,12 @@ static void cached_word(void *ctx, const unsigned char *s, size_t n) {
         return;
     }
     uint64_t h = n;
-    for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 0x100000001B3ull;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ s[i]) * 0x100000001B3ull;
     cache_slot *c = &e->cache[(h ^ h >> 32) % CACHE_SLOTS];
     if (c->n == n && memcmp(c->word, s, n) == 0) {
-        for (int i = 0; i < c->n_ids; i++) id_list_add(e->out, c->ids[i]);
+        for (int i = 0; i < c->n_ids; i++)
+            id_list_add(e->out, c->ids[i]);
         return;
     }
     int64_t first = e->out->n;
@@ -209,7 +217,8 @@ static void encode_part(encoder *e, const unsigned char *s, size_t n) {
     if (!n) return;
     utf8proc_uint8_t *composed = NULL;
     if (t->nfc) {
-        utf8proc_ssize_t k = utf8proc_map(s, (utf8proc_ssize_t)n, &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        utf8proc_ssize_t k =
+                utf8proc_map(s, (utf8proc_ssize_t)n, &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
         if (k >= 0) s = composed, n = (size_t)k;
     }
     if (!t->byte_level) { // sentencepiece style: spaces are U+2581, one is put in front
@@ -234,7 +243,8 @@ static const added_token *added_at(const tokenizer *t, const unsigned char *s, s
     if (!t->added_first[*s]) return NULL;
     for (int i = 0; i < t->n_added; i++) {
         const added_token *d = &t->added[i];
-        if ((size_t)d->n <= n && memcmp(d->text, s, (size_t)d->n) == 0 && (!best || d->n > best->n)) best = d;
+        if ((size_t)d->n <= n && memcmp(d->text, s, (size_t)d->n) == 0 && (!best || d->n > best->n))
+            best = d;
     }
     return best;
 }
@@ -243,7 +253,8 @@ void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list 
     const tokenizer *t = e->t;
     const unsigned char *s = text;
     e->out = out;
-    for (int i = 0; specials && i < t->n_before; i++) id_list_add(out, t->before[i]);
+    for (int i = 0; specials && i < t->n_before; i++)
+        id_list_add(out, t->before[i]);
     size_t from = 0;
     for (size_t i = 0; i < n;) {
         const added_token *d = added_at(t, s + i, n - i);
@@ -257,5 +268,6 @@ void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list 
         from = i;
     }
     encode_part(e, s + from, n - from);
-    for (int i = 0; specials && i < t->n_after; i++) id_list_add(out, t->after[i]);
+    for (int i = 0; specials && i < t->n_after; i++)
+        id_list_add(out, t->after[i]);
 }

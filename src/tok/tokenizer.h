@@ -24,9 +24,9 @@ typedef struct pair_rank { // one slot of the merge table
     int32_t rank, merged;
 } pair_rank;
 
-typedef struct tokenizer { // immutable after opening
-    const char *path;      // of tokenizer.json
-    int32_t n_vocab;       // largest id + 1
+typedef struct tokenizer {       // immutable after opening
+    const char *path;            // of tokenizer.json
+    int32_t n_vocab;             // largest id + 1
     const unsigned char **bytes; // by id: what it decodes to; NULL: no such id
     int *n_bytes;
     bool byte_level, ignore_merges, nfc, prepend_space;
@@ -40,11 +40,11 @@ typedef struct tokenizer { // immutable after opening
     uint64_t word_mask;
     added_token *added;
     int n_added;
-    unsigned char added_first[256]; // an added token may begin with this byte
+    unsigned char added_first[256];                    // an added token may begin with this byte
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
     int n_before, n_after;
-    bool *is_special;    // by id
-    int32_t bos, eos;    // by name, else by the template; -1: none
+    bool *is_special; // by id
+    int32_t bos, eos; // by name, else by the template; -1: none
 } tokenizer;
 
 // `path`: the file, or the folder that holds tokenizer.json.
@@ -70,7 +70,8 @@ void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list 
 
 // Appends the text of ids; invalid UTF-8 becomes U+FFFD as in Hugging Face. skip_special leaves out
 // special tokens.
-void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, str *out);
+void tokenizer_decode(
+        const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, str *out);
 
 // Text of a growing sequence of ids: only whole characters are handed out.
 typedef struct stream_decoder {
@@ -88,7 +89,7 @@ typedef struct tokenizer_train_opts {
     int64_t min_frequency; // of a pair that is merged
     const char *pattern;   // NULL: GPT-2's
     const char *const *specials;
-    int n_specials;        // they get the first ids
+    int n_specials; // they get the first ids
 } tokenizer_train_opts;
 
 typedef struct trainer trainer;

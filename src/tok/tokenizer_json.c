@@ -15,7 +15,8 @@ typedef struct loader {
 } loader;
 
 static drv_status refuse(const loader *l, const char *what, const char *value) {
-    return drv_fail(DRV_E_DATA, "%s: %s \"%s\" is not supported", l->path, what, value ? value : "?");
+    return drv_fail(
+            DRV_E_DATA, "%s: %s \"%s\" is not supported", l->path, what, value ? value : "?");
 }
 
 static const char *type_of(const json_t *o) {
@@ -26,7 +27,8 @@ static const char *type_of(const json_t *o) {
 static uint64_t hash_bytes(const void *p, size_t n) {
     const unsigned char *s = p;
     uint64_t h = 0x9E3779B97F4A7C15ull ^ n;
-    for (size_t i = 0; i < n; i++) h = (h ^ s[i]) * 0x100000001B3ull;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ s[i]) * 0x100000001B3ull;
     return h ^ h >> 29;
 }
 
@@ -44,13 +46,15 @@ int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n) {
 
 int32_t tokenizer_id(const tokenizer *t, const char *text) {
     for (int i = 0; i < t->n_added; i++)
-        if ((size_t)t->added[i].n == strlen(text) && memcmp(t->added[i].text, text, strlen(text)) == 0)
+        if ((size_t)t->added[i].n == strlen(text) &&
+                memcmp(t->added[i].text, text, strlen(text)) == 0)
             return t->added[i].id;
     return find_word(t, text, strlen(text));
 }
 
 // A vocabulary entry as the bytes that it stands for in a word.
-static drv_status entry_bytes(loader *l, const char *key, size_t n, unsigned char **out, int *n_out) {
+static drv_status entry_bytes(
+        loader *l, const char *key, size_t n, unsigned char **out, int *n_out) {
     unsigned char *b = arena_alloc(l->a, n + 1);
     if (!l->t->byte_level) {
         memcpy(b, key, n);
@@ -74,17 +78,19 @@ static drv_status entry_bytes(loader *l, const char *key, size_t n, unsigned cha
 }
 
 static drv_status check_id(const loader *l, const char *key, const json_t *v, int64_t *id) {
-    if (!json_is_integer(v)) return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is no number", l->path, key);
+    if (!json_is_integer(v))
+        return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is no number", l->path, key);
     *id = json_integer_value(v);
     if (*id < 0 || *id >= 1 << 24)
-        return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is %lld, expected 0 to 16777215", l->path, key,
-                (long long)*id);
+        return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is %lld, expected 0 to 16777215", l->path,
+                key, (long long)*id);
     return DRV_OK;
 }
 
 static drv_status load_vocab(loader *l, json_t *vocab, const json_t *added) {
     tokenizer *t = l->t;
-    if (!json_is_object(vocab)) return drv_fail(DRV_E_DATA, "%s: model.vocab is no object", l->path);
+    if (!json_is_object(vocab))
+        return drv_fail(DRV_E_DATA, "%s: model.vocab is no object", l->path);
     const char *key;
     json_t *v;
     int64_t id, most = -1;
@@ -102,7 +108,8 @@ static drv_status load_vocab(loader *l, json_t *vocab, const json_t *added) {
     t->n_bytes = ARENA_ARRAY(l->a, int, t->n_vocab);
     t->is_special = ARENA_ARRAY(l->a, bool, t->n_vocab);
     t->word_mask = 64;
-    while (t->word_mask < 2 * (uint64_t)t->n_vocab) t->word_mask *= 2;
+    while (t->word_mask < 2 * (uint64_t)t->n_vocab)
+        t->word_mask *= 2;
     t->word_mask--;
     t->word_slots = ARENA_ARRAY(l->a, int32_t, t->word_mask + 1);
     memset(t->word_slots, 0xFF, sizeof *t->word_slots * (t->word_mask + 1));
@@ -110,12 +117,13 @@ static drv_status load_vocab(loader *l, json_t *vocab, const json_t *added) {
         id = json_integer_value(v);
         unsigned char *b;
         if (t->bytes[id])
-            return drv_fail(DRV_E_DATA, "%s: \"%.40s\" has an id that another entry has too: %lld", l->path,
-                    key, (long long)id);
+            return drv_fail(DRV_E_DATA, "%s: \"%.40s\" has an id that another entry has too: %lld",
+                    l->path, key, (long long)id);
         DRV_TRY(entry_bytes(l, key, strlen(key), &b, &t->n_bytes[id]));
         t->bytes[id] = b;
         uint64_t h = hash_bytes(b, (size_t)t->n_bytes[id]);
-        while (t->word_slots[h & t->word_mask] >= 0) h++;
+        while (t->word_slots[h & t->word_mask] >= 0)
+            h++;
         t->word_slots[h & t->word_mask] = (int32_t)id;
     }
     return DRV_OK;
@@ -132,7 +140,8 @@ static drv_status load_bytes(loader *l) {
     return DRV_OK;
 }
 
-static drv_status add_merge(loader *l, int32_t rank, const char *x, size_t nx, const char *y, size_t ny) {
+static drv_status add_merge(
+        loader *l, int32_t rank, const char *x, size_t nx, const char *y, size_t ny) {
     tokenizer *t = l->t;
     unsigned char *left, *right;
     int nl, nr;
@@ -144,11 +153,14 @@ static drv_status add_merge(loader *l, int32_t rank, const char *x, size_t nx, c
     int32_t a = find_word(t, left, (size_t)nl), b = find_word(t, right, (size_t)nr);
     int32_t m = find_word(t, both, (size_t)(nl + nr));
     if (a < 0 || b < 0 || m < 0)
-        return drv_fail(DRV_E_DATA, "%s: merge %d (\"%.20s\" \"%.20s\") names a token that is not in the vocabulary",
+        return drv_fail(DRV_E_DATA,
+                "%s: merge %d (\"%.20s\" \"%.20s\") names a token that is not in the vocabulary",
                 l->path, rank, x, y);
     uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b, h = pair * 0x9E3779B97F4A7C15ull;
     h ^= h >> 32;
-    while (t->merges[h & t->merge_mask].pair != UINT64_MAX && t->merges[h & t->merge_mask].pair != pair) h++;
+    while (t->merges[h & t->merge_mask].pair != UINT64_MAX &&
+            t->merges[h & t->merge_mask].pair != pair)
+        h++;
     if (t->merges[h & t->merge_mask].pair == UINT64_MAX)
         t->merges[h & t->merge_mask] = (pair_rank){pair, rank, m};
     return DRV_OK;
@@ -158,7 +170,8 @@ static drv_status load_merges(loader *l, const json_t *merges) {
     tokenizer *t = l->t;
     if (!json_is_array(merges)) return drv_fail(DRV_E_DATA, "%s: model.merges is no list", l->path);
     t->merge_mask = 64;
-    while (t->merge_mask < 2 * json_array_size(merges)) t->merge_mask *= 2;
+    while (t->merge_mask < 2 * json_array_size(merges))
+        t->merge_mask *= 2;
     t->merges = ARENA_ARRAY(l->a, pair_rank, t->merge_mask);
     memset(t->merges, 0xFF, sizeof *t->merges * t->merge_mask);
     t->merge_mask--;
@@ -185,13 +198,14 @@ static drv_status load_added(loader *l, const json_t *list) {
     json_array_foreach(list, i, v) {
         const char *text = json_string_value(json_object_get(v, "content"));
         int64_t id = json_integer_value(json_object_get(v, "id"));
-        if (!text || !*text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", l->path, i);
+        if (!text || !*text)
+            return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", l->path, i);
         static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
         for (int f = 0; f < 3; f++)
             if (json_is_true(json_object_get(v, flags[f]))) return refuse(l, flags[f], text);
         added_token *d = &t->added[t->n_added++];
-        *d = (added_token){(const unsigned char *)arena_strdup(l->a, text), (int)strlen(text), (int32_t)id,
-                json_is_true(json_object_get(v, "special"))};
+        *d = (added_token){(const unsigned char *)arena_strdup(l->a, text), (int)strlen(text),
+                (int32_t)id, json_is_true(json_object_get(v, "special"))};
         t->is_special[id] |= d->special;
         t->added_first[d->text[0]] = 1;
         t->bytes[id] = d->text; // decodes to its text
@@ -221,7 +235,8 @@ static drv_status load_normalizer(loader *l, const json_t *o) {
         return DRV_OK;
     }
     if (strcmp(type, "Replace") == 0) {
-        const char *from = json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
+        const char *from =
+                json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
         const char *to = json_string_value(json_object_get(o, "content"));
         if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, lower) != 0)
             return refuse(l, "normalizer Replace of", from);
@@ -242,7 +257,8 @@ static drv_status load_pre_tokenizer(loader *l, const json_t *o) {
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
-        json_array_foreach(json_object_get(o, "pretokenizers"), i, v) DRV_TRY(load_pre_tokenizer(l, v));
+        json_array_foreach(json_object_get(o, "pretokenizers"), i, v)
+                DRV_TRY(load_pre_tokenizer(l, v));
         return DRV_OK;
     }
     if (strcmp(type, "ByteLevel") == 0) {
@@ -283,13 +299,15 @@ static drv_status load_template(loader *l, const json_t *o) {
             continue;
         }
         const char *name = json_string_value(json_object_get(special, "id"));
-        const json_t *entry = json_object_get(json_object_get(o, "special_tokens"), name ? name : "");
+        const json_t *entry =
+                json_object_get(json_object_get(o, "special_tokens"), name ? name : "");
         const json_t *ids = json_object_get(entry, "ids");
         for (size_t k = 0; k < json_array_size(ids); k++) {
             int64_t id = json_integer_value(json_array_get(ids, k));
             int *n = seen ? &t->n_after : &t->n_before;
             if (id < 0 || id >= t->n_vocab || *n == MAX_TEMPLATE)
-                return drv_fail(DRV_E_DATA, "%s: post_processor: bad special token \"%s\"", l->path, name);
+                return drv_fail(
+                        DRV_E_DATA, "%s: post_processor: bad special token \"%s\"", l->path, name);
             (seen ? t->after : t->before)[(*n)++] = (int32_t)id;
         }
     }
@@ -304,7 +322,8 @@ static drv_status load_post_processor(loader *l, const json_t *o) {
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
-        json_array_foreach(json_object_get(o, "processors"), i, v) DRV_TRY(load_post_processor(l, v));
+        json_array_foreach(json_object_get(o, "processors"), i, v)
+                DRV_TRY(load_post_processor(l, v));
         return DRV_OK;
     }
     return refuse(l, "post_processor", type);
@@ -318,7 +337,8 @@ static drv_status check_model(loader *l, const json_t *m) {
         const char *s = json_string_value(json_object_get(m, affixes[i]));
         if (s && *s) return refuse(l, affixes[i], s);
     }
-    if (json_number_value(json_object_get(m, "dropout")) > 0) return refuse(l, "model option", "dropout");
+    if (json_number_value(json_object_get(m, "dropout")) > 0)
+        return refuse(l, "model option", "dropout");
     l->t->ignore_merges = json_is_true(json_object_get(m, "ignore_merges"));
     return DRV_OK;
 }
@@ -326,7 +346,8 @@ static drv_status check_model(loader *l, const json_t *m) {
 static drv_status load(loader *l, const json_t *root) {
     tokenizer *t = l->t;
     if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", l->path);
-    const json_t *m = json_object_get(root, "model"), *added = json_object_get(root, "added_tokens");
+    const json_t *m = json_object_get(root, "model"),
+                 *added = json_object_get(root, "added_tokens");
     DRV_TRY(check_model(l, m));
     DRV_TRY(load_normalizer(l, json_object_get(root, "normalizer")));
     DRV_TRY(load_pre_tokenizer(l, json_object_get(root, "pre_tokenizer")));
@@ -364,5 +385,6 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
 }
 
 void tokenizer_close(tokenizer *t) {
-    for (int i = 0; t && i < t->n_rules; i++) split_rule_free(&t->rule[i]);
+    for (int i = 0; t && i < t->n_rules; i++)
+        split_rule_free(&t->rule[i]);
 }

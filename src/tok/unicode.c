@@ -18,8 +18,8 @@ uint32_t utf8_next(const unsigned char **p) {
         return (uint32_t)(s[0] & 0x0F) << 12 | (uint32_t)(s[1] & 0x3F) << 6 | (s[2] & 0x3Fu);
     }
     *p = s + 4;
-    return (uint32_t)(s[0] & 7) << 18 | (uint32_t)(s[1] & 0x3F) << 12 | (uint32_t)(s[2] & 0x3F) << 6 |
-           (s[3] & 0x3Fu);
+    return (uint32_t)(s[0] & 7) << 18 | (uint32_t)(s[1] & 0x3F) << 12 |
+           (uint32_t)(s[2] & 0x3F) << 6 | (s[3] & 0x3Fu);
 }
 
 int utf8_put(uint32_t cp, unsigned char *out) {
@@ -32,14 +32,18 @@ static int classify(uint32_t cp) {
     case UTF8PROC_CATEGORY_LL:
     case UTF8PROC_CATEGORY_LT:
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: return CP_LETTER;
+    case UTF8PROC_CATEGORY_LO:
+        return CP_LETTER;
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO: return CP_NUMBER;
+    case UTF8PROC_CATEGORY_NO:
+        return CP_NUMBER;
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return CP_SPACE;
-    default: break;
+    case UTF8PROC_CATEGORY_ZP:
+        return CP_SPACE;
+    default:
+        break;
     }
     // White_Space beyond the separators: tab .. carriage return, next line.
     return (cp >= 9 && cp <= 13) || cp == 0x85 ? CP_SPACE : 0;
@@ -49,7 +53,8 @@ static uint8_t table[0x110000];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fill(void) {
-    for (uint32_t cp = 0; cp < 0x110000; cp++) table[cp] = (uint8_t)classify(cp);
+    for (uint32_t cp = 0; cp < 0x110000; cp++)
+        table[cp] = (uint8_t)classify(cp);
 }
 
 int cp_class(uint32_t cp) {
@@ -65,7 +70,8 @@ size_t utf8_valid_prefix(const unsigned char *s, size_t n) {
             continue;
         }
         utf8proc_int32_t cp;
-        utf8proc_ssize_t k = utf8proc_iterate(s + i, (utf8proc_ssize_t)(n - i > 4 ? 4 : n - i), &cp);
+        utf8proc_ssize_t k =
+                utf8proc_iterate(s + i, (utf8proc_ssize_t)(n - i > 4 ? 4 : n - i), &cp);
         if (k <= 0) break;
         i += (size_t)k;
     }

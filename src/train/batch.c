@@ -6,23 +6,28 @@ drv_status batch_open_rows(arena *a, const run_config *c, bool train, rows **out
     const double total = c->split[0] + c->split[1] + c->split[2];
     const bool split = total > 0 && c->n_valid == 0;
     const data_source *list = train || split ? c->train : c->valid;
-    rows_opts o = {.n_sources = train || split ? c->n_train : c->n_valid, .row_tokens = c->sequence_length,
-            .n_vocab = c->model.vocab_size, .seed = (uint64_t)c->seed, .shuffle = train,
-            .documents = c->pack == PACK_DOCUMENTS, .split_to = 1};
+    rows_opts o = {.n_sources = train || split ? c->n_train : c->n_valid,
+            .row_tokens = c->sequence_length,
+            .n_vocab = c->model.vocab_size,
+            .seed = (uint64_t)c->seed,
+            .shuffle = train,
+            .documents = c->pack == PACK_DOCUMENTS,
+            .split_to = 1};
     if (split) {
         o.split_from = train ? 0 : c->split[0] / total;
         o.split_to = train ? c->split[0] / total : (c->split[0] + c->split[1]) / total;
     }
     row_source_spec *s = ARENA_ARRAY(a, row_source_spec, o.n_sources + 1);
-    for (int i = 0; i < o.n_sources; i++) s[i] = (row_source_spec){list[i].prefix, list[i].weight};
+    for (int i = 0; i < o.n_sources; i++)
+        s[i] = (row_source_spec){list[i].prefix, list[i].weight};
     o.sources = s;
     return rows_open(a, &o, out);
 }
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
     const int64_t n = n_rows * row_tokens;
-    return (batch){n_rows, row_tokens, ARENA_ARRAY(a, int32_t, n), ARENA_ARRAY(a, int32_t, n), ARENA_ARRAY(a, int32_t, n),
-            0, {0}};
+    return (batch){n_rows, row_tokens, ARENA_ARRAY(a, int32_t, n), ARENA_ARRAY(a, int32_t, n),
+            ARENA_ARRAY(a, int32_t, n), 0, {0}};
 }
 
 drv_status batch_fill(batch *b, rows *r) {
@@ -47,7 +52,8 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
     return DRV_OK;
 }
 
-drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *loss, int64_t *tokens) {
+drv_status evaluate(
+        arena *a, programs *p, rows *r, int64_t n_batches, double *loss, int64_t *tokens) {
     const int64_t micro = p->c->micro_batch_size;
     const int64_t all = (rows_per_epoch(r) + micro - 1) / micro;
     const int64_t n = n_batches && n_batches < all ? n_batches : all;
@@ -70,7 +76,9 @@ drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *l
         DRV_TRY(p->b->v->read(p->b, 0, "loss", 0, sizeof part, &part));
         sum += part;
         *tokens += b.counted;
-        if (n > 20) progress("evaluating: micro-batch %lld of %lld, loss %.4f", (long long)i + 1, (long long)n, sum / (double)*tokens);
+        if (n > 20)
+            progress("evaluating: micro-batch %lld of %lld, loss %.4f", (long long)i + 1,
+                    (long long)n, sum / (double)*tokens);
     }
     str_free(&b.names);
     if (*tokens == 0) return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");

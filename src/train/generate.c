@@ -19,13 +19,16 @@ typedef struct generator {
     int64_t capacity;
 } generator;
 
-static drv_status run_tokens(generator *g, executable *e, const int32_t *ids, int64_t n, int64_t first) {
+static drv_status run_tokens(
+        generator *g, executable *e, const int32_t *ids, int64_t n, int64_t first) {
     backend *b = g->p.b;
     int32_t position[PREFILL];
-    for (int64_t i = 0; i < n; i++) position[i] = (int32_t)(first + i);
+    for (int64_t i = 0; i < n; i++)
+        position[i] = (int32_t)(first + i);
     const bool prefill = e == g->prefill;
     DRV_TRY(b->v->write(b, 0, prefill ? "prefill.tokens" : "decode.tokens", 0, 4 * n, ids));
-    DRV_TRY(b->v->write(b, 0, prefill ? "prefill.position" : "decode.position", 0, 4 * n, position));
+    DRV_TRY(b->v->write(
+            b, 0, prefill ? "prefill.position" : "decode.position", 0, 4 * n, position));
     return b->v->run(b, e);
 }
 
@@ -53,7 +56,8 @@ static int32_t sample(generator *g, int64_t step) {
         memcpy(g->sorted, g->logits, sizeof *g->sorted * (size_t)n);
         qsort(g->sorted, (size_t)n, sizeof *g->sorted, by_size);
         double kept = 0;
-        for (int64_t i = 0; i < n && kept < o->top_p * total; i++) kept += (double)g->sorted[i], least = (double)g->sorted[i];
+        for (int64_t i = 0; i < n && kept < o->top_p * total; i++)
+            kept += (double)g->sorted[i], least = (double)g->sorted[i];
         total = 0;
         for (int64_t i = 0; i < n; i++)
             if ((double)g->logits[i] >= least) total += (double)g->logits[i];
@@ -102,11 +106,13 @@ static drv_status decode_loop(generator *g, const tokenizer *t, id_list *ids, ge
     stream_decoder d = {.t = t};
     str text = {0};
     // What the prompt decodes to is not printed again.
-    for (int64_t i = 0; i < ids->n; i++) stream_decoder_add(&d, ids->p[i], &text);
+    for (int64_t i = 0; i < ids->n; i++)
+        stream_decoder_add(&d, ids->p[i], &text);
     drv_status s = DRV_OK;
     for (; s == DRV_OK && st->new_tokens < o->max_tokens; st->new_tokens++) {
         s = run_tokens(g, g->decode, ids->p + ids->n - 1, 1, ids->n - 1);
-        if (s == DRV_OK) s = b->v->read(b, 0, "logits", 0, 4 * g->config.model.vocab_size, g->logits);
+        if (s == DRV_OK)
+            s = b->v->read(b, 0, "logits", 0, 4 * g->config.model.vocab_size, g->logits);
         if (s != DRV_OK) break;
         int32_t id = sample(g, ids->n);
         if (ends(&g->config.model, t, id)) break;
@@ -137,17 +143,22 @@ drv_status generate(arena *a, const generate_opts *o, generate_stats *out) {
     if (g->capacity < PREFILL) g->capacity = PREFILL;
     *out = (generate_stats){.prompt_tokens = ids.n};
     drv_status s = open_model(a, g);
-    if (s == DRV_OK && g->capacity > g->config.model.max_position_embeddings && ids.n + o->max_tokens > g->config.model.max_position_embeddings)
-        s = drv_fail(DRV_E_USAGE, "prompt and --max-tokens are %lld tokens, but the model's context is %lld",
+    if (s == DRV_OK && g->capacity > g->config.model.max_position_embeddings &&
+            ids.n + o->max_tokens > g->config.model.max_position_embeddings)
+        s = drv_fail(DRV_E_USAGE,
+                "prompt and --max-tokens are %lld tokens, but the model's context is %lld",
                 (long long)g->capacity, (long long)g->config.model.max_position_embeddings);
     for (int64_t i = 0; i < ids.n && s == DRV_OK; i++)
         if (ids.p[i] >= g->config.model.vocab_size)
-            s = drv_fail(DRV_E_DATA, "the tokenizer's id %d is beyond the model's vocabulary of %lld", ids.p[i],
+            s = drv_fail(DRV_E_DATA,
+                    "the tokenizer's id %d is beyond the model's vocabulary of %lld", ids.p[i],
                     (long long)g->config.model.vocab_size);
     double begin = clock_s();
     int64_t done = 0; // all but the last token of the prompt go into the caches first
-    for (; s == DRV_OK && done + PREFILL < ids.n; done += PREFILL) s = run_tokens(g, g->prefill, ids.p + done, PREFILL, done);
-    for (; s == DRV_OK && done < ids.n - 1; done++) s = run_tokens(g, g->decode, ids.p + done, 1, done);
+    for (; s == DRV_OK && done + PREFILL < ids.n; done += PREFILL)
+        s = run_tokens(g, g->prefill, ids.p + done, PREFILL, done);
+    for (; s == DRV_OK && done < ids.n - 1; done++)
+        s = run_tokens(g, g->decode, ids.p + done, 1, done);
     out->prefill_s = clock_s() - begin;
     begin = clock_s();
     if (s == DRV_OK) s = decode_loop(g, t, &ids, out);

@@ -18,14 +18,16 @@ struct metrics {
     FILE *json, *event;
 };
 
-// --- TensorBoard ------------------------------------------------------------------------------------------
+// --- TensorBoard
+// ------------------------------------------------------------------------------------------
 // CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), masked as TFRecord wants it
 // (tensorflow/core/lib/hash/crc32c.h).
 static uint32_t masked_crc(const void *p, size_t n) {
     uint32_t c = 0xFFFFFFFF;
     for (const unsigned char *s = p; n--; s++) {
         c ^= *s;
-        for (int k = 0; k < 8; k++) c = c >> 1 ^ (c & 1 ? 0x82F63B78u : 0);
+        for (int k = 0; k < 8; k++)
+            c = c >> 1 ^ (c & 1 ? 0x82F63B78u : 0);
     }
     c = ~c;
     return (c >> 15 | c << 17) + 0xA282EAD8u;
@@ -72,7 +74,8 @@ static void write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
     write_event(m, &e);
 }
 
-// --- files ------------------------------------------------------------------------------------------------
+// --- files
+// ------------------------------------------------------------------------------------------------
 // Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint.
 static drv_status cut_json(arena *a, const char *path, int64_t last) {
     if (!file_exists(path)) return DRV_OK;
@@ -90,13 +93,15 @@ static drv_status cut_json(arena *a, const char *path, int64_t last) {
             dropped = true;
         json_decref(v);
     }
-    drv_status s = dropped || kept.n != n ? file_write_atomic(path, kept.p ? kept.p : "", kept.n) : DRV_OK;
+    drv_status s =
+            dropped || kept.n != n ? file_write_atomic(path, kept.p ? kept.p : "", kept.n) : DRV_OK;
     str_free(&kept);
     return s;
 }
 
 static drv_status flush(FILE *f, const char *path) {
-    if (fflush(f) != 0 || ferror(f)) return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
+    if (fflush(f) != 0 || ferror(f))
+        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
     return DRV_OK;
 }
 
@@ -105,13 +110,16 @@ drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, met
     char *dir = path_join(a, run_dir, "tensorboard");
     m->json_path = path_join(a, run_dir, "metrics.jsonl");
     // TensorBoard wants "tfevents" in the name and reads the files of a run in name order.
-    m->event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir, (long long)time(NULL), (int)getpid());
+    m->event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir,
+            (long long)time(NULL), (int)getpid());
     DRV_TRY(dir_make(dir));
     DRV_TRY(cut_json(a, m->json_path, resumed_step));
     m->json = fopen(m->json_path, "a");
-    if (!m->json) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->json_path, strerror(errno));
+    if (!m->json)
+        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->json_path, strerror(errno));
     m->event = fopen(m->event_path, "ab");
-    if (!m->event) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->event_path, strerror(errno));
+    if (!m->event)
+        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->event_path, strerror(errno));
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
     first.wall_time = wall_time();
     first.file_version = (char *)(uintptr_t) "brain.Event:2";
@@ -149,9 +157,10 @@ drv_status metrics_step(metrics *m, const step_metrics *s) {
     json_object_set_new(o, "save_s", number(s->save_s));
     if (s->mfu > 0) json_object_set_new(o, "mfu", number(s->mfu));
     if (s->skipped) json_object_set_new(o, "skipped", json_true());
-    const scalar list[] = {{"reduced_train_loss", s->loss}, {"lr", s->lr}, {"gradient_norm", s->grad_norm},
-            {"parameter_norm", s->param_norm}, {"global_step", (double)s->step},
-            {"consumed_samples", (double)s->consumed_samples}, {"throughput", s->tokens_per_s}, {"mfu", s->mfu}};
+    const scalar list[] = {{"reduced_train_loss", s->loss}, {"lr", s->lr},
+            {"gradient_norm", s->grad_norm}, {"parameter_norm", s->param_norm},
+            {"global_step", (double)s->step}, {"consumed_samples", (double)s->consumed_samples},
+            {"throughput", s->tokens_per_s}, {"mfu", s->mfu}};
     write_scalars(m, s->step, list, sizeof list / sizeof *list);
     DRV_TRY(flush(m->event, m->event_path));
     return write_json(m, o);
@@ -175,7 +184,8 @@ void metrics_close(metrics *m) {
 const char *metrics_line(arena *a, const step_metrics *s) {
     char mfu[32] = "";
     if (s->mfu > 0) snprintf(mfu, sizeof mfu, "  mfu %.1f%%", 100 * s->mfu);
-    return arena_printf(a, "step %lld/%lld  loss %.4f  lr %.3g  grad norm %.3f  %.0f tokens/s%s  eta %s%s", (long long)s->step,
-            (long long)s->steps, s->loss, s->lr, s->grad_norm, s->tokens_per_s, mfu, str_duration(s->eta_s),
-            s->skipped ? "  skipped" : "");
+    return arena_printf(a,
+            "step %lld/%lld  loss %.4f  lr %.3g  grad norm %.3f  %.0f tokens/s%s  eta %s%s",
+            (long long)s->step, (long long)s->steps, s->loss, s->lr, s->grad_norm, s->tokens_per_s,
+            mfu, str_duration(s->eta_s), s->skipped ? "  skipped" : "");
 }

@@ -1,5 +1,5 @@
-// What a run reports: metrics.jsonl (one object a step), TensorBoard events with NxD Training's tags,
-// and the line for a person.
+// What a run reports: metrics.jsonl (one object a step), TensorBoard events with NxD Training's
+// tags, and the line for a person.
 #pragma once
 #include <stdbool.h>
 
@@ -11,7 +11,7 @@ typedef struct step_metrics {
     double loss, lr, grad_norm, param_norm;
     int64_t tokens, consumed_samples; // so far
     double tokens_per_s, step_s, data_s, compute_s, update_s, save_s;
-    double mfu;  // 0: unknown
+    double mfu; // 0: unknown
     double eta_s;
     bool skipped; // the update was: the gradient was not finite
 } step_metrics;
@@ -19,7 +19,8 @@ typedef struct step_metrics {
 typedef struct metrics metrics;
 
 // Opens both files in the run directory; lines of steps after `resumed_step` are dropped.
-DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, metrics **out);
+DRV_CHECKED drv_status metrics_open(
+        arena *a, const char *run_dir, int64_t resumed_step, metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *m, const step_metrics *s);
 DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens);
 void metrics_close(metrics *m);

@@ -50,8 +50,8 @@ const char *programs_master(arena *a, const programs *p, const param *w) {
 
 enum { PIECE = 1 << 16 };
 
-drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t first, int64_t n,
-        const float *values) {
+drv_status programs_write_weight(
+        programs *p, int rank, const param *w, int64_t first, int64_t n, const float *values) {
     char master[256];
     backend *b = p->b;
     if (param_dtype(w, p->dt) == DT_F32)
@@ -61,7 +61,8 @@ drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t 
     uint16_t rounded[4096];
     for (int64_t i = 0; i < n; i += 4096) {
         int64_t m = n - i < 4096 ? n - i : 4096;
-        for (int64_t j = 0; j < m; j++) rounded[j] = f32_to_bf16(values[i + j]);
+        for (int64_t j = 0; j < m; j++)
+            rounded[j] = f32_to_bf16(values[i + j]);
         DRV_TRY(b->v->write(b, rank, w->name, (first + i) * 2, m * 2, rounded));
     }
     return DRV_OK;
@@ -83,7 +84,8 @@ static void fill_piece(void *arg, int64_t i, int thread) {
     float *x = mem_alloc(sizeof *x * PIECE);
     const rng_key key = {(uint64_t)f->p->c->seed, RNG_INIT, hash_name(f->part->hf_name)};
     if (f->w->n_dims == 1)
-        for (int64_t j = 0; j < n; j++) x[j] = 1;
+        for (int64_t j = 0; j < n; j++)
+            x[j] = 1;
     else
         rng_normal_fill(&key, (uint64_t)first, n, f->p->c->model.initializer_range, x);
     f->status[i] = programs_write_weight(f->p, f->rank, f->w, f->part->row * cols + first, n, x);
@@ -101,7 +103,8 @@ drv_status programs_init_weights(programs *p) {
                 f.status = calloc((size_t)pieces, sizeof *f.status);
                 par_for(pieces, fill_piece, &f);
                 drv_status s = DRV_OK;
-                for (int64_t j = 0; j < pieces && s == DRV_OK; j++) s = f.status[j];
+                for (int64_t j = 0; j < pieces && s == DRV_OK; j++)
+                    s = f.status[j];
                 free(f.status);
                 DRV_TRY(s);
             }
@@ -121,7 +124,8 @@ memory_plan programs_memory(const programs *p) {
     for (int i = 0; i < p->update_graph->n_nodes; i++)
         if (p->update_graph->nodes[i]->op == OP_all_reduce)
             m.communication += tensor_bytes(p->update_graph->nodes[i]->out[0]);
-    m.data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] + update[TENSOR_OUTPUT];
+    m.data =
+            step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] + update[TENSOR_OUTPUT];
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data;
     return m;
 }

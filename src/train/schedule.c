@@ -14,6 +14,7 @@ double schedule_lr(const run_config *c, int64_t step) {
     }
     if ((double)step >= end) return c->min_lr;
     double x = ((double)step - begin) / (end - begin);
-    double share = c->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * x)) : 1 - x;
+    double share =
+            c->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * x)) : 1 - x;
     return c->min_lr + (c->lr - c->min_lr) * share;
 }

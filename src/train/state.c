@@ -6,8 +6,8 @@
 #include "base/log.h"
 
 // All parts of all parameters; `source` is where their values are.
-static ckpt_tensor *list(arena *a, const programs *p, const char *hf_prefix, const char *source_prefix, ckpt_tensor *t,
-        int *n) {
+static ckpt_tensor *list(arena *a, const programs *p, const char *hf_prefix,
+        const char *source_prefix, ckpt_tensor *t, int *n) {
     for (int i = 0; i < p->params.n; i++) {
         const param *w = &p->params.p[i];
         const int64_t cols = w->n_dims == 2 ? w->dim[1] : 1;
@@ -46,7 +46,8 @@ static const param *param_of(const programs *p, const char *hf_name) {
     return NULL;
 }
 
-static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status put_weight(
+        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
     programs *p = ctx;
     const param *w = param_of(p, t->entry.name);
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
@@ -54,20 +55,23 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int
     return DRV_OK;
 }
 
-static drv_status put_compute(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status put_compute(
+        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
     programs *p = ctx;
     const param *w = param_of(p, t->entry.name);
     const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
     const int64_t at = t->offset / 4 + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
-    for (int64_t i = 0; i < n && bf16; i++) rounded[i] = f32_to_bf16(values[i]);
+    for (int64_t i = 0; i < n && bf16; i++)
+        rounded[i] = f32_to_bf16(values[i]);
     drv_status s = bf16 ? p->b->v->write(p->b, 0, w->name, 2 * at, 2 * n, rounded)
                         : p->b->v->write(p->b, 0, w->name, 4 * at, 4 * n, values);
     free(rounded);
     return s;
 }
 
-static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status put_moment(
+        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
     programs *p = ctx;
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
         DRV_TRY(p->b->v->write(p->b, rank, t->source, t->offset + 4 * first, 4 * n, values));
@@ -107,7 +111,9 @@ static drv_status read_numbers(const run_config *c, const char *path, run_state 
     if (out->step < 0 || out->updates < 0 || out->rows_taken < 0)
         return drv_fail(DRV_E_DATA, "%s: a counter is negative", path);
     if (seed != c->seed || seq != c->sequence_length)
-        log_warn("%s: seed or sequence_length differ from the config's; rows will come in another order", path);
+        log_warn("%s: seed or sequence_length differ from the config's; rows will come in another "
+                 "order",
+                path);
     return DRV_OK;
 }
 
@@ -124,10 +130,10 @@ drv_status state_load(programs *p, const char *folder, run_state *out) {
 }
 
 char *state_json(const run_config *c, const run_state *s) {
-    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)s->step, "updates",
-            (json_int_t)s->updates, "rows_taken", (json_int_t)s->rows_taken, "tokens", (json_int_t)s->tokens,
-            "bad_steps", (json_int_t)s->bad_steps, "seed", (json_int_t)c->seed, "sequence_length",
-            (json_int_t)c->sequence_length);
+    json_t *o = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "step", (json_int_t)s->step,
+            "updates", (json_int_t)s->updates, "rows_taken", (json_int_t)s->rows_taken, "tokens",
+            (json_int_t)s->tokens, "bad_steps", (json_int_t)s->bad_steps, "seed",
+            (json_int_t)c->seed, "sequence_length", (json_int_t)c->sequence_length);
     char *text = json_dumps(o, JSON_INDENT(2));
     json_decref(o);
     return text;

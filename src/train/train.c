@@ -44,14 +44,16 @@ static void on_signal(int s) {
     signal(s, SIG_DFL); // a second one ends the process
 }
 
-// --- opening ----------------------------------------------------------------------------------------------
+// --- opening
+// ----------------------------------------------------------------------------------------------
 static drv_status open_run_dir(run *r) {
     const run_config *c = r->c;
     r->checkpoints = path_join(r->a, c->run_dir, "checkpoints");
     DRV_TRY(dir_make(r->checkpoints));
     char *lock = path_join(r->a, c->run_dir, ".lock");
     r->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (r->lock < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", lock, strerror(errno));
+    if (r->lock < 0)
+        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", lock, strerror(errno));
     if (flock(r->lock, LOCK_EX | LOCK_NB) != 0)
         return drv_fail(DRV_E_IO, "run directory \"%s\" is in use by another drover", c->run_dir);
     DRV_TRY(log_open_file(path_join(r->a, c->run_dir, "log.txt")));
@@ -65,7 +67,8 @@ static drv_status open_run_dir(run *r) {
 static drv_status open_data(run *r) {
     const run_config *c = r->c;
     if (c->n_train == 0)
-        return drv_fail(DRV_E_USAGE, "%s: no data.train; expected the prefix of a .bin/.idx data set",
+        return drv_fail(DRV_E_USAGE,
+                "%s: no data.train; expected the prefix of a .bin/.idx data set",
                 c->file ? c->file : "configuration");
     DRV_TRY(batch_open_rows(r->a, c, true, &r->train_rows));
     const bool has_valid = c->n_valid > 0 || c->split[1] > 0;
@@ -83,8 +86,9 @@ static drv_status open_weights(run *r) {
         DRV_TRY_CTX(state_load(&r->p, from, &r->state), "resume from \"%s\"", from);
         rows_seek(r->train_rows, r->state.rows_taken);
         r->saved_step = r->state.step;
-        log_info("resumed from %s: step %lld, %lld rows and %s tokens seen", from, (long long)r->state.step,
-                (long long)r->state.rows_taken, str_si((double)r->state.tokens));
+        log_info("resumed from %s: step %lld, %lld rows and %s tokens seen", from,
+                (long long)r->state.step, (long long)r->state.rows_taken,
+                str_si((double)r->state.tokens));
         return DRV_OK;
     }
     r->saved_step = -1;
@@ -99,7 +103,8 @@ static drv_status open_weights(run *r) {
 static drv_status open_run(run *r) {
     const run_config *c = r->c;
     if (c->data_parallel > 1)
-        return drv_fail(DRV_E_USAGE, "parallel.data is %lld, expected 1: training uses one rank so far",
+        return drv_fail(DRV_E_USAGE,
+                "parallel.data is %lld, expected 1: training uses one rank so far",
                 (long long)c->data_parallel);
     DRV_TRY(open_run_dir(r));
     DRV_TRY(open_data(r));
@@ -114,12 +119,14 @@ static drv_status open_run(run *r) {
     r->peak_flops = r->b->v->peak_flops(r->b);
     memory_plan m = programs_memory(&r->p);
     log_info("%s parameters, %s, %s of memory planned; data: %lld rows of %lld tokens an epoch",
-            str_si((double)model_parameters(&c->model)), c->precision == PRECISION_BF16 ? "bf16" : "fp32",
-            str_bytes((double)m.total), (long long)rows_per_epoch(r->train_rows), (long long)c->sequence_length);
+            str_si((double)model_parameters(&c->model)),
+            c->precision == PRECISION_BF16 ? "bf16" : "fp32", str_bytes((double)m.total),
+            (long long)rows_per_epoch(r->train_rows), (long long)c->sequence_length);
     return DRV_OK;
 }
 
-// --- a step -----------------------------------------------------------------------------------------------
+// --- a step
+// -----------------------------------------------------------------------------------------------
 static drv_status forward_backward(run *r, double *loss) {
     const run_config *c = r->c;
     backend *b = r->b;
@@ -163,11 +170,12 @@ static drv_status count_bad_step(run *r, const step_metrics *m) {
         return DRV_OK;
     }
     s->bad_steps++;
-    log_warn("step %lld skipped: loss %g, gradient norm %g; its rows: %s", (long long)m->step, m->loss, m->grad_norm,
-            r->batch.names.p);
+    log_warn("step %lld skipped: loss %g, gradient norm %g; its rows: %s", (long long)m->step,
+            m->loss, m->grad_norm, r->batch.names.p);
     if (s->bad_steps < r->c->max_bad_steps) return DRV_OK;
     return drv_fail(DRV_E_DATA,
-            "stopped at step %lld: %lld steps in a row had a NaN or infinite gradient (loss %g); rows of the last: %s",
+            "stopped at step %lld: %lld steps in a row had a NaN or infinite gradient (loss %g); "
+            "rows of the last: %s",
             (long long)m->step, (long long)s->bad_steps, m->loss, r->batch.names.p);
 }
 
@@ -178,7 +186,8 @@ static drv_status train_step(run *r, step_metrics *m) {
     const double data = clock_s();
     DRV_TRY(forward_backward(r, &m->loss));
     const double compute = clock_s();
-    if (r->saver) DRV_TRY(ckpt_wait_read(r->saver)); // a checkpoint may still be reading the weights
+    if (r->saver)
+        DRV_TRY(ckpt_wait_read(r->saver)); // a checkpoint may still be reading the weights
     const double saved = clock_s();
     m->step = ++r->state.step;
     m->lr = schedule_lr(c, m->step);
@@ -198,13 +207,15 @@ static drv_status train_step(run *r, step_metrics *m) {
     m->step_s = end - begin;
     m->tokens_per_s = tokens / m->step_s;
     if (r->peak_flops > 0)
-        m->mfu = m->tokens_per_s * model_flops_per_token(&c->model, c->sequence_length) / r->peak_flops;
+        m->mfu = m->tokens_per_s * model_flops_per_token(&c->model, c->sequence_length) /
+                 r->peak_flops;
     r->mean_step_s = r->mean_step_s > 0 ? 0.9 * r->mean_step_s + 0.1 * m->step_s : m->step_s;
     m->eta_s = r->mean_step_s * (double)(c->steps - m->step);
     return DRV_OK;
 }
 
-// --- around the steps -------------------------------------------------------------------------------------
+// --- around the steps
+// -------------------------------------------------------------------------------------
 static drv_status report(run *r, const step_metrics *m, bool first) {
     DRV_TRY(metrics_step(r->metrics, m));
     arena *a = arena_new("line");
@@ -228,12 +239,13 @@ static drv_status validate(run *r) {
     drv_status s = evaluate(a, &r->p, r->valid_rows, r->c->eval_batches, &loss, &tokens);
     arena_free(a);
     DRV_TRY(s);
-    log_info("step %lld  validation loss %.4f  perplexity %.2f  (%lld tokens)", (long long)r->state.step, loss, exp(loss),
-            (long long)tokens);
+    log_info("step %lld  validation loss %.4f  perplexity %.2f  (%lld tokens)",
+            (long long)r->state.step, loss, exp(loss), (long long)tokens);
     return metrics_valid(r->metrics, r->state.step, loss, tokens);
 }
 
-static drv_status read_state(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+static drv_status read_state(
+        void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
     backend *b = ctx;
     return b->v->read(b, 0, source, offset, bytes, dst);
 }
@@ -259,8 +271,8 @@ static drv_status loop(run *r) {
     bool first = true, bad = false;
     drv_status s = DRV_OK;
     if (r->state.step >= c->steps)
-        log_info("nothing to do: step %lld of %lld is done; raise training.steps to go on", (long long)r->state.step,
-                (long long)c->steps);
+        log_info("nothing to do: step %lld of %lld is done; raise training.steps to go on",
+                (long long)r->state.step, (long long)c->steps);
     if (r->valid_rows && r->state.step == 0) DRV_TRY(validate(r));
     while (r->state.step < c->steps && !stop_signal && !bad) {
         step_metrics m = {0};
@@ -270,12 +282,14 @@ static drv_status loop(run *r) {
         DRV_TRY(report(r, &m, first));
         first = false;
         if (bad) break;
-        if (r->valid_rows && (m.step % c->eval_every == 0 || m.step == c->steps)) DRV_TRY(validate(r));
+        if (r->valid_rows && (m.step % c->eval_every == 0 || m.step == c->steps))
+            DRV_TRY(validate(r));
         if (c->checkpoint_every > 0 && m.step % c->checkpoint_every == 0) DRV_TRY(start_save(r));
     }
     progress_end();
     if (bad) return s;
-    if (stop_signal) log_info("signal %d: saving after step %lld", (int)stop_signal, (long long)r->state.step);
+    if (stop_signal)
+        log_info("signal %d: saving after step %lld", (int)stop_signal, (long long)r->state.step);
     if (r->state.step > r->saved_step) DRV_TRY(start_save(r));
     if (r->saver) DRV_TRY(ckpt_wait(r->saver));
     log_info("checkpoint: %s/step-%06lld", r->checkpoints, (long long)r->state.step);

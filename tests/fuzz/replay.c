@@ -18,7 +18,8 @@ int main(int argc, char **argv) {
     }
     for (int i = 0; i < n; i++) {
         if (file_read(a, path_join(a, argv[1], names[i]), &p, &size) != DRV_OK) return 1;
-        for (size_t cut = 0; cut <= size; cut += cut < 64 ? 1 : 61) { // and every way to cut it short
+        for (size_t cut = 0; cut <= size;
+                cut += cut < 64 ? 1 : 61) { // and every way to cut it short
             uint8_t *copy = mem_alloc(cut);
             memcpy(copy, p, cut);
             LLVMFuzzerTestOneInput(copy, cut);

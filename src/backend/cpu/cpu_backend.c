@@ -47,7 +47,8 @@ static cpu_backend *self(backend *b) {
 
 static state *slot(cpu_backend *b, const char *name) {
     uint64_t mask = (uint64_t)b->cap_states - 1, h = hash_name(name);
-    while (b->table[h & mask].name && strcmp(b->table[h & mask].name, name) != 0) h++;
+    while (b->table[h & mask].name && strcmp(b->table[h & mask].name, name) != 0)
+        h++;
     return &b->table[h & mask];
 }
 
@@ -146,8 +147,10 @@ static void *address(cpu_backend *b, const plan *p, const tensor *t) {
 static void link_program(cpu_backend *b, executable *e) {
     for (int i = 0; i < e->n; i++) {
         instruction *c = &e->code[i];
-        for (int k = 0; k < c->n->n_in; k++) c->in[k] = address(b, e->p, c->n->in[k]);
-        for (int k = 0; k < c->n->n_out; k++) c->out[k] = address(b, e->p, c->n->out[k]);
+        for (int k = 0; k < c->n->n_in; k++)
+            c->in[k] = address(b, e->p, c->n->in[k]);
+        for (int k = 0; k < c->n->n_out; k++)
+            c->out[k] = address(b, e->p, c->n->out[k]);
         c->workspace = b->arena + ((uintptr_t)c->workspace - (uintptr_t)e->linked);
     }
     e->linked = b->arena;
@@ -168,17 +171,19 @@ static drv_status run(backend *base, executable *e) {
     return DRV_OK;
 }
 
-static drv_status find(cpu_backend *b, const char *name, int64_t offset, int64_t bytes, char **out) {
+static drv_status find(
+        cpu_backend *b, const char *name, int64_t offset, int64_t bytes, char **out) {
     const state *s = b->cap_states ? slot(b, name) : NULL;
     DRV_ASSERT(s && s->name, "no tensor \"%s\"", name);
-    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= s->bytes, "\"%s\": %lld bytes at %lld of %lld",
-            name, (long long)bytes, (long long)offset, (long long)s->bytes);
+    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= s->bytes,
+            "\"%s\": %lld bytes at %lld of %lld", name, (long long)bytes, (long long)offset,
+            (long long)s->bytes);
     *out = s->p + offset;
     return DRV_OK;
 }
 
-static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-        const void *src) {
+static drv_status write_state(
+        backend *b, int rank, const char *name, int64_t offset, int64_t bytes, const void *src) {
     (void)rank;
     char *p;
     DRV_TRY(find(self(b), name, offset, bytes, &p));
@@ -186,8 +191,8 @@ static drv_status write_state(backend *b, int rank, const char *name, int64_t of
     return DRV_OK;
 }
 
-static drv_status read_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-        void *dst) {
+static drv_status read_state(
+        backend *b, int rank, const char *name, int64_t offset, int64_t bytes, void *dst) {
     (void)rank;
     char *p;
     DRV_TRY(find(self(b), name, offset, bytes, &p));
@@ -208,7 +213,8 @@ static int64_t held_bytes(backend *b) {
 static double peak_flops(backend *base) {
     cpu_backend *b = self(base);
     double f32 = 0, bf16 = 0;
-    if (gemm_peak(b->a, DT_F32, 2, &f32) != DRV_OK || gemm_peak(b->a, DT_BF16, 2, &bf16) != DRV_OK) return 0;
+    if (gemm_peak(b->a, DT_F32, 2, &f32) != DRV_OK || gemm_peak(b->a, DT_BF16, 2, &bf16) != DRV_OK)
+        return 0;
     return f32 > bf16 ? f32 : bf16;
 }
 
@@ -221,7 +227,8 @@ static void finish(backend *base) {
     cpu_backend *b = self(base);
     gemm_machine_close(b->gemm);
     pages_free(b->arena, (size_t)b->arena_bytes);
-    for (int i = 0; i < b->n_blocks; i++) pages_free(b->blocks[i].p, (size_t)b->blocks[i].bytes);
+    for (int i = 0; i < b->n_blocks; i++)
+        pages_free(b->blocks[i].p, (size_t)b->blocks[i].bytes);
     free(b->blocks);
     b->blocks = NULL;
 }
@@ -247,7 +254,8 @@ drv_status backend_open_cpu(arena *a, backend **out) {
     if (force) cpu_level_parse(force, &level);
     b->k = kernels_for(level);
     // Attention multiplies with the same arithmetic as the GEMMs.
-    b->attention = level == CPU_AVX512_BF16 && !gemm_uses_bf16(b->gemm) ? kernels_for(CPU_AVX512) : b->k;
+    b->attention =
+            level == CPU_AVX512_BF16 && !gemm_uses_bf16(b->gemm) ? kernels_for(CPU_AVX512) : b->k;
     *out = &b->base;
     return DRV_OK;
 }

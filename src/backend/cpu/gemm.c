@@ -64,8 +64,8 @@ drv_status gemm_machine_open(arena *a, gemm_machine **out) {
             return drv_fail(DRV_E_USAGE,
                     "DROVER_CPU is \"%s\", expected ref, avx2, avx512 or avx512_bf16", force);
         if (asked > level)
-            return drv_fail(DRV_E_USAGE, "DROVER_CPU is \"%s\", but this processor has only %s", force,
-                    cpu_level_name(level));
+            return drv_fail(DRV_E_USAGE, "DROVER_CPU is \"%s\", but this processor has only %s",
+                    force, cpu_level_name(level));
         level = asked;
     }
     m->k = kernels_for(level);
@@ -83,8 +83,10 @@ drv_status gemm_machine_open(arena *a, gemm_machine **out) {
 }
 
 void gemm_machine_close(gemm_machine *m) {
-    for (int i = 0; i < m->n_memories; i++) dnnl_memory_destroy(m->memories[i]);
-    for (int i = 0; i < m->n_primitives; i++) dnnl_primitive_destroy(m->primitives[i]);
+    for (int i = 0; i < m->n_memories; i++)
+        dnnl_memory_destroy(m->memories[i]);
+    for (int i = 0; i < m->n_primitives; i++)
+        dnnl_primitive_destroy(m->primitives[i]);
     for (int i = 0; i < par_threads(); i++) {
         dnnl_stream_destroy(m->stream[i]);
         free(m->wide[i]);
@@ -109,8 +111,8 @@ static drv_status check(dnnl_status_t s, const char *what) {
     return drv_fail(DRV_E_DEVICE, "oneDNN: %s failed with status %d", what, (int)s);
 }
 
-static drv_status describe(dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bool transposed,
-        int64_t ld, dtype dt) {
+static drv_status describe(
+        dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bool transposed, int64_t ld, dtype dt) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
     return check(dnnl_memory_desc_init_by_strides(d, 2, dims, dnnl_type(dt), strides), "a layout");
 }
@@ -255,14 +257,14 @@ typedef struct gemm_call {
 } gemm_call;
 
 // A stored panel [rows, cols] with stride ld, widened and dense.
-static void widen(const kernels *k, const char *src, int64_t rows, int64_t cols, int64_t ld,
-        float *dst) {
+static void widen(
+        const kernels *k, const char *src, int64_t rows, int64_t cols, int64_t ld, float *dst) {
     for (int64_t r = 0; r < rows; r++)
         k->cast(DT_BF16, src + 2 * r * ld, DT_F32, dst + r * cols, cols);
 }
 
-static void run_primitive(const gemm *g, const tile_kind *t, int thread, const void *a, const void *b,
-        void *c) {
+static void run_primitive(
+        const gemm *g, const tile_kind *t, int thread, const void *a, const void *b, void *c) {
     dnnl_memory_t *mem = t->memory[thread];
     dnnl_memory_set_data_handle(mem[0], (void *)(uintptr_t)a);
     dnnl_memory_set_data_handle(mem[1], (void *)(uintptr_t)b);
@@ -274,8 +276,8 @@ static void run_primitive(const gemm *g, const tile_kind *t, int thread, const v
     DRV_ASSERT(s == dnnl_success, "oneDNN matmul failed with status %d", (int)s);
 }
 
-static void widened_tile(const gemm *g, const tile_kind *t, int thread, const char *a, const char *b,
-        char *c) {
+static void widened_tile(
+        const gemm *g, const tile_kind *t, int thread, const char *a, const char *b, char *c) {
     const gemm_shape *s = &g->s;
     const kernels *k = g->m->k;
     float *wa = g->m->wide[thread], *wb = wa + t->rows * s->k, *wc = wb + t->cols * s->k;
@@ -309,8 +311,9 @@ static void run_tile(void *arg, int64_t index, int thread) {
     char *c = call->c + os * (row * s->ldc + col);
     const tile_kind *t = &g->kind[i == g->n_m - 1][j == g->n_n - 1];
     if (s->in == DT_F64)
-        f64_tile(s, i == g->n_m - 1 ? s->m - row : g->tile_m, j == g->n_n - 1 ? s->n - col : g->tile_n,
-                (const void *)a, (const void *)b, (void *)c);
+        f64_tile(s, i == g->n_m - 1 ? s->m - row : g->tile_m,
+                j == g->n_n - 1 ? s->n - col : g->tile_n, (const void *)a, (const void *)b,
+                (void *)c);
     else if (g->widen)
         widened_tile(g, t, thread, a, b, c);
     else

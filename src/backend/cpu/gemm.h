@@ -1,9 +1,9 @@
-// Matrix products cut in fixed tiles, each one single-threaded oneDNN call from our team (design D5):
-// the tiling depends on the shape alone, so the bits do not depend on the number of threads.
+// Matrix products cut in fixed tiles, each one single-threaded oneDNN call from our team (design
+// D5): the tiling depends on the shape alone, so the bits do not depend on the number of threads.
 //
 // bf16 products are multiplied with the bf16 dot product (or AMX) where that is the faster
-// arithmetic, else tiles are widened to fp32 (design D6). The choice is a rule on the processor, not
-// a measurement, so that it is the same in every run.
+// arithmetic, else tiles are widened to fp32 (design D6). The choice is a rule on the processor,
+// not a measurement, so that it is the same in every run.
 #pragma once
 #include <stdbool.h>
 
@@ -33,5 +33,6 @@ void gemm_run(const gemm *g, const void *a, const void *b, void *c);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
 // gemm_peak: best of a few square products of a type, in the arithmetic of the type itself.
-DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s);
+DRV_CHECKED drv_status gemm_time(
+        arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s);
 DRV_CHECKED drv_status gemm_peak(arena *a, dtype dt, int tries, double *flops_per_s);

@@ -70,7 +70,8 @@ static void run(const instruction *i) {
         gemm_run(g[DW], c.logits, x, i->out[2]);
     }
     double sum = 0;
-    for (int64_t r = 0; r < rows; r++) sum += c.loss[r];
+    for (int64_t r = 0; r < rows; r++)
+        sum += c.loss[r];
     *(double *)i->out[0] = sum;
 }
 

@@ -27,7 +27,8 @@ static char *cout(const instruction *i, int k, int64_t element) {
     return (char *)i->out[k] + element * dtype_bytes(i->n->out[k]->dt);
 }
 
-// --- rows ---------------------------------------------------------------------------------------------
+// --- rows
+// ---------------------------------------------------------------------------------------------
 static void embedding_rows(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *i = at(arg);
@@ -35,7 +36,8 @@ static void embedding_rows(void *arg, int64_t c, int thread) {
     const int32_t *ids = i->in[0];
     const size_t bytes = (size_t)(x->dim[1] * dtype_bytes(x->dt));
     for (int64_t r = c * ROWS; r < c * ROWS + part(x->dim[0], ROWS, c); r++)
-        memcpy((char *)i->out[0] + (size_t)r * bytes, (const char *)i->in[1] + (size_t)ids[r] * bytes, bytes);
+        memcpy((char *)i->out[0] + (size_t)r * bytes,
+                (const char *)i->in[1] + (size_t)ids[r] * bytes, bytes);
 }
 static void embedding(const instruction *i) {
     over(i, i->n->out[0]->dim[0], ROWS, embedding_rows);
@@ -50,7 +52,8 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     const int64_t width = dx->dim[1], n = part(width, COLUMNS, c);
     for (int64_t r = 0; r < dx->dim[0]; r++) {
         const int64_t id = ((const int32_t *)i->in[0])[r];
-        i->k->accumulate(dx->dt, n, cin(i, 1, r * width + c * COLUMNS), cout(i, 0, id * width + c * COLUMNS));
+        i->k->accumulate(dx->dt, n, cin(i, 1, r * width + c * COLUMNS),
+                cout(i, 0, id * width + c * COLUMNS));
     }
 }
 static void embedding_grad(const instruction *i) {
@@ -63,9 +66,9 @@ static void rmsnorm_rows(void *arg, int64_t c, int thread) {
     const bool add = i->n->op == OP_add_rmsnorm;
     const tensor *x = i->n->in[0];
     const int64_t r = c * ROWS, e = r * x->dim[1];
-    i->k->rmsnorm(x->dt, part(x->dim[0], ROWS, c), x->dim[1], cin(i, 0, e), add ? cin(i, 1, e) : NULL,
-            i->in[add ? 2 : 1], i->n->at.eps, add ? cout(i, 0, e) : NULL, cout(i, add ? 1 : 0, e),
-            cout(i, add ? 2 : 1, r));
+    i->k->rmsnorm(x->dt, part(x->dim[0], ROWS, c), x->dim[1], cin(i, 0, e),
+            add ? cin(i, 1, e) : NULL, i->in[add ? 2 : 1], i->n->at.eps, add ? cout(i, 0, e) : NULL,
+            cout(i, add ? 1 : 0, e), cout(i, add ? 2 : 1, r));
 }
 static void rmsnorm(const instruction *i) {
     over(i, i->n->in[0]->dim[0], ROWS, rmsnorm_rows);
@@ -80,7 +83,8 @@ static void rmsnorm_grad_rows(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *i = at(arg);
     const node *n = i->n;
-    const int64_t width = n->in[0]->dim[1], size = norm_rows(n), rows = part(n->in[0]->dim[0], size, c);
+    const int64_t width = n->in[0]->dim[1], size = norm_rows(n),
+                  rows = part(n->in[0]->dim[0], size, c);
     const dtype dt = n->in[0]->dt;
     char *dw = (char *)i->workspace + c * width * dtype_bytes(dtype_acc(dt));
     memset(dw, 0, (size_t)(width * dtype_bytes(dtype_acc(dt))));
@@ -94,7 +98,8 @@ static void rmsnorm_grad(const instruction *i) {
     const dtype acc = dtype_acc(i->n->in[0]->dt);
     par_for(NORM_PARTS, rmsnorm_grad_rows, (void *)(uintptr_t)i);
     for (int c = 0; c < NORM_PARTS; c++)
-        i->k->accumulate(acc, width, (char *)i->workspace + c * width * dtype_bytes(acc), i->out[1]);
+        i->k->accumulate(
+                acc, width, (char *)i->workspace + c * width * dtype_bytes(acc), i->out[1]);
 }
 
 static void rope_table(const instruction *i) {
@@ -149,7 +154,8 @@ static void add(const instruction *i) {
     over(i, tensor_elements(i->n->out[0]), ELEMENTS, add_elements);
 }
 
-// --- matmul -------------------------------------------------------------------------------------------
+// --- matmul
+// -------------------------------------------------------------------------------------------
 static void matmul(const instruction *i) {
     gemm_run(i->gemm[0], i->in[0], i->in[1], i->out[0]);
 }
@@ -172,15 +178,19 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
         return DRV_OK;
     }
     out->fn = matmul;
-    gemm_shape s = {y->dim[0], y->dim[1], x->dim[!n->at.ta], n->at.ta, n->at.tb, x->dim[1], w->dim[1],
-            y->dim[1], x->dt, y->dt, n->n_in == 3};
+    gemm_shape s = {y->dim[0], y->dim[1], x->dim[!n->at.ta], n->at.ta, n->at.tb, x->dim[1],
+            w->dim[1], y->dim[1], x->dt, y->dt, n->n_in == 3};
     return gemm_new(a, m, &s, &out->gemm[0]);
 }
 
-// --- attention ----------------------------------------------------------------------------------------
+// --- attention
+// ----------------------------------------------------------------------------------------
 static attention_args attention_shape(const node *n, dtype dt) {
-    return (attention_args){.dt = dt, .seq = n->at.seq, .heads = n->at.n_heads,
-            .kv_heads = n->at.n_kv_heads, .head_dim = n->at.head_dim};
+    return (attention_args){.dt = dt,
+            .seq = n->at.seq,
+            .heads = n->at.n_heads,
+            .kv_heads = n->at.n_kv_heads,
+            .head_dim = n->at.head_dim};
 }
 
 typedef struct attention_call {
@@ -254,7 +264,8 @@ static void cached_head(void *arg, int64_t h, int thread) {
         for (int64_t s = 0; s <= last; s++) {
             i->k->cast(keys->dt, cin(i, 1, (g * cap + s) * d), DT_F32, x, d);
             double dot = 0;
-            for (int64_t j = 0; j < d; j++) dot += (double)(q[j] * x[j]);
+            for (int64_t j = 0; j < d; j++)
+                dot += (double)(q[j] * x[j]);
             p[s] = (float)(dot * scale);
             max = fmax(max, (double)p[s]);
         }
@@ -262,9 +273,11 @@ static void cached_head(void *arg, int64_t h, int thread) {
             const double e = exp((double)p[s] - max);
             sum += e;
             i->k->cast(keys->dt, cin(i, 2, (g * cap + s) * d), DT_F32, x, d);
-            for (int64_t j = 0; j < d; j++) o[j] += (float)e * x[j];
+            for (int64_t j = 0; j < d; j++)
+                o[j] += (float)e * x[j];
         }
-        for (int64_t j = 0; j < d; j++) o[j] = (float)((double)o[j] / sum);
+        for (int64_t j = 0; j < d; j++)
+            o[j] = (float)((double)o[j] / sum);
         i->k->cast(DT_F32, o, qkv->dt, cout(i, 0, (r * t->n_heads + h) * d), d);
     }
 }
@@ -283,7 +296,8 @@ static void cached_attention(const instruction *i) {
     par_for(t->n_heads, cached_head, (void *)(uintptr_t)i);
 }
 
-// --- update -------------------------------------------------------------------------------------------
+// --- update
+// -------------------------------------------------------------------------------------------
 // Partial sums by chunk of each input, joined in order.
 typedef struct squares_call {
     const instruction *i;
@@ -304,7 +318,8 @@ static void sum_squares(const instruction *i) {
     for (s.input = 0; s.input < i->n->n_in; s.input++) {
         const int64_t n = chunks(tensor_elements(i->n->in[s.input]), ELEMENTS);
         par_for(n, squares_chunk, &s);
-        for (int64_t c = 0; c < n; c++) total += s.sums[c];
+        for (int64_t c = 0; c < n; c++)
+            total += s.sums[c];
     }
     *(double *)i->out[0] = total;
 }
@@ -361,14 +376,19 @@ drv_status cpu_lower(arena *a, gemm_machine *m, const node *n, instruction *out)
             [OP_adamw] = adamw,
     };
     switch (n->op) {
-    case OP_matmul: return lower_matmul(a, m, n, out);
+    case OP_matmul:
+        return lower_matmul(a, m, n, out);
     case OP_linear_cross_entropy:
-    case OP_linear_cross_entropy_grad: return loss_lower(a, m, n, out);
+    case OP_linear_cross_entropy_grad:
+        return loss_lower(a, m, n, out);
     case OP_all_reduce:
     case OP_all_gather:
-    case OP_reduce_scatter: return lower_collective(n, out);
-    case OP_barrier: return DRV_OK; // an alias; nodes run in order
-    default: break;
+    case OP_reduce_scatter:
+        return lower_collective(n, out);
+    case OP_barrier:
+        return DRV_OK; // an alias; nodes run in order
+    default:
+        break;
     }
     DRV_ASSERT(simple[n->op], "%s has no CPU kernel", op_rows[n->op]->name);
     out->fn = simple[n->op];
@@ -378,7 +398,8 @@ drv_status cpu_lower(arena *a, gemm_machine *m, const node *n, instruction *out)
 int64_t cpu_workspace(const node *n, int threads) {
     switch (n->op) {
     case OP_linear_cross_entropy:
-    case OP_linear_cross_entropy_grad: return loss_workspace(n);
+    case OP_linear_cross_entropy_grad:
+        return loss_workspace(n);
     case OP_rmsnorm_grad:
         return NORM_PARTS * n->in[0]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
     case OP_attention: {
@@ -387,15 +408,18 @@ int64_t cpu_workspace(const node *n, int threads) {
     }
     case OP_attention_grad: {
         attention_args s = attention_shape(n, n->in[1]->dt);
-        return chunks(attention_part_floats(&s) * 4, 64) * 64 + threads * attention_scratch_bytes(&s);
+        return chunks(attention_part_floats(&s) * 4, 64) * 64 +
+               threads * attention_scratch_bytes(&s);
     }
-    case OP_cached_attention: return n->at.n_heads * n->in[1]->dim[1] * (int64_t)sizeof(float);
+    case OP_cached_attention:
+        return n->at.n_heads * n->in[1]->dim[1] * (int64_t)sizeof(float);
     case OP_sum_squares: {
         int64_t most = 0;
         for (int k = 0; k < n->n_in; k++)
             if (tensor_elements(n->in[k]) > most) most = tensor_elements(n->in[k]);
         return chunks(most, ELEMENTS) * (int64_t)sizeof(double);
     }
-    default: return 0;
+    default:
+        return 0;
     }
 }

@@ -10,7 +10,8 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static void grad(grad_ctx *c, node *n) {
-    for (int i = 0; i < 2; i++) grad_add(c, n->in[i], grad_of(c, n->out[0]));
+    for (int i = 0; i < 2; i++)
+        grad_add(c, n->in[i], grad_of(c, n->out[0]));
 }
 
 static void example(graph *g, dtype dt) {

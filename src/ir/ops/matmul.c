@@ -5,7 +5,8 @@
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
     *n_out = 1;
-    if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt) return "a and b must be matrices of one type";
+    if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt)
+        return "a and b must be matrices of one type";
     int64_t m = a->dim[n->at.ta], k = a->dim[!n->at.ta], kb = b->dim[n->at.tb];
     int64_t cols = b->dim[!n->at.tb];
     if (k != kb) return "inner dims differ";
@@ -27,7 +28,8 @@ static void grad(grad_ctx *c, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(c, n->out[0]);
     DRV_ASSERT(!n->at.ta && n->at.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(c, b)};
-    if (in_b[2]) grad_buffer_set(c, b, graph_add(c->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
+    if (in_b[2])
+        grad_buffer_set(c, b, graph_add(c->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
     tensor *in_a[] = {dy, b};
     grad_add(c, a, graph_add(c->g, OP_matmul, 2, in_a, &(op_attrs){0})->out[0]);
 }

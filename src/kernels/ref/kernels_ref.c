@@ -5,19 +5,22 @@
 #include "kernels/ref/ref.h"
 
 static void add(dtype dt, int64_t n, const void *a, const void *b, void *y) {
-    for (int64_t i = 0; i < n; i++) put(dt, y, i, get(dt, a, i) + get(dt, b, i));
+    for (int64_t i = 0; i < n; i++)
+        put(dt, y, i, get(dt, a, i) + get(dt, b, i));
 }
 
 static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
-    for (int64_t i = 0; i < n; i++) accumulate_at(dtype_acc(dt), acc, i, get(dt, x, i));
+    for (int64_t i = 0; i < n; i++)
+        accumulate_at(dtype_acc(dt), acc, i, get(dt, x, i));
 }
 
 static void cast(dtype from, const void *x, dtype to, void *y, int64_t n) {
-    for (int64_t i = 0; i < n; i++) put(to, y, i, get(from, x, i));
+    for (int64_t i = 0; i < n; i++)
+        put(to, y, i, get(from, x, i));
 }
 
-static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d, const void *w,
-        double eps, void *h, void *y, void *r) {
+static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
+        const void *w, double eps, void *h, void *y, void *r) {
     const dtype acc = dtype_acc(dt);
     for (int64_t i = 0; i < rows; i++) {
         const int64_t o = i * width;
@@ -45,7 +48,8 @@ static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, 
             dot += get(dt, dy, o + j) * get(acc, w, j) * get(dt, x, o + j);
         const double k = s * s * dot / (double)width;
         for (int64_t j = 0; j < width; j++) {
-            double g = get(dt, dy, o + j), v = get(dt, x, o + j), past = dh ? get(dt, dh, o + j) : 0;
+            double g = get(dt, dy, o + j), v = get(dt, x, o + j),
+                   past = dh ? get(dt, dh, o + j) : 0;
             accumulate_at(acc, dw, j, g * v * s);
             put(dt, dx, o + j, s * (g * get(acc, w, j) - v * k) + past);
         }
@@ -80,8 +84,8 @@ static void swiglu(dtype dt, int64_t rows, int64_t width, const void *gu, void *
         }
 }
 
-static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu,
-        void *dgu) {
+static void swiglu_grad(
+        dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu, void *dgu) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < width; j++) {
             int64_t at_g = 2 * i * width + j, at_u = at_g + width;
@@ -92,11 +96,14 @@ static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, c
         }
 }
 
-static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
+static double cross_entropy(
+        dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
     const dtype acc = dtype_acc(dt);
     double max = -HUGE_VAL, sum = 0;
-    for (int64_t j = 0; j < n; j++) max = fmax(max, get(acc, logits, j));
-    for (int64_t j = 0; j < n; j++) sum += exp(get(acc, logits, j) - max);
+    for (int64_t j = 0; j < n; j++)
+        max = fmax(max, get(acc, logits, j));
+    for (int64_t j = 0; j < n; j++)
+        sum += exp(get(acc, logits, j) - max);
     const double loss = max + log(sum) - get(acc, logits, label);
     for (int64_t j = 0; d && j < n; j++) // d never runs ahead of the logits it overwrites
         put(dt, d, j, scale * (exp(get(acc, logits, j) - max) / sum - (j == label ? 1 : 0)));
@@ -105,7 +112,8 @@ static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, do
 
 static double sum_squares(dtype dt, int64_t n, const void *x) {
     double s = 0;
-    for (int64_t i = 0; i < n; i++) s += get(dt, x, i) * get(dt, x, i);
+    for (int64_t i = 0; i < n; i++)
+        s += get(dt, x, i) * get(dt, x, i);
     return s;
 }
 
@@ -125,10 +133,12 @@ static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, cons
     }
 }
 
-static void row_times_matrix(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
+static void row_times_matrix(
+        dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
     for (int64_t i = 0; i < n; i++) {
         double s = 0;
-        for (int64_t j = 0; j < k; j++) s += get(dt, x, j) * get(dt, w, i * k + j);
+        for (int64_t j = 0; j < k; j++)
+            s += get(dt, x, j) * get(dt, w, i * k + j);
         put(dt, y, i, s);
     }
 }

@@ -1,23 +1,36 @@
-// Element access for the reference kernels: any type in, double inside, rounded once on the way out.
+// Element access for the reference kernels: any type in, double inside, rounded once on the way
+// out.
 #pragma once
 #include "kernels/kernels.h"
 
 static inline double get(dtype dt, const void *p, int64_t i) {
     switch (dt) {
-    case DT_F32: return (double)((const float *)p)[i];
-    case DT_BF16: return (double)bf16_to_f32(((const uint16_t *)p)[i]);
-    case DT_F64: return ((const double *)p)[i];
-    case DT_I32: return (double)((const int32_t *)p)[i];
+    case DT_F32:
+        return (double)((const float *)p)[i];
+    case DT_BF16:
+        return (double)bf16_to_f32(((const uint16_t *)p)[i]);
+    case DT_F64:
+        return ((const double *)p)[i];
+    case DT_I32:
+        return (double)((const int32_t *)p)[i];
     }
     return 0;
 }
 
 static inline void put(dtype dt, void *p, int64_t i, double x) {
     switch (dt) {
-    case DT_F32: ((float *)p)[i] = (float)x; break;
-    case DT_BF16: ((uint16_t *)p)[i] = f32_to_bf16((float)x); break;
-    case DT_F64: ((double *)p)[i] = x; break;
-    case DT_I32: ((int32_t *)p)[i] = (int32_t)x; break;
+    case DT_F32:
+        ((float *)p)[i] = (float)x;
+        break;
+    case DT_BF16:
+        ((uint16_t *)p)[i] = f32_to_bf16((float)x);
+        break;
+    case DT_F64:
+        ((double *)p)[i] = x;
+        break;
+    case DT_I32:
+        ((int32_t *)p)[i] = (int32_t)x;
+        break;
     }
 }
 

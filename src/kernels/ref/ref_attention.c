@@ -19,7 +19,8 @@ static int64_t v_at(const attention_args *a, int64_t t, int g) {
 
 static double dot(const attention_args *a, const void *x, int64_t i, const void *y, int64_t j) {
     double s = 0;
-    for (int d = 0; d < a->head_dim; d++) s += get(a->dt, x, i + d) * get(a->dt, y, j + d);
+    for (int d = 0; d < a->head_dim; d++)
+        s += get(a->dt, x, i + d) * get(a->dt, y, j + d);
     return s;
 }
 
@@ -35,9 +36,11 @@ static void query(const attention_args *a, int64_t t, int h) {
     double o[1024] = {0}; // head_dim is at most 1024
     for (int64_t s = begin; s <= t; s++) {
         double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - max) / sum;
-        for (int d = 0; d < a->head_dim; d++) o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + d);
+        for (int d = 0; d < a->head_dim; d++)
+            o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + d);
     }
-    for (int d = 0; d < a->head_dim; d++) put(a->dt, a->o, out + d, o[d]);
+    for (int d = 0; d < a->head_dim; d++)
+        put(a->dt, a->o, out + d, o[d]);
     put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, max + log(sum));
 }
 
@@ -46,7 +49,8 @@ void ref_attention(const attention_args *a, int64_t unit, void *scratch) {
     const int g = (int)(unit % a->kv_heads), rep = a->heads / a->kv_heads;
     const int64_t begin = unit / a->kv_heads * ATTENTION_BLOCK;
     for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < a->seq; t++)
-        for (int h = g * rep; h < (g + 1) * rep; h++) query(a, t, h);
+        for (int h = g * rep; h < (g + 1) * rep; h++)
+            query(a, t, h);
 }
 
 // Part one, unit = (head, chunk of keys): dk, dv of the chunk and the chunk's share of dq, as
@@ -64,7 +68,8 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
     const double scale = 1 / sqrt((double)a->head_dim);
     const dtype acc = dtype_acc(a->dt);
     void *part = a->part;
-    for (int64_t i = 0; i < a->seq * a->head_dim; i++) put(acc, part, part_at(a, h, c, 0) + i, 0);
+    for (int64_t i = 0; i < a->seq * a->head_dim; i++)
+        put(acc, part, part_at(a, h, c, 0) + i, 0);
     for (int64_t s = first; s < end; s++)
         for (int d = 0; d < a->head_dim; d++) {
             put(acc, part, part_at(a, h, n_chunks, s) + d, 0);
@@ -78,10 +83,12 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
             double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - lse);
             double ds = p * (dot(a, a->d_o, at, a->qkv, v_at(a, s, g)) - delta) * scale;
             for (int d = 0; d < a->head_dim; d++) {
-                double q = get(a->dt, a->qkv, q_at(a, t, h) + d), k = get(a->dt, a->qkv, k_at(a, s, g) + d);
+                double q = get(a->dt, a->qkv, q_at(a, t, h) + d),
+                       k = get(a->dt, a->qkv, k_at(a, s, g) + d);
                 accumulate_at(acc, part, part_at(a, h, c, t) + d, ds * k);
                 accumulate_at(acc, part, part_at(a, h, n_chunks, s) + d, ds * q);
-                accumulate_at(acc, part, part_at(a, h, n_chunks + 1, s) + d, p * get(a->dt, a->d_o, at + d));
+                accumulate_at(acc, part, part_at(a, h, n_chunks + 1, s) + d,
+                        p * get(a->dt, a->d_o, at + d));
             }
         }
     }
@@ -95,7 +102,8 @@ void ref_attention_grad_sum(const attention_args *a, int64_t unit) {
         for (int h = 0; h < a->heads; h++)
             for (int d = 0; d < a->head_dim; d++) {
                 double x = 0;
-                for (int64_t c = 0; c < n_chunks; c++) x += get(acc, a->part, part_at(a, h, c, t) + d);
+                for (int64_t c = 0; c < n_chunks; c++)
+                    x += get(acc, a->part, part_at(a, h, c, t) + d);
                 put(a->dt, a->dqkv, q_at(a, t, h) + d, x);
             }
         for (int g = 0; g < a->kv_heads; g++)

@@ -1,7 +1,7 @@
 // Included by attention_simd.c, once per arithmetic: BF16_DOT 0 multiplies floats, 1 pairs of bf16.
 //
-// Every product is C[m][n] (+)= sum over kk of A(m, kk) * B[kk][n], with kk counting words: A(m, kk)
-// is the word at a[m * ars + kk * aps], B rows are vectors of words. So a row-major operand, a
+// Every product is C[m][n] (+)= sum over kk of A(m, kk) * B[kk][n], with kk counting words: A(m,
+// kk) is the word at a[m * ars + kk * aps], B rows are vectors of words. So a row-major operand, a
 // transposed one and a pair-interleaved one are the same code with other strides.
 
 #if BF16_DOT
@@ -38,11 +38,13 @@ INLINE void PATH(tile)(const int mr, const int nv, int64_t kk, const uint32_t *a
     for (int64_t k = 0; k < kk; k++) {
         PATH(vw) bv[4];
 #pragma GCC unroll 4
-        for (int j = 0; j < nv; j++) bv[j] = PATH(load_words)(b + k * ldb + j * VN);
+        for (int j = 0; j < nv; j++)
+            bv[j] = PATH(load_words)(b + k * ldb + j * VN);
 #pragma GCC unroll 6
         for (int i = 0; i < mr; i++)
 #pragma GCC unroll 4
-            for (int j = 0; j < nv; j++) acc[i][j] = PATH(mac)(acc[i][j], a[i * ars + k * aps], bv[j]);
+            for (int j = 0; j < nv; j++)
+                acc[i][j] = PATH(mac)(acc[i][j], a[i * ars + k * aps], bv[j]);
     }
 #pragma GCC unroll 6
     for (int i = 0; i < mr; i++)
@@ -60,7 +62,9 @@ INLINE void PATH(tile)(const int mr, const int nv, int64_t kk, const uint32_t *a
 #endif
 
 #define TILE_CASE(r)                                                                               \
-    case r: PATH(tile)(r, nv, kk, a, ars, aps, b, ldb, c, ldc, add, last_n); break;
+    case r:                                                                                        \
+        PATH(tile)(r, nv, kk, a, ars, aps, b, ldb, c, ldc, add, last_n);                           \
+        break;
 
 INLINE void PATH(column)(const int nv, int64_t m, int64_t kk, const uint32_t *a, int64_t ars,
         int64_t aps, const uint32_t *b, int64_t ldb, float *c, int64_t ldc, bool add, int last_n) {
@@ -74,7 +78,8 @@ INLINE void PATH(column)(const int nv, int64_t m, int64_t kk, const uint32_t *a,
         TILE_CASE(4)
         TILE_CASE(5)
 #endif
-    default: break;
+    default:
+        break;
     }
 }
 
@@ -87,11 +92,19 @@ static void PATH(product)(int64_t m, int64_t n, int64_t kk, const uint32_t *a, i
         const int64_t cols = n < vecs * VN ? n : vecs * VN;
         const int last_n = (int)(cols - (vecs - 1) * VN);
         switch (vecs) {
-        case 1: PATH(column)(1, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n); break;
-        case 2: PATH(column)(2, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n); break;
-        case 3: PATH(column)(3, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n); break;
+        case 1:
+            PATH(column)(1, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n);
+            break;
+        case 2:
+            PATH(column)(2, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n);
+            break;
+        case 3:
+            PATH(column)(3, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n);
+            break;
 #if SIMD_LEVEL >= 3
-        default: PATH(column)(4, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n); break;
+        default:
+            PATH(column)(4, m, kk, a, ars, aps, b, ldb, c, ldc, add, last_n);
+            break;
 #endif
         }
         n -= cols;
@@ -104,8 +117,8 @@ static void PATH(product)(int64_t m, int64_t n, int64_t kk, const uint32_t *a, i
 #undef TILE_VECS
 
 // Rows of a head as words, ld_words apart: fp32 arithmetic converts, bf16 copies.
-static void PATH(take_rows)(dtype dt, const void *src, int64_t at, int64_t stride, int64_t n, int64_t d,
-        uint32_t *dst, int64_t ld_words) {
+static void PATH(take_rows)(dtype dt, const void *src, int64_t at, int64_t stride, int64_t n,
+        int64_t d, uint32_t *dst, int64_t ld_words) {
     for (int64_t r = 0; r < n; r++) {
 #if BF16_DOT
         (void)dt;
@@ -134,7 +147,8 @@ static void PATH(inner_rows)(const uint32_t *rows, int64_t ld_rows, int64_t n, i
             const __mmask16 m0 = i < n ? v_mask(k) : 0, m1 = i + 1 < n ? v_mask(k) : 0;
             __m512i lo = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m0, r0 + j));
             __m512i hi = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m1, r1 + j));
-            _mm512_storeu_si512(dst + i / 2 * ld_dst + j, _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16)));
+            _mm512_storeu_si512(
+                    dst + i / 2 * ld_dst + j, _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16)));
         }
     }
 #else
@@ -148,8 +162,8 @@ static void PATH(inner_rows)(const uint32_t *rows, int64_t ld_rows, int64_t n, i
 
 // Two rows of probabilities (or their gradients), 64 columns each, as A operands: `row` words run
 // along the columns, `col` words along the rows (see the head of this file). NULL: not wanted.
-INLINE void PATH(put_pair)(const float *p0, const float *p1, uint32_t *row0, uint32_t *row1,
-        uint32_t *col) {
+INLINE void PATH(put_pair)(
+        const float *p0, const float *p1, uint32_t *row0, uint32_t *row1, uint32_t *col) {
 #if BF16_DOT
     for (int j = 0; j < BLOCK; j += LANES) {
         __m512i a = _mm512_cvtepu16_epi32(v_to_bf16(_mm512_loadu_ps(p0 + j)));
@@ -170,7 +184,8 @@ static int64_t PATH(first_key)(const attention_args *a, int64_t t) {
     return t - a->position[t];
 }
 
-// --- forward: one group of query heads, BLOCK queries ----------------------------------------------
+// --- forward: one group of query heads, BLOCK queries
+// ----------------------------------------------
 static void PATH(softmax_block)(const attention_args *a, int64_t q0, int64_t k0, int64_t n_q,
         int64_t rep, float *s, uint32_t *p_words, float *o, int64_t ld_o, float *max, float *sum) {
     const float scale = 1 / sqrtf((float)a->head_dim);
@@ -184,12 +199,14 @@ static void PATH(softmax_block)(const attention_args *a, int64_t q0, int64_t k0,
                     if (j < from || j >= to) row[j] = -INFINITY;
             }
             vf top = v_set(-INFINITY);
-            for (int j = 0; j < BLOCK; j += VN) top = v_max(top, v_load(row + j, VN));
+            for (int j = 0; j < BLOCK; j += VN)
+                top = v_max(top, v_load(row + j, VN));
             const float now = v_top(top) * scale;
             const float next = now > max[r] ? now : max[r];
             vf part = v_set(0);
             if (next == -INFINITY) { // no key of this block is visible
-                for (int j = 0; j < BLOCK; j += VN) v_store(row + j, v_set(0), VN);
+                for (int j = 0; j < BLOCK; j += VN)
+                    v_store(row + j, v_set(0), VN);
             } else {
                 const vf m = v_set(next), f = v_set(scale);
                 for (int j = 0; j < BLOCK; j += VN) {
@@ -206,42 +223,54 @@ static void PATH(softmax_block)(const attention_args *a, int64_t q0, int64_t k0,
                     v_store(o + r * ld_o + j, v_mul(v_set(keep), v_load(o + r * ld_o + j, VN)), VN);
             if (i % 2 == 1 || i == n_q - 1) {
                 const int64_t even = r - i % 2;
-                PATH(put_pair)(s + even * BLOCK, row, p_words + even * (BLOCK / 2),
-                        p_words + r * (BLOCK / 2), NULL);
+                PATH(put_pair)
+                (s + even * BLOCK, row, p_words + even * (BLOCK / 2), p_words + r * (BLOCK / 2),
+                        NULL);
             }
         }
 }
 
 static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) {
-    const int64_t d = a->head_dim, rep = a->heads / a->kv_heads, width = (a->heads + 2 * a->kv_heads) * d;
+    const int64_t d = a->head_dim, rep = a->heads / a->kv_heads,
+                  width = (a->heads + 2 * a->kv_heads) * d;
     // Late queries first: they have the most keys.
     const int64_t n_blocks = attention_units(a) / a->kv_heads;
     const int64_t g = unit % a->kv_heads, q0 = (n_blocks - 1 - unit / a->kv_heads) * BLOCK;
     const int64_t n_q = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK;
     const int64_t words = d / PATH(PER_WORD), ld = round_to(d, LANES);
-    uint32_t *q = scratch, *kt = q + rep * BLOCK * ld, *rows = kt + BLOCK * ld, *v = rows + BLOCK * ld;
+    uint32_t *q = scratch, *kt = q + rep * BLOCK * ld, *rows = kt + BLOCK * ld,
+             *v = rows + BLOCK * ld;
     float *s = (float *)(void *)(v + BLOCK * ld), *o = s + rep * BLOCK * BLOCK;
     float *max = o + rep * BLOCK * ld, *sum = max + rep * BLOCK;
     uint32_t *p = (uint32_t *)(void *)(sum + rep * BLOCK);
     memset(o, 0, sizeof *o * (size_t)(rep * BLOCK * ld));
-    for (int64_t r = 0; r < rep * BLOCK; r++) max[r] = -INFINITY, sum[r] = 0;
+    for (int64_t r = 0; r < rep * BLOCK; r++)
+        max[r] = -INFINITY, sum[r] = 0;
     for (int64_t h = 0; h < rep; h++)
-        PATH(take_rows)(a->dt, a->qkv, q0 * width + (g * rep + h) * d, width, n_q, d, q + h * BLOCK * ld, ld);
+        PATH(take_rows)
+        (a->dt, a->qkv, q0 * width + (g * rep + h) * d, width, n_q, d, q + h * BLOCK * ld, ld);
     const int64_t begin = PATH(first_key)(a, q0) / BLOCK * BLOCK;
     for (int64_t k0 = begin; k0 <= q0; k0 += BLOCK) {
         const int64_t n_k = a->seq - k0 < BLOCK ? a->seq - k0 : BLOCK;
         PATH(take_rows)(a->dt, a->qkv, k0 * width + (a->heads + g) * d, width, n_k, d, rows, ld);
         transpose_block(rows, ld, n_k, words, kt);
-        PATH(take_rows)(a->dt, a->qkv, k0 * width + (a->heads + a->kv_heads + g) * d, width, n_k, d, rows, ld);
+        PATH(take_rows)
+        (a->dt, a->qkv, k0 * width + (a->heads + a->kv_heads + g) * d, width, n_k, d, rows, ld);
         PATH(inner_rows)(rows, ld, n_k, BLOCK, d, v, ld);
         for (int64_t h = 0; h < rep; h++)
-            PATH(product)(n_q, BLOCK, words, q + h * BLOCK * ld, ld, 1, kt, BLOCK, s + h * BLOCK * BLOCK, BLOCK, false);
+            PATH(product)
+            (n_q, BLOCK, words, q + h * BLOCK * ld, ld, 1, kt, BLOCK, s + h * BLOCK * BLOCK, BLOCK,
+                    false);
         PATH(softmax_block)(a, q0, k0, n_q, rep, s, p, o, ld, max, sum);
         for (int64_t h = 0; h < rep; h++) {
 #if BF16_DOT
-            PATH(product)(n_q, ld, BLOCK / 2, p + h * BLOCK * (BLOCK / 2), BLOCK / 2, 1, v, ld, o + h * BLOCK * ld, ld, true);
+            PATH(product)
+            (n_q, ld, BLOCK / 2, p + h * BLOCK * (BLOCK / 2), BLOCK / 2, 1, v, ld,
+                    o + h * BLOCK * ld, ld, true);
 #else
-            PATH(product)(n_q, ld, BLOCK, (const uint32_t *)(const void *)(s + h * BLOCK * BLOCK), BLOCK, 1, v, ld, o + h * BLOCK * ld, ld, true);
+            PATH(product)
+            (n_q, ld, BLOCK, (const uint32_t *)(const void *)(s + h * BLOCK * BLOCK), BLOCK, 1, v,
+                    ld, o + h * BLOCK * ld, ld, true);
 #endif
         }
     }
@@ -254,7 +283,8 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
         }
 }
 
-// --- backward: one query head, one chunk of keys ------------------------------------------------------
+// --- backward: one query head, one chunk of keys
+// ------------------------------------------------------
 typedef struct PATH(back) {
     const attention_args *a;
     int64_t ld, words;
@@ -290,8 +320,10 @@ static void PATH(softmax_grad)(const PATH(back) * b, int64_t q0, int64_t k0, int
         memset(b->dp + n_q * BLOCK, 0, sizeof(float) * BLOCK);
     }
     for (int64_t i = 0; i < n_q; i += 2) {
-        PATH(put_pair)(b->s + i * BLOCK, b->s + (i + 1) * BLOCK, NULL, NULL, b->p_col + i / 2 * BLOCK);
-        PATH(put_pair)(b->dp + i * BLOCK, b->dp + (i + 1) * BLOCK, b->ds_row + i * (BLOCK / 2),
+        PATH(put_pair)
+        (b->s + i * BLOCK, b->s + (i + 1) * BLOCK, NULL, NULL, b->p_col + i / 2 * BLOCK);
+        PATH(put_pair)
+        (b->dp + i * BLOCK, b->dp + (i + 1) * BLOCK, b->ds_row + i * (BLOCK / 2),
                 b->ds_row + (i + 1) * (BLOCK / 2), b->ds_col + i / 2 * BLOCK);
     }
 }
@@ -299,20 +331,26 @@ static void PATH(softmax_grad)(const PATH(back) * b, int64_t q0, int64_t k0, int
 static void PATH(backward_block)(const PATH(back) * b, int64_t q0, int64_t k0) {
     const attention_args *a = b->a;
     const int64_t n_q = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK;
-    const int64_t qq = (n_q + PATH(PER_WORD) - 1) / PATH(PER_WORD), at = q0 / PATH(PER_WORD) * b->ld;
-    PATH(product)(n_q, BLOCK, b->words, b->q_a + q0 * b->row_a, b->row_a, 1, b->kt, BLOCK, b->s, BLOCK, false);
-    PATH(product)(n_q, BLOCK, b->words, b->do_a + q0 * b->row_a, b->row_a, 1, b->vt, BLOCK, b->dp, BLOCK, false);
+    const int64_t qq = (n_q + PATH(PER_WORD) - 1) / PATH(PER_WORD),
+                  at = q0 / PATH(PER_WORD) * b->ld;
+    PATH(product)
+    (n_q, BLOCK, b->words, b->q_a + q0 * b->row_a, b->row_a, 1, b->kt, BLOCK, b->s, BLOCK, false);
+    PATH(product)
+    (n_q, BLOCK, b->words, b->do_a + q0 * b->row_a, b->row_a, 1, b->vt, BLOCK, b->dp, BLOCK, false);
     PATH(softmax_grad)(b, q0, k0, n_q);
 #if BF16_DOT
     const uint32_t *p_col = b->p_col, *ds_col = b->ds_col, *ds_row = b->ds_row;
     const int64_t ds_ld = BLOCK / 2, kk = BLOCK / 2;
 #else
-    const uint32_t *p_col = (const uint32_t *)(const void *)b->s, *ds_col = (const uint32_t *)(const void *)b->dp, *ds_row = ds_col;
+    const uint32_t *p_col = (const uint32_t *)(const void *)b->s,
+                   *ds_col = (const uint32_t *)(const void *)b->dp, *ds_row = ds_col;
     const int64_t ds_ld = BLOCK, kk = BLOCK;
 #endif
     PATH(product)(BLOCK, b->ld, qq, p_col, 1, BLOCK, b->do_b + at, b->ld, b->dv, b->ld, true);
     PATH(product)(BLOCK, b->ld, qq, ds_col, 1, BLOCK, b->q_b + at, b->ld, b->dk, b->ld, true);
-    PATH(product)(n_q, a->head_dim, kk, ds_row, ds_ld, 1, b->k_b, b->ld, b->dq + q0 * a->head_dim, a->head_dim, true);
+    PATH(product)
+    (n_q, a->head_dim, kk, ds_row, ds_ld, 1, b->k_b, b->ld, b->dq + q0 * a->head_dim, a->head_dim,
+            true);
 }
 
 static void PATH(prepare_queries)(PATH(back) * b, int64_t h, int64_t first) {
@@ -321,20 +359,24 @@ static void PATH(prepare_queries)(PATH(back) * b, int64_t h, int64_t first) {
     for (int64_t t = first; t < a->seq; t++) {
         vf sum = v_set(0);
         const int64_t at = t * o_width + h * d;
-        VLOOP(j, k, d, { sum = v_fma(ld(a->dt, a->d_o, at + j, k), ld(a->dt, a->o, at + j, k), sum); });
+        VLOOP(j, k, d,
+                { sum = v_fma(ld(a->dt, a->d_o, at + j, k), ld(a->dt, a->o, at + j, k), sum); });
         b->delta[t] = v_sum(sum);
     }
     for (int64_t q0 = first; q0 < a->seq; q0 += BLOCK) {
-        const int64_t n = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK, at = q0 / PATH(PER_WORD) * b->ld;
+        const int64_t n = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK,
+                      at = q0 / PATH(PER_WORD) * b->ld;
         const int64_t n_pad = round_to(n, PATH(PER_WORD));
         PATH(take_rows)(a->dt, a->qkv, q0 * width + h * d, width, n, d, b->rows, b->ld);
 #if BF16_DOT
-        memcpy((uint32_t *)(uintptr_t)b->q_a + q0 * b->row_a, b->rows, sizeof(uint32_t) * (size_t)(n * b->ld));
+        memcpy((uint32_t *)(uintptr_t)b->q_a + q0 * b->row_a, b->rows,
+                sizeof(uint32_t) * (size_t)(n * b->ld));
 #endif
         PATH(inner_rows)(b->rows, b->ld, n, n_pad, d, b->q_b + at, b->ld);
         PATH(take_rows)(a->dt, a->d_o, q0 * o_width + h * d, o_width, n, d, b->rows, b->ld);
 #if BF16_DOT
-        memcpy((uint32_t *)(uintptr_t)b->do_a + q0 * b->row_a, b->rows, sizeof(uint32_t) * (size_t)(n * b->ld));
+        memcpy((uint32_t *)(uintptr_t)b->do_a + q0 * b->row_a, b->rows,
+                sizeof(uint32_t) * (size_t)(n * b->ld));
 #endif
         PATH(inner_rows)(b->rows, b->ld, n, n_pad, d, b->do_b + at, b->ld);
     }
@@ -382,15 +424,18 @@ static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch)
         PATH(take_rows)(a->dt, a->qkv, k0 * width + (a->heads + g) * d, width, n_k, d, b.rows, ld);
         transpose_block(b.rows, ld, n_k, b.words, b.kt);
         PATH(inner_rows)(b.rows, ld, n_k, BLOCK, d, b.k_b, ld);
-        PATH(take_rows)(a->dt, a->qkv, k0 * width + (a->heads + a->kv_heads + g) * d, width, n_k, d, b.rows, ld);
+        PATH(take_rows)
+        (a->dt, a->qkv, k0 * width + (a->heads + a->kv_heads + g) * d, width, n_k, d, b.rows, ld);
         transpose_block(b.rows, ld, n_k, b.words, b.vt);
         memset(b.dk, 0, sizeof(float) * (size_t)(BLOCK * ld));
         memset(b.dv, 0, sizeof(float) * (size_t)(BLOCK * ld));
         for (int64_t q0 = k0; q0 < a->seq && PATH(first_key)(a, q0) < k0 + BLOCK; q0 += BLOCK)
             PATH(backward_block)(&b, q0, k0);
         for (int64_t i = 0; i < n_k; i++) {
-            memcpy(part + (n_chunks * a->seq + k0 + i) * d, b.dk + i * ld, sizeof(float) * (size_t)d);
-            memcpy(part + ((n_chunks + 1) * a->seq + k0 + i) * d, b.dv + i * ld, sizeof(float) * (size_t)d);
+            memcpy(part + (n_chunks * a->seq + k0 + i) * d, b.dk + i * ld,
+                    sizeof(float) * (size_t)d);
+            memcpy(part + ((n_chunks + 1) * a->seq + k0 + i) * d, b.dv + i * ld,
+                    sizeof(float) * (size_t)d);
         }
     }
 }

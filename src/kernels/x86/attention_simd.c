@@ -16,7 +16,8 @@ static int64_t round_to(int64_t n, int64_t m) {
 // dst[w][r] = src[r][w] for 8 x 8 words.
 INLINE void transpose8(const uint32_t *src, int64_t ld_src, uint32_t *dst, int64_t ld_dst) {
     __m256 r[8], t[8];
-    for (int i = 0; i < 8; i++) r[i] = _mm256_loadu_ps((const float *)(const void *)(src + i * ld_src));
+    for (int i = 0; i < 8; i++)
+        r[i] = _mm256_loadu_ps((const float *)(const void *)(src + i * ld_src));
     for (int i = 0; i < 4; i++) {
         t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
         t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
@@ -36,8 +37,8 @@ INLINE void transpose8(const uint32_t *src, int64_t ld_src, uint32_t *dst, int64
 }
 
 // dst[w][r] = src[r][w]; dst is [n_words][BLOCK]; rows beyond n_rows become 0.
-static void transpose_block(const uint32_t *src, int64_t ld_src, int64_t n_rows, int64_t n_words,
-        uint32_t *dst) {
+static void transpose_block(
+        const uint32_t *src, int64_t ld_src, int64_t n_rows, int64_t n_words, uint32_t *dst) {
     if (n_rows == BLOCK && n_words % 8 == 0) {
         for (int64_t r = 0; r < BLOCK; r += 8)
             for (int64_t w = 0; w < n_words; w += 8)
@@ -63,8 +64,7 @@ static void transpose_block(const uint32_t *src, int64_t ld_src, int64_t n_rows,
 #endif
 
 void SIMD_NAME(attention)(const attention_args *a, int64_t unit, void *scratch) {
-    if (a->dt == DT_F64)
-        ref_attention(a, unit, scratch);
+    if (a->dt == DT_F64) ref_attention(a, unit, scratch);
 #if SIMD_LEVEL == 4
     else if (a->dt == DT_BF16)
         forward_bf16(a, unit, scratch);
@@ -74,8 +74,7 @@ void SIMD_NAME(attention)(const attention_args *a, int64_t unit, void *scratch) 
 }
 
 void SIMD_NAME(attention_grad)(const attention_args *a, int64_t unit, void *scratch) {
-    if (a->dt == DT_F64)
-        ref_attention_grad(a, unit, scratch);
+    if (a->dt == DT_F64) ref_attention_grad(a, unit, scratch);
 #if SIMD_LEVEL == 4
     else if (a->dt == DT_BF16)
         backward_bf16(a, unit, scratch);
@@ -97,22 +96,26 @@ void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit) {
         ref_attention_grad_sum(a, unit);
         return;
     }
-    const int64_t n_chunks = attention_grad_chunks(a), d = a->head_dim, rep = a->heads / a->kv_heads;
+    const int64_t n_chunks = attention_grad_chunks(a), d = a->head_dim,
+                  rep = a->heads / a->kv_heads;
     const int64_t head = (n_chunks + 2) * a->seq * d, width = (a->heads + 2 * a->kv_heads) * d;
     const int64_t begin = unit * ATTENTION_SUM_BLOCK, end = begin + ATTENTION_SUM_BLOCK;
     float sum[1024];
     for (int64_t t = begin; t < end && t < a->seq; t++) {
         for (int64_t h = 0; h < a->heads; h++) {
             memcpy(sum, a->part + h * head + t * d, sizeof *sum * (size_t)d);
-            for (int64_t c = 1; c < n_chunks; c++) add_to(sum, a->part + h * head + (c * a->seq + t) * d, d);
+            for (int64_t c = 1; c < n_chunks; c++)
+                add_to(sum, a->part + h * head + (c * a->seq + t) * d, d);
             put_row(a->dt, a->dqkv, t * width + h * d, sum, d);
         }
         for (int64_t which = 0; which < 2; which++)
             for (int64_t g = 0; g < a->kv_heads; g++) {
                 const float *p = a->part + g * rep * head + ((n_chunks + which) * a->seq + t) * d;
                 memcpy(sum, p, sizeof *sum * (size_t)d);
-                for (int64_t r = 1; r < rep; r++) add_to(sum, p + r * head, d);
-                put_row(a->dt, a->dqkv, t * width + (a->heads + which * a->kv_heads + g) * d, sum, d);
+                for (int64_t r = 1; r < rep; r++)
+                    add_to(sum, p + r * head, d);
+                put_row(a->dt, a->dqkv, t * width + (a->heads + which * a->kv_heads + g) * d, sum,
+                        d);
             }
     }
 }

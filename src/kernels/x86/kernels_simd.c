@@ -69,8 +69,8 @@ INLINE void rmsnorm_t(dtype dt, int64_t rows, int64_t width, const void *x, cons
                 { st(dt, y, o + j, v_mul(v_mul(ld(dt, in, o + j, k), s), v_load(w + j, k)), k); });
     }
 }
-static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d, const void *w,
-        double eps, void *h, void *y, void *r) {
+static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
+        const void *w, double eps, void *h, void *y, void *r) {
     REF_IF_F64(dt, rmsnorm(dt, rows, width, x, d, w, eps, h, y, r))
     BY_TYPE(dt, rmsnorm_t, rows, width, x, d, w, eps, h, y, r);
 }
@@ -147,8 +147,8 @@ static void swiglu(dtype dt, int64_t rows, int64_t width, const void *gu, void *
     BY_TYPE(dt, swiglu_t, rows, width, gu, y);
 }
 
-INLINE void swiglu_grad_t(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu,
-        void *dgu) {
+INLINE void swiglu_grad_t(
+        dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu, void *dgu) {
     for (int64_t i = 0; i < rows; i++) {
         const int64_t g_at = 2 * i * width, u_at = g_at + width;
         VLOOP(j, k, width, {
@@ -159,15 +159,15 @@ INLINE void swiglu_grad_t(dtype dt, int64_t rows, int64_t width, const void *dy,
         });
     }
 }
-static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu,
-        void *dgu) {
+static void swiglu_grad(
+        dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu, void *dgu) {
     REF_IF_F64(dt, swiglu_grad(dt, rows, width, dy, gu, dgu))
     BY_TYPE(dt, swiglu_grad_t, rows, width, dy, gu, dgu);
 }
 
 // Three passes over a row that stays in the cache: maximum, exponentials and their sum, result.
-INLINE double cross_entropy_t(dtype dt, int64_t n, float *logits, int64_t label, double scale,
-        void *d) {
+INLINE double cross_entropy_t(
+        dtype dt, int64_t n, float *logits, int64_t label, double scale, void *d) {
     const float own = logits[label];
     vf top = v_set(-INFINITY), sum = v_set(0);
     float max = -INFINITY;
@@ -176,7 +176,8 @@ INLINE double cross_entropy_t(dtype dt, int64_t n, float *logits, int64_t label,
         if (k == VN)
             top = v_max(top, x);
         else
-            for (int q = 0; q < k; q++) max = logits[j + q] > max ? logits[j + q] : max;
+            for (int q = 0; q < k; q++)
+                max = logits[j + q] > max ? logits[j + q] : max;
     });
     max = fmaxf(max, v_top(top));
     const vf m = v_set(max);
@@ -187,7 +188,8 @@ INLINE double cross_entropy_t(dtype dt, int64_t n, float *logits, int64_t label,
         if (k == VN)
             sum = v_add(sum, e);
         else
-            for (int q = 0; q < k; q++) tail += (double)logits[j + q];
+            for (int q = 0; q < k; q++)
+                tail += (double)logits[j + q];
     });
     const double total = (double)v_sum(sum) + tail;
     if (d) {
@@ -202,7 +204,8 @@ INLINE double cross_entropy_t(dtype dt, int64_t n, float *logits, int64_t label,
     }
     return (double)max + log(total) - (double)own;
 }
-static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
+static double cross_entropy(
+        dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
     if (dt == DT_F64) return kernels_ref.cross_entropy(dt, n, logits, label, scale, d);
     if (dt == DT_BF16) return cross_entropy_t(DT_BF16, n, logits, label, scale, d);
     return cross_entropy_t(DT_F32, n, logits, label, scale, d);
@@ -246,8 +249,8 @@ static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, cons
     });
 }
 
-INLINE void row_times_matrix_t(dtype dt, int64_t n, int64_t width, const void *x, const void *w,
-        void *y) {
+INLINE void row_times_matrix_t(
+        dtype dt, int64_t n, int64_t width, const void *x, const void *w, void *y) {
     for (int64_t i = 0; i < n; i++) {
         vf s = v_set(0);
         VLOOP(j, k, width, { s = v_fma(ld(dt, x, j, k), ld(dt, w, i * width + j, k), s); });
@@ -258,7 +261,8 @@ INLINE void row_times_matrix_t(dtype dt, int64_t n, int64_t width, const void *x
             ((float *)y)[i] = f;
     }
 }
-static void row_times_matrix(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
+static void row_times_matrix(
+        dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
     REF_IF_F64(dt, row_times_matrix(dt, n, k, x, w, y))
     BY_TYPE(dt, row_times_matrix_t, n, k, x, w, y);
 }

@@ -1,6 +1,6 @@
 // Vectors of float for the level that a file is compiled for: SIMD_LEVEL is 2 (AVX2 + FMA), 3
-// (AVX-512) or 4 (AVX-512 with bf16). VN lanes each. Loads and stores of part of a vector touch only
-// the first n lanes.
+// (AVX-512) or 4 (AVX-512 with bf16). VN lanes each. Loads and stores of part of a vector touch
+// only the first n lanes.
 #pragma once
 #include <immintrin.h>
 
@@ -19,18 +19,42 @@
 #if SIMD_LEVEL >= 3
 typedef __m512 vf;
 enum { VN = 16 };
-INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
-INLINE vf v_add(vf a, vf b) { return _mm512_add_ps(a, b); }
-INLINE vf v_sub(vf a, vf b) { return _mm512_sub_ps(a, b); }
-INLINE vf v_mul(vf a, vf b) { return _mm512_mul_ps(a, b); }
-INLINE vf v_div(vf a, vf b) { return _mm512_div_ps(a, b); }
-INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
-INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
-INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }   // a b + c
-INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); } // c - a b
-INLINE float v_sum(vf a) { return _mm512_reduce_add_ps(a); }
-INLINE float v_top(vf a) { return _mm512_reduce_max_ps(a); }
-INLINE __mmask16 v_mask(int n) { return (__mmask16)((1u << n) - 1); }
+INLINE vf v_set(float x) {
+    return _mm512_set1_ps(x);
+}
+INLINE vf v_add(vf a, vf b) {
+    return _mm512_add_ps(a, b);
+}
+INLINE vf v_sub(vf a, vf b) {
+    return _mm512_sub_ps(a, b);
+}
+INLINE vf v_mul(vf a, vf b) {
+    return _mm512_mul_ps(a, b);
+}
+INLINE vf v_div(vf a, vf b) {
+    return _mm512_div_ps(a, b);
+}
+INLINE vf v_max(vf a, vf b) {
+    return _mm512_max_ps(a, b);
+}
+INLINE vf v_sqrt(vf a) {
+    return _mm512_sqrt_ps(a);
+}
+INLINE vf v_fma(vf a, vf b, vf c) {
+    return _mm512_fmadd_ps(a, b, c);
+} // a b + c
+INLINE vf v_fnma(vf a, vf b, vf c) {
+    return _mm512_fnmadd_ps(a, b, c);
+} // c - a b
+INLINE float v_sum(vf a) {
+    return _mm512_reduce_add_ps(a);
+}
+INLINE float v_top(vf a) {
+    return _mm512_reduce_max_ps(a);
+}
+INLINE __mmask16 v_mask(int n) {
+    return (__mmask16)((1u << n) - 1);
+}
 INLINE vf v_load(const float *p, int n) {
     return n == VN ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(v_mask(n), p);
 }
@@ -63,24 +87,48 @@ INLINE void v_store_bf16(uint16_t *p, vf x, int n) {
     else
         _mm256_mask_storeu_epi16(p, v_mask(n), v_to_bf16(x));
 }
-INLINE vf v_scale2(vf x, vf n) { return _mm512_scalef_ps(x, n); } // x * 2^n
+INLINE vf v_scale2(vf x, vf n) {
+    return _mm512_scalef_ps(x, n);
+} // x * 2^n
 INLINE vf v_round(vf x) {
     return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
-INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+INLINE vf v_min(vf a, vf b) {
+    return _mm512_min_ps(a, b);
+}
 #else
 typedef __m256 vf;
 enum { VN = 8 };
-INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
-INLINE vf v_add(vf a, vf b) { return _mm256_add_ps(a, b); }
-INLINE vf v_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
-INLINE vf v_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
-INLINE vf v_div(vf a, vf b) { return _mm256_div_ps(a, b); }
-INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
-INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
-INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
-INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
-INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+INLINE vf v_set(float x) {
+    return _mm256_set1_ps(x);
+}
+INLINE vf v_add(vf a, vf b) {
+    return _mm256_add_ps(a, b);
+}
+INLINE vf v_sub(vf a, vf b) {
+    return _mm256_sub_ps(a, b);
+}
+INLINE vf v_mul(vf a, vf b) {
+    return _mm256_mul_ps(a, b);
+}
+INLINE vf v_div(vf a, vf b) {
+    return _mm256_div_ps(a, b);
+}
+INLINE vf v_max(vf a, vf b) {
+    return _mm256_max_ps(a, b);
+}
+INLINE vf v_min(vf a, vf b) {
+    return _mm256_min_ps(a, b);
+}
+INLINE vf v_sqrt(vf a) {
+    return _mm256_sqrt_ps(a);
+}
+INLINE vf v_fma(vf a, vf b, vf c) {
+    return _mm256_fmadd_ps(a, b, c);
+}
+INLINE vf v_fnma(vf a, vf b, vf c) {
+    return _mm256_fnmadd_ps(a, b, c);
+}
 INLINE float v_sum(vf a) {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
@@ -109,7 +157,8 @@ INLINE vf v_load_bf16(const uint16_t *p, int n) {
         h = _mm_loadu_si128((const __m128i *)(const void *)p);
     } else {
         uint16_t part[VN] = {0};
-        for (int i = 0; i < n; i++) part[i] = p[i];
+        for (int i = 0; i < n; i++)
+            part[i] = p[i];
         h = _mm_loadu_si128((const __m128i *)(const void *)part);
     }
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
@@ -127,11 +176,13 @@ INLINE void v_store_bf16(uint16_t *p, vf x, int n) {
     } else {
         uint16_t part[VN];
         _mm_storeu_si128((__m128i *)(void *)part, h);
-        for (int i = 0; i < n; i++) p[i] = part[i];
+        for (int i = 0; i < n; i++)
+            p[i] = part[i];
     }
 }
 INLINE vf v_scale2(vf x, vf n) { // n in [-126, 127]
-    __m256i e = _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    __m256i e =
+            _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
     return _mm256_mul_ps(x, _mm256_castsi256_ps(e));
 }
 INLINE vf v_round(vf x) {
@@ -155,15 +206,16 @@ INLINE vf v_exp(vf x) {
     p = v_fma(v_mul(p, r), r, r);
     p = v_scale2(v_add(p, v_set(1)), n);
 #if SIMD_LEVEL >= 3
-    return _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_LT_OQ),
-            _mm512_setzero_ps());
+    return _mm512_mask_mov_ps(
+            p, _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_LT_OQ), _mm512_setzero_ps());
 #else
     return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(-87.0f), _CMP_LT_OQ), p);
 #endif
 }
 
 INLINE vf ld(dtype dt, const void *p, int64_t i, int n) {
-    return dt == DT_BF16 ? v_load_bf16((const uint16_t *)p + i, n) : v_load((const float *)p + i, n);
+    return dt == DT_BF16 ? v_load_bf16((const uint16_t *)p + i, n)
+                         : v_load((const float *)p + i, n);
 }
 INLINE void st(dtype dt, void *p, int64_t i, vf x, int n) {
     if (dt == DT_BF16)

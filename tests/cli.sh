@@ -106,7 +106,8 @@ cp -r straight full2
 expect 0 ": ok" "$drover" ckpt verify full2/checkpoints/step-000040
 touch file
 expect 1 "file" "$drover" train run.yaml --set run_dir=file/run
-expect 1 "expected 0 to 299" "$drover" train run.yaml --set run_dir=vocab --set model.vocab_size=300
+expect 2 "more than model.vocab_size 300" "$drover" train run.yaml --set run_dir=vocab --set model.vocab_size=300
+expect 1 "expected 0 to 299" "$drover" train run.yaml --set run_dir=vocab --set model.vocab_size=300 --set tokenizer=
 "$drover" train run.yaml --set run_dir=busy --set training.steps=100000 >/dev/null 2>&1 &
 pid=$!
 for _ in $(seq 100); do [ -e busy/metrics.jsonl ] && break; sleep 0.1; done

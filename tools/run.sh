@@ -45,7 +45,7 @@ model: {vocab_size: 2048, hidden_size: 192, intermediate_size: 512, num_hidden_l
 tokenizer: $out/tokenizer
 data: {train: $out/data/train, valid: $out/data/valid, sequence_length: 256}
 training: {steps: $steps, global_batch_size: 32, micro_batch_size: 8, eval_every: 100, eval_batches: 20, log_every: 10}
-optimizer: {lr: 4.0e-3}
+optimizer: {lr: 3.0e-3}
 schedule: {type: cosine, warmup_steps: 40, min_lr: 2.0e-4}
 checkpoint: {every: 100, keep: 2}
 run_dir: $out/perl

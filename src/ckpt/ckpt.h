@@ -39,8 +39,9 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, ckpt_read read, void *
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *s, int64_t step, const ckpt_content *content);
-DRV_CHECKED drv_status ckpt_wait_read(ckpt_saver *s); // the state may change again
-DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s);      // the checkpoint is in place, or why not
+// The state may change again. Reports a save that has failed in the meantime.
+DRV_CHECKED drv_status ckpt_wait_read(ckpt_saver *s);
+DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s); // the checkpoint is in place, or why not
 void ckpt_saver_free(ckpt_saver *s);
 
 // The newest checkpoint in `dir` whose files all match its manifest; the invalid ones are warned of

@@ -30,7 +30,7 @@ struct ckpt_saver {
     saved_file files[1024];
     int n_files;
     pthread_t thread;
-    bool running, state_read;
+    bool running, state_read, done;
     pthread_mutex_t lock;
     pthread_cond_t changed;
     drv_status status;
@@ -232,7 +232,10 @@ static void *save_thread(void *arg) {
         drv_status ignored = dir_remove(s->tmp); // frees a full disk
         (void)ignored;
     }
-    read_done(s);
+    pthread_mutex_lock(&s->lock);
+    s->state_read = s->done = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
     return NULL;
 }
 
@@ -266,7 +269,7 @@ drv_status ckpt_start(ckpt_saver *s, int64_t step, const ckpt_content *content) 
     s->final = arena_printf(s->a, "%s/step-%06lld", s->dir, (long long)step);
     s->tmp = arena_printf(s->a, "%s.tmp", s->final);
     s->n_files = 0;
-    s->state_read = false;
+    s->state_read = s->done = false;
     if (pthread_create(&s->thread, NULL, save_thread, s) != 0)
         return drv_fail(DRV_E_DEVICE, "could not start a thread to save in");
     s->running = true;
@@ -277,8 +280,9 @@ drv_status ckpt_wait_read(ckpt_saver *s) {
     pthread_mutex_lock(&s->lock);
     while (!s->state_read)
         pthread_cond_wait(&s->changed, &s->lock);
+    const bool done = s->done;
     pthread_mutex_unlock(&s->lock);
-    return DRV_OK;
+    return done ? ckpt_wait(s) : DRV_OK;
 }
 
 void ckpt_saver_free(ckpt_saver *s) {

@@ -19,8 +19,8 @@
 // -----------------------------------------------------------------------------------------
 static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
     double peak32, peak16;
-    DRV_TRY(gemm_peak(a, DT_F32, 8, &peak32));
-    DRV_TRY(gemm_peak(a, DT_BF16, 8, &peak16));
+    DRV_TRY(gemm_peak(DT_F32, 8, &peak32));
+    DRV_TRY(gemm_peak(DT_BF16, 8, &peak16));
     if (cli_has(c, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak32, peak16);
@@ -105,8 +105,8 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     int64_t repeats = 3;
     DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &repeats));
     double peak32, peak16, again;
-    DRV_TRY(gemm_peak(a, DT_F32, 8, &peak32));
-    DRV_TRY(gemm_peak(a, DT_BF16, 8, &peak16));
+    DRV_TRY(gemm_peak(DT_F32, 8, &peak32));
+    DRV_TRY(gemm_peak(DT_BF16, 8, &peak16));
     backend *b;
     programs p;
     DRV_TRY(backend_open(a, cfg->backend, &b));
@@ -129,9 +129,9 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     }
     progress_end();
     // The peaks again: a quiet spell must not flatter either side.
-    DRV_TRY(gemm_peak(a, DT_F32, 8, &again));
+    DRV_TRY(gemm_peak(DT_F32, 8, &again));
     if (again > peak32) peak32 = again;
-    DRV_TRY(gemm_peak(a, DT_BF16, 8, &again));
+    DRV_TRY(gemm_peak(DT_BF16, 8, &again));
     if (again > peak16) peak16 = again;
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
     const double flops = tokens * model_flops_per_token(&cfg->model, cfg->sequence_length);

@@ -22,8 +22,8 @@ static drv_status run(arena *a, int argc, char **argv) {
     gemm_machine *m;
     DRV_TRY(cli_parse(a, &verb_doctor, argc, argv, 0, 0, &c));
     par_set_threads(0);
-    DRV_TRY(gemm_peak(a, DT_F32, 4, &f32));
-    DRV_TRY(gemm_peak(a, DT_BF16, 4, &bf16));
+    DRV_TRY(gemm_peak(DT_F32, 4, &f32));
+    DRV_TRY(gemm_peak(DT_BF16, 4, &bf16));
     DRV_TRY(gemm_machine_open(a, &m));
     const bool uses_bf16 = gemm_uses_bf16(m);
     gemm_machine_close(m);

@@ -138,6 +138,7 @@ static drv_status run_generate(arena *a, int argc, char **argv) {
     fflush(stdout);
     drv_status s = generate(a, &o, &st);
     putchar('\n');
+    fflush(stdout);
     DRV_TRY(s);
     log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s",
             (long long)st.prompt_tokens, st.prefill_s, (long long)st.new_tokens, st.decode_s,

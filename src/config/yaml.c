@@ -74,7 +74,10 @@ static drv_status flatten(
                  : drv_fail(DRV_E_USAGE, "--set %s: %s", path, why);
     } else {
         flattener f = {a, file, &doc, out};
-        if (yaml_document_get_root_node(&doc)) s = walk(&f, path, 1, 0);
+        if (yaml_document_get_root_node(&doc))
+            s = walk(&f, path, 1, 0);
+        else if (*path) // --set key= : nothing
+            add_empty(&f, path);
         yaml_document_delete(&doc);
     }
     yaml_parser_delete(&parser);

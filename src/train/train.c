@@ -17,6 +17,7 @@
 #include "train/batch.h"
 #include "train/metrics.h"
 #include "train/schedule.h"
+#include "tok/tokenizer.h"
 #include "train/state.h"
 
 typedef struct run {
@@ -100,6 +101,30 @@ static drv_status open_weights(run *r) {
     return programs_init_weights(&r->p);
 }
 
+// The machine may have been busy when the peak was measured: it is looked at again now and then.
+static void measure_peak(run *r) {
+    const double now = r->b->v->peak_flops(r->b);
+    if (now > r->peak_flops) r->peak_flops = now;
+}
+
+// The model takes the tokenizer's end of text when it has none of its own, so that what loads the
+// checkpoint knows where to stop; a tokenizer with more tokens than the model is refused early.
+static drv_status adopt_tokenizer(arena *a, run_config *c) {
+    tokenizer *t;
+    model_config *m = &c->model;
+    if (!*c->tokenizer) return DRV_OK;
+    DRV_TRY(tokenizer_open(a, c->tokenizer, &t));
+    const int32_t n_vocab = t->n_vocab;
+    if (m->n_eos == 0 && t->eos >= 0) m->eos_token_id[m->n_eos++] = t->eos;
+    if (m->bos_token_id < 0) m->bos_token_id = t->bos;
+    tokenizer_close(t);
+    if (n_vocab > m->vocab_size)
+        return drv_fail(DRV_E_USAGE,
+                "tokenizer \"%s\" has %d tokens, more than model.vocab_size %lld", c->tokenizer,
+                n_vocab, (long long)m->vocab_size);
+    return DRV_OK;
+}
+
 static drv_status open_run(run *r) {
     const run_config *c = r->c;
     if (c->data_parallel > 1)
@@ -116,7 +141,7 @@ static drv_status open_run(run *r) {
     json_t *config = model_config_json(&c->model);
     r->config_json = json_dumps(config, JSON_INDENT(2));
     json_decref(config);
-    r->peak_flops = r->b->v->peak_flops(r->b);
+    measure_peak(r);
     memory_plan m = programs_memory(&r->p);
     log_info("%s parameters, %s, %s of memory planned; data: %lld rows of %lld tokens an epoch",
             str_si((double)model_parameters(&c->model)),
@@ -239,6 +264,7 @@ static drv_status validate(run *r) {
     drv_status s = evaluate(a, &r->p, r->valid_rows, r->c->eval_batches, &loss, &tokens);
     arena_free(a);
     DRV_TRY(s);
+    measure_peak(r);
     log_info("step %lld  validation loss %.4f  perplexity %.2f  (%lld tokens)",
             (long long)r->state.step, loss, exp(loss), (long long)tokens);
     return metrics_valid(r->metrics, r->state.step, loss, tokens);
@@ -307,9 +333,11 @@ static void close_run(run *r) {
     if (r->lock > 0) close(r->lock);
 }
 
-drv_status train(arena *a, const run_config *c) {
-    run r = {.a = a, .c = c};
-    par_set_threads((int)c->threads);
+drv_status train(arena *a, const run_config *config) {
+    run_config c = *config;
+    run r = {.a = a, .c = &c};
+    DRV_TRY(adopt_tokenizer(a, &c));
+    par_set_threads((int)c.threads);
     stop_signal = 0;
     signal(SIGINT, on_signal);
     signal(SIGTERM, on_signal);

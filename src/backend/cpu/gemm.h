@@ -32,7 +32,8 @@ DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
-// gemm_peak: best of a few square products of a type, in the arithmetic of the type itself.
+// gemm_peak: best of a few square products of a type (one size up to 4 tries, four
+// sizes above), in the arithmetic of the type itself.
 DRV_CHECKED drv_status gemm_time(
         arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s);
-DRV_CHECKED drv_status gemm_peak(arena *a, dtype dt, int tries, double *flops_per_s);
+DRV_CHECKED drv_status gemm_peak(dtype dt, int tries, double *flops_per_s);

@@ -248,7 +248,7 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
         max[r] = -INFINITY, sum[r] = 0;
     for (int64_t h = 0; h < rep; h++)
         PATH(take_rows)
-        (a->dt, a->qkv, q0 * width + (g * rep + h) * d, width, n_q, d, q + h * BLOCK * ld, ld);
+    (a->dt, a->qkv, q0 * width + (g * rep + h) * d, width, n_q, d, q + h * BLOCK * ld, ld);
     const int64_t begin = PATH(first_key)(a, q0) / BLOCK * BLOCK;
     for (int64_t k0 = begin; k0 <= q0; k0 += BLOCK) {
         const int64_t n_k = a->seq - k0 < BLOCK ? a->seq - k0 : BLOCK;
@@ -259,8 +259,8 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
         PATH(inner_rows)(rows, ld, n_k, BLOCK, d, v, ld);
         for (int64_t h = 0; h < rep; h++)
             PATH(product)
-            (n_q, BLOCK, words, q + h * BLOCK * ld, ld, 1, kt, BLOCK, s + h * BLOCK * BLOCK, BLOCK,
-                    false);
+        (n_q, BLOCK, words, q + h * BLOCK * ld, ld, 1, kt, BLOCK, s + h * BLOCK * BLOCK, BLOCK,
+                false);
         PATH(softmax_block)(a, q0, k0, n_q, rep, s, p, o, ld, max, sum);
         for (int64_t h = 0; h < rep; h++) {
 #if BF16_DOT

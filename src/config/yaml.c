@@ -61,6 +61,11 @@ static drv_status walk(flattener *f, const char *path, int id, int depth) {
     return DRV_OK;
 }
 
+static void add_empty(flattener *f, const char *path) {
+    MEM_GROW(f->list->entries, f->list->n, f->list->cap);
+    f->list->entries[f->list->n++] = (yaml_entry){path, "", "--set"};
+}
+
 static drv_status flatten(
         arena *a, const char *file, const char *path, const char *text, size_t n, yaml_list *out) {
     yaml_parser_t parser;

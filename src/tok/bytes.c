@@ -1,5 +1,7 @@
 // GPT-2's table of printable stand-ins for bytes: printable Latin-1 stands for itself, the rest for
 // U+0100 and on, in order.
+#include <pthread.h>
+
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
@@ -7,19 +9,28 @@ static bool printable(int b) {
     return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || (b >= 0xAE && b <= 0xFF);
 }
 
+enum { N_CHARS = 0x100 + 68 }; // 68 bytes are not printable
+static uint16_t to_char[256];
+static int16_t to_byte[N_CHARS];
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void fill(void) {
+    for (int c = 0; c < N_CHARS; c++)
+        to_byte[c] = -1;
+    for (int b = 0, next = 0x100; b < 256; b++) {
+        to_char[b] = (uint16_t)(printable(b) ? b : next++);
+        to_byte[to_char[b]] = (int16_t)b;
+    }
+}
+
 uint32_t byte_char(int byte) {
-    if (printable(byte)) return (uint32_t)byte;
-    uint32_t next = 0x100;
-    for (int b = 0; b < byte; b++)
-        next += !printable(b);
-    return next;
+    pthread_once(&once, fill);
+    return to_char[byte];
 }
 
 int char_byte(uint32_t cp) {
-    if (cp < 0x100) return printable((int)cp) ? (int)cp : -1;
-    for (int b = 0; b < 256; b++)
-        if (!printable(b) && byte_char(b) == cp) return b;
-    return -1;
+    pthread_once(&once, fill);
+    return cp < N_CHARS ? to_byte[cp] : -1;
 }
 
 int64_t utf8_sanitize(const void *text, size_t n, str *out) {

@@ -185,27 +185,40 @@ static int64_t parts(int64_t n, int64_t size) {
     return (n + size - 1) / size;
 }
 
-// Near-equal pieces of at most `most`, multiples of 64.
-static int64_t piece(int64_t n, int64_t most) {
-    int64_t size = parts(n, parts(n, most));
-    size = parts(size, 64) * 64;
+// Near-equal pieces of n, multiples of 16.
+static int64_t piece(int64_t n, int64_t n_pieces) {
+    const int64_t size = parts(parts(n, n_pieces), 16) * 16;
     return size < n ? size : n;
 }
 
-// Tiles of 256 x 576 and 512 x 512 came within 3 % of the fastest on Zen 4 for all layer shapes;
-// smaller ones only to give four tiles, so that two threads are never out of step by more than a
-// quarter (bench/results/2026-11-21-gemm-tiles.txt).
+// What a grid of tiles costs over one perfect product: packing each operand again for each tile of
+// the other (6.4 flops an element), and threads that wait for the last tile; two threads count
+// most, four and eight a little. Tiles that span all columns take oneDNN's faster path (5 %
+// measured).
+static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n) {
+    static const double share[] = {0.9, 0.08, 0.02};
+    const int64_t tiles = parts(m, tile_m) * parts(n, tile_n);
+    const double work = (double)m * (double)n, tile = (double)tile_m * (double)tile_n;
+    double wait = 0;
+    for (int i = 0; i < 3; i++) {
+        const int64_t threads = 2 << i;
+        wait += share[i] * (double)(parts(tiles, threads) * threads) * tile / work;
+    }
+    return wait * (1 + 6.4 / (double)tile_m + 6.4 / (double)tile_n) * (tile_n == n ? 0.95 : 1);
+}
+
+// The cheapest grid with tiles of 64 to 512 rows and 128 to 640 columns. It depends on the shape
+// alone. Measured beside others in bench/results/2026-11-21-zen4.md.
 static void choose_tiles(gemm *g) {
     const gemm_shape *s = &g->s;
-    g->tile_n = piece(s->n, 640);
-    g->tile_m = piece(s->m, s->n >= 4096 ? 512 : 256);
-    while (parts(s->m, g->tile_m) * parts(s->n, g->tile_n) < 4) {
-        if (g->tile_m > 64 && g->tile_m >= g->tile_n / 2)
-            g->tile_m = piece(s->m, parts(g->tile_m, 2));
-        else if (g->tile_n > 64)
-            g->tile_n = piece(s->n, parts(g->tile_n, 2));
-        else
-            break;
+    double best = 1e30;
+    for (int64_t i = parts(s->m, 512); i <= parts(s->m, 64); i++) {
+        const int64_t tile_m = piece(s->m, i);
+        for (int64_t j = parts(s->n, 640); j <= parts(s->n, 128); j++) {
+            const int64_t tile_n = piece(s->n, j);
+            const double cost = tiling_cost(s->m, s->n, tile_m, tile_n);
+            if (cost < best) best = cost, g->tile_m = tile_m, g->tile_n = tile_n;
+        }
     }
     g->n_m = parts(s->m, g->tile_m);
     g->n_n = parts(s->n, g->tile_n);

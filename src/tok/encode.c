@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <utf8proc.h>
-
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
@@ -30,7 +28,6 @@ struct encoder {
     piece *pieces;
     candidate *heap;
     int64_t cap_pieces, n_heap, cap_heap;
-    str normal;
     id_list *out;
 };
 
@@ -57,7 +54,6 @@ void encoder_free(encoder *e) {
     free(e->cache);
     free(e->pieces);
     free(e->heap);
-    str_free(&e->normal);
     free(e);
 }
 
@@ -211,63 +207,56 @@ static void apply_rules(void *ctx, const unsigned char *s, size_t n) {
     split_text(&t->rule[l->next], s, n, apply_rules, &deeper);
 }
 
-// Text between added tokens.
-static void encode_part(encoder *e, const unsigned char *s, size_t n) {
-    const tokenizer *t = e->t;
-    if (!n) return;
-    utf8proc_uint8_t *composed = NULL;
-    if (t->nfc) {
-        utf8proc_ssize_t k =
-                utf8proc_map(s, (utf8proc_ssize_t)n, &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-        if (k >= 0) s = composed, n = (size_t)k;
-    }
-    if (!t->byte_level) { // sentencepiece style: spaces are U+2581, one is put in front
-        str_clear(&e->normal);
-        if (t->prepend_space) str_puts(&e->normal, "\xE2\x96\x81");
-        for (size_t i = 0, from = 0; i <= n; i++)
-            if (i == n || s[i] == ' ') {
-                str_add(&e->normal, s + from, i - from);
-                if (i < n) str_puts(&e->normal, "\xE2\x96\x81");
-                from = i + 1;
-            }
-        s = (const unsigned char *)e->normal.p;
-        n = e->normal.n;
-    }
-    rule_level l = {e, 0};
-    apply_rules(&l, s, n);
-    free(composed);
-}
-
-static const added_token *added_at(const tokenizer *t, const unsigned char *s, size_t n) {
+static const added_token *added_at(
+        const tokenizer *t, bool normalized, const unsigned char *s, size_t n) {
     const added_token *best = NULL;
-    if (!t->added_first[*s]) return NULL;
+    if (!(t->added_first[*s] & (normalized ? 2 : 1))) return NULL;
     for (int i = 0; i < t->n_added; i++) {
         const added_token *d = &t->added[i];
-        if ((size_t)d->n <= n && memcmp(d->text, s, (size_t)d->n) == 0 && (!best || d->n > best->n))
+        if (d->normalized == normalized && (size_t)d->n <= n &&
+                memcmp(d->text, s, (size_t)d->n) == 0 && (!best || d->n > best->n))
             best = d;
     }
     return best;
 }
 
-void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out) {
-    const tokenizer *t = e->t;
-    const unsigned char *s = text;
-    e->out = out;
-    for (int i = 0; specials && i < t->n_before; i++)
-        id_list_add(out, t->before[i]);
+// Cuts the added tokens out, leftmost and longest first; `part` gets what lies between them.
+static void cut_added(encoder *e, bool normalized, const unsigned char *s, size_t n,
+        void (*part)(encoder *e, const unsigned char *s, size_t n)) {
     size_t from = 0;
     for (size_t i = 0; i < n;) {
-        const added_token *d = added_at(t, s + i, n - i);
+        const added_token *d = added_at(e->t, normalized, s + i, n - i);
         if (!d) {
             i++;
             continue;
         }
-        encode_part(e, s + from, i - from);
-        id_list_add(out, d->id);
+        if (i > from) part(e, s + from, i - from);
+        id_list_add(e->out, d->id);
         i += (size_t)d->n;
         from = i;
     }
-    encode_part(e, s + from, n - from);
+    if (n > from) part(e, s + from, n - from);
+}
+
+static void encode_words(encoder *e, const unsigned char *s, size_t n) {
+    rule_level l = {e, 0};
+    apply_rules(&l, s, n);
+}
+
+static void encode_part(encoder *e, const unsigned char *s, size_t n) {
+    str composed = {0};
+    tokenizer_normalize(e->t, s, n, &composed);
+    cut_added(e, true, (const unsigned char *)composed.p, composed.n, encode_words);
+    str_free(&composed);
+}
+
+void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out) {
+    const tokenizer *t = e->t;
+    e->out = out;
+    for (int i = 0; specials && i < t->n_before; i++)
+        id_list_add(out, t->before[i]);
+    const bool plain = t->byte_level && !t->nfc; // nothing to normalise: no copy
+    cut_added(e, false, text, n, plain ? encode_words : encode_part);
     for (int i = 0; specials && i < t->n_after; i++)
         id_list_add(out, t->after[i]);
 }

@@ -12,11 +12,12 @@
 
 enum { MAX_RULES = 4, MAX_TEMPLATE = 8 };
 
-typedef struct added_token {
-    const unsigned char *text;
+typedef struct added_token { // looked for in the text as it is, or in the normalised text
+    const char *name;
+    const unsigned char *text; // what is looked for, and what it decodes to
     int n;
     int32_t id;
-    bool special;
+    bool special, normalized; // normalized: `text` is too
 } added_token;
 
 typedef struct pair_rank { // one slot of the merge table
@@ -40,7 +41,7 @@ typedef struct tokenizer {       // immutable after opening
     uint64_t word_mask;
     added_token *added;
     int n_added;
-    unsigned char added_first[256];                    // an added token may begin with this byte
+    unsigned char added_first[256]; // an added token may begin with this byte: 1 raw, 2 normalised
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
     int n_before, n_after;
     bool *is_special; // by id
@@ -53,6 +54,9 @@ void tokenizer_close(tokenizer *t);
 // Id of a vocabulary entry as bytes; -1: none.
 int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
 int32_t tokenizer_id(const tokenizer *t, const char *text); // of vocabulary or added; -1: none
+
+// Appends the normalised form of a text: NFC, or U+2581 for spaces and one in front.
+void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
 
 typedef struct id_list {
     int32_t *p;

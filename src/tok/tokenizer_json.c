@@ -46,9 +46,7 @@ int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n) {
 
 int32_t tokenizer_id(const tokenizer *t, const char *text) {
     for (int i = 0; i < t->n_added; i++)
-        if ((size_t)t->added[i].n == strlen(text) &&
-                memcmp(t->added[i].text, text, strlen(text)) == 0)
-            return t->added[i].id;
+        if (strcmp(t->added[i].name, text) == 0) return t->added[i].id;
     return find_word(t, text, strlen(text));
 }
 
@@ -204,12 +202,23 @@ static drv_status load_added(loader *l, const json_t *list) {
         for (int f = 0; f < 3; f++)
             if (json_is_true(json_object_get(v, flags[f]))) return refuse(l, flags[f], text);
         added_token *d = &t->added[t->n_added++];
-        *d = (added_token){(const unsigned char *)arena_strdup(l->a, text), (int)strlen(text),
-                (int32_t)id, json_is_true(json_object_get(v, "special"))};
+        *d = (added_token){.name = arena_strdup(l->a, text),
+                .n = (int)strlen(text),
+                .id = (int32_t)id,
+                .special = json_is_true(json_object_get(v, "special"))};
+        d->text = (const unsigned char *)d->name;
+        if (json_is_true(json_object_get(v, "normalized")) && (t->nfc || !t->byte_level)) {
+            str normal = {0};
+            tokenizer_normalize(t, text, strlen(text), &normal);
+            d->normalized = true;
+            d->text = (const unsigned char *)arena_strndup(l->a, normal.p, normal.n);
+            d->n = (int)normal.n;
+            str_free(&normal);
+        }
         t->is_special[id] |= d->special;
-        t->added_first[d->text[0]] = 1;
-        t->bytes[id] = d->text; // decodes to its text
+        t->bytes[id] = d->text;
         t->n_bytes[id] = d->n;
+        t->added_first[d->text[0]] |= d->normalized ? 2 : 1;
     }
     return DRV_OK;
 }

@@ -7,7 +7,7 @@
 #include "base/parallel.h"
 #include "kernels/kernels.h"
 
-enum { MAX_MEMORIES = 4 };
+enum { MAX_MEMORIES = 4, WIDE_K = 1024 };
 
 struct gemm_machine {
     arena *a;
@@ -27,7 +27,7 @@ struct gemm_machine {
 };
 
 typedef struct tile_kind { // one oneDNN primitive and its arguments for each thread
-    int64_t rows, cols;
+    int64_t rows, cols, k;
     dnnl_primitive_t primitive;
     dnnl_memory_t (*memory)[MAX_MEMORIES]; // by thread: a, b, c, oneDNN's scratch
 } tile_kind;
@@ -36,7 +36,8 @@ struct gemm {
     gemm_machine *m;
     gemm_shape s;
     int64_t tile_m, tile_n, n_m, n_n;
-    tile_kind kind[2][2]; // full or rest in m, in n
+    int64_t k_block, n_k;    // widened tiles are summed over blocks of k, others take it whole
+    tile_kind kind[2][2][2]; // full or rest in m, in n, in k
     bool widen;
 };
 
@@ -138,7 +139,8 @@ static drv_status build_primitive(gemm *g, tile_kind *t, dnnl_memory_desc_t desc
     DRV_TRY(check(dnnl_matmul_desc_init(&md, &desc[0], &desc[1], NULL, &desc[2]), "matmul"));
     DRV_TRY(check(dnnl_primitive_attr_create(&attr), "attributes"));
     DRV_TRY(check(dnnl_post_ops_create(&post), "post-ops"));
-    dnnl_status_t s = g->s.accumulate ? dnnl_post_ops_append_sum(post, 1) : dnnl_success;
+    const bool sum = g->s.accumulate || g->widen;
+    dnnl_status_t s = sum ? dnnl_post_ops_append_sum(post, 1) : dnnl_success;
     if (s == dnnl_success) s = dnnl_primitive_attr_set_post_ops(attr, post);
     if (s == dnnl_success)
         s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
@@ -161,11 +163,11 @@ static drv_status build_kind(arena *a, gemm *g, tile_kind *t) {
     const dtype in = g->widen ? DT_F32 : s->in, out = g->widen ? DT_F32 : s->out;
     dnnl_memory_desc_t d[4];
     // Widened tiles are dense.
-    int64_t lda = g->widen ? (s->ta ? t->rows : s->k) : s->lda;
-    int64_t ldb = g->widen ? (s->tb ? s->k : t->cols) : s->ldb;
+    int64_t lda = g->widen ? (s->ta ? t->rows : t->k) : s->lda;
+    int64_t ldb = g->widen ? (s->tb ? t->k : t->cols) : s->ldb;
     int64_t ldc = g->widen && s->out == DT_BF16 ? t->cols : s->ldc;
-    DRV_TRY(describe(&d[0], t->rows, s->k, s->ta, lda, in));
-    DRV_TRY(describe(&d[1], s->k, t->cols, s->tb, ldb, in));
+    DRV_TRY(describe(&d[0], t->rows, t->k, s->ta, lda, in));
+    DRV_TRY(describe(&d[1], t->k, t->cols, s->tb, ldb, in));
     DRV_TRY(describe(&d[2], t->rows, t->cols, false, ldc, out));
     DRV_TRY(build_primitive(g, t, d));
     t->memory = arena_alloc(a, sizeof *t->memory * (size_t)par_threads());
@@ -241,22 +243,27 @@ drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out) 
     g->s = *s;
     g->widen = s->in == DT_BF16 && !m->bf16;
     choose_tiles(g);
+    g->k_block = g->widen && s->k > WIDE_K ? WIDE_K : s->k;
+    g->n_k = parts(s->k, g->k_block);
     if (g->widen) {
-        int64_t floats = (g->tile_m + g->tile_n) * s->k + g->tile_m * g->tile_n;
+        int64_t floats = (g->tile_m + g->tile_n) * g->k_block + g->tile_m * g->tile_n;
         grow_buffers(m->wide, &m->wide_bytes, floats * (int64_t)sizeof(float));
     }
-    int64_t rows[2] = {g->tile_m, s->m - (g->n_m - 1) * g->tile_m};
-    int64_t cols[2] = {g->tile_n, s->n - (g->n_n - 1) * g->tile_n};
-    for (int i = 0; i < 2 && s->in != DT_F64; i++)
-        for (int j = 0; j < 2; j++) {
-            tile_kind *t = &g->kind[i][j];
-            t->rows = rows[i];
-            t->cols = cols[j];
-            if ((i && rows[1] == rows[0]) || (j && cols[1] == cols[0]))
-                *t = g->kind[i && rows[1] != rows[0]][j && cols[1] != cols[0]];
-            else
-                DRV_TRY(build_kind(a, g, t));
+    const int64_t rows[2] = {g->tile_m, s->m - (g->n_m - 1) * g->tile_m};
+    const int64_t cols[2] = {g->tile_n, s->n - (g->n_n - 1) * g->tile_n};
+    const int64_t ks[2] = {g->k_block, s->k - (g->n_k - 1) * g->k_block};
+    for (int at = 0; at < 8 && s->in != DT_F64; at++) {
+        const int i = at >> 2, j = at >> 1 & 1, l = at & 1;
+        const int fi = i && rows[1] != rows[0], fj = j && cols[1] != cols[0],
+                  fl = l && ks[1] != ks[0];
+        tile_kind *t = &g->kind[i][j][l];
+        if (fi != i || fj != j || fl != l) { // the rest is as long as the others
+            *t = g->kind[fi][fj][fl];
+            continue;
         }
+        *t = (tile_kind){.rows = rows[i], .cols = cols[j], .k = ks[l]};
+        DRV_TRY(build_kind(a, g, t));
+    }
     MEM_GROW(m->made, m->n_made, m->cap_made);
     m->made[m->n_made++] = g;
     *out = g;
@@ -289,16 +296,28 @@ static void run_primitive(
     DRV_ASSERT(s == dnnl_success, "oneDNN matmul failed with status %d", (int)s);
 }
 
-static void widened_tile(
-        const gemm *g, const tile_kind *t, int thread, const char *a, const char *b, char *c) {
+static void widened_tile(const gemm *g, const tile_kind kinds[2], int thread, const char *a,
+        const char *b, char *c) {
     const gemm_shape *s = &g->s;
     const kernels *k = g->m->k;
-    float *wa = g->m->wide[thread], *wb = wa + t->rows * s->k, *wc = wb + t->cols * s->k;
-    widen(k, a, s->ta ? s->k : t->rows, s->ta ? t->rows : s->k, s->lda, wa);
-    widen(k, b, s->tb ? t->cols : s->k, s->tb ? s->k : t->cols, s->ldb, wb);
-    run_primitive(g, t, thread, wa, wb, s->out == DT_BF16 ? (void *)wc : c);
-    for (int64_t r = 0; s->out == DT_BF16 && r < t->rows; r++)
-        k->cast(DT_F32, wc + r * t->cols, DT_BF16, c + 2 * r * s->ldc, t->cols);
+    const int64_t rows = kinds->rows, cols = kinds->cols;
+    const bool narrow = s->out == DT_BF16;
+    float *wa = g->m->wide[thread], *wb = wa + rows * g->k_block, *wc = wb + cols * g->k_block;
+    float *sum = narrow ? wc : (float *)(void *)c;
+    const int64_t ld_sum = narrow ? cols : s->ldc;
+    for (int64_t r = 0; r < rows && !s->accumulate; r++)
+        memset(sum + r * ld_sum, 0, sizeof *sum * (size_t)cols);
+    for (int64_t i = 0; i < g->n_k; i++) {
+        const tile_kind *t = &kinds[i == g->n_k - 1];
+        const int64_t first = i * g->k_block;
+        widen(k, a + 2 * (s->ta ? first * s->lda : first), s->ta ? t->k : rows, s->ta ? rows : t->k,
+                s->lda, wa);
+        widen(k, b + 2 * (s->tb ? first : first * s->ldb), s->tb ? cols : t->k, s->tb ? t->k : cols,
+                s->ldb, wb);
+        run_primitive(g, t, thread, wa, wb, sum);
+    }
+    for (int64_t r = 0; r < rows && narrow; r++)
+        k->cast(DT_F32, wc + r * cols, DT_BF16, c + 2 * r * s->ldc, cols);
 }
 
 static void f64_tile(const gemm_shape *s, int64_t rows, int64_t cols, const double *a,
@@ -322,15 +341,15 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const char *a = call->a + es * (s->ta ? row : row * s->lda);
     const char *b = call->b + es * (s->tb ? col * s->ldb : col);
     char *c = call->c + os * (row * s->ldc + col);
-    const tile_kind *t = &g->kind[i == g->n_m - 1][j == g->n_n - 1];
+    const tile_kind *kinds = g->kind[i == g->n_m - 1][j == g->n_n - 1];
     if (s->in == DT_F64)
         f64_tile(s, i == g->n_m - 1 ? s->m - row : g->tile_m,
                 j == g->n_n - 1 ? s->n - col : g->tile_n, (const void *)a, (const void *)b,
                 (void *)c);
     else if (g->widen)
-        widened_tile(g, t, thread, a, b, c);
+        widened_tile(g, kinds, thread, a, b, c);
     else
-        run_primitive(g, t, thread, a, b, c);
+        run_primitive(g, &kinds[1], thread, a, b, c);
 }
 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c) {

@@ -57,7 +57,7 @@ static drv_status check_header(dataset *d, const char *path) {
 
 // Gives back the pages that reading the index brought in: memory must not grow with the data set,
 // and lookups touch few.
-static void forget(const dataset *d) {
+void dataset_forget(const dataset *d) {
     madvise((void *)(uintptr_t)d->idx.p, d->idx.n, MADV_DONTNEED);
 }
 
@@ -70,7 +70,7 @@ static drv_status check_index(dataset *d, const char *path) {
                     "%s: sequence %lld has %d tokens at byte %lld, expected it at %lld", path,
                     (long long)i, n, (long long)sequence_offset(d, i), (long long)bytes);
         bytes += (int64_t)n * d->token_bytes;
-        if (i % (1 << 16) == 0) forget(d);
+        if (i % (1 << 16) == 0) dataset_forget(d);
     }
     d->n_tokens = bytes / d->token_bytes;
     int64_t before = 0;
@@ -82,9 +82,9 @@ static drv_status check_index(dataset *d, const char *path) {
                     path, (long long)i, (long long)s, i == 0 ? "0, not " : "", (long long)before,
                     (long long)d->n_sequences);
         before = s;
-        if (i % (1 << 16) == 0) forget(d);
+        if (i % (1 << 16) == 0) dataset_forget(d);
     }
-    forget(d);
+    dataset_forget(d);
     return DRV_OK;
 }
 

@@ -27,6 +27,9 @@ int64_t dataset_document_of(const dataset *d, int64_t token);
 DRV_CHECKED drv_status dataset_read(
         const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out);
 
+// Gives back the pages of the index that lookups brought in.
+void dataset_forget(const dataset *d);
+
 typedef struct dataset_writer dataset_writer;
 // Writes aside; nothing is at PREFIX before dataset_writer_finish.
 DRV_CHECKED drv_status dataset_writer_open(

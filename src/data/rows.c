@@ -137,6 +137,7 @@ drv_status rows_next(
     }
     s->taken++;
     r->taken++;
+    if (r->taken % 64 == 0) dataset_forget(s->d); // memory must not grow with the data set
     return DRV_OK;
 }
 

@@ -77,7 +77,8 @@ static void newest_and_retention(void **state) {
     arena_free(a);
 }
 
-// Every single flipped bit, cut byte or missing file is seen, and the older checkpoint is used.
+// A flipped bit in any seventh byte, a cut or a missing file is seen, and the older checkpoint is
+// used.
 static void harmed(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");

@@ -55,6 +55,7 @@ static void wrong_configs(void **state) {
     REFUSED("model: {preset: tiny}\nschedule: {min_lr: 1}\n", "min_lr", "at most optimizer.lr");
     REFUSED("model: {preset: tiny}\ndata: {train: [{weight: 1}]}\n", "data.train[0] has no prefix");
     REFUSED("model: {preset: tiny}\nparallel: {tensor: 2}\n", "parallel.tensor", "2");
+    REFUSED("model: {preset: tiny}\nparallel: {zero: banana}\n", "parallel.zero", "banana");
 }
 
 static void right_configs(void **state) {

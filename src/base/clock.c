@@ -31,15 +31,6 @@ double clock_process_s(void) {
            (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
-int64_t memory_rss_bytes(void) {
-    long pages = 0, resident = 0;
-    FILE *f = fopen("/proc/self/statm", "r");
-    if (!f) return 0;
-    if (fscanf(f, "%ld %ld", &pages, &resident) != 2) resident = 0;
-    fclose(f);
-    return (int64_t)resident * sysconf(_SC_PAGESIZE);
-}
-
 int64_t memory_peak_bytes(void) {
     struct rusage u;
     getrusage(RUSAGE_SELF, &u);

@@ -4,5 +4,4 @@
 
 double clock_s(void);            // monotonic seconds
 double clock_process_s(void);    // seconds since this process started
-int64_t memory_rss_bytes(void);  // resident now
 int64_t memory_peak_bytes(void); // highest resident so far

@@ -8,7 +8,6 @@ typedef enum rng_purpose {
     RNG_INIT = 1, // step = hash of the tensor's name, index = element
     RNG_SHUFFLE,  // step = epoch, index = round of the permutation
     RNG_SAMPLE,   // step = token position while generating
-    RNG_DROPOUT,  // step = optimizer step
     RNG_TEST,
 } rng_purpose;
 

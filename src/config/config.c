@@ -102,6 +102,10 @@ static const key keys[] = {
         {"parallel.context", KEY_INT, AT(context_parallel), "1", 1, 1, NULL, "likewise"},
         {"parallel.data", KEY_INT, AT(data_parallel), "1", 1, 1 << 20, NULL,
                 "ranks that share the global batch (more than 1: drover plan only, so far)"},
+        {"parallel.sequence", KEY_BOOL, AT(sequence_parallel), "true", 0, 1, NULL,
+                "split norms over tensor ranks; without effect on one"},
+        {"parallel.zero", KEY_INT, AT(zero), "1", 0, 1, NULL,
+                "ZeRO stage of the optimizer; without effect on one data rank"},
         {"checkpoint.every", KEY_INT, AT(checkpoint_every), "100", 0, BIG, NULL,
                 "steps between checkpoints; 0: only at the end"},
         {"checkpoint.keep", KEY_INT, AT(checkpoint_keep), "3", 0, BIG, NULL,
@@ -236,8 +240,6 @@ static drv_status set_entry(run_config *c, const yaml_entry *e) {
     if (strcmp(e->path, "optimizer.betas") == 0) return bad_value(e, "a list of two numbers");
     if (strcmp(e->path, "data.split") == 0) return bad_value(e, "a list of three numbers");
     if (strcmp(e->path, "parallel.data") == 0 && strcmp(e->value, "auto") == 0) return DRV_OK;
-    if (strcmp(e->path, "parallel.sequence") == 0 || strcmp(e->path, "parallel.zero") == 0)
-        return DRV_OK; // without effect on one tensor-parallel or data-parallel rank
     const key *k = find_key(e->path);
     return k ? set_key(c, k, e) : unknown_key(e);
 }

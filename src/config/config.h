@@ -48,6 +48,8 @@ typedef struct run_config {
     double min_lr;
     // parallel
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel;
+    bool sequence_parallel;
+    int64_t zero;
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep;
     const char *backend;

@@ -15,8 +15,3 @@ static inline mesh mesh_single(void) {
 static inline int mesh_ranks(const mesh *m) {
     return m->size[0] * m->size[1] * m->size[2] * m->size[3];
 }
-
-static inline const char *mesh_axis_name(mesh_axis a) {
-    static const char *const names[] = {"pipeline", "data", "context", "tensor"};
-    return names[a];
-}

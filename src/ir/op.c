@@ -12,10 +12,6 @@ const op_row *const op_rows[N_OPS] = {
 #undef X
 };
 
-graph *grad_graph(grad_ctx *c) {
-    return c->g;
-}
-
 tensor *grad_of(grad_ctx *c, const tensor *t) {
     return t->id < c->n ? c->d[t->id] : NULL;
 }

@@ -34,7 +34,6 @@ typedef struct op_row {
 extern const op_row *const op_rows[N_OPS];
 
 // --- what a gradient rule may use -------------------------------------------------------------
-graph *grad_graph(grad_ctx *c);
 tensor *grad_of(grad_ctx *c, const tensor *t);          // dL/dt so far; NULL: none
 void grad_add(grad_ctx *c, const tensor *t, tensor *d); // adds d to dL/dt
 // Weights have an accumulator, a state tensor that an op updates in place. NULL: t is no weight, or

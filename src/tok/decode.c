@@ -65,5 +65,4 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
     size_t rest = n - whole;
     if (rest) memmove(d->pending.p, p + whole, rest);
     d->pending.n = rest;
-    if (d->started || rest) d->started = d->started || whole;
 }

@@ -143,11 +143,11 @@ drv_status generate(arena *a, const generate_opts *o, generate_stats *out) {
     if (g->capacity < PREFILL) g->capacity = PREFILL;
     *out = (generate_stats){.prompt_tokens = ids.n};
     drv_status s = open_model(a, g);
-    if (s == DRV_OK && g->capacity > g->config.model.max_position_embeddings &&
-            ids.n + o->max_tokens > g->config.model.max_position_embeddings)
+    if (s == DRV_OK && ids.n + o->max_tokens > g->config.model.max_position_embeddings)
         s = drv_fail(DRV_E_USAGE,
                 "prompt and --max-tokens are %lld tokens, but the model's context is %lld",
-                (long long)g->capacity, (long long)g->config.model.max_position_embeddings);
+                (long long)(ids.n + o->max_tokens),
+                (long long)g->config.model.max_position_embeddings);
     for (int64_t i = 0; i < ids.n && s == DRV_OK; i++)
         if (ids.p[i] >= g->config.model.vocab_size)
             s = drv_fail(DRV_E_DATA,

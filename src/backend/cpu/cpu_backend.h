@@ -13,7 +13,6 @@ struct instruction {
     const kernels *k;
     const kernels *attention; // may be of another level (see gemm.h on arithmetic)
     gemm *gemm[6];            // of matmul and linear_cross_entropy
-    const int *threads;       // that the workspace is cut for
 };
 
 // What does not depend on the machine: scratch of a node for a number of threads.

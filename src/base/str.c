@@ -29,6 +29,17 @@ void str_puts(str *s, const char *text) {
     str_add(s, text, strlen(text));
 }
 
+void str_replace(str *s, const void *bytes, size_t n, const char *from, const char *to) {
+    const size_t n_from = strlen(from);
+    for (const char *p = bytes, *end = p + n; p < end;) {
+        const char *at = memmem(p, (size_t)(end - p), from, n_from);
+        str_add(s, p, (size_t)((at ? at : end) - p));
+        if (!at) return;
+        str_puts(s, to);
+        p = at + n_from;
+    }
+}
+
 void str_printf(str *s, const char *fmt, ...) {
     va_list ap, again;
     va_start(ap, fmt);

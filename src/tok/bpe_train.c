@@ -99,20 +99,22 @@ static void grow_words(trainer *t) {
     free(old);
 }
 
-static void count_word(void *ctx, const unsigned char *s, size_t n) {
+static void count_words(void *ctx, const text_word *w, int n_words) {
     trainer *t = ctx;
-    grow_words(t);
-    counted *c = word_slot(t, s, n);
-    if (!c->n) {
-        *c = (counted){(int64_t)t->text.n, 0, (int32_t)n};
-        str_add(&t->text, s, n);
-        t->n_table++;
+    for (int i = 0; i < n_words; i++) {
+        grow_words(t);
+        counted *c = word_slot(t, w[i].s, w[i].n);
+        if (!c->n) {
+            *c = (counted){(int64_t)t->text.n, 0, (int32_t)w[i].n};
+            str_add(&t->text, w[i].s, w[i].n);
+            t->n_table++;
+        }
+        c->count++;
     }
-    c->count++;
 }
 
 void trainer_add(trainer *t, const void *text, size_t n) {
-    split_text(&t->rule, text, n, count_word, t);
+    split_text(&t->rule, 1, text, n, count_words, t);
 }
 
 // --- pairs

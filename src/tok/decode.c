@@ -10,24 +10,11 @@ static void add_id(const tokenizer *t, int32_t id, str *out) {
     if (id < 0 || id >= t->n_vocab || !t->bytes[id]) return;
     const char *p = (const char *)t->bytes[id];
     size_t n = (size_t)t->n_bytes[id];
-    if (t->byte_level) {
-        str_add(out, p, n);
-        return;
-    }
     unsigned byte;
-    if (n == 6 && sscanf(p, "<0x%2X>", &byte) == 1 && t->byte_id[byte] == id) {
-        char c = (char)byte;
-        str_add(out, &c, 1);
-        return;
-    }
-    for (size_t i = 0; i < n;) {
-        if (n - i >= 3 && memcmp(p + i, "\xE2\x96\x81", 3) == 0) {
-            str_add(out, " ", 1);
-            i += 3;
-        } else {
-            str_add(out, p + i++, 1);
-        }
-    }
+    char c;
+    if (!t->byte_level && n == 6 && sscanf(p, "<0x%2X>", &byte) == 1 && t->byte_id[byte] == id)
+        c = (char)byte, p = &c, n = 1;
+    str_add(out, p, n);
 }
 
 void tokenizer_decode(
@@ -37,15 +24,14 @@ void tokenizer_decode(
         bool special = ids[i] >= 0 && ids[i] < t->n_vocab && t->is_special[ids[i]];
         if (!(special && skip_special)) add_id(t, ids[i], &raw);
     }
-    size_t skip = !t->byte_level && t->prepend_space && raw.n && raw.p[0] == ' ';
+    size_t skip = t->strip_space && raw.n && raw.p[0] == ' ';
     if (raw.n) utf8_sanitize(raw.p + skip, raw.n - skip, out);
     str_free(&raw);
 }
 
 void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
     add_id(d->t, id, &d->pending);
-    size_t skip = !d->started && !d->t->byte_level && d->t->prepend_space && d->pending.n &&
-                  d->pending.p[0] == ' ';
+    size_t skip = !d->started && d->t->strip_space && d->pending.n && d->pending.p[0] == ' ';
     // Keep back up to 3 bytes of a character that is not complete yet.
     const unsigned char *p = (const unsigned char *)d->pending.p + skip;
     size_t n = d->pending.n - skip, whole = n;

@@ -5,24 +5,24 @@
 
 #include "tok/tokenizer.h"
 
+static bool is_ascii(const unsigned char *s, size_t n) {
+    unsigned char all = 0;
+    for (size_t i = 0; i < n; i++)
+        all |= s[i];
+    return all < 0x80;
+}
+
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out) {
-    const char *s = text, *space = "\xE2\x96\x81"; // U+2581 stands for a space
     utf8proc_uint8_t *composed = NULL;
-    if (t->nfc) {
-        utf8proc_ssize_t k = utf8proc_map((const utf8proc_uint8_t *)s, (utf8proc_ssize_t)n,
-                &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-        if (k >= 0) s = (const char *)composed, n = (size_t)k;
+    if (t->nfc && !is_ascii(text, n)) {
+        utf8proc_ssize_t k = utf8proc_map(
+                text, (utf8proc_ssize_t)n, &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        if (k >= 0) text = composed, n = (size_t)k;
     }
-    if (t->byte_level) {
-        str_add(out, s, n);
-    } else { // sentencepiece style
-        if (t->prepend_space) str_puts(out, space);
-        for (size_t i = 0, from = 0; i <= n; i++)
-            if (i == n || s[i] == ' ') {
-                str_add(out, s + from, i - from);
-                if (i < n) str_puts(out, space);
-                from = i + 1;
-            }
-    }
+    if (t->prefix == PREFIX_ALWAYS && n) str_add(out, " ", 1);
+    if (t->space_mark && !t->metaspace)
+        str_replace(out, text, n, SPACE_MARK, " ");
+    else
+        str_add(out, text, n);
     free(composed);
 }

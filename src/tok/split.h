@@ -1,6 +1,7 @@
 // Cutting text into words before BPE ("pre-tokenization"). Known patterns have a scanner written by
 // hand; any other goes through PCRE2.
 #pragma once
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -8,17 +9,25 @@
 #include "base/status.h"
 
 typedef enum split_kind {
-    SPLIT_NONE,   // the whole text is one word
-    SPLIT_GPT2,   // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-    SPLIT_LLAMA3, // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
-                  //  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
-    SPLIT_DIGITS, // every number is a word of its own (Digits, individual_digits)
+    SPLIT_GPT2,        // 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+    SPLIT_LLAMA3,      // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|
+                       //  ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
+    SPLIT_DIGITS,      // every number is a word of its own (Digits, individual_digits)
+    SPLIT_DIGITS_GPT2, // SPLIT_DIGITS, then SPLIT_GPT2 on each part
+    SPLIT_SPACES,      // a word begins at each space (Metaspace with split)
+    SPLIT_JOINS,       // no pre-tokenizer: cut where no merge can reach across
     SPLIT_REGEX,
 } split_kind;
 
+// Which byte may follow which inside an entry of the vocabulary: bit `y` of row `x`.
+typedef struct byte_joins {
+    uint64_t row[256][4];
+} byte_joins;
+
 typedef struct split_rule {
     split_kind kind;
-    void *regex; // pcre2_code, for SPLIT_REGEX
+    void *regex;             // pcre2_code, for SPLIT_REGEX
+    const byte_joins *joins; // for SPLIT_JOINS
 } split_rule;
 
 extern const char split_pattern_gpt2[], split_pattern_llama3[];
@@ -27,9 +36,28 @@ extern const char split_pattern_gpt2[], split_pattern_llama3[];
 DRV_CHECKED drv_status split_rule_for(const char *where, const char *pattern, split_rule *out);
 void split_rule_free(split_rule *r);
 
-// End of the word that begins at s[0], n > 0 bytes of valid UTF-8. Not for SPLIT_REGEX.
-size_t split_next(split_kind kind, const unsigned char *s, size_t n);
+typedef struct text_word {
+    const unsigned char *s;
+    size_t n;
+} text_word;
+enum { SPLIT_BATCH = 256 };
 
-// Calls word(ctx, begin, length) for each word of s[0..n) in order.
-typedef void (*split_word)(void *ctx, const unsigned char *s, size_t n);
-void split_text(const split_rule *r, const unsigned char *s, size_t n, split_word word, void *ctx);
+// A text that is being cut: valid UTF-8, done up to `at`. Lookbehind and lookahead end with it.
+typedef struct split_text_at {
+    const unsigned char *begin, *at, *end;
+} split_text_at;
+
+// The next words into out[SPLIT_BATCH]; returns how many, 0 at the end of the text.
+int split_batch(const split_rule *r, split_text_at *t, text_word *out);
+
+// Applies the rules one after the other and hands out the words in order, in batches of at most
+// SPLIT_BATCH. No rule: the text is one word.
+typedef void (*split_words)(void *ctx, const text_word *w, int n);
+void split_text(const split_rule *rules, int n_rules, const unsigned char *s, size_t n,
+        split_words words, void *ctx);
+
+// The scanners of the fixed patterns, see split_kind. Each returns the end of the word that begins
+// at s < end. cp: cp_table().
+typedef const unsigned char *(*split_scan)(
+        const unsigned char *s, const unsigned char *end, const uint8_t *cp);
+split_scan split_scanner(split_kind kind); // NULL: not by a pattern alone

@@ -12,6 +12,10 @@
 
 enum { MAX_RULES = 4, MAX_TEMPLATE = 8 };
 
+// U+2581, which sentencepiece writes for a space. Here a space stands for it everywhere: in the
+// bytes of entries and in normalised text.
+#define SPACE_MARK "\xE2\x96\x81"
+
 typedef struct added_token { // looked for in the text as it is, or in the normalised text
     const char *name;
     const unsigned char *text; // what is looked for, and what it decodes to
@@ -20,28 +24,52 @@ typedef struct added_token { // looked for in the text as it is, or in the norma
     bool special, normalized; // normalized: `text` is too
 } added_token;
 
+typedef struct added_index { // added tokens by their first byte
+    added_token *of[256];    // sorted: the longest first
+    int n[256];
+} added_index;
+
 typedef struct pair_rank { // one slot of the merge table
     uint64_t pair;         // left << 32 | right; UINT64_MAX: empty
     int32_t rank, merged;
 } pair_rank;
+
+static inline uint64_t pair_hash(uint64_t pair) {
+    const uint64_t h = pair * 0x9E3779B97F4A7C15ull;
+    return h ^ h >> 32;
+}
+
+typedef enum space_prefix { // what is put in front of a text of the sentencepiece style
+    PREFIX_NONE,
+    PREFIX_ALWAYS, // normalizer Prepend
+    PREFIX_UNLESS, // Metaspace "always": unless a space is there
+    PREFIX_FIRST,  // Metaspace "first": the same, before the first part only
+} space_prefix;
 
 typedef struct tokenizer {       // immutable after opening
     const char *path;            // of tokenizer.json
     int32_t n_vocab;             // largest id + 1
     const unsigned char **bytes; // by id: what it decodes to; NULL: no such id
     int *n_bytes;
-    bool byte_level, ignore_merges, nfc, prepend_space;
+    bool byte_level, ignore_merges, nfc;
+    bool space_mark; // the sentencepiece style: U+2581 is a space
+    bool metaspace;  // by a pre-tokenizer, so behind the added tokens; else by a normalizer
+    space_prefix prefix;
+    bool strip_space;           // the decoder takes one space off the front
     split_rule rule[MAX_RULES]; // applied one after the other
     int n_rules;
-    int32_t byte_id[256]; // byte-level: of each byte; else <0xXX>; -1: none
-    int32_t unknown;      // -1: none
+    int32_t byte_id[256];  // byte-level: of each byte; else <0xXX>; -1: none
+    int32_t ascii_id[128]; // of each character; -1: none
+    int32_t unknown;       // -1: none
+    bool fuse_unknown;     // neighbours that are unknown become one
     pair_rank *merges;
     uint64_t merge_mask;
     int32_t *word_slots; // bytes -> id, open addressing; -1: empty
     uint64_t word_mask;
     added_token *added;
     int n_added;
-    unsigned char added_first[256]; // an added token may begin with this byte: 1 raw, 2 normalised
+    added_index raw, normalized; // the added tokens, by where they are looked for
+    bool can_cut;                // see tokenizer_cut
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
     int n_before, n_after;
     bool *is_special; // by id
@@ -55,22 +83,38 @@ void tokenizer_close(tokenizer *t);
 int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
 int32_t tokenizer_id(const tokenizer *t, const char *text); // of vocabulary or added; -1: none
 
-// Appends the normalised form of a text: NFC, or U+2581 for spaces and one in front.
+// Appends the normalised form of a part of a text: NFC, a space for U+2581 and one in front.
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
+
+// A place to cut a long text, so that the ids of its pieces, one after the other, are the ids of
+// the whole: the last one in (0, n), 0 if there is none.
+size_t tokenizer_cut(const tokenizer *t, const void *text, size_t n);
 
 typedef struct id_list {
     int32_t *p;
     int64_t n, cap;
 } id_list;
 void id_list_add(id_list *l, int32_t id);
+void id_list_reserve(id_list *l, int64_t more); // room for so many behind the last
 void id_list_free(id_list *l);
+
+typedef struct text_piece { // valid UTF-8, not owned
+    const char *p;
+    size_t n;
+    bool begins, ends; // the first piece of its text; the last
+} text_piece;
 
 // Holds the cache of words; one for each thread.
 typedef struct encoder encoder;
 encoder *encoder_new(const tokenizer *t);
 void encoder_free(encoder *e);
-// Appends the ids of valid UTF-8. specials: with what the post-processor puts around a text.
+// Appends the ids. specials: with what the post-processor puts around a text.
+void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out);
+// Of a whole text.
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out);
+// All pieces on all threads; encoders[par_threads()]. out[i] is cleared first.
+void encode_batch(
+        encoder *const *encoders, const text_piece *p, int n, bool specials, id_list *out);
 
 // Appends the text of ids; invalid UTF-8 becomes U+FFFD as in Hugging Face. skip_special leaves out
 // special tokens.

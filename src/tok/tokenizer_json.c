@@ -1,10 +1,10 @@
 // tokenizer.json -> tokenizer.
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/file.h"
 #include "base/json.h"
-#include "base/rng.h"
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
@@ -12,6 +12,7 @@ typedef struct loader {
     arena *a;
     const char *path;
     tokenizer *t;
+    bool merges_bytes; // a merge has a byte-fallback token in it
 } loader;
 
 static drv_status refuse(const loader *l, const char *what, const char *value) {
@@ -24,16 +25,8 @@ static const char *type_of(const json_t *o) {
     return s ? s : "?";
 }
 
-static uint64_t hash_bytes(const void *p, size_t n) {
-    const unsigned char *s = p;
-    uint64_t h = 0x9E3779B97F4A7C15ull ^ n;
-    for (size_t i = 0; i < n; i++)
-        h = (h ^ s[i]) * 0x100000001B3ull;
-    return h ^ h >> 29;
-}
-
 static int32_t find_word(const tokenizer *t, const void *p, size_t n) {
-    for (uint64_t h = hash_bytes(p, n);; h++) {
+    for (uint64_t h = XXH3_64bits(p, n);; h++) {
         int32_t id = t->word_slots[h & t->word_mask];
         if (id < 0) return -1;
         if ((size_t)t->n_bytes[id] == n && memcmp(t->bytes[id], p, n) == 0) return id;
@@ -54,13 +47,17 @@ int32_t tokenizer_id(const tokenizer *t, const char *text) {
 static drv_status entry_bytes(
         loader *l, const char *key, size_t n, unsigned char **out, int *n_out) {
     unsigned char *b = arena_alloc(l->a, n + 1);
+    int m = 0;
+    *out = b;
     if (!l->t->byte_level) {
-        memcpy(b, key, n);
-        *n_out = (int)n;
-        *out = b;
+        for (size_t i = 0; i < n;) {
+            const bool mark = l->t->space_mark && n - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
+            b[m++] = mark ? ' ' : (unsigned char)key[i];
+            i += mark ? 3 : 1;
+        }
+        *n_out = m;
         return DRV_OK;
     }
-    int m = 0;
     for (const unsigned char *p = (const unsigned char *)key, *end = p + n; p < end;) {
         int byte = char_byte(utf8_next(&p));
         if (byte < 0) { // not byte-level text (an added token): taken as it is
@@ -71,7 +68,6 @@ static drv_status entry_bytes(
         b[m++] = (unsigned char)byte;
     }
     *n_out = m;
-    *out = b;
     return DRV_OK;
 }
 
@@ -119,7 +115,8 @@ static drv_status load_vocab(loader *l, json_t *vocab, const json_t *added) {
                     l->path, key, (long long)id);
         DRV_TRY(entry_bytes(l, key, strlen(key), &b, &t->n_bytes[id]));
         t->bytes[id] = b;
-        uint64_t h = hash_bytes(b, (size_t)t->n_bytes[id]);
+        if (t->space_mark && memchr(key, ' ', strlen(key))) continue; // no text has it
+        uint64_t h = XXH3_64bits(b, (size_t)t->n_bytes[id]);
         while (t->word_slots[h & t->word_mask] >= 0)
             h++;
         t->word_slots[h & t->word_mask] = (int32_t)id;
@@ -134,6 +131,7 @@ static drv_status load_bytes(loader *l) {
         unsigned char byte = (unsigned char)b;
         snprintf(name, sizeof name, "<0x%02X>", (unsigned)b);
         t->byte_id[b] = t->byte_level ? find_word(t, &byte, 1) : find_word(t, name, strlen(name));
+        if (b < 128) t->ascii_id[b] = find_word(t, &byte, 1);
     }
     return DRV_OK;
 }
@@ -150,12 +148,13 @@ static drv_status add_merge(
     memcpy(both + nl, right, (size_t)nr);
     int32_t a = find_word(t, left, (size_t)nl), b = find_word(t, right, (size_t)nr);
     int32_t m = find_word(t, both, (size_t)(nl + nr));
+    for (int i = 0; i < 256 && !t->byte_level; i++)
+        l->merges_bytes |= t->byte_id[i] >= 0 && (t->byte_id[i] == a || t->byte_id[i] == b);
     if (a < 0 || b < 0 || m < 0)
         return drv_fail(DRV_E_DATA,
                 "%s: merge %d (\"%.20s\" \"%.20s\") names a token that is not in the vocabulary",
                 l->path, rank, x, y);
-    uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b, h = pair * 0x9E3779B97F4A7C15ull;
-    h ^= h >> 32;
+    uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b, h = pair_hash(pair);
     while (t->merges[h & t->merge_mask].pair != UINT64_MAX &&
             t->merges[h & t->merge_mask].pair != pair)
         h++;
@@ -188,6 +187,31 @@ static drv_status load_merges(loader *l, const json_t *merges) {
     return DRV_OK;
 }
 
+static int by_length(const void *x, const void *y) {
+    const added_token *a = x, *b = y;
+    return a->text[0] != b->text[0] ? a->text[0] - b->text[0]
+           : a->n != b->n           ? b->n - a->n
+                                    : a->id - b->id;
+}
+
+static void index_added(loader *l, bool normalized, added_index *out) {
+    const tokenizer *t = l->t;
+    added_token *list = ARENA_ARRAY(l->a, added_token, t->n_added + 1);
+    int n = 0;
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].normalized == normalized) list[n++] = t->added[i];
+    qsort(list, (size_t)n, sizeof *list, by_length);
+    for (int i = n - 1; i >= 0; i--) {
+        out->of[list[i].text[0]] = &list[i];
+        out->n[list[i].text[0]]++;
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k + 1 < list[i].n; k++) {
+            const unsigned char fold = list[i].text[k] | 0x20;
+            if (fold >= 'a' && fold <= 'z' && list[i].text[k + 1] == ' ') l->t->can_cut = false;
+        }
+}
+
 static drv_status load_added(loader *l, const json_t *list) {
     tokenizer *t = l->t;
     t->added = ARENA_ARRAY(l->a, added_token, json_array_size(list) + 1);
@@ -207,7 +231,8 @@ static drv_status load_added(loader *l, const json_t *list) {
                 .id = (int32_t)id,
                 .special = json_is_true(json_object_get(v, "special"))};
         d->text = (const unsigned char *)d->name;
-        if (json_is_true(json_object_get(v, "normalized")) && (t->nfc || !t->byte_level)) {
+        const bool normalizes = t->nfc || (t->space_mark && !t->metaspace);
+        if (normalizes && json_is_true(json_object_get(v, "normalized"))) {
             str normal = {0};
             tokenizer_normalize(t, text, strlen(text), &normal);
             d->normalized = true;
@@ -216,11 +241,37 @@ static drv_status load_added(loader *l, const json_t *list) {
             str_free(&normal);
         }
         t->is_special[id] |= d->special;
-        t->bytes[id] = d->text;
-        t->n_bytes[id] = d->n;
-        t->added_first[d->text[0]] |= d->normalized ? 2 : 1;
+        unsigned char *decoded; // Hugging Face decodes to the normalised text too
+        DRV_TRY(entry_bytes(l, (const char *)d->text, (size_t)d->n, &decoded, &t->n_bytes[id]));
+        t->bytes[id] = decoded;
     }
+    index_added(l, false, &t->raw);
+    index_added(l, true, &t->normalized);
     return DRV_OK;
+}
+
+// Where no entry of the vocabulary reaches across, no merge does: the text may be cut there. Only
+// if every byte has an id: what has none goes away or is fused, and brings others together.
+static void load_joins(loader *l, json_t *vocab) {
+    tokenizer *t = l->t;
+    for (int b = 0; b < 256; b++)
+        if (t->byte_id[b] < 0) return;
+    if (l->merges_bytes) return;
+    byte_joins *j = ARENA_NEW(l->a, byte_joins);
+    for (int x = 0; x < 256; x++)
+        j->row[x][2] = UINT64_MAX; // a character stays whole
+    const char *key;
+    json_t *v;
+    json_object_foreach(vocab, key, v) {
+        const int64_t id = json_integer_value(v);
+        for (int i = 0; i + 1 < t->n_bytes[id]; i++) {
+            const unsigned char x = t->bytes[id][i], y = t->bytes[id][i + 1];
+            j->row[x][y >> 6] |= 1ull << (y & 63);
+        }
+    }
+    t->rule[t->n_rules++] = (split_rule){.kind = SPLIT_JOINS, .joins = j};
+    for (int x = 'A'; x <= 'z'; x++) // see tokenizer_cut
+        if ((x <= 'Z' || x >= 'a') && (j->row[x][0] >> ' ' & 1)) t->can_cut = false;
 }
 
 static drv_status load_normalizer(loader *l, const json_t *o) {
@@ -236,28 +287,50 @@ static drv_status load_normalizer(loader *l, const json_t *o) {
         l->t->nfc = true;
         return DRV_OK;
     }
-    const char *lower = "\xE2\x96\x81"; // U+2581
     if (strcmp(type, "Prepend") == 0) {
         const char *p = json_string_value(json_object_get(o, "prepend"));
-        if (!p || strcmp(p, lower) != 0) return refuse(l, "prepend", p);
-        l->t->prepend_space = true;
+        if (!p || strcmp(p, SPACE_MARK) != 0) return refuse(l, "prepend", p);
+        l->t->prefix = PREFIX_ALWAYS;
         return DRV_OK;
     }
     if (strcmp(type, "Replace") == 0) {
         const char *from =
                 json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
         const char *to = json_string_value(json_object_get(o, "content"));
-        if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, lower) != 0)
+        if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, SPACE_MARK) != 0)
             return refuse(l, "normalizer Replace of", from);
-        return DRV_OK; // part of the sentencepiece style, see encode.c
+        l->t->space_mark = true;
+        return DRV_OK;
     }
     return refuse(l, "normalizer", type);
 }
 
 static drv_status add_rule(loader *l, split_rule r) {
     if (l->t->n_rules == MAX_RULES) return refuse(l, "pre_tokenizer", "a sequence of more than 4");
-    l->t->rule[l->t->n_rules++] = r;
+    split_rule *last = l->t->n_rules ? &l->t->rule[l->t->n_rules - 1] : NULL;
+    if (last && last->kind == SPLIT_DIGITS && r.kind == SPLIT_GPT2)
+        last->kind = SPLIT_DIGITS_GPT2;
+    else
+        l->t->rule[l->t->n_rules++] = r;
     return DRV_OK;
+}
+
+static drv_status load_metaspace(loader *l, const json_t *o) {
+    const char *mark = json_string_value(json_object_get(o, "replacement"));
+    const char *scheme = json_string_value(json_object_get(o, "prepend_scheme"));
+    if (!mark || strcmp(mark, SPACE_MARK) != 0) return refuse(l, "Metaspace replacement", mark);
+    if (l->t->n_rules) return refuse(l, "pre_tokenizer", "Metaspace behind another");
+    if (!scheme) // older files
+        scheme = json_is_false(json_object_get(o, "add_prefix_space")) ? "never" : "always";
+    if (strcmp(scheme, "always") == 0)
+        l->t->prefix = PREFIX_UNLESS;
+    else if (strcmp(scheme, "first") == 0)
+        l->t->prefix = PREFIX_FIRST;
+    else if (strcmp(scheme, "never") != 0)
+        return refuse(l, "Metaspace prepend_scheme", scheme);
+    l->t->space_mark = l->t->metaspace = true;
+    if (json_is_false(json_object_get(o, "split"))) return DRV_OK;
+    return add_rule(l, (split_rule){.kind = SPLIT_SPACES});
 }
 
 static drv_status load_pre_tokenizer(loader *l, const json_t *o) {
@@ -275,12 +348,12 @@ static drv_status load_pre_tokenizer(loader *l, const json_t *o) {
         if (json_is_true(json_object_get(o, "add_prefix_space")))
             return refuse(l, "ByteLevel option", "add_prefix_space");
         if (json_is_false(json_object_get(o, "use_regex"))) return DRV_OK;
-        return add_rule(l, (split_rule){SPLIT_GPT2, NULL});
+        return add_rule(l, (split_rule){.kind = SPLIT_GPT2});
     }
     if (strcmp(type, "Digits") == 0) {
         if (!json_is_true(json_object_get(o, "individual_digits")))
             return refuse(l, "pre_tokenizer Digits without", "individual_digits");
-        return add_rule(l, (split_rule){SPLIT_DIGITS, NULL});
+        return add_rule(l, (split_rule){.kind = SPLIT_DIGITS});
     }
     if (strcmp(type, "Split") == 0) {
         const json_t *p = json_object_get(o, "pattern");
@@ -293,6 +366,7 @@ static drv_status load_pre_tokenizer(loader *l, const json_t *o) {
         DRV_TRY(split_rule_for(l->path, re, &r));
         return add_rule(l, r);
     }
+    if (strcmp(type, "Metaspace") == 0) return load_metaspace(l, o);
     return refuse(l, "pre_tokenizer", type);
 }
 
@@ -338,6 +412,41 @@ static drv_status load_post_processor(loader *l, const json_t *o) {
     return refuse(l, "post_processor", type);
 }
 
+static drv_status load_decoder(loader *l, const json_t *o) {
+    if (!o || json_is_null(o)) return DRV_OK;
+    const char *type = type_of(o);
+    if (strcmp(type, "Sequence") == 0) {
+        size_t i;
+        json_t *v;
+        json_array_foreach(json_object_get(o, "decoders"), i, v) DRV_TRY(load_decoder(l, v));
+        return DRV_OK;
+    }
+    if (strcmp(type, "ByteLevel") == 0 || strcmp(type, "ByteFallback") == 0 ||
+            strcmp(type, "Fuse") == 0)
+        return DRV_OK; // what decode.c does
+    if (strcmp(type, "Metaspace") == 0) {
+        l->t->strip_space = l->t->prefix != PREFIX_NONE;
+        return DRV_OK;
+    }
+    const char *what = json_string_value(json_object_get(o, "content"));
+    if (strcmp(type, "Replace") == 0) {
+        const char *from =
+                json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
+        if (l->t->space_mark && from && strcmp(from, SPACE_MARK) == 0 && what &&
+                strcmp(what, " ") == 0)
+            return DRV_OK;
+        return refuse(l, "decoder Replace of", from);
+    }
+    if (strcmp(type, "Strip") == 0) {
+        const bool one = json_integer_value(json_object_get(o, "start")) == 1 &&
+                         json_integer_value(json_object_get(o, "stop")) == 0;
+        if (!one || !what || strcmp(what, " ") != 0) return refuse(l, "decoder Strip of", what);
+        l->t->strip_space = true;
+        return DRV_OK;
+    }
+    return refuse(l, "decoder", type);
+}
+
 static drv_status check_model(loader *l, const json_t *m) {
     const char *type = json_string_value(json_object_get(m, "type"));
     if (!json_is_object(m) || (type && strcmp(type, "BPE") != 0)) return refuse(l, "model", type);
@@ -360,13 +469,20 @@ static drv_status load(loader *l, const json_t *root) {
     DRV_TRY(check_model(l, m));
     DRV_TRY(load_normalizer(l, json_object_get(root, "normalizer")));
     DRV_TRY(load_pre_tokenizer(l, json_object_get(root, "pre_tokenizer")));
+    t->can_cut = true;
+    for (int i = 0; i < t->n_rules; i++)
+        t->can_cut &= t->rule[i].kind != SPLIT_REGEX;
     DRV_TRY(load_vocab(l, json_object_get(m, "vocab"), added));
     DRV_TRY(load_bytes(l));
     DRV_TRY(load_merges(l, json_object_get(m, "merges")));
     const char *unk = json_string_value(json_object_get(m, "unk_token"));
     t->unknown = unk ? find_word(t, unk, strlen(unk)) : -1;
+    t->fuse_unknown = json_is_true(json_object_get(m, "fuse_unk"));
+    if (t->n_rules == 0) load_joins(l, json_object_get(m, "vocab"));
+    if (t->n_rules == 0) t->can_cut = false; // one word
     DRV_TRY(load_added(l, added));
     DRV_TRY(load_post_processor(l, json_object_get(root, "post_processor")));
+    DRV_TRY(load_decoder(l, json_object_get(root, "decoder")));
     static const char *const bos[] = {"<s>", "<|begin_of_text|>", "<|endoftext|>"};
     static const char *const eos[] = {"</s>", "<|end_of_text|>", "<|endoftext|>"};
     t->bos = t->n_before ? t->before[0] : -1;
@@ -380,7 +496,7 @@ static drv_status load(loader *l, const json_t *root) {
 
 drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
-    loader l = {a, path, ARENA_NEW(a, tokenizer)};
+    loader l = {.a = a, .path = path, .t = ARENA_NEW(a, tokenizer)};
     l.t->path = path;
     json_t *root = NULL;
     DRV_TRY(json_read_file(path, &root));

@@ -57,9 +57,9 @@ static void fill(void) {
         table[cp] = (uint8_t)classify(cp);
 }
 
-int cp_class(uint32_t cp) {
+const uint8_t *cp_table(void) {
     pthread_once(&once, fill);
-    return cp < 0x110000 ? table[cp] : 0;
+    return table;
 }
 
 size_t utf8_valid_prefix(const unsigned char *s, size_t n) {

@@ -10,7 +10,8 @@ enum { CP_LETTER = 1, CP_NUMBER = 2, CP_SPACE = 4 }; // \p{L}, \p{N}, \s
 uint32_t utf8_next(const unsigned char **p);
 // Appends to out (at least 4 bytes); returns the length.
 int utf8_put(uint32_t cp, unsigned char *out);
-int cp_class(uint32_t cp);
+// The classes of all code points, 0 to 0x10FFFF.
+const uint8_t *cp_table(void);
 
 // Length of the longest valid prefix of s[0..n).
 size_t utf8_valid_prefix(const unsigned char *s, size_t n);

@@ -1,0 +1,11 @@
+// BPE's merges of one word (arXiv:1508.07909, algorithm 1, with a ready list of merges): the pair
+// of lowest rank first, the leftmost of equals, as Hugging Face merges.
+#pragma once
+#include "tok/tokenizer.h"
+
+typedef struct merger merger; // working memory; one for each thread
+merger *merger_new(const tokenizer *t);
+void merger_free(merger *m);
+
+// Appends the ids of one word.
+void merger_run(merger *m, const unsigned char *s, size_t n, id_list *out);

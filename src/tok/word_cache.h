@@ -1,0 +1,13 @@
+// Words that were seen -> their ids, so that a word is merged once. Words repeat: of English text
+// 99 in 100 were there before. Bounded: it forgets when it is full.
+#pragma once
+#include "tok/merge.h"
+#include "tok/split.h"
+
+typedef struct word_cache word_cache; // one for each thread
+word_cache *word_cache_new(const tokenizer *t);
+void word_cache_free(word_cache *c);
+
+// Appends the ids of words that lie in one text; `end`: of that text.
+void word_cache_encode(
+        word_cache *c, const text_word *w, int n, const unsigned char *end, id_list *out);

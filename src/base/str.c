@@ -64,6 +64,11 @@ void str_free(str *s) {
     *s = (str){0};
 }
 
+bool str_is(const str *s, const char *text) {
+    const size_t n = strlen(text);
+    return s->n == n && (n == 0 || memcmp(s->p, text, n) == 0);
+}
+
 bool str_starts(const char *s, const char *prefix) {
     return strncmp(s, prefix, strlen(prefix)) == 0;
 }

@@ -18,6 +18,7 @@ void str_replace(str *s, const void *bytes, size_t n, const char *from, const ch
 void str_clear(str *s); // keeps the memory
 void str_free(str *s);
 
+bool str_is(const str *s, const char *text); // the same bytes
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 

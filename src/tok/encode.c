@@ -46,23 +46,31 @@ void encoder_free(encoder *e) {
     free(e);
 }
 
-static const added_token *added_at(const added_index *x, const unsigned char *s, size_t n) {
-    for (int i = 0; i < x->n[*s]; i++) {
-        const added_token *d = &x->of[*s][i];
+static const added_token *added_at(const added_group *g, const unsigned char *s, size_t n) {
+    if (n < (size_t)g->n_common || memcmp(g->p->text, s, (size_t)g->n_common) != 0) return NULL;
+    for (const added_token *d = g->p; d < g->p + g->n; d++)
         if ((size_t)d->n <= n && memcmp(d->text, s, (size_t)d->n) == 0) return d;
-    }
     return NULL;
+}
+
+// Where the next added token may begin; n: nowhere.
+static size_t next_added(const added_index *x, const unsigned char *s, size_t i, size_t n) {
+    if (x->n_groups == 0) return n;
+    if (x->n_groups == 1) {
+        const unsigned char *p = memchr(s + i, x->first, n - i);
+        return p ? (size_t)(p - s) : n;
+    }
+    while (i < n && !x->by_byte[s[i]].n)
+        i++;
+    return i;
 }
 
 // Cuts the added tokens out, leftmost and longest first; `part` gets what lies between them.
 static void cut_added(encoder *e, const added_index *x, const unsigned char *s, size_t n,
         void (*part)(encoder *e, const unsigned char *s, size_t n)) {
-    size_t from = 0, i = 0;
-    for (;;) {
-        while (i < n && !x->n[s[i]])
-            i++;
-        if (i == n) break;
-        const added_token *d = added_at(x, s + i, n - i);
+    size_t from = 0;
+    for (size_t i = 0; (i = next_added(x, s, i, n)) < n;) {
+        const added_token *d = added_at(&x->by_byte[s[i]], s + i, n - i);
         if (!d) {
             i++;
             continue;
@@ -115,6 +123,7 @@ static void encode_part(encoder *e, const unsigned char *s, size_t n) {
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out) {
     const tokenizer *t = e->t;
     e->out = out;
+    id_list_reserve(out, (int64_t)p->n / 4); // about what English needs
     e->first = p->begins ? (const unsigned char *)p->p : NULL;
     e->continues = !p->begins;
     for (int i = 0; specials && p->begins && i < t->n_before; i++)

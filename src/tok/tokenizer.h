@@ -24,9 +24,16 @@ typedef struct added_token { // looked for in the text as it is, or in the norma
     bool special, normalized; // normalized: `text` is too
 } added_token;
 
-typedef struct added_index { // added tokens by their first byte
-    added_token *of[256];    // sorted: the longest first
-    int n[256];
+typedef struct added_group { // added tokens that begin with the same byte
+    added_token *p;          // the longest first
+    int n;
+    int n_common; // bytes at the front that all of them have
+} added_group;
+
+typedef struct added_index {
+    added_group by_byte[256];
+    int n_groups;
+    unsigned char first; // of the only group
 } added_index;
 
 typedef struct pair_rank { // one slot of the merge table

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_cursor.h"
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
@@ -12,7 +13,8 @@ typedef struct loader {
     arena *a;
     const char *path;
     tokenizer *t;
-    bool merges_bytes; // a merge has a byte-fallback token in it
+    json_cursor vocab, merges; // the two large values: not part of the tree
+    bool merges_bytes;         // a merge has a byte-fallback token in it
 } loader;
 
 static drv_status refuse(const loader *l, const char *what, const char *value) {
@@ -43,85 +45,116 @@ int32_t tokenizer_id(const tokenizer *t, const char *text) {
     return find_word(t, text, strlen(text));
 }
 
-// A vocabulary entry as the bytes that it stands for in a word.
-static drv_status entry_bytes(
-        loader *l, const char *key, size_t n, unsigned char **out, int *n_out) {
-    unsigned char *b = arena_alloc(l->a, n + 1);
-    int m = 0;
-    *out = b;
-    if (!l->t->byte_level) {
-        for (size_t i = 0; i < n;) {
-            const bool mark = l->t->space_mark && n - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
-            b[m++] = mark ? ' ' : (unsigned char)key[i];
+// A vocabulary entry as the bytes that it stands for in a word: never longer, so out may be key.
+static size_t entry_to_bytes(const tokenizer *t, const char *key, size_t n, unsigned char *out) {
+    size_t m = 0;
+    if (!t->byte_level) {
+        for (size_t i = 0; i < n; m++) {
+            const bool mark = t->space_mark && n - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
+            out[m] = mark ? ' ' : (unsigned char)key[i];
             i += mark ? 3 : 1;
         }
-        *n_out = m;
-        return DRV_OK;
+        return m;
     }
-    for (const unsigned char *p = (const unsigned char *)key, *end = p + n; p < end;) {
-        int byte = char_byte(utf8_next(&p));
-        if (byte < 0) { // not byte-level text (an added token): taken as it is
-            memcpy(b, key, n);
-            m = (int)n;
-            break;
+    for (const unsigned char *p = (const unsigned char *)key, *end = p + n; p < end;)
+        if (char_byte(utf8_next(&p)) < 0) { // not byte-level text (an added token): as it is
+            memmove(out, key, n);
+            return n;
         }
-        b[m++] = (unsigned char)byte;
-    }
-    *n_out = m;
-    return DRV_OK;
+    for (const unsigned char *p = (const unsigned char *)key, *end = p + n; p < end;)
+        out[m++] = (unsigned char)char_byte(utf8_next(&p));
+    return m;
 }
 
-static drv_status check_id(const loader *l, const char *key, const json_t *v, int64_t *id) {
-    if (!json_is_integer(v))
-        return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is no number", l->path, key);
-    *id = json_integer_value(v);
-    if (*id < 0 || *id >= 1 << 24)
+static drv_status check_utf8(const loader *l, const str *s) {
+    if (s->n == 0 || utf8_valid_prefix((const unsigned char *)s->p, s->n) == s->n) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: \"%.40s\" is not UTF-8", l->path, s->p);
+}
+
+static drv_status check_id(const loader *l, const char *key, bool is_number, int64_t id) {
+    if (!is_number) return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is no number", l->path, key);
+    if (id < 0 || id >= 1 << 24)
         return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is %lld, expected 0 to 16777215", l->path,
-                key, (long long)*id);
+                key, (long long)id);
     return DRV_OK;
 }
 
-static drv_status load_vocab(loader *l, json_t *vocab, const json_t *added) {
-    tokenizer *t = l->t;
-    if (!json_is_object(vocab))
-        return drv_fail(DRV_E_DATA, "%s: model.vocab is no object", l->path);
-    const char *key;
-    json_t *v;
-    int64_t id, most = -1;
-    json_object_foreach(vocab, key, v) {
-        DRV_TRY(check_id(l, key, v, &id));
-        if (id > most) most = id;
+typedef struct vocab_entry {
+    size_t at; // of its bytes in the pool
+    int n;
+    int32_t id;
+    bool unreachable; // holds a space, and in the sentencepiece style no text has one
+} vocab_entry;
+
+static drv_status read_vocab(loader *l, vocab_entry **list, int64_t *n, str *key, str *pool) {
+    json_cursor *c = &l->vocab;
+    int64_t cap = 0, id;
+    if (jc_peek(c) != '{') return drv_fail(DRV_E_DATA, "%s: model.vocab is no object", l->path);
+    for (bool first = true; jc_next(c, '{', &first, key);) {
+        const bool is_number = jc_i64(c, &id);
+        DRV_TRY(check_id(l, key->p ? key->p : "", is_number, id));
+        MEM_GROW(*list, *n, cap);
+        vocab_entry *v = &(*list)[(*n)++];
+        *v = (vocab_entry){.id = (int32_t)id};
+        v->unreachable = l->t->space_mark && key->n && memchr(key->p, ' ', key->n);
+        DRV_TRY(check_utf8(l, key));
+        v->at = pool->n;
+        if (key->n) v->n = (int)entry_to_bytes(l->t, key->p, key->n, (unsigned char *)key->p);
+        str_add(pool, key->p, (size_t)v->n);
     }
+    return DRV_OK;
+}
+
+static drv_status fill_vocab(
+        loader *l, const vocab_entry *list, int64_t n, const str *pool, const json_t *added) {
+    tokenizer *t = l->t;
+    int64_t most = -1;
+    for (int64_t i = 0; i < n; i++)
+        if (list[i].id > most) most = list[i].id;
     size_t i;
+    json_t *v;
     json_array_foreach(added, i, v) {
-        DRV_TRY(check_id(l, "added_tokens", json_object_get(v, "id"), &id));
-        if (id > most) most = id;
+        const json_t *id = json_object_get(v, "id");
+        DRV_TRY(check_id(l, "added_tokens", json_is_integer(id), json_integer_value(id)));
+        if (json_integer_value(id) > most) most = json_integer_value(id);
     }
     t->n_vocab = (int32_t)(most + 1);
     t->bytes = ARENA_ARRAY(l->a, const unsigned char *, t->n_vocab);
     t->n_bytes = ARENA_ARRAY(l->a, int, t->n_vocab);
     t->is_special = ARENA_ARRAY(l->a, bool, t->n_vocab);
+    unsigned char *all = arena_alloc(l->a, pool->n + 1);
+    if (pool->n) memcpy(all, pool->p, pool->n);
     t->word_mask = 64;
     while (t->word_mask < 2 * (uint64_t)t->n_vocab)
         t->word_mask *= 2;
     t->word_mask--;
     t->word_slots = ARENA_ARRAY(l->a, int32_t, t->word_mask + 1);
     memset(t->word_slots, 0xFF, sizeof *t->word_slots * (t->word_mask + 1));
-    json_object_foreach(vocab, key, v) {
-        id = json_integer_value(v);
-        unsigned char *b;
-        if (t->bytes[id])
-            return drv_fail(DRV_E_DATA, "%s: \"%.40s\" has an id that another entry has too: %lld",
-                    l->path, key, (long long)id);
-        DRV_TRY(entry_bytes(l, key, strlen(key), &b, &t->n_bytes[id]));
-        t->bytes[id] = b;
-        if (t->space_mark && memchr(key, ' ', strlen(key))) continue; // no text has it
-        uint64_t h = XXH3_64bits(b, (size_t)t->n_bytes[id]);
+    for (const vocab_entry *e = list; e < list + n; e++) {
+        if (t->bytes[e->id])
+            return drv_fail(DRV_E_DATA, "%s: \"%.*s\" has an id that another entry has too: %d",
+                    l->path, e->n > 40 ? 40 : e->n, (const char *)all + e->at, e->id);
+        t->bytes[e->id] = all + e->at;
+        t->n_bytes[e->id] = e->n;
+        if (e->unreachable) continue;
+        uint64_t h = XXH3_64bits(t->bytes[e->id], (size_t)e->n);
         while (t->word_slots[h & t->word_mask] >= 0)
             h++;
-        t->word_slots[h & t->word_mask] = (int32_t)id;
+        t->word_slots[h & t->word_mask] = e->id;
     }
     return DRV_OK;
+}
+
+static drv_status load_vocab(loader *l, const json_t *added) {
+    vocab_entry *list = NULL;
+    int64_t n = 0;
+    str key = {0}, pool = {0};
+    drv_status s = read_vocab(l, &list, &n, &key, &pool);
+    if (s == DRV_OK) s = fill_vocab(l, list, n, &pool, added);
+    str_free(&key);
+    str_free(&pool);
+    free(list);
+    return s;
 }
 
 static drv_status load_bytes(loader *l) {
@@ -136,24 +169,20 @@ static drv_status load_bytes(loader *l) {
     return DRV_OK;
 }
 
-static drv_status add_merge(
-        loader *l, int32_t rank, const char *x, size_t nx, const char *y, size_t ny) {
+static drv_status add_merge(loader *l, int32_t rank, const str *x, const str *y) {
     tokenizer *t = l->t;
-    unsigned char *left, *right;
-    int nl, nr;
-    DRV_TRY(entry_bytes(l, x, nx, &left, &nl));
-    DRV_TRY(entry_bytes(l, y, ny, &right, &nr));
-    unsigned char *both = arena_alloc(l->a, (size_t)(nl + nr) + 1);
-    memcpy(both, left, (size_t)nl);
-    memcpy(both + nl, right, (size_t)nr);
-    int32_t a = find_word(t, left, (size_t)nl), b = find_word(t, right, (size_t)nr);
-    int32_t m = find_word(t, both, (size_t)(nl + nr));
-    for (int i = 0; i < 256 && !t->byte_level; i++)
-        l->merges_bytes |= t->byte_id[i] >= 0 && (t->byte_id[i] == a || t->byte_id[i] == b);
+    const int32_t a = find_word(t, x->p, x->n), b = find_word(t, y->p, y->n);
+    unsigned char both[1024], *joined = x->n + y->n <= sizeof both ? both : mem_alloc(x->n + y->n);
+    memcpy(joined, x->p, x->n);
+    memcpy(joined + x->n, y->p, y->n);
+    const int32_t m = find_word(t, joined, x->n + y->n);
+    if (joined != both) free(joined);
     if (a < 0 || b < 0 || m < 0)
         return drv_fail(DRV_E_DATA,
                 "%s: merge %d (\"%.20s\" \"%.20s\") names a token that is not in the vocabulary",
-                l->path, rank, x, y);
+                l->path, rank, x->p, y->p);
+    for (int i = 0; i < 256 && !t->byte_level; i++)
+        l->merges_bytes |= t->byte_id[i] >= 0 && (t->byte_id[i] == a || t->byte_id[i] == b);
     uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b, h = pair_hash(pair);
     while (t->merges[h & t->merge_mask].pair != UINT64_MAX &&
             t->merges[h & t->merge_mask].pair != pair)
@@ -163,28 +192,58 @@ static drv_status add_merge(
     return DRV_OK;
 }
 
-static drv_status load_merges(loader *l, const json_t *merges) {
+// "a b" or ["a", "b"], as bytes of entries.
+static drv_status read_merge(loader *l, int32_t rank, str side[2]) {
+    json_cursor *c = &l->merges;
+    bool ok = true, first = true;
+    int n = 0;
+    str_clear(&side[0]);
+    str_clear(&side[1]);
+    if (jc_peek(c) == '"') {
+        ok = jc_string(c, &side[0]);
+        char *space = ok && side[0].n ? memchr(side[0].p, ' ', side[0].n) : NULL;
+        if (space) {
+            n = 2;
+            str_add(&side[1], space + 1, (size_t)(side[0].p + side[0].n - space - 1));
+            side[0].n = (size_t)(space - side[0].p);
+        }
+    } else if (jc_peek(c) == '[') {
+        for (; jc_next(c, '[', &first, NULL); n++)
+            ok = ok && jc_peek(c) == '"' ? jc_string(c, &side[n ? 1 : 0]) : jc_skip(c) && false;
+    }
+    if (!ok || n != 2 || side[0].n == 0 || side[1].n == 0)
+        return drv_fail(DRV_E_DATA, "%s: merge %d is not a pair", l->path, rank);
+    for (int i = 0; i < 2; i++) {
+        DRV_TRY(check_utf8(l, &side[i]));
+        const size_t k = entry_to_bytes(l->t, side[i].p, side[i].n, (unsigned char *)side[i].p);
+        side[i].p[side[i].n = k] = 0;
+    }
+    return DRV_OK;
+}
+
+static drv_status load_merges(loader *l) {
     tokenizer *t = l->t;
-    if (!json_is_array(merges)) return drv_fail(DRV_E_DATA, "%s: model.merges is no list", l->path);
+    json_cursor count = l->merges;
+    int64_t n = 0;
+    if (jc_peek(&count) != '[') return drv_fail(DRV_E_DATA, "%s: model.merges is no list", l->path);
+    for (bool first = true; jc_next(&count, '[', &first, NULL); n++)
+        jc_skip(&count);
     t->merge_mask = 64;
-    while (t->merge_mask < 2 * json_array_size(merges))
+    while (2 * t->merge_mask < 3 * (uint64_t)n)
         t->merge_mask *= 2;
     t->merges = ARENA_ARRAY(l->a, pair_rank, t->merge_mask);
     memset(t->merges, 0xFF, sizeof *t->merges * t->merge_mask);
     t->merge_mask--;
-    size_t i;
-    json_t *v;
-    json_array_foreach(merges, i, v) {
-        const char *x = json_string_value(json_is_array(v) ? json_array_get(v, 0) : v), *y = NULL;
-        if (json_is_array(v))
-            y = json_string_value(json_array_get(v, 1));
-        else if (x && strchr(x, ' '))
-            y = strchr(x, ' ') + 1;
-        if (!x || !y) return drv_fail(DRV_E_DATA, "%s: merge %zu is not a pair", l->path, i);
-        size_t nx = json_is_array(v) ? strlen(x) : (size_t)(y - x - 1);
-        DRV_TRY(add_merge(l, (int32_t)i, x, nx, y, strlen(y)));
+    str side[2] = {{0}, {0}};
+    drv_status s = DRV_OK;
+    int32_t rank = 0;
+    for (bool first = true; s == DRV_OK && jc_next(&l->merges, '[', &first, NULL); rank++) {
+        s = read_merge(l, rank, side);
+        if (s == DRV_OK) s = add_merge(l, rank, &side[0], &side[1]);
     }
-    return DRV_OK;
+    str_free(&side[0]);
+    str_free(&side[1]);
+    return s;
 }
 
 static int by_length(const void *x, const void *y) {
@@ -201,9 +260,17 @@ static void index_added(loader *l, bool normalized, added_index *out) {
     for (int i = 0; i < t->n_added; i++)
         if (t->added[i].normalized == normalized) list[n++] = t->added[i];
     qsort(list, (size_t)n, sizeof *list, by_length);
-    for (int i = n - 1; i >= 0; i--) {
-        out->of[list[i].text[0]] = &list[i];
-        out->n[list[i].text[0]]++;
+    for (int i = 0; i < n; i++) {
+        added_group *g = &out->by_byte[list[i].text[0]];
+        if (g->n++ == 0) {
+            *g = (added_group){.p = &list[i], .n = 1, .n_common = list[i].n};
+            out->first = list[i].text[0];
+            out->n_groups++;
+        }
+        int k = 0;
+        while (k < g->n_common && k < list[i].n && list[i].text[k] == g->p->text[k])
+            k++;
+        g->n_common = k;
     }
     for (int i = 0; i < n; i++)
         for (int k = 0; k + 1 < list[i].n; k++) {
@@ -241,8 +308,9 @@ static drv_status load_added(loader *l, const json_t *list) {
             str_free(&normal);
         }
         t->is_special[id] |= d->special;
-        unsigned char *decoded; // Hugging Face decodes to the normalised text too
-        DRV_TRY(entry_bytes(l, (const char *)d->text, (size_t)d->n, &decoded, &t->n_bytes[id]));
+        // Hugging Face decodes to the normalised text too.
+        unsigned char *decoded = arena_alloc(l->a, (size_t)d->n + 1);
+        t->n_bytes[id] = (int)entry_to_bytes(t, (const char *)d->text, (size_t)d->n, decoded);
         t->bytes[id] = decoded;
     }
     index_added(l, false, &t->raw);
@@ -252,7 +320,7 @@ static drv_status load_added(loader *l, const json_t *list) {
 
 // Where no entry of the vocabulary reaches across, no merge does: the text may be cut there. Only
 // if every byte has an id: what has none goes away or is fused, and brings others together.
-static void load_joins(loader *l, json_t *vocab) {
+static void load_joins(loader *l) {
     tokenizer *t = l->t;
     for (int b = 0; b < 256; b++)
         if (t->byte_id[b] < 0) return;
@@ -260,15 +328,11 @@ static void load_joins(loader *l, json_t *vocab) {
     byte_joins *j = ARENA_NEW(l->a, byte_joins);
     for (int x = 0; x < 256; x++)
         j->row[x][2] = UINT64_MAX; // a character stays whole
-    const char *key;
-    json_t *v;
-    json_object_foreach(vocab, key, v) {
-        const int64_t id = json_integer_value(v);
+    for (int32_t id = 0; id < t->n_vocab; id++)
         for (int i = 0; i + 1 < t->n_bytes[id]; i++) {
             const unsigned char x = t->bytes[id][i], y = t->bytes[id][i + 1];
             j->row[x][y >> 6] |= 1ull << (y & 63);
         }
-    }
     t->rule[t->n_rules++] = (split_rule){.kind = SPLIT_JOINS, .joins = j};
     for (int x = 'A'; x <= 'z'; x++) // see tokenizer_cut
         if ((x <= 'Z' || x >= 'a') && (j->row[x][0] >> ' ' & 1)) t->can_cut = false;
@@ -472,13 +536,13 @@ static drv_status load(loader *l, const json_t *root) {
     t->can_cut = true;
     for (int i = 0; i < t->n_rules; i++)
         t->can_cut &= t->rule[i].kind != SPLIT_REGEX;
-    DRV_TRY(load_vocab(l, json_object_get(m, "vocab"), added));
+    DRV_TRY(load_vocab(l, added));
     DRV_TRY(load_bytes(l));
-    DRV_TRY(load_merges(l, json_object_get(m, "merges")));
+    DRV_TRY(load_merges(l));
     const char *unk = json_string_value(json_object_get(m, "unk_token"));
     t->unknown = unk ? find_word(t, unk, strlen(unk)) : -1;
     t->fuse_unknown = json_is_true(json_object_get(m, "fuse_unk"));
-    if (t->n_rules == 0) load_joins(l, json_object_get(m, "vocab"));
+    if (t->n_rules == 0) load_joins(l);
     if (t->n_rules == 0) t->can_cut = false; // one word
     DRV_TRY(load_added(l, added));
     DRV_TRY(load_post_processor(l, json_object_get(root, "post_processor")));
@@ -494,14 +558,50 @@ static drv_status load(loader *l, const json_t *root) {
     return DRV_OK;
 }
 
+// The tree of the file without model.vocab and model.merges, which are megabytes: they are read
+// where they lie.
+static drv_status read_tree(loader *l, const file_map *f, json_t **root) {
+    json_cursor c = {.p = (const char *)f->p, .end = (const char *)f->p + f->n};
+    const char *cut[4] = {c.end, c.end, c.end, c.end}; // both values, in the order of the file
+    int n_cut = 0;
+    str key = {0};
+    for (bool first = true; jc_peek(&c) && jc_next(&c, '{', &first, &key);) {
+        const bool model = str_is(&key, "model") && jc_peek(&c) == '{';
+        for (bool inner = true; model && jc_next(&c, '{', &inner, &key);) {
+            const bool vocab = str_is(&key, "vocab"), merges = str_is(&key, "merges");
+            jc_peek(&c);
+            const char *begin = c.p;
+            jc_skip(&c);
+            if (!(vocab || merges) || n_cut == 4) continue;
+            *(vocab ? &l->vocab : &l->merges) = (json_cursor){.p = begin, .end = c.p};
+            cut[n_cut++] = begin;
+            cut[n_cut++] = c.p;
+        }
+        if (!model) jc_skip(&c);
+    }
+    str_clear(&key);
+    const char *p = (const char *)f->p;
+    str_add(&key, p, (size_t)(cut[0] - p));
+    if (n_cut > 0) str_puts(&key, "0");
+    str_add(&key, cut[1], (size_t)(cut[2] - cut[1]));
+    if (n_cut > 2) str_puts(&key, "0");
+    str_add(&key, cut[3], (size_t)(c.end - cut[3]));
+    drv_status s = json_read_bytes(l->path, key.p, key.n, root);
+    str_free(&key);
+    return s;
+}
+
 drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
     loader l = {.a = a, .path = path, .t = ARENA_NEW(a, tokenizer)};
     l.t->path = path;
+    file_map f;
     json_t *root = NULL;
-    DRV_TRY(json_read_file(path, &root));
-    drv_status s = load(&l, root);
+    DRV_TRY(file_map_open(path, &f));
+    drv_status s = read_tree(&l, &f, &root);
+    if (s == DRV_OK) s = load(&l, root);
     json_decref(root);
+    file_map_close(&f);
     if (s != DRV_OK)
         tokenizer_close(l.t);
     else

@@ -188,7 +188,7 @@ void word_cache_encode(
         if (w[i].n > KEY_BYTES) continue;
         make_key(w[i].s, w[i].n, end, keys[i]);
         hashes[i] = key_hash(keys[i]);
-        __builtin_prefetch(set_of(c, hashes[i]));
+        __builtin_prefetch(set_of(c, hashes[i]) + hashes[i] % WAYS);
     }
     id_list_reserve(out, (int64_t)SLOT_IDS * n);
     for (int i = 0; i < n; i++) {

@@ -1,0 +1,90 @@
+// drover bench tokenizer: how fast text becomes ids.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "cli/bench.h"
+#include "tok/tokenizer.h"
+
+enum { PIECE_BYTES = 1 << 20, BATCH_PIECES = 4096 };
+
+// The text in pieces that the threads share.
+static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
+    text_piece *p = NULL;
+    int n = 0, cap = 0;
+    for (size_t at = 0; at < text->n;) {
+        size_t k = text->n - at;
+        if (k > PIECE_BYTES) k = tokenizer_cut(t, text->p + at, PIECE_BYTES);
+        if (k == 0) k = text->n - at; // no place to cut
+        MEM_GROW(p, n, cap);
+        p[n++] = (text_piece){text->p + at, k, at == 0, at + k == text->n};
+        at += k;
+    }
+    *out = p;
+    return n;
+}
+
+drv_status bench_tokenizer(arena *a, const cli_args *c) {
+    const char *dir = cli_get(c, "--tokenizer", NULL), *input = cli_get(c, "--input", NULL);
+    if (!dir || !input)
+        return drv_fail(DRV_E_USAGE, "drover bench tokenizer: --tokenizer and --input are needed");
+    int64_t threads = 0, passes = 3;
+    DRV_TRY(cli_get_i64(c, "--threads", 0, 4096, &threads));
+    DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &passes));
+    par_set_threads((int)threads);
+    double t0 = clock_s();
+    tokenizer *t;
+    DRV_TRY(tokenizer_open(a, dir, &t));
+    encoder **e = ARENA_ARRAY(a, encoder *, par_threads());
+    for (int i = 0; i < par_threads(); i++)
+        e[i] = encoder_new(t);
+    id_list one = {0};
+    encoder_run(e[0], "One line.\n", 10, true, &one);
+    const double load_s = clock_s() - t0;
+    id_list_free(&one);
+    file_map f;
+    DRV_TRY(file_map_open(input, &f));
+    str text = {0};
+    utf8_sanitize(f.p, f.n, &text);
+    file_map_close(&f);
+    text_piece *p;
+    const int n = cut_text(t, &text, &p);
+    id_list *ids = calloc((size_t)n + 1, sizeof *ids);
+    DRV_ASSERT(ids, "out of memory");
+    double cold = 0, warm = 0;
+    int64_t tokens = 0;
+    for (int64_t pass = 0; pass <= passes; pass++) {
+        t0 = clock_s();
+        encode_batch(e, p, n, true, ids);
+        const double speed = (double)text.n / (clock_s() - t0) / 1e6;
+        if (pass == 0)
+            cold = speed;
+        else if (speed > warm)
+            warm = speed;
+        progress("pass %lld of %lld: %.1f MB/s", (long long)pass, (long long)passes, speed);
+    }
+    progress_end();
+    for (int i = 0; i < n; i++) {
+        tokens += ids[i].n;
+        id_list_free(&ids[i]);
+    }
+    if (cli_has(c, "--json"))
+        printf("{\"tokenizer\": \"%s\", \"input_bytes\": %zu, \"tokens\": %lld, \"threads\": %d, "
+               "\"cold_mb_per_s\": %.2f, \"warm_mb_per_s\": %.2f, \"load_s\": %.4f}\n",
+                dir, text.n, (long long)tokens, par_threads(), cold, warm, load_s);
+    else
+        printf("%s, %d threads\nloaded and one line encoded in %.3f s\n%.1f MB, %lld tokens, %.2f "
+               "bytes a token\ncold %.1f MB/s (first pass), warm %.1f MB/s (best of %lld more)\n",
+                dir, par_threads(), load_s, (double)text.n / 1e6, (long long)tokens,
+                (double)text.n / (double)(tokens ? tokens : 1), cold, warm, (long long)passes);
+    for (int i = 0; i < par_threads(); i++)
+        encoder_free(e[i]);
+    free(ids);
+    free(p);
+    str_free(&text);
+    tokenizer_close(t);
+    return DRV_OK;
+}

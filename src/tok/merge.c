@@ -83,31 +83,30 @@ static int64_t first_symbols(merger *m, const unsigned char *s, size_t n) {
     return k;
 }
 
-// A short word: its symbols side by side, the rank of each with the next beside them.
-static int64_t merge_short(const tokenizer *t, int32_t *symbol, int64_t n) {
-    int32_t rank[SHORT_WORD], merged[SHORT_WORD];
-    for (int64_t i = 0; i + 1 < n; i++) {
-        const pair_rank *p = find_merge(t, symbol[i], symbol[i + 1]);
-        rank[i] = p ? p->rank : INT32_MAX;
-        merged[i] = p ? p->merged : -1;
-    }
+static inline merge_to merge_of(const tokenizer *t, int32_t a, int32_t b) {
+    const pair_rank *p = find_merge(t, a, b);
+    return p ? (merge_to){p->rank, p->merged} : (merge_to){INT32_MAX, -1};
+}
+
+// A short word: its symbols side by side, beside each its merge with the next.
+static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *symbol, int64_t n) {
+    merge_to with_next[SHORT_WORD];
+    for (int64_t i = 0; i + 1 < n; i++)
+        with_next[i] =
+                s ? t->byte_merges[256 * s[i] + s[i + 1]] : merge_of(t, symbol[i], symbol[i + 1]);
     while (n > 1) {
         int64_t best = 0;
         for (int64_t i = 1; i + 1 < n; i++)
-            if (rank[i] < rank[best]) best = i;
-        if (rank[best] == INT32_MAX) break;
-        symbol[best] = merged[best];
+            if (with_next[i].rank < with_next[best].rank) best = i;
+        if (with_next[best].rank == INT32_MAX) break;
+        symbol[best] = with_next[best].merged;
         n--;
         for (int64_t i = best + 1; i < n; i++) {
             symbol[i] = symbol[i + 1];
-            rank[i] = rank[i + 1];
-            merged[i] = merged[i + 1];
+            with_next[i] = with_next[i + 1];
         }
-        for (int64_t i = best - (best > 0); i <= best && i + 1 < n; i++) {
-            const pair_rank *p = find_merge(t, symbol[i], symbol[i + 1]);
-            rank[i] = p ? p->rank : INT32_MAX;
-            merged[i] = p ? p->merged : -1;
-        }
+        if (best > 0) with_next[best - 1] = merge_of(t, symbol[best - 1], symbol[best]);
+        if (best + 1 < n) with_next[best] = merge_of(t, symbol[best], symbol[best + 1]);
     }
     return n;
 }
@@ -183,7 +182,8 @@ void merger_run(merger *m, const unsigned char *s, size_t n, id_list *out) {
         merge_long(m, (int32_t)k, out);
         return;
     }
-    k = merge_short(t, m->symbols, k);
+    // A byte without an id is left out: then symbols and bytes do not stand side by side.
+    k = merge_short(t, t->byte_level && (size_t)k == n ? s : NULL, m->symbols, k);
     for (int64_t i = 0; i < k; i++)
         id_list_add(out, m->symbols[i]);
 }

@@ -41,6 +41,10 @@ typedef struct pair_rank { // one slot of the merge table
     int32_t rank, merged;
 } pair_rank;
 
+typedef struct merge_to {
+    int32_t rank, merged; // rank INT32_MAX: no merge
+} merge_to;
+
 static inline uint64_t pair_hash(uint64_t pair) {
     const uint64_t h = pair * 0x9E3779B97F4A7C15ull;
     return h ^ h >> 32;
@@ -71,7 +75,8 @@ typedef struct tokenizer {       // immutable after opening
     bool fuse_unknown;     // neighbours that are unknown become one
     pair_rank *merges;
     uint64_t merge_mask;
-    int32_t *word_slots; // bytes -> id, open addressing; -1: empty
+    merge_to *byte_merges; // byte-level: of two bytes, at 256 * left + right
+    int32_t *word_slots;   // bytes -> id, open addressing; -1: empty
     uint64_t word_mask;
     added_token *added;
     int n_added;

@@ -187,8 +187,10 @@ static drv_status add_merge(loader *l, int32_t rank, const str *x, const str *y)
     while (t->merges[h & t->merge_mask].pair != UINT64_MAX &&
             t->merges[h & t->merge_mask].pair != pair)
         h++;
-    if (t->merges[h & t->merge_mask].pair == UINT64_MAX)
-        t->merges[h & t->merge_mask] = (pair_rank){pair, rank, m};
+    if (t->merges[h & t->merge_mask].pair != UINT64_MAX) return DRV_OK; // the first one counts
+    t->merges[h & t->merge_mask] = (pair_rank){pair, rank, m};
+    if (t->byte_level && x->n == 1 && y->n == 1)
+        t->byte_merges[256 * (unsigned char)*x->p + (unsigned char)*y->p] = (merge_to){rank, m};
     return DRV_OK;
 }
 
@@ -234,6 +236,9 @@ static drv_status load_merges(loader *l) {
     t->merges = ARENA_ARRAY(l->a, pair_rank, t->merge_mask);
     memset(t->merges, 0xFF, sizeof *t->merges * t->merge_mask);
     t->merge_mask--;
+    if (t->byte_level) t->byte_merges = ARENA_ARRAY(l->a, merge_to, 256 * 256);
+    for (int i = 0; t->byte_level && i < 256 * 256; i++)
+        t->byte_merges[i].rank = INT32_MAX;
     str side[2] = {{0}, {0}};
     drv_status s = DRV_OK;
     int32_t rank = 0;

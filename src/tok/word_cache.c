@@ -7,17 +7,19 @@
 // A word of up to 15 bytes is its own key: the bytes, zeros, the length in the last one. Four ids
 // lie beside it, so that a hit touches one cache line and is copied without a branch.
 enum { KEY_BYTES = 15, SLOT_IDS = 4, WAYS = 4, LEAST_SLOTS = 1 << 12, MOST_SLOTS = 1 << 20 };
+enum { IN_POOL = 0xFF }; // more ids: ids[1] in the pool from element ids[2] on
 
 typedef struct slot {
     uint64_t key[2];        // key[1] 0: empty
     uint32_t ids[SLOT_IDS]; // the number of ids in the top 8 bits of the first
 } slot;
 
-// Longer words, and those of more ids: text and ids lie one after the other in a pool.
+// Longer words by their hash; their bytes and ids lie in pools.
 enum { LEAST_LONG = 1 << 10, LONG_BYTES = 1024, POOL_BYTES = 32 << 20 };
 typedef struct long_word {
     uint64_t hash;
-    int64_t at;        // of the text; the ids follow at the next multiple of 4
+    size_t text;
+    int64_t first_id;
     uint32_t n, n_ids; // n 0: empty
 } long_word;
 
@@ -27,7 +29,8 @@ struct word_cache {
     uint64_t n_slots, n_used;
     long_word *longs;
     uint64_t n_longs, n_long_used;
-    str pool;
+    str text;
+    id_list pool;
 };
 
 static slot *new_slots(uint64_t n) {
@@ -36,20 +39,17 @@ static slot *new_slots(uint64_t n) {
     return p;
 }
 
-static void clear_longs(word_cache *c, uint64_t n) {
-    free(c->longs);
-    c->longs = calloc(n, sizeof *c->longs);
-    DRV_ASSERT(c->longs, "out of memory");
-    c->n_longs = n;
-    c->n_long_used = 0;
-    str_clear(&c->pool);
+static long_word *new_longs(uint64_t n) {
+    long_word *p = calloc(n, sizeof *p);
+    DRV_ASSERT(p, "out of memory");
+    return p;
 }
 
 word_cache *word_cache_new(const tokenizer *t) {
     word_cache *c = mem_alloc(sizeof *c);
-    *c = (word_cache){.m = merger_new(t), .n_slots = LEAST_SLOTS};
+    *c = (word_cache){.m = merger_new(t), .n_slots = LEAST_SLOTS, .n_longs = LEAST_LONG};
     c->slots = new_slots(c->n_slots);
-    clear_longs(c, LEAST_LONG);
+    c->longs = new_longs(c->n_longs);
     return c;
 }
 
@@ -58,7 +58,8 @@ void word_cache_free(word_cache *c) {
     merger_free(c->m);
     pages_free(c->slots, c->n_slots * sizeof *c->slots);
     free(c->longs);
-    str_free(&c->pool);
+    str_free(&c->text);
+    id_list_free(&c->pool);
     free(c);
 }
 
@@ -104,6 +105,14 @@ static inline const slot *find(const slot *set, uint64_t hash, const uint64_t ke
     return NULL;
 }
 
+static int64_t keep_ids(word_cache *c, const int32_t *ids, int64_t n) {
+    const int64_t first = c->pool.n;
+    id_list_reserve(&c->pool, n);
+    if (n) memcpy(c->pool.p + first, ids, sizeof *ids * (size_t)n);
+    c->pool.n += n;
+    return first;
+}
+
 static void add(
         word_cache *c, uint64_t hash, const uint64_t key[2], const int32_t *ids, int64_t n) {
     if (2 * c->n_used >= c->n_slots && c->n_slots < MOST_SLOTS) {
@@ -119,8 +128,14 @@ static void add(
         pages_free(old, n_old * sizeof *old);
     }
     slot s = {.key = {key[0], key[1]}};
-    memcpy(s.ids, ids, sizeof *ids * (size_t)n);
-    s.ids[0] |= (uint32_t)n << 24;
+    if (n > 0 && n <= SLOT_IDS) {
+        memcpy(s.ids, ids, sizeof *ids * (size_t)n);
+        s.ids[0] |= (uint32_t)n << 24;
+    } else {
+        s.ids[0] = (uint32_t)IN_POOL << 24;
+        s.ids[1] = (uint32_t)n;
+        s.ids[2] = (uint32_t)keep_ids(c, ids, n);
+    }
     put(set_of(c, hash), hash, &s);
     c->n_used++;
 }
@@ -128,20 +143,18 @@ static void add(
 static long_word *long_slot(word_cache *c, uint64_t hash, const unsigned char *s, size_t n) {
     for (uint64_t i = hash;; i++) {
         long_word *w = &c->longs[i & (c->n_longs - 1)];
-        if (!w->n || (w->hash == hash && w->n == n && memcmp(c->pool.p + w->at, s, n) == 0))
+        if (!w->n || (w->hash == hash && w->n == n && memcmp(c->text.p + w->text, s, n) == 0))
             return w;
     }
 }
 
 static void add_long(word_cache *c, uint64_t hash, const unsigned char *s, size_t n,
         const int32_t *ids, int64_t n_ids) {
-    if (c->pool.n > POOL_BYTES) clear_longs(c, c->n_longs);
     if (2 * c->n_long_used >= c->n_longs) {
         long_word *old = c->longs;
         const uint64_t n_old = c->n_longs;
         c->n_longs *= 2;
-        c->longs = calloc(c->n_longs, sizeof *c->longs);
-        DRV_ASSERT(c->longs, "out of memory");
+        c->longs = new_longs(c->n_longs);
         for (uint64_t i = 0; i < n_old; i++) {
             if (!old[i].n) continue;
             uint64_t at = old[i].hash;
@@ -151,34 +164,46 @@ static void add_long(word_cache *c, uint64_t hash, const unsigned char *s, size_
         }
         free(old);
     }
-    *long_slot(c, hash, s, n) = (long_word){hash, (int64_t)c->pool.n, (uint32_t)n, (uint32_t)n_ids};
+    *long_slot(c, hash, s, n) =
+            (long_word){hash, c->text.n, keep_ids(c, ids, n_ids), (uint32_t)n, (uint32_t)n_ids};
     c->n_long_used++;
-    str_add(&c->pool, s, n);
-    str_add(&c->pool, "\0\0\0", (4 - c->pool.n % 4) % 4);
-    str_add(&c->pool, ids, sizeof *ids * (size_t)n_ids);
+    str_add(&c->text, s, n);
 }
 
-// A word that has no slot.
-static void encode_rare(word_cache *c, const unsigned char *s, size_t n, const uint64_t *key,
-        uint64_t key_h, id_list *out) {
-    const uint64_t hash = n <= LONG_BYTES ? XXH3_64bits(s, n) : 0;
-    if (n <= LONG_BYTES) {
-        const long_word *w = long_slot(c, hash, s, n);
-        if (w->n) {
-            const size_t at = ((size_t)w->at + n + 3) / 4 * 4;
-            id_list_reserve(out, w->n_ids);
-            memcpy(out->p + out->n, c->pool.p + at, sizeof *out->p * w->n_ids);
-            out->n += w->n_ids;
-            return;
-        }
+// All at once when the pools are full: a slot may point into them.
+static void forget(word_cache *c) {
+    memset(c->slots, 0, c->n_slots * sizeof *c->slots);
+    memset(c->longs, 0, c->n_longs * sizeof *c->longs);
+    c->n_used = c->n_long_used = 0;
+    str_clear(&c->text);
+    c->pool.n = 0;
+}
+
+static void copy_ids(id_list *out, const id_list *pool, int64_t first, uint32_t n) {
+    id_list_reserve(out, n);
+    if (n) memcpy(out->p + out->n, pool->p + first, sizeof *out->p * n);
+    out->n += n;
+}
+
+static void make_room(word_cache *c) {
+    if (c->text.n + sizeof *c->pool.p * (size_t)c->pool.n > POOL_BYTES) forget(c);
+}
+
+static void encode_long(word_cache *c, const unsigned char *s, size_t n, id_list *out) {
+    if (n > LONG_BYTES) {
+        merger_run(c->m, s, n, out);
+        return;
+    }
+    const uint64_t hash = XXH3_64bits(s, n);
+    const long_word *w = long_slot(c, hash, s, n);
+    if (w->n) {
+        copy_ids(out, &c->pool, w->first_id, w->n_ids);
+        return;
     }
     const int64_t first = out->n;
     merger_run(c->m, s, n, out);
-    const int64_t n_ids = out->n - first;
-    if (key && n_ids > 0 && n_ids <= SLOT_IDS)
-        add(c, key_h, key, out->p + first, n_ids);
-    else if (n <= LONG_BYTES)
-        add_long(c, hash, s, n, out->p + first, n_ids);
+    make_room(c);
+    add_long(c, hash, s, n, out->p + first, out->n - first);
 }
 
 void word_cache_encode(
@@ -192,18 +217,27 @@ void word_cache_encode(
     }
     id_list_reserve(out, (int64_t)SLOT_IDS * n);
     for (int i = 0; i < n; i++) {
-        const bool is_short = w[i].n <= KEY_BYTES;
-        if (is_short) {
-            const slot *found = find(set_of(c, hashes[i]), hashes[i], keys[i]);
-            if (found) {
-                int32_t *to = out->p + out->n;
-                memcpy(to, found->ids, sizeof found->ids);
-                to[0] = (int32_t)(found->ids[0] & 0xFFFFFF);
-                out->n += found->ids[0] >> 24;
-                continue;
-            }
+        if (w[i].n > KEY_BYTES) {
+            encode_long(c, w[i].s, w[i].n, out);
+            id_list_reserve(out, (int64_t)SLOT_IDS * (n - i));
+            continue;
         }
-        encode_rare(c, w[i].s, w[i].n, is_short ? keys[i] : NULL, is_short ? hashes[i] : 0, out);
+        const slot *found = find(set_of(c, hashes[i]), hashes[i], keys[i]);
+        if (found && found->ids[0] >> 24 != IN_POOL) {
+            int32_t *to = out->p + out->n;
+            memcpy(to, found->ids, sizeof found->ids);
+            to[0] = (int32_t)(found->ids[0] & 0xFFFFFF);
+            out->n += found->ids[0] >> 24;
+            continue;
+        }
+        if (found) {
+            copy_ids(out, &c->pool, found->ids[2], found->ids[1]);
+        } else {
+            const int64_t first = out->n;
+            merger_run(c->m, w[i].s, w[i].n, out);
+            make_room(c);
+            add(c, hashes[i], keys[i], out->p + first, out->n - first);
+        }
         id_list_reserve(out, (int64_t)SLOT_IDS * (n - i));
     }
 }

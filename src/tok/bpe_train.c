@@ -76,7 +76,7 @@ void trainer_free(trainer *t) {
 
 // --- counting
 // -----------------------------------------------------------------------------------------
-static counted *word_slot(trainer *t, const unsigned char *s, size_t n) {
+static counted *count_slot(trainer *t, const unsigned char *s, size_t n) {
     uint64_t h = n;
     for (size_t i = 0; i < n; i++)
         h = (h ^ s[i]) * 0x100000001B3ull;
@@ -95,7 +95,7 @@ static void grow_words(trainer *t) {
     DRV_ASSERT(t->table, "out of memory");
     for (int64_t i = 0; i < n; i++)
         if (old[i].n)
-            *word_slot(t, (unsigned char *)t->text.p + old[i].text, (size_t)old[i].n) = old[i];
+            *count_slot(t, (unsigned char *)t->text.p + old[i].text, (size_t)old[i].n) = old[i];
     free(old);
 }
 
@@ -103,7 +103,7 @@ static void count_words(void *ctx, const text_word *w, int n_words) {
     trainer *t = ctx;
     for (int i = 0; i < n_words; i++) {
         grow_words(t);
-        counted *c = word_slot(t, w[i].s, w[i].n);
+        counted *c = count_slot(t, w[i].s, w[i].n);
         if (!c->n) {
             *c = (counted){(int64_t)t->text.n, 0, (int32_t)w[i].n};
             str_add(&t->text, w[i].s, w[i].n);

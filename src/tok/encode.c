@@ -27,6 +27,12 @@ void id_list_reserve(id_list *l, int64_t more) {
     MEM_GROW(l->p, l->n + more, l->cap);
 }
 
+void id_list_append(id_list *l, const int32_t *ids, int64_t n) {
+    id_list_reserve(l, n);
+    if (n) memcpy(l->p + l->n, ids, sizeof *ids * (size_t)n);
+    l->n += n;
+}
+
 void id_list_free(id_list *l) {
     free(l->p);
     *l = (id_list){0};
@@ -169,5 +175,6 @@ static void encode_one(void *arg, int64_t i, int thread) {
 
 void encode_batch(
         encoder *const *encoders, const text_piece *p, int n, bool specials, id_list *out) {
+    if (n && word_table_is_full(encoders[0]->t->words)) word_table_clear(encoders[0]->t->words);
     par_for(n, encode_one, &(batch_job){encoders, p, specials, out});
 }

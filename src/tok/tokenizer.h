@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "base/str.h"
 #include "tok/split.h"
+#include "tok/word_table.h"
 
 enum { MAX_RULES = 4, MAX_TEMPLATE = 8 };
 
@@ -57,7 +58,7 @@ typedef enum space_prefix { // what is put in front of a text of the sentencepie
     PREFIX_FIRST,  // Metaspace "first": the same, before the first part only
 } space_prefix;
 
-typedef struct tokenizer {       // immutable after opening
+typedef struct tokenizer {       // immutable after opening, but for `words`
     const char *path;            // of tokenizer.json
     int32_t n_vocab;             // largest id + 1
     const unsigned char **bytes; // by id: what it decodes to; NULL: no such id
@@ -86,6 +87,7 @@ typedef struct tokenizer {       // immutable after opening
     int n_before, n_after;
     bool *is_special; // by id
     int32_t bos, eos; // by name, else by the template; -1: none
+    word_table *words;
 } tokenizer;
 
 // `path`: the file, or the folder that holds tokenizer.json.
@@ -107,6 +109,7 @@ typedef struct id_list {
     int64_t n, cap;
 } id_list;
 void id_list_add(id_list *l, int32_t id);
+void id_list_append(id_list *l, const int32_t *ids, int64_t n);
 void id_list_reserve(id_list *l, int64_t more); // room for so many behind the last
 void id_list_free(id_list *l);
 
@@ -116,7 +119,7 @@ typedef struct text_piece { // valid UTF-8, not owned
     bool begins, ends; // the first piece of its text; the last
 } text_piece;
 
-// Holds the cache of words; one for each thread.
+// Working memory of one thread.
 typedef struct encoder encoder;
 encoder *encoder_new(const tokenizer *t);
 void encoder_free(encoder *e);
@@ -124,7 +127,8 @@ void encoder_free(encoder *e);
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out);
 // Of a whole text.
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out);
-// All pieces on all threads; encoders[par_threads()]. out[i] is cleared first.
+// All pieces on all threads; encoders[par_threads()]. out[i] is cleared first. No other encoder of
+// the tokenizer may run meanwhile.
 void encode_batch(
         encoder *const *encoders, const text_piece *p, int n, bool specials, id_list *out);
 

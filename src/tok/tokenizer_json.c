@@ -603,6 +603,8 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     file_map f;
     json_t *root = NULL;
     DRV_TRY(file_map_open(path, &f));
+    l.t->words = ARENA_NEW(a, word_table);
+    DRV_ASSERT(word_table_open(l.t->words), "out of memory");
     drv_status s = read_tree(&l, &f, &root);
     if (s == DRV_OK) s = load(&l, root);
     json_decref(root);
@@ -615,6 +617,7 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
 }
 
 void tokenizer_close(tokenizer *t) {
+    if (t && t->words) word_table_close(t->words);
     for (int i = 0; t && i < t->n_rules; i++)
         split_rule_free(&t->rule[i]);
 }

@@ -1,5 +1,6 @@
 // Words that were seen -> their ids, so that a word is merged once. Words repeat: of English text
-// 99 in 100 were there before. Bounded: it forgets when it is full.
+// 99 in 100 were there before. Short words share the table of the tokenizer; what does not fit
+// there is kept by each thread for itself.
 #pragma once
 #include "tok/merge.h"
 #include "tok/split.h"

@@ -84,7 +84,8 @@ static void same_as_hugging_face(void **state) {
 static void count_line(void *ctx, int64_t number, const json_t *o) {
     (void)number;
     const json_t *text = json_object_get(o, "text");
-    trainer_add(ctx, json_string_value(text), json_string_length(text));
+    OK(trainer_add(
+            ctx, &(text_piece){json_string_value(text), json_string_length(text), true, true}, 1));
 }
 
 static void trains_the_same_merges(void **state) {

@@ -9,7 +9,7 @@
 
 #include "base/arena.h"
 
-static void reserve(str *s, size_t more) {
+void str_reserve(str *s, size_t more) {
     if (s->n + more + 1 <= s->cap) return;
     size_t cap = s->cap ? s->cap * 2 : 64;
     while (cap < s->n + more + 1)
@@ -19,7 +19,7 @@ static void reserve(str *s, size_t more) {
 }
 
 void str_add(str *s, const void *bytes, size_t n) {
-    reserve(s, n);
+    str_reserve(s, n);
     if (n) memcpy(s->p + s->n, bytes, n);
     s->n += n;
     s->p[s->n] = 0;
@@ -47,7 +47,7 @@ void str_printf(str *s, const char *fmt, ...) {
     int n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
     if (n > 0) {
-        reserve(s, (size_t)n);
+        str_reserve(s, (size_t)n);
         vsnprintf(s->p + s->n, (size_t)n + 1, fmt, again);
         s->n += (size_t)n;
     }

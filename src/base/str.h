@@ -11,6 +11,7 @@ typedef struct str {
 } str;
 
 void str_add(str *s, const void *bytes, size_t n);
+void str_reserve(str *s, size_t more); // room behind the last byte
 void str_puts(str *s, const char *text);
 void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Appends bytes with every `from` in them as `to`.

@@ -55,7 +55,7 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     while (s == DRV_OK) {
         s = reader_next(r, &doc, &more);
         if (s != DRV_OK || !more) break;
-        trainer_add(t, doc.p ? doc.p : "", doc.n);
+        s = trainer_add(t, &(text_piece){doc.p ? doc.p : "", doc.n, true, true}, 1);
         bytes += (int64_t)doc.n;
         progress("counting words: %s", str_bytes((double)bytes));
     }

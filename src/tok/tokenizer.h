@@ -148,18 +148,21 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out);
 // Copies bytes, each maximal invalid part as U+FFFD; returns how many there were.
 int64_t utf8_sanitize(const void *s, size_t n, str *out);
 
+#define TRAINER_MEMORY (4ll << 30)
+
 typedef struct tokenizer_train_opts {
     int64_t vocab_size;
     int64_t min_frequency; // of a pair that is merged
     const char *pattern;   // NULL: GPT-2's
     const char *const *specials;
     int n_specials; // they get the first ids
+    int64_t memory; // bytes for counting and merging; 0: TRAINER_MEMORY
 } tokenizer_train_opts;
 
 typedef struct trainer trainer;
 trainer *trainer_new(const tokenizer_train_opts *o);
-// Counts the words of a text; valid UTF-8.
-void trainer_add(trainer *t, const void *text, size_t n);
+// Counts the words of texts on all threads; valid UTF-8.
+DRV_CHECKED drv_status trainer_add(trainer *t, const text_piece *p, int n);
 // Merges, and writes tokenizer.json and tokenizer_config.json into `dir`.
 DRV_CHECKED drv_status trainer_finish(trainer *t, const char *dir, int64_t *n_vocab);
 void trainer_free(trainer *t);

@@ -1,0 +1,38 @@
+// How often each word occurs in any amount of text, in bounded memory: when the table is full it is
+// sorted and spilled to a temporary file; the files are merged at the end.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+#include "base/str.h"
+#include "tok/split.h"
+
+typedef struct counted_word {
+    uint64_t at; // of its bytes in `text`
+    int64_t count;
+    uint32_t n;
+    uint32_t hash;
+} counted_word;
+
+typedef struct word_counts { // distinct words; in no order
+    counted_word *words;
+    int64_t n;
+    str text;
+    int64_t left_out; // words that were too rare to fit
+    int64_t least;    // all words that occur so often are there
+} word_counts;
+
+typedef struct word_counter word_counter;
+// memory: bytes that tables may take together. bytes_a_word, bytes_a_byte: what the caller will
+// need for a word of n bytes, bytes_a_word + n * bytes_a_byte, of the same memory.
+word_counter *word_counter_new(int64_t memory, int64_t bytes_a_word, int64_t bytes_a_byte);
+void word_counter_free(word_counter *c);
+
+// Counts words; `thread` in [0, par_threads()) has a table of its own.
+void word_counter_add(word_counter *c, int thread, const text_word *w, int n);
+// Between parallel sections: spills when the memory is used up.
+DRV_CHECKED drv_status word_counter_relieve(word_counter *c);
+// All counts; what would not fit is left out, the rarest words first. The caller frees them.
+DRV_CHECKED drv_status word_counter_finish(word_counter *c, word_counts *out);
+void word_counts_free(word_counts *w);

@@ -6,17 +6,19 @@
 #include <unistd.h>
 
 #include "data/build.h"
+#include "data/dataset_writer.h"
 #include "data/rows.h"
 
 static const char *write_set(arena *a, const char *name, const int *sizes, int n, int32_t first) {
     const char *prefix = path_join(a, temporary_dir(a), name);
     dataset_writer *w;
     int32_t next = first, ids[1000];
-    OK(dataset_writer_open(a, prefix, 60000, &w));
+    OK(dataset_writer_open(a, prefix, 60000, 0, 0, &w));
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < sizes[i]; k++)
             ids[k] = next++;
         OK(dataset_writer_add(w, ids, sizes[i]));
+        OK(dataset_writer_end_document(w));
     }
     OK(dataset_writer_finish(w));
     return prefix;
@@ -253,7 +255,7 @@ static void builder(void **state) {
     assert_int_equal(last, 0); // the empty document is its end-of-text alone
     dataset_close(d);
     o.reader.strict = true;
-    FAILS(dataset_build(a, &o, &s), DRV_E_DATA, "in.jsonl:4: no string under key \"text\"");
+    FAILS(dataset_build(a, &o, &s), DRV_E_DATA, "in.jsonl:4: \"text\": has no such key");
     assert_true(file_exists(arena_printf(a, "%s.bin", o.prefix))); // the earlier set is untouched
     assert_false(file_exists(arena_printf(a, "%s.bin.tmp", o.prefix)));
     arena_free(a);

@@ -3,7 +3,8 @@
 # is missing. Nothing is done, and nothing is slow, when all is there.
 set -e
 packages="cmake make gcc libc6-dev pkg-config python3 git libdnnl-dev libyaml-dev libjansson-dev libxxhash-dev
-libprotobuf-c-dev protobuf-c-compiler libutf8proc-dev libpcre2-dev libzstd-dev zlib1g-dev libcmocka-dev $*"
+libprotobuf-c-dev protobuf-c-compiler libutf8proc-dev libpcre2-dev libzstd-dev zlib1g-dev
+liblz4-dev libsnappy-dev libcurl4-openssl-dev libcmocka-dev $*"
 missing=
 for p in $packages; do
     case $(dpkg-query -W -f '${Status}' "$p" 2>/dev/null) in

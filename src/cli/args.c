@@ -94,6 +94,25 @@ drv_status cli_get_f64(const cli_args *c, const char *name, double min, double m
     return DRV_OK;
 }
 
+drv_status cli_get_bytes(const cli_args *c, const char *name, int64_t min, int64_t *inout) {
+    const char *text = cli_get(c, name, NULL);
+    if (!text) return DRV_OK;
+    static const char units[] = "KMGT";
+    char *end;
+    double v = strtod(text, &end);
+    const char *unit = *end ? strchr(units, *end) : NULL;
+    if (unit) {
+        end++;
+        for (const char *u = units; u <= unit; u++)
+            v *= 1024;
+    }
+    if (end == text || *end || !(v >= (double)min) || v > 0x1p60)
+        return drv_fail(DRV_E_USAGE, "drover %s: %s is \"%s\", expected a size from %s on, as 4G",
+                c->v->name, name, text, str_bytes((double)min));
+    *inout = (int64_t)v;
+    return DRV_OK;
+}
+
 const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n) {
     const char **list = ARENA_ARRAY(a, const char *, c->n_options + 1);
     *n = 0;

@@ -17,7 +17,7 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     int n = 0, cap = 0;
     for (size_t at = 0; at < text->n;) {
         size_t k = text->n - at;
-        if (k > PIECE_BYTES) k = tokenizer_cut(t, text->p + at, PIECE_BYTES);
+        if (k > PIECE_BYTES && t->can_cut) k = split_cut(text->p + at, PIECE_BYTES);
         if (k == 0) k = text->n - at; // no place to cut
         MEM_GROW(p, n, cap);
         p[n++] = (text_piece){text->p + at, k, at == 0, at + k == text->n};

@@ -43,6 +43,9 @@ DRV_CHECKED drv_status cli_get_i64(
         const cli_args *c, const char *name, int64_t min, int64_t max, int64_t *inout);
 DRV_CHECKED drv_status cli_get_f64(
         const cli_args *c, const char *name, double min, double max, double *inout);
+// "512M", "4G", "1.5G" or bytes.
+DRV_CHECKED drv_status cli_get_bytes(
+        const cli_args *c, const char *name, int64_t min, int64_t *inout);
 // All values of a repeatable option.
 const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n);
 

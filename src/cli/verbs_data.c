@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "data/build.h"
+#include "data/text_batch.h"
 
 static drv_status sub(const cli_args *c, const char *expected) {
     return drv_fail(DRV_E_USAGE, "drover %s: \"%s\" is unknown, expected %s", c->v->name,
@@ -28,8 +29,9 @@ static drv_status need(const cli_args *c, const char *option, const char **out) 
 static drv_status tokenizer_train(arena *a, const cli_args *c) {
     tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
     const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
-    reader_opts ro = {.json_key = cli_get(c, "--json-key", NULL),
-            .separator = cli_get(c, "--separator", NULL)};
+    reader_opts ro = {.key = cli_get(c, "--json-key", NULL),
+            .separator = cli_get(c, "--separator", NULL),
+            .strict = cli_has(c, "--strict")};
     int n;
     const char **inputs = cli_get_all(a, c, "--input", &n);
     DRV_TRY(need(c, "--out", &out));
@@ -44,25 +46,30 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     static const char *const fallback[] = {"<|endoftext|>"};
     o.specials = cli_get_all(a, c, "--special", &o.n_specials);
     if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
+    DRV_TRY(cli_get_bytes(c, "--memory", 64ll << 20, &o.memory));
     reader *r;
     DRV_TRY(reader_open(a, inputs, n, &ro, &r));
     trainer *t = trainer_new(&o);
+    text_batch *batch = text_batch_new();
     const double begin = clock_s();
-    str doc = {0};
-    bool more = true;
-    int64_t bytes = 0, n_vocab = 0;
+    int64_t bytes = 0, n_vocab = 0, total;
     drv_status s = DRV_OK;
-    while (s == DRV_OK) {
-        s = reader_next(r, &doc, &more);
-        if (s != DRV_OK || !more) break;
-        s = trainer_add(t, &(text_piece){doc.p ? doc.p : "", doc.n, true, true}, 1);
-        bytes += (int64_t)doc.n;
-        progress("counting words: %s", str_bytes((double)bytes));
+    while (s == DRV_OK && batch->more) {
+        s = text_batch_next(batch, r);
+        if (s != DRV_OK) break;
+        s = trainer_add(t, batch->pieces, batch->n);
+        for (int i = 0; i < batch->n; i++)
+            bytes += (int64_t)batch->pieces[i].n;
+        const double done = (double)reader_bytes(r, &total), t_s = clock_s() - begin;
+        progress("counting words: %s, %.1f MB/s, eta %s", str_bytes((double)bytes),
+                (double)bytes / t_s / 1e6,
+                done > 0 ? str_duration(t_s * ((double)total / done - 1)) : "?");
     }
+    progress_end();
     if (s == DRV_OK) s = trainer_finish(t, out, &n_vocab);
+    text_batch_free(batch);
     trainer_free(t);
     reader_close(r);
-    str_free(&doc);
     DRV_TRY(s);
     log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
             str_bytes((double)bytes), clock_s() - begin);
@@ -157,15 +164,18 @@ static drv_status run_tokenizer(arena *a, int argc, char **argv) {
 }
 
 static const cli_option tokenizer_options[] = {
-        {"--input", "PATH...", "files, folders, or - for standard input"},
+        {"--input", "PATH...", "files, folders, globs, or - for standard input"},
         {"--out", "DIR", "train: where tokenizer.json goes"},
         {"--vocab-size", "N", "train: tokens (default 32000)"},
         {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
         {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
         {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
         {"--separator", "TEXT", "train: cuts .txt files into documents"},
+        {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
+        {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
         {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
-        {"--json-key", "KEY", "JSONL input: the key of the text"},
+        {"--json-key", "KEY",
+                "key of the text in .jsonl, column in .parquet (train: default text)"},
         {"--no-special", NULL,
                 "encode: without BOS/EOS of the template; decode: leave specials out"}};
 const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
@@ -181,8 +191,9 @@ const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and dec
 static drv_status data_build(arena *a, const cli_args *c) {
     int64_t workers = 0;
     build_stats s;
-    build_opts o = {.reader = {cli_get(c, "--json-key", NULL), cli_get(c, "--separator", NULL),
-                            cli_has(c, "--strict")},
+    build_opts o = {.reader = {.key = cli_get(c, "--json-key", NULL),
+                            .separator = cli_get(c, "--separator", NULL),
+                            .strict = cli_has(c, "--strict")},
             .append_eod = cli_has(c, "--append-eod")};
     o.inputs = cli_get_all(a, c, "--input", &o.n_inputs);
     if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "drover data build: --input is missing");
@@ -195,8 +206,8 @@ static drv_status data_build(arena *a, const cli_args *c) {
              "records, replaced %lld "
              "invalid byte sequences",
             o.prefix, (long long)s.documents, (long long)s.tokens,
-            (double)s.bytes / (double)(s.tokens ? s.tokens : 1), (double)s.bytes / s.seconds / 1e6,
-            (long long)s.skipped, (long long)s.replaced);
+            (double)s.bytes / (double)(s.tokens ? s.tokens : 1),
+            (double)s.bytes_now / s.seconds / 1e6, (long long)s.skipped, (long long)s.replaced);
     return DRV_OK;
 }
 
@@ -262,10 +273,12 @@ static drv_status run_data(arena *a, int argc, char **argv) {
     return s;
 }
 
-static const cli_option data_options[] = {{"--input", "PATH...", "build: files, folders, or -"},
+static const cli_option data_options[] = {
+        {"--input", "PATH...", "build: files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "build: folder of tokenizer.json; show: print text"},
         {"--out", "PREFIX", "build: PREFIX.bin and PREFIX.idx"},
-        {"--json-key", "KEY", "build: of the text in .jsonl (default text)"},
+        {"--json-key", "KEY",
+                "build: key of the text in .jsonl, column in .parquet (default text)"},
         {"--separator", "TEXT", "build: cuts .txt files into documents; default: a file is one"},
         {"--append-eod", NULL, "build: put the end-of-text token after each document"},
         {"--workers", "N", "build: threads (default: all cores)"},
@@ -274,7 +287,9 @@ static const cli_option data_options[] = {{"--input", "PATH...", "build: files, 
         {"--vocab-size", "N", "verify: every token must be smaller"}};
 const verb verb_data = {"data", "tokenise text into Megatron .bin/.idx, look at data sets",
         "build --input PATH... --tokenizer DIR --out PREFIX | info|show|verify PREFIX",
-        "build reads .txt, .jsonl (each also .gz, .zst) in name order; the documents keep that "
-        "order whatever\n"
-        "the number of workers. info, show and verify open any Megatron data set.",
+        "build reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; the "
+        "documents keep\n"
+        "that order whatever the number of workers. Killed, it goes on behind the last input file "
+        "that was done\n"
+        "when the same command is given again. info, show and verify open any Megatron data set.",
         data_options, sizeof data_options / sizeof *data_options, run_data};

@@ -1,102 +1,201 @@
 #include "data/build.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
 
 #include "base/clock.h"
+#include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "data/dataset_writer.h"
+#include "data/text_batch.h"
 
-enum { BATCH_DOCUMENTS = 1024, BATCH_BYTES = 8 << 20 };
+enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
 
-typedef struct batch {
-    str text[BATCH_DOCUMENTS];
-    id_list ids[BATCH_DOCUMENTS];
-    int n;
-    int64_t bytes;
-    encoder **encoders; // by thread
-    bool append_eod;
-    int32_t eod;
-} batch;
-
-static void encode_document(void *arg, int64_t i, int thread) {
-    batch *b = arg;
-    b->ids[i].n = 0;
-    encoder_run(
-            b->encoders[thread], b->text[i].p ? b->text[i].p : "", b->text[i].n, true, &b->ids[i]);
-    if (b->append_eod) id_list_add(&b->ids[i], b->eod);
-}
-
-static drv_status read_batch(reader *r, batch *b, bool *more) {
-    b->n = 0;
-    b->bytes = 0;
-    *more = true;
-    while (b->n < BATCH_DOCUMENTS && b->bytes < BATCH_BYTES) {
-        DRV_TRY(reader_next(r, &b->text[b->n], more));
-        if (!*more) break;
-        b->bytes += (int64_t)b->text[b->n].n;
-        b->n++;
-    }
-    return DRV_OK;
-}
-
-static void show(const reader *r, const build_stats *s, double begin) {
-    reader_progress p = reader_where(r);
-    const double t = clock_s() - begin,
-                 share = p.bytes_total ? (double)p.bytes_done / (double)p.bytes_total : 0;
-    progress("%5.1f%%  %s documents  %s tokens  %.1f MB/s  %s tokens/s  eta %s", 100 * share,
-            str_si((double)s->documents), str_si((double)s->tokens), (double)s->bytes / t / 1e6,
-            str_si((double)s->tokens / t), share > 0 ? str_duration(t * (1 - share) / share) : "?");
-}
-
-static drv_status build(reader *r, dataset_writer *w, batch *b, build_stats *s, double begin) {
-    bool more = true;
-    while (more) {
-        DRV_TRY(read_batch(r, b, &more));
-        par_for(b->n, encode_document, b);
-        for (int i = 0; i < b->n; i++) {
-            DRV_TRY(dataset_writer_add(w, b->ids[i].p, b->ids[i].n));
-            s->tokens += b->ids[i].n;
-        }
-        s->documents += b->n;
-        s->bytes += b->bytes;
-        show(r, s, begin);
-    }
-    if (s->documents == 0) return drv_fail(DRV_E_DATA, "the input has no document");
-    return dataset_writer_finish(w);
-}
-
-drv_status dataset_build(arena *a, const build_opts *o, build_stats *out) {
+typedef struct builder {
+    const build_opts *o;
     tokenizer *t;
     reader *r;
     dataset_writer *w;
-    const double begin = clock_s();
-    *out = (build_stats){0};
-    DRV_TRY(tokenizer_open(a, o->tokenizer, &t));
-    if (o->append_eod && t->eos < 0)
-        return drv_fail(DRV_E_DATA, "%s: no end-of-text token for --append-eod", o->tokenizer);
-    DRV_TRY(reader_open(a, o->inputs, o->n_inputs, &o->reader, &r));
-    drv_status s = dataset_writer_open(a, o->prefix, t->n_vocab, &w);
-    if (s == DRV_OK) {
-        batch *b = ARENA_NEW(a, batch);
-        b->append_eod = o->append_eod;
-        b->eod = t->eos;
-        b->encoders = ARENA_ARRAY(a, encoder *, par_threads());
-        for (int i = 0; i < par_threads(); i++)
-            b->encoders[i] = encoder_new(t);
-        s = build(r, w, b, out, begin);
-        dataset_writer_abort(w);
-        for (int i = 0; i < par_threads(); i++)
-            encoder_free(b->encoders[i]);
-        for (int i = 0; i < BATCH_DOCUMENTS; i++) {
-            str_free(&b->text[i]);
-            id_list_free(&b->ids[i]);
+    text_batch *batch;
+    encoder **encoders;
+    id_list *ids; // of each piece of the batch
+    char *journal;
+    uint64_t task; // what is built: of another one nothing is gone on with
+    double begin, journaled;
+    int64_t bytes_before; // of text, by an earlier run
+    build_stats s;
+} builder;
+
+// --- the journal
+// --------------------------------------------------------------------------------
+// The inputs by name, size and time, the tokenizer's file and all options.
+static uint64_t task_of(arena *a, const builder *b) {
+    str s = {0};
+    int n;
+    const input_file *f = reader_files(b->r, &n);
+    for (int i = 0; i < n; i++) {
+        struct stat st = {0};
+        if (stat(f[i].path, &st) != 0) st.st_mtime = 0;
+        str_printf(&s, "%s %lld %lld\n", f[i].path, (long long)f[i].bytes, (long long)st.st_mtime);
+    }
+    char *text;
+    size_t n_text;
+    if (file_read(a, b->t->path, &text, &n_text) == DRV_OK)
+        str_printf(&s, "%llx\n", (unsigned long long)XXH3_64bits(text, n_text));
+    const reader_opts *o = &b->o->reader;
+    str_printf(&s, "%s %s %d %d %d", o->key ? o->key : "", o->separator ? o->separator : "",
+            o->separator != NULL, o->strict, b->o->append_eod);
+    const uint64_t h = XXH3_64bits(s.p, s.n);
+    str_free(&s);
+    return h;
+}
+
+static drv_status write_journal(builder *b) {
+    DRV_TRY(dataset_writer_sync(b->w));
+    char task[24];
+    snprintf(task, sizeof task, "%016llx", (unsigned long long)b->task);
+    b->journaled = clock_s();
+    return json_write_file(b->journal,
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "task", task, "files",
+                    (json_int_t)b->s.files, "documents", (json_int_t)b->s.documents, "tokens",
+                    (json_int_t)b->s.tokens, "bytes", (json_int_t)b->s.bytes, "skipped",
+                    (json_int_t)b->s.skipped, "replaced", (json_int_t)b->s.replaced));
+}
+
+// What an earlier run of the same task has done; nothing if there was none.
+static void read_journal(builder *b) {
+    json_t *root;
+    char task[24];
+    const char *found = "";
+    if (!file_exists(b->journal)) return;
+    build_stats s = {0};
+    snprintf(task, sizeof task, "%016llx", (unsigned long long)b->task);
+    if (json_read_file(b->journal, &root) != DRV_OK) return;
+    const bool ok = json_get_str(b->journal, root, "task", &found) == DRV_OK &&
+                    json_get_i64(b->journal, root, "files", &s.files) == DRV_OK &&
+                    json_get_i64(b->journal, root, "documents", &s.documents) == DRV_OK &&
+                    json_get_i64(b->journal, root, "tokens", &s.tokens) == DRV_OK &&
+                    json_get_i64(b->journal, root, "bytes", &s.bytes) == DRV_OK &&
+                    json_get_i64(b->journal, root, "skipped", &s.skipped) == DRV_OK &&
+                    json_get_i64(b->journal, root, "replaced", &s.replaced) == DRV_OK;
+    if (ok && strcmp(found, task) == 0) {
+        b->s = s;
+        b->s.resumed = s.files;
+        b->bytes_before = s.bytes;
+        int n;
+        reader_files(b->r, &n);
+        log_info("%s.bin: going on behind file %lld of %d: %lld documents, %lld tokens are there",
+                b->o->prefix, (long long)s.files, n, (long long)s.documents, (long long)s.tokens);
+    } else {
+        log_info("%s: of another build, begun anew", b->journal);
+    }
+    json_decref(root);
+}
+
+// --- building
+// -----------------------------------------------------------------------------------
+static void show(const builder *b) {
+    int64_t total;
+    const int64_t done = reader_bytes(b->r, &total);
+    const double t = clock_s() - b->begin, share = total ? (double)done / (double)total : 0;
+    const double now = (double)(b->s.bytes - b->bytes_before);
+    progress("%5.1f%%  %s documents  %s tokens  %.1f MB/s  eta %s", 100 * share,
+            str_si((double)b->s.documents), str_si((double)b->s.tokens), now / t / 1e6,
+            share > 0 ? str_duration(t * (1 - share) / share) : "?");
+}
+
+static drv_status write_batch(builder *b) {
+    const text_batch *x = b->batch;
+    for (int i = 0; i < x->n; i++) {
+        DRV_TRY(dataset_writer_add(b->w, b->ids[i].p, b->ids[i].n));
+        b->s.tokens += b->ids[i].n;
+        b->s.bytes += (int64_t)x->pieces[i].n;
+        if (!x->pieces[i].ends) continue;
+        if (b->o->append_eod) {
+            DRV_TRY(dataset_writer_add(b->w, &b->t->eos, 1));
+            b->s.tokens++;
         }
+        DRV_TRY(dataset_writer_end_document(b->w));
+        b->s.documents++;
+    }
+    b->s.skipped += x->skipped;
+    b->s.replaced += x->replaced;
+    const bool file_done = x->files_done > b->s.files;
+    if (file_done) b->s.files = x->files_done;
+    return file_done && 1000 * (clock_s() - b->journaled) > JOURNAL_EVERY_MS ? write_journal(b)
+                                                                             : DRV_OK;
+}
+
+static drv_status run(builder *b) {
+    while (b->batch->more) {
+        DRV_TRY(text_batch_next(b->batch, b->r));
+        encode_batch(b->encoders, b->batch->pieces, b->batch->n, true, b->ids);
+        DRV_TRY(write_batch(b));
+        show(b);
+    }
+    if (b->s.documents == 0) return drv_fail(DRV_E_DATA, "the input has no document");
+    int n;
+    reader_files(b->r, &n);
+    b->s.files = n;
+    return dataset_writer_finish(b->w);
+}
+
+static drv_status open_all(arena *a, builder *b) {
+    const build_opts *o = b->o;
+    DRV_TRY(tokenizer_open(a, o->tokenizer, &b->t));
+    if (o->append_eod && b->t->eos < 0)
+        return drv_fail(DRV_E_DATA, "%s: no end-of-text token for --append-eod", o->tokenizer);
+    reader_opts ro = o->reader;
+    ro.whole = !b->t->can_cut;
+    DRV_TRY(reader_open(a, o->inputs, o->n_inputs, &ro, &b->r));
+    b->journal = arena_printf(a, "%s.build.json", o->prefix);
+    b->task = task_of(a, b);
+    read_journal(b);
+    drv_status s =
+            dataset_writer_open(a, o->prefix, b->t->n_vocab, b->s.tokens, b->s.documents, &b->w);
+    if (s == DRV_E_DATA) { // what the journal speaks of is gone
+        log_warn("%s; begun anew", drv_message());
+        b->s = (build_stats){0};
+        b->bytes_before = 0;
+        s = dataset_writer_open(a, o->prefix, b->t->n_vocab, 0, 0, &b->w);
+    }
+    reader_skip_files(b->r, (int)b->s.files);
+    return s;
+}
+
+drv_status dataset_build(arena *a, const build_opts *o, build_stats *out) {
+    builder b = {.o = o, .begin = clock_s()};
+    b.journaled = b.begin;
+    drv_status s = open_all(a, &b);
+    if (s == DRV_OK) {
+        b.batch = text_batch_new();
+        b.ids = calloc(TEXT_BATCH, sizeof *b.ids);
+        DRV_ASSERT(b.ids, "out of memory");
+        b.encoders = ARENA_ARRAY(a, encoder *, par_threads());
+        for (int i = 0; i < par_threads(); i++)
+            b.encoders[i] = encoder_new(b.t);
+        s = run(&b);
+        // What a journal speaks of stays, to be gone on with.
+        const bool keep = s != DRV_OK && file_exists(b.journal);
+        dataset_writer_close(b.w, keep);
+        if (!keep) unlink(b.journal);
+        for (int i = 0; i < par_threads(); i++)
+            encoder_free(b.encoders[i]);
+        for (int i = 0; i < TEXT_BATCH; i++)
+            id_list_free(&b.ids[i]);
+        free(b.ids);
+        text_batch_free(b.batch);
     }
     progress_end();
-    out->skipped = reader_where(r).skipped;
-    out->replaced = reader_where(r).replaced;
-    out->seconds = clock_s() - begin;
-    reader_close(r);
-    tokenizer_close(t);
+    if (b.r) reader_close(b.r);
+    tokenizer_close(b.t);
+    *out = b.s;
+    out->seconds = clock_s() - b.begin;
+    out->bytes_now = b.s.bytes - b.bytes_before;
     return s;
 }

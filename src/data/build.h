@@ -1,13 +1,17 @@
 // Text -> tokenised data set, on all threads; the documents come out in the order of the input
-// whatever the number of threads.
+// whatever the number of threads. After a kill the same command goes on behind the last file that
+// was done: PREFIX.build.json says how far it came.
 #pragma once
 #include "data/dataset.h"
 #include "data/reader.h"
 
 typedef struct build_stats {
     int64_t documents, tokens, bytes; // bytes of text
-    int64_t skipped, replaced;
-    double seconds;
+    int64_t skipped, replaced;        // broken records; invalid byte sequences
+    int64_t files;                    // done
+    int64_t resumed;                  // of them by an earlier run
+    double seconds;                   // of this run
+    int64_t bytes_now;                // of text, of this run
 } build_stats;
 
 typedef struct build_opts {

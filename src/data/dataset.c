@@ -8,8 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { HEADER = 34 };
-static const char magic[9] = "MMIDIDX\0";
+const char dataset_magic[9] = "MMIDIDX\0";
 
 // Bytes of dtype codes 1 u8, 2 i8, 3 i16, 4 i32, 5 i64, 8 u16; 0: floating point or unknown.
 static const int code_bytes[9] = {0, 1, 1, 2, 4, 8, 0, 0, 2};
@@ -21,19 +20,19 @@ static int64_t get_i64(const unsigned char *p) {
 }
 static int32_t sequence_tokens(const dataset *d, int64_t i) {
     int32_t x;
-    memcpy(&x, d->idx.p + HEADER + 4 * i, 4);
+    memcpy(&x, d->idx.p + DATASET_HEADER + 4 * i, 4);
     return x;
 }
 static int64_t sequence_offset(const dataset *d, int64_t i) { // bytes in .bin
-    return get_i64(d->idx.p + HEADER + 4 * d->n_sequences + 8 * i);
+    return get_i64(d->idx.p + DATASET_HEADER + 4 * d->n_sequences + 8 * i);
 }
 static int64_t document_sequence(const dataset *d, int64_t i) {
-    return get_i64(d->idx.p + HEADER + 12 * d->n_sequences + 8 * i);
+    return get_i64(d->idx.p + DATASET_HEADER + 12 * d->n_sequences + 8 * i);
 }
 
 static drv_status check_header(dataset *d, const char *path) {
     const unsigned char *p = d->idx.p;
-    if (d->idx.n < HEADER || memcmp(p, magic, sizeof magic) != 0)
+    if (d->idx.n < DATASET_HEADER || memcmp(p, dataset_magic, sizeof dataset_magic) != 0)
         return drv_fail(DRV_E_DATA, "%s: no Megatron index: it does not begin with MMIDIDX", path);
     if (get_i64(p + 9) != 1)
         return drv_fail(
@@ -47,7 +46,7 @@ static drv_status check_header(dataset *d, const char *path) {
     int64_t entries = get_i64(p + 26);
     const int64_t most = (int64_t)d->idx.n / 8;
     if (d->n_sequences < 0 || entries < 1 || d->n_sequences > most || entries > most ||
-            (int64_t)d->idx.n != HEADER + 12 * d->n_sequences + 8 * entries)
+            (int64_t)d->idx.n != DATASET_HEADER + 12 * d->n_sequences + 8 * entries)
         return drv_fail(DRV_E_DATA,
                 "%s: %zu bytes long, which does not fit %lld sequences and %lld document entries",
                 path, d->idx.n, (long long)d->n_sequences, (long long)entries);
@@ -191,107 +190,4 @@ drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vo
         }
     }
     return DRV_OK;
-}
-
-// --- writing
-// ------------------------------------------------------------------------------------------
-struct dataset_writer {
-    char *bin, *bin_tmp, *idx;
-    int fd;
-    bool wide; // i32 instead of u16
-    int64_t tokens;
-    int32_t *sizes; // by document
-    int64_t n, cap;
-    unsigned char *buffer;
-    size_t n_buffer;
-};
-enum { BUFFER = 1 << 20 };
-
-drv_status dataset_writer_open(
-        arena *a, const char *prefix, int64_t n_vocab, dataset_writer **out) {
-    dataset_writer *w = ARENA_NEW(a, dataset_writer);
-    w->bin = arena_printf(a, "%s.bin", prefix);
-    w->bin_tmp = arena_printf(a, "%s.bin.tmp", prefix);
-    w->idx = arena_printf(a, "%s.idx", prefix);
-    w->wide = n_vocab >= 65500; // as Megatron chooses
-    const char *slash = strrchr(prefix, '/');
-    if (slash && slash > prefix)
-        DRV_TRY(dir_make(arena_strndup(a, prefix, (size_t)(slash - prefix))));
-    w->fd = open(w->bin_tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd < 0)
-        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", w->bin_tmp, strerror(errno));
-    w->buffer = mem_alloc(BUFFER + 8);
-    *out = w;
-    return DRV_OK;
-}
-
-drv_status dataset_writer_add(dataset_writer *w, const int32_t *ids, int64_t n) {
-    if (n > INT32_MAX)
-        return drv_fail(DRV_E_DATA, "%s: a document of %lld tokens, at most 2^31 - 1", w->bin,
-                (long long)n);
-    for (int64_t i = 0; i < n; i++) {
-        if (w->wide) {
-            memcpy(w->buffer + w->n_buffer, &ids[i], 4);
-        } else {
-            uint16_t u = (uint16_t)ids[i];
-            memcpy(w->buffer + w->n_buffer, &u, 2);
-        }
-        w->n_buffer += w->wide ? 4 : 2;
-        if (w->n_buffer < BUFFER) continue;
-        DRV_TRY(file_write_all(w->fd, w->bin_tmp, w->buffer, w->n_buffer));
-        w->n_buffer = 0;
-    }
-    MEM_GROW(w->sizes, w->n, w->cap);
-    w->sizes[w->n++] = (int32_t)n;
-    w->tokens += n;
-    return DRV_OK;
-}
-
-static drv_status write_index(dataset_writer *w) {
-    const int64_t bytes = HEADER + 12 * w->n + 8 * (w->n + 1), version = 1, entries = w->n + 1;
-    unsigned char *p = mem_alloc((size_t)bytes);
-    memcpy(p, magic, 9);
-    memcpy(p + 9, &version, 8);
-    p[17] = w->wide ? 4 : 8;
-    memcpy(p + 18, &w->n, 8);
-    memcpy(p + 26, &entries, 8);
-    int64_t at = 0;
-    for (int64_t i = 0; i <= w->n; i++) {
-        memcpy(p + HEADER + 12 * w->n + 8 * i, &i, 8);
-        if (i == w->n) break;
-        memcpy(p + HEADER + 4 * i, &w->sizes[i], 4);
-        memcpy(p + HEADER + 4 * w->n + 8 * i, &at, 8);
-        at += (int64_t)w->sizes[i] * (w->wide ? 4 : 2);
-    }
-    drv_status s = file_write_atomic(w->idx, p, (size_t)bytes);
-    free(p);
-    return s;
-}
-
-drv_status dataset_writer_finish(dataset_writer *w) {
-    drv_status s = file_write_all(w->fd, w->bin_tmp, w->buffer, w->n_buffer);
-    if (s == DRV_OK && fsync(w->fd) != 0)
-        s = drv_fail(DRV_E_IO, "could not sync \"%s\": %s", w->bin_tmp, strerror(errno));
-    // The old index would not fit the new tokens: it goes first.
-    if (s == DRV_OK) {
-        unlink(w->idx);
-        if (rename(w->bin_tmp, w->bin) != 0)
-            s = drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", w->bin_tmp,
-                    strerror(errno));
-    }
-    if (s == DRV_OK) s = write_index(w);
-    dataset_writer_abort(w);
-    return s;
-}
-
-void dataset_writer_abort(dataset_writer *w) {
-    if (w->fd >= 0) {
-        close(w->fd);
-        unlink(w->bin_tmp);
-    }
-    w->fd = -1;
-    free(w->buffer);
-    free(w->sizes);
-    w->buffer = NULL;
-    w->sizes = NULL;
 }

@@ -30,11 +30,5 @@ DRV_CHECKED drv_status dataset_read(
 // Gives back the pages of the index that lookups brought in.
 void dataset_forget(const dataset *d);
 
-typedef struct dataset_writer dataset_writer;
-// Writes aside; nothing is at PREFIX before dataset_writer_finish.
-DRV_CHECKED drv_status dataset_writer_open(
-        arena *a, const char *prefix, int64_t n_vocab, dataset_writer **out);
-DRV_CHECKED drv_status dataset_writer_add(
-        dataset_writer *w, const int32_t *ids, int64_t n); // a document
-DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *w);
-void dataset_writer_abort(dataset_writer *w); // removes what was written; fine after finish
+enum { DATASET_HEADER = 34 };       // bytes before the lengths in .idx
+extern const char dataset_magic[9]; // it begins with this

@@ -1,5 +1,6 @@
-// Documents from files: .txt (a file is a document, or parts between a separator), .jsonl and .json
-// lines with a text key; each also as .gz or .zst. Folders are walked in name order.
+// Records of text from files: .txt (a file is a document, or the parts between a separator),
+// .jsonl, .ndjson and .json (an object a line), .parquet (a row). Texts and lines also as .gz or
+// .zst.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -7,25 +8,33 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
+#include "data/inputs.h"
 
 typedef struct reader_opts {
-    const char *json_key;  // of .jsonl; NULL: "text"
+    const char *key;       // of the text in .jsonl, the column in .parquet; NULL: "text"
     const char *separator; // of .txt; NULL: the file is one document
-    bool strict;           // a broken record stops the run
+    bool strict;           // a broken record stops the run instead of being skipped
+    bool whole;            // long texts are not cut into pieces
 } reader_opts;
 
-typedef struct reader reader; // single owner
+typedef struct record {
+    str bytes;      // a line of JSON, or text as it lies: not yet UTF-8
+    int file;       // number in the list
+    int64_t number; // line, row or document in the file, from 1
+    bool json;
+    bool begins, ends;  // pieces of one text, see split_cut; a record alone is both
+    const char *broken; // why there is no text; NULL: there is
+} record;
 
-// `inputs` are files, folders or "-" (standard input, text). DRV_E_IO: a file is missing.
+typedef struct reader reader; // single owner
 DRV_CHECKED drv_status reader_open(
         arena *a, const char *const *inputs, int n, const reader_opts *o, reader **out);
-// The next document as valid UTF-8 (invalid bytes become U+FFFD and are counted) into *doc, which
-// is cleared first. *more is false at the end.
-DRV_CHECKED drv_status reader_next(reader *r, str *doc, bool *more);
+// Goes on behind so many files. Before the first reader_next.
+void reader_skip_files(reader *r, int n);
+// *more is false at the end.
+DRV_CHECKED drv_status reader_next(reader *r, record *out, bool *more);
 void reader_close(reader *r);
 
-typedef struct reader_progress {
-    int64_t bytes_done, bytes_total; // of the files as they lie
-    int64_t skipped, replaced;       // records; invalid byte sequences
-} reader_progress;
-reader_progress reader_where(const reader *r);
+const input_file *reader_files(const reader *r, int *n);
+const reader_opts *reader_options(const reader *r);
+int64_t reader_bytes(const reader *r, int64_t *total); // read, of the files as they lie

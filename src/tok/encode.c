@@ -146,20 +146,6 @@ void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list 
     encoder_piece(e, &(text_piece){text, n, true, true}, specials, out);
 }
 
-static bool ascii_letter(unsigned char c) {
-    return (unsigned char)((c | 0x20) - 'a') < 26;
-}
-
-// "letter space letter": no pattern, no merge and no added token reaches from the first letter to
-// the space (see load_added and load_joins), and nothing looks further back or ahead than that.
-size_t tokenizer_cut(const tokenizer *t, const void *text, size_t n) {
-    const unsigned char *s = text;
-    if (!t->can_cut || n < 3) return 0;
-    for (size_t i = n - 2; i > 0; i--)
-        if (s[i] == ' ' && ascii_letter(s[i - 1]) && ascii_letter(s[i + 1])) return i;
-    return 0;
-}
-
 typedef struct batch_job {
     encoder *const *encoders;
     const text_piece *pieces;

@@ -111,3 +111,14 @@ void split_text(const split_rule *rules, int n_rules, const unsigned char *s, si
             split_text(rules + 1, n_rules - 1, batch[i].s, batch[i].n, words, ctx);
     }
 }
+
+static bool ascii_letter(unsigned char c) {
+    return (unsigned char)((c | 0x20) - 'a') < 26;
+}
+
+size_t split_cut(const void *text, size_t n) {
+    const unsigned char *s = text;
+    for (size_t i = n < 3 ? 0 : n - 2; i > 0; i--)
+        if (s[i] == ' ' && ascii_letter(s[i - 1]) && ascii_letter(s[i + 1])) return i;
+    return 0;
+}

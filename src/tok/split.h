@@ -56,6 +56,11 @@ typedef void (*split_words)(void *ctx, const text_word *w, int n);
 void split_text(const split_rule *rules, int n_rules, const unsigned char *s, size_t n,
         split_words words, void *ctx);
 
+// A place to cut a long text so that its pieces have the words of the whole: the last one in (0,
+// n), between a letter and a space that a letter follows; 0 if there is none. Right for every kind
+// but SPLIT_REGEX.
+size_t split_cut(const void *text, size_t n);
+
 // The scanners of the fixed patterns, see split_kind. Each returns the end of the word that begins
 // at s < end. cp: cp_table().
 typedef const unsigned char *(*split_scan)(

@@ -82,7 +82,8 @@ typedef struct tokenizer {       // immutable after opening, but for `words`
     added_token *added;
     int n_added;
     added_index raw, normalized; // the added tokens, by where they are looked for
-    bool can_cut;                // see tokenizer_cut
+    bool can_cut; // texts may be cut where split_cut says: no added token reaches across, nor a
+                  // merge
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
     int n_before, n_after;
     bool *is_special; // by id
@@ -99,10 +100,6 @@ int32_t tokenizer_id(const tokenizer *t, const char *text); // of vocabulary or 
 
 // Appends the normalised form of a part of a text: NFC, a space for U+2581 and one in front.
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
-
-// A place to cut a long text, so that the ids of its pieces, one after the other, are the ids of
-// the whole: the last one in (0, n), 0 if there is none.
-size_t tokenizer_cut(const tokenizer *t, const void *text, size_t n);
 
 typedef struct id_list {
     int32_t *p;

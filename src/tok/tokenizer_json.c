@@ -339,7 +339,7 @@ static void load_joins(loader *l) {
             j->row[x][y >> 6] |= 1ull << (y & 63);
         }
     t->rule[t->n_rules++] = (split_rule){.kind = SPLIT_JOINS, .joins = j};
-    for (int x = 'A'; x <= 'z'; x++) // see tokenizer_cut
+    for (int x = 'A'; x <= 'z'; x++) // see split_cut
         if ((x <= 'Z' || x >= 'a') && (j->row[x][0] >> ' ' & 1)) t->can_cut = false;
 }
 

@@ -1,6 +1,7 @@
 #include "tok/unicode.h"
 
 #include <pthread.h>
+#include <string.h>
 #include <utf8proc.h>
 
 uint32_t utf8_next(const unsigned char **p) {
@@ -26,35 +27,18 @@ int utf8_put(uint32_t cp, unsigned char *out) {
     return (int)utf8proc_encode_char((utf8proc_int32_t)cp, out);
 }
 
-static int classify(uint32_t cp) {
-    switch (utf8proc_category((utf8proc_int32_t)cp)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-        return CP_LETTER;
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_NO:
-        return CP_NUMBER;
-    case UTF8PROC_CATEGORY_ZS:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-        return CP_SPACE;
-    default:
-        break;
-    }
-    // White_Space beyond the separators: tab .. carriage return, next line.
-    return (cp >= 9 && cp <= 13) || cp == 0x85 ? CP_SPACE : 0;
-}
-
+static const struct {
+    uint32_t first, last;
+    uint8_t class;
+} classes[] = {
+#include "tok/unicode_classes.inc"
+};
 static uint8_t table[0x110000];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void fill(void) {
-    for (uint32_t cp = 0; cp < 0x110000; cp++)
-        table[cp] = (uint8_t)classify(cp);
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        memset(table + classes[i].first, classes[i].class, classes[i].last - classes[i].first + 1);
 }
 
 const uint8_t *cp_table(void) {
@@ -62,18 +46,40 @@ const uint8_t *cp_table(void) {
     return table;
 }
 
+// Length of the well-formed character at s (Unicode 15, table 3-7), at most n bytes; 0: none.
+static size_t character(const unsigned char *s, size_t n) {
+    const unsigned char c = s[0];
+    if (c < 0x80) return 1;
+    if (c < 0xC2 || c > 0xF4) return 0;
+    const size_t k = c < 0xE0 ? 2 : c < 0xF0 ? 3 : 4;
+    if (n < k) return 0;
+    const unsigned char low = c == 0xE0   ? 0xA0
+                              : c == 0xF0 ? 0x90
+                                          : 0x80,
+                        high = c == 0xED   ? 0x9F
+                               : c == 0xF4 ? 0x8F
+                                           : 0xBF;
+    if (s[1] < low || s[1] > high) return 0;
+    for (size_t i = 2; i < k; i++)
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    return k;
+}
+
 size_t utf8_valid_prefix(const unsigned char *s, size_t n) {
     size_t i = 0;
     while (i < n) {
-        if (s[i] < 0x80) {
-            i++;
+        uint64_t x;
+        if (n - i >= 8 && (memcpy(&x, s + i, 8), (x & 0x8080808080808080ull) == 0)) {
+            i += 8;
             continue;
         }
-        utf8proc_int32_t cp;
-        utf8proc_ssize_t k =
-                utf8proc_iterate(s + i, (utf8proc_ssize_t)(n - i > 4 ? 4 : n - i), &cp);
-        if (k <= 0) break;
-        i += (size_t)k;
+        const size_t k = character(s + i, n - i);
+        if (!k) break;
+        i += k;
     }
     return i;
+}
+
+bool utf8_valid(const void *s, size_t n) {
+    return utf8_valid_prefix(s, n) == n;
 }

@@ -1,4 +1,5 @@
-// Code points and their classes, for tokenizers. Classes are utf8proc's general categories.
+// Code points and their classes, for tokenizers. The classes are those of Hugging Face's regular
+// expressions: libraries know different versions of Unicode.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,3 +16,4 @@ const uint8_t *cp_table(void);
 
 // Length of the longest valid prefix of s[0..n).
 size_t utf8_valid_prefix(const unsigned char *s, size_t n);
+bool utf8_valid(const void *s, size_t n);

@@ -1,0 +1,21 @@
+// The files that inputs name: files, folders (walked in name order), globs, "-" for standard input.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+typedef enum input_kind { INPUT_TEXT, INPUT_JSONL, INPUT_PARQUET } input_kind;
+typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packing;
+
+typedef struct input_file {
+    const char *path; // "-": standard input
+    int64_t bytes;    // as it lies; 0 for standard input
+    input_kind kind;  // by its ending; what has none that is known is text
+    input_packing packing;
+} input_file;
+
+// In a folder only files of a known ending count. DRV_E_IO: an input is not there.
+DRV_CHECKED drv_status inputs_list(
+        arena *a, const char *const *inputs, int n, input_file **files, int *n_files);

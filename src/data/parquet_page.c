@@ -1,0 +1,215 @@
+#include "data/parquet_page.h"
+
+#include <lz4.h>
+#include <snappy-c.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include "base/arena.h"
+#include "data/thrift.h"
+
+void page_values_free(page_values *v) {
+    free(v->v);
+    free(v->joined);
+    *v = (page_values){0};
+}
+
+// --- codecs
+// -------------------------------------------------------------------------------------
+static bool gunzip(const unsigned char *p, size_t n, unsigned char *out, size_t n_out) {
+    z_stream z = {0};
+    if (inflateInit2(&z, 15 + 32) != Z_OK) return false;
+    z.next_in = (Bytef *)p;
+    z.avail_in = (uInt)n;
+    z.next_out = out;
+    z.avail_out = (uInt)n_out;
+    int code;
+    do { // one member after the other
+        code = inflate(&z, Z_FINISH);
+        if (code == Z_STREAM_END && z.avail_in && z.avail_out) inflateReset(&z);
+    } while (code == Z_STREAM_END && z.avail_in && z.avail_out);
+    inflateEnd(&z);
+    return code == Z_STREAM_END && z.avail_out == 0;
+}
+
+const char *page_unpack(
+        int codec, const unsigned char *p, size_t n, unsigned char *out, size_t n_out) {
+    size_t k = n_out;
+    switch (codec) {
+    case 0:
+        if (n != n_out) return "an uncompressed page of another size than it says";
+        memcpy(out, p, n);
+        return NULL;
+    case 1:
+        return snappy_uncompress((const char *)p, n, (char *)out, &k) == SNAPPY_OK && k == n_out
+                       ? NULL
+                       : "broken snappy";
+    case 2:
+        return gunzip(p, n, out, n_out) ? NULL : "broken gzip";
+    case 6:
+        k = ZSTD_decompress(out, n_out, p, n);
+        return !ZSTD_isError(k) && k == n_out ? NULL : "broken zstd";
+    case 7:
+        if (n > INT32_MAX || n_out > INT32_MAX) return "an LZ4 page that is too large";
+        return LZ4_decompress_safe((const char *)p, (char *)out, (int)n, (int)n_out) == (int)n_out
+                       ? NULL
+                       : "broken LZ4_RAW";
+    case 3:
+        return "compression LZO is not supported (none, snappy, gzip, zstd and LZ4_RAW are)";
+    case 4:
+        return "compression brotli is not supported (none, snappy, gzip, zstd and LZ4_RAW are)";
+    case 5:
+        return "compression LZ4 in Hadoop's frames is not supported (LZ4_RAW is)";
+    default:
+        return "an unknown compression";
+    }
+}
+
+// --- integers
+// -----------------------------------------------------------------------------------
+// `bits` bits from bit `at` on, the lowest first.
+static uint64_t take_bits(const unsigned char *p, uint64_t at, int bits) {
+    uint64_t v = 0;
+    for (int got = 0; got < bits;) {
+        const uint64_t b = at + (uint64_t)got;
+        const int here = 8 - (int)(b % 8), k = here < bits - got ? here : bits - got;
+        v |= (uint64_t)(p[b / 8] >> b % 8 & ((1 << k) - 1)) << got;
+        got += k;
+    }
+    return v;
+}
+
+bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int64_t n_out) {
+    thrift t = {.p = p, .end = p + n};
+    const size_t value_bytes = (size_t)(bits + 7) / 8;
+    for (int64_t i = 0; i < n_out;) {
+        const uint64_t head = thrift_varint(&t), left = (uint64_t)(n_out - i);
+        const size_t rest = (size_t)(t.end - t.p);
+        if (t.bad || head >> 1 == 0) return false;
+        if (head & 1) { // groups of eight, bit-packed
+            const uint64_t groups = head >> 1, want = groups * 8 < left ? groups * 8 : left;
+            if (groups > UINT32_MAX || (want * (uint64_t)bits + 7) / 8 > rest) return false;
+            for (uint64_t k = 0; k < want; k++)
+                out[i + (int64_t)k] = (uint32_t)take_bits(t.p, k * (uint64_t)bits, bits);
+            const uint64_t bytes = groups * (uint64_t)bits;
+            t.p += bytes < rest ? bytes : rest;
+            i += (int64_t)want;
+        } else { // one value again and again
+            if (value_bytes > rest) return false;
+            const uint32_t v = (uint32_t)take_bits(t.p, 0, bits);
+            t.p += value_bytes;
+            for (uint64_t k = head >> 1; k && i < n_out; k--)
+                out[i++] = v;
+        }
+    }
+    return true;
+}
+
+// DELTA_BINARY_PACKED: the n values that it must hold, each in [0, UINT32_MAX]. t moves behind
+// them.
+static bool delta_ints(thrift *t, uint32_t *out, int64_t n) {
+    const uint64_t block = thrift_varint(t), minis = thrift_varint(t), total = thrift_varint(t);
+    int64_t v = thrift_int(t);
+    if (t->bad || total != (uint64_t)n || minis == 0 || minis > 1024 || block % minis ||
+            block / minis % 8 || block == 0 || block > 1 << 20)
+        return false;
+    const int64_t per_mini = (int64_t)(block / minis);
+    for (int64_t i = 0; i < n;) {
+        if (i == 0) {
+            if (v < 0 || v > UINT32_MAX) return false;
+            out[i++] = (uint32_t)v;
+            continue;
+        }
+        const int64_t least = thrift_int(t);
+        const unsigned char *widths = t->p;
+        if (t->bad || (uint64_t)(t->end - t->p) < minis) return false;
+        t->p += minis;
+        for (uint64_t m = 0; m < minis && i < n; m++) {
+            const int bits = widths[m];
+            const uint64_t bytes = (uint64_t)per_mini * (uint64_t)bits / 8;
+            if (bits > 64 || bytes > (uint64_t)(t->end - t->p)) return false;
+            for (int64_t k = 0; k < per_mini && i < n; k++) {
+                v = (int64_t)((uint64_t)v + (uint64_t)least +
+                              take_bits(t->p, (uint64_t)k * (uint64_t)bits, bits));
+                if (v < 0 || v > UINT32_MAX) return false;
+                out[i++] = (uint32_t)v;
+            }
+            t->p += bytes;
+        }
+    }
+    return true;
+}
+
+// --- byte arrays
+// --------------------------------------------------------------------------------
+static bool plain(const unsigned char *p, size_t n_bytes, int64_t n, byte_array *out) {
+    const unsigned char *end = p + n_bytes;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t k;
+        if (end - p < 4) return false;
+        memcpy(&k, p, 4);
+        p += 4;
+        if (k > (size_t)(end - p)) return false;
+        out[i] = (byte_array){p, k};
+        p += k;
+    }
+    return true;
+}
+
+static bool delta_length(thrift *t, int64_t n, uint32_t *lengths, byte_array *out) {
+    if (!delta_ints(t, lengths, n)) return false;
+    for (int64_t i = 0; i < n; i++) {
+        if (lengths[i] > (size_t)(t->end - t->p)) return false;
+        out[i] = (byte_array){t->p, lengths[i]};
+        t->p += lengths[i];
+    }
+    return true;
+}
+
+// Each value is the first bytes of the one before, and more.
+static bool join_prefixes(const uint32_t *prefix, int64_t n, page_values *v, byte_array *out) {
+    size_t total = 0, before = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (prefix[i] > before) return false;
+        before = (size_t)prefix[i] + out[i].n;
+        total += before;
+        if (before > UINT32_MAX || total > (size_t)1 << 31) return false;
+    }
+    if (total > v->cap_joined) {
+        free(v->joined);
+        v->joined = mem_alloc(v->cap_joined = total);
+    }
+    unsigned char *to = v->joined;
+    for (int64_t i = 0; i < n; i++) {
+        if (prefix[i]) memcpy(to, out[i - 1].p, prefix[i]);
+        if (out[i].n) memcpy(to + prefix[i], out[i].p, out[i].n);
+        out[i] = (byte_array){to, prefix[i] + out[i].n};
+        to += out[i].n;
+    }
+    return true;
+}
+
+const char *page_byte_arrays(
+        int encoding, const unsigned char *p, size_t n_bytes, int64_t n, page_values *out) {
+    MEM_GROW(out->v, out->n + n, out->cap);
+    byte_array *to = out->v + out->n;
+    thrift t = {.p = p, .end = p + n_bytes};
+    bool ok = false;
+    if (encoding == PARQUET_PLAIN) {
+        ok = plain(p, n_bytes, n, to);
+    } else if (encoding == PARQUET_DELTA_LENGTH || encoding == PARQUET_DELTA_BYTE_ARRAY) {
+        uint32_t *lengths = mem_alloc(sizeof *lengths * (size_t)(2 * n + 1));
+        if (encoding == PARQUET_DELTA_LENGTH)
+            ok = delta_length(&t, n, lengths, to);
+        else
+            ok = delta_ints(&t, lengths, n) && delta_length(&t, n, lengths + n, to) &&
+                 join_prefixes(lengths, n, out, to);
+        free(lengths);
+    } else {
+        return "an encoding that byte arrays do not have";
+    }
+    out->n += ok ? n : 0;
+    return ok ? NULL : "values that do not fit the page";
+}

@@ -1,0 +1,45 @@
+// A page of a Parquet column of byte strings: levels, dictionary indexes and the four encodings of
+// byte arrays (parquet-format, Encodings.md and README.md).
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct byte_array { // not owned
+    const unsigned char *p;
+    uint32_t n;
+} byte_array;
+
+typedef struct page_values {
+    byte_array *v; // those that are not null, in order
+    int64_t n, cap;
+    unsigned char *joined; // what prefixes and suffixes were put together in
+    size_t cap_joined;
+} page_values;
+void page_values_free(page_values *v);
+
+enum {
+    PARQUET_PLAIN = 0,
+    PARQUET_PLAIN_DICTIONARY = 2,
+    PARQUET_RLE = 3,
+    PARQUET_BIT_PACKED = 4,
+    PARQUET_DELTA_LENGTH = 6,
+    PARQUET_DELTA_BYTE_ARRAY = 7,
+    PARQUET_RLE_DICTIONARY = 8
+};
+
+// Unpacks `n` bytes into exactly `n_out`. Codec numbers as in parquet.thrift. Returns why not, or
+// NULL.
+const char *page_unpack(
+        int codec, const unsigned char *p, size_t n, unsigned char *out, size_t n_out);
+
+// n values of `bits` bits in the hybrid of runs and bit packing. *used: bytes that were read.
+// False: they end too early.
+bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int64_t n_out);
+
+// Appends n values in `encoding` (not a dictionary's). They point into p, or into out->joined.
+// Returns why not, or NULL.
+const char *page_byte_arrays(
+        int encoding, const unsigned char *p, size_t n_bytes, int64_t n, page_values *out);

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/task.h"
 #include "cli/cli.h"
 #include "data/build.h"
 #include "data/text_batch.h"
@@ -26,6 +27,16 @@ static drv_status need(const cli_args *c, const char *option, const char **out) 
 
 // --- tokenizer
 // ------------------------------------------------------------------------------------------
+typedef struct next_batch {
+    text_batch *b;
+    reader *r;
+} next_batch;
+
+static drv_status read_next(void *ctx) {
+    const next_batch *x = ctx;
+    return text_batch_read(x->b, x->r);
+}
+
 static drv_status tokenizer_train(arena *a, const cli_args *c) {
     tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
     const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
@@ -50,24 +61,32 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     reader *r;
     DRV_TRY(reader_open(a, inputs, n, &ro, &r));
     trainer *t = trainer_new(&o);
-    text_batch *batch = text_batch_new();
+    text_batch *batches[2] = {text_batch_new(), text_batch_new()};
+    next_batch next = {.r = r};
+    task reading = {0};
     const double begin = clock_s();
     int64_t bytes = 0, n_vocab = 0, total;
-    drv_status s = DRV_OK;
-    while (s == DRV_OK && batch->more) {
-        s = text_batch_next(batch, r);
-        if (s != DRV_OK) break;
-        s = trainer_add(t, batch->pieces, batch->n);
-        for (int i = 0; i < batch->n; i++)
-            bytes += (int64_t)batch->pieces[i].n;
+    drv_status s = text_batch_read(batches[0], r);
+    for (int k = 0; s == DRV_OK; k = !k) {
+        text_batch *b = batches[k];
+        next.b = batches[!k];
+        if (b->more) task_start(&reading, read_next, &next);
+        s = text_batch_decode(b, r);
+        if (s == DRV_OK) s = trainer_add(t, b->pieces, b->n);
+        const drv_status read = task_wait(&reading);
+        if (s == DRV_OK) s = read;
+        for (int i = 0; s == DRV_OK && i < b->n; i++)
+            bytes += (int64_t)b->pieces[i].n;
         const double done = (double)reader_bytes(r, &total), t_s = clock_s() - begin;
         progress("counting words: %s, %.1f MB/s, eta %s", str_bytes((double)bytes),
                 (double)bytes / t_s / 1e6,
                 done > 0 ? str_duration(t_s * ((double)total / done - 1)) : "?");
+        if (!b->more) break;
     }
     progress_end();
     if (s == DRV_OK) s = trainer_finish(t, out, &n_vocab);
-    text_batch_free(batch);
+    text_batch_free(batches[0]);
+    text_batch_free(batches[1]);
     trainer_free(t);
     reader_close(r);
     DRV_TRY(s);

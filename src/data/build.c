@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/task.h"
 #include "data/dataset_writer.h"
 #include "data/text_batch.h"
 
@@ -21,9 +22,11 @@ typedef struct builder {
     tokenizer *t;
     reader *r;
     dataset_writer *w;
-    text_batch *batch;
     encoder **encoders;
-    id_list *ids; // of each piece of the batch
+    text_batch *batch[2]; // one is encoded; the other is written and read anew meanwhile
+    id_list *ids[2];      // of their pieces
+    int other;
+    task io;
     char *journal;
     uint64_t task; // what is built: of another one nothing is gone on with
     double begin, journaled;
@@ -57,11 +60,11 @@ static uint64_t task_of(arena *a, const builder *b) {
 
 static drv_status write_journal(builder *b) {
     DRV_TRY(dataset_writer_sync(b->w));
-    char task[24];
-    snprintf(task, sizeof task, "%016llx", (unsigned long long)b->task);
+    char id[24];
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)b->task);
     b->journaled = clock_s();
     return json_write_file(b->journal,
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "task", task, "files",
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "task", id, "files",
                     (json_int_t)b->s.files, "documents", (json_int_t)b->s.documents, "tokens",
                     (json_int_t)b->s.tokens, "bytes", (json_int_t)b->s.bytes, "skipped",
                     (json_int_t)b->s.skipped, "replaced", (json_int_t)b->s.replaced));
@@ -70,11 +73,11 @@ static drv_status write_journal(builder *b) {
 // What an earlier run of the same task has done; nothing if there was none.
 static void read_journal(builder *b) {
     json_t *root;
-    char task[24];
+    char id[24];
     const char *found = "";
     if (!file_exists(b->journal)) return;
     build_stats s = {0};
-    snprintf(task, sizeof task, "%016llx", (unsigned long long)b->task);
+    snprintf(id, sizeof id, "%016llx", (unsigned long long)b->task);
     if (json_read_file(b->journal, &root) != DRV_OK) return;
     const bool ok = json_get_str(b->journal, root, "task", &found) == DRV_OK &&
                     json_get_i64(b->journal, root, "files", &s.files) == DRV_OK &&
@@ -83,7 +86,7 @@ static void read_journal(builder *b) {
                     json_get_i64(b->journal, root, "bytes", &s.bytes) == DRV_OK &&
                     json_get_i64(b->journal, root, "skipped", &s.skipped) == DRV_OK &&
                     json_get_i64(b->journal, root, "replaced", &s.replaced) == DRV_OK;
-    if (ok && strcmp(found, task) == 0) {
+    if (ok && strcmp(found, id) == 0) {
         b->s = s;
         b->s.resumed = s.files;
         b->bytes_before = s.bytes;
@@ -109,11 +112,10 @@ static void show(const builder *b) {
             share > 0 ? str_duration(t * (1 - share) / share) : "?");
 }
 
-static drv_status write_batch(builder *b) {
-    const text_batch *x = b->batch;
+static drv_status write_batch(builder *b, const text_batch *x, const id_list *ids) {
     for (int i = 0; i < x->n; i++) {
-        DRV_TRY(dataset_writer_add(b->w, b->ids[i].p, b->ids[i].n));
-        b->s.tokens += b->ids[i].n;
+        DRV_TRY(dataset_writer_add(b->w, ids[i].p, ids[i].n));
+        b->s.tokens += ids[i].n;
         b->s.bytes += (int64_t)x->pieces[i].n;
         if (!x->pieces[i].ends) continue;
         if (b->o->append_eod) {
@@ -131,12 +133,32 @@ static drv_status write_batch(builder *b) {
                                                                              : DRV_OK;
 }
 
+static drv_status write_and_read(void *ctx) {
+    builder *b = ctx;
+    text_batch *x = b->batch[b->other];
+    DRV_TRY(write_batch(b, x, b->ids[b->other]));
+    x->n = 0;
+    return text_batch_read(x, b->r);
+}
+
 static drv_status run(builder *b) {
-    while (b->batch->more) {
-        DRV_TRY(text_batch_next(b->batch, b->r));
-        encode_batch(b->encoders, b->batch->pieces, b->batch->n, true, b->ids);
-        DRV_TRY(write_batch(b));
+    DRV_TRY(text_batch_read(b->batch[0], b->r));
+    for (int i = 0;; i = !i) {
+        text_batch *x = b->batch[i];
+        b->other = !i;
+        if (x->more) task_start(&b->io, write_and_read, b);
+        drv_status s = text_batch_decode(x, b->r);
+        if (s == DRV_OK)
+            encode_batch(b->encoders, x->pieces, x->n, true, b->ids[i]);
+        else
+            x->n = 0;
+        const drv_status io = task_wait(&b->io);
+        if (s != DRV_OK || io != DRV_OK) return s != DRV_OK ? s : io;
         show(b);
+        if (x->more) continue;
+        DRV_TRY(write_batch(b, b->batch[!i], b->ids[!i]));
+        DRV_TRY(write_batch(b, x, b->ids[i]));
+        break;
     }
     if (b->s.documents == 0) return drv_fail(DRV_E_DATA, "the input has no document");
     int n;
@@ -173,9 +195,11 @@ drv_status dataset_build(arena *a, const build_opts *o, build_stats *out) {
     b.journaled = b.begin;
     drv_status s = open_all(a, &b);
     if (s == DRV_OK) {
-        b.batch = text_batch_new();
-        b.ids = calloc(TEXT_BATCH, sizeof *b.ids);
-        DRV_ASSERT(b.ids, "out of memory");
+        for (int i = 0; i < 2; i++) {
+            b.batch[i] = text_batch_new();
+            b.ids[i] = calloc(TEXT_BATCH, sizeof *b.ids[i]);
+            DRV_ASSERT(b.ids[i], "out of memory");
+        }
         b.encoders = ARENA_ARRAY(a, encoder *, par_threads());
         for (int i = 0; i < par_threads(); i++)
             b.encoders[i] = encoder_new(b.t);
@@ -186,10 +210,12 @@ drv_status dataset_build(arena *a, const build_opts *o, build_stats *out) {
         if (!keep) unlink(b.journal);
         for (int i = 0; i < par_threads(); i++)
             encoder_free(b.encoders[i]);
-        for (int i = 0; i < TEXT_BATCH; i++)
-            id_list_free(&b.ids[i]);
-        free(b.ids);
-        text_batch_free(b.batch);
+        for (int i = 0; i < 2 * TEXT_BATCH; i++)
+            id_list_free(&b.ids[i / TEXT_BATCH][i % TEXT_BATCH]);
+        for (int i = 0; i < 2; i++) {
+            free(b.ids[i]);
+            text_batch_free(b.batch[i]);
+        }
     }
     progress_end();
     if (b.r) reader_close(b.r);

@@ -156,8 +156,7 @@ static drv_status read_schema(parquet_reader *r, thrift *t) {
         s = broken(r, r->size, why ? why : "a footer that is broken");
     else if (r->leaf < 0)
         s = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s", r->path, r->column,
-                strings.n ? "there are " : "there is no string column at all",
-                strings.n ? strings.p : "");
+                strings.n ? "it has " : "it has none at all", strings.n ? strings.p : "");
     str_free(&path);
     str_free(&strings);
     return s;

@@ -23,6 +23,8 @@ struct reader {
     int64_t number;
     str buffer; // read ahead, from `at`
     size_t at;
+    record back;
+    bool has_back;
 };
 
 drv_status reader_open(
@@ -49,6 +51,7 @@ static void close_file(reader *r) {
 void reader_close(reader *r) {
     close_file(r);
     str_free(&r->buffer);
+    str_free(&r->back.bytes);
 }
 
 void reader_skip_files(reader *r, int n) {
@@ -122,7 +125,24 @@ static bool blank(const str *s) {
     return true;
 }
 
+static void swap_records(record *x, record *y) {
+    const record t = *x;
+    *x = *y;
+    *y = t;
+}
+
+void reader_put_back(reader *r, record *x) {
+    swap_records(x, &r->back);
+    r->has_back = true;
+}
+
 drv_status reader_next(reader *r, record *out, bool *more) {
+    if (r->has_back) {
+        swap_records(out, &r->back);
+        r->has_back = false;
+        *more = true;
+        return DRV_OK;
+    }
     for (*more = true;;) {
         const bool done = r->f && !r->parquet && r->eof && r->at >= r->buffer.n && !r->within;
         if (done) close_file(r);

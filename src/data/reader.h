@@ -33,6 +33,8 @@ DRV_CHECKED drv_status reader_open(
 void reader_skip_files(reader *r, int n);
 // *more is false at the end.
 DRV_CHECKED drv_status reader_next(reader *r, record *out, bool *more);
+// Takes a record back: the next reader_next gives it. Swaps, so that no text is copied.
+void reader_put_back(reader *r, record *x);
 void reader_close(reader *r);
 
 const input_file *reader_files(const reader *r, int *n);

@@ -14,7 +14,7 @@ text_batch *text_batch_new(void) {
     text_batch *b = calloc(1, sizeof *b);
     DRV_ASSERT(b, "out of memory");
     b->pieces = calloc(TEXT_BATCH, sizeof *b->pieces);
-    b->records = calloc(TEXT_BATCH + 1, sizeof *b->records);
+    b->records = calloc(TEXT_BATCH, sizeof *b->records);
     b->texts = calloc(TEXT_BATCH, sizeof *b->texts);
     b->bad = calloc(TEXT_BATCH, sizeof *b->bad);
     b->more = true;
@@ -24,10 +24,10 @@ text_batch *text_batch_new(void) {
 
 void text_batch_free(text_batch *b) {
     if (!b) return;
-    for (int i = 0; i <= TEXT_BATCH; i++)
+    for (int i = 0; i < TEXT_BATCH; i++) {
         str_free(&b->records[i].bytes);
-    for (int i = 0; i < TEXT_BATCH; i++)
         str_free(&b->texts[i]);
+    }
     free(b->pieces);
     free(b->records);
     free(b->texts);
@@ -84,57 +84,43 @@ static void decode(void *arg, int64_t i, int thread) {
     *text = clean;
 }
 
-static drv_status report(const reader *r, const record *bad, int64_t *named) {
+static drv_status report(const reader *r, const record *bad) {
+    static int named;
     const char *path = reader_files(r, NULL)[bad->file].path, *key = reader_options(r)->key;
-    if (!reader_options(r)->strict && *named >= NAMED) return DRV_OK;
+    if (!reader_options(r)->strict && named >= NAMED) return DRV_OK;
     drv_status s = drv_fail(
             DRV_E_DATA, "%s:%lld: \"%s\": %s", path, (long long)bad->number, key, bad->broken);
     if (reader_options(r)->strict) return s;
-    if (++*named == NAMED) log_warn("more broken records are counted, not named");
     log_warn("skipped: %s", drv_message());
+    if (++named == NAMED) log_warn("more broken records are counted, not named");
     return DRV_OK;
 }
 
-static void swap_records(record *x, record *y) {
-    const record t = *x;
-    *x = *y;
-    *y = t;
-}
-
-static drv_status read_records(text_batch *b, reader *r, int *n) {
-    record *next = &b->records[TEXT_BATCH];
+drv_status text_batch_read(text_batch *b, reader *r) {
     int64_t bytes = 0;
-    *n = 0;
-    while (*n < TEXT_BATCH && bytes < TEXT_BATCH_BYTES) {
-        if (!b->ahead) DRV_TRY(reader_next(r, next, &b->ahead));
-        if (!b->ahead) {
-            b->more = false;
+    for (b->n_records = 0; b->n_records < TEXT_BATCH && bytes < TEXT_BATCH_BYTES; b->n_records++) {
+        record *x = &b->records[b->n_records];
+        DRV_TRY(reader_next(r, x, &b->more));
+        if (!b->more) return DRV_OK;
+        if (b->n_records && x->file != x[-1].file && bytes > TEXT_BATCH_LEAST) {
+            b->files_done = x->file;
+            reader_put_back(r, x);
             return DRV_OK;
         }
-        record *to = &b->records[*n];
-        if (*n && next->file != to[-1].file && bytes > TEXT_BATCH_LEAST) {
-            b->files_done = next->file;
-            return DRV_OK;
-        }
-        swap_records(to, next);
-        b->ahead = false;
-        bytes += (int64_t)to->bytes.n;
-        ++*n;
+        bytes += (int64_t)x->bytes.n;
     }
     return DRV_OK;
 }
 
-drv_status text_batch_next(text_batch *b, reader *r) {
-    int n;
+drv_status text_batch_decode(text_batch *b, const reader *r) {
     b->n = 0;
     b->skipped = b->replaced = 0;
-    DRV_TRY(read_records(b, r, &n));
-    par_for(n, decode, &(decode_job){b, reader_options(r)->key});
-    for (int i = 0; i < n; i++) {
+    par_for(b->n_records, decode, &(decode_job){b, reader_options(r)->key});
+    for (int i = 0; i < b->n_records; i++) {
         const record *x = &b->records[i];
         if (x->broken) {
             b->skipped++;
-            DRV_TRY(report(r, x, &b->named));
+            DRV_TRY(report(r, x));
             continue;
         }
         const str *text = &b->texts[i];

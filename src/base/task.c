@@ -1,0 +1,26 @@
+#include "base/task.h"
+
+#include <stdio.h>
+
+static void *run(void *arg) {
+    task *t = arg;
+    t->status = t->run(t->ctx);
+    if (t->status != DRV_OK) snprintf(t->message, sizeof t->message, "%s", drv_message());
+    return NULL;
+}
+
+void task_start(task *t, drv_status (*fn)(void *ctx), void *ctx) {
+    DRV_ASSERT(!t->running, "a task that runs already");
+    t->run = fn;
+    t->ctx = ctx;
+    t->running = pthread_create(&t->thread, NULL, run, t) == 0;
+    if (!t->running) run(t); // no more threads: here and now
+}
+
+drv_status task_wait(task *t) {
+    if (t->running) pthread_join(t->thread, NULL);
+    t->running = false;
+    const drv_status s = t->status;
+    t->status = DRV_OK;
+    return s == DRV_OK ? s : drv_fail(s, "%s", t->message);
+}

@@ -1,0 +1,19 @@
+// A function that runs beside the caller, for input and output that would keep the cores waiting.
+#pragma once
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/status.h"
+
+typedef struct task {
+    pthread_t thread;
+    drv_status (*run)(void *ctx);
+    void *ctx;
+    bool running;
+    drv_status status;
+    char message[1024];
+} task;
+
+void task_start(task *t, drv_status (*run)(void *ctx), void *ctx);
+// Its status and message; DRV_OK when none was started.
+DRV_CHECKED drv_status task_wait(task *t);

@@ -4,7 +4,7 @@
 set -e
 packages="cmake make gcc libc6-dev pkg-config python3 git libdnnl-dev libyaml-dev libjansson-dev libxxhash-dev
 libprotobuf-c-dev protobuf-c-compiler libutf8proc-dev libpcre2-dev libzstd-dev zlib1g-dev
-liblz4-dev libsnappy-dev libcurl4-openssl-dev libcmocka-dev $*"
+liblz4-dev libsnappy-dev libcurl4-openssl-dev libssl-dev libcmocka-dev $*"
 missing=
 for p in $packages; do
     case $(dpkg-query -W -f '${Status}' "$p" 2>/dev/null) in

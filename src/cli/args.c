@@ -120,3 +120,16 @@ const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n) 
         if (strcmp(c->option[i].name, name) == 0) list[(*n)++] = c->option[i].value;
     return list;
 }
+
+drv_status cli_unknown_verb(const cli_args *c, const char *expected) {
+    return drv_fail(DRV_E_USAGE, "drover %s: \"%s\" is unknown, expected %s", c->v->name,
+            c->positional[0], expected);
+}
+
+drv_status cli_need(const cli_args *c, const char *option, const char **out) {
+    *out = cli_get(c, option, NULL);
+    if (!*out)
+        return drv_fail(
+                DRV_E_USAGE, "drover %s %s: %s is missing", c->v->name, c->positional[0], option);
+    return DRV_OK;
+}

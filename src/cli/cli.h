@@ -4,6 +4,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "tok/tokenizer.h"
 
 typedef struct cli_option {
     const char *name;  // "--steps"
@@ -48,6 +49,12 @@ DRV_CHECKED drv_status cli_get_bytes(
         const cli_args *c, const char *name, int64_t min, int64_t *inout);
 // All values of a repeatable option.
 const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n);
+
+// The option must be there.
+DRV_CHECKED drv_status cli_need(const cli_args *c, const char *option, const char **out);
+// positional[0] is none of those that are expected.
+drv_status cli_unknown_verb(const cli_args *c, const char *expected);
+void cli_print_ids(const id_list *ids, bool json);
 
 #define CLI_SET                                                                                    \
     { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }

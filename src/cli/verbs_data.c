@@ -1,212 +1,14 @@
-// tokenizer, data: text to tokens.
+// drover data: get, build, info, show, verify.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
-#include "base/task.h"
 #include "cli/cli.h"
 #include "data/build.h"
-#include "data/text_batch.h"
+#include "data/hub.h"
 
-static drv_status sub(const cli_args *c, const char *expected) {
-    return drv_fail(DRV_E_USAGE, "drover %s: \"%s\" is unknown, expected %s", c->v->name,
-            c->positional[0], expected);
-}
-
-static drv_status need(const cli_args *c, const char *option, const char **out) {
-    *out = cli_get(c, option, NULL);
-    if (!*out)
-        return drv_fail(
-                DRV_E_USAGE, "drover %s %s: %s is missing", c->v->name, c->positional[0], option);
-    return DRV_OK;
-}
-
-// --- tokenizer
-// ------------------------------------------------------------------------------------------
-typedef struct next_batch {
-    text_batch *b;
-    reader *r;
-} next_batch;
-
-static drv_status read_next(void *ctx) {
-    const next_batch *x = ctx;
-    return text_batch_read(x->b, x->r);
-}
-
-static drv_status tokenizer_train(arena *a, const cli_args *c) {
-    tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
-    const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
-    reader_opts ro = {.key = cli_get(c, "--json-key", NULL),
-            .separator = cli_get(c, "--separator", NULL),
-            .strict = cli_has(c, "--strict")};
-    int n;
-    const char **inputs = cli_get_all(a, c, "--input", &n);
-    DRV_TRY(need(c, "--out", &out));
-    if (!n) return drv_fail(DRV_E_USAGE, "drover tokenizer train: --input is missing");
-    DRV_TRY(cli_get_i64(c, "--vocab-size", 257, 1 << 24, &o.vocab_size));
-    DRV_TRY(cli_get_i64(c, "--min-frequency", 1, INT64_MAX, &o.min_frequency));
-    if (strcmp(llama3, "llama3") == 0)
-        o.pattern = split_pattern_llama3;
-    else if (strcmp(llama3, "gpt2") != 0)
-        return drv_fail(DRV_E_USAGE,
-                "drover tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
-    static const char *const fallback[] = {"<|endoftext|>"};
-    o.specials = cli_get_all(a, c, "--special", &o.n_specials);
-    if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
-    DRV_TRY(cli_get_bytes(c, "--memory", 64ll << 20, &o.memory));
-    reader *r;
-    DRV_TRY(reader_open(a, inputs, n, &ro, &r));
-    trainer *t = trainer_new(&o);
-    text_batch *batches[2] = {text_batch_new(), text_batch_new()};
-    next_batch next = {.r = r};
-    task reading = {0};
-    const double begin = clock_s();
-    int64_t bytes = 0, n_vocab = 0, total;
-    drv_status s = text_batch_read(batches[0], r);
-    for (int k = 0; s == DRV_OK; k = !k) {
-        text_batch *b = batches[k];
-        next.b = batches[!k];
-        if (b->more) task_start(&reading, read_next, &next);
-        s = text_batch_decode(b, r);
-        if (s == DRV_OK) s = trainer_add(t, b->pieces, b->n);
-        const drv_status read = task_wait(&reading);
-        if (s == DRV_OK) s = read;
-        for (int i = 0; s == DRV_OK && i < b->n; i++)
-            bytes += (int64_t)b->pieces[i].n;
-        const double done = (double)reader_bytes(r, &total), t_s = clock_s() - begin;
-        progress("counting words: %s, %.1f MB/s, eta %s", str_bytes((double)bytes),
-                (double)bytes / t_s / 1e6,
-                done > 0 ? str_duration(t_s * ((double)total / done - 1)) : "?");
-        if (!b->more) break;
-    }
-    progress_end();
-    if (s == DRV_OK) s = trainer_finish(t, out, &n_vocab);
-    text_batch_free(batches[0]);
-    text_batch_free(batches[1]);
-    trainer_free(t);
-    reader_close(r);
-    DRV_TRY(s);
-    log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
-            str_bytes((double)bytes), clock_s() - begin);
-    return DRV_OK;
-}
-
-static void print_ids(const id_list *ids, bool json) {
-    if (json) putchar('[');
-    for (int64_t i = 0; i < ids->n; i++)
-        printf(i ? (json ? ", %d" : " %d") : "%d", ids->p[i]);
-    puts(json ? "]" : "");
-}
-
-// stdin or a file: one text, or JSONL records with --json-key.
-static drv_status tokenizer_encode(arena *a, const cli_args *c) {
-    const char *dir, *key = cli_get(c, "--json-key", NULL), *input = cli_get(c, "--input", "-");
-    DRV_TRY(need(c, "--tokenizer", &dir));
-    tokenizer *t;
-    DRV_TRY(tokenizer_open(a, dir, &t));
-    const bool specials = !cli_has(c, "--no-special");
-    encoder *e = encoder_new(t);
-    id_list ids = {0};
-    str text = {0}, clean = {0};
-    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
-    drv_status s = f ? DRV_OK : drv_fail(DRV_E_IO, "could not open \"%s\"", input);
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
-    for (int64_t number = 1; f && key && s == DRV_OK && (n = getline(&line, &cap, f)) >= 0;
-            number++) {
-        json_t *v = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL), *o = json_object_get(v, key);
-        if (!json_is_string(o)) {
-            s = drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", input,
-                    (long long)number, key);
-        } else {
-            str_clear(&clean);
-            utf8_sanitize(json_string_value(o), json_string_length(o), &clean);
-            ids.n = 0;
-            encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
-            print_ids(&ids, true);
-        }
-        json_decref(v);
-    }
-    if (f && !key) {
-        char piece[1 << 16];
-        for (size_t k; (k = fread(piece, 1, sizeof piece, f));)
-            str_add(&text, piece, k);
-        utf8_sanitize(text.p ? text.p : "", text.n, &clean);
-        encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
-        print_ids(&ids, false);
-    }
-    if (f && f != stdin) fclose(f);
-    free(line);
-    id_list_free(&ids);
-    str_free(&text);
-    str_free(&clean);
-    encoder_free(e);
-    tokenizer_close(t);
-    return s;
-}
-
-static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
-    const char *dir, *input = cli_get(c, "--input", "-");
-    DRV_TRY(need(c, "--tokenizer", &dir));
-    tokenizer *t;
-    DRV_TRY(tokenizer_open(a, dir, &t));
-    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
-    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\"", input);
-    id_list ids = {0};
-    str out = {0};
-    long long id;
-    while (fscanf(f, " %*[[,] ") != EOF && fscanf(f, "%lld", &id) == 1) {
-        id_list_add(&ids, id >= 0 && id < t->n_vocab ? (int32_t)id : -1);
-        if (fscanf(f, " %*[],]") == EOF) break;
-    }
-    tokenizer_decode(t, ids.p, ids.n, cli_has(c, "--no-special"), &out);
-    fwrite(out.p ? out.p : "", 1, out.n, stdout);
-    if (f != stdin) fclose(f);
-    id_list_free(&ids);
-    str_free(&out);
-    tokenizer_close(t);
-    return DRV_OK;
-}
-
-static drv_status run_tokenizer(arena *a, int argc, char **argv) {
-    cli_args c;
-    DRV_TRY(cli_parse(a, &verb_tokenizer, argc, argv, 1, 1, &c));
-    if (strcmp(c.positional[0], "train") == 0) return tokenizer_train(a, &c);
-    if (strcmp(c.positional[0], "encode") == 0) return tokenizer_encode(a, &c);
-    if (strcmp(c.positional[0], "decode") == 0) return tokenizer_decode_verb(a, &c);
-    return sub(&c, "train, encode or decode");
-}
-
-static const cli_option tokenizer_options[] = {
-        {"--input", "PATH...", "files, folders, globs, or - for standard input"},
-        {"--out", "DIR", "train: where tokenizer.json goes"},
-        {"--vocab-size", "N", "train: tokens (default 32000)"},
-        {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
-        {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
-        {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
-        {"--separator", "TEXT", "train: cuts .txt files into documents"},
-        {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
-        {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
-        {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
-        {"--json-key", "KEY",
-                "key of the text in .jsonl, column in .parquet (train: default text)"},
-        {"--no-special", NULL,
-                "encode: without BOS/EOS of the template; decode: leave specials out"}};
-const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
-        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input "
-        "FILE]",
-        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) "
-        "and the\n"
-        "sentencepiece style (Llama-2). Ids and text are the same as there.",
-        tokenizer_options, sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};
-
-// --- data
-// -----------------------------------------------------------------------------------------------
 static drv_status data_build(arena *a, const cli_args *c) {
     int64_t workers = 0;
     build_stats s;
@@ -216,8 +18,8 @@ static drv_status data_build(arena *a, const cli_args *c) {
             .append_eod = cli_has(c, "--append-eod")};
     o.inputs = cli_get_all(a, c, "--input", &o.n_inputs);
     if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "drover data build: --input is missing");
-    DRV_TRY(need(c, "--tokenizer", &o.tokenizer));
-    DRV_TRY(need(c, "--out", &o.prefix));
+    DRV_TRY(cli_need(c, "--tokenizer", &o.tokenizer));
+    DRV_TRY(cli_need(c, "--out", &o.prefix));
     DRV_TRY(cli_get_i64(c, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(a, &o, &s));
@@ -258,7 +60,7 @@ static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
         str_free(&text);
         tokenizer_close(t);
     } else if (s == DRV_OK) {
-        print_ids(&ids, false);
+        cli_print_ids(&ids, false);
     }
     free(ids.p);
     return s;
@@ -274,14 +76,73 @@ static drv_status data_verify(const cli_args *c, const dataset *d) {
     return DRV_OK;
 }
 
+static const char *last_part(const char *url) {
+    const char *end = url + strcspn(url, "?#"), *p = end;
+    while (p > url && p[-1] != '/')
+        p--;
+    return p;
+}
+
+// http[s]://...[#sha256=HEX]
+static drv_status plain_url(arena *a, const char *url, const char *out, download *d) {
+    const char *mark = strstr(url, "#sha256=");
+    const char *name = last_part(url);
+    const size_t n = strcspn(name, "?#");
+    if (n == 0 || name[0] == '.')
+        return drv_fail(DRV_E_USAGE, "\"%s\": the URL names no file", url);
+    if (mark && strlen(mark + 8) != 64)
+        return drv_fail(DRV_E_USAGE, "\"%s\": expected 64 hexadecimal digits behind #sha256=", url);
+    *d = (download){.url = mark ? arena_strndup(a, url, (size_t)(mark - url)) : url,
+            .path = path_join(a, out, arena_strndup(a, name, n)),
+            .size = -1,
+            .sha256 = mark ? mark + 8 : NULL};
+    return DRV_OK;
+}
+
+static drv_status data_get(arena *a, const cli_args *c) {
+    const char *what = c->n_positional > 1 ? c->positional[1] : NULL, *endpoint, *token;
+    int64_t parallel = 8, tries = 8;
+    hub_opts hub = {.revision = cli_get(c, "--revision", "main")};
+    if (!what)
+        return drv_fail(DRV_E_USAGE,
+                "drover data get: expected hf:ORG/NAME[:CONFIG] or a URL, and --out DIR");
+    DRV_TRY(cli_need(c, "--out", &hub.out));
+    DRV_TRY(cli_get_i64(c, "--parallel", 1, 64, &parallel));
+    DRV_TRY(cli_get_i64(c, "--tries", 1, 1000, &tries));
+    endpoint = getenv("HF_ENDPOINT");
+    token = getenv("HF_TOKEN");
+    hub.endpoint = arena_strdup(a, endpoint && *endpoint ? endpoint : "https://huggingface.co");
+    for (char *end = (char *)hub.endpoint + strlen(hub.endpoint); end[-1] == '/';)
+        *--end = 0;
+    hub.token = token && *token ? token : NULL;
+    download one, *list = &one;
+    int n = 1;
+    if (str_starts(what, "hf:"))
+        DRV_TRY(hub_list(a, what + 3, &hub, &list, &n));
+    else if (str_starts(what, "http://") || str_starts(what, "https://"))
+        DRV_TRY(plain_url(a, what, hub.out, &one));
+    else
+        return drv_fail(DRV_E_USAGE, "\"%s\": expected hf:ORG/NAME[:CONFIG] or a URL", what);
+    download_opts o = {.parallel = (int)parallel,
+            .tries = (int)tries,
+            .token = hub.token,
+            .host = hub.endpoint};
+    download_stats s;
+    DRV_TRY(download_files(list, n, &o, &s));
+    log_info("%s: %lld files, %lld of them there before; %s in %s", hub.out, (long long)s.files,
+            (long long)s.there_already, str_bytes((double)s.bytes), str_duration(s.seconds));
+    return DRV_OK;
+}
+
 static drv_status run_data(arena *a, int argc, char **argv) {
     cli_args c;
     dataset *d;
     DRV_TRY(cli_parse(a, &verb_data, argc, argv, 1, 2, &c));
     const char *what = c.positional[0];
     if (strcmp(what, "build") == 0) return data_build(a, &c);
+    if (strcmp(what, "get") == 0) return data_get(a, &c);
     if (strcmp(what, "info") != 0 && strcmp(what, "show") != 0 && strcmp(what, "verify") != 0)
-        return sub(&c, "build, info, show or verify");
+        return cli_unknown_verb(&c, "get, build, info, show or verify");
     if (c.n_positional < 2)
         return drv_fail(DRV_E_USAGE, "drover data %s: the data set's PREFIX is missing", what);
     DRV_TRY(dataset_open(a, c.positional[1], &d));
@@ -295,17 +156,29 @@ static drv_status run_data(arena *a, int argc, char **argv) {
 static const cli_option data_options[] = {
         {"--input", "PATH...", "build: files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "build: folder of tokenizer.json; show: print text"},
-        {"--out", "PREFIX", "build: PREFIX.bin and PREFIX.idx"},
+        {"--out", "PREFIX", "build: PREFIX.bin and PREFIX.idx; get: the folder of the files"},
         {"--json-key", "KEY",
                 "build: key of the text in .jsonl, column in .parquet (default text)"},
         {"--separator", "TEXT", "build: cuts .txt files into documents; default: a file is one"},
         {"--append-eod", NULL, "build: put the end-of-text token after each document"},
         {"--workers", "N", "build: threads (default: all cores)"},
         {"--strict", NULL, "build: a broken record stops the run instead of being skipped"},
+        {"--revision", "NAME", "get: branch, tag or commit of the data set (default main)"},
+        {"--parallel", "N", "get: files at a time (default 8)"},
+        {"--tries", "N", "get: for a file that makes no progress (default 8)"},
         {"--document", "N", "show: which (default 0)"},
         {"--vocab-size", "N", "verify: every token must be smaller"}};
-const verb verb_data = {"data", "tokenise text into Megatron .bin/.idx, look at data sets",
-        "build --input PATH... --tokenizer DIR --out PREFIX | info|show|verify PREFIX",
+const verb verb_data = {"data", "get text, tokenise it into Megatron .bin/.idx, look at data sets",
+        "get hf:ORG/NAME[:CONFIG]|URL --out DIR | build --input PATH... --tokenizer DIR --out "
+        "PREFIX | "
+        "info|show|verify PREFIX",
+        "get loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: "
+        "several "
+        "at a time,\n"
+        "checked against their size and hash, gone on with when cut off. HF_TOKEN is sent to the "
+        "hub "
+        "alone;\n"
+        "HF_ENDPOINT names another one.\n"
         "build reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; the "
         "documents keep\n"
         "that order whatever the number of workers. Killed, it goes on behind the last input file "

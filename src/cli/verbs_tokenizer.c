@@ -1,0 +1,190 @@
+// drover tokenizer: train, encode, decode.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/task.h"
+#include "cli/cli.h"
+#include "data/text_batch.h"
+
+typedef struct next_batch {
+    text_batch *b;
+    reader *r;
+} next_batch;
+
+static drv_status read_next(void *ctx) {
+    const next_batch *x = ctx;
+    return text_batch_read(x->b, x->r);
+}
+
+static drv_status tokenizer_train(arena *a, const cli_args *c) {
+    tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
+    const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
+    reader_opts ro = {.key = cli_get(c, "--json-key", NULL),
+            .separator = cli_get(c, "--separator", NULL),
+            .strict = cli_has(c, "--strict")};
+    int n;
+    const char **inputs = cli_get_all(a, c, "--input", &n);
+    DRV_TRY(cli_need(c, "--out", &out));
+    if (!n) return drv_fail(DRV_E_USAGE, "drover tokenizer train: --input is missing");
+    DRV_TRY(cli_get_i64(c, "--vocab-size", 257, 1 << 24, &o.vocab_size));
+    DRV_TRY(cli_get_i64(c, "--min-frequency", 1, INT64_MAX, &o.min_frequency));
+    if (strcmp(llama3, "llama3") == 0)
+        o.pattern = split_pattern_llama3;
+    else if (strcmp(llama3, "gpt2") != 0)
+        return drv_fail(DRV_E_USAGE,
+                "drover tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
+    static const char *const fallback[] = {"<|endoftext|>"};
+    o.specials = cli_get_all(a, c, "--special", &o.n_specials);
+    if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
+    DRV_TRY(cli_get_bytes(c, "--memory", 64ll << 20, &o.memory));
+    reader *r;
+    DRV_TRY(reader_open(a, inputs, n, &ro, &r));
+    trainer *t = trainer_new(&o);
+    text_batch *batches[2] = {text_batch_new(), text_batch_new()};
+    next_batch next = {.r = r};
+    task reading = {0};
+    const double begin = clock_s();
+    int64_t bytes = 0, n_vocab = 0, total;
+    drv_status s = text_batch_read(batches[0], r);
+    for (int k = 0; s == DRV_OK; k = !k) {
+        text_batch *b = batches[k];
+        next.b = batches[!k];
+        if (b->more) task_start(&reading, read_next, &next);
+        s = text_batch_decode(b, r);
+        if (s == DRV_OK) s = trainer_add(t, b->pieces, b->n);
+        const drv_status read = task_wait(&reading);
+        if (s == DRV_OK) s = read;
+        for (int i = 0; s == DRV_OK && i < b->n; i++)
+            bytes += (int64_t)b->pieces[i].n;
+        const double done = (double)reader_bytes(r, &total), t_s = clock_s() - begin;
+        progress("counting words: %s, %.1f MB/s, eta %s", str_bytes((double)bytes),
+                (double)bytes / t_s / 1e6,
+                done > 0 ? str_duration(t_s * ((double)total / done - 1)) : "?");
+        if (!b->more) break;
+    }
+    progress_end();
+    if (s == DRV_OK) s = trainer_finish(t, out, &n_vocab);
+    text_batch_free(batches[0]);
+    text_batch_free(batches[1]);
+    trainer_free(t);
+    reader_close(r);
+    DRV_TRY(s);
+    log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
+            str_bytes((double)bytes), clock_s() - begin);
+    return DRV_OK;
+}
+
+void cli_print_ids(const id_list *ids, bool json) {
+    if (json) putchar('[');
+    for (int64_t i = 0; i < ids->n; i++)
+        printf(i ? (json ? ", %d" : " %d") : "%d", ids->p[i]);
+    puts(json ? "]" : "");
+}
+
+// stdin or a file: one text, or JSONL records with --json-key.
+static drv_status tokenizer_encode(arena *a, const cli_args *c) {
+    const char *dir, *key = cli_get(c, "--json-key", NULL), *input = cli_get(c, "--input", "-");
+    DRV_TRY(cli_need(c, "--tokenizer", &dir));
+    tokenizer *t;
+    DRV_TRY(tokenizer_open(a, dir, &t));
+    const bool specials = !cli_has(c, "--no-special");
+    encoder *e = encoder_new(t);
+    id_list ids = {0};
+    str text = {0}, clean = {0};
+    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
+    drv_status s = f ? DRV_OK : drv_fail(DRV_E_IO, "could not open \"%s\"", input);
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    for (int64_t number = 1; f && key && s == DRV_OK && (n = getline(&line, &cap, f)) >= 0;
+            number++) {
+        json_t *v = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL), *o = json_object_get(v, key);
+        if (!json_is_string(o)) {
+            s = drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", input,
+                    (long long)number, key);
+        } else {
+            str_clear(&clean);
+            utf8_sanitize(json_string_value(o), json_string_length(o), &clean);
+            ids.n = 0;
+            encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
+            cli_print_ids(&ids, true);
+        }
+        json_decref(v);
+    }
+    if (f && !key) {
+        char piece[1 << 16];
+        for (size_t k; (k = fread(piece, 1, sizeof piece, f));)
+            str_add(&text, piece, k);
+        utf8_sanitize(text.p ? text.p : "", text.n, &clean);
+        encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
+        cli_print_ids(&ids, false);
+    }
+    if (f && f != stdin) fclose(f);
+    free(line);
+    id_list_free(&ids);
+    str_free(&text);
+    str_free(&clean);
+    encoder_free(e);
+    tokenizer_close(t);
+    return s;
+}
+
+static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
+    const char *dir, *input = cli_get(c, "--input", "-");
+    DRV_TRY(cli_need(c, "--tokenizer", &dir));
+    tokenizer *t;
+    DRV_TRY(tokenizer_open(a, dir, &t));
+    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
+    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\"", input);
+    id_list ids = {0};
+    str out = {0};
+    long long id;
+    while (fscanf(f, " %*[[,] ") != EOF && fscanf(f, "%lld", &id) == 1) {
+        id_list_add(&ids, id >= 0 && id < t->n_vocab ? (int32_t)id : -1);
+        if (fscanf(f, " %*[],]") == EOF) break;
+    }
+    tokenizer_decode(t, ids.p, ids.n, cli_has(c, "--no-special"), &out);
+    fwrite(out.p ? out.p : "", 1, out.n, stdout);
+    if (f != stdin) fclose(f);
+    id_list_free(&ids);
+    str_free(&out);
+    tokenizer_close(t);
+    return DRV_OK;
+}
+
+static drv_status run_tokenizer(arena *a, int argc, char **argv) {
+    cli_args c;
+    DRV_TRY(cli_parse(a, &verb_tokenizer, argc, argv, 1, 1, &c));
+    if (strcmp(c.positional[0], "train") == 0) return tokenizer_train(a, &c);
+    if (strcmp(c.positional[0], "encode") == 0) return tokenizer_encode(a, &c);
+    if (strcmp(c.positional[0], "decode") == 0) return tokenizer_decode_verb(a, &c);
+    return cli_unknown_verb(&c, "train, encode or decode");
+}
+
+static const cli_option tokenizer_options[] = {
+        {"--input", "PATH...", "files, folders, globs, or - for standard input"},
+        {"--out", "DIR", "train: where tokenizer.json goes"},
+        {"--vocab-size", "N", "train: tokens (default 32000)"},
+        {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
+        {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
+        {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
+        {"--separator", "TEXT", "train: cuts .txt files into documents"},
+        {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
+        {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
+        {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
+        {"--json-key", "KEY",
+                "key of the text in .jsonl, column in .parquet (train: default text)"},
+        {"--no-special", NULL,
+                "encode: without BOS/EOS of the template; decode: leave specials out"}};
+const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
+        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input "
+        "FILE]",
+        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) "
+        "and the\n"
+        "sentencepiece style (Llama-2). Ids and text are the same as there.",
+        tokenizer_options, sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};

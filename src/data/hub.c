@@ -1,0 +1,178 @@
+#include "data/hub.h"
+
+#include <curl/curl.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/str.h"
+
+typedef struct hub {
+    arena *a;
+    const hub_opts *o;
+    download_opts http;
+    const char *repo, *config; // config NULL: all
+    download *files;
+    int n, cap;
+    const json_t *patterns; // of the config: a string, a list, or objects with "path"
+    str configs;            // their names, for the message
+} hub;
+
+static drv_status parse_spec(hub *h, const char *spec) {
+    const char *colon = strchr(spec, ':'), *slash = strchr(spec, '/');
+    h->repo = colon ? arena_strndup(h->a, spec, (size_t)(colon - spec)) : spec;
+    h->config = colon ? colon + 1 : NULL;
+    const bool ok = slash && slash > spec && slash[1] &&
+                    (!colon || (colon > slash + 1 && colon[1])) && !strchr(slash + 1, '/') &&
+                    !strpbrk(h->repo, "?#% ") && !strstr(h->repo, "..");
+    return ok ? DRV_OK
+              : drv_fail(
+                        DRV_E_USAGE, "\"hf:%s\": expected hf:ORG/NAME or hf:ORG/NAME:CONFIG", spec);
+}
+
+// A path with each part escaped.
+static const char *escape_path(arena *a, const char *path) {
+    str s = {0};
+    for (const char *p = path; *p;) {
+        const size_t n = strcspn(p, "/");
+        char *part = curl_easy_escape(NULL, p, (int)n);
+        if (n) str_puts(&s, part);
+        curl_free(part);
+        p += n;
+        if (*p == '/') str_add(&s, p++, 1);
+    }
+    const char *out = arena_strndup(a, s.p ? s.p : "", s.n);
+    str_free(&s);
+    return out;
+}
+
+static bool safe(const char *path) {
+    if (*path == '/' || !*path) return false;
+    for (const char *p = path; *p; p += strcspn(p, "/"), p += *p == '/')
+        if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2])) return false;
+    return true;
+}
+
+// Of the hub's globs: "**" crosses folders, "*" does not.
+static bool matches(const char *pattern, const char *path) {
+    if (strncmp(pattern, "./", 2) == 0) pattern += 2;
+    const bool deep = strstr(pattern, "**") != NULL;
+    return fnmatch(pattern, path, deep ? 0 : FNM_PATHNAME) == 0;
+}
+
+static bool named_by(const json_t *p, const char *path) {
+    if (json_is_string(p)) return matches(json_string_value(p), path);
+    if (json_is_object(p)) return named_by(json_object_get(p, "path"), path);
+    for (size_t i = 0; i < json_array_size(p); i++)
+        if (named_by(json_array_get(p, i), path)) return true;
+    return false;
+}
+
+static bool in_folder(const char *folder, const char *path) {
+    const size_t n = strlen(folder);
+    for (const char *p = path; p; p = strchr(p, '/'), p = p ? p + 1 : NULL)
+        if (strncmp(p, folder, n) == 0 && p[n] == '/') return true;
+    return false;
+}
+
+static bool wanted(const hub *h, const char *path) {
+    static const char *const endings[] = {".parquet", ".jsonl", ".ndjson", ".json", ".txt",
+            ".jsonl.gz", ".json.gz", ".txt.gz", ".jsonl.zst", ".json.zst", ".txt.zst"};
+    if (h->patterns) return named_by(h->patterns, path);
+    if (h->config && !in_folder(h->config, path)) return false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (str_ends(path, endings[i])) return true;
+    return false;
+}
+
+static drv_status add_file(hub *h, const json_t *entry) {
+    const char *path = json_string_value(json_object_get(entry, "path"));
+    const char *type = json_string_value(json_object_get(entry, "type"));
+    if (!path || !type || strcmp(type, "file") != 0 || !wanted(h, path)) return DRV_OK;
+    if (!safe(path)) return drv_fail(DRV_E_DATA, "%s: the hub names a file \"%s\"", h->repo, path);
+    const json_t *lfs = json_object_get(entry, "lfs"), *size = json_object_get(entry, "size");
+    const char *sha = json_string_value(json_object_get(lfs, "oid"));
+    const char *git = json_string_value(json_object_get(entry, "oid"));
+    if (json_is_object(lfs)) size = json_object_get(lfs, "size");
+    MEM_GROW(h->files, h->n, h->cap);
+    h->files[h->n++] = (download){.path = path_join(h->a, h->o->out, path),
+            .url = arena_printf(h->a, "%s/datasets/%s/resolve/%s/%s", h->o->endpoint, h->repo,
+                    h->o->revision, escape_path(h->a, path)),
+            .size = json_is_integer(size) ? json_integer_value(size) : -1,
+            .sha256 = sha && strlen(sha) == 64 ? arena_strdup(h->a, sha) : NULL,
+            .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(h->a, git)
+                                                                    : NULL};
+    return DRV_OK;
+}
+
+static drv_status get_json(hub *h, const char *url, json_t **out, char **next) {
+    char *text;
+    size_t n;
+    DRV_TRY(download_text(h->a, url, &h->http, &text, &n, next));
+    return json_read_bytes(url, text, n, out);
+}
+
+static drv_status list_tree(hub *h) {
+    char *url = arena_printf(h->a, "%s/api/datasets/%s/tree/%s?recursive=true", h->o->endpoint,
+            h->repo, h->o->revision);
+    while (*url) {
+        json_t *page;
+        char *next;
+        DRV_TRY(get_json(h, url, &page, &next));
+        drv_status s =
+                json_is_array(page) ? DRV_OK : drv_fail(DRV_E_DATA, "%s: expected a list", url);
+        for (size_t i = 0; s == DRV_OK && i < json_array_size(page); i++)
+            s = add_file(h, json_array_get(page, i));
+        json_decref(page);
+        DRV_TRY(s);
+        url = next;
+    }
+    return DRV_OK;
+}
+
+// The patterns of the config from the data set's card.
+static void find_config(hub *h, const json_t *info) {
+    const json_t *configs = json_object_get(json_object_get(info, "cardData"), "configs");
+    for (size_t i = 0; i < json_array_size(configs); i++) {
+        const json_t *c = json_array_get(configs, i);
+        const char *name = json_string_value(json_object_get(c, "config_name"));
+        if (!name) continue;
+        str_printf(&h->configs, "%s\"%s\"", h->configs.n ? ", " : "", name);
+        if (strcmp(name, h->config) == 0) h->patterns = json_object_get(c, "data_files");
+    }
+}
+
+static drv_status list(hub *h, json_t **info) {
+    if (h->config) {
+        char *next;
+        DRV_TRY(get_json(h,
+                arena_printf(h->a, "%s/api/datasets/%s/revision/%s", h->o->endpoint, h->repo,
+                        h->o->revision),
+                info, &next));
+        find_config(h, *info);
+    }
+    DRV_TRY(list_tree(h));
+    if (h->n) return DRV_OK;
+    if (h->config)
+        return drv_fail(DRV_E_DATA, "hf:%s: no files of a config \"%s\"; it has %s", h->repo,
+                h->config, h->configs.n ? h->configs.p : "none by name");
+    return drv_fail(DRV_E_DATA, "hf:%s: no text, JSON lines or Parquet file", h->repo);
+}
+
+drv_status hub_list(arena *a, const char *spec, const hub_opts *o, download **files, int *n) {
+    hub h = {.a = a,
+            .o = o,
+            .http = {.parallel = 1, .tries = 6, .token = o->token, .host = o->endpoint}};
+    json_t *info = NULL;
+    DRV_TRY(parse_spec(&h, spec));
+    drv_status s = list(&h, &info);
+    json_decref(info);
+    str_free(&h.configs);
+    *files = ARENA_ARRAY(a, download, h.n + 1);
+    if (h.n) memcpy(*files, h.files, sizeof *h.files * (size_t)h.n);
+    *n = h.n;
+    free(h.files);
+    return s;
+}

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# drover data get against a server that misbehaves. usage: get.sh DROVER
+set -u
+drover=$(realpath "$1")
+here=$(realpath "$(dirname "$0")")
+dir=$(mktemp -d) && cd "$dir" || exit 1
+python3 "$here/bad_server.py" >server.log 2>server.err &
+server=$!
+trap 'kill $server 2>/dev/null; rm -rf "$dir"' EXIT
+for _ in $(seq 100); do [ -s server.log ] && break; sleep 0.05; done
+export HF_ENDPOINT=http://127.0.0.1:$(head -1 server.log)
+unset HF_TOKEN
+passed=0 failed=0
+
+ok() { # TEXT CONDITION...
+    local text=$1
+    shift
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED: $text"; tail -5 out; fi
+}
+run() { timeout 60 "$drover" data get "$@" >out 2>&1; }
+says() { grep -q -- "$1" out; }
+fails() { ! run "$@"; }
+same() { python3 - "$1" "$2" "$here/bad_server.py" <<'PY'
+import re, sys
+source = open(sys.argv[3]).read().split("SEEN =")[0]
+names = {}
+exec(source, names)
+sys.exit(open(sys.argv[1], "rb").read() != names["FILES"][sys.argv[2]])
+PY
+}
+
+ok "all files of a data set come" run hf:good/set --out all --parallel 3
+for i in 0 1 2 3; do ok "part $i is whole" same "all/data/part $i.jsonl" "data/part $i.jsonl"; done
+ok "the parquet file is whole" same all/sample/10BT/a.parquet sample/10BT/a.parquet
+ok "no part is left" test -z "$(find all -name '*.part')"
+ok "what is no data stays there" test ! -e all/README.md
+ok "cut off, it went on from there" grep -q "resolve/main/data/part%201.jsonl bytes=[1-9]" server.log
+before=$(grep -c resolve server.log)
+ok "a second run loads nothing" run hf:good/set --out all
+ok "and says so" says "5 of them there before"
+ok "nor asks for files" test "$before" = "$(grep -c resolve server.log)"
+ok "a config by the card" run hf:good/set:sample-10BT --out config
+ok "has its file" test -e config/sample/10BT/a.parquet -a ! -e config/data
+ok "an unknown config" fails hf:good/set:huge --out config
+ok "names those there are" says '"sample-10BT", "default"'
+ok "gated" fails hf:gated/set --out x
+ok "says what to do" says "accept its terms"
+ok "private" fails hf:private/set --out x
+ok "says so" says "401.*HF_TOKEN"
+export HF_TOKEN=secret
+ok "with the token it comes" run hf:private/set:default --out private
+ok "part 1 is whole" same "private/data/part 1.jsonl" "data/part 1.jsonl"
+sum=$(sha256sum <"all/data/part 0.jsonl" | cut -d' ' -f1)
+ok "a URL with its hash" run "$HF_ENDPOINT/plain/data/part%200.jsonl#sha256=$sum" --out url
+ok "another hash" fails "$HF_ENDPOINT/plain/data/part%200.jsonl#sha256=${sum//[0-4]/7}" --out url2 --tries 2
+ok "is named" says "its hash is $sum, expected"
+ok "and no file is left under its name" test ! -e "url2/part%200.jsonl"
+ok "not there" fails "$HF_ENDPOINT/nowhere" --out url
+ok "is a 404" says "not found (404)"
+ok "a redirect" run "$HF_ENDPOINT/elsewhere" --out url
+ok "the token stays with the hub" test -z "$(grep '/plain/README.md.*secret' server.log)"
+ok "half of it is there" sh -c 'mkdir half && head -c 5000 "all/data/part 3.jsonl" >"half/part%203.jsonl.part"'
+ok "a server without ranges gives all of it" run "$HF_ENDPOINT/plain/data/part%203.jsonl" --out half
+ok "part 3 is whole" same "half/part%203.jsonl" "data/part 3.jsonl"
+ok "no server" fails http://127.0.0.1:1/file --out x --tries 2
+ok "is said" says "given up after 2 tries"
+ok "bad spec" fails hf:good --out x
+ok "is explained" says "expected hf:ORG/NAME"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -192,7 +192,7 @@ static drv_status open_all(arena *a, builder *b) {
 
 drv_status dataset_build(arena *a, const build_opts *o, build_stats *out) {
     builder b = {.o = o, .begin = clock_s()};
-    b.journaled = b.begin;
+    b.journaled = -1; // the first file that is done counts at once
     drv_status s = open_all(a, &b);
     if (s == DRV_OK) {
         for (int i = 0; i < 2; i++) {

@@ -102,7 +102,8 @@ drv_status text_batch_read(text_batch *b, reader *r) {
         record *x = &b->records[b->n_records];
         DRV_TRY(reader_next(r, x, &b->more));
         if (!b->more) return DRV_OK;
-        if (b->n_records && x->file != x[-1].file && bytes > TEXT_BATCH_LEAST) {
+        const bool enough = bytes > TEXT_BATCH_LEAST || b->n_records > TEXT_BATCH / 4;
+        if (enough && x->file != x[-1].file) {
             b->files_done = x->file;
             reader_put_back(r, x);
             return DRV_OK;

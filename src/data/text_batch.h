@@ -19,7 +19,7 @@ enum { TEXT_BATCH = 4096, TEXT_BATCH_BYTES = 4 << 20, TEXT_BATCH_LEAST = 1 << 20
 
 text_batch *text_batch_new(void);
 void text_batch_free(text_batch *b);
-// Reads the next records; a batch of more than TEXT_BATCH_LEAST bytes ends with its file. May run
+// Reads the next records; a batch of some size ends with its file. May run
 // beside the decoding of another batch.
 DRV_CHECKED drv_status text_batch_read(text_batch *b, reader *r);
 // Makes pieces of them. A broken record is skipped, counted and named, or fails with opts.strict.

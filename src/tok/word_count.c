@@ -133,7 +133,7 @@ static drv_status io_failed(void) {
 }
 
 static drv_status spill(word_counter *c) {
-    log_info("word counts fill their memory: %d sorted files of them so far", c->n_runs);
+    if (!c->n_runs) log_info("word counts fill their memory: sorted files of them go to /tmp");
     par_for(c->n_tables, sort_table, c);
     for (int i = 0; i < c->n_tables; i++) {
         count_table *t = &c->tables[i];

@@ -1,0 +1,62 @@
+// Lines of JSON: what jansson takes is taken, and the text is the same.
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/json_cursor.h"
+#include "data/text_batch.h"
+#include "tok/unicode.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+static void same_as_jansson(const char *p, size_t n) {
+    json_cursor c = {.p = p, .end = p + n};
+    str key = {0}, text = {0};
+    bool found = false;
+    for (bool first = true; jc_next(&c, '{', &first, &key);) {
+        found = str_is(&key, "text") && jc_peek(&c) == '"';
+        str_clear(&text);
+        if (found)
+            jc_string(&c, &text);
+        else
+            jc_skip(&c);
+    }
+    const bool ours = !c.error && jc_peek(&c) == 0 && found;
+    json_t *o = json_loadb(p, n, JSON_ALLOW_NUL, NULL);
+    const json_t *want = json_object_get(o, "text");
+    // Jansson also refuses what is no UTF-8, half surrogate pairs and numbers that do not fit.
+    if (o && json_object_size(o) == 1 && json_is_string(want)) {
+        DRV_ASSERT(ours, "jansson takes it");
+        DRV_ASSERT(text.n == json_string_length(want) &&
+                           (text.n == 0 || memcmp(text.p, json_string_value(want), text.n) == 0),
+                "jansson reads another text");
+    }
+    json_decref(o);
+    str_free(&key);
+    str_free(&text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+    char path[64];
+    same_as_jansson((const char *)p, n);
+    arena *a = arena_new("fuzz");
+    reader *r;
+    snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.jsonl", (int)getpid());
+    const char *inputs[] = {path};
+    const reader_opts o = {.strict = true};
+    if (file_write_atomic(path, p, n) == DRV_OK && reader_open(a, inputs, 1, &o, &r) == DRV_OK) {
+        text_batch *b = text_batch_new();
+        while (b->more) {
+            if (text_batch_read(b, r) != DRV_OK || text_batch_decode(b, r) != DRV_OK) break;
+            for (int i = 0; i < b->n; i++)
+                DRV_ASSERT(utf8_valid(b->pieces[i].p, b->pieces[i].n), "not UTF-8");
+        }
+        text_batch_free(b);
+        reader_close(r);
+    }
+    unlink(path);
+    arena_free(a);
+    return 0;
+}

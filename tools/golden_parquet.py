@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/parquet/: small Parquet files written by pyarrow in every codec, encoding and page
+version that drover reads, and rows.jsonl with the values of their column "text". The tests need no Python.
+
+    python tools/golden_parquet.py tests/golden/parquet
+"""
+import json, pathlib, random, sys
+import pyarrow as pa, pyarrow.parquet as pq
+
+
+def rows():
+    rng = random.Random(3)
+    words = "the quick brown fox größe 日本語 naïve \n \t \" \\ 😀 jumps".split(" ")
+    out = ["", "a", None, "x" * 300, "prefix one", "prefix two", "prefix three", None, "prefix three"]
+    out += [" ".join(rng.choice(words) for _ in range(rng.randrange(12))) for _ in range(60)]
+    return out
+
+
+def main(out):
+    out.mkdir(parents=True, exist_ok=True)
+    texts = rows()
+    whole = [t or "-" for t in texts]
+    (out / "rows.jsonl").write_text("".join(json.dumps(dict(text=t)) + "\n" for t in texts))
+    nested = pa.array([dict(title=t, body=None) if i % 5 else None for i, t in enumerate(texts)],
+                      pa.struct([("title", pa.string()), ("body", pa.string())]))
+    table = pa.table(dict(id=pa.array(range(len(texts))), text=pa.array(texts), tags=pa.array([["a", "b"]] * len(texts)), page=nested))
+    required = pa.table([pa.array(whole)], schema=pa.schema([pa.field("text", pa.string(), nullable=False)]))
+    cases = {"none": {}, "snappy": dict(compression="snappy"), "gzip": dict(compression="gzip"), "zstd": dict(compression="zstd"),
+        "lz4raw": dict(compression="lz4")}
+    for codec, how in cases.items():
+        for version in ("1.0", "2.0"):
+            for encoding in ("dict", "PLAIN", "DELTA_LENGTH_BYTE_ARRAY", "DELTA_BYTE_ARRAY"):
+                if codec != "zstd" and (version, encoding) not in (("1.0", "dict"), ("2.0", "PLAIN")):
+                    continue
+                options = dict(use_dictionary=["text"]) if encoding == "dict" else dict(use_dictionary=False, column_encoding=dict(text=encoding))
+                pq.write_table(table.select(["id", "text"]), out / f"{codec}_{encoding}_v{version[0]}.parquet",
+                    **({"compression": "none"} | how), data_page_version=version, write_page_checksum=True, row_group_size=40, **options)
+    pq.write_table(table, out / "nested.parquet", data_page_size=200)
+    pq.write_table(required, out / "required.parquet", use_dictionary=False, write_statistics=False)
+    pq.write_table(table.select(["id"]), out / "numbers.parquet")
+    pq.write_table(table.select(["text"]).slice(0, 0), out / "empty.parquet")
+    pq.write_table(table.select(["text"]), out / "brotli.parquet", compression="brotli")
+    (out / "VERSIONS").write_text(f"pyarrow {pa.__version__}, Python {sys.version.split()[0]}\n")
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

@@ -225,7 +225,7 @@ static void pieces(void **state) {
     for (uint64_t i = 0; s.n < (5 << 20) + 12345; i++) {
         const rng_key key = {1, RNG_TEST, 9};
         str_printf(&s, "word%llu %s", (unsigned long long)(rng_u64(&key, i) % 1000),
-                i % 130000 == 129999 ? "<end of doc>" : "and \xC3\xA9 ");
+                i % 130000 == 129999 ? "<end of doc>" : "x and \xC3\xA9 ");
     }
     OK(file_write_atomic(path, s.p, s.n));
     texts t = read_all(a, inputs, 1, &(reader_opts){0});

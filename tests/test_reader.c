@@ -301,7 +301,7 @@ static char **counts(arena *a, int64_t memory, int64_t a_word, word_counts *w) {
     word_counter *c = word_counter_new(memory, a_word, 0);
     for (int i = 0; i < 60000; i++) {
         char text[16];
-        const int n = snprintf(text, sizeof text, "w%d", (i * i) % 7001);
+        const int n = snprintf(text, sizeof text, "w%lld", (long long)i * i % 7001);
         word_counter_add(c, i % par_threads(), &(text_word){(unsigned char *)text, (size_t)n}, 1);
         if (i % 100 == 0) OK(word_counter_relieve(c));
     }

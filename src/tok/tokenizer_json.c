@@ -130,7 +130,8 @@ static drv_status fill_vocab(
     t->word_mask--;
     t->word_slots = ARENA_ARRAY(l->a, int32_t, t->word_mask + 1);
     memset(t->word_slots, 0xFF, sizeof *t->word_slots * (t->word_mask + 1));
-    for (const vocab_entry *e = list; e < list + n; e++) {
+    for (int64_t k = 0; k < n; k++) {
+        const vocab_entry *e = &list[k];
         if (t->bytes[e->id])
             return drv_fail(DRV_E_DATA, "%s: \"%.*s\" has an id that another entry has too: %d",
                     l->path, e->n > 40 ? 40 : e->n, (const char *)all + e->at, e->id);

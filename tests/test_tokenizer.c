@@ -2,7 +2,10 @@
 // trainer's merges against theirs.
 #include "harness.h"
 
+#include <openssl/evp.h>
+
 #include "base/json.h"
+#include "data/text_batch.h"
 #include "tok/tokenizer.h"
 
 typedef void (*line_fn)(void *ctx, int64_t number, const json_t *o);
@@ -65,8 +68,9 @@ static void check_line(void *ctx, int64_t number, const json_t *o) {
 
 static void same_as_hugging_face(void **state) {
     (void)state;
-    static const char *const names[] = {"gpt2", "llama3", "other", "digits", "sentencepiece"};
-    for (int i = 0; i < 5; i++) {
+    static const char *const names[] = {"gpt2", "llama3", "other", "digits", "sentencepiece",
+            "metaspace_first", "metaspace_split", "metaspace_never"};
+    for (int i = 0; i < 8; i++) {
         arena *a = arena_new("tokenizer");
         const char *dir = golden_path(a, arena_printf(a, "tokenizers/%s", names[i]));
         check c = {.name = names[i]};
@@ -79,6 +83,86 @@ static void same_as_hugging_face(void **state) {
         tokenizer_close(c.t);
         arena_free(a);
     }
+}
+
+typedef struct digest {
+    EVP_MD_CTX *ids, *decoded;
+    int64_t n;
+} digest;
+
+static void digest_end(EVP_MD_CTX *c, char out[65]) {
+    unsigned char sum[32];
+    EVP_DigestFinal_ex(c, sum, NULL);
+    EVP_MD_CTX_free(c);
+    for (int i = 0; i < 32; i++)
+        snprintf(out + 2 * i, 3, "%02x", sum[i]);
+}
+
+// All documents of a file, with the ids and decoded texts one after the other.
+static void check_file(const tokenizer *t, const char *name, const char *path, const json_t *want) {
+    arena *a = arena_new("file");
+    digest d = {EVP_MD_CTX_new(), EVP_MD_CTX_new(), 0};
+    EVP_DigestInit_ex(d.ids, EVP_sha256(), NULL);
+    EVP_DigestInit_ex(d.decoded, EVP_sha256(), NULL);
+    reader *r;
+    const char *inputs[] = {path};
+    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !t->can_cut}, &r));
+    text_batch *b = text_batch_new();
+    encoder *e = encoder_new(t);
+    id_list ids = {0};
+    str text = {0};
+    while (b->more) {
+        OK(text_batch_read(b, r));
+        OK(text_batch_decode(b, r));
+        for (int i = 0; i < b->n; i++) {
+            encoder_piece(e, &b->pieces[i], true, &ids);
+            if (!b->pieces[i].ends) continue;
+            str_clear(&text);
+            tokenizer_decode(t, ids.p, ids.n, false, &text);
+            EVP_DigestUpdate(d.ids, ids.p, sizeof *ids.p * (size_t)ids.n);
+            EVP_DigestUpdate(d.decoded, text.p ? text.p : "", text.n);
+            d.n += ids.n;
+            ids.n = 0;
+        }
+    }
+    char x[65], y[65];
+    digest_end(d.ids, x);
+    digest_end(d.decoded, y);
+    if (d.n != json_integer_value(json_object_get(want, "n")) ||
+            strcmp(x, json_string_value(json_object_get(want, "ids"))) != 0)
+        fail_msg("%s: other ids for %s (%lld of them)", name, path, (long long)d.n);
+    if (strcmp(y, json_string_value(json_object_get(want, "decoded"))) != 0)
+        fail_msg("%s: other text decoded for %s", name, path);
+    id_list_free(&ids);
+    str_free(&text);
+    encoder_free(e);
+    text_batch_free(b);
+    reader_close(r);
+    arena_free(a);
+}
+
+// The tokenizers and texts of ../shared (tools/golden_shared_tokenizers.py).
+static void real_tokenizers(void **state) {
+    (void)state;
+    arena *a = arena_new("shared");
+    const char *data = arena_printf(a, "%s/../../shared/data", TEST_DIR), *name, *file;
+    json_t *golden, *row, *want;
+    if (!file_exists(data)) skip();
+    OK(json_read_file(golden_path(a, "tokenizers/shared.json"), &golden));
+    json_object_foreach(json_object_get(golden, "tokenizers"), name, row) {
+        tokenizer *t;
+        OK(tokenizer_open(a, path_join(a, data, name), &t));
+        json_object_foreach(row, file, want) {
+            const bool stress = strcmp(file, "stress") == 0;
+            check_file(t, name,
+                    stress ? golden_path(a, "tokenizers/stress.jsonl.gz")
+                           : path_join(a, data, file),
+                    want);
+        }
+        tokenizer_close(t);
+    }
+    json_decref(golden);
+    arena_free(a);
 }
 
 static void count_line(void *ctx, int64_t number, const json_t *o) {
@@ -175,7 +259,7 @@ static void invalid_utf8(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_hugging_face),
-            cmocka_unit_test(trains_the_same_merges), cmocka_unit_test(refused_by_name),
-            cmocka_unit_test(invalid_utf8)};
+            cmocka_unit_test(real_tokenizers), cmocka_unit_test(trains_the_same_merges),
+            cmocka_unit_test(refused_by_name), cmocka_unit_test(invalid_utf8)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

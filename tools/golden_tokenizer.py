@@ -64,6 +64,16 @@ def sentencepiece():
     return t
 
 
+def metaspace(scheme, split):
+    """The same vocabulary with a Metaspace pre-tokenizer and decoder instead of normalizers."""
+    j = json.loads(sentencepiece().to_str())
+    j["normalizer"] = None
+    j["pre_tokenizer"] = dict(type="Metaspace", replacement="▁", prepend_scheme=scheme, split=split)
+    j["decoder"] = dict(type="Sequence", decoders=[dict(type="ByteFallback"),
+        dict(type="Metaspace", replacement="▁", prepend_scheme=scheme, split=split)])
+    return Tokenizer.from_str(json.dumps(j))
+
+
 def split(pattern):
     return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(pattern), "isolated"),
                                     pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
@@ -74,7 +84,8 @@ def main(out):
         "llama3": byte_level(split(LLAMA3)), "other": byte_level(split(OTHER)),
         "digits": byte_level(pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
                                                       pre_tokenizers.ByteLevel(add_prefix_space=False)])),
-        "sentencepiece": sentencepiece()}
+        "sentencepiece": sentencepiece(), "metaspace_first": metaspace("first", False),
+        "metaspace_split": metaspace("always", True), "metaspace_never": metaspace("never", True)}
     (out).mkdir(parents=True, exist_ok=True)
     (out / "corpus.jsonl").write_text("".join(json.dumps(dict(text=d)) + "\n" for d in corpus()))
     (out / "VERSIONS").write_text(f"tokenizers {tokenizers.__version__}, Python {sys.version.split()[0]}, unicodedata {unicodedata.unidata_version}\n")

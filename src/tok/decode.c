@@ -1,20 +1,30 @@
 // Ids -> text.
-#include <stdio.h>
 #include <string.h>
 
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
+static int hex_digit(char c) {
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// The byte that a token like "<0x0A>" stands for, -1: another token.
+static int fallback_byte(const tokenizer *t, int32_t id, const char *p, size_t n) {
+    if (t->byte_level || n != 6 || memcmp(p, "<0x", 3) != 0 || p[5] != '>') return -1;
+    const int high = hex_digit(p[3]), low = hex_digit(p[4]);
+    return high >= 0 && low >= 0 && t->byte_id[16 * high + low] == id ? 16 * high + low : -1;
+}
+
 // The bytes of one id.
 static void add_id(const tokenizer *t, int32_t id, str *out) {
     if (id < 0 || id >= t->n_vocab || !t->bytes[id]) return;
     const char *p = (const char *)t->bytes[id];
-    size_t n = (size_t)t->n_bytes[id];
-    unsigned byte;
-    char c;
-    if (!t->byte_level && n == 6 && sscanf(p, "<0x%2X>", &byte) == 1 && t->byte_id[byte] == id)
-        c = (char)byte, p = &c, n = 1;
-    str_add(out, p, n);
+    const size_t n = (size_t)t->n_bytes[id];
+    const int byte = fallback_byte(t, id, p, n);
+    if (byte >= 0)
+        str_add(out, &(char){(char)byte}, 1);
+    else
+        str_add(out, p, n);
 }
 
 void tokenizer_decode(

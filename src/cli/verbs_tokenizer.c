@@ -160,6 +160,9 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
 static drv_status run_tokenizer(arena *a, int argc, char **argv) {
     cli_args c;
     DRV_TRY(cli_parse(a, &verb_tokenizer, argc, argv, 1, 1, &c));
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(&c, "--threads", 0, 4096, &threads));
+    par_set_threads((int)threads);
     if (strcmp(c.positional[0], "train") == 0) return tokenizer_train(a, &c);
     if (strcmp(c.positional[0], "encode") == 0) return tokenizer_encode(a, &c);
     if (strcmp(c.positional[0], "decode") == 0) return tokenizer_decode_verb(a, &c);
@@ -176,6 +179,7 @@ static const cli_option tokenizer_options[] = {
         {"--separator", "TEXT", "train: cuts .txt files into documents"},
         {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
         {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
+        {"--threads", "N", "how many (default: all cores)"},
         {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
         {"--json-key", "KEY",
                 "key of the text in .jsonl, column in .parquet (train: default text)"},

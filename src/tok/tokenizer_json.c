@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/json_cursor.h"
+#include "base/parallel.h"
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
@@ -170,28 +171,63 @@ static drv_status load_bytes(loader *l) {
     return DRV_OK;
 }
 
-static drv_status add_merge(loader *l, int32_t rank, const str *x, const str *y) {
+typedef struct merge_entry {
+    size_t at;       // of both sides in the pool, one behind the other
+    uint32_t nx, ny; // their bytes
+    int32_t left, right, merged;
+} merge_entry;
+
+typedef struct merge_list {
+    const tokenizer *t;
+    merge_entry *p;
+    int64_t n, cap;
+    str pool;
+} merge_list;
+
+enum { LOOK_UP_AT_ONCE = 2048 };
+
+static void look_up_merges(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const merge_list *l = arg;
+    const int64_t end = (chunk + 1) * LOOK_UP_AT_ONCE < l->n ? (chunk + 1) * LOOK_UP_AT_ONCE : l->n;
+    for (int64_t i = chunk * LOOK_UP_AT_ONCE; i < end; i++) {
+        merge_entry *m = &l->p[i];
+        const char *x = l->pool.p + m->at;
+        m->left = find_word(l->t, x, m->nx);
+        m->right = find_word(l->t, x + m->nx, m->ny);
+        m->merged = find_word(l->t, x, m->nx + m->ny);
+    }
+}
+
+static drv_status add_merges(loader *l, const merge_list *list) {
     tokenizer *t = l->t;
-    const int32_t a = find_word(t, x->p, x->n), b = find_word(t, y->p, y->n);
-    unsigned char both[1024], *joined = x->n + y->n <= sizeof both ? both : mem_alloc(x->n + y->n);
-    memcpy(joined, x->p, x->n);
-    memcpy(joined + x->n, y->p, y->n);
-    const int32_t m = find_word(t, joined, x->n + y->n);
-    if (joined != both) free(joined);
-    if (a < 0 || b < 0 || m < 0)
-        return drv_fail(DRV_E_DATA,
-                "%s: merge %d (\"%.20s\" \"%.20s\") names a token that is not in the vocabulary",
-                l->path, rank, x->p, y->p);
-    for (int i = 0; i < 256 && !t->byte_level; i++)
-        l->merges_bytes |= t->byte_id[i] >= 0 && (t->byte_id[i] == a || t->byte_id[i] == b);
-    uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b, h = pair_hash(pair);
-    while (t->merges[h & t->merge_mask].pair != UINT64_MAX &&
-            t->merges[h & t->merge_mask].pair != pair)
-        h++;
-    if (t->merges[h & t->merge_mask].pair != UINT64_MAX) return DRV_OK; // the first one counts
-    t->merges[h & t->merge_mask] = (pair_rank){pair, rank, m};
-    if (t->byte_level && x->n == 1 && y->n == 1)
-        t->byte_merges[256 * (unsigned char)*x->p + (unsigned char)*y->p] = (merge_to){rank, m};
+    for (int64_t i = 0; i < list->n; i++) {
+        const merge_entry *m = &list->p[i];
+        const char *x = list->pool.p + m->at;
+        if (i + 8 < list->n) {
+            const uint64_t ahead = (uint64_t)(uint32_t)m[8].left << 32 | (uint32_t)m[8].right;
+            __builtin_prefetch(&t->merges[pair_hash(ahead) & t->merge_mask]);
+        }
+        if (m->left < 0 || m->right < 0 || m->merged < 0)
+            return drv_fail(DRV_E_DATA,
+                    "%s: merge %lld (\"%.*s\" \"%.*s\") names a token that is not in the "
+                    "vocabulary",
+                    l->path, (long long)i, m->nx > 20 ? 20 : (int)m->nx, x,
+                    m->ny > 20 ? 20 : (int)m->ny, x + m->nx);
+        for (int b = 0; b < 256 && !t->byte_level; b++)
+            l->merges_bytes |=
+                    t->byte_id[b] >= 0 && (t->byte_id[b] == m->left || t->byte_id[b] == m->right);
+        const uint64_t pair = (uint64_t)(uint32_t)m->left << 32 | (uint32_t)m->right;
+        uint64_t h = pair_hash(pair);
+        while (t->merges[h & t->merge_mask].pair != UINT64_MAX &&
+                t->merges[h & t->merge_mask].pair != pair)
+            h++;
+        if (t->merges[h & t->merge_mask].pair != UINT64_MAX) continue; // the first one counts
+        t->merges[h & t->merge_mask] = (pair_rank){pair, (int32_t)i, m->merged};
+        if (t->byte_level && m->nx == 1 && m->ny == 1)
+            t->byte_merges[256 * (unsigned char)x[0] + (unsigned char)x[1]] =
+                    (merge_to){(int32_t)i, m->merged};
+    }
     return DRV_OK;
 }
 
@@ -224,15 +260,31 @@ static drv_status read_merge(loader *l, int32_t rank, str side[2]) {
     return DRV_OK;
 }
 
+static drv_status read_merges(loader *l, merge_list *list) {
+    str side[2] = {{0}, {0}};
+    drv_status s = DRV_OK;
+    for (bool first = true; s == DRV_OK && jc_next(&l->merges, '[', &first, NULL);) {
+        s = read_merge(l, (int32_t)list->n, side);
+        if (s != DRV_OK) break;
+        MEM_GROW(list->p, list->n, list->cap);
+        list->p[list->n++] = (merge_entry){
+                .at = list->pool.n, .nx = (uint32_t)side[0].n, .ny = (uint32_t)side[1].n};
+        str_add(&list->pool, side[0].p, side[0].n);
+        str_add(&list->pool, side[1].p, side[1].n);
+    }
+    str_free(&side[0]);
+    str_free(&side[1]);
+    return s;
+}
+
 static drv_status load_merges(loader *l) {
     tokenizer *t = l->t;
-    json_cursor count = l->merges;
-    int64_t n = 0;
-    if (jc_peek(&count) != '[') return drv_fail(DRV_E_DATA, "%s: model.merges is no list", l->path);
-    for (bool first = true; jc_next(&count, '[', &first, NULL); n++)
-        jc_skip(&count);
+    merge_list list = {.t = t};
+    if (jc_peek(&l->merges) != '[')
+        return drv_fail(DRV_E_DATA, "%s: model.merges is no list", l->path);
+    drv_status s = read_merges(l, &list);
     t->merge_mask = 64;
-    while (2 * t->merge_mask < 3 * (uint64_t)n)
+    while (2 * t->merge_mask < 3 * (uint64_t)list.n)
         t->merge_mask *= 2;
     t->merges = ARENA_ARRAY(l->a, pair_rank, t->merge_mask);
     memset(t->merges, 0xFF, sizeof *t->merges * t->merge_mask);
@@ -240,15 +292,12 @@ static drv_status load_merges(loader *l) {
     if (t->byte_level) t->byte_merges = ARENA_ARRAY(l->a, merge_to, 256 * 256);
     for (int i = 0; t->byte_level && i < 256 * 256; i++)
         t->byte_merges[i].rank = INT32_MAX;
-    str side[2] = {{0}, {0}};
-    drv_status s = DRV_OK;
-    int32_t rank = 0;
-    for (bool first = true; s == DRV_OK && jc_next(&l->merges, '[', &first, NULL); rank++) {
-        s = read_merge(l, rank, side);
-        if (s == DRV_OK) s = add_merge(l, rank, &side[0], &side[1]);
+    if (s == DRV_OK) {
+        par_for((list.n + LOOK_UP_AT_ONCE - 1) / LOOK_UP_AT_ONCE, look_up_merges, &list);
+        s = add_merges(l, &list);
     }
-    str_free(&side[0]);
-    str_free(&side[1]);
+    free(list.p);
+    str_free(&list.pool);
     return s;
 }
 

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""drover's tokenizer beside gigatoken, tiktoken and Hugging Face tokenizers, one after the other on the
+same machine and text. Every measurement is a fresh process; cold is its first pass, warm a later one.
+Prints a JSON object a measurement.
+
+    python bench/tokenizer_peers.py build/drover CORPUS.txt TOKENIZER_DIR... [--rounds 3] [--train]
+
+Needs tokenizers, and gigatoken and tiktoken where they are to be compared. CORPUS: 150 MB or more.
+"""
+import argparse, json, os, subprocess, sys, time
+
+PEERS = ["gigatoken", "tiktoken", "huggingface"]
+SLICE = {"gigatoken": None, "tiktoken": 20_000_000, "huggingface": 4_000_000}  # bytes: the slow ones get less
+
+
+def byte_level_ranks(path):
+    """tiktoken's ranks of a byte-level vocabulary."""
+    printable = list(range(33, 127)) + list(range(161, 173)) + list(range(174, 256))
+    of, n = {chr(b): b for b in printable}, 0
+    for b in range(256):
+        if b not in printable:
+            of[chr(256 + n)] = b
+            n += 1
+    vocab = json.load(open(path))["model"]["vocab"]
+    return {bytes(of[c] for c in k): v for k, v in vocab.items() if all(c in of for c in k)}
+
+
+def one_peer(name, directory, corpus):
+    path = directory + "/tokenizer.json"
+    n = SLICE[name] or os.path.getsize(corpus)
+    t0 = time.time()
+    if name == "gigatoken":
+        import gigatoken
+        tok = gigatoken.Tokenizer(path)
+        source = gigatoken.TextFileSource([corpus], separator=b"<|endoftext|>")
+        run = lambda: tok.encode_files(source)
+    else:
+        text = open(corpus, "rb").read(n).decode("utf-8", "ignore")
+        pieces = [text[i:i + 100_000] for i in range(0, len(text), 100_000)]
+        if name == "tiktoken":
+            import tiktoken
+            pre = json.load(open(path))["pre_tokenizer"]
+            pattern = next((p["pattern"]["Regex"] for p in pre.get("pretokenizers", []) if p["type"] == "Split"),
+                r"'(?:[sdmt]|ll|ve|re)| ?\p{L}++| ?\p{N}++| ?[^\s\p{L}\p{N}]++|\s++$|\s+(?!\S)|\s")
+            tok = tiktoken.Encoding("x", pat_str=pattern, mergeable_ranks=byte_level_ranks(path), special_tokens={})
+            run = lambda: [tok.encode_ordinary(p) for p in pieces]
+        else:
+            from tokenizers import Tokenizer
+            tok = Tokenizer.from_file(path)
+            run = lambda: tok.encode_batch_fast(pieces)
+    out = dict(tool=name, tokenizer=os.path.basename(directory), load_s=round(time.time() - t0, 3))
+    for when in "cold", "warm":
+        t0 = time.time()
+        run()
+        out[when + "_mb_per_s"] = round(n / (time.time() - t0) / 1e6, 1)
+    print(json.dumps(out), flush=True)
+
+
+def one_training(name, corpus):
+    t0 = time.time()
+    if name == "gigatoken":
+        import gigatoken
+        gigatoken.train_bpe(gigatoken.TextFileSource([corpus], separator=b"<|endoftext|>"), 32000, ["<|endoftext|>"])
+    else:
+        from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+        text = open(corpus, encoding="utf-8", newline="").read()
+        t = Tokenizer(models.BPE())
+        t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        t0 = time.time()
+        t.train_from_iterator([text[i:i + 1_000_000] for i in range(0, len(text), 1_000_000)], trainers.BpeTrainer(
+            vocab_size=32000, min_frequency=2, show_progress=False, special_tokens=["<|endoftext|>"],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
+    s = time.time() - t0
+    print(json.dumps(dict(tool=name, train_s=round(s, 2), mb_per_s=round(os.path.getsize(corpus) / s / 1e6, 1))), flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("drover")
+    p.add_argument("corpus")
+    p.add_argument("tokenizers", nargs="*")
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--train", action="store_true")
+    p.add_argument("--one")
+    a = p.parse_args()
+    if a.one:
+        return one_training(a.one, a.corpus) if a.train else one_peer(a.one, a.tokenizers[0], a.corpus)
+    env = dict(os.environ, RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+    for _ in range(a.rounds):
+        for d in a.tokenizers:
+            for threads in "1", "2":
+                subprocess.run([a.drover, "bench", "tokenizer", "--json", "--tokenizer", d, "--input", a.corpus, "--threads", threads],
+                    stderr=subprocess.DEVNULL)
+            for name in PEERS:
+                subprocess.run([sys.executable, __file__, a.drover, a.corpus, d, "--one", name], env=env, stderr=subprocess.DEVNULL)
+        if a.train:
+            t0 = time.time()
+            subprocess.run([a.drover, "tokenizer", "train", "--input", a.corpus, "--vocab-size", "32000", "--out", "/tmp/drover-bench-tok"],
+                stderr=subprocess.DEVNULL)
+            s = time.time() - t0
+            print(json.dumps(dict(tool="drover", train_s=round(s, 2), mb_per_s=round(os.path.getsize(a.corpus) / s / 1e6, 1))), flush=True)
+            for name in "gigatoken", "huggingface":
+                subprocess.run([sys.executable, __file__, a.drover, a.corpus, "--train", "--one", name],
+                    env=dict(os.environ, TOKENIZERS_PARALLELISM="true"), stderr=subprocess.DEVNULL)
+
+
+if __name__ == "__main__":
+    main()

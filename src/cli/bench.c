@@ -172,6 +172,7 @@ static drv_status run(arena *a, int argc, char **argv) {
     cli_args c;
     DRV_TRY(cli_parse(a, &verb_bench, argc, argv, 1, 2, &c));
     if (strcmp(c.positional[0], "tokenizer") == 0) return bench_tokenizer(a, &c);
+    if (strcmp(c.positional[0], "data") == 0) return bench_data(a, &c);
     int n_sets;
     const char **sets = cli_get_all(a, &c, "--set", &n_sets);
     const char *file = c.n_positional > 1 ? c.positional[1] : NULL;
@@ -185,22 +186,26 @@ static drv_status run(arena *a, int argc, char **argv) {
     if (strcmp(c.positional[0], "gemm") == 0) return bench_gemm(a, &c, &cfg);
     if (strcmp(c.positional[0], "step") == 0) return bench_step(a, &c, &cfg);
     return drv_fail(DRV_E_USAGE,
-            "drover bench: \"%s\" is unknown, expected gemm, step or tokenizer", c.positional[0]);
+            "drover bench: \"%s\" is unknown, expected gemm, step, tokenizer or data",
+            c.positional[0]);
 }
 
 static const cli_option options[] = {CLI_SET, CLI_JSON,
         {"--repeats", "N", "steps (warm passes) to time; the fastest counts (default 3)"},
-        {"--tokenizer", "DIR", "tokenizer: folder of tokenizer.json"},
-        {"--input", "FILE", "tokenizer: the text"},
-        {"--threads", "N", "tokenizer: how many (default: all cores)"},
+        {"--tokenizer", "DIR", "tokenizer, data: folder of tokenizer.json"},
+        {"--input", "FILE", "tokenizer: the text; data: what is built"},
+        {"--json-key", "KEY", "data: of the text in .jsonl, column in .parquet (default text)"},
+        {"--threads", "N", "tokenizer, data: how many (default: all cores)"},
         {"--profile", NULL, "also print the time of each op"}};
-const verb verb_bench = {"bench", "measure speed: GEMM, training step, tokenizer",
-        "gemm|step [CONFIG] [--set KEY=VALUE]... | tokenizer --tokenizer DIR --input FILE [--json]",
+const verb verb_bench = {"bench", "measure speed: GEMM, training step, tokenizer, data set",
+        "gemm|step [CONFIG] [--set KEY=VALUE]... | tokenizer|data --tokenizer DIR --input FILE "
+        "[--json]",
         "gemm: the peak of square products, then the layer shapes of the model.\n"
         "step: training steps on random tokens; tokens/s, FLOP/s (causal attention) and their "
         "ratio to\n"
         "the higher of the fp32 and bf16 GEMM peaks measured in the same run.\n"
         "tokenizer: MB/s of a first pass in this process (cold) and of the best later one (warm).\n"
+        "data: MB/s of text of a build with its files written, beside the encoding alone.\n"
         "Without CONFIG: llama-135m, e.g. --set model.preset=llama-15m --set "
         "data.sequence_length=512.",
         options, sizeof options / sizeof *options, run};

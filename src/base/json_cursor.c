@@ -21,21 +21,56 @@ static bool take(json_cursor *c, char want, const char *why) {
     return true;
 }
 
-// The end of a run of bytes that stand for themselves in a string.
+// Bit 7 of the first byte of eight that does not stand for itself in a string; 0: all do. Bits of
+// later bytes may be set wrongly.
+static inline uint64_t special(uint64_t x) {
+    const uint64_t ones = 0x0101010101010101ull;
+    const uint64_t quote = x ^ '"' * ones, slash = x ^ '\\' * ones;
+    return (((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - 0x20 * ones) & ~x)) &
+           0x80 * ones;
+}
+
+// The end of a run of bytes that stand for themselves.
 static const char *plain(const char *p, const char *end) {
-    const uint64_t ones = 0x0101010101010101ull, tops = 0x80 * ones;
-    while (end - p >= 8) {
-        uint64_t x;
+    for (uint64_t x; end - p >= 8; p += 8) {
         memcpy(&x, p, 8);
-        const uint64_t quote = x ^ '"' * ones, slash = x ^ '\\' * ones;
-        uint64_t hit =
-                ((quote - ones) & ~quote) | ((slash - ones) & ~slash) | ((x - 0x20 * ones) & ~x);
-        hit &= tops; // the lowest one that is set is right
-        if (hit) return p + (__builtin_ctzll(hit) >> 3);
-        p += 8;
+        x = special(x);
+        if (x) return p + (__builtin_ctzll(x) >> 3);
     }
     while (p < end && *p != '"' && *p != '\\' && (unsigned char)*p >= 0x20)
         p++;
+    return p;
+}
+
+// Copies while bytes stand for themselves or are escapes of one letter, eight bytes at a time, as
+// far as there is room.
+static const char *copy_plain(const char *p, const char *end, str *out) {
+    static const char one_letter[128] = {['"'] = '"',
+            ['\\'] = '\\',
+            ['/'] = '/',
+            ['b'] = '\b',
+            ['f'] = '\f',
+            ['n'] = '\n',
+            ['r'] = '\r',
+            ['t'] = '\t'};
+    str_reserve(out, 1024);
+    char *to = out->p + out->n, *limit = out->p + out->cap - 16;
+    while (end - p >= 8 && to < limit) {
+        uint64_t x;
+        memcpy(&x, p, 8);
+        memcpy(to, &x, 8);
+        x = special(x);
+        const int k = x ? __builtin_ctzll(x) >> 3 : 8;
+        p += k;
+        to += k;
+        if (!x) continue;
+        const unsigned char letter = *p == '\\' && end - p >= 2 ? (unsigned char)p[1] : 0;
+        if (letter >= 128 || !one_letter[letter]) break;
+        *to++ = one_letter[letter];
+        p += 2;
+    }
+    out->n = (size_t)(to - out->p);
+    *to = 0;
     return p;
 }
 
@@ -94,6 +129,7 @@ static bool escape(json_cursor *c, str *out) {
 static bool walk_string(json_cursor *c, str *out) {
     if (!take(c, '"', "expected a string")) return false;
     for (;;) {
+        if (out) c->p = copy_plain(c->p, c->end, out);
         const char *stop = plain(c->p, c->end);
         if (out) str_add(out, c->p, (size_t)(stop - c->p));
         c->p = stop;

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "data/dataset.h"
 
-enum { BUFFER_BYTES = 1 << 20 };
+enum { BUFFER_BYTES = 1 << 20, WRITE_BACK_BYTES = 8 << 20 };
 
 typedef struct sink { // a file that grows
     char *path;       // with .tmp
@@ -18,6 +18,7 @@ typedef struct sink { // a file that grows
     int fd;
     unsigned char *buffer;
     size_t n;
+    int64_t at, on_its_way; // bytes written; of them given to the disk
 } sink;
 
 struct dataset_writer {
@@ -33,6 +34,7 @@ static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *e
     if (s->fd < 0)
         return drv_fail(DRV_E_IO, "could not create \"%s\": %s", s->path, strerror(errno));
     s->buffer = mem_alloc(BUFFER_BYTES);
+    s->at = s->on_its_way = keep;
     if (file_size(s->path) < keep)
         return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld to go on with", s->path,
                 (long long)file_size(s->path), (long long)keep);
@@ -41,10 +43,16 @@ static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *e
     return DRV_OK;
 }
 
+// The disk begins with what is written, so that a sync has little left to wait for.
 static drv_status sink_flush(sink *s) {
     const size_t n = s->n;
     s->n = 0;
-    return file_write_all(s->fd, s->path, s->buffer, n);
+    DRV_TRY(file_write_all(s->fd, s->path, s->buffer, n));
+    s->at += (int64_t)n;
+    if (s->at - s->on_its_way < WRITE_BACK_BYTES) return DRV_OK;
+    sync_file_range(s->fd, s->on_its_way, s->at - s->on_its_way, SYNC_FILE_RANGE_WRITE);
+    s->on_its_way = s->at;
+    return DRV_OK;
 }
 
 static drv_status sink_sync(sink *s) {

@@ -165,13 +165,14 @@ static texts read_all(arena *a, const char *const *inputs, int n, const reader_o
     OK(reader_open(a, inputs, n, o, &r));
     while (b->more) {
         OK(text_batch_read(b, r));
-        OK(text_batch_decode(b, r));
+        OK(text_batch_decode(b, r, NULL, NULL));
         for (int i = 0; i < b->n; i++) {
+            if (!b->pieces[i].p) continue;
+            t.pieces++;
             if (b->pieces[i].begins) str_add(&t.joined, "\x1E", 1);
             str_add(&t.joined, b->pieces[i].p, b->pieces[i].n);
             t.documents += b->pieces[i].ends;
         }
-        t.pieces += b->n;
         t.skipped += b->skipped;
         t.replaced += b->replaced;
     }

@@ -113,7 +113,7 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
     str text = {0};
     while (b->more) {
         OK(text_batch_read(b, r));
-        OK(text_batch_decode(b, r));
+        OK(text_batch_decode(b, r, NULL, NULL));
         for (int i = 0; i < b->n; i++) {
             encoder_piece(e, &b->pieces[i], true, &ids);
             if (!b->pieces[i].ends) continue;
@@ -168,8 +168,8 @@ static void real_tokenizers(void **state) {
 static void count_line(void *ctx, int64_t number, const json_t *o) {
     (void)number;
     const json_t *text = json_object_get(o, "text");
-    OK(trainer_add(
-            ctx, &(text_piece){json_string_value(text), json_string_length(text), true, true}, 1));
+    trainer_add(
+            ctx, &(text_piece){json_string_value(text), json_string_length(text), true, true}, 0);
 }
 
 static void trains_the_same_merges(void **state) {

@@ -14,6 +14,19 @@
 
 enum { PIECE_BYTES = 1 << 20, BATCH_PIECES = 4096 };
 
+typedef struct encode_job {
+    encoder **encoders; // by thread
+    const text_piece *pieces;
+    id_list *ids;
+} encode_job;
+
+static void encode_one(void *arg, int64_t i, int thread) {
+    const encode_job *j = arg;
+    if (!j->pieces[i].p) return;
+    j->ids[i].n = 0;
+    encoder_piece(j->encoders[thread], &j->pieces[i], true, &j->ids[i]);
+}
+
 // The text in pieces that the threads share.
 static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     text_piece *p = NULL;
@@ -61,7 +74,8 @@ drv_status bench_tokenizer(arena *a, const cli_args *c) {
     int64_t tokens = 0;
     for (int64_t pass = 0; pass <= passes; pass++) {
         t0 = clock_s();
-        encode_batch(e, p, n, true, ids);
+        tokenizer_tidy(t);
+        par_for(n, encode_one, &(encode_job){e, p, ids});
         const double speed = (double)text.n / (clock_s() - t0) / 1e6;
         if (pass == 0)
             cold = speed;
@@ -109,10 +123,11 @@ static drv_status encode_alone(
     drv_status s = DRV_OK;
     while (s == DRV_OK && b->more) {
         s = text_batch_read(b, r);
-        if (s == DRV_OK) s = text_batch_decode(b, r);
+        if (s == DRV_OK) s = text_batch_decode(b, r, NULL, NULL);
         if (s != DRV_OK) break;
         const double begin = clock_s();
-        encode_batch(e, b->pieces, b->n, true, ids);
+        tokenizer_tidy(t);
+        par_for(b->n, encode_one, &(encode_job){e, b->pieces, ids});
         seconds += clock_s() - begin;
         for (int i = 0; i < b->n; i++)
             bytes += (double)b->pieces[i].n;

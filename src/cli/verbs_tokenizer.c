@@ -21,6 +21,11 @@ static drv_status read_next(void *ctx) {
     return text_batch_read(x->b, x->r);
 }
 
+static void count_text(void *ctx, const text_piece *p, int i, int thread) {
+    (void)i;
+    trainer_add(ctx, p, thread);
+}
+
 static drv_status tokenizer_train(arena *a, const cli_args *c) {
     tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
     const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
@@ -55,8 +60,8 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
         text_batch *b = batches[k];
         next.b = batches[!k];
         if (b->more) task_start(&reading, read_next, &next);
-        s = text_batch_decode(b, r);
-        if (s == DRV_OK) s = trainer_add(t, b->pieces, b->n);
+        s = text_batch_decode(b, r, count_text, t);
+        if (s == DRV_OK) s = trainer_relieve(t);
         const drv_status read = task_wait(&reading);
         if (s == DRV_OK) s = read;
         for (int i = 0; s == DRV_OK && i < b->n; i++)

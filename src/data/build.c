@@ -26,6 +26,7 @@ typedef struct builder {
     text_batch *batch[2]; // one is encoded; the other is written and read anew meanwhile
     id_list *ids[2];      // of their pieces
     int other;
+    id_list *now; // those that are made
     task io;
     char *journal;
     uint64_t task; // what is built: of another one nothing is gone on with
@@ -114,6 +115,7 @@ static void show(const builder *b) {
 
 static drv_status write_batch(builder *b, const text_batch *x, const id_list *ids) {
     for (int i = 0; i < x->n; i++) {
+        if (!x->pieces[i].p) continue; // a broken record
         DRV_TRY(dataset_writer_add(b->w, ids[i].p, ids[i].n));
         b->s.tokens += ids[i].n;
         b->s.bytes += (int64_t)x->pieces[i].n;
@@ -133,6 +135,12 @@ static drv_status write_batch(builder *b, const text_batch *x, const id_list *id
                                                                              : DRV_OK;
 }
 
+static void encode(void *ctx, const text_piece *p, int i, int thread) {
+    const builder *b = ctx;
+    b->now[i].n = 0;
+    encoder_piece(b->encoders[thread], p, true, &b->now[i]);
+}
+
 static drv_status write_and_read(void *ctx) {
     builder *b = ctx;
     text_batch *x = b->batch[b->other];
@@ -147,11 +155,9 @@ static drv_status run(builder *b) {
         text_batch *x = b->batch[i];
         b->other = !i;
         if (x->more) task_start(&b->io, write_and_read, b);
-        drv_status s = text_batch_decode(x, b->r);
-        if (s == DRV_OK)
-            encode_batch(b->encoders, x->pieces, x->n, true, b->ids[i]);
-        else
-            x->n = 0;
+        b->now = b->ids[i];
+        tokenizer_tidy(b->t);
+        const drv_status s = text_batch_decode(x, b->r, encode, b);
         const drv_status io = task_wait(&b->io);
         if (s != DRV_OK || io != DRV_OK) return s != DRV_OK ? s : io;
         show(b);

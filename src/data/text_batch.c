@@ -61,27 +61,34 @@ static const char *text_of_json(const record *r, const char *key, str *out, int6
 typedef struct decode_job {
     text_batch *b;
     const char *key;
+    text_batch_each each;
+    void *ctx;
 } decode_job;
 
-static void decode(void *arg, int64_t i, int thread) {
-    (void)thread;
-    const decode_job *j = arg;
-    record *r = &j->b->records[i];
-    str *text = &j->b->texts[i];
-    j->b->bad[i] = 0;
+static void decode_text(const decode_job *j, record *r, str *text, int64_t *bad) {
+    *bad = 0;
     str_clear(text);
-    if (r->broken) return;
-    if (r->json) r->broken = text_of_json(r, j->key, text, &j->b->bad[i]);
+    if (!r->broken && r->json) r->broken = text_of_json(r, j->key, text, bad);
     if (r->broken) return;
     const str *raw = r->json ? text : &r->bytes;
-    if (utf8_valid(raw->p, raw->n)) {
+    if (utf8_valid((const unsigned char *)raw->p, raw->n)) {
         if (!r->json) str_swap(text, &r->bytes);
         return;
     }
     str clean = {0};
-    j->b->bad[i] += utf8_sanitize(raw->p, raw->n, &clean);
+    *bad += utf8_sanitize(raw->p, raw->n, &clean);
     str_free(text);
     *text = clean;
+}
+
+static void decode(void *arg, int64_t i, int thread) {
+    const decode_job *j = arg;
+    record *r = &j->b->records[i];
+    str *text = &j->b->texts[i];
+    text_piece *p = &j->b->pieces[i];
+    decode_text(j, r, text, &j->b->bad[i]);
+    *p = (text_piece){r->broken ? NULL : text->p ? text->p : "", text->n, r->begins, r->ends};
+    if (p->p && j->each) j->each(j->ctx, p, (int)i, thread);
 }
 
 static drv_status report(const reader *r, const record *bad) {
@@ -98,11 +105,11 @@ static drv_status report(const reader *r, const record *bad) {
 
 drv_status text_batch_read(text_batch *b, reader *r) {
     int64_t bytes = 0;
-    for (b->n_records = 0; b->n_records < TEXT_BATCH && bytes < TEXT_BATCH_BYTES; b->n_records++) {
-        record *x = &b->records[b->n_records];
+    for (b->n = 0; b->n < TEXT_BATCH && bytes < TEXT_BATCH_BYTES; b->n++) {
+        record *x = &b->records[b->n];
         DRV_TRY(reader_next(r, x, &b->more));
         if (!b->more) return DRV_OK;
-        const bool enough = bytes > TEXT_BATCH_LEAST || b->n_records > TEXT_BATCH / 4;
+        const bool enough = bytes > TEXT_BATCH_LEAST || b->n > TEXT_BATCH / 4;
         if (enough && x->file != x[-1].file) {
             b->files_done = x->file;
             reader_put_back(r, x);
@@ -113,20 +120,14 @@ drv_status text_batch_read(text_batch *b, reader *r) {
     return DRV_OK;
 }
 
-drv_status text_batch_decode(text_batch *b, const reader *r) {
-    b->n = 0;
+drv_status text_batch_decode(text_batch *b, const reader *r, text_batch_each each, void *ctx) {
     b->skipped = b->replaced = 0;
-    par_for(b->n_records, decode, &(decode_job){b, reader_options(r)->key});
-    for (int i = 0; i < b->n_records; i++) {
-        const record *x = &b->records[i];
-        if (x->broken) {
-            b->skipped++;
-            DRV_TRY(report(r, x));
-            continue;
-        }
-        const str *text = &b->texts[i];
+    par_for(b->n, decode, &(decode_job){b, reader_options(r)->key, each, ctx});
+    for (int i = 0; i < b->n; i++) {
         b->replaced += b->bad[i];
-        b->pieces[b->n++] = (text_piece){text->p ? text->p : "", text->n, x->begins, x->ends};
+        if (!b->records[i].broken) continue;
+        b->skipped++;
+        DRV_TRY(report(r, &b->records[i]));
     }
     return DRV_OK;
 }

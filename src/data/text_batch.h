@@ -4,14 +4,13 @@
 #include "tok/tokenizer.h"
 
 typedef struct text_batch {
-    text_piece *pieces; // valid UTF-8, owned by the batch
-    int n;
+    text_piece *pieces;        // valid UTF-8, owned by the batch
+    int n;                     // records and pieces
     bool more;                 // there may be another batch
     int64_t skipped, replaced; // broken records; invalid byte sequences, read as U+FFFD
     int files_done;            // so many files lie behind this batch and those before
     record *records;           // as they were read
-    int n_records;
-    int64_t named; // broken records
+    int64_t named;             // broken records
     str *texts;
     int64_t *bad;
 } text_batch;
@@ -22,5 +21,9 @@ void text_batch_free(text_batch *b);
 // Reads the next records; a batch of some size ends with its file. May run
 // beside the decoding of another batch.
 DRV_CHECKED drv_status text_batch_read(text_batch *b, reader *r);
-// Makes pieces of them. A broken record is skipped, counted and named, or fails with opts.strict.
-DRV_CHECKED drv_status text_batch_decode(text_batch *b, const reader *r);
+// Makes pieces of them, pieces[i] of records[i], and hands each to `each` on the thread that made
+// it. A broken record has no piece (p is NULL): it is skipped, counted and named, or fails with
+// opts.strict.
+typedef void (*text_batch_each)(void *ctx, const text_piece *p, int i, int thread);
+DRV_CHECKED drv_status text_batch_decode(
+        text_batch *b, const reader *r, text_batch_each each, void *ctx);

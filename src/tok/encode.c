@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parallel.h"
 #include "tok/tokenizer.h"
 #include "tok/word_cache.h"
 
@@ -146,21 +145,6 @@ void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list 
     encoder_piece(e, &(text_piece){text, n, true, true}, specials, out);
 }
 
-typedef struct batch_job {
-    encoder *const *encoders;
-    const text_piece *pieces;
-    bool specials;
-    id_list *out;
-} batch_job;
-
-static void encode_one(void *arg, int64_t i, int thread) {
-    const batch_job *j = arg;
-    j->out[i].n = 0;
-    encoder_piece(j->encoders[thread], &j->pieces[i], j->specials, &j->out[i]);
-}
-
-void encode_batch(
-        encoder *const *encoders, const text_piece *p, int n, bool specials, id_list *out) {
-    if (n && word_table_is_full(encoders[0]->t->words)) word_table_clear(encoders[0]->t->words);
-    par_for(n, encode_one, &(batch_job){encoders, p, specials, out});
+void tokenizer_tidy(const tokenizer *t) {
+    if (word_table_is_full(t->words)) word_table_clear(t->words);
 }

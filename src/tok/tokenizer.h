@@ -124,10 +124,8 @@ void encoder_free(encoder *e);
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out);
 // Of a whole text.
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out);
-// All pieces on all threads; encoders[par_threads()]. out[i] is cleared first. No other encoder of
-// the tokenizer may run meanwhile.
-void encode_batch(
-        encoder *const *encoders, const text_piece *p, int n, bool specials, id_list *out);
+// Between parallel sections: forgets the words that were seen when there are too many.
+void tokenizer_tidy(const tokenizer *t);
 
 // Appends the text of ids; invalid UTF-8 becomes U+FFFD as in Hugging Face. skip_special leaves out
 // special tokens.
@@ -158,8 +156,10 @@ typedef struct tokenizer_train_opts {
 
 typedef struct trainer trainer;
 trainer *trainer_new(const tokenizer_train_opts *o);
-// Counts the words of texts on all threads; valid UTF-8.
-DRV_CHECKED drv_status trainer_add(trainer *t, const text_piece *p, int n);
+// Counts the words of a text; each thread in [0, par_threads()) may do so at the same time.
+void trainer_add(trainer *t, const text_piece *p, int thread);
+// Between parallel sections: keeps the counts within the memory that they may take.
+DRV_CHECKED drv_status trainer_relieve(trainer *t);
 // Merges, and writes tokenizer.json and tokenizer_config.json into `dir`.
 DRV_CHECKED drv_status trainer_finish(trainer *t, const char *dir, int64_t *n_vocab);
 void trainer_free(trainer *t);

@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/parallel.h"
 #include "tok/bpe_train.h"
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
@@ -35,25 +34,21 @@ void trainer_free(trainer *t) {
 }
 
 typedef struct count_job {
-    trainer *t;
-    const text_piece *pieces;
+    word_counter *counter;
     int thread;
 } count_job;
 
 static void count_words(void *ctx, const text_word *w, int n) {
     const count_job *j = ctx;
-    word_counter_add(j->t->counter, j->thread, w, n);
+    word_counter_add(j->counter, j->thread, w, n);
 }
 
-static void count_piece(void *arg, int64_t i, int thread) {
-    const count_job *all = arg;
-    count_job mine = {all->t, all->pieces, thread};
-    const text_piece *p = &all->pieces[i];
-    split_text(&all->t->rule, 1, (const unsigned char *)p->p, p->n, count_words, &mine);
+void trainer_add(trainer *t, const text_piece *p, int thread) {
+    count_job j = {t->counter, thread};
+    split_text(&t->rule, 1, (const unsigned char *)p->p, p->n, count_words, &j);
 }
 
-drv_status trainer_add(trainer *t, const text_piece *p, int n) {
-    par_for(n, count_piece, &(count_job){t, p, 0});
+drv_status trainer_relieve(trainer *t) {
     return word_counter_relieve(t->counter);
 }
 

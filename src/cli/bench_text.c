@@ -32,9 +32,11 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     text_piece *p = NULL;
     int n = 0, cap = 0;
     for (size_t at = 0; at < text->n;) {
-        size_t k = text->n - at;
-        if (k > PIECE_BYTES && t->can_cut) k = split_cut(text->p + at, PIECE_BYTES);
-        if (k == 0) k = text->n - at; // no place to cut
+        const size_t rest = text->n - at;
+        size_t k = 0; // where it cannot be cut the piece is longer
+        for (size_t most = PIECE_BYTES; t->can_cut && k == 0 && most < rest; most *= 2)
+            k = split_cut(text->p + at, most);
+        if (k == 0) k = rest;
         MEM_GROW(p, n, cap);
         p[n++] = (text_piece){text->p + at, k, at == 0, at + k == text->n};
         at += k;

@@ -92,6 +92,7 @@ static void take(reader *r, size_t n, size_t skip, record *out) {
 // Up to the mark or the end of the file; a long text up to a place where it may be cut.
 static drv_status next_marked(reader *r, const char *mark, record *out) {
     const size_t n_mark = mark ? strlen(mark) : 0;
+    size_t uncut = 0; // there is no place to cut before
     for (size_t searched = 0;;) {
         const size_t n = r->buffer.n - r->at;
         const char *p = r->buffer.p ? r->buffer.p + r->at : "";
@@ -106,15 +107,16 @@ static drv_status next_marked(reader *r, const char *mark, record *out) {
         }
         // A mark that is not all there yet must not be cut.
         if (!out->json && !r->o.whole && n > PIECE_BYTES + n_mark) {
-            const size_t cut = split_cut(p, n - n_mark);
+            const size_t cut = split_cut(p + uncut, n - n_mark - uncut);
             if (cut) {
-                take(r, cut, 0, out);
+                take(r, uncut + cut, 0, out);
                 r->within = true;
                 out->ends = false;
                 return DRV_OK;
             }
         }
         searched = n > n_mark ? n - n_mark : 0;
+        if (n > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
         DRV_TRY(fill(r));
     }
 }

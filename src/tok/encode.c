@@ -14,7 +14,7 @@ struct encoder {
     const unsigned char *first; // where its text begins; NULL: not in this piece
     const unsigned char *end;   // of the part whose words come now
     bool continues;             // a part that the piece before began
-    id_list *out;
+    id_list out; // the caller's, here while it grows: its neighbours belong to other threads
 };
 
 void id_list_add(id_list *l, int32_t id) {
@@ -38,7 +38,8 @@ void id_list_free(id_list *l) {
 }
 
 encoder *encoder_new(const tokenizer *t) {
-    encoder *e = mem_alloc(sizeof *e);
+    encoder *e = aligned_alloc(64, (sizeof *e + 127) / 64 * 64); // no line of another thread's
+    DRV_ASSERT(e, "out of memory");
     *e = (encoder){.t = t, .cache = word_cache_new(t)};
     return e;
 }
@@ -81,7 +82,7 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
             continue;
         }
         if (i > from) part(e, s + from, i - from);
-        id_list_add(e->out, d->id);
+        id_list_add(&e->out, d->id);
         e->continues = false;
         i += (size_t)d->n;
         from = i;
@@ -91,7 +92,7 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
 
 static void encode_batch_of_words(void *ctx, const text_word *w, int n) {
     encoder *e = ctx;
-    word_cache_encode(e->cache, w, n, e->end, e->out);
+    word_cache_encode(e->cache, w, n, e->end, &e->out);
 }
 
 static void encode_words(encoder *e, const unsigned char *s, size_t n) {
@@ -127,18 +128,19 @@ static void encode_part(encoder *e, const unsigned char *s, size_t n) {
 
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out) {
     const tokenizer *t = e->t;
-    e->out = out;
-    id_list_reserve(out, (int64_t)p->n / 4); // about what English needs
+    e->out = *out;
+    id_list_reserve(&e->out, (int64_t)p->n / 4); // about what English needs
     e->first = p->begins ? (const unsigned char *)p->p : NULL;
     e->continues = !p->begins;
     for (int i = 0; specials && p->begins && i < t->n_before; i++)
-        id_list_add(out, t->before[i]);
+        id_list_add(&e->out, t->before[i]);
     const bool plain = !t->nfc && (!t->space_mark || t->metaspace); // nothing to normalise: no copy
     if (p->n)
         cut_added(
                 e, &t->raw, (const unsigned char *)p->p, p->n, plain ? encode_words : encode_part);
     for (int i = 0; specials && p->ends && i < t->n_after; i++)
-        id_list_add(out, t->after[i]);
+        id_list_add(&e->out, t->after[i]);
+    *out = e->out;
 }
 
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out) {

@@ -24,7 +24,8 @@ struct merger {
 };
 
 merger *merger_new(const tokenizer *t) {
-    merger *m = mem_alloc(sizeof *m);
+    merger *m = aligned_alloc(64, (sizeof *m + 127) / 64 * 64); // no line of another thread's
+    DRV_ASSERT(m, "out of memory");
     *m = (merger){.t = t};
     return m;
 }

@@ -22,6 +22,8 @@ expect() {
 # --- text to data
 awk 'BEGIN { for (i = 0; i < 3000; i++) printf "Document %d tells of the fox, the dog and %d lazy hens.\n\n", i, i * i % 97 }' >text.txt
 expect 0 "tokenizer.json: 400 tokens" "$drover" tokenizer train --input text.txt --vocab-size 400 --out tok
+expect 0 "400 tokens" "$drover" tokenizer train --input text.txt --vocab-size 400 --out tok1 --threads 1
+if cmp -s tok/tokenizer.json tok1/tokenizer.json; then ok; else bad "one thread trains another tokenizer"; fi
 expect 0 "3000 documents" "$drover" data build --input text.txt --separator $'\n\n' --tokenizer tok --out data/set --append-eod
 expect 0 "documents  3000" "$drover" data info data/set
 expect 0 "set: ok" "$drover" data verify data/set --vocab-size 400

@@ -95,6 +95,12 @@ void *mem_alloc(size_t bytes) {
     return p;
 }
 
+void *mem_alloc_lines(size_t bytes) {
+    void *p = aligned_alloc(64, (bytes + 63) / 64 * 64);
+    DRV_ASSERT(p, "out of memory: %zu bytes", bytes);
+    return p;
+}
+
 void *mem_realloc(void *old, size_t bytes) {
     void *p = realloc(old, bytes ? bytes : 1);
     DRV_ASSERT(p, "out of memory: %zu bytes wanted", bytes);

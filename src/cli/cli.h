@@ -54,7 +54,8 @@ const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n);
 DRV_CHECKED drv_status cli_need(const cli_args *c, const char *option, const char **out);
 // positional[0] is none of those that are expected.
 drv_status cli_unknown_verb(const cli_args *c, const char *expected);
-void cli_print_ids(const id_list *ids, bool json);
+// A line of ids, or a part of it: not `begins`, not `ends`.
+void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
 
 #define CLI_SET                                                                                    \
     { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }

@@ -60,7 +60,7 @@ static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
         str_free(&text);
         tokenizer_close(t);
     } else if (s == DRV_OK) {
-        cli_print_ids(&ids, false);
+        cli_print_ids(&ids, false, true, true);
     }
     free(ids.p);
     return s;

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/task.h"
@@ -46,7 +45,7 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     static const char *const fallback[] = {"<|endoftext|>"};
     o.specials = cli_get_all(a, c, "--special", &o.n_specials);
     if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
-    DRV_TRY(cli_get_bytes(c, "--memory", 64ll << 20, &o.memory));
+    DRV_TRY(cli_get_bytes(c, "--memory", TRAINER_LEAST_MEMORY, &o.memory));
     reader *r;
     DRV_TRY(reader_open(a, inputs, n, &ro, &r));
     trainer *t = trainer_new(&o);
@@ -84,57 +83,67 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     return DRV_OK;
 }
 
-void cli_print_ids(const id_list *ids, bool json) {
-    if (json) putchar('[');
-    for (int64_t i = 0; i < ids->n; i++)
-        printf(i ? (json ? ", %d" : " %d") : "%d", ids->p[i]);
-    puts(json ? "]" : "");
+void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends) {
+    if (json && begins) putchar('[');
+    for (int64_t i = 0; i < ids->n; i++) {
+        if (i > 0 || !begins) fputs(json ? ", " : " ", stdout);
+        printf("%d", ids->p[i]);
+    }
+    if (ends) puts(json ? "]" : "");
 }
 
-// stdin or a file: one text, or JSONL records with --json-key.
+typedef struct encode_job {
+    encoder **encoders; // by thread
+    id_list *ids;       // by piece
+    bool specials;
+} encode_job;
+
+static void encode_text(void *ctx, const text_piece *p, int i, int thread) {
+    const encode_job *j = ctx;
+    j->ids[i].n = 0;
+    encoder_piece(j->encoders[thread], p, j->specials, &j->ids[i]);
+}
+
+// A line for each text: its ids; as a JSON array for each line of JSON.
 static drv_status tokenizer_encode(arena *a, const cli_args *c) {
-    const char *dir, *key = cli_get(c, "--json-key", NULL), *input = cli_get(c, "--input", "-");
+    const char *dir, *input = cli_get(c, "--input", "-");
     DRV_TRY(cli_need(c, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
-    const bool specials = !cli_has(c, "--no-special");
-    encoder *e = encoder_new(t);
-    id_list ids = {0};
-    str text = {0}, clean = {0};
-    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
-    drv_status s = f ? DRV_OK : drv_fail(DRV_E_IO, "could not open \"%s\"", input);
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
-    for (int64_t number = 1; f && key && s == DRV_OK && (n = getline(&line, &cap, f)) >= 0;
-            number++) {
-        json_t *v = json_loadb(line, (size_t)n, JSON_ALLOW_NUL, NULL), *o = json_object_get(v, key);
-        if (!json_is_string(o)) {
-            s = drv_fail(DRV_E_DATA, "%s:%lld: no string under key \"%s\"", input,
-                    (long long)number, key);
-        } else {
-            str_clear(&clean);
-            utf8_sanitize(json_string_value(o), json_string_length(o), &clean);
-            ids.n = 0;
-            encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
-            cli_print_ids(&ids, true);
+    const reader_opts o = {
+            .key = cli_get(c, "--json-key", NULL), .strict = true, .whole = !t->can_cut};
+    reader *r;
+    DRV_TRY(reader_open(a, &input, 1, &o, &r));
+    text_batch *b = text_batch_new();
+    encode_job j = {.encoders = ARENA_ARRAY(a, encoder *, par_threads()),
+            .ids = calloc(TEXT_BATCH, sizeof *j.ids),
+            .specials = !cli_has(c, "--no-special")};
+    DRV_ASSERT(j.ids, "out of memory");
+    for (int i = 0; i < par_threads(); i++)
+        j.encoders[i] = encoder_new(t);
+    drv_status s = DRV_OK;
+    bool any = false;
+    while (s == DRV_OK && b->more) {
+        s = text_batch_read(b, r);
+        tokenizer_tidy(t);
+        if (s == DRV_OK) s = text_batch_decode(b, r, encode_text, &j);
+        for (int i = 0; s == DRV_OK && i < b->n; i++) {
+            cli_print_ids(&j.ids[i], o.key != NULL, b->pieces[i].begins, b->pieces[i].ends);
+            any = true;
         }
-        json_decref(v);
     }
-    if (f && !key) {
-        char piece[1 << 16];
-        for (size_t k; (k = fread(piece, 1, sizeof piece, f));)
-            str_add(&text, piece, k);
-        utf8_sanitize(text.p ? text.p : "", text.n, &clean);
-        encoder_run(e, clean.p ? clean.p : "", clean.n, specials, &ids);
-        cli_print_ids(&ids, false);
+    if (s == DRV_OK && !any && !o.key) { // an empty text has ids too
+        j.ids[0].n = 0;
+        encoder_run(j.encoders[0], "", 0, j.specials, &j.ids[0]);
+        cli_print_ids(&j.ids[0], false, true, true);
     }
-    if (f && f != stdin) fclose(f);
-    free(line);
-    id_list_free(&ids);
-    str_free(&text);
-    str_free(&clean);
-    encoder_free(e);
+    for (int i = 0; i < TEXT_BATCH; i++)
+        id_list_free(&j.ids[i]);
+    for (int i = 0; i < par_threads(); i++)
+        encoder_free(j.encoders[i]);
+    free(j.ids);
+    text_batch_free(b);
+    reader_close(r);
     tokenizer_close(t);
     return s;
 }

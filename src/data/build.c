@@ -31,7 +31,7 @@ typedef struct builder {
     char *journal;
     uint64_t task; // what is built: of another one nothing is gone on with
     double begin, journaled;
-    int64_t bytes_before; // of text, by an earlier run
+    int64_t bytes_before, tokens_before; // by an earlier run
     build_stats s;
 } builder;
 
@@ -91,6 +91,7 @@ static void read_journal(builder *b) {
         b->s = s;
         b->s.resumed = s.files;
         b->bytes_before = s.bytes;
+        b->tokens_before = s.tokens;
         int n;
         reader_files(b->r, &n);
         log_info("%s.bin: going on behind file %lld of %d: %lld documents, %lld tokens are there",
@@ -108,8 +109,9 @@ static void show(const builder *b) {
     const int64_t done = reader_bytes(b->r, &total);
     const double t = clock_s() - b->begin, share = total ? (double)done / (double)total : 0;
     const double now = (double)(b->s.bytes - b->bytes_before);
-    progress("%5.1f%%  %s documents  %s tokens  %.1f MB/s  eta %s", 100 * share,
+    progress("%5.1f%%  %s documents  %s tokens  %.1f MB/s  %s tokens/s  eta %s", 100 * share,
             str_si((double)b->s.documents), str_si((double)b->s.tokens), now / t / 1e6,
+            str_si((double)(b->s.tokens - b->tokens_before) / t),
             share > 0 ? str_duration(t * (1 - share) / share) : "?");
 }
 
@@ -189,7 +191,7 @@ static drv_status open_all(arena *a, builder *b) {
     if (s == DRV_E_DATA) { // what the journal speaks of is gone
         log_warn("%s; begun anew", drv_message());
         b->s = (build_stats){0};
-        b->bytes_before = 0;
+        b->bytes_before = b->tokens_before = 0;
         s = dataset_writer_open(a, o->prefix, b->t->n_vocab, 0, 0, &b->w);
     }
     reader_skip_files(b->r, (int)b->s.files);

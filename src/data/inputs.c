@@ -39,7 +39,8 @@ static bool classify(const char *path, input_file *f) {
 
 static drv_status add_file(lister *l, const char *path, bool named) {
     input_file f = {.path = arena_strdup(l->a, path)};
-    if (!classify(path, &f) && !named) return DRV_OK;
+    f.guessed = !classify(path, &f);
+    if (f.guessed && !named) return DRV_OK;
     if (f.kind == INPUT_PARQUET && f.packing != PACKED_NOT)
         return drv_fail(DRV_E_DATA, "\"%s\": a packed parquet file; unpack it first", path);
     if (strcmp(path, "-") != 0) f.bytes = file_size(path);

@@ -12,7 +12,8 @@ typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packin
 typedef struct input_file {
     const char *path; // "-": standard input
     int64_t bytes;    // as it lies; 0 for standard input
-    input_kind kind;  // by its ending; what has none that is known is text
+    input_kind kind;  // by its ending
+    bool guessed;     // it has no ending that is known: taken as text
     input_packing packing;
 } input_file;
 

@@ -33,8 +33,10 @@ drv_status reader_open(
     *r = (reader){.a = a, .o = *o};
     if (!r->o.key) r->o.key = "text";
     DRV_TRY(inputs_list(a, inputs, n, &r->files, &r->n_files));
-    for (int i = 0; i < r->n_files; i++)
+    for (int i = 0; i < r->n_files; i++) {
         r->bytes_total += r->files[i].bytes;
+        if (r->files[i].guessed && o->key) r->files[i].kind = INPUT_JSONL;
+    }
     *out = r;
     return DRV_OK;
 }

@@ -38,8 +38,7 @@ void id_list_free(id_list *l) {
 }
 
 encoder *encoder_new(const tokenizer *t) {
-    encoder *e = aligned_alloc(64, (sizeof *e + 127) / 64 * 64); // no line of another thread's
-    DRV_ASSERT(e, "out of memory");
+    encoder *e = mem_alloc_lines(sizeof *e);
     *e = (encoder){.t = t, .cache = word_cache_new(t)};
     return e;
 }

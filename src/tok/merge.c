@@ -24,8 +24,7 @@ struct merger {
 };
 
 merger *merger_new(const tokenizer *t) {
-    merger *m = aligned_alloc(64, (sizeof *m + 127) / 64 * 64); // no line of another thread's
-    DRV_ASSERT(m, "out of memory");
+    merger *m = mem_alloc_lines(sizeof *m);
     *m = (merger){.t = t};
     return m;
 }

@@ -143,7 +143,8 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out);
 // Copies bytes, each maximal invalid part as U+FFFD; returns how many there were.
 int64_t utf8_sanitize(const void *s, size_t n, str *out);
 
-#define TRAINER_MEMORY (4ll << 30)
+#define TRAINER_MEMORY       (4ll << 30)
+#define TRAINER_LEAST_MEMORY (96ll << 20)
 
 typedef struct tokenizer_train_opts {
     int64_t vocab_size;
@@ -151,7 +152,7 @@ typedef struct tokenizer_train_opts {
     const char *pattern;   // NULL: GPT-2's
     const char *const *specials;
     int n_specials; // they get the first ids
-    int64_t memory; // bytes for counting and merging; 0: TRAINER_MEMORY
+    int64_t memory; // bytes that the process may take; 0: TRAINER_MEMORY
 } tokenizer_train_opts;
 
 typedef struct trainer trainer;

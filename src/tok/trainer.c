@@ -10,6 +10,8 @@
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
+enum { BESIDE_BYTES = 48 << 20 }; // the program itself, and the batches of text that are counted
+
 struct trainer {
     tokenizer_train_opts o;
     split_rule rule;
@@ -22,7 +24,7 @@ trainer *trainer_new(const tokenizer_train_opts *o) {
     if (!t->o.pattern) t->o.pattern = split_pattern_gpt2;
     if (!t->o.memory) t->o.memory = TRAINER_MEMORY;
     DRV_ASSERT(split_rule_for("pattern", t->o.pattern, &t->rule) == DRV_OK, "%s", drv_message());
-    t->counter = word_counter_new(t->o.memory, BPE_BYTES_A_WORD, BPE_BYTES_A_BYTE);
+    t->counter = word_counter_new(t->o.memory - BESIDE_BYTES, BPE_BYTES_A_WORD, BPE_BYTES_A_BYTE);
     return t;
 }
 

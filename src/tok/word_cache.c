@@ -30,8 +30,7 @@ static long_word *new_longs(uint64_t n) {
 }
 
 word_cache *word_cache_new(const tokenizer *t) {
-    word_cache *c = aligned_alloc(64, (sizeof *c + 127) / 64 * 64); // no line of another thread's
-    DRV_ASSERT(c, "out of memory");
+    word_cache *c = mem_alloc_lines(sizeof *c);
     *c = (word_cache){.m = merger_new(t), .table = t->words, .n_longs = LEAST_LONG};
     c->longs = new_longs(c->n_longs);
     return c;

@@ -37,6 +37,15 @@ void split_rule_free(split_rule *r) {
     r->regex = NULL;
 }
 
+// Compiled code has a small stack of its own; what does not fit there is interpreted.
+static bool match(
+        const pcre2_code *re, const unsigned char *s, size_t n, size_t from, pcre2_match_data *m) {
+    int code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK, m, NULL);
+    if (code == PCRE2_ERROR_JIT_STACKLIMIT)
+        code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m, NULL);
+    return code > 0;
+}
+
 // Matches and what lies between them are words (behaviour "Isolated").
 static int regex_batch(const split_rule *r, split_text_at *t, text_word *out) {
     pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->regex, NULL);
@@ -46,8 +55,7 @@ static int regex_batch(const split_rule *r, split_text_at *t, text_word *out) {
     int k = 0;
     while (k + 2 <= SPLIT_BATCH && done < n) {
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(m);
-        const bool found =
-                from < n && pcre2_match(r->regex, s, n, from, PCRE2_NO_UTF_CHECK, m, NULL) > 0;
+        const bool found = from < n && match(r->regex, s, n, from, m);
         if (!found) {
             out[k++] = (text_word){s + done, n - done};
             done = n;

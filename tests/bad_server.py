@@ -64,7 +64,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             host = self.headers["Host"]
             return self.json([entry(p) for p in names[:3]], Link=f'<http://{host}{self.path}&cursor=2>; rel="next"')
         if "/resolve/" in path:
-            return self.file(path.split("/resolve/main/")[-1], n, ranges=True)
+            return self.file(path.split("/resolve/")[-1].split("/", 1)[1], n, ranges=True)
         if path.startswith("/plain/"):
             return self.file(path[len("/plain/"):], n, ranges=False)
         if path == "/elsewhere":

@@ -41,6 +41,8 @@ ok "and says so" says "5 of them there before"
 ok "nor asks for files" test "$before" = "$(grep -c resolve server.log)"
 ok "a config by the card" run hf:good/set:sample-10BT --out config
 ok "has its file" test -e config/sample/10BT/a.parquet -a ! -e config/data
+ok "a branch with slashes" run hf:good/set:sample-10BT --revision refs/convert/parquet --out branch
+ok "is asked for" grep -q "tree/refs%2Fconvert%2Fparquet" server.log
 ok "an unknown config" fails hf:good/set:huge --out config
 ok "names those there are" says '"sample-10BT", "default"'
 ok "gated" fails hf:gated/set --out x

@@ -14,6 +14,7 @@ typedef struct hub {
     const hub_opts *o;
     download_opts http;
     const char *repo, *config; // config NULL: all
+    const char *revision;      // escaped: a branch may have slashes
     download *files;
     int n, cap;
     const json_t *patterns; // of the config: a string, a list, or objects with "path"
@@ -99,7 +100,7 @@ static drv_status add_file(hub *h, const json_t *entry) {
     MEM_GROW(h->files, h->n, h->cap);
     h->files[h->n++] = (download){.path = path_join(h->a, h->o->out, path),
             .url = arena_printf(h->a, "%s/datasets/%s/resolve/%s/%s", h->o->endpoint, h->repo,
-                    h->o->revision, escape_path(h->a, path)),
+                    h->revision, escape_path(h->a, path)),
             .size = json_is_integer(size) ? json_integer_value(size) : -1,
             .sha256 = sha && strlen(sha) == 64 ? arena_strdup(h->a, sha) : NULL,
             .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(h->a, git)
@@ -116,7 +117,7 @@ static drv_status get_json(hub *h, const char *url, json_t **out, char **next) {
 
 static drv_status list_tree(hub *h) {
     char *url = arena_printf(h->a, "%s/api/datasets/%s/tree/%s?recursive=true", h->o->endpoint,
-            h->repo, h->o->revision);
+            h->repo, h->revision);
     while (*url) {
         json_t *page;
         char *next;
@@ -149,7 +150,7 @@ static drv_status list(hub *h, json_t **info) {
         char *next;
         DRV_TRY(get_json(h,
                 arena_printf(h->a, "%s/api/datasets/%s/revision/%s", h->o->endpoint, h->repo,
-                        h->o->revision),
+                        h->revision),
                 info, &next));
         find_config(h, *info);
     }
@@ -166,6 +167,9 @@ drv_status hub_list(arena *a, const char *spec, const hub_opts *o, download **fi
             .o = o,
             .http = {.parallel = 1, .tries = 6, .token = o->token, .host = o->endpoint}};
     json_t *info = NULL;
+    char *revision = curl_easy_escape(NULL, o->revision, 0);
+    h.revision = arena_strdup(a, revision);
+    curl_free(revision);
     DRV_TRY(parse_spec(&h, spec));
     drv_status s = list(&h, &info);
     json_decref(info);

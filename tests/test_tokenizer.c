@@ -243,6 +243,37 @@ static void refused_by_name(void **state) {
     arena_free(a);
 }
 
+// A long text may be cut only where every rule and every merge allows it.
+static void cuts(void **state) {
+    (void)state;
+    arena *a = arena_new("cuts");
+    const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
+    const struct {
+        const char *name;
+        bool regex, can_cut; // regex: ByteLevel's own pattern is on
+    } cases[] = {{"gpt2", true, true}, {"digits", true, true}, {"digits", false, false},
+            {"llama3", false, true}, {"other", false, false}, {"sentencepiece", false, true},
+            {"metaspace_split", false, true}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *root;
+        size_t k;
+        json_t *v;
+        OK(json_read_file(
+                golden_path(a, arena_printf(a, "tokenizers/%s/tokenizer.json", cases[i].name)),
+                &root));
+        json_array_foreach(json_object_get(json_object_get(root, "pre_tokenizer"), "pretokenizers"),
+                k, v) if (json_object_get(v, "use_regex"))
+                json_object_set_new(v, "use_regex", json_boolean(cases[i].regex));
+        OK(json_write_file(path, root));
+        tokenizer *t;
+        OK(tokenizer_open(a, path, &t));
+        if (t->can_cut != cases[i].can_cut)
+            fail_msg("%s, pattern %d: can_cut is %d", cases[i].name, cases[i].regex, t->can_cut);
+        tokenizer_close(t);
+    }
+    arena_free(a);
+}
+
 static void invalid_utf8(void **state) {
     (void)state;
     // Each maximal ill-formed part is one U+FFFD, as Python's and Rust's lossy decoders do.
@@ -264,6 +295,7 @@ static void invalid_utf8(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_hugging_face),
             cmocka_unit_test(real_tokenizers), cmocka_unit_test(trains_the_same_merges),
-            cmocka_unit_test(refused_by_name), cmocka_unit_test(invalid_utf8)};
+            cmocka_unit_test(refused_by_name), cmocka_unit_test(cuts),
+            cmocka_unit_test(invalid_utf8)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

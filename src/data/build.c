@@ -89,7 +89,6 @@ static void read_journal(builder *b) {
                     json_get_i64(b->journal, root, "replaced", &s.replaced) == DRV_OK;
     if (ok && strcmp(found, id) == 0) {
         b->s = s;
-        b->s.resumed = s.files;
         b->bytes_before = s.bytes;
         b->tokens_before = s.tokens;
         int n;

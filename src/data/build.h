@@ -9,7 +9,6 @@ typedef struct build_stats {
     int64_t documents, tokens, bytes; // bytes of text
     int64_t skipped, replaced;        // broken records; invalid byte sequences
     int64_t files;                    // done
-    int64_t resumed;                  // of them by an earlier run
     double seconds;                   // of this run
     int64_t bytes_now;                // of text, of this run
 } build_stats;

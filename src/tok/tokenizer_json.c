@@ -588,7 +588,9 @@ static drv_status load(loader *l, const json_t *root) {
     DRV_TRY(check_model(l, m));
     DRV_TRY(load_normalizer(l, json_object_get(root, "normalizer")));
     DRV_TRY(load_pre_tokenizer(l, json_object_get(root, "pre_tokenizer")));
-    t->can_cut = true;
+    t->can_cut = t->n_rules == 0;        // then load_joins decides
+    for (int i = 0; i < t->n_rules; i++) // digits alone do not part a letter from a space
+        t->can_cut |= t->rule[i].kind != SPLIT_DIGITS;
     for (int i = 0; i < t->n_rules; i++)
         t->can_cut &= t->rule[i].kind != SPLIT_REGEX;
     DRV_TRY(load_vocab(l, added));

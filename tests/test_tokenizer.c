@@ -243,7 +243,8 @@ static void refused_by_name(void **state) {
     arena_free(a);
 }
 
-// A long text may be cut only where every rule and every merge allows it.
+// A long text may be cut only where every rule and every merge allows it. The golden vocabulary of
+// the sentencepiece style has entries with a space behind a letter.
 static void cuts(void **state) {
     (void)state;
     arena *a = arena_new("cuts");
@@ -252,7 +253,7 @@ static void cuts(void **state) {
         const char *name;
         bool regex, can_cut; // regex: ByteLevel's own pattern is on
     } cases[] = {{"gpt2", true, true}, {"digits", true, true}, {"digits", false, false},
-            {"llama3", false, true}, {"other", false, false}, {"sentencepiece", false, true},
+            {"llama3", false, true}, {"other", false, false}, {"sentencepiece", false, false},
             {"metaspace_split", false, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         json_t *root;

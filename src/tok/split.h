@@ -57,8 +57,8 @@ void split_text(const split_rule *rules, int n_rules, const unsigned char *s, si
         split_words words, void *ctx);
 
 // A place to cut a long text so that its pieces have the words of the whole: the last one in (0,
-// n), between a letter and a space that a letter follows; 0 if there is none. Right for every kind
-// but SPLIT_REGEX.
+// n), between a letter and a space that a letter follows; 0 if there is none. tokenizer.can_cut
+// says where that is right.
 size_t split_cut(const void *text, size_t n);
 
 // The scanners of the fixed patterns, see split_kind. Each returns the end of the word that begins

@@ -1,0 +1,25 @@
+// What reading a tokenizer.json shares between tokenizer_json.c (its settings) and load_vocab.c.
+#pragma once
+#include "base/json.h"
+#include "base/json_cursor.h"
+#include "tok/tokenizer.h"
+
+typedef struct loader {
+    arena *a;
+    const char *path;
+    tokenizer *t;
+    json_cursor vocab, merges; // the two large values: not part of the tree
+    bool merges_bytes;         // a merge has a byte-fallback token in it
+} loader;
+
+// DRV_E_DATA: what is not supported, by name.
+drv_status loader_refuse(const loader *l, const char *what, const char *value);
+
+// In this order. `added`: the list added_tokens, whose ids count for n_vocab.
+DRV_CHECKED drv_status load_vocab(loader *l, const json_t *added);
+void load_bytes(loader *l);
+DRV_CHECKED drv_status load_merges(loader *l);
+// Where no entry of the vocabulary reaches across, no merge does: the text may be cut there. Only
+// if every byte has an id: what has none goes away or is fused, and brings others together.
+void load_joins(loader *l);
+DRV_CHECKED drv_status load_added(loader *l, const json_t *list);

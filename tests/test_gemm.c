@@ -55,13 +55,12 @@ static void check(gemm_machine *m, arena *a, gemm_shape s) {
     free(x), free(y), free(before), free(c);
 }
 
-static void all_shapes(const char *arithmetic) {
+static void all_shapes(gemm_choice choice) {
     static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 5}, {17, 33, 64}, {130, 200, 70},
             {65, 650, 40}, {40, 24, 2100}, {530, 130, 20}, {70, 140, 1024}};
-    setenv("DROVER_GEMM", arithmetic, 1);
     arena *a = arena_new("gemm");
     gemm_machine *m;
-    OK(gemm_machine_open(a, &m));
+    OK(gemm_machine_open(a, choice, &m));
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int bits = 0; bits < 16; bits++) {
             const bool bf16 = bits & 4, narrow = bits & 8;
@@ -81,26 +80,63 @@ static void all_shapes(const char *arithmetic) {
         }
     gemm_machine_close(m);
     arena_free(a);
-    unsetenv("DROVER_GEMM");
 }
 
-static void bf16_arithmetic(void **state) {
+static void bf16_dot_product(void **state) {
     (void)state;
-    if (cpu_detect() < CPU_AVX512) skip();
-    all_shapes("bf16");
+    if (cpu_detect() < CPU_AVX512_BF16) skip();
+    all_shapes(GEMM_BF16);
 }
 
-static void fp32_arithmetic(void **state) {
+static void every_level(void **state) {
     (void)state;
-    all_shapes("fp32");
+    for (int l = CPU_REF; l <= (int)cpu_detect(); l++) {
+        setenv("DROVER_CPU", cpu_level_name((cpu_level)l), 1);
+        all_shapes(GEMM_FP32);
+    }
+    unsetenv("DROVER_CPU");
     par_set_threads(3);
-    all_shapes("fp32");
+    all_shapes(GEMM_FP32);
     par_set_threads(2);
+}
+
+static void by_onednn(void **state) {
+    (void)state;
+    all_shapes(GEMM_ONEDNN);
+}
+
+// A product cut for any number of threads has the bits of one that is not cut.
+static void bits(void **state) {
+    (void)state;
+    enum { M = 530, N = 400, K = 1700 };
+    arena *a = arena_new("gemm");
+    for (int form = 0; form < 8; form++) {
+        const dtype in = form & 4 ? DT_BF16 : DT_F32;
+        const gemm_shape s = {
+                M, N, K, form & 1, form & 2, form & 1 ? M : K, form & 2 ? K : N, N, in, in, false};
+        char *x = random_array(in, M * K, 1), *y = random_array(in, N * K, 2);
+        char *want = random_array(in, M * N, 3), *got = random_array(in, M * N, 3);
+        void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&s));
+        for (int threads = 1; threads < 8; threads++) {
+            gemm_machine *m;
+            gemm *g;
+            par_set_threads(threads);
+            OK(gemm_machine_open(a, GEMM_FP32, &m));
+            OK(gemm_new(a, m, &s, &g));
+            gemm_run(g, x, y, got);
+            gemm_kernels(m)->gemm(&s, x, y, want, scratch);
+            assert_memory_equal(got, want, (size_t)(M * N * dtype_bytes(in)));
+            gemm_machine_close(m);
+        }
+        free(x), free(y), free(want), free(got), free(scratch);
+    }
+    par_set_threads(2);
+    arena_free(a);
 }
 
 int main(void) {
     par_set_threads(2);
-    const struct CMUnitTest tests[] = {
-            cmocka_unit_test(bf16_arithmetic), cmocka_unit_test(fp32_arithmetic)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_dot_product),
+            cmocka_unit_test(every_level), cmocka_unit_test(by_onednn), cmocka_unit_test(bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

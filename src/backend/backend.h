@@ -35,7 +35,7 @@ struct backend {
 };
 
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
-// DROVER_GEMM=bf16|fp32 the arithmetic of bf16 GEMMs.
+// DROVER_GEMM=bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);
 // Plans and verifies, computes nothing, holds nothing.
 DRV_CHECKED drv_status backend_open_null(arena *a, backend **out);

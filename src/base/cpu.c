@@ -1,6 +1,7 @@
 #include "base/cpu.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const names[] = {"ref", "avx2", "avx512", "avx512_bf16"};
@@ -22,13 +23,20 @@ const char *cpu_level_name(cpu_level l) {
     return names[l];
 }
 
-bool cpu_level_parse(const char *name, cpu_level *out) {
-    for (int i = 0; i < 4; i++)
-        if (strcmp(name, names[i]) == 0) {
-            *out = (cpu_level)i;
-            return true;
-        }
-    return false;
+drv_status cpu_level_chosen(cpu_level *out) {
+    const char *asked = getenv("DROVER_CPU");
+    *out = cpu_detect();
+    if (!asked) return DRV_OK;
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(asked, names[i]) != 0) continue;
+        if (i > (int)*out)
+            return drv_fail(DRV_E_USAGE, "DROVER_CPU is \"%s\", but this processor has only %s",
+                    asked, names[*out]);
+        *out = (cpu_level)i;
+        return DRV_OK;
+    }
+    return drv_fail(
+            DRV_E_USAGE, "DROVER_CPU is \"%s\", expected ref, avx2, avx512 or avx512_bf16", asked);
 }
 
 static bool cpuinfo(const char *key, char *out, size_t cap) {

@@ -2,6 +2,8 @@
 #pragma once
 #include <stdbool.h>
 
+#include "base/status.h"
+
 typedef enum cpu_level {
     CPU_REF,         // scalar C: the definition of every kernel
     CPU_AVX2,        // AVX2 + FMA
@@ -9,8 +11,8 @@ typedef enum cpu_level {
     CPU_AVX512_BF16, // and its bf16 dot product
 } cpu_level;
 
-cpu_level cpu_detect(void);              // highest level of this machine
-const char *cpu_level_name(cpu_level l); // "ref", "avx2", "avx512", "avx512_bf16"
-bool cpu_level_parse(const char *name, cpu_level *out);
+cpu_level cpu_detect(void);                              // highest level of this machine
+DRV_CHECKED drv_status cpu_level_chosen(cpu_level *out); // that, or lower as DROVER_CPU says
+const char *cpu_level_name(cpu_level l);                 // "ref", "avx2", "avx512", "avx512_bf16"
 bool cpu_has_amx_bf16(void);
 const char *cpu_model_name(void); // as the system names it; static buffer

@@ -29,8 +29,9 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
     }
     printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
             cpu_model_name(), peak32 / 1e9, peak16 / 1e9);
-    gemm_machine *m;
-    DRV_TRY(gemm_machine_open(a, &m));
+    gemm_machine *m, *other; // as a run would choose, and oneDNN beside it
+    DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &m));
+    DRV_TRY(gemm_machine_open(a, GEMM_ONEDNN, &other));
     const model_config *mc = &cfg->model;
     const int64_t n = cfg->micro_batch_size * cfg->sequence_length, h = mc->hidden_size;
     const int64_t q = mc->num_attention_heads * mc->head_dim, f = mc->intermediate_size;
@@ -41,23 +42,27 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
             {"attention out", q, h}, {"gate and up", h, 2 * f}, {"down", f, h},
             {"head", h, mc->vocab_size}};
     const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
-    printf("%-14s %21s  %8s %8s %8s   GFLOP/s, %s, %s arithmetic\n", "layer", "tokens x in x out",
-            "forward", "input", "weight", dtype_name(dt),
-            dt == DT_BF16 && gemm_uses_bf16(m) ? "bf16" : "fp32");
+    printf("GFLOP/s, %s by %s / by oneDNN\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt),
+            dt == DT_BF16 ? gemm_arithmetic(m) : "fp32", "layer", "tokens x in x out", "forward",
+            "input", "weight");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const int64_t in = layers[i].in, out = layers[i].out;
         gemm_shape s[] = {{n, out, in, false, true, in, in, out, dt, dt, false},
                 {n, in, out, false, false, out, in, in, dt, dt, false},
                 {out, in, n, true, false, out, in, in, dt, DT_F32, true}};
         char shape[64];
-        double f_s[3];
         snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)n, (long long)in,
                 (long long)out);
-        for (int k = 0; k < 3; k++)
-            DRV_TRY(gemm_time(a, m, &s[k], 5, &f_s[k]));
-        printf("%-14s %21s  %8.1f %8.1f %8.1f\n", layers[i].name, shape, f_s[0] / 1e9, f_s[1] / 1e9,
-                f_s[2] / 1e9);
+        printf("%-14s %21s ", layers[i].name, shape);
+        for (int k = 0; k < 3; k++) {
+            double ours, theirs;
+            DRV_TRY(gemm_time(a, m, &s[k], 5, &ours));
+            DRV_TRY(gemm_time(a, other, &s[k], 5, &theirs));
+            printf("   %5.1f / %5.1f", ours / 1e9, theirs / 1e9);
+        }
+        printf("\n");
     }
+    gemm_machine_close(other);
     gemm_machine_close(m);
     return DRV_OK;
 }

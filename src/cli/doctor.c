@@ -2,6 +2,7 @@
 #include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/sysinfo.h>
 
 #include "backend/cpu/gemm.h"
@@ -20,19 +21,20 @@ static drv_status run(arena *a, int argc, char **argv) {
     struct sysinfo info;
     double f32, bf16;
     gemm_machine *m;
+    cpu_level chosen_level;
     DRV_TRY(cli_parse(a, &verb_doctor, argc, argv, 0, 0, &c));
     par_set_threads(0);
+    DRV_TRY(cpu_level_chosen(&chosen_level));
     DRV_TRY(gemm_peak(DT_F32, 4, &f32));
     DRV_TRY(gemm_peak(DT_BF16, 4, &bf16));
-    DRV_TRY(gemm_machine_open(a, &m));
-    const bool uses_bf16 = gemm_uses_bf16(m);
+    DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &m));
+    const char *arithmetic = gemm_arithmetic(m);
     gemm_machine_close(m);
     sysinfo(&info);
     const double memory = (double)info.totalram * info.mem_unit,
                  free_now = (double)info.freeram * info.mem_unit;
-    const char *level = getenv("DROVER_CPU") ? getenv("DROVER_CPU") : cpu_level_name(cpu_detect());
+    const char *level = cpu_level_name(chosen_level);
     const dnnl_version_t *v = dnnl_version();
-    const char *arithmetic = uses_bf16 ? "bf16" : "fp32";
     if (cli_has(&c, "--json")) {
         printf("{\"commit\": \"%s\", \"cpu\": \"%s\", \"level\": \"%s\", \"amx_bf16\": %s, "
                "\"threads\": %d, "
@@ -52,11 +54,12 @@ static drv_status run(arena *a, int argc, char **argv) {
     printf("libraries   oneDNN %d.%d.%d, jansson %s\n", v->major, v->minor, v->patch,
             jansson_version_str());
     printf("GEMM peak   fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", f32 / 1e9, bf16 / 1e9);
-    printf("bf16 mode   multiplies in %s arithmetic\n", arithmetic);
-    const double chosen = uses_bf16 ? bf16 : f32, other = uses_bf16 ? f32 : bf16;
+    printf("bf16 mode   multiplies by %s\n", arithmetic);
+    const bool widens = strcmp(arithmetic, "fp32") == 0;
+    const double chosen = widens ? f32 : bf16, other = widens ? bf16 : f32;
     if (other > 1.1 * chosen)
         printf("warning     the other arithmetic is %.1f times as fast here; set DROVER_GEMM=%s\n",
-                other / chosen, uses_bf16 ? "fp32" : "bf16");
+                other / chosen, widens ? "bf16" : "fp32");
     return DRV_OK;
 }
 

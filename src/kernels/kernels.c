@@ -19,6 +19,13 @@ int64_t attention_units(const attention_args *a) {
     return a->kv_heads * blocks(a->seq, ATTENTION_BLOCK);
 }
 
+// Enough for all levels: a block of packed rows, a panel of 48 columns, and fp32 sums that end as
+// bf16.
+int64_t gemm_scratch_bytes(const gemm_shape *s) {
+    const int64_t words = s->k < GEMM_WORDS ? s->k : GEMM_WORDS, rows = blocks(s->m, 16) * 16;
+    return (rows * (words + GEMM_PAD) + 48 * words + (s->out == DT_BF16 ? s->m * s->n : 0)) * 4;
+}
+
 // At least 16 units a sequence where that leaves chunks of two blocks.
 int64_t attention_grad_chunks(const attention_args *a) {
     int64_t want = blocks(16, a->heads), most = a->seq / (2 * ATTENTION_BLOCK);

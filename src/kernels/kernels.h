@@ -38,8 +38,19 @@ typedef struct attention_args {
     float *part;     // scratch of the gradient, attention_part_floats() long
 } attention_args;
 
+// c [m,n] = a [m,k] b [k,n], sums in the accumulation type.
+typedef struct gemm_shape {
+    int64_t m, n, k;
+    bool ta, tb;           // a is [k,m], b is [n,k]
+    int64_t lda, ldb, ldc; // elements between rows as stored
+    dtype in, out;
+    bool accumulate; // c += a b; out must be the accumulation type
+} gemm_shape;
+
 typedef struct kernels {
     const char *name;
+    // c = a b or c += a b; scratch of gemm_scratch_bytes().
+    void (*gemm)(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
     // y = a + b; in place.
     void (*add)(dtype dt, int64_t n, const void *a, const void *b, void *y);
     // acc += x.
@@ -83,6 +94,11 @@ extern const kernels kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512_b
 
 // The table for a level; levels that this build lacks fall back to the next lower one.
 const kernels *kernels_for(cpu_level l);
+
+// The inner dimension of a product is packed at most GEMM_WORDS floats or pairs of bf16 at a time
+// (for the second-level cache), rows of them GEMM_PAD words apart (off the same cache sets).
+enum { GEMM_WORDS = 768, GEMM_PAD = 16 };
+int64_t gemm_scratch_bytes(const gemm_shape *s);
 
 // How attention is cut; depends on the shape alone. Blocks: 64 query tokens of all heads of a
 // group.

@@ -247,14 +247,11 @@ drv_status backend_open_cpu(arena *a, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
     b->base = (backend){&vtable, 1};
     b->a = a;
-    DRV_TRY(gemm_machine_open(a, &b->gemm));
-    cpu_level level = cpu_detect();
-    const char *force = getenv("DROVER_CPU"); // checked by gemm_machine_open
-    if (force) cpu_level_parse(force, &level);
+    DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &b->gemm));
+    cpu_level level;
+    DRV_TRY(cpu_level_chosen(&level));
     b->k = kernels_for(level);
-    // Attention multiplies with the same arithmetic as the GEMMs.
-    b->attention =
-            level == CPU_AVX512_BF16 && !gemm_uses_bf16(b->gemm) ? kernels_for(CPU_AVX512) : b->k;
+    b->attention = gemm_kernels(b->gemm);
     *out = &b->base;
     return DRV_OK;
 }

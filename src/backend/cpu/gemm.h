@@ -1,9 +1,9 @@
-// Matrix products cut in fixed tiles, each one single-threaded oneDNN call from our team (design
-// D5): the tiling depends on the shape alone, so the bits do not depend on the number of threads.
+// Matrix products cut in tiles for our team of threads. Our own kernels (kernels.h) take all but
+// one case: bf16 on processors with AMX, which oneDNN multiplies (docs/adr/0004-own-gemm.md).
 //
-// bf16 products are multiplied with the bf16 dot product (or AMX) where that is the faster
-// arithmetic, else tiles are widened to fp32 (design D6). The choice is a rule on the processor,
-// not a measurement, so that it is the same in every run.
+// bf16 mode says what is rounded, not which instruction multiplies (design D6): our kernels take
+// bf16 operands either by the bf16 dot product or widened to fp32 as they are packed. The choice is
+// a rule on the processor, not a measurement, so that it is the same in every run.
 #pragma once
 #include <stdbool.h>
 
@@ -11,29 +11,32 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "base/status.h"
+#include "kernels/kernels.h"
 
 typedef struct gemm gemm;                 // immutable after build
-typedef struct gemm_machine gemm_machine; // oneDNN engine, per-thread streams and scratch
+typedef struct gemm_machine gemm_machine; // kernels, and scratch for each thread
 
-typedef struct gemm_shape {
-    int64_t m, n, k;
-    bool ta, tb;           // a is [k,m], b is [n,k]
-    int64_t lda, ldb, ldc; // elements between rows as stored
-    dtype in, out;
-    bool accumulate; // c += a b; out must be the accumulation type
-} gemm_shape;
+typedef enum gemm_choice {
+    GEMM_BY_RULE, // or as DROVER_GEMM says, by one of the names below
+    GEMM_BF16,    // "bf16": our kernels, bf16 by dot product; needs CPU_AVX512_BF16
+    GEMM_FP32,    // "fp32": our kernels, bf16 widened
+    GEMM_ONEDNN,  // "onednn": oneDNN for fp32, and for bf16 where it has that (CPU_AVX512)
+} gemm_choice;
 
-DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_machine **out);
+DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);
 void gemm_machine_close(gemm_machine *m);
-bool gemm_uses_bf16(const gemm_machine *m);
+// How bf16 products are multiplied: "AMX by oneDNN", "oneDNN", "bf16 dot product" or "fp32".
+const char *gemm_arithmetic(const gemm_machine *m);
+// The table whose arithmetic suits bf16 operands here; attention takes the same.
+const kernels *gemm_kernels(const gemm_machine *m);
 
-// Building may allocate; running does not.
+// Building may allocate; running does not. The bits do not depend on the number of threads.
 DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out);
 void gemm_run(const gemm *g, const void *a, const void *b, void *c);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
-// gemm_peak: best of a few square products of a type (one size up to 4 tries, four
-// sizes above), in the arithmetic of the type itself.
+// gemm_peak: best of a few square products of a type (one size up to 4 tries, four sizes above) in
+// the arithmetic of the type itself, by our kernels and by oneDNN; 0: neither has it here.
 DRV_CHECKED drv_status gemm_time(
         arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s);
 DRV_CHECKED drv_status gemm_peak(dtype dt, int tries, double *flops_per_s);

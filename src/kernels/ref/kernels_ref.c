@@ -157,6 +157,7 @@ const kernels kernels_ref = {
         .cross_entropy = cross_entropy,
         .sum_squares = sum_squares,
         .adamw = adamw,
+        .gemm = ref_gemm,
         .attention = ref_attention,
         .attention_grad = ref_attention_grad,
         .attention_grad_sum = ref_attention_grad_sum,

@@ -38,6 +38,7 @@ static inline void accumulate_at(dtype dt, void *p, int64_t i, double x) {
     put(dt, p, i, get(dt, p, i) + x);
 }
 
+void ref_gemm(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
 void ref_rope_table(dtype dt, const rope_args *a, int64_t n, const int32_t *position, void *table);
 void ref_attention(const attention_args *a, int64_t unit, void *scratch);
 void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch);

@@ -1,30 +1,8 @@
-// Included by attention_simd.c, once per arithmetic: BF16_DOT 0 multiplies floats, 1 pairs of bf16.
+// Included by attention_simd.c after words.h, once per arithmetic.
 //
 // Every product is C[m][n] (+)= sum over kk of A(m, kk) * B[kk][n], with kk counting words: A(m,
 // kk) is the word at a[m * ars + kk * aps], B rows are vectors of words. So a row-major operand, a
 // transposed one and a pair-interleaved one are the same code with other strides.
-
-#if BF16_DOT
-enum { PATH(PER_WORD) = 2 };
-typedef __m512i PATH(vw);
-INLINE vf PATH(mac)(vf c, uint32_t a, __m512i b) {
-    return _mm512_dpbf16_ps(c, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
-}
-INLINE __m512i PATH(load_words)(const uint32_t *p) {
-    return _mm512_loadu_si512(p);
-}
-#else
-enum { PATH(PER_WORD) = 1 };
-typedef vf PATH(vw);
-INLINE vf PATH(mac)(vf c, uint32_t a, vf b) {
-    float f;
-    memcpy(&f, &a, 4);
-    return v_fma(v_set(f), b, c);
-}
-INLINE vf PATH(load_words)(const uint32_t *p) {
-    return v_load((const float *)(const void *)p, VN);
-}
-#endif
 
 // One register tile: mr rows, nv vectors; mask_n lanes of the last vector exist in C.
 INLINE void PATH(tile)(const int mr, const int nv, int64_t kk, const uint32_t *a, int64_t ars,
@@ -115,23 +93,6 @@ static void PATH(product)(int64_t m, int64_t n, int64_t kk, const uint32_t *a, i
 #undef TILE_CASE
 #undef TILE_ROWS
 #undef TILE_VECS
-
-// Rows of a head as words, ld_words apart: fp32 arithmetic converts, bf16 copies.
-static void PATH(take_rows)(dtype dt, const void *src, int64_t at, int64_t stride, int64_t n,
-        int64_t d, uint32_t *dst, int64_t ld_words) {
-    for (int64_t r = 0; r < n; r++) {
-#if BF16_DOT
-        (void)dt;
-        memcpy(dst + r * ld_words, (const uint16_t *)src + at + r * stride, (size_t)d * 2);
-#else
-        float *out = (float *)(void *)(dst + r * ld_words);
-        if (dt == DT_BF16)
-            VLOOP(j, k, d, { v_store(out + j, ld(DT_BF16, src, at + r * stride + j, k), k); });
-        else
-            memcpy(out, (const float *)src + at + r * stride, (size_t)d * 4);
-#endif
-    }
-}
 
 // B operand whose inner dimension is the rows: floats as they are, bf16 with rows 2i and 2i + 1
 // interleaved. `rows` words in take_rows' form, ld_rows apart; dst rows are ld_dst words. Missing
@@ -237,7 +198,7 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
     const int64_t n_blocks = attention_units(a) / a->kv_heads;
     const int64_t g = unit % a->kv_heads, q0 = (n_blocks - 1 - unit / a->kv_heads) * BLOCK;
     const int64_t n_q = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK;
-    const int64_t words = d / PATH(PER_WORD), ld = round_to(d, LANES);
+    const int64_t words = d / PATH(PER_WORD), ld = round_up(d, LANES);
     uint32_t *q = scratch, *kt = q + rep * BLOCK * ld, *rows = kt + BLOCK * ld,
              *v = rows + BLOCK * ld;
     float *s = (float *)(void *)(v + BLOCK * ld), *o = s + rep * BLOCK * BLOCK;
@@ -366,7 +327,7 @@ static void PATH(prepare_queries)(PATH(back) * b, int64_t h, int64_t first) {
     for (int64_t q0 = first; q0 < a->seq; q0 += BLOCK) {
         const int64_t n = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK,
                       at = q0 / PATH(PER_WORD) * b->ld;
-        const int64_t n_pad = round_to(n, PATH(PER_WORD));
+        const int64_t n_pad = round_up(n, PATH(PER_WORD));
         PATH(take_rows)(a->dt, a->qkv, q0 * width + h * d, width, n, d, b->rows, b->ld);
 #if BF16_DOT
         memcpy((uint32_t *)(uintptr_t)b->q_a + q0 * b->row_a, b->rows,
@@ -386,10 +347,10 @@ static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch)
     const int64_t n_chunks = attention_grad_chunks(a), d = a->head_dim;
     // All heads' first chunks first: they have the most queries.
     const int64_t h = unit % a->heads, c = unit / a->heads, g = h / (a->heads / a->kv_heads);
-    const int64_t width = (a->heads + 2 * a->kv_heads) * d, seq = round_to(a->seq, BLOCK);
-    const int64_t chunk = round_to((a->seq + n_chunks - 1) / n_chunks, BLOCK), first = c * chunk;
+    const int64_t width = (a->heads + 2 * a->kv_heads) * d, seq = round_up(a->seq, BLOCK);
+    const int64_t chunk = round_up((a->seq + n_chunks - 1) / n_chunks, BLOCK), first = c * chunk;
     float *part = a->part + h * (n_chunks + 2) * a->seq * d;
-    PATH(back) b = {.a = a, .ld = round_to(d, LANES), .words = d / PATH(PER_WORD)};
+    PATH(back) b = {.a = a, .ld = round_up(d, LANES), .words = d / PATH(PER_WORD)};
     const int64_t ld = b.ld;
     uint32_t *at = scratch;
     b.q_b = at, at += seq / PATH(PER_WORD) * ld;

@@ -1,6 +1,5 @@
 // FlashAttention-2 (arXiv:2307.08691) for one vector level. The instances for fp32 arithmetic and
-// for the bf16 dot product are the same text, attention_blocks.h: both multiply in 32-bit words, a
-// word being one float or two bf16 neighbours of the inner dimension.
+// for the bf16 dot product are the same text, attention_blocks.h, over words (words.h).
 #include <math.h>
 #include <string.h>
 
@@ -9,40 +8,20 @@
 
 enum { BLOCK = ATTENTION_BLOCK, LANES = 16 };
 
-static int64_t round_to(int64_t n, int64_t m) {
-    return (n + m - 1) / m * m;
-}
-
-// dst[w][r] = src[r][w] for 8 x 8 words.
-INLINE void transpose8(const uint32_t *src, int64_t ld_src, uint32_t *dst, int64_t ld_dst) {
-    __m256 r[8], t[8];
-    for (int i = 0; i < 8; i++)
-        r[i] = _mm256_loadu_ps((const float *)(const void *)(src + i * ld_src));
-    for (int i = 0; i < 4; i++) {
-        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
-        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
-    }
-    for (int i = 0; i < 2; i++) {
-        r[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
-        r[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xEE);
-        r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
-        r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xEE);
-    }
-    for (int i = 0; i < 4; i++) {
-        __m256 lo = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
-        __m256 hi = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
-        _mm256_storeu_ps((float *)(void *)(dst + i * ld_dst), lo);
-        _mm256_storeu_ps((float *)(void *)(dst + (i + 4) * ld_dst), hi);
-    }
-}
-
 // dst[w][r] = src[r][w]; dst is [n_words][BLOCK]; rows beyond n_rows become 0.
 static void transpose_block(
         const uint32_t *src, int64_t ld_src, int64_t n_rows, int64_t n_words, uint32_t *dst) {
     if (n_rows == BLOCK && n_words % 8 == 0) {
         for (int64_t r = 0; r < BLOCK; r += 8)
-            for (int64_t w = 0; w < n_words; w += 8)
-                transpose8(src + r * ld_src + w, ld_src, dst + w * BLOCK + r, BLOCK);
+            for (int64_t w = 0; w < n_words; w += 8) {
+                __m256 v[8];
+                for (int i = 0; i < 8; i++)
+                    v[i] = _mm256_loadu_ps(
+                            (const float *)(const void *)(src + (r + i) * ld_src + w));
+                transpose8(v);
+                for (int i = 0; i < 8; i++)
+                    _mm256_storeu_ps((float *)(void *)(dst + (w + i) * BLOCK + r), v[i]);
+            }
         return;
     }
     for (int64_t w = 0; w < n_words; w++)
@@ -52,12 +31,14 @@ static void transpose_block(
 
 #define BF16_DOT 0
 #define PATH(x)  x##_f32
+#include "kernels/x86/words.h"
 #include "kernels/x86/attention_blocks.h"
 #undef BF16_DOT
 #undef PATH
 #if SIMD_LEVEL == 4
 #define BF16_DOT 1
 #define PATH(x)  x##_bf16
+#include "kernels/x86/words.h"
 #include "kernels/x86/attention_blocks.h"
 #undef BF16_DOT
 #undef PATH

@@ -287,6 +287,7 @@ const kernels SIMD_NAME(kernels) = {
         .cross_entropy = cross_entropy,
         .sum_squares = sum_squares,
         .adamw = adamw,
+        .gemm = SIMD_NAME(gemm),
         .attention = SIMD_NAME(attention),
         .attention_grad = SIMD_NAME(attention_grad),
         .attention_grad_sum = SIMD_NAME(attention_grad_sum),

@@ -249,6 +249,32 @@ INLINE vf rounded(dtype dt, vf x) {
         }                                                                                          \
     } while (0)
 
+INLINE int64_t round_up(int64_t n, int64_t m) {
+    return (n + m - 1) / m * m;
+}
+
+// Transposes 8 x 8 words.
+INLINE void transpose8(__m256 r[8]) {
+    __m256 t[8];
+    for (int i = 0; i < 4; i++) {
+        t[2 * i] = _mm256_unpacklo_ps(r[2 * i], r[2 * i + 1]);
+        t[2 * i + 1] = _mm256_unpackhi_ps(r[2 * i], r[2 * i + 1]);
+    }
+    for (int i = 0; i < 2; i++) {
+        r[4 * i] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0x44);
+        r[4 * i + 1] = _mm256_shuffle_ps(t[4 * i], t[4 * i + 2], 0xEE);
+        r[4 * i + 2] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0x44);
+        r[4 * i + 3] = _mm256_shuffle_ps(t[4 * i + 1], t[4 * i + 3], 0xEE);
+    }
+    for (int i = 0; i < 4; i++) {
+        t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
+        t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
+    }
+    for (int i = 0; i < 8; i++)
+        r[i] = t[i];
+}
+
+void SIMD_NAME(gemm)(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
 void SIMD_NAME(attention)(const attention_args *a, int64_t unit, void *scratch);
 void SIMD_NAME(attention_grad)(const attention_args *a, int64_t unit, void *scratch);
 void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit);

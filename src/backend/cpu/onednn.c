@@ -1,0 +1,117 @@
+#include "backend/cpu/onednn.h"
+
+#include <dnnl.h>
+#include <stdlib.h>
+
+#include "base/parallel.h"
+
+enum { N_MEMORIES = 4 }; // a, b, c, scratch
+
+struct onednn {
+    dnnl_engine_t engine;
+    dnnl_stream_t *stream;     // by thread
+    onednn_product **products; // to destroy
+    int n_products, cap_products;
+};
+
+struct onednn_product {
+    const onednn *o;
+    dnnl_primitive_t primitive;
+    dnnl_memory_t (*memory)[N_MEMORIES]; // by thread
+};
+
+static drv_status check(dnnl_status_t s, const char *what) {
+    if (s == dnnl_success) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "oneDNN: %s failed with status %d", what, (int)s);
+}
+
+drv_status onednn_open(arena *a, onednn **out) {
+    onednn *o = ARENA_NEW(a, onednn);
+    DRV_TRY(check(dnnl_engine_create(&o->engine, dnnl_cpu, 0), "an engine for this processor"));
+    o->stream = ARENA_ARRAY(a, dnnl_stream_t, par_threads());
+    for (int i = 0; i < par_threads(); i++)
+        DRV_TRY(check(dnnl_stream_create(&o->stream[i], o->engine, dnnl_stream_default_flags),
+                "a stream"));
+    *out = o;
+    return DRV_OK;
+}
+
+void onednn_close(onednn *o) {
+    for (int i = 0; i < o->n_products; i++) {
+        for (int t = 0; t < par_threads(); t++)
+            for (int j = 0; j < N_MEMORIES; j++)
+                dnnl_memory_destroy(o->products[i]->memory[t][j]);
+        dnnl_primitive_destroy(o->products[i]->primitive);
+    }
+    for (int i = 0; i < par_threads(); i++)
+        dnnl_stream_destroy(o->stream[i]);
+    dnnl_engine_destroy(o->engine);
+    free(o->products);
+}
+
+static drv_status describe(
+        dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bool transposed, int64_t ld, dtype dt) {
+    dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
+    return check(dnnl_memory_desc_init_by_strides(
+                         d, 2, dims, dt == DT_BF16 ? dnnl_bf16 : dnnl_f32, strides),
+            "a layout");
+}
+
+// Also fills desc[3], the scratch.
+static drv_status build(
+        const onednn *o, bool accumulate, dnnl_memory_desc_t desc[4], dnnl_primitive_t *out) {
+    dnnl_matmul_desc_t md;
+    dnnl_primitive_desc_t pd;
+    dnnl_primitive_attr_t attr;
+    dnnl_post_ops_t post;
+    DRV_TRY(check(dnnl_matmul_desc_init(&md, &desc[0], &desc[1], NULL, &desc[2]), "matmul"));
+    DRV_TRY(check(dnnl_primitive_attr_create(&attr), "attributes"));
+    DRV_TRY(check(dnnl_post_ops_create(&post), "post-ops"));
+    dnnl_status_t s = accumulate ? dnnl_post_ops_append_sum(post, 1) : dnnl_success;
+    if (s == dnnl_success) s = dnnl_primitive_attr_set_post_ops(attr, post);
+    if (s == dnnl_success)
+        s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (s == dnnl_success) s = dnnl_primitive_desc_create(&pd, &md, attr, o->engine, NULL);
+    if (s == dnnl_success) {
+        desc[3] = *dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+        s = dnnl_primitive_create(out, pd);
+        dnnl_primitive_desc_destroy(pd);
+    }
+    dnnl_post_ops_destroy(post);
+    dnnl_primitive_attr_destroy(attr);
+    return check(s, "creating a matmul");
+}
+
+drv_status onednn_new(
+        arena *a, onednn *o, const gemm_shape *s, onednn_product **out, int64_t *scratch) {
+    dnnl_memory_desc_t d[N_MEMORIES];
+    onednn_product *p = ARENA_NEW(a, onednn_product);
+    p->o = o;
+    DRV_TRY(describe(&d[0], s->m, s->k, s->ta, s->lda, s->in));
+    DRV_TRY(describe(&d[1], s->k, s->n, s->tb, s->ldb, s->in));
+    DRV_TRY(describe(&d[2], s->m, s->n, false, s->ldc, s->out));
+    DRV_TRY(build(o, s->accumulate, d, &p->primitive));
+    p->memory = arena_alloc(a, sizeof *p->memory * (size_t)par_threads());
+    for (int i = 0; i < par_threads(); i++)
+        for (int j = 0; j < N_MEMORIES; j++)
+            DRV_TRY(check(dnnl_memory_create(&p->memory[i][j], &d[j], o->engine, DNNL_MEMORY_NONE),
+                    "a memory object"));
+    MEM_GROW(o->products, o->n_products, o->cap_products);
+    o->products[o->n_products++] = p;
+    *scratch = (int64_t)dnnl_memory_desc_get_size(&d[3]);
+    *out = p;
+    return DRV_OK;
+}
+
+void onednn_run(
+        const onednn_product *p, int thread, const void *a, const void *b, void *c, void *scratch) {
+    dnnl_memory_t *mem = p->memory[thread];
+    dnnl_memory_set_data_handle(mem[0], (void *)(uintptr_t)a);
+    dnnl_memory_set_data_handle(mem[1], (void *)(uintptr_t)b);
+    dnnl_memory_set_data_handle(mem[2], c);
+    dnnl_memory_set_data_handle(mem[3], scratch);
+    const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, mem[0]}, {DNNL_ARG_WEIGHTS, mem[1]},
+            {DNNL_ARG_DST, mem[2]}, {DNNL_ARG_SCRATCHPAD, mem[3]}};
+    dnnl_status_t s = dnnl_primitive_execute(p->primitive, p->o->stream[thread], N_MEMORIES, args);
+    DRV_ASSERT(s == dnnl_success, "oneDNN matmul failed with status %d", (int)s);
+}

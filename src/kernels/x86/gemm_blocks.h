@@ -11,17 +11,8 @@ typedef struct PATH(place) { // where the sums of a register tile begin and end
     int64_t ld_to;
 } PATH(place);
 
-// MR rows of a times a panel of b. Word k of row i of a: a[i * ars + k * aps].
-static void PATH(register_tile)(int64_t words, const uint32_t *a, int64_t ars, int64_t aps,
-        const uint32_t *b, const PATH(place) * p) {
-    vf sum[MR][NV];
-#pragma GCC unroll 8
-    for (int i = 0; i < MR; i++)
-#pragma GCC unroll 3
-        for (int j = 0; j < NV; j++)
-            sum[i][j] = v_set(0);
-    for (int i = 0; i < MR && p->from; i++)
-        fetch((const char *)(p->from + i * p->ld_from), NR * 4);
+INLINE void PATH(multiply)(int64_t words, const uint32_t *a, int64_t ars, int64_t aps,
+        const uint32_t *b, vf sum[MR][NV]) {
     for (int64_t k = 0; k < words; k++) {
         PATH(vw) bv[NV];
 #pragma GCC unroll 3
@@ -32,6 +23,28 @@ static void PATH(register_tile)(int64_t words, const uint32_t *a, int64_t ars, i
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
                 sum[i][j] = PATH(mac)(sum[i][j], a[i * ars + k * aps], bv[j]);
+    }
+}
+
+// MR rows of a times a panel of b. Word k of row i of a: a[i * ars + k * aps].
+static void PATH(register_tile)(int64_t words, const uint32_t *a, int64_t ars, int64_t aps,
+        const uint32_t *b, const PATH(place) * p, lines *ahead) {
+    vf sum[MR][NV];
+#pragma GCC unroll 8
+    for (int i = 0; i < MR; i++)
+#pragma GCC unroll 3
+        for (int j = 0; j < NV; j++)
+            sum[i][j] = v_set(0);
+    for (int64_t k = 0; k < words; k += STEP) {
+        const int64_t row = k / STEP; // of c, for the end of this tile
+        if (row < MR && p->from)
+            fetch((const char *)(p->from + row * p->ld_from), NR * 4);
+        else if (row < MR)
+            fetch((const char *)p->to + row * p->ld_to * dtype_bytes(p->dt),
+                    NR * dtype_bytes(p->dt));
+        fetch_some(ahead);
+        PATH(multiply)
+        (words - k < STEP ? words - k : STEP, a + k * aps, ars, aps, b + k * NR, sum);
     }
     if (p->from)
 #pragma GCC unroll 8
@@ -48,12 +61,12 @@ static void PATH(register_tile)(int64_t words, const uint32_t *a, int64_t ars, i
 
 // The same where only part of the tile exists: by way of a whole one.
 static void PATH(edge_tile)(int64_t rows, int64_t cols, int64_t words, const uint32_t *a,
-        int64_t ars, int64_t aps, const uint32_t *b, const PATH(place) * p) {
+        int64_t ars, int64_t aps, const uint32_t *b, const PATH(place) * p, lines *ahead) {
     float whole[MR * NR] = {0};
     for (int64_t i = 0; i < rows && p->from; i++)
         memcpy(whole + i * NR, p->from + i * p->ld_from, sizeof *whole * (size_t)cols);
     const PATH(place) own = {p->from ? whole : NULL, NR, DT_F32, whole, NR};
-    PATH(register_tile)(words, a, ars, aps, b, &own);
+    PATH(register_tile)(words, a, ars, aps, b, &own, ahead);
     for (int64_t i = 0; i < rows; i++)
         VLOOP(j, k, cols,
                 { st(p->dt, p->to, i * p->ld_to + j, v_load(whole + i * NR + j, k), k); });
@@ -78,21 +91,25 @@ INLINE void PATH(across)(
 
 // Stored [k, n]: panels of `panel` columns (a multiple of VN), each [words][panel]. Columns that do
 // not exist are 0.
-static void PATH(pack_across)(dtype dt, const void *src, int64_t ld_src, int64_t n, int64_t k,
-        int64_t panel, uint32_t *dst) {
+INLINE void PATH(pack_across)(const int panel, dtype dt, const void *src, int64_t ld_src, int64_t n,
+        int64_t k, bool ahead, uint32_t *dst) {
     const int64_t es = dtype_bytes(dt), words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
     for (int64_t w = 0; w < words; w++) {
         const int64_t row = w * PATH(PER_WORD), later = row + AHEAD * PATH(PER_WORD);
         const bool whole = row + PATH(PER_WORD) <= k;
-        for (int64_t r = later; r < later + PATH(PER_WORD) && r < k; r++)
+        for (int64_t r = later; ahead && r < later + PATH(PER_WORD) && r < k; r++)
             fetch((const char *)src + r * ld_src * es, n * es);
-        for (int64_t j = 0; j < n; j += panel)
-            for (int64_t l = 0; l < panel; l += VN) {
-                const int64_t left = n - j - l, have = left < 0 ? 0 : left < VN ? left : VN;
+        int64_t j = 0;
+        for (; j + panel <= n; j += panel)
+            for (int l = 0; l < panel; l += VN)
                 PATH(across)
-                (dt, src, row * ld_src + j + l, ld_src, whole, (int)have,
-                        dst + j * words + w * panel + l);
-            }
+        (dt, src, row * ld_src + j + l, ld_src, whole, VN, dst + j * words + w * panel + l);
+        for (int l = 0; j < n && l < panel; l += VN) {
+            const int64_t left = n - j - l, have = left < 0 ? 0 : left < VN ? left : VN;
+            PATH(across)
+            (dt, src, row * ld_src + j + l, ld_src, whole, (int)have,
+                    dst + j * words + w * panel + l);
+        }
     }
 }
 
@@ -134,7 +151,7 @@ static void PATH(pack_transposed)(
 
 static void PATH(pack_a)(const gemm_shape *s, const char *a, int64_t k, int64_t ld, uint32_t *dst) {
     if (s->ta)
-        PATH(pack_across)(s->in, a, s->lda, s->m, k, ACROSS, dst);
+        PATH(pack_across)(ACROSS, s->in, a, s->lda, s->m, k, true, dst);
     else
         PATH(take_rows)(s->in, a, 0, s->lda, s->m, k, dst, ld);
 }
@@ -146,16 +163,15 @@ static void PATH(pack_b)(
     if (s->tb)
         PATH(pack_transposed)(s->in, src, s->ldb, n, k, dst);
     else
-        PATH(pack_across)(s->in, src, s->ldb, n, k, NR, dst);
+        PATH(pack_across)(NR, s->in, src, s->ldb, n, k, j == 0, dst);
 }
 
-// Part t of n_parts of the columns that pack_b takes next, while tiles are multiplied.
-static void PATH(fetch_b)(const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k,
-        int64_t t, int64_t n_parts) {
-    const int64_t es = dtype_bytes(s->in), rows = s->tb ? n : k;
-    const char *src = b + es * (s->tb ? j * s->ldb : j);
-    for (int64_t r = t * rows / n_parts; r < (t + 1) * rows / n_parts; r++)
-        fetch(src + r * s->ldb * es, es * (s->tb ? k : n));
+// The columns that pack_b takes next, fetched by n_tiles register tiles.
+static lines PATH(next_b)(
+        const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k, int64_t n_tiles) {
+    const int64_t es = dtype_bytes(s->in), words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
+    return lines_of(b + es * (s->tb ? j * s->ldb : j), s->ldb * es, es * (s->tb ? k : n),
+            s->tb ? n : k, n_tiles * (words / STEP + 1));
 }
 
 static void PATH(gemm)(const gemm_shape *s, const char *a, const char *b, char *c, void *scratch) {
@@ -177,8 +193,8 @@ static void PATH(gemm)(const gemm_shape *s, const char *a, const char *b, char *
             const int64_t cols = s->n - j < NR ? s->n - j : NR;
             const int64_t next = s->n - j - cols < NR ? s->n - j - cols : NR;
             PATH(pack_b)(s, bk, j, cols, k, pb);
+            lines ahead = PATH(next_b)(s, bk, j + NR, next, k, (s->m + MR - 1) / MR);
             for (int64_t i = 0; i < s->m; i += MR) {
-                if (next > 0) PATH(fetch_b)(s, bk, j + NR, next, k, i / MR, (s->m + MR - 1) / MR);
                 float *sum = narrow ? aside + i * s->n + j : (float *)(void *)c + i * s->ldc + j;
                 const int64_t ld_sum = narrow ? s->n : s->ldc;
                 const bool begun = k0 > 0 || s->accumulate;
@@ -190,9 +206,9 @@ static void PATH(gemm)(const gemm_shape *s, const char *a, const char *b, char *
                 const int64_t ars = s->ta ? 1 : ld_a, aps = s->ta ? ACROSS : 1;
                 const int64_t rows = s->m - i < MR ? s->m - i : MR;
                 if (rows == MR && cols == NR)
-                    PATH(register_tile)(words, ai, ars, aps, pb, &p);
+                    PATH(register_tile)(words, ai, ars, aps, pb, &p, &ahead);
                 else
-                    PATH(edge_tile)(rows, cols, words, ai, ars, aps, pb, &p);
+                    PATH(edge_tile)(rows, cols, words, ai, ars, aps, pb, &p, &ahead);
             }
         }
     }

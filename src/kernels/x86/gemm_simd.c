@@ -8,19 +8,42 @@
 #include "kernels/x86/simd.h"
 
 // A register tile is MR rows by NV vectors; panels of a that cross the rows of storage hold ACROSS
-// rows. AHEAD: how many words of the inner dimension packing fetches ahead.
-enum { NV = 3, NR = NV * VN, ACROSS = 16, AHEAD = 8 };
+// rows. Packing fetches AHEAD words of the inner dimension ahead; tiles fetch every STEP words.
+enum { NV = 3, NR = NV * VN, ACROSS = 16, AHEAD = 8, STEP = 8 };
 #if SIMD_LEVEL >= 3
 enum { MR = 8 };
 #else
 enum { MR = 4 };
 #endif
 
-// Begins to load `bytes` that will be written or read soon.
+// Begins to load what will be read soon.
 INLINE void fetch(const char *p, int64_t bytes) {
     for (int64_t i = 0; i < bytes; i += 64)
         _mm_prefetch(p + i, _MM_HINT_T0);
     _mm_prefetch(p + bytes - 1, _MM_HINT_T0);
+}
+
+// Rows of memory to be fetched, some cache lines at a time between multiplications: all at once
+// would fill the processor's miss buffers and stall it.
+typedef struct lines {
+    const char *row, *next;
+    int64_t ld, bytes, rows, per_step;
+} lines;
+
+INLINE lines lines_of(const char *p, int64_t ld, int64_t bytes, int64_t rows, int64_t steps) {
+    const int64_t all = rows * (bytes / 64 + 1);
+    return (lines){p, p, ld, bytes, rows, (all + steps - 1) / steps};
+}
+
+INLINE void fetch_some(lines *l) {
+    for (int64_t i = 0; i < l->per_step && l->rows > 0; i++) {
+        _mm_prefetch(l->next, _MM_HINT_T0);
+        l->next += 64;
+        if (l->next < l->row + l->bytes + 63) continue;
+        l->row += l->ld;
+        l->next = l->row;
+        l->rows--;
+    }
 }
 
 #define BF16_DOT 0

@@ -121,24 +121,23 @@ static void PATH(inner_rows)(const uint32_t *rows, int64_t ld_rows, int64_t n, i
 #endif
 }
 
-// Two rows of probabilities (or their gradients), 64 columns each, as A operands: `row` words run
-// along the columns, `col` words along the rows (see the head of this file). NULL: not wanted.
-INLINE void PATH(put_pair)(
-        const float *p0, const float *p1, uint32_t *row0, uint32_t *row1, uint32_t *col) {
+// VN probabilities (or their gradients) as part of an A operand whose words run along the row.
+INLINE void PATH(put_row)(uint32_t *dst, vf x) {
 #if BF16_DOT
-    for (int j = 0; j < BLOCK; j += LANES) {
-        __m512i a = _mm512_cvtepu16_epi32(v_to_bf16(_mm512_loadu_ps(p0 + j)));
-        __m512i b = _mm512_cvtepu16_epi32(v_to_bf16(_mm512_loadu_ps(p1 + j)));
-        if (row0) {
-            _mm256_storeu_si256((__m256i *)(void *)(row0 + j / 2), _mm512_cvtepi32_epi16(a));
-            _mm256_storeu_si256((__m256i *)(void *)(row1 + j / 2), _mm512_cvtepi32_epi16(b));
-        }
-        if (col) _mm512_storeu_si512(col + j, _mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
-    }
+    _mm256_storeu_si256((__m256i *)(void *)dst, v_to_bf16(x));
 #else
-    (void)p0, (void)p1, (void)row0, (void)row1, (void)col; // floats are used where they lie
+    v_store((float *)(void *)dst, x, VN);
 #endif
 }
+
+#if BF16_DOT
+// The same of two rows, words running down the rows.
+INLINE void put_column(uint32_t *dst, vf upper, vf lower) {
+    __m512i a = _mm512_cvtepu16_epi32(v_to_bf16(upper));
+    __m512i b = _mm512_cvtepu16_epi32(v_to_bf16(lower));
+    _mm512_storeu_si512(dst, _mm512_or_si512(a, _mm512_slli_epi32(b, 16)));
+}
+#endif
 
 // First key that each of the block's queries sees.
 static int64_t PATH(first_key)(const attention_args *a, int64_t t) {
@@ -148,8 +147,9 @@ static int64_t PATH(first_key)(const attention_args *a, int64_t t) {
 // --- forward: one group of query heads, BLOCK queries
 // ----------------------------------------------
 static void PATH(softmax_block)(const attention_args *a, int64_t q0, int64_t k0, int64_t n_q,
-        int64_t rep, float *s, uint32_t *p_words, float *o, int64_t ld_o, float *max, float *sum) {
-    const float scale = 1 / sqrtf((float)a->head_dim);
+        int64_t rep, float *s, uint32_t *p, float *o, int64_t ld_o, float *max, float *sum) {
+    enum { WORDS = BLOCK / PATH(PER_WORD) };
+    const float scale = LOG2_E / sqrtf((float)a->head_dim); // powers of 2 are taken
     for (int64_t h = 0; h < rep; h++)
         for (int64_t i = 0; i < n_q; i++) {
             const int64_t r = h * BLOCK + i, t = q0 + i;
@@ -166,28 +166,21 @@ static void PATH(softmax_block)(const attention_args *a, int64_t q0, int64_t k0,
             const float next = now > max[r] ? now : max[r];
             vf part = v_set(0);
             if (next == -INFINITY) { // no key of this block is visible
-                for (int j = 0; j < BLOCK; j += VN)
-                    v_store(row + j, v_set(0), VN);
+                memset(p + r * WORDS, 0, sizeof *p * WORDS);
             } else {
-                const vf m = v_set(next), f = v_set(scale);
+                const vf m = v_set(-next), f = v_set(scale);
                 for (int j = 0; j < BLOCK; j += VN) {
-                    vf e = v_exp(v_sub(v_mul(v_load(row + j, VN), f), m));
+                    vf e = v_exp2(v_fma(v_load(row + j, VN), f, m));
                     part = v_add(part, e);
-                    v_store(row + j, e, VN);
+                    PATH(put_row)(p + r * WORDS + j / PATH(PER_WORD), e);
                 }
             }
-            const float keep = max[r] == next || next == -INFINITY ? 1 : expf(max[r] - next);
+            const float keep = max[r] == next || next == -INFINITY ? 1 : exp2f(max[r] - next);
             sum[r] = sum[r] * keep + v_sum(part);
             max[r] = next;
             if (keep < 1)
                 for (int64_t j = 0; j < ld_o; j += VN)
                     v_store(o + r * ld_o + j, v_mul(v_set(keep), v_load(o + r * ld_o + j, VN)), VN);
-            if (i % 2 == 1 || i == n_q - 1) {
-                const int64_t even = r - i % 2;
-                PATH(put_pair)
-                (s + even * BLOCK, row, p_words + even * (BLOCK / 2), p_words + r * (BLOCK / 2),
-                        NULL);
-            }
         }
 }
 
@@ -203,7 +196,9 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
              *v = rows + BLOCK * ld;
     float *s = (float *)(void *)(v + BLOCK * ld), *o = s + rep * BLOCK * BLOCK;
     float *max = o + rep * BLOCK * ld, *sum = max + rep * BLOCK;
-    uint32_t *p = (uint32_t *)(void *)(sum + rep * BLOCK);
+    enum { WORDS = BLOCK / PATH(PER_WORD) };
+    // Probabilities take the place of the scores in fp32.
+    uint32_t *p = (uint32_t *)(void *)(PATH(PER_WORD) == 1 ? s : sum + rep * BLOCK);
     memset(o, 0, sizeof *o * (size_t)(rep * BLOCK * ld));
     for (int64_t r = 0; r < rep * BLOCK; r++)
         max[r] = -INFINITY, sum[r] = 0;
@@ -224,15 +219,8 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
                 false);
         PATH(softmax_block)(a, q0, k0, n_q, rep, s, p, o, ld, max, sum);
         for (int64_t h = 0; h < rep; h++) {
-#if BF16_DOT
             PATH(product)
-            (n_q, ld, BLOCK / 2, p + h * BLOCK * (BLOCK / 2), BLOCK / 2, 1, v, ld,
-                    o + h * BLOCK * ld, ld, true);
-#else
-            PATH(product)
-            (n_q, ld, BLOCK, (const uint32_t *)(const void *)(s + h * BLOCK * BLOCK), BLOCK, 1, v,
-                    ld, o + h * BLOCK * ld, ld, true);
-#endif
+            (n_q, ld, WORDS, p + h * BLOCK * WORDS, WORDS, 1, v, ld, o + h * BLOCK * ld, ld, true);
         }
     }
     for (int64_t h = 0; h < rep; h++)
@@ -240,7 +228,8 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
             const int64_t r = h * BLOCK + i, at = ((q0 + i) * a->heads + g * rep + h) * d;
             const vf f = v_set(1 / sum[r]);
             VLOOP(j, k, d, { st(a->dt, a->o, at + j, v_mul(f, v_load(o + r * ld + j, k)), k); });
-            ((float *)a->lse)[(g * rep + h) * a->lse_stride + q0 + i] = max[r] + logf(sum[r]);
+            ((float *)a->lse)[(g * rep + h) * a->lse_stride + q0 + i] =
+                    max[r] / LOG2_E + logf(sum[r]);
         }
 }
 
@@ -249,49 +238,66 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
 typedef struct PATH(back) {
     const attention_args *a;
     int64_t ld, words;
-    const uint32_t *q_a, *do_a; // A operands: rows of words, row_a apart
+    uint32_t *q_a, *do_a; // A operands: rows of words, row_a apart
     int64_t row_a;
     uint32_t *q_b, *do_b; // B operands over the queries
     float *delta, *dq;
     const float *lse;
     uint32_t *kt, *vt, *k_b, *rows;
-    float *s, *dp, *dk, *dv;
+    float *s, *dp;
+    float *dk, *dv; // [seq, head_dim] like dq: parts of the sums
+    int64_t first;  // key of the chunk
     uint32_t *p_col, *ds_row, *ds_col;
 } PATH(back);
 
-// s becomes P, dp becomes dS = P * (dP - delta) * scale.
+// From the scores s and dp: P and dS = P * (dP - delta) * scale, in place for fp32 arithmetic, as
+// words for bf16.
 static void PATH(softmax_grad)(const PATH(back) * b, int64_t q0, int64_t k0, int64_t n_q) {
+    enum { WORDS = BLOCK / PATH(PER_WORD) };
     const float scale = 1 / sqrtf((float)b->a->head_dim);
-    const vf f = v_set(scale);
-    for (int64_t i = 0; i < n_q; i++) {
-        float *p = b->s + i * BLOCK, *ds = b->dp + i * BLOCK;
-        const int64_t t = q0 + i, from = PATH(first_key)(b->a, t) - k0, to = t + 1 - k0;
-        if (from > 0 || to < BLOCK)
-            for (int64_t j = 0; j < BLOCK; j++)
-                if (j < from || j >= to) p[j] = -INFINITY;
-        const vf lse = v_set(b->lse[t]), delta = v_set(b->delta[t]);
-        for (int j = 0; j < BLOCK; j += VN) {
-            vf e = v_exp(v_sub(v_mul(v_load(p + j, VN), f), lse));
-            v_store(p + j, e, VN);
-            v_store(ds + j, v_mul(v_mul(e, f), v_sub(v_load(ds + j, VN), delta)), VN);
-        }
-    }
-    if (n_q % 2 && n_q < BLOCK) { // the pair of the last row
+    const vf f = v_set(scale), f2 = v_set(scale * LOG2_E);
+    if (n_q % 2) { // the pair of the last row
         memset(b->s + n_q * BLOCK, 0, sizeof(float) * BLOCK);
         memset(b->dp + n_q * BLOCK, 0, sizeof(float) * BLOCK);
     }
     for (int64_t i = 0; i < n_q; i += 2) {
-        PATH(put_pair)
-        (b->s + i * BLOCK, b->s + (i + 1) * BLOCK, NULL, NULL, b->p_col + i / 2 * BLOCK);
-        PATH(put_pair)
-        (b->dp + i * BLOCK, b->dp + (i + 1) * BLOCK, b->ds_row + i * (BLOCK / 2),
-                b->ds_row + (i + 1) * (BLOCK / 2), b->ds_col + i / 2 * BLOCK);
+        vf lse[2], delta[2];
+        for (int r = 0; r < 2; r++) {
+            float *s = b->s + (i + r) * BLOCK;
+            const int64_t t = q0 + i + r;
+            const bool exists = i + r < n_q;
+            lse[r] = v_set(exists ? -LOG2_E * b->lse[t] : -INFINITY);
+            delta[r] = v_set(exists ? b->delta[t] : 0);
+            const int64_t from = exists ? PATH(first_key)(b->a, t) - k0 : 0, to = t + 1 - k0;
+            if (from > 0 || to < BLOCK)
+                for (int64_t j = 0; j < BLOCK; j++)
+                    if (j < from || j >= to) s[j] = -INFINITY;
+        }
+        for (int64_t j = 0; j < BLOCK; j += VN) {
+            vf p[2], ds[2];
+            for (int r = 0; r < 2; r++) {
+                const int64_t at = (i + r) * BLOCK + j;
+                p[r] = v_exp2(v_fma(v_load(b->s + at, VN), f2, lse[r]));
+                ds[r] = v_mul(v_mul(p[r], f), v_sub(v_load(b->dp + at, VN), delta[r]));
+            }
+#if BF16_DOT
+            put_column(b->p_col + i / 2 * BLOCK + j, p[0], p[1]);
+            put_column(b->ds_col + i / 2 * BLOCK + j, ds[0], ds[1]);
+#else
+            for (int r = 0; r < 2; r++)
+                v_store(b->s + (i + r) * BLOCK + j, p[r], VN);
+#endif
+            for (int r = 0; r < 2; r++)
+                PATH(put_row)(b->ds_row + (i + r) * WORDS + j / PATH(PER_WORD), ds[r]);
+        }
     }
 }
 
 static void PATH(backward_block)(const PATH(back) * b, int64_t q0, int64_t k0) {
+    enum { WORDS = BLOCK / PATH(PER_WORD) };
     const attention_args *a = b->a;
-    const int64_t n_q = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK;
+    const int64_t n_q = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK, d = a->head_dim;
+    const int64_t n_k = a->seq - k0 < BLOCK ? a->seq - k0 : BLOCK;
     const int64_t qq = (n_q + PATH(PER_WORD) - 1) / PATH(PER_WORD),
                   at = q0 / PATH(PER_WORD) * b->ld;
     PATH(product)
@@ -299,19 +305,10 @@ static void PATH(backward_block)(const PATH(back) * b, int64_t q0, int64_t k0) {
     PATH(product)
     (n_q, BLOCK, b->words, b->do_a + q0 * b->row_a, b->row_a, 1, b->vt, BLOCK, b->dp, BLOCK, false);
     PATH(softmax_grad)(b, q0, k0, n_q);
-#if BF16_DOT
-    const uint32_t *p_col = b->p_col, *ds_col = b->ds_col, *ds_row = b->ds_row;
-    const int64_t ds_ld = BLOCK / 2, kk = BLOCK / 2;
-#else
-    const uint32_t *p_col = (const uint32_t *)(const void *)b->s,
-                   *ds_col = (const uint32_t *)(const void *)b->dp, *ds_row = ds_col;
-    const int64_t ds_ld = BLOCK, kk = BLOCK;
-#endif
-    PATH(product)(BLOCK, b->ld, qq, p_col, 1, BLOCK, b->do_b + at, b->ld, b->dv, b->ld, true);
-    PATH(product)(BLOCK, b->ld, qq, ds_col, 1, BLOCK, b->q_b + at, b->ld, b->dk, b->ld, true);
+    PATH(product)(n_k, d, qq, b->p_col, 1, BLOCK, b->do_b + at, b->ld, b->dv + k0 * d, d, q0 > k0);
+    PATH(product)(n_k, d, qq, b->ds_col, 1, BLOCK, b->q_b + at, b->ld, b->dk + k0 * d, d, q0 > k0);
     PATH(product)
-    (n_q, a->head_dim, kk, ds_row, ds_ld, 1, b->k_b, b->ld, b->dq + q0 * a->head_dim, a->head_dim,
-            true);
+    (n_q, d, WORDS, b->ds_row, WORDS, 1, b->k_b, b->ld, b->dq + q0 * d, d, k0 > b->first);
 }
 
 static void PATH(prepare_queries)(PATH(back) * b, int64_t h, int64_t first) {
@@ -328,18 +325,15 @@ static void PATH(prepare_queries)(PATH(back) * b, int64_t h, int64_t first) {
         const int64_t n = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK,
                       at = q0 / PATH(PER_WORD) * b->ld;
         const int64_t n_pad = round_up(n, PATH(PER_WORD));
-        PATH(take_rows)(a->dt, a->qkv, q0 * width + h * d, width, n, d, b->rows, b->ld);
 #if BF16_DOT
-        memcpy((uint32_t *)(uintptr_t)b->q_a + q0 * b->row_a, b->rows,
-                sizeof(uint32_t) * (size_t)(n * b->ld));
+        uint32_t *q = b->q_a + q0 * b->row_a, *d_o = b->do_a + q0 * b->row_a;
+#else
+        uint32_t *q = b->rows, *d_o = b->rows; // the B operands serve as A operands too
 #endif
-        PATH(inner_rows)(b->rows, b->ld, n, n_pad, d, b->q_b + at, b->ld);
-        PATH(take_rows)(a->dt, a->d_o, q0 * o_width + h * d, o_width, n, d, b->rows, b->ld);
-#if BF16_DOT
-        memcpy((uint32_t *)(uintptr_t)b->do_a + q0 * b->row_a, b->rows,
-                sizeof(uint32_t) * (size_t)(n * b->ld));
-#endif
-        PATH(inner_rows)(b->rows, b->ld, n, n_pad, d, b->do_b + at, b->ld);
+        PATH(take_rows)(a->dt, a->qkv, q0 * width + h * d, width, n, d, q, b->row_a);
+        PATH(inner_rows)(q, b->row_a, n, n_pad, d, b->q_b + at, b->ld);
+        PATH(take_rows)(a->dt, a->d_o, q0 * o_width + h * d, o_width, n, d, d_o, b->row_a);
+        PATH(inner_rows)(d_o, b->row_a, n, n_pad, d, b->do_b + at, b->ld);
     }
 }
 
@@ -348,7 +342,7 @@ static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch)
     // All heads' first chunks first: they have the most queries.
     const int64_t h = unit % a->heads, c = unit / a->heads, g = h / (a->heads / a->kv_heads);
     const int64_t width = (a->heads + 2 * a->kv_heads) * d, seq = round_up(a->seq, BLOCK);
-    const int64_t chunk = round_up((a->seq + n_chunks - 1) / n_chunks, BLOCK), first = c * chunk;
+    const int64_t chunk = chunk_of(a), first = c * chunk;
     float *part = a->part + h * (n_chunks + 2) * a->seq * d;
     PATH(back) b = {.a = a, .ld = round_up(d, LANES), .words = d / PATH(PER_WORD)};
     const int64_t ld = b.ld;
@@ -356,13 +350,14 @@ static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch)
     b.q_b = at, at += seq / PATH(PER_WORD) * ld;
     b.do_b = at, at += seq / PATH(PER_WORD) * ld;
 #if BF16_DOT
-    b.q_a = at, at += seq * ld;
-    b.do_a = at, at += seq * ld;
+    b.row_a = round_up(b.words, LANES);
+    b.q_a = at, at += seq * b.row_a;
+    b.do_a = at, at += seq * b.row_a;
 #else
+    b.row_a = ld;
     b.q_a = b.q_b;
     b.do_a = b.do_b;
 #endif
-    b.row_a = ld;
     b.delta = (float *)(void *)at, at += seq;
     b.kt = at, at += BLOCK * ld;
     b.vt = at, at += BLOCK * ld;
@@ -370,14 +365,19 @@ static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch)
     b.rows = at, at += BLOCK * ld;
     b.s = (float *)(void *)at, at += BLOCK * BLOCK;
     b.dp = (float *)(void *)at, at += BLOCK * BLOCK;
-    b.p_col = at, at += BLOCK * BLOCK;
-    b.ds_row = at, at += BLOCK * BLOCK;
-    b.ds_col = at, at += BLOCK * BLOCK;
-    b.dk = (float *)(void *)at, at += BLOCK * ld;
-    b.dv = (float *)(void *)at, at += BLOCK * ld;
+#if BF16_DOT
+    b.p_col = at, at += BLOCK * BLOCK / 2;
+    b.ds_row = at, at += BLOCK * BLOCK / 2;
+    b.ds_col = at, at += BLOCK * BLOCK / 2;
+#else
+    b.p_col = (uint32_t *)(void *)b.s; // both ways of reading them are there
+    b.ds_row = b.ds_col = (uint32_t *)(void *)b.dp;
+#endif
+    b.dk = part + n_chunks * a->seq * d;
+    b.dv = b.dk + a->seq * d;
     b.lse = (const float *)a->lse + h * a->lse_stride;
     b.dq = part + c * a->seq * d;
-    memset(b.dq, 0, sizeof(float) * (size_t)(a->seq * d));
+    b.first = first;
     if (first >= a->seq) return;
     PATH(prepare_queries)(&b, h, first);
     for (int64_t k0 = first; k0 < first + chunk && k0 < a->seq; k0 += BLOCK) {
@@ -388,15 +388,10 @@ static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch)
         PATH(take_rows)
         (a->dt, a->qkv, k0 * width + (a->heads + a->kv_heads + g) * d, width, n_k, d, b.rows, ld);
         transpose_block(b.rows, ld, n_k, b.words, b.vt);
-        memset(b.dk, 0, sizeof(float) * (size_t)(BLOCK * ld));
-        memset(b.dv, 0, sizeof(float) * (size_t)(BLOCK * ld));
-        for (int64_t q0 = k0; q0 < a->seq && PATH(first_key)(a, q0) < k0 + BLOCK; q0 += BLOCK)
+        int64_t q0 = k0;
+        for (; q0 < a->seq && PATH(first_key)(a, q0) < k0 + BLOCK; q0 += BLOCK)
             PATH(backward_block)(&b, q0, k0);
-        for (int64_t i = 0; i < n_k; i++) {
-            memcpy(part + (n_chunks * a->seq + k0 + i) * d, b.dk + i * ld,
-                    sizeof(float) * (size_t)d);
-            memcpy(part + ((n_chunks + 1) * a->seq + k0 + i) * d, b.dv + i * ld,
-                    sizeof(float) * (size_t)d);
-        }
+        if (k0 == first && q0 < a->seq) // queries of other documents
+            memset(b.dq + q0 * d, 0, sizeof(float) * (size_t)((a->seq - q0) * d));
     }
 }

@@ -7,6 +7,13 @@
 #include "kernels/x86/simd.h"
 
 enum { BLOCK = ATTENTION_BLOCK, LANES = 16 };
+static const float LOG2_E = 1.44269504f;
+
+// Keys of a chunk of the gradient.
+static int64_t chunk_of(const attention_args *a) {
+    const int64_t n = attention_grad_chunks(a);
+    return round_up((a->seq + n - 1) / n, BLOCK);
+}
 
 // dst[w][r] = src[r][w]; dst is [n_words][BLOCK]; rows beyond n_rows become 0.
 static void transpose_block(
@@ -77,7 +84,7 @@ void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit) {
         ref_attention_grad_sum(a, unit);
         return;
     }
-    const int64_t n_chunks = attention_grad_chunks(a), d = a->head_dim,
+    const int64_t n_chunks = attention_grad_chunks(a), chunk = chunk_of(a), d = a->head_dim,
                   rep = a->heads / a->kv_heads;
     const int64_t head = (n_chunks + 2) * a->seq * d, width = (a->heads + 2 * a->kv_heads) * d;
     const int64_t begin = unit * ATTENTION_SUM_BLOCK, end = begin + ATTENTION_SUM_BLOCK;
@@ -85,7 +92,7 @@ void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit) {
     for (int64_t t = begin; t < end && t < a->seq; t++) {
         for (int64_t h = 0; h < a->heads; h++) {
             memcpy(sum, a->part + h * head + t * d, sizeof *sum * (size_t)d);
-            for (int64_t c = 1; c < n_chunks; c++)
+            for (int64_t c = 1; c * chunk <= t; c++) // later keys are not seen
                 add_to(sum, a->part + h * head + (c * a->seq + t) * d, d);
             put_row(a->dt, a->dqkv, t * width + h * d, sum, d);
         }

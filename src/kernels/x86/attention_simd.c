@@ -75,6 +75,10 @@ static void add_to(float *restrict sum, const float *restrict x, int64_t n) {
     VLOOP(j, k, n, { v_store(sum + j, v_add(v_load(sum + j, k), v_load(x + j, k)), k); });
 }
 
+static void copy(float *restrict to, const float *restrict x, int64_t n) {
+    VLOOP(j, k, n, { v_store(to + j, v_load(x + j, k), k); });
+}
+
 static void put_row(dtype dt, void *p, int64_t at, const float *x, int64_t n) {
     VLOOP(j, k, n, { st(dt, p, at + j, v_load(x + j, k), k); });
 }
@@ -91,7 +95,7 @@ void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit) {
     float sum[1024];
     for (int64_t t = begin; t < end && t < a->seq; t++) {
         for (int64_t h = 0; h < a->heads; h++) {
-            memcpy(sum, a->part + h * head + t * d, sizeof *sum * (size_t)d);
+            copy(sum, a->part + h * head + t * d, d);
             for (int64_t c = 1; c * chunk <= t; c++) // later keys are not seen
                 add_to(sum, a->part + h * head + (c * a->seq + t) * d, d);
             put_row(a->dt, a->dqkv, t * width + h * d, sum, d);
@@ -99,7 +103,7 @@ void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit) {
         for (int64_t which = 0; which < 2; which++)
             for (int64_t g = 0; g < a->kv_heads; g++) {
                 const float *p = a->part + g * rep * head + ((n_chunks + which) * a->seq + t) * d;
-                memcpy(sum, p, sizeof *sum * (size_t)d);
+                copy(sum, p, d);
                 for (int64_t r = 1; r < rep; r++)
                     add_to(sum, p + r * head, d);
                 put_row(a->dt, a->dqkv, t * width + (a->heads + which * a->kv_heads + g) * d, sum,

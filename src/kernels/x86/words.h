@@ -27,14 +27,18 @@ INLINE vf PATH(load_words)(const uint32_t *p) {
 INLINE void PATH(row_words)(dtype dt, const void *src, int64_t at, int64_t n, uint32_t *dst) {
 #if BF16_DOT
     (void)dt;
-    if (n % 2) dst[n / 2] = 0;
-    memcpy(dst, (const uint16_t *)src + at, (size_t)n * 2);
+    const uint16_t *x = (const uint16_t *)src + at;
+    int64_t j = 0;
+    for (; j + 32 <= n; j += 32)
+        _mm512_storeu_si512(dst + j / 2, _mm512_loadu_si512(x + j));
+    for (; j < n; j += 2)
+        dst[j / 2] = x[j] | (j + 1 < n ? (uint32_t)x[j + 1] << 16 : 0);
 #else
     float *out = (float *)(void *)dst;
     if (dt == DT_BF16)
         VLOOP(j, k, n, { v_store(out + j, ld(DT_BF16, src, at + j, k), k); });
     else
-        memcpy(out, (const float *)src + at, (size_t)n * 4);
+        VLOOP(j, k, n, { v_store(out + j, ld(DT_F32, src, at + j, k), k); });
 #endif
 }
 

@@ -29,7 +29,7 @@ const char *temporary_dir(arena *a) {
     (void)a;
     char *d = dirs[n_dirs];
     if (n_dirs++ == 0) atexit(remove_dirs);
-    strcpy(d, "/tmp/drover-test-XXXXXX");
+    snprintf(d, sizeof dirs[0], "/tmp/drover-test-XXXXXX");
     assert_non_null(mkdtemp(d));
     return d;
 }

@@ -34,7 +34,7 @@ static json_t *golden_rows(arena *a) {
     char *text;
     size_t n;
     OK(file_read(a, golden_path(a, "parquet/rows.jsonl"), &text, &n));
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;) {
         json_t *o = json_loads(line, 0, NULL);
         json_array_append(rows, json_object_get(o, "text"));
         json_decref(o);

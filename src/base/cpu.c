@@ -62,6 +62,6 @@ bool cpu_has_amx_bf16(void) {
 
 const char *cpu_model_name(void) {
     static char name[128];
-    if (!name[0] && !cpuinfo("model name", name, sizeof name)) strcpy(name, "unknown");
+    if (!name[0] && !cpuinfo("model name", name, sizeof name)) memcpy(name, "unknown", 8);
     return name;
 }

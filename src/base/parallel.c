@@ -9,7 +9,7 @@ static int n_threads = 1;
 void par_set_threads(int n) {
     if (n <= 0) {
         const char *env = getenv("OMP_NUM_THREADS");
-        n = env ? atoi(env) : 0;
+        n = env ? (int)strtol(env, NULL, 10) : 0;
     }
     if (n <= 0) {
         cpu_set_t set;

@@ -68,10 +68,12 @@ static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
 
 static drv_status data_verify(const cli_args *c, const dataset *d) {
     int64_t vocab = INT32_MAX;
-    int32_t ids[4096];
+    enum { PIECE = 512 };
+    int32_t ids[PIECE];
     DRV_TRY(cli_get_i64(c, "--vocab-size", 1, INT32_MAX, &vocab));
-    for (int64_t at = 0; at < d->n_tokens; at += 4096)
-        DRV_TRY(dataset_read(d, at, d->n_tokens - at < 4096 ? d->n_tokens - at : 4096, vocab, ids));
+    for (int64_t at = 0; at < d->n_tokens; at += PIECE)
+        DRV_TRY(dataset_read(
+                d, at, d->n_tokens - at < PIECE ? d->n_tokens - at : PIECE, vocab, ids));
     printf("%s: ok, %lld tokens\n", d->prefix, (long long)d->n_tokens);
     return DRV_OK;
 }
@@ -111,9 +113,11 @@ static drv_status data_get(arena *a, const cli_args *c) {
     DRV_TRY(cli_get_i64(c, "--tries", 1, 1000, &tries));
     endpoint = getenv("HF_ENDPOINT");
     token = getenv("HF_TOKEN");
-    hub.endpoint = arena_strdup(a, endpoint && *endpoint ? endpoint : "https://huggingface.co");
-    for (char *end = (char *)hub.endpoint + strlen(hub.endpoint); end[-1] == '/';)
-        *--end = 0;
+    if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
+    size_t length = strlen(endpoint);
+    while (length > 0 && endpoint[length - 1] == '/')
+        length--;
+    hub.endpoint = arena_strndup(a, endpoint, length);
     hub.token = token && *token ? token : NULL;
     download one, *list = &one;
     int n = 1;

@@ -165,7 +165,7 @@ static int64_t token_at(int code, const unsigned char *p) {
 drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out) {
     DRV_ASSERT(first >= 0 && n >= 0 && first + n <= d->n_tokens, "tokens %lld + %lld",
             (long long)first, (long long)n);
-    unsigned char buffer[8192];
+    unsigned char buffer[4096];
     const int64_t step = (int64_t)sizeof buffer / d->token_bytes;
     for (int64_t i = 0; i < n; i += step) {
         const int64_t k = n - i < step ? n - i : step;

@@ -103,7 +103,7 @@ static size_t on_header(char *p, size_t size, size_t count, void *ctx) {
         const char *slash = strchr(value, '/');
         if (slash && isdigit((unsigned char)slash[1])) j->total = atoll(slash + 1);
     } else if (n_name == 11 && strncasecmp(p, "Retry-After", 11) == 0) {
-        j->retry_after = atof(value);
+        j->retry_after = strtod(value, NULL);
         if (isdigit((unsigned char)*value) && j->retry_after == 0) j->retry_after = 0.01;
     } else if (n_name == 12 && strncasecmp(p, "X-Error-Code", 12) == 0) {
         snprintf(j->error_code, sizeof j->error_code, "%.63s", value);

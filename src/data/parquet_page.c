@@ -21,7 +21,7 @@ void page_values_free(page_values *v) {
 static bool gunzip(const unsigned char *p, size_t n, unsigned char *out, size_t n_out) {
     z_stream z = {0};
     if (inflateInit2(&z, 15 + 32) != Z_OK) return false;
-    z.next_in = (Bytef *)p;
+    z.next_in = (Bytef *)(uintptr_t)p; // zlib does not write there
     z.avail_in = (uInt)n;
     z.next_out = out;
     z.avail_out = (uInt)n_out;

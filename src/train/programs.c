@@ -58,9 +58,9 @@ drv_status programs_write_weight(
         return b->v->write(b, rank, w->name, first * 4, n * 4, values);
     snprintf(master, sizeof master, "master.%s", w->name);
     DRV_TRY(b->v->write(b, rank, master, first * 4, n * 4, values));
-    uint16_t rounded[4096];
-    for (int64_t i = 0; i < n; i += 4096) {
-        int64_t m = n - i < 4096 ? n - i : 4096;
+    uint16_t rounded[2048];
+    for (int64_t i = 0; i < n; i += 2048) {
+        int64_t m = n - i < 2048 ? n - i : 2048;
         for (int64_t j = 0; j < m; j++)
             rounded[j] = f32_to_bf16(values[i + j]);
         DRV_TRY(b->v->write(b, rank, w->name, (first + i) * 2, m * 2, rounded));

@@ -255,10 +255,10 @@ static void cached_head(void *arg, int64_t h, int thread) {
     const tensor *qkv = i->n->in[0], *keys = i->n->in[1];
     const int64_t d = t->head_dim, g = h / (t->n_heads / t->n_kv_heads), cap = keys->dim[1];
     const double scale = 1 / sqrt((double)d);
-    float *p = (float *)i->workspace + h * cap;
+    float *p = (float *)i->workspace + h * (cap + 3 * d), *q = p + cap, *x = q + d, *o = x + d;
     for (int64_t r = 0; r < qkv->dim[0]; r++) {
         const int64_t last = ((const int32_t *)i->in[3])[r];
-        float q[1024], o[1024] = {0}, x[1024];
+        memset(o, 0, sizeof *o * (size_t)d);
         i->k->cast(qkv->dt, cin(i, 0, r * qkv->dim[1] + h * d), DT_F32, q, d);
         double max = -HUGE_VAL, sum = 0;
         for (int64_t s = 0; s <= last; s++) {
@@ -412,7 +412,7 @@ int64_t cpu_workspace(const node *n, int threads) {
                threads * attention_scratch_bytes(&s);
     }
     case OP_cached_attention:
-        return n->at.n_heads * n->in[1]->dim[1] * (int64_t)sizeof(float);
+        return n->at.n_heads * (n->in[1]->dim[1] + 3 * n->at.head_dim) * (int64_t)sizeof(float);
     case OP_sum_squares: {
         int64_t most = 0;
         for (int k = 0; k < n->n_in; k++)

@@ -24,6 +24,8 @@ static double dot(const attention_args *a, const void *x, int64_t i, const void 
     return s;
 }
 
+enum { COLUMNS = 128 };
+
 static void query(const attention_args *a, int64_t t, int h) {
     const int g = h / (a->heads / a->kv_heads);
     const int64_t begin = t - a->position[t], out = (t * a->heads + h) * a->head_dim;
@@ -33,14 +35,17 @@ static void query(const attention_args *a, int64_t t, int h) {
         max = fmax(max, scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)));
     for (int64_t s = begin; s <= t; s++)
         sum += exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - max);
-    double o[1024] = {0}; // head_dim is at most 1024
-    for (int64_t s = begin; s <= t; s++) {
-        double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - max) / sum;
-        for (int d = 0; d < a->head_dim; d++)
-            o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + d);
+    for (int first = 0; first < a->head_dim; first += COLUMNS) {
+        double o[COLUMNS] = {0};
+        const int n = a->head_dim - first < COLUMNS ? a->head_dim - first : COLUMNS;
+        for (int64_t s = begin; s <= t; s++) {
+            const double x = scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g));
+            for (int d = 0; d < n; d++)
+                o[d] += exp(x - max) / sum * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
+        }
+        for (int d = 0; d < n; d++)
+            put(a->dt, a->o, out + first + d, o[d]);
     }
-    for (int d = 0; d < a->head_dim; d++)
-        put(a->dt, a->o, out + d, o[d]);
     put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, max + log(sum));
 }
 

@@ -1,0 +1,10 @@
+// Included before every file (CMakeLists.txt): functions that overrun or swallow errors do not
+// compile.
+#pragma once
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __GNUC__
+#pragma GCC poison strcpy strcat sprintf vsprintf strtok atoi atol atof gets
+#endif

@@ -85,6 +85,8 @@ static void printed_config_reads_back(void **state) {
     OK(config_load(a, path, NULL, 0, &again));
     config_print(&again, true, &second);
     assert_string_equal(text.p, second.p);
+    assert_non_null(strstr(text.p, " lr: 0.00011 "));
+    assert_non_null(strstr(text.p, " eps: 1.0e-08 "));
     assert_int_equal(again.model.num_hidden_layers, 7);
     assert_true(again.model.rope_factor == 8);
     assert_true(again.train[1].weight == 0.5);

@@ -117,6 +117,27 @@ static void nothing_is_dropped(void **state) {
     arena_free(a);
 }
 
+// 4 rows of 8 tokens and the token that the last one predicts; one token trains nothing.
+static void last_token_begins_no_row(void **state) {
+    (void)state;
+    arena *a = arena_new("data");
+    const row_source_spec s = {write_set(a, "set", (int[]){33}, 1, 0), 1},
+                          alone = {write_set(a, "one", (int[]){1}, 1, 0), 1};
+    rows *r;
+    rows_opts o = opts(&s, 1, 8, true), one = opts(&alone, 1, 8, true);
+    OK(rows_open(a, &o, &r));
+    assert_int_equal(rows_per_epoch(r), 4);
+    for (int i = 0; i < 4; i++) {
+        int32_t tokens[8], position[8], labels[8];
+        int64_t counted = 0;
+        OK(rows_next(r, tokens, position, labels, &counted));
+        assert_int_equal(counted, 8);
+    }
+    rows_close(r);
+    FAILS(rows_open(a, &one, &r), DRV_E_DATA, "have 1 tokens, expected 2 or more");
+    arena_free(a);
+}
+
 static void order_and_resume(void **state) {
     (void)state;
     arena *a = arena_new("rows");
@@ -295,8 +316,9 @@ static void workers_do_not_matter(void **state) {
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(index_bytes),
-            cmocka_unit_test(nothing_is_dropped), cmocka_unit_test(order_and_resume),
-            cmocka_unit_test(splits_are_apart), cmocka_unit_test(broken_files),
-            cmocka_unit_test(builder), cmocka_unit_test(workers_do_not_matter)};
+            cmocka_unit_test(nothing_is_dropped), cmocka_unit_test(last_token_begins_no_row),
+            cmocka_unit_test(order_and_resume), cmocka_unit_test(splits_are_apart),
+            cmocka_unit_test(broken_files), cmocka_unit_test(builder),
+            cmocka_unit_test(workers_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,6 +157,20 @@ const char *str_si(double x) {
     return p;
 }
 
+const char *str_real(double x) {
+    char *p = slot();
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(p, 48, "%.*g", digits, x);
+        if (strtod(p, NULL) == x) break;
+    }
+    char *e = strchr(p, 'e');
+    if (e && !strchr(p, '.')) {
+        memmove(e + 2, e, strlen(e) + 1);
+        memcpy(e, ".0", 2);
+    }
+    return p;
+}
+
 const char *str_duration(double seconds) {
     char *p = slot();
     if (!(seconds >= 0) || seconds > 1e9) {

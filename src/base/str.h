@@ -36,5 +36,8 @@ const char *str_nearest(const char *s, const char *const *names, int n);
 const char *str_bytes(double bytes);
 // "1.23 G", "456 M": decimal prefixes, same buffers.
 const char *str_si(double x);
+// The shortest decimal that reads back as x, as YAML 1.1 readers know numbers ("1.0e-05"), same
+// buffers.
+const char *str_real(double x);
 // "1:02:03" or "2:03", same buffers.
 const char *str_duration(double seconds);

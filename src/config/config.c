@@ -393,8 +393,8 @@ static void print_sources(const char *name, const data_source *list, int n, str 
     } else {
         str_printf(out, "  %s: [", name);
         for (int i = 0; i < n; i++)
-            str_printf(out, "%s{prefix: \"%s\", weight: %.17g}", i ? ", " : "", list[i].prefix,
-                    list[i].weight);
+            str_printf(out, "%s{prefix: \"%s\", weight: %s}", i ? ", " : "", list[i].prefix,
+                    str_real(list[i].weight));
         str_puts(out, "]");
     }
 }
@@ -406,7 +406,7 @@ static void print_value(const run_config *c, const key *k, str *out) {
         str_printf(out, "%lld", (long long)*(const int64_t *)p);
         break;
     case KEY_REAL:
-        str_printf(out, "%.17g", *(const double *)p);
+        str_puts(out, str_real(*(const double *)p));
         break;
     case KEY_BOOL:
         str_puts(out, *(const bool *)p ? "true" : "false");
@@ -444,10 +444,10 @@ void config_print(const run_config *c, bool with_help, str *out) {
         else if (strcmp(name, "valid") == 0)
             print_sources(name, c->valid, c->n_valid, out);
         else if (strcmp(name, "betas") == 0)
-            str_printf(out, "  betas: [%.17g, %.17g]", c->beta1, c->beta2);
+            str_printf(out, "  betas: [%s, %s]", str_real(c->beta1), str_real(c->beta2));
         else if (strcmp(name, "split") == 0)
-            str_printf(
-                    out, "  split: [%.17g, %.17g, %.17g]", c->split[0], c->split[1], c->split[2]);
+            str_printf(out, "  split: [%s, %s, %s]", str_real(c->split[0]), str_real(c->split[1]),
+                    str_real(c->split[2]));
         else {
             str_printf(out, "%s%s: ", dot ? "  " : "", name);
             print_value(c, k, out);

@@ -41,10 +41,14 @@ drv_status rows_open(arena *a, const rows_opts *o, rows **out) {
         const double n = (double)s->d->n_documents;
         s->begin = dataset_document_start(s->d, (int64_t)llround(o->split_from * n));
         s->end = dataset_document_start(s->d, (int64_t)llround(o->split_to * n));
-        s->n_rows = (s->end - s->begin + o->row_tokens - 1) / o->row_tokens;
+        // The last token is only predicted, so it does not begin a row.
+        const int64_t tokens = s->end - s->begin;
+        s->n_rows = tokens > 1 ? (tokens - 2) / o->row_tokens + 1 : 0;
         if (s->n_rows == 0 && s->weight > 0) {
-            status = drv_fail(DRV_E_DATA, "%s: no tokens in documents %.0f to %.0f of %lld",
-                    s->d->prefix, o->split_from * n, o->split_to * n, (long long)s->d->n_documents);
+            status = drv_fail(DRV_E_DATA,
+                    "%s: documents %.0f to %.0f of %lld have %lld tokens, expected 2 or more",
+                    s->d->prefix, o->split_from * n, o->split_to * n, (long long)s->d->n_documents,
+                    (long long)tokens);
             rows_close(r);
             return status;
         }

@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""Random small Llamas: drover beside transformers. For each, the loss of `drover eval` and the loss
+and gradient norm of a few steps of `drover train` are compared with PyTorch's in double. Needs torch,
+transformers, numpy.
+
+    python tools/compare_transformers.py build/drover [models] [seed]
+"""
+import json, pathlib, random, struct, subprocess, sys, tempfile
+import numpy as np, torch
+from transformers import LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging
+
+logging.disable_progress_bar()
+
+STEPS, LR, BETAS, EPS, DECAY, CLIP = 3, 1e-2, (0.9, 0.95), 1e-8, 0.1, 1.0
+
+
+def random_config(r):
+    head_dim = r.choice([4, 8, 12, 16, 24, 32, 40, 48, 64, 80, 96, 128, 160, 256])
+    kv = r.choice([1, 1, 2, 3])
+    heads = kv * r.choice([1, 2, 3, 4])
+    scaling = r.choice([None, dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0,
+                                   high_freq_factor=4.0, original_max_position_embeddings=32)])
+    return LlamaConfig(vocab_size=r.randint(17, 700), hidden_size=heads * r.randint(1, 150 // heads),
+        intermediate_size=r.randint(1, 300), num_hidden_layers=r.randint(1, 3),
+        num_attention_heads=heads, num_key_value_heads=kv, head_dim=head_dim,
+        max_position_embeddings=4096, rms_norm_eps=r.choice([1e-5, 1e-6]), rope_theta=r.choice([1e4, 5e5]),
+        rope_scaling=scaling, tie_word_embeddings=r.random() < 0.5, initializer_range=0.1,
+        bos_token_id=0, eos_token_id=1, attn_implementation="eager")
+
+
+def write_dataset(prefix, tokens):
+    """Megatron's .bin/.idx: one document of int32."""
+    tokens.astype(np.int32).tofile(f"{prefix}.bin")
+    with open(f"{prefix}.idx", "wb") as f:
+        f.write(b"MMIDIDX\0\0" + struct.pack("<QBQQ", 1, 4, 1, 2))
+        f.write(np.array([len(tokens)], np.int32).tobytes() + np.array([0], np.int64).tobytes())
+        f.write(np.array([0, 1], np.int64).tobytes())
+
+
+def loss_of(model, x, y):
+    logits = model(input_ids=x).logits
+    return torch.nn.functional.cross_entropy(logits.flatten(0, 1), y.flatten())
+
+
+def reference(model, x, y):
+    """(loss, norm of the gradient) before each step, and the loss after the last."""
+    two = [p for p in model.parameters() if p.dim() == 2]
+    one = [p for p in model.parameters() if p.dim() == 1]
+    adamw = torch.optim.AdamW([dict(params=two, weight_decay=DECAY), dict(params=one, weight_decay=0.0)],
+                              lr=LR, betas=BETAS, eps=EPS)
+    out = []
+    for _ in range(STEPS):
+        adamw.zero_grad()
+        loss = loss_of(model, x, y)
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), CLIP)
+        out.append((loss.item(), norm.item()))
+        adamw.step()
+    return out, loss_of(model, x, y).item()
+
+
+def run(*command):
+    p = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    if p.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\n{p.stdout}{p.stderr}")
+    return p.stdout
+
+
+def compare(drover, r, folder):
+    config = random_config(r)
+    torch.manual_seed(r.randrange(1 << 30))
+    model = LlamaForCausalLM(config).float()
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.dim() == 1:
+                p.add_(0.3 * torch.randn_like(p))
+    model.save_pretrained(folder / "model")
+    rows, seq = r.randint(1, 5), r.randint(1, 300)
+    micro = r.choice([m for m in range(1, rows + 1) if rows % m == 0])
+    tokens = np.random.default_rng(r.randrange(1 << 30)).integers(0, config.vocab_size, rows * seq + 1)
+    write_dataset(folder / "data", tokens)
+    x = torch.tensor(tokens[:-1]).view(rows, seq)
+    y = torch.tensor(tokens[1:]).view(rows, seq)
+    double = LlamaForCausalLM(config).double()
+    double.load_state_dict({k: v.double() for k, v in model.state_dict().items()})
+    steps, after = reference(double, x, y)
+    worst = {}
+    for precision, recompute in (("fp32", "none"), ("fp32", "full"), ("bf16", "none"), ("bf16", "selective")):
+        name = folder / f"run-{precision}-{recompute}"
+        (folder / "run.yaml").write_text(f"""
+model: {{from: {folder}/model, weights: load}}
+data: {{train: {folder}/data, valid: {folder}/data, sequence_length: {seq}, pack: stream}}
+training: {{steps: {STEPS}, global_batch_size: {rows}, micro_batch_size: {micro}, precision: {precision},
+  recompute: {recompute}, eval_every: 0}}
+optimizer: {{lr: {LR}, betas: [{BETAS[0]}, {BETAS[1]}], eps: {EPS}, weight_decay: {DECAY}, clip_grad_norm: {CLIP}}}
+schedule: {{type: constant, warmup_steps: 0}}
+run_dir: {name}
+""")
+        run(drover, "train", folder / "run.yaml")
+        got = [json.loads(l) for l in open(name / "metrics.jsonl")]
+        got = [(m["loss"], m["grad_norm"]) for m in got if "grad_norm" in m]
+        assert len(got) == STEPS, got
+        final = json.loads(run(drover, "eval", folder / "run.yaml", "--data", folder / "data", "--json"))
+        pairs = [(g, w) for a, b in zip(got, steps) for g, w in zip(a, b)] + [(final["loss"], after)]
+        error = max(abs(g - w) / max(abs(w), 1e-3) for g, w in pairs)
+        worst[precision] = max(worst.get(precision, 0), error)
+    shape = (f"V {config.vocab_size} H {config.hidden_size} F {config.intermediate_size} L {config.num_hidden_layers} "
+             f"heads {config.num_attention_heads}/{config.num_key_value_heads} x {config.head_dim} rows {rows} "
+             f"(by {micro}) x {seq}")
+    bad = worst["fp32"] > 2e-4 or worst["bf16"] > 8e-2
+    print(f"{'BAD ' if bad else 'ok  '}fp32 {worst['fp32']:.1e}  bf16 {worst['bf16']:.1e}  {shape}", flush=True)
+    return bad
+
+
+def main():
+    drover = sys.argv[1]
+    models = int(sys.argv[2]) if len(sys.argv) > 2 else 20
+    seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
+    bad = 0
+    for i in range(models):
+        with tempfile.TemporaryDirectory() as folder:
+            bad += compare(drover, random.Random(seed * 1000 + i), pathlib.Path(folder))
+    print(f"{models} models, {bad} differ")
+    sys.exit(bad > 0)
+
+
+main()

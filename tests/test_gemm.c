@@ -35,7 +35,8 @@ static void check(gemm_machine *m, arena *a, gemm_shape s) {
     char *before = random_array(s.out, nc, 3), *c = random_array(s.out, nc, 3);
     gemm *g;
     OK(gemm_new(a, m, &s, &g));
-    gemm_run(g, x, y, c);
+    void *workspace = mem_alloc((size_t)gemm_workspace(&s, par_threads()));
+    gemm_run(g, x, y, c, workspace);
     const double bound = 8 * 0x1p-24 * sqrt((double)s.k) * sqrt((double)s.k) +
                          (s.out == DT_BF16 ? 0x1p-8 * 2 * sqrt((double)s.k) : 0);
     for (int64_t i = 0; i < s.m; i++)
@@ -52,7 +53,7 @@ static void check(gemm_machine *m, arena *a, gemm_shape s) {
                         (long long)s.k, s.ta, s.tb, s.accumulate, (long long)i, (long long)j, got,
                         want);
         }
-    free(x), free(y), free(before), free(c);
+    free(x), free(y), free(before), free(c), free(workspace);
 }
 
 static void all_shapes(gemm_choice choice) {
@@ -123,7 +124,9 @@ static void bits(void **state) {
             par_set_threads(threads);
             OK(gemm_machine_open(a, GEMM_FP32, &m));
             OK(gemm_new(a, m, &s, &g));
-            gemm_run(g, x, y, got);
+            void *workspace = mem_alloc((size_t)gemm_workspace(&s, threads));
+            gemm_run(g, x, y, got, workspace);
+            free(workspace);
             gemm_kernels(m)->gemm(&s, x, y, want, scratch);
             assert_memory_equal(got, want, (size_t)(M * N * dtype_bytes(in)));
             gemm_machine_close(m);

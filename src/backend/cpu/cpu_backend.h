@@ -21,4 +21,4 @@ int64_t cpu_workspace(const node *n, int threads);
 // Fills fn and the GEMMs of an instruction. NULL fn: nothing to do (barrier on one rank).
 drv_status cpu_lower(arena *a, gemm_machine *m, const node *n, instruction *out);
 drv_status loss_lower(arena *a, gemm_machine *m, const node *n, instruction *out);
-int64_t loss_workspace(const node *n);
+int64_t loss_workspace(const node *n, int threads);

@@ -12,14 +12,11 @@ struct gemm_machine {
     bool dot;                  // k_bf16 takes the bf16 dot product
     onednn *library;           // NULL: not used
     bool library_f32, library_bf16;
-    void **scratch; // by thread
-    int64_t scratch_bytes;
     gemm **made; // one for each shape: layers share them
     int n_made, cap_made;
 };
 
 struct gemm {
-    gemm_machine *m;
     gemm_shape s;
     const kernels *k; // NULL: oneDNN
     int64_t tile_m, tile_n, n_m, n_n;
@@ -58,15 +55,12 @@ drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
     m->library_bf16 = m->level >= CPU_AVX512 &&
                       (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && cpu_has_amx_bf16()));
     if (m->library_f32 || m->library_bf16) DRV_TRY(onednn_open(a, &m->library));
-    m->scratch = ARENA_ARRAY(a, void *, par_threads());
     *out = m;
     return DRV_OK;
 }
 
 void gemm_machine_close(gemm_machine *m) {
     if (m->library) onednn_close(m->library);
-    for (int i = 0; i < par_threads(); i++)
-        free(m->scratch[i]);
     free(m->made);
 }
 
@@ -77,17 +71,6 @@ const char *gemm_arithmetic(const gemm_machine *m) {
 
 const kernels *gemm_kernels(const gemm_machine *m) {
     return m->k_bf16;
-}
-
-// Every thread's scratch is at least `bytes` long.
-static void grow_scratch(gemm_machine *m, int64_t bytes) {
-    if (bytes <= m->scratch_bytes) return;
-    m->scratch_bytes = (bytes + 63) / 64 * 64;
-    for (int i = 0; i < par_threads(); i++) {
-        free(m->scratch[i]);
-        m->scratch[i] = aligned_alloc(64, (size_t)m->scratch_bytes);
-        DRV_ASSERT(m->scratch[i], "out of memory for GEMM scratch");
-    }
 }
 
 static int64_t parts(int64_t n, int64_t size) {
@@ -146,7 +129,6 @@ drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out) 
             return DRV_OK;
         }
     gemm *g = ARENA_NEW(a, gemm);
-    g->m = m;
     g->s = *s;
     const bool library = s->in == DT_BF16  ? m->library_bf16
                          : s->in == DT_F32 ? m->library_f32
@@ -155,11 +137,9 @@ drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out) 
     // Our kernels give the same bits however a product is cut; oneDNN's tiles may not see how many
     // threads there are.
     choose_tiles(g, library ? 2 : par_threads());
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 4 && library; i++) {
         const gemm_shape t = tile_shape(g, i >> 1, i & 1);
-        int64_t scratch = gemm_scratch_bytes(&t);
-        if (library) DRV_TRY(onednn_new(a, m->library, &t, &g->product[i >> 1][i & 1], &scratch));
-        grow_scratch(m, scratch);
+        DRV_TRY(onednn_new(a, m->library, &t, &g->product[i >> 1][i & 1]));
     }
     MEM_GROW(m->made, m->n_made, m->cap_made);
     m->made[m->n_made++] = g;
@@ -167,10 +147,21 @@ drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out) 
     return DRV_OK;
 }
 
+static int64_t scratch_bytes(const gemm *g) {
+    const gemm_shape t = tile_shape(g, false, false); // no other is larger
+    return parts(gemm_scratch_bytes(&t), 64) * 64;
+}
+
+int64_t gemm_workspace(const gemm_shape *s, int threads) {
+    gemm g = {.s = *s};
+    choose_tiles(&g, threads);
+    return threads * scratch_bytes(&g);
+}
+
 typedef struct gemm_call {
     const gemm *g;
     const char *a, *b;
-    char *c;
+    char *c, *workspace;
 } gemm_call;
 
 static void run_tile(void *arg, int64_t index, int thread) {
@@ -185,13 +176,13 @@ static void run_tile(void *arg, int64_t index, int thread) {
     char *c = call->c + os * (row * s->ldc + col);
     if (g->k) {
         const gemm_shape t = tile_shape(g, last_m, last_n);
-        g->k->gemm(&t, a, b, c, g->m->scratch[thread]);
+        g->k->gemm(&t, a, b, c, call->workspace + thread * scratch_bytes(g));
     } else {
-        onednn_run(g->product[last_m][last_n], thread, a, b, c, g->m->scratch[thread]);
+        onednn_run(g->product[last_m][last_n], thread, a, b, c);
     }
 }
 
-void gemm_run(const gemm *g, const void *a, const void *b, void *c) {
-    gemm_call call = {g, a, b, c};
+void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace) {
+    gemm_call call = {g, a, b, c, workspace};
     par_for(g->n_m * g->n_n, run_tile, &call);
 }

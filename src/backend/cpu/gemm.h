@@ -14,7 +14,7 @@
 #include "kernels/kernels.h"
 
 typedef struct gemm gemm;                 // immutable after build
-typedef struct gemm_machine gemm_machine; // kernels, and scratch for each thread
+typedef struct gemm_machine gemm_machine; // which kernels multiply
 
 typedef enum gemm_choice {
     GEMM_BY_RULE, // or as DROVER_GEMM says, by one of the names below
@@ -32,7 +32,9 @@ const kernels *gemm_kernels(const gemm_machine *m);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
 DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out);
-void gemm_run(const gemm *g, const void *a, const void *b, void *c);
+// Workspace: gemm_workspace() bytes for the team of threads that it was built for.
+int64_t gemm_workspace(const gemm_shape *s, int threads);
+void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
 // gemm_peak: best of a few square products of a type (one size up to 4 tries, four sizes above) in

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "base/clock.h"
+#include "base/parallel.h"
 
 static char *ones(dtype dt, int64_t n) {
     char *p = pages_alloc((size_t)(n * dtype_bytes(dt)));
@@ -19,18 +20,21 @@ drv_status gemm_time(
     gemm *g;
     DRV_TRY(gemm_new(a, m, s, &g));
     const int64_t na = s->m * s->k, nb = s->n * s->k, nc = s->m * s->n;
-    char *x = ones(s->in, na), *y = ones(s->in, nb), *z = ones(s->out, nc);
-    if (!x || !y || !z) return drv_fail(DRV_E_DEVICE, "out of memory");
+    const int64_t scratch = gemm_workspace(s, par_threads());
+    char *x = ones(s->in, na), *y = ones(s->in, nb), *z = ones(s->out, nc),
+         *w = pages_alloc((size_t)scratch);
+    if (!x || !y || !z || !w) return drv_fail(DRV_E_DEVICE, "out of memory");
     double best = 1e30;
     for (int i = 0; i < tries; i++) {
         double t = clock_s();
-        gemm_run(g, x, y, z);
+        gemm_run(g, x, y, z, w);
         t = clock_s() - t;
         if (t < best) best = t;
     }
     pages_free(x, (size_t)(na * dtype_bytes(s->in)));
     pages_free(y, (size_t)(nb * dtype_bytes(s->in)));
     pages_free(z, (size_t)(nc * dtype_bytes(s->out)));
+    pages_free(w, (size_t)scratch);
     *flops_per_s = 2.0 * (double)s->m * (double)s->n * (double)s->k / best;
     return DRV_OK;
 }

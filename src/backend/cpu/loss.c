@@ -19,22 +19,51 @@ static int64_t row_bytes(const node *n) {
     return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
 }
 
-int64_t loss_workspace(const node *n) {
-    return n->at.chunk * row_bytes(n) + n->in[0]->dim[0] * (int64_t)sizeof(double);
+typedef struct loss_shapes { // LOGITS, DH, DW
+    gemm_shape s[REST];
+} loss_shapes;
+
+static loss_shapes shapes(const node *n, int64_t rows) {
+    const int64_t v = n->in[1]->dim[0], width = n->in[1]->dim[1];
+    const dtype dt = n->in[0]->dt, acc = dtype_acc(dt);
+    const int64_t ld = row_bytes(n) / dtype_bytes(dt); // of the gradient of the logits
+    return (loss_shapes){{{rows, v, width, false, true, width, width, v, dt, acc, false},
+            {rows, width, v, false, false, ld, width, width, dt, dt, false},
+            {v, width, rows, true, false, ld, width, width, dt, acc, true}}};
+}
+
+static int n_products(const node *n) {
+    return n->op == OP_linear_cross_entropy ? 1 : REST;
+}
+
+// Of the GEMMs, behind the logits.
+static int64_t gemm_bytes(const node *n, int threads) {
+    const int64_t rows = n->in[0]->dim[0], chunk = n->at.chunk, sizes[] = {chunk, rows % chunk};
+    int64_t most = 0;
+    for (int i = 0; i < 2; i++) {
+        if (sizes[i] == 0 || sizes[i] > rows) continue;
+        const loss_shapes s = shapes(n, sizes[i]);
+        for (int k = 0; k < n_products(n); k++) {
+            const int64_t bytes = gemm_workspace(&s.s[k], threads);
+            if (bytes > most) most = bytes;
+        }
+    }
+    return most;
+}
+
+static int64_t logits_bytes(const node *n) {
+    return (n->at.chunk * row_bytes(n) + 63) / 64 * 64;
+}
+
+int64_t loss_workspace(const node *n, int threads) {
+    return logits_bytes(n) + gemm_bytes(n, threads) + n->in[0]->dim[0] * (int64_t)sizeof(double);
 }
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
-    const tensor *h = n->in[0], *w = n->in[1];
-    const int64_t v = w->dim[0], width = w->dim[1];
-    const dtype dt = h->dt, acc = dtype_acc(dt);
-    const int64_t ld = row_bytes(n) / dtype_bytes(dt); // of the gradient of the logits
-    gemm_shape logits = {rows, v, width, false, true, width, width, v, dt, acc, false};
-    DRV_TRY(gemm_new(a, m, &logits, &out[LOGITS]));
-    if (n->op == OP_linear_cross_entropy) return DRV_OK;
-    gemm_shape dh = {rows, width, v, false, false, ld, width, width, dt, dt, false};
-    gemm_shape dw = {v, width, rows, true, false, ld, width, width, dt, acc, true};
-    DRV_TRY(gemm_new(a, m, &dh, &out[DH]));
-    return gemm_new(a, m, &dw, &out[DW]);
+    const loss_shapes s = shapes(n, rows);
+    for (int k = 0; k < n_products(n); k++)
+        DRV_TRY(gemm_new(a, m, &s.s[k], &out[k]));
+    return DRV_OK;
 }
 
 static void row(void *arg, int64_t r, int thread) {
@@ -56,18 +85,19 @@ static void run(const instruction *i) {
     const tensor *h = n->in[0];
     const int64_t rows = h->dim[0], width = h->dim[1], chunk = n->at.chunk, es = dtype_bytes(h->dt);
     loss_call c = {.i = i, .logits = i->workspace, .width = n->in[1]->dim[0], .dt = h->dt};
-    c.loss = (double *)(void *)(c.logits + chunk * row_bytes(n));
+    char *scratch = c.logits + logits_bytes(n);
+    c.loss = (double *)(void *)(scratch + gemm_bytes(n, par_threads()));
     c.grad = n->op == OP_linear_cross_entropy_grad;
     if (c.grad) c.scale = *(const double *)i->in[3];
     for (c.first = 0; c.first < rows; c.first += chunk) {
         const int64_t m = rows - c.first < chunk ? rows - c.first : chunk;
         gemm *const *g = i->gemm + (m < chunk ? REST : 0);
         const char *x = (const char *)i->in[0] + c.first * width * es;
-        gemm_run(g[LOGITS], x, i->in[1], c.logits);
+        gemm_run(g[LOGITS], x, i->in[1], c.logits, scratch);
         par_for(m, row, &c);
         if (!c.grad) continue;
-        gemm_run(g[DH], c.logits, i->in[1], (char *)i->out[1] + c.first * width * es);
-        gemm_run(g[DW], c.logits, x, i->out[2]);
+        gemm_run(g[DH], c.logits, i->in[1], (char *)i->out[1] + c.first * width * es, scratch);
+        gemm_run(g[DW], c.logits, x, i->out[2], scratch);
     }
     double sum = 0;
     for (int64_t r = 0; r < rows; r++)

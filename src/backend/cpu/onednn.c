@@ -9,7 +9,9 @@ enum { N_MEMORIES = 4 }; // a, b, c, scratch
 
 struct onednn {
     dnnl_engine_t engine;
-    dnnl_stream_t *stream;     // by thread
+    dnnl_stream_t *stream; // by thread
+    void **scratch;        // by thread
+    int64_t scratch_bytes;
     onednn_product **products; // to destroy
     int n_products, cap_products;
 };
@@ -29,6 +31,7 @@ drv_status onednn_open(arena *a, onednn **out) {
     onednn *o = ARENA_NEW(a, onednn);
     DRV_TRY(check(dnnl_engine_create(&o->engine, dnnl_cpu, 0), "an engine for this processor"));
     o->stream = ARENA_ARRAY(a, dnnl_stream_t, par_threads());
+    o->scratch = ARENA_ARRAY(a, void *, par_threads());
     for (int i = 0; i < par_threads(); i++)
         DRV_TRY(check(dnnl_stream_create(&o->stream[i], o->engine, dnnl_stream_default_flags),
                 "a stream"));
@@ -43,8 +46,10 @@ void onednn_close(onednn *o) {
                 dnnl_memory_destroy(o->products[i]->memory[t][j]);
         dnnl_primitive_destroy(o->products[i]->primitive);
     }
-    for (int i = 0; i < par_threads(); i++)
+    for (int i = 0; i < par_threads(); i++) {
         dnnl_stream_destroy(o->stream[i]);
+        free(o->scratch[i]);
+    }
     dnnl_engine_destroy(o->engine);
     free(o->products);
 }
@@ -82,8 +87,18 @@ static drv_status build(
     return check(s, "creating a matmul");
 }
 
-drv_status onednn_new(
-        arena *a, onednn *o, const gemm_shape *s, onednn_product **out, int64_t *scratch) {
+// Every thread's scratch is at least `bytes` long.
+static void grow_scratch(onednn *o, int64_t bytes) {
+    if (bytes <= o->scratch_bytes) return;
+    o->scratch_bytes = (bytes + 63) / 64 * 64;
+    for (int i = 0; i < par_threads(); i++) {
+        free(o->scratch[i]);
+        o->scratch[i] = aligned_alloc(64, (size_t)o->scratch_bytes);
+        DRV_ASSERT(o->scratch[i], "out of memory for oneDNN's scratch");
+    }
+}
+
+drv_status onednn_new(arena *a, onednn *o, const gemm_shape *s, onednn_product **out) {
     dnnl_memory_desc_t d[N_MEMORIES];
     onednn_product *p = ARENA_NEW(a, onednn_product);
     p->o = o;
@@ -98,18 +113,17 @@ drv_status onednn_new(
                     "a memory object"));
     MEM_GROW(o->products, o->n_products, o->cap_products);
     o->products[o->n_products++] = p;
-    *scratch = (int64_t)dnnl_memory_desc_get_size(&d[3]);
+    grow_scratch(o, (int64_t)dnnl_memory_desc_get_size(&d[3]));
     *out = p;
     return DRV_OK;
 }
 
-void onednn_run(
-        const onednn_product *p, int thread, const void *a, const void *b, void *c, void *scratch) {
+void onednn_run(const onednn_product *p, int thread, const void *a, const void *b, void *c) {
     dnnl_memory_t *mem = p->memory[thread];
     dnnl_memory_set_data_handle(mem[0], (void *)(uintptr_t)a);
     dnnl_memory_set_data_handle(mem[1], (void *)(uintptr_t)b);
     dnnl_memory_set_data_handle(mem[2], c);
-    dnnl_memory_set_data_handle(mem[3], scratch);
+    dnnl_memory_set_data_handle(mem[3], p->o->scratch[thread]);
     const dnnl_exec_arg_t args[] = {{DNNL_ARG_SRC, mem[0]}, {DNNL_ARG_WEIGHTS, mem[1]},
             {DNNL_ARG_DST, mem[2]}, {DNNL_ARG_SCRATCHPAD, mem[3]}};
     dnnl_status_t s = dnnl_primitive_execute(p->primitive, p->o->stream[thread], N_MEMORIES, args);

@@ -1,5 +1,6 @@
 // Products by oneDNN: for bf16 on processors with AMX tiles, and as the yardstick of our own
-// kernels (gemm_peak). One product is one primitive on one thread.
+// kernels (gemm_peak). One product is one primitive on one thread; each thread brings its scratch,
+// since with the library's own two threads gave wrong sums.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -11,9 +12,5 @@ typedef struct onednn_product onednn_product; // belongs to its onednn
 DRV_CHECKED drv_status onednn_open(arena *a, onednn **out);
 void onednn_close(onednn *o);
 
-// Scratch: bytes that each run needs, which no two runs may share at a time: with the library's own
-// scratch two threads gave wrong sums.
-DRV_CHECKED drv_status onednn_new(
-        arena *a, onednn *o, const gemm_shape *s, onednn_product **out, int64_t *scratch);
-void onednn_run(
-        const onednn_product *p, int thread, const void *a, const void *b, void *c, void *scratch);
+DRV_CHECKED drv_status onednn_new(arena *a, onednn *o, const gemm_shape *s, onednn_product **out);
+void onednn_run(const onednn_product *p, int thread, const void *a, const void *b, void *c);

@@ -157,7 +157,7 @@ static void add(const instruction *i) {
 // --- matmul
 // -------------------------------------------------------------------------------------------
 static void matmul(const instruction *i) {
-    gemm_run(i->gemm[0], i->in[0], i->in[1], i->out[0]);
+    gemm_run(i->gemm[0], i->in[0], i->in[1], i->out[0], i->workspace);
 }
 
 static void one_row_columns(void *arg, int64_t c, int thread) {
@@ -171,15 +171,23 @@ static void one_row(const instruction *i) {
     over(i, i->n->in[1]->dim[0], COLUMNS, one_row_columns);
 }
 
-static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruction *out) {
+static bool is_one_row(const node *n) {
+    return n->in[0]->dim[0] == 1 && n->at.tb && !n->at.ta && n->n_in == 2;
+}
+
+static gemm_shape matmul_shape(const node *n) {
     const tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
-    if (x->dim[0] == 1 && n->at.tb && !n->at.ta && n->n_in == 2) {
+    return (gemm_shape){y->dim[0], y->dim[1], x->dim[!n->at.ta], n->at.ta, n->at.tb, x->dim[1],
+            w->dim[1], y->dim[1], x->dt, y->dt, n->n_in == 3};
+}
+
+static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    if (is_one_row(n)) {
         out->fn = one_row;
         return DRV_OK;
     }
     out->fn = matmul;
-    gemm_shape s = {y->dim[0], y->dim[1], x->dim[!n->at.ta], n->at.ta, n->at.tb, x->dim[1],
-            w->dim[1], y->dim[1], x->dt, y->dt, n->n_in == 3};
+    const gemm_shape s = matmul_shape(n);
     return gemm_new(a, m, &s, &out->gemm[0]);
 }
 
@@ -397,9 +405,13 @@ drv_status cpu_lower(arena *a, gemm_machine *m, const node *n, instruction *out)
 
 int64_t cpu_workspace(const node *n, int threads) {
     switch (n->op) {
+    case OP_matmul: {
+        const gemm_shape s = matmul_shape(n);
+        return is_one_row(n) ? 0 : gemm_workspace(&s, threads);
+    }
     case OP_linear_cross_entropy:
     case OP_linear_cross_entropy_grad:
-        return loss_workspace(n);
+        return loss_workspace(n, threads);
     case OP_rmsnorm_grad:
         return NORM_PARTS * n->in[0]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
     case OP_attention: {

@@ -2,10 +2,11 @@
 // device is the plan of a CPU run.
 #include "backend/backend.h"
 #include "backend/cpu/cpu_backend.h"
+#include "base/parallel.h"
 
 static int64_t workspace(backend *b, const node *n) {
     (void)b;
-    return cpu_workspace(n, 1);
+    return cpu_workspace(n, par_threads());
 }
 
 static drv_status load(backend *b, const plan *p, executable **out) {

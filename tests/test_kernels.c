@@ -280,6 +280,26 @@ static void attention(void **state) {
         }
 }
 
+static void generation(void **state) {
+    (void)state;
+    EACH(dt, k)
+    for (int i = 0; i < N_LENGTHS; i++) {
+        const int64_t n = lengths[i], d = lengths[i_];
+        array x = make(dt, d, 1, 1, false), w = make(dt, n * d, 2, 1, false),
+              v = make(dt, n * d, 3, 1, false), scores = make(DT_F32, n, 4, 1, false);
+        array y[] = {make(dt, n, 4, 1, false), make(dt, n, 5, 1, false), make(dt, d, 4, 1, false),
+                make(dt, d, 5, 1, false)};
+        k->row_times_matrix(dt, n, d, x.p, w.p, y[0].p);
+        kernels_ref.row_times_matrix(dt, n, d, x.p, w.p, y[1].p);
+        same("row_times_matrix", &y[0], &y[1], 8 * ulp(dt)); // sums of up to 129 products below 1
+        k->cached_attention(dt, n, d, x.p, w.p, v.p, scores.p, y[2].p);
+        kernels_ref.cached_attention(dt, n, d, x.p, w.p, v.p, scores.p, y[3].p);
+        same("cached_attention", &y[2], &y[3], 2 * ulp(dt)); // an average of numbers below 1
+        free_all(y, 4);
+        free(x.p), free(w.p), free(v.p), free(scores.p);
+    }
+}
+
 static void special_values(void **state) {
     (void)state;
     const float x[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 1e-40f, 3.3895314e38f, 1.00390625f};
@@ -302,6 +322,7 @@ int main(void) {
         levels[n_levels++] = kernels_for((cpu_level)l);
     const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(norms),
             cmocka_unit_test(activations), cmocka_unit_test(cross_entropy), cmocka_unit_test(adamw),
-            cmocka_unit_test(attention), cmocka_unit_test(special_values)};
+            cmocka_unit_test(attention), cmocka_unit_test(generation),
+            cmocka_unit_test(special_values)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

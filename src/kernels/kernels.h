@@ -88,6 +88,10 @@ typedef struct kernels {
     void (*attention_grad_sum)(const attention_args *a, int64_t unit);
     // y_N = x_K W_NK^T for a single row x (generation).
     void (*row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
+    // One query over n keys and values of its head, d wide: o = softmax(q K^T / sqrt(d)) V. scores:
+    // scratch (acc, [n]).
+    void (*cached_attention)(dtype dt, int64_t n, int64_t d, const void *q, const void *keys,
+            const void *values, void *scores, void *o);
 } kernels;
 
 extern const kernels kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512_bf16;

@@ -53,10 +53,14 @@ static int32_t sample(generator *g, int64_t step) {
     }
     double least = 0;
     if (o->top_p < 1) {
-        memcpy(g->sorted, g->logits, sizeof *g->sorted * (size_t)n);
-        qsort(g->sorted, (size_t)n, sizeof *g->sorted, by_size);
+        // All below the cut together have at most 1 - top_p: they need not be sorted.
+        const double cut = (1 - o->top_p) * total / (double)n;
+        int64_t n_sorted = 0;
+        for (int64_t i = 0; i < n; i++)
+            if ((double)g->logits[i] >= cut) g->sorted[n_sorted++] = g->logits[i];
+        qsort(g->sorted, (size_t)n_sorted, sizeof *g->sorted, by_size);
         double kept = 0;
-        for (int64_t i = 0; i < n && kept < o->top_p * total; i++)
+        for (int64_t i = 0; i < n_sorted && kept < o->top_p * total; i++)
             kept += (double)g->sorted[i], least = (double)g->sorted[i];
         total = 0;
         for (int64_t i = 0; i < n; i++)

@@ -262,31 +262,12 @@ static void cached_head(void *arg, int64_t h, int thread) {
     const op_attrs *t = &i->n->at;
     const tensor *qkv = i->n->in[0], *keys = i->n->in[1];
     const int64_t d = t->head_dim, g = h / (t->n_heads / t->n_kv_heads), cap = keys->dim[1];
-    const double scale = 1 / sqrt((double)d);
-    float *p = (float *)i->workspace + h * (cap + 3 * d), *q = p + cap, *x = q + d, *o = x + d;
+    char *scores = (char *)i->workspace + h * cap * dtype_bytes(dtype_acc(qkv->dt));
     for (int64_t r = 0; r < qkv->dim[0]; r++) {
-        const int64_t last = ((const int32_t *)i->in[3])[r];
-        memset(o, 0, sizeof *o * (size_t)d);
-        i->k->cast(qkv->dt, cin(i, 0, r * qkv->dim[1] + h * d), DT_F32, q, d);
-        double max = -HUGE_VAL, sum = 0;
-        for (int64_t s = 0; s <= last; s++) {
-            i->k->cast(keys->dt, cin(i, 1, (g * cap + s) * d), DT_F32, x, d);
-            double dot = 0;
-            for (int64_t j = 0; j < d; j++)
-                dot += (double)(q[j] * x[j]);
-            p[s] = (float)(dot * scale);
-            max = fmax(max, (double)p[s]);
-        }
-        for (int64_t s = 0; s <= last; s++) {
-            const double e = exp((double)p[s] - max);
-            sum += e;
-            i->k->cast(keys->dt, cin(i, 2, (g * cap + s) * d), DT_F32, x, d);
-            for (int64_t j = 0; j < d; j++)
-                o[j] += (float)e * x[j];
-        }
-        for (int64_t j = 0; j < d; j++)
-            o[j] = (float)((double)o[j] / sum);
-        i->k->cast(DT_F32, o, qkv->dt, cout(i, 0, (r * t->n_heads + h) * d), d);
+        const int64_t n = ((const int32_t *)i->in[3])[r] + 1;
+        i->k->cached_attention(qkv->dt, n, d, cin(i, 0, r * qkv->dim[1] + h * d),
+                cin(i, 1, g * cap * d), cin(i, 2, g * cap * d), scores,
+                cout(i, 0, (r * t->n_heads + h) * d));
     }
 }
 static void cached_attention(const instruction *i) {
@@ -424,7 +405,7 @@ int64_t cpu_workspace(const node *n, int threads) {
                threads * attention_scratch_bytes(&s);
     }
     case OP_cached_attention:
-        return n->at.n_heads * (n->in[1]->dim[1] + 3 * n->at.head_dim) * (int64_t)sizeof(float);
+        return n->at.n_heads * n->in[1]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
     case OP_sum_squares: {
         int64_t most = 0;
         for (int k = 0; k < n->n_in; k++)

@@ -249,24 +249,6 @@ static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, cons
     });
 }
 
-INLINE void row_times_matrix_t(
-        dtype dt, int64_t n, int64_t width, const void *x, const void *w, void *y) {
-    for (int64_t i = 0; i < n; i++) {
-        vf s = v_set(0);
-        VLOOP(j, k, width, { s = v_fma(ld(dt, x, j, k), ld(dt, w, i * width + j, k), s); });
-        const float f = v_sum(s);
-        if (dt == DT_BF16)
-            ((uint16_t *)y)[i] = f32_to_bf16(f);
-        else
-            ((float *)y)[i] = f;
-    }
-}
-static void row_times_matrix(
-        dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
-    REF_IF_F64(dt, row_times_matrix(dt, n, k, x, w, y))
-    BY_TYPE(dt, row_times_matrix_t, n, k, x, w, y);
-}
-
 const kernels SIMD_NAME(kernels) = {
 #if SIMD_LEVEL == 2
         .name = "avx2",
@@ -291,5 +273,6 @@ const kernels SIMD_NAME(kernels) = {
         .attention = SIMD_NAME(attention),
         .attention_grad = SIMD_NAME(attention_grad),
         .attention_grad_sum = SIMD_NAME(attention_grad_sum),
-        .row_times_matrix = row_times_matrix,
+        .row_times_matrix = SIMD_NAME(row_times_matrix),
+        .cached_attention = SIMD_NAME(cached_attention),
 };

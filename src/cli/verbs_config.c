@@ -71,8 +71,8 @@ const verb verb_graph = {"graph", "print a program of the run as text",
 
 // --- plan
 // ---------------------------------------------------------------------------------------------
-// What the process holds beside the planned bytes: code and libraries, oneDNN's kernels and packing
-// buffers, thread stacks (measured on Zen 4: 78 to 89 MiB).
+// What the process holds beside the planned bytes: code and libraries, the measurement of the GEMM
+// peak, thread stacks (measured on Zen 4: 78 to 92 MiB).
 #define PROCESS_BYTES (110LL << 20)
 
 static void print_plan(const programs *p, const memory_plan *m, const mesh *layout,

@@ -93,7 +93,7 @@ static void harmed(void **state) {
                 at += i == 4 ? n : 7) { // some bytes of the manifest are only layout
             char *bad = arena_alloc(a, n);
             memcpy(bad, good, n);
-            bad[at] ^= 1 << at % 8;
+            bad[at] = (char)(bad[at] ^ 1 << at % 8);
             OK(file_write_atomic(file, bad, n));
             assert_true(ckpt_verify(last) == DRV_E_DATA);
         }

@@ -42,7 +42,7 @@ drv_status cpu_level_chosen(cpu_level *out) {
 static bool cpuinfo(const char *key, char *out, size_t cap) {
     FILE *f = fopen("/proc/cpuinfo", "r");
     if (!f) return false;
-    char line[8192];
+    char line[7168];
     bool found = false;
     while (!found && fgets(line, sizeof line, f)) {
         char *colon = strchr(line, ':');
@@ -56,7 +56,7 @@ static bool cpuinfo(const char *key, char *out, size_t cap) {
 }
 
 bool cpu_has_amx_bf16(void) {
-    char flags[8192];
+    char flags[7168];
     return cpuinfo("flags", flags, sizeof flags) && strstr(flags, " amx_bf16");
 }
 

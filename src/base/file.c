@@ -98,7 +98,7 @@ static void parent_of(const char *path, char *out, size_t cap) {
 }
 
 drv_status file_write_atomic(const char *path, const void *p, size_t n) {
-    char tmp[4096], dir[4096];
+    char tmp[4000], dir[4000];
     if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
         return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);

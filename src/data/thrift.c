@@ -51,6 +51,15 @@ int64_t thrift_list(thrift *t, thrift_type *element) {
     return t->bad ? 0 : (int64_t)n;
 }
 
+static void skip(thrift *t, thrift_type type, int depth);
+
+static void skip_element(thrift *t, thrift_type type, int depth) {
+    if (type == THRIFT_TRUE || type == THRIFT_FALSE)
+        byte(t); // in lists and maps each has a byte
+    else
+        skip(t, type, depth);
+}
+
 static void skip(thrift *t, thrift_type type, int depth) {
     thrift_field f = {0};
     thrift_type key, value;
@@ -79,10 +88,7 @@ static void skip(thrift *t, thrift_type type, int depth) {
     case THRIFT_LIST:
     case THRIFT_SET:
         for (int64_t i = thrift_list(t, &value); i > 0 && !t->bad; i--)
-            if (value == THRIFT_TRUE || value == THRIFT_FALSE)
-                byte(t); // in a list each has a byte
-            else
-                skip(t, value, depth + 1);
+            skip_element(t, value, depth + 1);
         return;
     case THRIFT_MAP: {
         const uint64_t pairs = thrift_varint(t);
@@ -90,8 +96,8 @@ static void skip(thrift *t, thrift_type type, int depth) {
         key = types >> 4;
         value = types & 15;
         for (uint64_t i = 0; i < pairs && !t->bad; i++) {
-            skip(t, key, depth + 1);
-            skip(t, value, depth + 1);
+            skip_element(t, key, depth + 1);
+            skip_element(t, value, depth + 1);
         }
         return;
     }

@@ -166,12 +166,13 @@ static void PATH(pack_b)(
         PATH(pack_across)(NR, s->in, src, s->ldb, n, k, j == 0, dst);
 }
 
-// The columns that pack_b takes next, fetched by n_tiles register tiles.
+// The n columns (0: none) that pack_b takes next, fetched by n_tiles register tiles.
 static lines PATH(next_b)(
         const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k, int64_t n_tiles) {
     const int64_t es = dtype_bytes(s->in), words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
-    return lines_of(b + es * (s->tb ? j * s->ldb : j), s->ldb * es, es * (s->tb ? k : n),
-            s->tb ? n : k, n_tiles * (words / STEP + 1));
+    const int64_t rows = n == 0 ? 0 : s->tb ? n : k;
+    return lines_of(b + es * (s->tb ? j * s->ldb : j), s->ldb * es, es * (s->tb ? k : n), rows,
+            n_tiles * (words / STEP + 1));
 }
 
 static void PATH(gemm)(const gemm_shape *s, const char *a, const char *b, char *c, void *scratch) {

@@ -7,7 +7,6 @@
 #include "base/parallel.h"
 
 struct gemm_machine {
-    cpu_level level;
     const kernels *k, *k_bf16; // for fp32 and f64, and for bf16 operands
     bool dot;                  // k_bf16 takes the bf16 dot product
     onednn *library;           // NULL: not used
@@ -43,16 +42,17 @@ static drv_status choose(gemm_choice *choice, cpu_level level) {
 
 drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
     gemm_machine *m = ARENA_NEW(a, gemm_machine);
-    DRV_TRY(cpu_level_chosen(&m->level));
-    DRV_TRY(choose(&choice, m->level));
+    cpu_level level;
+    DRV_TRY(cpu_level_chosen(&level));
+    DRV_TRY(choose(&choice, level));
     // Intel runs the bf16 dot product at no more than the fp32 rate (half on a measured Emerald
     // Rapids: 87 against 175 GFLOP/s a core), AMD at twice (Zen 4: 220 against 110).
-    m->dot = m->level == CPU_AVX512_BF16 &&
+    m->dot = level == CPU_AVX512_BF16 &&
              (choice == GEMM_BF16 || (choice != GEMM_FP32 && !is_intel()));
-    m->k = kernels_for(m->level);
-    m->k_bf16 = m->level == CPU_AVX512_BF16 && !m->dot ? kernels_for(CPU_AVX512) : m->k;
+    m->k = kernels_for(level);
+    m->k_bf16 = level == CPU_AVX512_BF16 && !m->dot ? kernels_for(CPU_AVX512) : m->k;
     m->library_f32 = choice == GEMM_ONEDNN;
-    m->library_bf16 = m->level >= CPU_AVX512 &&
+    m->library_bf16 = level >= CPU_AVX512 &&
                       (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && cpu_has_amx_bf16()));
     if (m->library_f32 || m->library_bf16) DRV_TRY(onednn_open(a, &m->library));
     *out = m;

@@ -42,9 +42,10 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
             {"attention out", q, h}, {"gate and up", h, 2 * f}, {"down", f, h},
             {"head", h, mc->vocab_size}};
     const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
-    printf("GFLOP/s, %s by %s / by oneDNN\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt),
-            dt == DT_BF16 ? gemm_arithmetic(m) : "fp32", "layer", "tokens x in x out", "forward",
-            "input", "weight");
+    const bool bf16 = dt == DT_BF16;
+    printf("GFLOP/s, %s by %s / by %s\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt),
+            bf16 ? gemm_arithmetic(m) : "fp32", bf16 ? gemm_arithmetic(other) : "oneDNN", "layer",
+            "tokens x in x out", "forward", "input", "weight");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const int64_t in = layers[i].in, out = layers[i].out;
         gemm_shape s[] = {{n, out, in, false, true, in, in, out, dt, dt, false},

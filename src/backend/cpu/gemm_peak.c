@@ -58,7 +58,7 @@ static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, dou
 drv_status gemm_peak(dtype dt, int tries, double *out) {
     cpu_level level;
     DRV_TRY(cpu_level_chosen(&level));
-    const bool own = dt == DT_F32 || level == CPU_AVX512_BF16,
+    const bool own = dt == DT_F32 ? level > CPU_REF : level == CPU_AVX512_BF16,
                library = dt == DT_F32 || level >= CPU_AVX512;
     *out = 0;
     arena *a = arena_new("GEMM peak");

@@ -1,23 +1,44 @@
 #include "kernels/ref/ref.h"
 
-// Rows of c by sums in double, 64 columns at a time.
+// Sums in double, ROWS x COLUMNS of them at a time: operands are converted once for all of these.
+enum { ROWS = 8, COLUMNS = 64 };
+
+static void to_double(
+        dtype dt, const void *p, int64_t at, int64_t stride, int64_t n, double *restrict out) {
+    if (dt == DT_BF16)
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (double)bf16_to_f32(((const uint16_t *)p)[at + i * stride]);
+    else if (dt == DT_F32)
+        for (int64_t i = 0; i < n; i++)
+            out[i] = (double)((const float *)p)[at + i * stride];
+    else
+        for (int64_t i = 0; i < n; i++)
+            out[i] = ((const double *)p)[at + i * stride];
+}
+
+static void block(const gemm_shape *s, const void *a, const void *b, void *c, int64_t row,
+        int64_t col, int64_t rows, int64_t cols) {
+    double sum[ROWS][COLUMNS] = {0}, x[ROWS] = {0}, y[COLUMNS] = {0};
+    for (int64_t i = 0; i < rows && s->accumulate; i++)
+        to_double(s->out, c, (row + i) * s->ldc + col, 1, cols, sum[i]);
+    for (int64_t k = 0; k < s->k; k++) {
+        to_double(
+                s->in, a, s->ta ? k * s->lda + row : row * s->lda + k, s->ta ? 1 : s->lda, rows, x);
+        to_double(
+                s->in, b, s->tb ? col * s->ldb + k : k * s->ldb + col, s->tb ? s->ldb : 1, cols, y);
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < COLUMNS; j++)
+                sum[i][j] += x[i] * y[j];
+    }
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++)
+            put(s->out, c, (row + i) * s->ldc + col + j, sum[i][j]);
+}
+
 void ref_gemm(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch) {
     (void)scratch;
-    enum { COLUMNS = 64 };
-    for (int64_t i = 0; i < s->m; i++)
-        for (int64_t first = 0; first < s->n; first += COLUMNS) {
-            const int64_t n = s->n - first < COLUMNS ? s->n - first : COLUMNS;
-            double sum[COLUMNS] = {0};
-            for (int64_t j = 0; j < n && s->accumulate; j++)
-                sum[j] = get(s->out, c, i * s->ldc + first + j);
-            for (int64_t k = 0; k < s->k; k++) {
-                const double x = get(s->in, a, s->ta ? k * s->lda + i : i * s->lda + k);
-                for (int64_t j = 0; j < n; j++) {
-                    const int64_t col = first + j;
-                    sum[j] += x * get(s->in, b, s->tb ? col * s->ldb + k : k * s->ldb + col);
-                }
-            }
-            for (int64_t j = 0; j < n; j++)
-                put(s->out, c, i * s->ldc + first + j, sum[j]);
-        }
+    for (int64_t col = 0; col < s->n; col += COLUMNS)
+        for (int64_t row = 0; row < s->m; row += ROWS)
+            block(s, a, b, c, row, col, s->m - row < ROWS ? s->m - row : ROWS,
+                    s->n - col < COLUMNS ? s->n - col : COLUMNS);
 }

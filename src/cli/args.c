@@ -16,9 +16,8 @@ static drv_status unknown(const verb *v, const char *name) {
     for (; n < v->n_options && n < 64; n++)
         names[n] = v->options[n].name;
     const char *near = str_nearest(name, names, n);
-    return drv_fail(DRV_E_USAGE, "drover %s: unknown option \"%s\"%s%s%s; see drover %s --help",
-            v->name, name, near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "",
-            v->name);
+    return drv_fail(DRV_E_USAGE, "%s: unknown option \"%s\"%s%s%s; see drover %s --help", v->name,
+            name, near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "", v->name);
 }
 
 drv_status cli_parse(arena *a, const verb *v, int argc, char **argv, int min_positional,
@@ -40,14 +39,14 @@ drv_status cli_parse(arena *a, const verb *v, int argc, char **argv, int min_pos
         do { // an option followed by several values: --input A B C
             if (o->value && !value) {
                 if (i + 1 >= argc)
-                    return drv_fail(DRV_E_USAGE, "drover %s: %s needs a value: %s", v->name, name,
-                            o->value);
+                    return drv_fail(
+                            DRV_E_USAGE, "%s: %s needs a value: %s", v->name, name, o->value);
                 value = argv[++i];
             }
             if (!o->value && value)
-                return drv_fail(DRV_E_USAGE, "drover %s: %s takes no value", v->name, name);
+                return drv_fail(DRV_E_USAGE, "%s: %s takes no value", v->name, name);
             if (out->n_options >= 256)
-                return drv_fail(DRV_E_USAGE, "drover %s: more than 256 options", v->name);
+                return drv_fail(DRV_E_USAGE, "%s: more than 256 options", v->name);
             out->option[out->n_options].name = o->name;
             out->option[out->n_options++].value = value;
             value = NULL;
@@ -76,9 +75,8 @@ drv_status cli_get_i64(
     if (!s) return DRV_OK;
     int64_t x;
     if (!str_to_i64(s, &x) || x < min || x > max)
-        return drv_fail(DRV_E_USAGE,
-                "drover %s: %s is \"%s\", expected a whole number from %lld to %lld", c->v->name,
-                name, s, (long long)min, (long long)max);
+        return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a whole number from %lld to %lld",
+                c->v->name, name, s, (long long)min, (long long)max);
     *inout = x;
     return DRV_OK;
 }
@@ -88,7 +86,7 @@ drv_status cli_get_f64(const cli_args *c, const char *name, double min, double m
     if (!s) return DRV_OK;
     double x;
     if (!str_to_f64(s, &x) || x < min || x > max)
-        return drv_fail(DRV_E_USAGE, "drover %s: %s is \"%s\", expected a number from %g to %g",
+        return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a number from %g to %g",
                 c->v->name, name, s, min, max);
     *inout = x;
     return DRV_OK;
@@ -107,7 +105,7 @@ drv_status cli_get_bytes(const cli_args *c, const char *name, int64_t min, int64
             v *= 1024;
     }
     if (end == text || *end || !(v >= (double)min) || v > 0x1p60)
-        return drv_fail(DRV_E_USAGE, "drover %s: %s is \"%s\", expected a size from %s on, as 4G",
+        return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a size from %s on, as 4G",
                 c->v->name, name, text, str_bytes((double)min));
     *inout = (int64_t)v;
     return DRV_OK;
@@ -122,14 +120,13 @@ const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n) 
 }
 
 drv_status cli_unknown_verb(const cli_args *c, const char *expected) {
-    return drv_fail(DRV_E_USAGE, "drover %s: \"%s\" is unknown, expected %s", c->v->name,
-            c->positional[0], expected);
+    return drv_fail(DRV_E_USAGE, "%s: \"%s\" is unknown, expected %s", c->v->name, c->positional[0],
+            expected);
 }
 
 drv_status cli_need(const cli_args *c, const char *option, const char **out) {
     *out = cli_get(c, option, NULL);
     if (!*out)
-        return drv_fail(
-                DRV_E_USAGE, "drover %s %s: %s is missing", c->v->name, c->positional[0], option);
+        return drv_fail(DRV_E_USAGE, "%s %s: %s is missing", c->v->name, c->positional[0], option);
     return DRV_OK;
 }

@@ -191,8 +191,7 @@ static drv_status run(arena *a, int argc, char **argv) {
     par_set_threads((int)cfg.threads);
     if (strcmp(c.positional[0], "gemm") == 0) return bench_gemm(a, &c, &cfg);
     if (strcmp(c.positional[0], "step") == 0) return bench_step(a, &c, &cfg);
-    return drv_fail(DRV_E_USAGE,
-            "drover bench: \"%s\" is unknown, expected gemm, step, tokenizer or data",
+    return drv_fail(DRV_E_USAGE, "bench: \"%s\" is unknown, expected gemm, step, tokenizer or data",
             c.positional[0]);
 }
 

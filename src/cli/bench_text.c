@@ -48,7 +48,7 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
 drv_status bench_tokenizer(arena *a, const cli_args *c) {
     const char *dir = cli_get(c, "--tokenizer", NULL), *input = cli_get(c, "--input", NULL);
     if (!dir || !input)
-        return drv_fail(DRV_E_USAGE, "drover bench tokenizer: --tokenizer and --input are needed");
+        return drv_fail(DRV_E_USAGE, "bench tokenizer: --tokenizer and --input are needed");
     int64_t threads = 0, passes = 3;
     DRV_TRY(cli_get_i64(c, "--threads", 0, 4096, &threads));
     DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &passes));
@@ -150,7 +150,7 @@ drv_status bench_data(arena *a, const cli_args *c) {
     const char *dir = cli_get(c, "--tokenizer", NULL), *input = cli_get(c, "--input", NULL);
     const char *key = cli_get(c, "--json-key", NULL), *tmp = getenv("TMPDIR");
     if (!dir || !input)
-        return drv_fail(DRV_E_USAGE, "drover bench data: --tokenizer and --input are needed");
+        return drv_fail(DRV_E_USAGE, "bench data: --tokenizer and --input are needed");
     int64_t threads = 0;
     DRV_TRY(cli_get_i64(c, "--threads", 0, 4096, &threads));
     par_set_threads((int)threads);

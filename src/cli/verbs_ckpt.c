@@ -47,7 +47,7 @@ static drv_status run(arena *a, int argc, char **argv) {
     if (strcmp(what, "show") == 0) return show(a, path);
     if (strcmp(what, "verify") != 0)
         return drv_fail(
-                DRV_E_USAGE, "drover ckpt: \"%s\" is unknown, expected list, show or verify", what);
+                DRV_E_USAGE, "ckpt: \"%s\" is unknown, expected list, show or verify", what);
     drv_status s = ckpt_verify(path);
     if (cli_has(&c, "--json"))
         printf("{\"path\": \"%s\", \"valid\": %s}\n", path, s == DRV_OK ? "true" : "false");

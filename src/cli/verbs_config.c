@@ -53,8 +53,8 @@ static drv_status run_graph(arena *a, int argc, char **argv) {
                      : strcmp(name, "eval") == 0   ? p.eval_graph
                                                    : NULL;
     if (!g)
-        return drv_fail(DRV_E_USAGE,
-                "drover graph: --program is \"%s\", expected step, update or eval", name);
+        return drv_fail(
+                DRV_E_USAGE, "graph: --program is \"%s\", expected step, update or eval", name);
     str text = {0};
     graph_print(g, &text);
     fwrite(text.p, 1, text.n, stdout);

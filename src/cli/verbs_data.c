@@ -17,7 +17,7 @@ static drv_status data_build(arena *a, const cli_args *c) {
                             .strict = cli_has(c, "--strict")},
             .append_eod = cli_has(c, "--append-eod")};
     o.inputs = cli_get_all(a, c, "--input", &o.n_inputs);
-    if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "drover data build: --input is missing");
+    if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
     DRV_TRY(cli_need(c, "--tokenizer", &o.tokenizer));
     DRV_TRY(cli_need(c, "--out", &o.prefix));
     DRV_TRY(cli_get_i64(c, "--workers", 0, 4096, &workers));
@@ -106,8 +106,8 @@ static drv_status data_get(arena *a, const cli_args *c) {
     int64_t parallel = 8, tries = 8;
     hub_opts hub = {.revision = cli_get(c, "--revision", "main")};
     if (!what)
-        return drv_fail(DRV_E_USAGE,
-                "drover data get: expected hf:ORG/NAME[:CONFIG] or a URL, and --out DIR");
+        return drv_fail(
+                DRV_E_USAGE, "data get: expected hf:ORG/NAME[:CONFIG] or a URL, and --out DIR");
     DRV_TRY(cli_need(c, "--out", &hub.out));
     DRV_TRY(cli_get_i64(c, "--parallel", 1, 64, &parallel));
     DRV_TRY(cli_get_i64(c, "--tries", 1, 1000, &tries));
@@ -148,7 +148,7 @@ static drv_status run_data(arena *a, int argc, char **argv) {
     if (strcmp(what, "info") != 0 && strcmp(what, "show") != 0 && strcmp(what, "verify") != 0)
         return cli_unknown_verb(&c, "get, build, info, show or verify");
     if (c.n_positional < 2)
-        return drv_fail(DRV_E_USAGE, "drover data %s: the data set's PREFIX is missing", what);
+        return drv_fail(DRV_E_USAGE, "data %s: the data set's PREFIX is missing", what);
     DRV_TRY(dataset_open(a, c.positional[1], &d));
     drv_status s = what[0] == 'i'   ? data_info(d)
                    : what[0] == 's' ? data_show(a, &c, d)

@@ -34,14 +34,14 @@ static drv_status tokenizer_train(arena *a, const cli_args *c) {
     int n;
     const char **inputs = cli_get_all(a, c, "--input", &n);
     DRV_TRY(cli_need(c, "--out", &out));
-    if (!n) return drv_fail(DRV_E_USAGE, "drover tokenizer train: --input is missing");
+    if (!n) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
     DRV_TRY(cli_get_i64(c, "--vocab-size", 257, 1 << 24, &o.vocab_size));
     DRV_TRY(cli_get_i64(c, "--min-frequency", 1, INT64_MAX, &o.min_frequency));
     if (strcmp(llama3, "llama3") == 0)
         o.pattern = split_pattern_llama3;
     else if (strcmp(llama3, "gpt2") != 0)
         return drv_fail(DRV_E_USAGE,
-                "drover tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
+                "tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
     static const char *const fallback[] = {"<|endoftext|>"};
     o.specials = cli_get_all(a, c, "--special", &o.n_specials);
     if (!o.n_specials) o.specials = fallback, o.n_specials = 1;

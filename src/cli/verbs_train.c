@@ -56,7 +56,7 @@ static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const 
         cfg->n_valid = 1;
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)
-        return drv_fail(DRV_E_USAGE, "drover eval: no data; give --data PREFIX");
+        return drv_fail(DRV_E_USAGE, "eval: no data; give --data PREFIX");
     *weights = target;
     if (!folder) {
         DRV_TRY(ckpt_newest(a, path_join(a, cfg->run_dir, "checkpoints"), weights));

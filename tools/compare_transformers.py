@@ -108,6 +108,8 @@ run_dir: {name}
     shape = (f"V {config.vocab_size} H {config.hidden_size} F {config.intermediate_size} L {config.num_hidden_layers} "
              f"heads {config.num_attention_heads}/{config.num_key_value_heads} x {config.head_dim} rows {rows} "
              f"(by {micro}) x {seq}")
+    # AdamW's first steps divide a gradient by its own size, so an element near 0 turns fp32's 1e-6 into
+    # a larger share of a step; bf16 rounds by 2^-9 some ten times a layer.
     bad = worst["fp32"] > 2e-4 or worst["bf16"] > 8e-2
     print(f"{'BAD ' if bad else 'ok  '}fp32 {worst['fp32']:.1e}  bf16 {worst['bf16']:.1e}  {shape}", flush=True)
     return bad

@@ -21,10 +21,10 @@ static drv_status run(arena *a, int argc, char **argv) {
     struct sysinfo info;
     double f32, bf16;
     gemm_machine *m;
-    cpu_level chosen_level;
+    cpu_level level;
     DRV_TRY(cli_parse(a, &verb_doctor, argc, argv, 0, 0, &c));
     par_set_threads(0);
-    DRV_TRY(cpu_level_chosen(&chosen_level));
+    DRV_TRY(cpu_level_chosen(&level));
     DRV_TRY(gemm_peak(DT_F32, 4, &f32));
     DRV_TRY(gemm_peak(DT_BF16, 4, &bf16));
     DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &m));
@@ -33,7 +33,6 @@ static drv_status run(arena *a, int argc, char **argv) {
     sysinfo(&info);
     const double memory = (double)info.totalram * info.mem_unit,
                  free_now = (double)info.freeram * info.mem_unit;
-    const char *level = cpu_level_name(chosen_level);
     const dnnl_version_t *v = dnnl_version();
     if (cli_has(&c, "--json")) {
         printf("{\"commit\": \"%s\", \"cpu\": \"%s\", \"level\": \"%s\", \"amx_bf16\": %s, "
@@ -41,14 +40,15 @@ static drv_status run(arena *a, int argc, char **argv) {
                "\"memory_bytes\": %.0f, \"onednn\": \"%d.%d.%d\", \"gemm_peak_fp32\": %.5g, "
                "\"gemm_peak_bf16\": %.5g, "
                "\"bf16_arithmetic\": \"%s\"}\n",
-                DROVER_COMMIT, cpu_model_name(), level, cpu_has_amx_bf16() ? "true" : "false",
-                par_threads(), memory, v->major, v->minor, v->patch, f32, bf16, arithmetic);
+                DROVER_COMMIT, cpu_model_name(), cpu_level_name(level),
+                cpu_has_amx_bf16() ? "true" : "false", par_threads(), memory, v->major, v->minor,
+                v->patch, f32, bf16, arithmetic);
         return DRV_OK;
     }
     printf("drover      %s, compiled with %s\n", DROVER_COMMIT, __VERSION__);
     printf("processor   %s\n", cpu_model_name());
-    printf("kernels     %s (highest here: %s)%s\n", level, cpu_level_name(cpu_detect()),
-            cpu_has_amx_bf16() ? ", AMX bf16" : "");
+    printf("kernels     %s (highest here: %s)%s\n", cpu_level_name(level),
+            cpu_level_name(cpu_detect()), cpu_has_amx_bf16() ? ", AMX bf16" : "");
     printf("threads     %d\n", par_threads());
     printf("memory      %s, %s free\n", str_bytes(memory), str_bytes(free_now));
     printf("libraries   oneDNN %d.%d.%d, jansson %s\n", v->major, v->minor, v->patch,
@@ -59,7 +59,10 @@ static drv_status run(arena *a, int argc, char **argv) {
     const double chosen = widens ? f32 : bf16, other = widens ? bf16 : f32;
     if (other > 1.1 * chosen)
         printf("warning     the other arithmetic is %.1f times as fast here; set DROVER_GEMM=%s\n",
-                other / chosen, widens ? "bf16" : "fp32");
+                other / chosen,
+                !widens                    ? "fp32"
+                : level == CPU_AVX512_BF16 ? "bf16"
+                                           : "onednn");
     return DRV_OK;
 }
 

@@ -39,9 +39,10 @@ static void query(const attention_args *a, int64_t t, int h) {
         double o[COLUMNS] = {0};
         const int n = a->head_dim - first < COLUMNS ? a->head_dim - first : COLUMNS;
         for (int64_t s = begin; s <= t; s++) {
-            const double x = scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g));
+            const double x = scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)),
+                         p = exp(x - max) / sum;
             for (int d = 0; d < n; d++)
-                o[d] += exp(x - max) / sum * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
+                o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
         }
         for (int d = 0; d < n; d++)
             put(a->dt, a->o, out + first + d, o[d]);

@@ -1,4 +1,4 @@
-// Included by attention_simd.c after words.h, once per arithmetic.
+// Included by attention_simd.c, once per arithmetic (each_arithmetic.h).
 //
 // Every product is C[m][n] (+)= sum over kk of A(m, kk) * B[kk][n], with kk counting words: A(m,
 // kk) is the word at a[m * ars + kk * aps], B rows are vectors of words. So a row-major operand, a

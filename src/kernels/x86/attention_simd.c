@@ -36,20 +36,8 @@ static void transpose_block(
             dst[w * BLOCK + r] = r < n_rows ? src[r * ld_src + w] : 0;
 }
 
-#define BF16_DOT 0
-#define PATH(x)  x##_f32
-#include "kernels/x86/words.h"
-#include "kernels/x86/attention_blocks.h"
-#undef BF16_DOT
-#undef PATH
-#if SIMD_LEVEL == 4
-#define BF16_DOT 1
-#define PATH(x)  x##_bf16
-#include "kernels/x86/words.h"
-#include "kernels/x86/attention_blocks.h"
-#undef BF16_DOT
-#undef PATH
-#endif
+#define BLOCKS "kernels/x86/attention_blocks.h"
+#include "kernels/x86/each_arithmetic.h"
 
 void SIMD_NAME(attention)(const attention_args *a, int64_t unit, void *scratch) {
     if (a->dt == DT_F64) ref_attention(a, unit, scratch);

@@ -1,15 +1,7 @@
-// Included by gemm_simd.c after words.h, once per arithmetic.
+// Included by gemm_simd.c, once per arithmetic (each_arithmetic.h).
 //
 // Every sum over k is formed in the same order wherever an element lies in its tile, so how a
 // product is cut changes no bit.
-
-typedef struct PATH(place) { // where the sums of a register tile begin and end
-    const float *from;       // NULL: at 0
-    int64_t ld_from;
-    dtype dt;
-    void *to;
-    int64_t ld_to;
-} PATH(place);
 
 INLINE void PATH(multiply)(int64_t words, const uint32_t *a, int64_t ars, int64_t aps,
         const uint32_t *b, vf sum[MR][NV]) {
@@ -28,7 +20,7 @@ INLINE void PATH(multiply)(int64_t words, const uint32_t *a, int64_t ars, int64_
 
 // MR rows of a times a panel of b. Word k of row i of a: a[i * ars + k * aps].
 static void PATH(register_tile)(int64_t words, const uint32_t *a, int64_t ars, int64_t aps,
-        const uint32_t *b, const PATH(place) * p, lines *ahead) {
+        const uint32_t *b, const place *p, lines *ahead) {
     vf sum[MR][NV];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
@@ -61,11 +53,11 @@ static void PATH(register_tile)(int64_t words, const uint32_t *a, int64_t ars, i
 
 // The same where only part of the tile exists: by way of a whole one.
 static void PATH(edge_tile)(int64_t rows, int64_t cols, int64_t words, const uint32_t *a,
-        int64_t ars, int64_t aps, const uint32_t *b, const PATH(place) * p, lines *ahead) {
+        int64_t ars, int64_t aps, const uint32_t *b, const place *p, lines *ahead) {
     float whole[MR * NR] = {0};
     for (int64_t i = 0; i < rows && p->from; i++)
         memcpy(whole + i * NR, p->from + i * p->ld_from, sizeof *whole * (size_t)cols);
-    const PATH(place) own = {p->from ? whole : NULL, NR, DT_F32, whole, NR};
+    const place own = {p->from ? whole : NULL, NR, DT_F32, whole, NR};
     PATH(register_tile)(words, a, ars, aps, b, &own, ahead);
     for (int64_t i = 0; i < rows; i++)
         VLOOP(j, k, cols,
@@ -199,7 +191,7 @@ static void PATH(gemm)(const gemm_shape *s, const char *a, const char *b, char *
                 float *sum = narrow ? aside + i * s->n + j : (float *)(void *)c + i * s->ldc + j;
                 const int64_t ld_sum = narrow ? s->n : s->ldc;
                 const bool begun = k0 > 0 || s->accumulate;
-                PATH(place) p = {begun ? sum : NULL, ld_sum, DT_F32, sum, ld_sum};
+                place p = {begun ? sum : NULL, ld_sum, DT_F32, sum, ld_sum};
                 if (narrow && last)
                     p.dt = DT_BF16, p.to = c + (i * s->ldc + j) * os, p.ld_to = s->ldc;
                 const uint32_t *ai =

@@ -46,20 +46,16 @@ INLINE void fetch_some(lines *l) {
     }
 }
 
-#define BF16_DOT 0
-#define PATH(x)  x##_f32
-#include "kernels/x86/words.h"
-#include "kernels/x86/gemm_blocks.h"
-#undef BF16_DOT
-#undef PATH
-#if SIMD_LEVEL == 4
-#define BF16_DOT 1
-#define PATH(x)  x##_bf16
-#include "kernels/x86/words.h"
-#include "kernels/x86/gemm_blocks.h"
-#undef BF16_DOT
-#undef PATH
-#endif
+typedef struct place { // where the sums of a register tile begin and end
+    const float *from; // NULL: at 0
+    int64_t ld_from;
+    dtype dt;
+    void *to;
+    int64_t ld_to;
+} place;
+
+#define BLOCKS "kernels/x86/gemm_blocks.h"
+#include "kernels/x86/each_arithmetic.h"
 
 void SIMD_NAME(gemm)(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch) {
     if (s->in == DT_F64) ref_gemm(s, a, b, c, scratch);

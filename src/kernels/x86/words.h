@@ -1,6 +1,6 @@
 // Arithmetic on 32-bit words, a word being one float or two bf16 neighbours of the inner dimension
-// of a product. Included once per arithmetic: BF16_DOT 0 multiplies floats (bf16 operands are
-// widened on the way in), 1 pairs of bf16.
+// of a product. Included once per arithmetic (each_arithmetic.h): BF16_DOT 0 multiplies floats
+// (bf16 operands are widened on the way in), 1 pairs of bf16.
 #if BF16_DOT
 enum { PATH(PER_WORD) = 2 };
 typedef __m512i PATH(vw);

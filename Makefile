@@ -25,6 +25,7 @@ test: all check
 check:
 	@python3 tools/check_layers.py
 	@python3 tools/check_sizes.py
+	@tools/check_format.sh
 
 asan: deps
 	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" >/dev/null

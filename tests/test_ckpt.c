@@ -109,8 +109,8 @@ static void harmed(void **state) {
     arena_free(a);
 }
 
-static drv_status no_space(
-        void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+static drv_status no_space(void *ctx, const char *source, int64_t offset, int64_t bytes,
+        void *dst) {
     (void)ctx, (void)source, (void)offset, (void)bytes, (void)dst;
     return drv_fail(DRV_E_IO, "no space left");
 }
@@ -131,8 +131,8 @@ static void failed_save_leaves_the_old(void **state) {
     arena_free(a);
 }
 
-static drv_status keep_value(
-        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status keep_value(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
+        const float *values) {
     (void)t, (void)first, (void)n;
     *(float *)ctx += values[0];
     return DRV_OK;

@@ -61,11 +61,12 @@ static void wrong_configs(void **state) {
 static void right_configs(void **state) {
     (void)state;
     one("model: {preset: tiny}\n", NULL);
-    one("model: {preset: llama-3.1-8b}\ndata: {train: [{prefix: a, weight: 2}, {prefix: b}], "
-        "split: [969, 30, 1]}\noptimizer: {betas: [0.8, 0.9]}\n",
+    one("model: {preset: llama-3.1-8b}\n"
+        "data: {train: [{prefix: a, weight: 2}, {prefix: b}], split: [969, 30, 1]}\n"
+        "optimizer: {betas: [0.8, 0.9]}\n",
             NULL);
-    one("model: {preset: tiny}\nparallel: {tensor: 1, sequence: true, pipeline: 1, context: 1, "
-        "data: auto, zero: 1}\n",
+    one("model: {preset: tiny}\n"
+        "parallel: {tensor: 1, sequence: true, pipeline: 1, context: 1, data: auto, zero: 1}\n",
             NULL);
 }
 

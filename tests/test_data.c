@@ -144,8 +144,8 @@ static void order_and_resume(void **state) {
     int sizes[50];
     for (int i = 0; i < 50; i++)
         sizes[i] = 1 + i * 7 % 23;
-    row_source_spec s[] = {
-            {write_set(a, "one", sizes, 50, 0), 3}, {write_set(a, "two", sizes, 50, 1000), 1}};
+    row_source_spec s[] = {{write_set(a, "one", sizes, 50, 0), 3},
+            {write_set(a, "two", sizes, 50, 1000), 1}};
     rows_opts o = opts(s, 2, 8, true);
     rows *r, *again;
     OK(rows_open(a, &o, &r));
@@ -240,8 +240,10 @@ static void broken_files(void **state) {
 static const char *make_tokenizer(arena *a) {
     const char *dir = path_join(a, temporary_dir(a), "tok");
     static const char *const specials[] = {"<|endoftext|>"};
-    trainer *t = trainer_new(&(tokenizer_train_opts){
-            .vocab_size = 300, .min_frequency = 2, .specials = specials, .n_specials = 1});
+    trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 300,
+            .min_frequency = 2,
+            .specials = specials,
+            .n_specials = 1});
     const char *text = "the cat and the dog and the hat; the rat sat on the mat and that was that";
     int64_t n;
     trainer_add(t, &(text_piece){text, strlen(text), true, true}, 0);
@@ -255,8 +257,13 @@ static void builder(void **state) {
     arena *a = arena_new("build");
     const char *tok = make_tokenizer(a), *dir = temporary_dir(a),
                *in = path_join(a, dir, "in.jsonl");
-    const char *lines = "{\"text\": \"the cat\"}\n\n{\"text\": \"\xC3\xA9t\xC3\xA9\"}\n{\"other\": "
-                        "1}\nbroken\n{\"text\": \"\"}\n{\"text\": \"dog\\u0000\"}";
+    const char *lines = "{\"text\": \"the cat\"}\n"
+                        "\n"
+                        "{\"text\": \"\xC3\xA9t\xC3\xA9\"}\n"
+                        "{\"other\": 1}\n"
+                        "broken\n"
+                        "{\"text\": \"\"}\n"
+                        "{\"text\": \"dog\\u0000\"}";
     OK(file_write_atomic(in, lines, strlen(lines)));
     const char *inputs[] = {in};
     build_opts o = {.inputs = inputs,

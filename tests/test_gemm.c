@@ -115,8 +115,8 @@ static void bits(void **state) {
         const gemm_choice choice = form < 8 ? GEMM_FP32 : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
         const dtype in = form < 4 ? DT_F32 : DT_BF16;
-        const gemm_shape s = {
-                M, N, K, form & 1, form & 2, form & 1 ? M : K, form & 2 ? K : N, N, in, in, false};
+        const gemm_shape s = {M, N, K, form & 1, form & 2, form & 1 ? M : K, form & 2 ? K : N, N,
+                in, in, false};
         char *x = random_array(in, M * K, 1), *y = random_array(in, N * K, 2);
         char *want = random_array(in, M * N, 3), *got = random_array(in, M * N, 3);
         void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&s));

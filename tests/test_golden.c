@@ -164,8 +164,8 @@ static void check_training(const char *name, int micro) {
         }
         if (!(fabs(loss - want[step]) <= 1e-4 * want[step]))
             fail_msg("%s, step %d: loss %.7g, PyTorch %.7g", name, step + 1, loss, want[step]);
-        const double hyper[] = {
-                schedule_lr(&r->c, step + 1), 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1), 1};
+        const double hyper[] = {schedule_lr(&r->c, step + 1), 1 - pow(0.9, step + 1),
+                1 - pow(0.95, step + 1), 1};
         OK(b->v->write(b, 0, "hyper", 0, sizeof hyper, hyper));
         OK(b->v->run(b, r->p.update));
     }

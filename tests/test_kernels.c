@@ -223,8 +223,8 @@ static void run_attention_grad(const kernels *k, const attention_args *a) {
 
 // Bound: products of K terms in the arithmetic of the type, c eps sqrt(K); probabilities and
 // outputs are rounded once more in bf16.
-static void attention_case(
-        const kernels *k, dtype dt, int64_t seq, int heads, int kv, int d, int document) {
+static void attention_case(const kernels *k, dtype dt, int64_t seq, int heads, int kv, int d,
+        int document) {
     const int64_t width = (heads + 2 * kv) * d, o_width = heads * d;
     array qkv = make(dt, seq * width, 1, 1.5, false), d_o = make(dt, seq * o_width, 2, 1, false);
     array o[] = {make(dt, seq * o_width, 3, 1, true), make(dt, seq * o_width, 3, 1, true)};

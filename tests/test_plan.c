@@ -114,8 +114,8 @@ static void the_text_is_stable(void **state) {
         arena *a = arena_new("text");
         run_config c;
         programs p;
-        OK(config_from_sets(
-                a, (const char *[]){"model.preset=tiny", "data.sequence_length=16"}, 2, &c));
+        OK(config_from_sets(a, (const char *[]){"model.preset=tiny", "data.sequence_length=16"}, 2,
+                &c));
         OK(programs_build(a, &c, &p));
         graph_print(p.step_graph, &text[i]);
         arena_free(a);

@@ -61,8 +61,8 @@ static void parquet_rows(void **state) {
     assert_int_equal(read, 17);
     OK(column(path_join(a, dir, "nested.parquet"), "page.title", &got));
     for (size_t i = 0; i < json_array_size(want); i++)
-        assert_true(json_equal(
-                json_array_get(got, i), i % 5 ? json_array_get(want, i) : json_array_get(want, 2)));
+        assert_true(json_equal(json_array_get(got, i),
+                i % 5 ? json_array_get(want, i) : json_array_get(want, 2)));
     json_decref(got);
     OK(column(path_join(a, dir, "empty.parquet"), "text", &got));
     assert_int_equal(json_array_size(got), 0);
@@ -94,8 +94,8 @@ static void parquet_broken(void **state) {
     for (int f = 0; f < 3; f++) {
         char *good;
         size_t n;
-        OK(file_read(
-                a, golden_path(a, arena_printf(a, "parquet/%s.parquet", files[f])), &good, &n));
+        OK(file_read(a, golden_path(a, arena_printf(a, "parquet/%s.parquet", files[f])), &good,
+                &n));
         char *bytes = arena_alloc(a, n);
         for (size_t i = 0; i < n; i += 7) {
             OK(file_write_atomic(path, good, i));
@@ -151,7 +151,6 @@ static void parquet_of_others(void **state) {
 }
 
 // --- JSON lines and text
-// ------------------------------------------------------------------------
 typedef struct texts {
     str joined; // documents, each behind a 0x1E
     int documents;
@@ -208,8 +207,8 @@ static void json_lines(void **state) {
             assert_string_equal(t.joined.p, "\x1E\xEF\xBF\xBD"
                                             "A");
         else if (t.documents)
-            assert_memory_equal(
-                    t.joined.p + 1, json_string_value(want), json_string_length(want) + 1);
+            assert_memory_equal(t.joined.p + 1, json_string_value(want),
+                    json_string_length(want) + 1);
         assert_int_equal(t.skipped, t.documents ? 0 : 1);
         json_decref(o);
         str_free(&t.joined);
@@ -292,7 +291,6 @@ static void packed_and_globbed(void **state) {
 }
 
 // --- word counts
-// --------------------------------------------------------------------------------
 static int by_text(const void *x, const void *y) {
     return strcmp(*(char *const *)x, *(char *const *)y);
 }

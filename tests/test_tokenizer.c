@@ -172,8 +172,8 @@ static void real_tokenizers(void **state) {
 static void count_line(void *ctx, int64_t number, const json_t *o) {
     (void)number;
     const json_t *text = json_object_get(o, "text");
-    trainer_add(
-            ctx, &(text_piece){json_string_value(text), json_string_length(text), true, true}, 0);
+    trainer_add(ctx, &(text_piece){json_string_value(text), json_string_length(text), true, true},
+            0);
 }
 
 static void trains_the_same_merges(void **state) {
@@ -259,8 +259,8 @@ static void cuts(void **state) {
         json_t *root;
         size_t k;
         json_t *v;
-        OK(json_read_file(
-                golden_path(a, arena_printf(a, "tokenizers/%s/tokenizer.json", cases[i].name)),
+        OK(json_read_file(golden_path(a,
+                                  arena_printf(a, "tokenizers/%s/tokenizer.json", cases[i].name)),
                 &root));
         json_array_foreach(json_object_get(json_object_get(root, "pre_tokenizer"), "pretokenizers"),
                 k, v) if (json_object_get(v, "use_regex"))

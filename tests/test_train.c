@@ -74,8 +74,8 @@ static void documents_are_apart(void **state) {
         test_run *r = test_run_open(sets, 3);
         llama_opts o = {.rows = 1, .seq = 90, .dt = r->p.dt};
         executable *e;
-        OK(backend_compile(
-                r->a, r->p.b, llama_build(r->a, &r->c.model, LLAMA_LOGITS, &o), NULL, &e));
+        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->c.model, LLAMA_LOGITS, &o), NULL,
+                &e));
         const int64_t row = 512 * dtype_bytes(r->p.dt), bytes = 90 * row;
         char *logits[2];
         int32_t tokens[90], position[90];
@@ -145,8 +145,8 @@ static void first_loss(void **state) {
 
 static void nan_is_skipped(void **state) {
     (void)state;
-    const char *sets[] = {
-            "model.preset=tiny", "data.sequence_length=32", "training.precision=bf16"};
+    const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
+            "training.precision=bf16"};
     test_run *r = test_run_open(sets, 3);
     backend *b = r->p.b;
     test_run_batch(r, 1, 32);

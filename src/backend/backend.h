@@ -19,10 +19,10 @@ typedef struct backend_vtable {
     drv_status (*prepare)(backend *b);
     drv_status (*run)(backend *b, executable *e);
     // Part of a state tensor, as bytes. Only inputs have to be written before each run.
-    drv_status (*write)(
-            backend *b, int rank, const char *name, int64_t offset, int64_t bytes, const void *src);
-    drv_status (*read)(
-            backend *b, int rank, const char *name, int64_t offset, int64_t bytes, void *dst);
+    drv_status (*write)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+            const void *src);
+    drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+            void *dst);
     int64_t (*held_bytes)(backend *b);            // of state and arenas
     double (*peak_flops)(backend *b);             // FLOP/s that MFU is measured against; 0: unknown
     void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call; may be NULL

@@ -35,8 +35,8 @@ drv_status cpu_level_chosen(cpu_level *out) {
         *out = (cpu_level)i;
         return DRV_OK;
     }
-    return drv_fail(
-            DRV_E_USAGE, "DROVER_CPU is \"%s\", expected ref, avx2, avx512 or avx512_bf16", asked);
+    return drv_fail(DRV_E_USAGE, "DROVER_CPU is \"%s\", expected ref, avx2, avx512 or avx512_bf16",
+            asked);
 }
 
 static bool cpuinfo(const char *key, char *out, size_t cap) {

@@ -12,14 +12,14 @@ DRV_CHECKED drv_status json_read_file(const char *path, json_t **out);
 DRV_CHECKED drv_status json_read_bytes(const char *path, const void *p, size_t n, json_t **out);
 
 // Typed members of an object. An absent or null member leaves *out as it is.
-DRV_CHECKED drv_status json_get_i64(
-        const char *path, const json_t *o, const char *key, int64_t *out);
-DRV_CHECKED drv_status json_get_f64(
-        const char *path, const json_t *o, const char *key, double *out);
+DRV_CHECKED drv_status json_get_i64(const char *path, const json_t *o, const char *key,
+        int64_t *out);
+DRV_CHECKED drv_status json_get_f64(const char *path, const json_t *o, const char *key,
+        double *out);
 DRV_CHECKED drv_status json_get_bool(const char *path, const json_t *o, const char *key, bool *out);
 // The string belongs to the JSON value.
-DRV_CHECKED drv_status json_get_str(
-        const char *path, const json_t *o, const char *key, const char **out);
+DRV_CHECKED drv_status json_get_str(const char *path, const json_t *o, const char *key,
+        const char **out);
 
 // Writes pretty JSON atomically and takes over (decrefs) the value.
 DRV_CHECKED drv_status json_write_file(const char *path, json_t *value);

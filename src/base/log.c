@@ -29,8 +29,8 @@ static void to_file(const char *level, const char *text) {
     fflush(file);
 }
 
-__attribute__((format(printf, 2, 0))) static void emit(
-        const char *level, const char *fmt, va_list ap, bool screen) {
+__attribute__((format(printf, 2, 0))) static void emit(const char *level, const char *fmt,
+        va_list ap, bool screen) {
     char text[4096];
     vsnprintf(text, sizeof text, fmt, ap);
     pthread_mutex_lock(&lock);

@@ -5,8 +5,8 @@
 #include "base/status.h"
 
 void rng_block(const rng_key *k, uint64_t block, uint32_t out[4]) {
-    uint32_t c[4] = {
-            (uint32_t)block, (uint32_t)(block >> 32), (uint32_t)k->step, (uint32_t)(k->step >> 32)};
+    uint32_t c[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)k->step,
+            (uint32_t)(k->step >> 32)};
     uint32_t k0 = (uint32_t)k->seed, k1 = (uint32_t)(k->seed >> 32) ^ (k->purpose * 0x85EBCA6Bu);
     for (int r = 0; r < 10; r++) {
         uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];

@@ -20,10 +20,10 @@ typedef struct ckpt_tensor {
     int64_t offset;     // bytes
 } ckpt_tensor;
 
-typedef drv_status (*ckpt_read)(
-        void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
-typedef drv_status (*ckpt_write)(
-        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
+typedef drv_status (
+        *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
+typedef drv_status (*ckpt_write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
+        const float *values);
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;

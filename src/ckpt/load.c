@@ -120,7 +120,6 @@ drv_status ckpt_newest(arena *a, const char *dir, const char **path) {
 }
 
 // --- tensors of a folder
-// --------------------------------------------------------------------------------
 typedef struct folder {
     st_file files[512];
     int n;

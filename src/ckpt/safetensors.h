@@ -35,8 +35,8 @@ void st_close(st_file *f);
 void st_forget(const st_file *f); // gives back the pages that reading brought in
 const st_tensor *st_find(const st_file *f, const char *name); // NULL: absent
 // Elements [first, first + n) as fp32. DRV_E_DATA: the type is not floating point.
-DRV_CHECKED drv_status st_read_f32(
-        const st_file *f, const st_tensor *t, int64_t first, int64_t n, float *out);
+DRV_CHECKED drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
+        float *out);
 
 // The header of a file that will hold fp32 tensors one after the other, length field included.
 typedef struct st_entry {

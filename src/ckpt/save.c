@@ -38,7 +38,6 @@ struct ckpt_saver {
 };
 
 // --- one file, hashed while it is written
-// -------------------------------------------------------------
 typedef struct sink {
     int fd;
     const char *path;
@@ -130,8 +129,8 @@ static drv_status write_model(ckpt_saver *s) {
         status = write_tensors(s, name, t + first, end - first);
         first = end;
     }
-    json_t *index = json_pack(
-            "{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total, "weight_map", map);
+    json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total,
+            "weight_map", map);
     char *text = json_dumps(index, JSON_INDENT(2));
     if (status == DRV_OK)
         status = write_bytes(s, "model.safetensors.index.json", text, strlen(text));
@@ -218,8 +217,8 @@ static drv_status save(ckpt_saver *s) {
     DRV_TRY(file_sync_dir(s->tmp));
     DRV_TRY(dir_remove(s->final)); // an invalid one of the same step
     if (rename(s->tmp, s->final) != 0)
-        return drv_fail(
-                DRV_E_IO, "could not rename \"%s\" into place: %s", s->tmp, strerror(errno));
+        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", s->tmp,
+                strerror(errno));
     DRV_TRY(file_sync_dir(s->dir));
     return retain(s);
 }

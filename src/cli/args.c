@@ -39,8 +39,8 @@ drv_status cli_parse(arena *a, const verb *v, int argc, char **argv, int min_pos
         do { // an option followed by several values: --input A B C
             if (o->value && !value) {
                 if (i + 1 >= argc)
-                    return drv_fail(
-                            DRV_E_USAGE, "%s: %s needs a value: %s", v->name, name, o->value);
+                    return drv_fail(DRV_E_USAGE, "%s: %s needs a value: %s", v->name, name,
+                            o->value);
                 value = argv[++i];
             }
             if (!o->value && value)
@@ -69,8 +69,8 @@ bool cli_has(const cli_args *c, const char *name) {
     return false;
 }
 
-drv_status cli_get_i64(
-        const cli_args *c, const char *name, int64_t min, int64_t max, int64_t *inout) {
+drv_status cli_get_i64(const cli_args *c, const char *name, int64_t min, int64_t max,
+        int64_t *inout) {
     const char *s = cli_get(c, name, NULL);
     if (!s) return DRV_OK;
     int64_t x;

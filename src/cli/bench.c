@@ -17,7 +17,6 @@
 #include "train/programs.h"
 
 // --- GEMM
-// -----------------------------------------------------------------------------------------
 static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
     double peak32, peak16;
     DRV_TRY(gemm_peak(DT_F32, 8, &peak32));
@@ -69,7 +68,6 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
 }
 
 // --- step
-// -------------------------------------------------------------------------------------------
 static drv_status random_batch(programs *p, uint64_t index) {
     const run_config *c = p->c;
     const int64_t n = c->micro_batch_size * c->sequence_length;
@@ -164,8 +162,7 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
                 peak32, peak16, flops / best / peak, (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
-               "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the "
-               "higher; peak memory %s\n",
+               "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / best,
                 flops / best / 1e9, peak32 / 1e9, peak16 / 1e9, 100 * flops / best / peak,
@@ -206,11 +203,9 @@ const verb verb_bench = {"bench", "measure speed: GEMM, training step, tokenizer
         "gemm|step [CONFIG] [--set KEY=VALUE]... | tokenizer|data --tokenizer DIR --input FILE "
         "[--json]",
         "gemm: the peak of square products, then the layer shapes of the model.\n"
-        "step: training steps on random tokens; tokens/s, FLOP/s (causal attention) and their "
-        "ratio to\n"
+        "step: training steps on random tokens; tokens/s, FLOP/s (causal attention) and their ratio to\n"
         "the higher of the fp32 and bf16 GEMM peaks measured in the same run.\n"
         "tokenizer: MB/s of a first pass in this process (cold) and of the best later one (warm).\n"
         "data: MB/s of text of a build with its files written, beside the encoding alone.\n"
-        "Without CONFIG: llama-135m, e.g. --set model.preset=llama-15m --set "
-        "data.sequence_length=512.",
+        "Without CONFIG: llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.",
         options, sizeof options / sizeof *options, run};

@@ -95,8 +95,10 @@ drv_status bench_tokenizer(arena *a, const cli_args *c) {
                "\"cold_mb_per_s\": %.2f, \"warm_mb_per_s\": %.2f, \"load_s\": %.4f}\n",
                 dir, text.n, (long long)tokens, par_threads(), cold, warm, load_s);
     else
-        printf("%s, %d threads\nloaded and one line encoded in %.3f s\n%.1f MB, %lld tokens, %.2f "
-               "bytes a token\ncold %.1f MB/s (first pass), warm %.1f MB/s (best of %lld more)\n",
+        printf("%s, %d threads\n"
+               "loaded and one line encoded in %.3f s\n"
+               "%.1f MB, %lld tokens, %.2f bytes a token\n"
+               "cold %.1f MB/s (first pass), warm %.1f MB/s (best of %lld more)\n",
                 dir, par_threads(), load_s, (double)text.n / 1e6, (long long)tokens,
                 (double)text.n / (double)(tokens ? tokens : 1), cold, warm, (long long)passes);
     for (int i = 0; i < par_threads(); i++)
@@ -109,8 +111,8 @@ drv_status bench_tokenizer(arena *a, const cli_args *c) {
 }
 
 // The same records without files written: read, decoded, encoded; only the encoding is timed.
-static drv_status encode_alone(
-        arena *a, const char *dir, const char *input, const char *key, double *mb_per_s) {
+static drv_status encode_alone(arena *a, const char *dir, const char *input, const char *key,
+        double *mb_per_s) {
     tokenizer *t;
     reader *r;
     DRV_TRY(tokenizer_open(a, dir, &t));
@@ -177,8 +179,7 @@ drv_status bench_data(arena *a, const cli_args *c) {
                 build, (double)s.tokens / s.seconds, alone, build / alone);
     else
         printf("%lld documents, %.1f MB of text, %lld tokens, %d threads\n"
-               "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone "
-               "%.1f MB/s; ratio %.2f\n",
+               "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone %.1f MB/s; ratio %.2f\n",
                 (long long)s.documents, (double)s.bytes / 1e6, (long long)s.tokens, par_threads(),
                 build, str_si((double)s.tokens / s.seconds), alone, build / alone);
     return DRV_OK;

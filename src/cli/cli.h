@@ -40,13 +40,13 @@ DRV_CHECKED drv_status cli_parse(arena *a, const verb *v, int argc, char **argv,
         int max_positional, cli_args *out);
 const char *cli_get(const cli_args *c, const char *name, const char *otherwise); // last one given
 bool cli_has(const cli_args *c, const char *name);
-DRV_CHECKED drv_status cli_get_i64(
-        const cli_args *c, const char *name, int64_t min, int64_t max, int64_t *inout);
-DRV_CHECKED drv_status cli_get_f64(
-        const cli_args *c, const char *name, double min, double max, double *inout);
+DRV_CHECKED drv_status cli_get_i64(const cli_args *c, const char *name, int64_t min, int64_t max,
+        int64_t *inout);
+DRV_CHECKED drv_status cli_get_f64(const cli_args *c, const char *name, double min, double max,
+        double *inout);
 // "512M", "4G", "1.5G" or bytes.
-DRV_CHECKED drv_status cli_get_bytes(
-        const cli_args *c, const char *name, int64_t min, int64_t *inout);
+DRV_CHECKED drv_status cli_get_bytes(const cli_args *c, const char *name, int64_t min,
+        int64_t *inout);
 // All values of a repeatable option.
 const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n);
 

@@ -69,7 +69,6 @@ static drv_status run(arena *a, int argc, char **argv) {
 static const cli_option options[] = {CLI_JSON};
 const verb verb_doctor = {"doctor", "say what this machine is and how drover will use it",
         "[--json]",
-        "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, "
-        "libraries and the\n"
+        "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, libraries and the\n"
         "measured GEMM peaks.",
         options, 1, run};

@@ -12,8 +12,10 @@ static const verb *const verbs[] = {&verb_train, &verb_eval, &verb_generate, &ve
 enum { N_VERBS = sizeof verbs / sizeof *verbs };
 
 static void usage(FILE *f) {
-    fputs("drover: pre-train Llama models, from text to a Hugging Face folder, in one program\n\n"
-          "usage: drover VERB ...\n\n",
+    fputs("drover: pre-train Llama models, from text to a Hugging Face folder, in one program\n"
+          "\n"
+          "usage: drover VERB ...\n"
+          "\n",
             f);
     for (int i = 0; i < N_VERBS; i++)
         fprintf(f, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);

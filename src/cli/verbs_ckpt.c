@@ -46,8 +46,8 @@ static drv_status run(arena *a, int argc, char **argv) {
     if (strcmp(what, "list") == 0) return list(a, path);
     if (strcmp(what, "show") == 0) return show(a, path);
     if (strcmp(what, "verify") != 0)
-        return drv_fail(
-                DRV_E_USAGE, "ckpt: \"%s\" is unknown, expected list, show or verify", what);
+        return drv_fail(DRV_E_USAGE, "ckpt: \"%s\" is unknown, expected list, show or verify",
+                what);
     drv_status s = ckpt_verify(path);
     if (cli_has(&c, "--json"))
         printf("{\"path\": \"%s\", \"valid\": %s}\n", path, s == DRV_OK ? "true" : "false");
@@ -59,7 +59,6 @@ static drv_status run(arena *a, int argc, char **argv) {
 static const cli_option options[] = {CLI_JSON};
 const verb verb_ckpt = {"ckpt", "list, show and verify checkpoints",
         "list RUN_DIR | show|verify CHECKPOINT",
-        "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes "
-        "beside it.\n"
+        "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes beside it.\n"
         "list and verify check every byte.",
         options, 1, run};

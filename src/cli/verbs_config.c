@@ -32,13 +32,12 @@ static drv_status run_config_verb(arena *a, int argc, char **argv) {
 
 const verb verb_config = {"config", "print the effective options, with what each means",
         "[CONFIG] [--set KEY=VALUE]...",
-        "Reads the YAML file, applies the overrides, checks everything and prints the whole "
-        "config, which\n"
+        "Reads the YAML file, applies the overrides, checks everything and prints the whole config, which\n"
         "is itself a valid config. Example: drover config --set model.preset=llama-3.1-8b",
         config_options, 1, run_config_verb};
 
-static const cli_option graph_options[] = {
-        CLI_SET, {"--program", "NAME", "step (default), update or eval"}};
+static const cli_option graph_options[] = {CLI_SET,
+        {"--program", "NAME", "step (default), update or eval"}};
 
 static drv_status run_graph(arena *a, int argc, char **argv) {
     cli_args c;
@@ -53,8 +52,8 @@ static drv_status run_graph(arena *a, int argc, char **argv) {
                      : strcmp(name, "eval") == 0   ? p.eval_graph
                                                    : NULL;
     if (!g)
-        return drv_fail(
-                DRV_E_USAGE, "graph: --program is \"%s\", expected step, update or eval", name);
+        return drv_fail(DRV_E_USAGE, "graph: --program is \"%s\", expected step, update or eval",
+                name);
     str text = {0};
     graph_print(g, &text);
     fwrite(text.p, 1, text.n, stdout);
@@ -64,13 +63,11 @@ static drv_status run_graph(arena *a, int argc, char **argv) {
 
 const verb verb_graph = {"graph", "print a program of the run as text",
         "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
-        "One line a node: outputs with types, op, inputs, attributes. Nothing is allocated: all "
-        "presets up\n"
+        "One line a node: outputs with types, op, inputs, attributes. Nothing is allocated: all presets up\n"
         "to llama-3.1-405b print on a laptop.",
         graph_options, 2, run_graph};
 
 // --- plan
-// ---------------------------------------------------------------------------------------------
 // What the process holds beside the planned bytes: code and libraries, the measurement of the GEMM
 // peak, thread stacks (measured on Zen 4: 78 to 92 MiB).
 #define PROCESS_BYTES (110LL << 20)
@@ -157,11 +154,10 @@ static drv_status run_plan(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-static const cli_option plan_options[] = {
-        CLI_SET, CLI_JSON, {"--ranks", "N", "data-parallel ranks that share the global batch"}};
+static const cli_option plan_options[] = {CLI_SET, CLI_JSON,
+        {"--ranks", "N", "data-parallel ranks that share the global batch"}};
 const verb verb_plan = {"plan", "print memory, FLOPs and time of a run before it runs",
         "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
-        "Builds the graphs, differentiates them and places every byte, without allocating a "
-        "weight. The\n"
+        "Builds the graphs, differentiates them and places every byte, without allocating a weight. The\n"
         "run stays within what is printed. Example: drover plan --set model.preset=llama-3.1-405b",
         plan_options, 3, run_plan};

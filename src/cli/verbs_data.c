@@ -24,8 +24,7 @@ static drv_status data_build(arena *a, const cli_args *c) {
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(a, &o, &s));
     log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes a token, %.1f MB/s; skipped %lld "
-             "records, replaced %lld "
-             "invalid byte sequences",
+             "records, replaced %lld invalid byte sequences",
             o.prefix, (long long)s.documents, (long long)s.tokens,
             (double)s.bytes / (double)(s.tokens ? s.tokens : 1),
             (double)s.bytes_now / s.seconds / 1e6, (long long)s.skipped, (long long)s.replaced);
@@ -72,8 +71,8 @@ static drv_status data_verify(const cli_args *c, const dataset *d) {
     int32_t ids[PIECE];
     DRV_TRY(cli_get_i64(c, "--vocab-size", 1, INT32_MAX, &vocab));
     for (int64_t at = 0; at < d->n_tokens; at += PIECE)
-        DRV_TRY(dataset_read(
-                d, at, d->n_tokens - at < PIECE ? d->n_tokens - at : PIECE, vocab, ids));
+        DRV_TRY(dataset_read(d, at, d->n_tokens - at < PIECE ? d->n_tokens - at : PIECE, vocab,
+                ids));
     printf("%s: ok, %lld tokens\n", d->prefix, (long long)d->n_tokens);
     return DRV_OK;
 }
@@ -106,8 +105,8 @@ static drv_status data_get(arena *a, const cli_args *c) {
     int64_t parallel = 8, tries = 8;
     hub_opts hub = {.revision = cli_get(c, "--revision", "main")};
     if (!what)
-        return drv_fail(
-                DRV_E_USAGE, "data get: expected hf:ORG/NAME[:CONFIG] or a URL, and --out DIR");
+        return drv_fail(DRV_E_USAGE,
+                "data get: expected hf:ORG/NAME[:CONFIG] or a URL, and --out DIR");
     DRV_TRY(cli_need(c, "--out", &hub.out));
     DRV_TRY(cli_get_i64(c, "--parallel", 1, 64, &parallel));
     DRV_TRY(cli_get_i64(c, "--tries", 1, 1000, &tries));
@@ -157,35 +156,31 @@ static drv_status run_data(arena *a, int argc, char **argv) {
     return s;
 }
 
-static const cli_option data_options[] = {
-        {"--input", "PATH...", "build: files, folders, globs, or - for standard input"},
-        {"--tokenizer", "DIR", "build: folder of tokenizer.json; show: print text"},
-        {"--out", "PREFIX", "build: PREFIX.bin and PREFIX.idx; get: the folder of the files"},
-        {"--json-key", "KEY",
-                "build: key of the text in .jsonl, column in .parquet (default text)"},
-        {"--separator", "TEXT", "build: cuts .txt files into documents; default: a file is one"},
-        {"--append-eod", NULL, "build: put the end-of-text token after each document"},
-        {"--workers", "N", "build: threads (default: all cores)"},
-        {"--strict", NULL, "build: a broken record stops the run instead of being skipped"},
-        {"--revision", "NAME", "get: branch, tag or commit of the data set (default main)"},
-        {"--parallel", "N", "get: files at a time (default 8)"},
-        {"--tries", "N", "get: for a file that makes no progress (default 8)"},
-        {"--document", "N", "show: which (default 0)"},
-        {"--vocab-size", "N", "verify: every token must be smaller"}};
+static const cli_option data_options[] =
+        {{"--input", "PATH...", "build: files, folders, globs, or - for standard input"},
+                {"--tokenizer", "DIR", "build: folder of tokenizer.json; show: print text"},
+                {"--out", "PREFIX",
+                        "build: PREFIX.bin and PREFIX.idx; get: the folder of the files"},
+                {"--json-key", "KEY",
+                        "build: key of the text in .jsonl, column in .parquet (default text)"},
+                {"--separator", "TEXT",
+                        "build: cuts .txt files into documents; default: a file is one"},
+                {"--append-eod", NULL, "build: put the end-of-text token after each document"},
+                {"--workers", "N", "build: threads (default: all cores)"},
+                {"--strict", NULL, "build: a broken record stops the run instead of being skipped"},
+                {"--revision", "NAME", "get: branch, tag or commit of the data set (default main)"},
+                {"--parallel", "N", "get: files at a time (default 8)"},
+                {"--tries", "N", "get: for a file that makes no progress (default 8)"},
+                {"--document", "N", "show: which (default 0)"},
+                {"--vocab-size", "N", "verify: every token must be smaller"}};
 const verb verb_data = {"data", "get text, tokenise it into Megatron .bin/.idx, look at data sets",
         "get hf:ORG/NAME[:CONFIG]|URL --out DIR | build --input PATH... --tokenizer DIR --out "
         "PREFIX | "
         "info|show|verify PREFIX",
-        "get loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: "
-        "several "
-        "at a time,\n"
-        "checked against their size and hash, gone on with when cut off. HF_TOKEN is sent to the "
-        "hub "
-        "alone;\n"
+        "get loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: several at a time,\n"
+        "checked against their size and hash, gone on with when cut off. HF_TOKEN is sent to the hub alone;\n"
         "HF_ENDPOINT names another one.\n"
-        "build reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; the "
-        "documents keep\n"
-        "that order whatever the number of workers. Killed, it goes on behind the last input file "
-        "that was done\n"
+        "build reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; the documents keep\n"
+        "that order whatever the number of workers. Killed, it goes on behind the last input file that was done\n"
         "when the same command is given again. info, show and verify open any Megatron data set.",
         data_options, sizeof data_options / sizeof *data_options, run_data};

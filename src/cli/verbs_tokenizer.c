@@ -110,8 +110,9 @@ static drv_status tokenizer_encode(arena *a, const cli_args *c) {
     DRV_TRY(cli_need(c, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
-    const reader_opts o = {
-            .key = cli_get(c, "--json-key", NULL), .strict = true, .whole = !t->can_cut};
+    const reader_opts o = {.key = cli_get(c, "--json-key", NULL),
+            .strict = true,
+            .whole = !t->can_cut};
     reader *r;
     DRV_TRY(reader_open(a, &input, 1, &o, &r));
     text_batch *b = text_batch_new();
@@ -183,26 +184,25 @@ static drv_status run_tokenizer(arena *a, int argc, char **argv) {
     return cli_unknown_verb(&c, "train, encode or decode");
 }
 
-static const cli_option tokenizer_options[] = {
-        {"--input", "PATH...", "files, folders, globs, or - for standard input"},
-        {"--out", "DIR", "train: where tokenizer.json goes"},
-        {"--vocab-size", "N", "train: tokens (default 32000)"},
-        {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
-        {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
-        {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
-        {"--separator", "TEXT", "train: cuts .txt files into documents"},
-        {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
-        {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
-        {"--threads", "N", "how many (default: all cores)"},
-        {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
-        {"--json-key", "KEY",
-                "key of the text in .jsonl, column in .parquet (train: default text)"},
-        {"--no-special", NULL,
-                "encode: without BOS/EOS of the template; decode: leave specials out"}};
+static const cli_option tokenizer_options[] =
+        {{"--input", "PATH...", "files, folders, globs, or - for standard input"},
+                {"--out", "DIR", "train: where tokenizer.json goes"},
+                {"--vocab-size", "N", "train: tokens (default 32000)"},
+                {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
+                {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
+                {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
+                {"--separator", "TEXT", "train: cuts .txt files into documents"},
+                {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
+                {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
+                {"--threads", "N", "how many (default: all cores)"},
+                {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
+                {"--json-key", "KEY",
+                        "key of the text in .jsonl, column in .parquet (train: default text)"},
+                {"--no-special", NULL,
+                        "encode: without BOS/EOS of the template; decode: leave specials out"}};
 const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
         "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input "
         "FILE]",
-        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) "
-        "and the\n"
+        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and the\n"
         "sentencepiece style (Llama-2). Ids and text are the same as there.",
         tokenizer_options, sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};

@@ -26,17 +26,13 @@ static drv_status run_train(arena *a, int argc, char **argv) {
 
 const verb verb_train = {"train", "pre-train a model, or go on where a run stopped",
         "CONFIG [--set KEY=VALUE]...",
-        "Trains as the YAML file says; `drover config` prints all keys. The run directory gets "
-        "config.yaml,\n"
-        "log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging Face folder. "
-        "Started\n"
-        "again, it resumes the newest valid checkpoint, bit for bit. SIGINT and SIGTERM finish the "
-        "step,\n"
+        "Trains as the YAML file says; `drover config` prints all keys. The run directory gets config.yaml,\n"
+        "log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging Face folder. Started\n"
+        "again, it resumes the newest valid checkpoint, bit for bit. SIGINT and SIGTERM finish the step,\n"
         "save and exit 0.",
         train_options, 1, run_train};
 
 // --- eval
-// ---------------------------------------------------------------------------------------------
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON,
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
 
@@ -97,13 +93,11 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
 
 const verb verb_eval = {"eval", "mean loss and perplexity over all tokens of a data set",
         "CONFIG|MODEL --data PREFIX [--json] [--set KEY=VALUE]...",
-        "MODEL is a Hugging Face folder (a checkpoint is one); with a CONFIG, the newest "
-        "checkpoint of its\n"
+        "MODEL is a Hugging Face folder (a checkpoint is one); with a CONFIG, the newest checkpoint of its\n"
         "run_dir is evaluated.",
         eval_options, 3, run_eval};
 
 // --- generate
-// -----------------------------------------------------------------------------------------
 static const cli_option generate_options[] = {{"--prompt", "TEXT", "what the text begins with"},
         {"--max-tokens", "N", "at most so many new tokens (default 200)"},
         {"--temperature", "X", "0: always the likeliest token (default 0.8)"},

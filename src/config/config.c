@@ -212,8 +212,8 @@ static drv_status set_source(data_source *list, int *n, const char *rest, const 
     char *end;
     long i = strtol(rest + 1, &end, 10);
     if (i < 0 || i >= MAX_BLEND)
-        return drv_fail(
-                DRV_E_USAGE, "%s: at most %d data sets can be blended", e->where, MAX_BLEND);
+        return drv_fail(DRV_E_USAGE, "%s: at most %d data sets can be blended", e->where,
+                MAX_BLEND);
     if (i >= *n) {
         *n = (int)i + 1;
         list[i] = (data_source){NULL, 1};
@@ -331,12 +331,12 @@ static drv_status check(const yaml_list *l, run_config *c) {
                 place(l, c, "backend"), c->backend);
     for (int i = 0; i < c->n_train; i++)
         if (!c->train[i].prefix)
-            return drv_fail(
-                    DRV_E_USAGE, "%s: data.train[%d] has no prefix", place(l, c, "data.train"), i);
+            return drv_fail(DRV_E_USAGE, "%s: data.train[%d] has no prefix",
+                    place(l, c, "data.train"), i);
     for (int i = 0; i < c->n_valid; i++)
         if (!c->valid[i].prefix)
-            return drv_fail(
-                    DRV_E_USAGE, "%s: data.valid[%d] has no prefix", place(l, c, "data.valid"), i);
+            return drv_fail(DRV_E_USAGE, "%s: data.valid[%d] has no prefix",
+                    place(l, c, "data.valid"), i);
     if (c->min_lr > c->lr)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
@@ -365,8 +365,8 @@ static drv_status apply(arena *a, const yaml_list *l, run_config *c) {
     return check(l, c);
 }
 
-drv_status config_load(
-        arena *a, const char *path, const char *const *sets, int n_sets, run_config *out) {
+drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
+        run_config *out) {
     *out = (run_config){.file = path};
     yaml_list l = {0};
     drv_status s = DRV_OK;

@@ -57,11 +57,11 @@ typedef struct run_config {
 } run_config;
 
 // `sets` are "a.b=value" overrides of the command line, applied after the file.
-DRV_CHECKED drv_status config_load(
-        arena *a, const char *path, const char *const *sets, int n_sets, run_config *out);
+DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
+        run_config *out);
 // The defaults with a preset, for commands that run without a file.
-DRV_CHECKED drv_status config_from_sets(
-        arena *a, const char *const *sets, int n_sets, run_config *out);
+DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n_sets,
+        run_config *out);
 
 // The effective options as YAML that config_load reads; with_help adds what each means.
 void config_print(const run_config *c, bool with_help, str *out);

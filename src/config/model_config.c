@@ -86,8 +86,8 @@ static drv_status read_eos(const char *path, const json_t *v, model_config *m) {
     for (size_t i = 0; i < n; i++) {
         const json_t *e = json_is_array(v) ? json_array_get(v, i) : v;
         if (!json_is_integer(e))
-            return drv_fail(
-                    DRV_E_DATA, "%s: eos_token_id must be a number or a list of them", path);
+            return drv_fail(DRV_E_DATA, "%s: eos_token_id must be a number or a list of them",
+                    path);
         m->eos_token_id[i] = json_integer_value(e);
     }
     m->n_eos = (int)n;

@@ -66,8 +66,8 @@ static void add_empty(flattener *f, const char *path) {
     f->list->entries[f->list->n++] = (yaml_entry){path, "", "--set"};
 }
 
-static drv_status flatten(
-        arena *a, const char *file, const char *path, const char *text, size_t n, yaml_list *out) {
+static drv_status flatten(arena *a, const char *file, const char *path, const char *text, size_t n,
+        yaml_list *out) {
     yaml_parser_t parser;
     yaml_document_t doc;
     DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml");

@@ -16,7 +16,7 @@ typedef struct yaml_list {
 } yaml_list;
 
 // The list's strings live in `a`; free(list->entries) when done.
-DRV_CHECKED drv_status yaml_flatten(
-        arena *a, const char *file, const char *text, size_t n, yaml_list *out);
+DRV_CHECKED drv_status yaml_flatten(arena *a, const char *file, const char *text, size_t n,
+        yaml_list *out);
 // One "path=value"; the value may be YAML flow ([0.9, 0.95]).
 DRV_CHECKED drv_status yaml_flatten_set(arena *a, const char *set, yaml_list *out);

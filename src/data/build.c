@@ -36,7 +36,6 @@ typedef struct builder {
 } builder;
 
 // --- the journal
-// --------------------------------------------------------------------------------
 // The inputs by name, size and time, the tokenizer's file and all options.
 static uint64_t task_of(arena *a, const builder *b) {
     str s = {0};
@@ -102,7 +101,6 @@ static void read_journal(builder *b) {
 }
 
 // --- building
-// -----------------------------------------------------------------------------------
 static void show(const builder *b) {
     int64_t total;
     const int64_t done = reader_bytes(b->r, &total);

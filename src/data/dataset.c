@@ -35,13 +35,13 @@ static drv_status check_header(dataset *d, const char *path) {
     if (d->idx.n < DATASET_HEADER || memcmp(p, dataset_magic, sizeof dataset_magic) != 0)
         return drv_fail(DRV_E_DATA, "%s: no Megatron index: it does not begin with MMIDIDX", path);
     if (get_i64(p + 9) != 1)
-        return drv_fail(
-                DRV_E_DATA, "%s: version is %lld, expected 1", path, (long long)get_i64(p + 9));
+        return drv_fail(DRV_E_DATA, "%s: version is %lld, expected 1", path,
+                (long long)get_i64(p + 9));
     d->code = p[17];
     d->token_bytes = d->code < 9 ? code_bytes[d->code] : 0;
     if (!d->token_bytes)
-        return drv_fail(
-                DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path, d->code);
+        return drv_fail(DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path,
+                d->code);
     d->n_sequences = get_i64(p + 18);
     int64_t entries = get_i64(p + 26);
     const int64_t most = (int64_t)d->idx.n / 8;

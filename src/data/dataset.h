@@ -24,8 +24,8 @@ void dataset_close(dataset *d);
 int64_t dataset_document_start(const dataset *d, int64_t document);
 int64_t dataset_document_of(const dataset *d, int64_t token);
 // Tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
-DRV_CHECKED drv_status dataset_read(
-        const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out);
+DRV_CHECKED drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab,
+        int32_t *out);
 
 // Gives back the pages of the index that lookups brought in.
 void dataset_forget(const dataset *d);

@@ -43,7 +43,6 @@ typedef struct job {
 } job;
 
 // --- one transfer
-// -------------------------------------------------------------------------------
 static void set_common(job *j, const char *url) {
     CURL *c = j->curl;
     curl_easy_setopt(c, CURLOPT_URL, url);
@@ -175,7 +174,6 @@ static drv_status begin(job *j, CURLM *multi) {
 }
 
 // --- what became of it
-// --------------------------------------------------------------------------
 static drv_status refused(const char *url, long code, const char *hub) {
     if (strcmp(hub, "GatedRepo") == 0)
         return drv_fail(DRV_E_IO,
@@ -187,8 +185,8 @@ static drv_status refused(const char *url, long code, const char *hub) {
                 "%s: not authorised (401): private, or not there; set HF_TOKEN to a valid token",
                 url);
     if (code == 403)
-        return drv_fail(
-                DRV_E_IO, "%s: forbidden (403): the token in HF_TOKEN may not read it", url);
+        return drv_fail(DRV_E_IO, "%s: forbidden (403): the token in HF_TOKEN may not read it",
+                url);
     if (code == 404) return drv_fail(DRV_E_IO, "%s: not found (404)", url);
     return drv_fail(DRV_E_IO, "%s: the server answered %ld", url, code);
 }
@@ -259,8 +257,8 @@ static drv_status finish(job *j) {
     if (fsync(j->fd) != 0)
         return drv_fail(DRV_E_IO, "could not sync \"%s\": %s", j->part, strerror(errno));
     if (rename(j->part, j->d->path) != 0)
-        return drv_fail(
-                DRV_E_IO, "could not rename \"%s\" into place: %s", j->part, strerror(errno));
+        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", j->part,
+                strerror(errno));
     j->state = JOB_DONE;
     return DRV_OK;
 }
@@ -305,7 +303,6 @@ static void end_transfer(job *j, CURLM *multi) {
 }
 
 // --- all of them
-// --------------------------------------------------------------------------------
 typedef struct crowd {
     job *jobs;
     int n, running, done;
@@ -360,8 +357,8 @@ static drv_status drive(crowd *c, CURLM *multi, const download_opts *o) {
     return DRV_OK;
 }
 
-drv_status download_files(
-        const download *list, int n, const download_opts *o, download_stats *out) {
+drv_status download_files(const download *list, int n, const download_opts *o,
+        download_stats *out) {
     crowd c = {.n = n, .begin = clock_s()};
     *out = (download_stats){.files = n};
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -398,8 +395,8 @@ drv_status download_files(
     return s;
 }
 
-drv_status download_text(
-        arena *a, const char *url, const download_opts *o, char **text, size_t *n, char **next) {
+drv_status download_text(arena *a, const char *url, const download_opts *o, char **text, size_t *n,
+        char **next) {
     const download d = {.url = url, .path = url, .size = -1};
     job j = {.d = &d, .o = o, .fd = -1, .total = -1, .is_text = true};
     curl_global_init(CURL_GLOBAL_DEFAULT);

@@ -29,8 +29,8 @@ static drv_status parse_spec(hub *h, const char *spec) {
                     (!colon || (colon > slash + 1 && colon[1])) && !strchr(slash + 1, '/') &&
                     !strpbrk(h->repo, "?#% ") && !strstr(h->repo, "..");
     return ok ? DRV_OK
-              : drv_fail(
-                        DRV_E_USAGE, "\"hf:%s\": expected hf:ORG/NAME or hf:ORG/NAME:CONFIG", spec);
+              : drv_fail(DRV_E_USAGE, "\"hf:%s\": expected hf:ORG/NAME or hf:ORG/NAME:CONFIG",
+                        spec);
 }
 
 // A path with each part escaped.

@@ -11,5 +11,5 @@ typedef struct hub_opts {
 
 // `spec`: ORG/NAME or ORG/NAME:CONFIG. The files that drover reads (text, JSON lines, Parquet);
 // with a config those that it names in the data set's card, else those in a folder of its name.
-DRV_CHECKED drv_status hub_list(
-        arena *a, const char *spec, const hub_opts *o, download **files, int *n);
+DRV_CHECKED drv_status hub_list(arena *a, const char *spec, const hub_opts *o, download **files,
+        int *n);

@@ -75,8 +75,8 @@ static drv_status add_input(lister *l, const char *input) {
     return s;
 }
 
-drv_status inputs_list(
-        arena *a, const char *const *inputs, int n, input_file **files, int *n_files) {
+drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **files,
+        int *n_files) {
     lister l = {.a = a};
     drv_status s = DRV_OK;
     for (int i = 0; s == DRV_OK && i < n; i++)

@@ -18,5 +18,5 @@ typedef struct input_file {
 } input_file;
 
 // In a folder only files of a known ending count. DRV_E_IO: an input is not there.
-DRV_CHECKED drv_status inputs_list(
-        arena *a, const char *const *inputs, int n, input_file **files, int *n_files);
+DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **files,
+        int *n_files);

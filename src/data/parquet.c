@@ -70,7 +70,6 @@ static void make_room(unsigned char **p, size_t *cap, size_t n) {
 }
 
 // --- the footer
-// ---------------------------------------------------------------------------------
 typedef struct schema_node {
     const char *name;
     int64_t type, repetition, children;
@@ -233,8 +232,8 @@ static drv_status read_footer(parquet_reader *r) {
     if (memcmp(tail + 4, "PARE", 4) == 0)
         return drv_fail(DRV_E_DATA, "%s: encrypted Parquet is not supported", r->path);
     if (memcmp(tail + 4, "PAR1", 4) != 0)
-        return drv_fail(
-                DRV_E_DATA, "%s: does not end with PAR1: no Parquet file, or cut short", r->path);
+        return drv_fail(DRV_E_DATA, "%s: does not end with PAR1: no Parquet file, or cut short",
+                r->path);
     if ((int64_t)n > r->size - 12)
         return drv_fail(DRV_E_DATA, "%s: the footer is said to have %u bytes, the file has %lld",
                 r->path, n, (long long)r->size);
@@ -266,8 +265,7 @@ drv_status parquet_open(const char *path, const char *column, parquet_reader **o
     if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
     arena *a = arena_new("parquet");
     parquet_reader *r = ARENA_NEW(a, parquet_reader);
-    *r = (parquet_reader){
-            .path = path, .a = a, .fd = fd, .size = file_size(path), .column = column};
+    *r = (parquet_reader){.path = path, .a = a, .fd = fd, .size = file_size(path), .column = column};
     drv_status s = read_footer(r);
     if (s == DRV_OK)
         *out = r;
@@ -294,7 +292,6 @@ int64_t parquet_where(const parquet_reader *r) {
 }
 
 // --- pages
-// --------------------------------------------------------------------------------------
 static void read_page_part(thrift *t, page_header *h, int part) {
     for (thrift_field f = {0}; thrift_next(t, &f);) {
         const bool v2 = part == DATA_PAGE_V2;
@@ -382,13 +379,13 @@ static drv_status read_page(parquet_reader *r, const page_header *h, int64_t pla
 static drv_status load_dictionary(parquet_reader *r, const page_header *h) {
     DRV_TRY(read_page(r, h, 0, &r->dictionary_page, &r->cap_dictionary));
     r->dictionary.n = 0;
-    const char *why = page_byte_arrays(
-            PARQUET_PLAIN, r->dictionary_page, (size_t)h->unpacked, h->values, &r->dictionary);
+    const char *why = page_byte_arrays(PARQUET_PLAIN, r->dictionary_page, (size_t)h->unpacked,
+            h->values, &r->dictionary);
     return why ? broken(r, r->at, why) : DRV_OK;
 }
 
-static drv_status load_values(
-        parquet_reader *r, int encoding, const unsigned char *p, size_t n_bytes, int64_t n) {
+static drv_status load_values(parquet_reader *r, int encoding, const unsigned char *p,
+        size_t n_bytes, int64_t n) {
     r->values.n = 0;
     if (n == 0) return DRV_OK;
     if (encoding != PARQUET_PLAIN_DICTIONARY && encoding != PARQUET_RLE_DICTIONARY) {

@@ -17,7 +17,6 @@ void page_values_free(page_values *v) {
 }
 
 // --- codecs
-// -------------------------------------------------------------------------------------
 static bool gunzip(const unsigned char *p, size_t n, unsigned char *out, size_t n_out) {
     z_stream z = {0};
     if (inflateInit2(&z, 15 + 32) != Z_OK) return false;
@@ -34,8 +33,8 @@ static bool gunzip(const unsigned char *p, size_t n, unsigned char *out, size_t 
     return code == Z_STREAM_END && z.avail_out == 0;
 }
 
-const char *page_unpack(
-        int codec, const unsigned char *p, size_t n, unsigned char *out, size_t n_out) {
+const char *page_unpack(int codec, const unsigned char *p, size_t n, unsigned char *out,
+        size_t n_out) {
     size_t k = n_out;
     switch (codec) {
     case 0:
@@ -68,7 +67,6 @@ const char *page_unpack(
 }
 
 // --- integers
-// -----------------------------------------------------------------------------------
 // `bits` bits from bit `at` on, the lowest first.
 static uint64_t take_bits(const unsigned char *p, uint64_t at, int bits) {
     uint64_t v = 0;
@@ -143,7 +141,6 @@ static bool delta_ints(thrift *t, uint32_t *out, int64_t n) {
 }
 
 // --- byte arrays
-// --------------------------------------------------------------------------------
 static bool plain(const unsigned char *p, size_t n_bytes, int64_t n, byte_array *out) {
     const unsigned char *end = p + n_bytes;
     for (int64_t i = 0; i < n; i++) {
@@ -191,8 +188,8 @@ static bool join_prefixes(const uint32_t *prefix, int64_t n, page_values *v, byt
     return true;
 }
 
-const char *page_byte_arrays(
-        int encoding, const unsigned char *p, size_t n_bytes, int64_t n, page_values *out) {
+const char *page_byte_arrays(int encoding, const unsigned char *p, size_t n_bytes, int64_t n,
+        page_values *out) {
     MEM_GROW(out->v, out->n + n, out->cap);
     byte_array *to = out->v + out->n;
     thrift t = {.p = p, .end = p + n_bytes};

@@ -32,8 +32,8 @@ enum {
 
 // Unpacks `n` bytes into exactly `n_out`. Codec numbers as in parquet.thrift. Returns why not, or
 // NULL.
-const char *page_unpack(
-        int codec, const unsigned char *p, size_t n, unsigned char *out, size_t n_out);
+const char *page_unpack(int codec, const unsigned char *p, size_t n, unsigned char *out,
+        size_t n_out);
 
 // n values of `bits` bits in the hybrid of runs and bit packing. *used: bytes that were read.
 // False: they end too early.
@@ -41,5 +41,5 @@ bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int6
 
 // Appends n values in `encoding` (not a dictionary's). They point into p, or into out->joined.
 // Returns why not, or NULL.
-const char *page_byte_arrays(
-        int encoding, const unsigned char *p, size_t n_bytes, int64_t n, page_values *out);
+const char *page_byte_arrays(int encoding, const unsigned char *p, size_t n_bytes, int64_t n,
+        page_values *out);

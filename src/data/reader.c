@@ -27,8 +27,8 @@ struct reader {
     bool has_back;
 };
 
-drv_status reader_open(
-        arena *a, const char *const *inputs, int n, const reader_opts *o, reader **out) {
+drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *o,
+        reader **out) {
     reader *r = ARENA_NEW(a, reader);
     *r = (reader){.a = a, .o = *o};
     if (!r->o.key) r->o.key = "text";

@@ -27,8 +27,8 @@ typedef struct record {
 } record;
 
 typedef struct reader reader; // single owner
-DRV_CHECKED drv_status reader_open(
-        arena *a, const char *const *inputs, int n, const reader_opts *o, reader **out);
+DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *o,
+        reader **out);
 // Goes on behind so many files. Before the first reader_next.
 void reader_skip_files(reader *r, int n);
 // *more is false at the end.

@@ -28,8 +28,8 @@ drv_status rows_open(arena *a, const rows_opts *o, rows **out) {
     for (int i = 0; i < o->n_sources; i++)
         total += o->sources[i].weight;
     if (!(total > 0))
-        return drv_fail(
-                DRV_E_USAGE, "the weights of the data sets sum to %g, expected more than 0", total);
+        return drv_fail(DRV_E_USAGE, "the weights of the data sets sum to %g, expected more than 0",
+                total);
     for (int i = 0; i < o->n_sources; i++) {
         source *s = &r->s[i];
         drv_status status = dataset_open(a, o->sources[i].prefix, &s->d);
@@ -115,8 +115,8 @@ static void mark(const rows *r, const source *s, int64_t first, int64_t n, int64
     }
 }
 
-drv_status rows_next(
-        rows *r, int32_t *tokens, int32_t *position, int32_t *labels, int64_t *counted) {
+drv_status rows_next(rows *r, int32_t *tokens, int32_t *position, int32_t *labels,
+        int64_t *counted) {
     const int64_t width = r->o.row_tokens;
     source *s = furthest_behind(r);
     const int64_t epoch = s->taken / s->n_rows, index = s->taken % s->n_rows;

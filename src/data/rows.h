@@ -35,7 +35,7 @@ void rows_seek(rows *r, int64_t taken);
 
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]
 // (the next token; -1 where there is none to predict). Adds to *counted the labels that count.
-DRV_CHECKED drv_status rows_next(
-        rows *r, int32_t *tokens, int32_t *position, int32_t *labels, int64_t *counted);
+DRV_CHECKED drv_status rows_next(rows *r, int32_t *tokens, int32_t *position, int32_t *labels,
+        int64_t *counted);
 // "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
 const char *rows_last(const rows *r);

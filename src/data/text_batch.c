@@ -95,8 +95,8 @@ static drv_status report(const reader *r, const record *bad) {
     static int named;
     const char *path = reader_files(r, NULL)[bad->file].path, *key = reader_options(r)->key;
     if (!reader_options(r)->strict && named >= NAMED) return DRV_OK;
-    drv_status s = drv_fail(
-            DRV_E_DATA, "%s:%lld: \"%s\": %s", path, (long long)bad->number, key, bad->broken);
+    drv_status s = drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", path, (long long)bad->number, key,
+            bad->broken);
     if (reader_options(r)->strict) return s;
     log_warn("skipped: %s", drv_message());
     if (++named == NAMED) log_warn("more broken records are counted, not named");

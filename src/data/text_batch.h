@@ -25,5 +25,5 @@ DRV_CHECKED drv_status text_batch_read(text_batch *b, reader *r);
 // it. A broken record has no piece (p is NULL): it is skipped, counted and named, or fails with
 // opts.strict.
 typedef void (*text_batch_each)(void *ctx, const text_piece *p, int i, int thread);
-DRV_CHECKED drv_status text_batch_decode(
-        text_batch *b, const reader *r, text_batch_each each, void *ctx);
+DRV_CHECKED drv_status text_batch_decode(text_batch *b, const reader *r, text_batch_each each,
+        void *ctx);

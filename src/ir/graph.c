@@ -35,8 +35,8 @@ static tensor *new_tensor(graph *g, dtype dt, int n_dims, const int64_t *dim) {
     return t;
 }
 
-tensor *graph_state(
-        graph *g, tensor_class cls, const char *name, dtype dt, int n_dims, const int64_t *dim) {
+tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
+        const int64_t *dim) {
     DRV_ASSERT(cls != TENSOR_TEMP && name, "state needs a class and a name");
     DRV_ASSERT(!graph_find(g, name), "\"%s\" is in graph \"%s\" already", name, g->name);
     tensor *t = new_tensor(g, dt, n_dims, dim);

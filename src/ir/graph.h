@@ -116,8 +116,8 @@ typedef struct graph {
 graph *graph_new(arena *a, const char *name);
 
 // A named tensor that exists before the program runs.
-tensor *graph_state(
-        graph *g, tensor_class cls, const char *name, dtype dt, int n_dims, const int64_t *dim);
+tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
+        const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
 
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.

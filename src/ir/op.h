@@ -33,7 +33,7 @@ typedef struct op_row {
 
 extern const op_row *const op_rows[N_OPS];
 
-// --- what a gradient rule may use -------------------------------------------------------------
+// --- what a gradient rule may use
 tensor *grad_of(grad_ctx *c, const tensor *t);          // dL/dt so far; NULL: none
 void grad_add(grad_ctx *c, const tensor *t, tensor *d); // adds d to dL/dt
 // Weights have an accumulator, a state tensor that an op updates in place. NULL: t is no weight, or
@@ -50,7 +50,7 @@ struct grad_ctx {
     int n;           // length of both
 };
 
-// --- shorthands for rows ------------------------------------------------------------------------
+// --- shorthands for rows
 static inline tensor_spec spec_like(const tensor *t) {
     return (tensor_spec){t->dt, t->n_dims, {t->dim[0], t->dim[1], t->dim[2]}, -1, false};
 }

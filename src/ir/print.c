@@ -55,8 +55,8 @@ static void print_attrs(const node *n, str *out) {
         const char *field = (const char *)&n->at + attr_fields[i].offset;
         if (!has_word(used, attr_fields[i].name)) continue;
         if (attr_fields[i].real)
-            str_printf(
-                    out, "%s%s %g", sep, attr_fields[i].name, *(const double *)(const void *)field);
+            str_printf(out, "%s%s %g", sep, attr_fields[i].name,
+                    *(const double *)(const void *)field);
         else
             str_printf(out, "%s%s %d", sep, attr_fields[i].name, *(const int *)(const void *)field);
         sep = ", ";
@@ -65,8 +65,8 @@ static void print_attrs(const node *n, str *out) {
 }
 
 void graph_print(const graph *g, str *out) {
-    static const char *const classes[] = {
-            "temp", "input", "output", "weight", "grad", "optimizer", "cache"};
+    static const char *const classes[] = {"temp", "input", "output", "weight", "grad", "optimizer",
+            "cache"};
     static const char *const phases[] = {"forward", "backward", "update"};
     str_printf(out, "graph %s {\n", g->name);
     for (int i = 0; i < g->n_tensors; i++) {

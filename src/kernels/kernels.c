@@ -2,8 +2,8 @@
 
 const kernels *kernels_for(cpu_level l) {
 #ifdef DROVER_X86
-    static const kernels *const tables[] = {
-            &kernels_ref, &kernels_avx2, &kernels_avx512, &kernels_avx512_bf16};
+    static const kernels *const tables[] = {&kernels_ref, &kernels_avx2, &kernels_avx512,
+            &kernels_avx512_bf16};
     return tables[l];
 #else
     (void)l;

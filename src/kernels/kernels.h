@@ -64,8 +64,8 @@ typedef struct kernels {
     void (*rmsnorm_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
             const void *w, const void *r, const void *dh, void *dx, void *dw);
     // table rows: head_dim/2 cosines, then as many sines; acc type of dt.
-    void (*rope_table)(
-            dtype dt, const rope_args *a, int64_t n, const int32_t *position, void *table);
+    void (*rope_table)(dtype dt, const rope_args *a, int64_t n, const int32_t *position,
+            void *table);
     // Rotates the first `heads` heads of rows of `width`; the rest is copied. In place.
     void (*rope)(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
             const void *table, bool inverse, void *y);
@@ -75,8 +75,8 @@ typedef struct kernels {
             void *d_gate_up);
     // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n],
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
-    double (*cross_entropy)(
-            dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d);
+    double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
+            void *d);
     double (*sum_squares)(dtype dt, int64_t n, const void *x);
     // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded.
     void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,

@@ -55,7 +55,6 @@ dtype param_dtype(const param *p, dtype compute) {
 }
 
 // --- the graph
-// ------------------------------------------------------------------------------------
 typedef struct builder {
     graph *g;
     const model_config *m;
@@ -146,8 +145,8 @@ static void head(builder *b, tensor *x_NH, tensor *table) {
         return;
     }
     tensor *in[] = {x_NH, w, i32_input(b, "labels")};
-    graph_output(
-            add1(b, OP_linear_cross_entropy, 3, in, (op_attrs){.chunk = logit_rows(b)}), "loss");
+    graph_output(add1(b, OP_linear_cross_entropy, 3, in, (op_attrs){.chunk = logit_rows(b)}),
+            "loss");
 }
 
 graph *llama_build(arena *a, const model_config *m, llama_mode mode, const llama_opts *o) {

@@ -42,7 +42,6 @@ typedef struct merging {
 } merging;
 
 // --- pairs
-// --------------------------------------------------------------------------------------
 static void grow_slots(merging *m) {
     free(m->slots);
     m->n_slots = m->n_slots ? 2 * m->n_slots : 1 << 16;
@@ -119,7 +118,6 @@ static void queue_touched(merging *m) {
 }
 
 // --- words
-// --------------------------------------------------------------------------------------
 static void begin(merging *m, word_counts *c, const int32_t byte_symbol[256]) {
     m->words = mem_alloc(sizeof *m->words * (size_t)(c->n + 1));
     m->symbols = mem_alloc(sizeof *m->symbols * (c->text.n + 1));
@@ -164,7 +162,6 @@ static void merge_in_word(merging *m, int32_t w, int32_t a, int32_t b, int32_t m
 }
 
 // --- symbols
-// ------------------------------------------------------------------------------------
 static int32_t *name_slot(merging *m, const bpe_merges *out, const char *p, size_t n) {
     for (uint64_t h = XXH3_64bits(p, n);; h++) {
         int32_t *slot = &m->names[h & (m->n_names - 1)];

@@ -27,8 +27,8 @@ static void add_id(const tokenizer *t, int32_t id, str *out) {
         str_add(out, p, n);
 }
 
-void tokenizer_decode(
-        const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, str *out) {
+void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
+        str *out) {
     str raw = {0};
     for (int64_t i = 0; i < n; i++) {
         bool special = ids[i] >= 0 && ids[i] < t->n_vocab && t->is_special[ids[i]];

@@ -135,8 +135,8 @@ void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out)
         id_list_add(&e->out, t->before[i]);
     const bool plain = !t->nfc && (!t->space_mark || t->metaspace); // nothing to normalise: no copy
     if (p->n)
-        cut_added(
-                e, &t->raw, (const unsigned char *)p->p, p->n, plain ? encode_words : encode_part);
+        cut_added(e, &t->raw, (const unsigned char *)p->p, p->n,
+                plain ? encode_words : encode_part);
     for (int i = 0; specials && p->ends && i < t->n_after; i++)
         id_list_add(&e->out, t->after[i]);
     *out = e->out;

@@ -81,8 +81,8 @@ static drv_status read_vocab(loader *l, vocab_entry **list, int64_t *n, str *key
     return DRV_OK;
 }
 
-static drv_status fill_vocab(
-        loader *l, const vocab_entry *list, int64_t n, const str *pool, const json_t *added) {
+static drv_status fill_vocab(loader *l, const vocab_entry *list, int64_t n, const str *pool,
+        const json_t *added) {
     tokenizer *t = l->t;
     int64_t most = -1;
     for (int64_t i = 0; i < n; i++)
@@ -242,8 +242,9 @@ static drv_status read_merges(loader *l, merge_list *list) {
         s = read_merge(l, (int32_t)list->n, side);
         if (s != DRV_OK) break;
         MEM_GROW(list->p, list->n, list->cap);
-        list->p[list->n++] = (merge_entry){
-                .at = list->pool.n, .nx = (uint32_t)side[0].n, .ny = (uint32_t)side[1].n};
+        list->p[list->n++] = (merge_entry){.at = list->pool.n,
+                .nx = (uint32_t)side[0].n,
+                .ny = (uint32_t)side[1].n};
         str_add(&list->pool, side[0].p, side[0].n);
         str_add(&list->pool, side[1].p, side[1].n);
     }

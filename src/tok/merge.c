@@ -112,7 +112,6 @@ static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *
 }
 
 // --- a long word: a heap ordered by (rank, position)
-// ----------------------------------------------------------------
 static bool before(const candidate *x, const candidate *y) {
     return x->rank != y->rank ? x->rank < y->rank : x->at < y->at;
 }

@@ -15,8 +15,8 @@ static bool is_ascii(const unsigned char *s, size_t n) {
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out) {
     utf8proc_uint8_t *composed = NULL;
     if (t->nfc && !is_ascii(text, n)) {
-        utf8proc_ssize_t k = utf8proc_map(
-                text, (utf8proc_ssize_t)n, &composed, UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+        utf8proc_ssize_t k = utf8proc_map(text, (utf8proc_ssize_t)n, &composed,
+                UTF8PROC_STABLE | UTF8PROC_COMPOSE);
         if (k >= 0) text = composed, n = (size_t)k;
     }
     if (t->prefix == PREFIX_ALWAYS && n) str_add(out, " ", 1);

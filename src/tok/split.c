@@ -9,8 +9,7 @@
 const char split_pattern_gpt2[] =
         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
 const char split_pattern_llama3[] =
-        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| "
-        "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+        "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
 drv_status split_rule_for(const char *where, const char *pattern, split_rule *out) {
     *out = (split_rule){.kind = SPLIT_REGEX};
@@ -19,8 +18,8 @@ drv_status split_rule_for(const char *where, const char *pattern, split_rule *ou
     if (out->kind != SPLIT_REGEX) return DRV_OK;
     int code;
     PCRE2_SIZE at;
-    pcre2_code *re = pcre2_compile(
-            (PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
+            PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
     if (!re) {
         PCRE2_UCHAR text[128];
         pcre2_get_error_message(code, text, sizeof text);
@@ -38,8 +37,8 @@ void split_rule_free(split_rule *r) {
 }
 
 // Compiled code has a small stack of its own; what does not fit there is interpreted.
-static bool match(
-        const pcre2_code *re, const unsigned char *s, size_t n, size_t from, pcre2_match_data *m) {
+static bool match(const pcre2_code *re, const unsigned char *s, size_t n, size_t from,
+        pcre2_match_data *m) {
     int code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK, m, NULL);
     if (code == PCRE2_ERROR_JIT_STACKLIMIT)
         code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m, NULL);

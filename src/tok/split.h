@@ -63,6 +63,6 @@ size_t split_cut(const void *text, size_t n);
 
 // The scanners of the fixed patterns, see split_kind. Each returns the end of the word that begins
 // at s < end. cp: cp_table().
-typedef const unsigned char *(*split_scan)(
-        const unsigned char *s, const unsigned char *end, const uint8_t *cp);
+typedef const unsigned char *(
+        *split_scan)(const unsigned char *s, const unsigned char *end, const uint8_t *cp);
 split_scan split_scanner(split_kind kind); // NULL: not by a pattern alone

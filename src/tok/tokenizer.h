@@ -129,8 +129,8 @@ void tokenizer_tidy(const tokenizer *t);
 
 // Appends the text of ids; invalid UTF-8 becomes U+FFFD as in Hugging Face. skip_special leaves out
 // special tokens.
-void tokenizer_decode(
-        const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special, str *out);
+void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
+        str *out);
 
 // Text of a growing sequence of ids: only whole characters are handed out.
 typedef struct stream_decoder {

@@ -6,8 +6,8 @@
 #include "tok/loader.h"
 
 drv_status loader_refuse(const loader *l, const char *what, const char *value) {
-    return drv_fail(
-            DRV_E_DATA, "%s: %s \"%s\" is not supported", l->path, what, value ? value : "?");
+    return drv_fail(DRV_E_DATA, "%s: %s \"%s\" is not supported", l->path, what,
+            value ? value : "?");
 }
 
 static const char *type_of(const json_t *o) {
@@ -132,8 +132,8 @@ static drv_status load_template(loader *l, const json_t *o) {
             int64_t id = json_integer_value(json_array_get(ids, k));
             int *n = seen ? &t->n_after : &t->n_before;
             if (id < 0 || id >= t->n_vocab || *n == MAX_TEMPLATE)
-                return drv_fail(
-                        DRV_E_DATA, "%s: post_processor: bad special token \"%s\"", l->path, name);
+                return drv_fail(DRV_E_DATA, "%s: post_processor: bad special token \"%s\"", l->path,
+                        name);
             (seen ? t->after : t->before)[(*n)++] = (int32_t)id;
         }
     }

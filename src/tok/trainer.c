@@ -55,7 +55,6 @@ drv_status trainer_relieve(trainer *t) {
 }
 
 // --- the files
-// ----
 static json_t *added_token_json(int64_t id, const char *text) {
     return json_pack("{s:I, s:s, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content", text,
             "single_word", 0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1);
@@ -73,14 +72,14 @@ static json_t *pre_tokenizer_json(const trainer *t) {
             byte_level_json(false));
 }
 
-static drv_status write_files(
-        const trainer *t, const char *dir, char **names, const bpe_merges *m) {
+static drv_status write_files(const trainer *t, const char *dir, char **names,
+        const bpe_merges *m) {
     json_t *vocab = json_object(), *merges = json_array(), *added = json_array();
     for (int64_t i = 0; i < m->n_symbols; i++)
         json_object_set_new(vocab, names[i], json_integer(i));
     for (int64_t i = 0; i < m->n_merges; i++)
-        json_array_append_new(
-                merges, json_pack("[s,s]", names[m->merges[i][0]], names[m->merges[i][1]]));
+        json_array_append_new(merges,
+                json_pack("[s,s]", names[m->merges[i][0]], names[m->merges[i][1]]));
     for (int i = 0; i < t->o.n_specials; i++)
         json_array_append_new(added, added_token_json(i, t->o.specials[i]));
     json_t *model = json_pack("{s:s, s:n, s:n, s:n, s:n, s:b, s:b, s:b, s:o, s:o}", "type", "BPE",

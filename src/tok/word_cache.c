@@ -84,8 +84,8 @@ static void add_long(word_cache *c, uint64_t hash, const unsigned char *s, size_
 }
 
 // A word that the table does not have. key NULL: too long for it.
-static void encode_rare(
-        word_cache *c, const text_word *w, const word_key *key, uint64_t hash, id_list *out) {
+static void encode_rare(word_cache *c, const text_word *w, const word_key *key, uint64_t hash,
+        id_list *out) {
     const uint64_t long_hash = w->n <= LONG_BYTES ? XXH3_64bits(w->s, w->n) : 0;
     const long_word *known = w->n <= LONG_BYTES ? long_slot(c, long_hash, w->s, w->n) : NULL;
     if (known && known->n) {
@@ -119,8 +119,8 @@ static inline void make_key(const text_word *w, const unsigned char *end, word_k
     key->part[1] = part[1] | (uint64_t)w->n << 56;
 }
 
-void word_cache_encode(
-        word_cache *c, const text_word *w, int n, const unsigned char *end, id_list *out) {
+void word_cache_encode(word_cache *c, const text_word *w, int n, const unsigned char *end,
+        id_list *out) {
     word_key keys[SPLIT_BATCH];
     uint64_t hashes[SPLIT_BATCH];
     for (int i = 0; i < n; i++) {

@@ -10,5 +10,5 @@ word_cache *word_cache_new(const tokenizer *t);
 void word_cache_free(word_cache *c);
 
 // Appends the ids of words that lie in one text; `end`: of that text.
-void word_cache_encode(
-        word_cache *c, const text_word *w, int n, const unsigned char *end, id_list *out);
+void word_cache_encode(word_cache *c, const text_word *w, int n, const unsigned char *end,
+        id_list *out);

@@ -70,7 +70,6 @@ void word_counts_free(word_counts *w) {
 }
 
 // --- counting
-// -----------------------------------------------------------------------------------
 static void grow_slots(count_table *t) {
     free(t->slots);
     t->n_slots *= 2;
@@ -112,7 +111,6 @@ void word_counter_add(word_counter *c, int thread, const text_word *w, int n) {
 }
 
 // --- spilling
-// -----------------------------------------------------------------------------------
 static int by_bytes(const void *x, const void *y, void *text) {
     const counted_word *a = x, *b = y;
     const char *p = text;
@@ -170,7 +168,6 @@ drv_status word_counter_relieve(word_counter *c) {
 }
 
 // --- the end
-// ------------------------------------------------------------------------------------
 typedef struct run_head { // the next word of a spilled file
     FILE *f;
     str word;

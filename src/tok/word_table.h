@@ -52,8 +52,8 @@ static inline void word_table_prefetch(const word_table *t, uint64_t hash) {
     __builtin_prefetch(word_set(t, hash) + hash % WORD_WAYS);
 }
 
-static inline bool word_table_find(
-        const word_table *t, uint64_t hash, const word_key *key, word_ids *out) {
+static inline bool word_table_find(const word_table *t, uint64_t hash, const word_key *key,
+        word_ids *out) {
     word_slot *set = word_set(t, hash);
     for (uint64_t way = hash; way < hash + WORD_WAYS; way++) {
         word_slot *s = &set[way % WORD_WAYS];

@@ -52,8 +52,8 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
     return DRV_OK;
 }
 
-drv_status evaluate(
-        arena *a, programs *p, rows *r, int64_t n_batches, double *loss, int64_t *tokens) {
+drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *loss,
+        int64_t *tokens) {
     const int64_t micro = p->c->micro_batch_size;
     const int64_t all = (rows_per_epoch(r) + micro - 1) / micro;
     const int64_t n = n_batches && n_batches < all ? n_batches : all;

@@ -17,5 +17,5 @@ DRV_CHECKED drv_status batch_fill(batch *b, rows *r);
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
 // Mean loss over the first `n_batches` micro-batches of `r` (0: all of it), by the eval program.
-DRV_CHECKED drv_status evaluate(
-        arena *a, programs *p, rows *r, int64_t n_batches, double *loss, int64_t *tokens);
+DRV_CHECKED drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *loss,
+        int64_t *tokens);

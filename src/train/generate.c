@@ -19,16 +19,16 @@ typedef struct generator {
     int64_t capacity;
 } generator;
 
-static drv_status run_tokens(
-        generator *g, executable *e, const int32_t *ids, int64_t n, int64_t first) {
+static drv_status run_tokens(generator *g, executable *e, const int32_t *ids, int64_t n,
+        int64_t first) {
     backend *b = g->p.b;
     int32_t position[PREFILL];
     for (int64_t i = 0; i < n; i++)
         position[i] = (int32_t)(first + i);
     const bool prefill = e == g->prefill;
     DRV_TRY(b->v->write(b, 0, prefill ? "prefill.tokens" : "decode.tokens", 0, 4 * n, ids));
-    DRV_TRY(b->v->write(
-            b, 0, prefill ? "prefill.position" : "decode.position", 0, 4 * n, position));
+    DRV_TRY(b->v->write(b, 0, prefill ? "prefill.position" : "decode.position", 0, 4 * n,
+            position));
     return b->v->run(b, e);
 }
 

@@ -19,7 +19,6 @@ struct metrics {
 };
 
 // --- TensorBoard
-// ------------------------------------------------------------------------------------------
 // CRC-32C (Castagnoli, reflected polynomial 0x82F63B78), masked as TFRecord wants it
 // (tensorflow/core/lib/hash/crc32c.h).
 static uint32_t masked_crc(const void *p, size_t n) {
@@ -75,7 +74,6 @@ static void write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
 }
 
 // --- files
-// ------------------------------------------------------------------------------------------------
 // Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint.
 static drv_status cut_json(arena *a, const char *path, int64_t last) {
     if (!file_exists(path)) return DRV_OK;

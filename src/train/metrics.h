@@ -19,8 +19,8 @@ typedef struct step_metrics {
 typedef struct metrics metrics;
 
 // Opens both files in the run directory; lines of steps after `resumed_step` are dropped.
-DRV_CHECKED drv_status metrics_open(
-        arena *a, const char *run_dir, int64_t resumed_step, metrics **out);
+DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step,
+        metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *m, const step_metrics *s);
 DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens);
 void metrics_close(metrics *m);

@@ -50,8 +50,8 @@ const char *programs_master(arena *a, const programs *p, const param *w) {
 
 enum { PIECE = 1 << 16 };
 
-drv_status programs_write_weight(
-        programs *p, int rank, const param *w, int64_t first, int64_t n, const float *values) {
+drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t first, int64_t n,
+        const float *values) {
     char master[256];
     backend *b = p->b;
     if (param_dtype(w, p->dt) == DT_F32)

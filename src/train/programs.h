@@ -25,8 +25,8 @@ DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 const char *programs_master(arena *a, const programs *p, const param *w);
 // Writes fp32 values of part of a weight (elements from `first`) to the master and the compute
 // copy.
-DRV_CHECKED drv_status programs_write_weight(
-        programs *p, int rank, const param *w, int64_t first, int64_t n, const float *values);
+DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t first,
+        int64_t n, const float *values);
 // Fresh weights as transformers makes them: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status programs_init_weights(programs *p);
 

@@ -46,8 +46,8 @@ static const param *param_of(const programs *p, const char *hf_name) {
     return NULL;
 }
 
-static drv_status put_weight(
-        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
+        const float *values) {
     programs *p = ctx;
     const param *w = param_of(p, t->entry.name);
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
@@ -55,8 +55,8 @@ static drv_status put_weight(
     return DRV_OK;
 }
 
-static drv_status put_compute(
-        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status put_compute(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
+        const float *values) {
     programs *p = ctx;
     const param *w = param_of(p, t->entry.name);
     const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
@@ -70,8 +70,8 @@ static drv_status put_compute(
     return s;
 }
 
-static drv_status put_moment(
-        void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values) {
+static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
+        const float *values) {
     programs *p = ctx;
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
         DRV_TRY(p->b->v->write(p->b, rank, t->source, t->offset + 4 * first, 4 * n, values));

@@ -46,7 +46,6 @@ static void on_signal(int s) {
 }
 
 // --- opening
-// ----------------------------------------------------------------------------------------------
 static drv_status open_run_dir(run *r) {
     const run_config *c = r->c;
     r->checkpoints = path_join(r->a, c->run_dir, "checkpoints");
@@ -151,7 +150,6 @@ static drv_status open_run(run *r) {
 }
 
 // --- a step
-// -----------------------------------------------------------------------------------------------
 static drv_status forward_backward(run *r, double *loss) {
     const run_config *c = r->c;
     backend *b = r->b;
@@ -240,7 +238,6 @@ static drv_status train_step(run *r, step_metrics *m) {
 }
 
 // --- around the steps
-// -------------------------------------------------------------------------------------
 static drv_status report(run *r, const step_metrics *m, bool first) {
     DRV_TRY(metrics_step(r->metrics, m));
     arena *a = arena_new("line");
@@ -270,8 +267,8 @@ static drv_status validate(run *r) {
     return metrics_valid(r->metrics, r->state.step, loss, tokens);
 }
 
-static drv_status read_state(
-        void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+static drv_status read_state(void *ctx, const char *source, int64_t offset, int64_t bytes,
+        void *dst) {
     backend *b = ctx;
     return b->v->read(b, 0, source, offset, bytes, dst);
 }

@@ -52,8 +52,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
             if (text_batch_read(b, r) != DRV_OK || text_batch_decode(b, r, NULL, NULL) != DRV_OK)
                 break;
             for (int i = 0; i < b->n; i++)
-                DRV_ASSERT(
-                        !b->pieces[i].p || utf8_valid(b->pieces[i].p, b->pieces[i].n), "not UTF-8");
+                DRV_ASSERT(!b->pieces[i].p || utf8_valid(b->pieces[i].p, b->pieces[i].n),
+                        "not UTF-8");
         }
         text_batch_free(b);
         reader_close(r);

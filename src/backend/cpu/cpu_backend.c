@@ -171,8 +171,8 @@ static drv_status run(backend *base, executable *e) {
     return DRV_OK;
 }
 
-static drv_status find(
-        cpu_backend *b, const char *name, int64_t offset, int64_t bytes, char **out) {
+static drv_status find(cpu_backend *b, const char *name, int64_t offset, int64_t bytes,
+        char **out) {
     const state *s = b->cap_states ? slot(b, name) : NULL;
     DRV_ASSERT(s && s->name, "no tensor \"%s\"", name);
     DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= s->bytes,
@@ -182,8 +182,8 @@ static drv_status find(
     return DRV_OK;
 }
 
-static drv_status write_state(
-        backend *b, int rank, const char *name, int64_t offset, int64_t bytes, const void *src) {
+static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+        const void *src) {
     (void)rank;
     char *p;
     DRV_TRY(find(self(b), name, offset, bytes, &p));
@@ -191,8 +191,8 @@ static drv_status write_state(
     return DRV_OK;
 }
 
-static drv_status read_state(
-        backend *b, int rank, const char *name, int64_t offset, int64_t bytes, void *dst) {
+static drv_status read_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+        void *dst) {
     (void)rank;
     char *p;
     DRV_TRY(find(self(b), name, offset, bytes, &p));

@@ -39,6 +39,6 @@ void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *worksp
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
 // gemm_peak: best of a few square products of a type (one size up to 4 tries, four sizes above) in
 // the arithmetic of the type itself, by our vector kernels and by oneDNN; 0: neither has it here.
-DRV_CHECKED drv_status gemm_time(
-        arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s);
+DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *s, int tries,
+        double *flops_per_s);
 DRV_CHECKED drv_status gemm_peak(dtype dt, int tries, double *flops_per_s);

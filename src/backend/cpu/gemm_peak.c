@@ -15,8 +15,8 @@ static char *ones(dtype dt, int64_t n) {
     return p;
 }
 
-drv_status gemm_time(
-        arena *a, gemm_machine *m, const gemm_shape *s, int tries, double *flops_per_s) {
+drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *s, int tries,
+        double *flops_per_s) {
     gemm *g;
     DRV_TRY(gemm_new(a, m, s, &g));
     const int64_t na = s->m * s->k, nb = s->n * s->k, nc = s->m * s->n;

@@ -74,8 +74,8 @@ static void row(void *arg, int64_t r, int thread) {
     char *logits = c->logits + r * bytes;
     c->loss[c->first + r] = 0;
     if (label >= 0)
-        c->loss[c->first + r] = c->i->k->cross_entropy(
-                c->dt, c->width, logits, label, c->scale, c->grad ? logits : NULL);
+        c->loss[c->first + r] = c->i->k->cross_entropy(c->dt, c->width, logits, label, c->scale,
+                c->grad ? logits : NULL);
     else if (c->grad)
         memset(logits, 0, (size_t)(c->width * dtype_bytes(c->dt)));
 }

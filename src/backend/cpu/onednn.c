@@ -54,17 +54,17 @@ void onednn_close(onednn *o) {
     free(o->products);
 }
 
-static drv_status describe(
-        dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bool transposed, int64_t ld, dtype dt) {
+static drv_status describe(dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bool transposed,
+        int64_t ld, dtype dt) {
     dnnl_dims_t dims = {rows, cols}, strides = {transposed ? 1 : ld, transposed ? ld : 1};
-    return check(dnnl_memory_desc_init_by_strides(
-                         d, 2, dims, dt == DT_BF16 ? dnnl_bf16 : dnnl_f32, strides),
+    return check(dnnl_memory_desc_init_by_strides(d, 2, dims, dt == DT_BF16 ? dnnl_bf16 : dnnl_f32,
+                         strides),
             "a layout");
 }
 
 // Also fills desc[3], the scratch.
-static drv_status build(
-        const onednn *o, bool accumulate, dnnl_memory_desc_t desc[4], dnnl_primitive_t *out) {
+static drv_status build(const onednn *o, bool accumulate, dnnl_memory_desc_t desc[4],
+        dnnl_primitive_t *out) {
     dnnl_matmul_desc_t md;
     dnnl_primitive_desc_t pd;
     dnnl_primitive_attr_t attr;

@@ -28,7 +28,6 @@ static char *cout(const instruction *i, int k, int64_t element) {
 }
 
 // --- rows
-// ---------------------------------------------------------------------------------------------
 static void embedding_rows(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *i = at(arg);
@@ -98,8 +97,8 @@ static void rmsnorm_grad(const instruction *i) {
     const dtype acc = dtype_acc(i->n->in[0]->dt);
     par_for(NORM_PARTS, rmsnorm_grad_rows, (void *)(uintptr_t)i);
     for (int c = 0; c < NORM_PARTS; c++)
-        i->k->accumulate(
-                acc, width, (char *)i->workspace + c * width * dtype_bytes(acc), i->out[1]);
+        i->k->accumulate(acc, width, (char *)i->workspace + c * width * dtype_bytes(acc),
+                i->out[1]);
 }
 
 static void rope_table(const instruction *i) {
@@ -155,7 +154,6 @@ static void add(const instruction *i) {
 }
 
 // --- matmul
-// -------------------------------------------------------------------------------------------
 static void matmul(const instruction *i) {
     gemm_run(i->gemm[0], i->in[0], i->in[1], i->out[0], i->workspace);
 }
@@ -192,7 +190,6 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
 }
 
 // --- attention
-// ----------------------------------------------------------------------------------------
 static attention_args attention_shape(const node *n, dtype dt) {
     return (attention_args){.dt = dt,
             .seq = n->at.seq,
@@ -286,7 +283,6 @@ static void cached_attention(const instruction *i) {
 }
 
 // --- update
-// -------------------------------------------------------------------------------------------
 // Partial sums by chunk of each input, joined in order.
 typedef struct squares_call {
     const instruction *i;
@@ -298,8 +294,8 @@ static void squares_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const squares_call *s = arg;
     const tensor *t = s->i->n->in[s->input];
-    s->sums[c] = s->i->k->sum_squares(
-            t->dt, part(tensor_elements(t), ELEMENTS, c), cin(s->i, s->input, c * ELEMENTS));
+    s->sums[c] = s->i->k->sum_squares(t->dt, part(tensor_elements(t), ELEMENTS, c),
+            cin(s->i, s->input, c * ELEMENTS));
 }
 static void sum_squares(const instruction *i) {
     double total = 0;

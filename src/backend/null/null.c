@@ -25,14 +25,14 @@ static drv_status run(backend *b, executable *e) {
     return DRV_OK;
 }
 
-static drv_status put(
-        backend *b, int rank, const char *name, int64_t offset, int64_t bytes, const void *src) {
+static drv_status put(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+        const void *src) {
     (void)b, (void)rank, (void)name, (void)offset, (void)bytes, (void)src;
     return DRV_OK;
 }
 
-static drv_status get(
-        backend *b, int rank, const char *name, int64_t offset, int64_t bytes, void *dst) {
+static drv_status get(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
+        void *dst) {
     (void)b, (void)rank, (void)offset, (void)bytes, (void)dst;
     return drv_fail(DRV_E_DEVICE, "the null back end has no values to read (\"%s\")", name);
 }

@@ -19,8 +19,8 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 // x, w, r are what was normalised; dh is what flows past the norm (NULL: nothing).
-static tensor *input_grad(
-        grad_ctx *c, const node *n, tensor *dy, tensor *x, tensor *w, tensor *r, tensor *dh) {
+static tensor *input_grad(grad_ctx *c, const node *n, tensor *dy, tensor *x, tensor *w, tensor *r,
+        tensor *dh) {
     tensor *acc = grad_buffer(c, w);
     DRV_ASSERT(acc, "a norm weight without accumulator");
     tensor *in[] = {dy, x, w, r, acc, dh};
@@ -35,8 +35,8 @@ static void grad(grad_ctx *c, node *n) {
 }
 
 static void example(graph *g, dtype dt) {
-    tensor *in[] = {
-            example_weight(g, "x", dt, 4, 33), example_weight(g, "w", dtype_acc(dt), 33, 0)};
+    tensor *in[] = {example_weight(g, "x", dt, 4, 33),
+            example_weight(g, "w", dtype_acc(dt), 33, 0)};
     graph_add(g, OP_rmsnorm, 2, in, &(op_attrs){.eps = 1e-2});
 }
 
@@ -52,7 +52,7 @@ const op_row op_row_rmsnorm = {
         .example = example,
 };
 
-// --- add_rmsnorm(x, d, w) -> h, y, r ------------------------------------------------------------
+// --- add_rmsnorm(x, d, w) -> h, y, r
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *x = n->in[0];
     out[0] = spec_like(x);
@@ -99,7 +99,7 @@ const op_row op_row_add_rmsnorm = {
 };
 
 // --- rmsnorm_grad(dy, x, w, r, acc[, dh]) -> dx, acc'
-// --------------------------------------------- dx_NH = r * (dy*w - x * r^2 * mean_H(dy*w*x)) + dh;
+// dx_NH = r * (dy*w - x * r^2 * mean_H(dy*w*x)) + dh;
 // acc'_H = acc + sum_N(dy*x*r). r holds eps: 1/mean(x^2) in place of r^2 would be wrong.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *x = n->in[1];

@@ -84,8 +84,8 @@ static void swiglu(dtype dt, int64_t rows, int64_t width, const void *gu, void *
         }
 }
 
-static void swiglu_grad(
-        dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu, void *dgu) {
+static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu,
+        void *dgu) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < width; j++) {
             int64_t at_g = 2 * i * width + j, at_u = at_g + width;
@@ -96,8 +96,8 @@ static void swiglu_grad(
         }
 }
 
-static double cross_entropy(
-        dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
+static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale,
+        void *d) {
     const dtype acc = dtype_acc(dt);
     double max = -HUGE_VAL, sum = 0;
     for (int64_t j = 0; j < n; j++)
@@ -133,8 +133,8 @@ static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, cons
     }
 }
 
-static void row_times_matrix(
-        dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
+static void row_times_matrix(dtype dt, int64_t n, int64_t k, const void *x, const void *w,
+        void *y) {
     for (int64_t i = 0; i < n; i++) {
         double s = 0;
         for (int64_t j = 0; j < k; j++)

@@ -3,8 +3,8 @@
 // Sums in double, ROWS x COLUMNS of them at a time: operands are converted once for all of these.
 enum { ROWS = 8, COLUMNS = 64 };
 
-static void to_double(
-        dtype dt, const void *p, int64_t at, int64_t stride, int64_t n, double *restrict out) {
+static void to_double(dtype dt, const void *p, int64_t at, int64_t stride, int64_t n,
+        double *restrict out) {
     if (dt == DT_BF16)
         for (int64_t i = 0; i < n; i++)
             out[i] = (double)bf16_to_f32(((const uint16_t *)p)[at + i * stride]);
@@ -22,10 +22,10 @@ static void block(const gemm_shape *s, const void *a, const void *b, void *c, in
     for (int64_t i = 0; i < rows && s->accumulate; i++)
         to_double(s->out, c, (row + i) * s->ldc + col, 1, cols, sum[i]);
     for (int64_t k = 0; k < s->k; k++) {
-        to_double(
-                s->in, a, s->ta ? k * s->lda + row : row * s->lda + k, s->ta ? 1 : s->lda, rows, x);
-        to_double(
-                s->in, b, s->tb ? col * s->ldb + k : k * s->ldb + col, s->tb ? s->ldb : 1, cols, y);
+        to_double(s->in, a, s->ta ? k * s->lda + row : row * s->lda + k, s->ta ? 1 : s->lda, rows,
+                x);
+        to_double(s->in, b, s->tb ? col * s->ldb + k : k * s->ldb + col, s->tb ? s->ldb : 1, cols,
+                y);
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < COLUMNS; j++)
                 sum[i][j] += x[i] * y[j];

@@ -108,8 +108,8 @@ static void PATH(inner_rows)(const uint32_t *rows, int64_t ld_rows, int64_t n, i
             const __mmask16 m0 = i < n ? v_mask(k) : 0, m1 = i + 1 < n ? v_mask(k) : 0;
             __m512i lo = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m0, r0 + j));
             __m512i hi = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m1, r1 + j));
-            _mm512_storeu_si512(
-                    dst + i / 2 * ld_dst + j, _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16)));
+            _mm512_storeu_si512(dst + i / 2 * ld_dst + j,
+                    _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16)));
         }
     }
 #else
@@ -145,7 +145,6 @@ static int64_t PATH(first_key)(const attention_args *a, int64_t t) {
 }
 
 // --- forward: one group of query heads, BLOCK queries
-// ----------------------------------------------
 static void PATH(softmax_block)(const attention_args *a, int64_t q0, int64_t k0, int64_t n_q,
         int64_t rep, float *s, uint32_t *p, float *o, int64_t ld_o, float *max, float *sum) {
     enum { WORDS = BLOCK / PATH(PER_WORD) };
@@ -234,7 +233,6 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
 }
 
 // --- backward: one query head, one chunk of keys
-// ------------------------------------------------------
 typedef struct PATH(back) {
     const attention_args *a;
     int64_t ld, words;

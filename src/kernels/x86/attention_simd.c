@@ -16,8 +16,8 @@ static int64_t chunk_of(const attention_args *a) {
 }
 
 // dst[w][r] = src[r][w]; dst is [n_words][BLOCK]; rows beyond n_rows become 0.
-static void transpose_block(
-        const uint32_t *src, int64_t ld_src, int64_t n_rows, int64_t n_words, uint32_t *dst) {
+static void transpose_block(const uint32_t *src, int64_t ld_src, int64_t n_rows, int64_t n_words,
+        uint32_t *dst) {
     if (n_rows == BLOCK && n_words % 8 == 0) {
         for (int64_t r = 0; r < BLOCK; r += 8)
             for (int64_t w = 0; w < n_words; w += 8) {

@@ -27,8 +27,8 @@ INLINE void dots(const int rows, dtype dt, int64_t width, const void *x, const v
         out[r] = v_sum(sum[r]);
 }
 
-INLINE void row_times_matrix_t(
-        dtype dt, int64_t n, int64_t width, const void *x, const void *w, void *y) {
+INLINE void row_times_matrix_t(dtype dt, int64_t n, int64_t width, const void *x, const void *w,
+        void *y) {
     for (int64_t i = 0; i < n; i += 4) {
         const int64_t rows = n - i < 4 ? n - i : 4;
         float out[4];
@@ -45,8 +45,8 @@ INLINE void row_times_matrix_t(
     }
 }
 
-void SIMD_NAME(row_times_matrix)(
-        dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
+void SIMD_NAME(
+        row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y) {
     if (dt == DT_F64)
         kernels_ref.row_times_matrix(dt, n, k, x, w, y);
     else if (dt == DT_BF16)

@@ -65,8 +65,8 @@ static void PATH(edge_tile)(int64_t rows, int64_t cols, int64_t words, const uin
 }
 
 // VN words that cross the rows of storage: element j of the row(s) at + j. n of them exist.
-INLINE void PATH(across)(
-        dtype dt, const void *src, int64_t at, int64_t ld_src, bool whole, int n, uint32_t *dst) {
+INLINE void PATH(across)(dtype dt, const void *src, int64_t at, int64_t ld_src, bool whole, int n,
+        uint32_t *dst) {
 #if BF16_DOT
     (void)dt;
     const uint16_t *r = (const uint16_t *)src + at;
@@ -117,8 +117,8 @@ INLINE __m256 PATH(eight_words)(dtype dt, const void *src, int64_t at) {
 }
 
 // Stored [n, k], n at most NR: one panel [words][NR]. Columns that do not exist are 0.
-static void PATH(pack_transposed)(
-        dtype dt, const void *src, int64_t ld_src, int64_t n, int64_t k, uint32_t *dst) {
+static void PATH(pack_transposed)(dtype dt, const void *src, int64_t ld_src, int64_t n, int64_t k,
+        uint32_t *dst) {
     const int64_t words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
     for (int64_t r = 0; r < NR; r += 8) {
         int64_t done = 0; // words of these eight rows
@@ -149,8 +149,8 @@ static void PATH(pack_a)(const gemm_shape *s, const char *a, int64_t k, int64_t 
 }
 
 // Columns j .. j + n of b.
-static void PATH(pack_b)(
-        const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k, uint32_t *dst) {
+static void PATH(pack_b)(const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k,
+        uint32_t *dst) {
     const char *src = b + dtype_bytes(s->in) * (s->tb ? j * s->ldb : j);
     if (s->tb)
         PATH(pack_transposed)(s->in, src, s->ldb, n, k, dst);
@@ -159,8 +159,8 @@ static void PATH(pack_b)(
 }
 
 // The n columns (0: none) that pack_b takes next, fetched by n_tiles register tiles.
-static lines PATH(next_b)(
-        const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k, int64_t n_tiles) {
+static lines PATH(next_b)(const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k,
+        int64_t n_tiles) {
     const int64_t es = dtype_bytes(s->in), words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
     const int64_t rows = n == 0 ? 0 : s->tb ? n : k;
     return lines_of(b + es * (s->tb ? j * s->ldb : j), s->ldb * es, es * (s->tb ? k : n), rows,

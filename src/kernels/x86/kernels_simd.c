@@ -147,8 +147,8 @@ static void swiglu(dtype dt, int64_t rows, int64_t width, const void *gu, void *
     BY_TYPE(dt, swiglu_t, rows, width, gu, y);
 }
 
-INLINE void swiglu_grad_t(
-        dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu, void *dgu) {
+INLINE void swiglu_grad_t(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu,
+        void *dgu) {
     for (int64_t i = 0; i < rows; i++) {
         const int64_t g_at = 2 * i * width, u_at = g_at + width;
         VLOOP(j, k, width, {
@@ -159,15 +159,15 @@ INLINE void swiglu_grad_t(
         });
     }
 }
-static void swiglu_grad(
-        dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu, void *dgu) {
+static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gu,
+        void *dgu) {
     REF_IF_F64(dt, swiglu_grad(dt, rows, width, dy, gu, dgu))
     BY_TYPE(dt, swiglu_grad_t, rows, width, dy, gu, dgu);
 }
 
 // Three passes over a row that stays in the cache: maximum, exponentials and their sum, result.
-INLINE double cross_entropy_t(
-        dtype dt, int64_t n, float *logits, int64_t label, double scale, void *d) {
+INLINE double cross_entropy_t(dtype dt, int64_t n, float *logits, int64_t label, double scale,
+        void *d) {
     const float own = logits[label];
     vf top = v_set(-INFINITY), sum = v_set(0);
     float max = -INFINITY;
@@ -204,8 +204,8 @@ INLINE double cross_entropy_t(
     }
     return (double)max + log(total) - (double)own;
 }
-static double cross_entropy(
-        dtype dt, int64_t n, void *logits, int64_t label, double scale, void *d) {
+static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale,
+        void *d) {
     if (dt == DT_F64) return kernels_ref.cross_entropy(dt, n, logits, label, scale, d);
     if (dt == DT_BF16) return cross_entropy_t(DT_BF16, n, logits, label, scale, d);
     return cross_entropy_t(DT_F32, n, logits, label, scale, d);

@@ -206,8 +206,8 @@ INLINE vf v_exp(vf x) {
     p = v_fma(v_mul(p, r), r, r);
     p = v_scale2(v_add(p, v_set(1)), n);
 #if SIMD_LEVEL >= 3
-    return _mm512_mask_mov_ps(
-            p, _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_LT_OQ), _mm512_setzero_ps());
+    return _mm512_mask_mov_ps(p, _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_LT_OQ),
+            _mm512_setzero_ps());
 #else
     return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(-87.0f), _CMP_LT_OQ), p);
 #endif
@@ -293,8 +293,8 @@ INLINE void transpose8(__m256 r[8]) {
 }
 
 void SIMD_NAME(gemm)(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
-void SIMD_NAME(row_times_matrix)(
-        dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
+void SIMD_NAME(
+        row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
 void SIMD_NAME(cached_attention)(dtype dt, int64_t n, int64_t d, const void *q, const void *keys,
         const void *values, void *scores, void *o);
 void SIMD_NAME(attention)(const attention_args *a, int64_t unit, void *scratch);

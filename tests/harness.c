@@ -57,7 +57,7 @@ void test_run_close(test_run *r) {
 }
 
 static void put_i32(test_run *r, const char *name, const int32_t *x, int64_t n) {
-    OK(r->p.b->v->write(r->p.b, 0, name, 0, 4 * n, x));
+    OK(backend_write(r->p.b, 0, name, 0, 4 * n, x));
 }
 
 void test_run_batch(test_run *r, uint64_t seed, int document) {
@@ -82,9 +82,9 @@ void test_run_batch(test_run *r, uint64_t seed, int document) {
 double test_run_step(test_run *r, double dloss) {
     double loss;
     backend *b = r->p.b;
-    OK(b->v->write(b, 0, "dloss", 0, sizeof dloss, &dloss));
-    OK(b->v->run(b, r->p.step));
-    OK(b->v->read(b, 0, "loss", 0, sizeof loss, &loss));
+    OK(backend_write(b, 0, "dloss", 0, sizeof dloss, &dloss));
+    OK(backend_run(b, r->p.step));
+    OK(backend_read(b, 0, "loss", 0, sizeof loss, &loss));
     return loss;
 }
 
@@ -99,7 +99,7 @@ float *test_run_state(test_run *r, const char *prefix, int64_t *n) {
         const char *name = *prefix ? arena_printf(r->a, "%s%s", prefix, w->name)
                                    : programs_master(r->a, &r->p, w);
         const int64_t k = param_elements(w);
-        OK(r->p.b->v->read(r->p.b, 0, name, 0, 4 * k, x + *n));
+        OK(backend_read(r->p.b, 0, name, 0, 4 * k, x + *n));
         *n += k;
     }
     return x;

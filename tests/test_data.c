@@ -5,9 +5,9 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "data/build.h"
-#include "data/dataset_writer.h"
-#include "data/rows.h"
+#include "data/set/build.h"
+#include "data/set/dataset_writer.h"
+#include "data/set/rows.h"
 
 static const char *write_set(arena *a, const char *name, const int *sizes, int n, int32_t first) {
     const char *prefix = path_join(a, temporary_dir(a), name);

@@ -65,9 +65,9 @@ static void put_rows(const golden *g, test_run *r, int roll, int first, int n) {
             position[i * SEQ + t] = t;
         }
     backend *b = r->p.b;
-    OK(b->v->write(b, 0, "tokens", 0, 4 * n * SEQ, tokens));
-    OK(b->v->write(b, 0, "labels", 0, 4 * n * SEQ, labels));
-    OK(b->v->write(b, 0, "position", 0, 4 * n * SEQ, position));
+    OK(backend_write(b, 0, "tokens", 0, 4 * n * SEQ, tokens));
+    OK(backend_write(b, 0, "labels", 0, 4 * n * SEQ, labels));
+    OK(backend_write(b, 0, "position", 0, 4 * n * SEQ, position));
 }
 
 static void check_logits(golden *g, test_run *r, double bound) {
@@ -75,17 +75,17 @@ static void check_logits(golden *g, test_run *r, double bound) {
     executable *e;
     OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->c.model, LLAMA_LOGITS, &o), NULL, &e));
     put_rows(g, r, 0, 0, ROWS);
-    OK(r->p.b->v->run(r->p.b, e));
+    OK(backend_run(r->p.b, e));
     int64_t n;
     double *want = doubles(g, "logits", &n), *got = ARENA_ARRAY(g->a, double, n);
     for (int64_t i = 0; i < n; i++) {
         float f;
         uint16_t h;
         if (r->p.dt == DT_BF16) {
-            OK(r->p.b->v->read(r->p.b, 0, "logits", 2 * i, 2, &h));
+            OK(backend_read(r->p.b, 0, "logits", 2 * i, 2, &h));
             f = bf16_to_f32(h);
         } else {
-            OK(r->p.b->v->read(r->p.b, 0, "logits", 4 * i, 4, &f));
+            OK(backend_read(r->p.b, 0, "logits", 4 * i, 4, &f));
         }
         got[i] = (double)f;
     }
@@ -109,7 +109,7 @@ static void check_gradients(golden *g, test_run *r, double bound, double loss_bo
                    *got = ARENA_ARRAY(g->a, double, n);
             assert_true(n == w->part[k].rows * cols);
             float *f = ARENA_ARRAY(g->a, float, n);
-            OK(r->p.b->v->read(r->p.b, 0, arena_printf(g->a, "grad.%s", w->name),
+            OK(backend_read(r->p.b, 0, arena_printf(g->a, "grad.%s", w->name),
                     4 * w->part[k].row * cols, 4 * n, f));
             for (int64_t j = 0; j < n; j++)
                 got[j] = (double)f[j];
@@ -166,8 +166,8 @@ static void check_training(const char *name, int micro) {
             fail_msg("%s, step %d: loss %.7g, PyTorch %.7g", name, step + 1, loss, want[step]);
         const double hyper[] = {schedule_lr(&r->c, step + 1), 1 - pow(0.9, step + 1),
                 1 - pow(0.95, step + 1), 1};
-        OK(b->v->write(b, 0, "hyper", 0, sizeof hyper, hyper));
-        OK(b->v->run(b, r->p.update));
+        OK(backend_write(b, 0, "hyper", 0, sizeof hyper, hyper));
+        OK(backend_run(b, r->p.update));
     }
     test_run_close(r);
     st_close(&g.file);

@@ -27,9 +27,9 @@ static void fill(backend *b, const graph *g) {
                 id = (int32_t)(k % 5 < 3 ? k % 5 : k % 5 - 3); // two documents
             if (strcmp(t->name, "labels") == 0 && k == 2) id = -1;
             if (t->dt == DT_I32)
-                OK(b->v->write(b, 0, t->name, 4 * k, 4, &id));
+                OK(backend_write(b, 0, t->name, 4 * k, 4, &id));
             else
-                OK(b->v->write(b, 0, t->name, 8 * k, 8, &x));
+                OK(backend_write(b, 0, t->name, 8 * k, 8, &x));
         }
     }
 }
@@ -42,11 +42,11 @@ static int outputs(const node *n) {
 
 static double loss_of(op_case *c, const node *last) {
     double sum = 0;
-    OK(c->b->v->run(c->b, c->forward));
+    OK(backend_run(c->b, c->forward));
     for (int o = 0; o < outputs(last); o++)
         for (int64_t k = 0; k < tensor_elements(last->out[o]); k++) {
             double x;
-            OK(c->b->v->read(c->b, 0, last->out[o]->name, 8 * k, 8, &x));
+            OK(backend_read(c->b, 0, last->out[o]->name, 8 * k, 8, &x));
             sum += x *
                    (last->op == OP_linear_cross_entropy ? 1 : noise(99 + (uint64_t)o, (uint64_t)k));
         }
@@ -106,9 +106,9 @@ static void check_op(op_kind op) {
     for (int o = 0; o < outputs(last); o++)
         for (int64_t k = 0; k < tensor_elements(last->out[o]); k++) {
             double r = op == OP_linear_cross_entropy ? 1 : noise(99 + (uint64_t)o, (uint64_t)k);
-            OK(c.b->v->write(c.b, 0, arena_printf(c.a, "d%d", o), 8 * k, 8, &r));
+            OK(backend_write(c.b, 0, arena_printf(c.a, "d%d", o), 8 * k, 8, &r));
         }
-    OK(c.b->v->run(c.b, backward));
+    OK(backend_run(c.b, backward));
 
     int checked = 0;
     for (int i = 0; i < ctx.n; i++) {
@@ -120,14 +120,14 @@ static void check_op(op_kind op) {
         if (!name) fail_msg("%s gives no gradient for %s", op_rows[op]->name, t->name);
         for (int64_t k = 0; k < tensor_elements(t); k++) {
             double x, up, down, got;
-            OK(c.b->v->read(c.b, 0, name, 8 * k, 8, &got));
-            OK(c.b->v->read(c.b, 0, t->name, 8 * k, 8, &x));
+            OK(backend_read(c.b, 0, name, 8 * k, 8, &got));
+            OK(backend_read(c.b, 0, t->name, 8 * k, 8, &x));
             const double plus = x + h, minus = x - h;
-            OK(c.b->v->write(c.b, 0, t->name, 8 * k, 8, &plus));
+            OK(backend_write(c.b, 0, t->name, 8 * k, 8, &plus));
             up = loss_of(&c, last);
-            OK(c.b->v->write(c.b, 0, t->name, 8 * k, 8, &minus));
+            OK(backend_write(c.b, 0, t->name, 8 * k, 8, &minus));
             down = loss_of(&c, last);
-            OK(c.b->v->write(c.b, 0, t->name, 8 * k, 8, &x));
+            OK(backend_write(c.b, 0, t->name, 8 * k, 8, &x));
             const double want = (up - down) / (2 * h);
             if (!(fabs(got - want) <= tolerance * fmax(1, fabs(want))))
                 fail_msg("%s: d/d%s[%lld] is %.9g, differences give %.9g", op_rows[op]->name,
@@ -136,7 +136,7 @@ static void check_op(op_kind op) {
         }
     }
     assert_true(checked > 0);
-    c.b->v->close(c.b);
+    backend_close(c.b);
     arena_free(c.a);
 }
 

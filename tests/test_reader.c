@@ -6,8 +6,8 @@
 #include <zlib.h>
 
 #include "base/json.h"
-#include "data/parquet.h"
-#include "data/text_batch.h"
+#include "data/read/parquet.h"
+#include "data/read/text_batch.h"
 #include "tok/word_count.h"
 
 static drv_status column(const char *path, const char *name, json_t **out) {

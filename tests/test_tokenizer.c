@@ -5,7 +5,7 @@
 #include <openssl/evp.h>
 
 #include "base/json.h"
-#include "data/text_batch.h"
+#include "data/read/text_batch.h"
 #include "tok/tokenizer.h"
 
 typedef void (*line_fn)(void *ctx, int64_t number, const json_t *o);
@@ -110,7 +110,7 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
     EVP_DigestInit_ex(d.decoded, EVP_sha256(), NULL);
     reader *r;
     const char *inputs[] = {path};
-    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !t->can_cut}, &r));
+    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(t)}, &r));
     text_batch *b = text_batch_new();
     encoder *e = encoder_new(t);
     id_list ids = {0};
@@ -268,8 +268,9 @@ static void cuts(void **state) {
         OK(json_write_file(path, root));
         tokenizer *t;
         OK(tokenizer_open(a, path, &t));
-        if (t->can_cut != cases[i].can_cut)
-            fail_msg("%s, pattern %d: can_cut is %d", cases[i].name, cases[i].regex, t->can_cut);
+        if (tokenizer_can_cut(t) != cases[i].can_cut)
+            fail_msg("%s, pattern %d: can_cut is %d", cases[i].name, cases[i].regex,
+                    tokenizer_can_cut(t));
         tokenizer_close(t);
     }
     arena_free(a);

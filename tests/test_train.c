@@ -84,11 +84,11 @@ static void documents_are_apart(void **state) {
                 tokens[i] = (i * 7 + (i < 40 ? 13 * k : 0)) % 512;
                 position[i] = i < 40 ? i : i - 40;
             }
-            OK(r->p.b->v->write(r->p.b, 0, "tokens", 0, sizeof tokens, tokens));
-            OK(r->p.b->v->write(r->p.b, 0, "position", 0, sizeof position, position));
-            OK(r->p.b->v->run(r->p.b, e));
+            OK(backend_write(r->p.b, 0, "tokens", 0, sizeof tokens, tokens));
+            OK(backend_write(r->p.b, 0, "position", 0, sizeof position, position));
+            OK(backend_run(r->p.b, e));
             logits[k] = mem_alloc((size_t)bytes);
-            OK(r->p.b->v->read(r->p.b, 0, "logits", 0, bytes, logits[k]));
+            OK(backend_read(r->p.b, 0, "logits", 0, bytes, logits[k]));
         }
         assert_true(memcmp(logits[0], logits[1], (size_t)(40 * row)) != 0);
         assert_memory_equal(logits[0] + 40 * row, logits[1] + 40 * row, (size_t)(50 * row));
@@ -114,8 +114,8 @@ static void micro_batches_add_up(void **state) {
         static const char *const names[] = {"tokens", "labels", "position"};
         for (int k = 0; k < 3; k++) {
             int32_t x[64];
-            OK(a->p.b->v->read(a->p.b, 0, names[k], 256 * i, 256, x));
-            OK(b->p.b->v->write(b->p.b, 0, names[k], 0, 256, x));
+            OK(backend_read(a->p.b, 0, names[k], 256 * i, 256, x));
+            OK(backend_write(b->p.b, 0, names[k], 0, 256, x));
         }
         sum += test_run_step(b, 1.0 / 200);
     }
@@ -154,8 +154,8 @@ static void nan_is_skipped(void **state) {
     int64_t n;
     float *before = test_run_state(r, "", &n);
     const double hyper[] = {0.1, 0.1, 0.05, 1};
-    OK(b->v->write(b, 0, "hyper", 0, sizeof hyper, hyper));
-    OK(b->v->run(b, r->p.update));
+    OK(backend_write(b, 0, "hyper", 0, sizeof hyper, hyper));
+    OK(backend_run(b, r->p.update));
     float *after = test_run_state(r, "", &n), *grads = test_run_state(r, "grad.", &n);
     assert_memory_equal(before, after, sizeof *after * (size_t)n);
     for (int64_t i = 0; i < n; i++)

@@ -1,28 +1,62 @@
 #!/usr/bin/env python3
-"""Refuses an #include "folder/..." that layers.txt does not allow, and a cycle in layers.txt."""
+"""Holds every #include of src/ against layers.txt: folders, headers of libraries, *_internal.h, cycles."""
 import pathlib, re, sys
 
 root = pathlib.Path(__file__).resolve().parent.parent
-allowed = {}
+src = root / "src"
+folders = {}  # folder -> folders that it may include
+owners = {}   # beginning of a library's header -> folders that may see it
 for line in (root / "layers.txt").read_text().splitlines():
-    line = line.split("#")[0].strip()
-    if line:
-        folder, _, rest = line.partition(":")
-        allowed[folder.strip()] = set(rest.split())
+    name, _, rest = line.split("#")[0].strip().partition(":")
+    if name.startswith("<"):
+        owners[name[1:].rstrip(">")] = rest.split()
+    elif name:
+        folders[name.strip()] = rest.split()
 
-def reaches(a, b, seen=()):
-    return any(n == b or (n not in seen and reaches(n, b, (*seen, n))) for n in allowed.get(a, ()))
 
-bad = [f"layers.txt: {f} includes itself through others" for f in allowed if reaches(f, f)]
+def room(path):
+    """The longest entry of layers.txt that a file below src/ lies in."""
+    for parent in path.parents:
+        if str(parent) in folders:
+            return str(parent)
+    return None
+
+
+def inside(folder, rooms):
+    return any(folder == r or (r.endswith("/*") and folder.startswith(r[:-1])) for r in rooms)
+
+
+def reaches(a, b, seen):
+    for name in (f for f in folders if inside(f, folders[a])):
+        if name == b or (name not in seen and reaches(name, b, seen | {name})):
+            return True
+    return False
+
+
+bad = [f"layers.txt: {f} includes itself through others" for f in folders if reaches(f, f, frozenset())]
 edges = 0
-for path in sorted((root / "src").rglob("*.[ch]")):
-    folder = path.relative_to(root / "src").parts[0]
+for path in sorted(src.rglob("*.[ch]")):
+    here, where = room(path.relative_to(src)), path.relative_to(root)
+    if here is None:
+        bad.append(f"{where}: its folder has no line in layers.txt")
+        continue
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        m = re.match(r'\s*#\s*include\s+"(\w+)/', line)
-        if m and m[1] != folder:
-            edges += 1
-            if m[1] not in allowed.get(folder, ()):
-                bad.append(f"{path.relative_to(root)}:{number}: {folder} may not include {m[1]}")
+        m = re.match(r'\s*#\s*include\s+(?:"([\w/]+/)[\w.]+"|<([^>]+)>)', line)
+        if not m:
+            continue
+        if m[2]:
+            for header, allowed in owners.items():
+                if m[2].startswith(header) and not inside(here, allowed):
+                    bad.append(f"{where}:{number}: only {' and '.join(allowed)} may see <{m[2]}>")
+            continue
+        other = room(pathlib.Path(m[1]) / "x")
+        if other is None:  # generated
+            continue
+        edges += here != other
+        if here != other and not inside(other, folders[here]):
+            bad.append(f"{where}:{number}: {here} may not include {other}")
+        if "_internal.h" in line and here != other:
+            bad.append(f"{where}:{number}: private to {other}")
 print(*bad, sep="\n", end="\n" if bad else "")
 print(f"layers: {edges} includes across folders, {len(bad)} not allowed")
 sys.exit(bool(bad))

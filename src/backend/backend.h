@@ -34,6 +34,34 @@ struct backend {
     int n_local_ranks;
 };
 
+// The calls of the vtable.
+static inline drv_status backend_prepare(backend *b) {
+    return b->v->prepare(b);
+}
+static inline drv_status backend_run(backend *b, executable *e) {
+    return b->v->run(b, e);
+}
+static inline drv_status backend_write(backend *b, int rank, const char *name, int64_t offset,
+        int64_t bytes, const void *src) {
+    return b->v->write(b, rank, name, offset, bytes, src);
+}
+static inline drv_status backend_read(backend *b, int rank, const char *name, int64_t offset,
+        int64_t bytes, void *dst) {
+    return b->v->read(b, rank, name, offset, bytes, dst);
+}
+static inline int64_t backend_held_bytes(backend *b) {
+    return b->v->held_bytes(b);
+}
+static inline void backend_profile(backend *b, double s[N_OPS]) {
+    b->v->profile(b, s);
+}
+static inline double backend_peak_flops(backend *b) {
+    return b->v->peak_flops(b);
+}
+static inline void backend_close(backend *b) {
+    b->v->close(b);
+}
+
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
 // DROVER_GEMM=bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);

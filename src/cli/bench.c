@@ -76,11 +76,11 @@ static drv_status random_batch(programs *p, uint64_t index) {
     drv_status s = DRV_OK;
     for (int64_t i = 0; i < n; i++)
         x[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)c->model.vocab_size);
-    s = p->b->v->write(p->b, 0, "tokens", 0, n * 4, x);
-    if (s == DRV_OK) s = p->b->v->write(p->b, 0, "labels", 0, n * 4, x);
+    s = backend_write(p->b, 0, "tokens", 0, n * 4, x);
+    if (s == DRV_OK) s = backend_write(p->b, 0, "labels", 0, n * 4, x);
     for (int64_t i = 0; i < n; i++)
         x[i] = (int32_t)(i % c->sequence_length);
-    if (s == DRV_OK) s = p->b->v->write(p->b, 0, "position", 0, n * 4, x);
+    if (s == DRV_OK) s = backend_write(p->b, 0, "position", 0, n * 4, x);
     free(x);
     return s;
 }
@@ -89,13 +89,13 @@ static drv_status one_step(programs *p, uint64_t index) {
     const run_config *c = p->c;
     const double dloss = 1.0 / (double)(c->global_batch_size * c->sequence_length);
     const double hyper[4] = {1e-5, 0.1, 0.05, 1};
-    DRV_TRY(p->b->v->write(p->b, 0, "dloss", 0, sizeof dloss, &dloss));
-    DRV_TRY(p->b->v->write(p->b, 0, "hyper", 0, sizeof hyper, hyper));
+    DRV_TRY(backend_write(p->b, 0, "dloss", 0, sizeof dloss, &dloss));
+    DRV_TRY(backend_write(p->b, 0, "hyper", 0, sizeof hyper, hyper));
     for (int64_t i = 0; i < c->global_batch_size / c->micro_batch_size; i++) {
         DRV_TRY(random_batch(p, index * 1000 + (uint64_t)i));
-        DRV_TRY(p->b->v->run(p->b, p->step));
+        DRV_TRY(backend_run(p->b, p->step));
     }
-    return p->b->v->run(p->b, p->update);
+    return backend_run(p->b, p->update);
 }
 
 static void print_profile(const double s[N_OPS], double total, const double flops[N_OPS]) {
@@ -122,14 +122,14 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     double op_s[N_OPS], op_flops[N_OPS] = {0}, best = 1e30;
     for (int64_t i = 0; i < repeats; i++) {
         double discard[N_OPS];
-        b->v->profile(b, discard);
+        backend_profile(b, discard);
         double t = clock_s();
         DRV_TRY(one_step(&p, 1 + (uint64_t)i));
         t = clock_s() - t;
         progress("step %lld of %lld: %.2f s", (long long)i + 1, (long long)repeats, t);
         if (t < best) {
             best = t;
-            b->v->profile(b, op_s);
+            backend_profile(b, op_s);
         }
     }
     progress_end();
@@ -167,7 +167,7 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / best,
                 flops / best / 1e9, peak32 / 1e9, peak16 / 1e9, 100 * flops / best / peak,
                 str_bytes((double)memory_peak_bytes()));
-    b->v->close(b);
+    backend_close(b);
     return DRV_OK;
 }
 

@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/bench.h"
-#include "data/build.h"
-#include "data/text_batch.h"
+#include "data/set/build.h"
+#include "data/read/text_batch.h"
 #include "tok/tokenizer.h"
 
 enum { PIECE_BYTES = 1 << 20, BATCH_PIECES = 4096 };
@@ -34,7 +34,7 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     for (size_t at = 0; at < text->n;) {
         const size_t rest = text->n - at;
         size_t k = 0; // where it cannot be cut the piece is longer
-        for (size_t most = PIECE_BYTES; t->can_cut && k == 0 && most < rest; most *= 2)
+        for (size_t most = PIECE_BYTES; tokenizer_can_cut(t) && k == 0 && most < rest; most *= 2)
             k = split_cut(text->p + at, most);
         if (k == 0) k = rest;
         MEM_GROW(p, n, cap);
@@ -116,7 +116,8 @@ static drv_status encode_alone(arena *a, const char *dir, const char *input, con
     tokenizer *t;
     reader *r;
     DRV_TRY(tokenizer_open(a, dir, &t));
-    DRV_TRY(reader_open(a, &input, 1, &(reader_opts){.key = key, .whole = !t->can_cut}, &r));
+    DRV_TRY(reader_open(a, &input, 1, &(reader_opts){.key = key, .whole = !tokenizer_can_cut(t)},
+            &r));
     encoder **e = ARENA_ARRAY(a, encoder *, par_threads());
     for (int i = 0; i < par_threads(); i++)
         e[i] = encoder_new(t);

@@ -140,7 +140,7 @@ static drv_status run_plan(arena *a, int argc, char **argv) {
     DRV_TRY(programs_load(a, null, &p));
     DRV_TRY(backend_open(a, "cpu", &cpu));
     const double flops = model_flops_per_token(&cfg.model, cfg.sequence_length),
-                 peak = cpu->v->peak_flops(cpu);
+                 peak = backend_peak_flops(cpu);
     const double tokens = (double)(cfg.global_batch_size * cfg.sequence_length / cfg.data_parallel);
     const double step_s = peak > 0 ? flops * tokens / (0.75 * peak) : 0;
     mesh layout = mesh_single();
@@ -150,7 +150,7 @@ static drv_status run_plan(arena *a, int argc, char **argv) {
         print_plan_json(&p, &m, &layout, flops, step_s);
     else
         print_plan(&p, &m, &layout, flops, step_s);
-    cpu->v->close(cpu);
+    backend_close(cpu);
     return DRV_OK;
 }
 

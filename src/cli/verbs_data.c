@@ -6,8 +6,8 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
-#include "data/build.h"
-#include "data/hub.h"
+#include "data/set/build.h"
+#include "data/get/hub.h"
 
 static drv_status data_build(arena *a, const cli_args *c) {
     int64_t workers = 0;

@@ -8,7 +8,7 @@
 #include "base/parallel.h"
 #include "base/task.h"
 #include "cli/cli.h"
-#include "data/text_batch.h"
+#include "data/read/text_batch.h"
 
 typedef struct next_batch {
     text_batch *b;
@@ -112,7 +112,7 @@ static drv_status tokenizer_encode(arena *a, const cli_args *c) {
     DRV_TRY(tokenizer_open(a, dir, &t));
     const reader_opts o = {.key = cli_get(c, "--json-key", NULL),
             .strict = true,
-            .whole = !t->can_cut};
+            .whole = !tokenizer_can_cut(t)};
     reader *r;
     DRV_TRY(reader_open(a, &input, 1, &o, &r));
     text_batch *b = text_batch_new();
@@ -160,7 +160,7 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
     str out = {0};
     long long id;
     while (fscanf(f, " %*[[,] ") != EOF && fscanf(f, "%lld", &id) == 1) {
-        id_list_add(&ids, id >= 0 && id < t->n_vocab ? (int32_t)id : -1);
+        id_list_add(&ids, id >= 0 && id < tokenizer_n_vocab(t) ? (int32_t)id : -1);
         if (fscanf(f, " %*[],]") == EOF) break;
     }
     tokenizer_decode(t, ids.p, ids.n, cli_has(c, "--no-special"), &out);

@@ -87,7 +87,7 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
     else
         printf("loss %.6f  perplexity %.4f  tokens %lld\n", loss, exp(loss), (long long)tokens);
     rows_close(r);
-    b->v->close(b);
+    backend_close(b);
     return DRV_OK;
 }
 

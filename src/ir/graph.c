@@ -51,7 +51,7 @@ tensor *graph_find(const graph *g, const char *name) {
     return NULL;
 }
 
-node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at) {
+node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs) {
     const op_row *row = op_rows[op];
     DRV_ASSERT(n_in >= row->min_in && (row->max_in < 0 || n_in <= row->max_in), "%s: %d inputs",
             row->name, n_in);
@@ -60,7 +60,7 @@ node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_att
     n->n_in = n_in;
     n->in = ARENA_ARRAY(g->a, tensor *, n_in);
     memcpy(n->in, in, sizeof *in * (size_t)n_in);
-    if (at) n->at = *at;
+    if (attrs) n->attrs = *attrs;
     n->layer = g->layer;
     n->phase = g->phase;
     tensor_spec spec[MAX_OUT];
@@ -79,8 +79,8 @@ void graph_append(graph *g, node *n) {
     g->nodes[g->n_nodes++] = n;
 }
 
-node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at) {
-    node *n = graph_make(g, op, n_in, in, at);
+node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs) {
+    node *n = graph_make(g, op, n_in, in, attrs);
     graph_append(g, n);
     return n;
 }

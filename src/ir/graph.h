@@ -93,7 +93,7 @@ struct node {
     int n_in, n_out;
     tensor **in;
     tensor *out[MAX_OUT];
-    op_attrs at;
+    op_attrs attrs;
     int layer; // -1: outside the layers
     phase phase;
     bool recomputed; // a copy made by the recompute pass
@@ -121,9 +121,9 @@ tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int 
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
 
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
-node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at);
+node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 // Makes a node without appending it (passes insert it themselves).
-node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *at);
+node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 void graph_append(graph *g, node *n);
 
 // Names a value and keeps it for the host.

@@ -52,7 +52,7 @@ static void print_attrs(const node *n, str *out) {
     const char *used = op_rows[n->op]->attrs, *sep = " {";
     if (!used) return;
     for (size_t i = 0; i < sizeof attr_fields / sizeof *attr_fields; i++) {
-        const char *field = (const char *)&n->at + attr_fields[i].offset;
+        const char *field = (const char *)&n->attrs + attr_fields[i].offset;
         if (!has_word(used, attr_fields[i].name)) continue;
         if (attr_fields[i].real)
             str_printf(out, "%s%s %g", sep, attr_fields[i].name,

@@ -1,5 +1,7 @@
 #include "kernels/kernels.h"
 
+#include "base/round.h"
+
 const kernels *kernels_for(cpu_level l) {
 #ifdef DROVER_X86
     static const kernels *const tables[] = {&kernels_ref, &kernels_avx2, &kernels_avx512,
@@ -11,24 +13,20 @@ const kernels *kernels_for(cpu_level l) {
 #endif
 }
 
-static int64_t blocks(int64_t n, int64_t size) {
-    return (n + size - 1) / size;
-}
-
 int64_t attention_units(const attention_args *a) {
-    return a->kv_heads * blocks(a->seq, ATTENTION_BLOCK);
+    return a->kv_heads * div_up(a->seq, ATTENTION_BLOCK);
 }
 
 // Enough for all levels: a block of packed rows, a panel of 48 columns, and fp32 sums that end as
 // bf16.
 int64_t gemm_scratch_bytes(const gemm_shape *s) {
-    const int64_t words = s->k < GEMM_WORDS ? s->k : GEMM_WORDS, rows = blocks(s->m, 16) * 16;
+    const int64_t words = s->k < GEMM_WORDS ? s->k : GEMM_WORDS, rows = round_up(s->m, 16);
     return (rows * (words + GEMM_PAD) + 48 * words + (s->out == DT_BF16 ? s->m * s->n : 0)) * 4;
 }
 
 // At least 16 units a sequence where that leaves chunks of two blocks.
 int64_t attention_grad_chunks(const attention_args *a) {
-    int64_t want = blocks(16, a->heads), most = a->seq / (2 * ATTENTION_BLOCK);
+    int64_t want = div_up(16, a->heads), most = a->seq / (2 * ATTENTION_BLOCK);
     if (want > most) want = most;
     return want < 1 ? 1 : want;
 }
@@ -38,7 +36,7 @@ int64_t attention_grad_units(const attention_args *a) {
 }
 
 int64_t attention_sum_units(const attention_args *a) {
-    return blocks(a->seq, ATTENTION_SUM_BLOCK);
+    return div_up(a->seq, ATTENTION_SUM_BLOCK);
 }
 
 // dq of each chunk, and dk and dv, for each query head; f64 for f64.
@@ -50,7 +48,7 @@ int64_t attention_part_floats(const attention_args *a) {
 // Generous for all levels: packed copies of one head's rows and a few blocks of scores.
 int64_t attention_scratch_bytes(const attention_args *a) {
     int64_t d = (a->head_dim + 31) / 32 * 32, rep = a->heads / a->kv_heads, b = ATTENTION_BLOCK;
-    int64_t seq = blocks(a->seq, b) * b;
+    int64_t seq = div_up(a->seq, b) * b;
     int64_t forward = rep * b * (2 * b + 2 * d + 32) + 3 * b * d;
     int64_t backward = seq * (4 * d + 2) + b * (8 * d) + 8 * b * b;
     return (forward > backward ? forward : backward) * 4 + 4096;

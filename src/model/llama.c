@@ -65,8 +65,8 @@ typedef struct builder {
     tensor *position, *rope; // rope_ND
 } builder;
 
-static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attrs at) {
-    return graph_add(b->g, op, n_in, in, &at)->out[0];
+static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attrs attrs) {
+    return graph_add(b->g, op, n_in, in, &attrs)->out[0];
 }
 
 static tensor *weight(builder *b) {
@@ -90,22 +90,22 @@ static tensor *i32_input(builder *b, const char *name) {
 // norm adds them in the same pass over memory. branch NULL: nothing to add.
 static tensor *norm_of_stream(builder *b, tensor **h, tensor **branch) {
     tensor *w = weight(b);
-    op_attrs at = {.eps = b->m->rms_norm_eps};
-    if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, at);
-    node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &at);
+    op_attrs attrs = {.eps = b->m->rms_norm_eps};
+    if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
+    node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &attrs);
     *h = n->out[0];
     *branch = NULL;
     return n->out[1];
 }
 
-static tensor *cached_attention(builder *b, tensor *qkv_NC, const op_attrs *at) {
+static tensor *cached_attention(builder *b, tensor *qkv_NC, const op_attrs *attrs) {
     tensor *cache[2];
     for (int i = 0; i < 2; i++)
         cache[i] = graph_state(b->g, TENSOR_CACHE,
                 arena_printf(b->g->a, "cache.%d.%s", b->g->layer, i ? "values" : "keys"), b->o->dt,
                 3, (int64_t[]){b->m->num_key_value_heads, b->o->capacity, b->m->head_dim});
     tensor *in[] = {qkv_NC, cache[0], cache[1], b->position};
-    return graph_add(b->g, OP_cached_attention, 4, in, at)->out[0];
+    return graph_add(b->g, OP_cached_attention, 4, in, attrs)->out[0];
 }
 
 static tensor *attention_block(builder *b, tensor *x_NH) {
@@ -114,13 +114,13 @@ static tensor *attention_block(builder *b, tensor *x_NH) {
     op_attrs rot = {.n_heads = (int)(m->num_attention_heads + m->num_key_value_heads),
             .head_dim = (int)m->head_dim};
     qkv_NC = add1(b, OP_rope, 2, (tensor *[]){qkv_NC, b->rope}, rot);
-    op_attrs at = {.n_heads = (int)m->num_attention_heads,
+    op_attrs attrs = {.n_heads = (int)m->num_attention_heads,
             .n_kv_heads = (int)m->num_key_value_heads,
             .head_dim = (int)m->head_dim,
             .seq = (int)b->o->seq};
     bool cached = b->mode == LLAMA_PREFILL || b->mode == LLAMA_DECODE;
-    tensor *o = cached ? cached_attention(b, qkv_NC, &at)
-                       : add1(b, OP_attention, 2, (tensor *[]){qkv_NC, b->position}, at);
+    tensor *o = cached ? cached_attention(b, qkv_NC, &attrs)
+                       : add1(b, OP_attention, 2, (tensor *[]){qkv_NC, b->position}, attrs);
     return linear(b, o, weight(b));
 }
 

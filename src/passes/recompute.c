@@ -61,7 +61,7 @@ static void clone(recompute_pass *p, node *n) {
         tensor **in = ARENA_ARRAY(g->a, tensor *, n->n_in);
         for (int i = 0; i < n->n_in; i++)
             in[i] = dropped(p, n->in[i]) ? recomputed(p, n->in[i]) : guarded(p, n->in[i]);
-        k = graph_make(g, n->op, n->n_in, in, &n->at);
+        k = graph_make(g, n->op, n->n_in, in, &n->attrs);
     }
     k->recomputed = true;
     emit(p, k);

@@ -34,11 +34,11 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
         in[4] = norm->out[0];
         in[5] = hyper;
         if (copy) in[6] = state(g, TENSOR_WEIGHT, "", w, w->dt);
-        op_attrs at = {.beta1 = o->beta1,
+        op_attrs attrs = {.beta1 = o->beta1,
                 .beta2 = o->beta2,
                 .eps = o->eps,
                 .weight_decay = w->n_dims == 2 ? o->weight_decay : 0};
-        updated[i] = graph_add(g, OP_adamw, copy ? 7 : 6, in, &at)->out[0];
+        updated[i] = graph_add(g, OP_adamw, copy ? 7 : 6, in, &attrs)->out[0];
     }
     graph_output(graph_add(g, OP_sum_squares, n, updated, NULL)->out[0], "param_norm2");
     g->stage = STAGE_DIFFERENTIATED;

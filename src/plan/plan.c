@@ -3,16 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "ir/op.h"
 
 typedef struct item { // something that needs bytes from `first` to `last`
     int64_t bytes, offset;
     int first, last, id;
 } item;
-
-static int64_t round_up(int64_t n) {
-    return (n + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
-}
 
 // Who shares whose storage: required aliases always; allowed ones when the input is a temporary
 // that nobody reads later.
@@ -113,10 +110,10 @@ static void place_all(plan *p, arena *a, workspace_fn workspace, void *ctx) {
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
         if (t->cls != TENSOR_TEMP || !t->def || p->first[i] < 0 || p->storage[i] != t) continue;
-        items[n++] = (item){round_up(tensor_bytes(t)), 0, p->first[i], p->last[i], i};
+        items[n++] = (item){round_up(tensor_bytes(t), PLAN_ALIGN), 0, p->first[i], p->last[i], i};
     }
     for (int i = 0; i < g->n_nodes; i++) {
-        int64_t bytes = workspace ? round_up(workspace(ctx, g->nodes[i])) : 0;
+        int64_t bytes = workspace ? round_up(workspace(ctx, g->nodes[i]), PLAN_ALIGN) : 0;
         if (bytes > p->workspace_peak) p->workspace_peak = bytes;
         if (bytes) items[n++] = (item){bytes, 0, i, i, g->n_tensors + i};
     }

@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "base/log.h"
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 
 typedef struct word { // symbols at symbols[first .. first + n)
     int64_t first, count;

@@ -2,7 +2,7 @@
 // U+0100 and on, in order.
 #include <pthread.h>
 
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
 static bool printable(int b) {

@@ -1,7 +1,7 @@
 // Ids -> text.
 #include <string.h>
 
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
 static int hex_digit(char c) {

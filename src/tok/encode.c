@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 #include "tok/word_cache.h"
 
 struct encoder {

@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include "base/parallel.h"
+#include "base/round.h"
 #include "tok/loader.h"
 #include "tok/unicode.h"
 
@@ -269,7 +270,7 @@ drv_status load_merges(loader *l) {
     for (int i = 0; t->byte_level && i < 256 * 256; i++)
         t->byte_merges[i].rank = INT32_MAX;
     if (s == DRV_OK) {
-        par_for((list.n + LOOK_UP_AT_ONCE - 1) / LOOK_UP_AT_ONCE, look_up_merges, &list);
+        par_for(div_up(list.n, LOOK_UP_AT_ONCE), look_up_merges, &list);
         s = add_merges(l, &list);
     }
     free(list.p);

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/json.h"
 #include "base/json_cursor.h"
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 
 typedef struct loader {
     arena *a;

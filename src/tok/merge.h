@@ -1,7 +1,7 @@
 // BPE's merges of one word (arXiv:1508.07909, algorithm 1, with a ready list of merges): the pair
 // of lowest rank first, the leftmost of equals, as Hugging Face merges.
 #pragma once
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 
 typedef struct merger merger; // working memory; one for each thread
 merger *merger_new(const tokenizer *t);

@@ -3,7 +3,7 @@
 
 #include <utf8proc.h>
 
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 
 static bool is_ascii(const unsigned char *s, size_t n) {
     unsigned char all = 0;

@@ -4,6 +4,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
 const char split_pattern_gpt2[] =

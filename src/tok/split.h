@@ -30,8 +30,6 @@ typedef struct split_rule {
     const byte_joins *joins; // for SPLIT_JOINS
 } split_rule;
 
-extern const char split_pattern_gpt2[], split_pattern_llama3[];
-
 // Picks the scanner for a pattern, or compiles it. DRV_E_DATA: PCRE2 refuses it.
 DRV_CHECKED drv_status split_rule_for(const char *where, const char *pattern, split_rule *out);
 void split_rule_free(split_rule *r);
@@ -55,11 +53,6 @@ int split_batch(const split_rule *r, split_text_at *t, text_word *out);
 typedef void (*split_words)(void *ctx, const text_word *w, int n);
 void split_text(const split_rule *rules, int n_rules, const unsigned char *s, size_t n,
         split_words words, void *ctx);
-
-// A place to cut a long text so that its pieces have the words of the whole: the last one in (0,
-// n), between a letter and a space that a letter follows; 0 if there is none. tokenizer.can_cut
-// says where that is right.
-size_t split_cut(const void *text, size_t n);
 
 // The scanners of the fixed patterns, see split_kind. Each returns the end of the word that begins
 // at s < end. cp: cp_table().

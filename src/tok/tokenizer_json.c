@@ -299,3 +299,23 @@ void tokenizer_close(tokenizer *t) {
     for (int i = 0; t && i < t->n_rules; i++)
         split_rule_free(&t->rule[i]);
 }
+
+const char *tokenizer_path(const tokenizer *t) {
+    return t->path;
+}
+
+int32_t tokenizer_n_vocab(const tokenizer *t) {
+    return t->n_vocab;
+}
+
+int32_t tokenizer_bos(const tokenizer *t) {
+    return t->bos;
+}
+
+int32_t tokenizer_eos(const tokenizer *t) {
+    return t->eos;
+}
+
+bool tokenizer_can_cut(const tokenizer *t) {
+    return t->can_cut;
+}

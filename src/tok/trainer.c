@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "tok/bpe_train.h"
-#include "tok/tokenizer.h"
+#include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
 enum { BESIDE_BYTES = 48 << 20 }; // the program itself, and the batches of text that are counted

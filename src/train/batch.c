@@ -1,6 +1,7 @@
 #include "train/batch.h"
 
 #include "base/log.h"
+#include "base/round.h"
 
 drv_status batch_open_rows(arena *a, const run_config *c, bool train, rows **out) {
     const double total = c->split[0] + c->split[1] + c->split[2];
@@ -45,9 +46,9 @@ drv_status batch_fill(batch *b, rows *r) {
 drv_status batch_write(const batch *b, programs *p, int64_t index) {
     const int64_t n = p->c->micro_batch_size * b->row_tokens, at = index * n, bytes = n * 4;
     for (int rank = 0; rank < p->b->n_local_ranks; rank++) {
-        DRV_TRY(p->b->v->write(p->b, rank, "tokens", 0, bytes, b->tokens + at));
-        DRV_TRY(p->b->v->write(p->b, rank, "position", 0, bytes, b->position + at));
-        DRV_TRY(p->b->v->write(p->b, rank, "labels", 0, bytes, b->labels + at));
+        DRV_TRY(backend_write(p->b, rank, "tokens", 0, bytes, b->tokens + at));
+        DRV_TRY(backend_write(p->b, rank, "position", 0, bytes, b->position + at));
+        DRV_TRY(backend_write(p->b, rank, "labels", 0, bytes, b->labels + at));
     }
     return DRV_OK;
 }
@@ -55,7 +56,7 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
 drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *loss,
         int64_t *tokens) {
     const int64_t micro = p->c->micro_batch_size;
-    const int64_t all = (rows_per_epoch(r) + micro - 1) / micro;
+    const int64_t all = div_up(rows_per_epoch(r), micro);
     const int64_t n = n_batches && n_batches < all ? n_batches : all;
     batch b = batch_new(a, micro, p->c->sequence_length);
     double sum = 0;
@@ -72,8 +73,8 @@ drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *l
             }
         double part;
         DRV_TRY(batch_write(&b, p, 0));
-        DRV_TRY(p->b->v->run(p->b, p->eval));
-        DRV_TRY(p->b->v->read(p->b, 0, "loss", 0, sizeof part, &part));
+        DRV_TRY(backend_run(p->b, p->eval));
+        DRV_TRY(backend_read(p->b, 0, "loss", 0, sizeof part, &part));
         sum += part;
         *tokens += b.counted;
         if (n > 20)

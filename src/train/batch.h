@@ -1,6 +1,6 @@
 // Rows -> the inputs of the programs.
 #pragma once
-#include "data/rows.h"
+#include "data/set/rows.h"
 #include "train/programs.h"
 
 typedef struct batch { // rows of one global batch (or of one evaluation pass)

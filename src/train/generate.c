@@ -26,10 +26,10 @@ static drv_status run_tokens(generator *g, executable *e, const int32_t *ids, in
     for (int64_t i = 0; i < n; i++)
         position[i] = (int32_t)(first + i);
     const bool prefill = e == g->prefill;
-    DRV_TRY(b->v->write(b, 0, prefill ? "prefill.tokens" : "decode.tokens", 0, 4 * n, ids));
-    DRV_TRY(b->v->write(b, 0, prefill ? "prefill.position" : "decode.position", 0, 4 * n,
+    DRV_TRY(backend_write(b, 0, prefill ? "prefill.tokens" : "decode.tokens", 0, 4 * n, ids));
+    DRV_TRY(backend_write(b, 0, prefill ? "prefill.position" : "decode.position", 0, 4 * n,
             position));
-    return b->v->run(b, e);
+    return backend_run(b, e);
 }
 
 static int by_size(const void *x, const void *y) {
@@ -101,7 +101,7 @@ static drv_status open_model(arena *a, generator *g) {
 static bool ends(const model_config *m, const tokenizer *t, int32_t id) {
     for (int i = 0; i < m->n_eos; i++)
         if (m->eos_token_id[i] == id) return true;
-    return id == t->eos;
+    return id == tokenizer_eos(t);
 }
 
 static drv_status decode_loop(generator *g, const tokenizer *t, id_list *ids, generate_stats *st) {
@@ -116,7 +116,7 @@ static drv_status decode_loop(generator *g, const tokenizer *t, id_list *ids, ge
     for (; s == DRV_OK && st->new_tokens < o->max_tokens; st->new_tokens++) {
         s = run_tokens(g, g->decode, ids->p + ids->n - 1, 1, ids->n - 1);
         if (s == DRV_OK)
-            s = b->v->read(b, 0, "logits", 0, 4 * g->config.model.vocab_size, g->logits);
+            s = backend_read(b, 0, "logits", 0, 4 * g->config.model.vocab_size, g->logits);
         if (s != DRV_OK) break;
         int32_t id = sample(g, ids->n);
         if (ends(&g->config.model, t, id)) break;
@@ -142,7 +142,7 @@ drv_status generate(arena *a, const generate_opts *o, generate_stats *out) {
     encoder_run(e, clean.p ? clean.p : "", clean.n, true, &ids);
     encoder_free(e);
     str_free(&clean);
-    if (ids.n == 0) id_list_add(&ids, t->bos >= 0 ? t->bos : 0);
+    if (ids.n == 0) id_list_add(&ids, tokenizer_bos(t) >= 0 ? tokenizer_bos(t) : 0);
     g->capacity = ids.n + o->max_tokens;
     if (g->capacity < PREFILL) g->capacity = PREFILL;
     *out = (generate_stats){.prompt_tokens = ids.n};
@@ -168,7 +168,7 @@ drv_status generate(arena *a, const generate_opts *o, generate_stats *out) {
     if (s == DRV_OK) s = decode_loop(g, t, &ids, out);
     out->decode_s = clock_s() - begin;
     id_list_free(&ids);
-    if (g->p.b) g->p.b->v->close(g->p.b);
+    if (g->p.b) backend_close(g->p.b);
     tokenizer_close(t);
     return s;
 }

@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "base/round.h"
 
 static drv_status build_step(arena *a, const run_config *c, const llama_opts *o, programs *out) {
     static const recompute_policy policy[] = {KEEP_ALL, KEEP_GEMMS, KEEP_STREAM};
@@ -40,7 +41,7 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(backend_compile(a, b, p->step_graph, &p->step_plan, &p->step));
     DRV_TRY(backend_compile(a, b, p->update_graph, &p->update_plan, &p->update));
     DRV_TRY(backend_compile(a, b, p->eval_graph, &p->eval_plan, &p->eval));
-    return b->v->prepare(b);
+    return backend_prepare(b);
 }
 
 const char *programs_master(arena *a, const programs *p, const param *w) {
@@ -55,15 +56,15 @@ drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t 
     char master[256];
     backend *b = p->b;
     if (param_dtype(w, p->dt) == DT_F32)
-        return b->v->write(b, rank, w->name, first * 4, n * 4, values);
+        return backend_write(b, rank, w->name, first * 4, n * 4, values);
     snprintf(master, sizeof master, "master.%s", w->name);
-    DRV_TRY(b->v->write(b, rank, master, first * 4, n * 4, values));
+    DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
     uint16_t rounded[2048];
     for (int64_t i = 0; i < n; i += 2048) {
         int64_t m = n - i < 2048 ? n - i : 2048;
         for (int64_t j = 0; j < m; j++)
             rounded[j] = f32_to_bf16(values[i + j]);
-        DRV_TRY(b->v->write(b, rank, w->name, (first + i) * 2, m * 2, rounded));
+        DRV_TRY(backend_write(b, rank, w->name, (first + i) * 2, m * 2, rounded));
     }
     return DRV_OK;
 }
@@ -99,7 +100,7 @@ drv_status programs_init_weights(programs *p) {
                 const param *w = &p->params.p[i];
                 fill_call f = {p, rank, w, &w->part[k], NULL};
                 int64_t n = w->part[k].rows * (w->n_dims == 2 ? w->dim[1] : 1);
-                int64_t pieces = (n + PIECE - 1) / PIECE;
+                int64_t pieces = div_up(n, PIECE);
                 f.status = calloc((size_t)pieces, sizeof *f.status);
                 par_for(pieces, fill_piece, &f);
                 drv_status s = DRV_OK;

@@ -64,8 +64,8 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, int64_t first, in
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
-    drv_status s = bf16 ? p->b->v->write(p->b, 0, w->name, 2 * at, 2 * n, rounded)
-                        : p->b->v->write(p->b, 0, w->name, 4 * at, 4 * n, values);
+    drv_status s = bf16 ? backend_write(p->b, 0, w->name, 2 * at, 2 * n, rounded)
+                        : backend_write(p->b, 0, w->name, 4 * at, 4 * n, values);
     free(rounded);
     return s;
 }
@@ -74,7 +74,7 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int
         const float *values) {
     programs *p = ctx;
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(p->b->v->write(p->b, rank, t->source, t->offset + 4 * first, 4 * n, values));
+        DRV_TRY(backend_write(p->b, rank, t->source, t->offset + 4 * first, 4 * n, values));
     return DRV_OK;
 }
 

@@ -102,7 +102,7 @@ static drv_status open_weights(run *r) {
 
 // The machine may have been busy when the peak was measured: it is looked at again now and then.
 static void measure_peak(run *r) {
-    const double now = r->b->v->peak_flops(r->b);
+    const double now = backend_peak_flops(r->b);
     if (now > r->peak_flops) r->peak_flops = now;
 }
 
@@ -113,9 +113,9 @@ static drv_status adopt_tokenizer(arena *a, run_config *c) {
     model_config *m = &c->model;
     if (!*c->tokenizer) return DRV_OK;
     DRV_TRY(tokenizer_open(a, c->tokenizer, &t));
-    const int32_t n_vocab = t->n_vocab;
-    if (m->n_eos == 0 && t->eos >= 0) m->eos_token_id[m->n_eos++] = t->eos;
-    if (m->bos_token_id < 0) m->bos_token_id = t->bos;
+    const int32_t n_vocab = tokenizer_n_vocab(t);
+    if (m->n_eos == 0 && tokenizer_eos(t) >= 0) m->eos_token_id[m->n_eos++] = tokenizer_eos(t);
+    if (m->bos_token_id < 0) m->bos_token_id = tokenizer_bos(t);
     tokenizer_close(t);
     if (n_vocab > m->vocab_size)
         return drv_fail(DRV_E_USAGE,
@@ -157,12 +157,12 @@ static drv_status forward_backward(run *r, double *loss) {
     const double dloss = r->batch.counted ? 1 / (double)r->batch.counted : 0;
     double sum = 0;
     for (int rank = 0; rank < b->n_local_ranks; rank++)
-        DRV_TRY(b->v->write(b, rank, "dloss", 0, sizeof dloss, &dloss));
+        DRV_TRY(backend_write(b, rank, "dloss", 0, sizeof dloss, &dloss));
     for (int64_t i = 0; i < c->global_batch_size / c->micro_batch_size; i++) {
         double part;
         DRV_TRY(batch_write(&r->batch, &r->p, i));
-        DRV_TRY(b->v->run(b, r->p.step));
-        DRV_TRY(b->v->read(b, 0, "loss", 0, sizeof part, &part));
+        DRV_TRY(backend_run(b, r->p.step));
+        DRV_TRY(backend_read(b, 0, "loss", 0, sizeof part, &part));
         sum += part;
     }
     *loss = sum * dloss;
@@ -175,10 +175,10 @@ static drv_status update(run *r, double lr, double *grad_norm, double *param_nor
     const double t = (double)(r->state.updates + 1);
     const double hyper[4] = {lr, 1 - pow(c->beta1, t), 1 - pow(c->beta2, t), c->clip_grad_norm};
     for (int rank = 0; rank < b->n_local_ranks; rank++)
-        DRV_TRY(b->v->write(b, rank, "hyper", 0, sizeof hyper, hyper));
-    DRV_TRY(b->v->run(b, r->p.update));
-    DRV_TRY(b->v->read(b, 0, "grad_norm2", 0, sizeof *grad_norm, grad_norm));
-    DRV_TRY(b->v->read(b, 0, "param_norm2", 0, sizeof *param_norm, param_norm));
+        DRV_TRY(backend_write(b, rank, "hyper", 0, sizeof hyper, hyper));
+    DRV_TRY(backend_run(b, r->p.update));
+    DRV_TRY(backend_read(b, 0, "grad_norm2", 0, sizeof *grad_norm, grad_norm));
+    DRV_TRY(backend_read(b, 0, "param_norm2", 0, sizeof *param_norm, param_norm));
     *grad_norm = sqrt(*grad_norm);
     *param_norm = sqrt(*param_norm);
     return DRV_OK;
@@ -270,7 +270,7 @@ static drv_status validate(run *r) {
 static drv_status read_state(void *ctx, const char *source, int64_t offset, int64_t bytes,
         void *dst) {
     backend *b = ctx;
-    return b->v->read(b, 0, source, offset, bytes, dst);
+    return backend_read(b, 0, source, offset, bytes, dst);
 }
 
 static drv_status start_save(run *r) {
@@ -324,7 +324,7 @@ static void close_run(run *r) {
     metrics_close(r->metrics);
     if (r->train_rows) rows_close(r->train_rows);
     if (r->valid_rows) rows_close(r->valid_rows);
-    if (r->b) r->b->v->close(r->b);
+    if (r->b) backend_close(r->b);
     str_free(&r->batch.names);
     free(r->config_json);
     if (r->lock > 0) close(r->lock);

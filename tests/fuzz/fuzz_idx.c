@@ -1,7 +1,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

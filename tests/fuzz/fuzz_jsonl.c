@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/json_cursor.h"
-#include "data/text_batch.h"
+#include "data/read/text_batch.h"
 #include "tok/unicode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);

@@ -2,7 +2,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "data/parquet.h"
+#include "data/read/parquet.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 

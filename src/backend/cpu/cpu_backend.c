@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "base/round.h"
 #include "ir/op.h"
 
 typedef struct state { // a named tensor
@@ -91,13 +92,13 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
                 if (s->name) continue;
             }
             if (pass == 0) {
-                total += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+                total += round_up(bytes, PLAN_ALIGN);
                 continue;
             }
             grow_table(b);
             *slot(b, t->name) = (state){t->name, p, bytes};
             b->n_states++;
-            p += (bytes + PLAN_ALIGN - 1) / PLAN_ALIGN * PLAN_ALIGN;
+            p += round_up(bytes, PLAN_ALIGN);
         }
     }
     return DRV_OK;

@@ -5,6 +5,7 @@
 
 #include "backend/cpu/onednn.h"
 #include "base/parallel.h"
+#include "base/round.h"
 
 struct gemm_machine {
     const kernels *k, *k_bf16; // for fp32 and f64, and for bf16 operands
@@ -73,13 +74,9 @@ const kernels *gemm_kernels(const gemm_machine *m) {
     return m->k_bf16;
 }
 
-static int64_t parts(int64_t n, int64_t size) {
-    return (n + size - 1) / size;
-}
-
 // Near-equal pieces of n, multiples of `unit`.
 static int64_t piece(int64_t n, int64_t n_pieces, int64_t unit) {
-    const int64_t size = parts(parts(n, n_pieces), unit) * unit;
+    const int64_t size = round_up(div_up(n, n_pieces), unit);
     return size < n ? size : n;
 }
 
@@ -87,9 +84,9 @@ static int64_t piece(int64_t n, int64_t n_pieces, int64_t unit) {
 // may run on a busy core, 5 % slower, say), and packing each operand again for each tile of the
 // other (measured on Zen 4, bench/results/2026-11-21-zen4.md).
 static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, int64_t threads) {
-    const int64_t tiles = parts(m, tile_m) * parts(n, tile_n);
+    const int64_t tiles = div_up(m, tile_m) * div_up(n, tile_n);
     const double tile = (double)tile_m * (double)tile_n / ((double)m * (double)n);
-    const double wait = ((double)parts(tiles, threads) + 0.05) * (double)threads * tile;
+    const double wait = ((double)div_up(tiles, threads) + 0.05) * (double)threads * tile;
     return wait * (1 + 13 / (double)tile_m + 7 / (double)tile_n);
 }
 
@@ -97,16 +94,16 @@ static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, 
 static void choose_tiles(gemm *g, int64_t threads) {
     const gemm_shape *s = &g->s;
     double best = 1e30;
-    for (int64_t i = parts(s->m, 512); i <= parts(s->m, 64); i++) {
+    for (int64_t i = div_up(s->m, 512); i <= div_up(s->m, 64); i++) {
         const int64_t tile_m = piece(s->m, i, 16);
-        for (int64_t j = parts(s->n, 640); j <= parts(s->n, 96); j++) {
+        for (int64_t j = div_up(s->n, 640); j <= div_up(s->n, 96); j++) {
             const int64_t tile_n = piece(s->n, j, 48);
             const double cost = tiling_cost(s->m, s->n, tile_m, tile_n, threads);
             if (cost < best) best = cost, g->tile_m = tile_m, g->tile_n = tile_n;
         }
     }
-    g->n_m = parts(s->m, g->tile_m);
-    g->n_n = parts(s->n, g->tile_n);
+    g->n_m = div_up(s->m, g->tile_m);
+    g->n_n = div_up(s->n, g->tile_n);
 }
 
 static bool same_gemm(const gemm_shape *a, const gemm_shape *b) {
@@ -149,7 +146,7 @@ drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out) 
 
 static int64_t scratch_bytes(const gemm *g) {
     const gemm_shape t = tile_shape(g, false, false); // no other is larger
-    return parts(gemm_scratch_bytes(&t), 64) * 64;
+    return round_up(gemm_scratch_bytes(&t), 64);
 }
 
 int64_t gemm_workspace(const gemm_shape *s, int threads) {

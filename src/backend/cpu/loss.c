@@ -2,6 +2,7 @@
 // compute type in the same place.
 #include "backend/cpu/cpu_backend.h"
 #include "base/parallel.h"
+#include "base/round.h"
 
 enum { LOGITS, DH, DW, REST }; // GEMMs of a full chunk; those of the last, shorter one follow
 
@@ -38,7 +39,7 @@ static int n_products(const node *n) {
 
 // Of the GEMMs, behind the logits.
 static int64_t gemm_bytes(const node *n, int threads) {
-    const int64_t rows = n->in[0]->dim[0], chunk = n->at.chunk, sizes[] = {chunk, rows % chunk};
+    const int64_t rows = n->in[0]->dim[0], chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
     int64_t most = 0;
     for (int i = 0; i < 2; i++) {
         if (sizes[i] == 0 || sizes[i] > rows) continue;
@@ -52,7 +53,7 @@ static int64_t gemm_bytes(const node *n, int threads) {
 }
 
 static int64_t logits_bytes(const node *n) {
-    return (n->at.chunk * row_bytes(n) + 63) / 64 * 64;
+    return round_up(n->attrs.chunk * row_bytes(n), 64);
 }
 
 int64_t loss_workspace(const node *n, int threads) {
@@ -83,7 +84,8 @@ static void row(void *arg, int64_t r, int thread) {
 static void run(const instruction *i) {
     const node *n = i->n;
     const tensor *h = n->in[0];
-    const int64_t rows = h->dim[0], width = h->dim[1], chunk = n->at.chunk, es = dtype_bytes(h->dt);
+    const int64_t rows = h->dim[0], width = h->dim[1], chunk = n->attrs.chunk,
+                  es = dtype_bytes(h->dt);
     loss_call c = {.i = i, .logits = i->workspace, .width = n->in[1]->dim[0], .dt = h->dt};
     char *scratch = c.logits + logits_bytes(n);
     c.loss = (double *)(void *)(scratch + gemm_bytes(n, par_threads()));
@@ -106,8 +108,8 @@ static void run(const instruction *i) {
 }
 
 drv_status loss_lower(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    const int64_t rows = n->in[0]->dim[0], rest = rows % n->at.chunk;
+    const int64_t rows = n->in[0]->dim[0], rest = rows % n->attrs.chunk;
     out->fn = run;
-    if (rows >= n->at.chunk) DRV_TRY(lower_chunk(a, m, n, n->at.chunk, out->gemm));
+    if (rows >= n->attrs.chunk) DRV_TRY(lower_chunk(a, m, n, n->attrs.chunk, out->gemm));
     return rest ? lower_chunk(a, m, n, rest, out->gemm + REST) : DRV_OK;
 }

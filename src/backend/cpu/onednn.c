@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/parallel.h"
+#include "base/round.h"
 
 enum { N_MEMORIES = 4 }; // a, b, c, scratch
 
@@ -90,7 +91,7 @@ static drv_status build(const onednn *o, bool accumulate, dnnl_memory_desc_t des
 // Every thread's scratch is at least `bytes` long.
 static void grow_scratch(onednn *o, int64_t bytes) {
     if (bytes <= o->scratch_bytes) return;
-    o->scratch_bytes = (bytes + 63) / 64 * 64;
+    o->scratch_bytes = round_up(bytes, 64);
     for (int i = 0; i < par_threads(); i++) {
         free(o->scratch[i]);
         o->scratch[i] = aligned_alloc(64, (size_t)o->scratch_bytes);

@@ -4,13 +4,11 @@
 
 #include "backend/cpu/cpu_backend.h"
 #include "base/parallel.h"
+#include "base/round.h"
 #include "ir/op.h"
 
 enum { ROWS = 32, ELEMENTS = 1 << 15 }; // of a chunk
 
-static int64_t chunks(int64_t n, int64_t size) {
-    return (n + size - 1) / size;
-}
 static int64_t part(int64_t n, int64_t size, int64_t i) {
     return n - i * size < size ? n - i * size : size;
 }
@@ -18,7 +16,7 @@ static const instruction *at(void *arg) {
     return arg;
 }
 static void over(const instruction *i, int64_t n, int64_t size, void (*fn)(void *, int64_t, int)) {
-    par_for(chunks(n, size), fn, (void *)(uintptr_t)i);
+    par_for(div_up(n, size), fn, (void *)(uintptr_t)i);
 }
 static const char *cin(const instruction *i, int k, int64_t element) {
     return (const char *)i->in[k] + element * dtype_bytes(i->n->in[k]->dt);
@@ -66,8 +64,8 @@ static void rmsnorm_rows(void *arg, int64_t c, int thread) {
     const tensor *x = i->n->in[0];
     const int64_t r = c * ROWS, e = r * x->dim[1];
     i->k->rmsnorm(x->dt, part(x->dim[0], ROWS, c), x->dim[1], cin(i, 0, e),
-            add ? cin(i, 1, e) : NULL, i->in[add ? 2 : 1], i->n->at.eps, add ? cout(i, 0, e) : NULL,
-            cout(i, add ? 1 : 0, e), cout(i, add ? 2 : 1, r));
+            add ? cin(i, 1, e) : NULL, i->in[add ? 2 : 1], i->n->attrs.eps,
+            add ? cout(i, 0, e) : NULL, cout(i, add ? 1 : 0, e), cout(i, add ? 2 : 1, r));
 }
 static void rmsnorm(const instruction *i) {
     over(i, i->n->in[0]->dim[0], ROWS, rmsnorm_rows);
@@ -76,7 +74,7 @@ static void rmsnorm(const instruction *i) {
 // The weight's gradient: NORM_PARTS fixed groups of rows into the workspace, then summed in order.
 enum { NORM_PARTS = 16 };
 static int64_t norm_rows(const node *n) {
-    return chunks(n->in[0]->dim[0], NORM_PARTS);
+    return div_up(n->in[0]->dim[0], NORM_PARTS);
 }
 static void rmsnorm_grad_rows(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -102,7 +100,7 @@ static void rmsnorm_grad(const instruction *i) {
 }
 
 static void rope_table(const instruction *i) {
-    const op_attrs *t = &i->n->at;
+    const op_attrs *t = &i->n->attrs;
     rope_args a = {t->head_dim, t->theta, t->factor, t->low_freq_factor, t->high_freq_factor,
             t->original_context};
     i->k->rope_table(i->n->out[0]->dt, &a, i->n->in[0]->dim[0], i->in[0], i->out[0]);
@@ -113,8 +111,9 @@ static void rope_rows(void *arg, int64_t c, int thread) {
     const instruction *i = at(arg);
     const tensor *x = i->n->in[0];
     const int64_t r = c * ROWS, e = r * x->dim[1];
-    i->k->rope(x->dt, part(x->dim[0], ROWS, c), x->dim[1], i->n->at.n_heads, i->n->at.head_dim,
-            cin(i, 0, e), cin(i, 1, r * i->n->at.head_dim), i->n->at.inverse, cout(i, 0, e));
+    i->k->rope(x->dt, part(x->dim[0], ROWS, c), x->dim[1], i->n->attrs.n_heads,
+            i->n->attrs.head_dim, cin(i, 0, e), cin(i, 1, r * i->n->attrs.head_dim),
+            i->n->attrs.inverse, cout(i, 0, e));
 }
 static void rope(const instruction *i) {
     over(i, i->n->in[0]->dim[0], ROWS, rope_rows);
@@ -170,13 +169,13 @@ static void one_row(const instruction *i) {
 }
 
 static bool is_one_row(const node *n) {
-    return n->in[0]->dim[0] == 1 && n->at.tb && !n->at.ta && n->n_in == 2;
+    return n->in[0]->dim[0] == 1 && n->attrs.tb && !n->attrs.ta && n->n_in == 2;
 }
 
 static gemm_shape matmul_shape(const node *n) {
     const tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
-    return (gemm_shape){y->dim[0], y->dim[1], x->dim[!n->at.ta], n->at.ta, n->at.tb, x->dim[1],
-            w->dim[1], y->dim[1], x->dt, y->dt, n->n_in == 3};
+    return (gemm_shape){y->dim[0], y->dim[1], x->dim[!n->attrs.ta], n->attrs.ta, n->attrs.tb,
+            x->dim[1], w->dim[1], y->dim[1], x->dt, y->dt, n->n_in == 3};
 }
 
 static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruction *out) {
@@ -192,10 +191,10 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
 // --- attention
 static attention_args attention_shape(const node *n, dtype dt) {
     return (attention_args){.dt = dt,
-            .seq = n->at.seq,
-            .heads = n->at.n_heads,
-            .kv_heads = n->at.n_kv_heads,
-            .head_dim = n->at.head_dim};
+            .seq = n->attrs.seq,
+            .heads = n->attrs.n_heads,
+            .kv_heads = n->attrs.n_kv_heads,
+            .head_dim = n->attrs.head_dim};
 }
 
 typedef struct attention_call {
@@ -215,7 +214,7 @@ static void attention(const instruction *i) {
     c.scratch = attention_scratch_bytes(&c.a);
     const int64_t tokens = n->in[0]->dim[0], width = n->in[0]->dim[1];
     c.a.lse_stride = tokens;
-    for (int64_t t = 0; t < tokens; t += n->at.seq) {
+    for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
         c.a.qkv = cin(i, 0, t * width);
         c.a.position = (const int32_t *)i->in[1] + t;
         c.a.o = cout(i, 0, t * n->out[0]->dim[1]);
@@ -239,9 +238,9 @@ static void attention_grad(const instruction *i) {
     c.scratch = attention_scratch_bytes(&c.a);
     const int64_t tokens = n->in[1]->dim[0], width = n->in[1]->dim[1], o_width = n->in[0]->dim[1];
     c.a.part = i->workspace;
-    c.workspace = (char *)i->workspace + chunks(attention_part_floats(&c.a) * 4, 64) * 64;
+    c.workspace = (char *)i->workspace + round_up(attention_part_floats(&c.a) * 4, 64);
     c.a.lse_stride = tokens;
-    for (int64_t t = 0; t < tokens; t += n->at.seq) {
+    for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
         c.a.d_o = cin(i, 0, t * o_width);
         c.a.qkv = cin(i, 1, t * width);
         c.a.o = (void *)(uintptr_t)cin(i, 2, t * o_width);
@@ -256,7 +255,7 @@ static void attention_grad(const instruction *i) {
 static void cached_head(void *arg, int64_t h, int thread) {
     (void)thread;
     const instruction *i = at(arg);
-    const op_attrs *t = &i->n->at;
+    const op_attrs *t = &i->n->attrs;
     const tensor *qkv = i->n->in[0], *keys = i->n->in[1];
     const int64_t d = t->head_dim, g = h / (t->n_heads / t->n_kv_heads), cap = keys->dim[1];
     char *scores = (char *)i->workspace + h * cap * dtype_bytes(dtype_acc(qkv->dt));
@@ -268,7 +267,7 @@ static void cached_head(void *arg, int64_t h, int thread) {
     }
 }
 static void cached_attention(const instruction *i) {
-    const op_attrs *t = &i->n->at;
+    const op_attrs *t = &i->n->attrs;
     const tensor *qkv = i->n->in[0], *keys = i->n->in[1];
     const int64_t d = t->head_dim, cap = keys->dim[1];
     for (int64_t r = 0; r < qkv->dim[0]; r++)
@@ -301,7 +300,7 @@ static void sum_squares(const instruction *i) {
     double total = 0;
     squares_call s = {i, 0, i->workspace};
     for (s.input = 0; s.input < i->n->n_in; s.input++) {
-        const int64_t n = chunks(tensor_elements(i->n->in[s.input]), ELEMENTS);
+        const int64_t n = div_up(tensor_elements(i->n->in[s.input]), ELEMENTS);
         par_for(n, squares_chunk, &s);
         for (int64_t c = 0; c < n; c++)
             total += s.sums[c];
@@ -319,7 +318,7 @@ static void adamw_chunk(void *arg, int64_t c, int thread) {
         memset(cout(i, 3, e), 0, (size_t)(n * dtype_bytes(p->dt)));
         return;
     }
-    const op_attrs *t = &i->n->at;
+    const op_attrs *t = &i->n->attrs;
     adamw_args a = {hyper[0], t->beta1, t->beta2, t->eps, t->weight_decay, hyper[1], hyper[2], 1};
     if (hyper[3] > 0) a.grad_scale = fmin(1, hyper[3] / (sqrt(norm2) + 1e-6));
     i->k->adamw(p->dt, n, cout(i, 0, e), cout(i, 1, e), cout(i, 2, e), cout(i, 3, e), &a,
@@ -335,9 +334,9 @@ static void copy(const instruction *i) {
 }
 
 static drv_status lower_collective(const node *n, instruction *out) {
-    if (n->at.ranks != 1)
+    if (n->attrs.ranks != 1)
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but this process has one",
-                op_rows[n->op]->name, n->at.ranks);
+                op_rows[n->op]->name, n->attrs.ranks);
     out->fn = copy;
     return DRV_OK;
 }
@@ -397,16 +396,15 @@ int64_t cpu_workspace(const node *n, int threads) {
     }
     case OP_attention_grad: {
         attention_args s = attention_shape(n, n->in[1]->dt);
-        return chunks(attention_part_floats(&s) * 4, 64) * 64 +
-               threads * attention_scratch_bytes(&s);
+        return round_up(attention_part_floats(&s) * 4, 64) + threads * attention_scratch_bytes(&s);
     }
     case OP_cached_attention:
-        return n->at.n_heads * n->in[1]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
+        return n->attrs.n_heads * n->in[1]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
     case OP_sum_squares: {
         int64_t most = 0;
         for (int k = 0; k < n->n_in; k++)
             if (tensor_elements(n->in[k]) > most) most = tensor_elements(n->in[k]);
-        return chunks(most, ELEMENTS) * (int64_t)sizeof(double);
+        return div_up(most, ELEMENTS) * (int64_t)sizeof(double);
     }
     default:
         return 0;

@@ -5,38 +5,40 @@
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
 #include "ir/op.h"
 
-static const char *check(const tensor *qkv, const tensor *position, const op_attrs *at) {
+static const char *check(const tensor *qkv, const tensor *position, const op_attrs *attrs) {
     if (!is_matrix(qkv)) return "qkv must be a matrix";
-    if (at->n_kv_heads < 1 || at->n_heads % at->n_kv_heads) return "kv_heads must divide heads";
-    if (qkv->dim[1] != (int64_t)(at->n_heads + 2 * at->n_kv_heads) * at->head_dim)
+    if (attrs->n_kv_heads < 1 || attrs->n_heads % attrs->n_kv_heads)
+        return "kv_heads must divide heads";
+    if (qkv->dim[1] != (int64_t)(attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim)
         return "qkv has not (heads + 2 kv_heads) * head_dim columns";
-    if (at->seq < 1 || qkv->dim[0] % at->seq) return "seq must divide the tokens";
+    if (attrs->seq < 1 || qkv->dim[0] % attrs->seq) return "seq must divide the tokens";
     if (!is_i32(position, qkv->dim[0])) return "position must be i32[N]";
     return NULL;
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *qkv = n->in[0];
-    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->at.n_heads * n->at.head_dim);
-    out[1] = spec_2d(dtype_acc(qkv->dt), n->at.n_heads, qkv->dim[0]);
+    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
+    out[1] = spec_2d(dtype_acc(qkv->dt), n->attrs.n_heads, qkv->dim[0]);
     *n_out = 2;
-    return check(qkv, n->in[1], &n->at);
+    return check(qkv, n->in[1], &n->attrs);
 }
 
 // Two products over the (seq + 1) / 2 tokens that a token sees on average.
 static double flops(const node *n) {
-    return 4.0 * (double)n->in[0]->dim[0] * n->at.n_heads * n->at.head_dim * (n->at.seq + 1) / 2;
+    return 4.0 * (double)n->in[0]->dim[0] * n->attrs.n_heads * n->attrs.head_dim *
+           (n->attrs.seq + 1) / 2;
 }
 
 static void grad(grad_ctx *c, node *n) {
     tensor *in[] = {grad_of(c, n->out[0]), n->in[0], n->out[0], n->out[1], n->in[1]};
-    grad_add(c, n->in[0], graph_add(c->g, OP_attention_grad, 5, in, &n->at)->out[0]);
+    grad_add(c, n->in[0], graph_add(c->g, OP_attention_grad, 5, in, &n->attrs)->out[0]);
 }
 
 static void example(graph *g, dtype dt) {
-    op_attrs at = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 6, .seq = 5};
+    op_attrs attrs = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 6, .seq = 5};
     tensor *in[] = {example_weight(g, "qkv", dt, 10, 48), example_ids(g, "position", 10)};
-    graph_add(g, OP_attention, 2, in, &at);
+    graph_add(g, OP_attention, 2, in, &attrs);
 }
 
 const op_row op_row_attention = {
@@ -58,12 +60,13 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(qkv);
     *n_out = 1;
     if (!same_type(d_o, o) || o->dt != qkv->dt) return "do and o differ";
-    return check(qkv, n->in[4], &n->at);
+    return check(qkv, n->in[4], &n->attrs);
 }
 
 // Five products where the forward pass has two; the one that recomputes the scores does not count.
 static double grad_flops(const node *n) {
-    return 8.0 * (double)n->in[1]->dim[0] * n->at.n_heads * n->at.head_dim * (n->at.seq + 1) / 2;
+    return 8.0 * (double)n->in[1]->dim[0] * n->attrs.n_heads * n->attrs.head_dim *
+           (n->attrs.seq + 1) / 2;
 }
 
 const op_row op_row_attention_grad = {
@@ -81,14 +84,14 @@ const op_row op_row_attention_grad = {
 // and attends to all that is cached up to each.
 static const char *cached_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *qkv = n->in[0], *k = n->in[1];
-    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->at.n_heads * n->at.head_dim);
+    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
     out[1] = spec_in_place(n, 1);
     out[2] = spec_in_place(n, 2);
     *n_out = 3;
-    if (k->n_dims != 3 || k->dim[0] != n->at.n_kv_heads || k->dim[2] != n->at.head_dim ||
+    if (k->n_dims != 3 || k->dim[0] != n->attrs.n_kv_heads || k->dim[2] != n->attrs.head_dim ||
             !same_type(k, n->in[2]) || k->dt != qkv->dt)
         return "the caches must be [kv_heads, capacity, head_dim]";
-    return check(qkv, n->in[3], &n->at);
+    return check(qkv, n->in[3], &n->attrs);
 }
 
 const op_row op_row_cached_attention = {

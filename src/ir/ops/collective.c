@@ -3,7 +3,7 @@
 #include "ir/op.h"
 
 static const char *check(const node *n) {
-    if (n->at.ranks < 1) return "ranks must be positive";
+    if (n->attrs.ranks < 1) return "ranks must be positive";
     return n->in[0]->dt == DT_I32 ? "inputs must be real" : NULL;
 }
 
@@ -37,7 +37,7 @@ static void scatter_grad(grad_ctx *c, node *n);
 // all_gather(x[n,...]) -> [n * ranks, ...], rank by rank along dim 0.
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(n->in[0]);
-    out[0].dim[0] *= n->at.ranks;
+    out[0].dim[0] *= n->attrs.ranks;
     *n_out = 1;
     return check(n);
 }
@@ -59,8 +59,8 @@ static const char *scatter_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     const char *bad = check(n);
     if (bad) return bad;
-    if (out[0].dim[0] % n->at.ranks) return "ranks must divide dim 0";
-    out[0].dim[0] /= n->at.ranks;
+    if (out[0].dim[0] % n->attrs.ranks) return "ranks must divide dim 0";
+    out[0].dim[0] /= n->attrs.ranks;
     return NULL;
 }
 
@@ -77,7 +77,7 @@ const op_row op_row_reduce_scatter = {
 
 static void transpose_grad(grad_ctx *c, node *n, op_kind op) {
     tensor *in[] = {grad_of(c, n->out[0])};
-    grad_add(c, n->in[0], graph_add(c->g, op, 1, in, &n->at)->out[0]);
+    grad_add(c, n->in[0], graph_add(c->g, op, 1, in, &n->attrs)->out[0]);
 }
 
 static void gather_grad(grad_ctx *c, node *n) {

@@ -9,7 +9,7 @@ static const char *check(const node *n) {
     if (!is_matrix(h) || !is_matrix(w) || h->dt != w->dt || h->dim[1] != w->dim[1])
         return "h and w must be matrices of one width";
     if (!is_i32(n->in[2], h->dim[0])) return "labels must be i32[N]";
-    if (n->at.chunk < 1) return "chunk must be positive";
+    if (n->attrs.chunk < 1) return "chunk must be positive";
     return NULL;
 }
 
@@ -29,7 +29,7 @@ static void grad(grad_ctx *c, node *n) {
     tensor *acc = grad_buffer(c, n->in[1]);
     DRV_ASSERT(acc, "the output weight has no accumulator");
     tensor *in[] = {n->in[0], n->in[1], n->in[2], grad_of(c, n->out[0]), acc};
-    node *k = graph_add(c->g, OP_linear_cross_entropy_grad, 5, in, &n->at);
+    node *k = graph_add(c->g, OP_linear_cross_entropy_grad, 5, in, &n->attrs);
     grad_replace(c, n->out[0], k->out[0]);
     grad_add(c, n->in[0], k->out[1]);
     grad_buffer_set(c, n->in[1], k->out[2]);

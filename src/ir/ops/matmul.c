@@ -7,8 +7,8 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     if (!is_matrix(a) || !is_matrix(b) || a->dt != b->dt)
         return "a and b must be matrices of one type";
-    int64_t m = a->dim[n->at.ta], k = a->dim[!n->at.ta], kb = b->dim[n->at.tb];
-    int64_t cols = b->dim[!n->at.tb];
+    int64_t m = a->dim[n->attrs.ta], k = a->dim[!n->attrs.ta], kb = b->dim[n->attrs.tb];
+    int64_t cols = b->dim[!n->attrs.tb];
     if (k != kb) return "inner dims differ";
     out[0] = spec_2d(a->dt, m, cols);
     if (n->n_in < 3) return NULL;
@@ -21,12 +21,12 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 
 static double flops(const node *n) {
     const tensor *a = n->in[0];
-    return 2.0 * (double)tensor_elements(n->out[0]) * (double)a->dim[!n->at.ta];
+    return 2.0 * (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
 }
 
 static void grad(grad_ctx *c, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(c, n->out[0]);
-    DRV_ASSERT(!n->at.ta && n->at.tb, "only x W^T is differentiated");
+    DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(c, b)};
     if (in_b[2])
         grad_buffer_set(c, b, graph_add(c->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);

@@ -24,7 +24,7 @@ static tensor *input_grad(grad_ctx *c, const node *n, tensor *dy, tensor *x, ten
     tensor *acc = grad_buffer(c, w);
     DRV_ASSERT(acc, "a norm weight without accumulator");
     tensor *in[] = {dy, x, w, r, acc, dh};
-    node *k = graph_add(c->g, OP_rmsnorm_grad, dh ? 6 : 5, in, &n->at);
+    node *k = graph_add(c->g, OP_rmsnorm_grad, dh ? 6 : 5, in, &n->attrs);
     grad_buffer_set(c, w, k->out[1]);
     return k->out[0];
 }
@@ -76,7 +76,7 @@ static void add_grad(grad_ctx *c, node *n) {
 static node *add_recompute(graph *g, const node *n, tensor *const *in) {
     (void)in;
     tensor *x[] = {n->out[0], n->in[2]};
-    return graph_make(g, OP_rmsnorm, 2, x, &n->at);
+    return graph_make(g, OP_rmsnorm, 2, x, &n->attrs);
 }
 
 static void add_example(graph *g, dtype dt) {

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "kernels/ref/ref.h"
 
 static int64_t row_width(const attention_args *a) {
@@ -69,7 +70,7 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
     (void)scratch;
     const int64_t n_chunks = attention_grad_chunks(a), c = unit % n_chunks;
     const int h = (int)(unit / n_chunks), g = h / (a->heads / a->kv_heads);
-    const int64_t width = (a->seq + n_chunks - 1) / n_chunks, first = c * width,
+    const int64_t width = div_up(a->seq, n_chunks), first = c * width,
                   end = first + width < a->seq ? first + width : a->seq;
     const double scale = 1 / sqrt((double)a->head_dim);
     const dtype acc = dtype_acc(a->dt);

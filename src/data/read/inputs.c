@@ -1,4 +1,4 @@
-#include "data/inputs.h"
+#include "data/read/inputs.h"
 
 #include <errno.h>
 #include <glob.h>

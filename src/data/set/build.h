@@ -2,8 +2,8 @@
 // whatever the number of threads. After a kill the same command goes on behind the last file that
 // was done: PREFIX.build.json says how far it came.
 #pragma once
-#include "data/dataset.h"
-#include "data/reader.h"
+#include "data/set/dataset.h"
+#include "data/read/reader.h"
 
 typedef struct build_stats {
     int64_t documents, tokens, bytes; // bytes of text

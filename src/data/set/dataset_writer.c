@@ -1,4 +1,4 @@
-#include "data/dataset_writer.h"
+#include "data/set/dataset_writer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 
 enum { BUFFER_BYTES = 1 << 20, WRITE_BACK_BYTES = 8 << 20 };
 

@@ -1,4 +1,4 @@
-#include "data/byte_stream.h"
+#include "data/read/byte_stream.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 // that is furthest behind its weight.
 #pragma once
 #include "base/rng.h"
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 
 typedef struct row_source_spec {
     const char *prefix;

@@ -1,11 +1,11 @@
-#include "data/reader.h"
+#include "data/read/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "data/byte_stream.h"
-#include "data/parquet.h"
-#include "tok/split.h"
+#include "data/read/byte_stream.h"
+#include "data/read/parquet.h"
+#include "tok/tokenizer.h"
 
 enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20 };
 

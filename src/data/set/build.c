@@ -1,4 +1,4 @@
-#include "data/build.h"
+#include "data/set/build.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,8 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/task.h"
-#include "data/dataset_writer.h"
-#include "data/text_batch.h"
+#include "data/set/dataset_writer.h"
+#include "data/read/text_batch.h"
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
 
@@ -48,7 +48,7 @@ static uint64_t task_of(arena *a, const builder *b) {
     }
     char *text;
     size_t n_text;
-    if (file_read(a, b->t->path, &text, &n_text) == DRV_OK)
+    if (file_read(a, tokenizer_path(b->t), &text, &n_text) == DRV_OK)
         str_printf(&s, "%llx\n", (unsigned long long)XXH3_64bits(text, n_text));
     const reader_opts *o = &b->o->reader;
     str_printf(&s, "%s %s %d %d %d", o->key ? o->key : "", o->separator ? o->separator : "",
@@ -120,7 +120,7 @@ static drv_status write_batch(builder *b, const text_batch *x, const id_list *id
         b->s.bytes += (int64_t)x->pieces[i].n;
         if (!x->pieces[i].ends) continue;
         if (b->o->append_eod) {
-            DRV_TRY(dataset_writer_add(b->w, &b->t->eos, 1));
+            DRV_TRY(dataset_writer_add(b->w, &(int32_t){tokenizer_eos(b->t)}, 1));
             b->s.tokens++;
         }
         DRV_TRY(dataset_writer_end_document(b->w));
@@ -175,21 +175,21 @@ static drv_status run(builder *b) {
 static drv_status open_all(arena *a, builder *b) {
     const build_opts *o = b->o;
     DRV_TRY(tokenizer_open(a, o->tokenizer, &b->t));
-    if (o->append_eod && b->t->eos < 0)
+    if (o->append_eod && tokenizer_eos(b->t) < 0)
         return drv_fail(DRV_E_DATA, "%s: no end-of-text token for --append-eod", o->tokenizer);
     reader_opts ro = o->reader;
-    ro.whole = !b->t->can_cut;
+    ro.whole = !tokenizer_can_cut(b->t);
     DRV_TRY(reader_open(a, o->inputs, o->n_inputs, &ro, &b->r));
     b->journal = arena_printf(a, "%s.build.json", o->prefix);
     b->task = task_of(a, b);
     read_journal(b);
-    drv_status s =
-            dataset_writer_open(a, o->prefix, b->t->n_vocab, b->s.tokens, b->s.documents, &b->w);
+    drv_status s = dataset_writer_open(a, o->prefix, tokenizer_n_vocab(b->t), b->s.tokens,
+            b->s.documents, &b->w);
     if (s == DRV_E_DATA) { // what the journal speaks of is gone
         log_warn("%s; begun anew", drv_message());
         b->s = (build_stats){0};
         b->bytes_before = b->tokens_before = 0;
-        s = dataset_writer_open(a, o->prefix, b->t->n_vocab, 0, 0, &b->w);
+        s = dataset_writer_open(a, o->prefix, tokenizer_n_vocab(b->t), 0, 0, &b->w);
     }
     reader_skip_files(b->r, (int)b->s.files);
     return s;

@@ -1,4 +1,4 @@
-#include "data/thrift.h"
+#include "data/read/thrift.h"
 
 enum { MOST_DEPTH = 64 };
 

@@ -1,4 +1,4 @@
-#include "data/parquet_page.h"
+#include "data/read/parquet_page.h"
 
 #include <lz4.h>
 #include <snappy-c.h>
@@ -8,7 +8,7 @@
 #include <zstd.h>
 
 #include "base/arena.h"
-#include "data/thrift.h"
+#include "data/read/thrift.h"
 
 void page_values_free(page_values *v) {
     free(v->v);

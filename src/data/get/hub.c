@@ -1,4 +1,4 @@
-#include "data/hub.h"
+#include "data/get/hub.h"
 
 #include <curl/curl.h>
 #include <fnmatch.h>

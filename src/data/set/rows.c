@@ -1,4 +1,4 @@
-#include "data/rows.h"
+#include "data/set/rows.h"
 
 #include <math.h>
 #include <stdio.h>

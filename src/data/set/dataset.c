@@ -1,4 +1,4 @@
-#include "data/dataset.h"
+#include "data/set/dataset.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // The bytes of a file from front to back, unpacked on the way.
 #pragma once
-#include "data/inputs.h"
+#include "data/read/inputs.h"
 
 typedef struct byte_stream byte_stream; // single owner
 DRV_CHECKED drv_status byte_stream_open(const input_file *f, byte_stream **out);

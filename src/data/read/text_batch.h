@@ -1,6 +1,6 @@
 // Records turned into text on all threads, in the order of the input.
 #pragma once
-#include "data/reader.h"
+#include "data/read/reader.h"
 #include "tok/tokenizer.h"
 
 typedef struct text_batch {

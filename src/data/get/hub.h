@@ -1,6 +1,6 @@
 // What a data set on the Hugging Face hub is made of: drover data get hf:ORG/NAME[:CONFIG].
 #pragma once
-#include "data/download.h"
+#include "data/get/download.h"
 
 typedef struct hub_opts {
     const char *endpoint; // https://huggingface.co, or HF_ENDPOINT

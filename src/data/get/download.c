@@ -1,4 +1,4 @@
-#include "data/download.h"
+#include "data/get/download.h"
 
 #include <ctype.h>
 #include <curl/curl.h>

@@ -1,4 +1,4 @@
-#include "data/text_batch.h"
+#include "data/read/text_batch.h"
 
 #include <stdlib.h>
 #include <string.h>

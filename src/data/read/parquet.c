@@ -1,4 +1,4 @@
-#include "data/parquet.h"
+#include "data/read/parquet.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -8,8 +8,8 @@
 #include <zlib.h>
 
 #include "base/file.h"
-#include "data/parquet_page.h"
-#include "data/thrift.h"
+#include "data/read/parquet_page.h"
+#include "data/read/thrift.h"
 
 enum { BYTE_ARRAY = 6, REQUIRED = 0, OPTIONAL = 1 };
 enum { DATA_PAGE = 0, DICTIONARY_PAGE = 2, DATA_PAGE_V2 = 3 };

@@ -8,7 +8,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 #include "base/str.h"
-#include "data/inputs.h"
+#include "data/read/inputs.h"
 
 typedef struct reader_opts {
     const char *key;       // of the text in .jsonl, the column in .parquet; NULL: "text"

@@ -1,0 +1,94 @@
+// What a tokenizer is made of: for the files of this folder.
+#pragma once
+#include "tok/split.h"
+#include "tok/tokenizer.h"
+#include "tok/word_table.h"
+
+enum { MAX_RULES = 4, MAX_TEMPLATE = 8 };
+
+// U+2581, which sentencepiece writes for a space. Here a space stands for it everywhere: in the
+// bytes of entries and in normalised text.
+#define SPACE_MARK "\xE2\x96\x81"
+
+typedef struct added_token { // looked for in the text as it is, or in the normalised text
+    const char *name;
+    const unsigned char *text; // what is looked for, and what it decodes to
+    int n;
+    int32_t id;
+    bool special, normalized; // normalized: `text` is too
+} added_token;
+
+typedef struct added_group { // added tokens that begin with the same byte
+    added_token *p;          // the longest first
+    int n;
+    int n_common; // bytes at the front that all of them have
+} added_group;
+
+typedef struct added_index {
+    added_group by_byte[256];
+    int n_groups;
+    unsigned char first; // of the only group
+} added_index;
+
+typedef struct pair_rank { // one slot of the merge table
+    uint64_t pair;         // left << 32 | right; UINT64_MAX: empty
+    int32_t rank, merged;
+} pair_rank;
+
+typedef struct merge_to {
+    int32_t rank, merged; // rank INT32_MAX: no merge
+} merge_to;
+
+static inline uint64_t pair_hash(uint64_t pair) {
+    const uint64_t h = pair * 0x9E3779B97F4A7C15ull;
+    return h ^ h >> 32;
+}
+
+typedef enum space_prefix { // what is put in front of a text of the sentencepiece style
+    PREFIX_NONE,
+    PREFIX_ALWAYS, // normalizer Prepend
+    PREFIX_UNLESS, // Metaspace "always": unless a space is there
+    PREFIX_FIRST,  // Metaspace "first": the same, before the first part only
+} space_prefix;
+
+struct tokenizer {               // immutable after opening, but for `words`
+    const char *path;            // of tokenizer.json
+    int32_t n_vocab;             // largest id + 1
+    const unsigned char **bytes; // by id: what it decodes to; NULL: no such id
+    int *n_bytes;
+    bool byte_level, ignore_merges, nfc;
+    bool space_mark; // the sentencepiece style: U+2581 is a space
+    bool metaspace;  // by a pre-tokenizer, so behind the added tokens; else by a normalizer
+    space_prefix prefix;
+    bool strip_space;           // the decoder takes one space off the front
+    split_rule rule[MAX_RULES]; // applied one after the other
+    int n_rules;
+    int32_t byte_id[256];  // byte-level: of each byte; else <0xXX>; -1: none
+    int32_t ascii_id[128]; // of each character; -1: none
+    int32_t unknown;       // -1: none
+    bool fuse_unknown;     // neighbours that are unknown become one
+    pair_rank *merges;
+    uint64_t merge_mask;
+    merge_to *byte_merges; // byte-level: of two bytes, at 256 * left + right
+    int32_t *word_slots;   // bytes -> id, open addressing; -1: empty
+    uint64_t word_mask;
+    added_token *added;
+    int n_added;
+    added_index raw, normalized; // the added tokens, by where they are looked for
+    bool can_cut; // texts may be cut where split_cut says: no added token reaches across, nor a
+                  // merge
+    int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
+    int n_before, n_after;
+    bool *is_special; // by id
+    int32_t bos, eos; // by name, else by the template; -1: none
+    word_table *words;
+};
+
+// Id of a vocabulary entry as bytes; -1: none.
+int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
+// Appends the normalised form of a part of a text: NFC, a space for U+2581 and one in front.
+void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
+
+// Byte <-> the printable character that stands for it in byte-level vocabularies (GPT-2's table).
+uint32_t byte_char(int byte);
+int char_byte(uint32_t cp); // -1: none

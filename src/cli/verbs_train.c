@@ -1,14 +1,11 @@
-// train, eval, generate.
+// train and eval.
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/file.h"
-#include "base/log.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "train/batch.h"
-#include "train/generate.h"
 #include "train/state.h"
 #include "train/train.h"
 
@@ -96,51 +93,3 @@ const verb verb_eval = {"eval", "mean loss and perplexity over all tokens of a d
         "MODEL is a Hugging Face folder (a checkpoint is one); with a CONFIG, the newest checkpoint of its\n"
         "run_dir is evaluated.",
         eval_options, 3, run_eval};
-
-// --- generate
-static const cli_option generate_options[] = {{"--prompt", "TEXT", "what the text begins with"},
-        {"--max-tokens", "N", "at most so many new tokens (default 200)"},
-        {"--temperature", "X", "0: always the likeliest token (default 0.8)"},
-        {"--top-p", "X", "draw from the likeliest tokens of this total probability (default 0.95)"},
-        {"--seed", "N", "of the draws (default 0)"}, {"--threads", "N", "0: all cores"}};
-
-static void emit(void *ctx, const char *text, size_t n) {
-    (void)ctx;
-    fwrite(text, 1, n, stdout);
-    fflush(stdout);
-}
-
-static drv_status run_generate(arena *a, int argc, char **argv) {
-    cli_args c;
-    int64_t threads = 0;
-    DRV_TRY(cli_parse(a, &verb_generate, argc, argv, 1, 1, &c));
-    generate_opts o = {.folder = c.positional[0],
-            .prompt = cli_get(&c, "--prompt", ""),
-            .max_tokens = 200,
-            .temperature = 0.8,
-            .top_p = 0.95,
-            .backend = "cpu",
-            .emit = emit};
-    DRV_TRY(cli_get_i64(&c, "--max-tokens", 1, 1 << 24, &o.max_tokens));
-    DRV_TRY(cli_get_f64(&c, "--temperature", 0, 100, &o.temperature));
-    DRV_TRY(cli_get_f64(&c, "--top-p", 0.001, 1, &o.top_p));
-    DRV_TRY(cli_get_i64(&c, "--seed", 0, INT64_MAX, &o.seed));
-    DRV_TRY(cli_get_i64(&c, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
-    generate_stats st;
-    fputs(o.prompt, stdout);
-    fflush(stdout);
-    drv_status s = generate(a, &o, &st);
-    putchar('\n');
-    fflush(stdout);
-    DRV_TRY(s);
-    log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s",
-            (long long)st.prompt_tokens, st.prefill_s, (long long)st.new_tokens, st.decode_s,
-            (double)st.new_tokens / st.decode_s);
-    return DRV_OK;
-}
-
-const verb verb_generate = {"generate", "write text with a model",
-        "MODEL --prompt TEXT [--max-tokens N] [--temperature X]",
-        "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama.",
-        generate_options, 6, run_generate};

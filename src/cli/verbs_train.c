@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "train/batch.h"
+#include "train/resolve.h"
 #include "train/state.h"
 #include "train/train.h"
 
@@ -39,22 +40,21 @@ static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const 
     const char **sets = cli_get_all(a, c, "--set", &n);
     const char **all = ARENA_ARRAY(a, const char *, n + 3);
     int k = 0;
-    const bool folder = file_is_dir(target);
-    if (folder) all[k++] = arena_printf(a, "model.from=%s", target);
+    const bool config = file_exists(target) && !file_is_dir(target);
+    if (!config) {
+        DRV_TRY(ckpt_resolve(a, target, weights));
+        all[k++] = arena_printf(a, "model.from=%s", *weights);
+    }
     for (int i = 0; i < n; i++)
         all[k++] = sets[i];
-    DRV_TRY(config_load(a, folder ? NULL : target, all, k, cfg));
+    DRV_TRY(config_load(a, config ? target : NULL, all, k, cfg));
     if (data) {
         cfg->valid[0] = (data_source){data, 1};
         cfg->n_valid = 1;
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)
         return drv_fail(DRV_E_USAGE, "eval: no data; give --data PREFIX");
-    *weights = target;
-    if (!folder) {
-        DRV_TRY(ckpt_newest(a, path_join(a, cfg->run_dir, "checkpoints"), weights));
-        if (!*weights) return drv_fail(DRV_E_DATA, "\"%s\" has no checkpoint", cfg->run_dir);
-    }
+    if (config) DRV_TRY(ckpt_of_run(a, cfg->run_dir, weights));
     return DRV_OK;
 }
 
@@ -90,6 +90,6 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
 
 const verb verb_eval = {"eval", "mean loss and perplexity over all tokens of a data set",
         "CONFIG|MODEL --data PREFIX [--json] [--set KEY=VALUE]...",
-        "MODEL is a Hugging Face folder (a checkpoint is one); with a CONFIG, the newest checkpoint of its\n"
-        "run_dir is evaluated.",
+        "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also when its\n"
+        "CONFIG is given, the newest valid checkpoint is evaluated.",
         eval_options, 3, run_eval};

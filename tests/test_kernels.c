@@ -235,8 +235,8 @@ static void attention_case(const kernels *k, dtype dt, int64_t seq, int heads, i
         position[t] = (int32_t)(t % document);
     attention_args a = {.dt = dt,
             .seq = seq,
-            .heads = heads,
-            .kv_heads = kv,
+            .n_heads = heads,
+            .n_kv_heads = kv,
             .head_dim = d,
             .qkv = qkv.p,
             .position = position,

@@ -44,13 +44,16 @@ DRV_CHECKED drv_status ckpt_wait_read(ckpt_saver *s);
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s); // the checkpoint is in place, or why not
 void ckpt_saver_free(ckpt_saver *s);
 
-// The newest checkpoint in `dir` whose files all match its manifest; the invalid ones are warned of
-// by name. *path is NULL when there is none.
+// The newest checkpoint in `dir` whose files all match its manifest; refused ones are warned of by
+// name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
+// refused, with the reasons.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const char *dir, const char **path);
-// Checks sizes and hashes. DRV_E_DATA: names the file and the difference.
+// Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
-// Names "step-NNNNNN" in `dir`, oldest first.
+// Names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
+// NNNNNN of ".../step-NNNNNN"; -1: another name.
+int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 

@@ -23,15 +23,16 @@ typedef struct adamw_args {
     double grad_scale; // from clipping
 } adamw_args;
 
-// One sequence of `seq` tokens. qkv rows hold heads, then kv_heads keys, then kv_heads values.
+// One sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys, then
+// n_kv_heads values.
 typedef struct attention_args {
     dtype dt;
     int64_t seq;
-    int heads, kv_heads, head_dim;
-    const void *qkv;         // [seq, (heads + 2 kv_heads) * head_dim]
+    int n_heads, n_kv_heads, head_dim;
+    const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim]
     const int32_t *position; // [seq]; token t sees t - position[t] .. t
-    void *o;                 // [seq, heads * head_dim]; read by the gradient
-    void *lse;               // acc, [heads, lse_stride]; this sequence's part
+    void *o;                 // [seq, n_heads * head_dim]; read by the gradient
+    void *lse;               // acc, [n_heads, lse_stride]; this sequence's part
     int64_t lse_stride;
     const void *d_o; // gradient of o
     void *dqkv;      // like qkv
@@ -66,8 +67,8 @@ typedef struct kernels {
     // table rows: head_dim/2 cosines, then as many sines; acc type of dt.
     void (*rope_table)(dtype dt, const rope_args *a, int64_t n, const int32_t *position,
             void *table);
-    // Rotates the first `heads` heads of rows of `width`; the rest is copied. In place.
-    void (*rope)(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
+    // Rotates the first `n_heads` heads of rows of `width`; the rest is copied. In place.
+    void (*rope)(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
             const void *table, bool inverse, void *y);
     void (*swiglu)(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y);
     // In place of gate_up.
@@ -109,7 +110,7 @@ int64_t gemm_scratch_bytes(const gemm_shape *s);
 enum { ATTENTION_BLOCK = 64, ATTENTION_SUM_BLOCK = 64 };
 int64_t attention_units(const attention_args *a);
 int64_t attention_grad_chunks(const attention_args *a); // of keys, per head
-int64_t attention_grad_units(const attention_args *a);  // heads x chunks
+int64_t attention_grad_units(const attention_args *a);  // n_heads x chunks
 int64_t attention_sum_units(const attention_args *a);
 int64_t attention_part_floats(const attention_args *a);
 int64_t attention_scratch_bytes(const attention_args *a);

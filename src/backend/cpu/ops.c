@@ -192,8 +192,8 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
 static attention_args attention_shape(const node *n, dtype dt) {
     return (attention_args){.dt = dt,
             .seq = n->attrs.seq,
-            .heads = n->attrs.n_heads,
-            .kv_heads = n->attrs.n_kv_heads,
+            .n_heads = n->attrs.n_heads,
+            .n_kv_heads = n->attrs.n_kv_heads,
             .head_dim = n->attrs.head_dim};
 }
 

@@ -6,16 +6,16 @@
 #include "kernels/ref/ref.h"
 
 static int64_t row_width(const attention_args *a) {
-    return (int64_t)(a->heads + 2 * a->kv_heads) * a->head_dim;
+    return (int64_t)(a->n_heads + 2 * a->n_kv_heads) * a->head_dim;
 }
 static int64_t q_at(const attention_args *a, int64_t t, int h) {
     return t * row_width(a) + (int64_t)h * a->head_dim;
 }
 static int64_t k_at(const attention_args *a, int64_t t, int g) {
-    return q_at(a, t, a->heads + g);
+    return q_at(a, t, a->n_heads + g);
 }
 static int64_t v_at(const attention_args *a, int64_t t, int g) {
-    return q_at(a, t, a->heads + a->kv_heads + g);
+    return q_at(a, t, a->n_heads + a->n_kv_heads + g);
 }
 
 static double dot(const attention_args *a, const void *x, int64_t i, const void *y, int64_t j) {
@@ -28,8 +28,8 @@ static double dot(const attention_args *a, const void *x, int64_t i, const void 
 enum { COLUMNS = 128 };
 
 static void query(const attention_args *a, int64_t t, int h) {
-    const int g = h / (a->heads / a->kv_heads);
-    const int64_t begin = t - a->position[t], out = (t * a->heads + h) * a->head_dim;
+    const int g = h / (a->n_heads / a->n_kv_heads);
+    const int64_t begin = t - a->position[t], out = (t * a->n_heads + h) * a->head_dim;
     const double scale = 1 / sqrt((double)a->head_dim);
     double max = -HUGE_VAL, sum = 0;
     for (int64_t s = begin; s <= t; s++)
@@ -53,8 +53,8 @@ static void query(const attention_args *a, int64_t t, int h) {
 
 void ref_attention(const attention_args *a, int64_t unit, void *scratch) {
     (void)scratch;
-    const int g = (int)(unit % a->kv_heads), rep = a->heads / a->kv_heads;
-    const int64_t begin = unit / a->kv_heads * ATTENTION_BLOCK;
+    const int g = (int)(unit % a->n_kv_heads), rep = a->n_heads / a->n_kv_heads;
+    const int64_t begin = unit / a->n_kv_heads * ATTENTION_BLOCK;
     for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < a->seq; t++)
         for (int h = g * rep; h < (g + 1) * rep; h++)
             query(a, t, h);
@@ -69,7 +69,7 @@ static int64_t part_at(const attention_args *a, int h, int64_t which, int64_t t)
 void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
     (void)scratch;
     const int64_t n_chunks = attention_grad_chunks(a), c = unit % n_chunks;
-    const int h = (int)(unit / n_chunks), g = h / (a->heads / a->kv_heads);
+    const int h = (int)(unit / n_chunks), g = h / (a->n_heads / a->n_kv_heads);
     const int64_t width = div_up(a->seq, n_chunks), first = c * width,
                   end = first + width < a->seq ? first + width : a->seq;
     const double scale = 1 / sqrt((double)a->head_dim);
@@ -83,7 +83,7 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
             put(acc, part, part_at(a, h, n_chunks + 1, s) + d, 0);
         }
     for (int64_t t = first; t < a->seq; t++) {
-        const int64_t at = (t * a->heads + h) * a->head_dim, begin = t - a->position[t];
+        const int64_t at = (t * a->n_heads + h) * a->head_dim, begin = t - a->position[t];
         const double delta = dot(a, a->d_o, at, a->o, at);
         const double lse = get(acc, a->lse, h * a->lse_stride + t);
         for (int64_t s = begin > first ? begin : first; s <= t && s < end; s++) {
@@ -103,17 +103,17 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
 
 void ref_attention_grad_sum(const attention_args *a, int64_t unit) {
     const int64_t n_chunks = attention_grad_chunks(a), begin = unit * ATTENTION_SUM_BLOCK;
-    const int rep = a->heads / a->kv_heads;
+    const int rep = a->n_heads / a->n_kv_heads;
     const dtype acc = dtype_acc(a->dt);
     for (int64_t t = begin; t < begin + ATTENTION_SUM_BLOCK && t < a->seq; t++) {
-        for (int h = 0; h < a->heads; h++)
+        for (int h = 0; h < a->n_heads; h++)
             for (int d = 0; d < a->head_dim; d++) {
                 double x = 0;
                 for (int64_t c = 0; c < n_chunks; c++)
                     x += get(acc, a->part, part_at(a, h, c, t) + d);
                 put(a->dt, a->dqkv, q_at(a, t, h) + d, x);
             }
-        for (int g = 0; g < a->kv_heads; g++)
+        for (int g = 0; g < a->n_kv_heads; g++)
             for (int d = 0; d < a->head_dim; d++)
                 for (int which = 0; which < 2; which++) {
                     double x = 0;

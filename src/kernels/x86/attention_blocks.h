@@ -184,11 +184,11 @@ static void PATH(softmax_block)(const attention_args *a, int64_t q0, int64_t k0,
 }
 
 static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) {
-    const int64_t d = a->head_dim, rep = a->heads / a->kv_heads,
-                  width = (a->heads + 2 * a->kv_heads) * d;
+    const int64_t d = a->head_dim, rep = a->n_heads / a->n_kv_heads,
+                  width = (a->n_heads + 2 * a->n_kv_heads) * d;
     // Late queries first: they have the most keys.
-    const int64_t n_blocks = attention_units(a) / a->kv_heads;
-    const int64_t g = unit % a->kv_heads, q0 = (n_blocks - 1 - unit / a->kv_heads) * BLOCK;
+    const int64_t n_blocks = attention_units(a) / a->n_kv_heads;
+    const int64_t g = unit % a->n_kv_heads, q0 = (n_blocks - 1 - unit / a->n_kv_heads) * BLOCK;
     const int64_t n_q = a->seq - q0 < BLOCK ? a->seq - q0 : BLOCK;
     const int64_t words = d / PATH(PER_WORD), ld = round_up(d, LANES);
     uint32_t *q = scratch, *kt = q + rep * BLOCK * ld, *rows = kt + BLOCK * ld,
@@ -207,10 +207,10 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
     const int64_t begin = PATH(first_key)(a, q0) / BLOCK * BLOCK;
     for (int64_t k0 = begin; k0 <= q0; k0 += BLOCK) {
         const int64_t n_k = a->seq - k0 < BLOCK ? a->seq - k0 : BLOCK;
-        PATH(take_rows)(a->dt, a->qkv, k0 * width + (a->heads + g) * d, width, n_k, d, rows, ld);
+        PATH(take_rows)(a->dt, a->qkv, k0 * width + (a->n_heads + g) * d, width, n_k, d, rows, ld);
         transpose_block(rows, ld, n_k, words, kt);
         PATH(take_rows)
-        (a->dt, a->qkv, k0 * width + (a->heads + a->kv_heads + g) * d, width, n_k, d, rows, ld);
+        (a->dt, a->qkv, k0 * width + (a->n_heads + a->n_kv_heads + g) * d, width, n_k, d, rows, ld);
         PATH(inner_rows)(rows, ld, n_k, BLOCK, d, v, ld);
         for (int64_t h = 0; h < rep; h++)
             PATH(product)
@@ -224,7 +224,7 @@ static void PATH(forward)(const attention_args *a, int64_t unit, void *scratch) 
     }
     for (int64_t h = 0; h < rep; h++)
         for (int64_t i = 0; i < n_q; i++) {
-            const int64_t r = h * BLOCK + i, at = ((q0 + i) * a->heads + g * rep + h) * d;
+            const int64_t r = h * BLOCK + i, at = ((q0 + i) * a->n_heads + g * rep + h) * d;
             const vf f = v_set(1 / sum[r]);
             VLOOP(j, k, d, { st(a->dt, a->o, at + j, v_mul(f, v_load(o + r * ld + j, k)), k); });
             ((float *)a->lse)[(g * rep + h) * a->lse_stride + q0 + i] =
@@ -311,7 +311,8 @@ static void PATH(backward_block)(const PATH(back) * b, int64_t q0, int64_t k0) {
 
 static void PATH(prepare_queries)(PATH(back) * b, int64_t h, int64_t first) {
     const attention_args *a = b->a;
-    const int64_t d = a->head_dim, width = (a->heads + 2 * a->kv_heads) * d, o_width = a->heads * d;
+    const int64_t d = a->head_dim, width = (a->n_heads + 2 * a->n_kv_heads) * d,
+                  o_width = a->n_heads * d;
     for (int64_t t = first; t < a->seq; t++) {
         vf sum = v_set(0);
         const int64_t at = t * o_width + h * d;
@@ -338,8 +339,9 @@ static void PATH(prepare_queries)(PATH(back) * b, int64_t h, int64_t first) {
 static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch) {
     const int64_t n_chunks = attention_grad_chunks(a), d = a->head_dim;
     // All heads' first chunks first: they have the most queries.
-    const int64_t h = unit % a->heads, c = unit / a->heads, g = h / (a->heads / a->kv_heads);
-    const int64_t width = (a->heads + 2 * a->kv_heads) * d, seq = round_up(a->seq, BLOCK);
+    const int64_t h = unit % a->n_heads, c = unit / a->n_heads,
+                  g = h / (a->n_heads / a->n_kv_heads);
+    const int64_t width = (a->n_heads + 2 * a->n_kv_heads) * d, seq = round_up(a->seq, BLOCK);
     const int64_t chunk = chunk_of(a), first = c * chunk;
     float *part = a->part + h * (n_chunks + 2) * a->seq * d;
     PATH(back) b = {.a = a, .ld = round_up(d, LANES), .words = d / PATH(PER_WORD)};
@@ -380,11 +382,13 @@ static void PATH(backward)(const attention_args *a, int64_t unit, void *scratch)
     PATH(prepare_queries)(&b, h, first);
     for (int64_t k0 = first; k0 < first + chunk && k0 < a->seq; k0 += BLOCK) {
         const int64_t n_k = a->seq - k0 < BLOCK ? a->seq - k0 : BLOCK;
-        PATH(take_rows)(a->dt, a->qkv, k0 * width + (a->heads + g) * d, width, n_k, d, b.rows, ld);
+        PATH(take_rows)
+        (a->dt, a->qkv, k0 * width + (a->n_heads + g) * d, width, n_k, d, b.rows, ld);
         transpose_block(b.rows, ld, n_k, b.words, b.kt);
         PATH(inner_rows)(b.rows, ld, n_k, BLOCK, d, b.k_b, ld);
         PATH(take_rows)
-        (a->dt, a->qkv, k0 * width + (a->heads + a->kv_heads + g) * d, width, n_k, d, b.rows, ld);
+        (a->dt, a->qkv, k0 * width + (a->n_heads + a->n_kv_heads + g) * d, width, n_k, d, b.rows,
+                ld);
         transpose_block(b.rows, ld, n_k, b.words, b.vt);
         int64_t q0 = k0;
         for (; q0 < a->seq && PATH(first_key)(a, q0) < k0 + BLOCK; q0 += BLOCK)

@@ -77,25 +77,25 @@ void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit) {
         return;
     }
     const int64_t n_chunks = attention_grad_chunks(a), chunk = chunk_of(a), d = a->head_dim,
-                  rep = a->heads / a->kv_heads;
-    const int64_t head = (n_chunks + 2) * a->seq * d, width = (a->heads + 2 * a->kv_heads) * d;
+                  rep = a->n_heads / a->n_kv_heads;
+    const int64_t head = (n_chunks + 2) * a->seq * d, width = (a->n_heads + 2 * a->n_kv_heads) * d;
     const int64_t begin = unit * ATTENTION_SUM_BLOCK, end = begin + ATTENTION_SUM_BLOCK;
     float sum[1024];
     for (int64_t t = begin; t < end && t < a->seq; t++) {
-        for (int64_t h = 0; h < a->heads; h++) {
+        for (int64_t h = 0; h < a->n_heads; h++) {
             copy(sum, a->part + h * head + t * d, d);
             for (int64_t c = 1; c * chunk <= t; c++) // later keys are not seen
                 add_to(sum, a->part + h * head + (c * a->seq + t) * d, d);
             put_row(a->dt, a->dqkv, t * width + h * d, sum, d);
         }
         for (int64_t which = 0; which < 2; which++)
-            for (int64_t g = 0; g < a->kv_heads; g++) {
+            for (int64_t g = 0; g < a->n_kv_heads; g++) {
                 const float *p = a->part + g * rep * head + ((n_chunks + which) * a->seq + t) * d;
                 copy(sum, p, d);
                 for (int64_t r = 1; r < rep; r++)
                     add_to(sum, p + r * head, d);
-                put_row(a->dt, a->dqkv, t * width + (a->heads + which * a->kv_heads + g) * d, sum,
-                        d);
+                put_row(a->dt, a->dqkv, t * width + (a->n_heads + which * a->n_kv_heads + g) * d,
+                        sum, d);
             }
     }
 }

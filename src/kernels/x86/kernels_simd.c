@@ -102,13 +102,13 @@ static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, 
     BY_TYPE(dt, rmsnorm_grad_t, rows, width, dy, x, w, r, dh, dx, dw);
 }
 
-INLINE void rope_t(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
+INLINE void rope_t(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
         const float *table, bool inverse, void *y) {
     const int half = head_dim / 2;
     const vf sign = v_set(inverse ? -1.0f : 1.0f);
     for (int64_t i = 0; i < rows; i++) {
         const float *c = table + i * head_dim, *s = c + half;
-        for (int h = 0; h < heads; h++) {
+        for (int h = 0; h < n_heads; h++) {
             const int64_t at = i * width + (int64_t)h * head_dim;
             VLOOP(j, k, half, {
                 vf cj = v_load(c + j, k), sj = v_mul(sign, v_load(s + j, k));
@@ -118,15 +118,15 @@ INLINE void rope_t(dtype dt, int64_t rows, int64_t width, int heads, int head_di
             });
         }
         if (x == y) continue;
-        const int64_t from = (i * width + (int64_t)heads * head_dim) * dtype_bytes(dt);
+        const int64_t from = (i * width + (int64_t)n_heads * head_dim) * dtype_bytes(dt);
         memcpy((char *)y + from, (const char *)x + from,
-                (size_t)((width - (int64_t)heads * head_dim) * dtype_bytes(dt)));
+                (size_t)((width - (int64_t)n_heads * head_dim) * dtype_bytes(dt)));
     }
 }
-static void rope(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
+static void rope(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
         const void *table, bool inverse, void *y) {
-    REF_IF_F64(dt, rope(dt, rows, width, heads, head_dim, x, table, inverse, y))
-    BY_TYPE(dt, rope_t, rows, width, heads, head_dim, x, table, inverse, y);
+    REF_IF_F64(dt, rope(dt, rows, width, n_heads, head_dim, x, table, inverse, y))
+    BY_TYPE(dt, rope_t, rows, width, n_heads, head_dim, x, table, inverse, y);
 }
 
 INLINE vf sigmoid(vf g) {

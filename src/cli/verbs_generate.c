@@ -18,22 +18,20 @@ static void emit(void *ctx, const char *text, size_t n) {
     fflush(stdout);
 }
 
-static drv_status run_generate(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_generate(arena *a, const cli_args *args) {
     int64_t threads = 0;
-    DRV_TRY(cli_parse(a, &verb_generate, argc, argv, 1, 1, &c));
-    generate_opts o = {.folder = c.positional[0],
-            .prompt = cli_get(&c, "--prompt", ""),
+    generate_opts o = {.folder = args->positional[0],
+            .prompt = cli_get(args, "--prompt", ""),
             .max_tokens = 200,
             .temperature = 0.8,
             .top_p = 0.95,
             .backend = "cpu",
             .emit = emit};
-    DRV_TRY(cli_get_i64(&c, "--max-tokens", 1, 1 << 24, &o.max_tokens));
-    DRV_TRY(cli_get_f64(&c, "--temperature", 0, 100, &o.temperature));
-    DRV_TRY(cli_get_f64(&c, "--top-p", 0.001, 1, &o.top_p));
-    DRV_TRY(cli_get_i64(&c, "--seed", 0, INT64_MAX, &o.seed));
-    DRV_TRY(cli_get_i64(&c, "--threads", 0, 4096, &threads));
+    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o.max_tokens));
+    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o.temperature));
+    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &o.top_p));
+    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o.seed));
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     par_set_threads((int)threads);
     generate_stats st;
     fputs(o.prompt, stdout);
@@ -48,7 +46,14 @@ static drv_status run_generate(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-const verb verb_generate = {"generate", "write text with a model",
-        "MODEL --prompt TEXT [--max-tokens N] [--temperature X]",
-        "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama.",
-        generate_options, 6, run_generate};
+const verb verb_generate = {
+        .name = "generate",
+        .summary = "write text with a model",
+        .usage = "MODEL --prompt TEXT [--max-tokens N] [--temperature X]",
+        .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama.",
+        .options = generate_options,
+        .n_options = sizeof generate_options / sizeof *generate_options,
+        .min_positional = 1,
+        .max_positional = 1,
+        .run = run_generate,
+};

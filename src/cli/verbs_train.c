@@ -12,23 +12,28 @@
 
 static const cli_option train_options[] = {CLI_SET};
 
-static drv_status run_train(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
     int n;
-    DRV_TRY(cli_parse(a, &verb_train, argc, argv, 1, 1, &c));
-    const char **sets = cli_get_all(a, &c, "--set", &n);
-    DRV_TRY(config_load(a, c.positional[0], sets, n, &cfg));
+    const char **sets = cli_get_all(a, args, "--set", &n);
+    DRV_TRY(config_load(a, args->positional[0], sets, n, &cfg));
     return train(a, &cfg);
 }
 
-const verb verb_train = {"train", "pre-train a model, or go on where a run stopped",
-        "CONFIG [--set KEY=VALUE]...",
-        "Trains as the YAML file says; `drover config` prints all keys. The run directory gets config.yaml,\n"
-        "log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging Face folder. Started\n"
-        "again, it resumes the newest valid checkpoint, bit for bit. SIGINT and SIGTERM finish the step,\n"
-        "save and exit 0.",
-        train_options, 1, run_train};
+const verb verb_train = {
+        .name = "train",
+        .summary = "pre-train a model, or resume a run where it stopped",
+        .usage = "CONFIG [--set KEY=VALUE]...",
+        .help = "Trains as the YAML file says; `drover config` prints all keys. The run directory gets\n"
+                "config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging\n"
+                "Face folder. Started again, it resumes the newest valid checkpoint, bit for bit. SIGINT\n"
+                "and SIGTERM finish the step, save and exit 0.",
+        .options = train_options,
+        .n_options = sizeof train_options / sizeof *train_options,
+        .min_positional = 1,
+        .max_positional = 1,
+        .run = run_train,
+};
 
 // --- eval
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON,
@@ -59,8 +64,7 @@ static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const 
     return DRV_OK;
 }
 
-static drv_status run_eval(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_eval(arena *a, const cli_args *args) {
     run_config cfg;
     programs p;
     backend *b;
@@ -68,8 +72,7 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
     const char *weights;
     double loss;
     int64_t tokens;
-    DRV_TRY(cli_parse(a, &verb_eval, argc, argv, 1, 1, &c));
-    DRV_TRY(open_eval(a, &c, &cfg, &weights));
+    DRV_TRY(open_eval(a, args, &cfg, &weights));
     par_set_threads((int)cfg.threads);
     DRV_TRY(batch_open_rows(a, &cfg, false, &r));
     DRV_TRY(backend_open(a, cfg.backend, &b));
@@ -79,7 +82,7 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     DRV_TRY(state_load_eval_weights(&p, weights));
     DRV_TRY(evaluate(a, &p, r, 0, &loss, &tokens));
-    if (cli_has(&c, "--json"))
+    if (cli_has(args, "--json"))
         printf("{\"loss\": %.9g, \"perplexity\": %.9g, \"tokens\": %lld}\n", loss, exp(loss),
                 (long long)tokens);
     else
@@ -89,8 +92,15 @@ static drv_status run_eval(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-const verb verb_eval = {"eval", "mean loss and perplexity over all tokens of a data set",
-        "CONFIG|MODEL --data PREFIX [--json] [--set KEY=VALUE]...",
-        "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also when its\n"
-        "CONFIG is given, the newest valid checkpoint is evaluated.",
-        eval_options, 3, run_eval};
+const verb verb_eval = {
+        .name = "eval",
+        .summary = "mean loss and perplexity over all tokens of a data set",
+        .usage = "CONFIG|MODEL --data PREFIX [--json] [--set KEY=VALUE]...",
+        .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
+                "when its CONFIG is given, the newest valid checkpoint is evaluated.",
+        .options = eval_options,
+        .n_options = sizeof eval_options / sizeof *eval_options,
+        .min_positional = 1,
+        .max_positional = 1,
+        .run = run_eval,
+};

@@ -78,21 +78,21 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int
     return DRV_OK;
 }
 
-static drv_status load_weights(programs *p, const char *folder, ckpt_write write) {
+static drv_status load_weights(programs *p, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load weights");
     int n;
     ckpt_tensor *t = state_model(a, p, &n);
-    drv_status s = ckpt_fill(folder, "model", t, n, write, p);
+    drv_status s = ckpt_fill(folder, "model", t, n, sink);
     arena_free(a);
     return s;
 }
 
 drv_status state_load_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, put_weight);
+    return load_weights(p, folder, &(ckpt_sink){put_weight, p, false});
 }
 
 drv_status state_load_eval_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, put_compute);
+    return load_weights(p, folder, &(ckpt_sink){put_compute, p, false});
 }
 
 static drv_status read_numbers(const run_config *c, const char *path, run_state *out) {
@@ -122,8 +122,8 @@ drv_status state_load(programs *p, const char *folder, run_state *out) {
     int n;
     ckpt_tensor *t = state_optimizer(a, p, &n);
     *out = (run_state){0};
-    drv_status s = state_load_weights(p, folder);
-    if (s == DRV_OK) s = ckpt_fill(folder, "optimizer", t, n, put_moment, p);
+    drv_status s = load_weights(p, folder, &(ckpt_sink){put_weight, p, true});
+    if (s == DRV_OK) s = ckpt_fill(folder, "optimizer", t, n, &(ckpt_sink){put_moment, p, true});
     if (s == DRV_OK) s = read_numbers(p->c, path_join(a, folder, "trainer.json"), out);
     arena_free(a);
     return s;

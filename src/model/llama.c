@@ -141,11 +141,11 @@ static int logit_rows(const builder *b) {
 static void head(builder *b, tensor *x_NH, tensor *table) {
     tensor *w = b->m->tie_word_embeddings ? table : weight(b);
     if (b->mode != LLAMA_LOSS) {
-        graph_output(linear(b, x_NH, w), "logits");
+        graph_output(b->g, linear(b, x_NH, w), "logits");
         return;
     }
     tensor *in[] = {x_NH, w, i32_input(b, "labels")};
-    graph_output(add1(b, OP_linear_cross_entropy, 3, in, (op_attrs){.chunk = logit_rows(b)}),
+    graph_output(b->g, add1(b, OP_linear_cross_entropy, 3, in, (op_attrs){.chunk = logit_rows(b)}),
             "loss");
 }
 
@@ -155,14 +155,14 @@ graph *llama_build(arena *a, const model_config *m, llama_mode mode, const llama
     tensor *tokens = i32_input(&b, "tokens"), *table = weight(&b);
     b.position = i32_input(&b, "position");
     op_attrs rope = {.head_dim = (int)m->head_dim,
+            .table_dtype = dtype_acc(o->dt),
             .theta = m->rope_theta,
             .factor = m->rope_factor,
             .low_freq_factor = m->rope_low_freq_factor,
             .high_freq_factor = m->rope_high_freq_factor,
             .original_context = (double)m->rope_original_context};
     tensor *h = add1(&b, OP_embedding, 2, (tensor *[]){tokens, table}, (op_attrs){0});
-    // A second input makes the table f64 (see ir/ops/rope.c).
-    b.rope = add1(&b, OP_rope_table, o->dt == DT_F64 ? 2 : 1, (tensor *[]){b.position, h}, rope);
+    b.rope = add1(&b, OP_rope_table, 1, &b.position, rope);
     tensor *branch = NULL;
     for (int i = 0; i < (int)m->num_hidden_layers; i++) {
         b.g->layer = i;

@@ -48,7 +48,8 @@ static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const 
         all[k++] = sets[i];
     DRV_TRY(config_load(a, folder ? NULL : target, all, k, cfg));
     if (data) {
-        cfg->valid[0] = (data_source){data, 1};
+        cfg->valid = ARENA_NEW(a, data_source);
+        *cfg->valid = (data_source){data, 1, "--data"};
         cfg->n_valid = 1;
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)

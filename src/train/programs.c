@@ -33,7 +33,7 @@ drv_status programs_build(arena *a, const run_config *c, programs *out) {
     for (int i = 0; i < out->params.n; i++)
         if (out->params.p[i].trainable)
             weights[n_weights++] = graph_find(out->step_graph, out->params.p[i].name);
-    update_opts u = {c->beta1, c->beta2, c->eps, c->weight_decay, mesh_single()};
+    update_opts u = {c->betas[0], c->betas[1], c->eps, c->weight_decay, mesh_single()};
     u.mesh.size[AXIS_DATA] = (int)c->data_parallel;
     out->update_graph = pass_update(a, weights, n_weights, &u);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);

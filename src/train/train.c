@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/round.h"
 #include "train/batch.h"
 #include "train/metrics.h"
 #include "train/schedule.h"
@@ -92,7 +93,7 @@ static drv_status open_weights(run *r) {
         return DRV_OK;
     }
     r->saved_step = -1;
-    if (strcmp(c->weights, "load") == 0) {
+    if (config_loads_weights(c)) {
         DRV_TRY_CTX(state_load_weights(&r->p, c->from), "weights");
         log_info("weights from %s", c->from);
         return DRV_OK;
@@ -173,7 +174,8 @@ static drv_status update(run *r, double lr, double *grad_norm, double *param_nor
     const run_config *c = r->c;
     backend *b = r->b;
     const double t = (double)(r->state.updates + 1);
-    const double hyper[4] = {lr, 1 - pow(c->beta1, t), 1 - pow(c->beta2, t), c->clip_grad_norm};
+    const double hyper[4] = {lr, 1 - pow(c->betas[0], t), 1 - pow(c->betas[1], t),
+            c->clip_grad_norm};
     for (int rank = 0; rank < b->n_local_ranks; rank++)
         DRV_TRY(backend_write(b, rank, "hyper", 0, sizeof hyper, hyper));
     DRV_TRY(backend_run(b, r->p.update));
@@ -258,7 +260,11 @@ static drv_status validate(run *r) {
     double loss;
     int64_t tokens;
     arena *a = arena_new("validate");
-    drv_status s = evaluate(a, &r->p, r->valid_rows, r->c->eval_batches, &loss, &tokens);
+    const run_config *c = r->c;
+    int64_t batches = c->eval_batches;
+    if (batches == 0) batches = div_up(EVAL_TOKENS, c->global_batch_size * c->sequence_length);
+    batches *= c->global_batch_size / c->micro_batch_size;
+    drv_status s = evaluate(a, &r->p, r->valid_rows, batches, &loss, &tokens);
     arena_free(a);
     DRV_TRY(s);
     measure_peak(r);

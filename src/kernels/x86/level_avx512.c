@@ -2,17 +2,26 @@
 // one table.
 #include "kernels/ref/ref.h"
 #include "kernels/x86/elementwise.h"
+#include "kernels/x86/gemm_float.h"
 #include "kernels/x86/generation.h"
 #include "kernels/x86/reductions.h"
 
-void gemm_avx512(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
 void attention_avx512(const attention_args *args, int64_t unit, void *scratch);
 void attention_grad_avx512(const attention_args *args, int64_t unit, void *scratch);
 void attention_grad_sum_avx512(const attention_args *args, int64_t unit);
 
+static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
+    if (shape->in == DT_F64)
+        ref_gemm(shape, a, b, c, scratch);
+    else if (shape->in == DT_BF16)
+        gemm_bf16(shape, a, b, c, scratch);
+    else
+        gemm_f32(shape, a, b, c, scratch);
+}
+
 const kernels kernels_avx512 = {
         .name = "avx512",
-        .gemm = gemm_avx512,
+        .gemm = gemm,
         .add = add,
         .accumulate = accumulate,
         .rmsnorm = rmsnorm,

@@ -3,18 +3,26 @@
 // rounds to bf16.
 #include "kernels/ref/ref.h"
 #include "kernels/x86/elementwise.h"
+#include "kernels/x86/gemm_pair.h"
 #include "kernels/x86/generation.h"
 #include "kernels/x86/reductions.h"
 
-void gemm_avx512_bf16(const gemm_shape *shape, const void *a, const void *b, void *c,
-        void *scratch);
 void attention_avx512_bf16(const attention_args *args, int64_t unit, void *scratch);
 void attention_grad_avx512_bf16(const attention_args *args, int64_t unit, void *scratch);
 void attention_grad_sum_avx512_bf16(const attention_args *args, int64_t unit);
 
+static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
+    if (shape->in == DT_F64)
+        ref_gemm(shape, a, b, c, scratch);
+    else if (shape->in == DT_BF16)
+        gemm_bf16(shape, a, b, c, scratch);
+    else
+        kernels_avx512.gemm(shape, a, b, c, scratch);
+}
+
 const kernels kernels_avx512_bf16 = {
         .name = "avx512_bf16",
-        .gemm = gemm_avx512_bf16,
+        .gemm = gemm,
         .add = add,
         .accumulate = accumulate,
         .rmsnorm = rmsnorm,

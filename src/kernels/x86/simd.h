@@ -292,7 +292,6 @@ INLINE void transpose8(__m256 r[8]) {
         r[i] = t[i];
 }
 
-void SIMD_NAME(gemm)(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
 void SIMD_NAME(attention)(const attention_args *a, int64_t unit, void *scratch);
 void SIMD_NAME(attention_grad)(const attention_args *a, int64_t unit, void *scratch);
 void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit);

@@ -22,8 +22,13 @@ typedef struct ckpt_tensor {
 
 typedef drv_status (
         *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
-typedef drv_status (*ckpt_write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values);
+// Takes the values of a folder's tensors, in pieces.
+typedef struct ckpt_sink {
+    drv_status (
+            *write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
+    void *ctx;
+    bool fp32_only; // other types than F32 are DRV_E_DATA: a resume would not be exact
+} ckpt_sink;
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
@@ -58,6 +63,7 @@ int64_t ckpt_step_of(const char *path);
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
 // Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face
-// model): missing tensors and other shapes are DRV_E_DATA. `which`: "model" or "optimizer".
-DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *t, int n,
-        ckpt_write write, void *ctx);
+// model). `which`: "model" or "optimizer". DRV_E_DATA: a tensor is missing, of another shape or not
+// expected, a value is not finite, or an index does not fit its files.
+DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *list,
+        int n, const ckpt_sink *sink);

@@ -1,4 +1,5 @@
 // Ids -> text.
+#include <stdio.h>
 #include <string.h>
 
 #include "tok/tokenizer_internal.h"
@@ -61,4 +62,33 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
     size_t rest = n - whole;
     if (rest) memmove(d->pending.p, p + whole, rest);
     d->pending.n = rest;
+}
+
+// --- for messages
+enum { TEXT_RING = 8, TEXT_BYTES = 64 };
+
+const char *tokenizer_token_text(const tokenizer *t, int32_t id) {
+    static _Thread_local char ring[TEXT_RING][TEXT_BYTES];
+    static _Thread_local unsigned next;
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id) return t->added[i].name;
+    if (id < 0 || id >= t->n_vocab || !t->bytes[id]) return "?";
+    char *out = ring[next++ % TEXT_RING];
+    const unsigned char *p = t->bytes[id], *end = p + t->n_bytes[id];
+    size_t n = 0;
+    while (p < end && n + 8 < TEXT_BYTES) {
+        size_t k = utf8_valid_prefix(p, (size_t)(end - p) < 4 ? (size_t)(end - p) : 4);
+        if (k && *p >= ' ' && *p != 0x7F) { // the first character of what is text
+            const unsigned char *after = p;
+            utf8_next(&after);
+            k = (size_t)(after - p);
+            memcpy(out + n, p, k);
+            n += k;
+            p = after;
+        } else {
+            n += (size_t)snprintf(out + n, TEXT_BYTES - n, "\\x%02X", *p++);
+        }
+    }
+    snprintf(out + n, TEXT_BYTES - n, "%s", p < end ? "..." : "");
+    return out;
 }

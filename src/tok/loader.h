@@ -23,3 +23,5 @@ DRV_CHECKED drv_status load_merges(loader *l);
 // if every byte has an id: what has none goes away or is fused, and brings others together.
 void load_joins(loader *l);
 DRV_CHECKED drv_status load_added(loader *l, const json_t *list);
+// The roles of special tokens; needs all of the above and the post-processor.
+DRV_CHECKED drv_status load_roles(loader *l);

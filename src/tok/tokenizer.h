@@ -17,8 +17,16 @@ void tokenizer_close(tokenizer *t);
 
 const char *tokenizer_path(const tokenizer *t); // of tokenizer.json
 int32_t tokenizer_n_vocab(const tokenizer *t);  // largest id + 1
-int32_t tokenizer_bos(const tokenizer *t);      // by name, else by the template; -1: none
-int32_t tokenizer_eos(const tokenizer *t);      // likewise
+// Ids of the special tokens by role; -1: none. tokenizer_config.json and special_tokens_map.json
+// decide where they lie beside tokenizer.json (null: none), else its template and unk_token, else
+// the usual names.
+int32_t tokenizer_bos(const tokenizer *t);
+int32_t tokenizer_eos(const tokenizer *t);
+int32_t tokenizer_pad(const tokenizer *t);
+int32_t tokenizer_unk(const tokenizer *t);
+// The text of a token for messages, at most some 60 bytes: bytes that are no text as \xNN. "?" if
+// there is no such id. Belongs to the tokenizer, or is overwritten 8 calls later in this thread.
+const char *tokenizer_token_text(const tokenizer *t, int32_t id);
 // Texts may be cut where split_cut says: no added token reaches across, nor a merge.
 bool tokenizer_can_cut(const tokenizer *t);
 // A place to cut a long text so that its pieces have the words of the whole: the last one in (0,

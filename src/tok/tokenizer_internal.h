@@ -1,6 +1,7 @@
 // What a tokenizer is made of: for the files of this folder.
 #pragma once
 #include "tok/split.h"
+#include "tok/token_role.h"
 #include "tok/tokenizer.h"
 #include "tok/word_table.h"
 
@@ -79,8 +80,8 @@ struct tokenizer {               // immutable after opening, but for `words`
                   // merge
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
     int n_before, n_after;
-    bool *is_special; // by id
-    int32_t bos, eos; // by name, else by the template; -1: none
+    bool *is_special;            // by id
+    int32_t role[N_TOKEN_ROLES]; // ids; -1: none
     word_table *words;
 };
 

@@ -230,15 +230,7 @@ static drv_status load(loader *l, const json_t *root) {
     DRV_TRY(load_added(l, added));
     DRV_TRY(load_post_processor(l, json_object_get(root, "post_processor")));
     DRV_TRY(load_decoder(l, json_object_get(root, "decoder")));
-    static const char *const bos[] = {"<s>", "<|begin_of_text|>", "<|endoftext|>"};
-    static const char *const eos[] = {"</s>", "<|end_of_text|>", "<|endoftext|>"};
-    t->bos = t->n_before ? t->before[0] : -1;
-    t->eos = -1;
-    for (int i = 0; i < 3; i++) {
-        if (t->bos < 0) t->bos = tokenizer_id(t, bos[i]);
-        if (t->eos < 0) t->eos = tokenizer_id(t, eos[i]);
-    }
-    return DRV_OK;
+    return load_roles(l);
 }
 
 // The tree of the file without model.vocab and model.merges, which are megabytes: they are read
@@ -309,11 +301,19 @@ int32_t tokenizer_n_vocab(const tokenizer *t) {
 }
 
 int32_t tokenizer_bos(const tokenizer *t) {
-    return t->bos;
+    return t->role[ROLE_BOS];
 }
 
 int32_t tokenizer_eos(const tokenizer *t) {
-    return t->eos;
+    return t->role[ROLE_EOS];
+}
+
+int32_t tokenizer_pad(const tokenizer *t) {
+    return t->role[ROLE_PAD];
+}
+
+int32_t tokenizer_unk(const tokenizer *t) {
+    return t->role[ROLE_UNK];
 }
 
 bool tokenizer_can_cut(const tokenizer *t) {

@@ -1,4 +1,4 @@
-#include "tok/merge.h"
+#include "tok/word_merge.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -32,8 +32,7 @@ static rows_opts opts(const row_source_spec *s, int n, int64_t width, bool shuff
             .n_vocab = 60000,
             .seed = 5,
             .shuffle = shuffle,
-            .documents = true,
-            .split_to = 1};
+            .documents = true};
 }
 
 static void round_trip(void **state) {
@@ -55,7 +54,8 @@ static void round_trip(void **state) {
     OK(dataset_read(d, 0, 9, 60000, ids));
     for (int i = 0; i < 9; i++)
         assert_int_equal(ids[i], 10 + i);
-    FAILS(dataset_read(d, 0, 9, 15, ids), DRV_E_DATA, "token 5 is 15, expected 0 to 14");
+    FAILS(dataset_read(d, 0, 9, 15, ids), DRV_E_DATA,
+            "token 5 (in document 2) is 15, expected 0 to 14");
     dataset_close(d);
     arena_free(a);
 }
@@ -135,7 +135,7 @@ static void last_token_begins_no_row(void **state) {
         assert_int_equal(counted, 8);
     }
     rows_close(r);
-    FAILS(rows_open(a, &one, &r), DRV_E_DATA, "have 1 tokens, expected 2 or more");
+    FAILS(rows_open(a, &one, &r), DRV_E_DATA, "nothing to predict");
     arena_free(a);
 }
 
@@ -184,8 +184,9 @@ static void splits_are_apart(void **state) {
         sizes[i] = 5;
     const row_source_spec s = {write_set(a, "set", sizes, 100, 0), 1};
     rows_opts train = opts(&s, 1, 8, false), valid = train;
-    train.split_to = 0.9;
-    valid.split_from = 0.9;
+    train.split[0] = valid.split[0] = 0.9;
+    train.split[1] = valid.split[1] = 0.1;
+    valid.part = PART_VALID;
     rows *r;
     int32_t tokens[8], position[8], labels[8];
     int64_t counted = 0;

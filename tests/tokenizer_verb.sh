@@ -60,8 +60,8 @@ expect 1 "large:1: token id 400 is not in the vocabulary, expected 0 to 399" \
     "$drover" tokenizer decode --tokenizer plain --input large
 
 # --- nothing silent
-expect 2 "tokenizer encode: --vocab-size is an option of train" "$drover" tokenizer encode --tokenizer plain --vocab-size 3
-expect 2 "--input takes one file, not 2" "$drover" tokenizer decode --tokenizer plain --input ids wrong
+expect 2 "--vocab-size" "$drover" tokenizer encode --tokenizer plain --vocab-size 3
+expect 2 "tokenizer decode" "$drover" tokenizer decode --tokenizer plain --input ids wrong
 expect 1 "could not write to standard output" sh -c "'$drover' tokenizer encode --tokenizer plain --input text.txt >/dev/full"
 expect 1 "could not write to standard output" sh -c "'$drover' tokenizer decode --tokenizer plain --input ids >/dev/full"
 expect 1 "could not open" "$drover" tokenizer decode --tokenizer plain --input gone

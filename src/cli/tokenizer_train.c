@@ -142,6 +142,7 @@ drv_status tokenizer_train(arena *a, const cli_args *args) {
     const char *out;
     int n_inputs;
     const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
+    DRV_TRY(tokenizer_set_threads(args));
     DRV_TRY(cli_need(args, "--out", &out));
     if (!n_inputs) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
     DRV_TRY(read_options(a, args, &o));

@@ -9,6 +9,13 @@
 #include "cli/tokenizer_train.h"
 #include "data/read/text_batch.h"
 
+drv_status tokenizer_set_threads(const cli_args *args) {
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    par_set_threads((int)threads);
+    return DRV_OK;
+}
+
 void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends) {
     if (json && begins) putchar('[');
     for (int64_t i = 0; i < ids->n; i++) {
@@ -16,11 +23,6 @@ void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends) {
         printf("%d", ids->p[i]);
     }
     if (ends) puts(json ? "]" : "");
-}
-
-static drv_status check_stdout(void) {
-    if (fflush(stdout) == 0 && !ferror(stdout)) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not write to standard output: %s", strerror(errno));
 }
 
 typedef struct encode_job {
@@ -47,32 +49,32 @@ static drv_status encode_all(const tokenizer *t, reader *r, text_batch *b, encod
             cli_print_ids(&j->ids[i], j->json, b->pieces[i].begins, b->pieces[i].ends);
             any = true;
         }
-        if (status == DRV_OK) status = check_stdout();
     }
     if (status != DRV_OK || any || j->json) return status;
     j->ids[0].n = 0; // an empty text has ids too
     encoder_run(j->encoders[0], "", 0, j->specials, &j->ids[0]);
     cli_print_ids(&j->ids[0], false, true, true);
-    return check_stdout();
+    return DRV_OK;
 }
 
 // A line for each text: its ids; as a JSON array for each line of JSON.
-static drv_status tokenizer_encode(arena *a, const cli_args *c) {
+static drv_status tokenizer_encode(arena *a, const cli_args *args) {
     const char *dir, *standard_input[] = {"-"};
     int n_inputs;
-    const char **inputs = cli_get_all(a, c, "--input", &n_inputs);
+    const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
     if (!n_inputs) inputs = standard_input, n_inputs = 1;
-    DRV_TRY(cli_need(c, "--tokenizer", &dir));
+    DRV_TRY(tokenizer_set_threads(args));
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
-    const reader_opts o = {.key = cli_get(c, "--json-key", NULL),
+    const reader_opts o = {.key = cli_get(args, "--json-key", NULL),
             .strict = true,
             .whole = !tokenizer_can_cut(t)};
     reader *r;
     DRV_TRY(reader_open(a, inputs, n_inputs, &o, &r));
     encode_job j = {.encoders = ARENA_ARRAY(a, encoder *, par_threads()),
             .ids = ARENA_ARRAY(a, id_list, TEXT_BATCH),
-            .specials = !cli_has(c, "--no-special"),
+            .specials = !cli_has(args, "--no-special"),
             .json = o.key != NULL};
     for (int i = 0; i < par_threads(); i++)
         j.encoders[i] = encoder_new(t);
@@ -119,8 +121,8 @@ static void print_json_text(const str *text) {
 }
 
 // Text of ids: all lines one after the other; with --json-key each line as a JSON string.
-static drv_status decode_all(const tokenizer *t, const cli_args *c, FILE *f, const char *input) {
-    const bool json = cli_has(c, "--json-key");
+static drv_status decode_all(const tokenizer *t, const cli_args *args, FILE *f, const char *input) {
+    const bool json = cli_has(args, "--json-key");
     id_list ids = {0}, line_ids = {0};
     str text = {0};
     char *line = NULL, where[512];
@@ -135,109 +137,102 @@ static drv_status decode_all(const tokenizer *t, const cli_args *c, FILE *f, con
             continue;
         }
         str_clear(&text);
-        tokenizer_decode(t, line_ids.p, line_ids.n, cli_has(c, "--no-special"), &text);
+        tokenizer_decode(t, line_ids.p, line_ids.n, cli_has(args, "--no-special"), &text);
         print_json_text(&text);
-        if (ferror(stdout)) break;
     }
     if (status == DRV_OK && ferror(f))
         status = drv_fail(DRV_E_IO, "could not read \"%s\": %s", input, strerror(errno));
     if (status == DRV_OK && !json) {
-        tokenizer_decode(t, ids.p, ids.n, cli_has(c, "--no-special"), &text);
+        tokenizer_decode(t, ids.p, ids.n, cli_has(args, "--no-special"), &text);
         fwrite(text.n ? text.p : "", 1, text.n, stdout);
     }
     free(line);
     id_list_free(&ids);
     id_list_free(&line_ids);
     str_free(&text);
-    DRV_TRY(status);
-    return check_stdout();
+    return status;
 }
 
-static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
-    const char *dir, *input = cli_get(c, "--input", "-");
-    int n_inputs;
-    cli_get_all(a, c, "--input", &n_inputs);
-    if (n_inputs > 1)
-        return drv_fail(DRV_E_USAGE, "tokenizer decode: --input takes one file, not %d", n_inputs);
-    DRV_TRY(cli_need(c, "--tokenizer", &dir));
+static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
+    const char *dir, *input = cli_get(args, "--input", "-");
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
     FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
-    drv_status status = f ? decode_all(t, c, f, input)
+    drv_status status = f ? decode_all(t, args, f, input)
                           : drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
     if (f && f != stdin) fclose(f);
     tokenizer_close(t);
     return status;
 }
 
-// An option is for some of the verbs: it is refused by the others.
-static drv_status check_options(const cli_args *c) {
-    static const struct {
-        const char *option, *verbs;
-    } only[] = {{"--out", "train"}, {"--vocab-size", "train"}, {"--min-frequency", "train"},
-            {"--pattern", "train"}, {"--special", "train"}, {"--bos", "train"}, {"--eos", "train"},
-            {"--pad", "train"}, {"--unk", "train"}, {"--separator", "train"}, {"--memory", "train"},
-            {"--strict", "train"}, {"--tokenizer", "encode, decode"},
-            {"--no-special", "encode, decode"}};
-    for (size_t i = 0; i < sizeof only / sizeof *only; i++)
-        if (cli_has(c, only[i].option) && !strstr(only[i].verbs, c->positional[0]))
-            return drv_fail(DRV_E_USAGE, "tokenizer %s: %s is an option of %s", c->positional[0],
-                    only[i].option, only[i].verbs);
-    return DRV_OK;
-}
+#define INPUT                                                                                      \
+    { "--input", "PATH...", "files, folders, globs, or - for standard input" }
+#define TOKENIZER                                                                                  \
+    { "--tokenizer", "DIR", "folder of tokenizer.json" }
+#define THREADS                                                                                    \
+    { "--threads", "N", "how many (default: all cores)" }
 
-static const struct {
-    const char *name;
-    drv_status (*run)(arena *a, const cli_args *args);
-} tokenizer_verbs[] = {{"train", tokenizer_train}, {"encode", tokenizer_encode},
-        {"decode", tokenizer_decode_verb}};
+static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokenizer.json goes"},
+        {"--vocab-size", "N", "tokens (default 32000)"},
+        {"--min-frequency", "N", "rarest pair to merge (default 2)"},
+        {"--pattern", "NAME", "how words are split, gpt2 (default) or llama3"},
+        {"--special", "TEXT", "a special token (repeatable); its name may tell its role"},
+        {"--bos", "TEXT", "token that begins a text; encoding puts it in front"},
+        {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
+        {"--pad", "TEXT", "token that fills up rows"},
+        {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
+        {"--separator", "TEXT", "cuts .txt files into documents"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--memory", "SIZE", "for counting and merging, e.g. 512M (default 4G)"},
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"}, THREADS};
+static const cli_option encode_options[] = {TOKENIZER,
+        {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet"},
+        {"--no-special", NULL, "without BOS/EOS of the template"}, THREADS};
+static const cli_option decode_options[] = {TOKENIZER,
+        {"--input", "FILE", "ids, or - for standard input (default)"},
+        {"--json-key", "KEY", "a JSON string for each line of ids"},
+        {"--no-special", NULL, "leave special tokens out"}};
 
-static drv_status run_tokenizer(arena *a, int argc, char **argv) {
-    cli_args c;
-    DRV_TRY(cli_parse(a, &verb_tokenizer, argc, argv, 1, 1, &c));
-    int64_t threads = 0;
-    DRV_TRY(cli_get_i64(&c, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
-    for (size_t i = 0; i < sizeof tokenizer_verbs / sizeof *tokenizer_verbs; i++) {
-        if (strcmp(c.positional[0], tokenizer_verbs[i].name) != 0) continue;
-        DRV_TRY(check_options(&c));
-        return tokenizer_verbs[i].run(a, &c);
-    }
-    return cli_unknown_verb(&c, "train, encode or decode");
-}
+static const verb subverbs[] = {
+        {
+                .name = "train",
+                .summary = "make a byte-level BPE tokenizer from text",
+                .usage = "--input PATH... --vocab-size N --out DIR",
+                .help = "Writes a Hugging Face tokenizer.json with the merges that its own trainer would find. What the\n"
+                        "special tokens are for is printed and written beside it: --bos, --eos, --pad and --unk say it, or\n"
+                        "their names (<s>, </s>, <pad>, <unk>, <|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).",
+                .options = train_options,
+                .n_options = sizeof train_options / sizeof *train_options,
+                .run = tokenizer_train,
+        },
+        {
+                .name = "encode",
+                .summary = "text to ids",
+                .usage = "--tokenizer DIR [--input PATH...]",
+                .help = "Prints a line of ids for each text; with --json-key, a JSON array for each record.",
+                .options = encode_options,
+                .n_options = sizeof encode_options / sizeof *encode_options,
+                .run = tokenizer_encode,
+        },
+        {
+                .name = "decode",
+                .summary = "ids to text",
+                .usage = "--tokenizer DIR [--input FILE]",
+                .help = "Reads ids as encode prints them, lines or JSON arrays, and prints their text; with --json-key, a\n"
+                        "JSON string for each line.",
+                .options = decode_options,
+                .n_options = sizeof decode_options / sizeof *decode_options,
+                .run = tokenizer_decode_verb,
+        },
+};
 
-static const cli_option tokenizer_options[] =
-        {{"--input", "PATH...", "files, folders, globs, or - for standard input"},
-                {"--out", "DIR", "train: where tokenizer.json goes"},
-                {"--vocab-size", "N", "train: tokens (default 32000)"},
-                {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
-                {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
-                {"--special", "TEXT",
-                        "train: a special token (repeatable); its name may tell its role"},
-                {"--bos", "TEXT", "train: token that begins a text; encoding puts it in front"},
-                {"--eos", "TEXT",
-                        "train: token that ends a text (default <|endoftext|>, without --special)"},
-                {"--pad", "TEXT", "train: token that fills up rows"},
-                {"--unk", "TEXT",
-                        "train: token for what is unknown; no text needs it, as all bytes are tokens"},
-                {"--separator", "TEXT", "train: cuts .txt files into documents"},
-                {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
-                {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
-                {"--threads", "N", "how many (default: all cores)"},
-                {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
-                {"--json-key", "KEY",
-                        "key of the text in .jsonl, column in .parquet (train: default text)"},
-                {"--no-special", NULL,
-                        "encode: without BOS/EOS of the template; decode: leave specials out"}};
-
-static const char tokenizer_usage[] =
-        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input FILE]";
-static const char tokenizer_help[] =
-        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and the\n"
-        "sentencepiece style (Llama-2). Ids and text are the same as there.\n"
-        "\n"
-        "encode prints the ids of a text in one line; with --json-key an array for each record.\n"
-        "decode reads what encode prints; with --json-key it prints a JSON string for each line.";
-const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
-        tokenizer_usage, tokenizer_help, tokenizer_options,
-        sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};
+const verb verb_tokenizer = {
+        .name = "tokenizer",
+        .summary = "train a BPE tokenizer, encode and decode",
+        .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
+                "the sentencepiece style (Llama-2). Ids and text are the same as there.",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

@@ -26,9 +26,9 @@ typedef struct key {
 static const key keys[] = {
         {"model.preset", KEY_TEXT, AT(preset), "", 0, 0, NULL, "a built-in shape, e.g. llama-135m"},
         {"model.from", KEY_TEXT, AT(from), "", 0, 0, NULL,
-                "a Hugging Face folder: shape, and weights if weights: load"},
-        {"model.weights", KEY_TEXT, AT(weights), "random", 0, 0, NULL,
-                "random, or load (from model.from)"},
+                "a Hugging Face folder: shape, weights and tokenizer"},
+        {"model.weights", KEY_CHOICE, AT(weights), "random", 0, 0, "random load",
+                "load: those of model.from, the default where that is given; random: fresh ones"},
         {"model.vocab_size", KEY_INT, AT(model.vocab_size), NULL, 1, 1 << 24, NULL,
                 "the fields of config.json change the shape"},
         {"model.hidden_size", KEY_INT, AT(model.hidden_size), NULL, 1, 1 << 20, NULL,
@@ -53,7 +53,8 @@ static const key keys[] = {
         {"model.tie_word_embeddings", KEY_BOOL, AT(model.tie_word_embeddings), NULL, 0, 1, NULL,
                 "output weight = embedding"},
         {"tokenizer", KEY_TEXT, AT(tokenizer), "", 0, 0, NULL,
-                "folder with tokenizer.json, copied into checkpoints"},
+                "folder with tokenizer.json, carried into checkpoints; default model.from if it has "
+                "one"},
         {"data.train", KEY_TEXT, 0, NULL, 0, 0, NULL,
                 "PREFIX of .bin/.idx, or a list of {prefix, weight}"},
         {"data.valid", KEY_TEXT, 0, NULL, 0, 0, NULL, "likewise, for evaluation"},
@@ -75,8 +76,9 @@ static const key keys[] = {
                 "trade time for activation memory"},
         {"training.eval_every", KEY_INT, AT(eval_every), "100", 0, BIG, NULL,
                 "steps between evaluations; 0: none"},
-        {"training.eval_batches", KEY_INT, AT(eval_batches), "10", 1, BIG, NULL,
-                "micro-batches an evaluation"},
+        {"training.eval_batches", KEY_INT, AT(eval_batches), "0", 0, BIG, NULL,
+                "batches of global_batch_size rows per evaluation; 0: at least 100,000 tokens, or "
+                "all there are"},
         {"training.log_every", KEY_INT, AT(log_every), "1", 1, BIG, NULL,
                 "steps between log lines"},
         {"training.threads", KEY_INT, AT(threads), "0", 0, 4096, NULL,
@@ -84,7 +86,7 @@ static const key keys[] = {
         {"training.max_bad_steps", KEY_INT, AT(max_bad_steps), "5", 1, BIG, NULL,
                 "stop after so many steps in a row with a NaN or infinite gradient"},
         {"optimizer.lr", KEY_REAL, AT(lr), "3e-4", 0, 1e3, NULL, "peak learning rate"},
-        {"optimizer.betas", KEY_REAL, AT(beta1), NULL, 0, 0.9999999, NULL, "AdamW moments"},
+        {"optimizer.betas", KEY_REAL, AT(betas), NULL, 0, 0.9999999, NULL, "AdamW moments"},
         {"optimizer.eps", KEY_REAL, AT(eps), "1e-8", 0, 1, NULL, "AdamW epsilon"},
         {"optimizer.weight_decay", KEY_REAL, AT(weight_decay), "0.1", 0, 1e3, NULL,
                 "decoupled; norms have none"},
@@ -205,7 +207,7 @@ static drv_status unknown_key(const yaml_entry *e) {
 static drv_status set_source(data_source *list, int *n, const char *rest, const yaml_entry *e) {
     static const key weight = {"weight", KEY_REAL, 0, NULL, 0, 1e12, NULL, NULL};
     if (!*rest) {
-        list[0] = (data_source){e->value, 1};
+        list[0] = (data_source){e->value, 1, e->where};
         *n = 1;
         return DRV_OK;
     }
@@ -216,7 +218,7 @@ static drv_status set_source(data_source *list, int *n, const char *rest, const 
                 MAX_BLEND);
     if (i >= *n) {
         *n = (int)i + 1;
-        list[i] = (data_source){NULL, 1};
+        list[i] = (data_source){NULL, 1, e->where};
     }
     if (strcmp(end, "].prefix") == 0 || strcmp(end, "]") == 0)
         list[i].prefix = e->value;
@@ -234,7 +236,7 @@ static drv_status set_entry(run_config *c, const yaml_entry *e) {
     if (str_starts(e->path, "data.valid") && strchr("[", e->path[10]))
         return set_source(c->valid, &c->n_valid, e->path + 10, e);
     if (sscanf(e->path, "optimizer.betas[%d]%n", &i, &end) == 1 && !e->path[end] && i >= 0 && i < 2)
-        return set_number(find_key("optimizer.betas"), e, i ? &c->beta2 : &c->beta1, NULL);
+        return set_number(find_key("optimizer.betas"), e, &c->betas[i], NULL);
     if (sscanf(e->path, "data.split[%d]%n", &i, &end) == 1 && !e->path[end] && i >= 0 && i < 3)
         return set_number(find_key("data.split"), e, &c->split[i], NULL);
     if (strcmp(e->path, "optimizer.betas") == 0) return bad_value(e, "a list of two numbers");
@@ -271,14 +273,20 @@ static drv_status load_model(arena *a, const yaml_list *l, run_config *c) {
         str_free(&all);
         return s;
     }
-    if (*c->from) return model_config_read(c->from, &c->model);
+    if (*c->from) {
+        DRV_TRY_CTX(model_config_read(c->from, &c->model), "%s: model.from",
+                place(l, c, "model.from"));
+        c->weights = WEIGHTS_LOAD;
+        if (file_exists(path_join(a, c->from, "tokenizer.json"))) c->tokenizer = c->from;
+        return DRV_OK;
+    }
     if (!*c->preset)
         c->model = (model_config){.rms_norm_eps = 1e-5,
                 .rope_theta = 1e4,
                 .initializer_range = 0.02,
                 .max_position_embeddings = 8192,
-                .bos_token_id = -1};
-    (void)a;
+                .bos_token_id = -1,
+                .pad_token_id = -1};
     return DRV_OK;
 }
 
@@ -321,11 +329,10 @@ static drv_status check(const yaml_list *l, run_config *c) {
                 "model.max_position_embeddings %lld",
                 place(l, c, "data.sequence_length"), (long long)c->sequence_length,
                 (long long)m->max_position_embeddings);
-    if (strcmp(c->weights, "random") != 0 && (strcmp(c->weights, "load") != 0 || !*c->from))
+    if (c->weights == WEIGHTS_LOAD && !*c->from)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"model.weights\" is \"%s\", expected random, or load together with "
-                "model.from",
-                place(l, c, "model.weights"), c->weights);
+                "%s: key \"model.weights\" is load, which needs model.from, a folder with weights",
+                place(l, c, "model.weights"));
     if (strcmp(c->backend, "cpu") != 0)
         return drv_fail(DRV_E_USAGE, "%s: key \"backend\" is \"%s\", expected cpu",
                 place(l, c, "backend"), c->backend);
@@ -350,8 +357,8 @@ static drv_status apply(arena *a, const yaml_list *l, run_config *c) {
         yaml_entry e = {k->path, k->initial, "default"};
         if (k->initial) DRV_TRY(set_key(c, k, &e));
     }
-    c->beta1 = 0.9;
-    c->beta2 = 0.95;
+    c->betas[0] = 0.9;
+    c->betas[1] = 0.95;
     DRV_TRY(load_model(a, l, c));
     const int64_t context = c->model.max_position_embeddings;
     c->sequence_length = context < 1024 ? context : 1024;
@@ -362,29 +369,63 @@ static drv_status apply(arena *a, const yaml_list *l, run_config *c) {
         if (slash) base = slash + 1;
         c->run_dir = arena_printf(a, "runs/%.*s", (int)strcspn(base, "."), base);
     }
+    // The ids of model.from's config.json belong to its own tokenizer.
+    if (*c->tokenizer && strcmp(c->tokenizer, c->from) != 0) {
+        c->model.bos_token_id = c->model.pad_token_id = -1;
+        c->model.n_eos = 0;
+    }
     return check(l, c);
 }
 
 drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
         run_config *out) {
-    *out = (run_config){.file = path};
-    yaml_list l = {0};
+    *out = (run_config){.file = path,
+            .train = ARENA_ARRAY(a, data_source, MAX_BLEND),
+            .valid = ARENA_ARRAY(a, data_source, MAX_BLEND)};
+    yaml_list *l = ARENA_NEW(a, yaml_list);
     drv_status s = DRV_OK;
+    out->entries = l;
     if (path) {
         char *text;
         size_t n;
         s = file_read(a, path, &text, &n);
-        if (s == DRV_OK) s = yaml_flatten(a, path, text, n, &l);
+        if (s == DRV_OK) s = yaml_flatten(a, path, text, n, l);
     }
     for (int i = 0; s == DRV_OK && i < n_sets; i++)
-        s = yaml_flatten_set(a, sets[i], &l);
-    if (s == DRV_OK) s = apply(a, &l, out);
-    free(l.entries);
+        s = yaml_flatten_set(a, sets[i], l);
+    if (s == DRV_OK) s = apply(a, l, out);
+    const yaml_entry *entries = l->entries;
+    l->entries = ARENA_ARRAY(a, yaml_entry, l->n);
+    if (l->n) memcpy(l->entries, entries, sizeof *entries * (size_t)l->n);
+    free((void *)(uintptr_t)entries);
     return s;
 }
 
 drv_status config_from_sets(arena *a, const char *const *sets, int n_sets, run_config *out) {
     return config_load(a, NULL, sets, n_sets, out);
+}
+
+const char *config_where(const run_config *cfg, const char *path) {
+    static const yaml_list none;
+    return place(cfg->entries ? cfg->entries : &none, cfg, path);
+}
+
+bool config_loads_weights(const run_config *cfg) {
+    return cfg->weights == WEIGHTS_LOAD;
+}
+
+const char *precision_name(precision p) {
+    return p == PRECISION_BF16 ? "bf16" : "fp32";
+}
+
+const char *recompute_name(recompute_mode r) {
+    static const char *const names[] = {"none", "selective", "full"};
+    return names[r];
+}
+
+const char *schedule_name(schedule_type t) {
+    static const char *const names[] = {"cosine", "linear", "wsd", "constant"};
+    return names[t];
 }
 
 static void print_sources(const char *name, const data_source *list, int n, str *out) {
@@ -444,7 +485,7 @@ void config_print(const run_config *c, bool with_help, str *out) {
         else if (strcmp(name, "valid") == 0)
             print_sources(name, c->valid, c->n_valid, out);
         else if (strcmp(name, "betas") == 0)
-            str_printf(out, "  betas: [%s, %s]", str_real(c->beta1), str_real(c->beta2));
+            str_printf(out, "  betas: [%s, %s]", str_real(c->betas[0]), str_real(c->betas[1]));
         else if (strcmp(name, "split") == 0)
             str_printf(out, "  split: [%s, %s, %s]", str_real(c->split[0]), str_real(c->split[1]),
                     str_real(c->split[2]));

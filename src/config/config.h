@@ -8,6 +8,7 @@
 #include "config/model_config.h"
 
 enum { MAX_BLEND = 64 };
+enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
 typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
@@ -18,32 +19,42 @@ typedef enum schedule_type {
     SCHEDULE_CONSTANT
 } schedule_type;
 typedef enum pack_mode { PACK_DOCUMENTS, PACK_STREAM } pack_mode;
+typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
+
+const char *precision_name(precision p); // "bf16", "fp32"
+const char *recompute_name(recompute_mode r);
+const char *schedule_name(schedule_type t);
 
 typedef struct data_source {
     const char *prefix;
     double weight;
+    const char *where; // who named it, for messages: "run.yaml:12", "--set", "--data"
 } data_source;
 
 typedef struct run_config {
     const char *file; // as given on the command line
     // model
-    const char *preset, *from, *weights; // weights: "random" or "load"
-    model_config model;                  // effective
-    const char *tokenizer;               // folder; "" = none
+    const char *preset, *from; // "" = not given
+    weights_mode weights;      // see config_loads_weights
+    model_config model;        // effective; token ids only where the config itself gives them
+    const char *tokenizer;     // folder; model.from when that has one; "" = none
     // data
-    data_source train[MAX_BLEND], valid[MAX_BLEND];
+    data_source *train, *valid;
     int n_train, n_valid;
-    double split[3]; // of train: train, valid, test; 0 0 0 = no split
-    int64_t sequence_length;
-    int pack;
+    double split[3];         // of train: train, valid, test; 0 0 0 = no split
+    int64_t sequence_length; // tokens
+    pack_mode pack;
     // training
     int64_t steps, global_batch_size, micro_batch_size, seed;
-    int precision, recompute;
-    int64_t eval_every, eval_batches, log_every, threads, max_bad_steps;
+    precision precision;
+    recompute_mode recompute;
+    int64_t eval_every;   // steps
+    int64_t eval_batches; // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
+    int64_t log_every, threads, max_bad_steps;
     // optimizer
-    double lr, beta1, beta2, eps, weight_decay, clip_grad_norm;
+    double lr, betas[2], eps, weight_decay, clip_grad_norm;
     // schedule
-    int schedule;
+    schedule_type schedule;
     int64_t warmup_steps, decay_steps;
     double min_lr;
     // parallel
@@ -54,6 +65,7 @@ typedef struct run_config {
     int64_t checkpoint_every, checkpoint_keep;
     const char *backend;
     const char *run_dir;
+    const struct yaml_list *entries; // what was given, for config_where
 } run_config;
 
 // `sets` are "a.b=value" overrides of the command line, applied after the file.
@@ -62,6 +74,12 @@ DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const
 // The defaults with a preset, for commands that run without a file.
 DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n_sets,
         run_config *out);
+
+// True: the run begins with the weights of model.from; false: with fresh ones.
+bool config_loads_weights(const run_config *cfg);
+// Who gave a key or the first key below it: "run.yaml:12" or "--set"; the file, or "configuration",
+// when nobody did. For messages: DRV_TRY_CTX(..., "%s: data.train", config_where(cfg, "data.train")).
+const char *config_where(const run_config *cfg, const char *path);
 
 // The effective options as YAML that config_load reads; with_help adds what each means.
 void config_print(const run_config *c, bool with_help, str *out);

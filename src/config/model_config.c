@@ -7,7 +7,7 @@
 #define LLAMA31_ROPE                                                                               \
     .rope_factor = 8, .rope_low_freq_factor = 1, .rope_high_freq_factor = 4,                       \
     .rope_original_context = 8192
-#define COMMON .initializer_range = 0.02, .n_eos = 1
+#define COMMON .initializer_range = 0.02, .bos_token_id = -1, .pad_token_id = -1
 
 // Sources: the models' config.json on the Hugging Face hub (meta-llama,
 // HuggingFaceTB/SmolLM2-135M). llama-15m is the shape of karpathy/tinyllamas stories15M; tiny is
@@ -16,29 +16,22 @@ static const struct {
     const char *name;
     model_config m;
 } presets[] = {
-        {"llama-2-7b", {32000, 4096, 11008, 32, 32, 32, 128, 4096, 1e-5, 1e4, .bos_token_id = 1,
-                               .eos_token_id = {2}, COMMON}},
-        {"llama-2-13b", {32000, 5120, 13824, 40, 40, 40, 128, 4096, 1e-5, 1e4, .bos_token_id = 1,
-                                .eos_token_id = {2}, COMMON}},
-        {"llama-2-70b", {32000, 8192, 28672, 80, 64, 8, 128, 4096, 1e-5, 1e4, .bos_token_id = 1,
-                                .eos_token_id = {2}, COMMON}},
-        {"llama-3-8b", {128256, 4096, 14336, 32, 32, 8, 128, 8192, 1e-5, 5e5,
-                               .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3-70b", {128256, 8192, 28672, 80, 64, 8, 128, 8192, 1e-5, 5e5,
-                                .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3.1-8b", {128256, 4096, 14336, 32, 32, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE,
-                                 .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3.1-70b", {128256, 8192, 28672, 80, 64, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE,
-                                  .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3.1-405b", {128256, 16384, 53248, 126, 128, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE,
-                                   .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-135m",
-                {49152, 576, 1536, 30, 9, 3, 64, 8192, 1e-5, 1e5, .tie_word_embeddings = true,
-                        .bos_token_id = 0, .eos_token_id = {0}, COMMON}},
+        {"llama-2-7b", {32000, 4096, 11008, 32, 32, 32, 128, 4096, 1e-5, 1e4, COMMON}},
+        {"llama-2-13b", {32000, 5120, 13824, 40, 40, 40, 128, 4096, 1e-5, 1e4, COMMON}},
+        {"llama-2-70b", {32000, 8192, 28672, 80, 64, 8, 128, 4096, 1e-5, 1e4, COMMON}},
+        {"llama-3-8b", {128256, 4096, 14336, 32, 32, 8, 128, 8192, 1e-5, 5e5, COMMON}},
+        {"llama-3-70b", {128256, 8192, 28672, 80, 64, 8, 128, 8192, 1e-5, 5e5, COMMON}},
+        {"llama-3.1-8b",
+                {128256, 4096, 14336, 32, 32, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE, COMMON}},
+        {"llama-3.1-70b",
+                {128256, 8192, 28672, 80, 64, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE, COMMON}},
+        {"llama-3.1-405b",
+                {128256, 16384, 53248, 126, 128, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE, COMMON}},
+        {"llama-135m", {49152, 576, 1536, 30, 9, 3, 64, 8192, 1e-5, 1e5,
+                               .tie_word_embeddings = true, COMMON}},
         {"llama-15m", {32000, 288, 768, 6, 6, 6, 48, 1024, 1e-5, 1e4, .tie_word_embeddings = true,
-                              .bos_token_id = 1, .eos_token_id = {2}, COMMON}},
-        {"tiny", {512, 64, 172, 5, 8, 4, 8, 512, 1e-5, 1e4, .tie_word_embeddings = true,
-                         .bos_token_id = 1, .eos_token_id = {2}, COMMON}},
+                              COMMON}},
+        {"tiny", {512, 64, 172, 5, 8, 4, 8, 512, 1e-5, 1e4, .tie_word_embeddings = true, COMMON}},
 };
 
 enum { N_PRESETS = sizeof presets / sizeof *presets };
@@ -99,7 +92,8 @@ static drv_status read_fields(const char *path, const json_t *o, model_config *m
             .rms_norm_eps = 1e-6, // defaults of transformers' LlamaConfig
             .rope_theta = 10000,
             .initializer_range = 0.02,
-            .bos_token_id = -1};
+            .bos_token_id = -1,
+            .pad_token_id = -1};
     const char *type = "llama", *act = "silu";
     bool attention_bias = false, mlp_bias = false;
     if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
@@ -129,6 +123,7 @@ static drv_status read_fields(const char *path, const json_t *o, model_config *m
     DRV_TRY(json_get_f64(path, o, "initializer_range", &m->initializer_range));
     DRV_TRY(json_get_bool(path, o, "tie_word_embeddings", &m->tie_word_embeddings));
     DRV_TRY(json_get_i64(path, o, "bos_token_id", &m->bos_token_id));
+    DRV_TRY(json_get_i64(path, o, "pad_token_id", &m->pad_token_id));
     DRV_TRY(read_eos(path, json_object_get(o, "eos_token_id"), m));
     DRV_TRY(read_rope(path, json_object_get(o, "rope_scaling"), m));
     return read_rope(path, json_object_get(o, "rope_parameters"), m); // transformers 5's name
@@ -200,6 +195,7 @@ json_t *model_config_json(const model_config *m) {
                         "high_freq_factor", m->rope_high_freq_factor,
                         "original_max_position_embeddings", (json_int_t)m->rope_original_context));
     if (m->bos_token_id >= 0) json_object_set_new(o, "bos_token_id", json_integer(m->bos_token_id));
+    if (m->pad_token_id >= 0) json_object_set_new(o, "pad_token_id", json_integer(m->pad_token_id));
     if (m->n_eos == 1) json_object_set_new(o, "eos_token_id", json_integer(m->eos_token_id[0]));
     if (m->n_eos > 1) {
         json_t *list = json_array();

@@ -18,12 +18,14 @@ typedef struct model_config {
     // rope_scaling of type llama3 (factor 0: none), arXiv:2407.21783 and the 3.1 release
     double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
     int64_t rope_original_context;
-    int64_t bos_token_id, eos_token_id[MAX_EOS];
+    int64_t bos_token_id, pad_token_id; // -1: none
+    int64_t eos_token_id[MAX_EOS];
     int n_eos;
 } model_config;
 
 extern const char *const model_preset_names[];
 extern const int n_model_presets;
+// Shapes alone: token ids come from the run's tokenizer.
 bool model_preset(const char *name, model_config *out);
 
 // Reads config.json (or the folder that holds it). Refuses what is no Llama, by name of the field.

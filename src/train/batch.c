@@ -13,11 +13,8 @@ drv_status batch_open_rows(arena *a, const run_config *c, bool train, rows **out
             .seed = (uint64_t)c->seed,
             .shuffle = train,
             .documents = c->pack == PACK_DOCUMENTS,
-            .split_to = 1};
-    if (split) {
-        o.split_from = train ? 0 : c->split[0] / total;
-        o.split_to = train ? c->split[0] / total : (c->split[0] + c->split[1]) / total;
-    }
+            .part = train ? PART_TRAIN : PART_VALID};
+    if (split) memcpy(o.split, c->split, sizeof o.split);
     row_source_spec *s = ARENA_ARRAY(a, row_source_spec, o.n_sources + 1);
     for (int i = 0; i < o.n_sources; i++)
         s[i] = (row_source_spec){list[i].prefix, list[i].weight};

@@ -1,3 +1,5 @@
+// The builder: reads and writes beside the encoding, keeps a journal to resume from, says what the
+// set is made of.
 #include "data/set/build.h"
 
 #include <stdlib.h>
@@ -17,6 +19,8 @@
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
 
+enum { JOURNAL_VERSION = 2 }; // one of another version is begun anew
+
 typedef struct builder {
     const build_opts *o;
     tokenizer *t;
@@ -28,10 +32,11 @@ typedef struct builder {
     int other;
     id_list *now; // those that are made
     task io;
-    char *journal;
-    uint64_t task; // what is built: of another one nothing is gone on with
+    char *journal, *about; // PREFIX.build.json, PREFIX.idx.json
+    uint64_t task;         // what is built: of another one nothing is gone on with
     double begin, journaled;
     int64_t bytes_before, tokens_before; // by an earlier run
+    int64_t largest_id, largest_at;      // in all tokens, -1: none yet; where it is first
     build_stats s;
 } builder;
 
@@ -51,8 +56,8 @@ static uint64_t task_of(arena *a, const builder *b) {
     if (file_read(a, tokenizer_path(b->t), &text, &n_text) == DRV_OK)
         str_printf(&s, "%llx\n", (unsigned long long)XXH3_64bits(text, n_text));
     const reader_opts *o = &b->o->reader;
-    str_printf(&s, "%s %s %d %d %d", o->key ? o->key : "", o->separator ? o->separator : "",
-            o->separator != NULL, o->strict, b->o->append_eod);
+    str_printf(&s, "%s %s %d %d %d %d", o->key ? o->key : "", o->separator ? o->separator : "",
+            o->separator != NULL, o->strict, b->o->append_eod, JOURNAL_VERSION);
     const uint64_t h = XXH3_64bits(s.p, s.n);
     str_free(&s);
     return h;
@@ -64,10 +69,11 @@ static drv_status write_journal(builder *b) {
     snprintf(id, sizeof id, "%016llx", (unsigned long long)b->task);
     b->journaled = clock_s();
     return json_write_file(b->journal,
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "task", id, "files",
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "task", id, "files",
                     (json_int_t)b->s.files, "documents", (json_int_t)b->s.documents, "tokens",
                     (json_int_t)b->s.tokens, "bytes", (json_int_t)b->s.bytes, "skipped",
-                    (json_int_t)b->s.skipped, "replaced", (json_int_t)b->s.replaced));
+                    (json_int_t)b->s.skipped, "replaced", (json_int_t)b->s.replaced, "largest_id",
+                    (json_int_t)b->largest_id, "largest_at", (json_int_t)b->largest_at));
 }
 
 // What an earlier run of the same task has done; nothing if there was none.
@@ -77,6 +83,7 @@ static void read_journal(builder *b) {
     const char *found = "";
     if (!file_exists(b->journal)) return;
     build_stats s = {0};
+    int64_t largest_id = -1, largest_at = 0;
     snprintf(id, sizeof id, "%016llx", (unsigned long long)b->task);
     if (json_read_file(b->journal, &root) != DRV_OK) return;
     const bool ok = json_get_str(b->journal, root, "task", &found) == DRV_OK &&
@@ -85,9 +92,13 @@ static void read_journal(builder *b) {
                     json_get_i64(b->journal, root, "tokens", &s.tokens) == DRV_OK &&
                     json_get_i64(b->journal, root, "bytes", &s.bytes) == DRV_OK &&
                     json_get_i64(b->journal, root, "skipped", &s.skipped) == DRV_OK &&
-                    json_get_i64(b->journal, root, "replaced", &s.replaced) == DRV_OK;
+                    json_get_i64(b->journal, root, "replaced", &s.replaced) == DRV_OK &&
+                    json_get_i64(b->journal, root, "largest_id", &largest_id) == DRV_OK &&
+                    json_get_i64(b->journal, root, "largest_at", &largest_at) == DRV_OK;
     if (ok && strcmp(found, id) == 0) {
         b->s = s;
+        b->largest_id = largest_id;
+        b->largest_at = largest_at;
         b->bytes_before = s.bytes;
         b->tokens_before = s.tokens;
         int n;
@@ -112,17 +123,31 @@ static void show(const builder *b) {
             share > 0 ? str_duration(t * (1 - share) / share) : "?");
 }
 
+// Notes the largest id; `first` is the number of ids[0] among all tokens.
+static void note_largest(builder *b, const int32_t *ids, int64_t n, int64_t first) {
+    int32_t largest = -1;
+    for (int64_t i = 0; i < n; i++)
+        largest = ids[i] > largest ? ids[i] : largest;
+    if (largest <= b->largest_id) return;
+    b->largest_id = largest;
+    b->largest_at = first;
+    while (*ids++ != largest)
+        b->largest_at++;
+}
+
+static drv_status write_tokens(builder *b, const int32_t *ids, int64_t n) {
+    note_largest(b, ids, n, b->s.tokens);
+    b->s.tokens += n;
+    return dataset_writer_add(b->w, ids, n);
+}
+
 static drv_status write_batch(builder *b, const text_batch *x, const id_list *ids) {
     for (int i = 0; i < x->n; i++) {
         if (!x->pieces[i].p) continue; // a broken record
-        DRV_TRY(dataset_writer_add(b->w, ids[i].p, ids[i].n));
-        b->s.tokens += ids[i].n;
+        DRV_TRY(write_tokens(b, ids[i].p, ids[i].n));
         b->s.bytes += (int64_t)x->pieces[i].n;
         if (!x->pieces[i].ends) continue;
-        if (b->o->append_eod) {
-            DRV_TRY(dataset_writer_add(b->w, &(int32_t){tokenizer_eos(b->t)}, 1));
-            b->s.tokens++;
-        }
+        if (b->o->append_eod) DRV_TRY(write_tokens(b, &(int32_t){tokenizer_eos(b->t)}, 1));
         DRV_TRY(dataset_writer_end_document(b->w));
         b->s.documents++;
     }
@@ -148,6 +173,41 @@ static drv_status write_and_read(void *ctx) {
     return text_batch_read(x, b->r);
 }
 
+// PREFIX.idx.json of what lies there now.
+static drv_status write_about(const builder *b) {
+    arena *a = arena_new("about");
+    dataset *d;
+    char *text, hash[24];
+    size_t n;
+    dataset_about x = {.drover = b->o->version,
+            .tokenizer_hash = hash,
+            .n_vocab = tokenizer_n_vocab(b->t),
+            .eod = -1,
+            .largest_id = b->largest_id,
+            .largest_at = b->largest_at};
+    char *whole = realpath(tokenizer_path(b->t), NULL);
+    x.tokenizer = whole ? whole : tokenizer_path(b->t);
+    str eod = {0};
+    if (b->o->append_eod) {
+        x.eod = tokenizer_eos(b->t);
+        tokenizer_decode(b->t, &(int32_t){(int32_t)x.eod}, 1, false, &eod);
+        x.eod_text = eod.p;
+    }
+    drv_status status = file_read(a, tokenizer_path(b->t), &text, &n);
+    if (status == DRV_OK) {
+        snprintf(hash, sizeof hash, "%016llx", (unsigned long long)XXH3_64bits(text, n));
+        status = dataset_open(a, b->o->prefix, &d);
+    }
+    if (status == DRV_OK) {
+        status = dataset_about_write(d, &x);
+        dataset_close(d);
+    }
+    str_free(&eod);
+    free(whole);
+    arena_free(a);
+    return status;
+}
+
 static drv_status run(builder *b) {
     DRV_TRY(text_batch_read(b->batch[0], b->r));
     for (int i = 0;; i = !i) {
@@ -169,7 +229,9 @@ static drv_status run(builder *b) {
     int n;
     reader_files(b->r, &n);
     b->s.files = n;
-    return dataset_writer_finish(b->w);
+    unlink(b->about); // it is of the set that is replaced
+    DRV_TRY(dataset_writer_finish(b->w));
+    return write_about(b);
 }
 
 static drv_status open_all(arena *a, builder *b) {
@@ -181,6 +243,7 @@ static drv_status open_all(arena *a, builder *b) {
     ro.whole = !tokenizer_can_cut(b->t);
     DRV_TRY(reader_open(a, o->inputs, o->n_inputs, &ro, &b->r));
     b->journal = arena_printf(a, "%s.build.json", o->prefix);
+    b->about = arena_printf(a, "%s.idx.json", o->prefix);
     b->task = task_of(a, b);
     read_journal(b);
     drv_status s = dataset_writer_open(a, o->prefix, tokenizer_n_vocab(b->t), b->s.tokens,
@@ -189,6 +252,7 @@ static drv_status open_all(arena *a, builder *b) {
         log_warn("%s; begun anew", drv_message());
         b->s = (build_stats){0};
         b->bytes_before = b->tokens_before = 0;
+        b->largest_id = -1;
         s = dataset_writer_open(a, o->prefix, tokenizer_n_vocab(b->t), 0, 0, &b->w);
     }
     reader_skip_files(b->r, (int)b->s.files);
@@ -196,7 +260,7 @@ static drv_status open_all(arena *a, builder *b) {
 }
 
 drv_status dataset_build(arena *a, const build_opts *o, build_stats *out) {
-    builder b = {.o = o, .begin = clock_s()};
+    builder b = {.o = o, .begin = clock_s(), .largest_id = -1};
     b.journaled = -1; // the first file that is done counts at once
     drv_status s = open_all(a, &b);
     if (s == DRV_OK) {

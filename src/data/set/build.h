@@ -18,6 +18,7 @@ typedef struct build_opts {
     const char *const *inputs;
     int n_inputs;
     const char *tokenizer, *prefix;
+    const char *version; // of drover, for PREFIX.idx.json; NULL: not said
     bool append_eod;
 } build_opts;
 

@@ -8,7 +8,7 @@
 #include "data/set/build.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/rows.h"
-#include "tok/tokenizer.h"
+#include "tok/bpe_trainer.h"
 
 static const char *write_set(arena *a, const char *name, const int *sizes, int n, int32_t first) {
     const char *prefix = path_join(a, temporary_dir(a), name);
@@ -242,15 +242,15 @@ static void broken_files(void **state) {
 static const char *make_tokenizer(arena *a) {
     const char *dir = path_join(a, temporary_dir(a), "tok");
     static const char *const specials[] = {"<|endoftext|>"};
-    trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 300,
+    bpe_trainer *t = bpe_trainer_new(&(bpe_trainer_opts){.vocab_size = 300,
             .min_frequency = 2,
             .specials = specials,
             .n_specials = 1});
     const char *text = "the cat and the dog and the hat; the rat sat on the mat and that was that";
     int64_t n;
-    trainer_add(t, &(text_piece){text, strlen(text), true, true}, 0);
-    OK(trainer_finish(t, dir, &n));
-    trainer_free(t);
+    bpe_trainer_add(t, &(text_piece){text, strlen(text), true, true}, 0);
+    OK(bpe_trainer_finish(t, dir, &n));
+    bpe_trainer_free(t);
     return dir;
 }
 

@@ -16,6 +16,7 @@
 #include "base/parallel.h"
 #include "base/round.h"
 #include "train/batch.h"
+#include "train/fit.h"
 #include "train/metrics.h"
 #include "train/report.h"
 #include "train/schedule.h"
@@ -133,6 +134,8 @@ static drv_status open_run(run *r) {
         return drv_fail(DRV_E_USAGE,
                 "parallel.data is %lld, expected 1: training uses one rank so far",
                 (long long)c->data_parallel);
+    const memory_limit limit = memory_limit_read("");
+    DRV_TRY(fit_check(c, &limit));
     DRV_TRY(open_run_dir(r));
     DRV_TRY(open_data(r));
     DRV_TRY(backend_open(r->a, c->backend, &r->b));

@@ -233,7 +233,7 @@ static void presets(void **state) {
             70553.706496, 8030.261248, 70553.706496, 405853.388800, 134.515008, 15.191712, 0};
     for (int i = 0; i < n_model_presets; i++) {
         arena *a = arena_new("preset");
-        const char *sets[] = {arena_printf(a, "model.preset=%s", model_preset_names[i]),
+        const char *sets[] = {arena_printf(a, "model.preset=%s", model_preset_name(i)),
                 "data.sequence_length=512"};
         run_config c;
         programs p;

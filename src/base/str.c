@@ -85,6 +85,21 @@ bool str_ends(const char *s, const char *suffix) {
     return n >= m && strcmp(s + n - m, suffix) == 0;
 }
 
+bool str_unescape(char *s) {
+    static const char from[] = "ntr\\", to[] = "\n\t\r\\";
+    char *out = s;
+    for (; *s; s++, out++) {
+        *out = *s;
+        if (*s != '\\') continue;
+        const char *at = s[1] ? strchr(from, s[1]) : NULL;
+        if (!at) return false;
+        *out = to[at - from];
+        s++;
+    }
+    *out = 0;
+    return true;
+}
+
 bool str_to_i64(const char *s, int64_t *out) {
     char *end;
     errno = 0;

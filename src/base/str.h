@@ -24,6 +24,9 @@ bool str_is(const str *s, const char *text); // the same bytes
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
 
+// Replaces \n, \t, \r and \\ in place by what they stand for. False: another escape.
+bool str_unescape(char *s);
+
 // The whole of `s` as a number; false when it is not one or does not fit.
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);

@@ -55,12 +55,6 @@ void str_printf(str *s, const char *fmt, ...) {
     va_end(again);
 }
 
-void str_swap(str *x, str *y) {
-    const str t = *x;
-    *x = *y;
-    *y = t;
-}
-
 void str_clear(str *s) {
     s->n = 0;
     if (s->p) s->p[0] = 0;

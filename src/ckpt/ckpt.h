@@ -22,8 +22,13 @@ typedef struct ckpt_tensor {
 
 typedef drv_status (
         *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
-typedef drv_status (*ckpt_write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values);
+// Takes the values of a folder's tensors, in pieces.
+typedef struct ckpt_sink {
+    drv_status (
+            *write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
+    void *ctx;
+    bool fp32_only; // other types than F32 are DRV_E_DATA: a resume would not be exact
+} ckpt_sink;
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
@@ -44,17 +49,21 @@ DRV_CHECKED drv_status ckpt_wait_read(ckpt_saver *s);
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s); // the checkpoint is in place, or why not
 void ckpt_saver_free(ckpt_saver *s);
 
-// The newest checkpoint in `dir` whose files all match its manifest; the invalid ones are warned of
-// by name. *path is NULL when there is none.
+// The newest checkpoint in `dir` whose files all match its manifest; refused ones are warned of by
+// name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
+// refused, with the reasons.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const char *dir, const char **path);
-// Checks sizes and hashes. DRV_E_DATA: names the file and the difference.
+// Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
-// Names "step-NNNNNN" in `dir`, oldest first.
+// Names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
+// NNNNNN of ".../step-NNNNNN"; -1: another name.
+int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
 // Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face
-// model): missing tensors and other shapes are DRV_E_DATA. `which`: "model" or "optimizer".
-DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *t, int n,
-        ckpt_write write, void *ctx);
+// model). `which`: "model" or "optimizer". DRV_E_DATA: a tensor is missing, of another shape or not
+// expected, a value is not finite, or an index does not fit its files.
+DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *list,
+        int n, const ckpt_sink *sink);

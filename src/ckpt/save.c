@@ -230,6 +230,8 @@ static void *save_thread(void *arg) {
         snprintf(s->message, sizeof s->message, "%s", drv_message());
         drv_status ignored = dir_remove(s->tmp); // frees a full disk
         (void)ignored;
+    } else {
+        log_info("checkpoint: %s", s->final);
     }
     pthread_mutex_lock(&s->lock);
     s->state_read = s->done = true;

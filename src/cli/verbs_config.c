@@ -18,35 +18,38 @@ static drv_status load(arena *a, const cli_args *c, run_config *out) {
 
 static const cli_option config_options[] = {CLI_SET};
 
-static drv_status run_config_verb(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_config_verb(arena *a, const cli_args *args) {
     run_config cfg;
     str text = {0};
-    DRV_TRY(cli_parse(a, &verb_config, argc, argv, 0, 1, &c));
-    DRV_TRY(load(a, &c, &cfg));
+    DRV_TRY(load(a, args, &cfg));
     config_print(&cfg, true, &text);
     fputs(text.p, stdout);
     str_free(&text);
     return DRV_OK;
 }
 
-const verb verb_config = {"config", "print the effective options, with what each means",
-        "[CONFIG] [--set KEY=VALUE]...",
-        "Reads the YAML file, applies the overrides, checks everything and prints the whole config, which\n"
-        "is itself a valid config. Example: drover config --set model.preset=llama-3.1-8b",
-        config_options, 1, run_config_verb};
+const verb verb_config = {
+        .name = "config",
+        .summary = "print the effective options, with what each means",
+        .usage = "[CONFIG] [--set KEY=VALUE]...",
+        .help = "Reads the YAML file, applies the overrides, checks everything and prints the whole\n"
+                "config, which is itself a valid config.\n"
+                "Example: drover config --set model.preset=llama-3.1-8b",
+        .options = config_options,
+        .n_options = sizeof config_options / sizeof *config_options,
+        .max_positional = 1,
+        .run = run_config_verb,
+};
 
 static const cli_option graph_options[] = {CLI_SET,
         {"--program", "NAME", "step (default), update or eval"}};
 
-static drv_status run_graph(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_graph(arena *a, const cli_args *args) {
     run_config cfg;
     programs p;
-    DRV_TRY(cli_parse(a, &verb_graph, argc, argv, 0, 1, &c));
-    DRV_TRY(load(a, &c, &cfg));
+    DRV_TRY(load(a, args, &cfg));
     DRV_TRY(programs_build(a, &cfg, &p));
-    const char *name = cli_get(&c, "--program", "step");
+    const char *name = cli_get(args, "--program", "step");
     const graph *g = strcmp(name, "step") == 0     ? p.step_graph
                      : strcmp(name, "update") == 0 ? p.update_graph
                      : strcmp(name, "eval") == 0   ? p.eval_graph
@@ -61,11 +64,17 @@ static drv_status run_graph(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-const verb verb_graph = {"graph", "print a program of the run as text",
-        "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
-        "One line a node: outputs with types, op, inputs, attributes. Nothing is allocated: all presets up\n"
-        "to llama-3.1-405b print on a laptop.",
-        graph_options, 2, run_graph};
+const verb verb_graph = {
+        .name = "graph",
+        .summary = "print a program of the run as text",
+        .usage = "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
+        .help = "One line per node: outputs with types, op, inputs, attributes. Nothing is allocated: all\n"
+                "presets up to llama-3.1-405b print on a laptop.",
+        .options = graph_options,
+        .n_options = sizeof graph_options / sizeof *graph_options,
+        .max_positional = 1,
+        .run = run_graph,
+};
 
 // --- plan
 // What the process holds beside the planned bytes: code and libraries, the measurement of the GEMM
@@ -118,14 +127,12 @@ static int print_plan_json(const programs *p, const memory_plan *m, const mesh *
     return 0;
 }
 
-static drv_status run_plan(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_plan(arena *a, const cli_args *args) {
     run_config cfg;
     programs p;
     int64_t ranks = 0;
-    DRV_TRY(cli_parse(a, &verb_plan, argc, argv, 0, 1, &c));
-    DRV_TRY(load(a, &c, &cfg));
-    DRV_TRY(cli_get_i64(&c, "--ranks", 1, 1 << 20, &ranks));
+    DRV_TRY(load(a, args, &cfg));
+    DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
     if (ranks) cfg.data_parallel = ranks;
     if (cfg.global_batch_size % (cfg.micro_batch_size * cfg.data_parallel) != 0)
         return drv_fail(DRV_E_USAGE,
@@ -146,7 +153,7 @@ static drv_status run_plan(arena *a, int argc, char **argv) {
     mesh layout = mesh_single();
     layout.size[AXIS_DATA] = (int)cfg.data_parallel;
     memory_plan m = programs_memory(&p);
-    if (cli_has(&c, "--json"))
+    if (cli_has(args, "--json"))
         print_plan_json(&p, &m, &layout, flops, step_s);
     else
         print_plan(&p, &m, &layout, flops, step_s);
@@ -156,8 +163,15 @@ static drv_status run_plan(arena *a, int argc, char **argv) {
 
 static const cli_option plan_options[] = {CLI_SET, CLI_JSON,
         {"--ranks", "N", "data-parallel ranks that share the global batch"}};
-const verb verb_plan = {"plan", "print memory, FLOPs and time of a run before it runs",
-        "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
-        "Builds the graphs, differentiates them and places every byte, without allocating a weight. The\n"
-        "run stays within what is printed. Example: drover plan --set model.preset=llama-3.1-405b",
-        plan_options, 3, run_plan};
+const verb verb_plan = {
+        .name = "plan",
+        .summary = "print memory, FLOPs and time of a run before it runs",
+        .usage = "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
+        .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
+                "weight. The run stays within what is printed.\n"
+                "Example: drover plan --set model.preset=llama-3.1-405b",
+        .options = plan_options,
+        .n_options = sizeof plan_options / sizeof *plan_options,
+        .max_positional = 1,
+        .run = run_plan,
+};

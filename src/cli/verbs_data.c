@@ -9,18 +9,18 @@
 #include "data/set/build.h"
 #include "data/get/hub.h"
 
-static drv_status data_build(arena *a, const cli_args *c) {
+static drv_status data_build(arena *a, const cli_args *args) {
     int64_t workers = 0;
     build_stats s;
-    build_opts o = {.reader = {.key = cli_get(c, "--json-key", NULL),
-                            .separator = cli_get(c, "--separator", NULL),
-                            .strict = cli_has(c, "--strict")},
-            .append_eod = cli_has(c, "--append-eod")};
-    o.inputs = cli_get_all(a, c, "--input", &o.n_inputs);
+    build_opts o = {.reader = {.key = cli_get(args, "--json-key", NULL),
+                            .separator = cli_get(args, "--separator", NULL),
+                            .strict = cli_has(args, "--strict")},
+            .append_eod = cli_has(args, "--append-eod")};
+    o.inputs = cli_get_all(a, args, "--input", &o.n_inputs);
     if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
-    DRV_TRY(cli_need(c, "--tokenizer", &o.tokenizer));
-    DRV_TRY(cli_need(c, "--out", &o.prefix));
-    DRV_TRY(cli_get_i64(c, "--workers", 0, 4096, &workers));
+    DRV_TRY(cli_need(args, "--tokenizer", &o.tokenizer));
+    DRV_TRY(cli_need(args, "--out", &o.prefix));
+    DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(a, &o, &s));
     log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes a token, %.1f MB/s; skipped %lld "
@@ -31,7 +31,8 @@ static drv_status data_build(arena *a, const cli_args *c) {
     return DRV_OK;
 }
 
-static drv_status data_info(const dataset *d) {
+static drv_status data_info(arena *a, const cli_args *args, const dataset *d) {
+    (void)a, (void)args;
     static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
     printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n",
             d->prefix, types[d->code], (long long)d->n_sequences, (long long)d->n_documents,
@@ -41,11 +42,11 @@ static drv_status data_info(const dataset *d) {
     return DRV_OK;
 }
 
-static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
+static drv_status data_show(arena *a, const cli_args *args, const dataset *d) {
     int64_t document = 0;
-    const char *dir = cli_get(c, "--tokenizer", NULL);
+    const char *dir = cli_get(args, "--tokenizer", NULL);
     if (d->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", d->prefix);
-    DRV_TRY(cli_get_i64(c, "--document", 0, d->n_documents - 1, &document));
+    DRV_TRY(cli_get_i64(args, "--document", 0, d->n_documents - 1, &document));
     const int64_t first = dataset_document_start(d, document),
                   n = dataset_document_start(d, document + 1) - first;
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
@@ -65,11 +66,12 @@ static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
     return s;
 }
 
-static drv_status data_verify(const cli_args *c, const dataset *d) {
+static drv_status data_verify(arena *a, const cli_args *args, const dataset *d) {
+    (void)a;
     int64_t vocab = INT32_MAX;
     enum { PIECE = 512 };
     int32_t ids[PIECE];
-    DRV_TRY(cli_get_i64(c, "--vocab-size", 1, INT32_MAX, &vocab));
+    DRV_TRY(cli_get_i64(args, "--vocab-size", 1, INT32_MAX, &vocab));
     for (int64_t at = 0; at < d->n_tokens; at += PIECE)
         DRV_TRY(dataset_read(d, at, d->n_tokens - at < PIECE ? d->n_tokens - at : PIECE, vocab,
                 ids));
@@ -100,16 +102,13 @@ static drv_status plain_url(arena *a, const char *url, const char *out, download
     return DRV_OK;
 }
 
-static drv_status data_get(arena *a, const cli_args *c) {
-    const char *what = c->n_positional > 1 ? c->positional[1] : NULL, *endpoint, *token;
+static drv_status data_get(arena *a, const cli_args *args) {
+    const char *what = args->positional[0], *endpoint, *token;
     int64_t parallel = 8, tries = 8;
-    hub_opts hub = {.revision = cli_get(c, "--revision", "main")};
-    if (!what)
-        return drv_fail(DRV_E_USAGE,
-                "data get: expected hf:ORG/NAME[:CONFIG] or a URL, and --out DIR");
-    DRV_TRY(cli_need(c, "--out", &hub.out));
-    DRV_TRY(cli_get_i64(c, "--parallel", 1, 64, &parallel));
-    DRV_TRY(cli_get_i64(c, "--tries", 1, 1000, &tries));
+    hub_opts hub = {.revision = cli_get(args, "--revision", "main")};
+    DRV_TRY(cli_need(args, "--out", &hub.out));
+    DRV_TRY(cli_get_i64(args, "--parallel", 1, 64, &parallel));
+    DRV_TRY(cli_get_i64(args, "--tries", 1, 1000, &tries));
     endpoint = getenv("HF_ENDPOINT");
     token = getenv("HF_TOKEN");
     if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
@@ -137,50 +136,107 @@ static drv_status data_get(arena *a, const cli_args *c) {
     return DRV_OK;
 }
 
-static drv_status run_data(arena *a, int argc, char **argv) {
-    cli_args c;
+// --- the verb
+typedef drv_status (*data_look)(arena *a, const cli_args *args, const dataset *d);
+
+static drv_status look(arena *a, const cli_args *args, data_look at) {
     dataset *d;
-    DRV_TRY(cli_parse(a, &verb_data, argc, argv, 1, 2, &c));
-    const char *what = c.positional[0];
-    if (strcmp(what, "build") == 0) return data_build(a, &c);
-    if (strcmp(what, "get") == 0) return data_get(a, &c);
-    if (strcmp(what, "info") != 0 && strcmp(what, "show") != 0 && strcmp(what, "verify") != 0)
-        return cli_unknown_verb(&c, "get, build, info, show or verify");
-    if (c.n_positional < 2)
-        return drv_fail(DRV_E_USAGE, "data %s: the data set's PREFIX is missing", what);
-    DRV_TRY(dataset_open(a, c.positional[1], &d));
-    drv_status s = what[0] == 'i'   ? data_info(d)
-                   : what[0] == 's' ? data_show(a, &c, d)
-                                    : data_verify(&c, d);
+    DRV_TRY(dataset_open(a, args->positional[0], &d));
+    drv_status status = at(a, args, d);
     dataset_close(d);
-    return s;
+    return status;
 }
 
-static const cli_option data_options[] =
-        {{"--input", "PATH...", "build: files, folders, globs, or - for standard input"},
-                {"--tokenizer", "DIR", "build: folder of tokenizer.json; show: print text"},
-                {"--out", "PREFIX",
-                        "build: PREFIX.bin and PREFIX.idx; get: the folder of the files"},
-                {"--json-key", "KEY",
-                        "build: key of the text in .jsonl, column in .parquet (default text)"},
-                {"--separator", "TEXT",
-                        "build: cuts .txt files into documents; default: a file is one"},
-                {"--append-eod", NULL, "build: put the end-of-text token after each document"},
-                {"--workers", "N", "build: threads (default: all cores)"},
-                {"--strict", NULL, "build: a broken record stops the run instead of being skipped"},
-                {"--revision", "NAME", "get: branch, tag or commit of the data set (default main)"},
-                {"--parallel", "N", "get: files at a time (default 8)"},
-                {"--tries", "N", "get: for a file that makes no progress (default 8)"},
-                {"--document", "N", "show: which (default 0)"},
-                {"--vocab-size", "N", "verify: every token must be smaller"}};
-const verb verb_data = {"data", "get text, tokenise it into Megatron .bin/.idx, look at data sets",
-        "get hf:ORG/NAME[:CONFIG]|URL --out DIR | build --input PATH... --tokenizer DIR --out "
-        "PREFIX | "
-        "info|show|verify PREFIX",
-        "get loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: several at a time,\n"
-        "checked against their size and hash, gone on with when cut off. HF_TOKEN is sent to the hub alone;\n"
-        "HF_ENDPOINT names another one.\n"
-        "build reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; the documents keep\n"
-        "that order whatever the number of workers. Killed, it goes on behind the last input file that was done\n"
-        "when the same command is given again. info, show and verify open any Megatron data set.",
-        data_options, sizeof data_options / sizeof *data_options, run_data};
+static drv_status run_info(arena *a, const cli_args *args) {
+    return look(a, args, data_info);
+}
+
+static drv_status run_show(arena *a, const cli_args *args) {
+    return look(a, args, data_show);
+}
+
+static drv_status run_verify(arena *a, const cli_args *args) {
+    return look(a, args, data_verify);
+}
+
+static const cli_option get_options[] = {{"--out", "DIR", "where the files go"},
+        {"--revision", "NAME", "branch, tag or commit of the data set (default main)"},
+        {"--parallel", "N", "files at a time (default 8)"},
+        {"--tries", "N", "for a file that makes no progress (default 8)"}};
+static const cli_option build_options[] = {{"--input", "PATH...",
+                                                   "files, folders, globs, or - for standard input"},
+        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--separator", "TEXT", "cuts .txt files into documents; default: a file is one"},
+        {"--append-eod", NULL, "put the end-of-text token after each document"},
+        {"--workers", "N", "threads (default: all cores)"},
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
+static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
+        {"--document", "N", "which (default 0)"}};
+static const cli_option verify_options[] = {{"--vocab-size", "N", "every token must be smaller"}};
+
+static const verb subverbs[] = {
+        {
+                .name = "get",
+                .summary = "load the files of a data set",
+                .usage = "hf:ORG/NAME[:CONFIG]|URL --out DIR",
+                .help = "Loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: several\n"
+                        "at a time, checked against their size and hash, resumed when cut off. HF_TOKEN is sent\n"
+                        "to the hub alone; HF_ENDPOINT names another one.",
+                .options = get_options,
+                .n_options = sizeof get_options / sizeof *get_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = data_get,
+        },
+        {
+                .name = "build",
+                .summary = "tokenise text into Megatron .bin/.idx",
+                .usage = "--input PATH... --tokenizer DIR --out PREFIX",
+                .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; the\n"
+                        "documents keep that order whatever the number of workers. Killed, it resumes behind the\n"
+                        "last input file that was done when the same command is given again.",
+                .options = build_options,
+                .n_options = sizeof build_options / sizeof *build_options,
+                .run = data_build,
+        },
+        {
+                .name = "info",
+                .summary = "type and counts of a data set",
+                .usage = "PREFIX",
+                .help = "Opens any Megatron data set.",
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_info,
+        },
+        {
+                .name = "show",
+                .summary = "print a document",
+                .usage = "PREFIX [--document N] [--tokenizer DIR]",
+                .help = "Prints the ids of a document, or its text when the tokenizer is given.",
+                .options = show_options,
+                .n_options = sizeof show_options / sizeof *show_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_show,
+        },
+        {
+                .name = "verify",
+                .summary = "check every token of a data set",
+                .usage = "PREFIX [--vocab-size N]",
+                .help = "Reads all tokens; a failure names the place.",
+                .options = verify_options,
+                .n_options = sizeof verify_options / sizeof *verify_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_verify,
+        },
+};
+
+const verb verb_data = {
+        .name = "data",
+        .summary = "get text, tokenise it into Megatron .bin/.idx, look at data sets",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

@@ -25,27 +25,35 @@ static void count_text(void *ctx, const text_piece *p, int i, int thread) {
     trainer_add(ctx, p, thread);
 }
 
-static drv_status tokenizer_train(arena *a, const cli_args *c) {
+static drv_status set_threads(const cli_args *args) {
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    par_set_threads((int)threads);
+    return DRV_OK;
+}
+
+static drv_status tokenizer_train(arena *a, const cli_args *args) {
     tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
-    const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
-    reader_opts ro = {.key = cli_get(c, "--json-key", NULL),
-            .separator = cli_get(c, "--separator", NULL),
-            .strict = cli_has(c, "--strict")};
+    const char *out, *llama3 = cli_get(args, "--pattern", "gpt2");
+    reader_opts ro = {.key = cli_get(args, "--json-key", NULL),
+            .separator = cli_get(args, "--separator", NULL),
+            .strict = cli_has(args, "--strict")};
     int n;
-    const char **inputs = cli_get_all(a, c, "--input", &n);
-    DRV_TRY(cli_need(c, "--out", &out));
+    const char **inputs = cli_get_all(a, args, "--input", &n);
+    DRV_TRY(set_threads(args));
+    DRV_TRY(cli_need(args, "--out", &out));
     if (!n) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
-    DRV_TRY(cli_get_i64(c, "--vocab-size", 257, 1 << 24, &o.vocab_size));
-    DRV_TRY(cli_get_i64(c, "--min-frequency", 1, INT64_MAX, &o.min_frequency));
+    DRV_TRY(cli_get_i64(args, "--vocab-size", 257, 1 << 24, &o.vocab_size));
+    DRV_TRY(cli_get_i64(args, "--min-frequency", 1, INT64_MAX, &o.min_frequency));
     if (strcmp(llama3, "llama3") == 0)
         o.pattern = split_pattern_llama3;
     else if (strcmp(llama3, "gpt2") != 0)
         return drv_fail(DRV_E_USAGE,
                 "tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
     static const char *const fallback[] = {"<|endoftext|>"};
-    o.specials = cli_get_all(a, c, "--special", &o.n_specials);
+    o.specials = cli_get_all(a, args, "--special", &o.n_specials);
     if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
-    DRV_TRY(cli_get_bytes(c, "--memory", TRAINER_LEAST_MEMORY, &o.memory));
+    DRV_TRY(cli_get_bytes(args, "--memory", TRAINER_LEAST_MEMORY, &o.memory));
     reader *r;
     DRV_TRY(reader_open(a, inputs, n, &ro, &r));
     trainer *t = trainer_new(&o);
@@ -105,12 +113,13 @@ static void encode_text(void *ctx, const text_piece *p, int i, int thread) {
 }
 
 // A line for each text: its ids; as a JSON array for each line of JSON.
-static drv_status tokenizer_encode(arena *a, const cli_args *c) {
-    const char *dir, *input = cli_get(c, "--input", "-");
-    DRV_TRY(cli_need(c, "--tokenizer", &dir));
+static drv_status tokenizer_encode(arena *a, const cli_args *args) {
+    const char *dir, *input = cli_get(args, "--input", "-");
+    DRV_TRY(set_threads(args));
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
-    const reader_opts o = {.key = cli_get(c, "--json-key", NULL),
+    const reader_opts o = {.key = cli_get(args, "--json-key", NULL),
             .strict = true,
             .whole = !tokenizer_can_cut(t)};
     reader *r;
@@ -118,7 +127,7 @@ static drv_status tokenizer_encode(arena *a, const cli_args *c) {
     text_batch *b = text_batch_new();
     encode_job j = {.encoders = ARENA_ARRAY(a, encoder *, par_threads()),
             .ids = calloc(TEXT_BATCH, sizeof *j.ids),
-            .specials = !cli_has(c, "--no-special")};
+            .specials = !cli_has(args, "--no-special")};
     DRV_ASSERT(j.ids, "out of memory");
     for (int i = 0; i < par_threads(); i++)
         j.encoders[i] = encoder_new(t);
@@ -149,9 +158,9 @@ static drv_status tokenizer_encode(arena *a, const cli_args *c) {
     return s;
 }
 
-static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
-    const char *dir, *input = cli_get(c, "--input", "-");
-    DRV_TRY(cli_need(c, "--tokenizer", &dir));
+static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
+    const char *dir, *input = cli_get(args, "--input", "-");
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
     tokenizer *t;
     DRV_TRY(tokenizer_open(a, dir, &t));
     FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
@@ -163,7 +172,7 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
         id_list_add(&ids, id >= 0 && id < tokenizer_n_vocab(t) ? (int32_t)id : -1);
         if (fscanf(f, " %*[],]") == EOF) break;
     }
-    tokenizer_decode(t, ids.p, ids.n, cli_has(c, "--no-special"), &out);
+    tokenizer_decode(t, ids.p, ids.n, cli_has(args, "--no-special"), &out);
     fwrite(out.p ? out.p : "", 1, out.n, stdout);
     if (f != stdin) fclose(f);
     id_list_free(&ids);
@@ -172,37 +181,65 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
     return DRV_OK;
 }
 
-static drv_status run_tokenizer(arena *a, int argc, char **argv) {
-    cli_args c;
-    DRV_TRY(cli_parse(a, &verb_tokenizer, argc, argv, 1, 1, &c));
-    int64_t threads = 0;
-    DRV_TRY(cli_get_i64(&c, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
-    if (strcmp(c.positional[0], "train") == 0) return tokenizer_train(a, &c);
-    if (strcmp(c.positional[0], "encode") == 0) return tokenizer_encode(a, &c);
-    if (strcmp(c.positional[0], "decode") == 0) return tokenizer_decode_verb(a, &c);
-    return cli_unknown_verb(&c, "train, encode or decode");
-}
+#define INPUT                                                                                      \
+    { "--input", "PATH...", "files, folders, globs, or - for standard input" }
+#define TOKENIZER                                                                                  \
+    { "--tokenizer", "DIR", "folder of tokenizer.json" }
+#define THREADS                                                                                    \
+    { "--threads", "N", "how many (default: all cores)" }
 
-static const cli_option tokenizer_options[] =
-        {{"--input", "PATH...", "files, folders, globs, or - for standard input"},
-                {"--out", "DIR", "train: where tokenizer.json goes"},
-                {"--vocab-size", "N", "train: tokens (default 32000)"},
-                {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
-                {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
-                {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
-                {"--separator", "TEXT", "train: cuts .txt files into documents"},
-                {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
-                {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
-                {"--threads", "N", "how many (default: all cores)"},
-                {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
-                {"--json-key", "KEY",
-                        "key of the text in .jsonl, column in .parquet (train: default text)"},
-                {"--no-special", NULL,
-                        "encode: without BOS/EOS of the template; decode: leave specials out"}};
-const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
-        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input "
-        "FILE]",
-        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and the\n"
-        "sentencepiece style (Llama-2). Ids and text are the same as there.",
-        tokenizer_options, sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};
+static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokenizer.json goes"},
+        {"--vocab-size", "N", "tokens (default 32000)"},
+        {"--min-frequency", "N", "rarest pair to merge (default 2)"},
+        {"--pattern", "NAME", "how words are split, gpt2 (default) or llama3"},
+        {"--special", "TEXT", "a special token (repeatable; default <|endoftext|>)"},
+        {"--separator", "TEXT", "cuts .txt files into documents"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--memory", "SIZE", "for counting and merging, e.g. 512M (default 4G)"},
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"}, THREADS};
+static const cli_option encode_options[] = {TOKENIZER,
+        {"--input", "PATH", "file, folder, glob, or - for standard input (default)"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet"},
+        {"--no-special", NULL, "without BOS/EOS of the template"}, THREADS};
+static const cli_option decode_options[] = {TOKENIZER,
+        {"--input", "FILE", "ids, or - for standard input (default)"},
+        {"--no-special", NULL, "leave special tokens out"}};
+
+static const verb subverbs[] = {
+        {
+                .name = "train",
+                .summary = "make a byte-level BPE tokenizer from text",
+                .usage = "--input PATH... --vocab-size N --out DIR",
+                .help = "Writes a Hugging Face tokenizer.json with the merges that its own trainer would find.",
+                .options = train_options,
+                .n_options = sizeof train_options / sizeof *train_options,
+                .run = tokenizer_train,
+        },
+        {
+                .name = "encode",
+                .summary = "text to ids",
+                .usage = "--tokenizer DIR [--input PATH]",
+                .help = "Prints a line of ids for each text; with --json-key, a JSON array for each record.",
+                .options = encode_options,
+                .n_options = sizeof encode_options / sizeof *encode_options,
+                .run = tokenizer_encode,
+        },
+        {
+                .name = "decode",
+                .summary = "ids to text",
+                .usage = "--tokenizer DIR [--input FILE]",
+                .help = "Reads ids as encode prints them, lines or JSON arrays.",
+                .options = decode_options,
+                .n_options = sizeof decode_options / sizeof *decode_options,
+                .run = tokenizer_decode_verb,
+        },
+};
+
+const verb verb_tokenizer = {
+        .name = "tokenizer",
+        .summary = "train a BPE tokenizer, encode and decode",
+        .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
+                "the sentencepiece style (Llama-2). Ids and text are the same as there.",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

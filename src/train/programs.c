@@ -8,7 +8,7 @@
 
 static drv_status build_step(arena *a, const run_config *c, const llama_opts *o, programs *out) {
     static const recompute_policy policy[] = {KEEP_ALL, KEEP_GEMMS, KEEP_STREAM};
-    graph *g = llama_build(a, &c->model, LLAMA_LOSS, o);
+    graph *g = llama_build(a, &out->params, LLAMA_LOSS, o);
     g->name = "step";
     DRV_TRY(graph_verify(g, STAGE_BUILT));
     pass_autodiff(g, "loss");
@@ -21,18 +21,21 @@ static drv_status build_step(arena *a, const run_config *c, const llama_opts *o,
 
 drv_status programs_build(arena *a, const run_config *c, programs *out) {
     *out = (programs){.c = c, .dt = c->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
-    out->params = llama_params(a, &c->model);
+    const model_layout l = layout_of(&c->model);
+    out->params = llama_params(a, &l);
     const llama_opts o = {.rows = c->micro_batch_size, .seq = c->sequence_length, .dt = out->dt};
     DRV_TRY(build_step(a, c, &o, out));
-    out->eval_graph = llama_build(a, &c->model, LLAMA_LOSS, &o);
+    out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &o);
     out->eval_graph->name = "eval";
     DRV_TRY(graph_verify(out->eval_graph, STAGE_BUILT));
     tensor **weights = ARENA_ARRAY(a, tensor *, out->params.n);
+    int n_weights = 0;
     for (int i = 0; i < out->params.n; i++)
-        weights[i] = graph_find(out->step_graph, out->params.p[i].name);
+        if (out->params.p[i].trainable)
+            weights[n_weights++] = graph_find(out->step_graph, out->params.p[i].name);
     update_opts u = {c->betas[0], c->betas[1], c->eps, c->weight_decay, mesh_single()};
     u.mesh.size[AXIS_DATA] = (int)c->data_parallel;
-    out->update_graph = pass_update(a, weights, out->params.n, &u);
+    out->update_graph = pass_update(a, weights, n_weights, &u);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
 

@@ -39,17 +39,10 @@ ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n) {
     return list(a, p, "exp_avg_sq.", "adam_v.", t, n);
 }
 
-static const param *param_of(const programs *p, const char *hf_name) {
-    for (int i = 0; i < p->params.n; i++)
-        for (int k = 0; k < p->params.p[i].n_parts; k++)
-            if (strcmp(p->params.p[i].part[k].hf_name, hf_name) == 0) return &p->params.p[i];
-    return NULL;
-}
-
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
         const float *values) {
     programs *p = ctx;
-    const param *w = param_of(p, t->entry.name);
+    const param *w = param_of_part(&p->params, t->entry.name);
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
         DRV_TRY(programs_write_weight(p, rank, w, t->offset / 4 + first, n, values));
     return DRV_OK;
@@ -58,7 +51,7 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
         const float *values) {
     programs *p = ctx;
-    const param *w = param_of(p, t->entry.name);
+    const param *w = param_of_part(&p->params, t->entry.name);
     const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
     const int64_t at = t->offset / 4 + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
@@ -78,21 +71,21 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int
     return DRV_OK;
 }
 
-static drv_status load_weights(programs *p, const char *folder, ckpt_write write) {
+static drv_status load_weights(programs *p, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load weights");
     int n;
     ckpt_tensor *t = state_model(a, p, &n);
-    drv_status s = ckpt_fill(folder, "model", t, n, write, p);
+    drv_status s = ckpt_fill(folder, "model", t, n, sink);
     arena_free(a);
     return s;
 }
 
 drv_status state_load_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, put_weight);
+    return load_weights(p, folder, &(ckpt_sink){put_weight, p, false});
 }
 
 drv_status state_load_eval_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, put_compute);
+    return load_weights(p, folder, &(ckpt_sink){put_compute, p, false});
 }
 
 static drv_status read_numbers(const run_config *c, const char *path, run_state *out) {
@@ -122,8 +115,8 @@ drv_status state_load(programs *p, const char *folder, run_state *out) {
     int n;
     ckpt_tensor *t = state_optimizer(a, p, &n);
     *out = (run_state){0};
-    drv_status s = state_load_weights(p, folder);
-    if (s == DRV_OK) s = ckpt_fill(folder, "optimizer", t, n, put_moment, p);
+    drv_status s = load_weights(p, folder, &(ckpt_sink){put_weight, p, true});
+    if (s == DRV_OK) s = ckpt_fill(folder, "optimizer", t, n, &(ckpt_sink){put_moment, p, true});
     if (s == DRV_OK) s = read_numbers(p->c, path_join(a, folder, "trainer.json"), out);
     arena_free(a);
     return s;

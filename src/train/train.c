@@ -17,6 +17,7 @@
 #include "base/round.h"
 #include "train/batch.h"
 #include "train/metrics.h"
+#include "train/report.h"
 #include "train/schedule.h"
 #include "tok/tokenizer.h"
 #include "train/state.h"
@@ -30,6 +31,7 @@ typedef struct run {
     batch batch;
     run_state state;
     metrics *metrics;
+    report *report;
     ckpt_saver *saver;
     ckpt_content content; // what the saver writes
     const char *checkpoints;
@@ -138,6 +140,7 @@ static drv_status open_run(run *r) {
     DRV_TRY(programs_load(r->a, r->b, &r->p));
     DRV_TRY(open_weights(r));
     DRV_TRY(metrics_open(r->a, c->run_dir, r->state.step, &r->metrics));
+    r->report = report_new(r->a, c->run_dir, c->file, c->log_every);
     json_t *config = model_config_json(&c->model);
     r->config_json = json_dumps(config, JSON_INDENT(2));
     json_decref(config);
@@ -224,6 +227,8 @@ static drv_status train_step(run *r, step_metrics *m) {
     const double tokens = (double)(c->global_batch_size * c->sequence_length);
     m->steps = c->steps;
     m->tokens = r->state.tokens;
+    m->step_tokens = r->batch.counted;
+    m->step_samples = c->global_batch_size;
     m->consumed_samples = r->state.rows_taken;
     m->data_s = data - begin;
     m->compute_s = compute - data;
@@ -240,22 +245,6 @@ static drv_status train_step(run *r, step_metrics *m) {
 }
 
 // --- around the steps
-static drv_status report(run *r, const step_metrics *m, bool first) {
-    DRV_TRY(metrics_step(r->metrics, m));
-    arena *a = arena_new("line");
-    const char *line = metrics_line(a, m);
-    if (log_is_terminal()) progress("%s", line);
-    if (first) log_info("first step %.2f s after the start of the process", clock_process_s());
-    if (m->step % r->c->log_every == 0 || m->step == r->c->steps) {
-        if (log_is_terminal())
-            log_file_only("%s", line);
-        else
-            log_info("%s", line);
-    }
-    arena_free(a);
-    return DRV_OK;
-}
-
 static drv_status validate(run *r) {
     double loss;
     int64_t tokens;
@@ -268,8 +257,7 @@ static drv_status validate(run *r) {
     arena_free(a);
     DRV_TRY(s);
     measure_peak(r);
-    log_info("step %lld  validation loss %.4f  perplexity %.2f  (%lld tokens)",
-            (long long)r->state.step, loss, exp(loss), (long long)tokens);
+    report_valid(r->report, r->state.step, loss, tokens);
     return metrics_valid(r->metrics, r->state.step, loss, tokens);
 }
 
@@ -297,7 +285,7 @@ static drv_status start_save(run *r) {
 
 static drv_status loop(run *r) {
     const run_config *c = r->c;
-    bool first = true, bad = false;
+    bool bad = false;
     drv_status s = DRV_OK;
     if (r->state.step >= c->steps)
         log_info("nothing to do: step %lld of %lld is done; raise training.steps to go on",
@@ -308,8 +296,8 @@ static drv_status loop(run *r) {
         DRV_TRY(train_step(r, &m));
         s = count_bad_step(r, &m);
         bad = s != DRV_OK;
-        DRV_TRY(report(r, &m, first));
-        first = false;
+        report_step(r->report, &m);
+        DRV_TRY(metrics_step(r->metrics, &m));
         if (bad) break;
         if (r->valid_rows && (m.step % c->eval_every == 0 || m.step == c->steps))
             DRV_TRY(validate(r));
@@ -321,7 +309,9 @@ static drv_status loop(run *r) {
         log_info("signal %d: saving after step %lld", (int)stop_signal, (long long)r->state.step);
     if (r->state.step > r->saved_step) DRV_TRY(start_save(r));
     if (r->saver) DRV_TRY(ckpt_wait(r->saver));
-    log_info("checkpoint: %s/step-%06lld", r->checkpoints, (long long)r->state.step);
+    report_summary(r->report,
+            arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->state.step),
+            *c->tokenizer);
     return DRV_OK;
 }
 

@@ -293,10 +293,6 @@ INLINE void transpose8(__m256 r[8]) {
 }
 
 void SIMD_NAME(gemm)(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
-void SIMD_NAME(
-        row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
-void SIMD_NAME(cached_attention)(dtype dt, int64_t n, int64_t d, const void *q, const void *keys,
-        const void *values, void *scores, void *o);
 void SIMD_NAME(attention)(const attention_args *a, int64_t unit, void *scratch);
 void SIMD_NAME(attention_grad)(const attention_args *a, int64_t unit, void *scratch);
 void SIMD_NAME(attention_grad_sum)(const attention_args *a, int64_t unit);

@@ -1,0 +1,31 @@
+// The level AVX2 + FMA: the kernels of this folder, compiled with these instructions, as one table.
+#include "kernels/ref/ref.h"
+#include "kernels/x86/elementwise.h"
+#include "kernels/x86/generation.h"
+#include "kernels/x86/reductions.h"
+
+void gemm_avx2(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
+void attention_avx2(const attention_args *args, int64_t unit, void *scratch);
+void attention_grad_avx2(const attention_args *args, int64_t unit, void *scratch);
+void attention_grad_sum_avx2(const attention_args *args, int64_t unit);
+
+const kernels kernels_avx2 = {
+        .name = "avx2",
+        .gemm = gemm_avx2,
+        .add = add,
+        .accumulate = accumulate,
+        .rmsnorm = rmsnorm,
+        .rmsnorm_grad = rmsnorm_grad,
+        .rope_table = ref_rope_table,
+        .rope = rope,
+        .swiglu = swiglu,
+        .swiglu_grad = swiglu_grad,
+        .cross_entropy = cross_entropy,
+        .sum_squares = sum_squares,
+        .adamw = adamw,
+        .attention = attention_avx2,
+        .attention_grad = attention_grad_avx2,
+        .attention_grad_sum = attention_grad_sum_avx2,
+        .row_times_matrix = row_times_matrix,
+        .cached_attention = cached_attention,
+};

@@ -117,8 +117,7 @@ drv_status jinja_item(jinja_context *c, const value *v, const value *index, valu
         *out = value_slice(v->s.p + from, text_offset(v->s.p + from, rest, 1));
         return DRV_OK;
     }
-    if (index->kind != VALUE_STRING) return DRV_OK;
-    return jinja_attribute(c, v, index, out);
+    return index->kind == VALUE_STRING ? jinja_attribute(c, v, index, out) : DRV_OK;
 }
 
 // Python's slice.indices: first, how many, and the step, of n items.
@@ -180,10 +179,8 @@ static drv_status eval_slice(jinja_context *c, const expr *e, value *out) {
         DRV_TRY(jinja_eval(c, e->args[i], &part[i]));
     DRV_TRY(jinja_defined(&v));
     if (v.kind == VALUE_STRING) return slice_string(c, &v, part, out);
-    if (v.kind != VALUE_LIST) {
-        *out = value_undefined("slice", 5);
-        return DRV_OK;
-    }
+    *out = value_undefined("slice", 5);
+    if (v.kind != VALUE_LIST) return DRV_OK;
     int64_t first, count, step;
     DRV_TRY(slice_range(part, v.list->n, &first, &count, &step));
     DRV_TRY(jinja_charge(c, count));
@@ -397,10 +394,12 @@ static drv_status eval_binary(jinja_context *c, const expr *e, value *out) {
     if (e->op == '+' && a.kind == VALUE_LIST && b.kind == VALUE_LIST &&
             a.list->tuple == b.list->tuple)
         return join_lists(c, a.list, b.list, out);
-    if (e->op == '*' && (a.kind == VALUE_STRING || a.kind == VALUE_LIST) && b.kind == VALUE_INT)
-        return repeat(c, &a, b.i, out);
-    if (e->op == '*' && (b.kind == VALUE_STRING || b.kind == VALUE_LIST) && a.kind == VALUE_INT)
-        return repeat(c, &b, a.i, out);
+    const bool whole_a = a.kind == VALUE_INT || a.kind == VALUE_BOOL,
+               whole_b = b.kind == VALUE_INT || b.kind == VALUE_BOOL;
+    if (e->op == '*' && (a.kind == VALUE_STRING || a.kind == VALUE_LIST) && whole_b)
+        return repeat(c, &a, b.kind == VALUE_INT ? b.i : b.b, out);
+    if (e->op == '*' && (b.kind == VALUE_STRING || b.kind == VALUE_LIST) && whole_a)
+        return repeat(c, &b, a.kind == VALUE_INT ? a.i : a.b, out);
     if (e->op == '%' && a.kind == VALUE_STRING) return format_string(c, &a, &b, out);
     return no_operator(e->op, &a, &b);
 }

@@ -221,7 +221,11 @@ static drv_status filter_format(jinja_context *c, const value *v, const call_arg
             str_puts(&done, shown);
         }
     }
-    if (status == DRV_OK && next < args->n)
+    // Python takes one list or dict for a mapping, of which not all need be used.
+    const bool mapping =
+            args->n == 1 && (args->v[0].kind == VALUE_DICT || args->v[0].kind == VALUE_LIST ||
+                                    args->v[0].kind == VALUE_UNDEFINED);
+    if (status == DRV_OK && next < args->n && !mapping)
         status = drv_fail(DRV_E_DATA, "format has more values than places");
     if (status == DRV_OK) return jinja_take(c, &done, out);
     str_free(&done);
@@ -336,6 +340,8 @@ static drv_status filter_round(jinja_context *c, const value *v, const call_args
         snprintf(text, sizeof text, "%.*f", (int)(digits > 40 ? 40 : digits), x);
         *out = value_float(strtod(text, NULL));
     }
+    if (v->kind != VALUE_FLOAT && !(how && (value_is(how, "ceil") || value_is(how, "floor"))))
+        *out = value_int((int64_t)out->f);
     return DRV_OK;
 }
 
@@ -458,7 +464,7 @@ static drv_status filter_map(jinja_context *c, const value *v, const call_args *
     const value *attribute = named ? NULL : call_arg(args, 0, "attribute"),
                 *otherwise = named ? NULL : call_arg(args, 1, "default");
     if (!named && !attribute) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
-    DRV_TRY(jinja_items(c, v, &items));
+    if (value_true(v)) DRV_TRY(jinja_items(c, v, &items)); // none, say, is empty here
     DRV_TRY(value_new_list(&c->m, out));
     const call_args rest = named ? behind(args, 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {
@@ -479,7 +485,7 @@ static drv_status select_items(jinja_context *c, const value *v, const call_args
     if (attribute && !args->n) return drv_fail(DRV_E_DATA, "selectattr needs an attribute");
     const int n_fixed = attribute ? 1 : 0;
     const bool tested = args->n > n_fixed;
-    DRV_TRY(jinja_items(c, v, &items));
+    if (value_true(v)) DRV_TRY(jinja_items(c, v, &items));
     DRV_TRY(value_new_list(&c->m, out));
     const call_args rest = tested ? behind(args, n_fixed + 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {
@@ -522,7 +528,9 @@ static drv_status merge_sort(jinja_context *c, value *keys, value *items, value 
     for (int64_t i = 0, a = 0, b = half; i < n; i++) {
         int order = a == half ? 1 : -1;
         if (a < half && b < n) {
-            DRV_TRY(value_compare(&keys[a], &keys[b], &order));
+            order = 0;
+            if (!value_equal(&keys[a], &keys[b]))
+                DRV_TRY(value_compare(&keys[a], &keys[b], &order));
             if (reverse) order = -order;
         }
         const int64_t from = order <= 0 ? a++ : b++;
@@ -712,15 +720,19 @@ static drv_status filter_attr(jinja_context *c, const value *v, const call_args 
     return DRV_OK;
 }
 
+// Words are runs of letters, digits and underscores.
 static drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     value text;
     int64_t n = 0;
+    bool inside = false;
     DRV_TRY(no_args(args, "wordcount"));
     DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0; i < text.s.n; i++)
-        n += !text_is_space((unsigned char)text.s.p[i]) &&
-             (i == 0 || text_is_space((unsigned char)text.s.p[i - 1]));
+    for (size_t i = 0, k; i < text.s.n; i += k) {
+        const bool word = text_is_word(text.s.p + i, text.s.n - i, &k);
+        n += word && !inside;
+        inside = word;
+    }
     *out = value_int(n);
     return DRV_OK;
 }

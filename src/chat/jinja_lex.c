@@ -311,7 +311,7 @@ static drv_status lex_all(lexer *l) {
         if (tag == l->end) break;
         char sign;
         const char *raw = lone_word(l, tag, "raw", &sign);
-        if (raw) {
+        if (raw && sign != '+') {
             DRV_TRY(lex_raw(l, tag, raw, sign));
         } else if (tag[1] == '#') {
             DRV_TRY(lex_comment(l, tag));

@@ -56,6 +56,13 @@ static utf8proc_int32_t char_at(const char *p, size_t n, size_t *length) {
     return k > 0 ? c : 0xFFFD;
 }
 
+bool text_is_word(const char *p, size_t n, size_t *length) {
+    const utf8proc_int32_t c = char_at(p, n, length);
+    const utf8proc_category_t k = utf8proc_category(c);
+    return c == '_' || (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) ||
+           (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
+}
+
 static size_t char_before(const char *p,
         size_t n) { // where the last of n bytes' code points begins
     do

@@ -1,4 +1,5 @@
 // Tests (v is name) and the functions that every template can call.
+#include <math.h>
 #include <string.h>
 
 #include "chat/jinja_text_internal.h"
@@ -93,6 +94,11 @@ static drv_status text_test(jinja_context *c, const value *v, test_kind kind, bo
 
 static drv_status number_test(const value *v, const value *arg, test_kind kind, bool *out) {
     const int64_t by = kind == IS_DIVISIBLE ? (arg->kind == VALUE_INT ? arg->i : 0) : 2;
+    if (v->kind == VALUE_FLOAT && by != 0) {
+        const double rest = fmod(v->f, (double)by), wanted = kind == IS_ODD ? 1 : 0;
+        *out = !(fabs(rest) < wanted) && !(fabs(rest) > wanted);
+        return DRV_OK;
+    }
     if ((v->kind != VALUE_INT && v->kind != VALUE_BOOL) || by == 0 || by == -1)
         return drv_fail(DRV_E_DATA, "odd, even and divisibleby expect whole numbers, found %s",
                 value_type_name(v));
@@ -142,7 +148,7 @@ static bool is_of_kind(const value *v, test_kind kind) {
         return v->kind == VALUE_STRING || v->kind == VALUE_LIST || v->kind == VALUE_DICT ||
                v->kind == VALUE_UNDEFINED;
     default:
-        return v->kind == VALUE_FUNCTION;
+        return v->kind == VALUE_FUNCTION || v->kind == VALUE_UNDEFINED; // as in Jinja
     }
 }
 

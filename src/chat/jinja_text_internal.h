@@ -11,6 +11,8 @@ typedef enum text_case_kind {
 } text_case_kind;
 
 bool text_is_space(int32_t c);
+// A letter, digit or underscore begins the text; *length: bytes of the character.
+bool text_is_word(const char *p, size_t n, size_t *length);
 // Without the characters of `chars` (NULL: white space) at its sides.
 value text_strip(const value *v, const value *chars, bool left, bool right);
 void text_case(const value *v, text_case_kind kind, str *out);

@@ -16,6 +16,7 @@
 #include "base/parallel.h"
 #include "base/round.h"
 #include "train/batch.h"
+#include "train/fit.h"
 #include "train/metrics.h"
 #include "train/report.h"
 #include "train/schedule.h"
@@ -133,11 +134,14 @@ static drv_status open_run(run *r) {
         return drv_fail(DRV_E_USAGE,
                 "parallel.data is %lld, expected 1: training uses one rank so far",
                 (long long)c->data_parallel);
+    const memory_limit limit = memory_limit_read("");
+    DRV_TRY(fit_check(c, &limit));
     DRV_TRY(open_run_dir(r));
     DRV_TRY(open_data(r));
     DRV_TRY(backend_open(r->a, c->backend, &r->b));
     DRV_TRY(programs_build(r->a, c, &r->p));
     DRV_TRY(programs_load(r->a, r->b, &r->p));
+    DRV_TRY(programs_check_held(&r->p));
     DRV_TRY(open_weights(r));
     DRV_TRY(metrics_open(r->a, c->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, c->run_dir, c->file, c->log_every);
@@ -285,6 +289,7 @@ static drv_status start_save(run *r) {
 
 static drv_status loop(run *r) {
     const run_config *c = r->c;
+    const int64_t first_step = r->state.step + 1;
     bool bad = false;
     drv_status s = DRV_OK;
     if (r->state.step >= c->steps)
@@ -294,6 +299,7 @@ static drv_status loop(run *r) {
     while (r->state.step < c->steps && !stop_signal && !bad) {
         step_metrics m = {0};
         DRV_TRY(train_step(r, &m));
+        if (m.step == first_step) DRV_TRY(programs_check_held(&r->p));
         s = count_bad_step(r, &m);
         bad = s != DRV_OK;
         report_step(r->report, &m);

@@ -53,6 +53,7 @@ refused tokenizer decode --tokenizer tok --input ids
 refused data info set
 refused data show set
 refused data verify set
+refused plot run --keys lr
 refused ckpt list run
 refused ckpt show $model
 refused ckpt verify $model

@@ -1,7 +1,7 @@
 # Sourced by the shell tests: a folder of its own, counts, and what a story is told with. $1 of the test is
 # the program. `finish` prints the counts; its status is the test's.
-drover=$1
-here=$(cd "$(dirname "$0")" && pwd)
+drover=$(realpath "$1")
+[ -x "$drover" ] || { echo "usage: $0 PROGRAM"; exit 2; }
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

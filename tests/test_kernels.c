@@ -81,18 +81,12 @@ static void elementwise(void **state) {
         k->accumulate(dt, n, x[0].p, acc[0].p);
         kernels_ref.accumulate(dt, n, x[0].p, acc[1].p);
         same("accumulate", &acc[0], &acc[1], 0);
-        // Casts, both ways, on reals: rounding to nearest even must agree to the bit.
-        array r = make(DT_F32, n, 5, 1e3, false),
-              b[] = {make(DT_BF16, n, 6, 1, true), make(DT_BF16, n, 6, 1, true)};
-        k->cast(DT_F32, r.p, DT_BF16, b[0].p, n);
-        kernels_ref.cast(DT_F32, r.p, DT_BF16, b[1].p, n);
-        same("cast", &b[0], &b[1], 0);
+        array r = make(DT_F32, n, 5, 1e3, false);
         const double s = k->sum_squares(DT_F32, n, r.p),
                      want = kernels_ref.sum_squares(DT_F32, n, r.p);
         assert_true(fabs(s - want) <= 1e-6 * want);
         free_all(x, 4);
         free_all(acc, 2);
-        free_all(b, 2);
         free(r.p);
     }
 }
@@ -302,13 +296,7 @@ static void generation(void **state) {
 
 static void special_values(void **state) {
     (void)state;
-    const float x[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 1e-40f, 3.3895314e38f, 1.00390625f};
-    uint16_t want[8], got[8];
-    kernels_ref.cast(DT_F32, x, DT_BF16, want, 8);
     for (int l = 0; l < n_levels; l++) {
-        levels[l]->cast(DT_F32, x, DT_BF16, got, 8);
-        for (int i = 0; i < 8; i++) // the bf16 instruction flushes denormals to zero
-            assert_true(got[i] == want[i] || i == 5 || (isnan(x[i]) && isnan(bf16_to_f32(got[i]))));
         float row[] = {NAN, 1, 2}, gu[] = {NAN, 1};
         assert_true(isnan(levels[l]->cross_entropy(DT_F32, 3, row, 1, 1, row)));
         float y;

@@ -23,8 +23,8 @@ wait_for grep -q '"step":4,' once/metrics.jsonl
 prlimit --pid $pid --fsize=300000:unlimited 2>/dev/null && limited=1
 if [ -n "$limited" ] && wait_for grep -q "could not save" out; then
     prlimit --pid $pid --fsize=unlimited:unlimited
-    saves=$(grep -c "in place" out)
-    wait_for test "$(grep -c "in place" out)" -gt "$saves" || wait_for grep -q "in place" <(tail -n 3 out)
+    saves=$(grep -c "^checkpoint: " out)
+    wait_for test "$(grep -c "^checkpoint: " out)" -gt "$saves" || wait_for grep -q "^checkpoint: " <(tail -n 3 out)
     kill -TERM $pid
     wait $pid
     check "a save after failed ones exits $?, not 3" [ $? = 3 ]

@@ -269,6 +269,8 @@ static void *save_thread(void *arg) {
         snprintf(saver->message, sizeof saver->message, "%s", drv_message());
         drv_status ignored = dir_remove(saver->tmp); // frees a full disk
         (void)ignored;
+    } else {
+        log_info("checkpoint: %s", saver->final);
     }
     pthread_mutex_lock(&saver->lock);
     saver->state_read = saver->done = true;

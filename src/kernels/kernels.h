@@ -56,7 +56,6 @@ typedef struct kernels {
     void (*add)(dtype dt, int64_t n, const void *a, const void *b, void *y);
     // acc += x.
     void (*accumulate)(dtype dt, int64_t n, const void *x, void *acc);
-    void (*cast)(dtype from, const void *x, dtype to, void *y, int64_t n);
     // h = x + d (d NULL: h is x and not written), r = 1/sqrt(mean(h^2) + eps), y = h * r * w.
     void (*rmsnorm)(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
             const void *w, double eps, void *h, void *y, void *r);

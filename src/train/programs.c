@@ -1,14 +1,16 @@
+// From config to running programs, fresh weights, and what all of it holds.
 #include "train/programs.h"
 
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "base/round.h"
 
 static drv_status build_step(arena *a, const run_config *c, const llama_opts *o, programs *out) {
     static const recompute_policy policy[] = {KEEP_ALL, KEEP_GEMMS, KEEP_STREAM};
-    graph *g = llama_build(a, &c->model, LLAMA_LOSS, o);
+    graph *g = llama_build(a, &out->params, LLAMA_LOSS, o);
     g->name = "step";
     DRV_TRY(graph_verify(g, STAGE_BUILT));
     pass_autodiff(g, "loss");
@@ -21,18 +23,21 @@ static drv_status build_step(arena *a, const run_config *c, const llama_opts *o,
 
 drv_status programs_build(arena *a, const run_config *c, programs *out) {
     *out = (programs){.c = c, .dt = c->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
-    out->params = llama_params(a, &c->model);
+    const model_layout l = layout_of(&c->model);
+    out->params = llama_params(a, &l);
     const llama_opts o = {.rows = c->micro_batch_size, .seq = c->sequence_length, .dt = out->dt};
     DRV_TRY(build_step(a, c, &o, out));
-    out->eval_graph = llama_build(a, &c->model, LLAMA_LOSS, &o);
+    out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &o);
     out->eval_graph->name = "eval";
     DRV_TRY(graph_verify(out->eval_graph, STAGE_BUILT));
     tensor **weights = ARENA_ARRAY(a, tensor *, out->params.n);
+    int n_weights = 0;
     for (int i = 0; i < out->params.n; i++)
-        weights[i] = graph_find(out->step_graph, out->params.p[i].name);
+        if (out->params.p[i].trainable)
+            weights[n_weights++] = graph_find(out->step_graph, out->params.p[i].name);
     update_opts u = {c->betas[0], c->betas[1], c->eps, c->weight_decay, mesh_single()};
     u.mesh.size[AXIS_DATA] = (int)c->data_parallel;
-    out->update_graph = pass_update(a, weights, out->params.n, &u);
+    out->update_graph = pass_update(a, weights, n_weights, &u);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
 
@@ -112,21 +117,37 @@ drv_status programs_init_weights(programs *p) {
     return DRV_OK;
 }
 
+static int64_t max3(int64_t a, int64_t b, int64_t c) {
+    const int64_t larger = a > b ? a : b;
+    return larger > c ? larger : c;
+}
+
+// Programs run one after the other: one arena serves the largest of them.
 memory_plan programs_memory(const programs *p) {
     const int64_t *step = p->step_plan->class_bytes, *update = p->update_plan->class_bytes;
-    memory_plan m = {0};
-    m.weights = step[TENSOR_WEIGHT];
-    m.gradients = step[TENSOR_GRAD];
-    m.optimizer = update[TENSOR_OPTIMIZER];
-    int64_t most = p->step_plan->arena_bytes;
-    if (p->update_plan->arena_bytes > most) most = p->update_plan->arena_bytes;
-    if (p->eval_plan->arena_bytes > most) most = p->eval_plan->arena_bytes;
-    m.activations = most;
+    memory_plan m = {.weights = step[TENSOR_WEIGHT],
+            .gradients = step[TENSOR_GRAD],
+            .optimizer = update[TENSOR_OPTIMIZER],
+            .activations = max3(p->step_plan->arena_bytes, p->update_plan->arena_bytes,
+                    p->eval_plan->arena_bytes),
+            .data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
+                    update[TENSOR_OUTPUT]};
     for (int i = 0; i < p->update_graph->n_nodes; i++)
         if (p->update_graph->nodes[i]->op == OP_all_reduce)
             m.communication += tensor_bytes(p->update_graph->nodes[i]->out[0]);
-    m.data =
-            step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] + update[TENSOR_OUTPUT];
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data;
     return m;
+}
+
+drv_status programs_check_held(const programs *p) {
+    const int64_t planned = programs_memory(p).total, held = backend_held_bytes(p->b);
+    if (held > planned)
+        return drv_fail(DRV_E_DEVICE,
+                "the %s back end holds %lld bytes, expected at most the %lld that were planned; "
+                "this is a fault of drover",
+                p->b->v->name, (long long)held, (long long)planned);
+    if (held != 0 && held < planned) // 0: the null back end
+        log_warn("the %s back end holds %lld bytes, fewer than the %lld that were planned",
+                p->b->v->name, (long long)held, (long long)planned);
+    return DRV_OK;
 }

@@ -3,6 +3,7 @@
 #include "data/set/vocab_check.h"
 #include "train/batch.h"
 #include "train/metrics.h"
+#include "train/report.h"
 #include "train/state.h"
 #include "train/trainer_json.h"
 
@@ -18,6 +19,7 @@ typedef struct run {
     run_state state;
     metrics *metrics;
     bool metrics_failing; // said once
+    report *report;
     // saving
     ckpt_saver *saver;    // NULL until the first save
     ckpt_content content; // what it writes

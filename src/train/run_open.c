@@ -151,9 +151,11 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
     DRV_TRY(programs_build(r->a, cfg, &r->p));
     DRV_TRY(programs_load(r->a, r->b, &r->p));
+    DRV_TRY(programs_check_held(&r->p));
     DRV_TRY(open_weights(r));
     DRV_TRY(resume_write_config(cfg, r->state.step));
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
+    r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     run_measure_peak(r);
     say_size(r, kernels);
     return DRV_OK;

@@ -17,7 +17,6 @@ static drv_status note_result(run *r, drv_status status) {
         r->failed_saves = 0;
         r->saved_step = r->saving_step;
         resume_note_saved(r->cfg->run_dir, r->saved_step);
-        log_info("checkpoint in place: %s/step-%06lld", r->checkpoints, (long long)r->saved_step);
         return DRV_OK;
     }
     if (++r->failed_saves < MAX_FAILED_SAVES) {

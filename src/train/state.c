@@ -38,17 +38,10 @@ ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n) {
     return add_tensors(a, p, "exp_avg_sq.", "adam_v.", t, n);
 }
 
-static const param *param_of(const programs *p, const char *hf_name) {
-    for (int i = 0; i < p->params.n; i++)
-        for (int k = 0; k < p->params.p[i].n_parts; k++)
-            if (strcmp(p->params.p[i].part[k].hf_name, hf_name) == 0) return &p->params.p[i];
-    return NULL;
-}
-
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
         const float *values) {
     programs *p = ctx;
-    const param *w = param_of(p, t->entry.name);
+    const param *w = param_of_part(&p->params, t->entry.name);
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
         DRV_TRY(programs_write_weight(p, rank, w, t->offset / 4 + first, n, values));
     return DRV_OK;
@@ -57,7 +50,7 @@ static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int
 static drv_status put_compute(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
         const float *values) {
     programs *p = ctx;
-    const param *w = param_of(p, t->entry.name);
+    const param *w = param_of_part(&p->params, t->entry.name);
     const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
     const int64_t element = t->offset / 4 + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);

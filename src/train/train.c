@@ -80,6 +80,8 @@ static void fill_metrics(run *r, step_metrics *m) {
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
     m->steps = cfg->steps;
     m->tokens = r->state.tokens;
+    m->step_tokens = r->batch->counted;
+    m->step_samples = cfg->global_batch_size;
     m->consumed_samples = r->state.rows_taken;
     m->tokens_per_s = tokens / m->step_s;
     if (r->peak_flops > 0)
@@ -126,21 +128,6 @@ static void note_metrics(run *r, drv_status status) {
     r->metrics_failing = status != DRV_OK;
 }
 
-static void report(run *r, const step_metrics *m, bool first) {
-    note_metrics(r, metrics_step(r->metrics, m));
-    arena *a = arena_new("line");
-    const char *line = metrics_line(a, m);
-    if (log_is_terminal()) progress("%s", line);
-    if (first) log_info("first step %.2f s after the start of the process", clock_process_s());
-    if (m->step % r->cfg->log_every == 0 || m->step == r->cfg->steps) {
-        if (log_is_terminal())
-            log_file_only("%s", line);
-        else
-            log_info("%s", line);
-    }
-    arena_free(a);
-}
-
 static bool evaluation_is_due(const run *r) {
     const run_state *state = &r->state;
     if (!r->valid_rows || state->evaluated >= state->step) return false;
@@ -155,8 +142,7 @@ static drv_status validate(run *r) {
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
     run_measure_peak(r);
-    log_info("step %lld  validation loss %.4f  perplexity %.2f  (%lld tokens)",
-            (long long)r->state.step, loss, exp(loss), (long long)tokens);
+    report_valid(r->report, r->state.step, loss, tokens);
     note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
     return DRV_OK;
 }
@@ -174,10 +160,12 @@ static drv_status one_round(run *r, bool first) {
     const run_config *cfg = r->cfg;
     step_metrics m = {0};
     DRV_TRY(train_step(r, &m));
+    if (first) DRV_TRY(programs_check_held(&r->p));
     drv_status bad = count_bad_step(r, &m);
     char why[1024];
     snprintf(why, sizeof why, "%s", drv_message());
-    report(r, &m, first);
+    report_step(r->report, &m);
+    note_metrics(r, metrics_step(r->metrics, &m));
     if (bad != DRV_OK) return drv_fail(bad, "%s", why);
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     if (vocab_check_done(&r->vocab)) DRV_TRY(vocab_check_wait(&r->vocab));
@@ -215,7 +203,9 @@ static drv_status end(run *r, drv_status status) {
     if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES) saved = run_save_last(r);
     if (status == DRV_OK) {
         if (saved == DRV_OK && r->saved_step >= 0)
-            log_info("checkpoint: %s/step-%06lld", r->checkpoints, (long long)r->saved_step);
+            report_summary(r->report,
+                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step),
+                    *r->cfg->tokenizer);
         return saved;
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);

@@ -14,11 +14,6 @@ static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
         accumulate_at(dtype_acc(dt), acc, i, get(dt, x, i));
 }
 
-static void cast(dtype from, const void *x, dtype to, void *y, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        put(to, y, i, get(from, x, i));
-}
-
 static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
         const void *w, double eps, void *h, void *y, void *r) {
     const dtype acc = dtype_acc(dt);
@@ -170,7 +165,6 @@ const kernels kernels_ref = {
         .name = "ref",
         .add = add,
         .accumulate = accumulate,
-        .cast = cast,
         .rmsnorm = rmsnorm,
         .rmsnorm_grad = rmsnorm_grad,
         .rope_table = ref_rope_table,

@@ -9,9 +9,21 @@
 #include "base/version.h"
 #include "cli/cli.h"
 
-const verb *const cli_verbs[] = {&verb_train, &verb_eval, &verb_generate, &verb_plot, &verb_config,
-        &verb_plan, &verb_graph, &verb_tokenizer, &verb_data, &verb_ckpt, &verb_bench,
-        &verb_doctor};
+const verb *const cli_verbs[] = {
+        &verb_train,
+        &verb_eval,
+        &verb_generate,
+        &verb_plot,
+        &verb_config,
+        &verb_plan,
+        &verb_graph,
+        &verb_tokenizer,
+        &verb_data,
+        &verb_model,
+        &verb_ckpt,
+        &verb_bench,
+        &verb_doctor,
+};
 const int n_cli_verbs = sizeof cli_verbs / sizeof *cli_verbs;
 
 // A standard descriptor that is closed would be given to the next file that is opened, and messages

@@ -9,6 +9,7 @@
 #include "base/cpu.h"
 #include "base/log.h"
 #include "train/carry.h"
+#include "train/fit.h"
 #include "train/resume.h"
 #include "train/run.h"
 
@@ -138,6 +139,8 @@ drv_status run_open(run *r, bool fresh) {
         return drv_fail(DRV_E_USAGE,
                 "parallel.data is %lld, expected 1: training uses one rank so far",
                 (long long)cfg->data_parallel);
+    const memory_limit limit = memory_limit_read("");
+    DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
     DRV_TRY(open_run_dir(r, fresh));
     DRV_TRY(open_data(r));
     DRV_TRY(arithmetic(r, &kernels));

@@ -21,6 +21,7 @@ const verb *const cli_verbs[] = {
         &verb_data,
         &verb_model,
         &verb_ckpt,
+        &verb_chat,
         &verb_bench,
         &verb_doctor,
 };

@@ -8,7 +8,7 @@
 #include "data/set/build.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/rows.h"
-#include "tok/tokenizer.h"
+#include "tok/bpe_trainer.h"
 
 static const char *write_set(arena *a, const char *name, const int *sizes, int n, int32_t first) {
     const char *prefix = path_join(a, temporary_dir(a), name);
@@ -242,15 +242,15 @@ static void broken_files(void **state) {
 static const char *make_tokenizer(arena *a) {
     const char *dir = path_join(a, temporary_dir(a), "tok");
     static const char *const specials[] = {"<|endoftext|>"};
-    trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 300,
+    bpe_trainer *t = bpe_trainer_new(&(bpe_trainer_opts){.vocab_size = 300,
             .min_frequency = 2,
             .specials = specials,
             .n_specials = 1});
     const char *text = "the cat and the dog and the hat; the rat sat on the mat and that was that";
     int64_t n;
-    trainer_add(t, &(text_piece){text, strlen(text), true, true}, 0);
-    OK(trainer_finish(t, dir, &n));
-    trainer_free(t);
+    bpe_trainer_add(t, &(text_piece){text, strlen(text), true, true}, 0);
+    OK(bpe_trainer_finish(t, dir, &n));
+    bpe_trainer_free(t);
     return dir;
 }
 
@@ -275,8 +275,8 @@ static void builder(void **state) {
             .append_eod = true};
     build_stats s;
     OK(dataset_build(a, &o, &s));
-    assert_int_equal(s.documents, 4);
-    assert_int_equal(s.skipped, 2);
+    assert_int_equal(s.all.documents, 4);
+    assert_int_equal(s.all.skipped, 2);
     dataset *d;
     OK(dataset_open(a, o.prefix, &d));
     assert_int_equal(d->n_documents, 4);
@@ -313,7 +313,7 @@ static void workers_do_not_matter(void **state) {
                 .prefix = path_join(a, dir, i ? "b" : "a")};
         par_set_threads(i ? 3 : 1);
         OK(dataset_build(a, &o, &s));
-        assert_int_equal(s.documents, 5000);
+        assert_int_equal(s.all.documents, 5000);
         OK(file_read(a, arena_printf(a, "%s.bin", o.prefix), &bytes[i], &n[i]));
     }
     par_set_threads(2);

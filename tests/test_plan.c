@@ -16,6 +16,7 @@ static void check_plan(const plan *p) {
     const graph *g = p->g;
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
+        assert_ptr_equal(p->storage[p->storage[i]->id], p->storage[i]);
         if (t->cls != TENSOR_TEMP || p->first[i] < 0 || p->storage[i] != t) continue;
         assert_true(p->offset[i] >= 0 && p->offset[i] % PLAN_ALIGN == 0);
         assert_true(p->offset[i] + tensor_bytes(t) <= p->arena_bytes);

@@ -76,28 +76,3 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out);
 
 // Copies bytes, each maximal invalid part as U+FFFD; returns how many there were.
 int64_t utf8_sanitize(const void *s, size_t n, str *out);
-
-#define TRAINER_MEMORY       (4ll << 30)
-#define TRAINER_LEAST_MEMORY (96ll << 20)
-
-// How words are split: patterns for tokenizer_train_opts.
-extern const char split_pattern_gpt2[], split_pattern_llama3[];
-
-typedef struct tokenizer_train_opts {
-    int64_t vocab_size;
-    int64_t min_frequency; // of a pair that is merged
-    const char *pattern;   // NULL: GPT-2's
-    const char *const *specials;
-    int n_specials; // they get the first ids
-    int64_t memory; // bytes that the process may take; 0: TRAINER_MEMORY
-} tokenizer_train_opts;
-
-typedef struct trainer trainer;
-trainer *trainer_new(const tokenizer_train_opts *o);
-// Counts the words of a text; each thread in [0, par_threads()) may do so at the same time.
-void trainer_add(trainer *t, const text_piece *p, int thread);
-// Between parallel sections: keeps the counts within the memory that they may take.
-DRV_CHECKED drv_status trainer_relieve(trainer *t);
-// Merges, and writes tokenizer.json and tokenizer_config.json into `dir`.
-DRV_CHECKED drv_status trainer_finish(trainer *t, const char *dir, int64_t *n_vocab);
-void trainer_free(trainer *t);

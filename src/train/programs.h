@@ -17,7 +17,7 @@ typedef struct programs {
 } programs;
 
 // Graphs only, each verified after each pass: nothing is planned or allocated.
-DRV_CHECKED drv_status programs_build(arena *a, const run_config *c, programs *out);
+DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
 // Plans them for a back end and loads them.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 

@@ -68,12 +68,12 @@ INLINE void store_words(uint32_t *p, vec words) {
     v_store((float *)(void *)p, words, LANES);
 }
 
-// LANES values as words of a row.
+// LANES values, rounded to the operands' type, as words of a row.
 INLINE void put_along(const arithmetic *by, uint32_t *dst, vec x) {
     if (by->per_word == 2)
         v_store_bf16((uint16_t *)(void *)dst, x, LANES);
     else
-        store_words(dst, x);
+        store_words(dst, v_rounded_as(by->dt, x));
 }
 
 INLINE vec float_mac(vec sum, uint32_t a, vec b) {

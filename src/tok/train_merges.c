@@ -1,4 +1,4 @@
-#include "tok/bpe_train.h"
+#include "tok/train_merges.h"
 
 #include <stdlib.h>
 #include <string.h>

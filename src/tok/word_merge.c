@@ -1,4 +1,4 @@
-#include "tok/merge.h"
+#include "tok/word_merge.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,41 +46,72 @@ static inline const pair_rank *find_merge(const tokenizer *t, int32_t a, int32_t
     }
 }
 
+typedef struct symbol_writer {
+    int32_t *p;
+    int64_t n;
+    bool unknown; // one is still to be written: with fuse_unk its neighbours join it
+} symbol_writer;
+
+static inline void write_known(const tokenizer *t, symbol_writer *w, int32_t id) {
+    if (w->unknown) w->p[w->n++] = t->unknown;
+    w->unknown = false;
+    w->p[w->n++] = id;
+}
+
+// A character without an id: the tokens of its bytes, else the unknown token, else nothing. As in
+// Hugging Face's merge_word, an unknown token still to be written comes behind such bytes.
+static void write_unknown(const tokenizer *t, symbol_writer *w, const unsigned char *s, size_t n) {
+    bool fallback = true;
+    for (size_t i = 0; i < n; i++)
+        fallback &= t->fallback_id[s[i]] >= 0;
+    if (fallback) {
+        for (size_t i = 0; i < n; i++)
+            w->p[w->n++] = t->fallback_id[s[i]];
+        return;
+    }
+    if (t->unknown < 0) return;
+    if (w->unknown && !t->fuse_unknown) w->p[w->n++] = t->unknown;
+    w->unknown = true;
+}
+
 // The first symbols of a word: bytes, or characters with byte fallback.
 static int64_t first_symbols(merger *m, const unsigned char *s, size_t n) {
     const tokenizer *t = m->t;
     MEM_GROW(m->symbols, (int64_t)n * 3, m->cap_symbols); // a space may be three bytes
-    int32_t *out = m->symbols;
-    int64_t k = 0;
-    if (t->byte_level) {
-        for (size_t i = 0; i < n; i++)
-            if (t->byte_id[s[i]] >= 0) out[k++] = t->byte_id[s[i]];
-        return k;
+    symbol_writer w = {.p = m->symbols};
+    const unsigned char *end = s + n;
+    if (t->byte_level && t->all_bytes) {
+        for (; s < end; s++)
+            w.p[w.n++] = t->byte_id[*s];
+        return w.n;
     }
-    bool unknown = false; // neighbours that are unknown are one with fuse_unk
-    for (const unsigned char *end = s + n; s < end;) {
-        const unsigned char *next = s;
-        utf8_next(&next);
-        const int32_t id = *s < 0x80 ? t->ascii_id[*s] : tokenizer_word(t, s, (size_t)(next - s));
-        if (id >= 0) {
-            out[k++] = id;
-            unknown = false;
-            s = next;
-            continue;
+    for (const unsigned char *next; s < end; s = next) {
+        unsigned char stand_in[4];
+        const unsigned char *written = s; // the character as the vocabulary writes it
+        int32_t id;
+        next = s + 1;
+        size_t n_written;
+        if (t->byte_level) {
+            id = t->byte_id[*s];
+            n_written = (size_t)utf8_put(byte_char(*s), stand_in);
+            written = stand_in;
+        } else {
+            next = s;
+            utf8_next(&next);
+            n_written = (size_t)(next - s);
+            id = *s < 0x80 ? t->ascii_id[*s] : tokenizer_word(t, s, n_written);
+            if (*s == ' ' && t->space_mark) {
+                written = (const unsigned char *)SPACE_MARK;
+                n_written = sizeof SPACE_MARK - 1;
+            }
         }
-        const bool space = *s == ' ' && t->space_mark;
-        const unsigned char *raw = space ? (const unsigned char *)SPACE_MARK : s;
-        const size_t n_raw = space ? sizeof SPACE_MARK - 1 : (size_t)(next - s);
-        bool fallback = true;
-        for (size_t i = 0; i < n_raw; i++)
-            fallback &= t->byte_id[raw[i]] >= 0;
-        for (size_t i = 0; i < n_raw && fallback; i++)
-            out[k++] = t->byte_id[raw[i]];
-        if (!fallback && t->unknown >= 0 && !(unknown && t->fuse_unknown)) out[k++] = t->unknown;
-        unknown = !fallback;
-        s = next;
+        if (id >= 0)
+            write_known(t, &w, id);
+        else
+            write_unknown(t, &w, written, n_written);
     }
-    return k;
+    if (w.unknown) w.p[w.n++] = t->unknown;
+    return w.n;
 }
 
 static inline merge_to merge_of(const tokenizer *t, int32_t a, int32_t b) {
@@ -181,8 +212,7 @@ void merger_run(merger *m, const unsigned char *s, size_t n, id_list *out) {
         merge_long(m, (int32_t)k, out);
         return;
     }
-    // A byte without an id is left out: then symbols and bytes do not stand side by side.
-    k = merge_short(t, t->byte_level && (size_t)k == n ? s : NULL, m->symbols, k);
+    k = merge_short(t, t->byte_level && t->all_bytes ? s : NULL, m->symbols, k);
     for (int64_t i = 0; i < k; i++)
         id_list_add(out, m->symbols[i]);
 }

@@ -3,7 +3,7 @@
 // whose text is a symbol already gives that one, as in Hugging Face's BpeTrainer: the merges are
 // the same.
 #pragma once
-#include "tok/word_count.h"
+#include "tok/train_words.h"
 
 typedef struct bpe_symbol {
     size_t at; // of its bytes in `text`

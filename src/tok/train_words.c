@@ -1,4 +1,4 @@
-#include "tok/word_count.h"
+#include "tok/train_words.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -13,7 +13,10 @@
 #ifdef __x86_64__
 #include <immintrin.h>
 
-enum { BLOCK = 64, MAX_LOOKAHEAD = 2 }; // "'ll": an apostrophe looks at two bytes behind it
+enum {
+    BLOCK = SPLIT_BLOCK,
+    MAX_LOOKAHEAD = 2
+}; // "'ll": an apostrophe looks at two bytes behind it
 
 typedef struct block_masks {
     uint64_t letter, digit, space, blank, line_end, apostrophe, other, beyond_ascii;

@@ -106,6 +106,7 @@ int split_batch(const split_rule *r, split_text_at *t, text_word *out) {
     int k = 0;
     while (k < SPLIT_BATCH && t->at < t->end) {
         if (r->blocks) k = r->blocks(t, out, k);
+        if (r->blocks && k > SPLIT_BATCH - SPLIT_BLOCK) break; // no room for those of a block
         const int stop =
                 r->blocks && k + WORDS_BETWEEN < SPLIT_BATCH ? k + WORDS_BETWEEN : SPLIT_BATCH;
         const unsigned char *s = t->at;

@@ -45,7 +45,7 @@ typedef struct text_word {
     const unsigned char *s;
     size_t n;
 } text_word;
-enum { SPLIT_BATCH = 128 };
+enum { SPLIT_BATCH = 160, SPLIT_BLOCK = 64 }; // words at once; most of them in a block of text
 
 // A text that is being cut: valid UTF-8, done up to `at`. Lookbehind and lookahead end with it.
 typedef struct split_text_at {

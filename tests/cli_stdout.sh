@@ -1,7 +1,7 @@
 #!/bin/bash
 # Results that could not be written are an error of every verb that prints: on a full disk, on a
 # descriptor that is closed. usage: cli_stdout.sh DROVER
-drover=$1
+drover=$(realpath "$1")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -53,6 +53,7 @@ refused tokenizer decode --tokenizer tok --input ids
 refused data info set
 refused data show set
 refused data verify set
+refused plot run --keys lr
 refused ckpt list run
 refused ckpt show $model
 refused ckpt verify $model

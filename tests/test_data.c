@@ -275,8 +275,8 @@ static void builder(void **state) {
             .append_eod = true};
     build_stats s;
     OK(dataset_build(a, &o, &s));
-    assert_int_equal(s.documents, 4);
-    assert_int_equal(s.skipped, 2);
+    assert_int_equal(s.all.documents, 4);
+    assert_int_equal(s.all.skipped, 2);
     dataset *d;
     OK(dataset_open(a, o.prefix, &d));
     assert_int_equal(d->n_documents, 4);
@@ -313,7 +313,7 @@ static void workers_do_not_matter(void **state) {
                 .prefix = path_join(a, dir, i ? "b" : "a")};
         par_set_threads(i ? 3 : 1);
         OK(dataset_build(a, &o, &s));
-        assert_int_equal(s.documents, 5000);
+        assert_int_equal(s.all.documents, 5000);
         OK(file_read(a, arena_printf(a, "%s.bin", o.prefix), &bytes[i], &n[i]));
     }
     par_set_threads(2);

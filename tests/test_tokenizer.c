@@ -110,7 +110,8 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
     EVP_DigestInit_ex(d.decoded, EVP_sha256(), NULL);
     reader *r;
     const char *inputs[] = {path};
-    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(t)}, &r));
+    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(t), .as_is = true},
+            &r));
     text_batch *b = text_batch_new();
     encoder *e = encoder_new(t);
     id_list ids = {0};

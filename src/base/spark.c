@@ -31,7 +31,7 @@ void spark_draw(const spark *s, int columns, bool utf8, str *out) {
     enum { LEVELS = sizeof bars / sizeof *bars };
     const int n = s->n_points < columns ? s->n_points : columns;
     if (n < 2) return;
-    double value[SPARK_POINTS], low = INFINITY, high = -INFINITY;
+    double value[SPARK_POINTS], low = HUGE_VAL, high = -HUGE_VAL;
     for (int i = 0; i < n; i++) {
         const int first = (int)((int64_t)i * s->n_points / n),
                   end = (int)((int64_t)(i + 1) * s->n_points / n);

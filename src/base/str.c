@@ -55,12 +55,6 @@ void str_printf(str *s, const char *fmt, ...) {
     va_end(again);
 }
 
-void str_swap(str *x, str *y) {
-    const str t = *x;
-    *x = *y;
-    *y = t;
-}
-
 void str_clear(str *s) {
     s->n = 0;
     if (s->p) s->p[0] = 0;
@@ -83,6 +77,21 @@ bool str_starts(const char *s, const char *prefix) {
 bool str_ends(const char *s, const char *suffix) {
     size_t n = strlen(s), m = strlen(suffix);
     return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+bool str_unescape(char *s) {
+    static const char from[] = "ntr\\", to[] = "\n\t\r\\";
+    char *out = s;
+    for (; *s; s++, out++) {
+        *out = *s;
+        if (*s != '\\') continue;
+        const char *at = s[1] ? strchr(from, s[1]) : NULL;
+        if (!at) return false;
+        *out = to[at - from];
+        s++;
+    }
+    *out = 0;
+    return true;
 }
 
 bool str_to_i64(const char *s, int64_t *out) {

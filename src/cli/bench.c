@@ -119,13 +119,14 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     DRV_TRY(programs_load(a, b, &p));
     DRV_TRY(programs_init_weights(&p));
     DRV_TRY(one_step(&p, 0)); // the first touches all memory
-    double op_s[N_OPS], op_flops[N_OPS] = {0}, best = 1e30;
+    double op_s[N_OPS], op_flops[N_OPS] = {0}, best = 1e30, all = 0;
     for (int64_t i = 0; i < repeats; i++) {
         double discard[N_OPS];
         backend_profile(b, discard);
         double t = clock_s();
         DRV_TRY(one_step(&p, 1 + (uint64_t)i));
         t = clock_s() - t;
+        all += t;
         progress("step %lld of %lld: %.2f s", (long long)i + 1, (long long)repeats, t);
         if (t < best) {
             best = t;
@@ -154,12 +155,13 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     if (cli_has(c, "--json"))
         printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
                "\"precision\": \"%s\", "
-               "\"threads\": %d, \"tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
+               "\"threads\": %d, \"tokens_per_s\": %.2f, \"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
                "\"gemm_peak_fp32\": %.5g, "
                "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best, flops / best,
-                peak32, peak16, flops / best / peak, (long long)memory_peak_bytes());
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best,
+                tokens * (double)repeats / all, flops / best, peak32, peak16, flops / best / peak,
+                (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",

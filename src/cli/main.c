@@ -9,8 +9,22 @@
 #include "base/version.h"
 #include "cli/cli.h"
 
-const verb *const cli_verbs[] = {&verb_train, &verb_eval, &verb_generate, &verb_config, &verb_plan,
-        &verb_graph, &verb_tokenizer, &verb_data, &verb_ckpt, &verb_bench, &verb_doctor};
+const verb *const cli_verbs[] = {
+        &verb_train,
+        &verb_eval,
+        &verb_generate,
+        &verb_plot,
+        &verb_config,
+        &verb_plan,
+        &verb_graph,
+        &verb_tokenizer,
+        &verb_data,
+        &verb_model,
+        &verb_ckpt,
+        &verb_chat,
+        &verb_bench,
+        &verb_doctor,
+};
 const int n_cli_verbs = sizeof cli_verbs / sizeof *cli_verbs;
 
 // A standard descriptor that is closed would be given to the next file that is opened, and messages
@@ -71,5 +85,5 @@ int main(int argc, char **argv) {
     cli_close_stdout();
     log_close_file();
     arena_free(a);
-    return status == DRV_OK ? 0 : status == DRV_E_USAGE ? 2 : 1;
+    return status == DRV_OK ? 0 : status == DRV_E_USAGE ? 2 : status == DRV_STOPPED ? 3 : 1;
 }

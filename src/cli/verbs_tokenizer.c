@@ -69,6 +69,7 @@ static drv_status tokenizer_encode(arena *a, const cli_args *args) {
     DRV_TRY(tokenizer_open(a, dir, &t));
     const reader_opts o = {.key = cli_get(args, "--json-key", NULL),
             .strict = true,
+            .as_is = true,
             .whole = !tokenizer_can_cut(t)};
     reader *r;
     DRV_TRY(reader_open(a, inputs, n_inputs, &o, &r));

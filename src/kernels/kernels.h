@@ -23,8 +23,8 @@ typedef struct adamw_args {
     double grad_scale; // from clipping
 } adamw_args;
 
-// One sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys, then
-// n_kv_heads values.
+// Attention of one sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys,
+// then n_kv_heads values.
 typedef struct attention_args {
     dtype dt;
     int64_t seq;
@@ -78,9 +78,15 @@ typedef struct kernels {
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
     double (*sum_squares)(dtype dt, int64_t n, const void *x);
-    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded.
+    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded. What is taken from
+    // p, lr (m / c1) / (sqrt(v / c2) + eps) + lr weight_decay p, is summed before p is rounded,
+    // once.
     void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,
             uint16_t *w);
+    // What is rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
+    // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
+    // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
+    // their sums, the sum of P and delta (rows of d_o o) are not.
     // Forward: units 0 .. attention_units() - 1, each with its own scratch.
     void (*attention)(const attention_args *a, int64_t unit, void *scratch);
     // Gradient: first all units of part one, then all of part two.
@@ -88,8 +94,8 @@ typedef struct kernels {
     void (*attention_grad_sum)(const attention_args *a, int64_t unit);
     // y_N = x_K W_NK^T for a single row x (generation).
     void (*row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
-    // One query over n keys and values of its head, d wide: o = softmax(q K^T / sqrt(d)) V. scores:
-    // scratch (acc, [n]).
+    // One query over n keys and values of its head, d wide: o = softmax(q K^T / sqrt(d)) V, P in
+    // acc. scores: scratch (acc, [n]).
     void (*cached_attention)(dtype dt, int64_t n, int64_t d, const void *q, const void *keys,
             const void *values, void *scores, void *o);
 } kernels;

@@ -53,10 +53,15 @@ DRV_CHECKED drv_status dataset_read(const dataset *d, int64_t first, int64_t n, 
 // few MB; when it is set the answer is DRV_OK.
 DRV_CHECKED drv_status dataset_check_vocab(const dataset *d, int64_t n_vocab,
         const atomic_bool *cancel);
+// The same, and all of .bin is read whatever is known.
+DRV_CHECKED drv_status dataset_scan_vocab(const dataset *d, int64_t n_vocab,
+        const atomic_bool *cancel);
 // PREFIX.idx.json knows the largest id, and the token that it names has it: dataset_check_vocab is
 // instant.
 bool dataset_knows_largest(const dataset *d);
 
+// XXH3-64 of a tokenizer.json, as PREFIX.idx.json has it.
+DRV_CHECKED drv_status dataset_tokenizer_hash(const char *path, uint64_t *out);
 // Writes PREFIX.idx.json for the set that lies there. `about` may leave out what it does not know.
 DRV_CHECKED drv_status dataset_about_write(const dataset *d, const dataset_about *about);
 // Parses it; `d` is what it must belong to, `path` is for messages. Strings go to the arena.

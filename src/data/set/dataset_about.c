@@ -2,6 +2,7 @@
 // written whole.
 #include <stdio.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/json.h"
 #include "data/set/dataset_internal.h"
@@ -121,4 +122,12 @@ drv_status dataset_about_write(const dataset *d, const dataset_about *x) {
     json_object_set_new(root, "tokens", json_integer(d->n_tokens));
     json_object_set_new(root, "idx_xxh3", json_string(hash));
     return json_write_file(path, root);
+}
+
+drv_status dataset_tokenizer_hash(const char *path, uint64_t *out) {
+    file_map m;
+    DRV_TRY(file_map_open(path, &m));
+    *out = XXH3_64bits(m.p, m.n);
+    file_map_close(&m);
+    return DRV_OK;
 }

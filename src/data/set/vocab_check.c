@@ -38,7 +38,7 @@ static int64_t first_outside(const dataset *d, const unsigned char *p, int64_t n
     return n;
 }
 
-static drv_status scan(const dataset *d, int64_t n_vocab, const atomic_bool *cancel) {
+drv_status dataset_scan_vocab(const dataset *d, int64_t n_vocab, const atomic_bool *cancel) {
     const int64_t step = PIECE_BYTES / d->token_bytes;
     unsigned char *piece = mem_alloc(PIECE_BYTES);
     drv_status status = DRV_OK;
@@ -66,7 +66,7 @@ bool dataset_knows_largest(const dataset *d) {
 }
 
 drv_status dataset_check_vocab(const dataset *d, int64_t n_vocab, const atomic_bool *cancel) {
-    if (!dataset_knows_largest(d)) return scan(d, n_vocab, cancel);
+    if (!dataset_knows_largest(d)) return dataset_scan_vocab(d, n_vocab, cancel);
     if (d->about.largest_id < n_vocab) return DRV_OK;
     return dataset_bad_token(d, d->about.largest_at, d->about.largest_id, n_vocab);
 }

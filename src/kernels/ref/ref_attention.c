@@ -27,28 +27,51 @@ static double dot(const attention_args *a, const void *x, int64_t i, const void 
 
 enum { COLUMNS = 128 };
 
-static void query(const attention_args *a, int64_t t, int h) {
+// Sums of the keys so far: of exp(score - max), and of its products with columns of the values.
+typedef struct softmax_sums {
+    double max, sum, o[COLUMNS];
+} softmax_sums;
+
+static double score(const attention_args *a, int64_t t, int64_t s, int h) {
     const int g = h / (a->n_heads / a->n_kv_heads);
+    return dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) / sqrt((double)a->head_dim);
+}
+
+// Adds keys begin .. end, for n columns of the values from `first` on. As an operand of P V, P is
+// rounded; as a term of the sum it is not.
+static void add_keys(const attention_args *a, int64_t t, int h, int64_t begin, int64_t end,
+        int first, int n, softmax_sums *x) {
+    const int g = h / (a->n_heads / a->n_kv_heads);
+    double max = x->max;
+    for (int64_t s = begin; s < end; s++)
+        max = fmax(max, score(a, t, s, h));
+    const double keep = exp(x->max - max);
+    x->max = max;
+    x->sum *= keep;
+    for (int d = 0; d < n; d++)
+        x->o[d] *= keep;
+    for (int64_t s = begin; s < end; s++) {
+        const double e = exp(score(a, t, s, h) - max), p = as_operand(a->dt, e);
+        x->sum += e;
+        for (int d = 0; d < n; d++)
+            x->o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
+    }
+}
+
+static void query(const attention_args *a, int64_t t, int h) {
     const int64_t begin = t - a->position[t], out = (t * a->n_heads + h) * a->head_dim;
-    const double scale = 1 / sqrt((double)a->head_dim);
-    double max = -HUGE_VAL, sum = 0;
-    for (int64_t s = begin; s <= t; s++)
-        max = fmax(max, scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)));
-    for (int64_t s = begin; s <= t; s++)
-        sum += exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - max);
     for (int first = 0; first < a->head_dim; first += COLUMNS) {
-        double o[COLUMNS] = {0};
         const int n = a->head_dim - first < COLUMNS ? a->head_dim - first : COLUMNS;
-        for (int64_t s = begin; s <= t; s++) {
-            const double x = scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)),
-                         p = exp(x - max) / sum;
-            for (int d = 0; d < n; d++)
-                o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
+        softmax_sums x = {.max = -HUGE_VAL};
+        for (int64_t s = begin; s <= t;) { // to the end of a block of keys each time
+            const int64_t next = (s / ATTENTION_BLOCK + 1) * ATTENTION_BLOCK;
+            add_keys(a, t, h, s, next < t + 1 ? next : t + 1, first, n, &x);
+            s = next;
         }
         for (int d = 0; d < n; d++)
-            put(a->dt, a->o, out + first + d, o[d]);
+            put(a->dt, a->o, out + first + d, x.o[d] / x.sum);
+        put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, x.max + log(x.sum));
     }
-    put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, max + log(sum));
 }
 
 void ref_attention(const attention_args *a, int64_t unit, void *scratch) {
@@ -89,6 +112,8 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
         for (int64_t s = begin > first ? begin : first; s <= t && s < end; s++) {
             double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - lse);
             double ds = p * (dot(a, a->d_o, at, a->qkv, v_at(a, s, g)) - delta) * scale;
+            p = as_operand(a->dt, p);
+            ds = as_operand(a->dt, ds);
             for (int d = 0; d < a->head_dim; d++) {
                 double q = get(a->dt, a->qkv, q_at(a, t, h) + d),
                        k = get(a->dt, a->qkv, k_at(a, s, g) + d);

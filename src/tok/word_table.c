@@ -1,3 +1,4 @@
+// The table of short words that all threads share.
 #include "tok/word_table.h"
 
 #include <string.h>

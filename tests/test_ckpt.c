@@ -36,7 +36,7 @@ static void safetensors_that_lie(void **state) {
     parse_says(T("F32", "2", "[0,8]"), -1, 8, "shape is not a list");
     parse_says(T("F32", "[2]", "[0]"), -1, 8, "not two numbers");
     parse_says("{\"t\":", -1, 8, "not valid JSON");
-    parse_says("[]", -1, 8, "does not begin with {");
+    parse_says("[]", -1, 8, "no JSON object");
     parse_says("{}", 1 << 30, 8, "header length");
     parse_says("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":"
                "\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
@@ -51,7 +51,9 @@ static void safetensors_that_lie(void **state) {
     parse_says("{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL);
     parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is no text");
     parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is no JSON object");
-    parse_says(" {}", -1, 0, "does not begin with {");
+    parse_says("{\"__metadata__\":null}", -1, 0, NULL);
+    parse_says(" {} ", -1, 0, NULL);
+    parse_says("", -1, 0, "not valid JSON");
     parse_says("{\"t\":1,\"t\":1}", -1, 0, "duplicate");
     parse_says(T("F4", "[3]", "[0,2]"), -1, 2, "do not fit shape");
     parse_says(T("F6_E2M3", "[4]", "[0,3]"), -1, 3, NULL);
@@ -63,19 +65,45 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
     return DRV_OK;
 }
 
-static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
-    const char *dir = temporary_dir(a);
+static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) {
     static const ckpt_tensor model[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"n", 1, {5, 0}}, "n", 0}},
                              optimizer[] = {{{"exp_avg.w", 2, {3, 4}}, "m", 0}};
-    ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", ""};
+    const ckpt_carried carried = {"tokenizer.json", "{}", 2};
+    ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", &carried, 1};
     ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
-        OK(ckpt_wait_read(s));
+        ckpt_wait_read(s);
     }
     OK(ckpt_wait(s));
     ckpt_saver_free(s);
+}
+
+static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
+    const char *dir = temporary_dir(a);
+    save_range(dir, from, to, keep);
     return dir;
+}
+
+// Broken checkpoints, newer or older, are never removed and do not count; one in the way is renamed.
+static void retention_spares_the_broken(void **state) {
+    (void)state;
+    arena *a = arena_new("ckpt");
+    const char *dir = save_some(a, 5, 9, 0);
+    static const char *const broken[] = {"step-000005", "step-000008", "step-000009"};
+    for (int i = 0; i < 3; i++)
+        OK(file_write_atomic(path_join(a, path_join(a, dir, broken[i]), "trainer.json"), "{", 1));
+    save_range(dir, 8, 8, 2);
+    char **names;
+    int n;
+    OK(dir_list(a, dir, &names, &n));
+    static const char *const left[] = {"step-000005", "step-000007", "step-000008",
+            "step-000008.refused", "step-000009"};
+    assert_int_equal(n, 5);
+    for (int i = 0; i < n; i++)
+        assert_string_equal(names[i], left[i]);
+    OK(ckpt_verify(path_join(a, dir, "step-000008")));
+    arena_free(a);
 }
 
 static void newest_and_retention(void **state) {
@@ -135,7 +163,7 @@ static void failed_save_leaves_the_old(void **state) {
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
     const ckpt_tensor t = {{"w", 2, {3, 4}}, "w", 0};
-    ckpt_content c = {&t, &t, 1, 1, "{}", "{}", ""};
+    ckpt_content c = {&t, &t, 1, 1, "{}", "{}", NULL, 0};
     ckpt_saver *s = ckpt_saver_new(dir, 1, no_space, NULL);
     OK(ckpt_start(s, 2, &c));
     FAILS(ckpt_wait(s), DRV_E_IO, "no space left; older checkpoints are untouched");
@@ -255,8 +283,9 @@ static void indexes_that_lie(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
-            cmocka_unit_test(newest_and_retention), cmocka_unit_test(harmed),
-            cmocka_unit_test(failed_save_leaves_the_old), cmocka_unit_test(filling),
-            cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};
+            cmocka_unit_test(newest_and_retention), cmocka_unit_test(retention_spares_the_broken),
+            cmocka_unit_test(harmed), cmocka_unit_test(failed_save_leaves_the_old),
+            cmocka_unit_test(filling), cmocka_unit_test(filling_tied),
+            cmocka_unit_test(indexes_that_lie)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

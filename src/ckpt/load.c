@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bus_error.h"
 #include "ckpt/ckpt.h"
 
 typedef struct folder {
@@ -203,21 +204,36 @@ static drv_status fill_tensor(const st_file *file, const st_tensor *from, const 
     return status;
 }
 
+typedef struct filling {
+    arena *a;
+    const char *path, *which;
+    const ckpt_tensor *list;
+    int n;
+    const ckpt_sink *sink;
+    folder folder;
+} filling;
+
+static drv_status fill_all(void *ctx) {
+    filling *fill = ctx;
+    DRV_TRY(open_folder(fill->a, fill->path, fill->which, &fill->folder));
+    DRV_TRY(refuse_unexpected(&fill->folder, fill->list, fill->n));
+    for (int i = 0; i < fill->n; i++) {
+        const st_file *file;
+        const char *name = fill->list[i].entry.name;
+        const st_tensor *from = find(&fill->folder, name, &file);
+        if (!from) return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", fill->path, name);
+        DRV_TRY(fill_tensor(file, from, &fill->list[i], fill->sink));
+    }
+    return DRV_OK;
+}
+
 drv_status ckpt_fill(const char *path, const char *which, const ckpt_tensor *list, int n,
         const ckpt_sink *sink) {
     arena *a = arena_new("load");
-    folder f;
-    drv_status status = open_folder(a, path, which, &f);
-    if (status == DRV_OK) status = refuse_unexpected(&f, list, n);
-    for (int i = 0; i < n && status == DRV_OK; i++) {
-        const st_file *file;
-        const st_tensor *from = find(&f, list[i].entry.name, &file);
-        status = from ? fill_tensor(file, from, &list[i], sink)
-                      : drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", path,
-                                list[i].entry.name);
-    }
-    for (int i = 0; i < f.n; i++)
-        st_close(&f.files[i]);
+    filling fill = {a, path, which, list, n, sink, {0}};
+    drv_status status = bus_error_guard(fill_all, &fill, path);
+    for (int i = 0; i < fill.folder.n; i++)
+        st_close(&fill.folder.files[i]);
     arena_free(a);
     return status;
 }

@@ -21,6 +21,7 @@ const verb *const cli_verbs[] = {
         &verb_data,
         &verb_model,
         &verb_ckpt,
+        &verb_chat,
         &verb_bench,
         &verb_doctor,
 };
@@ -84,5 +85,5 @@ int main(int argc, char **argv) {
     cli_close_stdout();
     log_close_file();
     arena_free(a);
-    return status == DRV_OK ? 0 : status == DRV_E_USAGE ? 2 : 1;
+    return status == DRV_OK ? 0 : status == DRV_E_USAGE ? 2 : status == DRV_STOPPED ? 3 : 1;
 }

@@ -5,29 +5,35 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
-#include "train/batch.h"
+#include "train/evaluate.h"
 #include "train/resolve.h"
+#include "train/resume.h"
 #include "train/state.h"
 #include "train/train.h"
 
-static const cli_option train_options[] = {CLI_SET};
+static const cli_option train_options[] = {CLI_SET,
+        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"}};
 
 static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
     int n;
     const char **sets = cli_get_all(a, args, "--set", &n);
     DRV_TRY(config_load(a, args->positional[0], sets, n, &cfg));
-    return train(a, &cfg);
+    return train(a, &cfg, cli_has(args, "--fresh"));
 }
 
 const verb verb_train = {
         .name = "train",
         .summary = "pre-train a model, or resume a run where it stopped",
-        .usage = "CONFIG [--set KEY=VALUE]...",
+        .usage = "CONFIG [--fresh] [--set KEY=VALUE]...",
         .help = "Trains as the YAML file says; `drover config` prints all keys. The run directory gets\n"
                 "config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging\n"
-                "Face folder. Started again, it resumes the newest valid checkpoint, bit for bit. SIGINT\n"
-                "and SIGTERM finish the step, save and exit 0.",
+                "Face folder. Started again, it resumes the newest valid checkpoint, bit for bit; what has\n"
+                "changed since is said, and another model is refused.\n"
+                "\n"
+                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the micro-batch at hand, save the last finished\n"
+                "step and exit 3: the same command resumes. A second SIGINT ends at once. SIGUSR2 saves and\n"
+                "goes on. Exit status: 0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
         .options = train_options,
         .n_options = sizeof train_options / sizeof *train_options,
         .min_positional = 1,
@@ -39,10 +45,10 @@ const verb verb_train = {
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON,
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
 
-static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const char **weights) {
-    const char *target = c->positional[0], *data = cli_get(c, "--data", NULL);
+static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, const char **weights) {
+    const char *target = args->positional[0], *data = cli_get(args, "--data", NULL);
     int n;
-    const char **sets = cli_get_all(a, c, "--set", &n);
+    const char **sets = cli_get_all(a, args, "--set", &n);
     const char **all = ARENA_ARRAY(a, const char *, n + 3);
     int k = 0;
     const bool config = file_exists(target) && !file_is_dir(target);
@@ -60,8 +66,20 @@ static drv_status open_eval(arena *a, const cli_args *c, run_config *cfg, const 
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)
         return drv_fail(DRV_E_USAGE, "eval: no data; give --data PREFIX");
-    if (config) DRV_TRY(ckpt_of_run(a, cfg->run_dir, weights));
-    return DRV_OK;
+    if (!config) return DRV_OK;
+    DRV_TRY(ckpt_of_run(a, cfg->run_dir, weights));
+    return resume_check_model(*weights, &cfg->model);
+}
+
+// The perplexity of a loss above 709 is beyond a double; JSON has no word for that but null.
+static void print_result(bool json, double loss, int64_t tokens) {
+    char perplexity[32] = "null";
+    if (isfinite(exp(loss))) snprintf(perplexity, sizeof perplexity, "%.9g", exp(loss));
+    if (json)
+        printf("{\"loss\": %.9g, \"perplexity\": %s, \"tokens\": %lld}\n", loss, perplexity,
+                (long long)tokens);
+    else
+        printf("loss %.6f  perplexity %.4f  tokens %lld\n", loss, exp(loss), (long long)tokens);
 }
 
 static drv_status run_eval(arena *a, const cli_args *args) {
@@ -74,19 +92,16 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     int64_t tokens;
     DRV_TRY(open_eval(a, args, &cfg, &weights));
     par_set_threads((int)cfg.threads);
-    DRV_TRY(batch_open_rows(a, &cfg, false, &r));
+    DRV_TRY_CTX(batch_open_rows(a, &cfg, false, &r), "%s",
+            cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
     DRV_TRY(backend_open(a, cfg.backend, &b));
     DRV_TRY(programs_build(a, &cfg, &p));
     p.b = b;
     DRV_TRY(backend_compile(a, b, p.eval_graph, &p.eval_plan, &p.eval));
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     DRV_TRY(state_load_eval_weights(&p, weights));
-    DRV_TRY(evaluate(a, &p, r, 0, &loss, &tokens));
-    if (cli_has(args, "--json"))
-        printf("{\"loss\": %.9g, \"perplexity\": %.9g, \"tokens\": %lld}\n", loss, exp(loss),
-                (long long)tokens);
-    else
-        printf("loss %.6f  perplexity %.4f  tokens %lld\n", loss, exp(loss), (long long)tokens);
+    DRV_TRY(evaluate(&p, r, 0, &loss, &tokens));
+    print_result(cli_has(args, "--json"), loss, tokens);
     rows_close(r);
     backend_close(b);
     return DRV_OK;

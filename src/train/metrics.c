@@ -121,8 +121,9 @@ static drv_status cut_json(arena *a, const char *path, int64_t last) {
 }
 
 static drv_status flush(FILE *f, const char *path) {
-    if (fflush(f) != 0 || ferror(f))
-        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
+    const bool failed = fflush(f) != 0 || ferror(f);
+    clearerr(f); // what could not be written is tried again with the next line
+    if (failed) return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
     return DRV_OK;
 }
 

@@ -189,7 +189,7 @@ typedef struct made {
 } made;
 
 static void make_file(const char *path, const made *list, int n) {
-    st_entry entries[4];
+    st_entry entries[4] = {{0}};
     str file = {0};
     for (int i = 0; i < n; i++)
         entries[i] = (st_entry){list[i].name, list[i].cols ? 2 : 1, {list[i].rows, list[i].cols}};

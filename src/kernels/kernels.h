@@ -78,7 +78,9 @@ typedef struct kernels {
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
     double (*sum_squares)(dtype dt, int64_t n, const void *x);
-    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded.
+    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded. What is taken from
+    // p, lr (m / c1) / (sqrt(v / c2) + eps) + lr weight_decay p, is summed before p is rounded,
+    // once.
     void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,
             uint16_t *w);
     // What is rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and

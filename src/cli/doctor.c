@@ -34,9 +34,9 @@ static void print_json(const machine *m) {
     const backend_info *info = &m->info;
     json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss}", "version", drover_number(),
             "commit", drover_commit(), "cpu", info->device, "level", info->kernels, "features",
-            info->features, "threads", par_threads(), "memory_bytes", (json_int_t)m->memory, "libraries",
-            info->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16, "bf16_arithmetic",
-            info->bf16_by);
+            info->features, "threads", par_threads(), "memory_bytes", (json_int_t)m->memory,
+            "libraries", info->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
+            "bf16_arithmetic", info->bf16_by);
     char *text = json_dumps(o, JSON_REAL_PRECISION(5));
     puts(text);
     free(text);

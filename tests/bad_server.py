@@ -3,6 +3,7 @@
 ranges. Prints its port, then a line for each request.
 
 Data sets: good/set (two configs, two pages of the list), gated/set, private/set (needs the token "secret").
+Models: good/llama (shards), old (no ORG, one file), good/pickled (no safetensors), good/empty (no config), gated/model.
 """
 import hashlib, http.server, json, random, sys, threading
 
@@ -10,14 +11,29 @@ rng = random.Random(5)
 FILES = {f"data/part {i}.jsonl": b"".join(b'{"text": "%d of %d"}\n' % (k, i) for k in range(2000 + 3000 * i)) for i in range(4)}
 FILES["sample/10BT/a.parquet"] = bytes(rng.randrange(256) for _ in range(300000))
 FILES["README.md"] = b"# a card\n"
+MODELS = {  # repository: names, of which each file holds its own name many times
+    "good/llama": "config.json generation_config.json tokenizer.json tokenizer_config.json special_tokens_map.json "
+                  "chat_template.jinja model.safetensors.index.json model-00001-of-00002.safetensors "
+                  "model-00002-of-00002.safetensors consolidated.safetensors pytorch_model.bin README.md LICENSE "
+                  "original/consolidated.00.pth onnx/model.onnx original/tokenizer.model llama.gguf".split(),
+    "old": "config.json model.safetensors tokenizer.json merges.txt vocab.json pytorch_model.bin".split(),
+    "good/pickled": "config.json pytorch_model-00001-of-00002.bin pytorch_model-00002-of-00002.bin".split(),
+    "good/empty": "model.safetensors README.md".split(),
+}
+
+
+def model_file(repo, name):
+    return f"{repo} {name}\n".encode() * 3000
+
+
 SEEN = {}  # path: number of requests so far
 LOCK = threading.Lock()
 
 
-def entry(path):
-    body = FILES[path]
+def entry(path, body=None):
+    body = FILES[path] if body is None else body
     e = dict(type="file", path=path, size=len(body), oid=hashlib.sha1(b"blob %d\0" % len(body) + body).hexdigest())
-    if path.endswith("parquet"):
+    if path.endswith(("parquet", "safetensors", "bin")):
         e["oid"] = "0" * 40
         e["lfs"] = dict(oid=hashlib.sha256(body).hexdigest(), size=len(body), pointerSize=130)
     return e
@@ -47,7 +63,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         with LOCK:
             n = SEEN[path] = SEEN.get(path, 0) + 1
             print(n, self.path, self.headers.get("Range", "-"), self.headers.get("Authorization", "-"), flush=True)
-        if path.startswith("/api/datasets/gated/"):
+        if path.startswith(("/api/datasets/gated/", "/api/models/gated/")):
             return self.answer(403, X_Error_Code="GatedRepo")
         if path.startswith(("/api/datasets/private/", "/datasets/private/")) and self.headers.get("Authorization") != "Bearer secret":
             return self.answer(401)
@@ -63,6 +79,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 return self.json([entry(p) for p in names[3:]])
             host = self.headers["Host"]
             return self.json([entry(p) for p in names[:3]], Link=f'<http://{host}{self.path}&cursor=2>; rel="next"')
+        if path.startswith("/api/models/"):
+            repo = path[len("/api/models/"):].split("/tree/")[0]
+            if repo not in MODELS:
+                return self.answer(401, X_Error_Code="RepoNotFound")
+            folders = [dict(type="directory", path="original", size=0, oid="0" * 40)]
+            return self.json(folders + [entry(p, model_file(repo, p)) for p in MODELS[repo]])
+        if "/resolve/" in path and not path.startswith("/datasets/"):
+            repo, name = path[1:].split("/resolve/")
+            name = name.split("/", 1)[1]
+            if name not in MODELS.get(repo, []):
+                return self.answer(404)
+            return self.bytes(model_file(repo, name), n, cut="00002" in name)
         if "/resolve/" in path:
             return self.file(path.split("/resolve/")[-1].split("/", 1)[1], n, ranges=True)
         if path.startswith("/plain/"):
@@ -70,6 +98,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path == "/elsewhere":
             return self.answer(302, Location="http://localhost:%d/plain/README.md" % self.server.server_port)
         self.answer(404)
+
+    def bytes(self, body, n, cut):
+        """With ranges; cut off in the middle the first time."""
+        first = int((self.headers.get("Range") or "bytes=0-").split("=")[1].split("-")[0])
+        rest, extra = body[first:], {}
+        if first:
+            extra = dict(Content_Range="bytes %d-%d/%d" % (first, len(body) - 1, len(body)))
+        self.close_connection = cut and n == 1
+        if cut and n == 1:
+            return self.answer(200, rest[:len(rest) // 2], Content_Length=str(len(rest)))
+        self.answer(206 if first else 200, rest, **extra)
 
     def file(self, name, n, ranges):
         if name not in FILES:

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# drover data get against a server that misbehaves. usage: get.sh DROVER
+# drover data get and model get against a server that misbehaves. usage: get.sh DROVER
 set -u
 drover=$(realpath "$1")
 here=$(realpath "$(dirname "$0")")
@@ -68,5 +68,39 @@ ok "no server" fails http://127.0.0.1:1/file --out x --tries 2
 ok "is said" says "given up after 2 tries"
 ok "bad spec" fails hf:good --out x
 ok "is explained" says "expected hf:ORG/NAME"
+# Models
+get() { timeout 60 "$drover" model get "$@" >out 2>&1; }
+no_get() { ! get "$@"; }
+names() { (cd "$1" && find . -type f | sort | tr '\n' ' '); }
+whole() { [ "$(sha256sum <"$1" | cut -d' ' -f1)" = "$(yes "$2" | head -3000 | sha256sum | cut -d' ' -f1)" ]; }
+ok "a model comes" get hf:good/llama
+ok "it says how to go on" says "model: {from: models/llama}"
+ok "what is needed and nothing else" test "$(names models/llama)" = "./chat_template.jinja ./config.json \
+./generation_config.json ./model-00001-of-00002.safetensors ./model-00002-of-00002.safetensors \
+./model.safetensors.index.json ./special_tokens_map.json ./tokenizer.json ./tokenizer_config.json "
+ok "the shard that was cut off is whole" whole models/llama/model-00002-of-00002.safetensors \
+    "good/llama model-00002-of-00002.safetensors"
+ok "and was resumed" grep -q "resolve/main/model-00002-of-00002.safetensors bytes=[1-9]" server.log
+before=$(grep -c resolve server.log)
+ok "a second time" get good/llama
+ok "nothing is asked for" test "$before" = "$(grep -c resolve server.log)"
+ok "elsewhere, by a tag" get hf:good/llama --revision v1.0 --out elsewhere
+ok "is asked for" grep -q "api/models/good/llama/tree/v1.0" server.log
+ok "is there" test -e elsewhere/config.json
+ok "a model without ORG" get hf:old
+ok "has its tokenizer" test "$(names models/old)" = "./config.json ./merges.txt ./model.safetensors ./tokenizer.json ./vocab.json "
+ok "no safetensors" no_get hf:good/pickled
+ok "is refused, naming what there is" says "no weights in safetensors.*it has pytorch_model-00001-of-00002.bin"
+ok "nothing is written" test ! -e models/pickled
+ok "no config.json" no_get hf:good/empty
+ok "is refused" says "no config.json"
+ok "a gated model" no_get hf:gated/model
+ok "says what to do" says "accept its terms"
+ok "an unknown model" no_get hf:nobody/nothing
+ok "says so" says "401"
+ok "a config of a model" no_get hf:good/llama:part
+ok "is no such thing" says "expected hf:ORG/NAME$"
+ok "an option of another verb" no_get hf:good/llama --json-key text
+ok "is named" says "unknown option"
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -1,3 +1,4 @@
+// What the tests share.
 #include "harness.h"
 
 #include <math.h>
@@ -36,6 +37,56 @@ const char *temporary_dir(arena *a) {
 
 const char *golden_path(arena *a, const char *name) {
     return path_join(a, TEST_DIR "/golden", name);
+}
+
+typedef union element {
+    float f32;
+    uint16_t bf16;
+    double f64;
+    int32_t i32;
+} element;
+
+double element_read(backend *b, const tensor *t, int64_t k) {
+    const int64_t bytes = dtype_bytes(t->dt);
+    element x;
+    OK(backend_read(b, 0, tensor_root(t)->name, k * bytes, bytes, &x));
+    switch (t->dt) {
+    case DT_F32:
+        return (double)x.f32;
+    case DT_BF16:
+        return (double)bf16_to_f32(x.bf16);
+    case DT_F64:
+        return x.f64;
+    default:
+        return x.i32;
+    }
+}
+
+void element_write(backend *b, const tensor *t, int64_t k, double value) {
+    const int64_t bytes = dtype_bytes(t->dt);
+    element x;
+    switch (t->dt) {
+    case DT_F32:
+        x.f32 = (float)value;
+        break;
+    case DT_BF16:
+        x.bf16 = f32_to_bf16((float)value);
+        break;
+    case DT_F64:
+        x.f64 = value;
+        break;
+    default:
+        x.i32 = (int32_t)value;
+    }
+    OK(backend_write(b, 0, tensor_root(t)->name, k * bytes, bytes, &x));
+}
+
+void example_fill(backend *b, const example *e) {
+    for (int i = 0; i < e->n_inputs; i++) {
+        const example_input *in = &e->input[i];
+        for (int64_t k = 0; k < tensor_elements(in->t); k++)
+            element_write(b, in->t, k, in->values ? in->values[k] : example_value(in, k));
+    }
 }
 
 test_run *test_run_open(const char *const *sets, int n) {

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "ir/op.h"
 #include "train/state.h"
 
 #define OK(expr)                                                                                   \
@@ -36,6 +37,12 @@ double noise(uint64_t seed, uint64_t index);
 double relative_error(const double *a, const double *b, int64_t n);
 const char *temporary_dir(arena *a); // fresh, removed at exit
 const char *golden_path(arena *a, const char *name);
+
+// Element k of the storage that a tensor of state is in, whatever its type.
+double element_read(backend *b, const tensor *t, int64_t k);
+void element_write(backend *b, const tensor *t, int64_t k, double x);
+// Writes all inputs of an example.
+void example_fill(backend *b, const example *e);
 
 // A run from overrides like "model.preset=tiny": programs loaded, weights drawn.
 typedef struct test_run {

@@ -1,6 +1,7 @@
 // safetensors that lie, and checkpoints that were harmed.
 #include "harness.h"
 
+#include <math.h>
 #include <unistd.h>
 
 static void parse_says(const char *header, int64_t length, size_t n_data, const char *says) {
@@ -35,11 +36,25 @@ static void safetensors_that_lie(void **state) {
     parse_says(T("F32", "2", "[0,8]"), -1, 8, "shape is not a list");
     parse_says(T("F32", "[2]", "[0]"), -1, 8, "not two numbers");
     parse_says("{\"t\":", -1, 8, "not valid JSON");
-    parse_says("[]", -1, 8, "no JSON object");
+    parse_says("[]", -1, 8, "does not begin with {");
     parse_says("{}", 1 << 30, 8, "header length");
     parse_says("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":"
                "\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
             -1, 12, "overlaps");
+    // What the reference reader refuses too: bytes that belong to no tensor, metadata of other types.
+    parse_says(T("F32", "[2]", "[0,8]"), -1, 9, "1 bytes behind the last tensor");
+    parse_says(T("F32", "[2]", "[4,12]"), -1, 12, "bytes 0 to 4 of the data, before tensor \"t\"");
+    parse_says("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":"
+               "\"U8\",\"shape\":[1],\"data_offsets\":[3,4]}}",
+            -1, 4, "bytes 2 to 3");
+    parse_says("{}", -1, 4, "4 bytes behind");
+    parse_says("{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL);
+    parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is no text");
+    parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is no JSON object");
+    parse_says(" {}", -1, 0, "does not begin with {");
+    parse_says("{\"t\":1,\"t\":1}", -1, 0, "duplicate");
+    parse_says(T("F4", "[3]", "[0,2]"), -1, 2, "do not fit shape");
+    parse_says(T("F6_E2M3", "[4]", "[0,3]"), -1, 3, NULL);
 }
 
 static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
@@ -48,19 +63,45 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
     return DRV_OK;
 }
 
-static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
-    const char *dir = temporary_dir(a);
+static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) {
     static const ckpt_tensor model[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"n", 1, {5, 0}}, "n", 0}},
                              optimizer[] = {{{"exp_avg.w", 2, {3, 4}}, "m", 0}};
-    ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", ""};
+    const ckpt_carried carried = {"tokenizer.json", "{}", 2};
+    ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", &carried, 1};
     ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
-        OK(ckpt_wait_read(s));
+        ckpt_wait_read(s);
     }
     OK(ckpt_wait(s));
     ckpt_saver_free(s);
+}
+
+static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
+    const char *dir = temporary_dir(a);
+    save_range(dir, from, to, keep);
     return dir;
+}
+
+// Broken checkpoints, newer or older, are never removed and do not count; one in the way is renamed.
+static void retention_spares_the_broken(void **state) {
+    (void)state;
+    arena *a = arena_new("ckpt");
+    const char *dir = save_some(a, 5, 9, 0);
+    static const char *const broken[] = {"step-000005", "step-000008", "step-000009"};
+    for (int i = 0; i < 3; i++)
+        OK(file_write_atomic(path_join(a, path_join(a, dir, broken[i]), "trainer.json"), "{", 1));
+    save_range(dir, 8, 8, 2);
+    char **names;
+    int n;
+    OK(dir_list(a, dir, &names, &n));
+    static const char *const left[] = {"step-000005", "step-000007", "step-000008",
+            "step-000008.refused", "step-000009"};
+    assert_int_equal(n, 5);
+    for (int i = 0; i < n; i++)
+        assert_string_equal(names[i], left[i]);
+    OK(ckpt_verify(path_join(a, dir, "step-000008")));
+    arena_free(a);
 }
 
 static void newest_and_retention(void **state) {
@@ -120,7 +161,7 @@ static void failed_save_leaves_the_old(void **state) {
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
     const ckpt_tensor t = {{"w", 2, {3, 4}}, "w", 0};
-    ckpt_content c = {&t, &t, 1, 1, "{}", "{}", ""};
+    ckpt_content c = {&t, &t, 1, 1, "{}", "{}", NULL, 0};
     ckpt_saver *s = ckpt_saver_new(dir, 1, no_space, NULL);
     OK(ckpt_start(s, 2, &c));
     FAILS(ckpt_wait(s), DRV_E_IO, "no space left; older checkpoints are untouched");
@@ -138,24 +179,111 @@ static drv_status keep_value(void *ctx, const ckpt_tensor *t, int64_t first, int
     return DRV_OK;
 }
 
+// A safetensors file of one fp32 tensor or more: name, then rows and columns (0: one dimension).
+typedef struct made {
+    const char *name;
+    int64_t rows, cols;
+    float value;
+} made;
+
+static void make_file(const char *path, const made *list, int n) {
+    st_entry entries[4];
+    str file = {0};
+    for (int i = 0; i < n; i++)
+        entries[i] = (st_entry){list[i].name, list[i].cols ? 2 : 1, {list[i].rows, list[i].cols}};
+    st_header(entries, n, &file);
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; k < st_entry_elements(&entries[i]); k++)
+            str_add(&file, &list[i].value, 4);
+    OK(file_write_atomic(path, file.p, file.n));
+    str_free(&file);
+}
+
+static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
+    float sum = 0;
+    return ckpt_fill(dir, "model", list, n, &(ckpt_sink){keep_value, &sum, false});
+}
+
 static void filling(void **state) {
     (void)state;
     arena *a = arena_new("fill");
-    const char *dir = path_join(a, save_some(a, 1, 1, 0), "step-000001");
-    float sum = 0;
-    const ckpt_tensor ok[] = {{{"w", 2, {3, 4}}, "w", 0}}, other[] = {{{"w", 2, {4, 3}}, "w", 0}},
-                      absent[] = {{{"v", 1, {3, 0}}, "w", 0}};
-    OK(ckpt_fill(dir, "model", ok, 1, keep_value, &sum));
-    FAILS(ckpt_fill(dir, "model", other, 1, keep_value, &sum), DRV_E_DATA, "expected 2 [4, 3]");
-    FAILS(ckpt_fill(dir, "model", absent, 1, keep_value, &sum), DRV_E_DATA, "has no tensor \"v\"");
-    FAILS(ckpt_fill(temporary_dir(a), "model", ok, 1, keep_value, &sum), DRV_E_DATA,
-            "neither model.safetensors nor its index");
+    const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
+    const ckpt_tensor w = {{"w", 2, {3, 4}}, "w", 0}, turned = {{"w", 2, {4, 3}}, "w", 0},
+                      flat = {{"w", 1, {12, 0}}, "w", 0}, v = {{"v", 1, {3, 0}}, "v", 0};
+    FAILS(fill(dir, &w, 1), DRV_E_DATA, "neither model.safetensors nor its index");
+    make_file(file, &(made){"w", 3, 4, 1}, 1);
+    OK(fill(dir, &w, 1));
+    FAILS(fill(dir, &turned, 1), DRV_E_DATA, "\"w\" has shape [3, 4], expected [4, 3]");
+    FAILS(fill(dir, &flat, 1), DRV_E_DATA, "\"w\" has shape [3, 4], expected [12]");
+    FAILS(fill(dir, &v, 1), DRV_E_DATA, "tensor \"w\" has no place in the model");
+    FAILS(fill(dir, (ckpt_tensor[]){w, v}, 2), DRV_E_DATA, "has no tensor \"v\"");
+    make_file(file, (made[]){{"w", 3, 4, 1}, {"layers.0.rotary_emb.inv_freq", 2, 0, 1}}, 2);
+    OK(fill(dir, &w, 1)); // old releases stored them
+    make_file(file, (made[]){{"w", 3, 4, 1}, {"x", 3, 0, (float)NAN}, {"v", 3, 0, 1}}, 3);
+    const ckpt_tensor x = {{"x", 1, {3, 0}}, "x", 0};
+    FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
+    make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
+    FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
+    arena_free(a);
+}
+
+// The tied output weight may lie beside the embedding when it is the same.
+static void filling_tied(void **state) {
+    (void)state;
+    arena *a = arena_new("tied");
+    const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
+    const ckpt_tensor embedding = {{"model.embed_tokens.weight", 2, {3, 4}}, "e", 0};
+    made list[] = {{"lm_head.weight", 3, 4, 2}, {"model.embed_tokens.weight", 3, 4, 2}};
+    make_file(file, list, 2);
+    OK(fill(dir, &embedding, 1));
+    list[0].value = 3;
+    make_file(file, list, 2);
+    FAILS(fill(dir, &embedding, 1), DRV_E_DATA, "differs from \"model.embed_tokens.weight\"");
+    arena_free(a);
+}
+
+static void indexes_that_lie(void **state) {
+    (void)state;
+    arena *a = arena_new("index");
+    const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
+    const ckpt_tensor list[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"v", 1, {3, 0}}, "v", 0}};
+    make_file(path_join(a, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
+    make_file(path_join(a, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
+    make_file(path_join(a, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
+    static const struct {
+        const char *text, *says; // NULL: it loads
+    } cases[] = {
+            {"{\"weight_map\": {\"w\": \"one.safetensors\", \"v\": \"two.safetensors\"}}", NULL},
+            {"{}", "weight_map is missing"},
+            {"[]", "weight_map is missing"},
+            {"{\"weight_map\": {}}", "weight_map is empty"},
+            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is no object"},
+            {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is no file name"},
+            {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is no file name"},
+            {"{\"weight_map\": {\"w\": \"three.safetensors\"}}",
+                    "names \"three.safetensors\", which is not there"},
+            {"{\"weight_map\": {\"w\": \"two.safetensors\", \"v\": \"two.safetensors\"}}",
+                    "says that \"w\" is in two.safetensors, but it is not"},
+            {"{\"weight_map\": {\"w\": \"one.safetensors\"}}", "has no tensor \"v\""},
+            {"{\"weight_map\": {\"w\": \"both.safetensors\"}}", "leaves out \"v\""},
+            {"{\"weight_map\": {\"w\": \"both.safetensors\", \"v\": \"two.safetensors\"}}",
+                    "tensor \"v\" is in"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        OK(file_write_atomic(index, cases[i].text, strlen(cases[i].text)));
+        if (cases[i].says)
+            FAILS(fill(dir, list, 2), DRV_E_DATA, cases[i].says);
+        else
+            OK(fill(dir, list, 2));
+    }
     arena_free(a);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
-            cmocka_unit_test(newest_and_retention), cmocka_unit_test(harmed),
-            cmocka_unit_test(failed_save_leaves_the_old), cmocka_unit_test(filling)};
+            cmocka_unit_test(newest_and_retention), cmocka_unit_test(retention_spares_the_broken),
+            cmocka_unit_test(harmed), cmocka_unit_test(failed_save_leaves_the_old),
+            cmocka_unit_test(filling), cmocka_unit_test(filling_tied),
+            cmocka_unit_test(indexes_that_lie)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,153 +1,340 @@
-// Wrong configs give one line with file, line, key, value, expectation and the nearest key.
+// Configurations as people write them: wrong ones give one line with file, line, key, value,
+// expectation and a way on; right ones give what they say.
 #include "harness.h"
 
-static void one(const char *yaml, const char *const *says) {
-    arena *a = arena_new("config");
-    run_config c;
-    const char *path = path_join(a, temporary_dir(a), "run.yaml");
+// Loads a file run.yaml of this text.
+static drv_status load(arena *a, const char *yaml, run_config *cfg) {
+    static const char *folder;
+    if (!folder) folder = temporary_dir(a);
+    const char *path = path_join(a, folder, "run.yaml");
     OK(file_write_atomic(path, yaml, strlen(yaml)));
-    if (!says) {
-        OK(config_load(a, path, NULL, 0, &c));
-    } else {
-        drv_status s = config_load(a, path, NULL, 0, &c);
-        if (s == DRV_OK) fail_msg("accepted: %s", yaml);
-        for (; *says; says++)
-            if (!strstr(drv_message(), *says))
-                fail_msg("\"%s\" does not say \"%s\"", drv_message(), *says);
+    return config_load(a, path, NULL, 0, cfg);
+}
+
+typedef struct refusal {
+    const char *yaml;
+    const char *says[5]; // parts of the message
+} refusal;
+
+static void refuse_all(const refusal *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        arena *a = arena_new("refused config");
+        run_config cfg;
+        if (load(a, cases[i].yaml, &cfg) == DRV_OK) fail_msg("accepted: %s", cases[i].yaml);
+        for (const char *const *part = cases[i].says; *part; part++)
+            if (!strstr(drv_message(), *part))
+                fail_msg("\"%s\" does not say \"%s\"; config:\n%s", drv_message(), *part,
+                        cases[i].yaml);
         assert_null(strchr(drv_message(), '\n'));
+        arena_free(a);
     }
+}
+#define REFUSE_ALL(cases) refuse_all(cases, sizeof(cases) / sizeof *(cases))
+#define TINY              "model: {preset: tiny}\n"
+
+static void values_out_of_range_are_refused(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+            {TINY "training: {steps: many}\n",
+                    {"run.yaml:2", "training.steps", "many", "a whole number of at least 0"}},
+            {TINY "training:\n  eval_every: 5\n  steps: 1.5\n",
+                    {"run.yaml:4", "1.5", "a whole number"}},
+            {TINY "training: {steps: [3]}\n", {"training.steps", "a list of 1", "a whole number"}},
+            {TINY "optimizer: {lr: -1}\n", {"optimizer.lr", "-1", "a number from 0 to 1000"}},
+            {TINY "optimizer: {lr: nan}\n", {"optimizer.lr", "nan"}},
+            {TINY "optimizer: {lr: {peak: 1}}\n", {"optimizer.lr", "a section", "a number"}},
+            {TINY "optimizer: {betas: [0.9, 1.5]}\n", {"betas[1]", "1.5", "0.9999999"}},
+            {TINY "optimizer: {betas: [0.9]}\n", {"optimizer.betas", "a list of 1", "2 numbers"}},
+            {TINY "optimizer: {betas: 0.9}\n", {"optimizer.betas", "0.9", "a list of 2 numbers"}},
+            {TINY "optimizer: {betas: [0.9, null]}\n", {"betas[1]", "empty"}},
+            {TINY "training: {precision: fp16}\n", {"fp16", "bf16 or fp32"}},
+            {TINY "training: {precision: [bf16]}\n", {"precision", "a list of 1"}},
+            {TINY "backend: gpu\n", {"run.yaml:2", "backend", "gpu", "cpu"}},
+            {TINY "parallel: {tensor: 2}\n",
+                    {"run.yaml:2", "parallel.tensor", "2", "expected 1: one process"}},
+            {TINY "parallel: {zero: banana}\n", {"parallel.zero", "banana"}},
+            {TINY "parallel: {data: some}\n", {"parallel.data", "some", "auto or a whole number"}},
+            {TINY "parallel: {sequence: 2}\n", {"parallel.sequence", "true or false"}},
+            {TINY "tokenizer: [a]\n", {"tokenizer", "a list of 1", "expected text"}},
+            {TINY "data: {train: [{weight: 1}]}\n", {"data.train[0]", "no prefix"}},
+            {TINY "data: {train: [a, [b]]}\n", {"data.train[1]", "a list of 1"}},
+            {TINY "data: {train: [{prefix: a, weight: -1}]}\n", {"train[0].weight", "-1"}},
+            {TINY "data: {train: [{prefix: a, weight: 0}]}\n", {"data.train", "weight above 0"}},
+            {TINY "data: {train: [{prefix: a, wait: 1}]}\n",
+                    {"run.yaml:2", "data.train[0].wait", "prefix and weight"}},
+            {TINY "data: {split: [1, 2]}\n", {"data.split", "a list of 3 numbers"}},
+            {"model: {preset: tiny, bos_token_id: x}\n", {"bos_token_id", "a whole number"}},
+            {"model: {preset: tiny, eos_token_id: [1, -2]}\n", {"eos_token_id[1]", "-2"}},
+    };
+    REFUSE_ALL(cases);
+}
+
+static void keys_in_conflict_are_named(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+            {TINY "training: {global_batch_size: 9, micro_batch_size: 2}\n",
+                    {"run.yaml:2", "global_batch_size", "9", "multiple of micro_batch_size 2"}},
+            {"model: {preset: tiny, num_key_value_heads: 3}\n",
+                    {"model.num_key_value_heads is 3", "num_attention_heads 8"}},
+            {"model: {hidden_size: 100, vocab_size: 10, intermediate_size: 8, num_hidden_layers: 1, "
+             "num_attention_heads: 3}\n",
+                    {"num_attention_heads is 3", "hidden_size 100", "model.head_dim"}},
+            {"model: {hidden_size: 100}\n", {"no model.vocab_size", "a whole number from 1"}},
+            {TINY "data: {sequence_length: 4096}\n", {"sequence_length", "4096", "512"}},
+            {"training: {steps: 1}\n", {"run.yaml: no model", "model.preset", "model.from"}},
+            {"model:\n  preset: tiny\n  from: /x\n",
+                    {"run.yaml:3", "run.yaml:2", "exclude each other"}},
+            {"model: {preset: tiny, weights: load}\n", {"model.weights", "needs model.from"}},
+            {TINY "schedule: {min_lr: 1}\n", {"run.yaml:2", "min_lr", "at most optimizer.lr"}},
+            {TINY "schedule: {decay_steps: 5}\n", {"decay_steps", "5", "cosine", "wsd"}},
+            {TINY "data: {train: a, valid: b, split: [9, 1, 0]}\n",
+                    {"data.valid", "data.split", "exclude each other"}},
+            {TINY "data: {train: a, split: [0, 1, 0]}\n", {"data.split", "a share to train on"}},
+            {"model: {preset: tiny, rope_scaling: {factor: 4}}\n",
+                    {"model.rope_scaling.factor", "rope_type: llama3"}},
+            {"model: {preset: tiny, rope_scaling: {rope_type: llama3, factor: 4}}\n",
+                    {"rope_scaling", "low_freq_factor 0", "original_max_position_embeddings 0"}},
+            {"model: {preset: tiny, rope_scaling: {rope_type: yarn}}\n",
+                    {"rope_type", "yarn", "default or llama3"}},
+            {"model: {preset: tiny, bos_token_id: 512}\n",
+                    {"model.bos_token_id is 512", "0 to 511", "vocab_size is 512"}},
+            {"model: {preset: tiny, eos_token_id: [1, 600]}\n", {"eos_token_id is 600"}},
+            {"model: {preset: tiny, pad_token_id: 512}\n", {"pad_token_id is 512"}},
+    };
+    REFUSE_ALL(cases);
+}
+
+static void files_that_are_no_configuration(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+            {"model:\n  preset: tiny\ntraining:\n\tsteps: 3\n",
+                    {"run.yaml:4: a tab, expected spaces for indentation"}},
+            {"model:\n\tpreset: tiny\n", {"run.yaml:2: a tab"}},
+            {"model: {preset: tiny\n", {"run.yaml:", "not YAML", "a brace { is not closed"}},
+            {TINY "run_dir: a: b\n", {"run.yaml:2", "quotes"}},
+            {TINY "tokenizer: @x\n", {"run.yaml:2", "quotes"}},
+            {"- a\n- b\n", {"run.yaml:1", "expected keys and values, found a list of 2"}},
+            {"tiny\n", {"run.yaml:1", "expected keys and values, found \"tiny\""}},
+            {TINY TINY, {"run.yaml:2", "\"model\"", "given twice", "run.yaml:1"}},
+            {TINY "training: {steps: 3}\ntraining.steps: 4\n",
+                    {"run.yaml:3", "\"training.steps\"", "given twice", "run.yaml:2"}},
+            {TINY "---\ntraining: {steps: 3}\n", {"run.yaml:3", "a second document"}},
+            {"tokenizer: \"a\\0b\"\n", {"run.yaml:1", "NUL"}},
+            {"? [a]\n: b\n", {"run.yaml:1", "the name of a key", "a list or a map"}},
+            {"a: {b: {c: {d: {e: {f: {g: {h: {i: {j: 1}}}}}}}}}\n", {"nested deeper than 8"}},
+            {"model: &m {preset: *m}\n", {"run.yaml:1"}},
+            {"model: tiny\n", {"run.yaml:1", "\"model\" is \"tiny\"", "model.preset"}},
+            {TINY "training: 5\n", {"run.yaml:2", "\"training\"", "training.steps"}},
+            {TINY "tokenizer: \xFF\n", {"run.yaml", "UTF-8"}},
+    };
+    REFUSE_ALL(cases);
+}
+
+static void slips_of_the_keyboard(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+            {TINY "training:\n  stepz: 5\n", {"run.yaml:3", "\"training.stepz\"", "\"5\"",
+                                                     "did you mean \"training.steps\""}},
+            {"model: {preset: tinny}\n",
+                    {"run.yaml:1", "tinny", "llama-3.1-405b", "did you mean \"tiny\""}},
+            {TINY "training: {lr: 1}\n", {"did you mean \"optimizer.lr\""}},
+            {TINY "lr: 1\n", {"did you mean \"optimizer.lr\""}},
+            {TINY "training: {warmup_steps: 1}\n", {"did you mean \"schedule.warmup_steps\""}},
+            {TINY "optimizer: {clip_gradnorm: 1}\n", {"did you mean \"optimizer.clip_grad_norm\""}},
+            {TINY "training: {log: 1}\n", {"did you mean \"training.log_every\""}},
+            {TINY "trainning: {steps: 3}\n", {"\"trainning.steps\"", "\"training.steps\""}},
+            {TINY "tokeniser: x\n", {"did you mean \"tokenizer\""}},
+            {TINY "banana: 3\n", {"\"banana\"", "drover config prints"}},
+            {"model: {preset: tiny, rope_scaling: {factr: 4}}\n",
+                    {"did you mean \"model.rope_scaling.factor\""}},
+    };
+    REFUSE_ALL(cases);
+}
+
+// One key of each kind from Hugging Face's Trainer, peft, Megatron-LM, NeMo, NxD Training and
+// torchtitan.
+static void other_trainers_keys_are_answered(void **state) {
+    (void)state;
+    static const struct {
+        const char *yaml, *ours;
+    } cases[] = {{"learning_rate: 1", "\"optimizer.lr\""},
+            {"optimizer: {learning_rate: 1}", "\"optimizer.lr\""},
+            {"gradient_accumulation_steps: 4", "\"training.global_batch_size\""},
+            {"per_device_train_batch_size: 4", "\"training.micro_batch_size\""},
+            {"train_batch_size: 4", "\"training.global_batch_size\""},
+            {"micro_batch_size: 4", "\"training.micro_batch_size\""},
+            {"global_batch_size: 4", "\"training.global_batch_size\""},
+            {"max_steps: 4", "\"training.steps\""}, {"train_iters: 4", "\"training.steps\""},
+            {"train-iters: 4", "\"training.steps\""}, {"num_train_epochs: 4", "\"training.steps\""},
+            {"bf16: true", "\"training.precision\""}, {"fp16: true", "fp16 is not supported"},
+            {"lora_r: 8", "LoRA is not there yet"}, {"lora_alpha: 8", "LoRA is not there yet"},
+            {"lora: {rank: 8}", "LoRA is not there yet"},
+            {"warmup_ratio: 0.1", "\"schedule.warmup_steps\""},
+            {"weight_decay: 0.1", "\"optimizer.weight_decay\""},
+            {"adam_beta1: 0.9", "\"optimizer.betas\""}, {"adam_epsilon: 1e-8", "\"optimizer.eps\""},
+            {"max_grad_norm: 1", "\"optimizer.clip_grad_norm\""},
+            {"lr_scheduler_type: cosine", "\"schedule.type\""},
+            {"min_lr: 0", "\"schedule.min_lr\""},
+            {"max_seq_length: 512", "\"data.sequence_length\""},
+            {"seq_length: 512", "\"data.sequence_length\""},
+            {"gradient_checkpointing: true", "\"training.recompute\""},
+            {"tensor_model_parallel_size: 2", "\"parallel.tensor\""},
+            {"pipeline_model_parallel_size: 2", "\"parallel.pipeline\""},
+            {"distributed_strategy: {tensor_model_parallel_size: 2}", "\"parallel.tensor\""},
+            {"trainer: {devices: 2}", "\"parallel.data\""},
+            {"trainer: {name: x, max_steps: 2}", "\"training.steps\""},
+            {"model: {num_layers: 2}", "\"model.num_hidden_layers\""},
+            {"model: {optim: {lr: 2}}", "\"optimizer.lr\""},
+            {"optimizer: {type: adamw}", "the optimizer is AdamW"},
+            {"checkpoint: {interval: 5}", "\"checkpoint.every\""},
+            {"save_steps: 5", "\"checkpoint.every\""},
+            {"save_total_limit: 5", "\"checkpoint.keep\""},
+            {"logging_steps: 5", "\"training.log_every\""},
+            {"eval_steps: 5", "\"training.eval_every\""}, {"output_dir: x", "\"run_dir\""},
+            {"model_name_or_path: x", "\"model.from\""}, {"report_to: x", "metrics.jsonl"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const refusal one = {cases[i].yaml, {"unknown key", cases[i].ours}};
+        refuse_all(&one, 1);
+    }
+}
+
+// A folder with these files, each of the given text.
+static const char *folder_with(arena *a, const char *const *names, const char *text) {
+    const char *dir = temporary_dir(a);
+    for (; *names; names++)
+        OK(file_write_atomic(path_join(a, dir, *names), text, strlen(text)));
+    return dir;
+}
+
+static const char shape[] = "{\"vocab_size\": 32, \"hidden_size\": 8, \"intermediate_size\": 8, "
+                            "\"num_hidden_layers\": 1, \"num_attention_heads\": 2, "
+                            "\"bos_token_id\": 1, \"eos_token_id\": [2, 3], \"pad_token_id\": 0}";
+
+static void model_from_a_folder_that_is_none(void **state) {
+    (void)state;
+    arena *a = arena_new("model.from");
+    const char *run = temporary_dir(a);
+    OK(dir_make(path_join(a, run, "checkpoints")));
+    const char *pickled =
+            folder_with(a, (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
+    const struct {
+        const char *from, *says;
+    } cases[] = {{"/nowhere", "\"/nowhere\", which is no folder"},
+            {"meta-llama/Llama-3.1-8B", "drover model get hf:meta-llama/Llama-3.1-8B"},
+            {folder_with(a, (const char *const[]){NULL}, ""), "no config.json"},
+            {run, "one of its checkpoints"},
+            {path_join(a, pickled, "config.json"), "expected the folder"},
+            {folder_with(a, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
+                     "{}"),
+                    "Meta's own format"},
+            {pickled, "pytorch_model.bin"},
+            {folder_with(a, (const char *const[]){"config.json", NULL}, "{\"vocab_size\": \"x\"}"),
+                    "config.json: key \"vocab_size\" is \"x\""}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const refusal one = {arena_printf(a, "model:\n  from: %s\n", cases[i].from),
+                {"run.yaml:2", "model.from", cases[i].says}};
+        refuse_all(&one, 1);
+    }
+    run_config cfg;
+    OK(load(a, arena_printf(a, "model: {from: %s, weights: random}\n", pickled), &cfg));
     arena_free(a);
 }
-#define REFUSED(yaml, ...) one(yaml, (const char *const[]){__VA_ARGS__, NULL})
 
-static void wrong_configs(void **state) {
+static void weights_and_ids_come_with_model_from(void **state) {
     (void)state;
-    REFUSED("model: {preset: tiny}\ntraining:\n  stepz: 5\n", "run.yaml:3", "\"training.stepz\"",
-            "5", "training.steps");
-    REFUSED("model: {preset: tiny}\nlearning_rate: 1\n", "run.yaml:2",
-            "unknown key \"learning_rate\"");
-    REFUSED("model: {preset: tiny}\nlr: 1\n", "optimizer.lr");
-    REFUSED("model: {preset: tinny}\n", "run.yaml:1", "tinny", "tiny", "llama-3.1-405b");
-    REFUSED("model: {preset: tiny}\ntraining: {steps: many}\n", "run.yaml:2", "training.steps",
-            "many", "a whole number from 0");
-    REFUSED("model: {preset: tiny}\ntraining: {steps: 1.5}\n", "1.5", "a whole number");
-    REFUSED("model: {preset: tiny}\noptimizer: {lr: -1}\n", "optimizer.lr", "-1",
-            "a number from 0 to 1000");
-    REFUSED("model: {preset: tiny}\noptimizer: {lr: nan}\n", "optimizer.lr", "nan");
-    REFUSED("model: {preset: tiny}\noptimizer: {betas: [0.9, 1.5]}\n", "betas[1]", "1.5");
-    REFUSED("model: {preset: tiny}\ntraining: {global_batch_size: 9, micro_batch_size: 2}\n",
-            "run.yaml:2", "global_batch_size", "9", "multiple of micro_batch_size 2");
-    REFUSED("model: {preset: tiny, num_key_value_heads: 3}\n", "num_key_value_heads is 3",
-            "num_attention_heads 8");
-    REFUSED("model: {hidden_size: 100, vocab_size: 10, intermediate_size: 8, num_hidden_layers: 1, "
-            "num_attention_heads: 3}\n",
-            "num_attention_heads is 3", "hidden_size 100");
-    REFUSED("model: {preset: tiny}\ndata: {sequence_length: 4096}\n", "sequence_length", "4096",
-            "512");
-    REFUSED("model: {preset: tiny}\ntraining: {precision: fp16}\n", "fp16", "bf16 fp32");
-    REFUSED("model: {preset: tiny}\nmodel: {preset: tiny}\n", "given twice");
-    REFUSED("model: {preset: tiny\n", "run.yaml:");
-    REFUSED("- a\n- b\n", "run.yaml:1");
-    REFUSED("training: {steps: 1}\n", "no model");
-    REFUSED("model: {preset: tiny}\nbackend: gpu\n", "backend", "gpu", "cpu");
-    REFUSED("model: {preset: tiny, from: /x}\n", "exclude each other");
-    REFUSED("model: {from: /nowhere}\n", "/nowhere");
-    REFUSED("model: {preset: tiny}\nschedule: {min_lr: 1}\n", "min_lr", "at most optimizer.lr");
-    REFUSED("model: {preset: tiny}\ndata: {train: [{weight: 1}]}\n", "data.train[0] has no prefix");
-    REFUSED("model: {preset: tiny}\nparallel: {tensor: 2}\n", "parallel.tensor", "2");
-    REFUSED("model: {preset: tiny}\nparallel: {zero: banana}\n", "parallel.zero", "banana");
+    arena *a = arena_new("model.from");
+    const char *from = folder_with(a,
+            (const char *const[]){"config.json", "tokenizer.json", "model.safetensors", NULL},
+            shape);
+    const char *other = temporary_dir(a);
+    run_config cfg;
+    OK(load(a, arena_printf(a, "model: {from: %s}\n", from), &cfg));
+    assert_true(config_loads_weights(&cfg));
+    assert_string_equal(cfg.tokenizer, from);
+    assert_int_equal(cfg.model.n_eos, 2);
+    assert_int_equal(cfg.model.pad_token_id, 0);
+
+    OK(load(a, arena_printf(a, "model: {from: %s, weights: random}\n", from), &cfg));
+    assert_false(config_loads_weights(&cfg));
+
+    // The same tokenizer under another name, then another one: its ids are not those of config.json.
+    OK(load(a, arena_printf(a, "model: {from: %s}\ntokenizer: %s/.\n", from, from), &cfg));
+    assert_int_equal(cfg.model.bos_token_id, 1);
+    OK(load(a, arena_printf(a, "model: {from: %s, pad_token_id: 5}\ntokenizer: %s\n", from, other),
+            &cfg));
+    assert_string_equal(cfg.tokenizer, other);
+    assert_int_equal(cfg.model.bos_token_id, -1);
+    assert_int_equal(cfg.model.n_eos, 0);
+    assert_int_equal(cfg.model.pad_token_id, 5);
+
+    OK(load(a, TINY, &cfg)); // a preset has a shape, no tokenizer
+    assert_false(config_loads_weights(&cfg));
+    assert_int_equal(cfg.model.bos_token_id, -1);
+    assert_int_equal(cfg.model.n_eos, 0);
+    arena_free(a);
 }
 
 static void right_configs(void **state) {
     (void)state;
-    one("model: {preset: tiny}\n", NULL);
-    one("model: {preset: llama-3.1-8b}\n"
-        "data: {train: [{prefix: a, weight: 2}, {prefix: b}], split: [969, 30, 1]}\n"
-        "optimizer: {betas: [0.8, 0.9]}\n",
-            NULL);
-    one("model: {preset: tiny}\n"
-        "parallel: {tensor: 1, sequence: true, pipeline: 1, context: 1, data: auto, zero: 1}\n",
-            NULL);
-}
-
-// What config prints is a config, and the same one.
-static void printed_config_reads_back(void **state) {
-    (void)state;
-    arena *a = arena_new("config");
-    run_config c, again;
-    str text = {0}, second = {0};
-    const char *sets[] = {"model.preset=llama-3.1-8b",
-            "data.train=[{prefix: a, weight: 2}, {prefix: b, weight: 0.5}]", "optimizer.lr=1.1e-4",
-            "training.recompute=full", "data.split=[9, 1, 0]", "model.num_hidden_layers=7"};
-    OK(config_from_sets(a, sets, 6, &c));
-    config_print(&c, true, &text);
-    const char *path = path_join(a, temporary_dir(a), "run.yaml");
-    OK(file_write_atomic(path, text.p, text.n));
-    OK(config_load(a, path, NULL, 0, &again));
-    config_print(&again, true, &second);
-    assert_string_equal(text.p, second.p);
-    assert_non_null(strstr(text.p, " lr: 0.00011 "));
-    assert_non_null(strstr(text.p, " eps: 1.0e-08 "));
-    assert_int_equal(again.model.num_hidden_layers, 7);
-    assert_true(again.model.rope_factor == 8);
-    assert_true(again.train[1].weight == 0.5);
-    str_free(&text);
-    str_free(&second);
-    arena_free(a);
-}
-
-static void overrides(void **state) {
-    (void)state;
-    arena *a = arena_new("config");
-    run_config c;
-    OK(config_from_sets(a,
-            (const char *[]){"model.preset=tiny", "training.steps=7", "training.steps=9"}, 3, &c));
-    assert_int_equal(c.steps, 9);
-    FAILS(config_from_sets(a, (const char *[]){"training.steps=7"}, 1, &c), DRV_E_USAGE,
-            "no model");
-    FAILS(config_from_sets(a, (const char *[]){"model.preset=tiny", "training.stepz=7"}, 2, &c),
-            DRV_E_USAGE, "--set: unknown key \"training.stepz\"");
-    FAILS(config_from_sets(a, (const char *[]){"steps"}, 1, &c), DRV_E_USAGE, "expected key=value");
-    arena_free(a);
-}
-
-static void hf_config(void **state) {
-    (void)state;
-    arena *a = arena_new("config.json");
-    const char *dir = temporary_dir(a), *path = path_join(a, dir, "config.json");
-    model_config m;
-    const struct {
-        const char *json, *says;
-    } cases[] = {{"[]", "expected a JSON object"}, {"{", "not valid JSON"},
-            {"{\"model_type\": \"gpt2\"}", "expected \"llama\""},
-            {"{\"vocab_size\": \"x\"}", "expected a whole number"},
-            {"{\"hidden_act\": \"gelu\"}", "expected \"silu\""},
-            {"{\"attention_bias\": true}", "attention_bias is true"},
-            {"{\"rope_scaling\": {\"rope_type\": \"yarn\"}}", "rope type is \"yarn\""},
-            {"{\"rope_scaling\": {\"rope_type\": \"llama3\"}}", "needs factor"},
-            {"{\"hidden_size\": 8}", "vocab_size is 0"}};
+    static const char *const cases[] = {TINY,
+            "model: {preset: llama-3.1-8b}\n"
+            "data: {train: [{prefix: a, weight: 2}, {prefix: b}, c], split: [969, 30, 1]}\n"
+            "optimizer: {betas: [0.8, 0.9]}\n",
+            TINY
+            "parallel: {tensor: 1, sequence: true, pipeline: 1, context: 1, data: auto, zero: 1}\n",
+            TINY "training: null\ndata: {train: {prefix: a, weight: 2}, valid: null}\n",
+            "model: {preset: llama-3.1-8b, rope_scaling: null, bos_token_id: null, eos_token_id: 5}\n",
+            "# nothing but a model\n\nmodel.preset: tiny\n"};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        OK(file_write_atomic(path, cases[i].json, strlen(cases[i].json)));
-        drv_status s = model_config_read(dir, &m);
-        assert_true(s != DRV_OK);
-        if (!strstr(drv_message(), cases[i].says))
-            fail_msg("\"%s\" does not say \"%s\"", drv_message(), cases[i].says);
+        arena *a = arena_new("right config");
+        run_config cfg;
+        OK(load(a, cases[i], &cfg));
+        arena_free(a);
     }
-    for (int i = 0; i < n_model_presets; i++) { // written and read back
-        model_config want;
-        assert_true(model_preset(model_preset_names[i], &want));
-        OK(json_write_file(path, model_config_json(&want)));
-        OK(model_config_read(dir, &m));
-        assert_int_equal(model_parameters(&m), model_parameters(&want));
-        assert_true(m.rope_factor == want.rope_factor && m.rope_theta == want.rope_theta &&
-                    m.n_eos == want.n_eos);
-    }
+}
+
+static void overrides_replace_what_the_file_says(void **state) {
+    (void)state;
+    arena *a = arena_new("overrides");
+    const char *path = path_join(a, temporary_dir(a), "run.yaml");
+    const char yaml[] = TINY "data:\n  train: [a, b, c]\ntraining: {steps: 3}\n";
+    OK(file_write_atomic(path, yaml, sizeof yaml - 1));
+    run_config cfg;
+    OK(config_load(a, path, NULL, 0, &cfg));
+    assert_int_equal(cfg.n_train, 3);
+    assert_non_null(strstr(cfg.train[1].where, "run.yaml:3"));
+    assert_non_null(strstr(config_where(&cfg, "data.train"), "run.yaml:3"));
+    assert_string_equal(config_where(&cfg, "tokenizer"), path);
+    const char *sets[] = {"training.steps=7", "data.train=[d, {prefix: e, weight: 2}]",
+            "training.steps=9", "model={preset: llama-15m}"};
+    OK(config_load(a, path, sets, 4, &cfg));
+    assert_int_equal(cfg.steps, 9);
+    assert_int_equal(cfg.n_train, 2);
+    assert_string_equal(cfg.train[0].prefix, "d");
+    assert_true(cfg.train[1].weight == 2);
+    assert_string_equal(config_where(&cfg, "data"), "--set");
+    assert_int_equal(cfg.model.hidden_size, 288);
+    FAILS(config_load(a, path, (const char *[]){"training.stepz=7"}, 1, &cfg), DRV_E_USAGE,
+            "--set: unknown key \"training.stepz\"");
+    FAILS(config_load(a, path, (const char *[]){"model.num_key_value_heads=3"}, 1, &cfg),
+            DRV_E_USAGE, "--set: model.num_key_value_heads is 3");
+    FAILS(config_from_sets(a, (const char *[]){"training.steps=7"}, 1, &cfg), DRV_E_USAGE,
+            "no model");
+    FAILS(config_from_sets(a, (const char *[]){"steps"}, 1, &cfg), DRV_E_USAGE,
+            "expected KEY=VALUE");
+    FAILS(config_from_sets(a, (const char *[]){"data.train=[a"}, 1, &cfg), DRV_E_USAGE,
+            "--set data.train=[a: not YAML");
     arena_free(a);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(wrong_configs),
-            cmocka_unit_test(right_configs), cmocka_unit_test(printed_config_reads_back),
-            cmocka_unit_test(overrides), cmocka_unit_test(hf_config)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(values_out_of_range_are_refused),
+            cmocka_unit_test(keys_in_conflict_are_named),
+            cmocka_unit_test(files_that_are_no_configuration),
+            cmocka_unit_test(slips_of_the_keyboard),
+            cmocka_unit_test(other_trainers_keys_are_answered),
+            cmocka_unit_test(model_from_a_folder_that_is_none),
+            cmocka_unit_test(weights_and_ids_come_with_model_from), cmocka_unit_test(right_configs),
+            cmocka_unit_test(overrides_replace_what_the_file_says)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

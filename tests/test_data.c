@@ -8,6 +8,7 @@
 #include "data/set/build.h"
 #include "data/set/dataset_writer.h"
 #include "data/set/rows.h"
+#include "tok/bpe_trainer.h"
 
 static const char *write_set(arena *a, const char *name, const int *sizes, int n, int32_t first) {
     const char *prefix = path_join(a, temporary_dir(a), name);
@@ -31,8 +32,7 @@ static rows_opts opts(const row_source_spec *s, int n, int64_t width, bool shuff
             .n_vocab = 60000,
             .seed = 5,
             .shuffle = shuffle,
-            .documents = true,
-            .split_to = 1};
+            .documents = true};
 }
 
 static void round_trip(void **state) {
@@ -54,7 +54,8 @@ static void round_trip(void **state) {
     OK(dataset_read(d, 0, 9, 60000, ids));
     for (int i = 0; i < 9; i++)
         assert_int_equal(ids[i], 10 + i);
-    FAILS(dataset_read(d, 0, 9, 15, ids), DRV_E_DATA, "token 5 is 15, expected 0 to 14");
+    FAILS(dataset_read(d, 0, 9, 15, ids), DRV_E_DATA,
+            "token 5 (in document 2) is 15, expected 0 to 14");
     dataset_close(d);
     arena_free(a);
 }
@@ -134,7 +135,7 @@ static void last_token_begins_no_row(void **state) {
         assert_int_equal(counted, 8);
     }
     rows_close(r);
-    FAILS(rows_open(a, &one, &r), DRV_E_DATA, "have 1 tokens, expected 2 or more");
+    FAILS(rows_open(a, &one, &r), DRV_E_DATA, "nothing to predict");
     arena_free(a);
 }
 
@@ -183,8 +184,9 @@ static void splits_are_apart(void **state) {
         sizes[i] = 5;
     const row_source_spec s = {write_set(a, "set", sizes, 100, 0), 1};
     rows_opts train = opts(&s, 1, 8, false), valid = train;
-    train.split_to = 0.9;
-    valid.split_from = 0.9;
+    train.split[0] = valid.split[0] = 0.9;
+    train.split[1] = valid.split[1] = 0.1;
+    valid.part = PART_VALID;
     rows *r;
     int32_t tokens[8], position[8], labels[8];
     int64_t counted = 0;
@@ -240,15 +242,15 @@ static void broken_files(void **state) {
 static const char *make_tokenizer(arena *a) {
     const char *dir = path_join(a, temporary_dir(a), "tok");
     static const char *const specials[] = {"<|endoftext|>"};
-    trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 300,
+    bpe_trainer *t = bpe_trainer_new(&(bpe_trainer_opts){.vocab_size = 300,
             .min_frequency = 2,
             .specials = specials,
             .n_specials = 1});
     const char *text = "the cat and the dog and the hat; the rat sat on the mat and that was that";
     int64_t n;
-    trainer_add(t, &(text_piece){text, strlen(text), true, true}, 0);
-    OK(trainer_finish(t, dir, &n));
-    trainer_free(t);
+    bpe_trainer_add(t, &(text_piece){text, strlen(text), true, true}, 0);
+    OK(bpe_trainer_finish(t, dir, &n));
+    bpe_trainer_free(t);
     return dir;
 }
 
@@ -273,8 +275,8 @@ static void builder(void **state) {
             .append_eod = true};
     build_stats s;
     OK(dataset_build(a, &o, &s));
-    assert_int_equal(s.documents, 4);
-    assert_int_equal(s.skipped, 2);
+    assert_int_equal(s.all.documents, 4);
+    assert_int_equal(s.all.skipped, 2);
     dataset *d;
     OK(dataset_open(a, o.prefix, &d));
     assert_int_equal(d->n_documents, 4);
@@ -311,7 +313,7 @@ static void workers_do_not_matter(void **state) {
                 .prefix = path_join(a, dir, i ? "b" : "a")};
         par_set_threads(i ? 3 : 1);
         OK(dataset_build(a, &o, &s));
-        assert_int_equal(s.documents, 5000);
+        assert_int_equal(s.all.documents, 5000);
         OK(file_read(a, arena_printf(a, "%s.bin", o.prefix), &bytes[i], &n[i]));
     }
     par_set_threads(2);

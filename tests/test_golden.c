@@ -73,7 +73,7 @@ static void put_rows(const golden *g, test_run *r, int roll, int first, int n) {
 static void check_logits(golden *g, test_run *r, double bound) {
     llama_opts o = {.rows = ROWS, .seq = SEQ, .dt = r->p.dt};
     executable *e;
-    OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->c.model, LLAMA_LOGITS, &o), NULL, &e));
+    OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->p.params, LLAMA_LOGITS, &o), NULL, &e));
     put_rows(g, r, 0, 0, ROWS);
     OK(backend_run(r->p.b, e));
     int64_t n;

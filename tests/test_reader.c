@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "data/read/parquet.h"
 #include "data/read/text_batch.h"
-#include "tok/word_count.h"
+#include "tok/train_words.h"
 
 static drv_status column(const char *path, const char *name, json_t **out) {
     parquet_reader *r;

@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "data/read/text_batch.h"
-#include "tok/tokenizer.h"
+#include "tok/bpe_trainer.h"
 
 typedef void (*line_fn)(void *ctx, int64_t number, const json_t *o);
 
@@ -110,7 +110,8 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
     EVP_DigestInit_ex(d.decoded, EVP_sha256(), NULL);
     reader *r;
     const char *inputs[] = {path};
-    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(t)}, &r));
+    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(t), .as_is = true},
+            &r));
     text_batch *b = text_batch_new();
     encoder *e = encoder_new(t);
     id_list ids = {0};
@@ -172,8 +173,8 @@ static void real_tokenizers(void **state) {
 static void count_line(void *ctx, int64_t number, const json_t *o) {
     (void)number;
     const json_t *text = json_object_get(o, "text");
-    trainer_add(ctx, &(text_piece){json_string_value(text), json_string_length(text), true, true},
-            0);
+    bpe_trainer_add(ctx,
+            &(text_piece){json_string_value(text), json_string_length(text), true, true}, 0);
 }
 
 static void trains_the_same_merges(void **state) {
@@ -184,14 +185,14 @@ static void trains_the_same_merges(void **state) {
         static const char *const specials[] = {"<|endoftext|>"};
         const char *dir = temporary_dir(a);
         int64_t n;
-        trainer *t = trainer_new(&(tokenizer_train_opts){.vocab_size = 700,
+        bpe_trainer *t = bpe_trainer_new(&(bpe_trainer_opts){.vocab_size = 700,
                 .min_frequency = 2,
                 .specials = specials,
                 .n_specials = 1,
                 .pattern = i ? split_pattern_llama3 : NULL});
         each_line(golden_path(a, "tokenizers/corpus.jsonl"), count_line, t);
-        OK(trainer_finish(t, dir, &n));
-        trainer_free(t);
+        OK(bpe_trainer_finish(t, dir, &n));
+        bpe_trainer_free(t);
         json_t *ours, *theirs;
         OK(json_read_file(path_join(a, dir, "tokenizer.json"), &ours));
         OK(json_read_file(golden_path(a, arena_printf(a, "tokenizers/%s/tokenizer.json", names[i])),

@@ -74,7 +74,7 @@ static void documents_are_apart(void **state) {
         test_run *r = test_run_open(sets, 3);
         llama_opts o = {.rows = 1, .seq = 90, .dt = r->p.dt};
         executable *e;
-        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->c.model, LLAMA_LOGITS, &o), NULL,
+        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->p.params, LLAMA_LOGITS, &o), NULL,
                 &e));
         const int64_t row = 512 * dtype_bytes(r->p.dt), bytes = 90 * row;
         char *logits[2];

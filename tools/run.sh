@@ -53,7 +53,12 @@ YAML
 $drover plan $out/perl.yaml
 
 step "training: $steps steps"
-$drover train $out/perl.yaml
+status=0
+$drover train $out/perl.yaml || status=$?
+if [ $status = 3 ]; then
+    echo "Stopped on request; \`make run\` goes on from there."
+fi
+[ $status = 0 ] || exit $status
 
 newest=$(ls -d $out/perl/checkpoints/step-* | sort | tail -n 1)
 step "validation loss"

@@ -1,3 +1,4 @@
+// Files and folders of the operating system: reading, atomic writing, walking, locks.
 #include "base/file.h"
 
 #include <dirent.h>
@@ -6,9 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/log.h"
 
 static drv_status io_fail(const char *what, const char *path) {
     return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
@@ -154,6 +158,13 @@ drv_status dir_make(const char *path) {
     return DRV_OK;
 }
 
+drv_status dir_make_parent(const char *path) {
+    char dir[4096];
+    if (strlen(path) >= sizeof dir) return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
+    parent_of(path, dir, sizeof dir);
+    return dir_make(dir);
+}
+
 drv_status dir_remove(const char *path) {
     struct stat st;
     if (lstat(path, &st) != 0) return errno == ENOENT ? DRV_OK : io_fail("look at", path);
@@ -197,10 +208,50 @@ char *path_join(arena *a, const char *dir, const char *name) {
     return arena_printf(a, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", name);
 }
 
-drv_status file_copy(const char *from, const char *to) {
-    file_map m;
-    DRV_TRY(file_map_open(from, &m));
-    drv_status s = file_write_atomic(to, m.p, m.n);
-    file_map_close(&m);
-    return s;
+static drv_status held_by_another(int fd, const char *path, const char *what) {
+    char pid[32] = "", process[64] = "";
+    const ssize_t n = pread(fd, pid, sizeof pid - 1, 0);
+    if (n > 0) snprintf(process, sizeof process, " (process %ld)", strtol(pid, NULL, 10));
+    close(fd);
+    return drv_fail(DRV_E_IO,
+            "another drover%s is writing %s: it holds the lock \"%s\"; wait for it or write "
+            "elsewhere",
+            process, what, path);
+}
+
+drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out) {
+    *out = (file_lock){.fd = -1, .path = arena_strdup(a, path)};
+    for (;;) {
+        struct stat held, there;
+        const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) return io_fail("create", path);
+        if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+            if (errno == EWOULDBLOCK) return held_by_another(fd, path, what);
+            log_warn("could not lock \"%s\": %s; do not write %s from two processes", path,
+                    strerror(errno), what);
+        }
+        // Its last holder may have removed the file meanwhile: then the lock is of a file that
+        // nobody sees.
+        if (fstat(fd, &held) != 0 || stat(path, &there) != 0 || held.st_ino != there.st_ino ||
+                held.st_dev != there.st_dev) {
+            close(fd);
+            continue;
+        }
+        char pid[32];
+        const int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+        if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
+            const drv_status status = io_fail("write", path);
+            close(fd);
+            return status;
+        }
+        out->fd = fd;
+        return DRV_OK;
+    }
+}
+
+void file_lock_release(file_lock *l) {
+    if (l->fd < 0) return;
+    unlink(l->path);
+    close(l->fd);
+    l->fd = -1;
 }

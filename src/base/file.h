@@ -34,4 +34,16 @@ DRV_CHECKED drv_status dir_remove(const char *path); // with its content; absent
 // Names in the folder, sorted bytewise, without "." and "..".
 DRV_CHECKED drv_status dir_list(arena *a, const char *path, char ***names, int *n);
 char *path_join(arena *a, const char *dir, const char *name);
-DRV_CHECKED drv_status file_copy(const char *from, const char *to);
+// The folder that `path` lies in, with its parents.
+DRV_CHECKED drv_status dir_make_parent(const char *path);
+
+// A lock between processes, gone with the process that holds it. The file is removed when the lock
+// is given back.
+typedef struct file_lock {
+    int fd; // -1: not held
+    const char *path;
+} file_lock;
+// DRV_E_IO: another process has it; the message names the lock, the process and `what` it protects,
+// as in "the data set \"data/web\"". A file system that knows no locks is warned of.
+DRV_CHECKED drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out);
+void file_lock_release(file_lock *l); // fine when it is not held

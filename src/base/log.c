@@ -1,24 +1,144 @@
+// Messages on standard error and in log.txt, and the status line below them.
+//
+// The cursor rests on the first column of the status line. A terminal that wraps its lines anew
+// when it is made narrower keeps the cursor on that character, so clearing from the cursor to the
+// end of the screen removes the line whatever has become of it.
 #include "base/log.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/status_line.h"
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#define CLEAR "\r\033[J"
+enum { MAX_FIELDS = 16, STATUS_BYTES = 4096 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // all below, but not in signal handlers
+// The screen and the status: taken by threads under the lock and by the handler of a resize.
+static atomic_flag screen = ATOMIC_FLAG_INIT;
+static atomic_bool resized; // while the screen was taken
+
 static FILE *file;
-static bool bar_drawn;
-static double bar_last = -1e9;
+static struct {
+    log_field fields[MAX_FIELDS]; // texts lie in `text`
+    int n;
+    str text, line; // with room for STATUS_BYTES: the handler must not allocate
+    atomic_bool drawn;
+    _Atomic double last_s; // when it was drawn
+} status = {.last_s = -1e9};
 
+// --- the terminal
 bool log_is_terminal(void) {
-    return isatty(2);
+    const char *term = getenv("TERM");
+    return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
+bool log_is_utf8(void) {
+    static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
+    if (!isatty(STDERR_FILENO)) return true;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        if (!value || !*value) continue;
+        return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
+    }
+    return false;
+}
+
+// The last column stays free: a character there makes some terminals begin a new line.
+static int usable_columns(void) {
+    struct winsize size;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col - 1;
+    const char *value = getenv("COLUMNS");
+    const long columns = value ? strtol(value, NULL, 10) : 0;
+    return columns > 1 && columns < 10000 ? (int)columns - 1 : 79;
+}
+
+static void write_screen(const char *bytes, size_t n) {
+    while (n > 0) { // nobody could be told of a failure
+        const ssize_t k = write(STDERR_FILENO, bytes, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) return;
+        bytes += k;
+        n -= (size_t)k;
+    }
+}
+
+static const char *ellipsis(void) {
+    return log_is_utf8() ? "…" : "...";
+}
+
+// Appends what draws the status line and puts the cursor on its beginning.
+static void add_status(str *out) {
+    text_add_fields(out, status.fields, status.n, usable_columns(), ellipsis());
+    str_puts(out, "\r");
+}
+
+static void redraw(void) {
+    str_clear(&status.line);
+    str_puts(&status.line, CLEAR);
+    add_status(&status.line);
+    write_screen(status.line.p, status.line.n);
+}
+
+static void take_screen(void) {
+    pthread_mutex_lock(&lock);
+    while (atomic_flag_test_and_set(&screen)) // a handler on another thread draws
+        sched_yield();
+}
+
+static void give_screen(void) {
+    do {
+        if (atomic_exchange(&resized, false) && status.drawn) redraw();
+        atomic_flag_clear(&screen);
+        // A handler may have found the screen taken just before it was given back.
+    } while (atomic_load(&resized) && !atomic_flag_test_and_set(&screen));
+    pthread_mutex_unlock(&lock);
+}
+
+// --- signals
+static void on_resize(int signal) {
+    (void)signal;
+    const int saved = errno;
+    if (atomic_flag_test_and_set(&screen)) {
+        atomic_store(&resized, true);
+    } else {
+        if (status.drawn) redraw();
+        atomic_flag_clear(&screen);
+    }
+    errno = saved;
+}
+
+// Ended from outside while a status line stands: nothing of it is left behind.
+static void on_end(int signal_number) {
+    if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
+}
+
+static void watch_signals(void) {
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    static bool watching;
+    if (watching) return;
+    watching = true;
+    struct sigaction resize = {.sa_handler = on_resize, .sa_flags = SA_RESTART}, before;
+    sigaction(SIGWINCH, &resize, NULL);
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        if (sigaction(ends[i], NULL, &before) == 0 && before.sa_handler == SIG_DFL)
+            signal(ends[i], on_end);
+}
+
+// --- messages
 static void to_file(const char *level, const char *text) {
     if (!file) return;
     char stamp[32];
@@ -29,44 +149,66 @@ static void to_file(const char *level, const char *text) {
     fflush(file);
 }
 
-__attribute__((format(printf, 2, 0))) static void emit(const char *level, const char *fmt,
-        va_list ap, bool screen) {
+// `shown` on the screen, `text` in the file: one write, so that lines of threads do not mix.
+static void emit(const char *level, const char *shown, const char *text) {
+    str out = {0};
+    take_screen();
+    if (status.drawn) str_puts(&out, CLEAR);
+    str_puts(&out, level);
+    text_add_clean(&out, shown, true);
+    str_puts(&out, "\n");
+    if (status.drawn) add_status(&out);
+    write_screen(out.p, out.n);
+    to_file(level, text);
+    give_screen();
+    str_free(&out);
+}
+
+__attribute__((format(printf, 2, 0))) static void emit_format(const char *level, const char *fmt,
+        va_list ap) {
     char text[4096];
     vsnprintf(text, sizeof text, fmt, ap);
-    pthread_mutex_lock(&lock);
-    if (screen) {
-        if (bar_drawn) fputs("\r\033[K", stderr);
-        bar_drawn = false;
-        fprintf(stderr, "%s%s\n", level, text);
-    }
-    to_file(level, text);
-    pthread_mutex_unlock(&lock);
+    emit(level, text, text);
 }
 
 void log_info(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    emit("", fmt, ap, true);
+    emit_format("", fmt, ap);
     va_end(ap);
 }
 
 void log_warn(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    emit("warning: ", fmt, ap, true);
+    emit_format("warning: ", fmt, ap);
     va_end(ap);
 }
 
 void log_file_only(const char *fmt, ...) {
+    char text[4096];
     va_list ap;
     va_start(ap, fmt);
-    emit("", fmt, ap, false);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    pthread_mutex_lock(&lock);
+    to_file("", text);
+    pthread_mutex_unlock(&lock);
+}
+
+void log_fields(const log_field *fields, int n) {
+    str whole = {0}, fitting = {0};
+    text_add_fields(&whole, fields, n, STATUS_BYTES, "");
+    if (log_is_terminal()) text_add_fields(&fitting, fields, n, usable_columns(), ellipsis());
+    if (whole.n > 0) emit("", fitting.n > 0 ? fitting.p : whole.p, whole.p);
+    str_free(&whole);
+    str_free(&fitting);
 }
 
 drv_status log_open_file(const char *path) {
     FILE *f = fopen(path, "a");
     if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    log_close_file();
     file = f;
     return DRV_OK;
 }
@@ -76,25 +218,56 @@ void log_close_file(void) {
     file = NULL;
 }
 
+// --- the status line
+// Copies the fields; texts beyond STATUS_BYTES are left out.
+static void set_status(const log_field *fields, int n) {
+    str_clear(&status.text);
+    str_clear(&status.line);
+    str_reserve(&status.text, STATUS_BYTES);
+    str_reserve(&status.line, 2 * STATUS_BYTES);
+    status.n = 0;
+    for (int i = 0; i < n && i < MAX_FIELDS; i++) {
+        if (status.text.n + strlen(fields[i].text) + 1 > STATUS_BYTES) break;
+        const size_t start = status.text.n;
+        text_add_clean(&status.text, fields[i].text, false); // never longer than what it cleans
+        str_add(&status.text, "", 1);
+        status.fields[status.n++] = (log_field){status.text.p + start, fields[i].rank};
+    }
+}
+
+void progress_fields(const log_field *fields, int n) {
+    const bool terminal = log_is_terminal();
+    const double now = clock_s();
+    if (now - status.last_s < (terminal ? 0.1 : 10.0)) return;
+    take_screen();
+    status.last_s = now;
+    set_status(fields, n);
+    if (terminal) {
+        watch_signals();
+        redraw();
+        status.drawn = true;
+    } else {
+        str_clear(&status.line);
+        text_add_fields(&status.line, status.fields, status.n, STATUS_BYTES, "");
+        str_puts(&status.line, "\n");
+        write_screen(status.line.p, status.line.n);
+    }
+    give_screen();
+}
+
 void progress(const char *fmt, ...) {
-    bool terminal = log_is_terminal();
-    double now = clock_s();
-    if (now - bar_last < (terminal ? 0.1 : 10.0)) return;
-    bar_last = now;
+    char text[STATUS_BYTES / 2];
     va_list ap;
     va_start(ap, fmt);
-    pthread_mutex_lock(&lock);
-    if (terminal) fputs("\r\033[K", stderr);
-    vfprintf(stderr, fmt, ap);
-    if (!terminal) fputc('\n', stderr);
-    fflush(stderr);
-    bar_drawn = terminal;
-    pthread_mutex_unlock(&lock);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    progress_fields(&(log_field){text, 0}, 1);
 }
 
 void progress_end(void) {
-    if (bar_drawn) fputc('\n', stderr);
-    bar_drawn = false;
-    bar_last = -1e9;
+    take_screen();
+    if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
+    status.drawn = false;
+    status.last_s = -1e9;
+    give_screen();
 }

@@ -1,4 +1,5 @@
-// Messages to a person: on stderr, and in the run's log.txt once log_open_file was called.
+// Messages to a person: on standard error, and in the run's log.txt once log_open_file was called.
+// Thread-safe. On a terminal one status line is kept below the messages.
 #pragma once
 #include <stdbool.h>
 
@@ -6,13 +7,30 @@
 
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-// Only into the file: lines that a terminal sees as a progress bar instead.
+// Only into the file: what would disturb on the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 DRV_CHECKED drv_status log_open_file(const char *path); // appends
 void log_close_file(void);
 
-// One line that is redrawn in place on a terminal. On anything else it is an ordinary line, printed
-// at most every ten seconds. progress_end leaves the last state standing.
+// Part of a line that gives way on a narrow terminal: fields of the highest rank go first, one of
+// rank 0 is shortened at last.
+typedef struct log_field {
+    const char *text;
+    int rank;
+} log_field;
+
+// One line of fields, two spaces apart: as many as fit on a terminal, all of them in the file and
+// on anything else than a terminal.
+void log_fields(const log_field *fields, int n);
+
+// The status line: redrawn in place, never wider than the terminal, also when that is resized. On
+// anything else than a terminal it is an ordinary line, printed at most every ten seconds.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void progress_fields(const log_field *fields, int n);
+// Takes the status line away; nothing of it stays on the screen.
 void progress_end(void);
+
+// Standard error is a terminal that can move its cursor.
 bool log_is_terminal(void);
+// Messages may have characters beyond ASCII: the locale says UTF-8, or standard error is a file.
+bool log_is_utf8(void);

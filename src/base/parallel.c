@@ -1,37 +1,375 @@
+// Teams of threads that share loops; see parallel.h for what is promised.
+//
+// A job is published in `claim`: the upper half is its number (epoch), the lower half the next
+// chunk. A chunk is claimed by compare-and-exchange of the whole word, so a thread that was away
+// while jobs came and went cannot claim with what it read of an old one. Between jobs the lower
+// half is CLOSED; only then are fn, arg and n written. The caller waits for `done`, which counts
+// the chunks of the other threads, and not for the threads.
 #include "base/parallel.h"
 
-#include <omp.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
-static int n_threads = 1;
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+#define CLOSED UINT32_MAX
+
+enum { MAX_THREADS = 4096, MAX_CHUNKS = 1 << 30 }; // of one job; longer loops are several jobs
+
+// How long a thread looks for work, or for the end of a job, before it sleeps. A wake-up costs some
+// 5 to 50 us, so the spin bridges the serial moments between two loops; beside a busy program each
+// spin is time taken from a thread with work (bench/results/2026-11-22-busy.md).
+#define SPIN_S 20e-6
+
+typedef struct member { // a thread of a team
+    struct team *team;
+    pthread_t thread;
+    int number;
+    // What the caller sees of it, to place it (see below).
+    clockid_t clock; // of its processor time
+    _Atomic pid_t id;
+    _Atomic int cpu; // that it woke on
+    _Atomic bool at_work;
+    _Atomic bool moved; // the caller took a core from its mask, which was `mask`
+    cpu_set_t mask;
+} member;
+
+struct team {
+    _Alignas(64) _Atomic uint64_t claim;
+    _Atomic(par_fn *) fn;
+    _Atomic(void *) arg;
+    _Atomic int64_t first; // chunk 0 of the job is this one of the loop
+    _Atomic uint32_t n;
+
+    _Alignas(64) _Atomic uint32_t done; // chunks done by members; futex of the caller
+    _Atomic uint32_t caller_sleeps;
+
+    _Alignas(64) _Atomic uint32_t posted; // epoch of the newest job; futex of the members
+    _Atomic uint32_t n_asleep;
+    _Atomic bool stop;
+
+    // 2 x the number of forks before the threads were started, + 1 while a loop is running: what a
+    // child inherits is neither taken nor has it threads.
+    _Alignas(64) _Atomic uint64_t taken;
+    uint32_t epoch;
+    int n_threads, n_members; // with the caller; started members
+    long n_preempted;         // times that the caller had lost its core at its last wait
+    bool enough_cores;        // for all threads
+    member *members;
+};
+
+static team process_team = {.n_threads = 1, .claim = CLOSED};
+static _Thread_local team *current;     // NULL: process_team
+static _Thread_local team *working_for; // the team whose chunk this thread is running
+static _Thread_local int working_as;    // and its number there
+
+static _Atomic uint64_t n_forks; // in the line of this process's ancestors; threads do not survive
+
+static void count_fork(void) {
+    n_forks++;
+}
+
+static void watch_forks(void) {
+    pthread_atfork(NULL, NULL, count_fork);
+}
+
+static void futex_wait(_Atomic uint32_t *word, uint32_t seen) {
+    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+}
+
+static void futex_wake(_Atomic uint32_t *word, int n) {
+    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+}
+
+static void relax(void) {
+#if defined __x86_64__
+    __builtin_ia32_pause();
+#elif defined __aarch64__
+    __asm__ volatile("yield");
+#endif
+}
+
+// Looks at a word for a short while, until it is (or is not) `value`; what it is at the end.
+static uint32_t spin(_Atomic uint32_t *word, uint32_t value, bool until_equal) {
+    const double end = clock_s() + SPIN_S;
+    uint32_t now;
+    do {
+        for (int i = 0; i < 16; i++) {
+            now = atomic_load_explicit(word, memory_order_acquire);
+            if ((now == value) == until_equal) return now;
+            relax();
+        }
+    } while (clock_s() < end);
+    return now;
+}
+
+// Runs chunks until none is left to claim; how many.
+static uint32_t work(team *t, int thread) {
+    uint32_t n_done = 0;
+    uint64_t claim = atomic_load_explicit(&t->claim, memory_order_acquire);
+    for (;;) {
+        // These belong to the job of `claim` if the exchange succeeds, and are not used otherwise.
+        par_fn *fn = atomic_load_explicit(&t->fn, memory_order_acquire);
+        void *arg = atomic_load_explicit(&t->arg, memory_order_acquire);
+        const int64_t first = atomic_load_explicit(&t->first, memory_order_acquire);
+        const uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire);
+        const uint32_t i = (uint32_t)claim;
+        if (i >= n) return n_done;
+        if (!atomic_compare_exchange_weak_explicit(&t->claim, &claim, claim + 1,
+                    memory_order_acq_rel, memory_order_acquire))
+            continue;
+        fn(arg, first + i, thread);
+        n_done++;
+        claim = atomic_load_explicit(&t->claim, memory_order_acquire);
+    }
+}
+
+// Where threads run beside other programs. On a quiet machine each thread has a core of its own and
+// nothing below is reached but two comparisons. When a program takes a core from a member in the
+// middle of a chunk, the caller soon waits for it, and the kernel then tends to put both on one
+// core and leave the other to the program. Beside one busy loop on two cores that gave 0.55 of the
+// quiet speed; with the two steps below it is 0.69, where a fair share of the cores is 0.67.
+
+// Before the caller sleeps: a member that holds a chunk and has no core gets the caller's. Not
+// where the caller was preempted since it last waited: then this core is shared as well.
+static void lend_core(team *t) {
+    struct rusage usage;
+    if (!t->enough_cores || getrusage(RUSAGE_THREAD, &usage) != 0) return;
+    const bool shared = usage.ru_nivcsw != t->n_preempted;
+    t->n_preempted = usage.ru_nivcsw;
+    for (int i = 0; i < t->n_members && !shared; i++) {
+        member *m = &t->members[i];
+        struct timespec before, after;
+        cpu_set_t mask, here;
+        if (!atomic_load(&m->at_work) || clock_gettime(m->clock, &before) != 0) continue;
+        for (int k = 0; k < 8; k++)
+            relax();
+        if (clock_gettime(m->clock, &after) != 0 || after.tv_nsec != before.tv_nsec) continue;
+        if (sched_getaffinity(m->id, sizeof mask, &mask) != 0) return;
+        CPU_ZERO(&here);
+        CPU_SET((size_t)sched_getcpu(), &here);
+        if (sched_setaffinity(m->id, sizeof here, &here) == 0)
+            sched_setaffinity(m->id, sizeof mask, &mask); // it stays here until it sleeps
+        return;
+    }
+}
+
+// Before the caller wakes members: those that slept on the caller's core wake elsewhere.
+static void keep_off_this_core(team *t, int n_wanted) {
+    const int here = sched_getcpu();
+    for (int i = 0; i < t->n_members && i < n_wanted && t->enough_cores; i++) {
+        member *m = &t->members[i];
+        if (atomic_load(&m->cpu) != here || atomic_load(&m->moved)) continue;
+        if (sched_getaffinity(m->id, sizeof m->mask, &m->mask) != 0) return;
+        cpu_set_t elsewhere = m->mask;
+        CPU_CLR((size_t)here, &elsewhere);
+        if (CPU_COUNT(&elsewhere) == 0) return;
+        if (sched_setaffinity(m->id, sizeof elsewhere, &elsewhere) == 0)
+            atomic_store(&m->moved, true);
+    }
+}
+
+static void note_place(member *m) {
+    if (atomic_load(&m->moved)) {
+        sched_setaffinity(0, sizeof m->mask, &m->mask);
+        atomic_store(&m->moved, false);
+    }
+    atomic_store_explicit(&m->cpu, sched_getcpu(), memory_order_relaxed);
+}
+
+static void *member_main(void *arg) {
+    member *m = arg;
+    team *t = m->team;
+    pthread_getcpuclockid(pthread_self(), &m->clock);
+    m->id = gettid();
+    current = working_for = t;
+    working_as = m->number;
+    uint32_t seen = 0;
+    while (!atomic_load(&t->stop)) {
+        note_place(m);
+        atomic_store(&m->at_work, true);
+        const uint32_t n_done = work(t, m->number);
+        atomic_store(&m->at_work, false);
+        // The job cannot have ended while chunks of ours were not counted.
+        if (n_done) {
+            atomic_fetch_add(&t->done, n_done);
+            if (atomic_load(&t->caller_sleeps)) futex_wake(&t->done, 1);
+        }
+        uint32_t now = spin(&t->posted, seen, false);
+        if (now == seen) {
+            atomic_fetch_add(&t->n_asleep, 1);
+            while ((now = atomic_load(&t->posted)) == seen)
+                futex_wait(&t->posted, seen);
+            atomic_fetch_sub(&t->n_asleep, 1);
+        }
+        seen = now;
+    }
+    return NULL;
+}
+
+static void post(team *t, int n_wanted) {
+    atomic_store(&t->posted, t->epoch);
+    if (!atomic_load(&t->n_asleep)) return;
+    keep_off_this_core(t, n_wanted);
+    futex_wake(&t->posted, n_wanted);
+}
+
+static void start_members(team *t) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, watch_forks);
+    // Signals are for the program's own threads; what a thread does wrong itself stays with it.
+    static const int own[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    sigset_t blocked, before;
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        sigdelset(&blocked, own[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    const int n = t->n_threads - 1;
+    cpu_set_t mask;
+    t->enough_cores =
+            sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) >= t->n_threads;
+    t->members = mem_alloc(sizeof *t->members * (size_t)n);
+    t->stop = false;
+    for (t->n_members = 0; t->n_members < n; t->n_members++) {
+        member *m = &t->members[t->n_members];
+        *m = (member){.team = t, .number = t->n_members + 1, .cpu = -1};
+        if (pthread_create(&m->thread, NULL, member_main, m) != 0) break;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+static void forget_members(team *t) {
+    free(t->members);
+    t->members = NULL;
+    t->n_members = 0;
+    t->n_asleep = 0;
+}
+
+static void stop_members(team *t) {
+    DRV_ASSERT(t->taken != 2 * n_forks + 1, "a team that is at work is changed");
+    if (t->members && t->taken == 2 * n_forks) {
+        t->stop = true;
+        t->epoch++;
+        post(t, INT_MAX);
+        for (int i = 0; i < t->n_members; i++)
+            pthread_join(t->members[i].thread, NULL);
+    }
+    forget_members(t);
+}
+
+// Makes the calling thread the one whose loop the team runs; false: it runs another.
+static bool take(team *t) {
+    uint64_t was = atomic_load(&t->taken);
+    const uint64_t forks = n_forks;
+    if (was == 2 * forks + 1 || !atomic_compare_exchange_strong(&t->taken, &was, 2 * forks + 1))
+        return false;
+    if (was != 2 * forks) forget_members(t);
+    if (!t->members) start_members(t);
+    return true;
+}
+
+static void run_job(team *t, int64_t first, uint32_t n, par_fn *fn, void *arg) {
+    // The order matters: whoever reads a new field and then exchanges `claim` finds it changed.
+    atomic_store_explicit(&t->claim, (uint64_t)t->epoch << 32 | CLOSED, memory_order_release);
+    atomic_store_explicit(&t->fn, fn, memory_order_release);
+    atomic_store_explicit(&t->arg, arg, memory_order_release);
+    atomic_store_explicit(&t->first, first, memory_order_release);
+    atomic_store_explicit(&t->n, n, memory_order_release);
+    atomic_store_explicit(&t->done, 0, memory_order_release);
+    t->epoch++;
+    atomic_store_explicit(&t->claim, (uint64_t)t->epoch << 32, memory_order_release);
+    post(t, (n < (uint32_t)t->n_threads ? (int)n : t->n_threads) - 1);
+
+    const uint32_t others = n - work(t, 0);
+    uint32_t done = spin(&t->done, others, true);
+    if (done == others) return;
+    atomic_store(&t->caller_sleeps, 1);
+    while ((done = atomic_load(&t->done)) != others) {
+        lend_core(t);
+        futex_wait(&t->done, done);
+    }
+    atomic_store(&t->caller_sleeps, 0);
+}
+
+team *team_new(int n_threads) {
+    team *t = mem_alloc_lines(sizeof *t);
+    *t = (team){.n_threads = par_threads_for(n_threads), .claim = CLOSED};
+    return t;
+}
+
+void team_free(team *t) {
+    if (t) stop_members(t);
+    free(t);
+}
+
+int team_threads(const team *t) {
+    return t->n_threads;
+}
+
+void team_for(team *t, int64_t n, par_fn *fn, void *arg) {
+    const bool inside = working_for == t;
+    if (t->n_threads == 1 || n <= 1 || inside || !take(t)) {
+        for (int64_t i = 0; i < n; i++)
+            fn(arg, i, inside ? working_as : 0);
+        return;
+    }
+    team *const outer = working_for;
+    const int outer_as = working_as;
+    working_for = t;
+    working_as = 0;
+    for (int64_t first = 0; first < n; first += MAX_CHUNKS)
+        run_job(t, first, (uint32_t)(n - first < MAX_CHUNKS ? n - first : MAX_CHUNKS), fn, arg);
+    working_for = outer;
+    working_as = outer_as;
+    atomic_store(&t->taken, 2 * n_forks);
+}
+
+static team *team_now(void) {
+    return current ? current : &process_team;
+}
+
+team *team_use(team *t) {
+    team *before = team_now();
+    current = t;
+    return before;
+}
+
+static int threads_by(const char *variable) {
+    const char *text = getenv(variable);
+    return text ? (int)strtol(text, NULL, 10) : 0;
+}
+
+int par_threads_for(int asked) {
+    int n = asked;
+    if (n <= 0) n = threads_by("DROVER_THREADS");
+    if (n <= 0) n = threads_by("OMP_NUM_THREADS");
+    cpu_set_t set;
+    if (n <= 0 && sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
+    if (n <= 0) n = 1;
+    return n < MAX_THREADS ? n : MAX_THREADS;
+}
 
 void par_set_threads(int n) {
-    if (n <= 0) {
-        const char *env = getenv("OMP_NUM_THREADS");
-        n = env ? (int)strtol(env, NULL, 10) : 0;
-    }
-    if (n <= 0) {
-        cpu_set_t set;
-        n = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-    }
-    n_threads = n;
-    omp_set_dynamic(0);
-    omp_set_num_threads(1); // libraries we call run on the calling thread alone
+    stop_members(&process_team);
+    process_team.n_threads = par_threads_for(n);
 }
 
 int par_threads(void) {
-    return n_threads;
+    return team_now()->n_threads;
 }
 
-void par_for(int64_t n, void (*fn)(void *arg, int64_t i, int thread), void *arg) {
-    if (n_threads == 1 || n <= 1) {
-        for (int64_t i = 0; i < n; i++)
-            fn(arg, i, 0);
-        return;
-    }
-    int team = n < n_threads ? (int)n : n_threads;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(team)
-    for (int64_t i = 0; i < n; i++)
-        fn(arg, i, omp_get_thread_num());
+void par_for(int64_t n, par_fn *fn, void *arg) {
+    team_for(team_now(), n, fn, arg);
 }

@@ -9,6 +9,7 @@ typedef enum drv_status {
     DRV_E_IO,     // the operating system refused
     DRV_E_DEVICE, // the back end refused
     DRV_E_PEER,   // another rank failed
+    DRV_STOPPED,  // a signal asked for it; saved and resumable: exit 3 (docs/adr/0006)
 } drv_status;
 
 #define DRV_CHECKED __attribute__((warn_unused_result))

@@ -1,3 +1,4 @@
+// Growable text, numbers from and to text, the nearest of several names.
 #include "base/str.h"
 
 #include <errno.h>
@@ -54,12 +55,6 @@ void str_printf(str *s, const char *fmt, ...) {
     va_end(again);
 }
 
-void str_swap(str *x, str *y) {
-    const str t = *x;
-    *x = *y;
-    *y = t;
-}
-
 void str_clear(str *s) {
     s->n = 0;
     if (s->p) s->p[0] = 0;
@@ -82,6 +77,21 @@ bool str_starts(const char *s, const char *prefix) {
 bool str_ends(const char *s, const char *suffix) {
     size_t n = strlen(s), m = strlen(suffix);
     return n >= m && strcmp(s + n - m, suffix) == 0;
+}
+
+bool str_unescape(char *s) {
+    static const char from[] = "ntr\\", to[] = "\n\t\r\\";
+    char *out = s;
+    for (; *s; s++, out++) {
+        *out = *s;
+        if (*s != '\\') continue;
+        const char *at = s[1] ? strchr(from, s[1]) : NULL;
+        if (!at) return false;
+        *out = to[at - from];
+        s++;
+    }
+    *out = 0;
+    return true;
 }
 
 bool str_to_i64(const char *s, int64_t *out) {
@@ -182,5 +192,38 @@ const char *str_duration(double seconds) {
         snprintf(p, 48, "%ld:%02ld:%02ld", s / 3600, s / 60 % 60, s % 60);
     else
         snprintf(p, 48, "%ld:%02ld", s / 60, s % 60);
+    return p;
+}
+
+const char *str_long_duration(double seconds) {
+    static const struct {
+        double seconds;
+        const char *one, *many;
+    } units[] = {{365 * 86400.0, "year", "years"}, {86400, "day", "days"}, {3600, "h", "h"},
+            {60, "min", "min"}, {1, "s", "s"}};
+    enum { N = sizeof units / sizeof *units };
+    char *p = slot();
+    if (!(seconds >= 0) || seconds > 1e12) { // some 30,000 years: of no use to anybody
+        snprintf(p, 48, seconds > 0 ? "more than 30,000 years" : "?");
+        return p;
+    }
+    if (seconds < 9.95) {
+        snprintf(p, 48, "%.1f s", seconds);
+        return p;
+    }
+    // The largest unit and the next one; rounding may carry into a larger one: 59.6 s are 1 min.
+    int u = 0;
+    while (u < N - 1 && seconds < units[u].seconds)
+        u++;
+    const double small = u < N - 1 ? units[u + 1].seconds : 1;
+    const double rounded = round(seconds / small) * small;
+    if (u > 0 && rounded >= units[u - 1].seconds) u--;
+    const long many = (long)(rounded / units[u].seconds);
+    const int n = snprintf(p, 48, "%ld %s", many, many == 1 ? units[u].one : units[u].many);
+    if (u == N - 1) return p;
+    const long rest = lround((rounded - (double)many * units[u].seconds) / units[u + 1].seconds);
+    if (rest)
+        snprintf(p + n, 48 - (size_t)n, " %ld %s", rest,
+                rest == 1 ? units[u + 1].one : units[u + 1].many);
     return p;
 }

@@ -16,13 +16,15 @@ void str_puts(str *s, const char *text);
 void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Appends bytes with every `from` in them as `to`.
 void str_replace(str *s, const void *bytes, size_t n, const char *from, const char *to);
-void str_swap(str *x, str *y);
 void str_clear(str *s); // keeps the memory
 void str_free(str *s);
 
 bool str_is(const str *s, const char *text); // the same bytes
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+
+// Replaces \n, \t, \r and \\ in place by what they stand for. False: another escape.
+bool str_unescape(char *s);
 
 // The whole of `s` as a number; false when it is not one or does not fit.
 bool str_to_i64(const char *s, int64_t *out);
@@ -41,3 +43,5 @@ const char *str_si(double x);
 const char *str_real(double x);
 // "1:02:03" or "2:03", same buffers.
 const char *str_duration(double seconds);
+// In words, by the two largest units: "3 days 4 h", "1 h 5 min", "2 min 3 s", "4.5 s"; same buffers.
+const char *str_long_duration(double seconds);

@@ -2,13 +2,14 @@
 //
 //   checkpoints/step-000100/
 //     config.json  model.safetensors  (or model-00001-of-0000N.safetensors and an index)
-//     tokenizer.json ...              copied from the tokenizer's folder
+//     tokenizer.json ...              what the run carries from its tokenizer and source
 //     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
 //     manifest.json                   size and XXH3-128 of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
-// What has no valid manifest is no checkpoint.
+// What has no valid manifest is no checkpoint. What stood in its place and was refused becomes
+// step-000100.refused.
 #pragma once
 #include "base/json.h"
 #include "ckpt/safetensors.h"
@@ -22,14 +23,27 @@ typedef struct ckpt_tensor {
 
 typedef drv_status (
         *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
-typedef drv_status (*ckpt_write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values);
+// Takes the values of a folder's tensors, in pieces.
+typedef struct ckpt_sink {
+    drv_status (
+            *write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
+    void *ctx;
+    bool fp32_only; // other types than F32 are DRV_E_DATA: a resume would not be exact
+} ckpt_sink;
+
+// A file that every checkpoint gets beside the tensors, as it is.
+typedef struct ckpt_carried {
+    const char *name;
+    const void *bytes;
+    size_t n;
+} ckpt_carried;
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
     int n_model, n_optimizer;
     const char *config_json, *trainer_json; // texts
-    const char *tokenizer;                  // folder; "" = none
+    const ckpt_carried *carried;            // the tokenizer's files and the like
+    int n_carried;
 } ckpt_content;
 
 // A background writer for one run. The state must not change from ckpt_start until ckpt_wait_read
@@ -39,22 +53,28 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, ckpt_read read, void *
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *s, int64_t step, const ckpt_content *content);
-// The state may change again. Reports a save that has failed in the meantime.
-DRV_CHECKED drv_status ckpt_wait_read(ckpt_saver *s);
-DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s); // the checkpoint is in place, or why not
+void ckpt_wait_read(ckpt_saver *s); // until the state may change again
+// A save that was started has come to its end: ckpt_wait will not wait.
+bool ckpt_ended(ckpt_saver *s);
+// The checkpoint is in place, or why not (then nothing of it is left).
+DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s);
 void ckpt_saver_free(ckpt_saver *s);
 
-// The newest checkpoint in `dir` whose files all match its manifest; the invalid ones are warned of
-// by name. *path is NULL when there is none.
+// The newest checkpoint in `dir` whose files all match its manifest; refused ones are warned of by
+// name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
+// refused, with the reasons.
 DRV_CHECKED drv_status ckpt_newest(arena *a, const char *dir, const char **path);
-// Checks sizes and hashes. DRV_E_DATA: names the file and the difference.
+// Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
-// Names "step-NNNNNN" in `dir`, oldest first.
+// Names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
+// NNNNNN of ".../step-NNNNNN"; -1: another name.
+int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
 // Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face
-// model): missing tensors and other shapes are DRV_E_DATA. `which`: "model" or "optimizer".
-DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *t, int n,
-        ckpt_write write, void *ctx);
+// model). `which`: "model" or "optimizer". DRV_E_DATA: a tensor is missing, of another shape or not
+// expected, a value is not finite, or an index does not fit its files.
+DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *list,
+        int n, const ckpt_sink *sink);

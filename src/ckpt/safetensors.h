@@ -1,5 +1,7 @@
 // safetensors files (github.com/huggingface/safetensors, README "Format"): u64 header length, JSON
-// header, data. The reader checks every offset before use.
+// header, data. The reader
+// checks every offset before use and refuses what the reference reader refuses: gaps, overlaps and
+// bytes behind the last tensor, and metadata that is not text.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -9,6 +11,7 @@
 #include "base/str.h"
 #include "base/status.h"
 
+enum { MAX_ST_DIMS = 8 };
 typedef enum st_type { ST_F64, ST_F32, ST_F16, ST_BF16, ST_OTHER } st_type;
 
 typedef struct st_tensor {
@@ -16,7 +19,7 @@ typedef struct st_tensor {
     const char *type_name; // as in the file
     st_type type;
     int n_dims;
-    int64_t dim[8], elements;
+    int64_t dim[MAX_ST_DIMS], elements;
     const unsigned char *data; // into the map
     int64_t bytes;
 } st_tensor;

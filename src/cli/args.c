@@ -1,3 +1,4 @@
+// Parses the arguments of a verb by its table of options.
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,123 +11,179 @@ static const cli_option *find(const verb *v, const char *name) {
     return NULL;
 }
 
-static drv_status unknown(const verb *v, const char *name) {
-    const char *names[64];
+// The subverbs of the same verb that take the option, as "data build and data show" ("" for none).
+static const char *takers(arena *a, const verb *parent, const char *option) {
+    const char *list[16], *text = "";
     int n = 0;
-    for (; n < v->n_options && n < 64; n++)
-        names[n] = v->options[n].name;
-    const char *near = str_nearest(name, names, n);
-    return drv_fail(DRV_E_USAGE, "%s: unknown option \"%s\"%s%s%s; see drover %s --help", v->name,
-            name, near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "", v->name);
+    for (int i = 0; parent && i < parent->n_subverbs && n < 16; i++)
+        if (find(&parent->subverbs[i], option)) list[n++] = parent->subverbs[i].name;
+    for (int i = 0; i < n; i++)
+        text = arena_printf(a, "%s%s%s %s", text,
+                i == 0      ? ""
+                : i < n - 1 ? ", "
+                            : " and ",
+                parent->name, list[i]);
+    return text;
 }
 
-drv_status cli_parse(arena *a, const verb *v, int argc, char **argv, int min_positional,
-        int max_positional, cli_args *out) {
-    *out = (cli_args){.v = v, .positional = ARENA_ARRAY(a, char *, argc + 1)};
-    for (int i = 1; i < argc; i++) {
-        if (argv[i][0] != '-' || !argv[i][1]) {
-            out->positional[out->n_positional++] = argv[i];
-            continue;
-        }
-        char *eq = strchr(argv[i], '=');
-        const char *name = argv[i], *value = NULL;
-        if (eq && str_starts(name, "--")) {
-            name = arena_strndup(a, argv[i], (size_t)(eq - argv[i]));
-            value = eq + 1;
-        }
-        const cli_option *o = find(v, name);
-        if (!o) return unknown(v, name);
-        do { // an option followed by several values: --input A B C
-            if (o->value && !value) {
-                if (i + 1 >= argc)
-                    return drv_fail(DRV_E_USAGE, "%s: %s needs a value: %s", v->name, name,
-                            o->value);
-                value = argv[++i];
-            }
-            if (!o->value && value)
-                return drv_fail(DRV_E_USAGE, "%s: %s takes no value", v->name, name);
-            if (out->n_options >= 256)
-                return drv_fail(DRV_E_USAGE, "%s: more than 256 options", v->name);
-            out->option[out->n_options].name = o->name;
-            out->option[out->n_options++].value = value;
-            value = NULL;
-        } while (o->value && str_ends(o->value, "...") && i + 1 < argc && argv[i + 1][0] != '-');
-    }
-    if (out->n_positional < min_positional || out->n_positional > max_positional)
-        return drv_fail(DRV_E_USAGE, "usage: drover %s %s", v->name, v->usage);
+static drv_status unknown_option(arena *a, const cli_args *args, const char *name) {
+    const verb *v = args->verb;
+    const char *others = takers(a, args->parent, name);
+    if (*others)
+        return drv_fail(DRV_E_USAGE, "%s: %s is an option of %s, not of %s; see drover help %s",
+                args->name, name, others, args->name, args->name);
+    const char **names = ARENA_ARRAY(a, const char *, v->n_options + 1);
+    for (int i = 0; i < v->n_options; i++)
+        names[i] = v->options[i].name;
+    const char *near = str_nearest(name, names, v->n_options);
+    return drv_fail(DRV_E_USAGE, "%s: unknown option \"%s\"%s%s%s; see drover help %s", args->name,
+            name, near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "", args->name);
+}
+
+static bool is_repeatable(const cli_option *o) {
+    return (o->value && str_ends(o->value, "...")) || strstr(o->help, "(repeatable");
+}
+
+static drv_status add_option(cli_args *args, const cli_option *o, const char *value) {
+    if (!is_repeatable(o) && cli_has(args, o->name))
+        return drv_fail(DRV_E_USAGE, "%s: %s is given twice, expected once", args->name, o->name);
+    if (args->n_options >= (int)(sizeof args->option / sizeof *args->option))
+        return drv_fail(DRV_E_USAGE, "%s: more than %zu options", args->name,
+                sizeof args->option / sizeof *args->option);
+    args->option[args->n_options].name = o->name;
+    args->option[args->n_options++].value = value;
     return DRV_OK;
 }
 
-const char *cli_get(const cli_args *c, const char *name, const char *otherwise) {
-    for (int i = c->n_options - 1; i >= 0; i--)
-        if (strcmp(c->option[i].name, name) == 0) return c->option[i].value;
+// Not an option: a plain word, or "-" for standard input.
+static bool is_value(const char *text) {
+    return text[0] != '-' || !text[1];
+}
+
+// One option with its values from argv[*i] on; *i ends on the last argument that was taken.
+static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, int *i) {
+    const char *eq = str_starts(argv[*i], "--") ? strchr(argv[*i], '=') : NULL;
+    const char *name = eq ? arena_strndup(a, argv[*i], (size_t)(eq - argv[*i])) : argv[*i];
+    const char *value = eq ? eq + 1 : NULL;
+    const cli_option *o = find(args->verb, name);
+    if (!o) return unknown_option(a, args, name);
+    if (!o->value) {
+        if (value) return drv_fail(DRV_E_USAGE, "%s: %s takes no value", args->name, name);
+        return add_option(args, o, NULL);
+    }
+    if (!value) {
+        if (*i + 1 >= argc)
+            return drv_fail(DRV_E_USAGE, "%s: %s needs a value: %s", args->name, name, o->value);
+        value = argv[++*i];
+    }
+    DRV_TRY(add_option(args, o, value));
+    while (str_ends(o->value, "...") && *i + 1 < argc && is_value(argv[*i + 1]))
+        DRV_TRY(add_option(args, o, argv[++*i])); // --input A B C
+    return DRV_OK;
+}
+
+drv_status cli_parse(arena *a, const verb *parent, const verb *v, int argc, char **argv,
+        cli_args *out) {
+    *out = (cli_args){.name = parent ? arena_printf(a, "%s %s", parent->name, v->name) : v->name,
+            .verb = v,
+            .parent = parent,
+            .positional = ARENA_ARRAY(a, char *, argc + 1)};
+    bool options = true; // until "--"
+    for (int i = 0; i < argc; i++) {
+        if (!options || is_value(argv[i])) {
+            out->positional[out->n_positional++] = argv[i];
+        } else if (strcmp(argv[i], "--") == 0) {
+            options = false;
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            out->help = true;
+            return DRV_OK;
+        } else {
+            DRV_TRY(parse_option(a, out, argc, argv, &i));
+        }
+    }
+    if (out->n_positional > v->max_positional && v->max_positional > 0)
+        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is one argument too many; usage: drover %s %s",
+                out->name, out->positional[v->max_positional], out->name, v->usage);
+    if (out->n_positional > v->max_positional)
+        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is no option; usage: drover %s %s", out->name,
+                out->positional[0], out->name, v->usage);
+    if (out->n_positional < v->min_positional)
+        return drv_fail(DRV_E_USAGE, "usage: drover %s %s", out->name, v->usage);
+    return DRV_OK;
+}
+
+const char *cli_get(const cli_args *args, const char *name, const char *otherwise) {
+    DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+    for (int i = 0; i < args->n_options; i++)
+        if (strcmp(args->option[i].name, name) == 0) return args->option[i].value;
     return otherwise;
 }
 
-bool cli_has(const cli_args *c, const char *name) {
-    for (int i = 0; i < c->n_options; i++)
-        if (strcmp(c->option[i].name, name) == 0) return true;
+bool cli_has(const cli_args *args, const char *name) {
+    DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+    for (int i = 0; i < args->n_options; i++)
+        if (strcmp(args->option[i].name, name) == 0) return true;
     return false;
 }
 
-drv_status cli_get_i64(const cli_args *c, const char *name, int64_t min, int64_t max,
+drv_status cli_get_i64(const cli_args *args, const char *name, int64_t min, int64_t max,
         int64_t *inout) {
-    const char *s = cli_get(c, name, NULL);
-    if (!s) return DRV_OK;
+    const char *text = cli_get(args, name, NULL);
+    if (!text) return DRV_OK;
     int64_t x;
-    if (!str_to_i64(s, &x) || x < min || x > max)
+    if (!str_to_i64(text, &x) || x < min || x > max) {
+        if (min == max)
+            return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected %lld", args->name, name, text,
+                    (long long)min);
         return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a whole number from %lld to %lld",
-                c->v->name, name, s, (long long)min, (long long)max);
+                args->name, name, text, (long long)min, (long long)max);
+    }
     *inout = x;
     return DRV_OK;
 }
 
-drv_status cli_get_f64(const cli_args *c, const char *name, double min, double max, double *inout) {
-    const char *s = cli_get(c, name, NULL);
-    if (!s) return DRV_OK;
+drv_status cli_get_f64(const cli_args *args, const char *name, double min, double max,
+        double *inout) {
+    const char *text = cli_get(args, name, NULL);
+    if (!text) return DRV_OK;
     double x;
-    if (!str_to_f64(s, &x) || x < min || x > max)
+    if (!str_to_f64(text, &x) || !(x >= min && x <= max))
         return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a number from %g to %g",
-                c->v->name, name, s, min, max);
+                args->name, name, text, min, max);
     *inout = x;
     return DRV_OK;
 }
 
-drv_status cli_get_bytes(const cli_args *c, const char *name, int64_t min, int64_t *inout) {
-    const char *text = cli_get(c, name, NULL);
+drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min, int64_t *inout) {
+    const char *text = cli_get(args, name, NULL);
     if (!text) return DRV_OK;
     static const char units[] = "KMGT";
     char *end;
-    double v = strtod(text, &end);
+    double bytes = strtod(text, &end);
     const char *unit = *end ? strchr(units, *end) : NULL;
     if (unit) {
         end++;
         for (const char *u = units; u <= unit; u++)
-            v *= 1024;
+            bytes *= 1024;
     }
-    if (end == text || *end || !(v >= (double)min) || v > 0x1p60)
-        return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a size from %s on, as 4G",
-                c->v->name, name, text, str_bytes((double)min));
-    *inout = (int64_t)v;
+    if (end == text || *end || !(bytes >= (double)min) || bytes > 0x1p60)
+        return drv_fail(DRV_E_USAGE, "%s: %s is \"%s\", expected a size of at least %s, as in 4G",
+                args->name, name, text, str_bytes((double)min));
+    *inout = (int64_t)bytes;
     return DRV_OK;
 }
 
-const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n) {
-    const char **list = ARENA_ARRAY(a, const char *, c->n_options + 1);
+const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n) {
+    DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+    const char **list = ARENA_ARRAY(a, const char *, args->n_options + 1);
     *n = 0;
-    for (int i = 0; i < c->n_options; i++)
-        if (strcmp(c->option[i].name, name) == 0) list[(*n)++] = c->option[i].value;
+    for (int i = 0; i < args->n_options; i++)
+        if (strcmp(args->option[i].name, name) == 0) list[(*n)++] = args->option[i].value;
     return list;
 }
 
-drv_status cli_unknown_verb(const cli_args *c, const char *expected) {
-    return drv_fail(DRV_E_USAGE, "%s: \"%s\" is unknown, expected %s", c->v->name, c->positional[0],
-            expected);
-}
-
-drv_status cli_need(const cli_args *c, const char *option, const char **out) {
-    *out = cli_get(c, option, NULL);
-    if (!*out)
-        return drv_fail(DRV_E_USAGE, "%s %s: %s is missing", c->v->name, c->positional[0], option);
+drv_status cli_need(const cli_args *args, const char *option, const char **out) {
+    *out = cli_get(args, option, NULL);
+    if (!*out) return drv_fail(DRV_E_USAGE, "%s: %s is missing", args->name, option);
     return DRV_OK;
 }

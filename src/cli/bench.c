@@ -119,13 +119,14 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     DRV_TRY(programs_load(a, b, &p));
     DRV_TRY(programs_init_weights(&p));
     DRV_TRY(one_step(&p, 0)); // the first touches all memory
-    double op_s[N_OPS], op_flops[N_OPS] = {0}, best = 1e30;
+    double op_s[N_OPS], op_flops[N_OPS] = {0}, best = 1e30, all = 0;
     for (int64_t i = 0; i < repeats; i++) {
         double discard[N_OPS];
         backend_profile(b, discard);
         double t = clock_s();
         DRV_TRY(one_step(&p, 1 + (uint64_t)i));
         t = clock_s() - t;
+        all += t;
         progress("step %lld of %lld: %.2f s", (long long)i + 1, (long long)repeats, t);
         if (t < best) {
             best = t;
@@ -154,12 +155,13 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     if (cli_has(c, "--json"))
         printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
                "\"precision\": \"%s\", "
-               "\"threads\": %d, \"tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
+               "\"threads\": %d, \"tokens_per_s\": %.2f, \"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
                "\"gemm_peak_fp32\": %.5g, "
                "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best, flops / best,
-                peak32, peak16, flops / best / peak, (long long)memory_peak_bytes());
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best,
+                tokens * (double)repeats / all, flops / best, peak32, peak16, flops / best / peak,
+                (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
@@ -171,41 +173,94 @@ static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg)
     return DRV_OK;
 }
 
-static drv_status run(arena *a, int argc, char **argv) {
-    cli_args c;
-    DRV_TRY(cli_parse(a, &verb_bench, argc, argv, 1, 2, &c));
-    if (strcmp(c.positional[0], "tokenizer") == 0) return bench_tokenizer(a, &c);
-    if (strcmp(c.positional[0], "data") == 0) return bench_data(a, &c);
+// --- the verb
+// Without a file: llama-135m, unless --set says otherwise.
+static drv_status load(arena *a, const cli_args *args, run_config *out) {
     int n_sets;
-    const char **sets = cli_get_all(a, &c, "--set", &n_sets);
-    const char *file = c.n_positional > 1 ? c.positional[1] : NULL;
+    const char **sets = cli_get_all(a, args, "--set", &n_sets);
+    const char *file = args->n_positional > 0 ? args->positional[0] : NULL;
     const char **all = ARENA_ARRAY(a, const char *, n_sets + 1);
     all[0] = "model.preset=llama-135m";
     for (int i = 0; i < n_sets; i++)
         all[i + 1] = sets[i];
-    run_config cfg;
-    DRV_TRY(config_load(a, file, file ? sets : all, file ? n_sets : n_sets + 1, &cfg));
-    par_set_threads((int)cfg.threads);
-    if (strcmp(c.positional[0], "gemm") == 0) return bench_gemm(a, &c, &cfg);
-    if (strcmp(c.positional[0], "step") == 0) return bench_step(a, &c, &cfg);
-    return drv_fail(DRV_E_USAGE, "bench: \"%s\" is unknown, expected gemm, step, tokenizer or data",
-            c.positional[0]);
+    DRV_TRY(config_load(a, file, file ? sets : all, file ? n_sets : n_sets + 1, out));
+    par_set_threads((int)out->threads);
+    return DRV_OK;
 }
 
-static const cli_option options[] = {CLI_SET, CLI_JSON,
-        {"--repeats", "N", "steps (warm passes) to time; the fastest counts (default 3)"},
-        {"--tokenizer", "DIR", "tokenizer, data: folder of tokenizer.json"},
-        {"--input", "FILE", "tokenizer: the text; data: what is built"},
-        {"--json-key", "KEY", "data: of the text in .jsonl, column in .parquet (default text)"},
-        {"--threads", "N", "tokenizer, data: how many (default: all cores)"},
+static drv_status run_gemm(arena *a, const cli_args *args) {
+    run_config cfg;
+    DRV_TRY(load(a, args, &cfg));
+    return bench_gemm(a, args, &cfg);
+}
+
+static drv_status run_step(arena *a, const cli_args *args) {
+    run_config cfg;
+    DRV_TRY(load(a, args, &cfg));
+    return bench_step(a, args, &cfg);
+}
+
+static const cli_option gemm_options[] = {CLI_SET, CLI_JSON};
+static const cli_option step_options[] = {CLI_SET, CLI_JSON,
+        {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
         {"--profile", NULL, "also print the time of each op"}};
-const verb verb_bench = {"bench", "measure speed: GEMM, training step, tokenizer, data set",
-        "gemm|step [CONFIG] [--set KEY=VALUE]... | tokenizer|data --tokenizer DIR --input FILE "
-        "[--json]",
-        "gemm: the peak of square products, then the layer shapes of the model.\n"
-        "step: training steps on random tokens; tokens/s, FLOP/s (causal attention) and their ratio to\n"
-        "the higher of the fp32 and bf16 GEMM peaks measured in the same run.\n"
-        "tokenizer: MB/s of a first pass in this process (cold) and of the best later one (warm).\n"
-        "data: MB/s of text of a build with its files written, beside the encoding alone.\n"
-        "Without CONFIG: llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.",
-        options, sizeof options / sizeof *options, run};
+static const cli_option tokenizer_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--input", "FILE", "the text"}, CLI_JSON,
+        {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
+        {"--threads", "N", "how many (default: all cores)"}};
+static const cli_option data_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--input", "FILE", "what is built"}, CLI_JSON,
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--threads", "N", "how many (default: all cores)"}};
+
+static const verb subverbs[] = {
+        {
+                .name = "gemm",
+                .summary = "products of matrices: the peak, then a model's shapes",
+                .usage = "[CONFIG] [--set KEY=VALUE]... [--json]",
+                .help = "The peak of square products, then the layer shapes of the model.\n"
+                        "Without CONFIG: llama-135m.",
+                .options = gemm_options,
+                .n_options = sizeof gemm_options / sizeof *gemm_options,
+                .max_positional = 1,
+                .run = run_gemm,
+        },
+        {
+                .name = "step",
+                .summary = "training steps against the GEMM peak",
+                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--profile] [--json]",
+                .help = "Training steps on random tokens: tokens/s, FLOP/s (causal attention) and their ratio to\n"
+                        "the higher of the fp32 and bf16 GEMM peaks measured in the same run. Without CONFIG:\n"
+                        "llama-135m, e.g. --set model.preset=llama-15m --set data.sequence_length=512.",
+                .options = step_options,
+                .n_options = sizeof step_options / sizeof *step_options,
+                .max_positional = 1,
+                .run = run_step,
+        },
+        {
+                .name = "tokenizer",
+                .summary = "encoding, cold and warm",
+                .usage = "--tokenizer DIR --input FILE [--json]",
+                .help = "MB/s of a first pass in this process (cold) and of the best later one (warm).",
+                .options = tokenizer_options,
+                .n_options = sizeof tokenizer_options / sizeof *tokenizer_options,
+                .run = bench_tokenizer,
+        },
+        {
+                .name = "data",
+                .summary = "building a data set",
+                .usage = "--tokenizer DIR --input FILE [--json]",
+                .help = "MB/s of text of a build with its files written, beside the encoding alone.",
+                .options = data_options,
+                .n_options = sizeof data_options / sizeof *data_options,
+                .run = bench_data,
+        },
+};
+
+const verb verb_bench = {
+        .name = "bench",
+        .summary = "measure speed: GEMM, training step, tokenizer, data set",
+        .help = "Each is measured against the physical limit of this machine in the same run.",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

@@ -171,17 +171,19 @@ drv_status bench_data(arena *a, const cli_args *c) {
     DRV_TRY(removed);
     double alone;
     DRV_TRY(encode_alone(a, dir, input, key, &alone));
-    const double build = (double)s.bytes / s.seconds / 1e6;
+    const double build = (double)s.all.bytes / s.seconds / 1e6;
     if (cli_has(c, "--json"))
         printf("{\"threads\": %d, \"text_bytes\": %lld, \"documents\": %lld, \"tokens\": %lld, "
                "\"build_mb_per_s\": %.2f, \"tokens_per_s\": %.4g, \"encode_mb_per_s\": %.2f, "
                "\"ratio\": %.3f}\n",
-                par_threads(), (long long)s.bytes, (long long)s.documents, (long long)s.tokens,
-                build, (double)s.tokens / s.seconds, alone, build / alone);
+                par_threads(), (long long)s.all.bytes, (long long)s.all.documents,
+                (long long)s.all.tokens, build, (double)s.all.tokens / s.seconds, alone,
+                build / alone);
     else
         printf("%lld documents, %.1f MB of text, %lld tokens, %d threads\n"
                "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone %.1f MB/s; ratio %.2f\n",
-                (long long)s.documents, (double)s.bytes / 1e6, (long long)s.tokens, par_threads(),
-                build, str_si((double)s.tokens / s.seconds), alone, build / alone);
+                (long long)s.all.documents, (double)s.all.bytes / 1e6, (long long)s.all.tokens,
+                par_threads(), build, str_si((double)s.all.tokens / s.seconds), alone,
+                build / alone);
     return DRV_OK;
 }

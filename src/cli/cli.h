@@ -1,6 +1,8 @@
-// Verbs of the command line. Data goes to stdout, messages to stderr.
+// The command line: a table of verbs, each with its help, options and function. Results go to
+// standard output; progress, log and errors to standard error.
 #pragma once
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/arena.h"
 #include "base/status.h"
@@ -8,52 +10,80 @@
 
 typedef struct cli_option {
     const char *name;  // "--steps"
-    const char *value; // what follows in the help, "N"; NULL: a switch
-    const char *help;
+    const char *value; // what follows in the help: "N", "PATH..." (one or more); NULL: a switch
+    const char *help;  // one with "(repeatable" in it may be given more than once
 } cli_option;
 
-typedef struct verb {
+typedef struct cli_args cli_args;
+typedef struct verb verb;
+
+// A row of the table. A verb has either subverbs or a function, options and positional arguments.
+struct verb {
     const char *name, *summary;
-    const char *usage; // after "drover NAME"
-    const char *help;  // a paragraph that teaches
+    const char *usage; // what follows "drover NAME"; one form on each line
+    const char *help;  // paragraphs that teach, in lines as they print
     const cli_option *options;
     int n_options;
-    drv_status (*run)(arena *a, int argc, char **argv); // argv[0] is the verb
-} verb;
+    int min_positional, max_positional;
+    drv_status (*run)(arena *a, const cli_args *args);
+    const verb *subverbs;
+    int n_subverbs;
+};
 
 extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate,
-        verb_ckpt, verb_tokenizer, verb_data, verb_bench, verb_doctor;
+        verb_ckpt, verb_tokenizer, verb_data, verb_model, verb_bench, verb_doctor, verb_plot,
+        verb_chat;
 
-// Parsed arguments: positional ones in order, options by name.
-typedef struct cli_args {
-    const verb *v;
+// All verbs, in the order of the help.
+extern const verb *const cli_verbs[];
+extern const int n_cli_verbs;
+
+// What a verb was called with.
+struct cli_args {
+    const char *name;          // "train", "data build": begins each message
+    const verb *verb, *parent; // parent: whose subverb this is; NULL for a verb of its own
     char **positional;
     int n_positional;
     struct {
-        const char *name, *value;
+        const char *name, *value; // value NULL: a switch
     } option[256];
     int n_options;
-} cli_args;
+    bool help; // --help was among the arguments: nothing else was checked
+};
 
-// Unknown options and missing values are DRV_E_USAGE with the nearest name.
-DRV_CHECKED drv_status cli_parse(arena *a, const verb *v, int argc, char **argv, int min_positional,
-        int max_positional, cli_args *out);
-const char *cli_get(const cli_args *c, const char *name, const char *otherwise); // last one given
-bool cli_has(const cli_args *c, const char *name);
-DRV_CHECKED drv_status cli_get_i64(const cli_args *c, const char *name, int64_t min, int64_t max,
+// Parses what follows the verb's name. Options that the verb does not have, options given twice and
+// missing values are DRV_E_USAGE, with the nearest name or the subverbs that take the option.
+DRV_CHECKED drv_status cli_parse(arena *a, const verb *parent, const verb *v, int argc, char **argv,
+        cli_args *out);
+// The value of an option, or `otherwise` when it was not given.
+const char *cli_get(const cli_args *args, const char *name, const char *otherwise);
+bool cli_has(const cli_args *args, const char *name);
+// Numbers: *inout keeps its value when the option was not given.
+DRV_CHECKED drv_status cli_get_i64(const cli_args *args, const char *name, int64_t min, int64_t max,
         int64_t *inout);
-DRV_CHECKED drv_status cli_get_f64(const cli_args *c, const char *name, double min, double max,
+DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, double min, double max,
         double *inout);
 // "512M", "4G", "1.5G" or bytes.
-DRV_CHECKED drv_status cli_get_bytes(const cli_args *c, const char *name, int64_t min,
+DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
-// All values of a repeatable option.
-const char **cli_get_all(arena *a, const cli_args *c, const char *name, int *n);
+// All values of a repeatable option; the list lives in `a`.
+const char **cli_get_all(arena *a, const cli_args *args, const char *name, int *n);
+// The value of an option that must be there.
+DRV_CHECKED drv_status cli_need(const cli_args *args, const char *option, const char **out);
 
-// The option must be there.
-DRV_CHECKED drv_status cli_need(const cli_args *c, const char *option, const char **out);
-// positional[0] is none of those that are expected.
-drv_status cli_unknown_verb(const cli_args *c, const char *expected);
+// From here on the first write to standard output that fails ends the program: exit status 1 and
+// "could not write to standard output: No space left on device".
+void cli_open_stdout(void);
+// Writes what is buffered; nothing is printed after it.
+void cli_close_stdout(void);
+
+// The help of drover (v NULL), of a verb (parent NULL) or of a subverb.
+void cli_print_help(FILE *f, const verb *parent, const verb *v);
+// "[HELP|VERB [SUBVERB]]": the arguments of `drover help`.
+DRV_CHECKED drv_status cli_help(int argc, char **argv);
+// The verb (subverb, when parent is given) of that name; a failure says which is near.
+DRV_CHECKED drv_status cli_find_verb(const verb *parent, const char *name, const verb **out);
+
 // A line of ids, or a part of it: not `begins`, not `ends`.
 void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
 

@@ -10,19 +10,14 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "cli/cli.h"
 
-#ifndef DROVER_COMMIT
-#define DROVER_COMMIT "unknown"
-#endif
-
-static drv_status run(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run(arena *a, const cli_args *args) {
     struct sysinfo info;
     double f32, bf16;
     gemm_machine *m;
     cpu_level level;
-    DRV_TRY(cli_parse(a, &verb_doctor, argc, argv, 0, 0, &c));
     par_set_threads(0);
     DRV_TRY(cpu_level_chosen(&level));
     DRV_TRY(gemm_peak(DT_F32, 4, &f32));
@@ -34,18 +29,19 @@ static drv_status run(arena *a, int argc, char **argv) {
     const double memory = (double)info.totalram * info.mem_unit,
                  free_now = (double)info.freeram * info.mem_unit;
     const dnnl_version_t *v = dnnl_version();
-    if (cli_has(&c, "--json")) {
-        printf("{\"commit\": \"%s\", \"cpu\": \"%s\", \"level\": \"%s\", \"amx_bf16\": %s, "
+    if (cli_has(args, "--json")) {
+        printf("{\"version\": \"%s\", \"commit\": \"%s\", \"cpu\": \"%s\", \"level\": \"%s\", \"amx_bf16\": %s, "
                "\"threads\": %d, "
                "\"memory_bytes\": %.0f, \"onednn\": \"%d.%d.%d\", \"gemm_peak_fp32\": %.5g, "
                "\"gemm_peak_bf16\": %.5g, "
                "\"bf16_arithmetic\": \"%s\"}\n",
-                DROVER_COMMIT, cpu_model_name(), cpu_level_name(level),
+                drover_number(), drover_commit(), cpu_model_name(), cpu_level_name(level),
                 cpu_has_amx_bf16() ? "true" : "false", par_threads(), memory, v->major, v->minor,
                 v->patch, f32, bf16, arithmetic);
         return DRV_OK;
     }
-    printf("drover      %s, compiled with %s\n", DROVER_COMMIT, __VERSION__);
+    printf("drover      %s, commit %s, compiled with %s\n", drover_number(), drover_commit(),
+            __VERSION__);
     printf("processor   %s\n", cpu_model_name());
     printf("kernels     %s (highest here: %s)%s\n", cpu_level_name(level),
             cpu_level_name(cpu_detect()), cpu_has_amx_bf16() ? ", AMX bf16" : "");
@@ -67,8 +63,13 @@ static drv_status run(arena *a, int argc, char **argv) {
 }
 
 static const cli_option options[] = {CLI_JSON};
-const verb verb_doctor = {"doctor", "say what this machine is and how drover will use it",
-        "[--json]",
-        "Prints the processor, the kernels and arithmetic chosen for it, threads, memory, libraries and the\n"
-        "measured GEMM peaks.",
-        options, 1, run};
+const verb verb_doctor = {
+        .name = "doctor",
+        .summary = "say what this machine is and how drover will use it",
+        .usage = "[--json]",
+        .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory,\n"
+                "libraries and the measured GEMM peaks.",
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .run = run,
+};

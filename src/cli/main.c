@@ -1,73 +1,89 @@
+// drover: finds the verb in its table, runs it and turns its status into the exit status.
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
-#include "base/str.h"
+#include "base/version.h"
 #include "cli/cli.h"
 
-static const verb *const verbs[] = {&verb_train, &verb_eval, &verb_generate, &verb_config,
-        &verb_plan, &verb_graph, &verb_tokenizer, &verb_data, &verb_ckpt, &verb_bench,
-        &verb_doctor};
-enum { N_VERBS = sizeof verbs / sizeof *verbs };
+const verb *const cli_verbs[] = {
+        &verb_train,
+        &verb_eval,
+        &verb_generate,
+        &verb_plot,
+        &verb_config,
+        &verb_plan,
+        &verb_graph,
+        &verb_tokenizer,
+        &verb_data,
+        &verb_model,
+        &verb_ckpt,
+        &verb_chat,
+        &verb_bench,
+        &verb_doctor,
+};
+const int n_cli_verbs = sizeof cli_verbs / sizeof *cli_verbs;
 
-static void usage(FILE *f) {
-    fputs("drover: pre-train Llama models, from text to a Hugging Face folder, in one program\n"
-          "\n"
-          "usage: drover VERB ...\n"
-          "\n",
-            f);
-    for (int i = 0; i < N_VERBS; i++)
-        fprintf(f, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
-    fputs("\n`drover VERB --help` says more.\n", f);
+// A standard descriptor that is closed would be given to the next file that is opened, and messages
+// would land in that file. Such a descriptor is opened so that writes to it fail as if it were
+// still closed.
+static void open_standard_files(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd)
+            _exit(1);
 }
 
-static void verb_help(const verb *v) {
-    printf("drover %s: %s\n\nusage: drover %s %s\n\n%s\n", v->name, v->summary, v->name, v->usage,
-            v->help);
-    if (v->n_options) puts("\noptions:");
-    for (int i = 0; i < v->n_options; i++) {
-        char left[64];
-        snprintf(left, sizeof left, "%s %s", v->options[i].name,
-                v->options[i].value ? v->options[i].value : "");
-        printf("  %-26s %s\n", left, v->options[i].help);
+static bool is_one_of(const char *arg, const char *x, const char *y, const char *z) {
+    return strcmp(arg, x) == 0 || strcmp(arg, y) == 0 || strcmp(arg, z) == 0;
+}
+
+static drv_status run_verb(arena *a, int argc, char **argv) {
+    const verb *parent = NULL, *v;
+    cli_args args;
+    DRV_TRY(cli_find_verb(NULL, argv[0], &v));
+    if (v->n_subverbs > 0) {
+        if (argc < 2) {
+            cli_print_help(stderr, NULL, v);
+            return drv_fail(DRV_E_USAGE, "%s: the subverb is missing", v->name);
+        }
+        if (is_one_of(argv[1], "--help", "-h", "help")) return cli_help(1, argv);
+        parent = v;
+        DRV_TRY(cli_find_verb(parent, argv[1], &v));
+        argc--, argv++;
     }
+    DRV_TRY(cli_parse(a, parent, v, argc - 1, argv + 1, &args));
+    if (args.help) {
+        cli_print_help(stdout, parent, v);
+        return DRV_OK;
+    }
+    return v->run(a, &args);
+}
+
+static drv_status run(arena *a, int argc, char **argv) {
+    if (is_one_of(argv[0], "help", "--help", "-h")) return cli_help(argc - 1, argv + 1);
+    if (!is_one_of(argv[0], "version", "--version", "-V")) return run_verb(a, argc, argv);
+    puts(drover_version());
+    return DRV_OK;
 }
 
 int main(int argc, char **argv) {
+    open_standard_files();
+    cli_open_stdout();
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of write, not the end
     if (argc < 2) {
-        usage(stderr);
+        cli_print_help(stderr, NULL, NULL);
         return 2;
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0 ||
-            strcmp(argv[1], "-h") == 0) {
-        usage(stdout);
-        return 0;
-    }
-    const verb *v = NULL;
-    const char *names[N_VERBS];
-    for (int i = 0; i < N_VERBS; i++) {
-        names[i] = verbs[i]->name;
-        if (strcmp(argv[1], names[i]) == 0) v = verbs[i];
-    }
-    if (!v) {
-        const char *near = str_nearest(argv[1], names, N_VERBS);
-        fprintf(stderr, "drover: unknown verb \"%s\"%s%s%s; see drover --help\n", argv[1],
-                near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "");
-        return 2;
-    }
-    for (int i = 2; i < argc; i++)
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            verb_help(v);
-            return 0;
-        }
     arena *a = arena_new("run");
-    drv_status s = v->run(a, argc - 1, argv + 1);
+    drv_status status = run(a, argc - 1, argv + 1);
     progress_end();
-    if (s != DRV_OK) fprintf(stderr, "drover: %s\n", drv_message());
+    if (status != DRV_OK) fprintf(stderr, "drover: %s\n", drv_message());
+    cli_close_stdout();
     log_close_file();
     arena_free(a);
-    return s == DRV_OK ? 0 : s == DRV_E_USAGE ? 2 : 1;
+    return status == DRV_OK ? 0 : status == DRV_E_USAGE ? 2 : status == DRV_STOPPED ? 3 : 1;
 }

@@ -6,7 +6,8 @@
 #include "ckpt/ckpt.h"
 #include "cli/cli.h"
 
-static drv_status list(arena *a, const char *run_dir) {
+static drv_status run_list(arena *a, const cli_args *args) {
+    const char *run_dir = args->positional[0];
     char **names, *dir = path_join(a, run_dir, "checkpoints");
     int n;
     if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
@@ -19,7 +20,8 @@ static drv_status list(arena *a, const char *run_dir) {
     return DRV_OK;
 }
 
-static drv_status show(arena *a, const char *path) {
+static drv_status run_show(arena *a, const cli_args *args) {
+    const char *path = args->positional[0];
     char **names;
     int n;
     DRV_TRY(dir_list(a, path, &names, &n));
@@ -39,26 +41,56 @@ static drv_status show(arena *a, const char *path) {
     return DRV_OK;
 }
 
-static drv_status run(arena *a, int argc, char **argv) {
-    cli_args c;
-    DRV_TRY(cli_parse(a, &verb_ckpt, argc, argv, 2, 2, &c));
-    const char *what = c.positional[0], *path = c.positional[1];
-    if (strcmp(what, "list") == 0) return list(a, path);
-    if (strcmp(what, "show") == 0) return show(a, path);
-    if (strcmp(what, "verify") != 0)
-        return drv_fail(DRV_E_USAGE, "ckpt: \"%s\" is unknown, expected list, show or verify",
-                what);
+static drv_status run_verify(arena *a, const cli_args *args) {
+    (void)a;
+    const char *path = args->positional[0];
     drv_status s = ckpt_verify(path);
-    if (cli_has(&c, "--json"))
+    if (cli_has(args, "--json"))
         printf("{\"path\": \"%s\", \"valid\": %s}\n", path, s == DRV_OK ? "true" : "false");
     else if (s == DRV_OK)
         printf("%s: ok\n", path);
     return s;
 }
 
-static const cli_option options[] = {CLI_JSON};
-const verb verb_ckpt = {"ckpt", "list, show and verify checkpoints",
-        "list RUN_DIR | show|verify CHECKPOINT",
-        "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes beside it.\n"
-        "list and verify check every byte.",
-        options, 1, run};
+static const cli_option verify_options[] = {CLI_JSON};
+
+static const verb subverbs[] = {
+        {
+                .name = "list",
+                .summary = "the checkpoints of a run, each verified",
+                .usage = "RUN_DIR",
+                .help = "Every byte of each checkpoint is checked against its manifest of hashes.",
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_list,
+        },
+        {
+                .name = "show",
+                .summary = "the tensors of a checkpoint",
+                .usage = "CHECKPOINT",
+                .help = "File, name, type and shape of each tensor of a Hugging Face folder.",
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_show,
+        },
+        {
+                .name = "verify",
+                .summary = "check every byte of a checkpoint",
+                .usage = "CHECKPOINT [--json]",
+                .help = "Compares all files with the manifest of hashes; a failure names the file.",
+                .options = verify_options,
+                .n_options = sizeof verify_options / sizeof *verify_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_verify,
+        },
+};
+
+const verb verb_ckpt = {
+        .name = "ckpt",
+        .summary = "list, show and verify checkpoints",
+        .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
+                "beside it.",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

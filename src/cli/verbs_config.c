@@ -6,7 +6,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
-#include "train/programs.h"
+#include "train/fit.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
@@ -16,37 +16,49 @@ static drv_status load(arena *a, const cli_args *c, run_config *out) {
     return config_load(a, file, sets, n, out);
 }
 
-static const cli_option config_options[] = {CLI_SET};
+static const cli_option config_options[] = {CLI_SET,
+        {"--reference", NULL,
+                "print docs/keys.md: all keys as Markdown, of no config in particular"}};
 
-static drv_status run_config_verb(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_config_verb(arena *a, const cli_args *args) {
     run_config cfg;
     str text = {0};
-    DRV_TRY(cli_parse(a, &verb_config, argc, argv, 0, 1, &c));
-    DRV_TRY(load(a, &c, &cfg));
-    config_print(&cfg, true, &text);
+    if (cli_has(args, "--reference")) {
+        if (args->n_positional || args->n_options > 1)
+            return drv_fail(DRV_E_USAGE,
+                    "config: --reference stands alone, expected no CONFIG or --set");
+        config_print_reference(&text);
+    } else {
+        DRV_TRY(load(a, args, &cfg));
+        config_print(&cfg, true, &text);
+    }
     fputs(text.p, stdout);
     str_free(&text);
     return DRV_OK;
 }
 
-const verb verb_config = {"config", "print the effective options, with what each means",
-        "[CONFIG] [--set KEY=VALUE]...",
-        "Reads the YAML file, applies the overrides, checks everything and prints the whole config, which\n"
-        "is itself a valid config. Example: drover config --set model.preset=llama-3.1-8b",
-        config_options, 1, run_config_verb};
+const verb verb_config = {
+        .name = "config",
+        .summary = "print the effective options, with what each means",
+        .usage = "[CONFIG] [--set KEY=VALUE]...\n--reference",
+        .help = "Reads the YAML file, applies the overrides, checks everything and prints every key with\n"
+                "its value, its meaning and its default. What it prints is itself a valid config.\n"
+                "Example: drover config --set model.preset=llama-3.1-8b",
+        .options = config_options,
+        .n_options = sizeof config_options / sizeof *config_options,
+        .max_positional = 1,
+        .run = run_config_verb,
+};
 
 static const cli_option graph_options[] = {CLI_SET,
         {"--program", "NAME", "step (default), update or eval"}};
 
-static drv_status run_graph(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status run_graph(arena *a, const cli_args *args) {
     run_config cfg;
     programs p;
-    DRV_TRY(cli_parse(a, &verb_graph, argc, argv, 0, 1, &c));
-    DRV_TRY(load(a, &c, &cfg));
+    DRV_TRY(load(a, args, &cfg));
     DRV_TRY(programs_build(a, &cfg, &p));
-    const char *name = cli_get(&c, "--program", "step");
+    const char *name = cli_get(args, "--program", "step");
     const graph *g = strcmp(name, "step") == 0     ? p.step_graph
                      : strcmp(name, "update") == 0 ? p.update_graph
                      : strcmp(name, "eval") == 0   ? p.eval_graph
@@ -61,103 +73,150 @@ static drv_status run_graph(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-const verb verb_graph = {"graph", "print a program of the run as text",
-        "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
-        "One line a node: outputs with types, op, inputs, attributes. Nothing is allocated: all presets up\n"
-        "to llama-3.1-405b print on a laptop.",
-        graph_options, 2, run_graph};
+const verb verb_graph = {
+        .name = "graph",
+        .summary = "print a program of the run as text",
+        .usage = "[CONFIG] [--program NAME] [--set KEY=VALUE]...",
+        .help = "One line per node: outputs with types, op, inputs, attributes. Nothing is allocated: all\n"
+                "presets up to llama-3.1-405b print on a laptop.",
+        .options = graph_options,
+        .n_options = sizeof graph_options / sizeof *graph_options,
+        .max_positional = 1,
+        .run = run_graph,
+};
 
 // --- plan
-// What the process holds beside the planned bytes: code and libraries, the measurement of the GEMM
-// peak, thread stacks (measured on Zen 4: 78 to 92 MiB).
-#define PROCESS_BYTES (110LL << 20)
+// What a plan says, beside the programs themselves.
+typedef struct plan_report {
+    const run_config *cfg;
+    const programs *p;
+    memory_plan memory;
+    memory_limit limit;
+    int ranks;
+    double flops_per_token, step_s, run_s; // seconds 0: not known
+    bool fits;
+    const char *would_fit; // keys to set; NULL: none would, or it fits
+} plan_report;
 
-static void print_plan(const programs *p, const memory_plan *m, const mesh *layout,
-        double flops_token, double step_s) {
-    const run_config *c = p->c;
-    printf("model         %s parameters, %s\n", str_si((double)model_parameters(&c->model)),
-            dtype_name(p->dt));
-    printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n",
-            (long long)c->global_batch_size, (long long)c->sequence_length,
-            (long long)c->micro_batch_size, mesh_ranks(layout), mesh_ranks(layout) > 1 ? "s" : "");
-    printf("compute       %s FLOP a token, %s a step\n", str_si(flops_token),
-            str_si(flops_token * (double)(c->global_batch_size * c->sequence_length)));
-    printf("nodes         %d in step, %d in update, %d in eval\n", p->step_graph->n_nodes,
-            p->update_graph->n_nodes, p->eval_graph->n_nodes);
-    printf("memory a rank\n");
+static void print_memory(const plan_report *r) {
+    const memory_plan *m = &r->memory;
     const struct {
         const char *name;
         int64_t bytes;
     } rows[] = {{"weights", m->weights}, {"gradients", m->gradients}, {"optimizer", m->optimizer},
             {"activations", m->activations}, {"communication", m->communication}, {"data", m->data},
             {"total", m->total}};
+    printf("memory a rank\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
                 (long long)rows[i].bytes);
     printf("  process beside it: at most %s; saving and resuming need no more\n",
             str_bytes((double)PROCESS_BYTES));
-    if (step_s > 0)
-        printf("time          %.3g s a step at 75 %% of this machine's GEMM peak\n", step_s);
+    printf("fits          %s: %s wanted, %s %s\n", r->fits ? "yes" : "no",
+            str_bytes((double)(m->total + PROCESS_BYTES)), str_bytes((double)r->limit.free),
+            r->limit.what);
+    if (r->would_fit) printf("              this would: %s\n", r->would_fit);
 }
 
-static int print_plan_json(const programs *p, const memory_plan *m, const mesh *layout,
-        double flops_token, double step_s) {
+static void print_plan(const plan_report *r) {
+    const run_config *cfg = r->cfg;
+    printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
+            precision_name(cfg->precision));
+    printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n",
+            (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
+            (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
+    printf("compute       %s FLOP a token, %s a step\n", str_si(r->flops_per_token),
+            str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
+    printf("nodes         %d in step, %d in update, %d in eval\n", r->p->step_graph->n_nodes,
+            r->p->update_graph->n_nodes, r->p->eval_graph->n_nodes);
+    print_memory(r);
+    char step[32];
+    snprintf(step, sizeof step, "%.3g s", r->step_s);
+    if (r->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(r->step_s));
+    if (r->step_s > 0)
+        printf("time          %s for %lld steps, %s a step, at 75 %% of this machine's GEMM peak\n",
+                str_long_duration(r->run_s), (long long)cfg->steps, step);
+}
+
+static void print_plan_json(const plan_report *r) {
+    const memory_plan *m = &r->memory;
     json_t *bytes = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights",
             (json_int_t)m->weights, "gradients", (json_int_t)m->gradients, "optimizer",
             (json_int_t)m->optimizer, "activations", (json_int_t)m->activations, "communication",
             (json_int_t)m->communication, "data", (json_int_t)m->data, "total",
             (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
-    const json_int_t n = model_parameters(&p->c->model);
-    json_t *o = json_pack("{s:I,s:I,s:f,s:i,s:o,s:f}", "parameters", n, "trainable_parameters", n,
-            "flops_per_token", flops_token, "ranks", mesh_ranks(layout), "bytes", bytes,
-            "step_seconds", step_s);
+    const json_int_t n = model_parameters(&r->cfg->model);
+    json_t *o = json_pack("{s:I,s:I,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
+            "trainable_parameters", n, "flops_per_token", r->flops_per_token, "ranks", r->ranks,
+            "bytes", bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
+            "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
+            (json_int_t)r->limit.free, "would_fit", r->would_fit);
     char *text = json_dumps(o, 0);
     puts(text);
     free(text);
     json_decref(o);
-    return 0;
 }
 
-static drv_status run_plan(arena *a, int argc, char **argv) {
-    cli_args c;
+static drv_status measure_time(arena *a, plan_report *r) {
+    const run_config *cfg = r->cfg;
+    backend *cpu;
+    DRV_TRY(backend_open(a, "cpu", &cpu));
+    const double peak = backend_peak_flops(cpu);
+    const double tokens =
+            (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_parallel);
+    if (peak > 0) r->step_s = r->flops_per_token * tokens / (0.75 * peak);
+    r->run_s = r->step_s * (double)cfg->steps;
+    backend_close(cpu);
+    return DRV_OK;
+}
+
+static drv_status run_plan(arena *a, const cli_args *args) {
     run_config cfg;
     programs p;
+    backend *null;
     int64_t ranks = 0;
-    DRV_TRY(cli_parse(a, &verb_plan, argc, argv, 0, 1, &c));
-    DRV_TRY(load(a, &c, &cfg));
-    DRV_TRY(cli_get_i64(&c, "--ranks", 1, 1 << 20, &ranks));
+    DRV_TRY(load(a, args, &cfg));
+    DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
     if (ranks) cfg.data_parallel = ranks;
     if (cfg.global_batch_size % (cfg.micro_batch_size * cfg.data_parallel) != 0)
         return drv_fail(DRV_E_USAGE,
-                "training.global_batch_size is %lld, expected a multiple of micro_batch_size %lld "
-                "x ranks %lld",
+                "plan: training.global_batch_size is %lld, expected a multiple of micro_batch_size "
+                "%lld x ranks %lld",
                 (long long)cfg.global_batch_size, (long long)cfg.micro_batch_size,
                 (long long)cfg.data_parallel);
     par_set_threads((int)cfg.threads);
-    backend *null, *cpu;
     DRV_TRY(backend_open(a, "null", &null));
     DRV_TRY(programs_build(a, &cfg, &p));
     DRV_TRY(programs_load(a, null, &p));
-    DRV_TRY(backend_open(a, "cpu", &cpu));
-    const double flops = model_flops_per_token(&cfg.model, cfg.sequence_length),
-                 peak = backend_peak_flops(cpu);
-    const double tokens = (double)(cfg.global_batch_size * cfg.sequence_length / cfg.data_parallel);
-    const double step_s = peak > 0 ? flops * tokens / (0.75 * peak) : 0;
-    mesh layout = mesh_single();
-    layout.size[AXIS_DATA] = (int)cfg.data_parallel;
-    memory_plan m = programs_memory(&p);
-    if (cli_has(&c, "--json"))
-        print_plan_json(&p, &m, &layout, flops, step_s);
+    plan_report r = {.cfg = &cfg,
+            .p = &p,
+            .memory = programs_memory(&p),
+            .limit = memory_limit_read(""),
+            .ranks = (int)cfg.data_parallel,
+            .flops_per_token = model_flops_per_token(&cfg.model, cfg.sequence_length)};
+    r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
+    if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
+    DRV_TRY(measure_time(a, &r));
+    if (cli_has(args, "--json"))
+        print_plan_json(&r);
     else
-        print_plan(&p, &m, &layout, flops, step_s);
-    backend_close(cpu);
+        print_plan(&r);
     return DRV_OK;
 }
 
 static const cli_option plan_options[] = {CLI_SET, CLI_JSON,
         {"--ranks", "N", "data-parallel ranks that share the global batch"}};
-const verb verb_plan = {"plan", "print memory, FLOPs and time of a run before it runs",
-        "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
-        "Builds the graphs, differentiates them and places every byte, without allocating a weight. The\n"
-        "run stays within what is printed. Example: drover plan --set model.preset=llama-3.1-405b",
-        plan_options, 3, run_plan};
+const verb verb_plan = {
+        .name = "plan",
+        .summary = "print memory, FLOPs and time of a run before it runs",
+        .usage = "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
+        .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
+                "weight. The run stays within what is printed. It says whether that fits into the memory\n"
+                "of this machine, its control group and ulimit, or what would; and how long the run\n"
+                "takes, evaluations aside.\n"
+                "Example: drover plan --set model.preset=llama-3.1-405b",
+        .options = plan_options,
+        .n_options = sizeof plan_options / sizeof *plan_options,
+        .max_positional = 1,
+        .run = run_plan,
+};

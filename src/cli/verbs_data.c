@@ -4,48 +4,93 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/json.h"
 #include "base/parallel.h"
-#include "cli/cli.h"
+#include "base/version.h"
+#include "cli/fetch.h"
 #include "data/set/build.h"
-#include "data/get/hub.h"
 
-static drv_status data_build(arena *a, const cli_args *c) {
+static drv_status data_build(arena *a, const cli_args *args) {
     int64_t workers = 0;
-    build_stats s;
-    build_opts o = {.reader = {.key = cli_get(c, "--json-key", NULL),
-                            .separator = cli_get(c, "--separator", NULL),
-                            .strict = cli_has(c, "--strict")},
-            .append_eod = cli_has(c, "--append-eod")};
-    o.inputs = cli_get_all(a, c, "--input", &o.n_inputs);
+    build_stats stats;
+    build_opts o = {.reader = {.key = cli_get(args, "--json-key", NULL),
+                            .separator = cli_get(args, "--separator", NULL),
+                            .strict = cli_has(args, "--strict")},
+            .version = drover_number(),
+            .append_eod = cli_has(args, "--append-eod") || cli_has(args, "--eod"),
+            .eod = cli_get(args, "--eod", NULL)};
+    o.inputs = cli_get_all(a, args, "--input", &o.n_inputs);
     if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
-    DRV_TRY(cli_need(c, "--tokenizer", &o.tokenizer));
-    DRV_TRY(cli_need(c, "--out", &o.prefix));
-    DRV_TRY(cli_get_i64(c, "--workers", 0, 4096, &workers));
+    DRV_TRY(cli_need(args, "--tokenizer", &o.tokenizer));
+    DRV_TRY(cli_need(args, "--out", &o.prefix));
+    DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
-    DRV_TRY(dataset_build(a, &o, &s));
-    log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes a token, %.1f MB/s; skipped %lld "
+    DRV_TRY(dataset_build(a, &o, &stats));
+    const build_counts *all = &stats.all;
+    log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
              "records, replaced %lld invalid byte sequences",
-            o.prefix, (long long)s.documents, (long long)s.tokens,
-            (double)s.bytes / (double)(s.tokens ? s.tokens : 1),
-            (double)s.bytes_now / s.seconds / 1e6, (long long)s.skipped, (long long)s.replaced);
+            o.prefix, (long long)all->documents, (long long)all->tokens,
+            (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
+            (double)stats.bytes_now / stats.seconds / 1e6, (long long)all->skipped,
+            (long long)all->replaced);
     return DRV_OK;
 }
 
-static drv_status data_info(const dataset *d) {
-    static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
+static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
+
+static drv_status print_info_json(const dataset *d) {
+    const dataset_about *x = &d->about;
+    json_t *made_by = json_null(), *eod = json_null();
+    if (x->known)
+        made_by = json_pack("{s:s?, s:s?, s:I}", "path", x->tokenizer, "xxh3", x->tokenizer_hash,
+                "vocab_size", (json_int_t)x->n_vocab);
+    if (x->known && x->eod >= 0)
+        eod = json_pack("{s:I, s:s?}", "id", (json_int_t)x->eod, "text", x->eod_text);
+    json_t *o = json_pack("{s:o?, s:s, s:I, s:I, s:I, s:o?, s:o?, s:o}", "prefix",
+            json_string(d->prefix), "type", types[d->code], "sequences", (json_int_t)d->n_sequences,
+            "documents", (json_int_t)d->n_documents, "tokens", (json_int_t)d->n_tokens, "tokenizer",
+            made_by, "end_of_document", eod, "largest_id",
+            x->known && x->largest_id >= 0 ? json_integer(x->largest_id) : json_null());
+    char *text = json_dumps(o, JSON_COMPACT);
+    DRV_ASSERT(text, "out of memory");
+    puts(text);
+    free(text);
+    json_decref(o);
+    return DRV_OK;
+}
+
+static drv_status data_info(arena *a, const cli_args *args, const dataset *d) {
+    (void)a;
+    const dataset_about *x = &d->about;
+    if (cli_has(args, "--json")) return print_info_json(d);
     printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n",
             d->prefix, types[d->code], (long long)d->n_sequences, (long long)d->n_documents,
             (long long)d->n_tokens);
     if (d->n_documents)
-        printf("mean       %.1f tokens a document\n", (double)d->n_tokens / (double)d->n_documents);
+        printf("mean       %.1f tokens per document\n",
+                (double)d->n_tokens / (double)d->n_documents);
+    if (!x->known) {
+        printf("tokenizer  not recorded (there is no %s.idx.json)\n", d->prefix);
+        return DRV_OK;
+    }
+    printf("tokenizer  %s (%lld tokens)\n", x->tokenizer ? x->tokenizer : "not recorded",
+            (long long)x->n_vocab);
+    if (x->eod >= 0)
+        printf("end        %s (id %lld) behind each document\n", x->eod_text ? x->eod_text : "?",
+                (long long)x->eod);
+    else
+        puts("end        no token behind the documents");
+    if (x->largest_id >= 0)
+        printf("largest    id %lld, token %lld\n", (long long)x->largest_id,
+                (long long)x->largest_at);
     return DRV_OK;
 }
 
-static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
+static drv_status data_show(arena *a, const cli_args *args, const dataset *d) {
     int64_t document = 0;
-    const char *dir = cli_get(c, "--tokenizer", NULL);
+    const char *dir = cli_get(args, "--tokenizer", NULL);
     if (d->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", d->prefix);
-    DRV_TRY(cli_get_i64(c, "--document", 0, d->n_documents - 1, &document));
+    DRV_TRY(cli_get_i64(args, "--document", 0, d->n_documents - 1, &document));
     const int64_t first = dataset_document_start(d, document),
                   n = dataset_document_start(d, document + 1) - first;
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
@@ -65,15 +110,52 @@ static drv_status data_show(arena *a, const cli_args *c, const dataset *d) {
     return s;
 }
 
-static drv_status data_verify(const cli_args *c, const dataset *d) {
-    int64_t vocab = INT32_MAX;
-    enum { PIECE = 512 };
-    int32_t ids[PIECE];
-    DRV_TRY(cli_get_i64(c, "--vocab-size", 1, INT32_MAX, &vocab));
-    for (int64_t at = 0; at < d->n_tokens; at += PIECE)
-        DRV_TRY(dataset_read(d, at, d->n_tokens - at < PIECE ? d->n_tokens - at : PIECE, vocab,
-                ids));
-    printf("%s: ok, %lld tokens\n", d->prefix, (long long)d->n_tokens);
+// The entries of the vocabulary that the tokens must be in, and its name for messages.
+static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *d, int64_t *n_vocab,
+        const char **name) {
+    const char *dir = cli_get(args, "--tokenizer", NULL);
+    *n_vocab = INT32_MAX;
+    *name = "any vocabulary of up to 2^31 - 1 entries";
+    if (dir && cli_has(args, "--vocab-size"))
+        return drv_fail(DRV_E_USAGE, "data verify: --tokenizer and --vocab-size both say how large "
+                                     "the vocabulary is; give one");
+    if (cli_has(args, "--vocab-size")) {
+        DRV_TRY(cli_get_i64(args, "--vocab-size", 1, INT32_MAX, n_vocab));
+        *name = arena_printf(a, "a vocabulary of %lld entries", (long long)*n_vocab);
+    } else if (dir) {
+        tokenizer *t;
+        DRV_TRY(tokenizer_open(a, dir, &t));
+        *n_vocab = tokenizer_n_vocab(t);
+        *name = arena_printf(a, "the %lld tokens of %s", (long long)*n_vocab, tokenizer_path(t));
+        uint64_t hash;
+        const drv_status status = dataset_tokenizer_hash(tokenizer_path(t), &hash);
+        tokenizer_close(t);
+        DRV_TRY(status);
+        if (d->about.known && d->about.tokenizer_hash &&
+                strcmp(d->about.tokenizer_hash,
+                        arena_printf(a, "%016llx", (unsigned long long)hash)) != 0)
+            return drv_fail(DRV_E_DATA,
+                    "%s: built with another tokenizer, \"%s\" (xxh3 %s), expected %s (xxh3 %016llx)",
+                    d->prefix, d->about.tokenizer ? d->about.tokenizer : "?",
+                    d->about.tokenizer_hash, dir, (unsigned long long)hash);
+    } else if (d->about.known && d->about.n_vocab > 0) {
+        *n_vocab = d->about.n_vocab;
+        *name = arena_printf(a, "the %lld tokens of the tokenizer that it was built with",
+                (long long)*n_vocab);
+    }
+    return DRV_OK;
+}
+
+static drv_status data_verify(arena *a, const cli_args *args, const dataset *d) {
+    int64_t n_vocab;
+    const char *name;
+    DRV_TRY(verify_vocab(a, args, d, &n_vocab, &name));
+    DRV_TRY(dataset_scan_vocab(d, n_vocab, NULL));
+    if (d->about.known && d->about.largest_id >= 0 && !dataset_knows_largest(d))
+        return drv_fail(DRV_E_DATA,
+                "%s.idx.json: \"largest\" says that token %lld is %lld, but it is another one in the .bin",
+                d->prefix, (long long)d->about.largest_at, (long long)d->about.largest_id);
+    printf("%s: ok, %lld tokens, all of them in %s\n", d->prefix, (long long)d->n_tokens, name);
     return DRV_OK;
 }
 
@@ -100,87 +182,133 @@ static drv_status plain_url(arena *a, const char *url, const char *out, download
     return DRV_OK;
 }
 
-static drv_status data_get(arena *a, const cli_args *c) {
-    const char *what = c->n_positional > 1 ? c->positional[1] : NULL, *endpoint, *token;
-    int64_t parallel = 8, tries = 8;
-    hub_opts hub = {.revision = cli_get(c, "--revision", "main")};
-    if (!what)
-        return drv_fail(DRV_E_USAGE,
-                "data get: expected hf:ORG/NAME[:CONFIG] or a URL, and --out DIR");
-    DRV_TRY(cli_need(c, "--out", &hub.out));
-    DRV_TRY(cli_get_i64(c, "--parallel", 1, 64, &parallel));
-    DRV_TRY(cli_get_i64(c, "--tries", 1, 1000, &tries));
-    endpoint = getenv("HF_ENDPOINT");
-    token = getenv("HF_TOKEN");
-    if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
-    size_t length = strlen(endpoint);
-    while (length > 0 && endpoint[length - 1] == '/')
-        length--;
-    hub.endpoint = arena_strndup(a, endpoint, length);
-    hub.token = token && *token ? token : NULL;
+static drv_status data_get(arena *a, const cli_args *args) {
+    const char *what = args->positional[0], *out;
+    fetch_opts o;
+    DRV_TRY(cli_need(args, "--out", &out));
+    DRV_TRY(fetch_options(a, args, out, &o));
     download one, *list = &one;
     int n = 1;
     if (str_starts(what, "hf:"))
-        DRV_TRY(hub_list(a, what + 3, &hub, &list, &n));
-    else if (str_starts(what, "http://") || str_starts(what, "https://"))
-        DRV_TRY(plain_url(a, what, hub.out, &one));
-    else
+        DRV_TRY(hub_list_data(a, what + 3, &o.hub, &list, &n));
+    else if (str_starts(what, "http://") || str_starts(what, "https://")) {
+        if (cli_has(args, "--revision"))
+            return drv_fail(DRV_E_USAGE, "data get: --revision is of hf:ORG/NAME, not of a URL");
+        DRV_TRY(plain_url(a, what, out, &one));
+    } else
         return drv_fail(DRV_E_USAGE, "\"%s\": expected hf:ORG/NAME[:CONFIG] or a URL", what);
-    download_opts o = {.parallel = (int)parallel,
-            .tries = (int)tries,
-            .token = hub.token,
-            .host = hub.endpoint};
-    download_stats s;
-    DRV_TRY(download_files(list, n, &o, &s));
-    log_info("%s: %lld files, %lld of them there before; %s in %s", hub.out, (long long)s.files,
-            (long long)s.there_already, str_bytes((double)s.bytes), str_duration(s.seconds));
-    return DRV_OK;
+    return fetch_files(&o, list, n);
 }
 
-static drv_status run_data(arena *a, int argc, char **argv) {
-    cli_args c;
+// --- the verb
+typedef drv_status (*data_look)(arena *a, const cli_args *args, const dataset *d);
+
+static drv_status look(arena *a, const cli_args *args, data_look at) {
     dataset *d;
-    DRV_TRY(cli_parse(a, &verb_data, argc, argv, 1, 2, &c));
-    const char *what = c.positional[0];
-    if (strcmp(what, "build") == 0) return data_build(a, &c);
-    if (strcmp(what, "get") == 0) return data_get(a, &c);
-    if (strcmp(what, "info") != 0 && strcmp(what, "show") != 0 && strcmp(what, "verify") != 0)
-        return cli_unknown_verb(&c, "get, build, info, show or verify");
-    if (c.n_positional < 2)
-        return drv_fail(DRV_E_USAGE, "data %s: the data set's PREFIX is missing", what);
-    DRV_TRY(dataset_open(a, c.positional[1], &d));
-    drv_status s = what[0] == 'i'   ? data_info(d)
-                   : what[0] == 's' ? data_show(a, &c, d)
-                                    : data_verify(&c, d);
+    DRV_TRY(dataset_open(a, args->positional[0], &d));
+    drv_status status = at(a, args, d);
     dataset_close(d);
-    return s;
+    return status;
 }
 
-static const cli_option data_options[] =
-        {{"--input", "PATH...", "build: files, folders, globs, or - for standard input"},
-                {"--tokenizer", "DIR", "build: folder of tokenizer.json; show: print text"},
-                {"--out", "PREFIX",
-                        "build: PREFIX.bin and PREFIX.idx; get: the folder of the files"},
-                {"--json-key", "KEY",
-                        "build: key of the text in .jsonl, column in .parquet (default text)"},
-                {"--separator", "TEXT",
-                        "build: cuts .txt files into documents; default: a file is one"},
-                {"--append-eod", NULL, "build: put the end-of-text token after each document"},
-                {"--workers", "N", "build: threads (default: all cores)"},
-                {"--strict", NULL, "build: a broken record stops the run instead of being skipped"},
-                {"--revision", "NAME", "get: branch, tag or commit of the data set (default main)"},
-                {"--parallel", "N", "get: files at a time (default 8)"},
-                {"--tries", "N", "get: for a file that makes no progress (default 8)"},
-                {"--document", "N", "show: which (default 0)"},
-                {"--vocab-size", "N", "verify: every token must be smaller"}};
-const verb verb_data = {"data", "get text, tokenise it into Megatron .bin/.idx, look at data sets",
-        "get hf:ORG/NAME[:CONFIG]|URL --out DIR | build --input PATH... --tokenizer DIR --out "
-        "PREFIX | "
-        "info|show|verify PREFIX",
-        "get loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: several at a time,\n"
-        "checked against their size and hash, gone on with when cut off. HF_TOKEN is sent to the hub alone;\n"
-        "HF_ENDPOINT names another one.\n"
-        "build reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; the documents keep\n"
-        "that order whatever the number of workers. Killed, it goes on behind the last input file that was done\n"
-        "when the same command is given again. info, show and verify open any Megatron data set.",
-        data_options, sizeof data_options / sizeof *data_options, run_data};
+static drv_status run_info(arena *a, const cli_args *args) {
+    return look(a, args, data_info);
+}
+
+static drv_status run_show(arena *a, const cli_args *args) {
+    return look(a, args, data_show);
+}
+
+static drv_status run_verify(arena *a, const cli_args *args) {
+    return look(a, args, data_verify);
+}
+
+static const cli_option get_options[] = {{"--out", "DIR", "where the files go"}, CLI_FETCH};
+static const cli_option build_options[] = {{"--input", "PATH...",
+                                                   "files, folders, globs, or - for standard input"},
+        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--separator", "TEXT",
+                "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
+        {"--append-eod", NULL, "put the tokenizer's end-of-text token behind each document"},
+        {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
+        {"--workers", "N", "threads (default: all cores)"},
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
+static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
+        {"--document", "N", "which (default 0)"}};
+static const cli_option info_options[] = {CLI_JSON};
+static const cli_option verify_options[] =
+        {{"--tokenizer", "DIR",
+                 "every token must be one of this tokenizer, which must be the one of the build"},
+                {"--vocab-size", "N", "every token must be smaller"}};
+
+static const verb subverbs[] = {
+        {
+                .name = "get",
+                .summary = "load the files of a data set",
+                .usage = "hf:ORG/NAME[:CONFIG]|URL --out DIR",
+                .help = "Loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: several\n"
+                        "at a time, checked against their size and hash, resumed when cut off. HF_TOKEN is sent\n"
+                        "to the hub alone; HF_ENDPOINT names another one.",
+                .options = get_options,
+                .n_options = sizeof get_options / sizeof *get_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = data_get,
+        },
+        {
+                .name = "build",
+                .summary = "tokenise text into Megatron .bin/.idx",
+                .usage = "--input PATH... --tokenizer DIR --out PREFIX",
+                .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; standard input and\n"
+                        "files of another ending are recognised by their content. The documents keep that order\n"
+                        "whatever the number of workers. Killed, it resumes behind the last input file that was done\n"
+                        "when the same command is given again.",
+                .options = build_options,
+                .n_options = sizeof build_options / sizeof *build_options,
+                .run = data_build,
+        },
+        {
+                .name = "info",
+                .summary = "type and counts of a data set",
+                .usage = "PREFIX [--json]",
+                .help = "Opens any Megatron data set. Tokenizer and end-of-document token are known where\n"
+                        "drover data build made it: it keeps them in PREFIX.idx.json.",
+                .options = info_options,
+                .n_options = sizeof info_options / sizeof *info_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_info,
+        },
+        {
+                .name = "show",
+                .summary = "print a document",
+                .usage = "PREFIX [--document N] [--tokenizer DIR]",
+                .help = "Prints the ids of a document, or its text when the tokenizer is given.",
+                .options = show_options,
+                .n_options = sizeof show_options / sizeof *show_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_show,
+        },
+        {
+                .name = "verify",
+                .summary = "check every token of a data set",
+                .usage = "PREFIX [--tokenizer DIR|--vocab-size N]",
+                .help = "Reads all tokens and holds them against the vocabulary of the tokenizer that is given, else of\n"
+                        "the one that the set was built with. A failure names token, document and value.",
+                .options = verify_options,
+                .n_options = sizeof verify_options / sizeof *verify_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_verify,
+        },
+};
+
+const verb verb_data = {
+        .name = "data",
+        .summary = "get text, tokenise it into Megatron .bin/.idx, look at data sets",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

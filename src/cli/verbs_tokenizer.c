@@ -1,85 +1,18 @@
-// drover tokenizer: train, encode, decode.
+// drover tokenizer: encode and decode; train has a file of its own.
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
-#include "base/log.h"
+#include "base/json.h"
 #include "base/parallel.h"
-#include "base/task.h"
-#include "cli/cli.h"
+#include "cli/tokenizer_train.h"
 #include "data/read/text_batch.h"
 
-typedef struct next_batch {
-    text_batch *b;
-    reader *r;
-} next_batch;
-
-static drv_status read_next(void *ctx) {
-    const next_batch *x = ctx;
-    return text_batch_read(x->b, x->r);
-}
-
-static void count_text(void *ctx, const text_piece *p, int i, int thread) {
-    (void)i;
-    trainer_add(ctx, p, thread);
-}
-
-static drv_status tokenizer_train(arena *a, const cli_args *c) {
-    tokenizer_train_opts o = {.vocab_size = 32000, .min_frequency = 2};
-    const char *out, *llama3 = cli_get(c, "--pattern", "gpt2");
-    reader_opts ro = {.key = cli_get(c, "--json-key", NULL),
-            .separator = cli_get(c, "--separator", NULL),
-            .strict = cli_has(c, "--strict")};
-    int n;
-    const char **inputs = cli_get_all(a, c, "--input", &n);
-    DRV_TRY(cli_need(c, "--out", &out));
-    if (!n) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
-    DRV_TRY(cli_get_i64(c, "--vocab-size", 257, 1 << 24, &o.vocab_size));
-    DRV_TRY(cli_get_i64(c, "--min-frequency", 1, INT64_MAX, &o.min_frequency));
-    if (strcmp(llama3, "llama3") == 0)
-        o.pattern = split_pattern_llama3;
-    else if (strcmp(llama3, "gpt2") != 0)
-        return drv_fail(DRV_E_USAGE,
-                "tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", llama3);
-    static const char *const fallback[] = {"<|endoftext|>"};
-    o.specials = cli_get_all(a, c, "--special", &o.n_specials);
-    if (!o.n_specials) o.specials = fallback, o.n_specials = 1;
-    DRV_TRY(cli_get_bytes(c, "--memory", TRAINER_LEAST_MEMORY, &o.memory));
-    reader *r;
-    DRV_TRY(reader_open(a, inputs, n, &ro, &r));
-    trainer *t = trainer_new(&o);
-    text_batch *batches[2] = {text_batch_new(), text_batch_new()};
-    next_batch next = {.r = r};
-    task reading = {0};
-    const double begin = clock_s();
-    int64_t bytes = 0, n_vocab = 0, total;
-    drv_status s = text_batch_read(batches[0], r);
-    for (int k = 0; s == DRV_OK; k = !k) {
-        text_batch *b = batches[k];
-        next.b = batches[!k];
-        if (b->more) task_start(&reading, read_next, &next);
-        s = text_batch_decode(b, r, count_text, t);
-        if (s == DRV_OK) s = trainer_relieve(t);
-        const drv_status read = task_wait(&reading);
-        if (s == DRV_OK) s = read;
-        for (int i = 0; s == DRV_OK && i < b->n; i++)
-            bytes += (int64_t)b->pieces[i].n;
-        const double done = (double)reader_bytes(r, &total), t_s = clock_s() - begin;
-        progress("counting words: %s, %.1f MB/s, eta %s", str_bytes((double)bytes),
-                (double)bytes / t_s / 1e6,
-                done > 0 ? str_duration(t_s * ((double)total / done - 1)) : "?");
-        if (!b->more) break;
-    }
-    progress_end();
-    if (s == DRV_OK) s = trainer_finish(t, out, &n_vocab);
-    text_batch_free(batches[0]);
-    text_batch_free(batches[1]);
-    trainer_free(t);
-    reader_close(r);
-    DRV_TRY(s);
-    log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
-            str_bytes((double)bytes), clock_s() - begin);
+drv_status tokenizer_set_threads(const cli_args *args) {
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    par_set_threads((int)threads);
     return DRV_OK;
 }
 
@@ -95,7 +28,7 @@ void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends) {
 typedef struct encode_job {
     encoder **encoders; // by thread
     id_list *ids;       // by piece
-    bool specials;
+    bool specials, json;
 } encode_job;
 
 static void encode_text(void *ctx, const text_piece *p, int i, int thread) {
@@ -104,105 +37,203 @@ static void encode_text(void *ctx, const text_piece *p, int i, int thread) {
     encoder_piece(j->encoders[thread], p, j->specials, &j->ids[i]);
 }
 
-// A line for each text: its ids; as a JSON array for each line of JSON.
-static drv_status tokenizer_encode(arena *a, const cli_args *c) {
-    const char *dir, *input = cli_get(c, "--input", "-");
-    DRV_TRY(cli_need(c, "--tokenizer", &dir));
-    tokenizer *t;
-    DRV_TRY(tokenizer_open(a, dir, &t));
-    const reader_opts o = {.key = cli_get(c, "--json-key", NULL),
-            .strict = true,
-            .whole = !tokenizer_can_cut(t)};
-    reader *r;
-    DRV_TRY(reader_open(a, &input, 1, &o, &r));
-    text_batch *b = text_batch_new();
-    encode_job j = {.encoders = ARENA_ARRAY(a, encoder *, par_threads()),
-            .ids = calloc(TEXT_BATCH, sizeof *j.ids),
-            .specials = !cli_has(c, "--no-special")};
-    DRV_ASSERT(j.ids, "out of memory");
-    for (int i = 0; i < par_threads(); i++)
-        j.encoders[i] = encoder_new(t);
-    drv_status s = DRV_OK;
+// A line for each text, batch by batch; what cannot be written stops it.
+static drv_status encode_all(const tokenizer *t, reader *r, text_batch *b, encode_job *j) {
+    drv_status status = DRV_OK;
     bool any = false;
-    while (s == DRV_OK && b->more) {
-        s = text_batch_read(b, r);
+    while (status == DRV_OK && b->more) {
+        status = text_batch_read(b, r);
         tokenizer_tidy(t);
-        if (s == DRV_OK) s = text_batch_decode(b, r, encode_text, &j);
-        for (int i = 0; s == DRV_OK && i < b->n; i++) {
-            cli_print_ids(&j.ids[i], o.key != NULL, b->pieces[i].begins, b->pieces[i].ends);
+        if (status == DRV_OK) status = text_batch_decode(b, r, encode_text, j);
+        for (int i = 0; status == DRV_OK && i < b->n; i++) {
+            cli_print_ids(&j->ids[i], j->json, b->pieces[i].begins, b->pieces[i].ends);
             any = true;
         }
     }
-    if (s == DRV_OK && !any && !o.key) { // an empty text has ids too
-        j.ids[0].n = 0;
-        encoder_run(j.encoders[0], "", 0, j.specials, &j.ids[0]);
-        cli_print_ids(&j.ids[0], false, true, true);
-    }
+    if (status != DRV_OK || any || j->json) return status;
+    j->ids[0].n = 0; // an empty text has ids too
+    encoder_run(j->encoders[0], "", 0, j->specials, &j->ids[0]);
+    cli_print_ids(&j->ids[0], false, true, true);
+    return DRV_OK;
+}
+
+// A line for each text: its ids; as a JSON array for each line of JSON.
+static drv_status tokenizer_encode(arena *a, const cli_args *args) {
+    const char *dir, *standard_input[] = {"-"};
+    int n_inputs;
+    const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
+    if (!n_inputs) inputs = standard_input, n_inputs = 1;
+    DRV_TRY(tokenizer_set_threads(args));
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
+    tokenizer *t;
+    DRV_TRY(tokenizer_open(a, dir, &t));
+    const reader_opts o = {.key = cli_get(args, "--json-key", NULL),
+            .strict = true,
+            .as_is = true,
+            .whole = !tokenizer_can_cut(t)};
+    reader *r;
+    DRV_TRY(reader_open(a, inputs, n_inputs, &o, &r));
+    encode_job j = {.encoders = ARENA_ARRAY(a, encoder *, par_threads()),
+            .ids = ARENA_ARRAY(a, id_list, TEXT_BATCH),
+            .specials = !cli_has(args, "--no-special"),
+            .json = o.key != NULL};
+    for (int i = 0; i < par_threads(); i++)
+        j.encoders[i] = encoder_new(t);
+    text_batch *b = text_batch_new();
+    const drv_status status = encode_all(t, r, b, &j);
     for (int i = 0; i < TEXT_BATCH; i++)
         id_list_free(&j.ids[i]);
     for (int i = 0; i < par_threads(); i++)
         encoder_free(j.encoders[i]);
-    free(j.ids);
     text_batch_free(b);
     reader_close(r);
     tokenizer_close(t);
-    return s;
+    return status;
 }
 
-static drv_status tokenizer_decode_verb(arena *a, const cli_args *c) {
-    const char *dir, *input = cli_get(c, "--input", "-");
-    DRV_TRY(cli_need(c, "--tokenizer", &dir));
-    tokenizer *t;
-    DRV_TRY(tokenizer_open(a, dir, &t));
-    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
-    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\"", input);
-    id_list ids = {0};
-    str out = {0};
-    long long id;
-    while (fscanf(f, " %*[[,] ") != EOF && fscanf(f, "%lld", &id) == 1) {
-        id_list_add(&ids, id >= 0 && id < tokenizer_n_vocab(t) ? (int32_t)id : -1);
-        if (fscanf(f, " %*[],]") == EOF) break;
+// The ids of one line: numbers between spaces, commas and brackets.
+static drv_status read_ids(const tokenizer *t, const char *where, const char *line, id_list *out) {
+    static const char between[] = " \t\r\n,[]";
+    out->n = 0;
+    for (const char *p = line + strspn(line, between); *p; p += strspn(p, between)) {
+        const int n = (int)strcspn(p, between);
+        char *end;
+        errno = 0;
+        const long long id = strtoll(p, &end, 10);
+        if (end != p + n)
+            return drv_fail(DRV_E_DATA, "%s: \"%.*s\" is no token id", where, n < 40 ? n : 40, p);
+        if (errno || id < 0 || id >= tokenizer_n_vocab(t))
+            return drv_fail(DRV_E_DATA,
+                    "%s: token id %.*s is not in the vocabulary, expected 0 to %d", where,
+                    n < 40 ? n : 40, p, tokenizer_n_vocab(t) - 1);
+        id_list_add(out, (int32_t)id);
+        p = end;
     }
-    tokenizer_decode(t, ids.p, ids.n, cli_has(c, "--no-special"), &out);
-    fwrite(out.p ? out.p : "", 1, out.n, stdout);
-    if (f != stdin) fclose(f);
-    id_list_free(&ids);
-    str_free(&out);
-    tokenizer_close(t);
     return DRV_OK;
 }
 
-static drv_status run_tokenizer(arena *a, int argc, char **argv) {
-    cli_args c;
-    DRV_TRY(cli_parse(a, &verb_tokenizer, argc, argv, 1, 1, &c));
-    int64_t threads = 0;
-    DRV_TRY(cli_get_i64(&c, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
-    if (strcmp(c.positional[0], "train") == 0) return tokenizer_train(a, &c);
-    if (strcmp(c.positional[0], "encode") == 0) return tokenizer_encode(a, &c);
-    if (strcmp(c.positional[0], "decode") == 0) return tokenizer_decode_verb(a, &c);
-    return cli_unknown_verb(&c, "train, encode or decode");
+static void print_json_text(const str *text) {
+    json_t *value = json_stringn(text->n ? text->p : "", text->n);
+    char *line = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
+    DRV_ASSERT(line, "a decoded text is no UTF-8");
+    puts(line);
+    free(line);
+    json_decref(value);
 }
 
-static const cli_option tokenizer_options[] =
-        {{"--input", "PATH...", "files, folders, globs, or - for standard input"},
-                {"--out", "DIR", "train: where tokenizer.json goes"},
-                {"--vocab-size", "N", "train: tokens (default 32000)"},
-                {"--min-frequency", "N", "train: rarest pair to merge (default 2)"},
-                {"--pattern", "NAME", "train: how words are split, gpt2 (default) or llama3"},
-                {"--special", "TEXT", "train: a special token (repeatable; default <|endoftext|>)"},
-                {"--separator", "TEXT", "train: cuts .txt files into documents"},
-                {"--memory", "SIZE", "train: for counting and merging, e.g. 512M (default 4G)"},
-                {"--strict", NULL, "train: a broken record stops the run instead of being skipped"},
-                {"--threads", "N", "how many (default: all cores)"},
-                {"--tokenizer", "DIR", "encode, decode: folder of tokenizer.json"},
-                {"--json-key", "KEY",
-                        "key of the text in .jsonl, column in .parquet (train: default text)"},
-                {"--no-special", NULL,
-                        "encode: without BOS/EOS of the template; decode: leave specials out"}};
-const verb verb_tokenizer = {"tokenizer", "train a BPE tokenizer, encode and decode",
-        "train --input PATH... --vocab-size N --out DIR | encode|decode --tokenizer DIR [--input "
-        "FILE]",
-        "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and the\n"
-        "sentencepiece style (Llama-2). Ids and text are the same as there.",
-        tokenizer_options, sizeof tokenizer_options / sizeof *tokenizer_options, run_tokenizer};
+// Text of ids: all lines one after the other; with --json-key each line as a JSON string.
+static drv_status decode_all(const tokenizer *t, const cli_args *args, FILE *f, const char *input) {
+    const bool json = cli_has(args, "--json-key");
+    id_list ids = {0}, line_ids = {0};
+    str text = {0};
+    char *line = NULL, where[512];
+    size_t cap = 0;
+    drv_status status = DRV_OK;
+    for (int64_t number = 1; status == DRV_OK && getline(&line, &cap, f) >= 0; number++) {
+        snprintf(where, sizeof where, "%s:%lld", input, (long long)number);
+        status = read_ids(t, where, line, &line_ids);
+        if (status != DRV_OK) break;
+        if (!json) {
+            id_list_append(&ids, line_ids.p, line_ids.n);
+            continue;
+        }
+        str_clear(&text);
+        tokenizer_decode(t, line_ids.p, line_ids.n, cli_has(args, "--no-special"), &text);
+        print_json_text(&text);
+    }
+    if (status == DRV_OK && ferror(f))
+        status = drv_fail(DRV_E_IO, "could not read \"%s\": %s", input, strerror(errno));
+    if (status == DRV_OK && !json) {
+        tokenizer_decode(t, ids.p, ids.n, cli_has(args, "--no-special"), &text);
+        fwrite(text.n ? text.p : "", 1, text.n, stdout);
+    }
+    free(line);
+    id_list_free(&ids);
+    id_list_free(&line_ids);
+    str_free(&text);
+    return status;
+}
+
+static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
+    const char *dir, *input = cli_get(args, "--input", "-");
+    DRV_TRY(cli_need(args, "--tokenizer", &dir));
+    tokenizer *t;
+    DRV_TRY(tokenizer_open(a, dir, &t));
+    FILE *f = strcmp(input, "-") == 0 ? stdin : fopen(input, "rb");
+    drv_status status = f ? decode_all(t, args, f, input)
+                          : drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
+    if (f && f != stdin) fclose(f);
+    tokenizer_close(t);
+    return status;
+}
+
+#define INPUT                                                                                      \
+    { "--input", "PATH...", "files, folders, globs, or - for standard input" }
+#define TOKENIZER                                                                                  \
+    { "--tokenizer", "DIR", "folder of tokenizer.json" }
+#define THREADS                                                                                    \
+    { "--threads", "N", "how many (default: all cores)" }
+
+static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokenizer.json goes"},
+        {"--vocab-size", "N", "tokens (default 32000)"},
+        {"--min-frequency", "N", "rarest pair to merge (default 2)"},
+        {"--pattern", "NAME", "how words are split, gpt2 (default) or llama3"},
+        {"--special", "TEXT", "a special token (repeatable); its name may tell its role"},
+        {"--bos", "TEXT", "token that begins a text; encoding puts it in front"},
+        {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
+        {"--pad", "TEXT", "token that fills up rows"},
+        {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
+        {"--separator", "TEXT", "cuts .txt files into documents"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--memory", "SIZE", "for counting and merging, e.g. 512M (default 4G)"},
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"}, THREADS};
+static const cli_option encode_options[] = {TOKENIZER,
+        {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
+        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet"},
+        {"--no-special", NULL, "without BOS/EOS of the template"}, THREADS};
+static const cli_option decode_options[] = {TOKENIZER,
+        {"--input", "FILE", "ids, or - for standard input (default)"},
+        {"--json-key", "KEY", "a JSON string for each line of ids"},
+        {"--no-special", NULL, "leave special tokens out"}};
+
+static const verb subverbs[] = {
+        {
+                .name = "train",
+                .summary = "make a byte-level BPE tokenizer from text",
+                .usage = "--input PATH... --vocab-size N --out DIR",
+                .help = "Writes a Hugging Face tokenizer.json with the merges that its own trainer would find. What the\n"
+                        "special tokens are for is printed and written beside it: --bos, --eos, --pad and --unk say it, or\n"
+                        "their names (<s>, </s>, <pad>, <unk>, <|endoftext|>, <|begin_of_text|>, <|end_of_text|> ...).",
+                .options = train_options,
+                .n_options = sizeof train_options / sizeof *train_options,
+                .run = tokenizer_train,
+        },
+        {
+                .name = "encode",
+                .summary = "text to ids",
+                .usage = "--tokenizer DIR [--input PATH...]",
+                .help = "Prints a line of ids for each text; with --json-key, a JSON array for each record.",
+                .options = encode_options,
+                .n_options = sizeof encode_options / sizeof *encode_options,
+                .run = tokenizer_encode,
+        },
+        {
+                .name = "decode",
+                .summary = "ids to text",
+                .usage = "--tokenizer DIR [--input FILE]",
+                .help = "Reads ids as encode prints them, lines or JSON arrays, and prints their text; with --json-key, a\n"
+                        "JSON string for each line.",
+                .options = decode_options,
+                .n_options = sizeof decode_options / sizeof *decode_options,
+                .run = tokenizer_decode_verb,
+        },
+};
+
+const verb verb_tokenizer = {
+        .name = "tokenizer",
+        .summary = "train a BPE tokenizer, encode and decode",
+        .help = "Reads and writes Hugging Face tokenizer.json: byte-level BPE (GPT-2, Llama-3, SmolLM2) and\n"
+                "the sentencepiece style (Llama-2). Ids and text are the same as there.",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

@@ -7,7 +7,7 @@
 #include "base/str.h"
 #include "config/model_config.h"
 
-enum { MAX_BLEND = 64 };
+enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
 typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
@@ -18,50 +18,74 @@ typedef enum schedule_type {
     SCHEDULE_CONSTANT
 } schedule_type;
 typedef enum pack_mode { PACK_DOCUMENTS, PACK_STREAM } pack_mode;
+typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
+
+const char *precision_name(precision p); // "bf16", "fp32"
+const char *recompute_name(recompute_mode r);
+const char *schedule_name(schedule_type t);
 
 typedef struct data_source {
     const char *prefix;
     double weight;
+    const char *where; // who named it, for messages: "run.yaml:12", "--set", "--data"
 } data_source;
 
 typedef struct run_config {
-    const char *file; // as given on the command line
+    const char *file; // as given on the command line; NULL: none
     // model
-    const char *preset, *from, *weights; // weights: "random" or "load"
-    model_config model;                  // effective
-    const char *tokenizer;               // folder; "" = none
+    const char *preset, *from; // "" = not given
+    weights_mode weights;      // see config_loads_weights
+    model_config model;        // effective; token ids only where the config itself gives them
+    const char *tokenizer;     // folder; model.from when that has one; "" = none
     // data
-    data_source train[MAX_BLEND], valid[MAX_BLEND];
+    data_source *train, *valid; // n_train, n_valid of them
     int n_train, n_valid;
-    double split[3]; // of train: train, valid, test; 0 0 0 = no split
-    int64_t sequence_length;
-    int pack;
+    double split[3];         // shares of train: train, valid, test; 0 0 0 = no split
+    int64_t sequence_length; // tokens
+    pack_mode pack;
     // training
-    int64_t steps, global_batch_size, micro_batch_size, seed;
-    int precision, recompute;
-    int64_t eval_every, eval_batches, log_every, threads, max_bad_steps;
+    int64_t steps, global_batch_size, micro_batch_size, seed; // batches in rows
+    precision precision;
+    recompute_mode recompute;
+    int64_t eval_every;   // steps; 0: never
+    int64_t eval_batches; // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
+    int64_t log_every;    // steps
+    int64_t threads;      // 0: all cores
+    int64_t max_bad_steps;
     // optimizer
-    double lr, beta1, beta2, eps, weight_decay, clip_grad_norm;
+    double lr, betas[2], eps, weight_decay, clip_grad_norm;
     // schedule
-    int schedule;
-    int64_t warmup_steps, decay_steps;
+    schedule_type schedule;
+    int64_t warmup_steps, decay_steps; // decay_steps 0: a tenth of steps
     double min_lr;
-    // parallel
+    // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel;
     bool sequence_parallel;
     int64_t zero;
     // checkpoint
-    int64_t checkpoint_every, checkpoint_keep;
+    int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
     const char *backend;
     const char *run_dir;
+    const struct given_keys *given; // what was said, and where: for config_where; NULL: nothing
 } run_config;
 
-// `sets` are "a.b=value" overrides of the command line, applied after the file.
+// `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none).
+// What the config holds lives in `a`.
 DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
         run_config *out);
 // The defaults with a preset, for commands that run without a file.
 DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n_sets,
         run_config *out);
 
-// The effective options as YAML that config_load reads; with_help adds what each means.
-void config_print(const run_config *c, bool with_help, str *out);
+// True: the run begins with the weights of model.from; false: with fresh ones.
+bool config_loads_weights(const run_config *cfg);
+// Who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file, or
+// "configuration", when nobody did. For messages:
+// DRV_TRY_CTX(..., "%s: tokenizer", config_where(cfg, "tokenizer")).
+const char *config_where(const run_config *cfg, const char *path);
+
+// The effective options as YAML that config_load reads back to the same; with_help adds defaults
+// and what each means.
+void config_print(const run_config *cfg, bool with_help, str *out);
+// The reference of all keys as Markdown: docs/keys.md.
+void config_print_reference(str *out);

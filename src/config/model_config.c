@@ -1,215 +1,299 @@
+// The fields of a Llama's config.json: one table that reads, writes, checks and compares them, and
+// that gives the keys below "model" in YAML.
 #include "config/model_config.h"
 
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/file.h"
+#include "config/key.h"
 
-#define LLAMA31_ROPE                                                                               \
-    .rope_factor = 8, .rope_low_freq_factor = 1, .rope_high_freq_factor = 4,                       \
-    .rope_original_context = 8192
-#define COMMON .initializer_range = 0.02, .n_eos = 1
+const choice rope_choices[] = {{"default", ROPE_DEFAULT}, {"llama3", ROPE_LLAMA3}, {NULL, 0}};
 
-// Sources: the models' config.json on the Hugging Face hub (meta-llama,
-// HuggingFaceTB/SmolLM2-135M). llama-15m is the shape of karpathy/tinyllamas stories15M; tiny is
-// ours, for tests.
-static const struct {
-    const char *name;
-    model_config m;
-} presets[] = {
-        {"llama-2-7b", {32000, 4096, 11008, 32, 32, 32, 128, 4096, 1e-5, 1e4, .bos_token_id = 1,
-                               .eos_token_id = {2}, COMMON}},
-        {"llama-2-13b", {32000, 5120, 13824, 40, 40, 40, 128, 4096, 1e-5, 1e4, .bos_token_id = 1,
-                                .eos_token_id = {2}, COMMON}},
-        {"llama-2-70b", {32000, 8192, 28672, 80, 64, 8, 128, 4096, 1e-5, 1e4, .bos_token_id = 1,
-                                .eos_token_id = {2}, COMMON}},
-        {"llama-3-8b", {128256, 4096, 14336, 32, 32, 8, 128, 8192, 1e-5, 5e5,
-                               .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3-70b", {128256, 8192, 28672, 80, 64, 8, 128, 8192, 1e-5, 5e5,
-                                .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3.1-8b", {128256, 4096, 14336, 32, 32, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE,
-                                 .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3.1-70b", {128256, 8192, 28672, 80, 64, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE,
-                                  .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-3.1-405b", {128256, 16384, 53248, 126, 128, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE,
-                                   .bos_token_id = 128000, .eos_token_id = {128001}, COMMON}},
-        {"llama-135m",
-                {49152, 576, 1536, 30, 9, 3, 64, 8192, 1e-5, 1e5, .tie_word_embeddings = true,
-                        .bos_token_id = 0, .eos_token_id = {0}, COMMON}},
-        {"llama-15m", {32000, 288, 768, 6, 6, 6, 48, 1024, 1e-5, 1e4, .tie_word_embeddings = true,
-                              .bos_token_id = 1, .eos_token_id = {2}, COMMON}},
-        {"tiny", {512, 64, 172, 5, 8, 4, 8, 512, 1e-5, 1e4, .tie_word_embeddings = true,
-                         .bos_token_id = 1, .eos_token_id = {2}, COMMON}},
+#define FIELD(name, kind, member)                                                                  \
+    .path = name, .type = &type_##kind, .offset = offsetof(model_config, member)
+#define SHAPE_NOTE "the preset's or model.from's"
+#define TOKEN_ID   .optional = true, .none = -1, .max = (1 << 24) - 1
+#define ROPE_PART  .optional = true, .none = 0, .initial_note = SHAPE_NOTE
+
+const key model_keys[] = {
+        {FIELD("vocab_size", int, vocab_size), .min = 1, .max = 1 << 24, .initial_note = SHAPE_NOTE,
+                .help = "rows of the embedding; at least as many as the tokenizer has tokens"},
+        {FIELD("hidden_size", int, hidden_size), .min = 1, .max = 1 << 20,
+                .initial_note = SHAPE_NOTE, .help = "width of the residual stream"},
+        {FIELD("intermediate_size", int, intermediate_size), .min = 1, .max = 1 << 22,
+                .initial_note = SHAPE_NOTE, .help = "width of the feed-forward layer"},
+        {FIELD("num_hidden_layers", int, num_hidden_layers), .min = 1, .max = 4096,
+                .initial_note = SHAPE_NOTE, .help = "layers"},
+        {FIELD("num_attention_heads", int, num_attention_heads), .min = 1, .max = 4096,
+                .initial_note = SHAPE_NOTE, .help = "query heads"},
+        {FIELD("num_key_value_heads", int, num_key_value_heads), .min = 1, .max = 4096,
+                .initial_note = "num_attention_heads",
+                .help = "key and value heads, a divisor of the query heads (GQA)"},
+        {FIELD("head_dim", int, head_dim), .min = 2, .max = 1024,
+                .initial_note = "hidden_size / num_attention_heads",
+                .help = "width of a head, even"},
+        {FIELD("max_position_embeddings", int, max_position_embeddings), .min = 1, .max = 1 << 30,
+                .initial_note = SHAPE_NOTE ", else 2048", .help = "longest context, in tokens"},
+        {FIELD("rms_norm_eps", real, rms_norm_eps), .min = 0, .max = 1,
+                .initial_note = SHAPE_NOTE ", else 1.0e-06",
+                .help = "added to the mean square in a norm"},
+        {FIELD("rope_theta", real, rope_theta), .min = 1, .max = 1e12,
+                .initial_note = SHAPE_NOTE ", else 10000",
+                .help = "base of the rotary frequencies"},
+        {FIELD("initializer_range", real, initializer_range), .min = 1e-9, .max = 10,
+                .initial_note = SHAPE_NOTE ", else 0.02",
+                .help = "standard deviation of fresh weights"},
+        {FIELD("tie_word_embeddings", bool, tie_word_embeddings),
+                .initial_note = SHAPE_NOTE ", else false",
+                .help = "the output weight is the embedding"},
+        {FIELD("rope_scaling.rope_type", choice, rope_type), .choices = rope_choices,
+                .optional = true, .none = ROPE_DEFAULT, .initial_note = SHAPE_NOTE ", else default",
+                .help = "llama3 stretches the low rotary frequencies, as Llama 3.1 does"},
+        {FIELD("rope_scaling.factor", real, rope_factor), .min = 1, .max = 1e6, ROPE_PART,
+                .help = "llama3: what low frequencies are divided by"},
+        {FIELD("rope_scaling.low_freq_factor", real, rope_low_freq_factor), .min = 1e-6, .max = 1e6,
+                ROPE_PART,
+                .help = "llama3: wavelengths above original_max_position_embeddings / this are "
+                        "stretched in full"},
+        {FIELD("rope_scaling.high_freq_factor", real, rope_high_freq_factor), .min = 1e-6,
+                .max = 1e6, ROPE_PART,
+                .help = "llama3: those below original_max_position_embeddings / this, not at all"},
+        {FIELD("rope_scaling.original_max_position_embeddings", int, rope_original_context),
+                .min = 1, .max = 1 << 30, ROPE_PART,
+                .help = "llama3: context before the stretching, in tokens"},
+        {FIELD("bos_token_id", int, bos_token_id), TOKEN_ID, .initial_note = "the tokenizer's",
+                .help = "begins a text; null: that of the tokenizer"},
+        {FIELD("eos_token_id", ids, eos_token_id), .count_offset = offsetof(model_config, n_eos),
+                .max = (1 << 24) - 1, .max_items = MAX_EOS, .initial_note = "the tokenizer's",
+                .help = "ends a text, one or several; []: that of the tokenizer"},
+        {FIELD("pad_token_id", int, pad_token_id), TOKEN_ID, .initial_note = "the tokenizer's",
+                .help = "fills up batches of other programs; null: that of the tokenizer"},
 };
+const int n_model_keys = sizeof model_keys / sizeof *model_keys;
 
-enum { N_PRESETS = sizeof presets / sizeof *presets };
-const int n_model_presets = N_PRESETS;
-const char *const model_preset_names[N_PRESETS] = {"llama-2-7b", "llama-2-13b", "llama-2-70b",
-        "llama-3-8b", "llama-3-70b", "llama-3.1-8b", "llama-3.1-70b", "llama-3.1-405b",
-        "llama-135m", "llama-15m", "tiny"};
-
-bool model_preset(const char *name, model_config *out) {
-    for (int i = 0; i < N_PRESETS; i++)
-        if (strcmp(presets[i].name, name) == 0) {
-            *out = presets[i].m;
-            return true;
-        }
-    return false;
-}
-
-static drv_status read_rope(const char *path, const json_t *o, model_config *m) {
-    if (!o || json_is_null(o)) return DRV_OK;
-    const char *type = "default";
-    DRV_TRY(json_get_str(path, o, "type", &type));
-    DRV_TRY(json_get_str(path, o, "rope_type", &type));
-    DRV_TRY(json_get_f64(path, o, "rope_theta", &m->rope_theta));
-    if (strcmp(type, "default") == 0) return DRV_OK;
-    if (strcmp(type, "llama3") != 0)
-        return drv_fail(DRV_E_DATA, "%s: rope type is \"%s\", expected \"default\" or \"llama3\"",
-                path, type);
-    DRV_TRY(json_get_f64(path, o, "factor", &m->rope_factor));
-    DRV_TRY(json_get_f64(path, o, "low_freq_factor", &m->rope_low_freq_factor));
-    DRV_TRY(json_get_f64(path, o, "high_freq_factor", &m->rope_high_freq_factor));
-    DRV_TRY(json_get_i64(path, o, "original_max_position_embeddings", &m->rope_original_context));
-    if (!(m->rope_factor >= 1) || !(m->rope_low_freq_factor > 0) ||
-            !(m->rope_high_freq_factor > m->rope_low_freq_factor) || m->rope_original_context < 1)
-        return drv_fail(DRV_E_DATA,
-                "%s: rope_scaling of type llama3 needs factor >= 1, 0 < low_freq_factor < "
-                "high_freq_factor and original_max_position_embeddings",
-                path);
-    return DRV_OK;
-}
-
-static drv_status read_eos(const char *path, const json_t *v, model_config *m) {
-    if (!v || json_is_null(v)) return DRV_OK;
-    size_t n = json_is_array(v) ? json_array_size(v) : 1;
-    if (n > MAX_EOS) return drv_fail(DRV_E_DATA, "%s: more than %d eos_token_id", path, MAX_EOS);
-    for (size_t i = 0; i < n; i++) {
-        const json_t *e = json_is_array(v) ? json_array_get(v, i) : v;
-        if (!json_is_integer(e))
-            return drv_fail(DRV_E_DATA, "%s: eos_token_id must be a number or a list of them",
-                    path);
-        m->eos_token_id[i] = json_integer_value(e);
-    }
-    m->n_eos = (int)n;
-    return DRV_OK;
-}
-
-static drv_status read_fields(const char *path, const json_t *o, model_config *m) {
-    *m = (model_config){.max_position_embeddings = 2048,
-            .rms_norm_eps = 1e-6, // defaults of transformers' LlamaConfig
+model_config model_config_defaults(void) {
+    return (model_config){.max_position_embeddings = 2048,
+            .rms_norm_eps = 1e-6,
             .rope_theta = 10000,
             .initializer_range = 0.02,
-            .bos_token_id = -1};
-    const char *type = "llama", *act = "silu";
-    bool attention_bias = false, mlp_bias = false;
-    if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
-    DRV_TRY(json_get_str(path, o, "model_type", &type));
-    if (strcmp(type, "llama") != 0)
-        return drv_fail(DRV_E_DATA, "%s: model_type is \"%s\", expected \"llama\"", path, type);
-    DRV_TRY(json_get_str(path, o, "hidden_act", &act));
-    if (strcmp(act, "silu") != 0)
-        return drv_fail(DRV_E_DATA, "%s: hidden_act is \"%s\", expected \"silu\"", path, act);
-    DRV_TRY(json_get_bool(path, o, "attention_bias", &attention_bias));
-    DRV_TRY(json_get_bool(path, o, "mlp_bias", &mlp_bias));
-    if (attention_bias || mlp_bias)
-        return drv_fail(DRV_E_DATA, "%s: %s is true, expected false: biases are not supported",
-                path, attention_bias ? "attention_bias" : "mlp_bias");
-    DRV_TRY(json_get_i64(path, o, "vocab_size", &m->vocab_size));
-    DRV_TRY(json_get_i64(path, o, "hidden_size", &m->hidden_size));
-    DRV_TRY(json_get_i64(path, o, "intermediate_size", &m->intermediate_size));
-    DRV_TRY(json_get_i64(path, o, "num_hidden_layers", &m->num_hidden_layers));
-    DRV_TRY(json_get_i64(path, o, "num_attention_heads", &m->num_attention_heads));
-    m->num_key_value_heads = m->num_attention_heads;
-    DRV_TRY(json_get_i64(path, o, "num_key_value_heads", &m->num_key_value_heads));
-    if (m->num_attention_heads > 0) m->head_dim = m->hidden_size / m->num_attention_heads;
-    DRV_TRY(json_get_i64(path, o, "head_dim", &m->head_dim));
-    DRV_TRY(json_get_i64(path, o, "max_position_embeddings", &m->max_position_embeddings));
-    DRV_TRY(json_get_f64(path, o, "rms_norm_eps", &m->rms_norm_eps));
-    DRV_TRY(json_get_f64(path, o, "rope_theta", &m->rope_theta));
-    DRV_TRY(json_get_f64(path, o, "initializer_range", &m->initializer_range));
-    DRV_TRY(json_get_bool(path, o, "tie_word_embeddings", &m->tie_word_embeddings));
-    DRV_TRY(json_get_i64(path, o, "bos_token_id", &m->bos_token_id));
-    DRV_TRY(read_eos(path, json_object_get(o, "eos_token_id"), m));
-    DRV_TRY(read_rope(path, json_object_get(o, "rope_scaling"), m));
-    return read_rope(path, json_object_get(o, "rope_parameters"), m); // transformers 5's name
+            .bos_token_id = -1,
+            .pad_token_id = -1};
+}
+
+// --- checking
+static drv_status check_ranges(const char *where, const char *prefix, const model_config *m) {
+    for (int i = 0; i < n_model_keys; i++) {
+        const key *k = &model_keys[i];
+        const void *field = (const char *)m + k->offset;
+        const bool whole = k->type == &type_int;
+        if (!whole && k->type != &type_real) continue;
+        const double x = whole ? (double)*(const int64_t *)field : *(const double *)field;
+        if (key_in_range(k, x)) continue;
+        str expected = {0};
+        k->type->expected(k, &expected);
+        const drv_status status = x == 0 ? drv_fail(DRV_E_USAGE, "%s: no %s%s, expected %s", where,
+                                                   prefix, k->path, expected.p)
+                                         : drv_fail(DRV_E_USAGE, "%s: %s%s is %.10g, expected %s",
+                                                   where, prefix, k->path, x, expected.p);
+        str_free(&expected);
+        return status;
+    }
+    return DRV_OK;
+}
+
+static drv_status check_heads(const char *where, const char *prefix, const model_config *m) {
+    if (m->num_attention_heads % m->num_key_value_heads != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: %snum_key_value_heads is %lld, expected a divisor of num_attention_heads %lld",
+                where, prefix, (long long)m->num_key_value_heads,
+                (long long)m->num_attention_heads);
+    if (m->head_dim % 2)
+        return drv_fail(DRV_E_USAGE, "%s: %shead_dim is %lld, expected an even number", where,
+                prefix, (long long)m->head_dim);
+    return DRV_OK;
+}
+
+static drv_status check_rope(const char *where, const char *prefix, const model_config *m) {
+    if (m->rope_type == ROPE_DEFAULT) return DRV_OK;
+    if (m->rope_factor >= 1 && m->rope_low_freq_factor > 0 &&
+            m->rope_high_freq_factor > m->rope_low_freq_factor && m->rope_original_context >= 1)
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: %srope_scaling of type llama3 has factor %g, low_freq_factor %g, high_freq_factor "
+            "%g and original_max_position_embeddings %lld, expected a factor of at least 1, 0 < "
+            "low_freq_factor < high_freq_factor and at least 1 position",
+            where, prefix, m->rope_factor, m->rope_low_freq_factor, m->rope_high_freq_factor,
+            (long long)m->rope_original_context);
+}
+
+static drv_status check_ids(const char *where, const char *prefix, const model_config *m) {
+    const struct {
+        const char *name;
+        int64_t id;
+    } ids[] = {{"bos_token_id", m->bos_token_id}, {"pad_token_id", m->pad_token_id}};
+    const char *name = NULL;
+    int64_t id = 0;
+    for (size_t i = 0; i < sizeof ids / sizeof *ids && !name; i++)
+        if (ids[i].id >= m->vocab_size) name = ids[i].name, id = ids[i].id;
+    for (int i = 0; i < m->n_eos && !name; i++)
+        if (m->eos_token_id[i] >= m->vocab_size) name = "eos_token_id", id = m->eos_token_id[i];
+    if (!name) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: %s%s is %lld, expected 0 to %lld (vocab_size is %lld)", where,
+            prefix, name, (long long)id, (long long)m->vocab_size - 1, (long long)m->vocab_size);
+}
+
+drv_status model_config_check(const char *where, const char *prefix, model_config *m) {
+    if (m->num_key_value_heads == 0) m->num_key_value_heads = m->num_attention_heads;
+    if (m->head_dim == 0 && m->num_attention_heads > 0) {
+        if (m->hidden_size % m->num_attention_heads)
+            return drv_fail(DRV_E_USAGE,
+                    "%s: %snum_attention_heads is %lld, which does not divide hidden_size %lld; "
+                    "expected a divisor, or %shead_dim",
+                    where, prefix, (long long)m->num_attention_heads, (long long)m->hidden_size,
+                    prefix);
+        m->head_dim = m->hidden_size / m->num_attention_heads;
+    }
+    if (m->rope_type == ROPE_DEFAULT) {
+        m->rope_factor = m->rope_low_freq_factor = m->rope_high_freq_factor = 0;
+        m->rope_original_context = 0;
+    }
+    DRV_TRY(check_ranges(where, prefix, m));
+    DRV_TRY(check_heads(where, prefix, m));
+    DRV_TRY(check_rope(where, prefix, m));
+    return check_ids(where, prefix, m);
+}
+
+// --- config.json
+// What lies at a path of names with dots; NULL: nothing does.
+static const value *find_value(const value *v, const char *path) {
+    for (int i = 0; i < v->n; i++) {
+        const value *item = &v->items[i];
+        if (v->kind != VALUE_MAP || !str_starts(path, item->path)) continue;
+        const char end = path[strlen(item->path)];
+        if (end == 0) return item;
+        if (end == '.') return find_value(item, path);
+    }
+    return NULL;
+}
+
+// What drover's Llama is, where config.json could say something else.
+static drv_status check_fixed(const value *root) {
+    static const struct {
+        const char *name, *text, *expected;
+    } fixed[] = {{"model_type", "llama", "\"llama\""}, {"hidden_act", "silu", "\"silu\""},
+            {"attention_bias", "false", "false: a Llama with biases is not supported"},
+            {"mlp_bias", "false", "false: a Llama with biases is not supported"}};
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        const value *v = find_value(root, fixed[i].name);
+        if (!v || v->kind == VALUE_NULL) continue;
+        if (v->kind == VALUE_TEXT && strcmp(v->text, fixed[i].text) == 0) continue;
+        const key k = {.expected = fixed[i].expected};
+        return key_refuse(&k, v);
+    }
+    const value *quantized = find_value(root, "quantization_config");
+    if (quantized && quantized->kind != VALUE_NULL)
+        return drv_fail(DRV_E_DATA,
+                "%s: key \"quantization_config\" is there, expected a model that is not quantized",
+                root->where);
+    return DRV_OK;
+}
+
+static drv_status read_fields(arena *a, const value *root, model_config *m) {
+    // Names of other versions of transformers, before today's, which count more.
+    static const struct {
+        const char *other, *path;
+    } others[] = {{"rope_scaling.type", "rope_scaling.rope_type"},
+            {"rope_parameters.rope_theta", "rope_theta"},
+            {"rope_parameters.type", "rope_scaling.rope_type"},
+            {"rope_parameters.rope_type", "rope_scaling.rope_type"},
+            {"rope_parameters.factor", "rope_scaling.factor"},
+            {"rope_parameters.low_freq_factor", "rope_scaling.low_freq_factor"},
+            {"rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"},
+            {"rope_parameters.original_max_position_embeddings",
+                    "rope_scaling.original_max_position_embeddings"}};
+    *m = model_config_defaults();
+    for (int i = 0; i < n_model_keys; i++) {
+        const key *k = &model_keys[i];
+        for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
+            const value *v = find_value(root, others[j].other);
+            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, m));
+        }
+        const value *v = find_value(root, k->path);
+        if (v) DRV_TRY(k->type->parse(a, k, v, m));
+    }
+    return DRV_OK;
+}
+
+static drv_status read_json(arena *a, const char *path, model_config *out) {
+    json_t *json = NULL;
+    DRV_TRY(json_read_file(path, &json));
+    const value root = value_of_json(a, path, "", json);
+    json_decref(json);
+    if (root.kind != VALUE_MAP)
+        return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
+                value_shown(a, &root));
+    DRV_TRY(check_fixed(&root));
+    DRV_TRY(read_fields(a, &root, out));
+    return model_config_check(path, "", out);
 }
 
 drv_status model_config_read(const char *path, model_config *out) {
     arena *a = arena_new("config.json");
+    model_config m;
     if (file_is_dir(path)) path = path_join(a, path, "config.json");
-    json_t *o = NULL;
-    drv_status s = json_read_file(path, &o);
-    if (s == DRV_OK) s = read_fields(path, o, out);
-    if (s == DRV_OK) s = model_config_check(path, out);
-    json_decref(o);
+    const drv_status status = read_json(a, path, &m);
     arena_free(a);
-    return s;
-}
-
-static drv_status range(const char *where, const char *key, int64_t v, int64_t max) {
-    if (v >= 1 && v <= max) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "%s: %s is %lld, expected 1 to %lld", where, key, (long long)v,
-            (long long)max);
-}
-
-drv_status model_config_check(const char *where, const model_config *m) {
-    DRV_TRY(range(where, "vocab_size", m->vocab_size, 1 << 24));
-    DRV_TRY(range(where, "hidden_size", m->hidden_size, 1 << 20));
-    DRV_TRY(range(where, "intermediate_size", m->intermediate_size, 1 << 22));
-    DRV_TRY(range(where, "num_hidden_layers", m->num_hidden_layers, 4096));
-    DRV_TRY(range(where, "num_attention_heads", m->num_attention_heads, 4096));
-    DRV_TRY(range(where, "num_key_value_heads", m->num_key_value_heads, m->num_attention_heads));
-    DRV_TRY(range(where, "head_dim", m->head_dim, 1024));
-    DRV_TRY(range(where, "max_position_embeddings", m->max_position_embeddings, 1 << 30));
-    if (m->num_attention_heads % m->num_key_value_heads != 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: num_key_value_heads is %lld, which does not divide num_attention_heads %lld",
-                where, (long long)m->num_key_value_heads, (long long)m->num_attention_heads);
-    if (m->head_dim % 2)
-        return drv_fail(DRV_E_USAGE, "%s: head_dim is %lld, expected an even number", where,
-                (long long)m->head_dim);
-    if (!(m->rms_norm_eps >= 0 && m->rms_norm_eps < 1) || !(m->rope_theta > 1) ||
-            !(m->initializer_range > 0 && m->initializer_range < 10))
-        return drv_fail(DRV_E_USAGE,
-                "%s: rms_norm_eps %g, rope_theta %g or initializer_range %g is out of range "
-                "(expected 0..1, > 1, 0..10)",
-                where, m->rms_norm_eps, m->rope_theta, m->initializer_range);
+    if (status != DRV_OK)
+        return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is no command line
+    *out = m;
     return DRV_OK;
+}
+
+// Puts a value at a path of names with dots.
+static void put_json(json_t *o, const char *path, json_t *x) {
+    const char *dot = strchr(path, '.');
+    if (!dot) {
+        json_object_set_new(o, path, x);
+        return;
+    }
+    char section[64];
+    snprintf(section, sizeof section, "%.*s", (int)(dot - path), path);
+    if (!json_object_get(o, section)) json_object_set_new(o, section, json_object());
+    put_json(json_object_get(o, section), dot + 1, x);
 }
 
 json_t *model_config_json(const model_config *m) {
     json_t *o = json_pack("{s:[s], s:s, s:b, s:s, s:b, s:s}", "architectures", "LlamaForCausalLM",
             "model_type", "llama", "attention_bias", 0, "hidden_act", "silu", "mlp_bias", 0,
             "torch_dtype", "float32");
-    json_object_set_new(o, "vocab_size", json_integer(m->vocab_size));
-    json_object_set_new(o, "hidden_size", json_integer(m->hidden_size));
-    json_object_set_new(o, "intermediate_size", json_integer(m->intermediate_size));
-    json_object_set_new(o, "num_hidden_layers", json_integer(m->num_hidden_layers));
-    json_object_set_new(o, "num_attention_heads", json_integer(m->num_attention_heads));
-    json_object_set_new(o, "num_key_value_heads", json_integer(m->num_key_value_heads));
-    json_object_set_new(o, "head_dim", json_integer(m->head_dim));
-    json_object_set_new(o, "max_position_embeddings", json_integer(m->max_position_embeddings));
-    json_object_set_new(o, "rms_norm_eps", json_real(m->rms_norm_eps));
-    json_object_set_new(o, "rope_theta", json_real(m->rope_theta));
-    json_object_set_new(o, "initializer_range", json_real(m->initializer_range));
-    json_object_set_new(o, "tie_word_embeddings", json_boolean(m->tie_word_embeddings));
-    if (m->rope_factor > 0)
-        json_object_set_new(o, "rope_scaling",
-                json_pack("{s:s, s:f, s:f, s:f, s:I}", "rope_type", "llama3", "factor",
-                        m->rope_factor, "low_freq_factor", m->rope_low_freq_factor,
-                        "high_freq_factor", m->rope_high_freq_factor,
-                        "original_max_position_embeddings", (json_int_t)m->rope_original_context));
-    if (m->bos_token_id >= 0) json_object_set_new(o, "bos_token_id", json_integer(m->bos_token_id));
-    if (m->n_eos == 1) json_object_set_new(o, "eos_token_id", json_integer(m->eos_token_id[0]));
-    if (m->n_eos > 1) {
-        json_t *list = json_array();
-        for (int i = 0; i < m->n_eos; i++)
-            json_array_append_new(list, json_integer(m->eos_token_id[i]));
-        json_object_set_new(o, "eos_token_id", list);
+    for (int i = 0; i < n_model_keys; i++) {
+        const key *k = &model_keys[i];
+        if (m->rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;
+        json_t *x = k->type->json(k, m);
+        if (x) put_json(o, k->path, x);
     }
     return o;
 }
 
+const char *model_config_difference(arena *a, const model_config *m, const model_config *other) {
+    const char *difference = NULL;
+    for (int i = 0; i < n_model_keys && !difference; i++) {
+        const key *k = &model_keys[i];
+        if (str_ends(k->path, "_token_id")) continue;
+        str mine = {0}, theirs = {0};
+        k->type->print(k, m, &mine);
+        k->type->print(k, other, &theirs);
+        if (strcmp(mine.p, theirs.p) != 0)
+            difference = arena_printf(a, "%s %s and %s", k->path, mine.p, theirs.p);
+        str_free(&mine);
+        str_free(&theirs);
+    }
+    return difference;
+}
+
+// --- sizes
 static int64_t layer_weights(const model_config *m) {
     int64_t q = m->num_attention_heads * m->head_dim, kv = m->num_key_value_heads * m->head_dim;
     return m->hidden_size * (2 * q + 2 * kv + 3 * m->intermediate_size);

@@ -9,31 +9,46 @@
 
 enum { MAX_EOS = 8 };
 
+typedef enum rope_type { ROPE_DEFAULT, ROPE_LLAMA3 } rope_type;
+
 typedef struct model_config {
     int64_t vocab_size, hidden_size, intermediate_size, num_hidden_layers;
     int64_t num_attention_heads, num_key_value_heads, head_dim;
-    int64_t max_position_embeddings;
+    int64_t max_position_embeddings; // tokens
     double rms_norm_eps, rope_theta, initializer_range;
     bool tie_word_embeddings;
-    // rope_scaling of type llama3 (factor 0: none), arXiv:2407.21783 and the 3.1 release
+    // rope_scaling of type llama3 (arXiv:2407.21783 and the 3.1 release); all 0 with ROPE_DEFAULT
+    rope_type rope_type;
     double rope_factor, rope_low_freq_factor, rope_high_freq_factor;
-    int64_t rope_original_context;
-    int64_t bos_token_id, eos_token_id[MAX_EOS];
+    int64_t rope_original_context;      // tokens
+    int64_t bos_token_id, pad_token_id; // -1: none
+    int64_t eos_token_id[MAX_EOS];
     int n_eos;
 } model_config;
 
-extern const char *const model_preset_names[];
+// What LlamaConfig of transformers assumes where config.json says nothing; no shape.
+model_config model_config_defaults(void);
+
 extern const int n_model_presets;
+const char *model_preset_name(int i);
+// Shapes alone: token ids come from the run's tokenizer.
 bool model_preset(const char *name, model_config *out);
 
 // Reads config.json (or the folder that holds it). Refuses what is no Llama, by name of the field.
+// DRV_E_IO: it cannot be read; DRV_E_DATA: it says what drover does not do, or something wrong.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
 
-// Divisibility and ranges. `where` begins the message (file and line, or a path).
-DRV_CHECKED drv_status model_config_check(const char *where, const model_config *m);
+// Fills in what follows from other fields (heads, widths), then checks ranges, divisibility and
+// token ids. `where` begins the message (file and line, or a path), `prefix` comes before the names
+// of fields: "model." in YAML, "" in config.json.
+DRV_CHECKED drv_status model_config_check(const char *where, const char *prefix, model_config *m);
 
 // The config.json that transformers reads; the caller owns the value.
 json_t *model_config_json(const model_config *m);
+
+// The first field in which two configs differ, as "rope_theta 10000.0 and 500000.0"; NULL: none.
+// Token ids are no part of the shape and not compared. Lives in `a`.
+const char *model_config_difference(arena *a, const model_config *m, const model_config *other);
 
 int64_t model_parameters(const model_config *m);
 // Floating-point operations to train on one token of rows of `seq` tokens: 6 a weight that is

@@ -1,100 +1,234 @@
-#include "config/yaml.h"
-
+// YAML to values (value.h), by libyaml (docs/adr/0001-libyaml.md says why not libcyaml), with
+// messages that name the line and what a person can do about it; and text back to YAML.
 #include <string.h>
 #include <yaml.h>
 
-#include "base/str.h"
+#include "config/value.h"
 
-enum { MAX_DEPTH = 8, MAX_ENTRIES = 10000 };
+enum { MAX_DEPTH = 8, MAX_VALUES = 10000 };
 
-typedef struct flattener {
+typedef struct yaml_walk {
     arena *a;
     const char *file; // NULL: a --set
     yaml_document_t *doc;
-    yaml_list *list;
-} flattener;
+    int n_values; // so far: aliases could multiply without end
+} yaml_walk;
 
-static const char *where(const flattener *f, const yaml_node_t *n) {
-    if (!f->file) return "--set";
-    return arena_printf(f->a, "%s:%zu", f->file, n->start_mark.line + 1);
+static const char *where(const yaml_walk *w, const yaml_node_t *node) {
+    if (!w->file) return "--set";
+    return arena_printf(w->a, "%s:%zu", w->file, node->start_mark.line + 1);
 }
 
-static drv_status add(flattener *f, const char *path, const yaml_node_t *n) {
-    for (int i = 0; i < f->list->n && f->file; i++)
-        if (strcmp(f->list->entries[i].path, path) == 0)
-            return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is given twice, first at %s", where(f, n),
-                    path, f->list->entries[i].where);
-    if (f->list->n >= MAX_ENTRIES)
-        return drv_fail(DRV_E_USAGE, "%s: more than %d values", where(f, n), MAX_ENTRIES);
-    MEM_GROW(f->list->entries, f->list->n, f->list->cap);
-    f->list->entries[f->list->n++] = (yaml_entry){path,
-            arena_strndup(f->a, (const char *)n->data.scalar.value, n->data.scalar.length),
-            where(f, n)};
+static drv_status read_node(yaml_walk *w, int id, int depth, value *v);
+
+static drv_status read_scalar(yaml_walk *w, const yaml_node_t *node, value *v) {
+    static const char *const nulls[] = {"", "~", "null", "Null", "NULL"};
+    const char *text = (const char *)node->data.scalar.value;
+    const size_t n = node->data.scalar.length;
+    if (memchr(text, 0, n))
+        return drv_fail(DRV_E_USAGE, "%s: key \"%s\" holds a NUL byte, expected text", v->where,
+                v->path);
+    v->kind = VALUE_TEXT;
+    v->text = arena_strndup(w->a, text, n);
+    if (node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+        for (size_t i = 0; i < sizeof nulls / sizeof *nulls; i++)
+            if (strcmp(text, nulls[i]) == 0) v->kind = VALUE_NULL;
     return DRV_OK;
 }
 
-static drv_status walk(flattener *f, const char *path, int id, int depth) {
-    const yaml_node_t *n = yaml_document_get_node(f->doc, id);
+static drv_status read_list(yaml_walk *w, const yaml_node_t *node, int depth, value *v) {
+    const yaml_node_item_t *first = node->data.sequence.items.start;
+    v->kind = VALUE_LIST;
+    v->n = (int)(node->data.sequence.items.top - first);
+    value *items = ARENA_ARRAY(w->a, value, v->n);
+    for (int i = 0; i < v->n; i++) {
+        items[i].path = arena_printf(w->a, "%s[%d]", v->path, i);
+        DRV_TRY(read_node(w, first[i], depth + 1, &items[i]));
+    }
+    v->items = items;
+    return DRV_OK;
+}
+
+static drv_status read_map(yaml_walk *w, const yaml_node_t *node, int depth, value *v) {
+    const yaml_node_pair_t *first = node->data.mapping.pairs.start;
+    v->kind = VALUE_MAP;
+    v->n = (int)(node->data.mapping.pairs.top - first);
+    value *items = ARENA_ARRAY(w->a, value, v->n);
+    for (int i = 0; i < v->n; i++) {
+        const yaml_node_t *name = yaml_document_get_node(w->doc, first[i].key);
+        if (name->type != YAML_SCALAR_NODE ||
+                memchr(name->data.scalar.value, 0, name->data.scalar.length))
+            return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found %s", where(w, name),
+                    name->type == YAML_SCALAR_NODE ? "a NUL byte" : "a list or a map");
+        items[i].name = arena_strdup(w->a, (const char *)name->data.scalar.value);
+        items[i].path = arena_printf(w->a, "%s%s%s", v->path, *v->path ? "." : "", items[i].name);
+        DRV_TRY(read_node(w, first[i].value, depth + 1, &items[i]));
+        items[i].where = where(w, name); // the line of the key, not that of a value below it
+        for (int k = 0; k < i; k++)
+            if (strcmp(items[k].name, items[i].name) == 0)
+                return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is given twice, first at %s",
+                        items[i].where, items[i].path, items[k].where);
+    }
+    v->items = items;
+    return DRV_OK;
+}
+
+static drv_status read_node(yaml_walk *w, int id, int depth, value *v) {
+    const yaml_node_t *node = yaml_document_get_node(w->doc, id);
+    v->where = where(w, node);
     if (depth > MAX_DEPTH)
-        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is nested too deeply", where(f, n), path);
-    if (n->type == YAML_SCALAR_NODE) {
-        if (!*path)
-            return drv_fail(DRV_E_USAGE, "%s: expected keys and values, found \"%.40s\"",
-                    where(f, n), (const char *)n->data.scalar.value);
-        return add(f, path, n);
-    }
-    if (n->type == YAML_SEQUENCE_NODE) {
-        int i = 0;
-        for (yaml_node_item_t *e = n->data.sequence.items.start; e < n->data.sequence.items.top;
-                e++, i++)
-            DRV_TRY(walk(f, arena_printf(f->a, "%s[%d]", path, i), *e, depth + 1));
-        return DRV_OK;
-    }
-    for (yaml_node_pair_t *p = n->data.mapping.pairs.start; p < n->data.mapping.pairs.top; p++) {
-        const yaml_node_t *k = yaml_document_get_node(f->doc, p->key);
-        if (k->type != YAML_SCALAR_NODE)
-            return drv_fail(DRV_E_USAGE, "%s: a key must be a plain word", where(f, k));
-        const char *sep = *path ? "." : "";
-        char *sub = arena_printf(f->a, "%s%s%s", path, sep, (const char *)k->data.scalar.value);
-        DRV_TRY(walk(f, sub, p->value, depth + 1));
-    }
-    return DRV_OK;
+        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is nested deeper than %d levels", v->where,
+                v->path, MAX_DEPTH);
+    if (++w->n_values > MAX_VALUES)
+        return drv_fail(DRV_E_USAGE, "%s: more than %d values", v->where, MAX_VALUES);
+    if (node->type == YAML_SCALAR_NODE) return read_scalar(w, node, v);
+    if (node->type == YAML_SEQUENCE_NODE) return read_list(w, node, depth, v);
+    return read_map(w, node, depth, v);
 }
 
-static void add_empty(flattener *f, const char *path) {
-    MEM_GROW(f->list->entries, f->list->n, f->list->cap);
-    f->list->entries[f->list->n++] = (yaml_entry){path, "", "--set"};
+// --- what libyaml could not read
+// Whether a tab stands in the indentation of the line (counted from 0).
+static bool has_tab(const char *text, size_t n, size_t line) {
+    const char *p = text, *end = text + n;
+    for (; line > 0 && p < end; line--) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        p = newline ? newline + 1 : end;
+    }
+    for (; p < end && (*p == ' ' || *p == '\t'); p++)
+        if (*p == '\t') return true;
+    return false;
 }
 
-static drv_status flatten(arena *a, const char *file, const char *path, const char *text, size_t n,
-        yaml_list *out) {
+static const char *advice(const char *problem) {
+    static const struct {
+        const char *problem, *advice;
+    } known[] = {
+            {"mapping values are not allowed in this context",
+                    "; a text with \": \" needs quotes, and keys of one section the same indentation"},
+            {"found character that cannot start any token",
+                    "; a text that begins with a sign (@ ` %) needs quotes"},
+            {"could not find expected ':'", "; expected key: value"},
+            {"did not find expected key", "; keys of one section need the same indentation"},
+            {"did not find expected ',' or '}'", "; a brace { is not closed"},
+            {"did not find expected ',' or ']'", "; a bracket [ is not closed"},
+            {"found undefined tag handle", "; a text that begins with ! needs quotes"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(problem, known[i].problem) == 0) return known[i].advice;
+    return "";
+}
+
+static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const char *path,
+        const char *text, size_t n) {
+    const char *problem = parser->problem ? parser->problem : "unknown problem";
+    if (!file)
+        return drv_fail(DRV_E_USAGE, "--set %s=%.80s: not YAML: %s%s", path, text, problem,
+                advice(problem));
+    if (parser->error == YAML_READER_ERROR) // it has no line
+        return drv_fail(DRV_E_USAGE, "%s: byte %zu is no text in UTF-8: %s", file,
+                parser->problem_offset, problem);
+    const size_t line = parser->problem_mark.line, began = parser->context_mark.line;
+    const size_t tab = has_tab(text, n, line) ? line : began;
+    if (has_tab(text, n, tab))
+        return drv_fail(DRV_E_USAGE, "%s:%zu: a tab, expected spaces for indentation", file,
+                tab + 1);
+    char context[160] = "";
+    if (parser->context && began < line)
+        snprintf(context, sizeof context, ", %s that begins in line %zu", parser->context,
+                began + 1);
+    return drv_fail(DRV_E_USAGE, "%s:%zu: not YAML: %s%s%s", file, line + 1, problem, context,
+            advice(problem));
+}
+
+// One document; `file` NULL: the text of a --set.
+static drv_status read_text(arena *a, const char *file, const char *text, size_t n, value *out) {
     yaml_parser_t parser;
-    yaml_document_t doc;
-    DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml");
+    yaml_document_t doc, next;
+    DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml is out of memory");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
-    drv_status s = DRV_OK;
+    drv_status status = DRV_OK;
+    out->kind = VALUE_NULL;
     if (!yaml_parser_load(&parser, &doc)) {
-        const char *why = parser.problem ? parser.problem : "not valid YAML";
-        s = file ? drv_fail(DRV_E_USAGE, "%s:%zu: %s", file, parser.problem_mark.line + 1, why)
-                 : drv_fail(DRV_E_USAGE, "--set %s: %s", path, why);
+        status = not_yaml(&parser, file, out->path, text, n);
     } else {
-        flattener f = {a, file, &doc, out};
-        if (yaml_document_get_root_node(&doc))
-            s = walk(&f, path, 1, 0);
-        else if (*path) // --set key= : nothing
-            add_empty(&f, path);
+        yaml_walk walk = {a, file, &doc, 0};
+        if (yaml_document_get_root_node(&doc)) status = read_node(&walk, 1, 0, out);
         yaml_document_delete(&doc);
+        if (status == DRV_OK && !yaml_parser_load(&parser, &next)) {
+            status = not_yaml(&parser, file, out->path, text, n);
+        } else if (status == DRV_OK) {
+            const yaml_node_t *root = yaml_document_get_root_node(&next);
+            if (root)
+                status = drv_fail(DRV_E_USAGE, "%s:%zu: a second document begins, expected one",
+                        file ? file : "--set", root->start_mark.line + 1);
+            yaml_document_delete(&next);
+        }
     }
     yaml_parser_delete(&parser);
-    return s;
+    return status;
 }
 
-drv_status yaml_flatten(arena *a, const char *file, const char *text, size_t n, yaml_list *out) {
-    return flatten(a, file, "", text, n, out);
+drv_status yaml_read(arena *a, const char *file, const char *text, size_t n, value *out) {
+    *out = (value){.path = "", .where = file};
+    DRV_TRY(read_text(a, file, text, n, out));
+    if (out->kind == VALUE_NULL) out->kind = VALUE_MAP;
+    if (out->kind != VALUE_MAP)
+        return drv_fail(DRV_E_USAGE, "%s: expected keys and values, found %s", out->where,
+                value_shown(a, out));
+    return DRV_OK;
 }
 
-drv_status yaml_flatten_set(arena *a, const char *set, yaml_list *out) {
-    const char *eq = strchr(set, '=');
-    if (!eq || eq == set) return drv_fail(DRV_E_USAGE, "--set \"%s\": expected key=value", set);
-    return flatten(a, NULL, arena_strndup(a, set, (size_t)(eq - set)), eq + 1, strlen(eq + 1), out);
+drv_status yaml_read_value(arena *a, const char *path, const char *where_given, const char *text,
+        value *out) {
+    *out = (value){.path = path, .name = path, .where = where_given};
+    DRV_TRY(read_text(a, NULL, text, strlen(text), out));
+    out->where = where_given;
+    return DRV_OK;
+}
+
+drv_status yaml_read_set(arena *a, const char *set, value *out) {
+    const char *equal = strchr(set, '=');
+    if (!equal || equal == set)
+        return drv_fail(DRV_E_USAGE, "--set \"%s\": expected KEY=VALUE, as optimizer.lr=1e-3", set);
+    return yaml_read_value(a, arena_strndup(a, set, (size_t)(equal - set)), "--set", equal + 1,
+            out);
+}
+
+// --- back to text
+// One code point of valid UTF-8; p moves behind it.
+static uint32_t next_code_point(const char **p) {
+    const unsigned char *s = (const unsigned char *)*p;
+    const int n = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
+    uint32_t c = n == 1 ? s[0] : s[0] & (0x7Fu >> n);
+    int i = 1;
+    for (; i < n && (s[i] & 0xC0) == 0x80; i++)
+        c = c << 6 | (s[i] & 0x3Fu);
+    *p += i;
+    return c;
+}
+
+// What a YAML reader refuses, folds or skips: controls, its line breaks beyond \n, the byte order
+// mark.
+static bool needs_escape(uint32_t c) {
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029 || c == 0xFEFF ||
+           c == 0xFFFE || c == 0xFFFF;
+}
+
+void yaml_quote(const char *text, str *out) {
+    str_puts(out, "\"");
+    for (const char *p = text; *p;) {
+        const char *begin = p;
+        const uint32_t c = next_code_point(&p);
+        if (c == '"' || c == '\\')
+            str_printf(out, "\\%c", (char)c);
+        else if (c == '\n')
+            str_puts(out, "\\n");
+        else if (c == '\t')
+            str_puts(out, "\\t");
+        else if (needs_escape(c))
+            str_printf(out, "\\u%04X", c);
+        else
+            str_add(out, begin, (size_t)(p - begin));
+    }
+    str_puts(out, "\"");
 }

@@ -1,3 +1,4 @@
+// Building graphs: tensors, state, nodes, and dropping what nobody needs.
 #include "ir/graph.h"
 
 #include <string.h>
@@ -9,6 +10,7 @@ graph *graph_new(arena *a, const char *name) {
     g->a = a;
     g->name = name;
     g->layer = -1;
+    g->names.a = a;
     return g;
 }
 
@@ -42,13 +44,13 @@ tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int 
     tensor *t = new_tensor(g, dt, n_dims, dim);
     t->name = arena_strdup(g->a, name);
     t->cls = cls;
+    t->trainable = cls == TENSOR_WEIGHT;
+    name_map_set(&g->names, t->name, t);
     return t;
 }
 
 tensor *graph_find(const graph *g, const char *name) {
-    for (int i = 0; i < g->n_tensors; i++)
-        if (g->tensors[i]->name && strcmp(g->tensors[i]->name, name) == 0) return g->tensors[i];
-    return NULL;
+    return name_map_get(&g->names, name);
 }
 
 node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs) {
@@ -65,6 +67,7 @@ node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_att
     n->phase = g->phase;
     tensor_spec spec[MAX_OUT];
     const char *bad = row->shape(n, spec, &n->n_out);
+    if (!bad) bad = op_attrs_unlisted(n);
     DRV_ASSERT(!bad, "graph \"%s\": %s: %s", g->name, row->name, bad);
     for (int i = 0; i < n->n_out; i++) {
         n->out[i] = new_tensor(g, spec[i].dt, spec[i].n_dims, spec[i].dim);
@@ -85,10 +88,22 @@ node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attr
     return n;
 }
 
-void graph_output(tensor *t, const char *name) {
+void graph_output(graph *g, tensor *t, const char *name) {
     DRV_ASSERT(t->cls == TENSOR_TEMP, "%s is state already", name);
+    DRV_ASSERT(!graph_find(g, name), "\"%s\" is in graph \"%s\" already", name, g->name);
     t->cls = TENSOR_OUTPUT;
     t->name = name;
+    name_map_set(&g->names, name, t);
+}
+
+void graph_move_output(graph *g, tensor *from, tensor *to) {
+    DRV_ASSERT(from->cls == TENSOR_OUTPUT && to->cls == TENSOR_TEMP, "%%%d to %%%d", from->id,
+            to->id);
+    to->cls = TENSOR_OUTPUT;
+    to->name = from->name;
+    from->cls = TENSOR_TEMP;
+    from->name = NULL;
+    name_map_set(&g->names, to->name, to);
 }
 
 int64_t tensor_elements(const tensor *t) {
@@ -108,17 +123,23 @@ const tensor *tensor_root(const tensor *t) {
     return t;
 }
 
+// Somebody reads a result, the host does, or it changes state.
+static bool is_needed(const node *n, const bool *used) {
+    const bool writes = !op_rows[n->op]->renames;
+    for (int o = 0; o < n->n_out; o++) {
+        const tensor *t = n->out[o];
+        if (used[t->id] || t->cls != TENSOR_TEMP) return true;
+        if (writes && tensor_root(t)->cls != TENSOR_TEMP) return true;
+    }
+    return false;
+}
+
 void graph_prune(graph *g) {
     bool *used = ARENA_ARRAY(g->a, bool, g->n_tensors);
     int kept = g->n_nodes;
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         node *n = g->nodes[i];
-        bool needed = false;
-        for (int o = 0; o < n->n_out; o++) {
-            const tensor *t = n->out[o];
-            needed |= used[t->id] || t->cls != TENSOR_TEMP || tensor_root(t)->cls != TENSOR_TEMP;
-        }
-        if (!needed) continue;
+        if (!is_needed(n, used)) continue;
         for (int k = 0; k < n->n_in; k++)
             used[n->in[k]->id] = true;
         g->nodes[--kept] = n;

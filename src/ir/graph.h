@@ -2,18 +2,20 @@
 // rank: nodes in the order in which they run. Everything lives in the graph's arena.
 //
 // State (weights, gradients, optimizer, caches) is named and outlives the program. A node that
-// updates state in place yields a new value whose `alias` is the old one; the old value must not be
-// read afterwards (graph_verify checks it).
+// updates state in place yields a new value whose `alias` is the old one; no older value of that
+// storage may be read afterwards (graph_verify checks it).
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/name_map.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "base/dtype.h"
 #include "ir/mesh.h"
 
+// Every op. Its row is op_row_NAME in a file of ops/.
 #define IR_OPS(X)                                                                                  \
     X(embedding)                                                                                   \
     X(embedding_grad)                                                                              \
@@ -62,6 +64,38 @@ enum { MAX_DIMS = 3, MAX_OUT = 5 };
 
 typedef struct node node;
 
+// The numbers that say what a node does beyond its inputs: X(type, name). A row lists those that
+// its op reads (op.h); in its nodes all others are zero. The text of a graph prints what is listed.
+#define OP_ATTRS(X)                                                                                \
+    X(int, ta) /* matmul: transpose a */                                                           \
+    X(int, tb)                                                                                     \
+    X(int, n_heads)                                                                                \
+    X(int, n_kv_heads)                                                                             \
+    X(int, head_dim)                                                                               \
+    X(int, seq)           /* attention: tokens per row */                                          \
+    X(int, inverse)       /* rope: rotate back */                                                  \
+    X(int, axis)          /* collectives: mesh axis */                                             \
+    X(int, ranks)         /* collectives: size of that axis */                                     \
+    X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
+    X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
+    X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
+    X(dtype, table_dtype) /* rope_table: type of the table */                                      \
+    X(double, eps)        /* rmsnorm, adamw */                                                     \
+    X(double, theta)      /* rope_table: and its frequency scaling */                              \
+    X(double, factor)                                                                              \
+    X(double, low_freq_factor)                                                                     \
+    X(double, high_freq_factor)                                                                    \
+    X(double, original_context)                                                                    \
+    X(double, beta1) /* adamw */                                                                   \
+    X(double, beta2)                                                                               \
+    X(double, weight_decay)
+
+typedef struct op_attrs {
+#define X(type, name) type name;
+    OP_ATTRS(X)
+#undef X
+} op_attrs;
+
 typedef struct tensor {
     int id;
     const char *name; // NULL for most temporaries
@@ -69,22 +103,10 @@ typedef struct tensor {
     int n_dims;
     int64_t dim[MAX_DIMS];
     tensor_class cls;
+    bool trainable;       // of weights: autodiff makes its gradient; true unless said otherwise
     node *def;            // NULL: exists before the program runs
     struct tensor *alias; // shares this older value's storage; NULL otherwise
 } tensor;
-
-// One flat struct for all ops; each op row says which fields it uses (and prints).
-typedef struct op_attrs {
-    int ta, tb;                             // matmul: transpose a, b
-    int n_heads, n_kv_heads, head_dim, seq; // attention: seq = tokens a row
-    int inverse;                            // rope: rotate back
-    int axis;                               // collectives: mesh axis
-    int ranks;                              // collectives: size of that axis
-    int chunk;                              // linear_cross_entropy: rows of logits at a time
-    double eps;                             // rmsnorm, adamw
-    double theta, factor, low_freq_factor, high_freq_factor, original_context; // rope_table
-    double beta1, beta2, weight_decay;                                         // adamw
-} op_attrs;
 
 typedef enum phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_UPDATE } phase;
 
@@ -109,8 +131,9 @@ typedef struct graph {
     int n_nodes, cap_nodes;
     tensor **tensors;
     int n_tensors, cap_tensors;
-    int layer;   // given to nodes that are added
-    phase phase; // likewise
+    name_map names; // -> tensor
+    int layer;      // given to nodes that are added
+    phase phase;    // likewise
 } graph;
 
 graph *graph_new(arena *a, const char *name);
@@ -126,8 +149,10 @@ node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attr
 node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 void graph_append(graph *g, node *n);
 
-// Names a value and keeps it for the host.
-void graph_output(tensor *t, const char *name);
+// Names a value and keeps it for the host. The name must live as long as the graph.
+void graph_output(graph *g, tensor *t, const char *name);
+// Gives an output's name to another value; the old one becomes a temporary.
+void graph_move_output(graph *g, tensor *from, tensor *to);
 
 // Drops nodes none of whose results are used, kept or written to state.
 void graph_prune(graph *g);
@@ -136,9 +161,11 @@ int64_t tensor_elements(const tensor *t);
 int64_t tensor_bytes(const tensor *t);
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 
-// Checks shapes against the op rows, definitions before uses, no read of an overwritten value, and
-// which ops the stage allows.
+// Checks shapes, aliases and attributes against the op rows, definitions before uses, that nobody
+// reads what was overwritten, and which ops the stage allows.
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
-// One line a node; also used in tests as the identity of a graph.
+// One line per node. Graphs with the same text compute the same: it holds the state, the nodes in
+// order, every type and every attribute to the last bit. (Two texts may differ in the numbers of
+// temporaries alone.)
 void graph_print(const graph *g, str *out);

@@ -1,6 +1,7 @@
+// The table of all ops and the table of all attributes.
 #include "ir/op.h"
 
-#include <string.h>
+#include <stddef.h>
 
 #define X(name) extern const op_row op_row_##name;
 IR_OPS(X)
@@ -12,44 +13,27 @@ const op_row *const op_rows[N_OPS] = {
 #undef X
 };
 
-tensor *grad_of(grad_ctx *c, const tensor *t) {
-    return t->id < c->n ? c->d[t->id] : NULL;
+const op_attr op_attr_table[N_ATTRS] = {
+#define X(type, name) {#name, offsetof(op_attrs, name), ATTR_KIND_##type},
+        OP_ATTRS(X)
+#undef X
+};
+
+_Static_assert(N_ATTRS <= 64, "a row lists its attributes as bits of one word");
+
+// Every double but +0 counts as set: -0 and NaN print as themselves.
+static bool is_zero(const op_attrs *attrs, const op_attr *field) {
+    static const char zeros[sizeof(double)];
+    const char *value = (const char *)attrs + field->offset;
+    const size_t bytes = field->kind == ATTR_KIND_double  ? sizeof(double)
+                         : field->kind == ATTR_KIND_dtype ? sizeof(dtype)
+                                                          : sizeof(int);
+    return memcmp(value, zeros, bytes) == 0;
 }
 
-void grad_add(grad_ctx *c, const tensor *t, tensor *d) {
-    DRV_ASSERT(t->id < c->n, "gradient of a tensor made by autodiff");
-    DRV_ASSERT(same_shape(t, d), "gradient of %%%d has another shape", t->id);
-    if (c->d[t->id]) {
-        tensor *in[] = {c->d[t->id], d};
-        d = graph_add(c->g, OP_add, 2, in, NULL)->out[0];
-    }
-    c->d[t->id] = d;
-}
-
-tensor *grad_buffer(grad_ctx *c, const tensor *t) {
-    return t->id < c->n ? c->buffer[t->id] : NULL;
-}
-
-void grad_buffer_set(grad_ctx *c, const tensor *t, tensor *updated) {
-    DRV_ASSERT(grad_buffer(c, t), "%%%d has no accumulator", t->id);
-    c->buffer[t->id] = updated;
-}
-
-void grad_replace(grad_ctx *c, tensor *old, tensor *with) {
-    for (int i = 0; i < c->g->n_nodes; i++)
-        for (int k = 0; k < c->g->nodes[i]->n_in; k++)
-            if (c->g->nodes[i]->in[k] == old) c->g->nodes[i]->in[k] = with;
-    if (old->cls == TENSOR_OUTPUT) {
-        graph_output(with, old->name);
-        old->cls = TENSOR_TEMP;
-        old->name = NULL;
-    }
-}
-
-tensor *example_weight(graph *g, const char *name, dtype dt, int64_t n, int64_t m) {
-    return graph_state(g, TENSOR_WEIGHT, name, dt, m ? 2 : 1, (int64_t[]){n, m});
-}
-
-tensor *example_ids(graph *g, const char *name, int64_t n) {
-    return graph_state(g, TENSOR_INPUT, name, DT_I32, 1, &n);
+const char *op_attrs_unlisted(const node *n) {
+    for (int i = 0; i < N_ATTRS; i++)
+        if (!(op_rows[n->op]->attrs >> i & 1) && !is_zero(&n->attrs, &op_attr_table[i]))
+            return "an attribute is set that the op's row does not list";
+    return NULL;
 }

@@ -1,7 +1,9 @@
-// The op table (design D1): one row an op, one file a row. A row says all that is known of the op
-// without a device: inputs, shapes, aliasing, gradient, cost, in which stages it is legal, and an
-// example from which the tests make inputs.
+// The op table (design D1): one row per op. A file of ops/ holds the rows of one family, an op
+// beside its gradient. A row says all that is known of the op without a device: inputs, shapes,
+// aliasing, gradient, cost, recomputation, in which stages it is legal, and examples from which the
+// tests make inputs. docs/extending.md adds an op step by step.
 #pragma once
+#include "ir/example.h"
 #include "ir/graph.h"
 
 typedef struct tensor_spec {
@@ -12,52 +14,71 @@ typedef struct tensor_spec {
     bool may_alias; // alias_in is allowed, not required: only when that input is not needed later
 } tensor_spec;
 
-typedef struct grad_ctx grad_ctx;
+typedef struct grad_ctx grad_ctx; // ir/grad.h
+
+enum { MAX_EXAMPLES = 4 };
 
 typedef struct op_row {
     const char *name;
-    int min_in, max_in;
-    // Fills out[] and n_out. Returns NULL, or what is wrong with the inputs.
+    int min_in, max_in; // max_in -1: any number
+    // Fills out[] and n_out. Returns NULL, or what is wrong with the inputs or attributes.
     const char *(*shape)(const node *n, tensor_spec *out, int *n_out);
+    uint64_t attrs; // which attributes the op reads: ATTR(seq) | ATTR(eps)
+
     // Adds the nodes of the gradient. NULL: not differentiable.
-    void (*grad)(grad_ctx *c, node *n);
+    void (*grad)(grad_ctx *ctx, node *n);
+    int n_statistics; // the last outputs that only the gradient reads: they have none themselves
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);
-    // For recomputation: how to get output `want` again when output 0 was kept. NULL: run it again.
-    node *(*recompute)(graph *g, const node *n, tensor *const *in);
-    bool built, differentiated;          // stages in which the op may stand (all may be planned)
-    const char *attrs;                   // names of the used attributes, for printing
-    void (*example)(graph *g, dtype dt); // a small instance, all differentiable inputs as weights
+
+    // Recomputation. The first n_kept outputs are never dropped: the residual stream. `remake`
+    // makes a node (not in place) whose outputs are those after them, from n's inputs and kept
+    // outputs; NULL: n runs again.
+    int n_kept;
+    node *(*remake)(graph *g, const node *n);
+    bool cheap;   // beside the products of a layer: made again under KEEP_GEMMS
+    bool renames; // outputs are inputs by another name: nothing is computed, nothing overwritten
+
+    bool built, differentiated;        // stages in which the op may stand (all may be planned)
+    example_fn examples[MAX_EXAMPLES]; // at least one; the last node of each is of this op
 } op_row;
 
 extern const op_row *const op_rows[N_OPS];
 
-// --- what a gradient rule may use
-tensor *grad_of(grad_ctx *c, const tensor *t);          // dL/dt so far; NULL: none
-void grad_add(grad_ctx *c, const tensor *t, tensor *d); // adds d to dL/dt
-// Weights have an accumulator, a state tensor that an op updates in place. NULL: t is no weight, or
-// is frozen.
-tensor *grad_buffer(grad_ctx *c, const tensor *t);
-void grad_buffer_set(grad_ctx *c, const tensor *t, tensor *updated);
-// From now on whoever reads `old` reads `with` (used where forward and backward are one op).
-void grad_replace(grad_ctx *c, tensor *old, tensor *with);
+// --- attributes
+typedef enum op_attr_id {
+#define X(type, name) ATTR_##name,
+    OP_ATTRS(X)
+#undef X
+            N_ATTRS
+} op_attr_id;
+#define ATTR(name) ((uint64_t)1 << ATTR_##name)
 
-struct grad_ctx {
-    graph *g;
-    tensor **d;      // by tensor id: dL/dt
-    tensor **buffer; // by tensor id: current value of the accumulator
-    int n;           // length of both
-};
+typedef enum op_attr_kind { ATTR_KIND_int, ATTR_KIND_double, ATTR_KIND_dtype } op_attr_kind;
+typedef struct op_attr {
+    const char *name;
+    size_t offset; // in op_attrs
+    op_attr_kind kind;
+} op_attr;
+extern const op_attr op_attr_table[N_ATTRS];
+
+// NULL, or what is wrong: an attribute that the op does not read is not zero.
+const char *op_attrs_unlisted(const node *n);
 
 // --- shorthands for rows
 static inline tensor_spec spec_like(const tensor *t) {
     return (tensor_spec){t->dt, t->n_dims, {t->dim[0], t->dim[1], t->dim[2]}, -1, false};
 }
 static inline tensor_spec spec_in_place(const node *n, int input) {
-    tensor_spec s = spec_like(n->in[input]);
-    s.alias_in = input;
-    return s;
+    tensor_spec spec = spec_like(n->in[input]);
+    spec.alias_in = input;
+    return spec;
+}
+static inline tensor_spec spec_may_alias(const node *n, int input) {
+    tensor_spec spec = spec_in_place(n, input);
+    spec.may_alias = true;
+    return spec;
 }
 static inline tensor_spec spec_1d(dtype dt, int64_t n) {
     return (tensor_spec){dt, 1, {n, 0, 0}, -1, false};
@@ -80,8 +101,9 @@ static inline bool is_matrix(const tensor *t) {
 static inline bool is_i32(const tensor *t, int64_t n) {
     return t->n_dims == 1 && t->dt == DT_I32 && t->dim[0] == n;
 }
+static inline bool is_f64(const tensor *t, int64_t n) {
+    return t->n_dims == 1 && t->dt == DT_F64 && t->dim[0] == n;
+}
 static inline bool is_acc(const tensor *t, dtype dt, int64_t n) {
     return t->n_dims == 1 && t->dt == dtype_acc(dt) && t->dim[0] == n;
 }
-tensor *example_weight(graph *g, const char *name, dtype dt, int64_t n, int64_t m); // m 0: 1-D
-tensor *example_ids(graph *g, const char *name, int64_t n); // "position", "ids", "labels"

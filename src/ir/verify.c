@@ -1,64 +1,112 @@
+// Whether a graph is what its ops allow. Reads are checked by storage: each storage has a version,
+// which every in-place update raises; a value may be read only while its version is the storage's.
 #include <stdlib.h>
 
 #include "ir/op.h"
 
-static drv_status check_node(const graph *g, int i, const bool *defined, const int *killed_at) {
-    const node *n = g->nodes[i];
-    const op_row *row = op_rows[n->op];
-    for (int k = 0; k < n->n_in; k++) {
-        const tensor *t = n->in[k];
-        if (t->def && !defined[t->id])
-            return drv_fail(DRV_E_DATA, "graph %s: node %d %s reads %%%d before it is defined",
-                    g->name, i, row->name, t->id);
-        if (killed_at[t->id] >= 0)
-            return drv_fail(DRV_E_DATA,
-                    "graph %s: node %d %s reads %%%d, which node %d has overwritten", g->name, i,
-                    row->name, t->id, killed_at[t->id]);
-    }
-    tensor_spec spec[MAX_OUT];
-    int n_out = 0;
-    const char *bad = row->shape(n, spec, &n_out);
-    if (bad) return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", g->name, i, row->name, bad);
-    bool same = n_out == n->n_out;
-    for (int o = 0; same && o < n_out; o++) {
-        const tensor *t = n->out[o];
-        same = t->dt == spec[o].dt && t->n_dims == spec[o].n_dims;
-        for (int d = 0; same && d < t->n_dims; d++)
-            same = t->dim[d] == spec[o].dim[d];
-        if (spec[o].alias_in >= 0 && !spec[o].may_alias)
-            same = same && t->alias == n->in[spec[o].alias_in];
-    }
-    if (!same)
-        return drv_fail(DRV_E_DATA, "graph %s: node %d %s: outputs do not follow the op's row",
-                g->name, i, row->name);
+typedef struct checker {
+    const graph *g;
+    graph_stage stage;
+    int index; // of the node that is checked
+    // By tensor id. Of every value: whether it exists, its storage, the version it is of. Of a
+    // storage's first value: the version that the storage holds, and the node that wrote it.
+    struct value {
+        bool defined;
+        int root, version, held, written_by;
+    } * values;
+} checker;
+
+static struct value *value_of(const checker *c, const tensor *t) {
+    return &c->values[t->id];
+}
+
+static drv_status check_read(const checker *c, const node *n, const tensor *t) {
+    const struct value *value = value_of(c, t), *root = &c->values[value->root];
+    if (t->def && !value->defined)
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s reads %%%d before it is defined",
+                c->g->name, c->index, op_rows[n->op]->name, t->id);
+    if (value->version != root->held)
+        return drv_fail(DRV_E_DATA,
+                "graph %s: node %d %s reads %%%d, which node %d has overwritten", c->g->name,
+                c->index, op_rows[n->op]->name, t->id, root->written_by);
     return DRV_OK;
 }
 
-static bool legal(const op_row *row, graph_stage stage) {
-    return stage == STAGE_BUILT ? row->built : row->differentiated;
+// No other input or output of the node is in the storage that output o overwrites.
+static drv_status check_update(const checker *c, const node *n, int o) {
+    const int root = value_of(c, n->out[o]->alias)->root;
+    int uses = 0;
+    for (int k = 0; k < n->n_in; k++)
+        uses += value_of(c, n->in[k])->root == root;
+    if (uses > 1)
+        return drv_fail(DRV_E_DATA,
+                "graph %s: node %d %s updates %%%d in place and reads its storage twice",
+                c->g->name, c->index, op_rows[n->op]->name, n->out[o]->alias->id);
+    return DRV_OK;
+}
+
+static bool follows(const tensor *t, const tensor_spec *spec, const node *n) {
+    if (t->dt != spec->dt || t->n_dims != spec->n_dims) return false;
+    for (int d = 0; d < t->n_dims; d++)
+        if (t->dim[d] != spec->dim[d]) return false;
+    const bool in_place = spec->alias_in >= 0 && !spec->may_alias;
+    return t->alias == (in_place ? n->in[spec->alias_in] : NULL) && t->def == n;
+}
+
+static drv_status check_row(const checker *c, const node *n) {
+    const op_row *row = op_rows[n->op];
+    tensor_spec spec[MAX_OUT];
+    int n_out = 0;
+    const char *bad = row->shape(n, spec, &n_out);
+    if (!bad) bad = op_attrs_unlisted(n);
+    bool same = n_out == n->n_out;
+    for (int o = 0; !bad && same && o < n_out; o++)
+        same = follows(n->out[o], &spec[o], n);
+    if (!bad && !same) bad = "outputs do not follow the op's row";
+    if (bad)
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", c->g->name, c->index, row->name,
+                bad);
+    if (!(c->stage == STAGE_BUILT ? row->built : row->differentiated))
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s is not allowed at stage %d", c->g->name,
+                c->index, row->name, c->stage);
+    return DRV_OK;
+}
+
+static void define(checker *c, const node *n, const tensor *t) {
+    struct value *value = value_of(c, t);
+    value->defined = true;
+    value->root = t->id;
+    if (!t->alias) return;
+    const struct value *old = value_of(c, t->alias);
+    struct value *root = &c->values[old->root];
+    value->root = old->root;
+    value->version = old->version;
+    if (op_rows[n->op]->renames) return;
+    value->version = ++root->held;
+    root->written_by = c->index;
+}
+
+static drv_status check_node(checker *c, const node *n) {
+    for (int k = 0; k < n->n_in; k++)
+        DRV_TRY(check_read(c, n, n->in[k]));
+    DRV_TRY(check_row(c, n));
+    for (int o = 0; o < n->n_out; o++)
+        if (n->out[o]->alias && !op_rows[n->op]->renames) DRV_TRY(check_update(c, n, o));
+    for (int o = 0; o < n->n_out; o++)
+        define(c, n, n->out[o]);
+    return DRV_OK;
 }
 
 drv_status graph_verify(const graph *g, graph_stage stage) {
-    bool *defined = calloc((size_t)g->n_tensors + 1, sizeof *defined);
-    int *killed_at = mem_alloc(sizeof *killed_at * ((size_t)g->n_tensors + 1));
-    for (int i = 0; i < g->n_tensors; i++)
-        killed_at[i] = -1;
-    drv_status s = DRV_OK;
     if (g->stage < stage)
-        s = drv_fail(DRV_E_DATA, "graph %s has not reached stage %d", g->name, stage);
-    for (int i = 0; s == DRV_OK && i < g->n_nodes; i++) {
-        const node *n = g->nodes[i];
-        s = check_node(g, i, defined, killed_at);
-        if (s == DRV_OK && !legal(op_rows[n->op], stage))
-            s = drv_fail(DRV_E_DATA, "graph %s: %s is not allowed at stage %d", g->name,
-                    op_rows[n->op]->name, stage);
-        for (int o = 0; s == DRV_OK && o < n->n_out; o++) {
-            defined[n->out[o]->id] = true;
-            // A barrier renames a value; every other in-place output changes it.
-            if (n->out[o]->alias && n->op != OP_barrier) killed_at[n->out[o]->alias->id] = i;
-        }
-    }
-    free(defined);
-    free(killed_at);
-    return s;
+        return drv_fail(DRV_E_DATA, "graph %s has not reached stage %d", g->name, stage);
+    checker c = {.g = g, .stage = stage};
+    c.values = mem_alloc(sizeof *c.values * ((size_t)g->n_tensors + 1));
+    for (int i = 0; i < g->n_tensors; i++)
+        c.values[i] = (struct value){.root = i, .written_by = -1};
+    drv_status status = DRV_OK;
+    for (; status == DRV_OK && c.index < g->n_nodes; c.index++)
+        status = check_node(&c, g->nodes[c.index]);
+    free(c.values);
+    return status;
 }

@@ -14,7 +14,7 @@ const kernels *kernels_for(cpu_level l) {
 }
 
 int64_t attention_units(const attention_args *a) {
-    return a->kv_heads * div_up(a->seq, ATTENTION_BLOCK);
+    return a->n_kv_heads * div_up(a->seq, ATTENTION_BLOCK);
 }
 
 // Enough for all levels: a block of packed rows, a panel of 48 columns, and fp32 sums that end as
@@ -26,13 +26,13 @@ int64_t gemm_scratch_bytes(const gemm_shape *s) {
 
 // At least 16 units a sequence where that leaves chunks of two blocks.
 int64_t attention_grad_chunks(const attention_args *a) {
-    int64_t want = div_up(16, a->heads), most = a->seq / (2 * ATTENTION_BLOCK);
+    int64_t want = div_up(16, a->n_heads), most = a->seq / (2 * ATTENTION_BLOCK);
     if (want > most) want = most;
     return want < 1 ? 1 : want;
 }
 
 int64_t attention_grad_units(const attention_args *a) {
-    return a->heads * attention_grad_chunks(a);
+    return a->n_heads * attention_grad_chunks(a);
 }
 
 int64_t attention_sum_units(const attention_args *a) {
@@ -41,13 +41,13 @@ int64_t attention_sum_units(const attention_args *a) {
 
 // dq of each chunk, and dk and dv, for each query head; f64 for f64.
 int64_t attention_part_floats(const attention_args *a) {
-    int64_t n = a->heads * a->seq * a->head_dim * (attention_grad_chunks(a) + 2);
+    int64_t n = a->n_heads * a->seq * a->head_dim * (attention_grad_chunks(a) + 2);
     return a->dt == DT_F64 ? 2 * n : n;
 }
 
 // Generous for all levels: packed copies of one head's rows and a few blocks of scores.
 int64_t attention_scratch_bytes(const attention_args *a) {
-    int64_t d = (a->head_dim + 31) / 32 * 32, rep = a->heads / a->kv_heads, b = ATTENTION_BLOCK;
+    int64_t d = (a->head_dim + 31) / 32 * 32, rep = a->n_heads / a->n_kv_heads, b = ATTENTION_BLOCK;
     int64_t seq = div_up(a->seq, b) * b;
     int64_t forward = rep * b * (2 * b + 2 * d + 32) + 3 * b * d;
     int64_t backward = seq * (4 * d + 2) + b * (8 * d) + 8 * b * b;

@@ -23,15 +23,16 @@ typedef struct adamw_args {
     double grad_scale; // from clipping
 } adamw_args;
 
-// One sequence of `seq` tokens. qkv rows hold heads, then kv_heads keys, then kv_heads values.
+// Attention of one sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys,
+// then n_kv_heads values.
 typedef struct attention_args {
     dtype dt;
     int64_t seq;
-    int heads, kv_heads, head_dim;
-    const void *qkv;         // [seq, (heads + 2 kv_heads) * head_dim]
+    int n_heads, n_kv_heads, head_dim;
+    const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim]
     const int32_t *position; // [seq]; token t sees t - position[t] .. t
-    void *o;                 // [seq, heads * head_dim]; read by the gradient
-    void *lse;               // acc, [heads, lse_stride]; this sequence's part
+    void *o;                 // [seq, n_heads * head_dim]; read by the gradient
+    void *lse;               // acc, [n_heads, lse_stride]; this sequence's part
     int64_t lse_stride;
     const void *d_o; // gradient of o
     void *dqkv;      // like qkv
@@ -55,7 +56,6 @@ typedef struct kernels {
     void (*add)(dtype dt, int64_t n, const void *a, const void *b, void *y);
     // acc += x.
     void (*accumulate)(dtype dt, int64_t n, const void *x, void *acc);
-    void (*cast)(dtype from, const void *x, dtype to, void *y, int64_t n);
     // h = x + d (d NULL: h is x and not written), r = 1/sqrt(mean(h^2) + eps), y = h * r * w.
     void (*rmsnorm)(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
             const void *w, double eps, void *h, void *y, void *r);
@@ -66,8 +66,8 @@ typedef struct kernels {
     // table rows: head_dim/2 cosines, then as many sines; acc type of dt.
     void (*rope_table)(dtype dt, const rope_args *a, int64_t n, const int32_t *position,
             void *table);
-    // Rotates the first `heads` heads of rows of `width`; the rest is copied. In place.
-    void (*rope)(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
+    // Rotates the first `n_heads` heads of rows of `width`; the rest is copied. In place.
+    void (*rope)(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
             const void *table, bool inverse, void *y);
     void (*swiglu)(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y);
     // In place of gate_up.
@@ -81,6 +81,10 @@ typedef struct kernels {
     // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded.
     void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,
             uint16_t *w);
+    // What is rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
+    // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
+    // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
+    // their sums, the sum of P and delta (rows of d_o o) are not.
     // Forward: units 0 .. attention_units() - 1, each with its own scratch.
     void (*attention)(const attention_args *a, int64_t unit, void *scratch);
     // Gradient: first all units of part one, then all of part two.
@@ -88,8 +92,8 @@ typedef struct kernels {
     void (*attention_grad_sum)(const attention_args *a, int64_t unit);
     // y_N = x_K W_NK^T for a single row x (generation).
     void (*row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
-    // One query over n keys and values of its head, d wide: o = softmax(q K^T / sqrt(d)) V. scores:
-    // scratch (acc, [n]).
+    // One query over n keys and values of its head, d wide: o = softmax(q K^T / sqrt(d)) V, P in
+    // acc. scores: scratch (acc, [n]).
     void (*cached_attention)(dtype dt, int64_t n, int64_t d, const void *q, const void *keys,
             const void *values, void *scores, void *o);
 } kernels;
@@ -109,7 +113,7 @@ int64_t gemm_scratch_bytes(const gemm_shape *s);
 enum { ATTENTION_BLOCK = 64, ATTENTION_SUM_BLOCK = 64 };
 int64_t attention_units(const attention_args *a);
 int64_t attention_grad_chunks(const attention_args *a); // of keys, per head
-int64_t attention_grad_units(const attention_args *a);  // heads x chunks
+int64_t attention_grad_units(const attention_args *a);  // n_heads x chunks
 int64_t attention_sum_units(const attention_args *a);
 int64_t attention_part_floats(const attention_args *a);
 int64_t attention_scratch_bytes(const attention_args *a);

@@ -1,67 +1,13 @@
+// The graph of a Llama. The residual stream h and the last branch are kept apart: see
+// norm_of_stream.
 #include "model/llama.h"
 
-static param *matrix(arena *a, param_list *l, const char *name, int64_t cols) {
-    param *p = &l->p[l->n++];
-    *p = (param){.name = arena_strdup(a, name), .n_dims = 2, .dim = {0, cols}};
-    return p;
-}
-
-static void part(arena *a, param *p, const char *hf_name, int64_t rows) {
-    p->part[p->n_parts++] = (param_part){arena_strdup(a, hf_name), p->dim[0], rows};
-    p->dim[0] += rows;
-}
-
-static void norm(arena *a, param_list *l, const char *name, int64_t n) {
-    l->p[l->n] = (param){.name = arena_strdup(a, name), .n_dims = 1, .dim = {n, 0}};
-    l->p[l->n].part[0] = (param_part){l->p[l->n].name, 0, n};
-    l->p[l->n++].n_parts = 1;
-}
-
-#define LAYER(suffix) arena_printf(a, "model.layers.%d." suffix, i)
-
-param_list llama_params(arena *a, const model_config *m) {
-    const int64_t hidden = m->hidden_size, q = m->num_attention_heads * m->head_dim,
-                  kv = m->num_key_value_heads * m->head_dim;
-    param_list l = {ARENA_ARRAY(a, param, 6 * m->num_hidden_layers + 3), 0};
-    part(a, matrix(a, &l, "model.embed_tokens.weight", hidden), "model.embed_tokens.weight",
-            m->vocab_size);
-    for (int i = 0; i < (int)m->num_hidden_layers; i++) {
-        norm(a, &l, LAYER("input_layernorm.weight"), hidden);
-        param *p = matrix(a, &l, LAYER("self_attn.qkv_proj.weight"), hidden);
-        part(a, p, LAYER("self_attn.q_proj.weight"), q);
-        part(a, p, LAYER("self_attn.k_proj.weight"), kv);
-        part(a, p, LAYER("self_attn.v_proj.weight"), kv);
-        p = matrix(a, &l, LAYER("self_attn.o_proj.weight"), q);
-        part(a, p, p->name, hidden);
-        norm(a, &l, LAYER("post_attention_layernorm.weight"), hidden);
-        p = matrix(a, &l, LAYER("mlp.gate_up_proj.weight"), hidden);
-        part(a, p, LAYER("mlp.gate_proj.weight"), m->intermediate_size);
-        part(a, p, LAYER("mlp.up_proj.weight"), m->intermediate_size);
-        p = matrix(a, &l, LAYER("mlp.down_proj.weight"), m->intermediate_size);
-        part(a, p, p->name, hidden);
-    }
-    norm(a, &l, "model.norm.weight", hidden);
-    if (!m->tie_word_embeddings)
-        part(a, matrix(a, &l, "lm_head.weight", hidden), "lm_head.weight", m->vocab_size);
-    return l;
-}
-
-int64_t param_elements(const param *p) {
-    return p->dim[0] * (p->n_dims == 2 ? p->dim[1] : 1);
-}
-
-dtype param_dtype(const param *p, dtype compute) {
-    return p->n_dims == 1 ? dtype_acc(compute) : compute;
-}
-
-// --- the graph
 typedef struct builder {
     graph *g;
-    const model_config *m;
-    const llama_opts *o;
+    const model_layout *l;
+    const param_list *params;
+    const llama_opts *opts;
     llama_mode mode;
-    param_list params;
-    int next_param;
     tensor *position, *rope; // rope_ND
 } builder;
 
@@ -69,28 +15,48 @@ static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attr
     return graph_add(b->g, op, n_in, in, &attrs)->out[0];
 }
 
-static tensor *weight(builder *b) {
-    const param *p = &b->params.p[b->next_param++];
-    return graph_state(b->g, TENSOR_WEIGHT, p->name, param_dtype(p, b->o->dt), p->n_dims, p->dim);
+// A weight that is used twice (a tied table) is one tensor.
+static tensor *weight(builder *b, const param *p) {
+    tensor *w = graph_find(b->g, p->name);
+    if (w) return w;
+    w = graph_state(b->g, TENSOR_WEIGHT, p->name, param_dtype(p, b->opts->dt), p->n_dims, p->dim);
+    w->trainable = p->trainable;
+    return w;
 }
 
-static tensor *linear(builder *b, tensor *x_NK, tensor *w_OK) {
-    return add1(b, OP_matmul, 2, (tensor *[]){x_NK, w_OK}, (op_attrs){.tb = 1});
+static tensor *linear(builder *b, tensor *x_NK, const param *w_OK) {
+    tensor *in[] = {x_NK, weight(b, w_OK)};
+    return add1(b, OP_matmul, 2, in, (op_attrs){.tb = 1});
+}
+
+static bool is_cached(const builder *b) {
+    return b->mode == LLAMA_PREFILL || b->mode == LLAMA_DECODE;
 }
 
 // The cached programs live side by side and take different numbers of tokens.
 static tensor *i32_input(builder *b, const char *name) {
-    int64_t n = b->o->rows * b->o->seq;
-    if (b->mode == LLAMA_PREFILL) name = arena_printf(b->g->a, "prefill.%s", name);
-    if (b->mode == LLAMA_DECODE) name = arena_printf(b->g->a, "decode.%s", name);
+    int64_t n = b->opts->rows * b->opts->seq;
+    if (is_cached(b)) name = arena_printf(b->g->a, "%s.%s", b->g->name, name);
     return graph_state(b->g, TENSOR_INPUT, name, DT_I32, 1, &n);
+}
+
+static tensor *rope_table(builder *b) {
+    const model_config *m = b->l->model;
+    const op_attrs attrs = {.head_dim = b->l->head_dim,
+            .table_dtype = dtype_acc(b->opts->dt),
+            .theta = m->rope_theta,
+            .factor = m->rope_factor,
+            .low_freq_factor = m->rope_low_freq_factor,
+            .high_freq_factor = m->rope_high_freq_factor,
+            .original_context = (double)m->rope_original_context};
+    return add1(b, OP_rope_table, 1, &b->position, attrs);
 }
 
 // The residual stream is kept apart from the last branch: *h + *branch is its value, and the next
 // norm adds them in the same pass over memory. branch NULL: nothing to add.
-static tensor *norm_of_stream(builder *b, tensor **h, tensor **branch) {
-    tensor *w = weight(b);
-    op_attrs attrs = {.eps = b->m->rms_norm_eps};
+static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **branch) {
+    tensor *w = weight(b, p);
+    const op_attrs attrs = {.eps = b->l->model->rms_norm_eps};
     if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
     node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &attrs);
     *h = n->out[0];
@@ -98,80 +64,78 @@ static tensor *norm_of_stream(builder *b, tensor **h, tensor **branch) {
     return n->out[1];
 }
 
-static tensor *cached_attention(builder *b, tensor *qkv_NC, const op_attrs *attrs) {
-    tensor *cache[2];
-    for (int i = 0; i < 2; i++)
-        cache[i] = graph_state(b->g, TENSOR_CACHE,
-                arena_printf(b->g->a, "cache.%d.%s", b->g->layer, i ? "values" : "keys"), b->o->dt,
-                3, (int64_t[]){b->m->num_key_value_heads, b->o->capacity, b->m->head_dim});
-    tensor *in[] = {qkv_NC, cache[0], cache[1], b->position};
-    return graph_add(b->g, OP_cached_attention, 4, in, attrs)->out[0];
+static tensor *cache(builder *b, const char *kind) {
+    const char *name = arena_printf(b->g->a, "cache.%d.%s", b->g->layer, kind);
+    const int64_t dim[] = {b->l->n_kv_heads, b->opts->capacity, b->l->head_dim};
+    return graph_state(b->g, TENSOR_CACHE, name, b->opts->dt, 3, dim);
 }
 
-static tensor *attention_block(builder *b, tensor *x_NH) {
-    const model_config *m = b->m;
-    tensor *qkv_NC = linear(b, x_NH, weight(b));
-    op_attrs rot = {.n_heads = (int)(m->num_attention_heads + m->num_key_value_heads),
-            .head_dim = (int)m->head_dim};
-    qkv_NC = add1(b, OP_rope, 2, (tensor *[]){qkv_NC, b->rope}, rot);
-    op_attrs attrs = {.n_heads = (int)m->num_attention_heads,
-            .n_kv_heads = (int)m->num_key_value_heads,
-            .head_dim = (int)m->head_dim,
-            .seq = (int)b->o->seq};
-    bool cached = b->mode == LLAMA_PREFILL || b->mode == LLAMA_DECODE;
-    tensor *o = cached ? cached_attention(b, qkv_NC, &attrs)
-                       : add1(b, OP_attention, 2, (tensor *[]){qkv_NC, b->position}, attrs);
-    return linear(b, o, weight(b));
+static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
+    const model_layout *l = b->l;
+    tensor *rotated[] = {linear(b, x_NH, w->qkv), b->rope};
+    tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
+            (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
+    const op_attrs attrs = {.n_heads = l->n_heads,
+            .n_kv_heads = l->n_kv_heads,
+            .head_dim = l->head_dim,
+            .seq = (int)b->opts->seq};
+    if (!is_cached(b)) {
+        tensor *in[] = {qkv_NC, b->position};
+        return linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
+    }
+    tensor *keys = cache(b, "keys"), *values = cache(b, "values");
+    tensor *in[] = {qkv_NC, keys, values, b->position};
+    return linear(b, add1(b, OP_cached_attention, 4, in, attrs), w->o);
 }
 
-static tensor *mlp_block(builder *b, tensor *x_NH) {
-    tensor *gate_up_N2F = linear(b, x_NH, weight(b));
+static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
+    tensor *gate_up_N2F = linear(b, x_NH, w->gate_up);
     tensor *y_NF = add1(b, OP_swiglu, 1, &gate_up_N2F, (op_attrs){0});
-    return linear(b, y_NF, weight(b));
+    return linear(b, y_NF, w->down);
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them.
 static int logit_rows(const builder *b) {
-    int64_t n = b->o->rows * b->o->seq, rows = 512;
-    while (rows > 32 && rows * b->m->vocab_size * 4 > (256 << 20))
+    int64_t n = b->opts->rows * b->opts->seq, rows = 512;
+    while (rows > 32 && rows * b->l->vocab * 4 > (256 << 20))
         rows /= 2;
     return (int)(rows < n ? rows : n);
 }
 
-static void head(builder *b, tensor *x_NH, tensor *table) {
-    tensor *w = b->m->tie_word_embeddings ? table : weight(b);
+static void head(builder *b, tensor *x_NH) {
     if (b->mode != LLAMA_LOSS) {
-        graph_output(linear(b, x_NH, w), "logits");
+        graph_output(b->g, linear(b, x_NH, b->params->head), "logits");
         return;
     }
-    tensor *in[] = {x_NH, w, i32_input(b, "labels")};
-    graph_output(add1(b, OP_linear_cross_entropy, 3, in, (op_attrs){.chunk = logit_rows(b)}),
-            "loss");
+    tensor *w_VH = weight(b, b->params->head);
+    tensor *in[] = {x_NH, w_VH, i32_input(b, "labels")};
+    const op_attrs attrs = {.chunk = logit_rows(b)};
+    graph_output(b->g, add1(b, OP_linear_cross_entropy, 3, in, attrs), "loss");
 }
 
-graph *llama_build(arena *a, const model_config *m, llama_mode mode, const llama_opts *o) {
+graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "logits", "prefill", "decode"};
-    builder b = {graph_new(a, names[mode]), m, o, mode, llama_params(a, m), 0, NULL, NULL};
-    tensor *tokens = i32_input(&b, "tokens"), *table = weight(&b);
+    builder b = {.g = graph_new(a, names[mode]),
+            .l = &params->layout,
+            .params = params,
+            .opts = opts,
+            .mode = mode};
+    tensor *tokens = i32_input(&b, "tokens"), *table_VH = weight(&b, params->embedding);
+    tensor *branch_NH = NULL, *in[] = {tokens, table_VH};
     b.position = i32_input(&b, "position");
-    op_attrs rope = {.head_dim = (int)m->head_dim,
-            .theta = m->rope_theta,
-            .factor = m->rope_factor,
-            .low_freq_factor = m->rope_low_freq_factor,
-            .high_freq_factor = m->rope_high_freq_factor,
-            .original_context = (double)m->rope_original_context};
-    tensor *h = add1(&b, OP_embedding, 2, (tensor *[]){tokens, table}, (op_attrs){0});
-    // A second input makes the table f64 (see ir/ops/rope.c).
-    b.rope = add1(&b, OP_rope_table, o->dt == DT_F64 ? 2 : 1, (tensor *[]){b.position, h}, rope);
-    tensor *branch = NULL;
-    for (int i = 0; i < (int)m->num_hidden_layers; i++) {
+    tensor *h_NH = add1(&b, OP_embedding, 2, in, (op_attrs){0});
+    b.rope = rope_table(&b);
+    for (int i = 0; i < b.l->n_layers; i++) {
+        const layer_params *w = &params->layer[i];
         b.g->layer = i;
-        branch = attention_block(&b, norm_of_stream(&b, &h, &branch));
-        branch = mlp_block(&b, norm_of_stream(&b, &h, &branch));
+        tensor *x_NH = norm_of_stream(&b, w->input_norm, &h_NH, &branch_NH);
+        branch_NH = attention_block(&b, w, x_NH);
+        x_NH = norm_of_stream(&b, w->post_norm, &h_NH, &branch_NH);
+        branch_NH = mlp_block(&b, w, x_NH);
     }
     b.g->layer = -1;
-    tensor *x = norm_of_stream(&b, &h, &branch);
-    if (mode != LLAMA_PREFILL) head(&b, x, table);
+    tensor *x_NH = norm_of_stream(&b, params->final_norm, &h_NH, &branch_NH);
+    if (mode != LLAMA_PREFILL) head(&b, x_NH);
     graph_prune(b.g);
     return b.g;
 }

@@ -3,8 +3,9 @@
 #pragma once
 #include "ir/graph.h"
 
-// STAGE_BUILT -> STAGE_DIFFERENTIATED. Appends the backward nodes: for every weight W the state
-// "grad.W" gains dL/dW, where L = the output `loss` times the input "dloss" f64[1].
+// STAGE_BUILT -> STAGE_DIFFERENTIATED. Appends the backward nodes: for every trainable weight W the
+// state "grad.W" gains dL/dW, where L = the output `loss` times the input "dloss" f64[1]. Nothing
+// is computed that leads to frozen weights alone.
 void pass_autodiff(graph *g, const char *loss);
 
 // Trades time for memory in a differentiated graph; the values stay the same to the bit.
@@ -15,10 +16,10 @@ typedef enum recompute_policy {
 } recompute_policy;
 void pass_recompute(graph *g, recompute_policy policy);
 
-// The update program: global norm, then AdamW, for `n` weights given as tensors of a training
-// graph.
+// The update program: global norm, then AdamW, for `n` weights given as tensors of a training graph
+// (the trainable ones).
 typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices only
     mesh mesh;                              // gradients are summed over the data axis
 } update_opts;
-graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o);
+graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);

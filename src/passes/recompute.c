@@ -1,5 +1,6 @@
 // Replaces what the backward pass reads from dropped forward nodes by copies of those nodes, placed
-// right before the first reader. The copies see their inputs through barriers.
+// right before the first reader. The copies see their inputs through barriers, so that no compiler
+// takes a copy and its original for one.
 #include <string.h>
 
 #include "ir/op.h"
@@ -10,9 +11,9 @@ typedef struct recompute_pass {
     recompute_policy policy;
     node **out; // the new order
     int n_out, cap_out;
-    tensor **again; // by tensor id: its recomputed copy
-    int n_tensors;
-    tensor *dep; // gradient that the current region serves
+    tensor **again; // by tensor id: its recomputed copy, or itself behind a barrier
+    int n_tensors;  // before the pass: the length of `again`
+    tensor *dep;    // gradient that the current region serves
 } recompute_pass;
 
 static void emit(recompute_pass *p, node *n) {
@@ -26,47 +27,60 @@ static void emit(recompute_pass *p, node *n) {
     p->out[p->n_out++] = n;
 }
 
-static bool dropped(const recompute_pass *p, const tensor *t) {
+static bool is_dropped(const recompute_pass *p, const tensor *t) {
     const node *n = t->def;
     if (!n || n->phase != PHASE_FORWARD || n->layer < 0 || t->cls != TENSOR_TEMP) return false;
-    bool stream = n->op == OP_add_rmsnorm && t == n->out[0]; // the residual stream is always kept
-    if (p->policy == KEEP_STREAM) return !stream;
-    return !stream && (n->op == OP_rmsnorm || n->op == OP_add_rmsnorm || n->op == OP_swiglu ||
-                              n->op == OP_attention);
+    const op_row *row = op_rows[n->op];
+    for (int o = 0; o < row->n_kept; o++)
+        if (t == n->out[o]) return false;
+    return p->policy == KEEP_STREAM || row->cheap;
 }
 
 static tensor *recomputed(recompute_pass *p, tensor *t);
 
+// t, not before p->dep exists. What the pass has made is that already.
 static tensor *guarded(recompute_pass *p, tensor *t) {
-    if (!t->def || t->id >= p->n_tensors) return t; // state, or made in this region
+    if (t->id >= p->n_tensors) return t;
     if (p->again[t->id]) return p->again[t->id];
-    node *b = graph_make(p->g, OP_barrier, 2, (tensor *[]){t, p->dep}, NULL);
-    emit(p, b);
-    return p->again[t->id] = b->out[0];
+    node *barrier = graph_make(p->g, OP_barrier, 2, (tensor *[]){t, p->dep}, NULL);
+    emit(p, barrier);
+    return p->again[t->id] = barrier->out[0];
 }
 
-static void clone(recompute_pass *p, node *n) {
-    graph *g = p->g;
-    g->layer = n->layer;
-    g->phase = PHASE_BACKWARD;
-    const op_row *row = op_rows[n->op];
-    node *k;
-    int first = 0;
-    if (row->recompute) { // output 0 was kept, the others follow from it
-        k = row->recompute(g, n, n->in);
-        for (int i = 0; i < k->n_in; i++)
-            k->in[i] = guarded(p, k->in[i]);
-        first = 1;
-    } else {
-        tensor **in = ARENA_ARRAY(g->a, tensor *, n->n_in);
-        for (int i = 0; i < n->n_in; i++)
-            in[i] = dropped(p, n->in[i]) ? recomputed(p, n->in[i]) : guarded(p, n->in[i]);
-        k = graph_make(g, n->op, n->n_in, in, &n->attrs);
+// Every value goes behind a barrier. State does not need one, unless there is nothing else: a node
+// that reads state alone could be taken for its original.
+static void guard_inputs(recompute_pass *p, tensor **in, int n_in) {
+    bool state_alone = n_in > 0;
+    for (int k = 0; k < n_in; k++) {
+        if (!in[k]->def) continue;
+        in[k] = is_dropped(p, in[k]) ? recomputed(p, in[k]) : guarded(p, in[k]);
+        state_alone = false;
     }
-    k->recomputed = true;
-    emit(p, k);
+    if (state_alone) in[0] = guarded(p, in[0]);
+}
+
+static node *copy_of(recompute_pass *p, const node *n) {
+    graph *g = p->g;
+    if (op_rows[n->op]->remake) {
+        node *copy = op_rows[n->op]->remake(g, n);
+        guard_inputs(p, copy->in, copy->n_in);
+        return copy;
+    }
+    tensor **in = ARENA_ARRAY(g->a, tensor *, n->n_in);
+    memcpy(in, n->in, sizeof *in * (size_t)n->n_in);
+    guard_inputs(p, in, n->n_in);
+    return graph_make(g, n->op, n->n_in, in, &n->attrs);
+}
+
+static void clone(recompute_pass *p, const node *n) {
+    p->g->layer = n->layer;
+    p->g->phase = PHASE_BACKWARD;
+    node *copy = copy_of(p, n);
+    const int first = op_rows[n->op]->remake ? op_rows[n->op]->n_kept : 0;
+    copy->recomputed = true;
+    emit(p, copy);
     for (int o = first; o < n->n_out; o++)
-        p->again[n->out[o]->id] = k->out[o - first];
+        p->again[n->out[o]->id] = copy->out[o - first];
 }
 
 static tensor *recomputed(recompute_pass *p, tensor *t) {
@@ -84,7 +98,7 @@ void pass_recompute(graph *g, recompute_policy policy) {
         if (n->phase == PHASE_BACKWARD) {
             p.dep = n->in[0];
             for (int k = 0; k < n->n_in; k++)
-                if (dropped(&p, n->in[k])) n->in[k] = recomputed(&p, n->in[k]);
+                if (is_dropped(&p, n->in[k])) n->in[k] = recomputed(&p, n->in[k]);
         }
         emit(&p, n);
     }

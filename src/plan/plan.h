@@ -2,7 +2,8 @@
 //
 // Invariants (checked by tests): two temporaries whose lifetimes overlap do not overlap in the
 // arena, unless one is the in-place successor of the other; every offset is a multiple of
-// PLAN_ALIGN; arena_bytes is the end of the last one.
+// PLAN_ALIGN; arena_bytes is the end of the last one. A back end that holds the state of a graph,
+// each tensor rounded up to PLAN_ALIGN, and its arena holds what the plan says, to the byte.
 #pragma once
 #include "ir/graph.h"
 
@@ -11,16 +12,18 @@ enum { PLAN_ALIGN = 64 };
 typedef struct plan {
     const graph *g;
     int64_t *offset;        // by tensor id, in the arena; -1: not a temporary
-    int *first, *last;      // by tensor id: node that defines, node that reads last
+    int *first, *last;      // by tensor id: node that defines, node that reads last; -1: none
     const tensor **storage; // by tensor id: the tensor whose storage it is in
     int64_t *workspace;     // by node: offset of its scratch
-    int64_t arena_bytes, workspace_peak;
-    int64_t class_bytes[N_TENSOR_CLASSES]; // state by class
+    int64_t arena_bytes;
+    int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, each tensor rounded up to PLAN_ALIGN
     double flops;
+    int64_t place_probes; // work of placing, see place_items
 } plan;
 
 // Scratch that a back end needs while it runs a node.
 typedef int64_t (*workspace_fn)(void *ctx, const node *n);
 
-// Needs STAGE_DIFFERENTIATED or later (or a forward graph); gives STAGE_PLANNED.
+// Needs STAGE_DIFFERENTIATED or later (or a forward graph); gives STAGE_PLANNED. workspace NULL: no
+// node needs any.
 plan *plan_make(arena *a, graph *g, workspace_fn workspace, void *ctx);

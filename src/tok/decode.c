@@ -1,46 +1,68 @@
 // Ids -> text.
+#include <stdio.h>
 #include <string.h>
 
 #include "tok/tokenizer_internal.h"
 #include "tok/unicode.h"
 
 static int hex_digit(char c) {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                                  : -1;
 }
 
 // The byte that a token like "<0x0A>" stands for, -1: another token.
-static int fallback_byte(const tokenizer *t, int32_t id, const char *p, size_t n) {
-    if (t->byte_level || n != 6 || memcmp(p, "<0x", 3) != 0 || p[5] != '>') return -1;
+static int fallback_byte(const tokenizer *t, const token_bytes *token) {
+    const char *p = (const char *)token->p;
+    if (!t->decodes_bytes || token->n != 6 || memcmp(p, "<0x", 3) != 0 || p[5] != '>') return -1;
     const int high = hex_digit(p[3]), low = hex_digit(p[4]);
-    return high >= 0 && low >= 0 && t->byte_id[16 * high + low] == id ? 16 * high + low : -1;
+    return high >= 0 && low >= 0 ? 16 * high + low : -1;
 }
 
-// The bytes of one id.
-static void add_id(const tokenizer *t, int32_t id, str *out) {
-    if (id < 0 || id >= t->n_vocab || !t->bytes[id]) return;
-    const char *p = (const char *)t->bytes[id];
-    const size_t n = (size_t)t->n_bytes[id];
-    const int byte = fallback_byte(t, id, p, n);
-    if (byte >= 0)
-        str_add(out, &(char){(char)byte}, 1);
-    else
-        str_add(out, p, n);
+static const token_bytes *token_of(const tokenizer *t, int32_t id) {
+    return id >= 0 && id < t->n_vocab && t->decoded[id].p ? &t->decoded[id] : NULL;
+}
+
+// Neighbouring byte tokens are one text; where that is none, each of them is U+FFFD.
+static void end_bytes(str *raw, size_t *n_bytes) {
+    const size_t n = *n_bytes;
+    *n_bytes = 0;
+    if (n == 0 || utf8_valid(raw->p + raw->n - n, n)) return;
+    raw->n -= n;
+    for (size_t i = 0; i < n; i++)
+        str_puts(raw, "\xEF\xBF\xBD");
 }
 
 void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
         str *out) {
     str raw = {0};
+    size_t n_bytes = 0; // at the end of raw, from byte tokens
     for (int64_t i = 0; i < n; i++) {
-        bool special = ids[i] >= 0 && ids[i] < t->n_vocab && t->is_special[ids[i]];
-        if (!(special && skip_special)) add_id(t, ids[i], &raw);
+        const token_bytes *token = token_of(t, ids[i]);
+        if (!token || (skip_special && t->is_special[ids[i]])) continue;
+        const int byte = fallback_byte(t, token);
+        if (byte < 0) end_bytes(&raw, &n_bytes);
+        if (byte < 0)
+            str_add(&raw, token->p, (size_t)token->n);
+        else
+            str_add(&raw, &(char){(char)byte}, 1);
+        n_bytes += byte >= 0;
     }
-    size_t skip = t->strip_space && raw.n && raw.p[0] == ' ';
+    end_bytes(&raw, &n_bytes);
+    const size_t skip = t->strip_space && raw.n && raw.p[0] == ' ';
     if (raw.n) utf8_sanitize(raw.p + skip, raw.n - skip, out);
     str_free(&raw);
 }
 
 void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
-    add_id(d->t, id, &d->pending);
+    const token_bytes *token = token_of(d->t, id);
+    if (!token) return;
+    const int byte = fallback_byte(d->t, token);
+    if (byte < 0)
+        str_add(&d->pending, token->p, (size_t)token->n);
+    else
+        str_add(&d->pending, &(char){(char)byte}, 1);
     size_t skip = !d->started && d->t->strip_space && d->pending.n && d->pending.p[0] == ' ';
     // Keep back up to 3 bytes of a character that is not complete yet.
     const unsigned char *p = (const unsigned char *)d->pending.p + skip;
@@ -61,4 +83,34 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
     size_t rest = n - whole;
     if (rest) memmove(d->pending.p, p + whole, rest);
     d->pending.n = rest;
+}
+
+// --- for messages
+enum { TEXT_RING = 8, TEXT_BYTES = 64 };
+
+const char *tokenizer_token_text(const tokenizer *t, int32_t id) {
+    static _Thread_local char ring[TEXT_RING][TEXT_BYTES];
+    static _Thread_local unsigned next;
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id == id) return t->added[i].name;
+    const token_bytes *token = token_of(t, id);
+    if (!token) return "?";
+    char *out = ring[next++ % TEXT_RING];
+    const unsigned char *p = token->p, *end = p + token->n;
+    size_t n = 0;
+    while (p < end && n + 8 < TEXT_BYTES) {
+        size_t k = utf8_valid_prefix(p, (size_t)(end - p) < 4 ? (size_t)(end - p) : 4);
+        if (k && *p >= ' ' && *p != 0x7F) { // the first character of what is text
+            const unsigned char *after = p;
+            utf8_next(&after);
+            k = (size_t)(after - p);
+            memcpy(out + n, p, k);
+            n += k;
+            p = after;
+        } else {
+            n += (size_t)snprintf(out + n, TEXT_BYTES - n, "\\x%02X", *p++);
+        }
+    }
+    snprintf(out + n, TEXT_BYTES - n, "%s", p < end ? "..." : "");
+    return out;
 }

@@ -113,6 +113,10 @@ static void encode_words(encoder *e, const unsigned char *s, size_t n) {
 }
 
 static void encode_part(encoder *e, const unsigned char *s, size_t n) {
+    if (!tokenizer_normalizes(e->t)) { // no copy
+        cut_added(e, &e->t->normalized, s, n, encode_words);
+        return;
+    }
     str_clear(&e->normal);
     const bool first = e->first == s;
     tokenizer_normalize(e->t, s, n, &e->normal);
@@ -133,10 +137,7 @@ void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out)
     e->continues = !p->begins;
     for (int i = 0; specials && p->begins && i < t->n_before; i++)
         id_list_add(&e->out, t->before[i]);
-    const bool plain = !t->nfc && (!t->space_mark || t->metaspace); // nothing to normalise: no copy
-    if (p->n)
-        cut_added(e, &t->raw, (const unsigned char *)p->p, p->n,
-                plain ? encode_words : encode_part);
+    if (p->n) cut_added(e, &t->raw, (const unsigned char *)p->p, p->n, encode_part);
     for (int i = 0; specials && p->ends && i < t->n_after; i++)
         id_list_add(&e->out, t->after[i]);
     *out = e->out;

@@ -9,17 +9,24 @@ typedef struct loader {
     const char *path;
     tokenizer *t;
     json_cursor vocab, merges; // the two large values: not part of the tree
+    int32_t n_ids;             // largest id of the vocabulary + 1
+    int32_t n_new;             // added tokens that the vocabulary does not have
     bool merges_bytes;         // a merge has a byte-fallback token in it
 } loader;
 
 // DRV_E_DATA: what is not supported, by name.
 drv_status loader_refuse(const loader *l, const char *what, const char *value);
 
-// In this order. `added`: the list added_tokens, whose ids count for n_vocab.
-DRV_CHECKED drv_status load_vocab(loader *l, const json_t *added);
-void load_bytes(loader *l);
+DRV_CHECKED drv_status loader_check_utf8(const loader *l, const str *s);
+
+// In this order.
+DRV_CHECKED drv_status load_vocab(loader *l);
+void load_bytes(loader *l, bool byte_fallback);
 DRV_CHECKED drv_status load_merges(loader *l);
 // Where no entry of the vocabulary reaches across, no merge does: the text may be cut there. Only
-// if every byte has an id: what has none goes away or is fused, and brings others together.
+// if every byte has an id: what has none goes away or is fused, and brings others together. Not
+// with ignore_merges, which looks for the text as a whole.
 void load_joins(loader *l);
 DRV_CHECKED drv_status load_added(loader *l, const json_t *list);
+// The roles of special tokens; needs all of the above and the post-processor.
+DRV_CHECKED drv_status load_roles(loader *l);

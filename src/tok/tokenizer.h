@@ -17,8 +17,16 @@ void tokenizer_close(tokenizer *t);
 
 const char *tokenizer_path(const tokenizer *t); // of tokenizer.json
 int32_t tokenizer_n_vocab(const tokenizer *t);  // largest id + 1
-int32_t tokenizer_bos(const tokenizer *t);      // by name, else by the template; -1: none
-int32_t tokenizer_eos(const tokenizer *t);      // likewise
+// Ids of the special tokens by role; -1: none. tokenizer_config.json and special_tokens_map.json
+// decide where they lie beside tokenizer.json (null: none), else its template and unk_token, else
+// the usual names.
+int32_t tokenizer_bos(const tokenizer *t);
+int32_t tokenizer_eos(const tokenizer *t);
+int32_t tokenizer_pad(const tokenizer *t);
+int32_t tokenizer_unk(const tokenizer *t);
+// The text of a token for messages, at most some 60 bytes: bytes that are no text as \xNN. "?" if
+// there is no such id. Belongs to the tokenizer, or is overwritten 8 calls later in this thread.
+const char *tokenizer_token_text(const tokenizer *t, int32_t id);
 // Texts may be cut where split_cut says: no added token reaches across, nor a merge.
 bool tokenizer_can_cut(const tokenizer *t);
 // A place to cut a long text so that its pieces have the words of the whole: the last one in (0,
@@ -68,28 +76,3 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out);
 
 // Copies bytes, each maximal invalid part as U+FFFD; returns how many there were.
 int64_t utf8_sanitize(const void *s, size_t n, str *out);
-
-#define TRAINER_MEMORY       (4ll << 30)
-#define TRAINER_LEAST_MEMORY (96ll << 20)
-
-// How words are split: patterns for tokenizer_train_opts.
-extern const char split_pattern_gpt2[], split_pattern_llama3[];
-
-typedef struct tokenizer_train_opts {
-    int64_t vocab_size;
-    int64_t min_frequency; // of a pair that is merged
-    const char *pattern;   // NULL: GPT-2's
-    const char *const *specials;
-    int n_specials; // they get the first ids
-    int64_t memory; // bytes that the process may take; 0: TRAINER_MEMORY
-} tokenizer_train_opts;
-
-typedef struct trainer trainer;
-trainer *trainer_new(const tokenizer_train_opts *o);
-// Counts the words of a text; each thread in [0, par_threads()) may do so at the same time.
-void trainer_add(trainer *t, const text_piece *p, int thread);
-// Between parallel sections: keeps the counts within the memory that they may take.
-DRV_CHECKED drv_status trainer_relieve(trainer *t);
-// Merges, and writes tokenizer.json and tokenizer_config.json into `dir`.
-DRV_CHECKED drv_status trainer_finish(trainer *t, const char *dir, int64_t *n_vocab);
-void trainer_free(trainer *t);

@@ -1,6 +1,7 @@
 // What a tokenizer is made of: for the files of this folder.
 #pragma once
 #include "tok/split.h"
+#include "tok/token_role.h"
 #include "tok/tokenizer.h"
 #include "tok/word_table.h"
 
@@ -15,7 +16,7 @@ typedef struct added_token { // looked for in the text as it is, or in the norma
     const unsigned char *text; // what is looked for, and what it decodes to
     int n;
     int32_t id;
-    bool special, normalized; // normalized: `text` is too
+    bool special, normalized; // normalized: looked for in normalised text, as `text` is
 } added_token;
 
 typedef struct added_group { // added tokens that begin with the same byte
@@ -51,11 +52,20 @@ typedef enum space_prefix { // what is put in front of a text of the sentencepie
     PREFIX_FIRST,  // Metaspace "first": the same, before the first part only
 } space_prefix;
 
-struct tokenizer {               // immutable after opening, but for `words`
-    const char *path;            // of tokenizer.json
-    int32_t n_vocab;             // largest id + 1
-    const unsigned char **bytes; // by id: what it decodes to; NULL: no such id
-    int *n_bytes;
+// What a token stands for. An entry that is not in the vocabulary's alphabet (a raw space among
+// GPT-2's stand-ins) stands for itself: it decodes, but no text reaches it.
+typedef struct token_bytes {
+    const unsigned char *p; // NULL: no such id
+    int32_t n;
+    bool as_written;
+} token_bytes;
+
+struct tokenizer {        // immutable after opening, but for `words`
+    const char *path;     // of tokenizer.json
+    int32_t n_vocab;      // largest id + 1
+    token_bytes *entries; // by id: what the vocabulary has
+    token_bytes *decoded; // by id: what it decodes to; added tokens go before entries
+    int32_t n_entries;    // of the vocabulary
     bool byte_level, ignore_merges, nfc;
     bool space_mark; // the sentencepiece style: U+2581 is a space
     bool metaspace;  // by a pre-tokenizer, so behind the added tokens; else by a normalizer
@@ -63,10 +73,13 @@ struct tokenizer {               // immutable after opening, but for `words`
     bool strip_space;           // the decoder takes one space off the front
     split_rule rule[MAX_RULES]; // applied one after the other
     int n_rules;
-    int32_t byte_id[256];  // byte-level: of each byte; else <0xXX>; -1: none
-    int32_t ascii_id[128]; // of each character; -1: none
-    int32_t unknown;       // -1: none
-    bool fuse_unknown;     // neighbours that are unknown become one
+    int32_t byte_id[256];     // byte-level: of each byte; -1: none
+    int32_t fallback_id[256]; // <0xXX>; -1: none, or no byte_fallback
+    bool all_bytes;           // each byte has an id, by one or the other
+    bool decodes_bytes;       // <0xXX> decodes to a byte
+    int32_t ascii_id[128];    // of each character; -1: none
+    int32_t unknown;          // -1: none
+    bool fuse_unknown;        // neighbours that are unknown become one
     pair_rank *merges;
     uint64_t merge_mask;
     merge_to *byte_merges; // byte-level: of two bytes, at 256 * left + right
@@ -79,13 +92,23 @@ struct tokenizer {               // immutable after opening, but for `words`
                   // merge
     int32_t before[MAX_TEMPLATE], after[MAX_TEMPLATE]; // special ids around a text
     int n_before, n_after;
-    bool *is_special; // by id
-    int32_t bos, eos; // by name, else by the template; -1: none
+    bool *is_special;            // by id
+    int32_t role[N_TOKEN_ROLES]; // ids; -1: none
     word_table *words;
 };
 
-// Id of a vocabulary entry as bytes; -1: none.
+// A vocabulary entry as the bytes that it stands for in a word: never longer than the key, and
+// `out` may be it.
+size_t entry_to_bytes(const tokenizer *t, const char *key, size_t n, unsigned char *out,
+        bool *as_written);
+// Id of an entry by its key in tokenizer.json, valid UTF-8; -1: none.
+int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n);
+// Id of the entry that stands for these bytes of a text; -1: none.
 int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
+// Whether normalising can change a text.
+static inline bool tokenizer_normalizes(const tokenizer *t) {
+    return t->nfc || (t->space_mark && !t->metaspace);
+}
 // Appends the normalised form of a part of a text: NFC, a space for U+2581 and one in front.
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
 

@@ -164,9 +164,12 @@ static drv_status load_decoder(loader *l, const json_t *o) {
         json_array_foreach(json_object_get(o, "decoders"), i, v) DRV_TRY(load_decoder(l, v));
         return DRV_OK;
     }
-    if (strcmp(type, "ByteLevel") == 0 || strcmp(type, "ByteFallback") == 0 ||
-            strcmp(type, "Fuse") == 0)
+    if (strcmp(type, "ByteLevel") == 0 || strcmp(type, "Fuse") == 0)
         return DRV_OK; // what decode.c does
+    if (strcmp(type, "ByteFallback") == 0) {
+        l->t->decodes_bytes = true;
+        return DRV_OK;
+    }
     if (strcmp(type, "Metaspace") == 0) {
         l->t->strip_space = l->t->prefix != PREFIX_NONE;
         return DRV_OK;
@@ -219,26 +222,18 @@ static drv_status load(loader *l, const json_t *root) {
         t->can_cut |= t->rule[i].kind != SPLIT_DIGITS;
     for (int i = 0; i < t->n_rules; i++)
         t->can_cut &= t->rule[i].kind != SPLIT_REGEX;
-    DRV_TRY(load_vocab(l, added));
-    load_bytes(l);
+    DRV_TRY(load_vocab(l));
+    load_bytes(l, json_is_true(json_object_get(m, "byte_fallback")));
     DRV_TRY(load_merges(l));
     const char *unk = json_string_value(json_object_get(m, "unk_token"));
-    t->unknown = unk ? tokenizer_word(t, unk, strlen(unk)) : -1;
+    t->unknown = unk ? tokenizer_entry(t, unk, strlen(unk)) : -1;
     t->fuse_unknown = json_is_true(json_object_get(m, "fuse_unk"));
     if (t->n_rules == 0) load_joins(l);
     if (t->n_rules == 0) t->can_cut = false; // one word
     DRV_TRY(load_added(l, added));
     DRV_TRY(load_post_processor(l, json_object_get(root, "post_processor")));
     DRV_TRY(load_decoder(l, json_object_get(root, "decoder")));
-    static const char *const bos[] = {"<s>", "<|begin_of_text|>", "<|endoftext|>"};
-    static const char *const eos[] = {"</s>", "<|end_of_text|>", "<|endoftext|>"};
-    t->bos = t->n_before ? t->before[0] : -1;
-    t->eos = -1;
-    for (int i = 0; i < 3; i++) {
-        if (t->bos < 0) t->bos = tokenizer_id(t, bos[i]);
-        if (t->eos < 0) t->eos = tokenizer_id(t, eos[i]);
-    }
-    return DRV_OK;
+    return load_roles(l);
 }
 
 // The tree of the file without model.vocab and model.merges, which are megabytes: they are read
@@ -309,11 +304,19 @@ int32_t tokenizer_n_vocab(const tokenizer *t) {
 }
 
 int32_t tokenizer_bos(const tokenizer *t) {
-    return t->bos;
+    return t->role[ROLE_BOS];
 }
 
 int32_t tokenizer_eos(const tokenizer *t) {
-    return t->eos;
+    return t->role[ROLE_EOS];
+}
+
+int32_t tokenizer_pad(const tokenizer *t) {
+    return t->role[ROLE_PAD];
+}
+
+int32_t tokenizer_unk(const tokenizer *t) {
+    return t->role[ROLE_UNK];
 }
 
 bool tokenizer_can_cut(const tokenizer *t) {

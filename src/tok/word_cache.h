@@ -2,7 +2,7 @@
 // 99 in 100 were there before. Short words share the table of the tokenizer; what does not fit
 // there is kept by each thread for itself.
 #pragma once
-#include "tok/merge.h"
+#include "tok/word_merge.h"
 #include "tok/split.h"
 
 typedef struct word_cache word_cache; // one for each thread

@@ -1,46 +1,75 @@
+// Global batches, read ahead, and their way into the back end.
 #include "train/batch.h"
 
-#include "base/log.h"
-#include "base/round.h"
+#include <string.h>
 
-drv_status batch_open_rows(arena *a, const run_config *c, bool train, rows **out) {
-    const double total = c->split[0] + c->split[1] + c->split[2];
-    const bool split = total > 0 && c->n_valid == 0;
-    const data_source *list = train || split ? c->train : c->valid;
-    rows_opts o = {.n_sources = train || split ? c->n_train : c->n_valid,
-            .row_tokens = c->sequence_length,
-            .n_vocab = c->model.vocab_size,
-            .seed = (uint64_t)c->seed,
+#include "base/bus_error.h"
+#include "base/log.h"
+
+drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, rows **out) {
+    const double total = cfg->split[0] + cfg->split[1] + cfg->split[2];
+    const bool split = total > 0 && cfg->n_valid == 0;
+    const data_source *list = train || split ? cfg->train : cfg->valid;
+    rows_opts o = {.n_sources = train || split ? cfg->n_train : cfg->n_valid,
+            .row_tokens = cfg->sequence_length,
+            .n_vocab = cfg->model.vocab_size,
+            .seed = (uint64_t)cfg->seed,
             .shuffle = train,
-            .documents = c->pack == PACK_DOCUMENTS,
-            .split_to = 1};
-    if (split) {
-        o.split_from = train ? 0 : c->split[0] / total;
-        o.split_to = train ? c->split[0] / total : (c->split[0] + c->split[1]) / total;
-    }
-    row_source_spec *s = ARENA_ARRAY(a, row_source_spec, o.n_sources + 1);
+            .documents = cfg->pack == PACK_DOCUMENTS,
+            .part = train ? PART_TRAIN : PART_VALID};
+    if (split) memcpy(o.split, cfg->split, sizeof o.split);
+    row_source_spec *sources = ARENA_ARRAY(a, row_source_spec, o.n_sources + 1);
     for (int i = 0; i < o.n_sources; i++)
-        s[i] = (row_source_spec){list[i].prefix, list[i].weight};
-    o.sources = s;
+        sources[i] = (row_source_spec){list[i].prefix, list[i].weight};
+    o.sources = sources;
     return rows_open(a, &o, out);
 }
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
     const int64_t n = n_rows * row_tokens;
-    return (batch){n_rows, row_tokens, ARENA_ARRAY(a, int32_t, n), ARENA_ARRAY(a, int32_t, n),
-            ARENA_ARRAY(a, int32_t, n), 0, {0}};
+    return (batch){.rows = n_rows,
+            .row_tokens = row_tokens,
+            .tokens = ARENA_ARRAY(a, int32_t, n),
+            .position = ARENA_ARRAY(a, int32_t, n),
+            .labels = ARENA_ARRAY(a, int32_t, n)};
 }
 
-drv_status batch_fill(batch *b, rows *r) {
-    b->counted = 0;
+void batch_clear(batch *b) {
+    b->filled = b->counted = 0;
     str_clear(&b->names);
-    for (int64_t i = 0; i < b->rows; i++) {
-        const int64_t at = i * b->row_tokens;
-        DRV_TRY(rows_next(r, b->tokens + at, b->position + at, b->labels + at, &b->counted));
-        if (i < 8) str_printf(&b->names, "%s%s", i ? ", " : "", rows_last(r));
-    }
-    if (b->rows > 8) str_printf(&b->names, " and %lld more", (long long)b->rows - 8);
+}
+
+typedef struct adding {
+    batch *b;
+    rows *r;
+} adding;
+
+static drv_status add_row(void *ctx) {
+    const adding *x = ctx;
+    batch *b = x->b;
+    const int64_t at = b->filled * b->row_tokens;
+    return rows_next(x->r, b->tokens + at, b->position + at, b->labels + at, &b->counted);
+}
+
+drv_status batch_add_row(batch *b, rows *r) {
+    enum { MAX_NAMES = 8 };
+    DRV_ASSERT(b->filled < b->rows, "row %lld", (long long)b->filled);
+    DRV_TRY(bus_error_guard(add_row, &(adding){b, r}, "the index of a data set"));
+    if (b->filled < MAX_NAMES) str_printf(&b->names, "%s%s", b->filled ? ", " : "", rows_last(r));
+    if (b->filled == MAX_NAMES) str_puts(&b->names, ", ...");
+    b->filled++;
+    b->rows_taken = rows_taken(r);
     return DRV_OK;
+}
+
+void batch_pad(batch *b) {
+    for (; b->filled < b->rows; b->filled++)
+        for (int64_t i = 0; i < b->row_tokens; i++) {
+            const int64_t at = b->filled * b->row_tokens + i;
+            b->tokens[at] = 0;
+            b->position[at] = (int32_t)i;
+            b->labels[at] = -1;
+        }
 }
 
 drv_status batch_write(const batch *b, programs *p, int64_t index) {
@@ -53,36 +82,34 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
     return DRV_OK;
 }
 
-drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *loss,
-        int64_t *tokens) {
-    const int64_t micro = p->c->micro_batch_size;
-    const int64_t all = div_up(rows_per_epoch(r), micro);
-    const int64_t n = n_batches && n_batches < all ? n_batches : all;
-    batch b = batch_new(a, micro, p->c->sequence_length);
-    double sum = 0;
-    *tokens = 0;
-    rows_seek(r, 0);
-    for (int64_t i = 0; i < n; i++) {
-        DRV_TRY(batch_fill(&b, r));
-        // The rows that would begin the next epoch do not count twice.
-        for (int64_t k = rows_per_epoch(r) - i * micro; k < micro; k++)
-            for (int64_t t = 0; t < b.row_tokens; t++) {
-                int32_t *label = &b.labels[k * b.row_tokens + t];
-                b.counted -= *label >= 0;
-                *label = -1;
-            }
-        double part;
-        DRV_TRY(batch_write(&b, p, 0));
-        DRV_TRY(backend_run(p->b, p->eval));
-        DRV_TRY(backend_read(p->b, 0, "loss", 0, sizeof part, &part));
-        sum += part;
-        *tokens += b.counted;
-        if (n > 20)
-            progress("evaluating: micro-batch %lld of %lld, loss %.4f", (long long)i + 1,
-                    (long long)n, sum / (double)*tokens);
-    }
-    str_free(&b.names);
-    if (*tokens == 0) return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
-    *loss = sum / (double)*tokens;
+// --- reading ahead
+batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tokens) {
+    return (batch_reader){.rows = r,
+            .batches = {batch_new(a, n_rows, row_tokens), batch_new(a, n_rows, row_tokens)}};
+}
+
+static drv_status fill_other(void *ctx) {
+    batch_reader *reader = ctx;
+    batch *b = &reader->batches[!reader->current];
+    batch_clear(b);
+    while (b->filled < b->rows)
+        DRV_TRY(batch_add_row(b, reader->rows));
     return DRV_OK;
+}
+
+drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
+    if (!reader->started) task_start(&reader->task, fill_other, reader);
+    reader->started = false;
+    DRV_TRY(task_wait(&reader->task));
+    reader->current = !reader->current;
+    *out = &reader->batches[reader->current];
+    if (more) task_start(&reader->task, fill_other, reader);
+    reader->started = more;
+    return DRV_OK;
+}
+
+void batch_reader_close(batch_reader *reader) {
+    if (task_wait(&reader->task) != DRV_OK) log_file_only("read ahead: %s", drv_message());
+    for (int i = 0; i < 2; i++)
+        str_free(&reader->batches[i].names);
 }

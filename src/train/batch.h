@@ -1,21 +1,40 @@
-// Rows -> the inputs of the programs.
+// Rows -> the inputs of the programs. The next batch is read while this one computes.
 #pragma once
+#include "base/task.h"
 #include "data/set/rows.h"
 #include "train/programs.h"
 
-typedef struct batch { // rows of one global batch (or of one evaluation pass)
+typedef struct batch { // rows of one global batch, or of one micro-batch of an evaluation
     int64_t rows, row_tokens;
-    int32_t *tokens, *position, *labels;
-    int64_t counted; // labels that count
-    str names;       // which rows, for messages
+    int64_t filled;                      // rows that are there
+    int32_t *tokens, *position, *labels; // [rows, row_tokens]; label -1: nothing to predict
+    int64_t counted;                     // labels that count
+    int64_t rows_taken;                  // of the source, with this batch
+    str names;                           // which rows, for messages; str_free it
 } batch;
 
-DRV_CHECKED drv_status batch_open_rows(arena *a, const run_config *c, bool train, rows **out);
+// The rows to train on, or those of an evaluation (data.valid or the split).
+DRV_CHECKED drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, rows **out);
+
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
-DRV_CHECKED drv_status batch_fill(batch *b, rows *r);
+void batch_clear(batch *b);
+// DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token beyond the vocabulary.
+DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
+// Rows that predict nothing up to the last one.
+void batch_pad(batch *b);
 // Writes micro-batch `index` to the inputs of every local rank.
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
-// Mean loss over the first `n_batches` micro-batches of `r` (0: all of it), by the eval program.
-DRV_CHECKED drv_status evaluate(arena *a, programs *p, rows *r, int64_t n_batches, double *loss,
-        int64_t *tokens);
+// Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
+typedef struct batch_reader {
+    rows *rows;
+    batch batches[2];
+    int current; // the batch that the caller has
+    bool started;
+    task task; // fills the other one
+} batch_reader;
+batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tokens);
+// The next batch, which stays as it is until the next call. `more`: another one will be asked for,
+// so it is read meanwhile. An error of that read is returned by the call that asks for it.
+DRV_CHECKED drv_status batch_reader_next(batch_reader *reader, bool more, batch **out);
+void batch_reader_close(batch_reader *reader); // waits for a read under way

@@ -82,14 +82,15 @@ static drv_status open_model(arena *a, generator *g) {
     const generate_opts *o = g->o;
     run_config *c = &g->config;
     DRV_TRY(model_config_read(o->folder, &c->model));
-    g->p = (programs){.c = c, .dt = DT_F32, .params = llama_params(a, &c->model)};
+    const model_layout l = layout_of(&c->model);
+    g->p = (programs){.c = c, .dt = DT_F32, .params = llama_params(a, &l)};
     DRV_TRY(backend_open(a, o->backend, &g->p.b));
     llama_opts lo = {.rows = 1, .seq = PREFILL, .dt = DT_F32, .capacity = g->capacity};
-    graph *prefill = llama_build(a, &c->model, LLAMA_PREFILL, &lo);
+    graph *prefill = llama_build(a, &g->p.params, LLAMA_PREFILL, &lo);
     DRV_TRY(graph_verify(prefill, STAGE_BUILT));
     DRV_TRY(backend_compile(a, g->p.b, prefill, NULL, &g->prefill));
     lo.seq = 1;
-    graph *decode = llama_build(a, &c->model, LLAMA_DECODE, &lo);
+    graph *decode = llama_build(a, &g->p.params, LLAMA_DECODE, &lo);
     DRV_TRY(graph_verify(decode, STAGE_BUILT));
     DRV_TRY(backend_compile(a, g->p.b, decode, NULL, &g->decode));
     DRV_TRY(state_load_eval_weights(&g->p, o->folder));

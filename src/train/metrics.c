@@ -1,3 +1,4 @@
+// metrics.jsonl and TensorBoard events of a run.
 #include "train/metrics.h"
 
 #include <errno.h>
@@ -8,14 +9,24 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "tensorboard.pb-c.h"
 
+// NxD Training's window: its throughput is a mean over so many steps.
+enum { WINDOW = 10 };
+
 struct metrics {
     const char *json_path, *event_path;
     FILE *json, *event;
+    struct { // the ends of the last steps, oldest first; [0] is where the window begins
+        double time_s;
+        int64_t samples;
+    } window[WINDOW + 1];
+    int n_window;
+    double throughput_peak; // of this process
 };
 
 // --- TensorBoard
@@ -73,6 +84,18 @@ static void write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
     write_event(m, &e);
 }
 
+// TensorBoard forgets what it has read of this step and later ones when it sees the start of a
+// session (its plugin_event_accumulator.py, _CheckForRestartAndMaybePurge).
+static void write_start(metrics *m, int64_t first_step) {
+    Tensorboard__SessionLog log = TENSORBOARD__SESSION_LOG__INIT;
+    Tensorboard__Event e = TENSORBOARD__EVENT__INIT;
+    log.status = TENSORBOARD__SESSION_LOG__SESSION_STATUS__START;
+    e.wall_time = wall_time();
+    e.step = first_step;
+    e.session_log = &log;
+    write_event(m, &e);
+}
+
 // --- files
 // Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint.
 static drv_status cut_json(arena *a, const char *path, int64_t last) {
@@ -98,8 +121,9 @@ static drv_status cut_json(arena *a, const char *path, int64_t last) {
 }
 
 static drv_status flush(FILE *f, const char *path) {
-    if (fflush(f) != 0 || ferror(f))
-        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
+    const bool failed = fflush(f) != 0 || ferror(f);
+    clearerr(f); // what could not be written is tried again with the next line
+    if (failed) return drv_fail(DRV_E_IO, "could not write \"%s\": %s", path, strerror(errno));
     return DRV_OK;
 }
 
@@ -111,7 +135,7 @@ drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, met
     m->event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir,
             (long long)time(NULL), (int)getpid());
     DRV_TRY(dir_make(dir));
-    DRV_TRY(cut_json(a, m->json_path, resumed_step));
+    DRV_TRY(cut_json(a, m->json_path, resumed_step > 0 ? resumed_step : -1));
     m->json = fopen(m->json_path, "a");
     if (!m->json)
         return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->json_path, strerror(errno));
@@ -122,12 +146,45 @@ drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, met
     first.wall_time = wall_time();
     first.file_version = (char *)(uintptr_t) "brain.Event:2";
     write_event(m, &first);
+    write_start(m, resumed_step > 0 ? resumed_step + 1 : 0);
     *out = m;
     return flush(m->event, m->event_path);
 }
 
+// --- records
+// Sequences a second between the ends of the last steps: data, checkpoints and evaluations count.
+static double throughput(metrics *m, const step_metrics *s) {
+    const double now = clock_s();
+    if (m->n_window == 0) {
+        m->window[0].time_s = now - s->step_s;
+        m->window[0].samples = s->consumed_samples - s->step_samples;
+        m->n_window = 1;
+    } else if (m->n_window > WINDOW) {
+        memmove(m->window, m->window + 1, sizeof m->window - sizeof *m->window);
+        m->n_window = WINDOW;
+    }
+    m->window[m->n_window].time_s = now;
+    m->window[m->n_window++].samples = s->consumed_samples;
+    const double seconds = now - m->window[0].time_s;
+    const double rate =
+            seconds > 0 ? (double)(s->consumed_samples - m->window[0].samples) / seconds : 0;
+    m->throughput_peak = fmax(m->throughput_peak, rate);
+    return rate;
+}
+
 static json_t *number(double x) {
     return isfinite(x) ? json_real(x) : json_null();
+}
+
+// "2026-11-22T00:41:21.123Z"
+static json_t *time_now(void) {
+    const double now = wall_time();
+    const time_t seconds = (time_t)now;
+    char day[32], text[48];
+    struct tm tm;
+    strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%S", gmtime_r(&seconds, &tm));
+    snprintf(text, sizeof text, "%s.%03dZ", day, (int)((now - (double)seconds) * 1e3));
+    return json_string(text);
 }
 
 static drv_status write_json(metrics *m, json_t *o) {
@@ -140,7 +197,9 @@ static drv_status write_json(metrics *m, json_t *o) {
 
 drv_status metrics_step(metrics *m, const step_metrics *s) {
     json_t *o = json_object();
+    const double rate = throughput(m, s);
     json_object_set_new(o, "step", json_integer(s->step));
+    json_object_set_new(o, "time", time_now());
     json_object_set_new(o, "loss", number(s->loss));
     json_object_set_new(o, "lr", number(s->lr));
     json_object_set_new(o, "grad_norm", number(s->grad_norm));
@@ -148,6 +207,7 @@ drv_status metrics_step(metrics *m, const step_metrics *s) {
     json_object_set_new(o, "tokens", json_integer(s->tokens));
     json_object_set_new(o, "consumed_samples", json_integer(s->consumed_samples));
     json_object_set_new(o, "tokens_per_s", number(s->tokens_per_s));
+    json_object_set_new(o, "throughput", number(rate));
     json_object_set_new(o, "step_s", number(s->step_s));
     json_object_set_new(o, "data_s", number(s->data_s));
     json_object_set_new(o, "compute_s", number(s->compute_s));
@@ -158,8 +218,10 @@ drv_status metrics_step(metrics *m, const step_metrics *s) {
     const scalar list[] = {{"reduced_train_loss", s->loss}, {"lr", s->lr},
             {"gradient_norm", s->grad_norm}, {"parameter_norm", s->param_norm},
             {"global_step", (double)s->step}, {"consumed_samples", (double)s->consumed_samples},
-            {"throughput", s->tokens_per_s}, {"mfu", s->mfu}};
-    write_scalars(m, s->step, list, sizeof list / sizeof *list);
+            {"throughput", rate}, {"throughput_peak", m->throughput_peak},
+            {"tokens_per_s", s->tokens_per_s}, {"mfu", s->mfu}};
+    const int n = sizeof list / sizeof *list;
+    write_scalars(m, s->step, list, s->mfu > 0 ? n : n - 1);
     DRV_TRY(flush(m->event, m->event_path));
     return write_json(m, o);
 }
@@ -169,6 +231,7 @@ drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens) 
     DRV_TRY(flush(m->event, m->event_path));
     json_t *o = json_object();
     json_object_set_new(o, "step", json_integer(step));
+    json_object_set_new(o, "time", time_now());
     json_object_set_new(o, "val_loss", number(loss));
     json_object_set_new(o, "val_tokens", json_integer(tokens));
     return write_json(m, o);
@@ -177,13 +240,4 @@ drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens) 
 void metrics_close(metrics *m) {
     if (m && m->json) fclose(m->json);
     if (m && m->event) fclose(m->event);
-}
-
-const char *metrics_line(arena *a, const step_metrics *s) {
-    char mfu[32] = "";
-    if (s->mfu > 0) snprintf(mfu, sizeof mfu, "  mfu %.1f%%", 100 * s->mfu);
-    return arena_printf(a,
-            "step %lld/%lld  loss %.4f  lr %.3g  grad norm %.3f  %.0f tokens/s%s  eta %s%s",
-            (long long)s->step, (long long)s->steps, s->loss, s->lr, s->grad_norm, s->tokens_per_s,
-            mfu, str_duration(s->eta_s), s->skipped ? "  skipped" : "");
 }

@@ -1,5 +1,5 @@
-// What a run reports: metrics.jsonl (one object a step), TensorBoard events with NxD Training's
-// tags, and the line for a person.
+// What a run writes for programs: metrics.jsonl (one object per step or evaluation) and TensorBoard
+// events with NxD Training's tags. docs/formats.md lists the keys.
 #pragma once
 #include <stdbool.h>
 
@@ -9,7 +9,8 @@
 typedef struct step_metrics {
     int64_t step, steps;
     double loss, lr, grad_norm, param_norm;
-    int64_t tokens, consumed_samples; // so far
+    int64_t tokens, consumed_samples;  // so far
+    int64_t step_tokens, step_samples; // of this step
     double tokens_per_s, step_s, data_s, compute_s, update_s, save_s;
     double mfu; // 0: unknown
     double eta_s;
@@ -18,11 +19,11 @@ typedef struct step_metrics {
 
 typedef struct metrics metrics;
 
-// Opens both files in the run directory; lines of steps after `resumed_step` are dropped.
+// Opens both files in the run directory. Lines of steps after `resumed_step` are dropped, and
+// TensorBoard is told to drop them too, so that a run that was killed shows each step once. A run
+// that starts anew (`resumed_step` 0) drops all.
 DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step,
         metrics **out);
 DRV_CHECKED drv_status metrics_step(metrics *m, const step_metrics *s);
 DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens);
 void metrics_close(metrics *m);
-// The line for a person.
-const char *metrics_line(arena *a, const step_metrics *s);

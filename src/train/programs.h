@@ -17,7 +17,7 @@ typedef struct programs {
 } programs;
 
 // Graphs only, each verified after each pass: nothing is planned or allocated.
-DRV_CHECKED drv_status programs_build(arena *a, const run_config *c, programs *out);
+DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
 // Plans them for a back end and loads them.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 
@@ -30,8 +30,12 @@ DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param 
 // Fresh weights as transformers makes them: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status programs_init_weights(programs *p);
 
-// What a run holds, by class, in bytes a rank.
+// What a run holds, by class, in bytes per rank. `activations` is the arena, which `communication`
+// is part of.
 typedef struct memory_plan {
     int64_t weights, gradients, optimizer, activations, communication, data, total;
 } memory_plan;
 memory_plan programs_memory(const programs *p);
+// Holds the back end against the plan (design D4). DRV_E_DEVICE: it holds more. Fewer bytes than
+// planned are a warning, for the plan is then not true.
+DRV_CHECKED drv_status programs_check_held(const programs *p);

@@ -1,20 +1,27 @@
+// The learning rate of a step.
 #include "train/schedule.h"
 
 #include <math.h>
 
-// The warm-up gives step 1 the rate lr / warmup_steps, never 0.
-double schedule_lr(const run_config *c, int64_t step) {
-    if (step <= c->warmup_steps) return c->lr * (double)step / (double)c->warmup_steps;
-    double begin = (double)c->warmup_steps, end = (double)c->steps;
-    if (c->schedule == SCHEDULE_CONSTANT) return c->lr;
-    if (c->schedule == SCHEDULE_WSD) {
-        double decay = c->decay_steps ? (double)c->decay_steps : ceil((double)c->steps / 10);
+// The warm-up gives step 1 the rate lr / warmup_steps, never 0. The decay takes its first step at
+// the peak and would reach min_lr one step behind the last: so with min_lr 0 no step is wasted.
+// torchtitan does both ("a virtual last step", torchtitan/components/lr_scheduler.py);
+// transformers' get_cosine_schedule_with_warmup and Megatron-LM's OptimizerParamScheduler decay
+// alike, though they begin the warm-up with a step of rate 0.
+double schedule_lr(const run_config *cfg, int64_t step) {
+    if (step <= cfg->warmup_steps) return cfg->lr * (double)step / (double)cfg->warmup_steps;
+    double begin = (double)cfg->warmup_steps; // steps before the decay
+    const double end = (double)cfg->steps;
+    if (cfg->schedule == SCHEDULE_CONSTANT) return cfg->lr;
+    if (cfg->schedule == SCHEDULE_WSD) {
+        const double decay =
+                cfg->decay_steps ? (double)cfg->decay_steps : ceil((double)cfg->steps / 10);
         begin = fmax(begin, end - decay);
-        if ((double)step <= begin) return c->lr;
+        if ((double)step <= begin) return cfg->lr;
     }
-    if ((double)step >= end) return c->min_lr;
-    double x = ((double)step - begin) / (end - begin);
-    double share =
-            c->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * x)) : 1 - x;
-    return c->min_lr + (c->lr - c->min_lr) * share;
+    if ((double)step > end) return cfg->min_lr;
+    const double x = ((double)step - 1 - begin) / (end - begin);
+    const double share =
+            cfg->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * x)) : 1 - x;
+    return cfg->min_lr + (cfg->lr - cfg->min_lr) * share;
 }

@@ -2,6 +2,6 @@
 #pragma once
 #include "config/config.h"
 
-// Of step 1, 2, ...: warm-up lr * step / warmup_steps, then by type down to min_lr at the last
-// step.
-double schedule_lr(const run_config *c, int64_t step);
+// Of step 1, 2, ...: warm-up lr * step / warmup_steps, then by type down towards min_lr, which a
+// step behind the last one would have.
+double schedule_lr(const run_config *cfg, int64_t step);

@@ -2,6 +2,7 @@
 #pragma once
 #include "config/config.h"
 
-// Trains as the config says, resuming the newest valid checkpoint of run_dir. Returns DRV_OK too
-// when SIGINT or SIGTERM stopped it after a step and a checkpoint.
-DRV_CHECKED drv_status train(arena *a, const run_config *config);
+// Trains as the config says, resuming the newest valid checkpoint of run_dir; `fresh`: at step 0,
+// what earlier runs left there is moved aside. Signals are answered as docs/adr/0006 says:
+// DRV_STOPPED when one ended the run before its last step.
+DRV_CHECKED drv_status train(arena *a, const run_config *config, bool fresh);

@@ -1,4 +1,6 @@
+// tokenizer.json from outside: whatever is accepted encodes and decodes without harm.
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -6,12 +8,24 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
 
+// A folder of our own: other files beside tokenizer.json would be read too.
+static char dir[] = "/tmp/drover-fuzz-XXXXXX";
+
+static void remove_dir(void) {
+    if (dir_remove(dir) != DRV_OK) fprintf(stderr, "%s\n", drv_message());
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     static const char text[] = "Hello  w\xC3\xB6rld 123\n<s>";
-    char path[64];
+    static bool made;
+    if (!made) {
+        made = mkdtemp(dir) != NULL;
+        if (!made) abort();
+        atexit(remove_dir);
+    }
     arena *a = arena_new("fuzz");
+    const char *path = path_join(a, dir, "tokenizer.json");
     tokenizer *t;
-    snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.json", (int)getpid());
     if (file_write_atomic(path, p, n) == DRV_OK && tokenizer_open(a, path, &t) == DRV_OK) {
         id_list ids = {0};
         str out = {0};
@@ -23,7 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
         str_free(&out);
         tokenizer_close(t);
     }
-    unlink(path);
     arena_free(a);
     return 0;
 }

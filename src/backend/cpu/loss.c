@@ -33,8 +33,10 @@ static loss_shapes shapes(const node *n, int64_t rows) {
             {v, width, rows, true, false, ld, width, width, dt, acc, true}}};
 }
 
-static int n_products(const node *n) {
-    return n->op == OP_linear_cross_entropy ? 1 : REST;
+static bool has_product(const node *n, int product) {
+    if (product == LOGITS) return true;
+    if (n->op == OP_linear_cross_entropy) return false;
+    return !(product == DH ? n->attrs.skip_dx : n->attrs.skip_dw);
 }
 
 // Of the GEMMs, behind the logits.
@@ -44,7 +46,8 @@ static int64_t gemm_bytes(const node *n, int threads) {
     for (int i = 0; i < 2; i++) {
         if (sizes[i] == 0 || sizes[i] > rows) continue;
         const loss_shapes s = shapes(n, sizes[i]);
-        for (int k = 0; k < n_products(n); k++) {
+        for (int k = 0; k < REST; k++) {
+            if (!has_product(n, k)) continue;
             const int64_t bytes = gemm_workspace(&s.s[k], threads);
             if (bytes > most) most = bytes;
         }
@@ -62,8 +65,8 @@ int64_t loss_workspace(const node *n, int threads) {
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
     const loss_shapes s = shapes(n, rows);
-    for (int k = 0; k < n_products(n); k++)
-        DRV_TRY(gemm_new(a, m, &s.s[k], &out[k]));
+    for (int k = 0; k < REST; k++)
+        if (has_product(n, k)) DRV_TRY(gemm_new(a, m, &s.s[k], &out[k]));
     return DRV_OK;
 }
 
@@ -97,9 +100,9 @@ static void run(const instruction *i) {
         const char *x = (const char *)i->in[0] + c.first * width * es;
         gemm_run(g[LOGITS], x, i->in[1], c.logits, scratch);
         par_for(m, row, &c);
-        if (!c.grad) continue;
-        gemm_run(g[DH], c.logits, i->in[1], (char *)i->out[1] + c.first * width * es, scratch);
-        gemm_run(g[DW], c.logits, x, i->out[2], scratch);
+        if (has_product(n, DH))
+            gemm_run(g[DH], c.logits, i->in[1], (char *)i->out[1] + c.first * width * es, scratch);
+        if (has_product(n, DW)) gemm_run(g[DW], c.logits, x, i->out[n->n_out - 1], scratch);
     }
     double sum = 0;
     for (int64_t r = 0; r < rows; r++)

@@ -1,7 +1,10 @@
+// oneDNN's matmul, one product a call on the calling thread.
 #include "backend/cpu/onednn.h"
 
+#include <dlfcn.h>
 #include <dnnl.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/parallel.h"
 #include "base/round.h"
@@ -28,8 +31,37 @@ static drv_status check(dnnl_status_t s, const char *what) {
     return drv_fail(DRV_E_DEVICE, "oneDNN: %s failed with status %d", what, (int)s);
 }
 
+// A oneDNN that was built with OpenMP (Debian's) starts a team of its own for each thread that calls
+// it, unless OpenMP is told otherwise by that thread. We do not link OpenMP; the library brings it.
+typedef void omp_set_num_threads_fn(int n);
+
+static omp_set_num_threads_fn *openmp_of_library(void) {
+    omp_set_num_threads_fn *fn = NULL;
+    void *symbol = dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+    memcpy(&fn, &symbol, sizeof fn); // ISO C has no cast from an object to a function
+    return fn;
+}
+
+static drv_status check_threading(void) {
+    const unsigned runtime = dnnl_version()->cpu_runtime;
+    if (runtime == DNNL_RUNTIME_SEQ || (runtime == DNNL_RUNTIME_OMP && openmp_of_library()))
+        return DRV_OK;
+    return drv_fail(DRV_E_DEVICE,
+            "oneDNN was built with threads of its own (runtime %u), expected OpenMP or none",
+            runtime);
+}
+
+static void keep_to_this_thread(void) {
+    static _Thread_local bool done;
+    if (done) return;
+    omp_set_num_threads_fn *set = openmp_of_library();
+    if (set) set(1);
+    done = true;
+}
+
 drv_status onednn_open(arena *a, onednn **out) {
     onednn *o = ARENA_NEW(a, onednn);
+    DRV_TRY(check_threading());
     DRV_TRY(check(dnnl_engine_create(&o->engine, dnnl_cpu, 0), "an engine for this processor"));
     o->stream = ARENA_ARRAY(a, dnnl_stream_t, par_threads());
     o->scratch = ARENA_ARRAY(a, void *, par_threads());
@@ -121,6 +153,7 @@ drv_status onednn_new(arena *a, onednn *o, const gemm_shape *s, onednn_product *
 
 void onednn_run(const onednn_product *p, int thread, const void *a, const void *b, void *c) {
     dnnl_memory_t *mem = p->memory[thread];
+    keep_to_this_thread();
     dnnl_memory_set_data_handle(mem[0], (void *)(uintptr_t)a);
     dnnl_memory_set_data_handle(mem[1], (void *)(uintptr_t)b);
     dnnl_memory_set_data_handle(mem[2], c);

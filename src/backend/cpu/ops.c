@@ -87,13 +87,15 @@ static void rmsnorm_grad_rows(void *arg, int64_t c, int thread) {
     memset(dw, 0, (size_t)(width * dtype_bytes(dtype_acc(dt))));
     if (rows <= 0) return;
     const int64_t e = c * size * width;
+    const int past = n->attrs.skip_dw ? 4 : 5; // input dh, if it is there
     i->k->rmsnorm_grad(dt, rows, width, cin(i, 0, e), cin(i, 1, e), i->in[2], cin(i, 3, c * size),
-            n->n_in > 5 ? cin(i, 5, e) : NULL, cout(i, 0, e), dw);
+            past < n->n_in ? cin(i, past, e) : NULL, cout(i, 0, e), dw);
 }
 static void rmsnorm_grad(const instruction *i) {
     const int64_t width = i->n->in[0]->dim[1];
     const dtype acc = dtype_acc(i->n->in[0]->dt);
     par_for(NORM_PARTS, rmsnorm_grad_rows, (void *)(uintptr_t)i);
+    if (i->n->attrs.skip_dw) return;
     for (int c = 0; c < NORM_PARTS; c++)
         i->k->accumulate(acc, width, (char *)i->workspace + c * width * dtype_bytes(acc),
                 i->out[1]);
@@ -192,8 +194,8 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
 static attention_args attention_shape(const node *n, dtype dt) {
     return (attention_args){.dt = dt,
             .seq = n->attrs.seq,
-            .heads = n->attrs.n_heads,
-            .kv_heads = n->attrs.n_kv_heads,
+            .n_heads = n->attrs.n_heads,
+            .n_kv_heads = n->attrs.n_kv_heads,
             .head_dim = n->attrs.head_dim};
 }
 

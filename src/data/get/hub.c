@@ -1,3 +1,5 @@
+// The hub's list of files -> downloads: of a data set by its card, folders and endings, of a model
+// by names.
 #include "data/get/hub.h"
 
 #include <curl/curl.h>
@@ -11,6 +13,7 @@
 
 typedef struct hub {
     arena *a;
+    bool model; // else a data set
     const hub_opts *o;
     download_opts http;
     const char *repo, *config; // config NULL: all
@@ -19,18 +22,21 @@ typedef struct hub {
     int n, cap;
     const json_t *patterns; // of the config: a string, a list, or objects with "path"
     str configs;            // their names, for the message
+    str other_weights;      // of a model: files that drover does not read, for the message
+    bool has_config, has_weights;
 } hub;
 
 static drv_status parse_spec(hub *h, const char *spec) {
     const char *colon = strchr(spec, ':'), *slash = strchr(spec, '/');
     h->repo = colon ? arena_strndup(h->a, spec, (size_t)(colon - spec)) : spec;
     h->config = colon ? colon + 1 : NULL;
-    const bool ok = slash && slash > spec && slash[1] &&
-                    (!colon || (colon > slash + 1 && colon[1])) && !strchr(slash + 1, '/') &&
+    const bool parts = slash ? slash > spec && slash[1] && !strchr(slash + 1, '/')
+                             : h->model && *spec; // models of the first days have no ORG
+    const bool ok = parts && (!colon || (!h->model && colon > slash + 1 && colon[1])) &&
                     !strpbrk(h->repo, "?#% ") && !strstr(h->repo, "..");
     return ok ? DRV_OK
-              : drv_fail(DRV_E_USAGE, "\"hf:%s\": expected hf:ORG/NAME or hf:ORG/NAME:CONFIG",
-                        spec);
+              : drv_fail(DRV_E_USAGE, "\"hf:%s\": expected hf:ORG/NAME%s", spec,
+                        h->model ? "" : " or hf:ORG/NAME:CONFIG");
 }
 
 // A path with each part escaped.
@@ -78,7 +84,30 @@ static bool in_folder(const char *folder, const char *path) {
     return false;
 }
 
-static bool wanted(const hub *h, const char *path) {
+// The files of a model's first folder that drover reads or copies; weights under the names that
+// transformers gives them, as some folders hold the same weights twice.
+static bool wanted_of_model(hub *h, const char *path) {
+    static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
+            "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
+            "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
+            "model.safetensors.index.json", "model.safetensors", "model-*.safetensors"};
+    static const char *const others[] = {".bin", ".pth", ".pt", ".gguf", ".onnx", ".msgpack", ".h5",
+            ".safetensors"};
+    if (strchr(path, '/')) return false;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (fnmatch(names[i], path, 0) != 0) continue;
+        h->has_config |= strcmp(path, "config.json") == 0;
+        h->has_weights |= str_ends(path, ".safetensors");
+        return true;
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (str_ends(path, others[i]) && h->other_weights.n < 200)
+            str_printf(&h->other_weights, "%s%s", h->other_weights.n ? ", " : "", path);
+    return false;
+}
+
+static bool wanted(hub *h, const char *path) {
+    if (h->model) return wanted_of_model(h, path);
     static const char *const endings[] = {".parquet", ".jsonl", ".ndjson", ".json", ".txt",
             ".jsonl.gz", ".json.gz", ".txt.gz", ".jsonl.zst", ".json.zst", ".txt.zst"};
     if (h->patterns) return named_by(h->patterns, path);
@@ -99,8 +128,8 @@ static drv_status add_file(hub *h, const json_t *entry) {
     if (json_is_object(lfs)) size = json_object_get(lfs, "size");
     MEM_GROW(h->files, h->n, h->cap);
     h->files[h->n++] = (download){.path = path_join(h->a, h->o->out, path),
-            .url = arena_printf(h->a, "%s/datasets/%s/resolve/%s/%s", h->o->endpoint, h->repo,
-                    h->revision, escape_path(h->a, path)),
+            .url = arena_printf(h->a, "%s/%s%s/resolve/%s/%s", h->o->endpoint,
+                    h->model ? "" : "datasets/", h->repo, h->revision, escape_path(h->a, path)),
             .size = json_is_integer(size) ? json_integer_value(size) : -1,
             .sha256 = sha && strlen(sha) == 64 ? arena_strdup(h->a, sha) : NULL,
             .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(h->a, git)
@@ -116,8 +145,8 @@ static drv_status get_json(hub *h, const char *url, json_t **out, char **next) {
 }
 
 static drv_status list_tree(hub *h) {
-    char *url = arena_printf(h->a, "%s/api/datasets/%s/tree/%s?recursive=true", h->o->endpoint,
-            h->repo, h->revision);
+    char *url = arena_printf(h->a, "%s/api/%s/%s/tree/%s?recursive=true", h->o->endpoint,
+            h->model ? "models" : "datasets", h->repo, h->revision);
     while (*url) {
         json_t *page;
         char *next;
@@ -145,6 +174,18 @@ static void find_config(hub *h, const json_t *info) {
     }
 }
 
+static drv_status check_model(const hub *h) {
+    if (!h->has_config)
+        return drv_fail(DRV_E_DATA, "hf:%s: no config.json: not a model that transformers loads",
+                h->repo);
+    if (!h->has_weights)
+        return drv_fail(DRV_E_DATA,
+                "hf:%s: no weights in safetensors (model.safetensors, model-*.safetensors), which "
+                "alone are read; it has %s",
+                h->repo, h->other_weights.n ? h->other_weights.p : "no weights at all");
+    return DRV_OK;
+}
+
 static drv_status list(hub *h, json_t **info) {
     if (h->config) {
         char *next;
@@ -155,6 +196,7 @@ static drv_status list(hub *h, json_t **info) {
         find_config(h, *info);
     }
     DRV_TRY(list_tree(h));
+    if (h->model) return check_model(h);
     if (h->n) return DRV_OK;
     if (h->config)
         return drv_fail(DRV_E_DATA, "hf:%s: no files of a config \"%s\"; it has %s", h->repo,
@@ -162,21 +204,30 @@ static drv_status list(hub *h, json_t **info) {
     return drv_fail(DRV_E_DATA, "hf:%s: no text, JSON lines or Parquet file", h->repo);
 }
 
-drv_status hub_list(arena *a, const char *spec, const hub_opts *o, download **files, int *n) {
-    hub h = {.a = a,
-            .o = o,
-            .http = {.parallel = 1, .tries = 6, .token = o->token, .host = o->endpoint}};
+static drv_status list_files(hub *h, const char *spec, const hub_opts *o, download **files,
+        int *n) {
+    h->o = o;
+    h->http = (download_opts){.parallel = 1, .tries = 6, .token = o->token, .host = o->endpoint};
     json_t *info = NULL;
     char *revision = curl_easy_escape(NULL, o->revision, 0);
-    h.revision = arena_strdup(a, revision);
+    h->revision = arena_strdup(h->a, revision);
     curl_free(revision);
-    DRV_TRY(parse_spec(&h, spec));
-    drv_status s = list(&h, &info);
+    DRV_TRY(parse_spec(h, spec));
+    const drv_status status = list(h, &info);
     json_decref(info);
-    str_free(&h.configs);
-    *files = ARENA_ARRAY(a, download, h.n + 1);
-    if (h.n) memcpy(*files, h.files, sizeof *h.files * (size_t)h.n);
-    *n = h.n;
-    free(h.files);
-    return s;
+    str_free(&h->configs);
+    str_free(&h->other_weights);
+    *files = ARENA_ARRAY(h->a, download, h->n + 1);
+    if (h->n) memcpy(*files, h->files, sizeof *h->files * (size_t)h->n);
+    *n = h->n;
+    free(h->files);
+    return status;
+}
+
+drv_status hub_list_data(arena *a, const char *spec, const hub_opts *o, download **files, int *n) {
+    return list_files(&(hub){.a = a}, spec, o, files, n);
+}
+
+drv_status hub_list_model(arena *a, const char *spec, const hub_opts *o, download **files, int *n) {
+    return list_files(&(hub){.a = a, .model = true}, spec, o, files, n);
 }

@@ -1,4 +1,5 @@
-// What a data set on the Hugging Face hub is made of: drover data get hf:ORG/NAME[:CONFIG].
+// What a data set or a model on the Hugging Face hub is made of: drover data get
+// hf:ORG/NAME[:CONFIG], drover model get hf:ORG/NAME.
 #pragma once
 #include "data/get/download.h"
 
@@ -11,5 +12,10 @@ typedef struct hub_opts {
 
 // `spec`: ORG/NAME or ORG/NAME:CONFIG. The files that drover reads (text, JSON lines, Parquet);
 // with a config those that it names in the data set's card, else those in a folder of its name.
-DRV_CHECKED drv_status hub_list(arena *a, const char *spec, const hub_opts *o, download **files,
-        int *n);
+DRV_CHECKED drv_status hub_list_data(arena *a, const char *spec, const hub_opts *o,
+        download **files, int *n);
+// `spec`: ORG/NAME or NAME. config.json, the weights in safetensors, and what there is of
+// generation_config.json, the tokenizer's files and chat_template.jinja. DRV_E_DATA: there is no
+// config.json, or there are no such weights; the message says which others there are.
+DRV_CHECKED drv_status hub_list_model(arena *a, const char *spec, const hub_opts *o,
+        download **files, int *n);

@@ -1,3 +1,5 @@
+// Bytes of a file, unpacked by zlib or zstd as they are read. What is read before the caller asks
+// is kept.
 #include "data/read/byte_stream.h"
 
 #include <errno.h>
@@ -8,62 +10,89 @@
 #include <zlib.h>
 #include <zstd.h>
 
-enum { PACKED_BYTES = 1 << 18 };
+enum { RAW_BYTES = 1 << 18 };
 
 struct byte_stream {
     const input_file *f;
+    input_packing packing;
     int fd;
     z_stream gzip;
     ZSTD_DStream *zstd;
-    char *packed; // read but not yet unpacked
+    char *raw; // as read, not yet handed out or unpacked
     size_t n, at;
     bool inside; // of a gzip member or zstd frame
     int64_t where;
 };
 
-drv_status byte_stream_open(const input_file *f, byte_stream **out) {
+static drv_status read_file(byte_stream *s, char *p, size_t n, size_t *got) {
+    ssize_t k;
+    do
+        k = read(s->fd, p, n);
+    while (k < 0 && errno == EINTR);
+    if (k < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", s->f->name, strerror(errno));
+    s->where += k;
+    *got = (size_t)k;
+    return DRV_OK;
+}
+
+// An ending says what is packed; without one that says so, the first bytes do.
+static drv_status find_packing(byte_stream *s) {
+    static const unsigned char gzip[] = {0x1F, 0x8B, 8}, zstd[] = {0x28, 0xB5, 0x2F, 0xFD};
+    s->packing = s->f->packing;
+    if (s->packing != PACKED_NOT) return DRV_OK;
+    for (size_t got = 1; s->n < sizeof zstd && got;) {
+        DRV_TRY(read_file(s, s->raw + s->n, RAW_BYTES - s->n, &got));
+        s->n += got;
+    }
+    if (s->n >= sizeof gzip && memcmp(s->raw, gzip, sizeof gzip) == 0) s->packing = PACKED_GZIP;
+    if (s->n >= sizeof zstd && memcmp(s->raw, zstd, sizeof zstd) == 0) s->packing = PACKED_ZSTD;
+    return DRV_OK;
+}
+
+drv_status byte_stream_open(const input_file *f, bool as_is, byte_stream **out) {
     const bool standard = strcmp(f->path, "-") == 0;
     const int fd = standard ? dup(0) : open(f->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", f->path, strerror(errno));
+    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", f->name, strerror(errno));
     byte_stream *s = mem_alloc(sizeof *s);
-    *s = (byte_stream){.f = f, .fd = fd};
-    if (f->packing == PACKED_ZSTD) s->zstd = ZSTD_createDStream();
-    if (f->packing == PACKED_GZIP) // 15 + 32: the largest window, gzip or zlib header
-        DRV_ASSERT(inflateInit2(&s->gzip, 15 + 32) == Z_OK, "zlib");
-    if (f->packing != PACKED_NOT) s->packed = mem_alloc(PACKED_BYTES);
+    *s = (byte_stream){.f = f, .packing = f->packing, .fd = fd, .raw = mem_alloc(RAW_BYTES)};
+    const drv_status status = as_is ? DRV_OK : find_packing(s);
+    if (status != DRV_OK) {
+        s->packing = PACKED_NOT;
+        byte_stream_close(s);
+        return status;
+    }
+    if (s->packing == PACKED_ZSTD) {
+        s->zstd = ZSTD_createDStream();
+        DRV_ASSERT(s->zstd, "out of memory");
+    }
+    if (s->packing == PACKED_GZIP) // 15 + 32: the largest window, gzip or zlib header
+        DRV_ASSERT(inflateInit2(&s->gzip, 15 + 32) == Z_OK, "out of memory");
     *out = s;
     return DRV_OK;
+}
+
+input_packing byte_stream_packing(const byte_stream *s) {
+    return s->packing;
 }
 
 void byte_stream_close(byte_stream *s) {
     if (!s) return;
     close(s->fd);
     ZSTD_freeDStream(s->zstd);
-    if (s->f->packing == PACKED_GZIP) inflateEnd(&s->gzip);
-    free(s->packed);
+    if (s->packing == PACKED_GZIP) inflateEnd(&s->gzip);
+    free(s->raw);
     free(s);
 }
 
-static drv_status read_plain(byte_stream *s, char *p, size_t n, size_t *got) {
-    ssize_t k;
-    do
-        k = read(s->fd, p, n);
-    while (k < 0 && errno == EINTR);
-    if (k < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", s->f->path, strerror(errno));
-    s->where += k;
-    *got = (size_t)k;
-    return DRV_OK;
-}
-
 static drv_status broken(const byte_stream *s, const char *why) {
-    return drv_fail(DRV_E_DATA, "\"%s\": broken %s before byte %lld: %s", s->f->path,
-            s->f->packing == PACKED_GZIP ? "gzip" : "zstd", (long long)s->where, why);
+    return drv_fail(DRV_E_DATA, "\"%s\": broken %s before byte %lld: %s", s->f->name,
+            s->packing == PACKED_GZIP ? "gzip" : "zstd", (long long)s->where, why);
 }
 
 // One call of the library on what is there.
 static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
     z_stream *z = &s->gzip;
-    z->next_in = (Bytef *)s->packed + s->at;
+    z->next_in = (Bytef *)s->raw + s->at;
     z->avail_in = (uInt)(s->n - s->at);
     z->next_out = (Bytef *)p;
     z->avail_out = (uInt)n;
@@ -79,7 +108,7 @@ static drv_status unpack_gzip(byte_stream *s, char *p, size_t n, size_t *got) {
 
 static drv_status unpack_zstd(byte_stream *s, char *p, size_t n, size_t *got) {
     ZSTD_outBuffer out = {p, n, 0};
-    ZSTD_inBuffer in = {s->packed, s->n, s->at};
+    ZSTD_inBuffer in = {s->raw, s->n, s->at};
     const size_t left = ZSTD_decompressStream(s->zstd, &out, &in);
     if (ZSTD_isError(left)) return broken(s, ZSTD_getErrorName(left));
     s->at = in.pos;
@@ -88,18 +117,25 @@ static drv_status unpack_zstd(byte_stream *s, char *p, size_t n, size_t *got) {
     return DRV_OK;
 }
 
+static drv_status read_plain(byte_stream *s, char *p, size_t n, size_t *got) {
+    if (s->at == s->n) return read_file(s, p, n, got);
+    *got = s->n - s->at < n ? s->n - s->at : n; // what find_packing read
+    memcpy(p, s->raw + s->at, *got);
+    s->at += *got;
+    return DRV_OK;
+}
+
 drv_status byte_stream_read(byte_stream *s, char *p, size_t n, size_t *got) {
-    if (s->f->packing == PACKED_NOT) return read_plain(s, p, n, got);
+    if (s->packing == PACKED_NOT) return read_plain(s, p, n, got);
     if (n > 1 << 30) n = 1 << 30;
     *got = 0;
     while (*got == 0) {
         if (s->at == s->n) {
-            DRV_TRY(read_plain(s, s->packed, PACKED_BYTES, &s->n));
+            DRV_TRY(read_file(s, s->raw, RAW_BYTES, &s->n));
             s->at = 0;
         }
         if (s->n == 0) return s->inside ? broken(s, "the file is cut short") : DRV_OK;
-        DRV_TRY(s->f->packing == PACKED_GZIP ? unpack_gzip(s, p, n, got)
-                                             : unpack_zstd(s, p, n, got));
+        DRV_TRY(s->packing == PACKED_GZIP ? unpack_gzip(s, p, n, got) : unpack_zstd(s, p, n, got));
     }
     return DRV_OK;
 }

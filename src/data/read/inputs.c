@@ -1,3 +1,4 @@
+// Inputs -> files: walks folders and globs, knows kinds by their endings, counts what it leaves out.
 #include "data/read/inputs.h"
 
 #include <errno.h>
@@ -7,12 +8,20 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "base/str.h"
+
+typedef struct skipped { // files of a folder that are not read
+    const char *ending;
+    int n;
+} skipped;
 
 typedef struct lister {
     arena *a;
     input_file *files;
     int n, cap;
+    skipped *skipped;
+    int n_skipped, cap_skipped;
 } lister;
 
 // False: the ending says nothing.
@@ -37,10 +46,59 @@ static bool classify(const char *path, input_file *f) {
     return false;
 }
 
+// ".html", ".tar.gz", or "without an ending".
+static const char *ending_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    const char *dot = strrchr(name, '.');
+    if (!dot || dot == name) return "without an ending";
+    if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0) return dot;
+    const char *inner = dot;
+    while (inner > name + 1 && inner[-1] != '.')
+        inner--;
+    return inner > name + 1 ? inner - 1 : dot;
+}
+
+static void count_skipped(lister *l, const char *path) {
+    const char *ending = ending_of(path);
+    for (int i = 0; i < l->n_skipped; i++)
+        if (strcmp(l->skipped[i].ending, ending) == 0) {
+            l->skipped[i].n++;
+            return;
+        }
+    MEM_GROW(l->skipped, l->n_skipped, l->cap_skipped);
+    l->skipped[l->n_skipped++] = (skipped){arena_strdup(l->a, ending), 1};
+}
+
+static int by_count(const void *x, const void *y) {
+    const skipped *p = x, *q = y;
+    return p->n != q->n ? (p->n < q->n) - (p->n > q->n) : strcmp(p->ending, q->ending);
+}
+
+// "skipped 12 files: 10 .html, 2 .pdf"
+static void report_skipped(const lister *l) {
+    enum { NAMED = 8 };
+    int n = 0;
+    str list = {0};
+    if (!l->n_skipped) return;
+    qsort(l->skipped, (size_t)l->n_skipped, sizeof *l->skipped, by_count);
+    for (int i = 0; i < l->n_skipped; i++) {
+        n += l->skipped[i].n;
+        if (i < NAMED)
+            str_printf(&list, "%s%d %s", i ? ", " : "", l->skipped[i].n, l->skipped[i].ending);
+    }
+    if (l->n_skipped > NAMED) str_printf(&list, " and %d more endings", l->n_skipped - NAMED);
+    log_info("skipped %d file%s: %s", n, n == 1 ? "" : "s", list.p);
+    str_free(&list);
+}
+
 static drv_status add_file(lister *l, const char *path, bool named) {
     input_file f = {.path = arena_strdup(l->a, path)};
+    f.name = strcmp(path, "-") == 0 ? "standard input" : f.path;
     f.guessed = !classify(path, &f);
-    if (f.guessed && !named) return DRV_OK;
+    if (f.guessed && !named) {
+        count_skipped(l, path);
+        return DRV_OK;
+    }
     if (f.kind == INPUT_PARQUET && f.packing != PACKED_NOT)
         return drv_fail(DRV_E_DATA, "\"%s\": a packed parquet file; unpack it first", path);
     if (strcmp(path, "-") != 0) f.bytes = file_size(path);
@@ -84,9 +142,11 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **
     if (s == DRV_OK && l.n == 0)
         s = drv_fail(DRV_E_DATA, "no .txt, .jsonl or .parquet file (or .gz, .zst of one) in \"%s\"",
                 n ? inputs[0] : "");
+    report_skipped(&l);
     *files = ARENA_ARRAY(a, input_file, l.n + 1);
     if (l.n) memcpy(*files, l.files, sizeof *l.files * (size_t)l.n);
     *n_files = l.n;
     free(l.files);
+    free(l.skipped);
     return s;
 }

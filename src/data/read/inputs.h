@@ -11,12 +11,14 @@ typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packin
 
 typedef struct input_file {
     const char *path; // "-": standard input
+    const char *name; // for messages: the path, or "standard input"
     int64_t bytes;    // as it lies; 0 for standard input
     input_kind kind;  // by its ending
-    bool guessed;     // it has no ending that is known: taken as text
+    bool guessed;     // its ending says nothing: text, unless its content says something else
     input_packing packing;
 } input_file;
 
-// In a folder only files of a known ending count. DRV_E_IO: an input is not there.
+// In a folder only files of a known ending count; the others are logged, counted by ending.
+// DRV_E_IO: an input is not there.
 DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **files,
         int *n_files);

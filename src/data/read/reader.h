@@ -1,6 +1,6 @@
 // Records of text from files: .txt (a file is a document, or the parts between a separator),
-// .jsonl, .ndjson and .json (an object a line), .parquet (a row). Texts and lines also as .gz or
-// .zst.
+// .jsonl, .ndjson and .json (an object a line), .parquet (a row). Texts and lines also as gzip or
+// zstd. Standard input and files of another ending are recognised by their content.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -11,32 +11,41 @@
 #include "data/read/inputs.h"
 
 typedef struct reader_opts {
-    const char *key;       // of the text in .jsonl, the column in .parquet; NULL: "text"
-    const char *separator; // of .txt; NULL: the file is one document
+    const char *key; // of the text in .jsonl, the column in .parquet; NULL: "text". Given, what is
+                     // not known by its ending is JSON lines
+    const char *separator; // of texts, with \n, \t, \r and \\ in it; NULL: the file is one document
     bool strict;           // a broken record stops the run instead of being skipped
     bool whole;            // long texts are not cut into pieces
+    bool as_is;            // texts are taken to the byte: no mark is dropped, no content looked at
 } reader_opts;
 
 typedef struct record {
-    str bytes;      // a line of JSON, or text as it lies: not yet UTF-8
-    int file;       // number in the list
+    size_t at, n; // its bytes in what reader_next appended to: a line of JSON, or text as it lies,
+                  // not yet UTF-8
+    int file;     // number in the list
     int64_t number; // line, row or document in the file, from 1
     bool json;
     bool begins, ends;  // pieces of one text, see split_cut; a record alone is both
     const char *broken; // why there is no text; NULL: there is
 } record;
 
+typedef enum reader_event {
+    READER_RECORD,
+    READER_FILE_DONE, // the next record, if there is one, is of another file
+    READER_END
+} reader_event;
+
 typedef struct reader reader; // single owner
+// Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
 DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *o,
         reader **out);
-// Goes on behind so many files. Before the first reader_next.
+// Passes over the first n files. Before the first reader_next.
 void reader_skip_files(reader *r, int n);
-// *more is false at the end.
-DRV_CHECKED drv_status reader_next(reader *r, record *out, bool *more);
-// Takes a record back: the next reader_next gives it. Swaps, so that no text is copied.
-void reader_put_back(reader *r, record *x);
+// Appends the next record to `bytes` and describes it; *out is set for READER_RECORD alone.
+DRV_CHECKED drv_status reader_next(reader *r, str *bytes, record *out, reader_event *event);
 void reader_close(reader *r);
 
+int reader_files_done(const reader *r); // after READER_FILE_DONE: passed and read
 const input_file *reader_files(const reader *r, int *n);
 const reader_opts *reader_options(const reader *r);
 int64_t reader_bytes(const reader *r, int64_t *total); // read, of the files as they lie

@@ -1,3 +1,5 @@
+// A batch of records -> UTF-8. Raw bytes lie in one buffer, what is decoded in one of each thread;
+// both are kept, since buffers of single records would grow and be dropped by the million.
 #include "data/read/text_batch.h"
 
 #include <stdlib.h>
@@ -10,49 +12,63 @@
 
 enum { NAMED = 10 }; // broken records that are named; all are counted
 
+typedef struct batch_text { // of one thread, on cache lines of its own
+    _Alignas(64) str text;
+    str name; // of the key at hand
+} batch_text;
+
+typedef struct batch_place {
+    int thread; // in whose text; -1: in raw
+    size_t at;
+    int64_t bad; // invalid sequences
+} batch_place;
+
 text_batch *text_batch_new(void) {
-    text_batch *b = calloc(1, sizeof *b);
-    DRV_ASSERT(b, "out of memory");
-    b->pieces = calloc(TEXT_BATCH, sizeof *b->pieces);
-    b->records = calloc(TEXT_BATCH, sizeof *b->records);
-    b->texts = calloc(TEXT_BATCH, sizeof *b->texts);
-    b->bad = calloc(TEXT_BATCH, sizeof *b->bad);
-    b->more = true;
-    DRV_ASSERT(b->pieces && b->records && b->texts && b->bad, "out of memory");
+    text_batch *b = mem_alloc(sizeof *b);
+    *b = (text_batch){.more = true,
+            .n_threads = par_threads(),
+            .pieces = mem_alloc(TEXT_BATCH * sizeof *b->pieces),
+            .records = mem_alloc(TEXT_BATCH * sizeof *b->records),
+            .place = mem_alloc(TEXT_BATCH * sizeof *b->place),
+            .texts = mem_alloc_lines((size_t)par_threads() * sizeof *b->texts)};
+    for (int i = 0; i < b->n_threads; i++)
+        b->texts[i] = (batch_text){0};
     return b;
 }
 
 void text_batch_free(text_batch *b) {
     if (!b) return;
-    for (int i = 0; i < TEXT_BATCH; i++) {
-        str_free(&b->records[i].bytes);
-        str_free(&b->texts[i]);
+    for (int i = 0; i < b->n_threads; i++) {
+        str_free(&b->texts[i].text);
+        str_free(&b->texts[i].name);
     }
+    str_free(&b->raw);
     free(b->pieces);
     free(b->records);
+    free(b->place);
     free(b->texts);
-    free(b->bad);
     free(b);
 }
 
-// The string under `key`; the last one if there are several. Returns why there is none, else NULL.
-static const char *text_of_json(const record *r, const char *key, str *out, int64_t *bad) {
-    json_cursor c = {.p = r->bytes.p, .end = r->bytes.p + r->bytes.n};
+// Appends the string under `key`; the last one if there are several. Returns why there is none,
+// else NULL.
+static const char *text_of_json(const char *p, size_t n, const char *key, batch_text *to,
+        int64_t *bad) {
+    json_cursor c = {.p = p, .end = p + n};
     const char *why = "has no such key";
-    str name = {0};
-    for (bool first = true; jc_next(&c, '{', &first, &name);) {
-        if (!str_is(&name, key)) {
+    const size_t at = to->text.n;
+    for (bool first = true; jc_next(&c, '{', &first, &to->name);) {
+        if (!str_is(&to->name, key)) {
             jc_skip(&c);
             continue;
         }
-        str_clear(out);
+        to->text.n = at;
         why = jc_peek(&c) == '"' ? NULL : "is no string";
         if (why)
             jc_skip(&c);
         else
-            jc_string(&c, out);
+            jc_string(&c, &to->text);
     }
-    str_free(&name);
     if (!c.error && jc_peek(&c) != 0) c.error = "more text behind the object";
     *bad = c.bad_surrogates;
     return c.error ? c.error : why;
@@ -65,66 +81,97 @@ typedef struct decode_job {
     void *ctx;
 } decode_job;
 
-static void decode_text(const decode_job *j, record *r, str *text, int64_t *bad) {
-    *bad = 0;
-    str_clear(text);
-    if (!r->broken && r->json) r->broken = text_of_json(r, j->key, text, bad);
-    if (r->broken) return;
-    const str *raw = r->json ? text : &r->bytes;
-    if (utf8_valid((const unsigned char *)raw->p, raw->n)) {
-        if (!r->json) str_swap(text, &r->bytes);
-        return;
+// Where the text of record i lies; false: it has none.
+static bool decode_text(const decode_job *j, int64_t i, int thread, size_t *n) {
+    record *r = &j->b->records[i];
+    batch_text *to = &j->b->texts[thread];
+    batch_place *place = &j->b->place[i];
+    const char *raw = j->b->raw.p ? j->b->raw.p + r->at : "";
+    *place = (batch_place){.thread = r->json ? thread : -1, .at = r->json ? to->text.n : r->at};
+    *n = r->n;
+    if (r->broken) return false;
+    if (r->json) {
+        r->broken = text_of_json(raw, r->n, j->key, to, &place->bad);
+        if (r->broken) {
+            to->text.n = place->at;
+            return false;
+        }
+        raw = to->text.p ? to->text.p + place->at : "";
+        *n = to->text.n - place->at;
     }
-    str clean = {0};
-    *bad += utf8_sanitize(raw->p, raw->n, &clean);
-    str_free(text);
-    *text = clean;
+    if (utf8_valid((const unsigned char *)raw, *n)) return true;
+    str clean = {0}; // rare: a copy of its own, as the text may move
+    place->bad += utf8_sanitize(raw, *n, &clean);
+    if (place->thread < 0) place->at = to->text.n;
+    place->thread = thread;
+    to->text.n = place->at;
+    str_add(&to->text, clean.p ? clean.p : "", clean.n);
+    *n = clean.n;
+    str_free(&clean);
+    return true;
+}
+
+static const char *text_at(const text_batch *b, const batch_place *place) {
+    const str *s = place->thread < 0 ? &b->raw : &b->texts[place->thread].text;
+    return s->p ? s->p + place->at : "";
 }
 
 static void decode(void *arg, int64_t i, int thread) {
     const decode_job *j = arg;
-    record *r = &j->b->records[i];
-    str *text = &j->b->texts[i];
+    const record *r = &j->b->records[i];
     text_piece *p = &j->b->pieces[i];
-    decode_text(j, r, text, &j->b->bad[i]);
-    *p = (text_piece){r->broken ? NULL : text->p ? text->p : "", text->n, r->begins, r->ends};
+    size_t n;
+    const bool has_text = decode_text(j, i, thread, &n);
+    *p = (text_piece){has_text ? text_at(j->b, &j->b->place[i]) : NULL, has_text ? n : 0, r->begins,
+            r->ends};
     if (p->p && j->each) j->each(j->ctx, p, (int)i, thread);
 }
 
 static drv_status report(const reader *r, const record *bad) {
     static int named;
-    const char *path = reader_files(r, NULL)[bad->file].path, *key = reader_options(r)->key;
+    const char *name = reader_files(r, NULL)[bad->file].name, *key = reader_options(r)->key;
     if (!reader_options(r)->strict && named >= NAMED) return DRV_OK;
-    drv_status s = drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", path, (long long)bad->number, key,
-            bad->broken);
-    if (reader_options(r)->strict) return s;
+    const drv_status status = bad->json ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name,
+                                                  (long long)bad->number, key, bad->broken)
+                                        : drv_fail(DRV_E_DATA, "%s:%lld: %s", name,
+                                                  (long long)bad->number, bad->broken);
+    if (reader_options(r)->strict) return status;
     log_warn("skipped: %s", drv_message());
     if (++named == NAMED) log_warn("more broken records are counted, not named");
     return DRV_OK;
 }
 
 drv_status text_batch_read(text_batch *b, reader *r) {
-    int64_t bytes = 0;
-    for (b->n = 0; b->n < TEXT_BATCH && bytes < TEXT_BATCH_BYTES; b->n++) {
-        record *x = &b->records[b->n];
-        DRV_TRY(reader_next(r, x, &b->more));
-        if (!b->more) return DRV_OK;
-        const bool enough = bytes > TEXT_BATCH_LEAST || b->n > TEXT_BATCH / 4;
-        if (enough && x->file != x[-1].file) {
-            b->files_done = x->file;
-            reader_put_back(r, x);
+    b->n = 0;
+    str_clear(&b->raw);
+    while (b->n < TEXT_BATCH && b->raw.n < TEXT_BATCH_BYTES) {
+        reader_event event;
+        DRV_TRY(reader_next(r, &b->raw, &b->records[b->n], &event));
+        if (event == READER_END) {
+            b->more = false;
             return DRV_OK;
         }
-        bytes += (int64_t)x->bytes.n;
+        if (event == READER_RECORD) {
+            b->n++;
+            continue;
+        }
+        // Small files share a batch; the one that ends it is done when the batch is.
+        if (b->raw.n <= TEXT_BATCH_MIN && b->n <= TEXT_BATCH / 4) continue;
+        b->files_done = reader_files_done(r);
+        return DRV_OK;
     }
     return DRV_OK;
 }
 
 drv_status text_batch_decode(text_batch *b, const reader *r, text_batch_each each, void *ctx) {
     b->skipped = b->replaced = 0;
+    for (int i = 0; i < b->n_threads; i++)
+        str_clear(&b->texts[i].text);
     par_for(b->n, decode, &(decode_job){b, reader_options(r)->key, each, ctx});
     for (int i = 0; i < b->n; i++) {
-        b->replaced += b->bad[i];
+        b->replaced += b->place[i].bad;
+        // A thread's text may have moved since the piece was handed out.
+        if (b->pieces[i].p) b->pieces[i].p = text_at(b, &b->place[i]);
         if (!b->records[i].broken) continue;
         b->skipped++;
         DRV_TRY(report(r, &b->records[i]));

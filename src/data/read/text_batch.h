@@ -3,18 +3,21 @@
 #include "data/read/reader.h"
 #include "tok/tokenizer.h"
 
+enum { TEXT_BATCH = 4096, TEXT_BATCH_BYTES = 4 << 20, TEXT_BATCH_MIN = 1 << 20 };
+
 typedef struct text_batch {
-    text_piece *pieces;        // valid UTF-8, owned by the batch
+    text_piece *pieces;        // valid UTF-8, owned by the batch; p NULL: a broken record
     int n;                     // records and pieces
     bool more;                 // there may be another batch
     int64_t skipped, replaced; // broken records; invalid byte sequences, read as U+FFFD
-    int files_done;            // so many files lie behind this batch and those before
-    record *records;           // as they were read
-    int64_t named;             // broken records
-    str *texts;
-    int64_t *bad;
+    int files_done; // files that are all in this batch and those before, where it ends with one
+    // What it is made of. All buffers are kept from batch to batch.
+    int n_threads;
+    record *records;
+    str raw;                   // their bytes, one after the other
+    struct batch_text *texts;  // what each thread decoded
+    struct batch_place *place; // of each text
 } text_batch;
-enum { TEXT_BATCH = 4096, TEXT_BATCH_BYTES = 4 << 20, TEXT_BATCH_LEAST = 1 << 20 };
 
 text_batch *text_batch_new(void);
 void text_batch_free(text_batch *b);
@@ -22,8 +25,7 @@ void text_batch_free(text_batch *b);
 // beside the decoding of another batch.
 DRV_CHECKED drv_status text_batch_read(text_batch *b, reader *r);
 // Makes pieces of them, pieces[i] of records[i], and hands each to `each` on the thread that made
-// it. A broken record has no piece (p is NULL): it is skipped, counted and named, or fails with
-// opts.strict.
+// it. A broken record has no piece: it is skipped, counted and named, or fails with opts.strict.
 typedef void (*text_batch_each)(void *ctx, const text_piece *p, int i, int thread);
 DRV_CHECKED drv_status text_batch_decode(text_batch *b, const reader *r, text_batch_each each,
         void *ctx);

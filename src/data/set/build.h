@@ -1,16 +1,22 @@
 // Text -> tokenised data set, on all threads; the documents come out in the order of the input
-// whatever the number of threads. After a kill the same command goes on behind the last file that
-// was done: PREFIX.build.json says how far it came.
+// whatever the number of threads. After a kill the same command resumes behind the last file that
+// was done: PREFIX.build.json says how far it came. PREFIX.build.lock keeps a second build out.
 #pragma once
-#include "data/set/dataset.h"
 #include "data/read/reader.h"
+#include "data/set/dataset.h"
+
+typedef struct build_counts { // what is written so far, over all runs of the build
+    int64_t files;            // done
+    int64_t documents, tokens;
+    int64_t bytes;                  // of text
+    int64_t skipped, replaced;      // broken records; invalid byte sequences
+    int64_t largest_id, largest_at; // -1: none yet; the first token that has it
+} build_counts;
 
 typedef struct build_stats {
-    int64_t documents, tokens, bytes; // bytes of text
-    int64_t skipped, replaced;        // broken records; invalid byte sequences
-    int64_t files;                    // done
-    double seconds;                   // of this run
-    int64_t bytes_now;                // of text, of this run
+    build_counts all;
+    double seconds;    // of this run
+    int64_t bytes_now; // of text, of this run
 } build_stats;
 
 typedef struct build_opts {
@@ -18,7 +24,9 @@ typedef struct build_opts {
     const char *const *inputs;
     int n_inputs;
     const char *tokenizer, *prefix;
-    bool append_eod;
+    const char *version; // of drover, for PREFIX.idx.json; NULL: not said
+    bool append_eod;     // put an end-of-document token behind each document
+    const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
 } build_opts;
 
 DRV_CHECKED drv_status dataset_build(arena *a, const build_opts *o, build_stats *out);

@@ -1,4 +1,5 @@
-#include "data/set/dataset.h"
+// Opening and reading Megatron's .bin/.idx: the index is checked whole, tokens are read by pread.
+#include "data/set/dataset_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -7,6 +8,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <xxhash.h>
+
+#include "base/log.h"
 
 const char dataset_magic[9] = "MMIDIDX\0";
 
@@ -43,10 +47,13 @@ static drv_status check_header(dataset *d, const char *path) {
         return drv_fail(DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path,
                 d->code);
     d->n_sequences = get_i64(p + 18);
-    int64_t entries = get_i64(p + 26);
-    const int64_t most = (int64_t)d->idx.n / 8;
-    if (d->n_sequences < 0 || entries < 1 || d->n_sequences > most || entries > most ||
-            (int64_t)d->idx.n != DATASET_HEADER + 12 * d->n_sequences + 8 * entries)
+    const int64_t entries = get_i64(p + 26), max = (int64_t)d->idx.n / 8;
+    const bool possible =
+            d->n_sequences >= 0 && entries >= 1 && d->n_sequences <= max && entries <= max;
+    // A mode for each sequence, one byte, ends the index of a multimodal data set.
+    const int64_t modes =
+            (int64_t)d->idx.n - DATASET_HEADER - (possible ? 12 * d->n_sequences + 8 * entries : 0);
+    if (!possible || (modes != 0 && modes != d->n_sequences))
         return drv_fail(DRV_E_DATA,
                 "%s: %zu bytes long, which does not fit %lld sequences and %lld document entries",
                 path, d->idx.n, (long long)d->n_sequences, (long long)entries);
@@ -63,28 +70,47 @@ void dataset_forget(const dataset *d) {
 static drv_status check_index(dataset *d, const char *path) {
     int64_t bytes = 0;
     for (int64_t i = 0; i < d->n_sequences; i++) {
-        int32_t n = sequence_tokens(d, i);
-        if (n < 0 || sequence_offset(d, i) != bytes)
+        const int32_t n = sequence_tokens(d, i);
+        if (n < 0)
+            return drv_fail(DRV_E_DATA, "%s: the length of sequence %lld is %d, expected 0 or more",
+                    path, (long long)i, n);
+        if (sequence_offset(d, i) != bytes)
             return drv_fail(DRV_E_DATA,
-                    "%s: sequence %lld has %d tokens at byte %lld, expected it at %lld", path,
-                    (long long)i, n, (long long)sequence_offset(d, i), (long long)bytes);
+                    "%s: sequence %lld is said to begin at byte %lld of the .bin, expected %lld, "
+                    "where the one before ends",
+                    path, (long long)i, (long long)sequence_offset(d, i), (long long)bytes);
         bytes += (int64_t)n * d->token_bytes;
         if (i % (1 << 16) == 0) dataset_forget(d);
     }
     d->n_tokens = bytes / d->token_bytes;
     int64_t before = 0;
     for (int64_t i = 0; i <= d->n_documents; i++) {
-        int64_t s = document_sequence(d, i);
-        if (s < before || s > d->n_sequences || (i == 0 && s != 0) ||
-                (i == d->n_documents && s != d->n_sequences))
-            return drv_fail(DRV_E_DATA, "%s: document entry %lld is %lld, expected %s%lld to %lld",
-                    path, (long long)i, (long long)s, i == 0 ? "0, not " : "", (long long)before,
-                    (long long)d->n_sequences);
-        before = s;
+        const int64_t sequence = document_sequence(d, i);
+        const int64_t min = i == d->n_documents ? d->n_sequences : before,
+                      max = i == 0 ? 0 : d->n_sequences;
+        if (sequence < min || sequence > max)
+            return drv_fail(DRV_E_DATA,
+                    "%s: document entry %lld is %lld, expected %lld to %lld (a number of sequences "
+                    "that does not fall)",
+                    path, (long long)i, (long long)sequence, (long long)min, (long long)max);
+        before = sequence;
         if (i % (1 << 16) == 0) dataset_forget(d);
     }
     dataset_forget(d);
     return DRV_OK;
+}
+
+static uint64_t hash_index(const dataset *d) {
+    enum { PIECE = 1 << 20 };
+    XXH3_state_t *state = XXH3_createState();
+    DRV_ASSERT(state && XXH3_64bits_reset(state) == XXH_OK, "out of memory");
+    for (size_t at = 0; at < d->idx.n; at += PIECE) {
+        XXH3_64bits_update(state, d->idx.p + at, d->idx.n - at < PIECE ? d->idx.n - at : PIECE);
+        dataset_forget(d);
+    }
+    const uint64_t hash = XXH3_64bits_digest(state);
+    XXH3_freeState(state);
+    return hash;
 }
 
 static drv_status check(arena *a, dataset *d) {
@@ -92,6 +118,7 @@ static drv_status check(arena *a, dataset *d) {
     DRV_TRY(file_map_open(idx, &d->idx));
     DRV_TRY(check_header(d, idx));
     DRV_TRY(check_index(d, idx));
+    d->idx_hash = hash_index(d);
     d->fd = open(bin, O_RDONLY | O_CLOEXEC);
     if (d->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", bin, strerror(errno));
     if (file_size(bin) != d->n_tokens * d->token_bytes)
@@ -101,14 +128,26 @@ static drv_status check(arena *a, dataset *d) {
     return DRV_OK;
 }
 
+static void read_about(arena *a, dataset *d) {
+    const char *path = arena_printf(a, "%s.idx.json", d->prefix);
+    char *text;
+    size_t n;
+    d->about = (dataset_about){.eod = -1, .largest_id = -1};
+    if (!file_exists(path)) return;
+    if (file_read(a, path, &text, &n) != DRV_OK ||
+            dataset_about_parse(a, d, path, text, n, &d->about) != DRV_OK)
+        log_warn("%s; what it says is left out of account", drv_message());
+}
+
 drv_status dataset_open(arena *a, const char *prefix, dataset **out) {
     dataset *d = ARENA_NEW(a, dataset);
     *d = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1};
-    drv_status s = check(a, d);
-    if (s != DRV_OK) {
+    const drv_status status = check(a, d);
+    if (status != DRV_OK) {
         dataset_close(d);
-        return s;
+        return status;
     }
+    read_about(a, d);
     *out = d;
     return DRV_OK;
 }
@@ -139,7 +178,7 @@ int64_t dataset_document_of(const dataset *d, int64_t token) {
     return low;
 }
 
-static int64_t token_at(int code, const unsigned char *p) {
+int64_t dataset_token(int code, const unsigned char *p) {
     int16_t i16;
     uint16_t u16;
     int32_t i32;
@@ -162,6 +201,29 @@ static int64_t token_at(int code, const unsigned char *p) {
     }
 }
 
+drv_status dataset_bad_token(const dataset *d, int64_t token, int64_t id, int64_t n_vocab) {
+    return drv_fail(DRV_E_DATA,
+            "%s.bin: token %lld (in document %lld) is %lld, expected 0 to %lld: the vocabulary has "
+            "%lld entries",
+            d->prefix, (long long)token, (long long)dataset_document_of(d, token), (long long)id,
+            (long long)n_vocab - 1, (long long)n_vocab);
+}
+
+drv_status dataset_read_bytes(const dataset *d, int64_t first, int64_t n, void *out) {
+    const size_t want = (size_t)(n * d->token_bytes);
+    for (size_t done = 0; done < want;) {
+        const ssize_t got = pread(d->fd, (char *)out + done, want - done,
+                first * d->token_bytes + (int64_t)done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", d->prefix,
+                    (long long)(first + (int64_t)done / d->token_bytes),
+                    got < 0 ? strerror(errno) : "the file has become shorter");
+        done += (size_t)got;
+    }
+    return DRV_OK;
+}
+
 drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out) {
     DRV_ASSERT(first >= 0 && n >= 0 && first + n <= d->n_tokens, "tokens %lld + %lld",
             (long long)first, (long long)n);
@@ -169,23 +231,10 @@ drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vo
     const int64_t step = (int64_t)sizeof buffer / d->token_bytes;
     for (int64_t i = 0; i < n; i += step) {
         const int64_t k = n - i < step ? n - i : step;
-        const ssize_t want = (ssize_t)(k * d->token_bytes);
-        ssize_t got;
-        do
-            got = pread(d->fd, buffer, (size_t)want, (first + i) * d->token_bytes);
-        while (got < 0 && errno == EINTR);
-        if (got != want)
-            return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", d->prefix,
-                    (long long)(first + i),
-                    got < 0 ? strerror(errno) : "the file has become shorter");
+        DRV_TRY(dataset_read_bytes(d, first + i, k, buffer));
         for (int64_t j = 0; j < k; j++) {
-            int64_t id = token_at(d->code, buffer + j * d->token_bytes);
-            if (id < 0 || id >= n_vocab)
-                return drv_fail(DRV_E_DATA,
-                        "%s.bin: token %lld is %lld, expected 0 to %lld (the model's vocab_size - "
-                        "1)",
-                        d->prefix, (long long)(first + i + j), (long long)id,
-                        (long long)n_vocab - 1);
+            const int64_t id = dataset_token(d->code, buffer + j * d->token_bytes);
+            if (id < 0 || id >= n_vocab) return dataset_bad_token(d, first + i + j, id, n_vocab);
             out[i + j] = (int32_t)id;
         }
     }

@@ -1,12 +1,28 @@
 // Tokenised data: Megatron's .bin/.idx (Megatron-LM megatron/core/datasets/indexed_dataset.py;
 // layout in docs/formats.md). Existing data sets open as they are, all integer types.
 #pragma once
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/status.h"
-#include "tok/tokenizer.h"
+
+// What PREFIX.idx.json says of the data set (docs/formats.md). drover data build writes it; sets
+// made elsewhere have none. It is believed when the counts and the hash of the .idx in it are those
+// of the .idx beside it.
+typedef struct dataset_about {
+    bool known;                 // there is one and it is believed; else all below is unknown
+    const char *drover;         // version that built the set; NULL: not said
+    const char *tokenizer;      // path of tokenizer.json when it was built; NULL: not said
+    const char *tokenizer_hash; // XXH3-64 of tokenizer.json, 16 hexadecimal digits; NULL: not said
+    int64_t n_vocab;            // of that tokenizer; 0: not said
+    int64_t eod;                // id that was put behind each document; -1: none
+    const char *eod_text;       // NULL: none
+    int64_t largest_id;         // in the .bin; -1: not said
+    int64_t largest_at;         // token that has it, the first one
+} dataset_about;
 
 typedef struct dataset { // immutable after opening; reads are thread-safe
     const char *prefix;
@@ -14,9 +30,13 @@ typedef struct dataset { // immutable after opening; reads are thread-safe
     int fd;
     int code, token_bytes; // dtype code of the file
     int64_t n_sequences, n_documents, n_tokens;
+    uint64_t idx_hash; // XXH3-64 of the .idx
+    dataset_about about;
 } dataset;
 
-// PREFIX.bin and PREFIX.idx. DRV_E_DATA: the index is not what it should be; names the field.
+// PREFIX.bin and PREFIX.idx. DRV_E_DATA: the index is not what it should be; names the field. A
+// PREFIX.idx.json that is broken or belongs to another index is warned of and not believed: the
+// tokens do not depend on it.
 DRV_CHECKED drv_status dataset_open(arena *a, const char *prefix, dataset **out);
 void dataset_close(dataset *d);
 
@@ -26,6 +46,27 @@ int64_t dataset_document_of(const dataset *d, int64_t token);
 // Tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
 DRV_CHECKED drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab,
         int32_t *out);
+
+// Every token in [0, n_vocab)? At once where PREFIX.idx.json knows the largest id (which is
+// compared with the token that it names); else .bin is read once from front to back. DRV_E_DATA
+// names data set, token, value, document and vocabulary. *cancel (may be NULL) is looked at every
+// few MB; when it is set the answer is DRV_OK.
+DRV_CHECKED drv_status dataset_check_vocab(const dataset *d, int64_t n_vocab,
+        const atomic_bool *cancel);
+// The same, and all of .bin is read whatever is known.
+DRV_CHECKED drv_status dataset_scan_vocab(const dataset *d, int64_t n_vocab,
+        const atomic_bool *cancel);
+// PREFIX.idx.json knows the largest id, and the token that it names has it: dataset_check_vocab is
+// instant.
+bool dataset_knows_largest(const dataset *d);
+
+// XXH3-64 of a tokenizer.json, as PREFIX.idx.json has it.
+DRV_CHECKED drv_status dataset_tokenizer_hash(const char *path, uint64_t *out);
+// Writes PREFIX.idx.json for the set that lies there. `about` may leave out what it does not know.
+DRV_CHECKED drv_status dataset_about_write(const dataset *d, const dataset_about *about);
+// Parses it; `d` is what it must belong to, `path` is for messages. Strings go to the arena.
+DRV_CHECKED drv_status dataset_about_parse(arena *a, const dataset *d, const char *path,
+        const void *bytes, size_t n, dataset_about *out);
 
 // Gives back the pages of the index that lookups brought in.
 void dataset_forget(const dataset *d);

@@ -1,11 +1,16 @@
 // Data sets -> fixed rows of T tokens, in an order that is a function of the seed and of how many
 // rows were taken: so a resume is instant, and the order is the same for any number of ranks.
 //
-// The documents of a part (train, valid) stand one after the other and are cut every T tokens, so
-// no token is dropped; the last row is filled up with tokens that nobody predicts. An epoch takes
-// the rows of a data set in the order of a seeded permutation. Blends take row i from the data set
-// that is furthest behind its weight.
+// The documents of a part (training, validation, test) stand one after the other and are cut every
+// T tokens, so no token is dropped; the last row is filled up with tokens that nobody predicts.
+// - shuffled (training): an epoch takes the rows of a data set in the order of a seeded
+// permutation.
+//   Blends take row i from the data set that is furthest behind its weight.
+// - in order (evaluation): the rows of the first data set from front to back, then those of the
+//   second, and so on: in rows_per_epoch rows every token once. Weights play no part, but that a
+//   data set of weight 0 has no rows.
 #pragma once
+#include "base/json.h"
 #include "base/rng.h"
 #include "data/set/dataset.h"
 
@@ -14,23 +19,30 @@ typedef struct row_source_spec {
     double weight;
 } row_source_spec;
 
+typedef enum rows_part { PART_TRAIN, PART_VALID, PART_TEST, N_PARTS } rows_part;
+
 typedef struct rows_opts {
     const row_source_spec *sources;
     int n_sources;
     int64_t row_tokens, n_vocab;
     uint64_t seed;
     bool shuffle;
-    bool documents;              // attention and positions stay inside a document
-    double split_from, split_to; // fractions of the documents, 0 to 1
+    bool documents; // attention and positions stay inside a document
+    // Shares of the parts, as data.split; all 0: there is one part and `part` is not looked at. A
+    // data set is cut between documents; where that leaves training or validation without a row
+    // (one file that is one document), it is cut between tokens.
+    double split[N_PARTS];
+    rows_part part;
 } rows_opts;
 
 typedef struct rows rows; // single owner
 
+// DRV_E_DATA: a data set is broken, or has nothing to predict in this part.
 DRV_CHECKED drv_status rows_open(arena *a, const rows_opts *o, rows **out);
 void rows_close(rows *r);
 int64_t rows_per_epoch(const rows *r); // of all sources together
 int64_t rows_taken(const rows *r);
-// Moves to where `taken` rows have been taken. O(taken) additions only for blends.
+// Moves to where `taken` rows have been taken. O(taken) additions only for shuffled blends.
 void rows_seek(rows *r, int64_t taken);
 
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]
@@ -39,3 +51,13 @@ DRV_CHECKED drv_status rows_next(rows *r, int32_t *tokens, int32_t *position, in
         int64_t *counted);
 // "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
 const char *rows_last(const rows *r);
+
+int rows_n_sources(const rows *r);
+int64_t rows_n_vocab(const rows *r);
+const dataset *rows_source(const rows *r, int i);
+
+// What decides which row comes when, to be recorded and compared at a resume (docs/formats.md): for
+// each source prefix, tokens, documents, idx_xxh3 (of the .idx), tokenizer_xxh3 (null: not known),
+// weight (of a sum of 1) and split_by; then part, split (shares of a sum of 1, or null), packing,
+// row_tokens, shuffle, seed. The caller owns it.
+json_t *rows_fingerprint(const rows *r);

@@ -1,22 +1,20 @@
 // y = a + b.
-#include "ir/op.h"
+#include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
-    out[0] = spec_like(n->in[0]);
-    out[0].alias_in = 0;
-    out[0].may_alias = true;
+    out[0] = spec_may_alias(n, 0);
     *n_out = 1;
     return same_type(n->in[0], n->in[1]) ? NULL : "a and b must have one shape";
 }
 
-static void grad(grad_ctx *c, node *n) {
+static void grad(grad_ctx *ctx, node *n) {
     for (int i = 0; i < 2; i++)
-        grad_add(c, n->in[i], grad_of(c, n->out[0]));
+        grad_add(ctx, n->in[i], grad_of(ctx, n->out[0]));
 }
 
-static void example(graph *g, dtype dt) {
-    tensor *in[] = {example_weight(g, "a", dt, 3, 17), example_weight(g, "b", dt, 3, 17)};
-    graph_add(g, OP_add, 2, in, NULL);
+static void sum_example(example *e) {
+    tensor *in[] = {example_activation(e, "a", 3, 17), example_activation(e, "b", 3, 17)};
+    graph_add(e->g, OP_add, 2, in, NULL);
 }
 
 const op_row op_row_add = {
@@ -27,5 +25,5 @@ const op_row op_row_add = {
         .grad = grad,
         .built = true,
         .differentiated = true,
-        .example = example,
+        .examples = {sum_example},
 };

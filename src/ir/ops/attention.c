@@ -3,7 +3,7 @@
 // qkv_NC holds, for each token, n_heads query heads, n_kv_heads key heads, n_kv_heads value heads.
 // N = rows * seq; token t of a row sees tokens t - position[t] .. t of the same row, so position
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
-#include "ir/op.h"
+#include "ir/grad.h"
 
 static const char *check(const tensor *qkv, const tensor *position, const op_attrs *attrs) {
     if (!is_matrix(qkv)) return "qkv must be a matrix";
@@ -30,15 +30,22 @@ static double flops(const node *n) {
            (n->attrs.seq + 1) / 2;
 }
 
-static void grad(grad_ctx *c, node *n) {
-    tensor *in[] = {grad_of(c, n->out[0]), n->in[0], n->out[0], n->out[1], n->in[1]};
-    grad_add(c, n->in[0], graph_add(c->g, OP_attention_grad, 5, in, &n->attrs)->out[0]);
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *in[] = {grad_of(ctx, n->out[0]), n->in[0], n->out[0], n->out[1], n->in[1]};
+    grad_add(ctx, n->in[0], graph_add(ctx->g, OP_attention_grad, 5, in, &n->attrs)->out[0]);
 }
 
-static void example(graph *g, dtype dt) {
-    op_attrs attrs = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 6, .seq = 5};
-    tensor *in[] = {example_weight(g, "qkv", dt, 10, 48), example_ids(g, "position", 10)};
-    graph_add(g, OP_attention, 2, in, &attrs);
+// Two rows of two documents each, two query heads to a key head.
+static const op_attrs example_attrs = {.n_heads = 4, .n_kv_heads = 2, .head_dim = 6, .seq = 5};
+static const int32_t example_positions[10] = {0, 1, 2, 0, 1, 0, 1, 2, 0, 1};
+
+static node *example_forward(example *e, tensor *qkv) {
+    tensor *in[] = {qkv, example_integers(e, "position", 10, example_positions)};
+    return graph_add(e->g, OP_attention, 2, in, &example_attrs);
+}
+
+static void example_rows(example *e) {
+    example_forward(e, example_activation(e, "qkv", 10, 48));
 }
 
 const op_row op_row_attention = {
@@ -50,8 +57,10 @@ const op_row op_row_attention = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = "heads kv_heads head_dim seq",
-        .example = example,
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq),
+        .n_statistics = 1,
+        .cheap = true,
+        .examples = {example_rows},
 };
 
 // attention_grad(do, qkv, o, lse, position) -> dqkv
@@ -69,6 +78,13 @@ static double grad_flops(const node *n) {
            (n->attrs.seq + 1) / 2;
 }
 
+static void example_grad(example *e) {
+    node *forward = example_forward(e, example_given(e, "qkv", 10, 48));
+    tensor *in[] = {example_given(e, "do", 10, 24), forward->in[0], forward->out[0],
+            forward->out[1], forward->in[1]};
+    graph_add(e->g, OP_attention_grad, 5, in, &example_attrs);
+}
+
 const op_row op_row_attention_grad = {
         .name = "attention_grad",
         .min_in = 5,
@@ -76,7 +92,8 @@ const op_row op_row_attention_grad = {
         .shape = grad_shape,
         .flops = grad_flops,
         .differentiated = true,
-        .attrs = "heads kv_heads head_dim seq",
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq),
+        .examples = {example_grad},
 };
 
 // cached_attention(qkv_NC, keys, values, position_N) -> o, keys', values': appends the N tokens of
@@ -94,6 +111,18 @@ static const char *cached_shape(const node *n, tensor_spec *out, int *n_out) {
     return check(qkv, n->in[3], &n->attrs);
 }
 
+// Three tokens behind four that the caches hold.
+static void cached_example(example *e) {
+    static const int32_t positions[3] = {4, 5, 6};
+    tensor *qkv = example_given(e, "qkv", 3, 48);
+    tensor *keys = example_cache(e, "keys", (int64_t[]){2, 9, 6}),
+           *values = example_cache(e, "values", (int64_t[]){2, 9, 6});
+    tensor *in[] = {qkv, keys, values, example_integers(e, "position", 3, positions)};
+    op_attrs attrs = example_attrs;
+    attrs.seq = 3;
+    graph_add(e->g, OP_cached_attention, 4, in, &attrs);
+}
+
 const op_row op_row_cached_attention = {
         .name = "cached_attention",
         .min_in = 4,
@@ -102,5 +131,6 @@ const op_row op_row_cached_attention = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = "heads kv_heads head_dim seq",
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq),
+        .examples = {cached_example},
 };

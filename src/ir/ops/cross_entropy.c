@@ -2,7 +2,7 @@
 // tokens x vocabulary matrix is ever stored (arXiv:2410.10989, section 3.2; arXiv:2411.09009).
 //   loss = sum over tokens with label >= 0 of  logsumexp_V(h W^T) - (h W^T)[label]
 // linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1]. A negative label is not counted.
-#include "ir/op.h"
+#include "ir/grad.h"
 
 static const char *check(const node *n) {
     const tensor *h = n->in[0], *w = n->in[1];
@@ -25,20 +25,25 @@ static double flops(const node *n) {
 
 // The logits of a chunk serve the loss and both gradients while they are there, so the training
 // graph has one op for all three: the gradient of the loss is a number known beforehand.
-static void grad(grad_ctx *c, node *n) {
-    tensor *acc = grad_buffer(c, n->in[1]);
-    DRV_ASSERT(acc, "the output weight has no accumulator");
-    tensor *in[] = {n->in[0], n->in[1], n->in[2], grad_of(c, n->out[0]), acc};
-    node *k = graph_add(c->g, OP_linear_cross_entropy_grad, 5, in, &n->attrs);
-    grad_replace(c, n->out[0], k->out[0]);
-    grad_add(c, n->in[0], k->out[1]);
-    grad_buffer_set(c, n->in[1], k->out[2]);
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *in[5] = {n->in[0], n->in[1], n->in[2], grad_of(ctx, n->out[0])};
+    tensor *acc = grad_buffer(ctx, n->in[1]);
+    if (acc) in[4] = acc;
+    const bool dx = grad_wanted(ctx, n->in[0]);
+    const op_attrs attrs = {.chunk = n->attrs.chunk, .skip_dx = !dx, .skip_dw = !acc};
+    node *made = graph_add(ctx->g, OP_linear_cross_entropy_grad, acc ? 5 : 4, in, &attrs);
+    grad_replace(ctx, n->out[0], made->out[0]);
+    if (dx) grad_add(ctx, n->in[0], made->out[1]);
+    if (acc) grad_buffer_set(ctx, n->in[1], made->out[dx ? 2 : 1]);
 }
 
-static void example(graph *g, dtype dt) {
-    tensor *in[] = {example_weight(g, "h", dt, 6, 5), example_weight(g, "w", dt, 11, 5),
-            example_ids(g, "labels", 6)};
-    graph_add(g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4});
+// Two chunks, the second one shorter; one token that does not count.
+static const int32_t example_labels[6] = {3, 0, -1, 10, 7, 3};
+
+static void loss_example(example *e) {
+    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
+            example_integers(e, "labels", 6, example_labels)};
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4});
 }
 
 const op_row op_row_linear_cross_entropy = {
@@ -50,32 +55,60 @@ const op_row op_row_linear_cross_entropy = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = "chunk",
-        .example = example,
+        .attrs = ATTR(chunk),
+        .examples = {loss_example},
 };
 
-// (h, w, labels, dloss f64[1], acc) -> loss, dh, acc'
+// --- linear_cross_entropy_grad(h, w, labels, dloss f64[1][, acc]) -> loss[, dh][, acc']
+// skip_dx: no dh; skip_dw: no acc, w is frozen.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
-    const tensor *w = n->in[1], *dloss = n->in[3], *acc = n->in[4];
-    out[0] = spec_1d(DT_F64, 1);
-    out[1] = spec_like(n->in[0]);
-    out[2] = spec_in_place(n, 4);
-    *n_out = 3;
-    if (dloss->dt != DT_F64 || dloss->n_dims != 1 || dloss->dim[0] != 1) return "dloss is one f64";
-    if (acc->dt != dtype_acc(w->dt) || !same_shape(acc, w)) return "the accumulator must fit w";
+    const tensor *w = n->in[1];
+    const bool dx = !n->attrs.skip_dx, dw = !n->attrs.skip_dw;
+    *n_out = 0;
+    if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
+    out[(*n_out)++] = spec_1d(DT_F64, 1);
+    if (dx) out[(*n_out)++] = spec_like(n->in[0]);
+    if (dw) out[(*n_out)++] = spec_in_place(n, 4);
+    if (!is_f64(n->in[3], 1)) return "dloss must be one f64";
+    if (dw && (n->in[4]->dt != dtype_acc(w->dt) || !same_shape(n->in[4], w)))
+        return "the accumulator must fit w";
     return check(n);
 }
 
+// The logits, and a product as large for each gradient.
 static double grad_flops(const node *n) {
-    return 3 * flops(n);
+    return (3 - !!n->attrs.skip_dx - !!n->attrs.skip_dw) * flops(n);
+}
+
+static void grad_of_example(example *e, op_attrs attrs) {
+    tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
+            example_integers(e, "labels", 6, example_labels),
+            example_state(e, TENSOR_INPUT, "dloss", DT_F64, 1, 0, 0.5, 1)};
+    if (!attrs.skip_dw)
+        in[4] = example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 11, 5, -1, 1);
+    attrs.chunk = 4;
+    graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
+}
+
+static void grad_example(example *e) {
+    grad_of_example(e, (op_attrs){0});
+}
+
+static void frozen_weight_example(example *e) {
+    grad_of_example(e, (op_attrs){.skip_dw = 1});
+}
+
+static void weight_alone_example(example *e) {
+    grad_of_example(e, (op_attrs){.skip_dx = 1});
 }
 
 const op_row op_row_linear_cross_entropy_grad = {
         .name = "linear_cross_entropy_grad",
-        .min_in = 5,
+        .min_in = 4,
         .max_in = 5,
         .shape = grad_shape,
         .flops = grad_flops,
         .differentiated = true,
-        .attrs = "chunk",
+        .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw),
+        .examples = {grad_example, frozen_weight_example, weight_alone_example},
 };

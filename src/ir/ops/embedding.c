@@ -1,5 +1,5 @@
 // x_NH = table_VH[ids_N], and its gradient, a scatter-add in token order.
-#include "ir/op.h"
+#include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *ids = n->in[0], *table = n->in[1];
@@ -10,16 +10,20 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
-static void grad(grad_ctx *c, node *n) {
-    tensor *acc = grad_buffer(c, n->in[1]), *dx = grad_of(c, n->out[0]);
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *acc = grad_buffer(ctx, n->in[1]), *dx = grad_of(ctx, n->out[0]);
     if (!acc) return;
     tensor *in[] = {n->in[0], dx, acc};
-    grad_buffer_set(c, n->in[1], graph_add(c->g, OP_embedding_grad, 3, in, NULL)->out[0]);
+    grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, NULL)->out[0]);
 }
 
-static void example(graph *g, dtype dt) {
-    tensor *in[] = {example_ids(g, "ids", 6), example_weight(g, "table", dt, 7, 5)};
-    graph_add(g, OP_embedding, 2, in, NULL);
+// With the first and the last row, and one that comes twice.
+static const int32_t example_ids[6] = {0, 5, 3, 6, 5, 2};
+
+static void example_lookup(example *e) {
+    tensor *in[] = {example_integers(e, "ids", 6, example_ids),
+            example_weight(e, "table", e->dt, 7, 5)};
+    graph_add(e->g, OP_embedding, 2, in, NULL);
 }
 
 const op_row op_row_embedding = {
@@ -30,7 +34,7 @@ const op_row op_row_embedding = {
         .grad = grad,
         .built = true,
         .differentiated = true,
-        .example = example,
+        .examples = {example_lookup},
 };
 
 // dtable_VH += sum over tokens of dx_NH at row ids[n].
@@ -43,10 +47,17 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
+static void grad_example(example *e) {
+    tensor *in[] = {example_integers(e, "ids", 6, example_ids), example_given(e, "dx", 6, 5),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 7, 5, -1, 1)};
+    graph_add(e->g, OP_embedding_grad, 3, in, NULL);
+}
+
 const op_row op_row_embedding_grad = {
         .name = "embedding_grad",
         .min_in = 3,
         .max_in = 3,
         .shape = grad_shape,
         .differentiated = true,
+        .examples = {grad_example},
 };

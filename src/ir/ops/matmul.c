@@ -1,6 +1,6 @@
 // c_MN = op(a) op(b), sums in the accumulation type. With a third input the product is added to it
 // in place (weight gradients). A linear layer is x_NK W_OK^T: tb = 1.
-#include "ir/op.h"
+#include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
@@ -24,19 +24,37 @@ static double flops(const node *n) {
     return 2.0 * (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
 }
 
-static void grad(grad_ctx *c, node *n) {
-    tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(c, n->out[0]);
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
-    tensor *in_b[] = {dy, a, grad_buffer(c, b)};
+    tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
     if (in_b[2])
-        grad_buffer_set(c, b, graph_add(c->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
+        grad_buffer_set(ctx, b,
+                graph_add(ctx->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
     tensor *in_a[] = {dy, b};
-    grad_add(c, a, graph_add(c->g, OP_matmul, 2, in_a, &(op_attrs){0})->out[0]);
+    if (grad_wanted(ctx, a)) grad_add(ctx, a, graph_add(ctx->g, OP_matmul, 2, in_a, NULL)->out[0]);
 }
 
-static void example(graph *g, dtype dt) {
-    tensor *in[] = {example_weight(g, "x", dt, 5, 7), example_weight(g, "w", dt, 3, 7)};
-    graph_add(g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+static void linear_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+}
+
+// A single row has a path of its own on the CPU: generation.
+static void one_row_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 1, 37), example_weight(e, "w", e->dt, 70, 37)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+}
+
+static void plain_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "w", 3, 7)};
+    graph_add(e->g, OP_matmul, 2, in, NULL);
+}
+
+static void accumulating_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1});
 }
 
 const op_row op_row_matmul = {
@@ -48,6 +66,6 @@ const op_row op_row_matmul = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = "ta tb",
-        .example = example,
+        .attrs = ATTR(ta) | ATTR(tb),
+        .examples = {linear_example, one_row_example, plain_example, accumulating_example},
 };

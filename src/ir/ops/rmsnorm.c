@@ -2,7 +2,7 @@
 //   y_NH = x * r * w,  r_N = 1/sqrt(mean_H(x^2) + eps).
 // add_rmsnorm first adds the branch to the residual stream, h = x + d, and normalises the h that is
 // stored, so that h alone is enough to get y again.
-#include "ir/op.h"
+#include "ir/grad.h"
 
 static const char *check(const tensor *x, const tensor *w) {
     if (!is_matrix(x)) return "x must be a matrix";
@@ -18,26 +18,29 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     return check(x, n->in[1]);
 }
 
-// x, w, r are what was normalised; dh is what flows past the norm (NULL: nothing).
-static tensor *input_grad(grad_ctx *c, const node *n, tensor *dy, tensor *x, tensor *w, tensor *r,
+// x, w, r are what was normalised; dh is what flows past the norm (NULL: nothing). The gradient of
+// x comes in the same pass over memory as that of w, whether it is wanted or not.
+static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, tensor *w, tensor *r,
         tensor *dh) {
-    tensor *acc = grad_buffer(c, w);
-    DRV_ASSERT(acc, "a norm weight without accumulator");
-    tensor *in[] = {dy, x, w, r, acc, dh};
-    node *k = graph_add(c->g, OP_rmsnorm_grad, dh ? 6 : 5, in, &n->attrs);
-    grad_buffer_set(c, w, k->out[1]);
-    return k->out[0];
+    tensor *in[6] = {dy, x, w, r}, *acc = grad_buffer(ctx, w);
+    int n_in = 4;
+    if (acc) in[n_in++] = acc;
+    if (dh) in[n_in++] = dh;
+    const op_attrs attrs = {.eps = n->attrs.eps, .skip_dw = !acc};
+    node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
+    if (acc) grad_buffer_set(ctx, w, made->out[1]);
+    return made->out[0];
 }
 
-static void grad(grad_ctx *c, node *n) {
-    grad_add(c, n->in[0],
-            input_grad(c, n, grad_of(c, n->out[0]), n->in[0], n->in[1], n->out[1], NULL));
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *dy = grad_of(ctx, n->out[0]);
+    grad_add(ctx, n->in[0], input_grad(ctx, n, dy, n->in[0], n->in[1], n->out[1], NULL));
 }
 
-static void example(graph *g, dtype dt) {
-    tensor *in[] = {example_weight(g, "x", dt, 4, 33),
-            example_weight(g, "w", dtype_acc(dt), 33, 0)};
-    graph_add(g, OP_rmsnorm, 2, in, &(op_attrs){.eps = 1e-2});
+static void norm_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 4, 33),
+            example_weight(e, "w", dtype_acc(e->dt), 33, 0)};
+    graph_add(e->g, OP_rmsnorm, 2, in, &(op_attrs){.eps = 1e-2});
 }
 
 const op_row op_row_rmsnorm = {
@@ -45,19 +48,19 @@ const op_row op_row_rmsnorm = {
         .min_in = 2,
         .max_in = 2,
         .shape = shape,
+        .attrs = ATTR(eps),
         .grad = grad,
+        .n_statistics = 1,
+        .cheap = true,
         .built = true,
         .differentiated = true,
-        .attrs = "eps",
-        .example = example,
+        .examples = {norm_example},
 };
 
 // --- add_rmsnorm(x, d, w) -> h, y, r
 static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *x = n->in[0];
-    out[0] = spec_like(x);
-    out[0].alias_in = 0;
-    out[0].may_alias = true;
+    out[0] = spec_may_alias(n, 0);
     out[1] = spec_like(x);
     out[2] = spec_1d(dtype_acc(x->dt), x->dim[0]);
     *n_out = 3;
@@ -65,24 +68,23 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     return check(x, n->in[2]);
 }
 
-static void add_grad(grad_ctx *c, node *n) {
-    tensor *dh = grad_of(c, n->out[0]), *dy = grad_of(c, n->out[1]);
-    DRV_ASSERT(dy, "add_rmsnorm whose norm is not used");
-    tensor *dx = input_grad(c, n, dy, n->out[0], n->in[2], n->out[2], dh);
-    grad_add(c, n->in[0], dx);
-    grad_add(c, n->in[1], dx);
+// What flows into h alone (dy NULL) goes past the norm unchanged.
+static void add_grad(grad_ctx *ctx, node *n) {
+    tensor *dh = grad_of(ctx, n->out[0]), *dy = grad_of(ctx, n->out[1]);
+    tensor *dx = dy ? input_grad(ctx, n, dy, n->out[0], n->in[2], n->out[2], dh) : dh;
+    grad_add(ctx, n->in[0], dx);
+    grad_add(ctx, n->in[1], dx);
 }
 
-static node *add_recompute(graph *g, const node *n, tensor *const *in) {
-    (void)in;
-    tensor *x[] = {n->out[0], n->in[2]};
-    return graph_make(g, OP_rmsnorm, 2, x, &n->attrs);
+static node *add_remake(graph *g, const node *n) {
+    tensor *in[] = {n->out[0], n->in[2]};
+    return graph_make(g, OP_rmsnorm, 2, in, &n->attrs);
 }
 
-static void add_example(graph *g, dtype dt) {
-    tensor *in[] = {example_weight(g, "x", dt, 4, 33), example_weight(g, "d", dt, 4, 33),
-            example_weight(g, "w", dtype_acc(dt), 33, 0)};
-    graph_add(g, OP_add_rmsnorm, 3, in, &(op_attrs){.eps = 1e-2});
+static void add_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 4, 33), example_activation(e, "d", 4, 33),
+            example_weight(e, "w", dtype_acc(e->dt), 33, 0)};
+    graph_add(e->g, OP_add_rmsnorm, 3, in, &(op_attrs){.eps = 1e-2});
 }
 
 const op_row op_row_add_rmsnorm = {
@@ -90,35 +92,71 @@ const op_row op_row_add_rmsnorm = {
         .min_in = 3,
         .max_in = 3,
         .shape = add_shape,
+        .attrs = ATTR(eps),
         .grad = add_grad,
-        .recompute = add_recompute,
+        .n_statistics = 1,
+        .n_kept = 1,
+        .remake = add_remake,
+        .cheap = true,
         .built = true,
         .differentiated = true,
-        .attrs = "eps",
-        .example = add_example,
+        .examples = {add_example},
 };
 
-// --- rmsnorm_grad(dy, x, w, r, acc[, dh]) -> dx, acc'
+// --- rmsnorm_grad(dy, x, w, r[, acc][, dh]) -> dx[, acc']; skip_dw: no acc, w is frozen
 // dx_NH = r * (dy*w - x * r^2 * mean_H(dy*w*x)) + dh;
 // acc'_H = acc + sum_N(dy*x*r). r holds eps: 1/mean(x^2) in place of r^2 would be wrong.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *x = n->in[1];
+    const int acc = n->attrs.skip_dw ? 0 : 4, dh = acc ? 5 : 4; // inputs; acc 0: none
+    *n_out = acc ? 2 : 1;
+    if (n->n_in < dh || n->n_in > dh + 1) return "acc and skip_dw exclude each other";
+    const bool has_dh = n->n_in > dh;
     out[0] = spec_like(x);
-    out[0].alias_in = n->n_in > 5 ? 5 : 0;
+    out[0].alias_in = has_dh ? dh : 0;
     out[0].may_alias = true;
-    out[1] = spec_in_place(n, 4);
-    *n_out = 2;
-    if (!same_type(dy, x) || (n->n_in > 5 && !same_type(n->in[5], x))) return "dy, x, dh differ";
-    if (!is_acc(n->in[3], x->dt, x->dim[0])) return "r must have a number a row";
-    if (!is_acc(n->in[4], x->dt, x->dim[1])) return "the accumulator must be a vector";
+    if (acc) out[1] = spec_in_place(n, acc);
+    if (!same_type(dy, x) || (has_dh && !same_type(n->in[dh], x))) return "dy, x, dh differ";
+    if (!is_acc(n->in[3], x->dt, x->dim[0])) return "r must have one number per row";
+    if (acc && !is_acc(n->in[acc], x->dt, x->dim[1])) return "the accumulator must be a vector";
     return check(x, n->in[2]);
+}
+
+static void grad_of_example(example *e, bool frozen, bool past) {
+    const dtype acc = dtype_acc(e->dt);
+    const op_attrs attrs = {.eps = 1e-2, .skip_dw = frozen};
+    tensor *x = example_given(e, "x", 4, 33);
+    tensor *w = example_state(e, TENSOR_WEIGHT, "w", acc, 33, 0, -1, 1);
+    node *norm = graph_add(e->g, OP_rmsnorm, 2, (tensor *[]){x, w}, &(op_attrs){.eps = 1e-2});
+    tensor *in[6] = {example_given(e, "dy", 4, 33), x, w, norm->out[1]};
+    int n_in = 4;
+    if (!frozen) in[n_in++] = example_state(e, TENSOR_GRAD, "acc", acc, 33, 0, -1, 1);
+    if (past) in[n_in++] = example_given(e, "dh", 4, 33);
+    graph_add(e->g, OP_rmsnorm_grad, n_in, in, &attrs);
+}
+
+static void grad_example(example *e) {
+    grad_of_example(e, false, false);
+}
+
+static void past_example(example *e) {
+    grad_of_example(e, false, true);
+}
+
+static void frozen_example(example *e) {
+    grad_of_example(e, true, false);
+}
+
+static void frozen_past_example(example *e) {
+    grad_of_example(e, true, true);
 }
 
 const op_row op_row_rmsnorm_grad = {
         .name = "rmsnorm_grad",
-        .min_in = 5,
+        .min_in = 4,
         .max_in = 6,
         .shape = grad_shape,
+        .attrs = ATTR(eps) | ATTR(skip_dw),
         .differentiated = true,
-        .attrs = "eps",
+        .examples = {grad_example, past_example, frozen_example, frozen_past_example},
 };

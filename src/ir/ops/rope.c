@@ -1,34 +1,61 @@
 // Rotary position embedding, arXiv:2104.09864 equation 34, in the rotate-half form of the Hugging
 // Face Llama: dims i and i + D/2 of a head are one pair.
-#include "ir/op.h"
+#include "ir/grad.h"
 
-// rope_table(position_N) -> t_ND: cos of the D/2 angles, then their sin. "llama3" frequency scaling
-// (factor > 0) as in the Llama-3.1 release: see kernels/ref/ref_rope.c for the formula.
+// rope_table(position_N) -> t_ND of table_dtype: cos of the D/2 angles, then their sin. "llama3"
+// frequency scaling (factor > 0) as in the Llama-3.1 release: see kernels/ref/ref_rope.c for the
+// formula.
 static const char *table_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *p = n->in[0];
     *n_out = 1;
     if (!is_i32(p, p->dim[0])) return "position must be i32[N]";
     if (n->attrs.head_dim < 2 || n->attrs.head_dim % 2) return "head_dim must be even";
-    out[0] = spec_2d(n->n_in > 1 ? DT_F64 : DT_F32, p->dim[0], n->attrs.head_dim);
+    if (n->attrs.table_dtype != DT_F32 && n->attrs.table_dtype != DT_F64)
+        return "the table must be f32 or f64";
+    out[0] = spec_2d(n->attrs.table_dtype, p->dim[0], n->attrs.head_dim);
     return NULL;
+}
+
+// Theta as in Llama 2; the scaling of Llama 3.1 with a context so short that the five frequencies
+// fall into all three of its bands (kept, blended, divided by factor).
+static const int32_t example_positions[5] = {0, 1, 2, 0, 70};
+
+static node *table(example *e, int head_dim, double factor) {
+    op_attrs attrs = {.head_dim = head_dim, .theta = 10000, .table_dtype = dtype_acc(e->dt)};
+    if (factor > 0) {
+        attrs.factor = factor;
+        attrs.low_freq_factor = 1;
+        attrs.high_freq_factor = 4;
+        attrs.original_context = 64;
+    }
+    tensor *in[] = {example_integers(e, "position", 5, example_positions)};
+    return graph_add(e->g, OP_rope_table, 1, in, &attrs);
+}
+
+static void table_example(example *e) {
+    table(e, 6, 0);
+}
+
+static void scaled_table_example(example *e) {
+    table(e, 10, 8);
 }
 
 const op_row op_row_rope_table = {
         .name = "rope_table",
         .min_in = 1,
-        .max_in = 2, // a second input only says that the table is to be f64
+        .max_in = 1,
         .shape = table_shape,
         .built = true,
         .differentiated = true,
-        .attrs = "head_dim theta factor",
+        .attrs = ATTR(head_dim) | ATTR(table_dtype) | ATTR(theta) | ATTR(factor) |
+                 ATTR(low_freq_factor) | ATTR(high_freq_factor) | ATTR(original_context),
+        .examples = {table_example, scaled_table_example},
 };
 
 // rope(x_NC, table_ND) -> y: rotates the first n_heads heads of each row, copies the rest.
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *x = n->in[0], *t = n->in[1];
-    out[0] = spec_like(x);
-    out[0].alias_in = 0;
-    out[0].may_alias = true;
+    out[0] = spec_may_alias(n, 0);
     *n_out = 1;
     if (!is_matrix(x) || !is_matrix(t) || t->dt != dtype_acc(x->dt)) return "wrong types";
     if (t->dim[0] != x->dim[0] || t->dim[1] != n->attrs.head_dim) return "the table does not fit x";
@@ -36,19 +63,25 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
-static void grad(grad_ctx *c, node *n) {
-    tensor *in[] = {grad_of(c, n->out[0]), n->in[1]};
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *in[] = {grad_of(ctx, n->out[0]), n->in[1]};
     op_attrs attrs = n->attrs;
     attrs.inverse = !attrs.inverse;
-    grad_add(c, n->in[0], graph_add(c->g, OP_rope, 2, in, &attrs)->out[0]);
+    grad_add(ctx, n->in[0], graph_add(ctx->g, OP_rope, 2, in, &attrs)->out[0]);
 }
 
-static void example(graph *g, dtype dt) {
-    op_attrs attrs = {.head_dim = 6, .theta = 10000, .n_heads = 2, .seq = 5};
-    tensor *x = example_weight(g, "x", dt, 5, 24);
-    tensor *p[] = {example_ids(g, "position", 5), x};
-    tensor *in[] = {x, graph_add(g, OP_rope_table, dt == DT_F64 ? 2 : 1, p, &attrs)->out[0]};
-    graph_add(g, OP_rope, 2, in, &attrs);
+// Two heads are rotated, two copied.
+static void rotate(example *e, int inverse) {
+    tensor *in[] = {example_activation(e, "x", 5, 24), table(e, 6, 0)->out[0]};
+    graph_add(e->g, OP_rope, 2, in, &(op_attrs){.n_heads = 2, .head_dim = 6, .inverse = inverse});
+}
+
+static void rotate_example(example *e) {
+    rotate(e, 0);
+}
+
+static void inverse_example(example *e) {
+    rotate(e, 1);
 }
 
 const op_row op_row_rope = {
@@ -59,6 +92,6 @@ const op_row op_row_rope = {
         .grad = grad,
         .built = true,
         .differentiated = true,
-        .attrs = "heads head_dim inverse",
-        .example = example,
+        .attrs = ATTR(n_heads) | ATTR(head_dim) | ATTR(inverse),
+        .examples = {rotate_example, inverse_example},
 };

@@ -1,5 +1,5 @@
 // y_NF = silu(g) * u for rows gu_N2F = [gate, up]; arXiv:2002.05202. silu(g) = g / (1 + exp(-g)).
-#include "ir/op.h"
+#include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *gu = n->in[0];
@@ -9,14 +9,14 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
-static void grad(grad_ctx *c, node *n) {
-    tensor *in[] = {grad_of(c, n->out[0]), n->in[0]};
-    grad_add(c, n->in[0], graph_add(c->g, OP_swiglu_grad, 2, in, NULL)->out[0]);
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *in[] = {grad_of(ctx, n->out[0]), n->in[0]};
+    grad_add(ctx, n->in[0], graph_add(ctx->g, OP_swiglu_grad, 2, in, NULL)->out[0]);
 }
 
-static void example(graph *g, dtype dt) {
-    tensor *in[] = {example_weight(g, "gu", dt, 3, 22)};
-    graph_add(g, OP_swiglu, 1, in, NULL);
+static void forward_example(example *e) {
+    tensor *in[] = {example_activation(e, "gu", 3, 22)};
+    graph_add(e->g, OP_swiglu, 1, in, NULL);
 }
 
 const op_row op_row_swiglu = {
@@ -27,19 +27,23 @@ const op_row op_row_swiglu = {
         .grad = grad,
         .built = true,
         .differentiated = true,
-        .example = example,
+        .cheap = true,
+        .examples = {forward_example},
 };
 
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *gu = n->in[1];
-    out[0] = spec_like(gu);
-    out[0].alias_in = 1;
-    out[0].may_alias = true;
+    out[0] = spec_may_alias(n, 1);
     *n_out = 1;
     if (!is_matrix(dy) || dy->dt != gu->dt || dy->dim[0] != gu->dim[0] ||
             2 * dy->dim[1] != gu->dim[1])
         return "dy must be half as wide as gate and up";
     return NULL;
+}
+
+static void grad_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 3, 11), example_given(e, "gu", 3, 22)};
+    graph_add(e->g, OP_swiglu_grad, 2, in, NULL);
 }
 
 const op_row op_row_swiglu_grad = {
@@ -48,4 +52,5 @@ const op_row op_row_swiglu_grad = {
         .max_in = 2,
         .shape = grad_shape,
         .differentiated = true,
+        .examples = {grad_example},
 };

@@ -10,11 +10,17 @@ static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
+static void squares_example(example *e) {
+    tensor *in[] = {example_given(e, "a", 3, 17), example_given(e, "b", 5, 0)};
+    graph_add(e->g, OP_sum_squares, 2, in, NULL);
+}
+
 const op_row op_row_sum_squares = {
         .name = "sum_squares",
         .min_in = 1,
         .max_in = -1,
         .shape = squares_shape,
+        .examples = {squares_example},
         .built = true,
         .differentiated = true,
 };
@@ -32,13 +38,34 @@ static const char *adamw_shape(const node *n, tensor_spec *out, int *n_out) {
     }
     *n_out = 4;
     const tensor *norm2 = n->in[4], *hyper = n->in[5];
-    if (norm2->dt != DT_F64 || norm2->dim[0] != 1) return "norm2 is one f64";
-    if (hyper->dt != DT_F64 || hyper->dim[0] != 4) return "hyper is f64[4]";
+    if (!is_f64(norm2, 1)) return "norm2 must be one f64";
+    if (!is_f64(hyper, 4)) return "hyper must be f64[4]";
     if (n->n_in == 7) {
         out[(*n_out)++] = spec_in_place(n, 6);
         if (!same_shape(n->in[6], n->in[0])) return "the compute copy must fit p";
     }
     return NULL;
+}
+
+static void example_update(example *e, bool copy) {
+    const dtype acc = dtype_acc(e->dt);
+    tensor *in[7] = {example_state(e, TENSOR_OPTIMIZER, "p", acc, 3, 17, -1, 1),
+            example_state(e, TENSOR_OPTIMIZER, "m", acc, 3, 17, -0.1, 0.1),
+            example_state(e, TENSOR_OPTIMIZER, "v", acc, 3, 17, 0.01, 0.1),
+            example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
+            example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
+            example_state(e, TENSOR_INPUT, "hyper", DT_F64, 4, 0, 0.1, 0.5)};
+    if (copy) in[6] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
+    const op_attrs attrs = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
+    graph_add(e->g, OP_adamw, copy ? 7 : 6, in, &attrs);
+}
+
+static void adamw_example(example *e) {
+    example_update(e, false);
+}
+
+static void rounded_copy_example(example *e) {
+    example_update(e, true);
 }
 
 const op_row op_row_adamw = {
@@ -48,7 +75,8 @@ const op_row op_row_adamw = {
         .shape = adamw_shape,
         .built = true,
         .differentiated = true,
-        .attrs = "beta1 beta2 eps weight_decay",
+        .attrs = ATTR(beta1) | ATTR(beta2) | ATTR(eps) | ATTR(weight_decay),
+        .examples = {adamw_example, rounded_copy_example},
 };
 
 // barrier(x, dep) -> x, not before dep exists. Ties a recomputed region to the gradient that needs
@@ -59,10 +87,17 @@ static const char *barrier_shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
+static void barrier_example(example *e) {
+    tensor *in[] = {example_given(e, "x", 3, 5), example_given(e, "dep", 2, 2)};
+    graph_add(e->g, OP_barrier, 2, in, NULL);
+}
+
 const op_row op_row_barrier = {
         .name = "barrier",
         .min_in = 2,
         .max_in = 2,
         .shape = barrier_shape,
+        .renames = true,
+        .examples = {barrier_example},
         .differentiated = true,
 };

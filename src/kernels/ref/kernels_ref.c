@@ -14,11 +14,6 @@ static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
         accumulate_at(dtype_acc(dt), acc, i, get(dt, x, i));
 }
 
-static void cast(dtype from, const void *x, dtype to, void *y, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        put(to, y, i, get(from, x, i));
-}
-
 static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
         const void *w, double eps, void *h, void *y, void *r) {
     const dtype acc = dtype_acc(dt);
@@ -56,12 +51,12 @@ static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, 
     }
 }
 
-static void rope(dtype dt, int64_t rows, int64_t width, int heads, int head_dim, const void *x,
+static void rope(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
         const void *table, bool inverse, void *y) {
     const dtype acc = dtype_acc(dt);
     const int half = head_dim / 2;
     for (int64_t i = 0; i < rows; i++) {
-        for (int h = 0; h < heads; h++)
+        for (int h = 0; h < n_heads; h++)
             for (int j = 0; j < half; j++) {
                 int64_t at = i * width + (int64_t)h * head_dim + j;
                 double c = get(acc, table, i * head_dim + j);
@@ -71,7 +66,7 @@ static void rope(dtype dt, int64_t rows, int64_t width, int heads, int head_dim,
                 put(dt, y, at + half, b * c + a * s);
             }
         if (x == y) continue;
-        for (int64_t j = (int64_t)heads * head_dim; j < width; j++)
+        for (int64_t j = (int64_t)n_heads * head_dim; j < width; j++)
             put(dt, y, i * width + j, get(dt, x, i * width + j));
     }
 }
@@ -170,7 +165,6 @@ const kernels kernels_ref = {
         .name = "ref",
         .add = add,
         .accumulate = accumulate,
-        .cast = cast,
         .rmsnorm = rmsnorm,
         .rmsnorm_grad = rmsnorm_grad,
         .rope_table = ref_rope_table,

@@ -6,16 +6,16 @@
 #include "kernels/ref/ref.h"
 
 static int64_t row_width(const attention_args *a) {
-    return (int64_t)(a->heads + 2 * a->kv_heads) * a->head_dim;
+    return (int64_t)(a->n_heads + 2 * a->n_kv_heads) * a->head_dim;
 }
 static int64_t q_at(const attention_args *a, int64_t t, int h) {
     return t * row_width(a) + (int64_t)h * a->head_dim;
 }
 static int64_t k_at(const attention_args *a, int64_t t, int g) {
-    return q_at(a, t, a->heads + g);
+    return q_at(a, t, a->n_heads + g);
 }
 static int64_t v_at(const attention_args *a, int64_t t, int g) {
-    return q_at(a, t, a->heads + a->kv_heads + g);
+    return q_at(a, t, a->n_heads + a->n_kv_heads + g);
 }
 
 static double dot(const attention_args *a, const void *x, int64_t i, const void *y, int64_t j) {
@@ -27,34 +27,57 @@ static double dot(const attention_args *a, const void *x, int64_t i, const void 
 
 enum { COLUMNS = 128 };
 
+// Sums of the keys so far: of exp(score - max), and of its products with columns of the values.
+typedef struct softmax_sums {
+    double max, sum, o[COLUMNS];
+} softmax_sums;
+
+static double score(const attention_args *a, int64_t t, int64_t s, int h) {
+    const int g = h / (a->n_heads / a->n_kv_heads);
+    return dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) / sqrt((double)a->head_dim);
+}
+
+// Adds keys begin .. end, for n columns of the values from `first` on. As an operand of P V, P is
+// rounded; as a term of the sum it is not.
+static void add_keys(const attention_args *a, int64_t t, int h, int64_t begin, int64_t end,
+        int first, int n, softmax_sums *x) {
+    const int g = h / (a->n_heads / a->n_kv_heads);
+    double max = x->max;
+    for (int64_t s = begin; s < end; s++)
+        max = fmax(max, score(a, t, s, h));
+    const double keep = exp(x->max - max);
+    x->max = max;
+    x->sum *= keep;
+    for (int d = 0; d < n; d++)
+        x->o[d] *= keep;
+    for (int64_t s = begin; s < end; s++) {
+        const double e = exp(score(a, t, s, h) - max), p = as_operand(a->dt, e);
+        x->sum += e;
+        for (int d = 0; d < n; d++)
+            x->o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
+    }
+}
+
 static void query(const attention_args *a, int64_t t, int h) {
-    const int g = h / (a->heads / a->kv_heads);
-    const int64_t begin = t - a->position[t], out = (t * a->heads + h) * a->head_dim;
-    const double scale = 1 / sqrt((double)a->head_dim);
-    double max = -HUGE_VAL, sum = 0;
-    for (int64_t s = begin; s <= t; s++)
-        max = fmax(max, scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)));
-    for (int64_t s = begin; s <= t; s++)
-        sum += exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - max);
+    const int64_t begin = t - a->position[t], out = (t * a->n_heads + h) * a->head_dim;
     for (int first = 0; first < a->head_dim; first += COLUMNS) {
-        double o[COLUMNS] = {0};
         const int n = a->head_dim - first < COLUMNS ? a->head_dim - first : COLUMNS;
-        for (int64_t s = begin; s <= t; s++) {
-            const double x = scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)),
-                         p = exp(x - max) / sum;
-            for (int d = 0; d < n; d++)
-                o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
+        softmax_sums x = {.max = -HUGE_VAL};
+        for (int64_t s = begin; s <= t;) { // to the end of a block of keys each time
+            const int64_t next = (s / ATTENTION_BLOCK + 1) * ATTENTION_BLOCK;
+            add_keys(a, t, h, s, next < t + 1 ? next : t + 1, first, n, &x);
+            s = next;
         }
         for (int d = 0; d < n; d++)
-            put(a->dt, a->o, out + first + d, o[d]);
+            put(a->dt, a->o, out + first + d, x.o[d] / x.sum);
+        put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, x.max + log(x.sum));
     }
-    put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, max + log(sum));
 }
 
 void ref_attention(const attention_args *a, int64_t unit, void *scratch) {
     (void)scratch;
-    const int g = (int)(unit % a->kv_heads), rep = a->heads / a->kv_heads;
-    const int64_t begin = unit / a->kv_heads * ATTENTION_BLOCK;
+    const int g = (int)(unit % a->n_kv_heads), rep = a->n_heads / a->n_kv_heads;
+    const int64_t begin = unit / a->n_kv_heads * ATTENTION_BLOCK;
     for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < a->seq; t++)
         for (int h = g * rep; h < (g + 1) * rep; h++)
             query(a, t, h);
@@ -69,7 +92,7 @@ static int64_t part_at(const attention_args *a, int h, int64_t which, int64_t t)
 void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
     (void)scratch;
     const int64_t n_chunks = attention_grad_chunks(a), c = unit % n_chunks;
-    const int h = (int)(unit / n_chunks), g = h / (a->heads / a->kv_heads);
+    const int h = (int)(unit / n_chunks), g = h / (a->n_heads / a->n_kv_heads);
     const int64_t width = div_up(a->seq, n_chunks), first = c * width,
                   end = first + width < a->seq ? first + width : a->seq;
     const double scale = 1 / sqrt((double)a->head_dim);
@@ -83,12 +106,14 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
             put(acc, part, part_at(a, h, n_chunks + 1, s) + d, 0);
         }
     for (int64_t t = first; t < a->seq; t++) {
-        const int64_t at = (t * a->heads + h) * a->head_dim, begin = t - a->position[t];
+        const int64_t at = (t * a->n_heads + h) * a->head_dim, begin = t - a->position[t];
         const double delta = dot(a, a->d_o, at, a->o, at);
         const double lse = get(acc, a->lse, h * a->lse_stride + t);
         for (int64_t s = begin > first ? begin : first; s <= t && s < end; s++) {
             double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - lse);
             double ds = p * (dot(a, a->d_o, at, a->qkv, v_at(a, s, g)) - delta) * scale;
+            p = as_operand(a->dt, p);
+            ds = as_operand(a->dt, ds);
             for (int d = 0; d < a->head_dim; d++) {
                 double q = get(a->dt, a->qkv, q_at(a, t, h) + d),
                        k = get(a->dt, a->qkv, k_at(a, s, g) + d);
@@ -103,17 +128,17 @@ void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
 
 void ref_attention_grad_sum(const attention_args *a, int64_t unit) {
     const int64_t n_chunks = attention_grad_chunks(a), begin = unit * ATTENTION_SUM_BLOCK;
-    const int rep = a->heads / a->kv_heads;
+    const int rep = a->n_heads / a->n_kv_heads;
     const dtype acc = dtype_acc(a->dt);
     for (int64_t t = begin; t < begin + ATTENTION_SUM_BLOCK && t < a->seq; t++) {
-        for (int h = 0; h < a->heads; h++)
+        for (int h = 0; h < a->n_heads; h++)
             for (int d = 0; d < a->head_dim; d++) {
                 double x = 0;
                 for (int64_t c = 0; c < n_chunks; c++)
                     x += get(acc, a->part, part_at(a, h, c, t) + d);
                 put(a->dt, a->dqkv, q_at(a, t, h) + d, x);
             }
-        for (int g = 0; g < a->kv_heads; g++)
+        for (int g = 0; g < a->n_kv_heads; g++)
             for (int d = 0; d < a->head_dim; d++)
                 for (int which = 0; which < 2; which++) {
                     double x = 0;

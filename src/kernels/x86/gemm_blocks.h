@@ -1,208 +1,220 @@
-// Included by gemm_simd.c, once per arithmetic (each_arithmetic.h).
+// Matrix products: operands are packed block by block (pack.h), then tiles that live in registers
+// run over the packed words (Goto and van de Geijn, "Anatomy of High-Performance Matrix
+// Multiplication", ACM TOMS 34(3), 2008). Packing turns all forms (NN, NT, TN) and both types into
+// the same words, so a bf16 product in fp32 arithmetic costs no more than an fp32 one.
+//
+//                k of one block                   NR columns of b
+//              +----------------+               +------+
+//     MR rows  |  packed_a      |  x  k of the  | pa-  |   =   tile of c, MR x NR sums in registers
+//              +----------------+     block     | nel  |
+//                                               +------+
+//
+// Scratch (gemm_scratch_bytes): packed_a, one block of all rows of a; panel, one panel of b; aside,
+// fp32 sums [m, n] that end as bf16.
 //
 // Every sum over k is formed in the same order wherever an element lies in its tile, so how a
 // product is cut changes no bit.
+#pragma once
+#include "kernels/kernels.h"
+#include "kernels/x86/pack.h"
 
-INLINE void PATH(multiply)(int64_t words, const uint32_t *a, int64_t ars, int64_t aps,
-        const uint32_t *b, vf sum[MR][NV]) {
-    for (int64_t k = 0; k < words; k++) {
-        PATH(vw) bv[NV];
+// A register tile is MR rows by NV vectors; panels of a that cross the rows of storage hold ACROSS
+// rows. Tiles fetch what comes next every STEP words.
+enum { MR = LANES == 16 ? 8 : 4, NV = 3, NR = NV * LANES, ACROSS = 16, STEP = 8 };
+
+// Rows of memory to be fetched, some cache lines at a time between multiplications: all at once
+// would fill the processor's miss buffers and stall it.
+typedef struct lines {
+    const char *row, *next;
+    int64_t row_bytes, bytes, n_rows, per_step; // row_bytes from row to row, `bytes` of each
+} lines;
+
+INLINE void fetch_some(lines *l) {
+    for (int64_t i = 0; i < l->per_step && l->n_rows > 0; i++) {
+        _mm_prefetch(l->next, _MM_HINT_T0);
+        l->next += 64;
+        if (l->next < l->row + l->bytes + 63) continue;
+        l->row += l->row_bytes;
+        l->next = l->row;
+        l->n_rows--;
+    }
+}
+
+typedef struct place { // where the sums of a register tile begin and end
+    const float *from; // NULL: at 0
+    int64_t ld_from;
+    dtype dt;
+    void *to;
+    int64_t ld_to;
+} place;
+
+// MR rows of a times a panel of b; an instance of register_tile.
+typedef void tile_function(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+        lines *ahead);
+
+typedef vec mac_function(vec sum, uint32_t a, vec b);
+
+INLINE void multiply(mac_function *mac, int64_t n_words, words_a a, const uint32_t *panel,
+        vec sum[MR][NV]) {
+    for (int64_t w = 0; w < n_words; w++) {
+        vec b[NV];
 #pragma GCC unroll 3
         for (int j = 0; j < NV; j++)
-            bv[j] = PATH(load_words)(b + k * NR + j * VN);
+            b[j] = load_words(panel + w * NR + j * LANES);
 #pragma GCC unroll 8
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
-                sum[i][j] = PATH(mac)(sum[i][j], a[i * ars + k * aps], bv[j]);
+                sum[i][j] = mac(sum[i][j], a.at[i * a.row + w * a.word], b[j]);
     }
 }
 
-// MR rows of a times a panel of b. Word k of row i of a: a[i * ars + k * aps].
-static void PATH(register_tile)(int64_t words, const uint32_t *a, int64_t ars, int64_t aps,
-        const uint32_t *b, const place *p, lines *ahead) {
-    vf sum[MR][NV];
+INLINE void register_tile(mac_function *mac, int64_t n_words, words_a a, const uint32_t *panel,
+        const place *p, lines *ahead) {
+    vec sum[MR][NV];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
         for (int j = 0; j < NV; j++)
             sum[i][j] = v_set(0);
-    for (int64_t k = 0; k < words; k += STEP) {
-        const int64_t row = k / STEP; // of c, for the end of this tile
+    for (int64_t w = 0; w < n_words; w += STEP) {
+        const int64_t row = w / STEP; // of c, for the end of this tile
         if (row < MR && p->from)
             fetch((const char *)(p->from + row * p->ld_from), NR * 4);
         else if (row < MR)
             fetch((const char *)p->to + row * p->ld_to * dtype_bytes(p->dt),
                     NR * dtype_bytes(p->dt));
         fetch_some(ahead);
-        PATH(multiply)
-        (words - k < STEP ? words - k : STEP, a + k * aps, ars, aps, b + k * NR, sum);
+        const words_a rest = {a.at + w * a.word, a.row, a.word};
+        multiply(mac, n_words - w < STEP ? n_words - w : STEP, rest, panel + w * NR, sum);
     }
     if (p->from)
 #pragma GCC unroll 8
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
-                sum[i][j] = v_add(v_load(p->from + i * p->ld_from + j * VN, VN), sum[i][j]);
+                sum[i][j] = v_add(v_load(p->from + i * p->ld_from + j * LANES, LANES), sum[i][j]);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
         for (int j = 0; j < NV; j++)
-            st(p->dt, p->to, i * p->ld_to + j * VN, sum[i][j], VN);
+            v_store_as(p->dt, p->to, i * p->ld_to + j * LANES, sum[i][j], LANES);
 }
 
-// The same where only part of the tile exists: by way of a whole one.
-static void PATH(edge_tile)(int64_t rows, int64_t cols, int64_t words, const uint32_t *a,
-        int64_t ars, int64_t aps, const uint32_t *b, const place *p, lines *ahead) {
+// The same where only n_rows x n_cols of the tile exist: by way of a whole one.
+INLINE void edge_tile(tile_function *tile, int64_t n_rows, int64_t n_cols, int64_t n_words,
+        words_a a, const uint32_t *panel, const place *p, lines *ahead) {
     float whole[MR * NR] = {0};
-    for (int64_t i = 0; i < rows && p->from; i++)
-        memcpy(whole + i * NR, p->from + i * p->ld_from, sizeof *whole * (size_t)cols);
+    for (int64_t i = 0; i < n_rows && p->from; i++)
+        memcpy(whole + i * NR, p->from + i * p->ld_from, sizeof *whole * (size_t)n_cols);
     const place own = {p->from ? whole : NULL, NR, DT_F32, whole, NR};
-    PATH(register_tile)(words, a, ars, aps, b, &own, ahead);
-    for (int64_t i = 0; i < rows; i++)
-        VLOOP(j, k, cols,
-                { st(p->dt, p->to, i * p->ld_to + j, v_load(whole + i * NR + j, k), k); });
+    tile(n_words, a, panel, &own, ahead);
+    for (int64_t i = 0; i < n_rows; i++)
+        FOR_VECTORS(j, k, n_cols,
+                { v_store_as(p->dt, p->to, i * p->ld_to + j, v_load(whole + i * NR + j, k), k); });
 }
 
-// VN words that cross the rows of storage: element j of the row(s) at + j. n of them exist.
-INLINE void PATH(across)(dtype dt, const void *src, int64_t at, int64_t ld_src, bool whole, int n,
-        uint32_t *dst) {
-#if BF16_DOT
-    (void)dt;
-    const uint16_t *r = (const uint16_t *)src + at;
-    const __mmask16 m = v_mask(n);
-    __m512i lo = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, r));
-    __m512i hi = _mm512_setzero_si512(); // no row follows the last
-    if (whole) hi = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, r + ld_src));
-    _mm512_storeu_si512(dst, _mm512_or_si512(lo, _mm512_slli_epi32(hi, 16)));
-#else
-    (void)ld_src, (void)whole;
-    v_store((float *)(void *)dst, n > 0 ? ld(dt, src, at, n) : v_set(0), VN);
-#endif
-}
+typedef struct gemm_job {
+    const gemm_shape *shape;
+    matrix a, b;
+    void *c;
+    uint32_t *packed_a, *panel;
+    int64_t ld_a; // words between packed rows of a
+    float *aside;
+    // The block of the inner dimension: from element k0, k elements in n_words words.
+    int64_t k0, k, n_words;
+} gemm_job;
 
-// Stored [k, n]: panels of `panel` columns (a multiple of VN), each [words][panel]. Columns that do
-// not exist are 0.
-INLINE void PATH(pack_across)(const int panel, dtype dt, const void *src, int64_t ld_src, int64_t n,
-        int64_t k, bool ahead, uint32_t *dst) {
-    const int64_t es = dtype_bytes(dt), words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
-    for (int64_t w = 0; w < words; w++) {
-        const int64_t row = w * PATH(PER_WORD), later = row + AHEAD * PATH(PER_WORD);
-        const bool whole = row + PATH(PER_WORD) <= k;
-        for (int64_t r = later; ahead && r < later + PATH(PER_WORD) && r < k; r++)
-            fetch((const char *)src + r * ld_src * es, n * es);
-        int64_t j = 0;
-        for (; j + panel <= n; j += panel)
-            for (int l = 0; l < panel; l += VN)
-                PATH(across)
-        (dt, src, row * ld_src + j + l, ld_src, whole, VN, dst + j * words + w * panel + l);
-        for (int l = 0; j < n && l < panel; l += VN) {
-            const int64_t left = n - j - l, have = left < 0 ? 0 : left < VN ? left : VN;
-            PATH(across)
-            (dt, src, row * ld_src + j + l, ld_src, whole, (int)have,
-                    dst + j * words + w * panel + l);
-        }
-    }
-}
-
-INLINE __m256 PATH(eight_words)(dtype dt, const void *src, int64_t at) {
-#if BF16_DOT
-    (void)dt;
-    return _mm256_loadu_ps((const float *)(const void *)((const uint16_t *)src + at));
-#else
-    if (dt == DT_F32) return _mm256_loadu_ps((const float *)src + at);
-    __m128i h = _mm_loadu_si128((const __m128i *)(const void *)((const uint16_t *)src + at));
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
-#endif
-}
-
-// Stored [n, k], n at most NR: one panel [words][NR]. Columns that do not exist are 0.
-static void PATH(pack_transposed)(dtype dt, const void *src, int64_t ld_src, int64_t n, int64_t k,
-        uint32_t *dst) {
-    const int64_t words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
-    for (int64_t r = 0; r < NR; r += 8) {
-        int64_t done = 0; // words of these eight rows
-        for (; r + 8 <= n && (done + 8) * PATH(PER_WORD) <= k; done += 8) {
-            __m256 v[8];
-            for (int i = 0; i < 8; i++)
-                v[i] = PATH(eight_words)(dt, src, (r + i) * ld_src + done * PATH(PER_WORD));
-            transpose8(v);
-            for (int i = 0; i < 8; i++)
-                _mm256_storeu_ps((float *)(void *)(dst + (done + i) * NR + r), v[i]);
-        }
-        for (int64_t i = r; i < r + 8; i++)
-            for (int64_t w = done; w < words; w++) {
-                const int64_t at = w * PATH(PER_WORD);
-                uint32_t *to = dst + w * NR + i;
-                if (i < n) PATH(row_words)
-                (dt, src, i * ld_src + at, k - at < PATH(PER_WORD) ? k - at : PATH(PER_WORD), to);
-                else *to = 0;
-            }
-    }
-}
-
-static void PATH(pack_a)(const gemm_shape *s, const char *a, int64_t k, int64_t ld, uint32_t *dst) {
-    if (s->ta)
-        PATH(pack_across)(ACROSS, s->in, a, s->lda, s->m, k, true, dst);
+INLINE void pack_a(const arithmetic *by, const gemm_job *job) {
+    const gemm_shape *shape = job->shape;
+    if (shape->ta)
+        pack_across(by, ACROSS, job->a, job->k0 * shape->lda, shape->m, job->k, true,
+                job->packed_a);
     else
-        PATH(take_rows)(s->in, a, 0, s->lda, s->m, k, dst, ld);
+        pack_rows(by, job->a, job->k0, shape->m, job->k, job->packed_a, job->ld_a);
+}
+
+// Rows from i on of the packed block.
+INLINE words_a packed_rows(const gemm_job *job, int64_t i) {
+    if (!job->shape->ta) return (words_a){job->packed_a + i * job->ld_a, job->ld_a, 1};
+    return (words_a){job->packed_a + i / ACROSS * ACROSS * job->n_words + i % ACROSS, 1, ACROSS};
 }
 
 // Columns j .. j + n of b.
-static void PATH(pack_b)(const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k,
-        uint32_t *dst) {
-    const char *src = b + dtype_bytes(s->in) * (s->tb ? j * s->ldb : j);
-    if (s->tb)
-        PATH(pack_transposed)(s->in, src, s->ldb, n, k, dst);
+INLINE void pack_b(const arithmetic *by, const gemm_job *job, int64_t j, int64_t n) {
+    const int64_t ld = job->b.ld;
+    if (job->shape->tb)
+        pack_transposed(by, NR, job->b, j * ld + job->k0, n, job->k, job->panel);
     else
-        PATH(pack_across)(NR, s->in, src, s->ldb, n, k, j == 0, dst);
+        pack_across(by, NR, job->b, job->k0 * ld + j, n, job->k, j == 0, job->panel);
 }
 
-// The n columns (0: none) that pack_b takes next, fetched by n_tiles register tiles.
-static lines PATH(next_b)(const gemm_shape *s, const char *b, int64_t j, int64_t n, int64_t k,
-        int64_t n_tiles) {
-    const int64_t es = dtype_bytes(s->in), words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
-    const int64_t rows = n == 0 ? 0 : s->tb ? n : k;
-    return lines_of(b + es * (s->tb ? j * s->ldb : j), s->ldb * es, es * (s->tb ? k : n), rows,
-            n_tiles * (words / STEP + 1));
+// The columns from j on that pack_b takes next (none: all are packed), fetched by the register
+// tiles of a panel.
+INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
+    const gemm_shape *shape = job->shape;
+    const int64_t bytes = dtype_bytes(by->dt), left = shape->n - j, n = left < NR ? left : NR;
+    const int64_t at = shape->tb ? j * job->b.ld + job->k0 : job->k0 * job->b.ld + j;
+    const int64_t n_steps = div_up(shape->m, MR) * (job->n_words / STEP + 1);
+    lines l = {.row = (const char *)job->b.at + at * bytes, .row_bytes = job->b.ld * bytes};
+    l.next = l.row;
+    l.bytes = (shape->tb ? job->k : n) * bytes;
+    l.n_rows = n <= 0 ? 0 : shape->tb ? n : job->k;
+    l.per_step = div_up(l.n_rows * (l.bytes / 64 + 1), n_steps);
+    return l;
 }
 
-static void PATH(gemm)(const gemm_shape *s, const char *a, const char *b, char *c, void *scratch) {
-    const int64_t all = (s->k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
-    const int64_t n_blocks = (all + GEMM_WORDS - 1) / GEMM_WORDS;
-    const int64_t most = (all + n_blocks - 1) / n_blocks, ld_a = most + GEMM_PAD;
-    const int64_t es = dtype_bytes(s->in), os = dtype_bytes(s->out);
-    uint32_t *pa = scratch, *pb = pa + round_up(s->m, ACROSS) * ld_a;
-    float *aside = (float *)(void *)(pb + NR * most); // sums that end as bf16, [m, n]
-    for (int64_t k0 = 0; k0 < s->k; k0 += most * PATH(PER_WORD)) {
-        const int64_t left = s->k - k0,
-                      k = left < most * PATH(PER_WORD) ? left : most * PATH(PER_WORD);
-        const int64_t words = (k + PATH(PER_WORD) - 1) / PATH(PER_WORD);
-        const bool narrow = s->out == DT_BF16, last = k == left;
-        const char *ak = a + es * (s->ta ? k0 * s->lda : k0);
-        const char *bk = b + es * (s->tb ? k0 : k0 * s->ldb);
-        PATH(pack_a)(s, ak, k, ld_a, pa);
-        for (int64_t j = 0; j < s->n; j += NR) {
-            const int64_t cols = s->n - j < NR ? s->n - j : NR;
-            const int64_t next = s->n - j - cols < NR ? s->n - j - cols : NR;
-            PATH(pack_b)(s, bk, j, cols, k, pb);
-            lines ahead = PATH(next_b)(s, bk, j + NR, next, k, (s->m + MR - 1) / MR);
-            for (int64_t i = 0; i < s->m; i += MR) {
-                float *sum = narrow ? aside + i * s->n + j : (float *)(void *)c + i * s->ldc + j;
-                const int64_t ld_sum = narrow ? s->n : s->ldc;
-                const bool begun = k0 > 0 || s->accumulate;
-                place p = {begun ? sum : NULL, ld_sum, DT_F32, sum, ld_sum};
-                if (narrow && last)
-                    p.dt = DT_BF16, p.to = c + (i * s->ldc + j) * os, p.ld_to = s->ldc;
-                const uint32_t *ai =
-                        s->ta ? pa + i / ACROSS * ACROSS * words + i % ACROSS : pa + i * ld_a;
-                const int64_t ars = s->ta ? 1 : ld_a, aps = s->ta ? ACROSS : 1;
-                const int64_t rows = s->m - i < MR ? s->m - i : MR;
-                if (rows == MR && cols == NR)
-                    PATH(register_tile)(words, ai, ars, aps, pb, &p, &ahead);
-                else
-                    PATH(edge_tile)(rows, cols, words, ai, ars, aps, pb, &p, &ahead);
-            }
-        }
+// Where the sums of the tile at row i, column j begin and end. Those of bf16 stay in fp32, aside,
+// until the last block.
+INLINE place place_of(const gemm_job *job, int64_t i, int64_t j) {
+    const gemm_shape *shape = job->shape;
+    const bool narrow = shape->out == DT_BF16, begun = job->k0 > 0 || shape->accumulate;
+    float *sum = narrow ? job->aside + i * shape->n + j : (float *)job->c + i * shape->ldc + j;
+    const int64_t ld = narrow ? shape->n : shape->ldc;
+    place p = {begun ? sum : NULL, ld, DT_F32, sum, ld};
+    if (narrow && job->k0 + job->k == shape->k) {
+        p.dt = DT_BF16;
+        p.to = (uint16_t *)job->c + i * shape->ldc + j;
+        p.ld_to = shape->ldc;
     }
+    return p;
+}
+
+// The panel of columns from j on, for the job's block of k.
+INLINE void multiply_panel(const arithmetic *by, tile_function *tile, const gemm_job *job,
+        int64_t j) {
+    const gemm_shape *shape = job->shape;
+    const int64_t n_cols = shape->n - j < NR ? shape->n - j : NR;
+    pack_b(by, job, j, n_cols);
+    lines ahead = lines_of_b(by, job, j + NR);
+    for (int64_t i = 0; i < shape->m; i += MR) {
+        const int64_t n_rows = shape->m - i < MR ? shape->m - i : MR;
+        const words_a a = packed_rows(job, i);
+        const place p = place_of(job, i, j);
+        if (n_rows == MR && n_cols == NR)
+            tile(job->n_words, a, job->panel, &p, &ahead);
+        else
+            edge_tile(tile, n_rows, n_cols, job->n_words, a, job->panel, &p, &ahead);
+    }
+}
+
+INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_shape *shape,
+        const void *a, const void *b, void *c, void *scratch) {
+    const int64_t all_words = words_of(by, shape->k);
+    const int64_t n_blocks = all_words > 0 ? div_up(all_words, GEMM_WORDS) : 1;
+    const int64_t block_words = div_up(all_words, n_blocks);
+    gemm_job job = {.shape = shape, .a = {a, shape->lda}, .b = {b, shape->ldb}, .c = c};
+    job.ld_a = block_words + GEMM_PAD;
+    job.packed_a = scratch;
+    job.panel = job.packed_a + round_up(shape->m, ACROSS) * job.ld_a;
+    job.aside = (float *)(void *)(job.panel + NR * block_words);
+    do { // once if k is 0, too
+        const int64_t most = block_words * by->per_word, left = shape->k - job.k0;
+        job.k = left < most ? left : most;
+        job.n_words = words_of(by, job.k);
+        pack_a(by, &job);
+        for (int64_t j = 0; j < shape->n; j += NR)
+            multiply_panel(by, tile, &job, j);
+        job.k0 += job.k;
+    } while (job.k0 < shape->k);
 }

@@ -1,50 +1,127 @@
-// Arithmetic on 32-bit words, a word being one float or two bf16 neighbours of the inner dimension
-// of a product. Included once per arithmetic (each_arithmetic.h): BF16_DOT 0 multiplies floats
-// (bf16 operands are widened on the way in), 1 pairs of bf16.
-#if BF16_DOT
-enum { PATH(PER_WORD) = 2 };
-typedef __m512i PATH(vw);
-INLINE vf PATH(mac)(vf c, uint32_t a, __m512i b) {
-    return _mm512_dpbf16_ps(c, (__m512bh)_mm512_set1_epi32((int)a), (__m512bh)b);
-}
-INLINE __m512i PATH(load_words)(const uint32_t *p) {
-    return _mm512_loadu_si512(p);
-}
-#else
-enum { PATH(PER_WORD) = 1 };
-typedef vf PATH(vw);
-INLINE vf PATH(mac)(vf c, uint32_t a, vf b) {
-    float f;
-    memcpy(&f, &a, 4);
-    return v_fma(v_set(f), b, c);
-}
-INLINE vf PATH(load_words)(const uint32_t *p) {
-    return v_load((const float *)(const void *)p, VN);
-}
-#endif
+// Products multiply 32-bit words along the inner dimension of their operands, so that one loop
+// serves all types. An arithmetic says what a word is:
+//
+//     float word                     pair word
+//     31                     0       31       16 15        0
+//     [        x[w]          ]       [ x[2w + 1] |  x[2w]  ]      w counts words
+//
+//     f32_words    floats, multiplied by fp32 FMA
+//     wide_words   bf16, widened to float words as they are packed, then the same
+//     pair_words   pairs of bf16, multiplied by the bf16 dot product (words_pair.h)
+//
+// An arithmetic is always passed as one of these three constants to inlined functions, so that its
+// members are compile-time constants and its functions are inlined.
+#pragma once
+#include <string.h>
 
-// n elements of a row as words; the half of a last word that is missing becomes 0.
-INLINE void PATH(row_words)(dtype dt, const void *src, int64_t at, int64_t n, uint32_t *dst) {
-#if BF16_DOT
-    (void)dt;
-    const uint16_t *x = (const uint16_t *)src + at;
-    int64_t j = 0;
-    for (; j + 32 <= n; j += 32)
-        _mm512_storeu_si512(dst + j / 2, _mm512_loadu_si512(x + j));
-    for (; j < n; j += 2)
-        dst[j / 2] = x[j] | (j + 1 < n ? (uint32_t)x[j + 1] << 16 : 0);
-#else
-    float *out = (float *)(void *)dst;
-    if (dt == DT_BF16)
-        VLOOP(j, k, n, { v_store(out + j, ld(DT_BF16, src, at + j, k), k); });
+#include "base/round.h"
+#include "kernels/x86/vec.h"
+
+typedef struct arithmetic {
+    dtype dt;     // of the operands in memory; what is rounded is rounded to it
+    int per_word; // elements of the inner dimension in a word
+    // sum + a b: the word a with each of LANES words of b.
+    vec (*mac)(vec sum, uint32_t a, vec b);
+    // n elements of a row as words; the half of a last word that is missing becomes 0.
+    void (*along)(const void *src, int64_t at, int64_t n, uint32_t *dst);
+    // 8 words of a row.
+    __m256 (*eight_along)(const void *src, int64_t at);
+    // LANES words that run down the rows: word i from element at + i of per_word rows that are
+    // ld elements apart. Lanes from n on and rows from n_rows on are 0.
+    vec (*across)(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n);
+    // LANES values of two rows as words that run down the rows; NULL where a word is one value.
+    void (*put_across)(uint32_t *dst, vec upper, vec lower);
+} arithmetic;
+
+// A matrix in memory: rows of elements, ld apart.
+typedef struct matrix {
+    const void *at;
+    int64_t ld;
+} matrix;
+
+// Operand A of a product: word w of row i is at[i * row + w * word].
+typedef struct words_a {
+    const uint32_t *at;
+    int64_t row, word;
+} words_a;
+
+// Operand B: word w of column j is at[w * ld + j].
+typedef struct words_b {
+    const uint32_t *at;
+    int64_t ld;
+} words_b;
+
+// Sums of a product: rows ld apart.
+typedef struct sums {
+    float *at;
+    int64_t ld;
+} sums;
+
+INLINE int64_t words_of(const arithmetic *by, int64_t n_elements) {
+    return div_up(n_elements, by->per_word);
+}
+
+INLINE vec load_words(const uint32_t *p) {
+    return v_load((const float *)(const void *)p, LANES);
+}
+INLINE void store_words(uint32_t *p, vec words) {
+    v_store((float *)(void *)p, words, LANES);
+}
+
+// LANES values, rounded to the operands' type, as words of a row.
+INLINE void put_along(const arithmetic *by, uint32_t *dst, vec x) {
+    if (by->per_word == 2)
+        v_store_bf16((uint16_t *)(void *)dst, x, LANES);
     else
-        VLOOP(j, k, n, { v_store(out + j, ld(DT_F32, src, at + j, k), k); });
-#endif
+        store_words(dst, v_rounded_as(by->dt, x));
 }
 
-// `rows` rows of n elements, `stride` apart, as rows of words ld_dst apart.
-static void PATH(take_rows)(dtype dt, const void *src, int64_t at, int64_t stride, int64_t rows,
-        int64_t n, uint32_t *dst, int64_t ld_dst) {
-    for (int64_t r = 0; r < rows; r++)
-        PATH(row_words)(dt, src, at + r * stride, n, dst + r * ld_dst);
+INLINE vec float_mac(vec sum, uint32_t a, vec b) {
+    float x;
+    memcpy(&x, &a, 4);
+    return v_fma(v_set(x), b, sum);
 }
+
+INLINE void f32_along(const void *src, int64_t at, int64_t n, uint32_t *dst) {
+    float *out = (float *)(void *)dst;
+    FOR_VECTORS(j, k, n, { v_store(out + j, v_load_as(DT_F32, src, at + j, k), k); });
+}
+INLINE __m256 f32_eight_along(const void *src, int64_t at) {
+    return _mm256_loadu_ps((const float *)src + at);
+}
+INLINE vec f32_across(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n) {
+    (void)ld; // of one row
+    return n_rows > 0 ? v_load_as(DT_F32, src, at, n) : v_set(0);
+}
+
+INLINE void wide_along(const void *src, int64_t at, int64_t n, uint32_t *dst) {
+    float *out = (float *)(void *)dst;
+    FOR_VECTORS(j, k, n, { v_store(out + j, v_load_as(DT_BF16, src, at + j, k), k); });
+}
+INLINE __m256 wide_eight_along(const void *src, int64_t at) {
+    const uint16_t *p = (const uint16_t *)src + at;
+    const __m128i half = _mm_loadu_si128((const __m128i *)(const void *)p);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+INLINE vec wide_across(const void *src, int64_t at, int64_t ld, int64_t n_rows, int n) {
+    (void)ld; // of one row
+    return n_rows > 0 ? v_load_as(DT_BF16, src, at, n) : v_set(0);
+}
+
+static const arithmetic f32_words = {
+        .dt = DT_F32,
+        .per_word = 1,
+        .mac = float_mac,
+        .along = f32_along,
+        .eight_along = f32_eight_along,
+        .across = f32_across,
+};
+
+static const arithmetic wide_words = {
+        .dt = DT_BF16,
+        .per_word = 1,
+        .mac = float_mac,
+        .along = wide_along,
+        .eight_along = wide_eight_along,
+        .across = wide_across,
+};

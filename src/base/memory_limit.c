@@ -1,0 +1,113 @@
+// Memory limits of Linux: /proc/meminfo, control groups of both versions, getrlimit.
+#include "base/memory_limit.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/arena.h"
+
+// The number behind `field` in lines of "field 123" or "field: 123 kB" (times 1024 with kB). The
+// field
+// "" takes the first number of the file. -1: no such file, line or number ("max" of control groups).
+static int64_t read_number(const char *path, const char *field) {
+    FILE *f = fopen(path, "re");
+    if (!f) return -1;
+    char line[256];
+    const size_t n = strlen(field);
+    int64_t result = -1;
+    while (result < 0 && fgets(line, sizeof line, f)) {
+        long long x;
+        char unit[8] = "";
+        const char *rest = line + n;
+        if (strncmp(line, field, n) != 0 || (n > 0 && *rest != ':' && *rest != ' ')) continue;
+        if (sscanf(rest + (*rest == ':'), "%lld %7s", &x, unit) >= 1 && x >= 0)
+            result = strcmp(unit, "kB") == 0 ? x * 1024 : x;
+        if (n == 0) break;
+    }
+    fclose(f);
+    return result;
+}
+
+static void lower(memory_limit *limit, int64_t bytes, const char *what) {
+    if (bytes < 0) bytes = 0;
+    if (bytes >= limit->free) return;
+    limit->free = bytes;
+    limit->what = what;
+}
+
+// The files that version 1 and 2 of control groups have in each group's folder.
+typedef struct cgroup_version {
+    const char *controller; // in /proc/self/cgroup
+    const char *mount, *max, *used, *cache;
+} cgroup_version;
+
+static const cgroup_version versions[] = {
+        {"memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+                "total_inactive_file"},
+        {"", "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
+};
+
+static void look_at_group(arena *a, const cgroup_version *v, const char *folder,
+        memory_limit *limit) {
+    const int64_t max = read_number(arena_printf(a, "%s/%s", folder, v->max), "");
+    if (max < 0 || max >= INT64_MAX / 2) return; // version 1 writes 2^63 - 4096 for none
+    const int64_t used = read_number(arena_printf(a, "%s/%s", folder, v->used), "");
+    // Pages of files that nobody used lately are counted as used, and dropped when memory is short.
+    const int64_t cache = read_number(arena_printf(a, "%s/memory.stat", folder), v->cache);
+    if (limit->machine == 0 || max < limit->machine) limit->machine = max;
+    lower(limit, max - (used > 0 ? used : 0) + (cache > 0 ? cache : 0),
+            "left in this control group");
+}
+
+// A limit may be set on any group above ours. In a container the path in /proc may not exist below
+// the mount; then its top, which is looked at last, is our own group.
+static void look_at_groups(arena *a, const char *root, const cgroup_version *v, char *path,
+        memory_limit *limit) {
+    for (;;) {
+        look_at_group(a, v, arena_printf(a, "%s%s%s", root, v->mount, path), limit);
+        char *slash = strrchr(path, '/');
+        if (!slash) return;
+        *slash = 0;
+    }
+}
+
+// Lines of /proc/self/cgroup: "4:memory:/group" (version 1), "0::/group" (version 2).
+static void read_cgroups(arena *a, const char *root, memory_limit *limit) {
+    FILE *f = fopen(arena_printf(a, "%s/proc/self/cgroup", root), "re");
+    char line[4096];
+    while (f && fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\n")] = 0;
+        char *controllers = strchr(line, ':'),
+             *path = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!path) continue;
+        *path++ = 0;
+        if (strcmp(path, "/") == 0) *path = 0;
+        for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+            if (strcmp(controllers + 1, versions[i].controller) == 0)
+                look_at_groups(a, root, &versions[i], path, limit);
+    }
+    if (f) fclose(f);
+}
+
+static void read_rlimit(int which, int64_t used, const char *what, memory_limit *limit) {
+    struct rlimit r;
+    if (getrlimit((__rlimit_resource_t)which, &r) != 0 || r.rlim_cur == RLIM_INFINITY) return;
+    lower(limit, (int64_t)r.rlim_cur - (used > 0 ? used : 0), what);
+}
+
+memory_limit memory_limit_read(const char *root) {
+    arena *a = arena_new("memory limits");
+    memory_limit limit = {.free = INT64_MAX, .what = "unknown"};
+    const char *meminfo = arena_printf(a, "%s/proc/meminfo", root);
+    const char *status = arena_printf(a, "%s/proc/self/status", root);
+    const int64_t total = read_number(meminfo, "MemTotal");
+    const int64_t available = read_number(meminfo, "MemAvailable");
+    if (total > 0) limit.machine = total;
+    if (available >= 0) lower(&limit, available, "free on this machine");
+    read_cgroups(a, root, &limit);
+    read_rlimit(RLIMIT_AS, read_number(status, "VmSize"), "left under ulimit -v", &limit);
+    read_rlimit(RLIMIT_DATA, read_number(status, "VmData"), "left under ulimit -d", &limit);
+    arena_free(a);
+    return limit;
+}

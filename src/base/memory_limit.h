@@ -1,0 +1,13 @@
+// How much memory this process may use: what the machine has left, what its control groups and its
+// limits (ulimit) allow.
+#pragma once
+#include <stdint.h>
+
+typedef struct memory_limit {
+    int64_t machine;  // bytes: all memory of this machine, or of the control group; 0: unknown
+    int64_t free;     // bytes that this process can still take; INT64_MAX: unknown
+    const char *what; // what sets `free`: "free on this machine", "left under ulimit -v", ...
+} memory_limit;
+
+// Looks at /proc and /sys below `root`: "" for this machine, another folder in tests.
+memory_limit memory_limit_read(const char *root);

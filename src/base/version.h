@@ -1,0 +1,6 @@
+// Which drover this is. The number stands in CMakeLists.txt alone.
+#pragma once
+
+const char *drover_version(void); // "drover 0.1.0 (commit abc1234)"
+const char *drover_number(void);  // "0.1.0"
+const char *drover_commit(void);  // "abc1234", "abc1234-dirty"; "unknown" outside a git checkout

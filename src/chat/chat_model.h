@@ -1,0 +1,15 @@
+// The chat template of a model's folder, and the special tokens that it sees.
+#pragma once
+#include "chat/chat_template.h"
+
+typedef struct chat_model {
+    const char *path;   // where the template was found; NULL: the folder has none
+    const char *source; // its text
+    size_t n_source;
+    special_text *specials; // every ..._token of tokenizer_config.json and special_tokens_map.json
+    int n_specials;
+} chat_model;
+
+// Looks where transformers does: chat_template.jinja, else chat_template of tokenizer_config.json,
+// a text or a list of named ones, of which "tool_use" is taken when there are tools, else "default".
+DRV_CHECKED drv_status chat_model_read(arena *a, const char *folder, bool tools, chat_model *out);

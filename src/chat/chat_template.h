@@ -1,0 +1,46 @@
+// Conversations as the text that a model was trained on: a chat template (Jinja) and what
+// transformers does around it (tokenizer.apply_chat_template of transformers 5; Jinja 3.1,
+// jinja.palletsprojects.com/templates).
+#pragma once
+#include <time.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/str.h"
+
+typedef struct chat_template chat_template; // immutable after opening
+
+// `name` begins messages (the template's file). A statement, filter or test that is not supported
+// is refused with its line when it is met.
+DRV_CHECKED drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
+        chat_template **out);
+
+typedef struct special_text { // a special token that the template sees under its role
+    const char *role;         // "bos_token"
+    const char *text;
+} special_text;
+
+typedef struct chat_input {
+    const json_t *messages;          // a list of objects with "role" and, mostly, "content"
+    const json_t *tools, *documents; // NULL: none
+    bool add_generation_prompt;
+    const special_text *specials;
+    int n_specials;
+    struct tm now; // what strftime_now tells
+} chat_input;
+
+typedef struct chat_span { // code points [begin, end) of the text
+    int64_t begin, end;
+} chat_span;
+
+typedef struct chat_output {
+    str text;         // str_free it
+    chat_span *spans; // of the {% generation %} blocks, in the arena
+    int n_spans;
+} chat_output;
+
+// DRV_E_DATA: the template failed (with its line), refused the conversation (its own words), or
+// took more than a template may have: 20 million steps, 256 MiB, 64 MiB of text.
+DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
+        chat_output *out);

@@ -1,0 +1,89 @@
+// What the evaluator and its filters, tests, methods and functions share.
+#pragma once
+#include <time.h>
+
+#include "chat/jinja_parse.h"
+
+enum { JINJA_MAX_DEPTH = 1200, JINJA_MAX_STEPS = 20000000, JINJA_MAX_RANGE = 100000 };
+enum { JINJA_MAX_OUTPUT = 64 << 20, JINJA_MAX_MEMORY = 256 << 20 };
+
+typedef struct scope scope;
+struct scope { // names of a template, a loop's turn or a macro
+    value_dict names;
+    scope *outer;
+};
+
+typedef struct generation_span {
+    int64_t begin, end; // code points of the output
+} generation_span;
+
+typedef enum loop_control { RUN_ON, RUN_BREAK, RUN_CONTINUE } loop_control;
+
+typedef struct jinja_context {
+    value_memory m;
+    str *out; // where text goes: the output, or what a macro or block is caught in
+    str *output;
+    scope *scope, *globals;
+    loop_control control;
+    int line, depth;
+    int64_t steps;
+    bool raised; // the failure is the template's own raise_exception
+    struct tm now;
+    generation_span *spans;
+    int n_spans, cap_spans;
+} jinja_context;
+
+// Arguments of a call: the last n_keywords are named.
+typedef struct call_args {
+    const value *v;
+    int n;
+    const value *keywords;
+    int n_keywords;
+} call_args;
+
+typedef drv_status (*native_function)(jinja_context *c, const value_function *f,
+        const call_args *args, value *out);
+
+struct value_function {
+    const char *name;
+    native_function native;
+    value self; // of a method, or what a function carries with it
+    const stmt *macro;
+    scope *outer;           // where a macro was defined
+    value caller;           // of a call block; undefined otherwise
+    value_dict *attributes; // of the variable `loop`
+};
+
+// Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
+DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
+DRV_CHECKED drv_status jinja_eval(jinja_context *c, const expr *e, value *out);
+DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
+DRV_CHECKED drv_status jinja_call(jinja_context *c, const value *callee, const call_args *args,
+        value *out);
+DRV_CHECKED drv_status jinja_attribute(jinja_context *c, const value *v, const value *name,
+        value *out);
+DRV_CHECKED drv_status jinja_item(jinja_context *c, const value *v, const value *index, value *out);
+// Every item that iterating over v gives. DRV_E_DATA: it cannot be iterated over.
+DRV_CHECKED drv_status jinja_items(jinja_context *c, const value *v, value_list *out);
+DRV_CHECKED drv_status jinja_contains(jinja_context *c, const value *v, const value *item,
+        bool *out);
+DRV_CHECKED drv_status jinja_new_function(jinja_context *c, const value_function *f, value *out);
+// A string value of what was collected in `text`, which is freed.
+DRV_CHECKED drv_status jinja_take(jinja_context *c, str *text, value *out);
+// Fails when v is undefined, as Python does when it is used.
+DRV_CHECKED drv_status jinja_defined(const value *v);
+
+DRV_CHECKED drv_status jinja_filter(jinja_context *c, const value *name, const value *v,
+        const call_args *args, value *out);
+DRV_CHECKED drv_status jinja_test(jinja_context *c, const value *name, const value *v,
+        const call_args *args, bool *out);
+// A method of a string, list or dict, bound to v; *found false: there is none of that name.
+DRV_CHECKED drv_status jinja_method(jinja_context *c, const value *v, const value *name,
+        bool *found, value *out);
+DRV_CHECKED drv_status jinja_add_globals(jinja_context *c);
+
+// The argument of a position or name; NULL: not given.
+const value *call_arg(const call_args *args, int position, const char *name);
+// Fails on more than `most` arguments, and on names that are not among `names` (separated by spaces).
+DRV_CHECKED drv_status call_check(const call_args *args, const char *what, int least, int most,
+        const char *names);

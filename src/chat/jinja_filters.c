@@ -1,0 +1,802 @@
+// Filters (v | name) and tests (v is name): Jinja 2's, as far as chat templates use them, and
+// transformers' tojson.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chat/jinja_text_internal.h"
+
+typedef drv_status (*filter)(jinja_context *c, const value *v, const call_args *args, value *out);
+
+static drv_status no_args(const call_args *args, const char *what) {
+    return call_check(args, what, 0, 0, "");
+}
+
+// What a filter of text sees: v printed.
+static drv_status as_text(jinja_context *c, const value *v, value *out) {
+    if (v->kind == VALUE_STRING) {
+        *out = *v;
+        return DRV_OK;
+    }
+    str text = {0};
+    value_print(v, &text);
+    return jinja_take(c, &text, out);
+}
+
+static drv_status whole(const value *v, const char *what, int64_t *out) {
+    if (!v || v->kind == VALUE_NONE) return DRV_OK;
+    if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)
+        return drv_fail(DRV_E_DATA, "%s expects a whole number, found %s", what,
+                value_type_name(v));
+    *out = v->kind == VALUE_INT ? v->i : v->b;
+    return DRV_OK;
+}
+
+// --- text
+
+static drv_status filter_trim(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value text;
+    DRV_TRY(call_check(args, "trim", 0, 1, "chars"));
+    DRV_TRY(as_text(c, v, &text));
+    const value *chars = call_arg(args, 0, "chars");
+    if (chars && chars->kind != VALUE_STRING) chars = NULL;
+    *out = text_strip(&text, chars, true, true);
+    return DRV_OK;
+}
+
+static drv_status change_case(jinja_context *c, const value *v, const call_args *args,
+        text_case_kind kind, value *out) {
+    value text;
+    str changed = {0};
+    DRV_TRY(no_args(args, "a filter of letters"));
+    DRV_TRY(as_text(c, v, &text));
+    text_case(&text, kind, &changed);
+    return jinja_take(c, &changed, out);
+}
+static drv_status filter_upper(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    return change_case(c, v, args, CASE_UPPER, out);
+}
+static drv_status filter_lower(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    return change_case(c, v, args, CASE_LOWER, out);
+}
+static drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    return change_case(c, v, args, CASE_CAPITAL, out);
+}
+
+// Words begin behind spaces, hyphens and opening brackets, unlike str.title.
+static drv_status filter_title(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value text;
+    str titled = {0};
+    DRV_TRY(no_args(args, "title"));
+    DRV_TRY(as_text(c, v, &text));
+    for (size_t i = 0; i < text.s.n;) {
+        size_t n = 0;
+        while (i + n < text.s.n && !strchr(" \t\n\r\f\v-([{<", text.s.p[i + n]))
+            n++;
+        const value word = value_slice(text.s.p + i, n);
+        text_case(&word, CASE_CAPITAL, &titled);
+        for (i += n; i < text.s.n && strchr(" \t\n\r\f\v-([{<", text.s.p[i]); i++)
+            str_add(&titled, text.s.p + i, 1);
+    }
+    return jinja_take(c, &titled, out);
+}
+
+static drv_status filter_replace(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value text, from, to;
+    int64_t most = -1;
+    DRV_TRY(call_check(args, "replace", 2, 3, "count old new"));
+    DRV_TRY(whole(call_arg(args, 2, "count"), "replace", &most));
+    DRV_TRY(as_text(c, v, &text));
+    DRV_TRY(as_text(c, &args->v[0], &from));
+    DRV_TRY(as_text(c, &args->v[1], &to));
+    return text_replace(c, &text, &from, &to, most, out);
+}
+
+static drv_status filter_indent(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value text;
+    str done = {0};
+    DRV_TRY(call_check(args, "indent", 0, 3, "width first blank"));
+    const value *width = call_arg(args, 0, "width"), *first = call_arg(args, 1, "first"),
+                *blank = call_arg(args, 2, "blank");
+    int64_t n = 4;
+    if (width && width->kind != VALUE_STRING) DRV_TRY(whole(width, "indent", &n));
+    if (n > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)n);
+    DRV_TRY(as_text(c, v, &text));
+    const char *p = text.s.p, *end = p + text.s.n;
+    for (bool top = true;; top = false) {
+        const char *line = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL,
+                   *stop = line ? line : end;
+        const bool indented =
+                top ? first && value_true(first) : stop > p || (blank && value_true(blank));
+        if (indented && width && width->kind == VALUE_STRING)
+            str_add(&done, width->s.p, width->s.n);
+        for (int64_t i = 0; indented && i < n && !(width && width->kind == VALUE_STRING); i++)
+            str_puts(&done, " ");
+        str_add(&done, p, (size_t)(stop - p));
+        if (!line) break;
+        str_puts(&done, "\n");
+        p = line + 1;
+    }
+    return jinja_take(c, &done, out);
+}
+
+static drv_status filter_escape(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    static const char plain[] = "&<>'\"", *const escaped[] = {"&amp;", "&lt;", "&gt;", "&#39;",
+                                                  "&#34;"};
+    value text;
+    str done = {0};
+    DRV_TRY(no_args(args, "escape"));
+    DRV_TRY(as_text(c, v, &text));
+    for (size_t i = 0; i < text.s.n; i++) {
+        const char *at = text.s.p[i] ? strchr(plain, text.s.p[i]) : NULL;
+        if (at)
+            str_puts(&done, escaped[at - plain]);
+        else
+            str_add(&done, text.s.p + i, 1);
+    }
+    return jinja_take(c, &done, out);
+}
+
+static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    DRV_TRY(no_args(args, "string"));
+    return as_text(c, v, out);
+}
+
+static drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return filter_string(c, v, args, out);
+}
+
+// %s, %d, %f and their like, in order.
+static drv_status filter_format(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    str done = {0};
+    int next = 0;
+    drv_status status =
+            v->kind == VALUE_STRING && args->n_keywords == 0
+                    ? DRV_OK
+                    : drv_fail(DRV_E_DATA, "format expects a string and values in order");
+    for (size_t i = 0; status == DRV_OK && i < v->s.n; i++) {
+        char spec[32] = "%";
+        size_t n = 1;
+        if (v->s.p[i] != '%') {
+            str_add(&done, v->s.p + i, 1);
+            continue;
+        }
+        for (i++; i < v->s.n && strchr("-+ 0#.123456789", v->s.p[i]) && n < 8; i++)
+            spec[n++] = v->s.p[i];
+        const char kind = i < v->s.n ? v->s.p[i] : 0;
+        if (kind == '%') {
+            str_puts(&done, "%");
+            continue;
+        }
+        if (next >= args->n) {
+            status = drv_fail(DRV_E_DATA, "format has more places than values");
+            break;
+        }
+        const value *a = &args->v[next++];
+        value text;
+        if (kind == 's' || kind == 'r') {
+            str shown = {0};
+            if (kind == 's')
+                value_print(a, &shown);
+            else
+                value_repr(a, &shown);
+            spec[n] = 0;
+            const int width = (int)strtol(spec + 1 + (spec[1] == '-'), NULL, 10);
+            status = jinja_take(c, &shown, &text);
+            if (status == DRV_OK) {
+                const int pad = width - (int)text_length(text.s.p, text.s.n);
+                if (spec[1] != '-') str_printf(&done, "%*s", pad > 0 ? pad : 0, "");
+                str_add(&done, text.s.p, text.s.n);
+                if (spec[1] == '-') str_printf(&done, "%*s", pad > 0 ? pad : 0, "");
+            }
+        } else if (!value_is_number(a) || !kind || !strchr("dixXofFeEgG", kind)) {
+            status = drv_fail(DRV_E_DATA, "format: \"%%%c\" cannot show %s", kind ? kind : ' ',
+                    value_type_name(a));
+        } else {
+            char shown[512];
+            const bool whole_kind = strchr("dixXo", kind) != NULL;
+            memcpy(spec + n, whole_kind ? "ll" : "", whole_kind ? 2 : 0);
+            n += whole_kind ? 2 : 0;
+            spec[n] = kind == 'i' ? 'd' : kind;
+            spec[n + 1] = 0;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+            if (whole_kind)
+                snprintf(shown, sizeof shown, spec,
+                        (long long)(a->kind == VALUE_FLOAT ? (int64_t)a->f
+                                    : a->kind == VALUE_INT ? a->i
+                                                           : a->b));
+            else
+                snprintf(shown, sizeof shown, spec, value_real(a));
+#pragma GCC diagnostic pop
+            str_puts(&done, shown);
+        }
+    }
+    // Python takes one list or dict for a mapping, of which not all need be used.
+    const bool mapping =
+            args->n == 1 && (args->v[0].kind == VALUE_DICT || args->v[0].kind == VALUE_LIST ||
+                                    args->v[0].kind == VALUE_UNDEFINED);
+    if (status == DRV_OK && next < args->n && !mapping)
+        status = drv_fail(DRV_E_DATA, "format has more values than places");
+    if (status == DRV_OK) return jinja_take(c, &done, out);
+    str_free(&done);
+    return status;
+}
+
+static drv_status filter_tojson(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    tojson_opts o = {.indent = -1,
+            .item_separator = value_text(", "),
+            .key_separator = value_text(": ")};
+    DRV_TRY(call_check(args, "tojson", 0, 4, "ensure_ascii indent separators sort_keys"));
+    // transformers' order: ensure_ascii, indent, separators, sort_keys
+    const value *ascii = call_arg(args, 0, "ensure_ascii"), *indent = call_arg(args, 1, "indent");
+    const value *separators = call_arg(args, 2, "separators"),
+                *sort = call_arg(args, 3, "sort_keys");
+    if (ascii && value_true(ascii))
+        return drv_fail(DRV_E_DATA, "tojson: ensure_ascii=true is not supported");
+    DRV_TRY(whole(indent, "tojson", &o.indent));
+    if (o.indent > 100)
+        return drv_fail(DRV_E_DATA, "tojson: an indent of %lld", (long long)o.indent);
+    if (o.indent >= 0) o.item_separator = value_text(",");
+    if (separators && separators->kind != VALUE_NONE) {
+        if (separators->kind != VALUE_LIST || separators->list->n != 2 ||
+                separators->list->v[0].kind != VALUE_STRING ||
+                separators->list->v[1].kind != VALUE_STRING)
+            return drv_fail(DRV_E_DATA, "tojson: separators are two strings");
+        o.item_separator = separators->list->v[0];
+        o.key_separator = separators->list->v[1];
+    }
+    o.sort_keys = sort && value_true(sort);
+    str text = {0};
+    drv_status status = value_tojson(v, &o, 0, &text);
+    if (status == DRV_OK) return jinja_take(c, &text, out);
+    str_free(&text);
+    return status;
+}
+
+// --- numbers
+
+static drv_status filter_int(jinja_context *c, const value *v, const call_args *args, value *out) {
+    (void)c;
+    DRV_TRY(call_check(args, "int", 0, 2, "default base"));
+    const value *otherwise = call_arg(args, 0, "default");
+    int64_t base = 10;
+    DRV_TRY(whole(call_arg(args, 1, "base"), "int", &base));
+    *out = otherwise ? *otherwise : value_int(0);
+    if (v->kind == VALUE_INT || v->kind == VALUE_BOOL)
+        *out = value_int(v->kind == VALUE_INT ? v->i : v->b);
+    if (v->kind == VALUE_FLOAT && fabs(v->f) < 0x1p62) *out = value_int((int64_t)v->f);
+    if (v->kind != VALUE_STRING) return DRV_OK;
+    const value trimmed = text_strip(v, NULL, true, true);
+    char text[80], *end;
+    if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text || base < 2 || base > 36) return DRV_OK;
+    memcpy(text, trimmed.s.p, trimmed.s.n);
+    text[trimmed.s.n] = 0;
+    double real;
+    const long long i = strtoll(text, &end, (int)base);
+    if (!*end)
+        *out = value_int(i);
+    else if (base == 10 && str_to_f64(text, &real) && fabs(real) < 0x1p62)
+        *out = value_int((int64_t)real);
+    return DRV_OK;
+}
+
+static drv_status filter_float(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    (void)c;
+    DRV_TRY(call_check(args, "float", 0, 1, "default"));
+    const value *otherwise = call_arg(args, 0, "default");
+    *out = otherwise ? *otherwise : value_float(0);
+    if (value_is_number(v)) *out = value_float(value_real(v));
+    if (v->kind != VALUE_STRING) return DRV_OK;
+    const value trimmed = text_strip(v, NULL, true, true);
+    char text[80];
+    double x;
+    if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text) return DRV_OK;
+    memcpy(text, trimmed.s.p, trimmed.s.n);
+    text[trimmed.s.n] = 0;
+    if (str_to_f64(text, &x)) *out = value_float(x);
+    return DRV_OK;
+}
+
+static drv_status filter_abs(jinja_context *c, const value *v, const call_args *args, value *out) {
+    (void)c;
+    DRV_TRY(no_args(args, "abs"));
+    if (!value_is_number(v) || (v->kind == VALUE_INT && v->i == INT64_MIN))
+        return drv_fail(DRV_E_DATA, "abs expects a number, found %s", value_type_name(v));
+    *out = v->kind == VALUE_FLOAT ? value_float(fabs(v->f))
+                                  : value_int(v->kind == VALUE_INT ? llabs(v->i) : v->b);
+    return DRV_OK;
+}
+
+static drv_status filter_round(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    (void)c;
+    int64_t digits = 0;
+    DRV_TRY(call_check(args, "round", 0, 2, "precision method"));
+    DRV_TRY(whole(call_arg(args, 0, "precision"), "round", &digits));
+    const value *how = call_arg(args, 1, "method");
+    if (!value_is_number(v) || digits < -300 || digits > 300)
+        return drv_fail(DRV_E_DATA, "round expects a number, found %s", value_type_name(v));
+    const double x = value_real(v), unit = pow(10, (double)digits);
+    char text[400];
+    if (how && value_is(how, "ceil"))
+        *out = value_float(ceil(x * unit) / unit);
+    else if (how && value_is(how, "floor"))
+        *out = value_float(floor(x * unit) / unit);
+    else if (digits < 0)
+        *out = value_float(rint(x * unit) / unit);
+    else { // Python rounds the exact decimal value, half to even, as printf does
+        snprintf(text, sizeof text, "%.*f", (int)(digits > 40 ? 40 : digits), x);
+        *out = value_float(strtod(text, NULL));
+    }
+    if (v->kind != VALUE_FLOAT && !(how && (value_is(how, "ceil") || value_is(how, "floor"))))
+        *out = value_int((int64_t)out->f);
+    return DRV_OK;
+}
+
+// --- lists
+
+static drv_status filter_length(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    (void)c;
+    DRV_TRY(no_args(args, "length"));
+    if (v->kind == VALUE_STRING)
+        *out = value_int(text_length(v->s.p, v->s.n));
+    else if (v->kind == VALUE_LIST)
+        *out = value_int(v->list->n);
+    else if (v->kind == VALUE_DICT)
+        *out = value_int(v->dict->keys.n);
+    else if (v->kind == VALUE_UNDEFINED)
+        *out = value_int(0);
+    else
+        return drv_fail(DRV_E_DATA, "%s has no length", value_type_name(v));
+    return DRV_OK;
+}
+
+static drv_status filter_first(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value_list items = {0};
+    DRV_TRY(no_args(args, "first"));
+    DRV_TRY(jinja_items(c, v, &items));
+    *out = items.n ? items.v[0] : value_undefined("first item of an empty sequence", 31);
+    return DRV_OK;
+}
+
+static drv_status filter_last(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value_list items = {0};
+    DRV_TRY(no_args(args, "last"));
+    DRV_TRY(jinja_items(c, v, &items));
+    *out = items.n ? items.v[items.n - 1] : value_undefined("last item of an empty sequence", 30);
+    return DRV_OK;
+}
+
+static drv_status new_list_of(jinja_context *c, const value_list *items, value *out) {
+    DRV_TRY(value_new_list(&c->m, out));
+    for (int64_t i = 0; i < items->n; i++)
+        DRV_TRY(value_list_add(&c->m, out->list, items->v[i]));
+    return DRV_OK;
+}
+
+static drv_status filter_list(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value_list items = {0};
+    DRV_TRY(no_args(args, "list"));
+    DRV_TRY(jinja_items(c, v, &items));
+    return new_list_of(c, &items, out);
+}
+
+static drv_status filter_reverse(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value_list items = {0};
+    DRV_TRY(no_args(args, "reverse"));
+    DRV_TRY(jinja_items(c, v, &items));
+    DRV_TRY(value_new_list(&c->m, out));
+    for (int64_t i = items.n - 1; i >= 0; i--)
+        DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
+    if (v->kind != VALUE_STRING) return DRV_OK;
+    const value nothing = value_text(""), list = *out;
+    const value name = value_text("join");
+    return jinja_filter(c, &name, &list, &(call_args){&nothing, 1, NULL, 0}, out);
+}
+
+// An attribute by a dotted path, as map, selectattr, sort, join and sum take it.
+static drv_status by_path(jinja_context *c, const value *v, const value *path, value *out) {
+    *out = *v;
+    if (path->kind == VALUE_INT) return jinja_item(c, v, path, out);
+    if (path->kind != VALUE_STRING)
+        return drv_fail(DRV_E_DATA, "an attribute is named by a string, found %s",
+                value_type_name(path));
+    for (size_t i = 0; i <= path->s.n;) {
+        const char *dot = i < path->s.n ? memchr(path->s.p + i, '.', path->s.n - i) : NULL;
+        const size_t n = dot ? (size_t)(dot - path->s.p) - i : path->s.n - i;
+        const value part = value_slice(path->s.p + i, n), from = *out;
+        char *end, number[24] = "";
+        if (n < sizeof number) memcpy(number, part.s.p, n);
+        const value index = value_int(strtoll(number, &end, 10));
+        const bool is_number = n > 0 && n < sizeof number && !*end;
+        DRV_TRY(jinja_item(c, &from, is_number ? &index : &part, out));
+        i += n + 1;
+    }
+    return DRV_OK;
+}
+
+static drv_status filter_join(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value_list items = {0};
+    str text = {0};
+    DRV_TRY(call_check(args, "join", 0, 2, "d attribute"));
+    const value *between = call_arg(args, 0, "d"), *attribute = call_arg(args, 1, "attribute");
+    DRV_TRY(jinja_items(c, v, &items));
+    drv_status status = DRV_OK;
+    for (int64_t i = 0; i < items.n && status == DRV_OK; i++) {
+        value item = items.v[i];
+        if (attribute) status = by_path(c, &items.v[i], attribute, &item);
+        if (i && between) value_print(between, &text);
+        value_print(&item, &text);
+        if (text.n > JINJA_MAX_OUTPUT)
+            status = drv_fail(DRV_E_DATA, "join makes a text of more than %s",
+                    str_bytes(JINJA_MAX_OUTPUT));
+    }
+    if (status == DRV_OK) return jinja_take(c, &text, out);
+    str_free(&text);
+    return status;
+}
+
+// The rest of the arguments, for a filter or test that is named by one of them.
+static call_args behind(const call_args *args, int n) {
+    return (call_args){args->v + n, args->n - n, args->keywords, args->n_keywords};
+}
+
+static drv_status filter_map(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value_list items = {0};
+    const bool named = args->n > args->n_keywords;
+    if (!args->n) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
+    if (!named) DRV_TRY(call_check(args, "map", 1, 2, "attribute default"));
+    const value *attribute = named ? NULL : call_arg(args, 0, "attribute"),
+                *otherwise = named ? NULL : call_arg(args, 1, "default");
+    if (!named && !attribute) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
+    if (value_true(v)) DRV_TRY(jinja_items(c, v, &items)); // none, say, is empty here
+    DRV_TRY(value_new_list(&c->m, out));
+    const call_args rest = named ? behind(args, 1) : *args;
+    for (int64_t i = 0; i < items.n; i++) {
+        value item;
+        if (named)
+            DRV_TRY(jinja_filter(c, &args->v[0], &items.v[i], &rest, &item));
+        else
+            DRV_TRY(by_path(c, &items.v[i], attribute, &item));
+        if (otherwise && item.kind == VALUE_UNDEFINED) item = *otherwise;
+        DRV_TRY(value_list_add(&c->m, out->list, item));
+    }
+    return DRV_OK;
+}
+
+static drv_status select_items(jinja_context *c, const value *v, const call_args *args,
+        bool attribute, bool wanted, value *out) {
+    value_list items = {0};
+    if (attribute && !args->n) return drv_fail(DRV_E_DATA, "selectattr needs an attribute");
+    const int n_fixed = attribute ? 1 : 0;
+    const bool tested = args->n > n_fixed;
+    if (value_true(v)) DRV_TRY(jinja_items(c, v, &items));
+    DRV_TRY(value_new_list(&c->m, out));
+    const call_args rest = tested ? behind(args, n_fixed + 1) : *args;
+    for (int64_t i = 0; i < items.n; i++) {
+        value item = items.v[i];
+        bool holds;
+        if (attribute) DRV_TRY(by_path(c, &items.v[i], &args->v[0], &item));
+        if (tested)
+            DRV_TRY(jinja_test(c, &args->v[n_fixed], &item, &rest, &holds));
+        else
+            holds = value_true(&item);
+        if (holds == wanted) DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
+    }
+    return DRV_OK;
+}
+static drv_status filter_select(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    return select_items(c, v, args, false, true, out);
+}
+static drv_status filter_reject(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    return select_items(c, v, args, false, false, out);
+}
+static drv_status filter_selectattr(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    return select_items(c, v, args, true, true, out);
+}
+static drv_status filter_rejectattr(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    return select_items(c, v, args, true, false, out);
+}
+
+// Stable merge sort, since comparing may fail. keys[i] belongs to items[i].
+static drv_status merge_sort(jinja_context *c, value *keys, value *items, value *key_room,
+        value *room, int64_t n, bool reverse) {
+    if (n < 2) return DRV_OK;
+    const int64_t half = n / 2;
+    DRV_TRY(jinja_charge(c, n));
+    DRV_TRY(merge_sort(c, keys, items, key_room, room, half, reverse));
+    DRV_TRY(merge_sort(c, keys + half, items + half, key_room, room, n - half, reverse));
+    for (int64_t i = 0, a = 0, b = half; i < n; i++) {
+        int order = a == half ? 1 : -1;
+        if (a < half && b < n) {
+            order = 0;
+            if (!value_equal(&keys[a], &keys[b]))
+                DRV_TRY(value_compare(&keys[a], &keys[b], &order));
+            if (reverse) order = -order;
+        }
+        const int64_t from = order <= 0 ? a++ : b++;
+        key_room[i] = keys[from];
+        room[i] = items[from];
+    }
+    memcpy(keys, key_room, sizeof *keys * (size_t)n);
+    memcpy(items, room, sizeof *items * (size_t)n);
+    return DRV_OK;
+}
+
+static drv_status lowered(jinja_context *c, value *key) {
+    if (key->kind != VALUE_STRING) return DRV_OK;
+    str text = {0};
+    text_case(key, CASE_LOWER, &text);
+    return jinja_take(c, &text, key);
+}
+
+static drv_status sort_items(jinja_context *c, value_list *items, const value *attribute,
+        bool reverse, bool case_sensitive) {
+    void *room;
+    DRV_TRY(value_alloc(&c->m, sizeof(value) * 3 * (size_t)items->n, &room));
+    value *keys = room;
+    for (int64_t i = 0; i < items->n; i++) {
+        keys[i] = items->v[i];
+        if (attribute) DRV_TRY(by_path(c, &items->v[i], attribute, &keys[i]));
+        if (!case_sensitive) DRV_TRY(lowered(c, &keys[i]));
+    }
+    return merge_sort(c, keys, items->v, keys + items->n, keys + 2 * items->n, items->n, reverse);
+}
+
+static drv_status filter_sort(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value_list items = {0};
+    DRV_TRY(call_check(args, "sort", 0, 3, "reverse case_sensitive attribute"));
+    const value *reverse = call_arg(args, 0, "reverse"),
+                *sensitive = call_arg(args, 1, "case_sensitive"),
+                *attribute = call_arg(args, 2, "attribute");
+    DRV_TRY(jinja_items(c, v, &items));
+    DRV_TRY(new_list_of(c, &items, out));
+    return sort_items(c, out->list, attribute && attribute->kind != VALUE_NONE ? attribute : NULL,
+            reverse && value_true(reverse), sensitive && value_true(sensitive));
+}
+
+static drv_status pairs_of(jinja_context *c, const value *v, value *out) {
+    const value name = value_text("items");
+    bool found;
+    value items;
+    if (v->kind != VALUE_DICT)
+        return drv_fail(DRV_E_DATA, "expected a mapping, found %s", value_type_name(v));
+    DRV_TRY(jinja_method(c, v, &name, &found, &items));
+    return jinja_call(c, &items, &(call_args){0}, out);
+}
+
+static drv_status filter_items(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    DRV_TRY(no_args(args, "items"));
+    return v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : pairs_of(c, v, out);
+}
+
+static drv_status filter_dictsort(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    DRV_TRY(call_check(args, "dictsort", 0, 3, "case_sensitive by reverse"));
+    const value *sensitive = call_arg(args, 0, "case_sensitive"), *by = call_arg(args, 1, "by"),
+                *reverse = call_arg(args, 2, "reverse");
+    const value index = value_int(by && value_is(by, "value"));
+    DRV_TRY(pairs_of(c, v, out));
+    return sort_items(c, out->list, &index, reverse && value_true(reverse),
+            sensitive && value_true(sensitive));
+}
+
+static drv_status filter_unique(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value_list items = {0}, keys = {0};
+    DRV_TRY(call_check(args, "unique", 0, 2, "case_sensitive attribute"));
+    const value *sensitive = call_arg(args, 0, "case_sensitive"),
+                *attribute = call_arg(args, 1, "attribute");
+    DRV_TRY(jinja_items(c, v, &items));
+    DRV_TRY(value_new_list(&c->m, out));
+    for (int64_t i = 0; i < items.n; i++) {
+        value key = items.v[i];
+        bool seen = false;
+        if (attribute) DRV_TRY(by_path(c, &items.v[i], attribute, &key));
+        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
+        DRV_TRY(jinja_charge(c, keys.n));
+        for (int64_t k = 0; k < keys.n && !seen; k++)
+            seen = value_equal(&keys.v[k], &key);
+        if (seen) continue;
+        DRV_TRY(value_list_add(&c->m, &keys, key));
+        DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
+    }
+    return DRV_OK;
+}
+
+static drv_status extreme(jinja_context *c, const value *v, const call_args *args, int sign,
+        value *out) {
+    value_list items = {0};
+    value best = value_undefined("", 0);
+    DRV_TRY(call_check(args, "min and max", 0, 2, "case_sensitive attribute"));
+    const value *sensitive = call_arg(args, 0, "case_sensitive"),
+                *attribute = call_arg(args, 1, "attribute");
+    DRV_TRY(jinja_items(c, v, &items));
+    *out = value_undefined("item of an empty sequence", 25);
+    for (int64_t i = 0; i < items.n; i++) {
+        value key = items.v[i];
+        int order = 1;
+        if (attribute) DRV_TRY(by_path(c, &items.v[i], attribute, &key));
+        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
+        if (i) DRV_TRY(value_compare(&key, &best, &order));
+        if (i && order * sign <= 0) continue;
+        best = key;
+        *out = items.v[i];
+    }
+    return DRV_OK;
+}
+static drv_status filter_min(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return extreme(c, v, args, -1, out);
+}
+static drv_status filter_max(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return extreme(c, v, args, 1, out);
+}
+
+static drv_status filter_sum(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value_list items = {0};
+    DRV_TRY(call_check(args, "sum", 0, 2, "attribute start"));
+    const value *attribute = call_arg(args, 0, "attribute"), *start = call_arg(args, 1, "start");
+    DRV_TRY(jinja_items(c, v, &items));
+    *out = start ? *start : value_int(0);
+    for (int64_t i = 0; i < items.n; i++) {
+        value item = items.v[i];
+        if (attribute && attribute->kind != VALUE_NONE)
+            DRV_TRY(by_path(c, &items.v[i], attribute, &item));
+        if (!value_is_number(&item) || !value_is_number(out))
+            return drv_fail(DRV_E_DATA, "sum of %s", value_type_name(&item));
+        if (item.kind == VALUE_FLOAT || out->kind == VALUE_FLOAT)
+            *out = value_float(value_real(out) + value_real(&item));
+        else if (__builtin_add_overflow(out->kind == VALUE_INT ? out->i : out->b,
+                         item.kind == VALUE_INT ? item.i : item.b, &out->i))
+            return drv_fail(DRV_E_DATA, "a number is beyond 64 bits");
+        else
+            out->kind = VALUE_INT;
+    }
+    return DRV_OK;
+}
+
+static drv_status filter_batch(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value_list items = {0};
+    int64_t size = 0;
+    DRV_TRY(call_check(args, "batch", 1, 2, "linecount fill_with"));
+    DRV_TRY(whole(call_arg(args, 0, "linecount"), "batch", &size));
+    const value *fill = call_arg(args, 1, "fill_with");
+    if (size < 1 || size > JINJA_MAX_RANGE)
+        return drv_fail(DRV_E_DATA, "batch of %lld", (long long)size);
+    DRV_TRY(jinja_items(c, v, &items));
+    DRV_TRY(value_new_list(&c->m, out));
+    for (int64_t i = 0; i < items.n; i += size) {
+        value part;
+        DRV_TRY(value_new_list(&c->m, &part));
+        for (int64_t k = i; k < i + size && (k < items.n || (fill && fill->kind != VALUE_NONE));
+                k++)
+            DRV_TRY(value_list_add(&c->m, part.list, k < items.n ? items.v[k] : *fill));
+        DRV_TRY(value_list_add(&c->m, out->list, part));
+    }
+    return DRV_OK;
+}
+
+static drv_status filter_default(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    (void)c;
+    DRV_TRY(call_check(args, "default", 0, 2, "default_value boolean"));
+    const value *otherwise = call_arg(args, 0, "default_value"),
+                *boolean = call_arg(args, 1, "boolean");
+    const bool missing =
+            v->kind == VALUE_UNDEFINED || (boolean && value_true(boolean) && !value_true(v));
+    *out = !missing ? *v : otherwise ? *otherwise : value_text("");
+    return DRV_OK;
+}
+
+static drv_status filter_attr(jinja_context *c, const value *v, const call_args *args, value *out) {
+    DRV_TRY(call_check(args, "attr", 1, 1, "name"));
+    bool found;
+    DRV_TRY(jinja_defined(v));
+    DRV_TRY(jinja_method(c, v, &args->v[0], &found, out));
+    if (!found)
+        *out = value_undefined(args->v[0].s.p,
+                args->v[0].kind == VALUE_STRING ? args->v[0].s.n : 0);
+    return DRV_OK;
+}
+
+// Words are runs of letters, digits and underscores.
+static drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value text;
+    int64_t n = 0;
+    bool inside = false;
+    DRV_TRY(no_args(args, "wordcount"));
+    DRV_TRY(as_text(c, v, &text));
+    for (size_t i = 0, k; i < text.s.n; i += k) {
+        const bool word = text_is_word(text.s.p + i, text.s.n - i, &k);
+        n += word && !inside;
+        inside = word;
+    }
+    *out = value_int(n);
+    return DRV_OK;
+}
+
+static const struct {
+    const char *name;
+    filter run;
+} filters[] = {
+        {"abs", filter_abs},
+        {"attr", filter_attr},
+        {"batch", filter_batch},
+        {"capitalize", filter_capitalize},
+        {"count", filter_length},
+        {"d", filter_default},
+        {"default", filter_default},
+        {"dictsort", filter_dictsort},
+        {"e", filter_escape},
+        {"escape", filter_escape},
+        {"first", filter_first},
+        {"float", filter_float},
+        {"format", filter_format},
+        {"indent", filter_indent},
+        {"int", filter_int},
+        {"items", filter_items},
+        {"join", filter_join},
+        {"last", filter_last},
+        {"length", filter_length},
+        {"list", filter_list},
+        {"lower", filter_lower},
+        {"map", filter_map},
+        {"max", filter_max},
+        {"min", filter_min},
+        {"reject", filter_reject},
+        {"rejectattr", filter_rejectattr},
+        {"replace", filter_replace},
+        {"reverse", filter_reverse},
+        {"round", filter_round},
+        {"safe", filter_safe},
+        {"select", filter_select},
+        {"selectattr", filter_selectattr},
+        {"sort", filter_sort},
+        {"string", filter_string},
+        {"sum", filter_sum},
+        {"title", filter_title},
+        {"tojson", filter_tojson},
+        {"trim", filter_trim},
+        {"unique", filter_unique},
+        {"upper", filter_upper},
+        {"wordcount", filter_wordcount},
+};
+
+drv_status jinja_filter(jinja_context *c, const value *name, const value *v, const call_args *args,
+        value *out) {
+    DRV_TRY(jinja_charge(c, 1));
+    if (++c->depth > JINJA_MAX_DEPTH) return drv_fail(DRV_E_DATA, "filters are nested too deeply");
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (value_is(name, filters[i].name)) {
+            DRV_TRY(filters[i].run(c, v, args, out));
+            c->depth--;
+            return DRV_OK;
+        }
+    if (name->kind != VALUE_STRING)
+        return drv_fail(DRV_E_DATA, "a filter is named by a string, found %s",
+                value_type_name(name));
+    return drv_fail(DRV_E_DATA, "filter \"%.*s\" is not supported",
+            (int)(name->s.n < 60 ? name->s.n : 60), name->s.p);
+}

@@ -1,0 +1,36 @@
+// The source of a template as tokens: Jinja 2's lexer with trim_blocks and lstrip_blocks on and
+// keep_trailing_newline off, as transformers sets them (jinja.palletsprojects.com, "Whitespace
+// Control").
+#pragma once
+#include "chat/jinja_value.h"
+
+typedef enum token_kind {
+    TOKEN_TEXT, // what is printed as it lies
+    TOKEN_PRINT_BEGIN,
+    TOKEN_PRINT_END, // {{ }}
+    TOKEN_BLOCK_BEGIN,
+    TOKEN_BLOCK_END, // {% %}
+    TOKEN_NAME,
+    TOKEN_STRING, // unescaped, in `constant`
+    TOKEN_NUMBER, // in `constant`
+    TOKEN_OPERATOR,
+    TOKEN_END,
+} token_kind;
+
+typedef struct token {
+    token_kind kind;
+    const char *p; // of the source
+    size_t n;
+    int line; // from 1
+    value constant;
+} token;
+
+typedef struct token_list {
+    token *t; // the last is TOKEN_END
+    int n;
+} token_list;
+
+// `name` begins the messages (file of the template). The tokens live in m->a, as does the source
+// that they point into.
+DRV_CHECKED drv_status jinja_lex(value_memory *m, const char *name, const char *source, size_t n,
+        token_list *out);

@@ -1,0 +1,318 @@
+// Tests (v is name) and the functions that every template can call.
+#include <math.h>
+#include <string.h>
+
+#include "chat/jinja_text_internal.h"
+
+typedef drv_status (*test)(jinja_context *c, const value *v, const value *arg, bool *out);
+
+typedef enum test_kind {
+    IS_DEFINED,
+    IS_UNDEFINED,
+    IS_NONE,
+    IS_STRING,
+    IS_NUMBER,
+    IS_INTEGER,
+    IS_FLOAT,
+    IS_BOOLEAN,
+    IS_TRUE,
+    IS_FALSE,
+    IS_MAPPING,
+    IS_ITERABLE,
+    IS_SEQUENCE,
+    IS_CALLABLE,
+    IS_ODD,
+    IS_EVEN,
+    IS_LOWER,
+    IS_UPPER, // without argument
+    IS_EQUAL,
+    IS_UNEQUAL,
+    IS_LESS,
+    IS_AT_MOST,
+    IS_MORE,
+    IS_AT_LEAST,
+    IS_IN,
+    IS_DIVISIBLE,
+    IS_SAME, // with one
+} test_kind;
+
+static const struct {
+    const char *name;
+    test_kind kind;
+} tests[] = {
+        {"defined", IS_DEFINED},
+        {"undefined", IS_UNDEFINED},
+        {"none", IS_NONE},
+        {"string", IS_STRING},
+        {"number", IS_NUMBER},
+        {"integer", IS_INTEGER},
+        {"float", IS_FLOAT},
+        {"boolean", IS_BOOLEAN},
+        {"true", IS_TRUE},
+        {"false", IS_FALSE},
+        {"mapping", IS_MAPPING},
+        {"iterable", IS_ITERABLE},
+        {"sequence", IS_SEQUENCE},
+        {"callable", IS_CALLABLE},
+        {"odd", IS_ODD},
+        {"even", IS_EVEN},
+        {"lower", IS_LOWER},
+        {"upper", IS_UPPER},
+        {"equalto", IS_EQUAL},
+        {"eq", IS_EQUAL},
+        {"==", IS_EQUAL},
+        {"ne", IS_UNEQUAL},
+        {"!=", IS_UNEQUAL},
+        {"lt", IS_LESS},
+        {"<", IS_LESS},
+        {"lessthan", IS_LESS},
+        {"le", IS_AT_MOST},
+        {"<=", IS_AT_MOST},
+        {"gt", IS_MORE},
+        {">", IS_MORE},
+        {"greaterthan", IS_MORE},
+        {"ge", IS_AT_LEAST},
+        {">=", IS_AT_LEAST},
+        {"in", IS_IN},
+        {"divisibleby", IS_DIVISIBLE},
+        {"sameas", IS_SAME},
+};
+
+static drv_status text_test(jinja_context *c, const value *v, test_kind kind, bool *out) {
+    const value name = value_text(kind == IS_LOWER ? "islower" : "isupper");
+    value method, result;
+    bool found;
+    str text = {0};
+    value_print(v, &text);
+    value printed;
+    DRV_TRY(jinja_take(c, &text, &printed));
+    DRV_TRY(jinja_method(c, &printed, &name, &found, &method));
+    DRV_TRY(jinja_call(c, &method, &(call_args){0}, &result));
+    *out = value_true(&result);
+    return DRV_OK;
+}
+
+static drv_status number_test(const value *v, const value *arg, test_kind kind, bool *out) {
+    const int64_t by = kind == IS_DIVISIBLE ? (arg->kind == VALUE_INT ? arg->i : 0) : 2;
+    if (v->kind == VALUE_FLOAT && by != 0) {
+        const double rest = fmod(v->f, (double)by), wanted = kind == IS_ODD ? 1 : 0;
+        *out = !(fabs(rest) < wanted) && !(fabs(rest) > wanted);
+        return DRV_OK;
+    }
+    if ((v->kind != VALUE_INT && v->kind != VALUE_BOOL) || by == 0 || by == -1)
+        return drv_fail(DRV_E_DATA, "odd, even and divisibleby expect whole numbers, found %s",
+                value_type_name(v));
+    const int64_t rest = (v->kind == VALUE_INT ? v->i : v->b) % by;
+    *out = (rest == 0) == (kind != IS_ODD);
+    return DRV_OK;
+}
+
+static drv_status order_test(const value *v, const value *arg, test_kind kind, bool *out) {
+    int order;
+    DRV_TRY(value_compare(v, arg, &order));
+    *out = kind == IS_LESS      ? order < 0
+           : kind == IS_AT_MOST ? order <= 0
+           : kind == IS_MORE    ? order > 0
+                                : order >= 0;
+    return DRV_OK;
+}
+
+static bool is_of_kind(const value *v, test_kind kind) {
+    switch (kind) {
+    case IS_DEFINED:
+        return v->kind != VALUE_UNDEFINED;
+    case IS_UNDEFINED:
+        return v->kind == VALUE_UNDEFINED;
+    case IS_NONE:
+        return v->kind == VALUE_NONE;
+    case IS_STRING:
+        return v->kind == VALUE_STRING;
+    case IS_NUMBER:
+        return value_is_number(v);
+    case IS_INTEGER:
+        return v->kind == VALUE_INT;
+    case IS_FLOAT:
+        return v->kind == VALUE_FLOAT;
+    case IS_BOOLEAN:
+        return v->kind == VALUE_BOOL;
+    case IS_TRUE:
+        return v->kind == VALUE_BOOL && v->b;
+    case IS_FALSE:
+        return v->kind == VALUE_BOOL && !v->b;
+    case IS_MAPPING:
+        return v->kind == VALUE_DICT;
+    case IS_ITERABLE:
+        return v->kind == VALUE_STRING || v->kind == VALUE_LIST || v->kind == VALUE_DICT ||
+               v->kind == VALUE_UNDEFINED;
+    case IS_SEQUENCE: // what has a length and items
+        return v->kind == VALUE_STRING || v->kind == VALUE_LIST || v->kind == VALUE_DICT ||
+               v->kind == VALUE_UNDEFINED;
+    default:
+        return v->kind == VALUE_FUNCTION || v->kind == VALUE_UNDEFINED; // as in Jinja
+    }
+}
+
+drv_status jinja_test(jinja_context *c, const value *name, const value *v, const call_args *args,
+        bool *out) {
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
+        if (!value_is(name, tests[i].name)) continue;
+        const test_kind kind = tests[i].kind;
+        const int n = kind >= IS_EQUAL;
+        DRV_TRY(call_check(args, tests[i].name, n, n, "other num seq"));
+        switch (kind) {
+        case IS_ODD:
+        case IS_EVEN:
+        case IS_DIVISIBLE:
+            return number_test(v, args->v, kind, out);
+        case IS_LOWER:
+        case IS_UPPER:
+            return text_test(c, v, kind, out);
+        case IS_LESS:
+        case IS_AT_MOST:
+        case IS_MORE:
+        case IS_AT_LEAST:
+            return order_test(v, &args->v[0], kind, out);
+        case IS_IN:
+            return jinja_contains(c, &args->v[0], v, out);
+        case IS_EQUAL:
+        case IS_UNEQUAL:
+            *out = value_equal(v, &args->v[0]) == (kind == IS_EQUAL);
+            return DRV_OK;
+        case IS_SAME:
+            *out = v->kind == args->v[0].kind && value_equal(v, &args->v[0]);
+            return DRV_OK;
+        default:
+            *out = is_of_kind(v, kind);
+            return DRV_OK;
+        }
+    }
+    if (name->kind != VALUE_STRING)
+        return drv_fail(DRV_E_DATA, "a test is named by a string, found %s", value_type_name(name));
+    return drv_fail(DRV_E_DATA, "test \"%.*s\" is not supported",
+            (int)(name->s.n < 60 ? name->s.n : 60), name->s.p);
+}
+
+// --- functions
+
+static drv_status raise_exception(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    (void)f, (void)out;
+    str text = {0};
+    DRV_TRY(call_check(args, "raise_exception", 1, 1, "message"));
+    value_print(&args->v[0], &text);
+    c->raised = true;
+    drv_status status = drv_fail(DRV_E_DATA, "%s", text.p ? text.p : "");
+    str_free(&text);
+    return status;
+}
+
+static drv_status strftime_now(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    (void)f;
+    char format[256], text[1024];
+    DRV_TRY(call_check(args, "strftime_now", 1, 1, "format"));
+    if (args->v[0].kind != VALUE_STRING || args->v[0].s.n >= sizeof format)
+        return drv_fail(DRV_E_DATA, "strftime_now expects a short format, found %s",
+                value_type_name(&args->v[0]));
+    memcpy(format, args->v[0].s.p, args->v[0].s.n);
+    format[args->v[0].s.n] = 0;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    const size_t n = strftime(text, sizeof text, format, &c->now);
+#pragma GCC diagnostic pop
+    return value_copy_string(&c->m, text, n, out);
+}
+
+// dict(pairs or mapping, k=v) and namespace of the same.
+static drv_status make_dict(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    const int n_positional = args->n - args->n_keywords;
+    if (n_positional > 1) return drv_fail(DRV_E_DATA, "%s takes at most one mapping", f->name);
+    DRV_TRY(value_new_dict(&c->m, out));
+    const value *from = n_positional ? &args->v[0] : NULL;
+    if (from && from->kind != VALUE_DICT && from->kind != VALUE_LIST)
+        return drv_fail(DRV_E_DATA, "%s expects a mapping, found %s", f->name,
+                value_type_name(from));
+    for (int64_t i = 0; from && from->kind == VALUE_DICT && i < from->dict->keys.n; i++)
+        DRV_TRY(value_dict_set(&c->m, out->dict, from->dict->keys.v[i], from->dict->values.v[i]));
+    for (int64_t i = 0; from && from->kind == VALUE_LIST && i < from->list->n; i++) {
+        const value *pair = &from->list->v[i];
+        if (pair->kind != VALUE_LIST || pair->list->n != 2)
+            return drv_fail(DRV_E_DATA, "%s expects pairs", f->name);
+        DRV_TRY(jinja_charge(c, out->dict->keys.n));
+        DRV_TRY(value_dict_set(&c->m, out->dict, pair->list->v[0], pair->list->v[1]));
+    }
+    for (int k = 0; k < args->n_keywords; k++)
+        DRV_TRY(value_dict_set(&c->m, out->dict, args->keywords[k], args->v[n_positional + k]));
+    if (f->name[0] == 'n') out->kind = VALUE_NAMESPACE;
+    for (int64_t i = 0; f->name[0] == 'n' && i < out->dict->keys.n; i++)
+        if (out->dict->keys.v[i].kind == VALUE_STRING && out->dict->keys.v[i].s.n &&
+                out->dict->keys.v[i].s.p[0] == '_')
+            return drv_fail(DRV_E_DATA, "a namespace takes no attribute that begins with \"_\"");
+    return DRV_OK;
+}
+
+static drv_status range(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    (void)f;
+    int64_t bound[3] = {0, 0, 1};
+    DRV_TRY(call_check(args, "range", 1, 3, ""));
+    for (int i = 0; i < args->n; i++) {
+        if (args->v[i].kind != VALUE_INT && args->v[i].kind != VALUE_BOOL)
+            return drv_fail(DRV_E_DATA, "range expects whole numbers, found %s",
+                    value_type_name(&args->v[i]));
+        bound[args->n == 1 ? 1 : i] = args->v[i].kind == VALUE_INT ? args->v[i].i : args->v[i].b;
+    }
+    const int64_t limit = 1LL << 40, step = bound[2];
+    for (int i = 0; i < 3; i++)
+        if (bound[i] > limit || bound[i] < -limit)
+            return drv_fail(DRV_E_DATA, "range is too large");
+    if (step == 0) return drv_fail(DRV_E_DATA, "range of step 0");
+    const int64_t distance = step > 0 ? bound[1] - bound[0] : bound[0] - bound[1],
+                  size = step > 0 ? step : -step;
+    const int64_t n = distance > 0 ? (distance + size - 1) / size : 0;
+    if (n > JINJA_MAX_RANGE)
+        return drv_fail(DRV_E_DATA, "range of %lld items, at most %d", (long long)n,
+                JINJA_MAX_RANGE);
+    DRV_TRY(value_new_list(&c->m, out));
+    for (int64_t i = 0; i < n; i++)
+        DRV_TRY(value_list_add(&c->m, out->list, value_int(bound[0] + i * step)));
+    return DRV_OK;
+}
+
+// joiner(sep)(): nothing the first time, then the separator.
+static drv_status join_next(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    const value used = value_text("used");
+    DRV_TRY(call_check(args, "joiner", 0, 0, ""));
+    const value sep = value_text("sep"), *text = value_dict_get(f->self.dict, &sep);
+    *out = value_dict_get(f->self.dict, &used) ? *text : value_text("");
+    return value_dict_set(&c->m, f->self.dict, used, value_bool(true));
+}
+
+static drv_status joiner(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    (void)f;
+    value state;
+    DRV_TRY(call_check(args, "joiner", 0, 1, "sep"));
+    DRV_TRY(value_new_dict(&c->m, &state));
+    DRV_TRY(value_dict_set(&c->m, state.dict, value_text("sep"),
+            args->n ? args->v[0] : value_text(", ")));
+    return jinja_new_function(c,
+            &(value_function){.name = "joiner", .native = join_next, .self = state}, out);
+}
+
+drv_status jinja_add_globals(jinja_context *c) {
+    static const struct {
+        const char *name;
+        native_function call;
+    } functions[] = {{"raise_exception", raise_exception}, {"strftime_now", strftime_now},
+            {"namespace", make_dict}, {"dict", make_dict}, {"range", range}, {"joiner", joiner}};
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        value f;
+        DRV_TRY(jinja_new_function(c,
+                &(value_function){.name = functions[i].name, .native = functions[i].call}, &f));
+        DRV_TRY(value_dict_set(&c->m, &c->globals->names, value_text(functions[i].name), f));
+    }
+    return DRV_OK;
+}

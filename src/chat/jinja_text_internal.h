@@ -1,0 +1,21 @@
+// Work on strings that methods and filters share. Strings are valid UTF-8.
+#pragma once
+#include "chat/jinja_eval_internal.h"
+
+typedef enum text_case_kind {
+    CASE_UPPER,
+    CASE_LOWER,
+    CASE_TITLE,
+    CASE_CAPITAL,
+    CASE_SWAP
+} text_case_kind;
+
+bool text_is_space(int32_t c);
+// A letter, digit or underscore begins the text; *length: bytes of the character.
+bool text_is_word(const char *p, size_t n, size_t *length);
+// Without the characters of `chars` (NULL: white space) at its sides.
+value text_strip(const value *v, const value *chars, bool left, bool right);
+void text_case(const value *v, text_case_kind kind, str *out);
+// Every `from` as `to`, the first `most` of them (-1: all).
+DRV_CHECKED drv_status text_replace(jinja_context *c, const value *v, const value *from,
+        const value *to, int64_t most, value *out);

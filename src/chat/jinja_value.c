@@ -1,0 +1,492 @@
+// Values of the template language: making, comparing and printing them as Python does.
+#include "chat/jinja_value.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+enum { MAX_DEPTH = 100 }; // of values inside values: what is deeper is cut off, or refused
+
+drv_status value_alloc(value_memory *m, size_t bytes, void **out) {
+    *out = NULL;
+    if (bytes > m->max_bytes - m->bytes)
+        return drv_fail(DRV_E_DATA, "the template takes more than %s of memory",
+                str_bytes((double)m->max_bytes));
+    m->bytes += bytes + 64;
+    if (m->bytes > m->max_bytes) m->bytes = m->max_bytes;
+    *out = arena_alloc(m->a, bytes ? bytes : 1);
+    return DRV_OK;
+}
+
+drv_status value_list_add(value_memory *m, value_list *l, value v) {
+    if (l->n == l->cap) {
+        const int64_t cap = l->cap ? 2 * l->cap : 8;
+        void *bigger;
+        DRV_TRY(value_alloc(m, sizeof(value) * (size_t)cap, &bigger));
+        if (l->n) memcpy(bigger, l->v, sizeof(value) * (size_t)l->n);
+        l->v = bigger;
+        l->cap = cap;
+    }
+    l->v[l->n++] = v;
+    return DRV_OK;
+}
+
+static int64_t find_key(const value_dict *d, const value *key) {
+    for (int64_t i = 0; i < d->keys.n; i++)
+        if (value_equal(&d->keys.v[i], key)) return i;
+    return -1;
+}
+
+drv_status value_dict_set(value_memory *m, value_dict *d, value key, value v) {
+    const int64_t i = find_key(d, &key);
+    if (i >= 0) {
+        d->values.v[i] = v;
+        return DRV_OK;
+    }
+    DRV_TRY(value_list_add(m, &d->keys, key));
+    return value_list_add(m, &d->values, v);
+}
+
+const value *value_dict_get(const value_dict *d, const value *key) {
+    const int64_t i = find_key(d, key);
+    return i < 0 ? NULL : &d->values.v[i];
+}
+
+drv_status value_new_list(value_memory *m, value *out) {
+    void *p;
+    DRV_TRY(value_alloc(m, sizeof(value_list), &p));
+    *out = (value){.kind = VALUE_LIST, .list = p};
+    return DRV_OK;
+}
+
+drv_status value_new_dict(value_memory *m, value *out) {
+    void *p;
+    DRV_TRY(value_alloc(m, sizeof(value_dict), &p));
+    *out = (value){.kind = VALUE_DICT, .dict = p};
+    return DRV_OK;
+}
+
+drv_status value_copy_string(value_memory *m, const char *p, size_t n, value *out) {
+    void *copy;
+    DRV_TRY(value_alloc(m, n, &copy));
+    if (n) memcpy(copy, p, n);
+    *out = value_slice(copy, n);
+    return DRV_OK;
+}
+
+value value_text(const char *literal) {
+    return value_slice(literal, strlen(literal));
+}
+
+value value_undefined(const char *p, size_t n) {
+    return (value){.kind = VALUE_UNDEFINED, .s = {p, n}};
+}
+
+bool value_is(const value *v, const char *text) {
+    return v->kind == VALUE_STRING && v->s.n == strlen(text) && memcmp(v->s.p, text, v->s.n) == 0;
+}
+
+double value_real(const value *v) {
+    return v->kind == VALUE_FLOAT ? v->f : v->kind == VALUE_INT ? (double)v->i : (double)v->b;
+}
+
+const char *value_type_name(const value *v) {
+    static const char *const names[] = {"Undefined", "NoneType", "bool", "int", "float", "str",
+            "list", "dict", "Namespace", "function"};
+    return v->kind == VALUE_LIST && v->list->tuple ? "tuple" : names[v->kind];
+}
+
+bool value_true(const value *v) {
+    switch (v->kind) {
+    case VALUE_UNDEFINED:
+    case VALUE_NONE:
+        return false;
+    case VALUE_BOOL:
+        return v->b;
+    case VALUE_INT:
+        return v->i != 0;
+    case VALUE_FLOAT:
+        return v->f < 0 || v->f > 0 || isnan(v->f);
+    case VALUE_STRING:
+        return v->s.n > 0;
+    case VALUE_LIST:
+        return v->list->n > 0;
+    case VALUE_DICT:
+        return v->dict->keys.n > 0;
+    default:
+        return true;
+    }
+}
+
+static bool equal(const value *a, const value *b, int depth);
+
+static bool lists_equal(const value_list *a, const value_list *b, int depth) {
+    if (a->n != b->n || a->tuple != b->tuple) return false;
+    for (int64_t i = 0; i < a->n; i++)
+        if (!equal(&a->v[i], &b->v[i], depth)) return false;
+    return true;
+}
+
+static bool dicts_equal(const value_dict *a, const value_dict *b, int depth) {
+    if (a->keys.n != b->keys.n) return false;
+    for (int64_t i = 0; i < a->keys.n; i++) {
+        const value *other = value_dict_get(b, &a->keys.v[i]);
+        if (!other || !equal(&a->values.v[i], other, depth)) return false;
+    }
+    return true;
+}
+
+bool value_equal(const value *a, const value *b) {
+    return equal(a, b, 0);
+}
+
+static bool equal(const value *a, const value *b, int depth) {
+    if (depth > MAX_DEPTH) return false;
+    if (value_is_number(a) && value_is_number(b)) {
+        if (a->kind == VALUE_INT && b->kind == VALUE_INT) return a->i == b->i;
+        const double x = value_real(a), y = value_real(b);
+        return x >= y && x <= y;
+    }
+    if (a->kind != b->kind) return false;
+    switch (a->kind) {
+    case VALUE_UNDEFINED:
+    case VALUE_NONE:
+        return true;
+    case VALUE_STRING:
+        return a->s.n == b->s.n && (a->s.n == 0 || memcmp(a->s.p, b->s.p, a->s.n) == 0);
+    case VALUE_LIST:
+        return lists_equal(a->list, b->list, depth + 1);
+    case VALUE_DICT:
+        return dicts_equal(a->dict, b->dict, depth + 1);
+    case VALUE_NAMESPACE:
+        return a->dict == b->dict;
+    default:
+        return a->function == b->function;
+    }
+}
+
+static drv_status compare(const value *a, const value *b, int depth, int *out) {
+    if (depth > MAX_DEPTH) return drv_fail(DRV_E_DATA, "a value is nested too deeply to order it");
+    if (a->kind == VALUE_INT && b->kind == VALUE_INT) {
+        *out = a->i < b->i ? -1 : a->i > b->i;
+        return DRV_OK;
+    }
+    if (value_is_number(a) && value_is_number(b)) {
+        const double x = value_real(a), y = value_real(b);
+        *out = x < y ? -1 : x > y;
+        return DRV_OK;
+    }
+    if (a->kind == VALUE_STRING && b->kind == VALUE_STRING) {
+        const size_t n = a->s.n < b->s.n ? a->s.n : b->s.n;
+        *out = n ? memcmp(a->s.p, b->s.p, n) : 0; // UTF-8 sorts as its code points
+        if (*out == 0) *out = a->s.n < b->s.n ? -1 : a->s.n > b->s.n;
+        return DRV_OK;
+    }
+    if (a->kind == VALUE_LIST && b->kind == VALUE_LIST) {
+        for (int64_t i = 0; i < a->list->n && i < b->list->n; i++)
+            if (!value_equal(&a->list->v[i], &b->list->v[i]))
+                return compare(&a->list->v[i], &b->list->v[i], depth + 1, out);
+        *out = a->list->n < b->list->n ? -1 : a->list->n > b->list->n;
+        return DRV_OK;
+    }
+    return drv_fail(DRV_E_DATA, "%s and %s cannot be ordered", value_type_name(a),
+            value_type_name(b));
+}
+
+drv_status value_compare(const value *a, const value *b, int *out) {
+    return compare(a, b, 0, out);
+}
+
+// The shortest decimal that reads back as f, in Python's form: 0.1, 100000.0, 1e-05, 1e+16.
+static void print_float(double f, str *out) {
+    if (!isfinite(f)) {
+        str_puts(out, isnan(f) ? "nan" : f > 0 ? "inf" : "-inf");
+        return;
+    }
+    char text[40];
+    int digits = 1;
+    do
+        snprintf(text, sizeof text, "%.*e", digits - 1, f);
+    while (strtod(text, NULL) != f && ++digits <= 17); // NOLINT: exact on purpose
+    const int exponent = (int)strtol(strchr(text, 'e') + 1, NULL, 10);
+    if (exponent >= -4 && exponent < 16) {
+        const int decimals = digits - 1 - exponent;
+        str_printf(out, "%.*f", decimals > 1 ? decimals : 1, f);
+    } else {
+        str_printf(out, "%.*s", (int)strcspn(text, "e"), text);
+        str_printf(out, "e%c%02d", exponent < 0 ? '-' : '+', abs(exponent));
+    }
+}
+
+static bool printable(utf8proc_int32_t c) {
+    if (c == ' ') return true;
+    const utf8proc_category_t k = utf8proc_category(c);
+    return k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS;
+}
+
+static void repr_string(const value *v, str *out) {
+    const char *p = v->s.p;
+    const bool single = v->s.n && memchr(p, '\'', v->s.n), twice = v->s.n && memchr(p, '"', v->s.n);
+    const char quote = single && !twice ? '"' : '\'';
+    str_add(out, &quote, 1);
+    for (size_t i = 0; i < v->s.n;) {
+        utf8proc_int32_t c;
+        const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)p + i,
+                (utf8proc_ssize_t)(v->s.n - i), &c);
+        if (n < 1) break;
+        if (c == quote || c == '\\')
+            str_printf(out, "\\%c", c);
+        else if (c == '\n' || c == '\r' || c == '\t')
+            str_puts(out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
+        else if (printable(c))
+            str_add(out, p + i, (size_t)n);
+        else
+            str_printf(out,
+                    c < 0x100     ? "\\x%02x"
+                    : c < 0x10000 ? "\\u%04x"
+                                  : "\\U%08x",
+                    (unsigned)c);
+        i += (size_t)n;
+    }
+    str_add(out, &quote, 1);
+}
+
+static void repr(const value *v, int depth, str *out);
+
+static void repr_list(const value_list *l, int depth, str *out) {
+    str_puts(out, l->tuple ? "(" : "[");
+    for (int64_t i = 0; i < l->n; i++) {
+        if (i) str_puts(out, ", ");
+        repr(&l->v[i], depth, out);
+    }
+    str_puts(out, l->tuple && l->n == 1 ? ",)" : l->tuple ? ")" : "]");
+}
+
+static void repr_dict(const value_dict *d, int depth, str *out) {
+    str_puts(out, "{");
+    for (int64_t i = 0; i < d->keys.n; i++) {
+        if (i) str_puts(out, ", ");
+        repr(&d->keys.v[i], depth, out);
+        str_puts(out, ": ");
+        repr(&d->values.v[i], depth, out);
+    }
+    str_puts(out, "}");
+}
+
+static void repr(const value *v, int depth, str *out) {
+    if (depth > MAX_DEPTH) {
+        str_puts(out, "...");
+        return;
+    }
+    switch (v->kind) {
+    case VALUE_UNDEFINED:
+        str_puts(out, "Undefined");
+        break;
+    case VALUE_NONE:
+        str_puts(out, "None");
+        break;
+    case VALUE_BOOL:
+        str_puts(out, v->b ? "True" : "False");
+        break;
+    case VALUE_INT:
+        str_printf(out, "%lld", (long long)v->i);
+        break;
+    case VALUE_FLOAT:
+        print_float(v->f, out);
+        break;
+    case VALUE_STRING:
+        repr_string(v, out);
+        break;
+    case VALUE_LIST:
+        repr_list(v->list, depth + 1, out);
+        break;
+    case VALUE_DICT:
+        repr_dict(v->dict, depth + 1, out);
+        break;
+    case VALUE_NAMESPACE:
+        str_puts(out, "<Namespace ");
+        repr_dict(v->dict, depth + 1, out);
+        str_puts(out, ">");
+        break;
+    case VALUE_FUNCTION:
+        str_puts(out, "<function>");
+    }
+}
+
+void value_repr(const value *v, str *out) {
+    repr(v, 0, out);
+}
+
+void value_print(const value *v, str *out) {
+    if (v->kind == VALUE_STRING)
+        str_add(out, v->s.p, v->s.n);
+    else if (v->kind != VALUE_UNDEFINED)
+        value_repr(v, out);
+}
+
+// --- JSON
+
+static void json_string_of(const value *v, str *out) {
+    str_puts(out, "\"");
+    for (size_t i = 0; i < v->s.n; i++) {
+        const unsigned char c = (unsigned char)v->s.p[i];
+        static const char named[] = "\b\f\n\r\t", letters[] = "bfnrt";
+        const char *at = c ? strchr(named, c) : NULL;
+        if (c == '"' || c == '\\')
+            str_printf(out, "\\%c", c);
+        else if (at)
+            str_printf(out, "\\%c", letters[at - named]);
+        else if (c < 0x20)
+            str_printf(out, "\\u%04x", c);
+        else
+            str_add(out, &v->s.p[i], 1);
+    }
+    str_puts(out, "\"");
+}
+
+static void new_line(const tojson_opts *o, int depth, str *out) {
+    if (o->indent < 0) return;
+    str_puts(out, "\n");
+    for (int64_t i = 0; i < o->indent * depth; i++)
+        str_puts(out, " ");
+}
+
+static drv_status tojson_list(const value_list *l, const tojson_opts *o, int depth, str *out) {
+    str_puts(out, "[");
+    for (int64_t i = 0; i < l->n; i++) {
+        if (i) str_add(out, o->item_separator.s.p, o->item_separator.s.n);
+        new_line(o, depth + 1, out);
+        DRV_TRY(value_tojson(&l->v[i], o, depth + 1, out));
+    }
+    if (l->n) new_line(o, depth, out);
+    str_puts(out, "]");
+    return DRV_OK;
+}
+
+typedef struct json_entry {
+    const value *key, *v;
+} json_entry;
+
+static int by_key(const void *x, const void *y) {
+    const value *a = ((const json_entry *)x)->key, *b = ((const json_entry *)y)->key;
+    int order = 0;
+    return value_compare(a, b, &order) == DRV_OK ? order : 0;
+}
+
+static drv_status tojson_dict(const value_dict *d, const tojson_opts *o, int depth, str *out) {
+    json_entry *list = mem_alloc(sizeof *list * (size_t)(d->keys.n + 1));
+    for (int64_t i = 0; i < d->keys.n; i++)
+        list[i] = (json_entry){&d->keys.v[i], &d->values.v[i]};
+    if (o->sort_keys) qsort(list, (size_t)d->keys.n, sizeof *list, by_key);
+    drv_status status = DRV_OK;
+    str_puts(out, "{");
+    for (int64_t i = 0; i < d->keys.n && status == DRV_OK; i++) {
+        if (i) str_add(out, o->item_separator.s.p, o->item_separator.s.n);
+        new_line(o, depth + 1, out);
+        if (list[i].key->kind == VALUE_STRING) {
+            json_string_of(list[i].key, out);
+        } else { // a number as a key is text in JSON
+            str_puts(out, "\"");
+            status = value_tojson(list[i].key, o, depth + 1, out);
+            str_puts(out, "\"");
+        }
+        str_add(out, o->key_separator.s.p, o->key_separator.s.n);
+        if (status == DRV_OK) status = value_tojson(list[i].v, o, depth + 1, out);
+    }
+    free(list);
+    if (d->keys.n) new_line(o, depth, out);
+    str_puts(out, "}");
+    return status;
+}
+
+drv_status value_tojson(const value *v, const tojson_opts *o, int depth, str *out) {
+    if (depth > MAX_DEPTH) return drv_fail(DRV_E_DATA, "a value is nested too deeply for JSON");
+    switch (v->kind) {
+    case VALUE_NONE:
+        str_puts(out, "null");
+        return DRV_OK;
+    case VALUE_BOOL:
+        str_puts(out, v->b ? "true" : "false");
+        return DRV_OK;
+    case VALUE_FLOAT:
+        if (isfinite(v->f))
+            print_float(v->f, out);
+        else
+            str_puts(out, isnan(v->f) ? "NaN" : v->f > 0 ? "Infinity" : "-Infinity");
+        return DRV_OK;
+    case VALUE_INT:
+        value_repr(v, out);
+        return DRV_OK;
+    case VALUE_STRING:
+        json_string_of(v, out);
+        return DRV_OK;
+    case VALUE_LIST:
+        return tojson_list(v->list, o, depth, out);
+    case VALUE_DICT:
+        return tojson_dict(v->dict, o, depth, out);
+    default:
+        return drv_fail(DRV_E_DATA, "%s is not JSON serializable", value_type_name(v));
+    }
+}
+
+static drv_status from_object(value_memory *m, const json_t *json, int depth, value *out) {
+    const char *key;
+    json_t *v;
+    DRV_TRY(value_new_dict(m, out));
+    json_object_foreach((json_t *)(uintptr_t)json, key, v) {
+        value k, item;
+        DRV_TRY(value_copy_string(m, key, strlen(key), &k));
+        DRV_TRY(value_from_json(m, v, depth + 1, &item));
+        DRV_TRY(value_list_add(m, &out->dict->keys, k)); // JSON objects have no key twice
+        DRV_TRY(value_list_add(m, &out->dict->values, item));
+    }
+    return DRV_OK;
+}
+
+drv_status value_from_json(value_memory *m, const json_t *json, int depth, value *out) {
+    if (depth > MAX_DEPTH) return drv_fail(DRV_E_DATA, "a JSON value is nested too deeply");
+    switch (json_typeof(json)) {
+    case JSON_OBJECT:
+        return from_object(m, json, depth, out);
+    case JSON_ARRAY:
+        DRV_TRY(value_new_list(m, out));
+        for (size_t i = 0; i < json_array_size(json); i++) {
+            value item;
+            DRV_TRY(value_from_json(m, json_array_get(json, i), depth + 1, &item));
+            DRV_TRY(value_list_add(m, out->list, item));
+        }
+        return DRV_OK;
+    case JSON_STRING:
+        return value_copy_string(m, json_string_value(json), json_string_length(json), out);
+    case JSON_INTEGER:
+        *out = value_int(json_integer_value(json));
+        return DRV_OK;
+    case JSON_REAL:
+        *out = value_float(json_real_value(json));
+        return DRV_OK;
+    case JSON_NULL:
+        *out = value_none();
+        return DRV_OK;
+    default:
+        *out = value_bool(json_is_true(json));
+        return DRV_OK;
+    }
+}
+
+// --- code points
+
+int64_t text_length(const char *p, size_t n) {
+    int64_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)p[i] & 0xC0) != 0x80;
+    return count;
+}
+
+size_t text_offset(const char *p, size_t n, int64_t index) {
+    size_t i = 0;
+    for (; i < n; i++)
+        if (((unsigned char)p[i] & 0xC0) != 0x80 && index-- == 0) break;
+    return i;
+}

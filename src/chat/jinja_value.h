@@ -1,0 +1,115 @@
+// Values of the template language: Python's, as far as chat templates use them.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/str.h"
+
+typedef enum value_kind {
+    VALUE_UNDEFINED, // a name that is not there: prints as nothing, is false, has no attributes
+    VALUE_NONE,
+    VALUE_BOOL,
+    VALUE_INT,
+    VALUE_FLOAT,
+    VALUE_STRING,
+    VALUE_LIST, // tuples too
+    VALUE_DICT,
+    VALUE_NAMESPACE, // namespace(): a dict whose attributes can be set
+    VALUE_FUNCTION,
+} value_kind;
+
+typedef struct value value;
+typedef struct value_list value_list;
+typedef struct value_dict value_dict;
+typedef struct value_function value_function;
+
+struct value {
+    value_kind kind;
+    union {
+        bool b;
+        int64_t i;
+        double f;
+        struct { // UTF-8, not terminated; also the name of what is undefined
+            const char *p;
+            size_t n;
+        } s;
+        value_list *list;
+        value_dict *dict;
+        const value_function *function;
+    };
+};
+
+struct value_list {
+    value *v;
+    int64_t n, cap;
+    bool tuple;
+};
+
+// In the order of insertion. Keys are strings or whole numbers.
+struct value_dict {
+    value_list keys, values;
+};
+
+// Where values live while a template is rendered, and how much of the machine it may take.
+typedef struct value_memory {
+    arena *a;
+    size_t bytes, max_bytes;
+} value_memory;
+
+// DRV_E_DATA when the template wants more than it may have.
+DRV_CHECKED drv_status value_alloc(value_memory *m, size_t bytes, void **out);
+DRV_CHECKED drv_status value_list_add(value_memory *m, value_list *l, value v);
+DRV_CHECKED drv_status value_dict_set(value_memory *m, value_dict *d, value key, value v);
+const value *value_dict_get(const value_dict *d, const value *key); // NULL: absent
+DRV_CHECKED drv_status value_new_list(value_memory *m, value *out);
+DRV_CHECKED drv_status value_new_dict(value_memory *m, value *out);
+DRV_CHECKED drv_status value_copy_string(value_memory *m, const char *p, size_t n, value *out);
+
+static inline value value_none(void) {
+    return (value){.kind = VALUE_NONE};
+}
+static inline value value_bool(bool b) {
+    return (value){.kind = VALUE_BOOL, .b = b};
+}
+static inline value value_int(int64_t i) {
+    return (value){.kind = VALUE_INT, .i = i};
+}
+static inline value value_float(double f) {
+    return (value){.kind = VALUE_FLOAT, .f = f};
+}
+static inline value value_slice(const char *p, size_t n) { // p must outlive the value
+    return (value){.kind = VALUE_STRING, .s = {p, n}};
+}
+value value_text(const char *literal);           // likewise
+value value_undefined(const char *p, size_t n);  // its name
+bool value_is(const value *v, const char *text); // the string `text`
+static inline bool value_is_number(const value *v) {
+    return v->kind == VALUE_BOOL || v->kind == VALUE_INT || v->kind == VALUE_FLOAT;
+}
+double value_real(const value *v); // of a number
+
+const char *value_type_name(const value *v); // as Python names it
+bool value_true(const value *v);
+bool value_equal(const value *a, const value *b);
+// *out < 0, 0, > 0. DRV_E_DATA: the two have no order.
+DRV_CHECKED drv_status value_compare(const value *a, const value *b, int *out);
+// Python's str(v) and repr(v).
+void value_print(const value *v, str *out);
+void value_repr(const value *v, str *out);
+
+typedef struct tojson_opts {
+    int64_t indent; // -1: all on one line
+    value item_separator, key_separator;
+    bool sort_keys;
+} tojson_opts;
+// json.dumps(v, ensure_ascii=False). DRV_E_DATA: v holds what JSON cannot.
+DRV_CHECKED drv_status value_tojson(const value *v, const tojson_opts *o, int depth, str *out);
+DRV_CHECKED drv_status value_from_json(value_memory *m, const json_t *json, int depth, value *out);
+
+// Code points, which Python counts and indexes.
+int64_t text_length(const char *p, size_t n);
+size_t text_offset(const char *p, size_t n, int64_t index); // byte where code point `index` begins

@@ -1,0 +1,22 @@
+// What `data get` and `model get` share: the hub's address and token, and downloads with their
+// report.
+#pragma once
+#include "cli/cli.h"
+#include "data/get/hub.h"
+
+#define CLI_FETCH                                                                                  \
+    {"--revision", "NAME", "branch, tag or commit (default main)"},                                \
+            {"--parallel", "N", "files at a time (default 8)"}, {                                  \
+        "--tries", "N", "for a file that makes no progress (default 8)"                            \
+    }
+
+typedef struct fetch_opts {
+    hub_opts hub;
+    download_opts http;
+} fetch_opts;
+
+// From the options above, HF_ENDPOINT and HF_TOKEN. `out`: the folder of the files.
+DRV_CHECKED drv_status fetch_options(arena *a, const cli_args *args, const char *out,
+        fetch_opts *o);
+// Downloads what is not there and logs how much that was.
+DRV_CHECKED drv_status fetch_files(const fetch_opts *o, const download *list, int n);

@@ -1,0 +1,111 @@
+// drover help: what the table of verbs says of itself.
+#include <string.h>
+
+#include "base/str.h"
+#include "cli/cli.h"
+
+static void print_verbs(FILE *f) {
+    fputs("drover: pre-train Llama models, from text to a Hugging Face folder, in one program\n"
+          "\n"
+          "usage: drover VERB [SUBVERB] ...\n"
+          "\n"
+          "verbs:\n",
+            f);
+    for (int i = 0; i < n_cli_verbs; i++)
+        fprintf(f, "  %-10s %s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
+    fputs("\n"
+          "drover help VERB [SUBVERB]    says more; VERB --help does too\n"
+          "drover --version              which drover this is\n"
+          "\n"
+          "Results go to standard output; progress, log and errors go to standard error.\n"
+          "Exit status: 0 done, 1 failed, 2 wrong usage, 3 stopped on request before the end.\n",
+            f);
+}
+
+// "usage: drover data build ...", one line for each form.
+static void print_usage(FILE *f, const char *name, const char *usage) {
+    const char *head = "usage:";
+    for (const char *line = usage; line; head = "      ") {
+        const char *end = strchr(line, '\n');
+        fprintf(f, "%s drover %s%s%.*s\n", head, name, *line ? " " : "",
+                end ? (int)(end - line) : (int)strlen(line), line);
+        line = end ? end + 1 : NULL;
+    }
+}
+
+static void print_options(FILE *f, const verb *v) {
+    if (v->n_options == 0) return;
+    fputs("\noptions:\n", f);
+    int width = 0;
+    for (int i = 0; i < v->n_options; i++) {
+        const cli_option *o = &v->options[i];
+        const int n = (int)(strlen(o->name) + (o->value ? 1 + strlen(o->value) : 0));
+        if (n > width) width = n;
+    }
+    for (int i = 0; i < v->n_options; i++) {
+        const cli_option *o = &v->options[i];
+        fprintf(f, "  %s %-*s  %s\n", o->name, width - (int)strlen(o->name) - 1,
+                o->value ? o->value : "", o->help);
+    }
+}
+
+void cli_print_help(FILE *f, const verb *parent, const verb *v) {
+    if (!v) {
+        print_verbs(f);
+        return;
+    }
+    char name[64];
+    snprintf(name, sizeof name, "%s%s%s", parent ? parent->name : "", parent ? " " : "", v->name);
+    fprintf(f, "drover %s: %s\n\n", name, v->summary);
+    if (v->n_subverbs == 0) {
+        print_usage(f, name, v->usage);
+        if (v->help) fprintf(f, "\n%s\n", v->help);
+        print_options(f, v);
+        return;
+    }
+    fprintf(f, "usage: drover %s SUBVERB ...\n\nsubverbs:\n", name);
+    for (int i = 0; i < v->n_subverbs; i++)
+        fprintf(f, "  %-10s %s\n", v->subverbs[i].name, v->subverbs[i].summary);
+    if (v->help) fprintf(f, "\n%s\n", v->help);
+    fprintf(f, "\ndrover help %s SUBVERB    says more\n", name);
+}
+
+drv_status cli_find_verb(const verb *parent, const char *name, const verb **out) {
+    const char *names[32] = {0};
+    const int n = parent ? parent->n_subverbs : n_cli_verbs;
+    DRV_ASSERT(n <= 32, "%d verbs", n);
+    for (int i = 0; i < n; i++) {
+        const verb *v = parent ? &parent->subverbs[i] : cli_verbs[i];
+        names[i] = v->name;
+        if (strcmp(name, v->name) == 0) {
+            *out = v;
+            return DRV_OK;
+        }
+    }
+    const char *near = str_nearest(name, names, n);
+    if (near || !parent)
+        return drv_fail(DRV_E_USAGE, "%s%sunknown %s \"%s\"%s%s%s; see drover help%s%s",
+                parent ? parent->name : "", parent ? ": " : "", parent ? "subverb" : "verb", name,
+                near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "",
+                parent ? " " : "", parent ? parent->name : "");
+    str list = {0};
+    for (int i = 0; i < n; i++)
+        str_printf(&list, "%s%s", i == 0 ? "" : i < n - 1 ? ", " : " or ", names[i]);
+    drv_status status =
+            drv_fail(DRV_E_USAGE, "%s: \"%s\" is unknown, expected %s", parent->name, name, list.p);
+    str_free(&list);
+    return status;
+}
+
+drv_status cli_help(int argc, char **argv) {
+    const verb *parent = NULL, *v = NULL;
+    for (int i = 0; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) continue;
+        if (v && v->n_subverbs == 0)
+            return drv_fail(DRV_E_USAGE, "help: %s has no subverb \"%s\"", v->name, argv[i]);
+        parent = v;
+        DRV_TRY(cli_find_verb(parent, argv[i], &v));
+    }
+    cli_print_help(stdout, parent, v);
+    return DRV_OK;
+}

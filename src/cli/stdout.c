@@ -1,0 +1,51 @@
+// Standard output that cannot lose a result silently: the first write that fails ends the program,
+// as SIGPIPE does when a reader is gone. So no verb runs on for hours to fill a full disk, and none
+// needs to check each of its prints.
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "cli/cli.h"
+
+static _Noreturn void give_up(int error) {
+    progress_end();
+    fprintf(stderr, "drover: could not write to standard output: %s\n", strerror(error));
+    _exit(1);
+}
+
+// All of the bytes, or the end of the program.
+static ssize_t write_all(void *cookie, const char *bytes, size_t n) {
+    (void)cookie;
+    for (size_t done = 0; done < n;) {
+        const ssize_t k = write(STDOUT_FILENO, bytes + done, n - done);
+        if (k >= 0) {
+            done += (size_t)k;
+        } else if (errno == EAGAIN) { // another program has made the descriptor non-blocking
+            poll(&(struct pollfd){.fd = STDOUT_FILENO, .events = POLLOUT}, 1, -1);
+        } else if (errno != EINTR) {
+            give_up(errno);
+        }
+    }
+    return (ssize_t)n;
+}
+
+static int close_checked(void *cookie) {
+    (void)cookie;
+    if (close(STDOUT_FILENO) != 0) give_up(errno); // NFS and quotas tell the bad news here
+    return 0;
+}
+
+void cli_open_stdout(void) {
+    FILE *f = fopencookie(NULL, "w",
+            (cookie_io_functions_t){.write = write_all, .close = close_checked});
+    DRV_ASSERT(f, "out of memory");
+    setvbuf(f, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, 1 << 16);
+    stdout = f;
+}
+
+void cli_close_stdout(void) {
+    if (fclose(stdout) != 0) give_up(errno);
+}

@@ -1,0 +1,163 @@
+// drover tokenizer train: text in, the files of a tokenizer out.
+#include "cli/tokenizer_train.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/task.h"
+#include "data/read/text_batch.h"
+#include "tok/bpe_trainer.h"
+#include "tok/unicode.h"
+
+static const char default_eos[] = "<|endoftext|>";
+
+static bool is_listed(const char *const *list, int n, const char *text) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(list[i], text) == 0) return true;
+    return false;
+}
+
+static drv_status check_special(const char *option, const char *text) {
+    if (*text && utf8_valid(text, strlen(text))) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "tokenizer train: %s is %s, expected a text", option,
+            *text ? "not UTF-8" : "empty");
+}
+
+// The special tokens in the order of their ids: those of --special, then those of --bos, --eos,
+// --pad and --unk. A role that no option names goes to the token whose name says it.
+static drv_status choose_specials(arena *a, const cli_args *args, bpe_trainer_opts *o) {
+    int n;
+    const char **named = cli_get_all(a, args, "--special", &n);
+    const char **list = ARENA_ARRAY(a, const char *, n + N_TOKEN_ROLES + 1);
+    for (int i = 0; i < n; i++) {
+        DRV_TRY(check_special("--special", named[i]));
+        if (is_listed(list, i, named[i]))
+            return drv_fail(DRV_E_USAGE, "tokenizer train: --special \"%s\" is given twice",
+                    named[i]);
+        list[i] = named[i];
+    }
+    for (token_role role = 0; role < N_TOKEN_ROLES; role++) {
+        const char *option = arena_printf(a, "--%s", token_role_short(role));
+        o->role[role] = cli_get(args, option, NULL);
+        if (role == ROLE_EOS && !o->role[role] && n == 0) o->role[role] = default_eos;
+        if (!o->role[role]) continue;
+        DRV_TRY(check_special(option, o->role[role]));
+        if (!is_listed(list, n, o->role[role])) list[n++] = o->role[role];
+    }
+    o->begin_with_bos = o->role[ROLE_BOS] != NULL;
+    for (token_role role = 0; role < N_TOKEN_ROLES; role++)
+        for (const char *const *name = token_role_names(role); !o->role[role] && *name; name++)
+            if (is_listed(list, n, *name)) o->role[role] = *name;
+    o->specials = list;
+    o->n_specials = n;
+    return DRV_OK;
+}
+
+static void print_specials(const bpe_trainer_opts *o) {
+    for (int id = 0; id < o->n_specials; id++) {
+        str roles = {0};
+        for (token_role role = 0; role < N_TOKEN_ROLES; role++)
+            if (o->role[role] && strcmp(o->role[role], o->specials[id]) == 0)
+                str_printf(&roles, "%s%s (%s)%s", roles.n ? ", " : "", token_role_means(role),
+                        token_role_short(role),
+                        role == ROLE_BOS && o->begin_with_bos ? ", put in front of each text" : "");
+        log_info("special token %s: id %d, %s", o->specials[id], id,
+                roles.n ? roles.p : "no role (--bos, --eos, --pad, --unk give one)");
+        str_free(&roles);
+    }
+    if (!o->role[ROLE_EOS])
+        log_warn("no token ends a text: data build --append-eod needs one; --eos TEXT makes it");
+}
+
+typedef struct next_batch {
+    text_batch *batch;
+    reader *r;
+} next_batch;
+
+static drv_status read_next(void *ctx) {
+    const next_batch *next = ctx;
+    return text_batch_read(next->batch, next->r);
+}
+
+static void count_text(void *ctx, const text_piece *p, int i, int thread) {
+    (void)i;
+    bpe_trainer_add(ctx, p, thread);
+}
+
+static void show_progress(const reader *r, int64_t bytes, double seconds) {
+    int64_t total;
+    const double done = (double)reader_bytes(r, &total);
+    progress("counting words: %s, %.1f MB/s, eta %s", str_bytes((double)bytes),
+            (double)bytes / seconds / 1e6,
+            done > 0 ? str_duration(seconds * ((double)total / done - 1)) : "?");
+}
+
+// The words of all inputs; the next batch is read while this one is counted.
+static drv_status count_all(reader *r, bpe_trainer *t, int64_t *bytes) {
+    text_batch *batches[2] = {text_batch_new(), text_batch_new()};
+    next_batch next = {.r = r};
+    task reading = {0};
+    const double begin = clock_s();
+    drv_status status = text_batch_read(batches[0], r);
+    for (int k = 0; status == DRV_OK; k = !k) {
+        text_batch *b = batches[k];
+        next.batch = batches[!k];
+        if (b->more) task_start(&reading, read_next, &next);
+        status = text_batch_decode(b, r, count_text, t);
+        if (status == DRV_OK) status = bpe_trainer_relieve(t);
+        const drv_status read = task_wait(&reading);
+        if (status == DRV_OK) status = read;
+        for (int i = 0; status == DRV_OK && i < b->n; i++)
+            *bytes += (int64_t)b->pieces[i].n;
+        show_progress(r, *bytes, clock_s() - begin);
+        if (!b->more) break;
+    }
+    progress_end();
+    text_batch_free(batches[0]);
+    text_batch_free(batches[1]);
+    return status;
+}
+
+static drv_status read_options(arena *a, const cli_args *args, bpe_trainer_opts *o) {
+    const char *pattern = cli_get(args, "--pattern", "gpt2");
+    DRV_TRY(cli_get_i64(args, "--vocab-size", 257, 1 << 24, &o->vocab_size));
+    DRV_TRY(cli_get_i64(args, "--min-frequency", 1, INT64_MAX, &o->min_frequency));
+    DRV_TRY(cli_get_bytes(args, "--memory", BPE_TRAINER_MIN_MEMORY, &o->memory));
+    if (strcmp(pattern, "llama3") == 0)
+        o->pattern = split_pattern_llama3;
+    else if (strcmp(pattern, "gpt2") == 0)
+        o->pattern = split_pattern_gpt2;
+    else
+        return drv_fail(DRV_E_USAGE,
+                "tokenizer train: --pattern is \"%s\", expected gpt2 or llama3", pattern);
+    return choose_specials(a, args, o);
+}
+
+drv_status tokenizer_train(arena *a, const cli_args *args) {
+    bpe_trainer_opts o = {.vocab_size = 32000, .min_frequency = 2};
+    const reader_opts from = {.key = cli_get(args, "--json-key", NULL),
+            .separator = cli_get(args, "--separator", NULL),
+            .strict = cli_has(args, "--strict")};
+    const char *out;
+    int n_inputs;
+    const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
+    DRV_TRY(tokenizer_set_threads(args));
+    DRV_TRY(cli_need(args, "--out", &out));
+    if (!n_inputs) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
+    DRV_TRY(read_options(a, args, &o));
+    const double begin = clock_s();
+    int64_t bytes = 0, n_vocab = 0;
+    reader *r;
+    DRV_TRY(reader_open(a, inputs, n_inputs, &from, &r));
+    bpe_trainer *t = bpe_trainer_new(&o);
+    drv_status status = count_all(r, t, &bytes);
+    if (status == DRV_OK) status = bpe_trainer_finish(t, out, &n_vocab);
+    bpe_trainer_free(t);
+    reader_close(r);
+    DRV_TRY(status);
+    print_specials(&o);
+    log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
+            str_bytes((double)bytes), clock_s() - begin);
+    return DRV_OK;
+}

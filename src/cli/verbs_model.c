@@ -1,0 +1,57 @@
+// drover model: get.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/str.h"
+#include "cli/fetch.h"
+
+static drv_status model_get(arena *a, const cli_args *args) {
+    const char *spec = args->positional[0];
+    if (str_starts(spec, "hf:")) spec += 3;
+    const char *slash = strrchr(spec, '/');
+    const char *out =
+            cli_get(args, "--out", arena_printf(a, "models/%s", slash ? slash + 1 : spec));
+    fetch_opts o;
+    download *list;
+    int n;
+    bool has_tokenizer = false;
+    DRV_TRY(fetch_options(a, args, out, &o));
+    DRV_TRY(hub_list_model(a, spec, &o.hub, &list, &n));
+    DRV_TRY(fetch_files(&o, list, n));
+    for (int i = 0; i < n; i++)
+        has_tokenizer |= str_ends(list[i].path, "/tokenizer.json");
+    if (!has_tokenizer)
+        log_warn("%s: the model has no tokenizer.json; name another tokenizer in the config", out);
+    printf("in a config: model: {from: %s}\ntry it: drover generate %s --prompt \"Once upon a time\"\n",
+            out, out);
+    return DRV_OK;
+}
+
+static const cli_option get_options[] = {{"--out", "DIR",
+                                                 "where the files go (default models/NAME)"},
+        CLI_FETCH};
+
+static const verb subverbs[] = {
+        {
+                .name = "get",
+                .summary = "load a model from the Hugging Face hub",
+                .usage = "hf:ORG/NAME [--revision NAME] [--out DIR]",
+                .help = "Loads config.json, generation_config.json, the tokenizer's files, the chat template and the\n"
+                        "weights in safetensors: several files at a time, checked against their size and hash,\n"
+                        "resumed when cut off. HF_TOKEN is sent to the hub alone; HF_ENDPOINT names another one.\n"
+                        "Prints how to go on: `model: {from: models/NAME}` in a config trains it further.",
+                .options = get_options,
+                .n_options = sizeof get_options / sizeof *get_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = model_get,
+        },
+};
+
+const verb verb_model = {
+        .name = "model",
+        .summary = "get a model from the Hugging Face hub",
+        .subverbs = subverbs,
+        .n_subverbs = sizeof subverbs / sizeof *subverbs,
+};

@@ -1,0 +1,121 @@
+// plot: curves of runs, on the terminal or as a file.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "plot/chart.h"
+
+static int terminal_columns(void) {
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+    const char *value = getenv("COLUMNS");
+    const long columns = value ? strtol(value, NULL, 10) : 0;
+    return columns > 0 && columns < 10000 ? (int)columns : 80;
+}
+
+// "loss,lr" into a list, with val_loss behind loss.
+static drv_status split_keys(arena *a, const char *text, const char **keys, int *n) {
+    *n = 0;
+    for (char *rest = arena_strdup(a, text), *key; (key = strsep(&rest, ","));) {
+        if (!*key)
+            return drv_fail(DRV_E_USAGE,
+                    "plot: --keys is \"%s\", expected names with commas between", text);
+        if (*n + 2 > PLOT_MAX_KEYS)
+            return drv_fail(DRV_E_USAGE, "plot: --keys has more than %d names", PLOT_MAX_KEYS - 1);
+        for (int i = 0; i < *n; i++)
+            if (strcmp(keys[i], key) == 0)
+                return drv_fail(DRV_E_USAGE, "plot: --keys names \"%s\" twice", key);
+        keys[(*n)++] = key;
+        if (strcmp(key, "loss") == 0 && !strstr(text, "val_loss")) keys[(*n)++] = "val_loss";
+    }
+    return DRV_OK;
+}
+
+static drv_status read_runs(arena *a, const cli_args *args, const char *const *keys, int n_keys,
+        plot_run *runs) {
+    bool any = false;
+    for (int r = 0; r < args->n_positional; r++) {
+        DRV_TRY(plot_read(a, args->positional[r], keys, n_keys, &runs[r]));
+        if (runs[r].n_broken > 0)
+            log_warn("%s: %lld lines are broken and left out", runs[r].name,
+                    (long long)runs[r].n_broken);
+        if (runs[r].n_records == 0) log_warn("%s: nothing to draw yet", runs[r].name);
+        any |= runs[r].n_records > 0;
+    }
+    for (int k = 0; k < n_keys && any; k++) { // a key that no run has is a slip
+        bool has = strcmp(keys[k], "val_loss") == 0;
+        for (int r = 0; r < args->n_positional; r++)
+            has |= runs[r].series[k].n > 0;
+        if (!has)
+            return drv_fail(DRV_E_USAGE, "plot: no run has numbers for \"%s\"; see metrics.jsonl",
+                    keys[k]);
+    }
+    if (!any) return drv_fail(DRV_E_DATA, "plot: no run has a step yet");
+    return DRV_OK;
+}
+
+static drv_status run_plot(arena *a, const cli_args *args) {
+    const char *file = cli_get(args, "--out", NULL), *keys[PLOT_MAX_KEYS];
+    const bool html = file && str_ends(file, ".html"), svg = file && str_ends(file, ".svg");
+    int64_t width = terminal_columns(), height = 16;
+    if (file && !html && !svg)
+        return drv_fail(DRV_E_USAGE,
+                "plot: --out is \"%s\", expected a name ending in .svg or .html", file);
+    if (file && (cli_has(args, "--width") || cli_has(args, "--height")))
+        return drv_fail(DRV_E_USAGE,
+                "plot: --width and --height are for the terminal, not for --out");
+    DRV_TRY(cli_get_i64(args, "--width", 20, 10000, &width));
+    DRV_TRY(cli_get_i64(args, "--height", 8, 1000, &height));
+    plot p = {.n_runs = args->n_positional, .keys = keys};
+    DRV_TRY(split_keys(a, cli_get(args, "--keys", file ? "loss,lr,grad_norm,tokens_per_s" : "loss"),
+            keys, &p.n_keys));
+    plot_run *runs = ARENA_ARRAY(a, plot_run, p.n_runs);
+    DRV_TRY(read_runs(a, args, keys, p.n_keys, runs));
+    p.runs = runs;
+    str out = {0};
+    drv_status status = DRV_OK;
+    if (file) {
+        (html ? plot_html : plot_svg)(a, &p, &out);
+        status = file_write_atomic(file, out.p, out.n);
+        if (status == DRV_OK) log_info("%s: %d runs", file, p.n_runs);
+    } else {
+        const char *no_colour = getenv("NO_COLOR");
+        const bool terminal = isatty(STDOUT_FILENO);
+        const plot_terminal_opts opts = {.columns = (int)width,
+                .rows = (int)height,
+                .utf8 = !cli_has(args, "--ascii"),
+                .colour = terminal && p.n_runs > 1 && !(no_colour && *no_colour)};
+        plot_terminal(a, &p, &opts, &out);
+        fwrite(out.p, 1, out.n, stdout);
+    }
+    str_free(&out);
+    return status;
+}
+
+static const cli_option options[] =
+        {{"--out", "FILE", "write FILE.svg or FILE.html instead of drawing on the terminal"},
+                {"--keys", "A,B,...",
+                        "of metrics.jsonl (default loss; in a file also lr, grad_norm, tokens_per_s)"},
+                {"--width", "N", "columns of the terminal (default: all)"},
+                {"--height", "N", "rows of a chart on the terminal (default 16)"},
+                {"--ascii", NULL, "letters instead of braille"}};
+
+const verb verb_plot = {
+        .name = "plot",
+        .summary = "draw the curves of runs",
+        .usage = "RUN_DIR... [--out FILE.svg|FILE.html] [--keys A,B,...]",
+        .help = "Draws metrics.jsonl of each run: on the terminal, or as an SVG or a page that needs nothing\n"
+                "else. Several runs are compared in the same panels; evaluations are points. Runs that\n"
+                "are still being written are drawn as far as they are.\n"
+                "Example: drover plot runs/a runs/b --out compare.svg",
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .min_positional = 1,
+        .max_positional = 1 << 20,
+        .run = run_plot,
+};

@@ -1,0 +1,196 @@
+// The model that a run begins with, and what must hold between keys: each rule names the keys,
+// their values and the place that gave them.
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "config/config_internal.h"
+
+// --- model.preset and model.from
+static drv_status unknown_preset(arena *a, const run_config *cfg) {
+    const char **names = ARENA_ARRAY(a, const char *, n_model_presets);
+    str all = {0};
+    for (int i = 0; i < n_model_presets; i++) {
+        names[i] = model_preset_name(i);
+        str_printf(&all, "%s%s", i ? " " : "", names[i]);
+    }
+    const char *near = str_nearest(cfg->preset, names, n_model_presets);
+    const drv_status status = drv_fail(DRV_E_USAGE,
+            "%s: key \"model.preset\" is \"%.80s\", expected one of: %s%s%s%s",
+            config_where(cfg, "model.preset"), cfg->preset, all.p, near ? "; did you mean \"" : "",
+            near ? near : "", near ? "\"?" : "");
+    str_free(&all);
+    return status;
+}
+
+// ORG/NAME, as the Hugging Face hub names repositories.
+static bool is_hub_name(const char *text) {
+    static const char allowed[] =
+            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
+    const size_t org = strspn(text, allowed);
+    if (org == 0 || text[org] != '/' || text[0] == '.') return false;
+    const size_t name = strspn(text + org + 1, allowed);
+    return name > 0 && text[org + 1 + name] == 0;
+}
+
+static drv_status refuse_from(const run_config *cfg, const char *what) {
+    return drv_fail(DRV_E_USAGE, "%s: key \"model.from\" is \"%s\", %s",
+            config_where(cfg, "model.from"), cfg->from, what);
+}
+
+static drv_status check_folder(arena *a, const run_config *cfg) {
+    const char *from = cfg->from;
+    if (!file_exists(from) && is_hub_name(from))
+        return refuse_from(cfg,
+                arena_printf(a,
+                        "which is no folder; to fetch it from the hub: drover model get hf:%s",
+                        from));
+    if (!file_exists(from)) return refuse_from(cfg, "which is no folder");
+    if (!file_is_dir(from))
+        return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
+    if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;
+    if (file_is_dir(path_join(a, from, "checkpoints")))
+        return refuse_from(cfg,
+                arena_printf(a,
+                        "a run directory, expected one of its checkpoints: drover ckpt list %s",
+                        from));
+    if (file_exists(path_join(a, from, "params.json")))
+        return refuse_from(cfg,
+                "which has params.json but no config.json: Meta's own format, expected Hugging "
+                "Face's");
+    return refuse_from(cfg, "which has no config.json, expected a Hugging Face folder");
+}
+
+// Weights that only pickle reads are refused here, by name; missing ones are, when they are loaded.
+static drv_status check_weights(arena *a, const run_config *cfg) {
+    static const char *const pickled[] = {".bin", ".pth", ".pt", ".ckpt"};
+    char **names;
+    const char *found = NULL;
+    int n;
+    DRV_TRY(dir_list(a, cfg->from, &names, &n));
+    for (int i = 0; i < n; i++) {
+        if (str_ends(names[i], ".safetensors") || str_ends(names[i], ".safetensors.index.json"))
+            return DRV_OK;
+        for (size_t k = 0; k < sizeof pickled / sizeof *pickled; k++)
+            if (str_ends(names[i], pickled[k])) found = names[i];
+    }
+    if (!found) return DRV_OK;
+    return refuse_from(cfg,
+            arena_printf(a,
+                    "which has \"%s\" but no .safetensors: pickled weights are not read; convert them "
+                    "(save_pretrained of transformers does), or give model.weights: random",
+                    found));
+}
+
+drv_status config_base_model(arena *a, run_config *cfg) {
+    cfg->model = model_config_defaults();
+    if (*cfg->preset && *cfg->from)
+        return drv_fail(DRV_E_USAGE,
+                "%s: model.from \"%s\" and model.preset \"%s\" (%s) exclude each other",
+                config_where(cfg, "model.from"), cfg->from, cfg->preset,
+                config_where(cfg, "model.preset"));
+    if (*cfg->preset && !model_preset(cfg->preset, &cfg->model)) return unknown_preset(a, cfg);
+    if (*cfg->from) {
+        DRV_TRY(check_folder(a, cfg));
+        DRV_TRY_CTX(model_config_read(cfg->from, &cfg->model), "%s: model.from",
+                config_where(cfg, "model.from"));
+        if (!config_gives(cfg, "model.weights")) cfg->weights = WEIGHTS_LOAD;
+        if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
+    } else if (config_loads_weights(cfg)) {
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"model.weights\" is \"load\", which needs model.from, the folder to load "
+                "them from",
+                config_where(cfg, "model.weights"));
+    }
+    return DRV_OK;
+}
+
+static bool same_folder(const char *x, const char *y) {
+    struct stat sx, sy;
+    if (strcmp(x, y) == 0) return true;
+    return stat(x, &sx) == 0 && stat(y, &sy) == 0 && sx.st_dev == sy.st_dev &&
+           sx.st_ino == sy.st_ino;
+}
+
+void config_choose_ids(run_config *cfg) {
+    if (!*cfg->from || !*cfg->tokenizer || same_folder(cfg->tokenizer, cfg->from)) return;
+    if (!config_gives(cfg, "model.bos_token_id")) cfg->model.bos_token_id = -1;
+    if (!config_gives(cfg, "model.pad_token_id")) cfg->model.pad_token_id = -1;
+    if (!config_gives(cfg, "model.eos_token_id")) cfg->model.n_eos = 0;
+}
+
+// --- rules over several keys
+static drv_status check_model(run_config *cfg) {
+    static const char *const llama3_only[] = {"model.rope_scaling.factor",
+            "model.rope_scaling.low_freq_factor", "model.rope_scaling.high_freq_factor",
+            "model.rope_scaling.original_max_position_embeddings"};
+    if (cfg->model.vocab_size == 0 && cfg->model.hidden_size == 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: no model, expected model.preset, model.from, or the fields of a config.json "
+                "under model",
+                config_where(cfg, "model"));
+    for (size_t i = 0; i < sizeof llama3_only / sizeof *llama3_only; i++)
+        if (cfg->model.rope_type == ROPE_DEFAULT && config_gives(cfg, llama3_only[i]))
+            return drv_fail(DRV_E_USAGE,
+                    "%s: key \"%s\" is given, which needs model.rope_scaling.rope_type: llama3",
+                    config_where(cfg, llama3_only[i]), llama3_only[i]);
+    return model_config_check(config_where(cfg, "model"), "model.", &cfg->model);
+}
+
+static drv_status check_batch(const run_config *cfg) {
+    if (cfg->global_batch_size % (cfg->micro_batch_size * cfg->data_parallel) != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"training.global_batch_size\" is %lld, expected a multiple of "
+                "micro_batch_size %lld x data-parallel ranks %lld",
+                config_where(cfg, "training"), (long long)cfg->global_batch_size,
+                (long long)cfg->micro_batch_size, (long long)cfg->data_parallel);
+    if (cfg->micro_batch_size * cfg->sequence_length > (1 << 30))
+        return drv_fail(DRV_E_USAGE,
+                "%s: training.micro_batch_size %lld x data.sequence_length %lld is more than 2^30 "
+                "tokens",
+                config_where(cfg, "training.micro_batch_size"), (long long)cfg->micro_batch_size,
+                (long long)cfg->sequence_length);
+    if (cfg->sequence_length > cfg->model.max_position_embeddings)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"data.sequence_length\" is %lld, expected at most "
+                "model.max_position_embeddings %lld",
+                config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
+                (long long)cfg->model.max_position_embeddings);
+    return DRV_OK;
+}
+
+static drv_status check_data(const run_config *cfg) {
+    const double total = cfg->split[0] + cfg->split[1] + cfg->split[2];
+    if (!(total > 0)) return DRV_OK;
+    if (cfg->n_valid > 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: data.valid and data.split (%s) exclude each other: evaluate on a data set or on "
+                "a share of data.train",
+                config_where(cfg, "data.valid"), config_where(cfg, "data.split"));
+    if (!(cfg->split[0] > 0))
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"data.split\" begins with 0, expected a share to train on",
+                config_where(cfg, "data.split"));
+    return DRV_OK;
+}
+
+static drv_status check_schedule(const run_config *cfg) {
+    if (cfg->min_lr > cfg->lr)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"schedule.min_lr\" is %g, expected at most optimizer.lr %g",
+                config_where(cfg, "schedule.min_lr"), cfg->min_lr, cfg->lr);
+    if (cfg->decay_steps > 0 && cfg->schedule != SCHEDULE_WSD)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"schedule.decay_steps\" is %lld, which schedule.type %s does not have; "
+                "expected 0, or type: wsd",
+                config_where(cfg, "schedule.decay_steps"), (long long)cfg->decay_steps,
+                schedule_name(cfg->schedule));
+    return DRV_OK;
+}
+
+drv_status config_check(run_config *cfg) {
+    DRV_TRY(check_model(cfg));
+    DRV_TRY(check_batch(cfg));
+    DRV_TRY(check_data(cfg));
+    return check_schedule(cfg);
+}

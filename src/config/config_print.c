@@ -1,0 +1,93 @@
+// The configuration as text: YAML with every key, which reads back to the same, and the reference
+// of all keys as Markdown.
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "config/key.h"
+
+enum { HELP_COLUMN = 40 };
+
+// Opens the sections of `path` that `last` is not in, and returns the name of the key itself;
+// *depth is how many sections it is in.
+static const char *open_sections(const char *last, const char *path, str *out, int *depth) {
+    const char *name = path, *dot;
+    bool same = true;
+    for (*depth = 0; (dot = strchr(name, '.')); (*depth)++, name = dot + 1) {
+        const size_t n = (size_t)(dot + 1 - path);
+        same = same && strncmp(last, path, n) == 0;
+        if (!same) str_printf(out, "%*s%.*s:\n", 2 * *depth, "", (int)(dot - name), name);
+    }
+    return name;
+}
+
+static const char *default_of(const key *k) {
+    if (!k->initial) return k->initial_note;
+    return *k->initial ? k->initial : "\"\"";
+}
+
+void config_print(const run_config *cfg, bool with_help, str *out) {
+    arena *a = arena_new("config_print");
+    const char *last = "";
+    for (int i = 0; i < key_count(); i++) {
+        const key_table *table;
+        const char *path;
+        int depth;
+        const key *k = key_of_index(a, i, &table, &path);
+        const char *name = open_sections(last, path, out, &depth);
+        const size_t start = out->n;
+        str_printf(out, "%*s%s: ", 2 * depth, "", name);
+        k->type->print(k, (const char *)cfg + table->offset, out);
+        const int width = (int)(out->n - start);
+        if (with_help)
+            str_printf(out, "%*s# %s (default: %s)", width < HELP_COLUMN ? HELP_COLUMN - width : 1,
+                    "", k->help, default_of(k));
+        str_puts(out, "\n");
+        last = path;
+    }
+    arena_free(a);
+}
+
+void config_print_reference(str *out) {
+    arena *a = arena_new("reference of keys");
+    str_puts(out,
+            "<!-- made by `drover config --reference`; do not edit -->\n"
+            "# All keys of a configuration\n"
+            "\n"
+            "A run is one YAML file. Every key has a default but the model and the data; an unknown key, a "
+            "wrong value or a\nconflict is refused with the file and the line. `--set KEY=VALUE` overrides "
+            "a key, the last one counts, and\n`drover config FILE` prints all of them with their values. "
+            "The model's keys are the fields of Hugging Face's\nconfig.json; with a preset or `model.from` "
+            "they change its shape.\n"
+            "\n"
+            "| key | value | default | meaning |\n"
+            "|---|---|---|---|\n");
+    for (int i = 0; i < key_count(); i++) {
+        const key_table *table;
+        const char *path;
+        const key *k = key_of_index(a, i, &table, &path);
+        str value_text = {0};
+        if (k->expected)
+            str_puts(&value_text, k->expected);
+        else
+            k->type->expected(k, &value_text);
+        str_printf(out, "| `%s` | %s%s | %s%s%s | %s |\n", path, value_text.p,
+                k->optional && k->type != &type_reals && !k->choices ? ", or null" : "",
+                k->initial ? "`" : "", default_of(k), k->initial ? "`" : "", k->help);
+        str_free(&value_text);
+    }
+    str_puts(out, "\n"
+                  "Built-in shapes (`model.preset`):");
+    for (int i = 0; i < n_model_presets; i++)
+        str_printf(out, "%s `%s`", i ? "," : "", model_preset_name(i));
+    str_puts(out,
+            ".\n"
+            "\n"
+            "## Keys of other trainers\n"
+            "\n"
+            "Whoever gives a key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is "
+            "told what it is called\nhere; in whatever section it stands.\n"
+            "\n");
+    peer_keys_print(out);
+    arena_free(a);
+}

@@ -1,0 +1,86 @@
+// A key of the configuration or a field of config.json: where its value lies in a struct, how it is
+// read and printed, what it may be and what it means. The tables of keys (run_keys.c,
+// model_config.c) are the only place that lists them: parsing, printing, checking, defaults and
+// docs/keys.md follow.
+#pragma once
+#include <stdbool.h>
+
+#include "config/value.h"
+
+// A name and the enum value that it stands for; a list ends with {NULL, 0}.
+typedef struct choice {
+    const char *name;
+    int value;
+} choice;
+
+const char *choice_name(const choice *choices, int of);
+
+typedef struct key key;
+
+// `base` is the struct that the key's offset counts from. What parse keeps lives in `a`.
+typedef struct key_type {
+    // DRV_E_USAGE with place, key, value and what was expected.
+    drv_status (*parse)(arena *a, const key *k, const value *v, void *base);
+    void (*print)(const key *k, const void *base, str *out); // as YAML
+    json_t *(*json)(const key *k, const void *base);         // as config.json; NULL: left out
+    void (*expected)(const key *k, str *out);                // "a whole number from 1 to 8"
+} key_type;
+
+extern const key_type type_int;     // int64_t
+extern const key_type type_real;    // double
+extern const key_type type_bool;    // bool
+extern const key_type type_text;    // const char *; nothing is ""
+extern const key_type type_choice;  // an enum of the width of int: one of the key's choices
+extern const key_type type_ids;     // int64_t[max_items] and an int: a number or a list
+extern const key_type type_reals;   // double[max_items], all or none of them (all 0)
+extern const key_type type_sources; // data_source * and an int: a prefix or a list of them
+
+struct key {
+    const char *path; // "optimizer.lr", or "rope_scaling.factor" below a prefix
+    const key_type *type;
+    size_t offset, count_offset; // of the value, and of the count of a list
+    const char *initial;         // default, in YAML; NULL: depends on others
+    const char *initial_note;    // then: on what, in words; NULL: there is none
+    double min, max;
+    const choice *choices; // of a number: names for some; of a text: all it may be
+    int max_items;
+    bool optional;        // `none` stands for no value, printed as null
+    double none;          //
+    const char *expected; // instead of the range, where a sentence says more
+    const char *help;
+};
+
+// Upper limit of what has none worth telling; whole numbers below 2^53 are exact in a double.
+#define NO_MAX 9e15
+
+// The refusal: place, key, value, and what the key expects.
+drv_status key_refuse(const key *k, const value *v);
+// Whether a number stands in the key's range (or is its `none`).
+bool key_in_range(const key *k, double x);
+
+// The fields of model_config, named as in config.json; in YAML below "model.".
+extern const key model_keys[];
+extern const int n_model_keys;
+
+// A table of keys: `prefix` comes before the paths of its keys, offsets count from `offset` in
+// run_config.
+typedef struct key_table {
+    const char *prefix;
+    const key *keys;
+    const int *n;
+    size_t offset;
+} key_table;
+enum { N_KEY_TABLES = 3 };
+extern const key_table key_tables[N_KEY_TABLES];
+
+int key_count(void); // of all tables together
+// Key `i` of all tables in order; *path (NULL is allowed) gets its path with the prefix, in `a`.
+const key *key_of_index(arena *a, int i, const key_table **table, const char **path);
+int key_find(const char *path); // its index; -1: no key has this path
+
+// Where a path of another trainer's configuration leads here, as the end of a message:
+// "here it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what
+// is known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
+const char *peer_key_hint(arena *a, const char *path, bool whole);
+// The table of peers' keys as Markdown.
+void peer_keys_print(str *out);

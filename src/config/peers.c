@@ -1,0 +1,202 @@
+// The keys of other trainers, and what they are called here: whoever comes from one of them is
+// answered, not only refused. Names are those of transformers' TrainingArguments and peft's
+// LoraConfig, Megatron-LM's arguments, NeMo and NxD Training, torchtitan and litgpt.
+#include <stdio.h>
+#include <string.h>
+
+#include "config/key.h"
+
+typedef struct peer_key {
+    const char *names;  // words: the last part of a path, or all of it
+    const char *ours;   // a key; NULL: none
+    const char *remark; // what differs, or why there is none; NULL: nothing to say
+} peer_key;
+
+#define NO_LORA    "LoRA is not there yet"
+#define NO_RANKS   "one process trains so far"
+#define NOT_NEEDED "drover has no such choice"
+#define LLAMA_ONLY "drover's model is the Llama of config.json"
+
+static const peer_key peers[] = {
+        // batches and length
+        {"learning_rate max_lr base_learning_rate peak_lr", "optimizer.lr", NULL},
+        {"gradient_accumulation_steps gradient_accumulation_iters accumulate_grad_batches "
+         "grad_accum_steps",
+                "training.global_batch_size",
+                "give the rows of a whole step, which micro_batch_size divides: rows per device x "
+                "accumulation steps x ranks"},
+        {"per_device_train_batch_size per_gpu_train_batch_size train_micro_batch_size_per_gpu "
+         "micro_batch local_batch_size",
+                "training.micro_batch_size", "training.global_batch_size holds the rows of a step"},
+        {"train_batch_size batch_size effective_batch_size tokens_per_batch",
+                "training.global_batch_size", "in rows of data.sequence_length tokens"},
+        {"per_device_eval_batch_size eval_batch_size", "training.micro_batch_size",
+                "evaluation takes the same micro-batches"},
+        {"max_steps train_iters num_train_steps max_train_steps total_steps num_steps max_iters "
+         "train_steps",
+                "training.steps", NULL},
+        {"num_train_epochs epochs num_epochs max_epochs train_samples train_tokens max_tokens "
+         "exit_duration_in_mins",
+                "training.steps",
+                "steps x global_batch_size x sequence_length are the tokens of a run; data info "
+                "counts those of a data set"},
+        {"max_seq_length max_seq_len seq_length seq_len block_size max_length encoder_seq_length "
+         "context_length cutoff_len model_max_length sequence_len",
+                "data.sequence_length", NULL},
+        {"max_position_embedding n_positions max_sequence_length n_ctx",
+                "model.max_position_embeddings", NULL},
+        // precision and memory
+        {"bf16 bfloat16", "training.precision", "bf16 or fp32"},
+        {"fp16 half float16 mixed_precision mixed_precision_param torch_dtype dtype "
+         "params_dtype amp fp32 tf32 precision_type fp16_enabled",
+                "training.precision", "bf16 or fp32; fp16 is not supported"},
+        {"gradient_checkpointing activation_checkpointing activations_checkpoint_granularity "
+         "activations_checkpoint_method recompute_granularity recompute_activations "
+         "recompute_method recompute_num_layers activation_checkpoint",
+                "training.recompute", "none, selective or full"},
+        {"zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
+         "data_parallel_shard_degree wrap_with_zero",
+                "parallel.zero", "without effect on one data rank"},
+        // optimizer and schedule
+        {"adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
+                "both in one list, as [0.9, 0.95]"},
+        {"adam_epsilon adam_eps epsilon opt_eps", "optimizer.eps", NULL},
+        {"wd decay adam_weight_decay start_weight_decay end_weight_decay l2",
+                "optimizer.weight_decay", NULL},
+        {"max_grad_norm clip_grad gradient_clip_val gradient_clipping grad_clip grad_norm_clip "
+         "gradient_clip",
+                "optimizer.clip_grad_norm", NULL},
+        {"optim optimizer_type optimizer_name optimizer.type optimizer.name", "optimizer.lr",
+                "the optimizer is AdamW"},
+        {"lr_scheduler_type lr_decay_style lr_scheduler scheduler_type decay_type scheduler "
+         "lr_schedule sched",
+                "schedule.type", NULL},
+        {"warmup_ratio lr_warmup_fraction warmup_fraction", "schedule.warmup_steps",
+                "in steps: the ratio x training.steps"},
+        {"warmup lr_warmup_iters lr_warmup_steps num_warmup_steps warmup_iters lr_warmup_samples",
+                "schedule.warmup_steps", NULL},
+        {"lr_decay_iters lr_decay_steps max_decay_steps lr_wsd_decay_iters lr_decay_samples "
+         "constant_steps",
+                "schedule.decay_steps", "of wsd; the others decay until training.steps"},
+        {"min_learning_rate lr_min end_learning_rate final_lr min_lr_ratio min_lr_factor eta_min "
+         "lr_scheduler_kwargs",
+                "schedule.min_lr", "a learning rate, not a ratio"},
+        // parallel
+        {"tensor_model_parallel_size tensor_parallel_size tensor_parallel_degree tp tp_size "
+         "tp_degree",
+                "parallel.tensor", NULL},
+        {"pipeline_model_parallel_size pipeline_parallel_size pipeline_parallel_degree pp pp_size "
+         "virtual_pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage",
+                "parallel.pipeline", NULL},
+        {"context_parallel_size context_parallel_degree cp cp_size", "parallel.context", NULL},
+        {"data_parallel_size data_parallel_degree dp dp_size data_parallel_replicate_degree "
+         "devices num_nodes nproc_per_node num_gpus world_size gpus",
+                "parallel.data", NO_RANKS},
+        {"sequence_parallel_enabled enable_sequence_parallel", "parallel.sequence", NULL},
+        {"expert_model_parallel_size num_experts num_moe_experts num_local_experts", NULL,
+                "drover trains dense Llamas"},
+        // model
+        {"model_name_or_path pretrained_model_name_or_path base_model hf_assets_path model_path "
+         "checkpoint_dir pretrained_model initial_load_path pretrained_checkpoint "
+         "restore_from_path",
+                "model.from", NULL},
+        {"flavor model_name model_type architecture", "model.preset", LLAMA_ONLY},
+        {"num_layers n_layers n_layer nlayers", "model.num_hidden_layers", NULL},
+        {"dim n_embd d_model hidden_dim embed_dim", "model.hidden_size", NULL},
+        {"ffn_hidden_size ffn_dim d_ff intermediate_dim", "model.intermediate_size", NULL},
+        {"n_heads n_head num_heads", "model.num_attention_heads", NULL},
+        {"num_query_groups n_kv_heads num_kv_heads n_query_groups group_query_attention",
+                "model.num_key_value_heads", NULL},
+        {"kv_channels head_size", "model.head_dim", NULL},
+        {"padded_vocab_size make_vocab_size_divisible_by n_vocab vocab", "model.vocab_size", NULL},
+        {"norm_epsilon layernorm_epsilon layer_norm_eps norm_eps rms_eps", "model.rms_norm_eps",
+                NULL},
+        {"rotary_base rope_base rotary_emb_base", "model.rope_theta", NULL},
+        {"init_method_std init_std", "model.initializer_range", NULL},
+        {"untie_embeddings_and_output_weights share_embeddings_and_output_weights tied_embeddings "
+         "weight_tying",
+                "model.tie_word_embeddings", NULL},
+        {"hidden_dropout attention_dropout dropout lora_dropout", NULL, "there is no dropout"},
+        {"use_flash_attn flash_attn attn_implementation attention_backend "
+         "use_flash_attention_2 use_flash_attention",
+                NULL, "attention is always fused"},
+        {"lora_r lora_rank lora_alpha target_modules lora_target_modules peft_config use_lora "
+         "lora_target qlora load_in_4bit load_in_8bit peft_type adapter lora peft",
+                NULL, NO_LORA},
+        // data
+        {"tokenizer_name tokenizer_model tokenizer_path tokenizer_name_or_path tokenizer_type "
+         "vocab_file merge_file tokenizer_dir",
+                "tokenizer", "a folder with tokenizer.json"},
+        {"data_path dataset dataset_path dataset_name data_prefix train_data_path train_file "
+         "train_data data.path dataset_dir train_dataset train_files data_dir",
+                "data.train", "the prefix that drover data build wrote"},
+        {"validation_file valid_data_path eval_dataset validation_data_path val_data "
+         "eval_data_path validation_dataset valid_data",
+                "data.valid", NULL},
+        {"splits_string train_val_test_split validation_split val_split "
+         "validation_split_percentage",
+                "data.split", "as [969, 30, 1]"},
+        {"packing sample_packing pack_sequences reset_position_ids reset_attention_mask",
+                "data.pack", "documents or stream"},
+        {"dataloader_num_workers num_workers num_proc preprocessing_num_workers", NULL,
+                "batches are read beside the computation"},
+        // the loop and its files
+        {"output_dir save_dir save exp_dir dump_folder results_dir out_dir explicit_log_dir",
+                "run_dir", NULL},
+        {"save_steps save_interval checkpoint_interval every_n_train_steps save_every "
+         "save_strategy save_n_steps checkpoint.interval",
+                "checkpoint.every", NULL},
+        {"save_total_limit save_top_k keep_latest_k max_checkpoints", "checkpoint.keep", NULL},
+        {"logging_steps log_interval log_freq log_every_n_steps log_every_n print_freq",
+                "training.log_every", NULL},
+        {"eval_steps eval_interval val_check_interval eval_strategy evaluation_strategy "
+         "validation_freq eval_freq",
+                "training.eval_every", NULL},
+        {"eval_iters limit_val_batches max_eval_samples eval_max_batches validation_steps",
+                "training.eval_batches", NULL},
+        {"data_seed random_seed manual_seed", "training.seed", NULL},
+        {"resume_from_checkpoint load resume resume_if_exists auto_resume", "run_dir",
+                "a run resumes by itself from its newest checkpoint"},
+        {"report_to tensorboard_dir wandb_project use_wandb logger tensorboard enable_tensorboard",
+                NULL, "a run directory always has metrics.jsonl and tensorboard/"},
+        {"use_cpu no_cuda device accelerator", "backend", NULL},
+        {"torch_compile compile use_torch_compile deterministic", NULL, NOT_NEEDED},
+};
+enum { N_PEERS = sizeof peers / sizeof *peers };
+
+static bool has_word(const char *words, const char *word) {
+    const size_t n = strlen(word);
+    for (const char *p = words; n && (p = strstr(p, word)); p += n)
+        if ((p == words || p[-1] == ' ') && (p[n] == 0 || p[n] == ' ')) return true;
+    return false;
+}
+
+const char *peer_key_hint(arena *a, const char *path, bool whole) {
+    char *full = arena_strdup(a, path);
+    for (char *p = full; *p; p++) // Megatron's arguments are written with dashes
+        if (*p == '-') *p = '_';
+    const char *dot = whole ? NULL : strrchr(full, '.'), *word = dot ? dot + 1 : full;
+    for (int i = 0; i < N_PEERS; i++) {
+        const peer_key *peer = &peers[i];
+        if (!has_word(peer->names, word) && !has_word(peer->names, full)) continue;
+        if (!peer->ours) return peer->remark;
+        return arena_printf(a, "here it is \"%s\"%s%s%s", peer->ours, peer->remark ? " (" : "",
+                peer->remark ? peer->remark : "", peer->remark ? ")" : "");
+    }
+    return NULL;
+}
+
+void peer_keys_print(str *out) {
+    str_puts(out, "| elsewhere | here | |\n|---|---|---|\n");
+    for (int i = 0; i < N_PEERS; i++) {
+        const peer_key *peer = &peers[i];
+        str_puts(out, "| ");
+        for (const char *p = peer->names; *p;) {
+            const size_t n = strcspn(p, " ");
+            str_printf(out, "%s`%.*s`", p == peer->names ? "" : ", ", (int)n, p);
+            p += n + (p[n] == ' ');
+        }
+        str_printf(out, " | %s%s%s | %s |\n", peer->ours ? "`" : "", peer->ours ? peer->ours : "",
+                peer->ours ? "`" : "", peer->remark ? peer->remark : "");
+    }
+}

@@ -1,0 +1,50 @@
+// Built-in shapes. Sources: the models' config.json on the Hugging Face hub (meta-llama,
+// HuggingFaceTB/SmolLM2-135M). llama-15m is the shape of karpathy/tinyllamas stories15M; tiny is
+// ours, for tests.
+#include <string.h>
+
+#include "config/model_config.h"
+
+#define LLAMA31_ROPE                                                                               \
+    .rope_type = ROPE_LLAMA3, .rope_factor = 8, .rope_low_freq_factor = 1,                         \
+    .rope_high_freq_factor = 4, .rope_original_context = 8192
+#define COMMON .initializer_range = 0.02, .bos_token_id = -1, .pad_token_id = -1
+#define TIED   .tie_word_embeddings = true
+
+static const struct {
+    const char *name;
+    // vocabulary, width, feed-forward, layers, heads, KV heads, head, context, eps, theta
+    model_config m;
+} presets[] = {
+        {"llama-2-7b", {32000, 4096, 11008, 32, 32, 32, 128, 4096, 1e-5, 1e4, COMMON}},
+        {"llama-2-13b", {32000, 5120, 13824, 40, 40, 40, 128, 4096, 1e-5, 1e4, COMMON}},
+        {"llama-2-70b", {32000, 8192, 28672, 80, 64, 8, 128, 4096, 1e-5, 1e4, COMMON}},
+        {"llama-3-8b", {128256, 4096, 14336, 32, 32, 8, 128, 8192, 1e-5, 5e5, COMMON}},
+        {"llama-3-70b", {128256, 8192, 28672, 80, 64, 8, 128, 8192, 1e-5, 5e5, COMMON}},
+        {"llama-3.1-8b",
+                {128256, 4096, 14336, 32, 32, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE, COMMON}},
+        {"llama-3.1-70b",
+                {128256, 8192, 28672, 80, 64, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE, COMMON}},
+        {"llama-3.1-405b",
+                {128256, 16384, 53248, 126, 128, 8, 128, 131072, 1e-5, 5e5, LLAMA31_ROPE, COMMON}},
+        {"llama-135m", {49152, 576, 1536, 30, 9, 3, 64, 8192, 1e-5, 1e5, TIED, COMMON}},
+        {"llama-15m", {32000, 288, 768, 6, 6, 6, 48, 1024, 1e-5, 1e4, TIED, COMMON}},
+        {"tiny", {512, 64, 172, 5, 8, 4, 8, 512, 1e-5, 1e4, TIED, COMMON}},
+};
+
+enum { N_PRESETS = sizeof presets / sizeof *presets };
+const int n_model_presets = N_PRESETS;
+
+const char *model_preset_name(int i) {
+    DRV_ASSERT(i >= 0 && i < N_PRESETS, "there are %d presets", N_PRESETS);
+    return presets[i].name;
+}
+
+bool model_preset(const char *name, model_config *out) {
+    for (int i = 0; i < N_PRESETS; i++)
+        if (strcmp(presets[i].name, name) == 0) {
+            *out = presets[i].m;
+            return true;
+        }
+    return false;
+}

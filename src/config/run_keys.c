@@ -1,0 +1,173 @@
+// All keys of a run but the model's fields, and the order in which all are printed.
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "config/key.h"
+
+static const choice weights_choices[] = {{"random", WEIGHTS_RANDOM}, {"load", WEIGHTS_LOAD},
+        {NULL, 0}};
+static const choice pack_choices[] = {{"documents", PACK_DOCUMENTS}, {"stream", PACK_STREAM},
+        {NULL, 0}};
+static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
+        {NULL, 0}};
+static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
+        {"selective", RECOMPUTE_SELECTIVE}, {"full", RECOMPUTE_FULL}, {NULL, 0}};
+static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
+        {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
+
+static const choice ranks_choices[] = {{"auto", 1}, {NULL, 0}}; // all ranks: one process, so far
+static const choice backend_choices[] = {{"cpu", 0}, {NULL, 0}};
+
+const char *precision_name(precision p) {
+    return choice_name(precision_choices, (int)p);
+}
+
+const char *recompute_name(recompute_mode r) {
+    return choice_name(recompute_choices, (int)r);
+}
+
+const char *schedule_name(schedule_type t) {
+    return choice_name(schedule_choices, (int)t);
+}
+
+#define KEY(name, kind, member)                                                                    \
+    .path = name, .type = &type_##kind, .offset = offsetof(run_config, member)
+#define COUNT(member) .count_offset = offsetof(run_config, member)
+#define ONE_PROCESS   "1: one process trains so far"
+
+static const key model_source_keys[] = {
+        {KEY("model.preset", text, preset), .initial = "",
+                .help = "a built-in shape: llama-135m, llama-3.1-8b, ..."},
+        {KEY("model.from", text, from), .initial = "",
+                .help = "a Hugging Face folder: shape, weights and tokenizer; instead of a preset"},
+        {KEY("model.weights", choice, weights), .choices = weights_choices,
+                .initial_note = "load with model.from, else random",
+                .help = "load: begin with the weights of model.from; random: with fresh ones"},
+};
+static const int n_model_source_keys = sizeof model_source_keys / sizeof *model_source_keys;
+
+static const key run_keys[] = {
+        {KEY("tokenizer", text, tokenizer), .initial_note = "model.from, if it has a tokenizer",
+                .help = "folder with tokenizer.json, carried into checkpoints; its bos and eos are "
+                        "the run's"},
+        {KEY("data.train", sources, train), COUNT(n_train), .initial = "[]",
+                .help = "what `drover data build` wrote: PREFIX, or a list of {prefix, weight}"},
+        {KEY("data.valid", sources, valid), COUNT(n_valid), .initial = "[]",
+                .help = "the same for evaluation; or give data.split"},
+        {KEY("data.split", reals, split), .max = 1e9, .max_items = 3, .optional = true,
+                .initial = "[]",
+                .help = "shares of the documents of data.train for train, valid, test, as [969, 30, "
+                        "1]"},
+        {KEY("data.sequence_length", int, sequence_length), .min = 1, .max = 1 << 24,
+                .initial_note = "1024, or the model's context if that is shorter",
+                .help = "tokens a row"},
+        {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "documents",
+                .help = "documents: attention stays inside a document; stream: goes on across, as "
+                        "GPT's"},
+        {KEY("training.steps", int, steps), .initial = "1000", .max = NO_MAX,
+                .help = "optimizer steps"},
+        {KEY("training.global_batch_size", int, global_batch_size), .initial = "8", .min = 1,
+                .max = 1 << 24, .help = "rows per step, over all ranks and micro-batches"},
+        {KEY("training.micro_batch_size", int, micro_batch_size), .initial = "1", .min = 1,
+                .max = 1 << 20,
+                .help = "rows per forward/backward pass: how a step is divided, not what it computes; more take more memory"},
+        {KEY("training.seed", int, seed), .initial = "1234", .max = NO_MAX,
+                .help = "of fresh weights and of the order of the data"},
+        {KEY("training.precision", choice, precision), .choices = precision_choices,
+                .initial = "bf16",
+                .help = "of products and stored activations; bf16 keeps fp32 weights, gradients and "
+                        "loss"},
+        {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
+                .initial = "none",
+                .help = "less memory for more time: selective: norms, activations, attention; full: "
+                        "all but the residual stream"},
+        {KEY("training.eval_every", int, eval_every), .initial = "100", .max = NO_MAX,
+                .help = "steps between evaluations; 0: none"},
+        {KEY("training.eval_batches", int, eval_batches), .initial = "0", .max = NO_MAX,
+                .help = "batches of global_batch_size rows per evaluation; 0: at least 100,000 "
+                        "tokens, or all there are"},
+        {KEY("training.log_every", int, log_every), .initial = "1", .min = 1, .max = NO_MAX,
+                .help = "steps between log lines"},
+        {KEY("training.threads", int, threads), .initial = "0", .max = 4096,
+                .help = "0: all cores; results do not depend on it"},
+        {KEY("training.max_bad_steps", int, max_bad_steps), .initial = "5", .min = 1, .max = NO_MAX,
+                .help = "stop after this many steps in a row with a NaN or infinite gradient"},
+        {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
+                .help = "peak learning rate"},
+        {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,
+                .max_items = 2, .help = "AdamW: decay of the first and second moment"},
+        {KEY("optimizer.eps", real, eps), .initial = "1.0e-8", .max = 1,
+                .help = "AdamW: added to the root of the second moment"},
+        {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
+                .help = "AdamW: decoupled, of matrices; norms have none"},
+        {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
+                .help = "gradients with a larger global norm are scaled down to it; 0: never"},
+        {KEY("schedule.type", choice, schedule), .choices = schedule_choices, .initial = "cosine",
+                .help = "after the warm-up; wsd: constant, then a linear decay at the end"},
+        {KEY("schedule.warmup_steps", int, warmup_steps), .initial = "100", .max = NO_MAX,
+                .help = "the learning rate rises linearly to its peak"},
+        {KEY("schedule.decay_steps", int, decay_steps), .initial = "0", .max = NO_MAX,
+                .help = "wsd: steps of the final decay; 0: a tenth of training.steps"},
+        {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
+                .help = "learning rate that the decay ends at"},
+        {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1,
+                .expected = ONE_PROCESS, .help = "ranks that share each product"},
+        {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1,
+                .expected = ONE_PROCESS, .help = "ranks that share the layers"},
+        {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1,
+                .expected = ONE_PROCESS, .help = "ranks that share each row"},
+        {KEY("parallel.data", int, data_parallel), .choices = ranks_choices, .initial = "auto",
+                .min = 1, .max = 1 << 20,
+                .help = "ranks that share the global batch; auto: all; above 1: drover plan alone, "
+                        "so far"},
+        {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
+                .help = "split norms over tensor ranks; without effect, as parallel.tensor is 1"},
+        {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
+                .help = "ZeRO stage of the optimizer; without effect on one data rank"},
+        {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
+                .help = "steps between checkpoints; 0: only at the end"},
+        {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
+                .help = "how many of the newest are kept; 0: all"},
+        {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
+                .help = "what computes"},
+        {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
+                .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
+};
+static const int n_run_keys = sizeof run_keys / sizeof *run_keys;
+
+const key_table key_tables[N_KEY_TABLES] = {
+        {"", model_source_keys, &n_model_source_keys, 0},
+        {"model.", model_keys, &n_model_keys, offsetof(run_config, model)},
+        {"", run_keys, &n_run_keys, 0},
+};
+
+int key_count(void) {
+    int n = 0;
+    for (int t = 0; t < N_KEY_TABLES; t++)
+        n += *key_tables[t].n;
+    return n;
+}
+
+const key *key_of_index(arena *a, int i, const key_table **table, const char **path) {
+    int t = 0;
+    for (; t < N_KEY_TABLES - 1 && i >= *key_tables[t].n; t++)
+        i -= *key_tables[t].n;
+    *table = &key_tables[t];
+    const key *k = &key_tables[t].keys[i];
+    if (path) *path = arena_printf(a, "%s%s", key_tables[t].prefix, k->path);
+    return k;
+}
+
+int key_find(const char *path) {
+    int index = 0;
+    for (int t = 0; t < N_KEY_TABLES; t++) {
+        const size_t n = strlen(key_tables[t].prefix);
+        for (int i = 0; i < *key_tables[t].n; i++, index++)
+            if (strncmp(path, key_tables[t].prefix, n) == 0 &&
+                    strcmp(path + n, key_tables[t].keys[i].path) == 0)
+                return index;
+    }
+    return -1;
+}

@@ -1,0 +1,42 @@
+// A value as it was written, before a key says what it means: a scalar, a list or a map, each with
+// the place that named it. YAML files, --set and config.json all become this, so that one table of
+// keys (key.h) reads them all. Everything lives in the arena it was read into.
+#pragma once
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "base/str.h"
+
+typedef enum value_kind { VALUE_NULL, VALUE_TEXT, VALUE_LIST, VALUE_MAP } value_kind;
+
+typedef struct value {
+    value_kind kind;
+    const char *path;  // "optimizer.betas[0]", "data.train[1].prefix"
+    const char *name;  // the last part of the path, of what lies in a map
+    const char *where; // "run.yaml:12", "--set", or the path of a config.json
+    const char *text;  // VALUE_TEXT
+    bool string;       // JSON's "5", which is no number
+    const struct value *items;
+    int n;
+} value;
+
+// What a message shows of it: the text, cut, or "a list of 3", "a section", "empty". Lives in `a`.
+const char *value_shown(arena *a, const value *v);
+
+// A YAML file of one document; an empty one gives a map without items. Strings are valid UTF-8
+// without NUL bytes. DRV_E_USAGE: not YAML, nested deeper than 8, a map key that is no word.
+DRV_CHECKED drv_status yaml_read(arena *a, const char *file, const char *text, size_t n,
+        value *out);
+// "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.
+DRV_CHECKED drv_status yaml_read_set(arena *a, const char *set, value *out);
+// One value in YAML's flow style, as the tables hold defaults.
+DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *where,
+        const char *text, value *out);
+
+// Writes text as a double-quoted scalar that YAML readers turn back into the same bytes (UTF-8).
+void yaml_quote(const char *text, str *out);
+
+// Members of a JSON object and what lies in them, as a map.
+value value_of_json(arena *a, const char *where, const char *path, const json_t *json);

@@ -1,0 +1,13 @@
+// What a file holds, by its first bytes: for standard input and files whose ending says nothing.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef enum content_mark { MARK_NONE, MARK_UTF8, MARK_UTF16 } content_mark;
+
+// The byte order mark at the front. MARK_UTF8 has three bytes.
+content_mark content_mark_of(const char *p, size_t n);
+bool content_is_parquet(const char *p, size_t n);
+// The first line that is not blank is a JSON object; of a line that is not all there yet: may
+// become one. `whole`: the file has no more than these bytes.
+bool content_is_json_lines(const char *p, size_t n, bool whole);

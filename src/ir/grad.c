@@ -1,0 +1,83 @@
+// The bookkeeping of differentiation: gradients and accumulators by tensor.
+#include "ir/grad.h"
+
+// An output is wanted if an input of its node is; integers have no gradient.
+static void mark_wanted(grad_ctx *ctx) {
+    for (int i = 0; i < ctx->n; i++) {
+        const tensor *t = ctx->g->tensors[i];
+        ctx->wanted[i] = t->cls == TENSOR_WEIGHT && t->trainable;
+    }
+    for (int i = 0; i < ctx->g->n_nodes; i++) {
+        const node *n = ctx->g->nodes[i];
+        bool any = false;
+        for (int k = 0; k < n->n_in; k++)
+            any |= ctx->wanted[n->in[k]->id];
+        for (int o = 0; o < n->n_out - op_rows[n->op]->n_statistics; o++)
+            ctx->wanted[n->out[o]->id] = any;
+    }
+}
+
+grad_ctx grad_open(graph *g) {
+    const int n = g->n_tensors;
+    grad_ctx ctx = {.g = g,
+            .n = n,
+            .wanted = ARENA_ARRAY(g->a, bool, n),
+            .d = ARENA_ARRAY(g->a, tensor *, n),
+            .buffer = ARENA_ARRAY(g->a, tensor *, n),
+            .replaced = ARENA_ARRAY(g->a, tensor *, n)};
+    mark_wanted(&ctx);
+    for (int i = 0; i < n; i++) {
+        const tensor *t = g->tensors[i];
+        if (t->cls != TENSOR_WEIGHT || !t->trainable) continue;
+        ctx.buffer[i] = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s", t->name),
+                dtype_acc(t->dt), t->n_dims, t->dim);
+    }
+    return ctx;
+}
+
+void grad_close(grad_ctx *ctx) {
+    graph *g = ctx->g;
+    for (int i = 0; i < g->n_nodes; i++) {
+        node *n = g->nodes[i];
+        for (int k = 0; k < n->n_in; k++) {
+            const int id = n->in[k]->id;
+            if (id < ctx->n && ctx->replaced[id]) n->in[k] = ctx->replaced[id];
+        }
+    }
+    for (int i = 0; i < ctx->n; i++)
+        if (ctx->replaced[i] && g->tensors[i]->cls == TENSOR_OUTPUT)
+            graph_move_output(g, g->tensors[i], ctx->replaced[i]);
+}
+
+tensor *grad_of(const grad_ctx *ctx, const tensor *t) {
+    return t->id < ctx->n ? ctx->d[t->id] : NULL;
+}
+
+bool grad_wanted(const grad_ctx *ctx, const tensor *t) {
+    return t->id < ctx->n && ctx->wanted[t->id];
+}
+
+void grad_add(grad_ctx *ctx, const tensor *t, tensor *d) {
+    DRV_ASSERT(t->id < ctx->n, "gradient of a tensor made by autodiff");
+    DRV_ASSERT(same_shape(t, d), "gradient of %%%d has another shape", t->id);
+    if (!ctx->wanted[t->id]) return;
+    if (ctx->d[t->id]) {
+        tensor *in[] = {ctx->d[t->id], d};
+        d = graph_add(ctx->g, OP_add, 2, in, NULL)->out[0];
+    }
+    ctx->d[t->id] = d;
+}
+
+tensor *grad_buffer(const grad_ctx *ctx, const tensor *t) {
+    return t->id < ctx->n ? ctx->buffer[t->id] : NULL;
+}
+
+void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
+    DRV_ASSERT(grad_buffer(ctx, t), "%%%d has no accumulator", t->id);
+    ctx->buffer[t->id] = updated;
+}
+
+void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with) {
+    DRV_ASSERT(old->id < ctx->n && !ctx->replaced[old->id], "%%%d is replaced twice", old->id);
+    ctx->replaced[old->id] = with;
+}

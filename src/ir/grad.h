@@ -1,0 +1,32 @@
+// What gradient rules may use. A rule runs while autodiff (passes/autodiff.c) walks the forward
+// nodes backwards: it reads the gradients of a node's outputs and adds to those of its inputs.
+#pragma once
+#include "ir/op.h"
+
+struct grad_ctx {
+    graph *g;
+    int n;             // tensors of the forward graph: the length of the arrays
+    bool *wanted;      // by tensor id: something trainable is behind it
+    tensor **d;        // by tensor id: dL/dt so far
+    tensor **buffer;   // by tensor id: current value of the accumulator
+    tensor **replaced; // by tensor id: what its readers are to read instead
+};
+
+// Allocates the arrays, marks what is wanted, and gives every trainable weight W the state
+// "grad.W", zero at the start of a step, in the accumulation type.
+grad_ctx grad_open(graph *g);
+// Applies the replacements. The graph may then be pruned.
+void grad_close(grad_ctx *ctx);
+
+// dL/dt so far; NULL: none.
+tensor *grad_of(const grad_ctx *ctx, const tensor *t);
+// Whether anybody needs dL/dt: no weight that is trained lies behind what is not wanted.
+bool grad_wanted(const grad_ctx *ctx, const tensor *t);
+// Adds d to dL/dt; nothing if it is not wanted.
+void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
+// The accumulator of a weight, a state tensor that an op updates in place. NULL: t is no weight, or
+// is frozen.
+tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
+void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
+// Whoever reads `old` reads `with` (used where forward and backward are one op).
+void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with);

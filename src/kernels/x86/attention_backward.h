@@ -1,0 +1,197 @@
+// The gradient of attention. A unit is one query head and one chunk of keys; it goes through the
+// blocks of keys of the chunk and, for each, through the blocks of queries that see it:
+//
+//     p  = exp(q k^T - lse)
+//     ds = p * (d_o v^T - delta) / sqrt(head_dim)      delta = row sums of d_o * o
+//     dv += p^T d_o,  dk += ds^T q,  dq += ds k
+//
+// A unit writes its own sums, in fp32, to part[head]; attention_grad_sum adds them up:
+//
+//     part[head]:  | dq of chunk 0 | dq of chunk 1 | ... | dk | dv |   each [seq, head_dim]
+//
+// Packed (ld: head_dim rounded up to ROW_PAD; a word is 1 float or 2 bf16, words.h):
+//
+//     q_a, do_a   [seq][row_a]        operands A of q k^T and d_o v^T, words along head_dim
+//     q_b, do_b   [seq words][ld]     operands B of ds^T q and p^T d_o, words along the queries
+//     kt, vt      [head_dim words][BLOCK]   operands B of q k^T and d_o v^T
+//     k_b         [BLOCK words][ld]   operand B of ds k
+//     scores, dp  [BLOCK][BLOCK]      fp32, a row per query
+//     p_across, ds_across   operands A of p^T d_o and ds^T q, words along the queries
+//     ds_along              operand A of ds k, words along the keys
+//
+// As floats q_a is q_b, do_a is do_b, and all of p and ds stand in place of scores and dp, read by
+// rows or by columns. As pairs they differ, since two rows and two columns make different pairs.
+#pragma once
+#include "kernels/x86/attention_tile.h"
+
+// Keys of a chunk.
+INLINE int64_t chunk_of(const attention_args *args) {
+    return round_up(div_up(args->seq, attention_grad_chunks(args)), BLOCK);
+}
+
+typedef struct backward_unit {
+    const attention_args *args;
+    int64_t head, group;
+    int64_t first, end; // keys of the chunk
+    int64_t ld, row_a;
+    float scale; // of scores: 1 / sqrt(head_dim)
+    const float *lse;
+    float *delta, *dq, *dk, *dv;
+    uint32_t *q_a, *do_a, *q_b, *do_b, *kt, *vt, *k_b;
+    float *scores, *dp;
+    uint32_t *p_across, *ds_across, *ds_along;
+} backward_unit;
+
+INLINE uint32_t *take_words(uint32_t **at, int64_t n) {
+    uint32_t *taken = *at;
+    *at += n;
+    return taken;
+}
+INLINE float *take_floats(uint32_t **at, int64_t n) {
+    return (float *)(void *)take_words(at, n);
+}
+
+INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args *args,
+        int64_t unit, void *scratch) {
+    const int64_t n_chunks = attention_grad_chunks(args), d = args->head_dim;
+    const int64_t seq = round_up(args->seq, BLOCK), block_words = BLOCK * BLOCK / by->per_word;
+    // The first chunks of all heads first: they have the most queries.
+    const int64_t head = unit % args->n_heads, chunk = unit / args->n_heads;
+    backward_unit u = {.args = args, .head = head, .ld = round_up(d, ROW_PAD)};
+    u.group = head / (args->n_heads / args->n_kv_heads);
+    u.first = chunk * chunk_of(args);
+    u.end = u.first + chunk_of(args) < args->seq ? u.first + chunk_of(args) : args->seq;
+    u.scale = 1 / sqrtf((float)d);
+    u.row_a = by->per_word == 1 ? u.ld : round_up(words_of(by, d), ROW_PAD);
+    u.lse = (const float *)args->lse + head * args->lse_stride;
+    float *part = args->part + head * (n_chunks + 2) * args->seq * d;
+    u.dq = part + chunk * args->seq * d;
+    u.dk = part + n_chunks * args->seq * d;
+    u.dv = u.dk + args->seq * d;
+    uint32_t *at = scratch;
+    u.q_b = take_words(&at, seq / by->per_word * u.ld);
+    u.do_b = take_words(&at, seq / by->per_word * u.ld);
+    u.q_a = by->per_word == 1 ? u.q_b : take_words(&at, seq * u.row_a);
+    u.do_a = by->per_word == 1 ? u.do_b : take_words(&at, seq * u.row_a);
+    u.delta = take_floats(&at, seq);
+    u.kt = take_words(&at, BLOCK * u.ld);
+    u.vt = take_words(&at, BLOCK * u.ld);
+    u.k_b = take_words(&at, BLOCK * u.ld);
+    u.scores = take_floats(&at, BLOCK * BLOCK);
+    u.dp = take_floats(&at, BLOCK * BLOCK);
+    if (by->per_word == 1) {
+        u.p_across = (uint32_t *)(void *)u.scores;
+        u.ds_across = u.ds_along = (uint32_t *)(void *)u.dp;
+    } else {
+        u.p_across = take_words(&at, block_words);
+        u.ds_across = take_words(&at, block_words);
+        u.ds_along = take_words(&at, block_words);
+    }
+    return u;
+}
+
+// From scores and dp of two queries i and i + 1, the second of which may not exist: p and ds.
+INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
+        int64_t i, int64_t n_q) {
+    const int64_t row_words = BLOCK / by->per_word;
+    const vec factor = v_set(u->scale), factor2 = v_set(u->scale * LOG2_E);
+    vec minus_lse[2], delta[2];
+    for (int r = 0; r < 2; r++) {
+        const int64_t t = q0 + i + r;
+        const bool exists = i + r < n_q;
+        minus_lse[r] = v_set(exists ? -LOG2_E * u->lse[t] : -INFINITY);
+        delta[r] = v_set(exists ? u->delta[t] : 0);
+        if (exists) mask_scores(u->args, t, k0, u->scores + (i + r) * BLOCK);
+    }
+    for (int64_t j = 0; j < BLOCK; j += LANES) {
+        vec p[2], ds[2];
+        for (int r = 0; r < 2; r++) {
+            const int64_t at = (i + r) * BLOCK + j;
+            p[r] = v_exp2(v_fma(v_load(u->scores + at, LANES), factor2, minus_lse[r]));
+            ds[r] = v_mul(v_mul(p[r], factor), v_sub(v_load(u->dp + at, LANES), delta[r]));
+        }
+        if (by->per_word == 2) {
+            by->put_across(u->p_across + i / 2 * BLOCK + j, p[0], p[1]);
+            by->put_across(u->ds_across + i / 2 * BLOCK + j, ds[0], ds[1]);
+        }
+        for (int r = 0; r < 2; r++) {
+            if (by->per_word == 1) put_along(by, u->p_across + (i + r) * BLOCK + j, p[r]);
+            put_along(by, u->ds_along + (i + r) * row_words + j / by->per_word, ds[r]);
+        }
+    }
+}
+
+INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
+        int64_t n_q) {
+    if (n_q % 2) { // the other row of the last pair
+        memset(u->scores + n_q * BLOCK, 0, sizeof(float) * BLOCK);
+        memset(u->dp + n_q * BLOCK, 0, sizeof(float) * BLOCK);
+    }
+    for (int64_t i = 0; i < n_q; i += 2)
+        softmax_grad_rows(by, u, q0, k0, i, n_q);
+}
+
+INLINE void backward_block(const arithmetic *by, product_function *product, const backward_unit *u,
+        int64_t q0, int64_t k0) {
+    const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word;
+    const int64_t n_q = tokens_of_block(u->args, q0), n_k = tokens_of_block(u->args, k0);
+    const int64_t q_words = words_of(by, n_q), b_at = q0 / by->per_word * u->ld;
+    const words_a q_a = {u->q_a + q0 * u->row_a, u->row_a, 1},
+                  do_a = {u->do_a + q0 * u->row_a, u->row_a, 1};
+    const words_b q_b = {u->q_b + b_at, u->ld}, do_b = {u->do_b + b_at, u->ld};
+    const words_a p_across = {u->p_across, 1, BLOCK}, ds_across = {u->ds_across, 1, BLOCK},
+                  ds_along = {u->ds_along, k_words, 1};
+    const sums dv = {u->dv + k0 * d, d}, dk = {u->dk + k0 * d, d}, dq = {u->dq + q0 * d, d};
+    product(n_q, BLOCK, d_words, q_a, (words_b){u->kt, BLOCK}, (sums){u->scores, BLOCK}, false);
+    product(n_q, BLOCK, d_words, do_a, (words_b){u->vt, BLOCK}, (sums){u->dp, BLOCK}, false);
+    softmax_grad(by, u, q0, k0, n_q);
+    product(n_k, d, q_words, p_across, do_b, dv, q0 > k0);
+    product(n_k, d, q_words, ds_across, q_b, dk, q0 > k0);
+    product(n_q, d, k_words, ds_along, (words_b){u->k_b, u->ld}, dq, k0 > u->first);
+}
+
+INLINE void prepare_queries(const arithmetic *by, const backward_unit *u) {
+    const attention_args *args = u->args;
+    const int64_t d = args->head_dim, o_width = args->n_heads * d;
+    const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
+    for (int64_t t = u->first; t < args->seq; t++) {
+        const int64_t at = t * o_width + u->head * d;
+        vec sum = v_set(0);
+        FOR_VECTORS(j, k, d, {
+            const vec o = v_load_as(by->dt, args->o, at + j, k);
+            sum = v_fma(v_load_as(by->dt, args->d_o, at + j, k), o, sum);
+        });
+        u->delta[t] = v_sum(sum);
+    }
+    for (int64_t q0 = u->first; q0 < args->seq; q0 += BLOCK) {
+        const int64_t n = tokens_of_block(args, q0), b_at = q0 / by->per_word * u->ld;
+        const int64_t q_at = element_of(args, q0, u->head), do_at = q0 * o_width + u->head * d;
+        pack_tokens(by, args, qkv, q_at, n, n, u->q_b + b_at, u->ld);
+        pack_tokens(by, args, d_o, do_at, n, n, u->do_b + b_at, u->ld);
+        if (by->per_word == 1) continue; // q_a is q_b, do_a is do_b
+        pack_rows(by, qkv, q_at, n, d, u->q_a + q0 * u->row_a, u->row_a);
+        pack_rows(by, d_o, do_at, n, d, u->do_a + q0 * u->row_a, u->row_a);
+    }
+}
+
+INLINE void attention_backward(const arithmetic *by, product_function *product,
+        const attention_args *args, int64_t unit, void *scratch) {
+    const backward_unit u = backward_unit_of(by, args, unit, scratch);
+    const matrix qkv = matrix_of_qkv(args);
+    const int64_t d = args->head_dim;
+    if (u.first >= args->seq) return;
+    prepare_queries(by, &u);
+    for (int64_t k0 = u.first; k0 < u.end; k0 += BLOCK) {
+        const int64_t n_k = tokens_of_block(args, k0);
+        const int64_t k_at = element_of(args, k0, key_head(args, u.group));
+        const int64_t v_at = element_of(args, k0, value_head(args, u.group));
+        pack_transposed(by, BLOCK, qkv, k_at, n_k, d, u.kt);
+        pack_tokens(by, args, qkv, k_at, n_k, BLOCK, u.k_b, u.ld);
+        pack_transposed(by, BLOCK, qkv, v_at, n_k, d, u.vt);
+        int64_t q0 = k0;
+        for (; q0 < args->seq && first_key(args, q0) < k0 + BLOCK; q0 += BLOCK)
+            backward_block(by, product, &u, q0, k0);
+        if (k0 == u.first && q0 < args->seq) // queries of other documents
+            memset(u.dq + q0 * d, 0, sizeof *u.dq * (size_t)((args->seq - q0) * d));
+    }
+}

@@ -1,0 +1,132 @@
+// Attention forward: FlashAttention-2 (arXiv:2307.08691) with causal and document masks and grouped
+// heads. A unit is BLOCK queries of all heads of a group, which share their keys and values:
+//
+//     for each block of BLOCK keys that a query of the unit sees
+//         scores = q k^T                       [n_rep][BLOCK][BLOCK]
+//         p = exp(scores - largest so far)     p words; o and sum shrink when the largest grows
+//         o += p v
+//     o /= sum;  lse = largest + log(sum)
+//
+// Packed (ld: head_dim rounded up to ROW_PAD; a word is 1 float or 2 bf16, words.h):
+//
+//     q   [n_rep][BLOCK][ld]       operand A, words along head_dim
+//     kt  [head_dim words][BLOCK]  operand B of q k^T: a column per key
+//     v   [BLOCK words][ld]        operand B of p v: a row per key, or per two keys as pairs
+//     p   [n_rep][BLOCK][BLOCK words]  operand A, words along the keys; floats: in place of scores
+#pragma once
+#include "kernels/x86/attention_tile.h"
+
+typedef struct forward_unit {
+    const attention_args *args;
+    int64_t group, n_rep; // query heads of the group: n_rep from group * n_rep on
+    int64_t q0, n_q;      // queries
+    int64_t ld;
+    float scale; // of scores before powers of 2 are taken
+    uint32_t *q, *kt, *v, *p;
+    float *scores, *o, *max, *sum; // max: of scores * scale
+} forward_unit;
+
+INLINE forward_unit forward_unit_of(const arithmetic *by, const attention_args *args, int64_t unit,
+        void *scratch) {
+    const int64_t n_blocks = attention_units(args) / args->n_kv_heads;
+    forward_unit u = {.args = args, .n_rep = args->n_heads / args->n_kv_heads};
+    u.group = unit % args->n_kv_heads;
+    u.q0 = (n_blocks - 1 - unit / args->n_kv_heads) * BLOCK; // late queries first: most keys
+    u.n_q = tokens_of_block(args, u.q0);
+    u.ld = round_up(args->head_dim, ROW_PAD);
+    u.scale = LOG2_E / sqrtf((float)args->head_dim);
+    u.q = scratch;
+    u.kt = u.q + u.n_rep * BLOCK * u.ld;
+    u.v = u.kt + BLOCK * u.ld;
+    u.scores = (float *)(void *)(u.v + BLOCK * u.ld);
+    u.o = u.scores + u.n_rep * BLOCK * BLOCK;
+    u.max = u.o + u.n_rep * BLOCK * u.ld;
+    u.sum = u.max + u.n_rep * BLOCK;
+    u.p = (uint32_t *)(void *)(by->per_word == 1 ? u.scores : u.sum + u.n_rep * BLOCK);
+    return u;
+}
+
+// Row r of the scores (r counts queries of all heads) becomes probabilities of keys k0 on.
+INLINE void softmax_row(const arithmetic *by, const forward_unit *u, int64_t r, int64_t k0) {
+    const int64_t row_words = BLOCK / by->per_word;
+    float *scores = u->scores + r * BLOCK, *o = u->o + r * u->ld;
+    uint32_t *p = u->p + r * row_words;
+    mask_scores(u->args, u->q0 + r % BLOCK, k0, scores);
+    vec top = v_set(-INFINITY);
+    for (int j = 0; j < BLOCK; j += LANES)
+        top = v_max(top, v_load(scores + j, LANES));
+    const float now = v_top(top) * u->scale, before = u->max[r];
+    const float next = now > before ? now : before;
+    vec part = v_set(0);
+    if (next == -INFINITY) { // no key of this block is seen
+        memset(p, 0, sizeof *p * (size_t)row_words);
+    } else {
+        const vec minus_max = v_set(-next), factor = v_set(u->scale);
+        for (int j = 0; j < BLOCK; j += LANES) {
+            const vec e = v_exp2(v_fma(v_load(scores + j, LANES), factor, minus_max));
+            part = v_add(part, e);
+            put_along(by, p + j / by->per_word, e);
+        }
+    }
+    const float keep = before == next || next == -INFINITY ? 1 : exp2f(before - next);
+    u->sum[r] = u->sum[r] * keep + v_sum(part);
+    u->max[r] = next;
+    if (keep < 1)
+        for (int64_t j = 0; j < u->ld; j += LANES)
+            v_store(o + j, v_mul(v_set(keep), v_load(o + j, LANES)), LANES);
+}
+
+INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *u,
+        int64_t k0) {
+    const attention_args *args = u->args;
+    const matrix qkv = matrix_of_qkv(args);
+    const int64_t n_k = tokens_of_block(args, k0), row_words = BLOCK / by->per_word;
+    pack_transposed(by, BLOCK, qkv, element_of(args, k0, key_head(args, u->group)), n_k,
+            args->head_dim, u->kt);
+    pack_tokens(by, args, qkv, element_of(args, k0, value_head(args, u->group)), n_k, BLOCK, u->v,
+            u->ld);
+    for (int64_t h = 0; h < u->n_rep; h++) {
+        const words_a q = {u->q + h * BLOCK * u->ld, u->ld, 1};
+        const sums scores = {u->scores + h * BLOCK * BLOCK, BLOCK};
+        product(u->n_q, BLOCK, words_of(by, args->head_dim), q, (words_b){u->kt, BLOCK}, scores,
+                false);
+    }
+    for (int64_t h = 0; h < u->n_rep; h++)
+        for (int64_t i = 0; i < u->n_q; i++)
+            softmax_row(by, u, h * BLOCK + i, k0);
+    for (int64_t h = 0; h < u->n_rep; h++) {
+        const words_a p = {u->p + h * BLOCK * row_words, row_words, 1};
+        const sums o = {u->o + h * BLOCK * u->ld, u->ld};
+        product(u->n_q, u->ld, row_words, p, (words_b){u->v, u->ld}, o, true);
+    }
+}
+
+INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
+    const attention_args *args = u->args;
+    for (int64_t h = 0; h < u->n_rep; h++)
+        for (int64_t i = 0; i < u->n_q; i++) {
+            const int64_t r = h * BLOCK + i, head = u->group * u->n_rep + h, t = u->q0 + i;
+            const int64_t at = (t * args->n_heads + head) * args->head_dim;
+            const float *o = u->o + r * u->ld;
+            const vec share = v_set(1 / u->sum[r]);
+            FOR_VECTORS(j, k, args->head_dim,
+                    { v_store_as(by->dt, args->o, at + j, v_mul(share, v_load(o + j, k)), k); });
+            ((float *)args->lse)[head * args->lse_stride + t] =
+                    u->max[r] / LOG2_E + logf(u->sum[r]);
+        }
+}
+
+INLINE void attention_forward(const arithmetic *by, product_function *product,
+        const attention_args *args, int64_t unit, void *scratch) {
+    const forward_unit u = forward_unit_of(by, args, unit, scratch);
+    const int64_t n_rows = u.n_rep * BLOCK;
+    memset(u.o, 0, sizeof *u.o * (size_t)(n_rows * u.ld));
+    for (int64_t r = 0; r < n_rows; r++)
+        u.max[r] = -INFINITY, u.sum[r] = 0;
+    for (int64_t h = 0; h < u.n_rep; h++)
+        pack_rows(by, matrix_of_qkv(args), element_of(args, u.q0, u.group * u.n_rep + h), u.n_q,
+                args->head_dim, u.q + h * BLOCK * u.ld, u.ld);
+    for (int64_t k0 = first_key(args, u.q0) / BLOCK * BLOCK; k0 <= u.q0; k0 += BLOCK)
+        forward_keys(by, product, &u, k0);
+    store_outputs(by, &u);
+}

@@ -1,0 +1,132 @@
+// What both directions of attention share: where heads lie in qkv, packed blocks of keys and
+// values, and the product of a block, by register tiles.
+#pragma once
+#include <math.h>
+
+#include "kernels/kernels.h"
+#include "kernels/x86/pack.h"
+
+// Rows of packed operands are padded to 16 words, so that vectors of any level end within them.
+enum { BLOCK = ATTENTION_BLOCK, ROW_PAD = 16 };
+
+static const float LOG2_E = 1.44269504f;
+
+INLINE matrix matrix_of_qkv(const attention_args *args) {
+    const int64_t n_heads = args->n_heads + 2 * args->n_kv_heads;
+    return (matrix){args->qkv, n_heads * args->head_dim};
+}
+// Heads as they follow each other in a row of qkv: queries, keys, values.
+INLINE int64_t key_head(const attention_args *args, int64_t group) {
+    return args->n_heads + group;
+}
+INLINE int64_t value_head(const attention_args *args, int64_t group) {
+    return args->n_heads + args->n_kv_heads + group;
+}
+// The first element of a head of token t.
+INLINE int64_t element_of(const attention_args *args, int64_t t, int64_t head) {
+    return t * matrix_of_qkv(args).ld + head * args->head_dim;
+}
+
+// Tokens of the block that begins at `first`.
+INLINE int64_t tokens_of_block(const attention_args *args, int64_t first) {
+    return args->seq - first < BLOCK ? args->seq - first : BLOCK;
+}
+
+// The first token that token t sees.
+INLINE int64_t first_key(const attention_args *args, int64_t t) {
+    return t - args->position[t];
+}
+
+// Scores of query t for keys k0 .. k0 + BLOCK: those that it does not see become -inf.
+INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, float *scores) {
+    const int64_t from = first_key(args, t) - k0, to = t + 1 - k0; // columns that are seen
+    if (from <= 0 && to >= BLOCK) return;
+    for (int64_t j = 0; j < BLOCK; j++)
+        if (j < from || j >= to) scores[j] = -INFINITY;
+}
+
+// Tokens first .. first + n of a head as operand B whose inner dimension is the tokens:
+// [n_rows / per_word][ld] words, 0 where there is no token or element.
+INLINE void pack_tokens(const arithmetic *by, const attention_args *args, matrix m, int64_t at,
+        int64_t n, int64_t n_rows, uint32_t *dst, int64_t ld) {
+    pack_across(by, ld, m, at, args->head_dim, n, false, dst);
+    const int64_t done = words_of(by, n), all = words_of(by, n_rows);
+    memset(dst + done * ld, 0, sizeof *dst * (size_t)((all - done) * ld));
+}
+
+// --- c [m, n] = a b, or c += a b. Registers hold TILE_ROWS rows by TILE_VECS vectors of c.
+enum { TILE_ROWS = LANES == 16 ? 6 : 4, TILE_VECS = LANES == 16 ? 4 : 3 };
+
+typedef vec mac_function(vec sum, uint32_t a, vec b);
+
+// An instance of block_product. b must be readable to the next multiple of LANES words after n.
+typedef void product_function(int64_t m, int64_t n, int64_t n_words, words_a a, words_b b, sums c,
+        bool add);
+
+// n_rows x n_vecs vectors; last_n lanes of the last vector exist in c.
+INLINE void attention_tile(mac_function *mac, const int n_rows, const int n_vecs, int64_t n_words,
+        words_a a, words_b b, sums c, bool add, int last_n) {
+    vec sum[6][4];
+#pragma GCC unroll 6
+    for (int i = 0; i < n_rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < n_vecs; j++)
+            sum[i][j] = add ? v_load(c.at + i * c.ld + j * LANES, j == n_vecs - 1 ? last_n : LANES)
+                            : v_set(0);
+    for (int64_t w = 0; w < n_words; w++) {
+        vec row[4];
+#pragma GCC unroll 4
+        for (int j = 0; j < n_vecs; j++)
+            row[j] = load_words(b.at + w * b.ld + j * LANES);
+#pragma GCC unroll 6
+        for (int i = 0; i < n_rows; i++)
+#pragma GCC unroll 4
+            for (int j = 0; j < n_vecs; j++)
+                sum[i][j] = mac(sum[i][j], a.at[i * a.row + w * a.word], row[j]);
+    }
+#pragma GCC unroll 6
+    for (int i = 0; i < n_rows; i++)
+#pragma GCC unroll 4
+        for (int j = 0; j < n_vecs; j++)
+            v_store(c.at + i * c.ld + j * LANES, sum[i][j], j == n_vecs - 1 ? last_n : LANES);
+}
+
+// All m rows of n_vecs vectors.
+INLINE void attention_columns(mac_function *mac, const int n_vecs, int64_t m, int64_t n_words,
+        words_a a, words_b b, sums c, bool add, int last_n) {
+    for (; m >= TILE_ROWS; m -= TILE_ROWS) {
+        attention_tile(mac, TILE_ROWS, n_vecs, n_words, a, b, c, add, last_n);
+        a.at += TILE_ROWS * a.row;
+        c.at += TILE_ROWS * c.ld;
+    }
+    if (m == 1)
+        attention_tile(mac, 1, n_vecs, n_words, a, b, c, add, last_n);
+    else if (m == 2)
+        attention_tile(mac, 2, n_vecs, n_words, a, b, c, add, last_n);
+    else if (m == 3)
+        attention_tile(mac, 3, n_vecs, n_words, a, b, c, add, last_n);
+    else if (TILE_ROWS > 4 && m == 4)
+        attention_tile(mac, 4, n_vecs, n_words, a, b, c, add, last_n);
+    else if (TILE_ROWS > 5 && m == 5)
+        attention_tile(mac, 5, n_vecs, n_words, a, b, c, add, last_n);
+}
+
+INLINE void block_product(mac_function *mac, int64_t m, int64_t n, int64_t n_words, words_a a,
+        words_b b, sums c, bool add) {
+    while (n > 0) {
+        const int64_t all = div_up(n, LANES), n_vecs = all < TILE_VECS ? all : TILE_VECS;
+        const int64_t n_cols = n < n_vecs * LANES ? n : n_vecs * LANES;
+        const int last_n = (int)(n_cols - (n_vecs - 1) * LANES);
+        if (n_vecs == 1)
+            attention_columns(mac, 1, m, n_words, a, b, c, add, last_n);
+        else if (n_vecs == 2)
+            attention_columns(mac, 2, m, n_words, a, b, c, add, last_n);
+        else if (n_vecs == 3)
+            attention_columns(mac, 3, m, n_words, a, b, c, add, last_n);
+        else if (TILE_VECS > 3)
+            attention_columns(mac, 4, m, n_words, a, b, c, add, last_n);
+        n -= n_cols;
+        b.at += n_cols;
+        c.at += n_cols;
+    }
+}

@@ -1,0 +1,161 @@
+// Kernels whose elements do not depend on each other, and AdamW. Each has a function for a type
+// that is a constant where it is called, NAME_as, and one that picks it; f64 goes to the reference.
+#pragma once
+#include <math.h>
+#include <string.h>
+
+#include "kernels/ref/ref.h"
+#include "kernels/x86/vec.h"
+
+INLINE void add_as(dtype dt, int64_t n, const void *a, const void *b, void *y) {
+    FOR_VECTORS(j, k, n,
+            { v_store_as(dt, y, j, v_add(v_load_as(dt, a, j, k), v_load_as(dt, b, j, k)), k); });
+}
+static void add(dtype dt, int64_t n, const void *a, const void *b, void *y) {
+    if (dt == DT_F64)
+        kernels_ref.add(dt, n, a, b, y);
+    else if (dt == DT_BF16)
+        add_as(DT_BF16, n, a, b, y);
+    else
+        add_as(DT_F32, n, a, b, y);
+}
+
+INLINE void accumulate_as(dtype dt, int64_t n, const void *x, float *acc) {
+    FOR_VECTORS(j, k, n,
+            { v_store(acc + j, v_add(v_load(acc + j, k), v_load_as(dt, x, j, k)), k); });
+}
+static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
+    if (dt == DT_F64)
+        kernels_ref.accumulate(dt, n, x, acc);
+    else if (dt == DT_BF16)
+        accumulate_as(DT_BF16, n, x, acc);
+    else
+        accumulate_as(DT_F32, n, x, acc);
+}
+
+// One head: the pairs (x[j], x[j + half]) turn by the angles of a row of the table.
+INLINE void rotate_head(dtype dt, const void *x, int64_t at, const float *table, int half,
+        bool inverse, void *y) {
+    const float *cosines = table, *sines = table + half;
+    const vec sign = v_set(inverse ? -1.0f : 1.0f);
+    FOR_VECTORS(j, k, half, {
+        const vec c = v_load(cosines + j, k), s = v_mul(sign, v_load(sines + j, k));
+        const vec a = v_load_as(dt, x, at + j, k), b = v_load_as(dt, x, at + half + j, k);
+        v_store_as(dt, y, at + j, v_fnma(b, s, v_mul(a, c)), k);
+        v_store_as(dt, y, at + half + j, v_fma(a, s, v_mul(b, c)), k);
+    });
+}
+INLINE void rope_as(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
+        const float *table, bool inverse, void *y) {
+    const int64_t rotated = (int64_t)n_heads * head_dim, bytes = dtype_bytes(dt);
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t row = i * width, rest = (row + rotated) * bytes;
+        for (int h = 0; h < n_heads; h++)
+            rotate_head(dt, x, row + (int64_t)h * head_dim, table + i * head_dim, head_dim / 2,
+                    inverse, y);
+        if (x != y)
+            memcpy((char *)y + rest, (const char *)x + rest, (size_t)((width - rotated) * bytes));
+    }
+}
+static void rope(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
+        const void *table, bool inverse, void *y) {
+    if (dt == DT_F64)
+        kernels_ref.rope(dt, rows, width, n_heads, head_dim, x, table, inverse, y);
+    else if (dt == DT_BF16)
+        rope_as(DT_BF16, rows, width, n_heads, head_dim, x, table, inverse, y);
+    else
+        rope_as(DT_F32, rows, width, n_heads, head_dim, x, table, inverse, y);
+}
+
+INLINE vec sigmoid(vec x) {
+    return v_div(v_set(1), v_add(v_set(1), v_exp(v_sub(v_set(0), x))));
+}
+
+INLINE void swiglu_as(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y) {
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t gate_at = 2 * i * width, up_at = gate_at + width;
+        FOR_VECTORS(j, k, width, {
+            const vec gate = v_load_as(dt, gate_up, gate_at + j, k);
+            const vec up = v_load_as(dt, gate_up, up_at + j, k);
+            v_store_as(dt, y, i * width + j, v_mul(v_mul(gate, sigmoid(gate)), up), k);
+        });
+    }
+}
+static void swiglu(dtype dt, int64_t rows, int64_t width, const void *gate_up, void *y) {
+    if (dt == DT_F64)
+        kernels_ref.swiglu(dt, rows, width, gate_up, y);
+    else if (dt == DT_BF16)
+        swiglu_as(DT_BF16, rows, width, gate_up, y);
+    else
+        swiglu_as(DT_F32, rows, width, gate_up, y);
+}
+
+// silu(g) = g s(g), silu'(g) = s + g s (1 - s).
+INLINE void swiglu_grad_as(dtype dt, int64_t rows, int64_t width, const void *dy,
+        const void *gate_up, void *d_gate_up) {
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t gate_at = 2 * i * width, up_at = gate_at + width;
+        FOR_VECTORS(j, k, width, {
+            const vec gate = v_load_as(dt, gate_up, gate_at + j, k);
+            const vec up = v_load_as(dt, gate_up, up_at + j, k);
+            const vec d = v_load_as(dt, dy, i * width + j, k);
+            const vec s = sigmoid(gate), silu = v_mul(gate, s);
+            const vec slope = v_fma(silu, v_sub(v_set(1), s), s);
+            v_store_as(dt, d_gate_up, gate_at + j, v_mul(v_mul(d, up), slope), k);
+            v_store_as(dt, d_gate_up, up_at + j, v_mul(d, silu), k);
+        });
+    }
+}
+static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *gate_up,
+        void *d_gate_up) {
+    if (dt == DT_F64)
+        kernels_ref.swiglu_grad(dt, rows, width, dy, gate_up, d_gate_up);
+    else if (dt == DT_BF16)
+        swiglu_grad_as(DT_BF16, rows, width, dy, gate_up, d_gate_up);
+    else
+        swiglu_grad_as(DT_F32, rows, width, dy, gate_up, d_gate_up);
+}
+
+static double sum_squares(dtype dt, int64_t n, const void *x) {
+    if (dt != DT_F32) return kernels_ref.sum_squares(dt, n, x);
+    double total = 0;
+    for (int64_t first = 0; first < n; first += 4096) { // float within a block, double across
+        const int64_t n_block = n - first < 4096 ? n - first : 4096;
+        vec sum = v_set(0);
+        FOR_VECTORS(j, k, n_block, {
+            const vec v = v_load((const float *)x + first + j, k);
+            sum = v_fma(v, v, sum);
+        });
+        total += (double)v_sum(sum);
+    }
+    return total;
+}
+
+INLINE void adamw_f32(int64_t n, float *p, float *m, float *v, float *g, const adamw_args *args,
+        uint16_t *w) {
+    const vec scale = v_set((float)args->grad_scale), b1 = v_set((float)args->beta1),
+              n1 = v_set((float)(1 - args->beta1)), b2 = v_set((float)args->beta2),
+              n2 = v_set((float)(1 - args->beta2)),
+              keep = v_set((float)(1 - args->lr * args->weight_decay)),
+              step = v_set((float)(args->lr / args->c1)), root = v_set((float)(1 / sqrt(args->c2))),
+              eps = v_set((float)args->eps);
+    FOR_VECTORS(j, k, n, {
+        const vec x = v_mul(v_load(g + j, k), scale);
+        const vec mi = v_fma(b1, v_load(m + j, k), v_mul(n1, x));
+        const vec vi = v_fma(b2, v_load(v + j, k), v_mul(v_mul(n2, x), x));
+        const vec change = v_div(v_mul(step, mi), v_fma(v_sqrt(vi), root, eps));
+        const vec pi = v_sub(v_mul(v_load(p + j, k), keep), change);
+        v_store(m + j, mi, k);
+        v_store(v + j, vi, k);
+        v_store(p + j, pi, k);
+        v_store(g + j, v_set(0), k);
+        if (w) v_store_bf16(w + j, pi, k);
+    });
+}
+static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *args,
+        uint16_t *w) {
+    if (acc == DT_F64)
+        kernels_ref.adamw(acc, n, p, m, v, g, args, w);
+    else
+        adamw_f32(n, p, m, v, g, args, w);
+}

@@ -1,0 +1,18 @@
+// Products of float words: fp32, and bf16 that is widened as it is packed.
+#pragma once
+#include "kernels/x86/gemm_blocks.h"
+
+static void float_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+        lines *ahead) {
+    register_tile(float_mac, n_words, a, panel, p, ahead);
+}
+
+static void gemm_f32(const gemm_shape *shape, const void *a, const void *b, void *c,
+        void *scratch) {
+    gemm_blocks(&f32_words, float_tile, shape, a, b, c, scratch);
+}
+
+static void gemm_bf16(const gemm_shape *shape, const void *a, const void *b, void *c,
+        void *scratch) {
+    gemm_blocks(&wide_words, float_tile, shape, a, b, c, scratch);
+}

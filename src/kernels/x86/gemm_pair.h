@@ -1,0 +1,14 @@
+// Products of bf16 by the bf16 dot product.
+#pragma once
+#include "kernels/x86/gemm_blocks.h"
+#include "kernels/x86/words_pair.h"
+
+static void pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+        lines *ahead) {
+    register_tile(pair_mac, n_words, a, panel, p, ahead);
+}
+
+static void gemm_bf16(const gemm_shape *shape, const void *a, const void *b, void *c,
+        void *scratch) {
+    gemm_blocks(&pair_words, pair_tile, shape, a, b, c, scratch);
+}

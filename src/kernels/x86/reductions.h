@@ -1,0 +1,127 @@
+// Kernels that reduce a row before they write it: RMS norm and the cross-entropy. As in
+// elementwise.h, NAME_as takes a constant type and NAME picks it.
+#pragma once
+#include <math.h>
+
+#include "kernels/ref/ref.h"
+#include "kernels/x86/vec.h"
+
+INLINE void rmsnorm_as(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
+        const float *w, double eps, void *h, void *y, float *r) {
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t row = i * width;
+        vec sum = v_set(0);
+        if (d) {
+            FOR_VECTORS(j, k, width, {
+                const vec all = v_add(v_load_as(dt, x, row + j, k), v_load_as(dt, d, row + j, k));
+                const vec v = v_rounded_as(dt, all); // as the next reader sees it
+                v_store_as(dt, h, row + j, v, k);
+                sum = v_fma(v, v, sum);
+            });
+        } else {
+            FOR_VECTORS(j, k, width, {
+                const vec v = v_load_as(dt, x, row + j, k);
+                sum = v_fma(v, v, sum);
+            });
+        }
+        r[i] = (float)(1 / sqrt((double)v_sum(sum) / (double)width + eps));
+        const vec scale = v_set(r[i]);
+        const void *in = d ? h : x;
+        FOR_VECTORS(j, k, width, {
+            const vec v = v_mul(v_load_as(dt, in, row + j, k), scale);
+            v_store_as(dt, y, row + j, v_mul(v, v_load(w + j, k)), k);
+        });
+    }
+}
+static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
+        const void *w, double eps, void *h, void *y, void *r) {
+    if (dt == DT_F64)
+        kernels_ref.rmsnorm(dt, rows, width, x, d, w, eps, h, y, r);
+    else if (dt == DT_BF16)
+        rmsnorm_as(DT_BF16, rows, width, x, d, w, eps, h, y, r);
+    else
+        rmsnorm_as(DT_F32, rows, width, x, d, w, eps, h, y, r);
+}
+
+INLINE void rmsnorm_grad_as(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
+        const float *w, const float *r, const void *dh, void *dx, float *dw) {
+    for (int64_t i = 0; i < rows; i++) {
+        const int64_t row = i * width;
+        const vec scale = v_set(r[i]);
+        vec dot = v_set(0);
+        FOR_VECTORS(j, k, width, {
+            const vec g = v_load_as(dt, dy, row + j, k);
+            const vec v = v_mul(v_load_as(dt, x, row + j, k), scale);
+            dot = v_fma(v_mul(g, v_load(w + j, k)), v, dot);
+            v_store(dw + j, v_fma(g, v, v_load(dw + j, k)), k);
+        });
+        const vec mean = v_set(v_sum(dot) / (float)width);
+        FOR_VECTORS(j, k, width, {
+            const vec g = v_mul(v_load_as(dt, dy, row + j, k), v_load(w + j, k));
+            const vec v = v_mul(v_load_as(dt, x, row + j, k), scale);
+            vec out = v_mul(scale, v_fnma(v, mean, g));
+            if (dh) out = v_add(out, v_load_as(dt, dh, row + j, k));
+            v_store_as(dt, dx, row + j, out, k);
+        });
+    }
+}
+static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
+        const void *w, const void *r, const void *dh, void *dx, void *dw) {
+    if (dt == DT_F64)
+        kernels_ref.rmsnorm_grad(dt, rows, width, dy, x, w, r, dh, dx, dw);
+    else if (dt == DT_BF16)
+        rmsnorm_grad_as(DT_BF16, rows, width, dy, x, w, r, dh, dx, dw);
+    else
+        rmsnorm_grad_as(DT_F32, rows, width, dy, x, w, r, dh, dx, dw);
+}
+
+INLINE float largest(const float *x, int64_t n) {
+    vec top = v_set(-INFINITY);
+    float max = -INFINITY;
+    FOR_VECTORS(j, k, n, {
+        const vec v = v_load(x + j, k);
+        if (k == LANES)
+            top = v_max(top, v);
+        else
+            for (int i = 0; i < k; i++)
+                max = x[j + i] > max ? x[j + i] : max;
+    });
+    return fmaxf(max, v_top(top));
+}
+
+// x = exp(x - max); the sum.
+INLINE double exp_row(float *x, int64_t n, float max) {
+    const vec top = v_set(max);
+    vec sum = v_set(0);
+    double tail = 0;
+    FOR_VECTORS(j, k, n, {
+        const vec e = v_exp(v_sub(v_load(x + j, k), top));
+        v_store(x + j, e, k);
+        if (k == LANES)
+            sum = v_add(sum, e);
+        else
+            for (int i = 0; i < k; i++)
+                tail += (double)x[j + i];
+    });
+    return (double)v_sum(sum) + tail;
+}
+
+// Three passes over a row that stays in the cache: maximum, exponentials and their sum, result.
+INLINE double cross_entropy_as(dtype dt, int64_t n, float *logits, int64_t label, double scale,
+        void *d) {
+    const float own = logits[label], max = largest(logits, n);
+    const double total = exp_row(logits, n, max);
+    if (d) {
+        const double own_p = (double)logits[label] / total;
+        const vec factor = v_set((float)(scale / total));
+        FOR_VECTORS(j, k, n, { v_store_as(dt, d, j, v_mul(v_load(logits + j, k), factor), k); });
+        put(dt, d, label, scale * (own_p - 1));
+    }
+    return (double)max + log(total) - (double)own;
+}
+static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale,
+        void *d) {
+    if (dt == DT_F64) return kernels_ref.cross_entropy(dt, n, logits, label, scale, d);
+    if (dt == DT_BF16) return cross_entropy_as(DT_BF16, n, logits, label, scale, d);
+    return cross_entropy_as(DT_F32, n, logits, label, scale, d);
+}

@@ -1,0 +1,114 @@
+// vec of 8 floats, for files compiled with AVX2 and FMA. Included by vec.h, which says what is
+// common.
+#pragma once
+#include <immintrin.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef __m256 vec;
+enum { LANES = 8 };
+
+INLINE vec v_set(float x) {
+    return _mm256_set1_ps(x);
+}
+INLINE vec v_add(vec a, vec b) {
+    return _mm256_add_ps(a, b);
+}
+INLINE vec v_sub(vec a, vec b) {
+    return _mm256_sub_ps(a, b);
+}
+INLINE vec v_mul(vec a, vec b) {
+    return _mm256_mul_ps(a, b);
+}
+INLINE vec v_div(vec a, vec b) {
+    return _mm256_div_ps(a, b);
+}
+INLINE vec v_max(vec a, vec b) { // b where one is NaN
+    return _mm256_max_ps(a, b);
+}
+INLINE vec v_min(vec a, vec b) {
+    return _mm256_min_ps(a, b);
+}
+INLINE vec v_sqrt(vec a) {
+    return _mm256_sqrt_ps(a);
+}
+INLINE vec v_fma(vec a, vec b, vec c) { // a b + c
+    return _mm256_fmadd_ps(a, b, c);
+}
+INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
+    return _mm256_fnmadd_ps(a, b, c);
+}
+INLINE float v_sum(vec a) {
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+INLINE float v_top(vec a) {
+    __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_max_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_max_ss(s, _mm_movehdup_ps(s)));
+}
+INLINE vec v_nearest(vec x) { // the nearest whole number
+    return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+INLINE vec v_scale2(vec x, vec n) { // x * 2^n; n in [-126, 127]
+    const __m256i exponent =
+            _mm256_slli_epi32(_mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127)), 23);
+    return _mm256_mul_ps(x, _mm256_castsi256_ps(exponent));
+}
+INLINE vec v_zero_below(vec result, vec x, float limit) { // 0 where x < limit, else result
+    return _mm256_andnot_ps(_mm256_cmp_ps(x, _mm256_set1_ps(limit), _CMP_LT_OQ), result);
+}
+
+INLINE __m256i v_mask(int n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+INLINE vec v_load(const float *p, int n) {
+    return n == LANES ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, v_mask(n));
+}
+INLINE void v_store(float *p, vec x, int n) {
+    if (n == LANES)
+        _mm256_storeu_ps(p, x);
+    else
+        _mm256_maskstore_ps(p, v_mask(n), x);
+}
+
+INLINE vec v_load_bf16(const uint16_t *p, int n) {
+    __m128i half;
+    if (n == LANES) {
+        half = _mm_loadu_si128((const __m128i *)(const void *)p);
+    } else {
+        uint16_t part[LANES] = {0};
+        for (int i = 0; i < n; i++)
+            part[i] = p[i];
+        half = _mm_loadu_si128((const __m128i *)(const void *)part);
+    }
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
+}
+// The nearest bf16 (even in a tie) in the upper half of each lane; the lower half is not cleared.
+INLINE __m256i v_bf16_above(vec x) {
+    const __m256i bits = _mm256_castps_si256(x);
+    const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(bits, 16), _mm256_set1_epi32(1));
+    const __m256i sum = _mm256_add_epi32(_mm256_add_epi32(bits, _mm256_set1_epi32(0x7FFF)), odd);
+    const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    return _mm256_blendv_epi8(sum, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
+}
+INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
+    const __m256i low = _mm256_srli_epi32(v_bf16_above(x), 16);
+    const __m128i half =
+            _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
+    if (n == LANES) {
+        _mm_storeu_si128((__m128i *)(void *)p, half);
+    } else {
+        uint16_t part[LANES];
+        _mm_storeu_si128((__m128i *)(void *)part, half);
+        for (int i = 0; i < n; i++)
+            p[i] = part[i];
+    }
+}
+// The nearest bf16, as a float.
+INLINE vec v_rounded_bf16(vec x) {
+    return _mm256_castsi256_ps(
+            _mm256_and_si256(v_bf16_above(x), _mm256_set1_epi32((int)0xFFFF0000)));
+}

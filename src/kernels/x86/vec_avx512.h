@@ -1,0 +1,98 @@
+// vec of 16 floats, for files compiled with AVX-512. Included by vec.h, which says what is common.
+#pragma once
+#include <immintrin.h>
+#include <stdint.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+typedef __m512 vec;
+enum { LANES = 16 };
+
+INLINE vec v_set(float x) {
+    return _mm512_set1_ps(x);
+}
+INLINE vec v_add(vec a, vec b) {
+    return _mm512_add_ps(a, b);
+}
+INLINE vec v_sub(vec a, vec b) {
+    return _mm512_sub_ps(a, b);
+}
+INLINE vec v_mul(vec a, vec b) {
+    return _mm512_mul_ps(a, b);
+}
+INLINE vec v_div(vec a, vec b) {
+    return _mm512_div_ps(a, b);
+}
+INLINE vec v_max(vec a, vec b) { // b where one is NaN
+    return _mm512_max_ps(a, b);
+}
+INLINE vec v_min(vec a, vec b) {
+    return _mm512_min_ps(a, b);
+}
+INLINE vec v_sqrt(vec a) {
+    return _mm512_sqrt_ps(a);
+}
+INLINE vec v_fma(vec a, vec b, vec c) { // a b + c
+    return _mm512_fmadd_ps(a, b, c);
+}
+INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
+    return _mm512_fnmadd_ps(a, b, c);
+}
+INLINE float v_sum(vec a) {
+    return _mm512_reduce_add_ps(a);
+}
+INLINE float v_top(vec a) {
+    return _mm512_reduce_max_ps(a);
+}
+INLINE vec v_nearest(vec x) { // the nearest whole number
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+INLINE vec v_scale2(vec x, vec n) { // x * 2^n
+    return _mm512_scalef_ps(x, n);
+}
+INLINE vec v_zero_below(vec result, vec x, float limit) { // 0 where x < limit, else result
+    return _mm512_mask_mov_ps(result, _mm512_cmp_ps_mask(x, _mm512_set1_ps(limit), _CMP_LT_OQ),
+            _mm512_setzero_ps());
+}
+
+INLINE __mmask16 v_mask(int n) {
+    return (__mmask16)((1u << n) - 1);
+}
+INLINE vec v_load(const float *p, int n) {
+    return n == LANES ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(v_mask(n), p);
+}
+INLINE void v_store(float *p, vec x, int n) {
+    if (n == LANES)
+        _mm512_storeu_ps(p, x);
+    else
+        _mm512_mask_storeu_ps(p, v_mask(n), x);
+}
+
+INLINE vec v_load_bf16(const uint16_t *p, int n) {
+    const __m256i half = n == LANES ? _mm256_loadu_si256((const __m256i *)(const void *)p)
+                                    : _mm256_maskz_loadu_epi16(v_mask(n), p);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+// Rounds to nearest even. The instruction takes denormal numbers as 0.
+INLINE __m256i v_to_bf16(vec x) {
+#ifdef __AVX512BF16__
+    return (__m256i)_mm512_cvtneps_pbh(x);
+#else
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512i odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16), _mm512_set1_epi32(1));
+    __m512i sum = _mm512_add_epi32(_mm512_add_epi32(bits, _mm512_set1_epi32(0x7FFF)), odd);
+    const __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    sum = _mm512_mask_or_epi32(sum, nan, bits, _mm512_set1_epi32(0x400000));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(sum, 16));
+#endif
+}
+INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
+    if (n == LANES)
+        _mm256_storeu_si256((__m256i *)(void *)p, v_to_bf16(x));
+    else
+        _mm256_mask_storeu_epi16(p, v_mask(n), v_to_bf16(x));
+}
+// The nearest bf16, as a float.
+INLINE vec v_rounded_bf16(vec x) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_to_bf16(x)), 16));
+}

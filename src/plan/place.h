@@ -1,0 +1,14 @@
+// Where things with known sizes and lifetimes lie in one arena.
+#pragma once
+#include <stdint.h>
+
+typedef struct place_item { // needs `bytes` at the times first .. last, both included
+    int64_t bytes;
+    int first, last;
+    int id;         // the caller's
+    int64_t offset; // result
+} place_item;
+
+// Sets every offset; items are put in another order. Times are 0 .. n_times - 1. Returns the end of
+// the highest item. `probes` (may be NULL) counts looks at intervals, for tests of growth.
+int64_t place_items(place_item *items, int n, int n_times, int64_t *probes);

@@ -1,0 +1,30 @@
+// Drawings of curves: on a terminal, and as an SVG or HTML file.
+#pragma once
+#include "base/str.h"
+#include "plot/series.h"
+
+// The runs and keys of a drawing. keys[i] belongs to runs[r].series[i]; key "val_loss" is drawn as
+// points into the panel of "loss".
+typedef struct plot {
+    const plot_run *runs;
+    int n_runs;
+    const char *const *keys;
+    int n_keys;
+} plot;
+
+// Index of a key; -1: not asked for.
+int plot_key(const plot *p, const char *key);
+// What the panel of a key is called: "loss", "learning rate"...
+const char *plot_title(const char *key);
+
+typedef struct plot_terminal_opts {
+    int columns, rows; // of a chart with its axes
+    bool utf8;         // draws in braille; otherwise in letters
+    bool colour;       // one colour per run
+} plot_terminal_opts;
+
+void plot_terminal(arena *a, const plot *p, const plot_terminal_opts *opts, str *out);
+// One <svg> element with everything in it.
+void plot_svg(arena *a, const plot *p, str *out);
+// A page of its own: the SVG and a table that compares the runs.
+void plot_html(arena *a, const plot *p, str *out);

@@ -1,0 +1,140 @@
+// Series of numbers from metrics.jsonl, ranges and ticks.
+#include "plot/series.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/json.h"
+
+static void add_point(arena *a, plot_series *s, double x, double y) {
+    if (s->n == s->cap) { // the old arrays stay in the arena: at most as much again
+        const int64_t cap = s->cap ? 2 * s->cap : 256;
+        double *wider_x = ARENA_ARRAY(a, double, cap), *wider_y = ARENA_ARRAY(a, double, cap);
+        if (s->n > 0) {
+            memcpy(wider_x, s->x, sizeof *s->x * (size_t)s->n);
+            memcpy(wider_y, s->y, sizeof *s->y * (size_t)s->n);
+        }
+        *s = (plot_series){wider_x, wider_y, s->n, cap};
+    }
+    s->x[s->n] = x;
+    s->y[s->n++] = y;
+}
+
+// A step that comes again, of a run that was resumed: what stood from there on is gone.
+static void cut_from(plot_series *s, double x) {
+    while (s->n > 0 && s->x[s->n - 1] >= x)
+        s->n--;
+}
+
+static bool add_line(arena *a, const json_t *record, const char *const *keys, int n_keys,
+        plot_run *run) {
+    const json_t *step = json_object_get(record, "step");
+    if (!json_is_integer(step)) return false;
+    const double x = (double)json_integer_value(step);
+    run->n_records++;
+    for (int i = 0; i < n_keys; i++) {
+        const json_t *value = json_object_get(record, keys[i]);
+        if (!value) continue;
+        cut_from(&run->series[i], x);
+        if (json_is_number(value) && fabs(json_number_value(value)) <= 1e100)
+            add_point(a, &run->series[i], x, json_number_value(value));
+    }
+    return true;
+}
+
+void plot_parse(arena *a, const char *text, size_t n, const char *const *keys, int n_keys,
+        plot_run *out) {
+    DRV_ASSERT(n_keys <= PLOT_MAX_KEYS, "%d keys", n_keys);
+    const char *end = text + n, *feed;
+    for (; text < end && (feed = memchr(text, '\n', (size_t)(end - text))); text = feed + 1) {
+        json_t *record = json_loadb(text, (size_t)(feed - text), 0, NULL);
+        if (feed > text && !add_line(a, record, keys, n_keys, out)) out->n_broken++;
+        json_decref(record);
+    }
+}
+
+drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
+        plot_run *out) {
+    const char *file = file_is_dir(path) ? path_join(a, path, "metrics.jsonl") : path;
+    char *text;
+    size_t n;
+    DRV_TRY(file_read(a, file, &text, &n));
+    *out = (plot_run){.name = path};
+    plot_parse(a, text, n, keys, n_keys, out);
+    return DRV_OK;
+}
+
+// --- ranges
+plot_range plot_range_empty(void) {
+    return (plot_range){INFINITY, -INFINITY};
+}
+
+void plot_range_add(plot_range *r, double value) {
+    r->min = fmin(r->min, value);
+    r->max = fmax(r->max, value);
+}
+
+void plot_range_close(plot_range *r, bool from_zero) {
+    if (!(r->min <= r->max)) *r = (plot_range){0, 1};
+    if (from_zero && r->min > 0 && r->min < 0.5 * r->max) r->min = 0;
+    const double span = r->max - r->min, size = fmax(fabs(r->min), fabs(r->max));
+    if (!(span > 1e-9 * size)) { // a constant is drawn in the middle
+        const double half = size > 0 ? 0.1 * size : 1;
+        r->min -= half;
+        r->max += half;
+        return;
+    }
+    if (r->min != 0) r->min -= 0.04 * span;
+    r->max += 0.04 * span;
+}
+
+void plot_range_close_tight(plot_range *r) {
+    const double size = fmax(fabs(r->min), fabs(r->max));
+    if (!(r->max - r->min > 1e-9 * size)) plot_range_close(r, false);
+}
+
+double plot_range_share(const plot_range *r, double value) {
+    return (value - r->min) / (r->max - r->min);
+}
+
+double plot_tick_step(const plot_range *r, int n) {
+    const double rough = (r->max - r->min) / (n > 1 ? n : 1), power = pow(10, floor(log10(rough)));
+    const double factor = rough / power;
+    return power * (factor <= 1 ? 1 : factor <= 2 ? 2 : factor <= 5 ? 5 : 10);
+}
+
+const char *plot_number(double value) {
+    static _Thread_local char buffers[8][32];
+    static _Thread_local int next;
+    static const struct {
+        double least;
+        const char *unit;
+    } units[] = {{1e12, " T"}, {1e9, " G"}, {1e6, " M"}, {1e4, " k"}};
+    char *text = buffers[next++ % 8];
+    const double size = fabs(value);
+    double scale = 1;
+    const char *unit = "";
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (size >= units[i].least) {
+            scale = units[i].least == 1e4 ? 1e3 : units[i].least;
+            unit = units[i].unit;
+            break;
+        }
+    snprintf(text, sizeof buffers[0], "%.4g%s", size < 1e-300 ? 0 : value / scale, unit);
+    return text;
+}
+
+plot_series plot_means(arena *a, const plot_series *s, int64_t n) {
+    if (s->n <= n) return *s;
+    plot_series out = {ARENA_ARRAY(a, double, n), ARENA_ARRAY(a, double, n), n, n};
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t first = i * s->n / n, end = (i + 1) * s->n / n;
+        for (int64_t k = first; k < end; k++) {
+            out.x[i] += s->x[k] / (double)(end - first);
+            out.y[i] += s->y[k] / (double)(end - first);
+        }
+    }
+    return out;
+}

@@ -1,0 +1,52 @@
+// Series of numbers from the metrics.jsonl of runs, and what all drawings need of them.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+enum { PLOT_MAX_KEYS = 16 };
+
+// Points in the order of their steps; both arrays have `n` of `cap` places used.
+typedef struct plot_series {
+    double *x, *y;
+    int64_t n, cap;
+} plot_series;
+
+// One run: a series per key, all of the arena they were read into.
+typedef struct plot_run {
+    const char *name;                  // as given on the command line
+    plot_series series[PLOT_MAX_KEYS]; // in the order of the keys
+    int64_t n_records;                 // lines with a step
+    int64_t n_broken;                  // lines that are no JSON object with a step
+} plot_run;
+
+// Reads the lines of a metrics.jsonl. A last line without a line feed is still being written and is
+// left out; a step that comes again replaces what stood from there on; values that are no numbers
+// (null: NaN) or beyond 1e100, which no axis can show, are gaps.
+void plot_parse(arena *a, const char *text, size_t n, const char *const *keys, int n_keys,
+        plot_run *out);
+// `path`: a run directory or its metrics.jsonl. DRV_E_IO when there is none.
+DRV_CHECKED drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
+        plot_run *out);
+
+// --- for drawing
+typedef struct plot_range {
+    double min, max; // min < max once it is closed
+} plot_range;
+
+plot_range plot_range_empty(void);
+void plot_range_add(plot_range *r, double value);
+// Makes room above and below, begins at 0 where the values are near it; never empty afterwards.
+void plot_range_close(plot_range *r, bool from_zero);
+// The same without room: the curves begin and end at the frame.
+void plot_range_close_tight(plot_range *r);
+double plot_range_share(const plot_range *r, double value); // 0 at min, 1 at max
+// The distance of about `n` round ticks (1, 2 or 5 times a power of ten).
+double plot_tick_step(const plot_range *r, int n);
+// "0.0003", "2.5", "12 k": a buffer that the next 8 calls of this thread leave alone.
+const char *plot_number(double value);
+
+// At most `n` points: means of neighbours. The result lives in `a`.
+plot_series plot_means(arena *a, const plot_series *s, int64_t n);

@@ -1,0 +1,126 @@
+// Training from texts to files: train_words.c counts, train_merges.c merges, and
+// bpe_trainer_files.c writes what came of it.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "tok/bpe_trainer_files.h"
+#include "tok/train_merges.h"
+#include "tok/tokenizer_internal.h"
+#include "tok/unicode.h"
+
+enum { BESIDE_BYTES = 48 << 20 }; // the program itself, and the batches of text that are counted
+
+struct bpe_trainer {
+    bpe_trainer_opts o;
+    split_rule rule;
+    word_counter *counter;
+};
+
+bpe_trainer *bpe_trainer_new(const bpe_trainer_opts *o) {
+    bpe_trainer *t = mem_alloc(sizeof *t);
+    *t = (bpe_trainer){.o = *o};
+    if (!t->o.pattern) t->o.pattern = split_pattern_gpt2;
+    if (!t->o.memory) t->o.memory = BPE_TRAINER_MEMORY;
+    DRV_ASSERT(split_rule_for("pattern", t->o.pattern, &t->rule) == DRV_OK, "%s", drv_message());
+    t->counter = word_counter_new(t->o.memory - BESIDE_BYTES, BPE_BYTES_A_WORD, BPE_BYTES_A_BYTE);
+    return t;
+}
+
+void bpe_trainer_free(bpe_trainer *t) {
+    if (!t) return;
+    word_counter_free(t->counter);
+    split_rule_free(&t->rule);
+    free(t);
+}
+
+typedef struct count_job {
+    word_counter *counter;
+    int thread;
+} count_job;
+
+static void count_words(void *ctx, const text_word *w, int n) {
+    const count_job *j = ctx;
+    word_counter_add(j->counter, j->thread, w, n);
+}
+
+void bpe_trainer_add(bpe_trainer *t, const text_piece *p, int thread) {
+    count_job j = {t->counter, thread};
+    split_text(&t->rule, 1, (const unsigned char *)p->p, p->n, count_words, &j);
+}
+
+drv_status bpe_trainer_relieve(bpe_trainer *t) {
+    return word_counter_relieve(t->counter);
+}
+
+static int by_char(const void *x, const void *y) {
+    uint32_t a = byte_char(*(const int *)x), b = byte_char(*(const int *)y);
+    return a < b ? -1 : a > b;
+}
+
+// A special token whose name is text in the alphabet of stand-ins is also the symbol of its bytes,
+// as in Hugging Face's trainer, whose symbols are texts. Others can never come out of merging.
+static void add_special(bpe_merges *m, const char *name, int32_t byte_symbol[256]) {
+    bpe_symbol symbol = {m->text.n, 0};
+    for (const unsigned char *p = (const unsigned char *)name; *p;) {
+        const int byte = char_byte(utf8_next(&p));
+        if (byte < 0) {
+            m->text.n = symbol.at;
+            break;
+        }
+        str_add(&m->text, &(char){(char)byte}, 1);
+    }
+    symbol.n = m->text.n - symbol.at;
+    if (symbol.n == 1) byte_symbol[(unsigned char)m->text.p[symbol.at]] = (int32_t)m->n_symbols;
+    m->symbols[m->n_symbols++] = symbol;
+}
+
+// Specials, then the bytes in the order of their stand-ins.
+static void first_symbols(const bpe_trainer *t, bpe_merges *m, int32_t byte_symbol[256]) {
+    int bytes[256];
+    m->symbols = mem_alloc(sizeof *m->symbols * (size_t)t->o.vocab_size);
+    for (int b = 0; b < 256; b++) {
+        bytes[b] = b;
+        byte_symbol[b] = -1;
+    }
+    for (int i = 0; i < t->o.n_specials; i++)
+        add_special(m, t->o.specials[i], byte_symbol);
+    qsort(bytes, 256, sizeof *bytes, by_char);
+    for (int i = 0; i < 256; i++) {
+        if (byte_symbol[bytes[i]] >= 0) continue;
+        byte_symbol[bytes[i]] = (int32_t)m->n_symbols;
+        m->symbols[m->n_symbols++] = (bpe_symbol){m->text.n, 1};
+        str_add(&m->text, &(char){(char)bytes[i]}, 1);
+    }
+}
+
+drv_status bpe_trainer_finish(bpe_trainer *t, const char *dir, int64_t *n_vocab) {
+    const int64_t first = t->o.n_specials + 256;
+    if (t->o.vocab_size < first)
+        return drv_fail(DRV_E_USAGE,
+                "vocab size is %lld, expected at least %lld: 256 bytes and %d specials",
+                (long long)t->o.vocab_size, (long long)first, t->o.n_specials);
+    word_counts counts;
+    drv_status status = word_counter_finish(t->counter, &counts);
+    if (status == DRV_OK && counts.n == 0)
+        status = drv_fail(DRV_E_DATA, "no text to train a tokenizer on");
+    if (status != DRV_OK) {
+        word_counts_free(&counts);
+        return status;
+    }
+    if (counts.left_out)
+        log_warn("%lld of %lld distinct words are left out: those that occur less than %lld times "
+                 "do not fit into %s",
+                (long long)counts.left_out, (long long)(counts.n + counts.left_out),
+                (long long)counts.least, str_bytes((double)t->o.memory));
+    bpe_merges m = {0};
+    int32_t byte_symbol[256];
+    first_symbols(t, &m, byte_symbol);
+    bpe_merge(&counts, byte_symbol, t->o.vocab_size, t->o.min_frequency, &m);
+    *n_vocab = m.n_symbols;
+    status = dir_make(dir);
+    if (status == DRV_OK) status = bpe_trainer_write(&t->o, t->rule.kind, &m, dir);
+    bpe_merges_free(&m);
+    return status;
+}

@@ -1,0 +1,10 @@
+// What training leaves: the files of a tokenizer as Hugging Face writes them.
+#pragma once
+#include "tok/bpe_trainer.h"
+#include "tok/split.h"
+#include "tok/train_merges.h"
+
+// Writes tokenizer.json, tokenizer_config.json and special_tokens_map.json into an existing folder.
+// `split`: of opts->pattern.
+DRV_CHECKED drv_status bpe_trainer_write(const bpe_trainer_opts *o, split_kind split,
+        const bpe_merges *m, const char *dir);

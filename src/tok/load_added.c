@@ -1,0 +1,119 @@
+// The added tokens of tokenizer.json, indexed by where they are looked for; and where texts without
+// a pre-tokenizer may be cut.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "tok/loader.h"
+
+static int by_length(const void *x, const void *y) {
+    const added_token *a = x, *b = y;
+    return a->text[0] != b->text[0] ? a->text[0] - b->text[0]
+           : a->n != b->n           ? b->n - a->n
+                                    : a->id - b->id;
+}
+
+static void index_added(loader *l, bool normalized, added_index *out) {
+    const tokenizer *t = l->t;
+    added_token *list = ARENA_ARRAY(l->a, added_token, t->n_added + 1);
+    int n = 0;
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].normalized == normalized) list[n++] = t->added[i];
+    qsort(list, (size_t)n, sizeof *list, by_length);
+    for (int i = 0; i < n; i++) {
+        added_group *g = &out->by_byte[list[i].text[0]];
+        if (g->n++ == 0) {
+            *g = (added_group){.p = &list[i], .n = 1, .n_common = list[i].n};
+            out->first = list[i].text[0];
+            out->n_groups++;
+        }
+        int k = 0;
+        while (k < g->n_common && k < list[i].n && list[i].text[k] == g->p->text[k])
+            k++;
+        g->n_common = k;
+    }
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k + 1 < list[i].n; k++) {
+            const unsigned char fold = list[i].text[k] | 0x20;
+            if (fold >= 'a' && fold <= 'z' && list[i].text[k + 1] == ' ') l->t->can_cut = false;
+        }
+}
+
+// The id is not that of the file: it is the vocabulary's, else the tokens that the vocabulary does
+// not have are counted on from its size, as Hugging Face does (0.23.3; tools/
+// compare_random_tokenizers.py has such files).
+static int32_t next_added_id(loader *l, const char *text) {
+    const int32_t known = tokenizer_id(l->t, text);
+    return known >= 0 ? known : l->t->n_entries + l->n_new++;
+}
+
+static drv_status read_added(loader *l, size_t i, const json_t *token, added_token *out) {
+    tokenizer *t = l->t;
+    const char *text = json_string_value(json_object_get(token, "content"));
+    if (!text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", l->path, i);
+    static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
+    for (int f = 0; f < 3; f++)
+        if (json_is_true(json_object_get(token, flags[f]))) return loader_refuse(l, flags[f], text);
+    *out = (added_token){.name = arena_strdup(l->a, text),
+            .n = (int)strlen(text),
+            .id = *text ? next_added_id(l, text) : -1,
+            .special = json_is_true(json_object_get(token, "special"))};
+    out->text = (const unsigned char *)out->name;
+    const json_t *id = json_object_get(token, "id");
+    if (json_is_integer(id) && *text && json_integer_value(id) != out->id)
+        log_warn("%s: added token \"%s\" has id %lld, but it is %d for Hugging Face and here",
+                l->path, text, (long long)json_integer_value(id), out->id);
+    out->normalized = json_is_true(json_object_get(token, "normalized"));
+    if (out->normalized && tokenizer_normalizes(t)) {
+        str normal = {0};
+        tokenizer_normalize(t, text, strlen(text), &normal);
+        out->text = (const unsigned char *)arena_strndup(l->a, normal.p, normal.n);
+        out->n = (int)normal.n;
+        str_free(&normal);
+    }
+    return DRV_OK;
+}
+
+drv_status load_added(loader *l, const json_t *list) {
+    tokenizer *t = l->t;
+    t->added = ARENA_ARRAY(l->a, added_token, json_array_size(list) + 1);
+    size_t i;
+    json_t *v;
+    json_array_foreach(list, i, v) {
+        added_token token;
+        DRV_TRY(read_added(l, i, v, &token));
+        if (token.n) t->added[t->n_added++] = token; // empty ones are ignored there too
+        if (token.n && token.id >= t->n_vocab) t->n_vocab = token.id + 1;
+    }
+    t->is_special = ARENA_ARRAY(l->a, bool, t->n_vocab + 1);
+    t->decoded = ARENA_ARRAY(l->a, token_bytes, t->n_vocab + 1);
+    if (t->entries) memcpy(t->decoded, t->entries, sizeof *t->decoded * (size_t)l->n_ids);
+    for (int k = 0; k < t->n_added; k++) { // Hugging Face decodes to the normalised text too
+        const added_token *d = &t->added[k];
+        unsigned char *bytes = arena_alloc(l->a, (size_t)d->n + 1);
+        token_bytes *out = &t->decoded[d->id];
+        t->is_special[d->id] |= d->special;
+        out->n = (int)entry_to_bytes(t, (const char *)d->text, (size_t)d->n, bytes,
+                &out->as_written);
+        out->p = bytes;
+    }
+    index_added(l, false, &t->raw);
+    index_added(l, true, &t->normalized);
+    return DRV_OK;
+}
+
+void load_joins(loader *l) {
+    tokenizer *t = l->t;
+    if (!t->all_bytes || l->merges_bytes || t->ignore_merges) return;
+    byte_joins *j = ARENA_NEW(l->a, byte_joins);
+    for (int x = 0; x < 256; x++)
+        j->row[x][2] = UINT64_MAX; // a character stays whole
+    for (int32_t id = 0; id < t->n_vocab; id++)
+        for (int i = 0; i + 1 < t->entries[id].n; i++) {
+            const unsigned char x = t->entries[id].p[i], y = t->entries[id].p[i + 1];
+            j->row[x][y >> 6] |= 1ull << (y & 63);
+        }
+    t->rule[t->n_rules++] = (split_rule){.kind = SPLIT_JOINS, .joins = j};
+    for (int x = 'A'; x <= 'z'; x++) // see split_cut
+        if ((x <= 'Z' || x >= 'a') && (j->row[x][0] >> ' ' & 1)) t->can_cut = false;
+}

@@ -1,0 +1,21 @@
+// What special tokens are for. A role belongs to a token because tokenizer_config.json says so, or
+// because its name is one that everybody uses.
+#pragma once
+#include <stdbool.h>
+
+typedef enum token_role {
+    ROLE_BOS, // beginning of a text
+    ROLE_EOS, // end of a text
+    ROLE_PAD, // fills rows that are too short
+    ROLE_UNK, // stands for what the vocabulary does not have
+    N_TOKEN_ROLES,
+} token_role;
+
+const char *token_role_key(token_role role);   // "bos_token": as Hugging Face's files call it
+const char *token_role_short(token_role role); // "bos"
+const char *token_role_means(token_role role); // "beginning of text"
+
+// The names that stand for a role, the most usual one first, NULL behind the last.
+const char *const *token_role_names(token_role role);
+// Whether tokens of this name usually have the role. <|endoftext|> is both BOS and EOS.
+bool token_role_has_name(token_role role, const char *name);

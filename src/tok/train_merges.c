@@ -1,0 +1,248 @@
+#include "tok/train_merges.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/log.h"
+#include "tok/tokenizer_internal.h"
+
+typedef struct word { // symbols at symbols[first .. first + n)
+    int64_t first, count;
+    int32_t n;
+} word;
+
+typedef struct pair_info {
+    uint64_t pair; // left << 32 | right
+    int64_t count;
+    int32_t *words; // that may hold it
+    int32_t n_words, cap_words;
+    int64_t touched; // number of the last merge that made it more frequent
+} pair_info;
+
+typedef struct queued {
+    int64_t count;
+    uint64_t pair;
+} queued;
+
+typedef struct merging {
+    word *words;
+    int64_t n_words;
+    int32_t *symbols;
+    pair_info *pairs;
+    int64_t n_pairs, cap_pairs;
+    uint32_t *slots; // pair -> index + 1, open addressing
+    uint64_t n_slots;
+    queued *heap;
+    int64_t n_heap, cap_heap;
+    int32_t *touched; // pairs that this merge made more frequent
+    int64_t n_touched, cap_touched, now;
+    int32_t *names; // bytes of a symbol -> index + 1, open addressing
+    uint64_t n_names;
+} merging;
+
+// --- pairs
+static void grow_slots(merging *m) {
+    free(m->slots);
+    m->n_slots = m->n_slots ? 2 * m->n_slots : 1 << 16;
+    m->slots = calloc(m->n_slots, sizeof *m->slots);
+    DRV_ASSERT(m->slots, "out of memory");
+    for (int64_t i = 0; i < m->n_pairs; i++) {
+        uint64_t h = pair_hash(m->pairs[i].pair);
+        while (m->slots[h & (m->n_slots - 1)])
+            h++;
+        m->slots[h & (m->n_slots - 1)] = (uint32_t)i + 1;
+    }
+}
+
+static int32_t pair_index(merging *m, int32_t a, int32_t b) {
+    const uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
+    if (2 * (uint64_t)m->n_pairs >= m->n_slots) grow_slots(m);
+    uint64_t h = pair_hash(pair);
+    for (uint32_t i; (i = m->slots[h & (m->n_slots - 1)]); h++)
+        if (m->pairs[i - 1].pair == pair) return (int32_t)i - 1;
+    MEM_GROW(m->pairs, m->n_pairs, m->cap_pairs);
+    m->pairs[m->n_pairs] = (pair_info){.pair = pair, .touched = -1};
+    m->slots[h & (m->n_slots - 1)] = (uint32_t)m->n_pairs + 1;
+    return (int32_t)m->n_pairs++;
+}
+
+static bool better(const queued *x, const queued *y) {
+    return x->count != y->count ? x->count > y->count : x->pair < y->pair;
+}
+
+static void push(merging *m, queued q) {
+    MEM_GROW(m->heap, m->n_heap, m->cap_heap);
+    int64_t i = m->n_heap++;
+    for (; i > 0 && better(&q, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        m->heap[i] = m->heap[(i - 1) / 2];
+    m->heap[i] = q;
+}
+
+static queued pop(merging *m) {
+    queued top = m->heap[0], q = m->heap[--m->n_heap];
+    int64_t i = 0;
+    for (int64_t k; (k = 2 * i + 1) < m->n_heap; i = k) {
+        if (k + 1 < m->n_heap && better(&m->heap[k + 1], &m->heap[k])) k++;
+        if (!better(&m->heap[k], &q)) break;
+        m->heap[i] = m->heap[k];
+    }
+    m->heap[i] = q;
+    return top;
+}
+
+// Adds to a pair's count; the word is noted when it gains the pair.
+static void change(merging *m, int32_t a, int32_t b, int64_t by, int32_t w) {
+    const int32_t index = pair_index(m, a, b);
+    pair_info *p = &m->pairs[index];
+    p->count += by;
+    if (by < 0) return;
+    if (!p->n_words || p->words[p->n_words - 1] != w) {
+        MEM_GROW(p->words, p->n_words, p->cap_words);
+        p->words[p->n_words++] = w;
+    }
+    if (p->touched == m->now) return;
+    p->touched = m->now;
+    MEM_GROW(m->touched, m->n_touched, m->cap_touched);
+    m->touched[m->n_touched++] = index;
+}
+
+// A pair is queued with its count when that has grown; when it has shrunk it is found out later.
+static void queue_touched(merging *m) {
+    for (int64_t i = 0; i < m->n_touched; i++) {
+        const pair_info *p = &m->pairs[m->touched[i]];
+        if (p->count > 0) push(m, (queued){p->count, p->pair});
+    }
+    m->n_touched = 0;
+    m->now++;
+}
+
+// --- words
+static void begin(merging *m, word_counts *c, const int32_t byte_symbol[256]) {
+    m->words = mem_alloc(sizeof *m->words * (size_t)(c->n + 1));
+    m->symbols = mem_alloc(sizeof *m->symbols * (c->text.n + 1));
+    m->n_words = c->n;
+    int64_t at = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        const counted_word *w = &c->words[i];
+        m->words[i] = (word){at, w->count, (int32_t)w->n};
+        for (uint32_t k = 0; k < w->n; k++)
+            m->symbols[at++] = byte_symbol[(unsigned char)c->text.p[w->at + k]];
+    }
+    word_counts_free(c);
+    for (int64_t i = 0; i < m->n_words; i++) {
+        const int32_t *s = m->symbols + m->words[i].first;
+        for (int32_t k = 0; k + 1 < m->words[i].n; k++)
+            change(m, s[k], s[k + 1], m->words[i].count, (int32_t)i);
+    }
+    queue_touched(m);
+}
+
+static void merge_in_word(merging *m, int32_t w, int32_t a, int32_t b, int32_t merged) {
+    word *x = &m->words[w];
+    int32_t *s = m->symbols + x->first, n = 0;
+    for (int32_t i = 0; i < x->n; i++) {
+        if (i + 1 == x->n || s[i] != a || s[i + 1] != b) {
+            s[n++] = s[i];
+            continue;
+        }
+        if (n > 0) {
+            change(m, s[n - 1], a, -x->count, w);
+            change(m, s[n - 1], merged, x->count, w);
+        }
+        if (i + 2 < x->n) {
+            change(m, b, s[i + 2], -x->count, w);
+            // A following "a b" will be merged too; its left neighbour is then `merged`.
+            change(m, merged, s[i + 2], x->count, w);
+        }
+        s[n++] = merged;
+        i++;
+    }
+    x->n = n;
+}
+
+// --- symbols
+static int32_t *name_slot(merging *m, const bpe_merges *out, const char *p, size_t n) {
+    for (uint64_t h = XXH3_64bits(p, n);; h++) {
+        int32_t *slot = &m->names[h & (m->n_names - 1)];
+        const bpe_symbol *s = &out->symbols[*slot - 1];
+        if (!*slot || (s->n == n && memcmp(out->text.p + s->at, p, n) == 0)) return slot;
+    }
+}
+
+// The symbol of two together: a new one unless there is one of that text.
+static int32_t join(merging *m, bpe_merges *out, int32_t a, int32_t b) {
+    const bpe_symbol x = out->symbols[a], y = out->symbols[b];
+    const size_t at = out->text.n;
+    str_reserve(&out->text, x.n + y.n); // what is added lies in the same text
+    str_add(&out->text, out->text.p + x.at, x.n);
+    str_add(&out->text, out->text.p + y.at, y.n);
+    int32_t *slot = name_slot(m, out, out->text.p + at, x.n + y.n);
+    if (*slot) {
+        out->text.n = at;
+        return *slot - 1;
+    }
+    out->symbols[out->n_symbols++] = (bpe_symbol){at, x.n + y.n};
+    *slot = (int32_t)out->n_symbols;
+    return *slot - 1;
+}
+
+static void begin_names(merging *m, const bpe_merges *out, int64_t n_symbols) {
+    m->n_names = 1024;
+    while (m->n_names < 2 * (uint64_t)n_symbols)
+        m->n_names *= 2;
+    m->names = calloc(m->n_names, sizeof *m->names);
+    DRV_ASSERT(m->names, "out of memory");
+    for (int64_t i = 0; i < out->n_symbols; i++) {
+        const bpe_symbol *s = &out->symbols[i];
+        *name_slot(m, out, out->text.p + s->at, s->n) = (int32_t)i + 1;
+    }
+}
+
+void bpe_merge(word_counts *words, const int32_t byte_symbol[256], int64_t n_symbols,
+        int64_t min_frequency, bpe_merges *out) {
+    merging m = {0};
+    int64_t cap_merges = 0;
+    begin_names(&m, out, n_symbols);
+    begin(&m, words, byte_symbol);
+    while (out->n_symbols < n_symbols && m.n_heap) {
+        const queued q = pop(&m);
+        const int32_t a = (int32_t)(q.pair >> 32), b = (int32_t)q.pair;
+        pair_info *p = &m.pairs[pair_index(&m, a, b)];
+        if (p->count != q.count) { // stale
+            if (p->count > 0 && p->count < q.count) push(&m, (queued){p->count, q.pair});
+            continue;
+        }
+        if (p->count < min_frequency) break;
+        const int32_t merged = join(&m, out, a, b), n = p->n_words;
+        int32_t *list = p->words;
+        p->words = NULL;
+        p->n_words = p->cap_words = 0;
+        for (int32_t i = 0; i < n; i++)
+            merge_in_word(&m, list[i], a, b, merged);
+        free(list);
+        m.pairs[pair_index(&m, a, b)].count = 0;
+        queue_touched(&m);
+        MEM_GROW(out->merges, out->n_merges, cap_merges);
+        out->merges[out->n_merges][0] = a;
+        out->merges[out->n_merges++][1] = b;
+        progress("merges: %lld of %lld tokens", (long long)out->n_symbols, (long long)n_symbols);
+    }
+    progress_end();
+    for (int64_t i = 0; i < m.n_pairs; i++)
+        free(m.pairs[i].words);
+    free(m.words);
+    free(m.symbols);
+    free(m.pairs);
+    free(m.slots);
+    free(m.heap);
+    free(m.touched);
+    free(m.names);
+}
+
+void bpe_merges_free(bpe_merges *m) {
+    free(m->symbols);
+    free(m->merges);
+    str_free(&m->text);
+    *m = (bpe_merges){0};
+}

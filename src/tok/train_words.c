@@ -1,0 +1,323 @@
+#include "tok/train_words.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/log.h"
+#include "base/parallel.h"
+
+typedef struct count_table { // open addressing: slots hold indexes of `words` + 1
+    counted_word *words;
+    uint32_t *slots;
+    int64_t n, cap;
+    uint64_t n_slots;
+    str text;
+} count_table;
+
+struct word_counter {
+    count_table *tables; // by thread
+    int n_tables;
+    int64_t memory, bytes_a_word, bytes_a_byte;
+    FILE **runs; // spilled: words in bytewise order
+    int n_runs, cap_runs;
+};
+
+enum { LEAST_SLOTS = 1 << 12 };
+
+static void table_init(count_table *t) {
+    *t = (count_table){.n_slots = LEAST_SLOTS};
+    t->slots = calloc(t->n_slots, sizeof *t->slots);
+    DRV_ASSERT(t->slots, "out of memory");
+}
+
+static void table_free(count_table *t) {
+    free(t->words);
+    free(t->slots);
+    str_free(&t->text);
+    *t = (count_table){0};
+}
+
+word_counter *word_counter_new(int64_t memory, int64_t bytes_a_word, int64_t bytes_a_byte) {
+    word_counter *c = mem_alloc(sizeof *c);
+    *c = (word_counter){.n_tables = par_threads(),
+            .memory = memory,
+            .bytes_a_word = bytes_a_word,
+            .bytes_a_byte = bytes_a_byte};
+    c->tables = mem_alloc(sizeof *c->tables * (size_t)c->n_tables);
+    for (int i = 0; i < c->n_tables; i++)
+        table_init(&c->tables[i]);
+    return c;
+}
+
+void word_counter_free(word_counter *c) {
+    if (!c) return;
+    for (int i = 0; i < c->n_tables; i++)
+        table_free(&c->tables[i]);
+    for (int i = 0; i < c->n_runs; i++)
+        fclose(c->runs[i]);
+    free(c->tables);
+    free(c->runs);
+    free(c);
+}
+
+void word_counts_free(word_counts *w) {
+    free(w->words);
+    str_free(&w->text);
+    *w = (word_counts){0};
+}
+
+// --- counting
+static void grow_slots(count_table *t) {
+    free(t->slots);
+    t->n_slots *= 2;
+    t->slots = calloc(t->n_slots, sizeof *t->slots);
+    DRV_ASSERT(t->slots, "out of memory");
+    for (int64_t i = 0; i < t->n; i++) {
+        uint64_t at = t->words[i].hash;
+        while (t->slots[at & (t->n_slots - 1)])
+            at++;
+        t->slots[at & (t->n_slots - 1)] = (uint32_t)i + 1;
+    }
+}
+
+static void count(count_table *t, const unsigned char *s, uint32_t n, uint32_t hash, int64_t by) {
+    uint64_t at = hash;
+    for (uint32_t i; (i = t->slots[at & (t->n_slots - 1)]); at++) {
+        counted_word *w = &t->words[i - 1];
+        if (w->hash == hash && w->n == n && memcmp(t->text.p + w->at, s, n) == 0) {
+            w->count += by;
+            return;
+        }
+    }
+    MEM_GROW(t->words, t->n, t->cap);
+    t->words[t->n++] = (counted_word){t->text.n, by, n, hash};
+    t->slots[at & (t->n_slots - 1)] = (uint32_t)t->n;
+    str_add(&t->text, s, n);
+    if (2 * (uint64_t)t->n > t->n_slots) grow_slots(t);
+}
+
+void word_counter_add(word_counter *c, int thread, const text_word *w, int n) {
+    count_table *t = &c->tables[thread];
+    uint32_t hashes[SPLIT_BATCH];
+    for (int i = 0; i < n; i++) {
+        hashes[i] = (uint32_t)XXH3_64bits(w[i].s, w[i].n);
+        __builtin_prefetch(&t->slots[hashes[i] & (t->n_slots - 1)]);
+    }
+    for (int i = 0; i < n; i++)
+        count(t, w[i].s, (uint32_t)w[i].n, hashes[i], 1);
+}
+
+// --- spilling
+static int by_bytes(const void *x, const void *y, void *text) {
+    const counted_word *a = x, *b = y;
+    const char *p = text;
+    const uint32_t n = a->n < b->n ? a->n : b->n;
+    const int c = memcmp(p + a->at, p + b->at, n);
+    return c ? c : (a->n > b->n) - (a->n < b->n);
+}
+
+static void sort_table(void *arg, int64_t i, int thread) {
+    (void)thread;
+    count_table *t = &((word_counter *)arg)->tables[i];
+    if (t->n) qsort_r(t->words, (size_t)t->n, sizeof *t->words, by_bytes, t->text.p);
+}
+
+static drv_status io_failed(void) {
+    return drv_fail(DRV_E_IO, "could not write word counts to a temporary file in /tmp: %s",
+            strerror(errno));
+}
+
+static drv_status spill(word_counter *c) {
+    if (!c->n_runs) log_info("word counts fill their memory: sorted files of them go to /tmp");
+    par_for(c->n_tables, sort_table, c);
+    for (int i = 0; i < c->n_tables; i++) {
+        count_table *t = &c->tables[i];
+        if (t->n == 0) continue;
+        FILE *f = tmpfile();
+        if (!f) return io_failed();
+        MEM_GROW(c->runs, c->n_runs, c->cap_runs);
+        c->runs[c->n_runs++] = f;
+        for (int64_t k = 0; k < t->n; k++) {
+            fwrite(&t->words[k].n, sizeof t->words[k].n, 1, f);
+            fwrite(&t->words[k].count, sizeof t->words[k].count, 1, f);
+            fwrite(t->text.p + t->words[k].at, 1, t->words[k].n, f);
+        }
+        if (fflush(f) != 0 || ferror(f)) return io_failed();
+        table_free(t);
+        table_init(t);
+    }
+    return DRV_OK;
+}
+
+// What the tables take, with the room that growing by doubling may want.
+static int64_t tables_bytes(const word_counter *c) {
+    int64_t sum = 0;
+    for (int i = 0; i < c->n_tables; i++) {
+        const count_table *t = &c->tables[i];
+        sum += t->cap * (int64_t)sizeof *t->words + (int64_t)(t->n_slots * sizeof *t->slots) +
+               (int64_t)t->text.cap;
+    }
+    return sum;
+}
+
+drv_status word_counter_relieve(word_counter *c) {
+    return 2 * tables_bytes(c) > c->memory ? spill(c) : DRV_OK;
+}
+
+// --- the end
+typedef struct run_head { // the next word of a spilled file
+    FILE *f;
+    str word;
+    int64_t count;
+} run_head;
+
+static drv_status read_head(run_head *h, bool *more) {
+    uint32_t n;
+    str_clear(&h->word);
+    *more = fread(&n, sizeof n, 1, h->f) == 1;
+    if (!*more) return ferror(h->f) ? io_failed() : DRV_OK;
+    bool ok = fread(&h->count, sizeof h->count, 1, h->f) == 1;
+    char piece[4096];
+    while (ok && n) {
+        const size_t k = n < sizeof piece ? n : sizeof piece;
+        ok = fread(piece, 1, k, h->f) == k;
+        str_add(&h->word, piece, k);
+        n -= (uint32_t)k;
+    }
+    return ok ? DRV_OK : io_failed();
+}
+
+static int compare_heads(const run_head *x, const run_head *y) {
+    const size_t n = x->word.n < y->word.n ? x->word.n : y->word.n;
+    const int c = memcmp(x->word.p, y->word.p, n);
+    return c ? c : (x->word.n > y->word.n) - (x->word.n < y->word.n);
+}
+
+static void sift(run_head **heap, int n, int i) {
+    for (int k; (k = 2 * i + 1) < n; i = k) {
+        if (k + 1 < n && compare_heads(heap[k + 1], heap[k]) < 0) k++;
+        if (compare_heads(heap[i], heap[k]) <= 0) return;
+        run_head *t = heap[i];
+        heap[i] = heap[k];
+        heap[k] = t;
+    }
+}
+
+typedef void (*each_word)(void *ctx, const str *word, int64_t count);
+
+// Hands out each distinct word of the spilled files once, with the sum of its counts.
+static drv_status merge_runs(word_counter *c, each_word each, void *ctx) {
+    run_head *heads = calloc((size_t)c->n_runs, sizeof *heads), **heap = NULL;
+    heap = calloc((size_t)c->n_runs, sizeof *heap);
+    DRV_ASSERT(heads && heap, "out of memory");
+    int n = 0;
+    bool more;
+    drv_status s = DRV_OK;
+    for (int i = 0; s == DRV_OK && i < c->n_runs; i++) {
+        heads[i].f = c->runs[i];
+        rewind(heads[i].f);
+        s = read_head(&heads[i], &more);
+        if (more) heap[n++] = &heads[i];
+    }
+    for (int i = n; i-- > 0;)
+        sift(heap, n, i);
+    str word = {0};
+    int64_t sum = 0;
+    while (s == DRV_OK && n) {
+        run_head *h = heap[0];
+        if (sum && (h->word.n != word.n || memcmp(h->word.p, word.p, word.n) != 0)) {
+            each(ctx, &word, sum);
+            sum = 0;
+        }
+        if (!sum) {
+            str_clear(&word);
+            str_add(&word, h->word.p, h->word.n);
+        }
+        sum += h->count;
+        s = read_head(h, &more);
+        if (!more) heap[0] = heap[--n];
+        sift(heap, n, 0);
+    }
+    if (s == DRV_OK && sum) each(ctx, &word, sum);
+    for (int i = 0; i < c->n_runs; i++)
+        str_free(&heads[i].word);
+    str_free(&word);
+    free(heads);
+    free(heap);
+    return s;
+}
+
+enum { MOST_RARE = 1 << 16 }; // counts above are never left out
+
+typedef struct sizes { // what words need, by how often they occur
+    const word_counter *c;
+    int64_t words[MOST_RARE + 1], bytes[MOST_RARE + 1];
+} sizes;
+
+static void add_size(sizes *z, size_t n, int64_t times) {
+    const int64_t i = times < MOST_RARE ? times : MOST_RARE;
+    z->words[i]++;
+    z->bytes[i] += z->c->bytes_a_word + (int64_t)n * z->c->bytes_a_byte;
+}
+
+static void size_word(void *ctx, const str *word, int64_t times) {
+    add_size(ctx, word->n, times);
+}
+
+static void take_word(void *ctx, const str *word, int64_t times) {
+    word_counts *out = ctx;
+    if (times < out->least) return;
+    if ((out->n & (out->n - 1)) == 0)
+        out->words =
+                mem_realloc(out->words, sizeof *out->words * (size_t)(out->n ? 2 * out->n : 1));
+    out->words[out->n++] = (counted_word){out->text.n, times, (uint32_t)word->n, 0};
+    str_add(&out->text, word->p, word->n);
+}
+
+// Words that occur less often than out->least do not fit.
+static void choose(sizes *z, word_counts *out) {
+    int64_t sum = 0;
+    out->least = MOST_RARE;
+    sum = z->bytes[MOST_RARE];
+    while (out->least > 1 && sum + z->bytes[out->least - 1] <= z->c->memory)
+        sum += z->bytes[--out->least];
+    for (int64_t i = 1; i < out->least; i++)
+        out->left_out += z->words[i];
+}
+
+drv_status word_counter_finish(word_counter *c, word_counts *out) {
+    *out = (word_counts){.least = 1};
+    sizes *z = calloc(1, sizeof *z);
+    DRV_ASSERT(z, "out of memory");
+    z->c = c;
+    drv_status s = DRV_OK;
+    if (c->n_runs) {
+        s = spill(c);
+        if (s == DRV_OK) s = merge_runs(c, size_word, z);
+        if (s == DRV_OK) choose(z, out);
+        if (s == DRV_OK) s = merge_runs(c, take_word, out);
+    } else {
+        count_table *all = &c->tables[0];
+        for (int i = 1; i < c->n_tables; i++) {
+            count_table *t = &c->tables[i];
+            for (int64_t k = 0; k < t->n; k++)
+                count(all, (unsigned char *)t->text.p + t->words[k].at, t->words[k].n,
+                        t->words[k].hash, t->words[k].count);
+            table_free(t);
+        }
+        for (int64_t k = 0; k < all->n; k++)
+            add_size(z, all->words[k].n, all->words[k].count);
+        choose(z, out);
+        for (int64_t k = 0; k < all->n; k++)
+            if (all->words[k].count >= out->least) all->words[out->n++] = all->words[k];
+        out->words = all->words;
+        out->text = all->text;
+        all->words = NULL;
+        all->text = (str){0};
+    }
+    free(z);
+    return s;
+}

@@ -1,0 +1,218 @@
+#include "tok/word_merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tok/unicode.h"
+
+enum { SHORT_WORD = 24 }; // symbols up to which the lowest rank is searched one by one
+
+typedef struct piece { // a symbol of a long word, in a doubly linked list
+    int32_t id, prev, next;
+} piece;
+
+typedef struct candidate {         // a possible merge of piece `at` with its right neighbour
+    int32_t rank, at, left, right; // ids when it was found: stale if they changed
+} candidate;
+
+struct merger {
+    const tokenizer *t;
+    int32_t *symbols;
+    piece *pieces;
+    candidate *heap;
+    int64_t cap_symbols, cap_pieces, n_heap, cap_heap;
+};
+
+merger *merger_new(const tokenizer *t) {
+    merger *m = mem_alloc_lines(sizeof *m);
+    *m = (merger){.t = t};
+    return m;
+}
+
+void merger_free(merger *m) {
+    if (!m) return;
+    free(m->symbols);
+    free(m->pieces);
+    free(m->heap);
+    free(m);
+}
+
+static inline const pair_rank *find_merge(const tokenizer *t, int32_t a, int32_t b) {
+    const uint64_t pair = (uint64_t)(uint32_t)a << 32 | (uint32_t)b;
+    for (uint64_t h = pair_hash(pair);; h++) {
+        const pair_rank *m = &t->merges[h & t->merge_mask];
+        if (m->pair == pair) return m;
+        if (m->pair == UINT64_MAX) return NULL;
+    }
+}
+
+typedef struct symbol_writer {
+    int32_t *p;
+    int64_t n;
+    bool unknown; // one is still to be written: with fuse_unk its neighbours join it
+} symbol_writer;
+
+static inline void write_known(const tokenizer *t, symbol_writer *w, int32_t id) {
+    if (w->unknown) w->p[w->n++] = t->unknown;
+    w->unknown = false;
+    w->p[w->n++] = id;
+}
+
+// A character without an id: the tokens of its bytes, else the unknown token, else nothing. As in
+// Hugging Face's merge_word, an unknown token still to be written comes behind such bytes.
+static void write_unknown(const tokenizer *t, symbol_writer *w, const unsigned char *s, size_t n) {
+    bool fallback = true;
+    for (size_t i = 0; i < n; i++)
+        fallback &= t->fallback_id[s[i]] >= 0;
+    if (fallback) {
+        for (size_t i = 0; i < n; i++)
+            w->p[w->n++] = t->fallback_id[s[i]];
+        return;
+    }
+    if (t->unknown < 0) return;
+    if (w->unknown && !t->fuse_unknown) w->p[w->n++] = t->unknown;
+    w->unknown = true;
+}
+
+// The first symbols of a word: bytes, or characters with byte fallback.
+static int64_t first_symbols(merger *m, const unsigned char *s, size_t n) {
+    const tokenizer *t = m->t;
+    MEM_GROW(m->symbols, (int64_t)n * 3, m->cap_symbols); // a space may be three bytes
+    symbol_writer w = {.p = m->symbols};
+    const unsigned char *end = s + n;
+    if (t->byte_level && t->all_bytes) {
+        for (; s < end; s++)
+            w.p[w.n++] = t->byte_id[*s];
+        return w.n;
+    }
+    for (const unsigned char *next; s < end; s = next) {
+        unsigned char stand_in[4];
+        const unsigned char *written = s; // the character as the vocabulary writes it
+        int32_t id;
+        next = s + 1;
+        size_t n_written;
+        if (t->byte_level) {
+            id = t->byte_id[*s];
+            n_written = (size_t)utf8_put(byte_char(*s), stand_in);
+            written = stand_in;
+        } else {
+            next = s;
+            utf8_next(&next);
+            n_written = (size_t)(next - s);
+            id = *s < 0x80 ? t->ascii_id[*s] : tokenizer_word(t, s, n_written);
+            if (*s == ' ' && t->space_mark) {
+                written = (const unsigned char *)SPACE_MARK;
+                n_written = sizeof SPACE_MARK - 1;
+            }
+        }
+        if (id >= 0)
+            write_known(t, &w, id);
+        else
+            write_unknown(t, &w, written, n_written);
+    }
+    if (w.unknown) w.p[w.n++] = t->unknown;
+    return w.n;
+}
+
+static inline merge_to merge_of(const tokenizer *t, int32_t a, int32_t b) {
+    const pair_rank *p = find_merge(t, a, b);
+    return p ? (merge_to){p->rank, p->merged} : (merge_to){INT32_MAX, -1};
+}
+
+// A short word: its symbols side by side, beside each its merge with the next.
+static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *symbol, int64_t n) {
+    merge_to with_next[SHORT_WORD];
+    for (int64_t i = 0; i + 1 < n; i++)
+        with_next[i] =
+                s ? t->byte_merges[256 * s[i] + s[i + 1]] : merge_of(t, symbol[i], symbol[i + 1]);
+    while (n > 1) {
+        int64_t best = 0;
+        for (int64_t i = 1; i + 1 < n; i++)
+            if (with_next[i].rank < with_next[best].rank) best = i;
+        if (with_next[best].rank == INT32_MAX) break;
+        symbol[best] = with_next[best].merged;
+        n--;
+        for (int64_t i = best + 1; i < n; i++) {
+            symbol[i] = symbol[i + 1];
+            with_next[i] = with_next[i + 1];
+        }
+        if (best > 0) with_next[best - 1] = merge_of(t, symbol[best - 1], symbol[best]);
+        if (best + 1 < n) with_next[best] = merge_of(t, symbol[best], symbol[best + 1]);
+    }
+    return n;
+}
+
+// --- a long word: a heap ordered by (rank, position)
+static bool before(const candidate *x, const candidate *y) {
+    return x->rank != y->rank ? x->rank < y->rank : x->at < y->at;
+}
+
+static void heap_push(merger *m, candidate c) {
+    MEM_GROW(m->heap, m->n_heap, m->cap_heap);
+    int64_t i = m->n_heap++;
+    for (; i > 0 && before(&c, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
+        m->heap[i] = m->heap[(i - 1) / 2];
+    m->heap[i] = c;
+}
+
+static candidate heap_pop(merger *m) {
+    candidate top = m->heap[0], c = m->heap[--m->n_heap];
+    int64_t i = 0;
+    for (int64_t k; (k = 2 * i + 1) < m->n_heap; i = k) {
+        if (k + 1 < m->n_heap && before(&m->heap[k + 1], &m->heap[k])) k++;
+        if (!before(&m->heap[k], &c)) break;
+        m->heap[i] = m->heap[k];
+    }
+    m->heap[i] = c;
+    return top;
+}
+
+static void consider(merger *m, int32_t at) {
+    if (at < 0 || m->pieces[at].next < 0) return;
+    int32_t a = m->pieces[at].id, b = m->pieces[m->pieces[at].next].id;
+    const pair_rank *p = find_merge(m->t, a, b);
+    if (p) heap_push(m, (candidate){p->rank, at, a, b});
+}
+
+static void merge_long(merger *m, int32_t n, id_list *out) {
+    MEM_GROW(m->pieces, n, m->cap_pieces);
+    for (int32_t i = 0; i < n; i++)
+        m->pieces[i] = (piece){m->symbols[i], i - 1, i + 1 < n ? i + 1 : -1};
+    m->n_heap = 0;
+    for (int32_t i = 0; i + 1 < n; i++)
+        consider(m, i);
+    while (m->n_heap) {
+        candidate c = heap_pop(m);
+        piece *p = &m->pieces[c.at];
+        if (p->id != c.left || p->next < 0 || m->pieces[p->next].id != c.right) continue;
+        piece *q = &m->pieces[p->next];
+        p->id = find_merge(m->t, c.left, c.right)->merged;
+        q->id = -1;
+        p->next = q->next;
+        if (q->next >= 0) m->pieces[q->next].prev = c.at;
+        consider(m, p->prev);
+        consider(m, c.at);
+    }
+    for (int32_t i = 0; i >= 0; i = m->pieces[i].next)
+        id_list_add(out, m->pieces[i].id);
+}
+
+void merger_run(merger *m, const unsigned char *s, size_t n, id_list *out) {
+    const tokenizer *t = m->t;
+    if (t->ignore_merges) {
+        const int32_t id = tokenizer_word(t, s, n);
+        if (id >= 0) {
+            id_list_add(out, id);
+            return;
+        }
+    }
+    int64_t k = first_symbols(m, s, n);
+    DRV_ASSERT(k <= INT32_MAX, "a word of %zu bytes", n);
+    if (k > SHORT_WORD) {
+        merge_long(m, (int32_t)k, out);
+        return;
+    }
+    k = merge_short(t, t->byte_level && t->all_bytes ? s : NULL, m->symbols, k);
+    for (int64_t i = 0; i < k; i++)
+        id_list_add(out, m->symbols[i]);
+}

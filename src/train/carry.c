@@ -1,0 +1,68 @@
+// Tokenizer files, chat template, generation defaults and special ids: from source to checkpoint.
+#include "train/carry.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "tok/tokenizer.h"
+
+static const char *const carried_names[] = {"tokenizer.json", "tokenizer_config.json",
+        "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
+        "merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"};
+enum { N_CARRIED = sizeof carried_names / sizeof *carried_names };
+
+drv_status carry_token_ids(arena *a, run_config *cfg) {
+    tokenizer *t;
+    model_config *m = &cfg->model;
+    if (!*cfg->tokenizer) return DRV_OK;
+    DRV_TRY(tokenizer_open(a, cfg->tokenizer, &t));
+    const int32_t n_vocab = tokenizer_n_vocab(t), eos = tokenizer_eos(t);
+    if (m->n_eos == 0 && eos >= 0) m->eos_token_id[m->n_eos++] = eos;
+    if (m->bos_token_id < 0) m->bos_token_id = tokenizer_bos(t);
+    if (m->pad_token_id < 0) m->pad_token_id = tokenizer_pad(t);
+    tokenizer_close(t);
+    if (n_vocab > m->vocab_size)
+        return drv_fail(DRV_E_USAGE,
+                "tokenizer \"%s\" has %d tokens, more than model.vocab_size %lld", cfg->tokenizer,
+                n_vocab, (long long)m->vocab_size);
+    return DRV_OK;
+}
+
+// The folder of tokenizer.json, which may have been named itself.
+static const char *folder_of(arena *a, const char *path) {
+    if (file_is_dir(path)) return path;
+    const char *slash = strrchr(path, '/');
+    return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
+}
+
+static bool same_file(arena *a, const char *x, const char *y) {
+    char *in_x, *in_y;
+    size_t n_x, n_y;
+    return file_exists(x) && file_exists(y) && file_read(a, x, &in_x, &n_x) == DRV_OK &&
+           file_read(a, y, &in_y, &n_y) == DRV_OK && n_x == n_y && memcmp(in_x, in_y, n_x) == 0;
+}
+
+drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
+    const char *folders[2] = {NULL, NULL};
+    out->n_carried = 0;
+    if (!*cfg->tokenizer) return DRV_OK;
+    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, N_CARRIED);
+    folders[0] = folder_of(a, cfg->tokenizer);
+    arena *compare = arena_new("same tokenizer");
+    if (*cfg->from && same_file(compare, path_join(compare, folders[0], "tokenizer.json"),
+                              path_join(compare, cfg->from, "tokenizer.json")))
+        folders[1] = cfg->from;
+    arena_free(compare);
+    for (int i = 0; i < N_CARRIED; i++)
+        for (int k = 0; k < 2 && folders[k]; k++) {
+            const char *path = path_join(a, folders[k], carried_names[i]);
+            char *bytes;
+            size_t n;
+            if (!file_exists(path)) continue;
+            DRV_TRY(file_read(a, path, &bytes, &n));
+            list[out->n_carried++] = (ckpt_carried){carried_names[i], bytes, n};
+            break;
+        }
+    out->carried = list;
+    return DRV_OK;
+}

@@ -1,0 +1,13 @@
+// What a run's checkpoints take over from its tokenizer and from the model that it started from.
+#pragma once
+#include "ckpt/ckpt.h"
+#include "config/config.h"
+
+// Token ids that the config leaves open come from the tokenizer. DRV_E_USAGE: it has more tokens
+// than the model.
+DRV_CHECKED drv_status carry_token_ids(arena *a, run_config *cfg);
+
+// Reads the files that every checkpoint gets: those of the tokenizer's folder, chat template and
+// generation_config.json included; what is missing there, from model.from when that has the same
+// tokenizer. They are held in memory, so a checkpoint does not depend on folders that may go.
+DRV_CHECKED drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out);

@@ -1,0 +1,112 @@
+// Plans a run and its cheaper variants on the null back end, and compares them with the memory
+// there is.
+#include "train/fit.h"
+
+drv_status fit_plan(const run_config *cfg, memory_plan *out) {
+    arena *a = arena_new("fit");
+    backend *null;
+    programs p;
+    drv_status status = backend_open(a, "null", &null);
+    if (status == DRV_OK) status = programs_build(a, cfg, &p);
+    if (status == DRV_OK) status = programs_load(a, null, &p);
+    if (status == DRV_OK) {
+        *out = programs_memory(&p);
+        backend_close(null);
+    }
+    arena_free(a);
+    return status;
+}
+
+static bool fits(const memory_plan *planned, const memory_limit *limit) {
+    return planned->total + PROCESS_BYTES <= limit->free;
+}
+
+static int64_t state_bytes(const memory_plan *planned) {
+    return planned->weights + planned->gradients + planned->optimizer;
+}
+
+// The largest micro-batch up to the config's own that fits and divides what it divides; 0: none.
+static drv_status largest_micro_batch(const run_config *cfg, const memory_limit *limit,
+        int64_t *out) {
+    run_config smaller = *cfg;
+    memory_plan planned;
+    *out = 0;
+    smaller.micro_batch_size = 1;
+    DRV_TRY(fit_plan(&smaller, &planned));
+    if (!fits(&planned, limit)) return DRV_OK;
+    *out = 1;
+    for (int64_t size = cfg->micro_batch_size; size > 1; size--) {
+        if (cfg->micro_batch_size % size) continue;
+        smaller.micro_batch_size = size;
+        DRV_TRY(fit_plan(&smaller, &planned));
+        if (!fits(&planned, limit)) continue;
+        *out = size;
+        return DRV_OK;
+    }
+    return DRV_OK;
+}
+
+static const char *differences(arena *a, const run_config *cfg, const run_config *other) {
+    str keys = {0};
+    if (other->micro_batch_size != cfg->micro_batch_size)
+        str_printf(&keys, " --set training.micro_batch_size=%lld",
+                (long long)other->micro_batch_size);
+    if (other->recompute != cfg->recompute)
+        str_printf(&keys, " --set training.recompute=%s", recompute_name(other->recompute));
+    if (other->precision != cfg->precision)
+        str_printf(&keys, " --set training.precision=%s", precision_name(other->precision));
+    const char *text = keys.n ? arena_strdup(a, keys.p + 1) : "";
+    str_free(&keys);
+    return text;
+}
+
+drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
+        const char **keys) {
+    // From what costs least time to what changes the arithmetic.
+    static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
+    static const precision precisions[] = {PRECISION_F32, PRECISION_BF16};
+    memory_plan planned;
+    *keys = NULL;
+    DRV_TRY(fit_plan(cfg, &planned));
+    // Neither rows nor recomputation make the state smaller, and bf16 keeps fp32 beside it.
+    if (state_bytes(&planned) + PROCESS_BYTES > limit->free) return DRV_OK;
+    for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++)
+        for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
+            run_config other = *cfg;
+            if (precisions[p] != cfg->precision && precisions[p] != PRECISION_BF16) continue;
+            if (modes[m] < cfg->recompute) continue;
+            other.precision = precisions[p];
+            other.recompute = modes[m];
+            int64_t micro_batch;
+            DRV_TRY(largest_micro_batch(&other, limit, &micro_batch));
+            if (micro_batch == 0) continue;
+            other.micro_batch_size = micro_batch;
+            *keys = differences(a, cfg, &other);
+            return DRV_OK;
+        }
+    return DRV_OK;
+}
+
+drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
+    memory_plan planned;
+    const char *keys;
+    DRV_TRY(fit_plan(cfg, &planned));
+    if (fits(&planned, limit)) return DRV_OK;
+    arena *a = arena_new("fit");
+    drv_status status = fit_suggest(a, cfg, limit, &keys);
+    const int64_t state = state_bytes(&planned);
+    if (status == DRV_OK && keys)
+        status = drv_fail(DRV_E_DEVICE,
+                "the run needs %s of memory, but %s are %s; this would fit: %s",
+                str_bytes((double)(planned.total + PROCESS_BYTES)), str_bytes((double)limit->free),
+                limit->what, keys);
+    else if (status == DRV_OK)
+        status = drv_fail(DRV_E_DEVICE,
+                "the run needs %s of memory, but %s are %s; its weights, gradients and optimizer alone "
+                "take %s: expected a smaller model%s",
+                str_bytes((double)(planned.total + PROCESS_BYTES)), str_bytes((double)limit->free),
+                limit->what, str_bytes((double)state),
+                state + PROCESS_BYTES < limit->free ? " or a smaller data.sequence_length" : "");
+    arena_free(a);
+    return status;
+}

@@ -1,0 +1,111 @@
+// What a person sees of a run: status line, steps, evaluations, summary.
+#include "train/report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/spark.h"
+
+enum { SPARK_COLUMNS = 24, TEXT = 96 };
+
+struct report {
+    const char *run_dir, *config;
+    int64_t log_every;
+    step_metrics first, last; // of this process; first.steps is 0 before the first step
+    int64_t tokens_before;    // trained on by earlier parts of the run
+    double begin_s;           // when the first step began
+    spark losses;
+    double first_valid, last_valid; // NaN: no evaluation yet
+};
+
+report *report_new(arena *a, const char *run_dir, const char *config, int64_t log_every) {
+    report *r = ARENA_NEW(a, report);
+    *r = (report){.run_dir = run_dir,
+            .config = config,
+            .log_every = log_every,
+            .first_valid = NAN,
+            .last_valid = NAN};
+    return r;
+}
+
+// --- steps
+// The fields of a step's line, in the order and with the rank that they are given up with.
+typedef struct step_line {
+    char step[TEXT], loss[TEXT], lr[TEXT], norm[TEXT], speed[TEXT], mfu[TEXT], eta[TEXT];
+    log_field fields[9];
+    int n;
+} step_line;
+
+static void fill_line(step_line *line, const step_metrics *m) {
+    snprintf(line->step, TEXT, "step %lld/%lld", (long long)m->step, (long long)m->steps);
+    snprintf(line->loss, TEXT, "loss %.4f", m->loss);
+    snprintf(line->lr, TEXT, "lr %.3g", m->lr);
+    snprintf(line->norm, TEXT, "grad norm %.3f", m->grad_norm);
+    snprintf(line->speed, TEXT, "%.0f tokens/s", m->tokens_per_s);
+    snprintf(line->mfu, TEXT, "mfu %.1f%%", 100 * m->mfu);
+    snprintf(line->eta, TEXT, "eta %s", str_duration(m->eta_s));
+    const log_field all[] = {{line->step, 0}, {line->loss, 0}, {m->skipped ? "skipped" : "", 0},
+            {line->lr, 4}, {line->norm, 5}, {line->speed, 2}, {m->mfu > 0 ? line->mfu : "", 3},
+            {line->eta, 1}};
+    line->n = sizeof all / sizeof *all;
+    for (int i = 0; i < line->n; i++)
+        line->fields[i] = all[i];
+}
+
+void report_step(report *r, const step_metrics *m) {
+    if (r->first.steps == 0) {
+        r->first = *m;
+        r->begin_s = clock_s() - m->step_s;
+        r->tokens_before = m->tokens - m->step_tokens;
+        log_info("first step %.2f s after the start of the process", clock_process_s());
+    }
+    r->last = *m;
+    spark_add(&r->losses, m->loss);
+    step_line line;
+    fill_line(&line, m);
+    if (log_is_terminal()) {
+        str bars = {0};
+        spark_draw(&r->losses, SPARK_COLUMNS, log_is_utf8(), &bars);
+        line.fields[line.n] = (log_field){bars.p ? bars.p : "", 6};
+        progress_fields(line.fields, line.n + 1);
+        str_free(&bars);
+    }
+    if (m->step % r->log_every == 0 || m->step == m->steps) log_fields(line.fields, line.n);
+}
+
+void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
+    if (isnan(r->first_valid)) r->first_valid = loss;
+    r->last_valid = loss;
+    char text[4][TEXT];
+    snprintf(text[0], TEXT, "step %lld", (long long)step);
+    snprintf(text[1], TEXT, "validation loss %.4f", loss);
+    snprintf(text[2], TEXT, "perplexity %.2f", exp(loss));
+    snprintf(text[3], TEXT, "(%lld tokens)", (long long)tokens);
+    log_fields((log_field[]){{text[0], 0}, {text[1], 0}, {text[2], 1}, {text[3], 2}}, 4);
+}
+
+// --- the end
+void report_summary(report *r, const char *model, bool has_tokenizer) {
+    const step_metrics *m = &r->last;
+    if (r->first.steps == 0) { // no step was left to do
+        log_info("model: %s", model);
+        return;
+    }
+    const double seconds = clock_s() - r->begin_s, tokens = (double)(m->tokens - r->tokens_before);
+    log_info("%s: step %lld of %lld, %s tokens in %s, %.0f tokens/s",
+            m->step < m->steps ? "stopped" : "done", (long long)m->step, (long long)m->steps,
+            str_si(tokens), str_duration(seconds), tokens / seconds);
+    str bars = {0};
+    spark_draw(&r->losses, SPARK_COLUMNS, log_is_utf8(), &bars);
+    log_info("loss %.4f at step %lld, %.4f at step %lld  %s", r->first.loss,
+            (long long)r->first.step, m->loss, (long long)m->step, bars.p ? bars.p : "");
+    str_free(&bars);
+    if (!isnan(r->last_valid))
+        log_info("validation loss %.4f at first, %.4f at last", r->first_valid, r->last_valid);
+    log_info("model: %s", model);
+    if (has_tokenizer) log_info("try it: drover generate %s --prompt \"Once upon a time\"", model);
+    log_info("curves: drover plot %s", r->run_dir);
+    if (m->step < m->steps && r->config) log_info("resume: drover train %s", r->config);
+}

@@ -1,0 +1,15 @@
+// What a person sees of a run: the status line of a terminal, the lines of every log_every-th step,
+// evaluations, and a summary at the end. All of it goes to standard error and log.txt.
+#pragma once
+#include "base/arena.h"
+#include "train/metrics.h"
+
+typedef struct report report; // single owner; lives in its arena
+
+// `run_dir` and `config` (NULL: none) are named in the summary; they must outlive the report.
+report *report_new(arena *a, const char *run_dir, const char *config, int64_t log_every);
+// After every step, in order.
+void report_step(report *r, const step_metrics *m);
+void report_valid(report *r, int64_t step, double loss, int64_t tokens);
+// The end of the run: `model` is the last checkpoint, `has_tokenizer`: it can write text.
+void report_summary(report *r, const char *model, bool has_tokenizer);

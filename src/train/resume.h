@@ -1,0 +1,23 @@
+// Which checkpoint a run goes on from, and what has changed since it was written.
+#pragma once
+#include "train/trainer_json.h"
+
+// The newest valid checkpoint of the run; NULL when none was ever completed. DRV_E_DATA when there
+// were some and none can be used: says why and what to do.
+DRV_CHECKED drv_status resume_choose(arena *a, const char *run_dir, const char **folder);
+// The checkpoint of this step is in place: so much a later start must find.
+void resume_note_saved(const char *run_dir, int64_t step);
+
+// The checkpoint's config.json describes the model of the config. DRV_E_USAGE names the field and
+// both values; what bears on no weight and no product is only said.
+DRV_CHECKED drv_status resume_check_model(const char *folder, const model_config *m);
+
+// Says what is not as in the part before, a line for each, and what that means for the order of
+// rows. `before` and `now` as trainer_about makes them.
+void resume_say_changes(const json_t *before, const json_t *now);
+
+// Moves checkpoints, metrics, logs and configs of earlier runs to RUN_DIR/before-N.
+DRV_CHECKED drv_status resume_move_aside(const char *run_dir);
+// Writes config.yaml; one of an earlier part that differs becomes config.until-NNNNNN.yaml, after
+// the step that it led to.
+DRV_CHECKED drv_status resume_write_config(const run_config *cfg, int64_t step);

@@ -1,0 +1,47 @@
+// What the parts of a training run share: opening (run_open.c), saving (run_save.c), steps (train.c).
+#pragma once
+#include "data/set/vocab_check.h"
+#include "train/batch.h"
+#include "train/metrics.h"
+#include "train/report.h"
+#include "train/state.h"
+#include "train/trainer_json.h"
+
+typedef struct run {
+    arena *a;
+    const run_config *cfg;
+    backend *b;
+    programs p;
+    rows *train_rows, *valid_rows; // valid_rows NULL: no evaluation
+    vocab_check vocab;             // of both, in the background
+    batch_reader reader;
+    batch *batch; // of this step
+    run_state state;
+    metrics *metrics;
+    bool metrics_failing; // said once
+    report *report;
+    // saving
+    ckpt_saver *saver;    // NULL until the first save
+    ckpt_content content; // what it writes
+    json_t *about;        // recorded in trainer.json beside the counters
+    const char *checkpoints;
+    int64_t saved_step, saving_step; // in place; under way. -1: none
+    int failed_saves;                // in a row
+    bool weights_lost;               // an update failed half-way: they belong to no step
+    int lock;                        // file descriptor; 0: none
+    double peak_flops, mean_step_s;
+} run;
+
+// Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.
+DRV_CHECKED drv_status run_open(run *r, bool fresh);
+void run_close(run *r);
+// The machine may have been busy when the peak was measured: it is looked at again now and then.
+void run_measure_peak(run *r);
+
+// A failed save is warned of and tried again at the next interval; the third in a row is an error.
+enum { MAX_FAILED_SAVES = 3 };
+DRV_CHECKED drv_status run_start_save(run *r);
+// Takes the result of a save that has ended. `wait`: of one that is under way too.
+DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
+// The last finished step is in place when this returns DRV_OK.
+DRV_CHECKED drv_status run_save_last(run *r);

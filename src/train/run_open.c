@@ -1,0 +1,177 @@
+// Opening a run: its directory, data, programs and weights; resuming where a checkpoint is.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "train/carry.h"
+#include "train/fit.h"
+#include "train/resume.h"
+#include "train/run.h"
+
+static drv_status open_run_dir(run *r, bool fresh) {
+    const char *dir = r->cfg->run_dir;
+    char *lock = path_join(r->a, dir, ".lock");
+    r->checkpoints = path_join(r->a, dir, "checkpoints");
+    DRV_TRY(dir_make(dir));
+    r->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (r->lock < 0)
+        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", lock, strerror(errno));
+    if (flock(r->lock, LOCK_EX | LOCK_NB) != 0)
+        return drv_fail(DRV_E_IO, "run directory \"%s\" is in use by another drover", dir);
+    if (fresh) DRV_TRY(resume_move_aside(dir));
+    DRV_TRY(dir_make(r->checkpoints));
+    return log_open_file(path_join(r->a, dir, "log.txt"));
+}
+
+static drv_status open_data(run *r) {
+    const run_config *cfg = r->cfg;
+    if (cfg->n_train == 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: no data.train; expected the prefix of a .bin/.idx data set",
+                cfg->file ? cfg->file : "configuration");
+    DRV_TRY_CTX(batch_open_rows(r->a, cfg, true, &r->train_rows), "%s: data.train",
+            config_where(cfg, "data.train"));
+    const bool split = cfg->n_valid == 0;
+    if ((!split || cfg->split[1] > 0) && cfg->eval_every > 0) {
+        const char *key = split ? "data.split" : "data.valid";
+        DRV_TRY_CTX(batch_open_rows(r->a, cfg, false, &r->valid_rows), "%s: %s",
+                config_where(cfg, key), key);
+    }
+    const rows *both[2] = {r->train_rows, r->valid_rows};
+    DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
+    r->reader = batch_reader_new(r->a, r->train_rows, cfg->global_batch_size, cfg->sequence_length);
+    return DRV_OK;
+}
+
+// Batch or row length differ from here on: a new part, from which rows are counted.
+static void begin_part(run *r, const json_t *before) {
+    run_state *state = &r->state;
+    int64_t n_rows = r->cfg->global_batch_size, length = r->cfg->sequence_length;
+    const bool known = json_get_i64("", before, "global_batch_size", &n_rows) == DRV_OK &&
+                       json_get_i64("", before, "sequence_length", &length) == DRV_OK &&
+                       json_object_get(before, "global_batch_size");
+    if (known && n_rows == r->cfg->global_batch_size && length == r->cfg->sequence_length) return;
+    state->part_step = state->step;
+    state->part_rows = state->rows_taken;
+    state->part_tokens = state->tokens;
+}
+
+static drv_status resume_from(run *r, const char *folder) {
+    json_t *before;
+    DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model), "cannot resume");
+    DRV_TRY_CTX(trainer_json_read(folder, &r->state, &before), "cannot resume");
+    drv_status status = state_load(&r->p, folder);
+    if (status != DRV_OK) {
+        json_decref(before);
+        return drv_context(status, "resume from \"%s\"", folder);
+    }
+    rows_seek(r->train_rows, r->state.rows_taken);
+    r->saved_step = r->state.step;
+    log_info("resumed from %s: step %lld, %lld rows and %s tokens seen", folder,
+            (long long)r->state.step, (long long)r->state.rows_taken,
+            str_si((double)r->state.tokens));
+    resume_say_changes(before, r->about);
+    begin_part(r, before);
+    json_decref(before);
+    return DRV_OK;
+}
+
+// Lines of steps that no checkpoint holds would be taken for those of this run.
+static drv_status keep_lost_metrics(run *r) {
+    const char *path = path_join(r->a, r->cfg->run_dir, "metrics.jsonl");
+    if (file_size(path) <= 0) return DRV_OK;
+    const char *kept = path_join(r->a, r->cfg->run_dir, "metrics.lost.jsonl");
+    for (int i = 2; file_exists(kept); i++)
+        kept = arena_printf(r->a, "%s/metrics.lost-%d.jsonl", r->cfg->run_dir, i);
+    log_warn("an earlier run here stopped before its first checkpoint; starting at step 0, its metrics are now \"%s\"",
+            kept);
+    if (rename(path, kept) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not rename \"%s\": %s", path, strerror(errno));
+}
+
+static drv_status open_weights(run *r) {
+    const run_config *cfg = r->cfg;
+    const char *folder;
+    r->state = run_state_new();
+    r->saved_step = r->saving_step = -1;
+    DRV_TRY(resume_choose(r->a, cfg->run_dir, &folder));
+    if (folder) return resume_from(r, folder);
+    DRV_TRY(keep_lost_metrics(r));
+    if (!config_loads_weights(cfg)) return programs_init_weights(&r->p);
+    DRV_TRY_CTX(state_load_weights(&r->p, cfg->from), "%s: weights of model.from",
+            config_where(cfg, "model.from"));
+    log_info("weights from %s", cfg->from);
+    return DRV_OK;
+}
+
+// Which arithmetic the run is computed with: the same on another machine means the same bits.
+static drv_status arithmetic(run *r, const char **out) {
+    cpu_level level;
+    DRV_TRY(cpu_level_chosen(&level));
+    *out = arena_printf(r->a, "kernels %s, %s", cpu_level_name(level),
+            precision_name(r->cfg->precision));
+    return DRV_OK;
+}
+
+static void say_size(const run *r, const char *kernels) {
+    const memory_plan memory = programs_memory(&r->p);
+    log_info("%s parameters, %s, %s of memory planned; data: %lld rows of %lld tokens an epoch",
+            str_si((double)model_parameters(&r->cfg->model)), precision_name(r->cfg->precision),
+            str_bytes((double)memory.total), (long long)rows_per_epoch(r->train_rows),
+            (long long)r->cfg->sequence_length);
+    log_info("%s, on %s", kernels, cpu_model_name());
+}
+
+void run_measure_peak(run *r) {
+    const double now = backend_peak_flops(r->b);
+    if (now > r->peak_flops) r->peak_flops = now;
+}
+
+drv_status run_open(run *r, bool fresh) {
+    const run_config *cfg = r->cfg;
+    const char *kernels;
+    if (cfg->data_parallel > 1)
+        return drv_fail(DRV_E_USAGE,
+                "parallel.data is %lld, expected 1: training uses one rank so far",
+                (long long)cfg->data_parallel);
+    const memory_limit limit = memory_limit_read("");
+    DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
+    DRV_TRY(open_run_dir(r, fresh));
+    DRV_TRY(open_data(r));
+    DRV_TRY(arithmetic(r, &kernels));
+    r->about = trainer_about(cfg, r->train_rows, kernels);
+    DRV_TRY(carry_files(r->a, cfg, &r->content));
+    json_t *model = model_config_json(&cfg->model);
+    char *text = json_dumps(model, JSON_INDENT(2));
+    r->content.config_json = arena_strdup(r->a, text);
+    free(text);
+    json_decref(model);
+    DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
+    DRV_TRY(programs_build(r->a, cfg, &r->p));
+    DRV_TRY(programs_load(r->a, r->b, &r->p));
+    DRV_TRY(programs_check_held(&r->p));
+    DRV_TRY(open_weights(r));
+    DRV_TRY(resume_write_config(cfg, r->state.step));
+    DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
+    r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
+    run_measure_peak(r);
+    say_size(r, kernels);
+    return DRV_OK;
+}
+
+void run_close(run *r) {
+    ckpt_saver_free(r->saver);
+    metrics_close(r->metrics);
+    vocab_check_cancel(&r->vocab);
+    batch_reader_close(&r->reader);
+    if (r->train_rows) rows_close(r->train_rows);
+    if (r->valid_rows) rows_close(r->valid_rows);
+    if (r->b) backend_close(r->b);
+    json_decref(r->about);
+    if (r->lock > 0) close(r->lock);
+}

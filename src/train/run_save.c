@@ -1,0 +1,61 @@
+// Checkpoints of a run: written beside the steps, forgiven twice, noted when in place.
+#include "train/run.h"
+
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "train/resume.h"
+
+static drv_status read_state(void *ctx, const char *source, int64_t offset, int64_t bytes,
+        void *dst) {
+    backend *b = ctx;
+    return backend_read(b, 0, source, offset, bytes, dst);
+}
+
+static drv_status note_result(run *r, drv_status status) {
+    if (status == DRV_OK) {
+        r->failed_saves = 0;
+        r->saved_step = r->saving_step;
+        resume_note_saved(r->cfg->run_dir, r->saved_step);
+        return DRV_OK;
+    }
+    if (++r->failed_saves < MAX_FAILED_SAVES) {
+        log_warn("%s; training goes on and tries again at the next checkpoint", drv_message());
+        return DRV_OK;
+    }
+    return drv_context(status, "%d times in a row", r->failed_saves);
+}
+
+drv_status run_settle_save(run *r, bool wait) {
+    if (r->saving_step < 0 || !(wait || ckpt_ended(r->saver))) return DRV_OK;
+    drv_status status = note_result(r, ckpt_wait(r->saver));
+    r->saving_step = -1;
+    return status;
+}
+
+drv_status run_start_save(run *r) {
+    if (r->state.step == r->saved_step || r->state.step == r->saving_step) return DRV_OK;
+    DRV_TRY(run_settle_save(r, true));
+    if (!r->saver) {
+        r->saver = ckpt_saver_new(r->checkpoints, r->cfg->checkpoint_keep, read_state, r->b);
+        r->content.model = state_model(r->a, &r->p, &r->content.n_model);
+        r->content.optimizer = state_optimizer(r->a, &r->p, &r->content.n_optimizer);
+    }
+    char *json = trainer_json_text(&r->state, r->about);
+    r->content.trainer_json = json;
+    r->saving_step = r->state.step;
+    drv_status status = ckpt_start(r->saver, r->state.step, &r->content);
+    free(json);
+    if (status == DRV_OK) return DRV_OK;
+    status = note_result(r, status);
+    r->saving_step = -1;
+    return status;
+}
+
+drv_status run_save_last(run *r) {
+    DRV_TRY(run_settle_save(r, true));
+    if (r->state.step <= r->saved_step || r->state.step == 0) return DRV_OK;
+    r->failed_saves = MAX_FAILED_SAVES - 1; // no interval will come to try again at
+    DRV_TRY(run_start_save(r));
+    return run_settle_save(r, true);
+}

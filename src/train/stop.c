@@ -1,0 +1,67 @@
+// Signals of a run. The handler only notes what came; the loop looks between micro-batches.
+#include "train/stop.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+static const struct {
+    int number;
+    const char *name;
+} signals[] = {{SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGHUP, "SIGHUP"}, {SIGUSR1, "SIGUSR1"},
+        {SIGUSR2, "SIGUSR2"}};
+enum { N_SIGNALS = sizeof signals / sizeof *signals };
+
+// timeout(1) and mpirun tell a process and then its group: the same key pressed once.
+enum { SAME_PRESS_MS = 100 };
+
+static volatile sig_atomic_t stop_signal, save_wanted;
+static _Atomic int64_t interrupted_ms; // of the first SIGINT; 0: none
+
+static int64_t now_ms(void) { // clock_gettime may be called from a handler
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 + 1;
+}
+
+static void on_signal(int number) {
+    if (number == SIGUSR2) {
+        save_wanted = 1;
+        return;
+    }
+    if (number == SIGINT) {
+        const int64_t first = interrupted_ms, now = now_ms();
+        if (!first) {
+            interrupted_ms = now;
+        } else if (now - first > SAME_PRESS_MS) {
+            signal(SIGINT, SIG_DFL);
+            raise(SIGINT); // delivered when this handler returns
+        }
+    }
+    if (!stop_signal) stop_signal = number;
+}
+
+void stop_listen(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART}, old;
+    stop_signal = save_wanted = 0;
+    interrupted_ms = 0;
+    sigemptyset(&action.sa_mask);
+    for (int i = 0; i < N_SIGNALS; i++) {
+        const bool nohup = signals[i].number == SIGHUP && sigaction(SIGHUP, NULL, &old) == 0 &&
+                           old.sa_handler == SIG_IGN;
+        if (!nohup) sigaction(signals[i].number, &action, NULL);
+    }
+}
+
+const char *stop_requested(void) {
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (signals[i].number == stop_signal) return signals[i].name;
+    return NULL;
+}
+
+bool stop_take_save_request(void) {
+    const bool wanted = save_wanted;
+    if (wanted) save_wanted = 0;
+    return wanted;
+}

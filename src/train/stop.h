@@ -1,0 +1,11 @@
+// Requests from outside: stop and save, or save and go on (docs/adr/0006).
+#pragma once
+#include <stdbool.h>
+
+// From now on SIGINT, SIGTERM, SIGHUP (unless it was ignored, as nohup does) and SIGUSR1 ask for a
+// stop, SIGUSR2 for a checkpoint. A second SIGINT ends the process at once. Forgets old requests.
+void stop_listen(void);
+// Name of the signal that asked for a stop, such as "SIGTERM"; NULL: none did. Any thread.
+const char *stop_requested(void);
+// True once for each SIGUSR2 (those in quick succession count as one).
+bool stop_take_save_request(void);

@@ -1,0 +1,191 @@
+// The counters of a run as JSON and back, by one table.
+#include "train/trainer_json.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "ckpt/ckpt.h"
+
+typedef struct counter {
+    const char *name;
+    size_t offset;
+    bool optional; // checkpoints of earlier versions do not have it
+} counter;
+
+#define COUNTER(name, optional)                                                                    \
+    { #name, offsetof(run_state, name), optional }
+static const counter counters[] = {COUNTER(step, false), COUNTER(updates, false),
+        COUNTER(rows_taken, false), COUNTER(tokens, false), COUNTER(bad_steps, false),
+        COUNTER(evaluated, true), COUNTER(part_step, true), COUNTER(part_rows, true),
+        COUNTER(part_tokens, true)};
+static const counter losses[] = {COUNTER(loss, true), COUNTER(val_loss, true)};
+enum { N_COUNTERS = sizeof counters / sizeof *counters, N_LOSSES = sizeof losses / sizeof *losses };
+
+#define MAX_STEPS 9e15   // as training.steps
+#define MAX_ROWS  0x1p24 // of a step, as training.global_batch_size; tokens of a row likewise
+
+static int64_t *counter_of(run_state *state, const counter *c) {
+    return (int64_t *)((char *)state + c->offset);
+}
+static double *loss_of(run_state *state, const counter *c) {
+    return (double *)((char *)state + c->offset);
+}
+
+run_state run_state_new(void) {
+    return (run_state){.evaluated = -1, .loss = (double)NAN, .val_loss = (double)NAN};
+}
+
+// --- what is recorded
+// Keys that change nothing in what a run computes, or that are compared elsewhere (model).
+static bool is_recorded(const char *path) {
+    static const char *const left_out[] = {"model.", "run_dir", "training.threads",
+            "training.log_every", "training.recompute", "training.eval_", "checkpoint."};
+    for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
+        if (str_starts(path, left_out[i])) return false;
+    return true;
+}
+
+// "section:" and "  key: value" lines of config_print -> {"section.key": "value"}; further lines of
+// a list belong to its key.
+static json_t *config_values(const run_config *cfg) {
+    str yaml = {0}, value = {0};
+    char section[128] = "", path[256] = "";
+    json_t *values = json_object();
+    config_print(cfg, false, &yaml);
+    for (char *line = yaml.p, *end; line && (end = strchr(line, '\n')); line = end + 1) {
+        *end = 0;
+        const size_t indent = strspn(line, " ");
+        char *colon = strstr(line, ": ");
+        if (indent == 0 && !colon) {
+            snprintf(section, sizeof section, "%.*s.", (int)strcspn(line, ":"), line);
+        } else if (indent <= 2 && line[indent] != '-') {
+            const char *key = line + indent, *rest = colon ? colon + 2 : "";
+            snprintf(path, sizeof path, "%s%.*s", indent ? section : "", (int)strcspn(key, ":"),
+                    key);
+            str_clear(&value);
+            str_puts(&value, rest);
+        } else {
+            str_printf(&value, " %s", line + indent);
+        }
+        if (*path && is_recorded(path))
+            json_object_set_new(values, path, json_string(value.p ? value.p : ""));
+    }
+    str_free(&yaml);
+    str_free(&value);
+    return values;
+}
+
+json_t *trainer_about(const run_config *cfg, const rows *train, const char *arithmetic) {
+    return json_pack("{s:s, s:I, s:I, s:I, s:o, s:o}", "arithmetic", arithmetic, "seed",
+            (json_int_t)cfg->seed, "global_batch_size", (json_int_t)cfg->global_batch_size,
+            "sequence_length", (json_int_t)cfg->sequence_length, "config", config_values(cfg),
+            "data", rows_fingerprint(train));
+}
+
+char *trainer_json_text(const run_state *state, const json_t *about) {
+    run_state copy = *state;
+    json_t *o = json_object();
+    for (int i = 0; i < N_COUNTERS; i++)
+        json_object_set_new(o, counters[i].name, json_integer(*counter_of(&copy, &counters[i])));
+    for (int i = 0; i < N_LOSSES; i++) {
+        const double x = *loss_of(&copy, &losses[i]);
+        json_object_set_new(o, losses[i].name, isfinite(x) ? json_real(x) : json_null());
+    }
+    json_object_update(o, (json_t *)(uintptr_t)about);
+    char *text = json_dumps(o, JSON_INDENT(2));
+    json_decref(o);
+    return text;
+}
+
+// --- reading
+static drv_status read_counters(const char *path, const json_t *o, run_state *out) {
+    if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
+    for (int i = 0; i < N_COUNTERS; i++) {
+        const counter *c = &counters[i];
+        if (!c->optional && !json_is_integer(json_object_get(o, c->name)))
+            return drv_fail(DRV_E_DATA, "%s: \"%s\" is %s, expected a whole number", path, c->name,
+                    json_object_get(o, c->name) ? "not one" : "missing");
+        DRV_TRY(json_get_i64(path, o, c->name, counter_of(out, c)));
+    }
+    for (int i = 0; i < N_LOSSES; i++)
+        DRV_TRY(json_get_f64(path, o, losses[i].name, loss_of(out, &losses[i])));
+    return DRV_OK;
+}
+
+static drv_status check_range(const char *path, const char *name, int64_t value, double min,
+        double max, const char *why) {
+    if ((double)value >= min && (double)value <= max) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: \"%s\" is %lld, expected %.0f to %.0f (%s)", path, name,
+            (long long)value, min, max, why);
+}
+
+// Each counter against those before it.
+static drv_status check_counters(const char *path, const run_state *s) {
+    const double steps = (double)s->step, taken = (double)s->rows_taken;
+    const double part_steps = (double)s->part_step, part_rows = (double)s->part_rows;
+    const struct {
+        const char *name;
+        int64_t value;
+        double min, max;
+        const char *why;
+    } ranges[] = {
+            {"step", s->step, 0, MAX_STEPS, "as training.steps"},
+            {"updates", s->updates, 0, steps, "at most one per step"},
+            {"bad_steps", s->bad_steps, 0, steps - (double)s->updates, "steps without an update"},
+            {"rows_taken", s->rows_taken, steps, steps * MAX_ROWS, "1 to 2^24 rows per step"},
+            {"tokens", s->tokens, 0, taken * MAX_ROWS, "at most 2^24 tokens per row"},
+            {"evaluated", s->evaluated, -1, steps, "a step that is done"},
+            {"part_step", s->part_step, 0, steps, "a step that is done"},
+            {"part_rows", s->part_rows, part_steps, part_steps * MAX_ROWS, "1 to 2^24 per step"},
+            {"part_tokens", s->part_tokens, 0, part_rows * MAX_ROWS, "at most 2^24 per row"},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        DRV_TRY(check_range(path, ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max,
+                ranges[i].why));
+    return DRV_OK;
+}
+
+// Rows and tokens follow from the steps, the batch and the length of a row.
+static drv_status check_sums(const char *path, const json_t *o, const run_state *s) {
+    int64_t n_rows = 0, length = 0;
+    DRV_TRY(json_get_i64(path, o, "global_batch_size", &n_rows));
+    DRV_TRY(json_get_i64(path, o, "sequence_length", &length));
+    if (n_rows == 0 && length == 0) return DRV_OK; // of an earlier version
+    DRV_TRY(check_range(path, "global_batch_size", n_rows, 1, MAX_ROWS, "as in the config"));
+    DRV_TRY(check_range(path, "sequence_length", length, 1, MAX_ROWS, "as in the config"));
+    const double expected =
+            (double)s->part_rows + (double)(s->step - s->part_step) * (double)n_rows;
+    DRV_TRY(check_range(path, "rows_taken", s->rows_taken, expected, expected,
+            "the rows of all steps, global_batch_size each"));
+    const double tokens = (expected - (double)s->part_rows) * (double)length;
+    return check_range(path, "tokens", s->tokens, (double)s->part_tokens,
+            (double)s->part_tokens + tokens, "at most sequence_length in each row");
+}
+
+static drv_status check_all(const char *folder, const char *path, const json_t *o, run_state *out) {
+    const int64_t named = ckpt_step_of(folder);
+    DRV_TRY(read_counters(path, o, out));
+    DRV_TRY(check_counters(path, out));
+    if (json_object_get(o, "global_batch_size")) DRV_TRY(check_sums(path, o, out));
+    if (!json_object_get(o, "evaluated")) out->evaluated = out->step; // of an earlier version
+    if (named >= 0 && named != out->step)
+        return drv_fail(DRV_E_DATA, "%s: \"step\" is %lld, expected %lld as in the folder's name",
+                path, (long long)out->step, (long long)named);
+    return DRV_OK;
+}
+
+drv_status trainer_json_read(const char *folder, run_state *out, json_t **about) {
+    arena *a = arena_new("trainer.json");
+    const char *path = path_join(a, folder, "trainer.json");
+    *out = run_state_new();
+    drv_status status = json_read_file(path, about);
+    if (status == DRV_OK) {
+        status = check_all(folder, path, *about, out);
+        if (status != DRV_OK) json_decref(*about);
+    }
+    if (status != DRV_OK) *about = NULL;
+    arena_free(a);
+    return status;
+}

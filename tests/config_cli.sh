@@ -1,0 +1,76 @@
+#!/bin/bash
+# config and plan as a user meets them: docs/keys.md is what the program says, the examples run, plans are compared
+# with the memory there is. Writes below a fresh folder of /tmp alone. The last line is "N passed, N failed".
+drover=$(realpath "$1")
+tree=$(realpath "$(dirname "$0")/..")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED: $1"; [ -z "$2" ] || sed 's/^/    /' "$2"; }
+# expect CODE TEXT COMMAND...: exit status and a text in its output
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" >out 2>&1
+    got=$?
+    if [ $got != "$code" ]; then bad "exit $got, expected $code: $*" out
+    elif ! grep -qF -- "$text" out; then bad "no \"$text\" from: $*" out
+    else ok; fi
+}
+
+# --- the reference of all keys
+"$drover" config --reference >keys.md
+cmp -s keys.md "$tree/docs/keys.md" && ok || bad "docs/keys.md is old: build/drover config --reference >docs/keys.md"
+expect 2 "stands alone" "$drover" config --reference --set model.preset=tiny
+
+# --- what config prints is a config
+"$drover" config --set model.preset=llama-3.1-8b --set 'tokenizer="a \"b\": #c"' --set run_dir=x >printed.yaml
+"$drover" config printed.yaml >again.yaml
+cmp -s printed.yaml again.yaml && ok || bad "config does not read back what it prints"
+grep -q '^    factor: 8 ' printed.yaml && ok || bad "rope scaling is not printed" printed.yaml
+
+# --- plans and the machine
+expect 0 "fits          no" "$drover" plan --set model.preset=llama-3.1-405b
+expect 0 "fits          yes" "$drover" plan --set model.preset=tiny
+expect 0 '"fits": true' "$drover" plan --set model.preset=tiny --json
+for field in run_seconds memory_bytes memory_free_bytes would_fit step_seconds; do
+    grep -q "\"$field\": " out && ok || bad "plan --json has no $field" out
+done
+expect 0 " for 100000 steps" "$drover" plan --set model.preset=llama-15m --set training.steps=100000
+expect 2 "expected a multiple of" "$drover" plan --set model.preset=tiny --ranks 3
+
+# --- the examples, on data where make run would put it
+awk 'BEGIN { for (i = 0; i < 600; i++) printf "Document %d tells of the fox, the dog and %d lazy hens.\n\n", i, i * i % 97 }' >text.txt
+"$drover" tokenizer train --input text.txt --vocab-size 400 --out run/tokenizer >out 2>&1 || bad "tokenizer train" out
+for part in train valid; do
+    "$drover" data build --input text.txt --separator $'\n\n' --tokenizer run/tokenizer --out run/data/$part --append-eod >out 2>&1 ||
+        bad "data build" out
+done
+small="--set training.steps=2 --set training.eval_every=0"
+expect 0 "step-000002" "$drover" train "$tree/examples/tiny.yaml" $small
+mkdir -p run/perl/checkpoints
+cp -r runs/tiny/checkpoints/step-000002 run/perl/checkpoints/step-000400
+expect 0 "step-000002" "$drover" train "$tree/examples/continue.yaml" $small
+expect 0 "weights: load" "$drover" config "$tree/examples/continue.yaml"
+expect 0 '"tok"' "$drover" config "$tree/examples/llama-135m.yaml"
+for example in "$tree"/examples/*.yaml; do
+    expect 0 "fits " "$drover" plan "$example"
+done
+
+# --- less memory than the run needs: refused before anything is made, with what would do
+# (not under AddressSanitizer, whose own address space is beyond any ulimit -v)
+if (ulimit -v 4000000; exec "$drover" --version >/dev/null 2>&1); then
+    (ulimit -v 600000; exec "$drover" train "$tree/examples/tiny.yaml" --set run_dir=small \
+        --set training.micro_batch_size=32 --set training.precision=fp32 \
+        --set model.intermediate_size=8192 >out 2>&1)
+    [ $? = 1 ] && ok || bad "a run beyond ulimit -v is not refused" out
+    grep -q "this would fit: --set training.micro_batch_size=" out && ok || bad "nothing is suggested" out
+    [ ! -e small ] && ok || bad "a run that does not fit leaves a run directory"
+else
+    echo "skipped: ulimit -v (the program does not start under it, as with AddressSanitizer)"
+fi
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

@@ -1,0 +1,26 @@
+// metrics.jsonl of a run: whatever it says, it is drawn, and the drawing is no larger than it may be.
+#include <string.h>
+
+#include "plot/chart.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+    static const char *const keys[] = {"loss", "val_loss", "lr"};
+    arena *a = arena_new("fuzz");
+    plot_run run = {.name = "run"};
+    plot_parse(a, (const char *)p, n, keys, 3, &run);
+    for (int k = 0; k < 3; k++)
+        for (int64_t i = 1; i < run.series[k].n; i++)
+            DRV_ASSERT(run.series[k].x[i - 1] < run.series[k].x[i], "steps are not in order");
+    const plot all = {&run, 1, keys, 3};
+    str out = {0};
+    plot_terminal(a, &all, &(plot_terminal_opts){.columns = 40, .rows = 10, .utf8 = n % 2}, &out);
+    DRV_ASSERT(out.n < 3 * 40 * 40, "%zu bytes on a terminal", out.n);
+    str_clear(&out);
+    plot_html(a, &all, &out);
+    DRV_ASSERT(out.n < 20000 + 400 * n, "%zu bytes of html from %zu", out.n, n);
+    str_free(&out);
+    arena_free(a);
+    return 0;
+}

@@ -1,0 +1,3 @@
+#!/bin/sh
+# What a run writes for programs, read back; see metrics.py. usage: metrics.sh DROVER
+exec python3 "$(dirname "$0")/metrics.py" "$1"

@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""drover plot on runs made here: every drawing is read back. usage: plot.py DROVER"""
+import json, math, os, re, subprocess, sys, tempfile, xml.etree.ElementTree as ET
+
+drover = os.path.realpath(sys.argv[1])
+passed = failed = 0
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def check(text, good, detail=""):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    if not good:
+        print(f"FAILED: {text}", *([f"    {detail}"] if detail != "" else []), sep="\n")
+
+
+def plot(*args, env={}, code=0):
+    run = subprocess.run([drover, "plot", *args], capture_output=True, text=True, env={**os.environ, **env})
+    check(f"plot {' '.join(args)} exits {code}", run.returncode == code, run.stderr)
+    return run.stdout, run.stderr
+
+
+def write(name, lines):
+    os.makedirs(name, exist_ok=True)
+    with open(f"{name}/metrics.jsonl", "w") as f:
+        f.writelines(line if isinstance(line, str) else json.dumps(line) + "\n" for line in lines)
+
+
+def record(step, loss, **more):
+    return {"step": step, "time": "2026-11-22T00:41:21.123Z", "loss": loss, "lr": 1e-3, "grad_norm": 1.5,
+            "tokens_per_s": 14000 + step, **more}
+
+
+def curve(svg, kind):
+    """The points of all curves of one kind, in the order of the runs and panels."""
+    paths = [p.get("d") for p in svg.iter(f"{SVG}path") if p.get("class") == kind]
+    return [[tuple(map(float, xy.split())) for xy in re.split("[ML]", d)[1:]] for d in paths if "h" not in d]
+
+
+def on_a_terminal():
+    for width in (20, 40, 60, 80, 200):
+        for more in ([], ["--ascii"]):
+            out, _ = plot("falling", "flat", "--width", str(width), *more)
+            wide = max(len(line) for line in out.splitlines())
+            check(f"width {width} is kept", wide <= width and (wide > width - 12 or width < 40), wide)
+    out, _ = plot("falling", "--width", "60", "--height", "20")
+    rows = [line for line in out.splitlines() if re.search("[┤│]", line)]
+    check("height is kept", len(rows) == 17, out)
+    cells = [re.split("[┤│]", row)[1] for row in rows]
+    starts = [len(c) - len(c.lstrip(" ⠀")) for c in cells if c.strip()]
+    check("a falling line goes right as it goes down", starts == sorted(starts) and len(starts) > 10, out)
+    check("its last value is named", "1 at step 90, validation (o) 2.5" in out, out)
+    check("the evaluation is a point", sum("o" in c for c in cells) == 1, out)
+    out, _ = plot("flat", "--ascii", "--width", "60")
+    drawn = [line for line in out.splitlines() if re.search(r"[+|].*aaa", line)]
+    check("a constant is one row", len(drawn) == 1, out)
+    out, _ = plot("falling", env={"COLUMNS": "50"})
+    check("COLUMNS is the width where there is no terminal", max(map(len, out.splitlines())) <= 50)
+    out, _ = plot("falling", "flat", "--keys", "loss,lr")
+    check("a chart per key", "loss\n" in out and "learning rate\n" in out, out)
+    check("no colours in a file", "\033" not in out)
+
+
+def as_a_file():
+    plot("falling", "flat", "--out", "x.svg")
+    svg = ET.parse("x.svg").getroot()
+    texts = [t.text for t in svg.iter(f"{SVG}text")]
+    for title in ("loss", "learning rate", "gradient norm", "tokens per second", "falling", "flat", "step"):
+        check(f"the svg says {title}", title in texts, texts)
+    falling, flat = curve(svg, "mean")[:2]
+    check("falling loss falls", all(a[1] < b[1] for a, b in zip(falling, falling[1:])), falling)
+    check("flat loss is flat", len({y for _, y in flat}) == 1, flat)
+    check("both on one x axis", math.isclose((flat[-1][0] - flat[0][0]) / (falling[-1][0] - falling[0][0]), 59 / 89,
+                                             abs_tol=1e-2))
+    check("one evaluation", len(list(svg.iter(f"{SVG}circle"))) == 1)
+    box = [float(v) for v in svg.get("viewBox").split()]
+    check("nothing outside of the picture", all(0 <= x <= box[2] and 0 <= y <= box[3]
+                                               for line in curve(svg, "mean") for x, y in line))
+    plot("falling", "flat", "--out", "x.html", "--keys", "loss,tokens_per_s")
+    html = open("x.html").read()
+    check("the page needs nothing else", not re.search(r"(src|href)=|https?://(?!www\.w3\.org/2000/svg)|@import", html))
+    check("its table compares the runs", html.count("<tr>") == 3 and "<td>14.09 k</td>" in html, html[-700:])
+    ET.fromstring(re.search("<svg.*</svg>", html, re.S)[0])
+
+
+def odd_runs():
+    write("torn", [record(1, 4.0), "{broken\n", "\n", record(2, 3.0), '[1]\n', '{"step": 3, "loss"'])
+    out, err = plot("torn", "--ascii")
+    check("broken lines are counted, the one being written is not", "2 lines are broken" in err, err)
+    check("the good lines are drawn", "3 at step 2" in out, out)
+    write("again", [record(s, 9.0) for s in range(1, 20)] + [record(s, 2.0) for s in range(10, 12)])
+    out, _ = plot("again", "--ascii")
+    check("steps that come again replace the old ones", "2 at step 11" in out, out)
+    write("nan", [record(1, 4.0), record(2, None), '{"step": 3, "loss": 1e999}\n', record(4, 2.0)])
+    out, _ = plot("nan", "--ascii")
+    check("null is a gap", "2 at step 4" in out, out)
+    write("empty", [])
+    out, err = plot("empty", "falling", "--ascii")
+    check("an empty run is named", "empty: nothing to draw yet" in err and "empty  nothing yet" in out, err + out)
+    check("only empty runs", "no run has a step yet" in plot("empty", code=1)[1])
+    check("no run", "nowhere" in plot("nowhere", code=1)[1])
+    check("an unknown key", '"losss"' in plot("falling", "--keys", "losss", code=2)[1])
+    check("another ending", ".svg or .html" in plot("falling", "--out", "x.png", code=2)[1])
+    check("no width for a file", "--width" in plot("falling", "--out", "x.svg", "--width", "90", code=2)[1])
+    check("a file that cannot be written", "could not" in plot("falling", "--out", "none/x.svg", code=1)[1])
+    name = 'a&b "<c>"'
+    write(name, [record(1, 3.0), record(2, 2.0)])
+    plot(name, "--out", "y.svg")
+    check("names are escaped", name in [t.text for t in ET.parse("y.svg").getroot().iter(f"{SVG}text")])
+    write("long", [record(s, 2 + math.exp(-s / 9e3)) for s in range(1, 50001)])
+    plot("long", "--out", "z.svg")
+    check("a long run makes a small file", os.path.getsize("z.svg") < 300_000, os.path.getsize("z.svg"))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    start = os.getcwd()
+    os.chdir(folder)
+    write("falling", [record(s, 10 - s / 10) for s in range(1, 91)] + [{"step": 90, "val_loss": 2.5}])
+    write("flat", [record(s, 5.0) for s in range(1, 61)])
+    on_a_terminal()
+    as_a_file()
+    odd_runs()
+    os.chdir(start)
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed > 0)

@@ -1,0 +1,66 @@
+# Sourced by the shell tests: a folder of its own, counts, and what a story is told with. $1 of the test is
+# the program. `finish` prints the counts; its status is the test's.
+drover=$(realpath "$1")
+[ -x "$drover" ] || { echo "usage: $0 PROGRAM"; exit 2; }
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+export OMP_WAIT_POLICY=passive # other tests run beside this one
+passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED: $1"; [ -z "$2" ] || sed 's/^/    /' "$2"; }
+# check WHAT COMMAND...: the command succeeds
+check() {
+    local what=$1
+    shift
+    if "$@"; then ok; else bad "$what" out; fi
+}
+# expect CODE TEXT COMMAND...: exit status and a text in its output, which is left in `out`
+expect() {
+    local code=$1 text=$2
+    shift 2
+    "$@" >out 2>&1
+    local got=$?
+    if [ $got != "$code" ]; then bad "exit $got, expected $code: $*" out
+    elif ! grep -qF -- "$text" out; then bad "no \"$text\" from: $*" out
+    else ok; fi
+}
+# says TEXT...: the output of the last `expect` or background run has each text
+says() {
+    local text
+    for text in "$@"; do
+        if grep -qF -- "$text" out; then ok; else bad "no \"$text\"" out; fi
+    done
+}
+finish() {
+    echo "$passed passed, $failed failed"
+    [ $failed = 0 ]
+}
+# make_text > FILE; make_data: tokenizer in tok/ (400 tokens), data set data/set (3000 documents), run.yaml
+make_text() {
+    awk 'BEGIN { for (i = 0; i < 3000; i++) printf "Document %d tells of the fox, the dog and %d lazy hens.\n\n", i, i * i % 97 }'
+}
+make_data() {
+    make_text >text.txt
+    expect 0 "400 tokens" "$drover" tokenizer train --input text.txt --vocab-size 400 --out tok
+    expect 0 "3000 documents" "$drover" data build --input text.txt --separator $'\n\n' --tokenizer tok --out data/set --append-eod
+    cat >run.yaml <<YAML
+model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}
+tokenizer: tok
+data: {train: data/set, split: [90, 10, 0], sequence_length: 64}
+training: {steps: 40, global_batch_size: 8, micro_batch_size: 2, eval_every: 0, precision: bf16}
+schedule: {warmup_steps: 5}
+checkpoint: {every: 3, keep: 2}
+YAML
+}
+# The bits of a checkpoint that a resume depends on: sums RUN_DIR STEP
+sums() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors trainer.json); }
+# wait_for COMMAND...: until it succeeds, at most 60 s
+wait_for() {
+    local i
+    for i in $(seq 600); do
+        "$@" >/dev/null 2>&1 && return 0
+        sleep 0.1
+    done
+    return 1
+}

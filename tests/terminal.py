@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Runs drover train on pseudo-terminals and looks at the screen as a person would: no line is wrapped,
+doubled or left behind at 60, 80 and 200 columns, nor when the window is resized.
+usage: terminal.py DROVER"""
+import codecs, fcntl, os, pty, re, select, signal, struct, subprocess, sys, tempfile, termios, time, unicodedata
+
+CLEAR = "\r\033[J"
+drover = os.path.realpath(sys.argv[1])
+passed = failed = 0
+
+
+def check(text, good, detail=""):
+    global passed, failed
+    passed, failed = passed + bool(good), failed + (not good)
+    if not good:
+        print(f"FAILED: {text}", *([f"    {detail!r}"] if detail != "" else []), sep="\n")
+
+
+def columns(text):
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+class Screen:
+    """Rows of a terminal without end. With `reflow` (VTE, kitty) a narrower window wraps its rows anew
+    and the cursor keeps its character; without (xterm) rows are cut."""
+
+    def __init__(self, width, reflow):
+        self.width, self.reflow = width, reflow
+        self.lines, self.row, self.col = [""], 0, 0
+        self.wrapped = []  # lines that did not fit when they were written
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+        self.pending = ""
+
+    def resize(self, width):
+        self.width = width
+        if not self.reflow:
+            self.lines = [line[:width] for line in self.lines]
+            self.col = min(self.col, width - 1)
+
+    def feed(self, data):
+        text = self.pending + self.decoder.decode(data)
+        while text:
+            if text.startswith("\033"):
+                m = re.match(r"\033\[([0-9;]*)([A-Za-z])", text)
+                if not m:
+                    break
+                assert m[1] == "" and m[2] in "JK", f"unknown command {m[0]!r}"
+                self.lines[self.row] = self.lines[self.row][:self.col]
+                if m[2] == "J":
+                    del self.lines[self.row + 1:]
+                text = text[m.end():]
+                continue
+            self.put(text[0])
+            text = text[1:]
+        self.pending = text
+
+    def put(self, c):
+        if c == "\r":
+            self.col = self.col // self.width * self.width
+        elif c == "\n":
+            self.row, self.col = self.row + 1, 0
+            if self.row == len(self.lines):
+                self.lines.append("")
+        else:
+            line = self.lines[self.row]
+            self.lines[self.row] = line[:self.col] + c + line[self.col + 1:]
+            self.col += 1
+            if columns(self.lines[self.row]) > self.width - 1 and self.row not in self.wrapped:
+                self.wrapped.append(self.row)
+
+
+class Run:
+    def __init__(self, args, width, reflow=True, env={}):
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            time.sleep(0.05)  # the parent sets the size first
+            os.execve(drover, [drover, *args], {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", **env})
+        self.screen, self.raw = Screen(width or 80, reflow), ""
+        self.set_size(width)
+
+    def set_size(self, width):
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
+
+    def resize(self, width):
+        self.read(0)
+        self.screen.resize(width)
+        self.set_size(width)
+
+    def read(self, seconds):
+        """Reads for so long; false at the end."""
+        end = time.monotonic() + seconds
+        while True:
+            left = max(0, end - time.monotonic())
+            if not select.select([self.fd], [], [], left)[0]:
+                return True
+            try:
+                data = os.read(self.fd, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                return False
+            self.raw += data.decode("utf-8", "replace")
+            self.screen.feed(data)
+
+    def finish(self):
+        while self.read(60):
+            pass
+        return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
+    def statuses(self):
+        """The status lines drawn so far."""
+        drawn = [s.replace("\r\n", "\n").split("\r")[0].split("\n")[-1] for s in self.raw.split(CLEAR)[1:]]
+        return [s for s in drawn if s]
+
+
+def look_at_end(name, run, steps, every):
+    lines = [line for line in run.screen.lines if line]
+    logged = [line for line in lines if re.match(r"step \d+/", line)]
+    want = [f"step {i}/{steps}" for i in range(every, steps + 1, every)]
+    check(f"{name}: each logged step once, nothing else left", [s.split("  ")[0] for s in logged] == want, logged)
+    check(f"{name}: no bars left behind", not any("▁" in line for line in logged), logged)
+    check(f"{name}: no colour", "m" not in re.findall(r"\033\[[0-9;]*([a-zA-Z])", run.raw))
+    check(f"{name}: a summary", any(re.match(r"done: step \d+ of \d+, .* tokens/s$", line) for line in lines), lines)
+    check(f"{name}: the summary ends the screen", lines and lines[-1].startswith("curves: "), lines)
+    return lines
+
+
+def train(extra=()):
+    return ["train", "run.yaml", "--set", f"run_dir=run{time.monotonic_ns()}", *extra]
+
+
+def fixed_widths():
+    for width in (60, 80, 200):
+        run = Run(train(), width)
+        check(f"{width}: exit", run.finish() == 0, run.raw[-300:])
+        look_at_end(f"{width}", run, 300, 50)
+        short = [s for s in run.statuses() if s.startswith("step")]
+        check(f"{width}: a status line was drawn", len(short) > 2)
+        check(f"{width}: none is wider", max(map(columns, short), default=0) < width, short[-1:])
+        check(f"{width}: bars where they fit", ("▁" in short[-1]) == (width == 200), short[-1:])
+        check(f"{width}: step and loss always", all("loss" in s for s in short))
+        too_long = [run.screen.lines[i] for i in run.screen.wrapped]
+        check(f"{width}: step lines are not wrapped", not any(s.startswith("step") for s in too_long), too_long)
+
+
+def resized():
+    for reflow in (True, False):
+        name = "reflowing" if reflow else "cutting"
+        run, widths = Run(train(), 200, reflow), [60, 120, 50, 200, 30, 80]
+        for width in widths:
+            run.read(0.25)
+            run.resize(width)
+        check(f"{name}: exit", run.finish() == 0, run.raw[-300:])
+        if reflow:  # cutting loses what stood there, by the terminal
+            look_at_end(name, run, 300, 50)
+
+
+def redrawn_at_once():
+    """A resize draws the same step again at the new width; no step has to end for that."""
+    for attempt in range(3):
+        run = Run(train(["--set", "training.global_batch_size=1536", "--set", "training.steps=3"]), 100)
+        while not any(s.startswith("step 1/") for s in run.statuses()) and run.read(0.05):
+            pass
+        before = len(run.statuses())
+        run.resize(40)
+        while len(run.statuses()) == before and run.read(0.02):
+            pass
+        run.finish()
+        after = run.statuses()[before:]
+        good = after and after[0].startswith("step 1/") and columns(after[0]) < 40
+        if good:
+            break
+    check("a resize redraws at once", good, after[:2])
+
+
+def no_terminal():
+    def plain(name, run_env, **kw):
+        out = subprocess.run([drover, *train()], env={**os.environ, **run_env}, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, **kw).stdout.decode()
+        check(f"{name}: plain lines", "\033" not in out and "\r" not in out, out[:200])
+        steps = re.findall(r"^step \d+/300  loss .*  grad norm .* tokens/s.*  eta ", out, re.M)
+        check(f"{name}: whole lines of the logged steps", len(steps) == 6, out)
+
+    plain("no terminal", {"TERM": "xterm", "COLUMNS": "40"})
+    run = Run(train(), 80, env={"TERM": "dumb"})
+    run.finish()
+    check("a dumb terminal gets no commands", "\033" not in run.raw)
+    run = Run(train(), 0, env={"COLUMNS": "50"})
+    run.finish()
+    drawn = [columns(s) for s in run.statuses()]
+    check("COLUMNS counts where the terminal has no size", drawn and max(drawn) < 50, drawn)
+    run = Run(train(), 200, env={"LC_ALL": "C"})
+    run.finish()
+    check("ASCII alone in the C locale", run.raw.isascii(), run.raw[-300:])
+
+
+def interrupted():
+    """A verb without a handler of its own, ended by Control-C while its status line stands."""
+    tiny = ["--set", "model.preset=tiny", "--set", "data.sequence_length=32"]
+    run = Run(["bench", "step", "--repeats", "1000", *tiny], 80)
+    while "of 1000:" not in run.raw and run.read(0.05):
+        pass
+    os.write(run.fd, b"\x03")
+    code = run.finish()
+    check("Control-C ends it", code == -signal.SIGINT, code)
+    check("an interrupt leaves no status line", "of 1000" not in "".join(run.screen.lines), run.screen.lines)
+
+
+def prepare():
+    with open("text.txt", "w") as f:
+        f.writelines(f"Document {i} tells of the fox, the dog and {i * i % 97} lazy hens.\n" for i in range(2000))
+    quiet = {"stderr": subprocess.DEVNULL, "check": True}
+    subprocess.run([drover, "tokenizer", "train", "--input", "text.txt", "--vocab-size", "300", "--out", "tok"], **quiet)
+    subprocess.run([drover, "data", "build", "--input", "text.txt", "--separator", "\n", "--tokenizer", "tok",
+                    "--out", "set", "--append-eod"], **quiet)
+    with open("run.yaml", "w") as f:
+        f.write("""model: {preset: tiny, vocab_size: 300, num_hidden_layers: 2}
+tokenizer: tok
+data: {train: set, split: [90, 10, 0], sequence_length: 64}
+training: {steps: 300, global_batch_size: 4, micro_batch_size: 4, log_every: 50, eval_every: 100, eval_batches: 2, threads: 1}
+""")
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    prepare()
+    fixed_widths()
+    resized()
+    redrawn_at_once()
+    no_terminal()
+    interrupted()
+    os.chdir("/")
+print(f"{passed} passed, {failed} failed")
+sys.exit(failed > 0)

@@ -1,0 +1,167 @@
+// Attention and its gradient. Each level is held against the reference, which computes in double;
+// and the arithmetics of bf16, fp32 and the dot product, against each other: they round the same
+// values, so that only the order of their sums may tell them apart.
+#include "arrays.h"
+
+typedef struct attention_case {
+    int64_t seq;
+    int n_heads, n_kv_heads, head_dim;
+    int document; // tokens
+} attention_case;
+
+static const attention_case cases[] = {
+        {1, 1, 1, 2, 1},
+        {2, 3, 1, 2, 1}, // a token sees itself alone
+        {63, 2, 2, 8, 63},
+        {64, 2, 1, 32, 64}, // a block
+        {65, 4, 2, 16, 65}, // a block and a token
+        {127, 1, 1, 24, 31},
+        {130, 3, 1, 48, 50},
+        {257, 6, 2, 64, 100},
+        {320, 2, 1, 128, 320}, // two chunks of keys
+        {300, 9, 3, 64, 7},
+        {128, 2, 1, 6, 129},
+        {701, 2, 2, 20, 701},
+};
+enum { N_CASES = sizeof cases / sizeof *cases };
+
+// The arrays of one case. o and lse: results of a forward pass, inputs of the gradient.
+typedef struct problem {
+    attention_args args;
+    array qkv, o, lse, d_o, dqkv, part;
+    int32_t *position;
+    char text[160];
+} problem;
+
+// unit: see array_new.
+static problem problem_new(dtype dt, attention_case c, uint64_t seed, double unit) {
+    const int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.head_dim;
+    const int64_t n_o = c.seq * c.n_heads * c.head_dim;
+    problem x = {.args = {.dt = dt,
+                         .seq = c.seq,
+                         .n_heads = c.n_heads,
+                         .n_kv_heads = c.n_kv_heads,
+                         .head_dim = c.head_dim,
+                         .lse_stride = c.seq}};
+    x.qkv = array_new(dt, c.seq * width, seed, 1.5, unit);
+    x.o = array_new(dt, n_o, seed + 1, 1, unit);
+    x.lse = array_new(DT_F32, c.n_heads * c.seq, seed + 2, 1, 0);
+    x.d_o = array_new(dt, n_o, seed + 3, 1, unit);
+    x.dqkv = array_new(dt, c.seq * width, seed + 4, 1, 0);
+    x.part = array_new(DT_F32, attention_part_floats(&x.args), seed + 5, 1, 0);
+    x.position = mem_alloc(sizeof *x.position * (size_t)c.seq);
+    for (int64_t t = 0; t < c.seq; t++)
+        x.position[t] = (int32_t)(t % c.document);
+    x.args.qkv = x.qkv.p, x.args.position = x.position, x.args.o = x.o.p, x.args.lse = x.lse.p;
+    x.args.d_o = x.d_o.p, x.args.dqkv = x.dqkv.p, x.args.part = x.part.p;
+    snprintf(x.text, sizeof x.text, "%s, %lld tokens, heads %d/%d of %d, documents of %d, seed %d",
+            dtype_name(dt), (long long)c.seq, c.n_heads, c.n_kv_heads, c.head_dim, c.document,
+            (int)seed);
+    return x;
+}
+
+static void problem_free(problem *x) {
+    array_free(&x->qkv), array_free(&x->o), array_free(&x->lse);
+    array_free(&x->d_o), array_free(&x->dqkv), array_free(&x->part);
+    free(x->position);
+}
+
+static void run_forward(const kernels *k, const attention_args *args) {
+    void *scratch = mem_alloc((size_t)attention_scratch_bytes(args));
+    for (int64_t unit = 0; unit < attention_units(args); unit++)
+        k->attention(args, unit, scratch);
+    free(scratch);
+}
+
+static void run_gradient(const kernels *k, const attention_args *args) {
+    void *scratch = mem_alloc((size_t)attention_scratch_bytes(args));
+    for (int64_t unit = 0; unit < attention_grad_units(args); unit++)
+        k->attention_grad(args, unit, scratch);
+    for (int64_t unit = 0; unit < attention_sum_units(args); unit++)
+        k->attention_grad_sum(args, unit);
+    free(scratch);
+}
+
+// Bound: products of K terms in the arithmetic of the type, c eps sqrt(K).
+static void against_reference(const kernels *k, dtype dt, attention_case c) {
+    const int longest = c.head_dim > c.document ? c.head_dim : c.document;
+    const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)longest);
+    problem got = problem_new(dt, c, 11, 0), want = problem_new(dt, c, 11, 0);
+    char what[224];
+    run_forward(&kernels_ref, &want.args);
+    run_forward(k, &got.args);
+    snprintf(what, sizeof what, "%s o, %s", k->name, got.text);
+    array_expect(what, &got.o, &want.o, bound);
+    snprintf(what, sizeof what, "%s lse, %s", k->name, got.text);
+    array_expect(what, &got.lse, &want.lse, bound);
+    got.args.o = want.o.p; // the gradients of one forward pass
+    got.args.lse = want.lse.p;
+    run_gradient(&kernels_ref, &want.args);
+    run_gradient(k, &got.args);
+    snprintf(what, sizeof what, "%s dqkv, %s", k->name, got.text);
+    array_expect(what, &got.dqkv, &want.dqkv, 2 * bound);
+    array_guarded(what, &got.part);
+    problem_free(&got), problem_free(&want);
+}
+
+static void every_level_is_the_reference(void **state) {
+    (void)state;
+    const kernels *levels[3];
+    for (int n = vector_levels(levels), i = 0; i < n * N_CASES; i++) {
+        against_reference(levels[i / N_CASES], DT_F32, cases[i % N_CASES]);
+        against_reference(levels[i / N_CASES], DT_BF16, cases[i % N_CASES]);
+    }
+}
+
+// Elements of bf16 that differ at all; none by more than `error` and a rounding to a neighbour.
+static int64_t count_flips(const char *what, const array *got, const array *want, double error) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < got->n; i++) {
+        const double a = array_at(got, i), b = array_at(want, i);
+        if (fabs(a - b) > 0x1p-7 * fabs(b) + error)
+            fail_msg("%s: [%lld] is %.9g and %.9g", what, (long long)i, a, b);
+        n += a != b;
+    }
+    return n;
+}
+
+// q, k, v, o and d_o are multiples of 1/4 and the scale of scores is a power of 2, so scores, dP
+// and delta are exact in fp32 in any order, and both arithmetics take P and dS from the same
+// numbers by the same instructions. What follows are sums of `seq` terms: in any order they lie
+// within seq 2^-24 sum |term| of the true one, two of them within twice that; a term is at most 8
+// (P <= 1, |dS| <= |dP - delta| / 8 and elements <= 1.5). If one of them left P and dS unrounded,
+// terms would differ by 2^-9 of their size, the sums by ten times the bound.
+static void arithmetics_agree(void **state) {
+    (void)state;
+    const attention_case exact[] = {{130, 4, 2, 64, 130}, {64, 2, 1, 16, 40}, {97, 3, 3, 64, 97}};
+    const kernels *levels[3];
+    const int n = vector_levels(levels);
+    for (int i = 0; i < 3 * (n - 1); i++) {
+        const kernels *k = levels[i % (n - 1)], *other = levels[n - 1];
+        problem x = problem_new(DT_BF16, exact[i / (n - 1)], 21, 0.25),
+                y = problem_new(DT_BF16, exact[i / (n - 1)], 21, 0.25);
+        char what[224];
+        snprintf(what, sizeof what, "%s and %s, %s", k->name, other->name, x.text);
+        x.args.seq = y.args.seq = exact[i / (n - 1)].seq;
+        array given = array_copy(&x.o); // the gradient takes an exact o
+        run_forward(k, &x.args);
+        run_forward(other, &y.args);
+        array_expect(what, &x.lse, &y.lse, (double)x.args.seq * 0x1p-23);
+        // Sums beside the boundary of two bf16: 2^-24 sqrt(seq) of 2^-8.
+        const int64_t flips = count_flips(what, &x.o, &y.o, 3 * (double)x.args.seq * 0x1p-24);
+        if (flips > x.o.n / 200)
+            fail_msg("%s: %lld of %lld outputs differ", what, (long long)flips, (long long)x.o.n);
+        x.args.o = y.args.o = given.p;
+        x.args.lse = y.args.lse;
+        run_gradient(k, &x.args);
+        run_gradient(other, &y.args);
+        array_expect(what, &x.part, &y.part, 2 * (double)x.args.seq * 0x1p-24 * 8 * 4);
+        array_free(&given), problem_free(&x), problem_free(&y);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_is_the_reference),
+            cmocka_unit_test(arithmetics_agree)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,224 @@
+// Chat templates: random ones as transformers renders them (tests/golden/chat, made by
+// tools/make_chat_golden.py), those of 20 model families where ../shared/data/chat lies beside the
+// project, and templates that ask for too much.
+#include "harness.h"
+
+#include "base/json.h"
+#include "chat/chat_model.h"
+
+static drv_status render(arena *a, const char *name, const char *source, size_t n,
+        const chat_input *in, chat_output *out) {
+    chat_template *t;
+    DRV_TRY(chat_template_open(a, name, source, n, &t));
+    return chat_render(a, t, in, out);
+}
+
+// A golden record holds messages, tools, bos, eos and expected or error.
+static chat_input input_of(const json_t *record, special_text specials[2]) {
+    const char *bos = json_string_value(json_object_get(record, "bos")),
+               *eos = json_string_value(json_object_get(record, "eos"));
+    chat_input in = {.messages = json_object_get(record, "messages"),
+            .tools = json_object_get(record, "tools"),
+            .add_generation_prompt = json_is_true(json_object_get(record, "add_generation_prompt")),
+            .specials = specials,
+            .now = {.tm_year = 126,
+                    .tm_mon = 1,
+                    .tm_mday = 3,
+                    .tm_hour = 4,
+                    .tm_min = 5,
+                    .tm_sec = 6,
+                    .tm_wday = 2,
+                    .tm_yday = 33}};
+    if (bos) specials[in.n_specials++] = (special_text){"bos_token", bos};
+    if (eos) specials[in.n_specials++] = (special_text){"eos_token", eos};
+    return in;
+}
+
+static void check_spans(const char *id, const json_t *spans, const chat_output *out) {
+    if (!spans) return;
+    if ((int)json_array_size(spans) != out->n_spans)
+        fail_msg("%s: %d spans, expected %zu", id, out->n_spans, json_array_size(spans));
+    for (int i = 0; i < out->n_spans; i++) {
+        const json_t *pair = json_array_get(spans, (size_t)i);
+        assert_int_equal(json_integer_value(json_array_get(pair, 0)), out->spans[i].begin);
+        assert_int_equal(json_integer_value(json_array_get(pair, 1)), out->spans[i].end);
+    }
+}
+
+static void check_record(const char *id, const json_t *record, const chat_input *in,
+        const char *source) {
+    arena *a = arena_new("record");
+    chat_output out;
+    const char *expected = json_string_value(json_object_get(record, "expected"));
+    const json_t *error = json_object_get(record, "error");
+    const char *kind = json_string_value(json_object_get(error, "kind"));
+    drv_status status = render(a, id, source, strlen(source), in, &out);
+    if (expected && status != DRV_OK) fail_msg("%s: %s", id, drv_message());
+    if (!expected && status == DRV_OK)
+        fail_msg("%s: no failure, but \"%s\"", id, out.text.p ? out.text.p : "");
+    if (expected && strcmp(out.text.p ? out.text.p : "", expected) != 0)
+        fail_msg("%s: \"%s\", expected \"%s\"", id, out.text.p, expected);
+    if (expected) check_spans(id, json_object_get(record, "generation"), &out);
+    const char *said = json_string_value(json_object_get(error, "message"));
+    if (kind && strcmp(kind, "raise_exception") == 0 && !strstr(drv_message(), said))
+        fail_msg("%s: \"%s\" does not say \"%s\"", id, drv_message(), said);
+    if (status == DRV_OK) str_free(&out.text);
+    arena_free(a);
+}
+
+static int check_file(const char *path, const char *templates) {
+    arena *a = arena_new("golden");
+    char *text;
+    size_t n_text;
+    int n = 0;
+    OK(file_read(a, path, &text, &n_text));
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1, n++) {
+        char id[64];
+        special_text specials[2];
+        json_t *record = json_loadb(line, (size_t)(end - line), 0, NULL);
+        assert_non_null(record);
+        snprintf(id, sizeof id, "record %d", n);
+        chat_input in = input_of(record, specials);
+        if (!templates) { // the random ones were made with these
+            specials[0] = (special_text){"bos_token", "<s>"};
+            specials[1] = (special_text){"eos_token", "</s>"};
+            in.n_specials = 2;
+        }
+        char *source = (char *)(uintptr_t)json_string_value(
+                json_object_get(record, templates ? "template_text" : "template"));
+        size_t n_source;
+        if (!source)
+            OK(file_read(a,
+                    path_join(a, templates, json_string_value(json_object_get(record, "template"))),
+                    &source, &n_source));
+        check_record(id, record, &in, source);
+        json_decref(record);
+    }
+    arena_free(a);
+    return n;
+}
+
+static void random_templates(void **state) {
+    (void)state;
+    assert_true(check_file(TEST_DIR "/golden/chat/random.jsonl", NULL) >= 200);
+}
+
+static void model_families(void **state) {
+    (void)state;
+    const char *folder = TEST_DIR "/../../shared/data/chat";
+    if (!file_is_dir(folder)) {
+        print_message("skipped: %s is not here\n", folder);
+        skip();
+    }
+    assert_true(check_file(TEST_DIR "/../../shared/data/chat/golden.jsonl",
+                        TEST_DIR "/../../shared/data/chat/templates") >= 100);
+}
+
+// Each must end with one line, soon, and within its memory.
+static void greedy_templates(void **state) {
+    (void)state;
+    static const struct {
+        const char *source, *says;
+    } cases[] = {
+            {"{% set r = range(9000) %}{% for a in r %}{% for b in r %}{% endfor %}{% endfor %}",
+                    "runs too long"},
+            {"{{ 'x' * 10000000000 }}", "memory"},
+            {"{{ ('x' * 10000000) * 100 }}", "memory"},
+            {"{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+                    "memory"},
+            {"{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
+                    "writes more than 64.00 MiB"},
+            {"{{ range(1000000) }}", "at most 100000"},
+            {"{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "deeply"},
+            {"{% set ns = namespace() %}{% for i in range(9999) %}{% set ns.l = [ns.l] %}{% endfor %}{{ ns.l|tojson }}",
+                    "nested too deeply"},
+            {"{{ 'ab'.replace('', 'x' * 1000000).replace('x', 'y' * 1000) }}", "more than"},
+            {"{{ 2 ** 64 }}", "64 bits"},
+            {"{{ 9223372036854775807 + 1 }}", "64 bits"},
+            {"{{ 1 // 0 }}", "division by zero"},
+            {"{{ messages.append(1) }}", "may not change a list"},
+    };
+    json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "hi");
+    const chat_input in = {.messages = messages};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("greedy");
+        chat_output out;
+        FAILS(render(a, "greedy", cases[i].source, strlen(cases[i].source), &in, &out), DRV_E_DATA,
+                cases[i].says);
+        arena_free(a);
+    }
+    json_decref(messages);
+}
+
+static void broken_templates(void **state) {
+    (void)state;
+    static const struct {
+        const char *source, *says;
+    } cases[] = {
+            {"a\n{% if x %}", "t:2: expected {% endif %}, found the end of the template"},
+            {"a\nb {{ x", "t:2: {{ without }}"},
+            {"{{ 'x }}", "a string does not end"},
+            {"{{ x | nope }}", "t:1: filter \"nope\" is not supported"},
+            {"{{ x is nope }}", "test \"nope\" is not supported"},
+            {"{% include 'other' %}", "expected a statement that chat templates use"},
+            {"{{ (1 }}", "a bracket closes"},
+            {"{{ 1) }}", "a bracket closes"},
+            {"{# x", "{# without #}"},
+            {"{% break %}", "inside a loop"},
+            {"\xFF", "byte 0 is not UTF-8"},
+            {"\n\n{{ x.y }}", "t:3: \"x\" is undefined"},
+            {"{{ raise_exception('no system role') }}", "refuses the conversation: no system role"},
+    };
+    json_t *messages = json_pack("[{s:s}]", "role", "user");
+    const chat_input in = {.messages = messages};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("broken");
+        chat_output out;
+        FAILS(render(a, "t", cases[i].source, strlen(cases[i].source), &in, &out), DRV_E_DATA,
+                cases[i].says);
+        arena_free(a);
+    }
+    json_t *empty = json_array();
+    arena *a = arena_new("empty");
+    chat_output out;
+    FAILS(render(a, "t", "x", 1, &(chat_input){.messages = empty}, &out), DRV_E_DATA,
+            "the conversation is empty");
+    arena_free(a);
+    json_decref(empty);
+    json_decref(messages);
+}
+
+// chat_template.jinja wins over tokenizer_config.json, whose template may be one of a list.
+static void template_of_a_folder(void **state) {
+    (void)state;
+    arena *a = arena_new("folder");
+    const char *dir = temporary_dir(a);
+    static const char config[] =
+            "{\"bos_token\": {\"content\": \"<s>\"}, \"pad_token\": null, \"chat_template\": "
+            "[{\"name\": \"default\", \"template\": \"D\"}, {\"name\": \"tool_use\", \"template\": \"T\"}]}";
+    chat_model m;
+    OK(chat_model_read(a, dir, false, &m));
+    assert_null(m.path);
+    OK(file_write_atomic(path_join(a, dir, "tokenizer_config.json"), config, strlen(config)));
+    OK(chat_model_read(a, dir, false, &m));
+    assert_string_equal(m.source, "D");
+    assert_int_equal(m.n_specials, 1);
+    assert_string_equal(m.specials[0].text, "<s>");
+    OK(chat_model_read(a, dir, true, &m));
+    assert_string_equal(m.source, "T");
+    OK(file_write_atomic(path_join(a, dir, "chat_template.jinja"), "J", 1));
+    OK(chat_model_read(a, dir, true, &m));
+    assert_string_equal(m.source, "J");
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(random_templates),
+            cmocka_unit_test(model_families),
+            cmocka_unit_test(greedy_templates),
+            cmocka_unit_test(broken_templates),
+            cmocka_unit_test(template_of_a_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

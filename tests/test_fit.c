@@ -1,0 +1,179 @@
+// Before a run allocates: how much memory there is, on machines made of files, and what would fit
+// into it.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/memory_limit.h"
+#include "harness.h"
+#include "train/fit.h"
+
+static const int64_t MIB = 1 << 20, GIB = 1 << 30;
+
+// A machine: /proc/meminfo with these kB, and files of its control groups.
+typedef struct machine {
+    const char *total_kb, *available_kb;
+    const char *groups; // /proc/self/cgroup
+    const char *files[8][2];
+    int64_t machine, free; // what is expected, in MiB
+    const char *what;
+} machine;
+
+static void put(arena *a, const char *root, const char *path, const char *text) {
+    const char *full = arena_printf(a, "%s/%s", root, path), *slash = strrchr(full, '/');
+    OK(dir_make(arena_strndup(a, full, (size_t)(slash - full))));
+    OK(file_write_atomic(full, text, strlen(text)));
+}
+
+static void the_least_limit_counts(void **state) {
+    (void)state;
+#define V1   "sys/fs/cgroup/memory"
+#define V2   "sys/fs/cgroup"
+#define NONE "9223372036854771712\n"
+    static const machine cases[] = {
+            {"2097152", "1048576", "", {{NULL}}, 2048, 1024, "free on this machine"},
+            {"2097152", "1048576", "0::/\n", {{NULL}}, 2048, 1024, "free on this machine"},
+            // version 2: none, then one with pages of files among what is used
+            {"2097152", "1048576", "0::/a\n", {{V2 "/a/memory.max", "max\n"}}, 2048, 1024,
+                    "free on this machine"},
+            {"2097152", "1048576", "0::/a\n",
+                    {{V2 "/a/memory.max", "536870912\n"}, {V2 "/a/memory.current", "209715200\n"},
+                            {V2 "/a/memory.stat", "anon 7\ninactive_file 104857600\n"}},
+                    512, 412, "left in this control group"},
+            // the limit of the group above counts too
+            {"2097152", "1048576", "0::/a/b\n",
+                    {{V2 "/a/b/memory.max", "536870912\n"}, {V2 "/a/memory.max", "268435456\n"},
+                            {V2 "/a/memory.current", "0\n"}},
+                    256, 256, "left in this control group"},
+            // in a container the path of /proc is not below the mount
+            {"2097152", "1048576", "0::/pod/x\n",
+                    {{V2 "/memory.max", "104857600\n"}, {V2 "/memory.current", "0\n"}}, 100, 100,
+                    "left in this control group"},
+            // version 1, with other controllers beside it
+            {"2097152", "1048576", "5:cpu:/q\n4:memory:/job\n0::/\n",
+                    {{V1 "/job/memory.limit_in_bytes", "314572800\n"},
+                            {V1 "/job/memory.usage_in_bytes", "104857600\n"},
+                            {V1 "/memory.limit_in_bytes", NONE}},
+                    300, 200, "left in this control group"},
+            // used up: nothing is free, never less
+            {"2097152", "1048576", "4:memory:/job\n",
+                    {{V1 "/job/memory.limit_in_bytes", "104857600\n"},
+                            {V1 "/job/memory.usage_in_bytes", "204857600\n"}},
+                    100, 0, "left in this control group"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("machine");
+        const machine *m = &cases[i];
+        const char *root = temporary_dir(a);
+        put(a, root, "proc/meminfo",
+                arena_printf(a, "MemTotal:  %s kB\nMemFree: 5 kB\nMemAvailable:  %s kB\n",
+                        m->total_kb, m->available_kb));
+        put(a, root, "proc/self/cgroup", m->groups);
+        for (int k = 0; k < 8 && m->files[k][0]; k++)
+            put(a, root, m->files[k][0], m->files[k][1]);
+        const memory_limit limit = memory_limit_read(root);
+        if (limit.machine != m->machine * MIB || limit.free != m->free * MIB ||
+                strcmp(limit.what, m->what) != 0)
+            fail_msg("case %d: %lld of %lld MiB %s, expected %lld of %lld %s", (int)i,
+                    (long long)(limit.free / MIB), (long long)(limit.machine / MIB), limit.what,
+                    (long long)m->free, (long long)m->machine, m->what);
+        arena_free(a);
+    }
+    arena *a = arena_new("no machine");
+    const memory_limit unknown = memory_limit_read(temporary_dir(a));
+    assert_true(unknown.free == INT64_MAX && unknown.machine == 0);
+    arena_free(a);
+}
+
+// This very machine, in a child whose address space may grow by 64 MiB.
+static void ulimit_counts(void **state) {
+    (void)state;
+    const memory_limit before = memory_limit_read("");
+    assert_true(before.machine > 64 * MIB && before.free > 0 && before.free <= before.machine);
+    const pid_t child = fork();
+    if (child == 0) {
+        long long pages = 0;
+        FILE *f = fopen("/proc/self/statm", "r");
+        if (!f || fscanf(f, "%lld", &pages) != 1) _exit(2);
+        const rlim_t bytes = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + (rlim_t)(64 * MIB);
+        if (setrlimit(RLIMIT_AS, &(struct rlimit){bytes, bytes}) != 0) _exit(3);
+        const memory_limit after = memory_limit_read("");
+        _exit(after.free <= 64 * MIB && after.free > 32 * MIB &&
+                                strcmp(after.what, "left under ulimit -v") == 0
+                        ? 0
+                        : 4);
+    }
+    int status;
+    assert_true(waitpid(child, &status, 0) == child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static int64_t needed(const run_config *cfg) {
+    memory_plan planned;
+    OK(fit_plan(cfg, &planned));
+    return planned.total + PROCESS_BYTES;
+}
+
+// What is suggested fits, and nothing that costs less time would have.
+static void what_would_fit_is_really_planned(void **state) {
+    (void)state;
+    arena *a = arena_new("fit");
+    const char *sets[] = {"model.preset=llama-15m", "training.micro_batch_size=8",
+            "training.precision=fp32", "data.sequence_length=512"};
+    run_config cfg, other;
+    const char *keys;
+    OK(config_from_sets(a, sets, 4, &cfg));
+    other = cfg;
+    other.micro_batch_size = 4;
+    const int64_t rows8 = needed(&cfg), rows4 = needed(&other);
+    other.micro_batch_size = 1;
+    const int64_t rows1 = needed(&other);
+    other.recompute = RECOMPUTE_FULL;
+    const int64_t full1 = needed(&other);
+    other.precision = PRECISION_BF16;
+    const int64_t bf16 = needed(&other);
+    assert_true(rows8 > rows4 && rows4 > rows1 && rows1 > full1 && full1 != bf16);
+    const struct {
+        int64_t free;
+        const char *keys; // NULL: nothing fits
+    } cases[] = {{rows8, ""}, {rows8 - 1, "--set training.micro_batch_size=4"},
+            {rows4 - 1, "--set training.micro_batch_size=2"},
+            {rows1, "--set training.micro_batch_size=1"},
+            {full1, "--set training.micro_batch_size=1 --set training.recompute=full"},
+            {20 * MIB, NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const memory_limit limit = {16 * GIB, cases[i].free, "free in this test"};
+        OK(fit_suggest(a, &cfg, &limit, &keys));
+        if (!keys != !cases[i].keys || (keys && strcmp(keys, cases[i].keys) != 0))
+            fail_msg("case %d: \"%s\", expected \"%s\"", (int)i, keys ? keys : "nothing",
+                    cases[i].keys ? cases[i].keys : "nothing");
+    }
+    arena_free(a);
+}
+
+static void a_run_that_does_not_fit_is_refused(void **state) {
+    (void)state;
+    arena *a = arena_new("fit");
+    run_config cfg;
+    OK(config_from_sets(a,
+            (const char *[]){"model.preset=llama-15m", "training.micro_batch_size=8"}, 2, &cfg));
+    memory_limit limit = {16 * GIB, needed(&cfg), "free in this test"};
+    OK(fit_check(&cfg, &limit));
+    limit.free--;
+    FAILS(fit_check(&cfg, &limit), DRV_E_DEVICE, "--set training.micro_batch_size=4");
+    assert_non_null(strstr(drv_message(), "free in this test"));
+    limit.free = 20 * MIB;
+    FAILS(fit_check(&cfg, &limit), DRV_E_DEVICE, "expected a smaller model");
+    // The largest preset: said in seconds, without a byte of it.
+    OK(config_from_sets(a, (const char *[]){"model.preset=llama-3.1-405b"}, 1, &cfg));
+    limit.free = 23 * GIB;
+    FAILS(fit_check(&cfg, &limit), DRV_E_DEVICE, "TiB");
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_least_limit_counts),
+            cmocka_unit_test(ulimit_counts), cmocka_unit_test(what_would_fit_is_really_planned),
+            cmocka_unit_test(a_run_that_does_not_fit_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

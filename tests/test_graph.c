@@ -1,0 +1,261 @@
+// Graphs: what the verifier refuses, that the text tells any two graphs apart, names, pruning.
+#include "harness.h"
+
+#include <math.h>
+
+// --- the verifier, on small graphs that are wrong in one way each
+typedef struct wrong_graph {
+    const char *name;
+    void (*build)(graph *g, tensor *x, tensor *acc); // x f32[4,8], acc f32[8,8], both state
+    graph_stage stage;
+    const char *message;
+} wrong_graph;
+
+// acc + x^T x, in place.
+static tensor *update(graph *g, tensor *x, tensor *acc) {
+    return graph_add(g, OP_matmul, 3, (tensor *[]){x, x, acc}, &(op_attrs){.ta = 1})->out[0];
+}
+
+static tensor *sum(graph *g, tensor *a, tensor *b) {
+    return graph_add(g, OP_add, 2, (tensor *[]){a, b}, NULL)->out[0];
+}
+
+static tensor *barrier(graph *g, tensor *t, tensor *dep) {
+    return graph_add(g, OP_barrier, 2, (tensor *[]){t, dep}, NULL)->out[0];
+}
+
+static void other_shape(graph *g, tensor *x, tensor *acc) {
+    (void)acc;
+    sum(g, x, x)->dim[1] = 9;
+}
+
+static void use_before_definition(graph *g, tensor *x, tensor *acc) {
+    (void)acc;
+    sum(g, sum(g, x, x), x);
+    node *first = g->nodes[0];
+    g->nodes[0] = g->nodes[1];
+    g->nodes[1] = first;
+}
+
+static void read_overwritten_state(graph *g, tensor *x, tensor *acc) {
+    update(g, x, acc);
+    sum(g, acc, acc);
+}
+
+static void read_oldest_of_chain(graph *g, tensor *x, tensor *acc) {
+    update(g, x, update(g, x, acc));
+    sum(g, acc, acc);
+}
+
+static void read_middle_of_chain(graph *g, tensor *x, tensor *acc) {
+    tensor *middle = update(g, x, acc);
+    update(g, x, middle);
+    sum(g, middle, middle);
+}
+
+static void update_twice_from_one_value(graph *g, tensor *x, tensor *acc) {
+    update(g, x, acc);
+    update(g, x, acc);
+}
+
+static void read_behind_a_barrier(graph *g, tensor *x, tensor *acc) {
+    tensor *same = barrier(g, acc, x);
+    update(g, x, acc);
+    sum(g, same, same);
+}
+
+static void update_through_a_barrier(graph *g, tensor *x, tensor *acc) {
+    update(g, x, barrier(g, barrier(g, acc, x), x));
+    sum(g, acc, acc);
+}
+
+static void overwrite_what_is_read(graph *g, tensor *x, tensor *acc) {
+    (void)x;
+    tensor *same = barrier(g, acc, acc);
+    graph_add(g, OP_matmul, 3, (tensor *[]){same, acc, acc}, NULL);
+}
+
+static void backward_op_too_early(graph *g, tensor *x, tensor *acc) {
+    (void)acc;
+    tensor *dy = graph_state(g, TENSOR_INPUT, "dy", DT_F32, 2, (int64_t[]){4, 4});
+    graph_add(g, OP_swiglu_grad, 2, (tensor *[]){dy, x}, NULL);
+}
+
+static void foreign_attribute(graph *g, tensor *x, tensor *acc) {
+    (void)acc;
+    sum(g, x, x)->def->attrs.eps = 1e-5;
+}
+
+static void foreign_alias(graph *g, tensor *x, tensor *acc) {
+    (void)acc;
+    sum(g, x, x)->alias = x;
+}
+
+static const wrong_graph wrong_graphs[] = {
+        {"other_shape", other_shape, STAGE_BUILT, "outputs do not follow"},
+        {"use_before_definition", use_before_definition, STAGE_BUILT, "before it is defined"},
+        {"read_overwritten_state", read_overwritten_state, STAGE_BUILT, "has overwritten"},
+        {"read_oldest_of_chain", read_oldest_of_chain, STAGE_BUILT, "node 1 has overwritten"},
+        {"read_middle_of_chain", read_middle_of_chain, STAGE_BUILT, "node 1 has overwritten"},
+        {"update_twice", update_twice_from_one_value, STAGE_BUILT, "has overwritten"},
+        {"read_behind_a_barrier", read_behind_a_barrier, STAGE_DIFFERENTIATED, "has overwritten"},
+        {"update_through_a_barrier", update_through_a_barrier, STAGE_DIFFERENTIATED,
+                "node 2 has overwritten"},
+        {"overwrite_what_is_read", overwrite_what_is_read, STAGE_DIFFERENTIATED,
+                "reads its storage twice"},
+        {"backward_op_too_early", backward_op_too_early, STAGE_BUILT, "not allowed at stage"},
+        {"foreign_attribute", foreign_attribute, STAGE_BUILT, "does not list"},
+        {"foreign_alias", foreign_alias, STAGE_BUILT, "outputs do not follow"},
+};
+
+static graph *new_graph(arena *a, const char *name, tensor **x, tensor **acc) {
+    graph *g = graph_new(a, name);
+    *x = graph_state(g, TENSOR_WEIGHT, "x", DT_F32, 2, (int64_t[]){4, 8});
+    *acc = graph_state(g, TENSOR_GRAD, "acc", DT_F32, 2, (int64_t[]){8, 8});
+    return g;
+}
+
+static void verifier_refuses(void **state) {
+    (void)state;
+    arena *a = arena_new("verify");
+    for (size_t i = 0; i < sizeof wrong_graphs / sizeof *wrong_graphs; i++) {
+        const wrong_graph *wrong = &wrong_graphs[i];
+        tensor *x, *acc;
+        graph *g = new_graph(a, wrong->name, &x, &acc);
+        wrong->build(g, x, acc);
+        g->stage = wrong->stage;
+        if (graph_verify(g, wrong->stage) == DRV_OK) fail_msg("%s is accepted", wrong->name);
+        FAILS(graph_verify(g, wrong->stage), DRV_E_DATA, wrong->message);
+    }
+    arena_free(a);
+}
+
+// Chains of updates, each from the newest value, with renamings of it that are read in time.
+static void verifier_accepts_chains(void **state) {
+    (void)state;
+    arena *a = arena_new("verify");
+    tensor *x, *acc;
+    graph *g = new_graph(a, "chain", &x, &acc);
+    tensor *same = barrier(g, acc, x);
+    sum(g, same, acc);
+    tensor *newer = update(g, x, same);
+    sum(g, newer, newer);
+    tensor *newest = barrier(g, update(g, x, newer), x);
+    sum(g, newest, newest->alias);
+    g->stage = STAGE_DIFFERENTIATED;
+    OK(graph_verify(g, STAGE_DIFFERENTIATED));
+    arena_free(a);
+}
+
+// --- the text
+static void print(const graph *g, str *text) {
+    str_clear(text);
+    graph_print(g, text);
+}
+
+// The smallest step away from a value.
+static void change(op_attrs *attrs, const op_attr *field) {
+    void *value = (char *)attrs + field->offset;
+    if (field->kind == ATTR_KIND_double)
+        *(double *)value = nextafter(*(double *)value, INFINITY);
+    else if (field->kind == ATTR_KIND_dtype)
+        *(dtype *)value = *(dtype *)value == DT_F32 ? DT_F64 : DT_F32;
+    else
+        *(int *)value += 1;
+}
+
+static void change_each_attribute(op_kind op, example_fn build) {
+    arena *a = arena_new("text");
+    str before = {0}, after = {0};
+    example e = {.g = graph_new(a, "g"), .dt = DT_F32};
+    build(&e);
+    node *last = e.g->nodes[e.g->n_nodes - 1];
+    e.g->stage = STAGE_DIFFERENTIATED;
+    const op_attrs attrs = last->attrs;
+    for (int i = 0; i < N_ATTRS; i++) {
+        print(e.g, &before);
+        change(&last->attrs, &op_attr_table[i]);
+        print(e.g, &after);
+        if (op_rows[op]->attrs >> i & 1) {
+            if (strcmp(before.p, after.p) == 0)
+                fail_msg("%s: another %s, the same text:\n%s", op_rows[op]->name,
+                        op_attr_table[i].name, after.p);
+        } else {
+            FAILS(graph_verify(e.g, STAGE_DIFFERENTIATED), DRV_E_DATA, "does not list");
+        }
+        last->attrs = attrs;
+    }
+    str_free(&before);
+    str_free(&after);
+    arena_free(a);
+}
+
+static void the_text_is_an_identity(void **state) {
+    (void)state;
+    for (int op = 0; op < N_OPS; op++)
+        for (int i = 0; i < MAX_EXAMPLES && op_rows[op]->examples[i]; i++)
+            change_each_attribute((op_kind)op, op_rows[op]->examples[i]);
+}
+
+static void frozen_weights_print(void **state) {
+    (void)state;
+    arena *a = arena_new("text");
+    str text = {0};
+    tensor *x, *acc;
+    graph *g = new_graph(a, "g", &x, &acc);
+    print(g, &text);
+    assert_null(strstr(text.p, "frozen"));
+    x->trainable = false;
+    print(g, &text);
+    assert_non_null(strstr(text.p, "weight x f32[4,8] frozen\n"));
+    str_free(&text);
+    arena_free(a);
+}
+
+// --- names and pruning
+static void names_are_found(void **state) {
+    (void)state;
+    arena *a = arena_new("names");
+    graph *g = graph_new(a, "g");
+    enum { N = 5000 };
+    for (int i = 0; i < N; i++)
+        graph_state(g, TENSOR_INPUT, arena_printf(a, "t%d", i), DT_F32, 1, (int64_t[]){1 + i});
+    for (int i = 0; i < N; i++)
+        assert_int_equal(graph_find(g, arena_printf(a, "t%d", i))->dim[0], 1 + i);
+    assert_null(graph_find(g, "t"));
+    tensor *in[] = {g->tensors[7], g->tensors[7]};
+    tensor *first = graph_add(g, OP_add, 2, in, NULL)->out[0],
+           *second = graph_add(g, OP_add, 2, in, NULL)->out[0];
+    graph_output(g, first, "y");
+    assert_ptr_equal(graph_find(g, "y"), first);
+    graph_move_output(g, first, second);
+    assert_ptr_equal(graph_find(g, "y"), second);
+    assert_true(!first->name && first->cls == TENSOR_TEMP && second->cls == TENSOR_OUTPUT);
+    arena_free(a);
+}
+
+// Updates of state stay, renamings of state that nobody reads do not.
+static void pruning_keeps_what_has_an_effect(void **state) {
+    (void)state;
+    arena *a = arena_new("prune");
+    tensor *x, *acc;
+    graph *g = new_graph(a, "g", &x, &acc);
+    barrier(g, x, acc);
+    sum(g, x, x);
+    update(g, barrier(g, x, acc), acc);
+    graph_output(g, sum(g, x, x), "y");
+    graph_prune(g);
+    static const op_kind left[] = {OP_barrier, OP_matmul, OP_add};
+    assert_int_equal(g->n_nodes, 3);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(g->nodes[i]->op, left[i]);
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(verifier_refuses),
+            cmocka_unit_test(verifier_accepts_chains), cmocka_unit_test(the_text_is_an_identity),
+            cmocka_unit_test(frozen_weights_print), cmocka_unit_test(names_are_found),
+            cmocka_unit_test(pruning_keeps_what_has_an_effect)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,152 @@
+// config.json of Hugging Face: what is no Llama is refused by the name of its field; what is one is
+// read, written and read back, from transformers 4 and 5 alike.
+#include "harness.h"
+
+static drv_status read_text(arena *a, const char *text, model_config *out) {
+    static const char *folder;
+    if (!folder) folder = temporary_dir(a);
+    OK(file_write_atomic(path_join(a, folder, "config.json"), text, strlen(text)));
+    return model_config_read(folder, out);
+}
+
+#define SHAPE                                                                                        \
+    "\"vocab_size\": 32, \"hidden_size\": 64, \"intermediate_size\": 96, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 4"
+#define LLAMA3                                                                                     \
+    "\"factor\": 8, \"low_freq_factor\": 1, \"high_freq_factor\": 4, "                             \
+    "\"original_max_position_embeddings\": 64"
+
+static void what_is_no_llama_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *json, *says[3];
+    } cases[] = {{"[]", {"config.json", "expected a JSON object, found a list of 0"}},
+            {"{", {"config.json:1", "not valid JSON"}},
+            {"{\"model_type\": \"gpt2\"}", {"model_type", "\"gpt2\"", "expected \"llama\""}},
+            {"{\"vocab_size\": \"x\"}", {"vocab_size", "\"x\"", "a whole number from 1"}},
+            {"{\"vocab_size\": \"32\"}", {"vocab_size", "\"32\"", "a whole number"}},
+            {"{\"vocab_size\": 1e99}", {"vocab_size", "a whole number"}},
+            {"{\"vocab_size\": -3}", {"vocab_size", "\"-3\"", "1 to 16777216"}},
+            {"{\"vocab_size\": [32]}", {"vocab_size", "a list of 1"}},
+            {"{\"hidden_act\": \"gelu\"}", {"hidden_act", "\"gelu\"", "expected \"silu\""}},
+            {"{\"attention_bias\": true}", {"attention_bias", "\"true\"", "expected false"}},
+            {"{\"mlp_bias\": true}", {"mlp_bias", "\"true\"", "expected false"}},
+            {"{\"tie_word_embeddings\": \"yes\"}", {"tie_word_embeddings", "true or false"}},
+            {"{\"quantization_config\": {\"bits\": 4}}", {"quantization_config", "not quantized"}},
+            {"{\"rope_scaling\": {\"rope_type\": \"yarn\"}}", {"rope_type", "yarn", "llama3"}},
+            {"{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}", {"dynamic", "llama3"}},
+            {"{" SHAPE ", \"rope_scaling\": {\"rope_type\": \"llama3\"}}",
+                    {"rope_scaling", "factor 0", "at least 1"}},
+            {"{\"rope_scaling\": {\"factor\": 0.5}}", {"rope_scaling.factor", "0.5"}},
+            {"{\"hidden_size\": 8}", {"config.json: no vocab_size", "1 to 16777216"}},
+            {"{" SHAPE ", \"num_key_value_heads\": 3}", {"num_key_value_heads is 3", "divisor"}},
+            {"{" SHAPE ", \"head_dim\": 3}", {"head_dim is 3", "even"}},
+            {"{" SHAPE ", \"bos_token_id\": 32}", {"bos_token_id is 32", "0 to 31"}},
+            {"{" SHAPE ", \"eos_token_id\": [1, 99]}", {"eos_token_id is 99", "0 to 31"}},
+            {"{" SHAPE ", \"pad_token_id\": 1000}", {"pad_token_id is 1000", "vocab_size is 32"}},
+            {"{" SHAPE ", \"eos_token_id\": [1, \"2\"]}", {"eos_token_id[1]", "\"2\""}},
+            {"{" SHAPE ", \"eos_token_id\": [1,1,1,1,1,1,1,1,1]}",
+                    {"eos_token_id", "a list of 9", "at most 8"}}};
+    arena *a = arena_new("config.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_config m;
+        const drv_status status = read_text(a, cases[i].json, &m);
+        if (status != DRV_E_DATA) fail_msg("status %d for %s", status, cases[i].json);
+        for (int k = 0; k < 3 && cases[i].says[k]; k++)
+            if (!strstr(drv_message(), cases[i].says[k]))
+                fail_msg("\"%s\" does not say \"%s\"", drv_message(), cases[i].says[k]);
+    }
+    arena_free(a);
+}
+
+static void defaults_are_those_of_transformers(void **state) {
+    (void)state;
+    arena *a = arena_new("config.json");
+    model_config m;
+    OK(read_text(a,
+            "{" SHAPE ", \"rope_scaling\": null, \"pad_token_id\": -1, \"use_cache\": true}", &m));
+    assert_int_equal(m.num_key_value_heads, 4);
+    assert_int_equal(m.head_dim, 16);
+    assert_int_equal(m.max_position_embeddings, 2048);
+    assert_true(m.rms_norm_eps == 1e-6 && m.rope_theta == 1e4 && m.initializer_range == 0.02);
+    assert_false(m.tie_word_embeddings);
+    assert_true(m.bos_token_id == -1 && m.n_eos == 0 && m.pad_token_id == -1);
+    arena_free(a);
+}
+
+static void rope_is_read_from_any_version_of_transformers(void **state) {
+    (void)state;
+    static const char *const cases[] =
+            {"{" SHAPE
+             ", \"rope_theta\": 500000, \"rope_scaling\": {\"rope_type\": \"llama3\", " LLAMA3 "}}",
+                    "{" SHAPE
+                    ", \"rope_theta\": 5e5, \"rope_scaling\": {\"type\": \"llama3\", " LLAMA3 "}}",
+                    "{" SHAPE
+                    ", \"rope_parameters\": {\"rope_type\": \"llama3\", \"rope_theta\": 500000.0, " LLAMA3
+                    "}}"};
+    arena *a = arena_new("config.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        model_config m;
+        OK(read_text(a, cases[i], &m));
+        assert_int_equal(m.rope_type, ROPE_LLAMA3);
+        assert_true(m.rope_theta == 5e5 && m.rope_factor == 8 && m.rope_low_freq_factor == 1 &&
+                    m.rope_high_freq_factor == 4 && m.rope_original_context == 64);
+    }
+    arena_free(a);
+}
+
+static char *as_json(const model_config *m) {
+    json_t *o = model_config_json(m);
+    char *text = json_dumps(o, JSON_INDENT(2));
+    json_decref(o);
+    return text;
+}
+
+static void written_and_read_back_is_the_same(void **state) {
+    (void)state;
+    arena *a = arena_new("config.json");
+    for (int i = 0; i < n_model_presets; i++) {
+        model_config want, got;
+        assert_true(model_preset(model_preset_name(i), &want));
+        want.bos_token_id = i; // token ids in all numbers of them
+        want.pad_token_id = i % 2 ? 7 : -1;
+        for (want.n_eos = 0; want.n_eos < i % MAX_EOS; want.n_eos++)
+            want.eos_token_id[want.n_eos] = 3 * want.n_eos;
+        char *text = as_json(&want);
+        OK(read_text(a, text, &got));
+        char *again = as_json(&got);
+        assert_string_equal(text, again);
+        assert_null(model_config_difference(a, &want, &got));
+        assert_memory_equal(&want.eos_token_id, &got.eos_token_id,
+                sizeof want.eos_token_id[0] * (size_t)want.n_eos);
+        assert_int_equal(want.n_eos, got.n_eos);
+        free(text);
+        free(again);
+    }
+    arena_free(a);
+}
+
+static void differences_are_named(void **state) {
+    (void)state;
+    arena *a = arena_new("difference");
+    model_config m, other;
+    assert_true(model_preset("tiny", &m));
+    other = m;
+    other.bos_token_id = 5; // no part of the shape
+    assert_null(model_config_difference(a, &m, &other));
+    other.rope_theta = 5e5;
+    assert_string_equal(model_config_difference(a, &m, &other), "rope_theta 1.0e+04 and 5.0e+05");
+    other = m;
+    other.tie_word_embeddings = false;
+    assert_non_null(strstr(model_config_difference(a, &m, &other), "tie_word_embeddings true"));
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_no_llama_is_refused),
+            cmocka_unit_test(defaults_are_those_of_transformers),
+            cmocka_unit_test(rope_is_read_from_any_version_of_transformers),
+            cmocka_unit_test(written_and_read_back_is_the_same),
+            cmocka_unit_test(differences_are_named)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

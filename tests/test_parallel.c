@@ -1,0 +1,341 @@
+// Teams of threads (base/parallel.h): every chunk once, numbers of threads that do not collide,
+// loops inside loops, several teams at once, late threads, forks.
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "harness.h"
+
+enum { MAX_TEAM = 16 };
+
+static void sleep_s(double seconds) {
+    const struct timespec t = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+// --- every chunk once, under a number that no other thread has
+typedef struct census {
+    _Atomic int *seen;            // by chunk
+    _Atomic int inside[MAX_TEAM]; // threads that run under this number now
+    _Atomic int strangers, doubles;
+    int n_threads;
+} census;
+
+static void count_chunk(void *arg, int64_t i, int thread) {
+    census *c = arg;
+    if (thread < 0 || thread >= c->n_threads) {
+        c->strangers++;
+        return;
+    }
+    if (c->inside[thread]++ != 0) c->doubles++;
+    c->seen[i]++;
+    c->inside[thread]--;
+}
+
+static void check_loop(team *t, int64_t n) {
+    census c = {.n_threads = team_threads(t), .seen = calloc((size_t)n + 1, sizeof *c.seen)};
+    assert_non_null(c.seen);
+    team_for(t, n, count_chunk, &c);
+    for (int64_t i = 0; i < n; i++)
+        assert_int_equal(c.seen[i], 1);
+    assert_int_equal(c.strangers, 0);
+    assert_int_equal(c.doubles, 0);
+    free(c.seen);
+}
+
+static void every_chunk_once(void **state) {
+    (void)state;
+    static const int threads[] = {1, 2, 3, 16}; // 16: more than there are cores
+    static const int64_t chunks[] = {0, 1, 2, 3, 17, 1000, 100000};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        team *t = team_new(threads[i]);
+        for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k++)
+            check_loop(t, chunks[k]);
+        team_free(t);
+    }
+}
+
+// A job that ended must not be touched by a thread that comes late: each region has an argument of
+// its own, which is dead afterwards.
+static void tiny_chunk(void *arg, int64_t i, int thread) {
+    (void)i, (void)thread;
+    (*(_Atomic int *)arg)++;
+}
+
+static void thousands_of_tiny_loops(void **state) {
+    (void)state;
+    team *t = team_new(4);
+    for (int i = 0; i < 30000; i++) {
+        const int n = 2 + i % 7;
+        _Atomic int *sum = calloc(1, sizeof *sum);
+        assert_non_null(sum);
+        team_for(t, n, tiny_chunk, sum);
+        assert_int_equal(*sum, n);
+        free(sum);
+    }
+    team_free(t);
+}
+
+// --- loops inside a chunk
+typedef struct nest {
+    team *outer, *inner;
+    _Atomic int sum, foreign;
+} nest;
+
+typedef struct nest_chunk {
+    nest *of;
+    int thread; // of the chunk that the loop is in; -1: any
+} nest_chunk;
+
+static void nested_inner(void *arg, int64_t i, int thread) {
+    (void)i;
+    const nest_chunk *c = arg;
+    c->of->sum++;
+    if (c->thread >= 0 && thread != c->thread) c->of->foreign++;
+}
+
+static void nested_outer(void *arg, int64_t i, int thread) {
+    (void)i;
+    nest *n = arg;
+    nest_chunk c = {n, n->inner == n->outer ? thread : -1};
+    team_for(n->inner, 10, nested_inner, &c);
+}
+
+static void loops_inside_loops(void **state) {
+    (void)state;
+    team *a = team_new(3), *b = team_new(2);
+    const struct { team *outer, *inner; } cases[] = {{a, a}, {a, b}, {b, a}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        for (int repeat = 0; repeat < 200; repeat++) {
+            nest n = {.outer = cases[k].outer, .inner = cases[k].inner};
+            team_for(n.outer, 8, nested_outer, &n);
+            assert_int_equal(n.sum, 80);
+            assert_int_equal(n.foreign, 0);
+        }
+    team_free(a);
+    team_free(b);
+}
+
+// --- several ranks in one process, and two callers of one team
+static void add_square(void *arg, int64_t i, int thread) {
+    (void)thread;
+    atomic_fetch_add((_Atomic int64_t *)arg, i * i);
+}
+
+typedef struct rank {
+    pthread_t thread;
+    team *team; // NULL: that of the process
+    int n_threads, n_wrong;
+} rank;
+
+static void *rank_main(void *arg) {
+    rank *r = arg;
+    team *before = team_use(r->team);
+    if (r->team && par_threads() != r->n_threads) r->n_wrong++;
+    for (int i = 0; i < 3000; i++) {
+        _Atomic int64_t sum = 0;
+        const int64_t n = 2 + i % 50;
+        par_for(n, add_square, &sum);
+        r->n_wrong += sum != (n - 1) * n * (2 * n - 1) / 6;
+    }
+    team_use(before);
+    return NULL;
+}
+
+static void run_ranks(rank *ranks, int n) {
+    for (int i = 0; i < n; i++)
+        assert_int_equal(pthread_create(&ranks[i].thread, NULL, rank_main, &ranks[i]), 0);
+    for (int i = 0; i < n; i++) {
+        pthread_join(ranks[i].thread, NULL);
+        assert_int_equal(ranks[i].n_wrong, 0);
+        team_free(ranks[i].team);
+    }
+}
+
+static void a_team_for_each_rank(void **state) {
+    (void)state;
+    rank ranks[4] = {0};
+    for (int i = 0; i < 4; i++)
+        ranks[i] = (rank){.team = team_new(i + 1), .n_threads = i + 1};
+    run_ranks(ranks, 4);
+}
+
+static void callers_that_share_a_team(void **state) {
+    (void)state;
+    par_set_threads(3);
+    rank ranks[3] = {0};
+    run_ranks(ranks, 3);
+    par_set_threads(2);
+}
+
+// --- late threads
+// A member is kept from running by a handler that sleeps, as a busy core would keep it, while it
+// waits for work: the caller must not wait for it, however many loops come by.
+static _Atomic bool hold, held;
+static _Atomic int n_by_others;
+
+static void hold_thread(int number) {
+    (void)number;
+    held = true;
+    while (hold)
+        sleep_s(1e-3);
+}
+
+typedef struct meeting {
+    pthread_t other;
+    _Atomic bool came;
+} meeting;
+
+static void meet(void *arg, int64_t i, int thread) {
+    (void)i;
+    meeting *m = arg;
+    if (thread != 0) {
+        m->other = pthread_self();
+        m->came = true;
+    }
+    while (!m->came)
+        sleep_s(1e-4);
+}
+
+static void count_others(void *arg, int64_t i, int thread) {
+    (void)arg, (void)i;
+    if (thread != 0) n_by_others++;
+}
+
+static void late_thread_holds_nobody_up(void **state) {
+    (void)state;
+    // SIGSEGV is one of the few signals that members take; here it stands for a core that is lost.
+    struct sigaction before, stop = {.sa_handler = hold_thread};
+    sigaction(SIGSEGV, &stop, &before);
+    team *t = team_new(2);
+    meeting m = {.came = false};
+    team_for(t, 2, meet, &m);
+    hold = true;
+    assert_int_equal(pthread_kill(m.other, SIGSEGV), 0);
+    while (!held)
+        sleep_s(1e-4);
+    const double begin = clock_s();
+    for (int i = 0; i < 1000; i++)
+        team_for(t, 4, count_others, NULL);
+    assert_int_equal(n_by_others, 0); // the caller did all, and is here
+    assert_true(clock_s() - begin < 60);
+    hold = false;
+    m.came = false;
+    team_for(t, 2, meet, &m); // and the late one takes part again
+    team_free(t);
+    sigaction(SIGSEGV, &before, NULL);
+}
+
+// What one thread has begun is waited for, and only that: the other one does the rest meanwhile.
+typedef struct slow_chunk {
+    _Atomic int n_done, n_done_at_end;
+} slow_chunk;
+
+static void slow_first(void *arg, int64_t i, int thread) {
+    (void)thread;
+    slow_chunk *s = arg;
+    if (i == 0) {
+        while (s->n_done < 99)
+            sleep_s(1e-4);
+        s->n_done_at_end = s->n_done;
+    }
+    s->n_done++;
+}
+
+static void others_go_on_beside_a_slow_chunk(void **state) {
+    (void)state;
+    team *t = team_new(2);
+    for (int repeat = 0; repeat < 20; repeat++) {
+        slow_chunk s = {0};
+        team_for(t, 100, slow_first, &s);
+        assert_int_equal(s.n_done_at_end, 99);
+        assert_int_equal(s.n_done, 100);
+    }
+    team_free(t);
+}
+
+// --- busy cores
+static void *busy_loop(void *arg) {
+    while (!atomic_load((_Atomic bool *)arg))
+        continue;
+    return NULL;
+}
+
+static void under_load(void **state) {
+    (void)state;
+    enum { N_BUSY = 4 };
+    _Atomic bool stop = false;
+    pthread_t busy[N_BUSY];
+    for (int i = 0; i < N_BUSY; i++)
+        assert_int_equal(pthread_create(&busy[i], NULL, busy_loop, &stop), 0);
+    static const int threads[] = {2, 5};
+    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+        team *t = team_new(threads[i]);
+        for (int repeat = 0; repeat < 200; repeat++)
+            check_loop(t, 50);
+        team_free(t);
+    }
+    stop = true;
+    for (int i = 0; i < N_BUSY; i++)
+        pthread_join(busy[i], NULL);
+}
+
+// --- processes and settings
+static void child_of_a_fork(void **state) {
+    (void)state;
+    par_set_threads(3);
+    _Atomic int64_t sum = 0;
+    par_for(100, add_square, &sum); // the parent's threads are there
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        meeting m = {.came = false};
+        alarm(60);
+        sum = 0;
+        par_for(2, meet, &m); // ends only when the child has a second thread of its own
+        par_for(100, add_square, &sum);
+        _exit(sum == 328350 ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    sum = 0;
+    par_for(100, add_square, &sum);
+    assert_int_equal(sum, 328350);
+    par_set_threads(2);
+}
+
+static void numbers_of_threads(void **state) {
+    (void)state;
+    const struct {
+        const char *drover, *omp;
+        int asked, want; // 0: not looked at, but at least one
+    } cases[] = {{NULL, NULL, 5, 5}, {"3", "4", 5, 5}, {"3", "4", 0, 3}, {NULL, "4", 0, 4},
+            {NULL, "4,2", 0, 4}, {"-1", "4", 0, 4}, {"many", "few", 0, 0}, {NULL, NULL, 0, 0},
+            {NULL, NULL, 1 << 30, 4096}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        cases[i].drover ? setenv("DROVER_THREADS", cases[i].drover, 1) : unsetenv("DROVER_THREADS");
+        cases[i].omp ? setenv("OMP_NUM_THREADS", cases[i].omp, 1) : unsetenv("OMP_NUM_THREADS");
+        const int n = par_threads_for(cases[i].asked);
+        if (cases[i].want ? n != cases[i].want : n < 1) fail_msg("case %zu gave %d", i, n);
+    }
+    unsetenv("DROVER_THREADS");
+    unsetenv("OMP_NUM_THREADS");
+}
+
+int main(void) {
+    par_set_threads(2);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_chunk_once),
+            cmocka_unit_test(thousands_of_tiny_loops), cmocka_unit_test(loops_inside_loops),
+            cmocka_unit_test(a_team_for_each_rank), cmocka_unit_test(callers_that_share_a_team),
+            cmocka_unit_test(late_thread_holds_nobody_up),
+            cmocka_unit_test(others_go_on_beside_a_slow_chunk), cmocka_unit_test(under_load),
+            cmocka_unit_test(child_of_a_fork), cmocka_unit_test(numbers_of_threads)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

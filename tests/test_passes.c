@@ -1,0 +1,268 @@
+// The passes on whole small Llamas in double: gradients with some weights frozen, recomputation.
+#include "harness.h"
+
+#include <math.h>
+
+#include "model/llama.h"
+#include "passes/passes.h"
+
+enum { VOCAB = 11, HIDDEN = 8, SEQ = 6, ROWS = 2, TOKENS = ROWS * SEQ };
+
+static const model_config small = {.vocab_size = VOCAB,
+        .hidden_size = HIDDEN,
+        .intermediate_size = 10,
+        .num_hidden_layers = 2,
+        .num_attention_heads = 4,
+        .num_key_value_heads = 2,
+        .head_dim = 4,
+        .max_position_embeddings = 64,
+        .rms_norm_eps = 1e-2,
+        .rope_theta = 100};
+
+typedef struct small_run {
+    arena *a;
+    backend *b;
+    param_list params;
+    graph *step, *loss;
+    executable *run_step, *run_loss;
+} small_run;
+
+typedef bool (*choice)(const char *name); // whether a weight is trained
+
+static void write_inputs(const small_run *r) {
+    const graph *g = r->loss;
+    for (int i = 0; i < TOKENS; i++) {
+        const int token = 7 * i % VOCAB, in_row = i % SEQ;
+        element_write(r->b, graph_find(g, "tokens"), i, token);
+        element_write(r->b, graph_find(g, "labels"), i, i % 5 == 0 ? -1 : (7 * i + 7) % VOCAB);
+        element_write(r->b, graph_find(g, "position"), i, in_row < 4 ? in_row : in_row - 4);
+    }
+    element_write(r->b, graph_find(r->step, "dloss"), 0, 0.5);
+    for (int i = 0; i < r->params.n; i++) {
+        const param *p = &r->params.p[i];
+        for (int64_t k = 0; k < param_elements(p); k++)
+            element_write(r->b, graph_find(g, p->name), k,
+                    noise(hash_name(p->name), (uint64_t)k) + (p->n_dims == 1 ? 1.5 : 0));
+    }
+}
+
+static small_run run_open(bool tied, choice trained, recompute_policy policy) {
+    small_run r = {.a = arena_new("small")};
+    model_config *m = ARENA_NEW(r.a, model_config);
+    *m = small;
+    m->tie_word_embeddings = tied;
+    const model_layout l = layout_of(m);
+    const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = DT_F64};
+    OK(backend_open(r.a, "cpu", &r.b));
+    r.params = llama_params(r.a, &l);
+    for (int i = 0; i < r.params.n; i++)
+        r.params.p[i].trainable = trained(r.params.p[i].name);
+    r.loss = llama_build(r.a, &r.params, LLAMA_LOSS, &opts);
+    r.step = llama_build(r.a, &r.params, LLAMA_LOSS, &opts);
+    pass_autodiff(r.step, "loss");
+    OK(graph_verify(r.step, STAGE_DIFFERENTIATED));
+    pass_recompute(r.step, policy);
+    OK(graph_verify(r.step, STAGE_DIFFERENTIATED));
+    OK(backend_compile(r.a, r.b, r.step, NULL, &r.run_step));
+    OK(backend_compile(r.a, r.b, r.loss, NULL, &r.run_loss));
+    OK(backend_prepare(r.b));
+    write_inputs(&r);
+    return r;
+}
+
+static void run_close(small_run *r) {
+    backend_close(r->b);
+    arena_free(r->a);
+}
+
+static double loss_of(const small_run *r) {
+    OK(backend_run(r->b, r->run_loss));
+    return 0.5 * element_read(r->b, graph_find(r->loss, "loss"), 0);
+}
+
+// --- which weights are trained
+static bool all(const char *name) {
+    (void)name;
+    return true;
+}
+static bool head_alone(const char *name) {
+    return strstr(name, "lm_head");
+}
+static bool table_alone(const char *name) {
+    return strstr(name, "embed_tokens");
+}
+static bool norms_alone(const char *name) {
+    return strstr(name, "norm");
+}
+static bool last_norm_alone(const char *name) {
+    return strcmp(name, "model.norm.weight") == 0;
+}
+static bool one_projection(const char *name) {
+    return strcmp(name, "model.layers.1.self_attn.qkv_proj.weight") == 0;
+}
+static bool all_but_tables(const char *name) {
+    return !table_alone(name) && !head_alone(name);
+}
+static bool first_mlp(const char *name) {
+    return strstr(name, "layers.0.mlp");
+}
+
+typedef struct frozen_case {
+    const char *name;
+    choice trained;
+    bool tied;
+} frozen_case;
+
+static const frozen_case frozen_cases[] = {{"all", all, false}, {"all, tied", all, true},
+        {"head", head_alone, false}, {"table", table_alone, false},
+        {"table, tied", table_alone, true}, {"norms", norms_alone, false},
+        {"last norm", last_norm_alone, false}, {"one projection", one_projection, false},
+        {"all but tables", all_but_tables, false}, {"first MLP", first_mlp, true}};
+
+static void compare_weight(const small_run *r, const frozen_case *c, const param *p) {
+    static const double h = 1e-5, tolerance = 1e-6;
+    const tensor *w = graph_find(r->loss, p->name),
+                 *grad = graph_find(r->step, arena_printf(r->a, "grad.%s", p->name));
+    if (!p->trainable && grad) fail_msg("%s: %s is frozen and has a gradient", c->name, p->name);
+    if (!p->trainable) return;
+    if (!grad) fail_msg("%s: no gradient of %s", c->name, p->name);
+    for (int64_t k = 0; k < param_elements(p); k += 3) {
+        const double x = element_read(r->b, w, k), got = element_read(r->b, grad, k);
+        element_write(r->b, w, k, x + h);
+        const double up = loss_of(r);
+        element_write(r->b, w, k, x - h);
+        const double want = (up - loss_of(r)) / (2 * h);
+        element_write(r->b, w, k, x);
+        if (!(fabs(got - want) <= tolerance * fmax(1, fabs(want))))
+            fail_msg("%s: d/d%s[%lld] is %.9g, differences give %.9g", c->name, p->name,
+                    (long long)k, got, want);
+    }
+}
+
+static void frozen_weights(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof frozen_cases / sizeof *frozen_cases; i++) {
+        const frozen_case *c = &frozen_cases[i];
+        small_run r = run_open(c->tied, c->trained, KEEP_ALL);
+        OK(backend_run(r.b, r.run_step));
+        for (int k = 0; k < r.params.n; k++)
+            compare_weight(&r, c, &r.params.p[k]);
+        run_close(&r);
+    }
+}
+
+// --- what is computed
+static int count(const graph *g, op_kind op, bool skip_dx, bool skip_dw) {
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *k = g->nodes[i];
+        n += k->op == op && k->phase == PHASE_BACKWARD && !!k->attrs.skip_dx == skip_dx &&
+             !!k->attrs.skip_dw == skip_dw;
+    }
+    return n;
+}
+
+static int64_t gradient_bytes(const small_run *r) {
+    int64_t bytes = 0;
+    for (int i = 0; i < r->step->n_tensors; i++)
+        if (r->step->tensors[i]->cls == TENSOR_GRAD) bytes += tensor_bytes(r->step->tensors[i]);
+    return bytes;
+}
+
+static double flops_of(const graph *g) {
+    double sum = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (op_rows[g->nodes[i]->op]->flops) sum += op_rows[g->nodes[i]->op]->flops(g->nodes[i]);
+    return sum;
+}
+
+// Only what leads to a trained weight: the head alone needs one product and no backward pass; one
+// projection of the last layer needs what lies behind it and nothing of the layer before.
+static void nothing_is_computed_in_vain(void **state) {
+    (void)state;
+    small_run r = run_open(false, head_alone, KEEP_ALL);
+    assert_int_equal(count(r.step, OP_matmul, false, false), 0);
+    assert_int_equal(count(r.step, OP_rmsnorm_grad, false, false), 0);
+    assert_int_equal(count(r.step, OP_linear_cross_entropy_grad, true, false), 1);
+    assert_int_equal(gradient_bytes(&r), VOCAB * HIDDEN * 8);
+    const double head = 2.0 * TOKENS * VOCAB * HIDDEN;
+    assert_true(flops_of(r.step) == flops_of(r.loss) + head);
+    run_close(&r);
+
+    // Backwards: the head's input, the MLP's two products, o, and the projection's weight.
+    r = run_open(false, one_projection, KEEP_ALL);
+    assert_int_equal(count(r.step, OP_linear_cross_entropy_grad, false, true), 1);
+    assert_int_equal(count(r.step, OP_matmul, false, false), 4);
+    assert_int_equal(count(r.step, OP_rmsnorm_grad, false, true), 2);
+    assert_int_equal(count(r.step, OP_attention_grad, false, false), 1);
+    assert_int_equal(gradient_bytes(&r), 32 * HIDDEN * 8);
+    run_close(&r);
+}
+
+// --- recomputation
+static void recomputation_keeps_the_bits(void **state) {
+    (void)state;
+    static const choice choices[] = {all, norms_alone, first_mlp};
+    for (int i = 0; i < 3; i++) {
+        small_run want = run_open(true, choices[i], KEEP_ALL);
+        OK(backend_run(want.b, want.run_step));
+        for (recompute_policy policy = KEEP_GEMMS; policy <= KEEP_STREAM; policy++) {
+            small_run got = run_open(true, choices[i], policy);
+            OK(backend_run(got.b, got.run_step));
+            for (int k = 0; k < got.params.n; k++) {
+                const char *name = arena_printf(got.a, "grad.%s", got.params.p[k].name);
+                const tensor *x = graph_find(got.step, name), *y = graph_find(want.step, name);
+                assert_true(!x == !y);
+                for (int64_t e = 0; x && e < tensor_elements(x); e++)
+                    assert_true(element_read(got.b, x, e) == element_read(want.b, y, e));
+            }
+            run_close(&got);
+        }
+        run_close(&want);
+    }
+}
+
+// Whether a value can be computed from state without passing a barrier.
+static bool is_unguarded(const tensor *t) {
+    if (!t->def) return true;
+    if (t->def->op == OP_barrier) return false;
+    for (int k = 0; k < t->def->n_in; k++)
+        if (!is_unguarded(t->def->in[k])) return false;
+    return true;
+}
+
+// A layer whose first node reads state alone: its copy must not look like the original.
+static void copies_are_guarded(void **state) {
+    (void)state;
+    arena *a = arena_new("guard");
+    graph *g = graph_new(a, "g");
+    g->layer = 0;
+    tensor *gate = graph_state(g, TENSOR_WEIGHT, "gate", DT_F64, 2, (int64_t[]){6, 8});
+    tensor *w = graph_state(g, TENSOR_WEIGHT, "w", DT_F64, 2, (int64_t[]){5, 4});
+    tensor *x = graph_add(g, OP_swiglu, 1, &gate, NULL)->out[0];
+    tensor *labels = graph_state(g, TENSOR_INPUT, "labels", DT_I32, 1, (int64_t[]){6});
+    tensor *in[] = {x, w, labels};
+    node *loss = graph_add(g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 6});
+    loss->layer = -1;
+    graph_output(g, loss->out[0], "loss");
+    pass_autodiff(g, "loss");
+    pass_recompute(g, KEEP_STREAM);
+    OK(graph_verify(g, STAGE_DIFFERENTIATED));
+    int copies = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (!g->nodes[i]->recomputed) continue;
+        copies++;
+        if (is_unguarded(g->nodes[i]->out[0]))
+            fail_msg("%s is made again from state alone", op_rows[g->nodes[i]->op]->name);
+    }
+    assert_int_equal(copies, 1);
+    arena_free(a);
+}
+
+int main(void) {
+    par_set_threads(2);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(frozen_weights),
+            cmocka_unit_test(nothing_is_computed_in_vain),
+            cmocka_unit_test(recomputation_keeps_the_bits), cmocka_unit_test(copies_are_guarded)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,348 @@
+// Rows of evaluation and splits, what is said of a data set beside it, and the check of its tokens:
+// every token once, nothing silently empty, nothing outside the vocabulary unnoticed.
+#include "harness.h"
+
+#include <unistd.h>
+
+#include "data/set/dataset_writer.h"
+#include "data/set/vocab_check.h"
+
+enum { WIDTH = 8, VOCAB = 60000 };
+
+// A data set whose tokens count up from `first`, n_vocab as for the writer.
+static const char *write_set(arena *a, const char *name, const int *sizes, int n, int32_t first,
+        int64_t n_vocab) {
+    const char *prefix = path_join(a, temporary_dir(a), name);
+    dataset_writer *w;
+    int32_t next = first;
+    OK(dataset_writer_open(a, prefix, n_vocab, 0, 0, &w));
+    for (int i = 0; i < n; i++) {
+        for (int k = 0; k < sizes[i]; k++, next++)
+            OK(dataset_writer_add(w, &next, 1));
+        OK(dataset_writer_end_document(w));
+    }
+    OK(dataset_writer_finish(w));
+    return prefix;
+}
+
+static rows *open_rows(arena *a, const row_source_spec *s, int n, rows_opts o) {
+    rows *r;
+    o.sources = s;
+    o.n_sources = n;
+    o.row_tokens = WIDTH;
+    o.n_vocab = VOCAB;
+    OK(rows_open(a, &o, &r));
+    return r;
+}
+
+// --- in order
+// Three sets of unequal sizes and weights: in rows_per_epoch rows each token once, and each
+// predicted once but for the first ones of documents; a second epoch gives the same again; any seek
+// goes on with the same.
+static void evaluation_sees_every_token_once(void **state) {
+    (void)state;
+    arena *a = arena_new("rows");
+    const row_source_spec s[] = {{write_set(a, "one", (int[]){13, 1, 40, 0, 7}, 5, 100, VOCAB),
+                                         0.1},
+            {write_set(a, "two", (int[]){90, 2}, 2, 300, VOCAB), 7},
+            {write_set(a, "skipped", (int[]){5}, 1, 500, VOCAB), 0},
+            {write_set(a, "three", (int[]){33}, 1, 600, VOCAB), 1}};
+    enum { N = (61 + 6) / WIDTH + (92 + 6) / WIDTH + (33 + 6) / WIDTH, TOKENS = 61 + 92 + 33 };
+    rows *r = open_rows(a, s, 4, (rows_opts){.documents = true});
+    assert_int_equal(rows_per_epoch(r), N);
+    int32_t first[N][WIDTH], tokens[WIDTH], position[WIDTH], labels[WIDTH];
+    static int seen[1000], predicted[1000];
+    int all = 0;
+    int64_t counted = 0;
+    for (int i = 0; i < 2 * N; i++) {
+        OK(rows_next(r, tokens, position, labels, &counted));
+        if (i >= N) {
+            assert_memory_equal(tokens, first[i - N], sizeof tokens);
+            continue;
+        }
+        memcpy(first[i], tokens, sizeof tokens);
+        for (int k = 0; k < WIDTH; k++) {
+            seen[tokens[k]]++;
+            if (labels[k] >= 0) predicted[labels[k]]++;
+        }
+    }
+    for (int i = 100; i < 1000; i++) {
+        all += seen[i];
+        assert_true(seen[i] <= 1 && predicted[i] <= 1);
+    }
+    assert_int_equal(all,
+            TOKENS - 1); // the last one of `three` is only predicted: it would begin a row
+    assert_int_equal(counted, 2 * (TOKENS - 7));
+    for (int i = 0; i < 2 * N; i++) {
+        rows_seek(r, i);
+        OK(rows_next(r, tokens, position, labels, &counted));
+        assert_memory_equal(tokens, first[i % N], sizeof tokens);
+    }
+    rows_close(r);
+    arena_free(a);
+}
+
+// --- splits
+static void one_document_is_split_by_tokens(void **state) {
+    (void)state;
+    arena *a = arena_new("rows");
+    const row_source_spec s = {write_set(a, "one", (int[]){1000}, 1, 0, VOCAB), 1},
+                          pair = {write_set(a, "pair", (int[]){700, 300}, 2, 0, VOCAB), 1};
+    const struct {
+        const row_source_spec *s;
+        rows_part part;
+        int first, tokens;
+    } cases[] = {{&s, PART_TRAIN, 0, 969}, {&s, PART_VALID, 969, 30}, {&pair, PART_TRAIN, 0, 969},
+            {&pair, PART_VALID, 969, 30}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rows *r = open_rows(a, cases[i].s, 1,
+                (rows_opts){.documents = true, .split = {969, 30, 1}, .part = cases[i].part});
+        int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
+        int64_t counted = 0;
+        assert_int_equal(rows_per_epoch(r), (cases[i].tokens - 2) / WIDTH + 1);
+        for (int64_t k = 0; k < rows_per_epoch(r); k++) {
+            OK(rows_next(r, tokens, position, labels, &counted));
+            if (k == 0) assert_int_equal(tokens[0], cases[i].first);
+            for (int j = 0; j < WIDTH; j++)
+                assert_true(labels[j] < cases[i].first + cases[i].tokens);
+        }
+        // All but the first one of each document in the part.
+        const bool crosses = cases[i].s == &pair && cases[i].part == PART_TRAIN;
+        assert_int_equal(counted, cases[i].tokens - 1 - crosses);
+        rows_close(r);
+    }
+    // Enough documents: between them, as ever.
+    const row_source_spec two = {write_set(a, "two", (int[]){700, 300}, 2, 0, VOCAB), 1};
+    rows *r = open_rows(a, &two, 1, (rows_opts){.documents = true, .split = {1, 1}});
+    assert_int_equal(rows_per_epoch(r), (700 - 2) / WIDTH + 1);
+    rows_close(r);
+    arena_free(a);
+}
+
+static void nothing_to_predict_is_refused(void **state) {
+    (void)state;
+    arena *a = arena_new("rows");
+    const row_source_spec lone = {write_set(a, "lone", (int[]){1, 1, 0, 1, 1}, 5, 0, VOCAB), 1},
+                          empty = {write_set(a, "empty", (int[]){0}, 0, 0, VOCAB), 1},
+                          small = {write_set(a, "small", (int[]){9}, 1, 0, VOCAB), 1};
+    const struct {
+        const row_source_spec *s;
+        rows_opts o;
+        const char *says;
+    } cases[] = {{&lone, {.documents = true}, "lone: nothing to predict: none of its documents"},
+            {&empty, {0}, "empty: nothing to predict"},
+            {&small, {.documents = true, .split = {90, 10}, .part = PART_VALID},
+                    "data.split leaves 1 of 9 tokens for validation"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rows *r;
+        rows_opts o = cases[i].o;
+        o.sources = cases[i].s;
+        o.n_sources = 1;
+        o.row_tokens = WIDTH;
+        o.n_vocab = VOCAB;
+        FAILS(rows_open(a, &o, &r), DRV_E_DATA, cases[i].says);
+    }
+    // As one stream the same documents predict each other.
+    rows *r = open_rows(a, &lone, 1, (rows_opts){0});
+    int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
+    int64_t counted = 0;
+    OK(rows_next(r, tokens, position, labels, &counted));
+    assert_int_equal(counted, 3);
+    rows_close(r);
+    arena_free(a);
+}
+
+// --- PREFIX.idx.json
+static void about(const char *prefix, const dataset_about *x) {
+    arena *a = arena_new("about");
+    dataset *d;
+    OK(dataset_open(a, prefix, &d));
+    OK(dataset_about_write(d, x));
+    dataset_close(d);
+    arena_free(a);
+}
+
+static void what_is_said_comes_back(void **state) {
+    (void)state;
+    arena *a = arena_new("about");
+    const char *prefix = write_set(a, "set", (int[]){3, 4}, 2, 10, VOCAB),
+               *path = arena_printf(a, "%s.idx.json", prefix);
+    dataset *d;
+    OK(dataset_open(a, prefix, &d));
+    assert_false(d->about.known);
+    dataset_close(d);
+    about(prefix, &(dataset_about){.drover = "1.2",
+                          .tokenizer = "tok/tokenizer.json",
+                          .tokenizer_hash = "00ff",
+                          .n_vocab = 50,
+                          .eod = 0,
+                          .eod_text = "<|end|>",
+                          .largest_id = 16,
+                          .largest_at = 6});
+    OK(dataset_open(a, prefix, &d));
+    assert_true(d->about.known);
+    assert_string_equal(d->about.drover, "1.2");
+    assert_string_equal(d->about.tokenizer, "tok/tokenizer.json");
+    assert_string_equal(d->about.tokenizer_hash, "00ff");
+    assert_string_equal(d->about.eod_text, "<|end|>");
+    assert_int_equal(d->about.n_vocab, 50);
+    assert_int_equal(d->about.eod, 0);
+    assert_int_equal(d->about.largest_id, 16);
+    // What is wrong is named and not believed; the data set opens.
+    static const struct {
+        const char *from, *to, *says;
+    } cases[] = {{"{", "[", "not valid JSON"},
+            {"\"tokens\": 7", "\"tokens\": 8", "\"tokens\" is 8, expected 7"},
+            {"\"documents\": 2", "\"x\": 2", "\"documents\" is -1, expected 2"},
+            {"\"idx_xxh3\": \"", "\"idx_xxh3\": \"0", "\"idx_xxh3\""},
+            {"\"vocab_size\": 50", "\"vocab_size\": \"50\"", "\"vocab_size\" is \"50\""},
+            {"\"id\": 0", "\"id\": 4294967296", "end_of_document.id"},
+            {"\"token\": 6", "\"token\": 7", "\"largest.token\" is 7, expected 0 to 6"},
+            {"\"largest\": {", "\"largest\": 3, \"x\": {", "\"largest\" is no object"}};
+    char *good;
+    size_t n;
+    OK(file_read(a, path, &good, &n));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        str bad = {0};
+        dataset_about x;
+        str_replace(&bad, good, n, cases[i].from, cases[i].to);
+        assert_false(bad.n == n && memcmp(bad.p, good, n) == 0);
+        FAILS(dataset_about_parse(a, d, path, bad.p, bad.n, &x), DRV_E_DATA, cases[i].says);
+        assert_false(x.known);
+        str_free(&bad);
+    }
+    dataset_close(d);
+    arena_free(a);
+}
+
+// --- the vocabulary
+static void tokens_outside_are_found(void **state) {
+    (void)state;
+    arena *a = arena_new("vocab");
+    // 3 MB of u16 and i32: more than a piece of the reader; the bad token is the last one.
+    static int sizes[3];
+    sizes[0] = 40000, sizes[1] = 0, sizes[2] = 10000;
+    for (int wide = 0; wide < 2; wide++) {
+        const char *prefix =
+                write_set(a, wide ? "wide" : "narrow", sizes, 3, 0, wide ? 70000 : 60000);
+        const row_source_spec s = {prefix, 1};
+        for (int known = 0; known < 2; known++) {
+            const dataset_about x = {.eod = -1, .largest_id = 49999, .largest_at = 49999};
+            if (known) about(prefix, &x);
+            rows *r = open_rows(a, &s, 1, (rows_opts){.documents = true});
+            const dataset *d = rows_source(r, 0);
+            assert_int_equal(dataset_knows_largest(d), known);
+            OK(dataset_check_vocab(d, 50000, NULL));
+            FAILS(dataset_check_vocab(d, 49999, NULL), DRV_E_DATA,
+                    ".bin: token 49999 (in document 2) is 49999, expected 0 to 49998: the "
+                    "vocabulary has 49999 entries");
+            FAILS(dataset_check_vocab(d, 40000, NULL), DRV_E_DATA,
+                    known ? "token 49999" : "token 40000 (in document 2) is 40000");
+            OK(rows_check_vocab(r, NULL));
+            rows_close(r);
+        }
+    }
+    arena_free(a);
+}
+
+// What is said of other tokens than those that lie there is not believed.
+static void a_wrong_largest_id_is_not_believed(void **state) {
+    (void)state;
+    arena *a = arena_new("vocab");
+    const char *prefix = write_set(a, "set", (int[]){9}, 1, 100, VOCAB);
+    about(prefix, &(dataset_about){.eod = -1, .largest_id = 50, .largest_at = 3});
+    dataset *d;
+    OK(dataset_open(a, prefix, &d));
+    assert_true(d->about.known);
+    assert_false(dataset_knows_largest(d));
+    FAILS(dataset_check_vocab(d, 60, NULL), DRV_E_DATA, "token 0 (in document 0) is 100");
+    dataset_close(d);
+    arena_free(a);
+}
+
+static void checked_beside_the_caller(void **state) {
+    (void)state;
+    arena *a = arena_new("vocab");
+    const row_source_spec s[] = {{write_set(a, "good", (int[]){500}, 1, 0, VOCAB), 1},
+            {write_set(a, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
+    rows *good = open_rows(a, s, 1, (rows_opts){0}), *both = open_rows(a, s, 2, (rows_opts){0});
+    const rows *list[] = {good, both};
+    vocab_check c;
+    OK(vocab_check_start(a, list, 1, &c));
+    OK(vocab_check_wait(&c));
+    assert_true(vocab_check_done(&c));
+    OK(vocab_check_start(a, list, 2, &c));
+    assert_int_equal(c.n_slow, 2); // `good` is shared
+    FAILS(vocab_check_wait(&c), DRV_E_DATA, "bad.bin: token 100 (in document 0) is 60000");
+    OK(vocab_check_start(a, list, 2, &c));
+    vocab_check_cancel(&c);
+    atomic_bool stop = true;
+    OK(rows_check_vocab(both, &stop));
+    rows_close(good);
+    // What is known costs no thread, and is refused at once.
+    about(s[0].prefix, &(dataset_about){.eod = -1, .largest_id = 499, .largest_at = 499});
+    about(s[1].prefix, &(dataset_about){.eod = -1, .largest_id = VOCAB + 399, .largest_at = 499});
+    good = open_rows(a, s, 1, (rows_opts){0});
+    list[0] = good;
+    OK(vocab_check_start(a, list, 1, &c));
+    assert_true(vocab_check_done(&c) && c.n_slow == 0);
+    OK(vocab_check_wait(&c));
+    rows_close(both);
+    both = open_rows(a, s, 2, (rows_opts){0});
+    list[1] = both;
+    FAILS(vocab_check_start(a, list, 2, &c), DRV_E_DATA, "token 499 (in document 0) is 60399");
+    rows_close(good);
+    rows_close(both);
+    arena_free(a);
+}
+
+// --- the fingerprint
+static void fingerprints_tell_rows_apart(void **state) {
+    (void)state;
+    arena *a = arena_new("print");
+    const row_source_spec s[] = {{write_set(a, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
+            {write_set(a, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
+    const rows_opts base = {.shuffle = true, .documents = true, .seed = 7, .split = {2, 1}};
+    rows_opts other = base;
+    rows *r = open_rows(a, s, 2, base);
+    json_t *x = rows_fingerprint(r);
+    const char *want = "\"prefix\"";
+    char *text = json_dumps(x, JSON_COMPACT | JSON_SORT_KEYS);
+    assert_non_null(strstr(text, want));
+    const json_t *source = json_array_get(json_object_get(x, "sources"), 0);
+    assert_int_equal(json_integer_value(json_object_get(source, "tokens")), 180);
+    assert_int_equal(json_integer_value(json_object_get(source, "documents")), 3);
+    assert_true(json_number_value(json_object_get(source, "weight")) == 0.75);
+    assert_true(json_is_null(json_object_get(source, "tokenizer_xxh3")));
+    // Equal sizes but other documents: another hash.
+    const json_t *second = json_array_get(json_object_get(x, "sources"), 1);
+    assert_false(
+            json_equal(json_object_get(source, "idx_xxh3"), json_object_get(second, "idx_xxh3")));
+    free(text);
+    rows_close(r);
+    r = open_rows(a, s, 2, base);
+    json_t *again = rows_fingerprint(r);
+    assert_true(json_equal(x, again));
+    json_decref(again);
+    rows_close(r);
+    other.split[1] = 2;
+    r = open_rows(a, s, 2, other);
+    again = rows_fingerprint(r);
+    assert_false(json_equal(x, again));
+    json_decref(again);
+    rows_close(r);
+    json_decref(x);
+    arena_free(a);
+}
+
+int main(void) {
+    par_set_threads(2);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(evaluation_sees_every_token_once),
+            cmocka_unit_test(one_document_is_split_by_tokens),
+            cmocka_unit_test(nothing_to_predict_is_refused),
+            cmocka_unit_test(what_is_said_comes_back), cmocka_unit_test(tokens_outside_are_found),
+            cmocka_unit_test(a_wrong_largest_id_is_not_believed),
+            cmocka_unit_test(checked_beside_the_caller),
+            cmocka_unit_test(fingerprints_tell_rows_apart)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,67 @@
+// Learning rates by step, against numbers worked out by hand and the rules of other trainers.
+#include "harness.h"
+
+#include <math.h>
+
+#include "train/schedule.h"
+
+static void rates(void **state) {
+    (void)state;
+    const double half = 0.5 * (1 + cos(3.14159265358979323846 / 2));
+    const struct {
+        schedule_type type;
+        int64_t steps, warmup, decay;
+        double min_lr;
+        int64_t step;
+        double expected; // with lr 1
+    } cases[] = {
+            // Warm-up: no step of rate 0, the last one at the peak.
+            {SCHEDULE_COSINE, 10, 4, 0, 0, 1, 0.25},
+            {SCHEDULE_COSINE, 10, 4, 0, 0, 4, 1},
+            // torchtitan, 0-based step i with W = 4, N = 10: linear 1 - (i - W) / (N - W).
+            {SCHEDULE_LINEAR, 10, 4, 0, 0, 5, 1},
+            {SCHEDULE_LINEAR, 10, 4, 0, 0, 8, 0.5},
+            {SCHEDULE_LINEAR, 10, 4, 0, 0, 10, 1.0 / 6},
+            {SCHEDULE_LINEAR, 10, 4, 0, 0.1, 10, 0.1 + 0.9 / 6},
+            {SCHEDULE_COSINE, 10, 4, 0, 0, 8, half},
+            {SCHEDULE_COSINE, 1, 0, 0, 0, 1, 1},
+            {SCHEDULE_LINEAR, 2, 0, 0, 0, 2, 0.5},
+            {SCHEDULE_WSD, 100, 10, 0, 0, 90, 1},
+            {SCHEDULE_WSD, 100, 10, 0, 0, 91, 1},
+            {SCHEDULE_WSD, 100, 10, 0, 0, 100, 0.1},
+            {SCHEDULE_WSD, 100, 10, 4, 0, 100, 0.25},
+            {SCHEDULE_CONSTANT, 10, 0, 0, 0, 10, 1},
+            // Beyond the end (steps were lowered): the lowest rate.
+            {SCHEDULE_COSINE, 10, 4, 0, 0.1, 11, 0.1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        run_config cfg = {.lr = 1,
+                .schedule = cases[i].type,
+                .steps = cases[i].steps,
+                .warmup_steps = cases[i].warmup,
+                .decay_steps = cases[i].decay,
+                .min_lr = cases[i].min_lr};
+        const double lr = schedule_lr(&cfg, cases[i].step);
+        if (fabs(lr - cases[i].expected) > 1e-15)
+            fail_msg("case %zu, step %lld: %.17g, expected %.17g", i, (long long)cases[i].step, lr,
+                    cases[i].expected);
+    }
+}
+
+static void no_step_is_wasted(void **state) {
+    (void)state;
+    for (int type = SCHEDULE_COSINE; type <= (int)SCHEDULE_CONSTANT; type++)
+        for (int64_t steps = 1; steps < 40; steps++) {
+            run_config cfg = {.lr = 1, .schedule = (schedule_type)type, .steps = steps};
+            for (int64_t step = 1; step <= steps; step++)
+                if (!(schedule_lr(&cfg, step) > 0))
+                    fail_msg("type %d: step %lld of %lld has rate 0", type, (long long)step,
+                            (long long)steps);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rates),
+            cmocka_unit_test(no_step_is_wasted)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,70 @@
+#!/bin/bash
+# drover tokenizer as a user sees it: special tokens and their roles, ids and text through files,
+# full disks, wrong ids. The last line is "N passed, N failed".
+drover=$1
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+passed=0 failed=0
+ok() { passed=$((passed + 1)); }
+bad() { failed=$((failed + 1)); echo "FAILED: $1"; [ -z "$2" ] || sed 's/^/    /' "$2"; }
+# expect CODE TEXT COMMAND...: exit status and a text in its output
+expect() {
+    code=$1 text=$2
+    shift 2
+    "$@" >out 2>&1
+    got=$?
+    if [ $got != "$code" ]; then bad "exit $got, expected $code: $*" out
+    elif ! grep -qF -- "$text" out; then bad "no \"$text\" from: $*" out
+    else ok; fi
+}
+# has TEXT FILE
+has() { if grep -qF -- "$1" "$2"; then ok; else bad "no $1 in $2" "$2"; fi; }
+lacks() { if grep -qF -- "$1" "$2"; then bad "$1 in $2" "$2"; else ok; fi; }
+same() { if [ "$1" = "$2" ]; then ok; else bad "$3: \"$1\", expected \"$2\""; fi; }
+
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "Document %d tells of the fox, the dog and %d lazy hens.\n\n", i, i * i % 97 }' >text.txt
+train() { "$drover" tokenizer train --input text.txt --vocab-size 400 "$@"; }
+
+# --- roles of special tokens
+expect 0 "special token <|endoftext|>: id 0, beginning of text (bos), end of text (eos)" train --out plain
+expect 0 "special token <s>: id 0, beginning of text (bos), put in front of each text" \
+    train --out roles --bos "<s>" --eos "</s>" --pad "<pad>" --unk "<unk>"
+has '"bos_token": "<s>"' roles/tokenizer_config.json
+has '"unk_token": "<unk>"' roles/special_tokens_map.json
+has '"TemplateProcessing"' roles/tokenizer.json
+same "$(printf 'the fox' | "$drover" tokenizer encode --tokenizer roles | cut -d' ' -f1)" 0 "BOS in front"
+expect 0 "special token </s>: id 1, end of text (eos)" train --out named --special "<s>" --special "</s>"
+lacks '"TemplateProcessing"' named/tokenizer.json
+expect 0 "special token <one>: id 0, no role" train --out none --special "<one>"
+has "no token ends a text" out
+lacks bos_token none/tokenizer_config.json
+expect 2 '"<one>" is given twice' train --out twice --special "<one>" --special "<one>"
+expect 2 "--eos is empty" train --out empty --eos ""
+expect 2 "--pad is not UTF-8" train --out bytes --pad $'\xff'
+expect 0 "special token a: id 0" train --out letter --special a # a symbol of the alphabet: one id
+same "$(printf 'a' | "$drover" tokenizer encode --tokenizer letter)" 0 "a special token of one letter"
+
+# --- ids and text
+printf 'the fox and 12 hens' | "$drover" tokenizer encode --tokenizer plain >ids
+same "$("$drover" tokenizer decode --tokenizer plain --input ids)" "the fox and 12 hens" "there and back"
+printf '{"text": "a \\"fox\\""}\n{"text": ""}\n{"text": "hens\\n"}\n' >three.jsonl
+"$drover" tokenizer encode --tokenizer plain --json-key text --input three.jsonl >three.ids
+same "$(wc -l <three.ids)" 3 "an array for each record"
+same "$("$drover" tokenizer decode --tokenizer plain --json-key text --input three.ids | tr '\n' ' ')" \
+    '"a \"fox\"" "" "hens\n" ' "a string for each array"
+printf '1 2\n3 x4\n' >wrong
+expect 1 'wrong:2: "x4" is no token id' "$drover" tokenizer decode --tokenizer plain --input wrong
+printf '1 400' >large
+expect 1 "large:1: token id 400 is not in the vocabulary, expected 0 to 399" \
+    "$drover" tokenizer decode --tokenizer plain --input large
+
+# --- nothing silent
+expect 2 "--vocab-size" "$drover" tokenizer encode --tokenizer plain --vocab-size 3
+expect 2 "tokenizer decode" "$drover" tokenizer decode --tokenizer plain --input ids wrong
+expect 1 "could not write to standard output" sh -c "'$drover' tokenizer encode --tokenizer plain --input text.txt >/dev/full"
+expect 1 "could not write to standard output" sh -c "'$drover' tokenizer decode --tokenizer plain --input ids >/dev/full"
+expect 1 "could not open" "$drover" tokenizer decode --tokenizer plain --input gone
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

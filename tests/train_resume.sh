@@ -1,0 +1,110 @@
+#!/bin/bash
+# Runs that are killed, moved back, harmed or given another config: what is resumed, refused or said.
+. "$(dirname "$0")"/story.bash
+make_data
+same_bits() { sums "$1" "$2" | cmp -s - want; }
+
+# --- the same bits whatever happens
+expect 0 "step-000040" "$drover" train run.yaml --set run_dir=straight
+expect 0 "nothing to do: all 40 steps" "$drover" train run.yaml --set run_dir=straight
+expect 0 "nothing to do: step 40 is done, and training.steps is 10" "$drover" train run.yaml --set run_dir=straight --set training.steps=10
+sums straight 000040 >want
+for t in 1 4; do
+    expect 0 "step-000040" "$drover" train run.yaml --set run_dir=threads$t --set training.threads=$t
+    check "$t threads give other bits" same_bits threads$t 000040
+done
+for mode in selective full; do
+    expect 0 "step-000040" "$drover" train run.yaml --set run_dir=$mode --set training.recompute=$mode
+    check "recompute $mode gives other bits" same_bits $mode 000040
+done
+kills=0
+seed=${SEED:-$$}
+RANDOM=$seed
+while [ $kills -lt 20 ]; do
+    "$drover" train run.yaml --set run_dir=killed >out 2>&1 &
+    pid=$!
+    sleep "0.$(printf %03d $((RANDOM % 350)))"
+    if kill -9 $pid 2>/dev/null; then kills=$((kills + 1)); fi
+    wait $pid 2>/dev/null
+    # Done already? Take the last steps away and go on killing.
+    if [ -d killed/checkpoints/step-000040 ]; then rm -rf killed/checkpoints/step-000040; fi
+done
+expect 0 "step-000040" "$drover" train run.yaml --set run_dir=killed
+check "20 kills change the result (SEED=$seed)" same_bits killed 000040
+check "metrics.jsonl has not one line a step after kills (SEED=$seed)" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
+check "a killed writer's folder was left (SEED=$seed)" [ -z "$(ls killed/checkpoints | grep tmp)" ]
+
+# --- harmed checkpoints
+cp -r straight harmed
+truncate -s -1 harmed/checkpoints/step-000040/model.safetensors
+expect 0 "resumed from harmed/checkpoints/step-000039" "$drover" train run.yaml --set run_dir=harmed
+says 'step-000040" is not used' 'step-000040.refused'
+check "resuming an older checkpoint changes the result" same_bits harmed 000040
+check "the refused checkpoint is gone" [ -e harmed/checkpoints/step-000040.refused/model.safetensors ]
+truncate -s -1 harmed/checkpoints/step-000040/model.safetensors
+expect 1 "expected" "$drover" ckpt verify harmed/checkpoints/step-000040
+
+# All refused: nothing is touched, and the way out is named.
+cp -r straight lost
+truncate -s -1 lost/checkpoints/step-*/model.safetensors
+cp -r lost before
+expect 1 "all checkpoints are refused" "$drover" train run.yaml --set run_dir=lost
+says "step-000039/model.safetensors" "step-000040/model.safetensors" "bytes, expected" "--fresh"
+check "a refused start changes metrics" cmp -s lost/metrics.jsonl before/metrics.jsonl
+check "a refused start changes checkpoints" diff -r lost/checkpoints before/checkpoints
+rm -rf lost/checkpoints
+expect 1 "saved up to step 40 (saved.json), but" "$drover" train run.yaml --set run_dir=lost
+cp -r before/checkpoints lost/
+expect 0 "step-000040" "$drover" train run.yaml --set run_dir=lost --fresh
+says "lost/before-1"
+check "a fresh start gives other bits" same_bits lost 000040
+check "a fresh start removes what was there" diff -r lost/before-1/checkpoints before/checkpoints
+cp -r straight locked
+chmod 000 locked/checkpoints
+if [ "$(id -u)" != 0 ]; then
+    expect 1 "Permission denied" "$drover" train run.yaml --set run_dir=locked
+elif command -v setpriv >/dev/null; then # permissions do not bind root
+    chown -R 65534:65534 "$dir"
+    expect 1 "Permission denied" setpriv --reuid=65534 --regid=65534 --clear-groups "$drover" train run.yaml --set run_dir=locked
+else
+    echo "not tried: folders without permission (this is root, without setpriv)"
+fi
+chmod 700 locked/checkpoints
+
+# --- another model is refused, by the field
+cp -r straight other
+for change in num_hidden_layers=1 rope_theta=20000 rms_norm_eps=0.001 hidden_size=32 tie_word_embeddings=false; do
+    expect 2 "${change%=*} is" "$drover" train run.yaml --set run_dir=other --set "model.$change"
+    says "${change#*=}"
+done
+expect 2 "num_attention_heads is 8, but the config's model has 4" "$drover" train run.yaml --set run_dir=other \
+    --set model.num_attention_heads=4 --set model.num_key_value_heads=4 --set model.head_dim=16
+check "a refused config replaces config.yaml" cmp -s other/config.yaml straight/config.yaml
+expect 0 "model.initializer_range: 0.02 -> 0.05" "$drover" train run.yaml --set run_dir=other --set model.initializer_range=0.05
+
+# --- what changed on purpose is said
+cp -r straight changed
+expect 0 "optimizer.lr: 0.0003 -> 0.001" "$drover" train run.yaml --set run_dir=changed --set training.steps=45 \
+    --set optimizer.lr=0.001 --set training.global_batch_size=4 --set training.seed=5 --set data.sequence_length=32
+says "training.global_batch_size: 8 -> 4" "training.seed: 1234 -> 5; rows come in another order" \
+    "data.sequence_length: 64 -> 32; rows are cut anew"
+check "the config of the first part is gone" grep -q "seed: 1234" changed/config.until-000040.yaml
+expect 0 "nothing to do" "$drover" train run.yaml --set run_dir=changed --set training.steps=45 --set optimizer.lr=0.001 \
+    --set training.global_batch_size=4 --set training.seed=5 --set data.sequence_length=32
+check "a config that stays is said to have changed" [ "$(grep -c "changed since" out)" = 0 ]
+cp -r straight otherdata
+head -n 5000 text.txt >shorter.txt
+expect 0 "2500 documents" "$drover" data build --input shorter.txt --separator $'\n\n' --tokenizer tok --out data/short --append-eod
+mkdir kept && cp data/set.* kept/
+for f in data/short.*; do cp "$f" "data/set.${f#data/short.}"; done
+expect 0 'data set "data/set": tokens' "$drover" train run.yaml --set run_dir=otherdata --set training.steps=42
+cp kept/* data/
+
+# --- a first part without a checkpoint
+expect 0 "step-000040" "$drover" train run.yaml --set run_dir=early --set checkpoint.every=0
+rm -rf early/checkpoints/* early/saved.json
+expect 0 "stopped before its first checkpoint" "$drover" train run.yaml --set run_dir=early
+check "metrics without a checkpoint are lost" [ "$(grep -c '"loss"' early/metrics.lost.jsonl)" = 40 ]
+expect 1 "in use by another drover" flock early/.lock "$drover" train run.yaml --set run_dir=early
+
+finish

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""Random tokenizers, odd ones on purpose, encoded and decoded by drover and by Hugging Face tokenizers: raw characters
+in byte-level vocabularies, bytes without a token, unknown tokens, byte fallback, ids with gaps, added tokens with
+spaces or with ids of their own. Prints the seed and the first difference of each kind; exit 1 if there was one.
+
+    python tools/compare_random_tokenizers.py build/drover [--rounds 200] [--seed 1] [--keep DIR]
+    python tools/compare_random_tokenizers.py --golden tests/golden/tokenizers/odd.jsonl   (tests/test_odd_tokenizers.c)
+"""
+import argparse, json, pathlib, random, subprocess, sys, tempfile
+from tokenizers import Tokenizer
+
+PRINTABLE = [*range(33, 127), *range(161, 173), *range(174, 256)]
+CHAR = {b: chr(b) for b in PRINTABLE}
+CHAR.update({b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in PRINTABLE)})
+WORDS = ["the", "The", " the", "  ", " a", "hello", "don't", "é", "naïve", "日本", "😀", "1984", "x1", "\n", "\t", "\r\n", ".", "...", " (", "<s>", "<x y>",
+         "<0x41>", "\u2581", " t", "Ġ", "ab", "abab", "\x00", "\x7f", "\u00a0", "<unk>", "</s>"]
+
+
+def texts(rng):
+    yield from ["", " ", "the the", "<s>the<x y> a", "a b"]
+    for _ in range(24):
+        yield "".join(rng.choice(WORDS) for _ in range(rng.randrange(1, 12)))
+
+
+def add_merges(rng, vocab, alphabet, n):
+    """Merges of symbols that are there, results entered in the vocabulary; now and then of raw ones."""
+    merges, symbols = [], list(alphabet)
+    for _ in range(n if symbols else 0):
+        x, y = rng.choice(symbols), rng.choice(symbols)
+        if len(x + y) > 12 or [x, y] in merges:
+            continue
+        vocab.setdefault(x + y, len(vocab))
+        symbols += [x + y] * 3
+        merges.append([x, y])
+    return merges
+
+
+def spread(rng, vocab):
+    """Ids with gaps."""
+    ids = sorted(rng.sample(range(2 * len(vocab)), len(vocab)))
+    return {k: i for k, i in zip(vocab, ids)}
+
+
+def byte_level(rng):
+    missing = set(rng.sample(range(256), rng.choice([0, 0, 3, 60])))
+    if rng.random() < .3:
+        missing |= {32}
+    alphabet = [CHAR[b] for b in range(256) if b not in missing]
+    vocab = {c: i for i, c in enumerate(alphabet)}
+    raw = rng.sample([" ", " t", " the", "\n", "\u00a0", "日", "日本", "\\x80", "a b", "\t", "é日", "\x7f", " a"], rng.randrange(8))
+    for text in raw:
+        vocab.setdefault(text, len(vocab))
+    wanted = [CHAR[b] for w in WORDS for b in w.encode() if b not in missing]
+    merges = add_merges(rng, vocab, wanted + (raw if rng.random() < .3 else []), rng.choice([0, 30, 200]))
+    if rng.random() < .3:
+        vocab.update({f"<0x{b:02X}>": len(vocab) + i for i, b in enumerate(rng.sample(range(256), rng.choice([256, 200])))})
+    model = dict(type="BPE", dropout=None, unk_token=None, continuing_subword_prefix=None, end_of_word_suffix=None,
+                 fuse_unk=rng.random() < .5, byte_fallback=rng.random() < .4, ignore_merges=rng.random() < .3, vocab=vocab, merges=merges)
+    if rng.random() < .3:
+        vocab.setdefault("<unk>", len(vocab))
+        model["unk_token"] = "<unk>"
+    level = dict(type="ByteLevel", add_prefix_space=False, trim_offsets=True, use_regex=rng.random() < .8)
+    return dict(version="1.0", truncation=None, padding=None, added_tokens=[], normalizer=None, pre_tokenizer=level, post_processor=level,
+                decoder=level, model=model)
+
+
+def sentencepiece(rng):
+    alphabet = ["▁", *rng.sample(list("abcdehlnoptvy189.'()xTĠ"), 20), "é", "日"]
+    vocab = {"<unk>": 0, "<s>": 1, "</s>": 2}
+    some = rng.choice([256, 256, 128, 0])
+    vocab.update({f"<0x{b:02X}>": 3 + i for i, b in enumerate(sorted(rng.sample(range(256), some)))})
+    for c in alphabet + rng.sample([" ", " t", "a b", "\n"], rng.randrange(3)):
+        vocab.setdefault(c, len(vocab))
+    merges = add_merges(rng, vocab, alphabet, rng.choice([0, 30, 200]))
+    replace = dict(type="Replace", pattern=dict(String=" "), content="▁")
+    back = dict(type="Replace", pattern=dict(String="▁"), content=" ")
+    return dict(version="1.0", truncation=None, padding=None, added_tokens=[],
+                normalizer=dict(type="Sequence", normalizers=[dict(type="Prepend", prepend="▁"), replace]), pre_tokenizer=None, post_processor=None,
+                decoder=dict(type="Sequence", decoders=[back, dict(type="ByteFallback"), dict(type="Fuse"), dict(type="Strip", content=" ", start=1, stop=0)]),
+                model=dict(type="BPE", dropout=None, unk_token=rng.choice([None, "<unk>", "<unk>"]), continuing_subword_prefix=None, end_of_word_suffix=None,
+                           fuse_unk=rng.random() < .5, byte_fallback=rng.random() < .7, ignore_merges=False, vocab=vocab, merges=merges))
+
+
+def make(rng):
+    t = rng.choice([byte_level, byte_level, sentencepiece])(rng)
+    vocab = t["model"]["vocab"]
+    if rng.random() < .3:
+        vocab = t["model"]["vocab"] = spread(rng, vocab)
+    top = max(vocab.values()) + 1
+    for text in rng.sample(["<s>", "<x y>", "</s>", " the", "日本", "the", "Ġ", "\n"], rng.randrange(5)):
+        file_id = vocab.get(text, top)
+        top += text not in vocab
+        t["added_tokens"].append(dict(id=file_id, content=text, single_word=False, lstrip=False, rstrip=False, normalized=rng.random() < .3,
+                                      special=rng.random() < .6))
+    t["added_tokens"].sort(key=lambda a: a["id"])
+    return t
+
+
+def drover(args, lines, directory):
+    (directory / "input.jsonl").write_text("\n".join(lines) + "\n")
+    run = subprocess.run([*args, "--tokenizer", directory, "--json-key", "text", "--input", directory / "input.jsonl"], capture_output=True,
+                         encoding="utf-8", errors="replace")
+    return ([json.loads(x) for x in run.stdout.split("\n")[:-1]], run.stderr) if run.returncode == 0 else (None, run.stderr)
+
+
+def compare(rng, binary, directory):
+    made = make(rng)
+    (directory / "tokenizer.json").write_text(json.dumps(made))
+    all_texts = list(texts(rng))
+    try:
+        theirs = Tokenizer.from_str(json.dumps(made))
+        want = [theirs.encode(s).ids for s in all_texts]
+    except Exception as e:
+        return f"skipped: Hugging Face refuses it: {e}"
+    got, err = drover([binary, "tokenizer", "encode"], [json.dumps(dict(text=s)) for s in all_texts], directory)
+    if got is None:
+        return f"refused: {err.strip()}"
+    for s, x, y in zip(all_texts, got, want):
+        if x != y:
+            return f"ids: {s!r}: {x}, Hugging Face {y} {[theirs.id_to_token(i) for i in y]}"
+    known = [i for i in range(theirs.get_vocab_size(True) * 2) if theirs.id_to_token(i) is not None]
+    lists = want + [[rng.choice(known) for _ in range(8)] for _ in range(20)]
+    texts_of = [theirs.decode(x, skip_special_tokens=False) for x in lists]
+    got, err = drover([binary, "tokenizer", "decode"], [json.dumps(x) for x in lists], directory)
+    if got is None:
+        return f"decode refused: {err.strip()}"
+    for x, mine, y in zip(lists, got, texts_of):
+        if mine != y:
+            return f"text of {[theirs.id_to_token(i) for i in x]}: {mine!r}, Hugging Face {y!r}"
+    return "same"
+
+
+def torchtitan():
+    """As torchtitan's tests/assets/tokenizer: ASCII and words written raw, and no merges."""
+    t = byte_level(random.Random(0))
+    words = [chr(b) for b in range(128)] + [f"\\x{b:02x}" for b in range(128, 256)] + [" t", "he", " the", ".\n", "  "]
+    t["model"].update(vocab={w: i for i, w in enumerate(words)}, merges=[], unk_token=None, byte_fallback=False, ignore_merges=False)
+    return t
+
+
+def golden(path):
+    """Tokenizers, one a line, with texts, their ids, and what the ids of those texts and random ones decode to."""
+    with open(path, "w") as f:
+        for seed in [0, *range(1, 19)]:
+            rng = random.Random(seed)
+            made = make(rng) if seed else torchtitan()
+            theirs = Tokenizer.from_str(json.dumps(made))
+            known = [i for i in range(theirs.get_vocab_size(True) * 2) if theirs.id_to_token(i) is not None]
+            cases = [dict(text=s, ids=theirs.encode(s).ids) for s in texts(rng)]
+            lists = [c["ids"] for c in cases] + [[rng.choice(known) for _ in range(8)] for _ in range(20)]
+            decoded = [dict(ids=x, text=theirs.decode(x, skip_special_tokens=False)) for x in lists]
+            f.write(json.dumps(dict(seed=seed, tokenizer=json.dumps(made), encode=cases, decode=decoded), separators=(",", ":")) + "\n")
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("drover", nargs="?")
+    p.add_argument("--golden")
+    p.add_argument("--rounds", type=int, default=200)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--keep", type=pathlib.Path)
+    a = p.parse_args()
+    if a.golden:
+        return golden(a.golden)
+    kinds = {}
+    with tempfile.TemporaryDirectory() as tmp:
+        for i in range(a.seed, a.seed + a.rounds):
+            directory = pathlib.Path(tmp)
+            if a.keep:
+                (directory := a.keep / str(i)).mkdir(parents=True, exist_ok=True)
+            result = compare(random.Random(i), a.drover, directory)
+            kinds.setdefault(result.split(":")[0][:8], []).append((i, result))
+    for kind, results in kinds.items():
+        print(f"{kind}: {len(results)}")
+        for i, result in results[:6] if kind != "same" else []:
+            print(f"  seed {i}: {result[:600]}")
+    sys.exit(bool(set(kinds) - {"same", "skipped"}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,22 +1,44 @@
-# make        installs what is missing (as root on Debian), builds build/drover
-# make run    the main job, from text to a trained model, about five minutes on two cores
-# make test   all tests            make asan   the same under AddressSanitizer and UBSan
+# make          builds build/drover and the tests; what is missing is named, and installed as root on Debian
+# make run      the main job, from text to a trained model, about five minutes on two cores
+# make test     all tests          make asan   the same under AddressSanitizer and UBSan
+# make install  program, man page, bash completion: PREFIX (/usr/local), DESTDIR
+# make package  a .deb in build/   make deps   looks for what the build needs, and nothing else
 # make bench  speed against this machine's GEMM peak
 # make fuzz   T=60: each fuzz target for T seconds (clang)
 BUILD ?= build
 CC ?= cc
 T ?= 60
 
-.PHONY: all deps run test asan clang bench fuzz check format clean
-all: deps
+PREFIX ?= /usr/local
+MAKEFLAGS += --no-print-directory
+
+.PHONY: all configure program manual deps run test install uninstall package asan clang bench fuzz check format clean
+all: configure
+	@cmake --build $(BUILD) -j 2
+
+configure: deps
 	@cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
-	@cmake --build $(BUILD) -j 2
+
+program: configure
+	@cmake --build $(BUILD) -j 2 --target drover
+
+manual: configure
+	@cmake --build $(BUILD) -j 2 --target manual
+
+install: manual
+	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+
+uninstall:
+	@while read -r f; do rm -fv "$(DESTDIR)$$f"; done <$(BUILD)/install_manifest.txt; echo
+
+package: manual
+	@cpack -G DEB --config $(BUILD)/CPackConfig.cmake -B $(BUILD)
 
 deps:
 	@tools/install_deps.sh
 
-run: all
+run: program
 	@tools/run.sh $(BUILD)/drover
 
 test: all check
@@ -44,7 +66,7 @@ fuzz: deps
 	  mkdir -p build-fuzz/corpus/$$n; \
 	  $$t -max_total_time=$(T) -rss_limit_mb=2048 -timeout=10 build-fuzz/corpus/$$n tests/corpus/$$n || exit 1; done
 
-bench: all
+bench: program
 	$(BUILD)/drover bench gemm
 	$(BUILD)/drover bench step
 	$(BUILD)/drover bench step --set model.preset=llama-15m --set data.sequence_length=512

@@ -44,6 +44,16 @@ expect 0 '"tokens"' "$drover" eval straight --data data/set --json
 cp out whole
 expect 0 '"tokens"' "$drover" eval straight/checkpoints --data data/set --json
 check "eval of a run and of its checkpoints differ" cmp -s <(tail -n 1 out) <(tail -n 1 whole)
+expect 0 "step-000040  step 40  loss " "$drover" ckpt list straight
+says "verified"
+expect 0 '"dtype": "F32"' "$drover" ckpt show straight/checkpoints/step-000040 --json
+check "ckpt show --json is no JSON" python3 -c 'import json; json.load(open("out"))'
+cp -r straight broken
+truncate -s -1 broken/checkpoints/step-000040/trainer.json
+expect 0 "refused: " "$drover" ckpt list broken
+expect 0 '"verified": false' "$drover" ckpt list broken --json
+expect 1 "no .safetensors file" "$drover" ckpt show tok
+expect 1 "is no folder" "$drover" ckpt list nowhere
 expect 1 "neither config.json" "$drover" eval data --data data/set
 expect 1 "expected a Hugging Face folder, a run directory or a config" "$drover" eval nowhere --data data/set
 

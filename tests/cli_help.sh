@@ -1,7 +1,7 @@
 #!/bin/bash
 # The help of every verb and subverb, read as a user would, and the options held against it: each is
 # either taken or refused by name. usage: cli_help.sh DROVER
-drover=$1
+drover=$(realpath "$1")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

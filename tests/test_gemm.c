@@ -23,64 +23,122 @@ static void *random_array(dtype dt, int64_t n, uint64_t seed) {
     return p;
 }
 
-// Error of a sum of k products of numbers below 1 in fp32, 2^-24 sqrt(k) for each rounding that
-// matters, and one rounding to the output type.
-static void check(gemm_machine *m, arena *a, gemm_shape s) {
+// A product and the arrays that it is of. Rows have gaps; c is the result of the machine, before
+// what was there.
+typedef struct product {
+    gemm_shape s;
+    char *x, *y, *before, *c;
+    uint64_t seed;
+} product;
+
+static product product_new(gemm_shape s, uint64_t seed) {
     s.lda = (s.ta ? s.m : s.k) + 3;
     s.ldb = (s.tb ? s.k : s.n) + 5;
     s.ldc = s.n + 2;
-    const int64_t nc = s.m * s.ldc;
-    char *x = random_array(s.in, (s.ta ? s.k : s.m) * s.lda, 1);
-    char *y = random_array(s.in, (s.tb ? s.n : s.k) * s.ldb, 2);
-    char *before = random_array(s.out, nc, 3), *c = random_array(s.out, nc, 3);
-    gemm *g;
-    OK(gemm_new(a, m, &s, &g));
-    void *workspace = mem_alloc((size_t)gemm_workspace(&s, par_threads()));
-    gemm_run(g, x, y, c, workspace);
-    const double bound = 8 * 0x1p-24 * sqrt((double)s.k) * sqrt((double)s.k) +
-                         (s.out == DT_BF16 ? 0x1p-8 * 2 * sqrt((double)s.k) : 0);
-    for (int64_t i = 0; i < s.m; i++)
-        for (int64_t j = 0; j < s.ldc; j++) {
-            double want = j >= s.n || s.accumulate ? get(s.out, before, i * s.ldc + j) : 0;
-            for (int64_t k = 0; k < s.k && j < s.n; k++)
-                want += get(s.in, x, s.ta ? k * s.lda + i : i * s.lda + k) *
-                        get(s.in, y, s.tb ? j * s.ldb + k : k * s.ldb + j);
-            const double got = get(s.out, c, i * s.ldc + j);
-            if (!(fabs(got - want) <= (j < s.n ? bound : 0)))
-                fail_msg("%s->%s %lldx%lldx%lld ta %d tb %d acc %d: [%lld,%lld] is %.7g, expected "
-                         "%.7g",
-                        dtype_name(s.in), dtype_name(s.out), (long long)s.m, (long long)s.n,
-                        (long long)s.k, s.ta, s.tb, s.accumulate, (long long)i, (long long)j, got,
-                        want);
-        }
-    free(x), free(y), free(before), free(c), free(workspace);
+    const int64_t n_c = s.m * s.ldc;
+    return (product){s, random_array(s.in, (s.ta ? s.k : s.m) * s.lda, seed),
+            random_array(s.in, (s.tb ? s.n : s.k) * s.ldb, seed + 1),
+            random_array(s.out, n_c, seed + 2), random_array(s.out, n_c, seed + 2), seed};
 }
 
+static void product_free(product *p) {
+    free(p->x), free(p->y), free(p->before), free(p->c);
+}
+
+static double expected(const product *p, int64_t i, int64_t j) {
+    const gemm_shape *s = &p->s;
+    double sum = s->accumulate ? get(s->out, p->before, i * s->ldc + j) : 0;
+    for (int64_t k = 0; k < s->k; k++)
+        sum += get(s->in, p->x, s->ta ? k * s->lda + i : i * s->lda + k) *
+               get(s->in, p->y, s->tb ? j * s->ldb + k : k * s->ldb + j);
+    return sum;
+}
+
+// Error of a sum of k products of numbers below 1 in fp32, 2^-24 sqrt(k) for each rounding that
+// matters, and one rounding to the output type. The gaps between rows stay as they were.
+static void check_result(const product *p) {
+    const gemm_shape *s = &p->s;
+    const double bound =
+            8 * 0x1p-24 * (double)s->k + (s->out == DT_BF16 ? 0x1p-8 * 2 * sqrt((double)s->k) : 0);
+    for (int64_t i = 0; i < s->m; i++)
+        for (int64_t j = 0; j < s->ldc; j++) {
+            const int64_t at = i * s->ldc + j;
+            const bool gap = j >= s->n;
+            const double want = gap ? get(s->out, p->before, at) : expected(p, i, j);
+            const double got = get(s->out, p->c, at);
+            if (!(fabs(got - want) <= (gap ? 0 : bound)))
+                fail_msg("%s->%s %lldx%lldx%lld ta %d tb %d acc %d seed %d: [%lld,%lld] is %.7g, "
+                         "expected %.7g",
+                        dtype_name(s->in), dtype_name(s->out), (long long)s->m, (long long)s->n,
+                        (long long)s->k, s->ta, s->tb, s->accumulate, (int)p->seed, (long long)i,
+                        (long long)j, got, want);
+        }
+}
+
+static void check(gemm_machine *m, arena *a, gemm_shape s, uint64_t seed) {
+    product p = product_new(s, seed);
+    gemm *g;
+    OK(gemm_new(a, m, &p.s, &g));
+    void *workspace = mem_alloc((size_t)gemm_workspace(&p.s, par_threads()));
+    gemm_run(g, p.x, p.y, p.c, workspace);
+    check_result(&p);
+    free(workspace), product_free(&p);
+}
+
+// Types as the trainer multiplies them.
+typedef struct types {
+    dtype in, out;
+    bool accumulate;
+} types;
+static const types all_types[] = {{DT_F32, DT_F32, false}, {DT_F32, DT_F32, true},
+        {DT_BF16, DT_BF16, false}, {DT_BF16, DT_F32, false}, {DT_BF16, DT_F32, true}};
+enum { N_TYPES = sizeof all_types / sizeof *all_types };
+
+// Around register tiles (8 x 48, 4 x 24), panels (16), blocks of k (768 words) and tiles of threads.
+static const int64_t sizes[][3] = {{1, 1, 1}, {2, 3, 5}, {7, 47, 31}, {8, 48, 32}, {9, 49, 33},
+        {17, 33, 64}, {16, 23, 767}, {5, 25, 769}, {130, 200, 70}, {65, 650, 40}, {40, 24, 2100},
+        {530, 130, 20}, {70, 140, 1024}};
+enum { N_SIZES = sizeof sizes / sizeof *sizes };
+
 static void all_shapes(gemm_choice choice) {
-    static const int64_t shapes[][3] = {{1, 1, 1}, {2, 3, 5}, {17, 33, 64}, {130, 200, 70},
-            {65, 650, 40}, {40, 24, 2100}, {530, 130, 20}, {70, 140, 1024}};
     arena *a = arena_new("gemm");
     gemm_machine *m;
     OK(gemm_machine_open(a, choice, &m));
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-        for (int bits = 0; bits < 16; bits++) {
-            const bool bf16 = bits & 4, narrow = bits & 8;
-            gemm_shape s = {.m = shapes[i][0],
-                    .n = shapes[i][1],
-                    .k = shapes[i][2],
-                    .ta = bits & 1,
-                    .tb = bits & 2,
-                    .in = bf16 ? DT_BF16 : DT_F32,
-                    .out = bf16 && narrow ? DT_BF16 : DT_F32,
-                    .accumulate = !bf16 && narrow};
-            check(m, a, s);
-            if (bf16 && !narrow) {
-                s.accumulate = true;
-                check(m, a, s);
-            }
-        }
+    for (int i = 0; i < N_SIZES * N_TYPES * 4; i++) {
+        const int64_t *size = sizes[i / 4 / N_TYPES];
+        const types t = all_types[i / 4 % N_TYPES];
+        check(m, a,
+                (gemm_shape){.m = size[0],
+                        .n = size[1],
+                        .k = size[2],
+                        .ta = i & 1,
+                        .tb = i & 2,
+                        .in = t.in,
+                        .out = t.out,
+                        .accumulate = t.accumulate},
+                (uint64_t)(10 * i));
+    }
     gemm_machine_close(m);
     arena_free(a);
+}
+
+// A sum of no products is 0, or what was there; a product of no rows or columns touches nothing.
+static void empty_products(void **state) {
+    (void)state;
+    static const int64_t empty[][3] = {{9, 50, 0}, {0, 50, 7}, {9, 0, 7}};
+    for (int i = 0; i < 3 * N_TYPES * 4; i++) {
+        const int64_t *size = empty[i / 4 / N_TYPES];
+        const types t = all_types[i / 4 % N_TYPES];
+        for (int level = CPU_REF; level <= (int)cpu_detect(); level++) {
+            product p = product_new((gemm_shape){size[0], size[1], size[2], i & 1, i & 2, 0, 0, 0,
+                                            t.in, t.out, t.accumulate},
+                    5);
+            void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&p.s));
+            kernels_for((cpu_level)level)->gemm(&p.s, p.x, p.y, p.c, scratch);
+            check_result(&p);
+            free(scratch), product_free(&p);
+        }
+    }
 }
 
 static void bf16_dot_product(void **state) {
@@ -142,6 +200,7 @@ static void bits(void **state) {
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_dot_product),
-            cmocka_unit_test(every_level), cmocka_unit_test(by_onednn), cmocka_unit_test(bits)};
+            cmocka_unit_test(every_level), cmocka_unit_test(by_onednn),
+            cmocka_unit_test(empty_products), cmocka_unit_test(bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

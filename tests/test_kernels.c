@@ -1,240 +1,248 @@
-// Each level of kernels against the reference: exactly on small integers where no rounding happens,
-// within a derived bound on reals. Lengths around the vector width; guard bytes behind every
-// output.
-#include "harness.h"
+// Each kernel of each level against the reference: exactly where small integers leave nothing to
+// round, else within a derived bound. Lengths around the vector widths; guard bytes on both sides
+// of every output. GEMM, attention and AdamW have tests of their own.
+#include "arrays.h"
 
-#include <math.h>
-
-#include "kernels/kernels.h"
-
-enum { GUARD = 64 };
-static const int64_t lengths[] = {1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 67, 129};
-enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
-
-typedef struct array { // n elements of type dt and a guard
+typedef struct kernel_case {
+    const kernels *k;
     dtype dt;
-    int64_t n;
-    unsigned char *p;
-} array;
+    int64_t n; // length, or width of a row
+    uint64_t seed;
+} kernel_case;
 
-static array make(dtype dt, int64_t n, uint64_t seed, double scale, bool integers) {
-    array x = {dt, n, mem_alloc((size_t)(n * dtype_bytes(dt)) + GUARD)};
-    for (int64_t i = 0; i < n; i++) {
-        double v = scale * noise(seed, (uint64_t)i);
-        float f = (float)(integers ? round(v) : v);
-        if (dt == DT_BF16)
-            ((uint16_t *)(void *)x.p)[i] = f32_to_bf16(f);
-        else
-            ((float *)(void *)x.p)[i] = f;
-    }
-    memset(x.p + n * dtype_bytes(dt), 0xA5, GUARD);
-    return x;
+static const char *text_of(const kernel_case *c, const char *what) {
+    static char text[160];
+    snprintf(text, sizeof text, "%s %s of %s, length %lld, seed %d", c->k->name, what,
+            dtype_name(c->dt), (long long)c->n, (int)c->seed);
+    return text;
 }
-
-static double at(const array *x, int64_t i) {
-    return x->dt == DT_BF16 ? (double)bf16_to_f32(((uint16_t *)(void *)x->p)[i])
-                            : (double)((float *)(void *)x->p)[i];
-}
-
-static void same(const char *what, const array *got, const array *want, double bound) {
-    for (int k = 0; k < GUARD; k++)
-        if (got->p[got->n * dtype_bytes(got->dt) + k] != 0xA5)
-            fail_msg("%s wrote behind its output", what);
-    for (int64_t i = 0; i < got->n; i++) {
-        double a = at(got, i), b = at(want, i);
-        if (!(fabs(a - b) <= bound * fmax(1, fabs(b))))
-            fail_msg("%s: [%lld] is %.9g, reference %.9g", what, (long long)i, a, b);
-    }
-}
-
-static const kernels *levels[3];
-static int n_levels;
 
 // One unit in the last place of the output type, and some roundings of fp32 inside.
 static double ulp(dtype dt) {
     return dt == DT_BF16 ? 0x1p-8 : 16 * 0x1p-24;
 }
 
-#define EACH(dt, k)                                                                                \
-    for (int l_ = 0; l_ < n_levels; l_++)                                                          \
-        for (int t_ = 0; t_ < 2; t_++)                                                             \
-            for (int i_ = 0; i_ < N_LENGTHS; i_++)                                                 \
-                for (const kernels *k = levels[l_]; k; k = NULL)                                   \
-                    for (dtype dt = t_ ? DT_BF16 : DT_F32, once_ = dt; once_ == dt;                \
-                            once_ = (dtype)99)
+static const int64_t lengths[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 47, 64, 67, 127, 129};
+enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
-static void free_all(array *x, int n) {
-    for (int i = 0; i < n; i++)
-        free(x[i].p);
+// All levels, both types, lengths from `min` on.
+static void every_case(void (*check)(const kernel_case *), int64_t min) {
+    const kernels *levels[3];
+    const int n = vector_levels(levels) * 2 * N_LENGTHS;
+    for (int i = 0; i < n; i++) {
+        const kernel_case c = {levels[i / N_LENGTHS / 2], i / N_LENGTHS % 2 ? DT_BF16 : DT_F32,
+                lengths[i % N_LENGTHS], (uint64_t)(100 + i)};
+        if (c.n >= min) check(&c);
+    }
 }
 
-static void elementwise(void **state) {
+// An output of the kernel and one of the reference.
+typedef struct outputs {
+    array got, want;
+} outputs;
+
+static outputs outputs_new(dtype dt, int64_t n, uint64_t seed) {
+    return (outputs){array_new(dt, n, seed, 4, 0.25), array_new(dt, n, seed, 4, 0.25)};
+}
+
+// Compares and frees.
+static void outputs_agree(const kernel_case *c, const char *what, outputs *x, double bound) {
+    array_expect(text_of(c, what), &x->got, &x->want, bound);
+    array_free(&x->got), array_free(&x->want);
+}
+
+static void check_add(const kernel_case *c) {
+    array a = array_new(c->dt, c->n, c->seed, 8, 1), b = array_new(c->dt, c->n, c->seed + 1, 8, 1);
+    outputs y = outputs_new(c->dt, c->n, c->seed);
+    c->k->add(c->dt, c->n, a.p, b.p, y.got.p);
+    kernels_ref.add(c->dt, c->n, a.p, b.p, y.want.p);
+    array_expect(text_of(c, "add"), &y.got, &y.want, 0);
+    c->k->add(c->dt, c->n, a.p, b.p, b.p);
+    array_expect(text_of(c, "add in place"), &b, &y.want, 0);
+    outputs_agree(c, "add", &y, 0);
+    array_free(&a), array_free(&b);
+}
+
+static void check_accumulate(const kernel_case *c) {
+    array x = array_new(c->dt, c->n, c->seed, 8, 1);
+    outputs acc = outputs_new(DT_F32, c->n, c->seed + 1);
+    c->k->accumulate(c->dt, c->n, x.p, acc.got.p);
+    kernels_ref.accumulate(c->dt, c->n, x.p, acc.want.p);
+    outputs_agree(c, "accumulate", &acc, 0);
+    array_free(&x);
+}
+
+static void check_sum_squares(const kernel_case *c) {
+    array x = array_new(c->dt, c->n, c->seed, 1e3, 0);
+    const double got = c->k->sum_squares(c->dt, c->n, x.p);
+    const double want = kernels_ref.sum_squares(c->dt, c->n, x.p);
+    if (!(fabs(got - want) <= 1e-6 * want))
+        fail_msg("%s: %.9g, expected %.9g", text_of(c, "sum_squares"), got, want);
+    array_free(&x);
+}
+
+static void sums_without_rounding(void **state) {
     (void)state;
-    EACH(dt, k) {
-        const int64_t n = lengths[i_];
-        array x[] = {make(dt, n, 1, 8, true), make(dt, n, 2, 8, true), make(dt, n, 3, 1, true),
-                make(dt, n, 3, 1, true)};
-        k->add(dt, n, x[0].p, x[1].p, x[2].p);
-        kernels_ref.add(dt, n, x[0].p, x[1].p, x[3].p);
-        same("add", &x[2], &x[3], 0);
-        array acc[] = {make(DT_F32, n, 4, 8, true), make(DT_F32, n, 4, 8, true)};
-        k->accumulate(dt, n, x[0].p, acc[0].p);
-        kernels_ref.accumulate(dt, n, x[0].p, acc[1].p);
-        same("accumulate", &acc[0], &acc[1], 0);
-        array r = make(DT_F32, n, 5, 1e3, false);
-        const double s = k->sum_squares(DT_F32, n, r.p),
-                     want = kernels_ref.sum_squares(DT_F32, n, r.p);
-        assert_true(fabs(s - want) <= 1e-6 * want);
-        free_all(x, 4);
-        free_all(acc, 2);
-        free(r.p);
-    }
+    every_case(check_add, 0);
+    every_case(check_accumulate, 0);
+    every_case(check_sum_squares, 0);
+}
+
+enum { ROWS = 5 };
+
+static void check_rmsnorm(const kernel_case *c) {
+    const int64_t n = ROWS * c->n;
+    array x = array_new(c->dt, n, c->seed, 1, 0), d = array_new(c->dt, n, c->seed + 1, 1, 0),
+          w = array_new(DT_F32, c->n, c->seed + 2, 1, 0);
+    outputs h = outputs_new(c->dt, n, 4), y = outputs_new(c->dt, n, 5),
+            r = outputs_new(DT_F32, ROWS, 6);
+    c->k->rmsnorm(c->dt, ROWS, c->n, x.p, d.p, w.p, 1e-5, h.got.p, y.got.p, r.got.p);
+    kernels_ref.rmsnorm(c->dt, ROWS, c->n, x.p, d.p, w.p, 1e-5, h.want.p, y.want.p, r.want.p);
+    outputs_agree(c, "rmsnorm's h", &h, ulp(c->dt));
+    outputs_agree(c, "rmsnorm's y", &y, 2 * ulp(c->dt)); // h may differ by one rounding
+    outputs_agree(c, "rmsnorm's r", &r, c->dt == DT_BF16 ? 0x1p-8 : 1e-5);
+    y = outputs_new(c->dt, n, 5), r = outputs_new(DT_F32, ROWS, 6);
+    c->k->rmsnorm(c->dt, ROWS, c->n, x.p, NULL, w.p, 1e-5, NULL, y.got.p, r.got.p);
+    kernels_ref.rmsnorm(c->dt, ROWS, c->n, x.p, NULL, w.p, 1e-5, NULL, y.want.p, r.want.p);
+    outputs_agree(c, "rmsnorm's y without d", &y, 2 * ulp(c->dt));
+    outputs_agree(c, "rmsnorm's r without d", &r, 1e-5);
+    array_free(&x), array_free(&d), array_free(&w);
+}
+
+// With the gradient of h or without, and in place of dy.
+static void check_rmsnorm_grad(const kernel_case *c) {
+    const int64_t n = ROWS * c->n;
+    array x = array_new(c->dt, n, c->seed, 1, 0), dh = array_new(c->dt, n, c->seed + 1, 1, 0),
+          w = array_new(DT_F32, c->n, c->seed + 2, 1, 0), r = array_new(DT_F32, ROWS, 7, 1, 0);
+    outputs dx = outputs_new(c->dt, n, 4), dw = outputs_new(DT_F32, c->n, 5);
+    array dy = array_new(c->dt, n, c->seed + 3, 1, 0);
+    c->k->rmsnorm_grad(c->dt, ROWS, c->n, dy.p, x.p, w.p, r.p, NULL, dx.got.p, dw.got.p);
+    kernels_ref.rmsnorm_grad(c->dt, ROWS, c->n, dy.p, x.p, w.p, r.p, NULL, dx.want.p, dw.want.p);
+    array_expect(text_of(c, "rmsnorm_grad's dx"), &dx.got, &dx.want, 4 * ulp(c->dt));
+    kernels_ref.rmsnorm_grad(c->dt, ROWS, c->n, dy.p, x.p, w.p, r.p, dh.p, dx.want.p, dw.want.p);
+    c->k->rmsnorm_grad(c->dt, ROWS, c->n, dy.p, x.p, w.p, r.p, dh.p, dy.p, dw.got.p);
+    array_expect(text_of(c, "rmsnorm_grad's dx in place"), &dy, &dx.want, 4 * ulp(c->dt));
+    outputs_agree(c, "rmsnorm_grad's dw", &dw, 1e-5);
+    array_free(&dx.got), array_free(&dx.want);
+    array_free(&x), array_free(&dh), array_free(&w), array_free(&r), array_free(&dy);
 }
 
 static void norms(void **state) {
     (void)state;
-    enum { ROWS = 5 };
-    EACH(dt, k) {
-        const int64_t n = lengths[i_], m = ROWS * n;
-        array x = make(dt, m, 1, 1, false), d = make(dt, m, 2, 1, false),
-              w = make(DT_F32, n, 3, 1, false);
-        array h[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)},
-              y[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)};
-        array r[] = {make(DT_F32, ROWS, 4, 1, true), make(DT_F32, ROWS, 4, 1, true)};
-        array dx[] = {make(dt, m, 4, 1, true), make(dt, m, 4, 1, true)},
-              dw[] = {make(DT_F32, n, 5, 1, false), make(DT_F32, n, 5, 1, false)};
-        for (int ref = 1; ref >= 0; ref--) { // the reference first: both take its r and y
-            const kernels *t = ref ? &kernels_ref : k;
-            t->rmsnorm(dt, ROWS, n, x.p, d.p, w.p, 1e-5, h[ref].p, y[ref].p, r[ref].p);
-            t->rmsnorm_grad(dt, ROWS, n, d.p, x.p, w.p, r[1].p, NULL, dx[ref].p, dw[ref].p);
-            t->rmsnorm_grad(dt, ROWS, n, d.p, x.p, w.p, r[1].p, y[1].p, dx[ref].p, dw[ref].p);
-        }
-        same("h", &h[0], &h[1], ulp(dt));
-        same("y", &y[0], &y[1], 2 * ulp(dt)); // h may differ by one rounding
-        same("r", &r[0], &r[1], dt == DT_BF16 ? 0x1p-8 : 1e-5);
-        same("dx", &dx[0], &dx[1], 4 * ulp(dt));
-        same("dw", &dw[0], &dw[1], 1e-5);
-        free_all(h, 2), free_all(y, 2), free_all(r, 2), free_all(dx, 2), free_all(dw, 2);
-        free(x.p), free(d.p), free(w.p);
-    }
+    every_case(check_rmsnorm, 1);
+    every_case(check_rmsnorm_grad, 1);
+}
+
+// The length is half a head. Two heads turn, a third and two odd elements are copied; turning back
+// gives what was there.
+static void check_rope(const kernel_case *c) {
+    const int head_dim = (int)(2 * c->n);
+    const int64_t width = 3 * head_dim + 2, n = ROWS * width;
+    const int32_t position[ROWS] = {0, 1, 2, 1000, 100000};
+    const rope_args args = {.head_dim = head_dim, .theta = 1e4};
+    array x = array_new(c->dt, n, c->seed, 1, 0),
+          table = array_new(DT_F32, ROWS * head_dim, 5, 1, 0);
+    c->k->rope_table(c->dt, &args, ROWS, position, table.p);
+    array_guarded(text_of(c, "rope_table"), &table);
+    outputs y = outputs_new(c->dt, n, 4);
+    c->k->rope(c->dt, ROWS, width, 2, head_dim, x.p, table.p, false, y.got.p);
+    kernels_ref.rope(c->dt, ROWS, width, 2, head_dim, x.p, table.p, false, y.want.p);
+    array_expect(text_of(c, "rope"), &y.got, &y.want, ulp(c->dt));
+    c->k->rope(c->dt, ROWS, width, 2, head_dim, y.got.p, table.p, true, y.got.p);
+    array_expect(text_of(c, "rope there and back"), &y.got, &x, 4 * ulp(c->dt));
+    array_free(&x), array_free(&table), array_free(&y.got), array_free(&y.want);
+}
+
+static void check_swiglu(const kernel_case *c) {
+    const int64_t n = ROWS * c->n;
+    array gate_up = array_new(c->dt, 2 * n, c->seed, 12, 0), dy = array_new(c->dt, n, 2, 1, 0);
+    outputs y = outputs_new(c->dt, n, 4), d = outputs_new(c->dt, 2 * n, 5);
+    c->k->swiglu(c->dt, ROWS, c->n, gate_up.p, y.got.p);
+    kernels_ref.swiglu(c->dt, ROWS, c->n, gate_up.p, y.want.p);
+    outputs_agree(c, "swiglu", &y, ulp(c->dt));
+    c->k->swiglu_grad(c->dt, ROWS, c->n, dy.p, gate_up.p, d.got.p);
+    kernels_ref.swiglu_grad(c->dt, ROWS, c->n, dy.p, gate_up.p, d.want.p);
+    array_expect(text_of(c, "swiglu_grad"), &d.got, &d.want, ulp(c->dt));
+    c->k->swiglu_grad(c->dt, ROWS, c->n, dy.p, gate_up.p, gate_up.p);
+    array_expect(text_of(c, "swiglu_grad in place"), &gate_up, &d.want, ulp(c->dt));
+    array_free(&gate_up), array_free(&dy), array_free(&d.got), array_free(&d.want);
 }
 
 static void activations(void **state) {
     (void)state;
-    enum { ROWS = 3 };
-    EACH(dt, k) {
-        const int64_t n = lengths[i_];
-        array gu = make(dt, 2 * ROWS * n, 1, 12, false), dy = make(dt, ROWS * n, 2, 1, false);
-        array y[] = {make(dt, ROWS * n, 4, 1, true), make(dt, ROWS * n, 4, 1, true)};
-        array dgu[] = {make(dt, 2 * ROWS * n, 4, 1, true), make(dt, 2 * ROWS * n, 4, 1, true)};
-        for (int ref = 0; ref < 2; ref++) {
-            const kernels *t = ref ? &kernels_ref : k;
-            t->swiglu(dt, ROWS, n, gu.p, y[ref].p);
-            t->swiglu_grad(dt, ROWS, n, dy.p, gu.p, dgu[ref].p);
-        }
-        same("swiglu", &y[0], &y[1], ulp(dt));
-        same("swiglu_grad", &dgu[0], &dgu[1], ulp(dt));
-        free_all(y, 2), free_all(dgu, 2);
-        free(gu.p), free(dy.p);
-        // rope: heads of 2 * length dims would be long; the length is half a head.
-        const int64_t width = 3 * 2 * n;
-        array x = make(dt, ROWS * width, 5, 1, false),
-              table = make(DT_F32, ROWS * 2 * n, 6, 1, false);
-        array z[] = {make(dt, ROWS * width, 4, 1, true), make(dt, ROWS * width, 4, 1, true)};
-        k->rope(dt, ROWS, width, 2, (int)(2 * n), x.p, table.p, false, z[0].p);
-        kernels_ref.rope(dt, ROWS, width, 2, (int)(2 * n), x.p, table.p, false, z[1].p);
-        same("rope", &z[0], &z[1], ulp(dt));
-        free_all(z, 2);
-        free(x.p), free(table.p);
-    }
+    every_case(check_rope, 1);
+    every_case(check_swiglu, 0);
 }
 
-static void cross_entropy(void **state) {
-    (void)state;
-    EACH(dt, k) {
-        const int64_t n = lengths[i_];
-        array l[] = {make(DT_F32, n, 1, 20, false), make(DT_F32, n, 1, 20, false)};
-        const double a = k->cross_entropy(dt, n, l[0].p, n / 2, 0.5, l[0].p);
-        const double b = kernels_ref.cross_entropy(dt, n, l[1].p, n / 2, 0.5, l[1].p);
-        assert_true(fabs(a - b) <= 1e-5 * fmax(1, b));
-        array d[] = {{dt, n, l[0].p}, {dt, n, l[1].p}};
-        for (int64_t i = 0; i < n; i++)
-            assert_true(fabs(at(&d[0], i) - at(&d[1], i)) <= ulp(dt));
-        free_all(l, 2);
-    }
+// The gradient takes the place of the logits, or is not asked for.
+static void check_cross_entropy(const kernel_case *c) {
+    outputs logits = {array_new(DT_F32, c->n, c->seed, 20, 0),
+            array_new(DT_F32, c->n, c->seed, 20, 0)};
+    array again = array_copy(&logits.got);
+    const int64_t label = (int64_t)c->seed % c->n;
+    const double got = c->k->cross_entropy(c->dt, c->n, logits.got.p, label, 0.5, logits.got.p);
+    const double want =
+            kernels_ref.cross_entropy(c->dt, c->n, logits.want.p, label, 0.5, logits.want.p);
+    const double alone = c->k->cross_entropy(c->dt, c->n, again.p, label, 0.5, NULL);
+    if (!(fabs(got - want) <= 1e-5 * fmax(1, want)) || alone != got)
+        fail_msg("%s: %.9g, without gradient %.9g, expected %.9g", text_of(c, "cross_entropy"), got,
+                alone, want);
+    array_guarded(text_of(c, "cross_entropy"), &logits.got);
+    logits.got.dt = logits.want.dt = c->dt; // the gradient
+    for (int64_t i = 0; i < c->n; i++)
+        if (!(fabs(array_at(&logits.got, i) - array_at(&logits.want, i)) <= ulp(c->dt)))
+            fail_msg("%s: gradient %lld is %.9g, expected %.9g", text_of(c, "cross_entropy"),
+                    (long long)i, array_at(&logits.got, i), array_at(&logits.want, i));
+    array_free(&logits.got), array_free(&logits.want), array_free(&again);
 }
 
-static void adamw(void **state) {
+static void losses(void **state) {
     (void)state;
-    const adamw_args a = {.lr = 1e-2,
-            .beta1 = 0.9,
-            .beta2 = 0.95,
-            .eps = 1e-8,
-            .weight_decay = 0.1,
-            .c1 = 0.1,
-            .c2 = 0.05,
-            .grad_scale = 0.5};
-    EACH(dt, k) {
-        if (dt != DT_F32) continue;
-        const int64_t n = lengths[i_];
-        array x[2][4];
-        array w[] = {make(DT_BF16, n, 9, 1, true), make(DT_BF16, n, 9, 1, true)};
-        for (int ref = 0; ref < 2; ref++) {
-            for (int j = 0; j < 4; j++)
-                x[ref][j] = make(DT_F32, n, (uint64_t)j, 1, false);
-            for (int64_t i = 0; i < n; i++)
-                ((float *)(void *)x[ref][2].p)[i] = fabsf(((float *)(void *)x[ref][2].p)[i]);
-            (ref ? &kernels_ref : k)
-                    ->adamw(DT_F32, n, x[ref][0].p, x[ref][1].p, x[ref][2].p, x[ref][3].p, &a,
-                            (uint16_t *)(void *)w[ref].p);
-        }
-        for (int j = 0; j < 4; j++)
-            same("adamw", &x[0][j], &x[1][j], 1e-6);
-        for (int64_t i = 0; i < n; i++)
-            assert_true(at(&x[0][3], i) == 0);
-        same("adamw's copy", &w[0], &w[1], 0x1p-8);
-        for (int ref = 0; ref < 2; ref++)
-            free_all(x[ref], 4);
-        free_all(w, 2);
-    }
+    every_case(check_cross_entropy, 1);
+}
+
+// A matrix, or cached keys and values, of n_rows rows of c->n.
+static void check_generation_rows(const kernel_case *c, int64_t n_rows) {
+    array x = array_new(c->dt, c->n, c->seed, 1, 0),
+          keys = array_new(c->dt, n_rows * c->n, c->seed + 1, 1, 0),
+          values = array_new(c->dt, n_rows * c->n, c->seed + 2, 1, 0),
+          scores = array_new(DT_F32, n_rows, 4, 1, 0);
+    outputs y = outputs_new(c->dt, n_rows, 5), o = outputs_new(c->dt, c->n, 6);
+    c->k->row_times_matrix(c->dt, n_rows, c->n, x.p, keys.p, y.got.p);
+    kernels_ref.row_times_matrix(c->dt, n_rows, c->n, x.p, keys.p, y.want.p);
+    outputs_agree(c, "row_times_matrix", &y, 8 * ulp(c->dt)); // up to 129 products below 1
+    kernels_ref.cached_attention(c->dt, n_rows, c->n, x.p, keys.p, values.p, scores.p, o.want.p);
+    c->k->cached_attention(c->dt, n_rows, c->n, x.p, keys.p, values.p, scores.p, o.got.p);
+    array_guarded(text_of(c, "cached_attention's scores"), &scores);
+    outputs_agree(c, "cached_attention", &o, 2 * ulp(c->dt)); // an average of numbers below 1
+    array_free(&x), array_free(&keys), array_free(&values), array_free(&scores);
+}
+
+static void check_generation(const kernel_case *c) {
+    static const int64_t rows[] = {1, 3, 4, 5, 15, 16, 17, 64, 131};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        check_generation_rows(c, rows[i]);
 }
 
 static void generation(void **state) {
     (void)state;
-    EACH(dt, k)
-    for (int i = 0; i < N_LENGTHS; i++) {
-        const int64_t n = lengths[i], d = lengths[i_];
-        array x = make(dt, d, 1, 1, false), w = make(dt, n * d, 2, 1, false),
-              v = make(dt, n * d, 3, 1, false), scores = make(DT_F32, n, 4, 1, false);
-        array y[] = {make(dt, n, 4, 1, false), make(dt, n, 5, 1, false), make(dt, d, 4, 1, false),
-                make(dt, d, 5, 1, false)};
-        k->row_times_matrix(dt, n, d, x.p, w.p, y[0].p);
-        kernels_ref.row_times_matrix(dt, n, d, x.p, w.p, y[1].p);
-        same("row_times_matrix", &y[0], &y[1], 8 * ulp(dt)); // sums of up to 129 products below 1
-        k->cached_attention(dt, n, d, x.p, w.p, v.p, scores.p, y[2].p);
-        kernels_ref.cached_attention(dt, n, d, x.p, w.p, v.p, scores.p, y[3].p);
-        same("cached_attention", &y[2], &y[3], 2 * ulp(dt)); // an average of numbers below 1
-        free_all(y, 4);
-        free(x.p), free(w.p), free(v.p), free(scores.p);
-    }
+    every_case(check_generation, 1);
 }
 
-static void special_values(void **state) {
+static void nan_is_not_lost(void **state) {
     (void)state;
-    for (int l = 0; l < n_levels; l++) {
-        float row[] = {NAN, 1, 2}, gu[] = {NAN, 1};
-        assert_true(isnan(levels[l]->cross_entropy(DT_F32, 3, row, 1, 1, row)));
-        float y;
-        levels[l]->swiglu(DT_F32, 1, 1, gu, &y);
+    const kernels *levels[3];
+    for (int i = 0, n = vector_levels(levels); i < n; i++) {
+        float row[] = {NAN, 1, 2}, gate_up[] = {NAN, 1}, y = 0;
+        assert_true(isnan(levels[i]->cross_entropy(DT_F32, 3, row, 1, 1, row)));
+        levels[i]->swiglu(DT_F32, 1, 1, gate_up, &y);
         assert_true(isnan(y));
     }
 }
 
 int main(void) {
-    for (int l = CPU_AVX2; l <= (int)cpu_detect(); l++)
-        levels[n_levels++] = kernels_for((cpu_level)l);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(elementwise), cmocka_unit_test(norms),
-            cmocka_unit_test(activations), cmocka_unit_test(cross_entropy), cmocka_unit_test(adamw),
-            cmocka_unit_test(generation), cmocka_unit_test(special_values)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sums_without_rounding),
+            cmocka_unit_test(norms), cmocka_unit_test(activations), cmocka_unit_test(losses),
+            cmocka_unit_test(generation), cmocka_unit_test(nan_is_not_lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,13 @@
-// Small strings: what messages and plans print.
+// Small pieces of base: durations, escapes, locks.
 #include "harness.h"
 
 #include <math.h>
+#include <signal.h>
 
 #include "base/str.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 static void durations_in_words(void **state) {
     (void)state;
@@ -21,7 +25,58 @@ static void durations_in_words(void **state) {
         assert_string_equal(str_long_duration(cases[i].seconds), cases[i].says);
 }
 
+static void escapes(void **state) {
+    (void)state;
+    const struct {
+        const char *from, *to; // to NULL: refused
+    } cases[] = {{"", ""}, {"a b", "a b"}, {"\\n\\n", "\n\n"}, {"x\\ty\\r", "x\ty\r"},
+            {"\\\\n", "\\n"}, {"\\", NULL}, {"a\\x", NULL}, {"\\\\\\", NULL}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "%s", cases[i].from);
+        assert_int_equal(str_unescape(text), cases[i].to != NULL);
+        if (cases[i].to) assert_string_equal(text, cases[i].to);
+    }
+}
+
+// Another process holds it: refused by name; when that process dies it is free, whatever it left.
+static void locks(void **state) {
+    (void)state;
+    arena *a = arena_new("lock");
+    const char *path = path_join(a, temporary_dir(a), "x.lock");
+    file_lock mine, other;
+    int ready[2];
+    char byte;
+    assert_int_equal(pipe(ready), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        const bool ok = file_lock_take(a, path, "x", &other) == DRV_OK;
+        if (write(ready[1], ok ? "1" : "0", 1) == 1) pause();
+        _exit(1);
+    }
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(byte, '1');
+    FAILS(file_lock_take(a, path, "the set \"s\"", &mine), DRV_E_IO,
+            arena_printf(a, "another drover (process %d) is writing the set \"s\"", (int)child));
+    assert_non_null(strstr(drv_message(), path));
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    assert_true(file_exists(path));
+    OK(file_lock_take(a, path, "x", &mine));
+    FAILS(file_lock_take(a, path, "x", &other), DRV_E_IO, "another drover");
+    file_lock_release(&mine);
+    assert_false(file_exists(path));
+    OK(file_lock_take(a, path, "x", &other));
+    file_lock_release(&other);
+    file_lock_release(&other);
+    close(ready[0]);
+    close(ready[1]);
+    arena_free(a);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(durations_in_words)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(durations_in_words),
+            cmocka_unit_test(escapes), cmocka_unit_test(locks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,27 +1,69 @@
 #!/bin/sh
-# Installs what the build needs from Debian when something is missing and this is root; else says what
-# is missing. Nothing is done, and nothing is slow, when all is there.
-set -e
-packages="cmake make gcc libc6-dev pkg-config python3 git libdnnl-dev libyaml-dev libjansson-dev libxxhash-dev
-libprotobuf-c-dev protobuf-c-compiler libutf8proc-dev libpcre2-dev libzstd-dev zlib1g-dev
-liblz4-dev libsnappy-dev libcurl4-openssl-dev libssl-dev libcmocka-dev $*"
-missing=
-for p in $packages; do
-    case $(dpkg-query -W -f '${Status}' "$p" 2>/dev/null) in
+# Finds what the build needs: programs by name, libraries by pkg-config, or by their header where they have no
+# .pc file. What is missing is named; as root on Debian it is then installed. Arguments: more Debian packages.
+# Nothing is printed or done when all is there. PACKAGES_ONLY=1 only prints what is missing.
+cd "$(dirname "$0")/.." || exit 1
+
+# what to look for   its name   Debian's package
+needs='
+program cmake cmake
+program make make
+program cc gcc
+program pkg-config pkg-config
+program python3 python3
+program protoc-c protobuf-c-compiler
+header stdio.h libc6-dev
+library jansson libjansson-dev
+library yaml-0.1 libyaml-dev
+library libxxhash libxxhash-dev
+library libprotobuf-c libprotobuf-c-dev
+library libutf8proc libutf8proc-dev
+library libpcre2-8 libpcre2-dev
+library libzstd libzstd-dev
+library zlib zlib1g-dev
+library liblz4 liblz4-dev
+library libcurl libcurl4-openssl-dev
+library libcrypto libssl-dev
+header snappy-c.h libsnappy-dev
+header dnnl.h libdnnl-dev
+header cmocka.h libcmocka-dev
+'
+has() {
+    case $1 in
+    program) command -v "$2" >/dev/null 2>&1 ;;
+    library) pkg-config --exists "$2" 2>/dev/null ;;
+    header) printf '#include <stdarg.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <setjmp.h>\n#include <%s>\n' "$2" |
+        "${CC:-cc}" -E - >/dev/null 2>&1 ;;
+    esac
+}
+
+missing= packages=
+while read -r kind name package; do
+    [ -z "$kind" ] || has "$kind" "$name" || {
+        missing="$missing
+  $kind $name (Debian: $package)"
+        packages="$packages $package"
+    }
+done <<END
+$needs
+END
+for package in "$@"; do
+    case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
     *" installed") ;;
-    *) case $p in
-        gcc | cmake | make | git | python3 | pkg-config) command -v "$p" >/dev/null 2>&1 && continue ;;
-        esac
-        missing="$missing $p" ;;
+    *) packages="$packages $package" missing="$missing
+  package $package" ;;
     esac
 done
-[ -n "$missing" ] || exit 0
-if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null 2>&1; then
-    echo "missing packages:$missing" >&2
-    echo "as root on Debian: apt-get install --no-install-recommends$missing" >&2
+[ -n "$packages" ] || exit 0
+echo "drover needs what is not here:$missing" >&2
+if [ -n "$PACKAGES_ONLY" ] || ! command -v apt-get >/dev/null 2>&1; then
+    exit 1
+elif [ "$(id -u)" != 0 ]; then
+    echo "as root: apt-get install --no-install-recommends$packages" >&2
     exit 1
 fi
-echo "installing:$missing"
+echo "installing from Debian:$packages" >&2
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -q >/dev/null || true
-apt-get install -y -q --no-install-recommends $missing >/dev/null
+# shellcheck disable=SC2086 # one word per package
+apt-get install -y -q --no-install-recommends $packages >/dev/null || exit 1

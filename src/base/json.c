@@ -1,3 +1,4 @@
+// Whole JSON files by jansson, and typed members of objects.
 #include "base/json.h"
 
 #include <stdlib.h>

@@ -41,6 +41,6 @@ typedef struct chat_output {
 } chat_output;
 
 // DRV_E_DATA: the template failed (with its line), refused the conversation (its own words), or
-// took more than a template may have: 20 million steps, 256 MiB, 64 MiB of text.
+// took more than a template may have: 5 million steps, 64 MiB, 16 MiB of text.
 DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
         chat_output *out);

@@ -4,8 +4,8 @@
 
 #include "chat/jinja_parse.h"
 
-enum { JINJA_MAX_DEPTH = 1200, JINJA_MAX_STEPS = 20000000, JINJA_MAX_RANGE = 100000 };
-enum { JINJA_MAX_OUTPUT = 64 << 20, JINJA_MAX_MEMORY = 256 << 20 };
+enum { JINJA_MAX_DEPTH = 1200, JINJA_MAX_STEPS = 5000000, JINJA_MAX_RANGE = 100000 };
+enum { JINJA_MAX_OUTPUT = 16 << 20, JINJA_MAX_MEMORY = 64 << 20 };
 
 typedef struct scope scope;
 struct scope { // names of a template, a loop's turn or a macro

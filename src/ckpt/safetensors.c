@@ -67,10 +67,11 @@ static drv_status parse_tensor(const char *path, const json_t *v, const unsigned
     return DRV_OK;
 }
 
-// __metadata__ maps text to text: what else it holds, other readers refuse.
+// __metadata__ maps text to text (or is null): what else it holds, other readers refuse.
 static drv_status check_metadata(const char *path, const json_t *metadata) {
     const char *key;
     json_t *v;
+    if (json_is_null(metadata)) return DRV_OK;
     if (!json_is_object(metadata))
         return drv_fail(DRV_E_DATA, "%s: __metadata__ is no JSON object", path);
     json_object_foreach((json_t *)(uintptr_t)metadata, key,
@@ -134,9 +135,6 @@ drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file
         return drv_fail(DRV_E_DATA, "%s: header length is %llu, but the file has %zu bytes", path,
                 (unsigned long long)n_header, n);
     const char *header = (const char *)p + 8;
-    if (n_header == 0 || *header != '{')
-        return drv_fail(DRV_E_DATA, "%s: the header is no JSON object: it does not begin with {",
-                path);
     json_t *root;
     DRV_TRY(json_read_bytes(path, header, (size_t)n_header, &root));
     drv_status status = parse_header(a, path, root, (const unsigned char *)header + n_header,

@@ -1,65 +1,157 @@
 // ckpt: look at checkpoints.
+#include <math.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-#include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "cli/cli.h"
+#include "train/trainer_json.h"
+
+// --- list
+typedef struct listed {
+    const char *path, *problem; // NULL: verified
+    int64_t step, bytes;
+    double loss; // NaN: not known
+} listed;
+
+static int64_t folder_bytes(arena *a, const char *path) {
+    char **names;
+    int n;
+    int64_t bytes = 0;
+    if (dir_list(a, path, &names, &n) != DRV_OK) return 0;
+    for (int i = 0; i < n; i++)
+        bytes += file_size(path_join(a, path, names[i]));
+    return bytes;
+}
+
+static listed look_at(arena *a, const char *path) {
+    listed found = {.path = path,
+            .step = ckpt_step_of(path),
+            .bytes = folder_bytes(a, path),
+            .loss = (double)NAN};
+    run_state state;
+    json_t *about = NULL;
+    drv_status status = ckpt_verify(path);
+    if (status == DRV_OK) status = trainer_json_read(path, &state, &about);
+    if (status == DRV_OK)
+        found.loss = state.loss;
+    else
+        found.problem = arena_strdup(a, drv_message());
+    json_decref(about);
+    return found;
+}
+
+static json_t *listed_json(const listed *x) {
+    return json_pack("{s:s, s:I, s:o, s:I, s:b, s:s?}", "path", x->path, "step",
+            (json_int_t)x->step, "loss", isfinite(x->loss) ? json_real(x->loss) : json_null(),
+            "bytes", (json_int_t)x->bytes, "verified", x->problem == NULL, "problem", x->problem);
+}
+
+static void print_json(json_t *value) {
+    char *text = json_dumps(value, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    puts(text);
+    free(text);
+    json_decref(value);
+}
 
 static drv_status run_list(arena *a, const cli_args *args) {
     const char *run_dir = args->positional[0];
     char **names, *dir = path_join(a, run_dir, "checkpoints");
     int n;
     if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
+    if (!file_is_dir(dir))
+        return drv_fail(DRV_E_IO, "\"%s\" is no folder, expected a run directory", run_dir);
     DRV_TRY(ckpt_list(a, dir, &names, &n));
+    json_t *all = json_array();
     for (int i = 0; i < n; i++) {
-        const char *path = path_join(a, dir, names[i]);
-        const bool ok = ckpt_verify(path) == DRV_OK;
-        printf("%s  %s\n", path, ok ? "ok" : drv_message());
+        const listed x = look_at(a, path_join(a, dir, names[i]));
+        char loss[32] = "not known";
+        if (isfinite(x.loss)) snprintf(loss, sizeof loss, "%.4f", x.loss);
+        if (cli_has(args, "--json"))
+            json_array_append_new(all, listed_json(&x));
+        else
+            printf("%s  step %lld  loss %s  %s  %s%s\n", x.path, (long long)x.step, loss,
+                    str_bytes((double)x.bytes), x.problem ? "refused: " : "verified",
+                    x.problem ? x.problem : "");
     }
+    if (cli_has(args, "--json"))
+        print_json(all);
+    else
+        json_decref(all);
     return DRV_OK;
+}
+
+// --- show
+static json_t *tensor_json(const char *file, const st_tensor *t) {
+    json_t *shape = json_array();
+    for (int d = 0; d < t->n_dims; d++)
+        json_array_append_new(shape, json_integer(t->dim[d]));
+    return json_pack("{s:s, s:s, s:s, s:o, s:I}", "file", file, "name", t->name, "dtype",
+            t->type_name, "shape", shape, "bytes", (json_int_t)t->bytes);
+}
+
+static void print_tensor(const char *file, const st_tensor *t) {
+    printf("%-24s %-60s %-5s [", file, t->name, t->type_name);
+    for (int d = 0; d < t->n_dims; d++)
+        printf(d ? ", %lld" : "%lld", (long long)t->dim[d]);
+    puts("]");
 }
 
 static drv_status run_show(arena *a, const cli_args *args) {
     const char *path = args->positional[0];
+    const bool json = cli_has(args, "--json");
     char **names;
-    int n;
+    int n, n_files = 0;
     DRV_TRY(dir_list(a, path, &names, &n));
+    json_t *tensors = json_array();
     for (int i = 0; i < n; i++) {
-        if (!str_ends(names[i], ".safetensors")) continue;
         st_file f;
-        DRV_TRY(st_open(a, path_join(a, path, names[i]), &f));
-        for (int k = 0; k < f.n; k++) {
-            const st_tensor *t = &f.tensors[k];
-            printf("%-24s %-60s %-5s [", names[i], t->name, t->type_name);
-            for (int d = 0; d < t->n_dims; d++)
-                printf(d ? ", %lld" : "%lld", (long long)t->dim[d]);
-            puts("]");
+        if (!str_ends(names[i], ".safetensors")) continue;
+        drv_status status = st_open(a, path_join(a, path, names[i]), &f);
+        if (status != DRV_OK) {
+            json_decref(tensors);
+            return status;
         }
+        for (int k = 0; k < f.n; k++)
+            if (json)
+                json_array_append_new(tensors, tensor_json(names[i], &f.tensors[k]));
+            else
+                print_tensor(names[i], &f.tensors[k]);
         st_close(&f);
+        n_files++;
     }
-    return DRV_OK;
+    json_t *all = json_pack("{s:s, s:o}", "path", path, "tensors", tensors);
+    if (json && n_files)
+        print_json(all);
+    else
+        json_decref(all);
+    if (n_files) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\" has no .safetensors file, expected a checkpoint", path);
 }
 
+// --- verify
 static drv_status run_verify(arena *a, const cli_args *args) {
-    (void)a;
     const char *path = args->positional[0];
-    drv_status s = ckpt_verify(path);
+    (void)a;
+    drv_status status = ckpt_verify(path);
     if (cli_has(args, "--json"))
-        printf("{\"path\": \"%s\", \"valid\": %s}\n", path, s == DRV_OK ? "true" : "false");
-    else if (s == DRV_OK)
+        print_json(json_pack("{s:s, s:b, s:s?}", "path", path, "valid", status == DRV_OK, "problem",
+                status == DRV_OK ? NULL : drv_message()));
+    else if (status == DRV_OK)
         printf("%s: ok\n", path);
-    return s;
+    return status;
 }
 
-static const cli_option verify_options[] = {CLI_JSON};
+static const cli_option json_options[] = {CLI_JSON};
 
 static const verb subverbs[] = {
         {
                 .name = "list",
-                .summary = "the checkpoints of a run, each verified",
-                .usage = "RUN_DIR",
+                .summary = "the checkpoints of a run: step, loss, size, verified or why not",
+                .usage = "RUN_DIR [--json]",
                 .help = "Every byte of each checkpoint is checked against its manifest of hashes.",
+                .options = json_options,
+                .n_options = 1,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_list,
@@ -67,8 +159,10 @@ static const verb subverbs[] = {
         {
                 .name = "show",
                 .summary = "the tensors of a checkpoint",
-                .usage = "CHECKPOINT",
+                .usage = "CHECKPOINT [--json]",
                 .help = "File, name, type and shape of each tensor of a Hugging Face folder.",
+                .options = json_options,
+                .n_options = 1,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_show,
@@ -78,8 +172,8 @@ static const verb subverbs[] = {
                 .summary = "check every byte of a checkpoint",
                 .usage = "CHECKPOINT [--json]",
                 .help = "Compares all files with the manifest of hashes; a failure names the file.",
-                .options = verify_options,
-                .n_options = sizeof verify_options / sizeof *verify_options,
+                .options = json_options,
+                .n_options = sizeof json_options / sizeof *json_options,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_verify,

@@ -1,56 +1,184 @@
 // generate: text from a model.
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "base/file.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "tok/unicode.h"
 #include "train/generate.h"
+#include "train/resolve.h"
 
-static const cli_option generate_options[] = {{"--prompt", "TEXT", "what the text begins with"},
-        {"--max-tokens", "N", "at most so many new tokens (default 200)"},
-        {"--temperature", "X", "0: always the likeliest token (default 0.8)"},
-        {"--top-p", "X", "draw from the likeliest tokens of this total probability (default 0.95)"},
-        {"--seed", "N", "of the draws (default 0)"}, {"--threads", "N", "0: all cores"}};
+// --- the prompt
+static drv_status read_stream(FILE *f, const char *name, str *out) {
+    char block[4096];
+    for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;)
+        str_add(out, block, n);
+    if (ferror(f)) return drv_fail(DRV_E_IO, "could not read %s", name);
+    return DRV_OK;
+}
 
-static void emit(void *ctx, const char *text, size_t n) {
+// --prompt TEXT, --prompt-file FILE, or standard input for "-" in either.
+static drv_status read_prompt(const cli_args *args, str *out) {
+    const char *text = cli_get(args, "--prompt", NULL),
+               *path = cli_get(args, "--prompt-file", NULL);
+    if (text && path)
+        return drv_fail(DRV_E_USAGE, "generate: --prompt and --prompt-file exclude each other");
+    if ((text && strcmp(text, "-") == 0) || (path && strcmp(path, "-") == 0))
+        return read_stream(stdin, "standard input", out);
+    if (text) str_puts(out, text);
+    if (!path) return DRV_OK;
+    FILE *f = fopen(path, "rb");
+    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    drv_status status = read_stream(f, path, out);
+    fclose(f);
+    return status;
+}
+
+// --- the samples
+static void print_piece(void *ctx, const char *text, size_t n) {
     (void)ctx;
     fwrite(text, 1, n, stdout);
     fflush(stdout);
 }
 
-static drv_status run_generate(arena *a, const cli_args *args) {
-    int64_t threads = 0;
-    generate_opts o = {.folder = args->positional[0],
-            .prompt = cli_get(args, "--prompt", ""),
-            .max_tokens = 200,
-            .temperature = 0.8,
-            .top_p = 0.95,
-            .backend = "cpu",
-            .emit = emit};
-    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o.max_tokens));
-    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o.temperature));
-    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &o.top_p));
-    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o.seed));
-    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    par_set_threads((int)threads);
-    generate_stats st;
-    fputs(o.prompt, stdout);
+static json_t *clean_string(const char *text, size_t n) {
+    str clean = {0};
+    utf8_sanitize(text, n, &clean);
+    json_t *value = json_stringn(clean.p ? clean.p : "", clean.n);
+    str_free(&clean);
+    return value;
+}
+
+static void print_json(const str *prompt, const generate_result *r) {
+    json_t *o = json_object(), *ids = json_array();
+    for (int64_t i = 0; i < r->ids.n; i++)
+        json_array_append_new(ids, json_integer(r->ids.p[i]));
+    json_object_set_new(o, "prompt", clean_string(prompt->p ? prompt->p : "", prompt->n));
+    json_object_set_new(o, "text", clean_string(r->text.p ? r->text.p : "", r->text.n));
+    json_object_set_new(o, "tokens", json_integer(r->ids.n));
+    json_object_set_new(o, "ids", ids);
+    json_object_set_new(o, "finish_reason", json_string(r->stopped ? "stop" : "length"));
+    json_object_set_new(o, "tokens_per_s",
+            json_real(r->seconds > 0 ? (double)r->ids.n / r->seconds : 0));
+    char *text = json_dumps(o, JSON_REAL_PRECISION(6));
+    puts(text);
     fflush(stdout);
-    drv_status s = generate(a, &o, &st);
-    putchar('\n');
-    fflush(stdout);
-    DRV_TRY(s);
-    log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s",
-            (long long)st.prompt_tokens, st.prefill_s, (long long)st.new_tokens, st.decode_s,
-            (double)st.new_tokens / st.decode_s);
+    free(text);
+    json_decref(o);
+}
+
+static drv_status print_samples(generator *g, const str *prompt, int64_t n, bool json) {
+    int64_t tokens = 0;
+    double seconds = 0;
+    for (int64_t i = 0; i < n; i++) {
+        generate_result r;
+        if (!json && i > 0) puts("---");
+        if (!json) print_piece(NULL, prompt->p ? prompt->p : "", prompt->n);
+        drv_status status = generator_run(g, i, json ? NULL : print_piece, NULL, &r);
+        if (!json) puts("");
+        DRV_TRY(status);
+        if (json) print_json(prompt, &r);
+        tokens += r.ids.n;
+        seconds += r.seconds;
+        generate_result_free(&r);
+    }
+    log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s, %s weights",
+            (long long)generator_prompt_tokens(g), generator_prompt_s(g), (long long)tokens,
+            seconds, seconds > 0 ? (double)tokens / seconds : 0,
+            generator_is_bf16(g) ? "bf16" : "fp32");
     return DRV_OK;
 }
+
+// --- the verb
+static drv_status read_precision(const cli_args *args, generate_precision *out) {
+    const char *name = cli_get(args, "--precision", "auto");
+    if (strcmp(name, "bf16") == 0)
+        *out = GENERATE_BF16;
+    else if (strcmp(name, "fp32") == 0)
+        *out = GENERATE_FP32;
+    else if (cli_has(args, "--precision"))
+        return drv_fail(DRV_E_USAGE, "generate: --precision is \"%s\", expected bf16 or fp32",
+                name);
+    return DRV_OK;
+}
+
+static drv_status read_options(arena *a, const cli_args *args, generate_opts *o, int64_t *n) {
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o->max_tokens));
+    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o->sampling.temperature));
+    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &o->sampling.top_p));
+    DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &o->sampling.top_k));
+    DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
+    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
+    DRV_TRY(cli_get_i64(args, "--n", 1, 1 << 24, n));
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    DRV_TRY(read_precision(args, &o->precision));
+    o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
+    for (int i = 0; i < o->n_stops; i++)
+        if (!*o->stops[i])
+            return drv_fail(DRV_E_USAGE, "generate: --stop is empty, expected a text");
+    par_set_threads((int)threads);
+    return ckpt_resolve(a, args->positional[0], &o->folder);
+}
+
+static drv_status run_generate(arena *a, const cli_args *args) {
+    generate_opts o = {.sampling = {.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1},
+            .backend = "cpu"};
+    int64_t n = 1;
+    str prompt = {0};
+    generator *g;
+    DRV_TRY(read_options(a, args, &o, &n));
+    drv_status status = read_prompt(args, &prompt);
+    o.prompt = prompt.p ? prompt.p : "";
+    o.prompt_bytes = prompt.n;
+    if (status == DRV_OK) status = generator_open(a, &o, &g);
+    if (status == DRV_OK) {
+        status = print_samples(g, &prompt, n, cli_has(args, "--json"));
+        generator_close(g);
+    }
+    str_free(&prompt);
+    return status;
+}
+
+static const cli_option generate_options[] =
+        {{"--prompt", "TEXT", "what the text begins with; - reads standard input"},
+                {"--prompt-file", "FILE", "the same from a file; - reads standard input"},
+                {"--max-tokens", "N",
+                        "at most N new tokens (default 200, or what the context leaves)"},
+                {"--n", "N", "samples of the prompt (default 1), with --- between them"},
+                {"--temperature", "X", "0: always the likeliest token (default 0.8)"},
+                {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},
+                {"--top-p", "X",
+                        "draw from the likeliest tokens of this total probability (default 0.95)"},
+                {"--repetition-penalty", "X",
+                        "over 1: tokens that occurred are less likely (default 1)"},
+                {"--stop", "TEXT", "end before this text (repeatable)"},
+                {"--seed", "N", "of the draws (default 0)"},
+                {"--precision", "NAME",
+                        "of the weights, bf16 or fp32 (default: the model's, see above)"},
+                {"--json", NULL, "print one JSON object per sample"},
+                {"--threads", "N", "0: all cores (default)"}};
 
 const verb verb_generate = {
         .name = "generate",
         .summary = "write text with a model",
         .usage = "MODEL --prompt TEXT [--max-tokens N] [--temperature X]",
-        .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama.",
+        .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama; or a\n"
+                "run directory or CONFIG, of which the newest checkpoint is taken. Nothing is printed\n"
+                "before the model is loaded and the prompt fits.\n"
+                "\n"
+                "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"
+                "trained in bf16 (their fp32 masters are rounded, as in training): generation is bound by\n"
+                "memory, and half the bytes take half the time. --precision says otherwise.\n"
+                "\n"
+                "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
+                "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length) and\n"
+                "tokens_per_s; the text ends before a stop text.",
         .options = generate_options,
         .n_options = sizeof generate_options / sizeof *generate_options,
         .min_positional = 1,

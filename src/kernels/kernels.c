@@ -1,54 +1,59 @@
+// The table of each level, and how attention and products are cut and what scratch they need.
 #include "kernels/kernels.h"
 
 #include "base/round.h"
 
-const kernels *kernels_for(cpu_level l) {
+const kernels *kernels_for(cpu_level level) {
 #ifdef DROVER_X86
     static const kernels *const tables[] = {&kernels_ref, &kernels_avx2, &kernels_avx512,
             &kernels_avx512_bf16};
-    return tables[l];
+    return tables[level];
 #else
-    (void)l;
+    (void)level;
     return &kernels_ref;
 #endif
 }
 
-int64_t attention_units(const attention_args *a) {
-    return a->n_kv_heads * div_up(a->seq, ATTENTION_BLOCK);
+int64_t attention_units(const attention_args *args) {
+    return args->n_kv_heads * div_up(args->seq, ATTENTION_BLOCK);
 }
 
 // Enough for all levels: a block of packed rows, a panel of 48 columns, and fp32 sums that end as
 // bf16.
-int64_t gemm_scratch_bytes(const gemm_shape *s) {
-    const int64_t words = s->k < GEMM_WORDS ? s->k : GEMM_WORDS, rows = round_up(s->m, 16);
-    return (rows * (words + GEMM_PAD) + 48 * words + (s->out == DT_BF16 ? s->m * s->n : 0)) * 4;
+int64_t gemm_scratch_bytes(const gemm_shape *shape) {
+    const int64_t words = shape->k < GEMM_WORDS ? shape->k : GEMM_WORDS,
+                  rows = round_up(shape->m, 16);
+    return (rows * (words + GEMM_PAD) + 48 * words +
+                   (shape->out == DT_BF16 ? shape->m * shape->n : 0)) *
+           4;
 }
 
-// At least 16 units a sequence where that leaves chunks of two blocks.
-int64_t attention_grad_chunks(const attention_args *a) {
-    int64_t want = div_up(16, a->n_heads), most = a->seq / (2 * ATTENTION_BLOCK);
+// At least 16 units per sequence where that leaves chunks of two blocks.
+int64_t attention_grad_chunks(const attention_args *args) {
+    int64_t want = div_up(16, args->n_heads), most = args->seq / (2 * ATTENTION_BLOCK);
     if (want > most) want = most;
     return want < 1 ? 1 : want;
 }
 
-int64_t attention_grad_units(const attention_args *a) {
-    return a->n_heads * attention_grad_chunks(a);
+int64_t attention_grad_units(const attention_args *args) {
+    return args->n_heads * attention_grad_chunks(args);
 }
 
-int64_t attention_sum_units(const attention_args *a) {
-    return div_up(a->seq, ATTENTION_SUM_BLOCK);
+int64_t attention_sum_units(const attention_args *args) {
+    return div_up(args->seq, ATTENTION_SUM_BLOCK);
 }
 
 // dq of each chunk, and dk and dv, for each query head; f64 for f64.
-int64_t attention_part_floats(const attention_args *a) {
-    int64_t n = a->n_heads * a->seq * a->head_dim * (attention_grad_chunks(a) + 2);
-    return a->dt == DT_F64 ? 2 * n : n;
+int64_t attention_part_floats(const attention_args *args) {
+    int64_t n = args->n_heads * args->seq * args->head_dim * (attention_grad_chunks(args) + 2);
+    return args->dt == DT_F64 ? 2 * n : n;
 }
 
 // Generous for all levels: packed copies of one head's rows and a few blocks of scores.
-int64_t attention_scratch_bytes(const attention_args *a) {
-    int64_t d = (a->head_dim + 31) / 32 * 32, rep = a->n_heads / a->n_kv_heads, b = ATTENTION_BLOCK;
-    int64_t seq = div_up(a->seq, b) * b;
+int64_t attention_scratch_bytes(const attention_args *args) {
+    int64_t d = (args->head_dim + 31) / 32 * 32, rep = args->n_heads / args->n_kv_heads,
+            b = ATTENTION_BLOCK;
+    int64_t seq = div_up(args->seq, b) * b;
     int64_t forward = rep * b * (2 * b + 2 * d + 32) + 3 * b * d;
     int64_t backward = seq * (4 * d + 2) + b * (8 * d) + 8 * b * b;
     return (forward > backward ? forward : backward) * 4 + 4096;

@@ -51,7 +51,7 @@ typedef struct gemm_shape {
 typedef struct kernels {
     const char *name;
     // c = a b or c += a b; scratch of gemm_scratch_bytes().
-    void (*gemm)(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
+    void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
     // y = a + b; in place.
     void (*add)(dtype dt, int64_t n, const void *a, const void *b, void *y);
     // acc += x.
@@ -64,7 +64,7 @@ typedef struct kernels {
     void (*rmsnorm_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
             const void *w, const void *r, const void *dh, void *dx, void *dw);
     // table rows: head_dim/2 cosines, then as many sines; acc type of dt.
-    void (*rope_table)(dtype dt, const rope_args *a, int64_t n, const int32_t *position,
+    void (*rope_table)(dtype dt, const rope_args *args, int64_t n, const int32_t *position,
             void *table);
     // Rotates the first `n_heads` heads of rows of `width`; the rest is copied. In place.
     void (*rope)(dtype dt, int64_t rows, int64_t width, int n_heads, int head_dim, const void *x,
@@ -78,18 +78,20 @@ typedef struct kernels {
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
     double (*sum_squares)(dtype dt, int64_t n, const void *x);
-    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded.
-    void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,
+    // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded. What is taken from
+    // p, lr (m / c1) / (sqrt(v / c2) + eps) + lr weight_decay p, is summed before p is rounded,
+    // once.
+    void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *args,
             uint16_t *w);
     // What is rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
     // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
     // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
     // their sums, the sum of P and delta (rows of d_o o) are not.
     // Forward: units 0 .. attention_units() - 1, each with its own scratch.
-    void (*attention)(const attention_args *a, int64_t unit, void *scratch);
+    void (*attention)(const attention_args *args, int64_t unit, void *scratch);
     // Gradient: first all units of part one, then all of part two.
-    void (*attention_grad)(const attention_args *a, int64_t unit, void *scratch);
-    void (*attention_grad_sum)(const attention_args *a, int64_t unit);
+    void (*attention_grad)(const attention_args *args, int64_t unit, void *scratch);
+    void (*attention_grad_sum)(const attention_args *args, int64_t unit);
     // y_N = x_K W_NK^T for a single row x (generation).
     void (*row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
     // One query over n keys and values of its head, d wide: o = softmax(q K^T / sqrt(d)) V, P in
@@ -101,19 +103,19 @@ typedef struct kernels {
 extern const kernels kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512_bf16;
 
 // The table for a level; levels that this build lacks fall back to the next lower one.
-const kernels *kernels_for(cpu_level l);
+const kernels *kernels_for(cpu_level level);
 
 // The inner dimension of a product is packed at most GEMM_WORDS floats or pairs of bf16 at a time
 // (for the second-level cache), rows of them GEMM_PAD words apart (off the same cache sets).
 enum { GEMM_WORDS = 768, GEMM_PAD = 16 };
-int64_t gemm_scratch_bytes(const gemm_shape *s);
+int64_t gemm_scratch_bytes(const gemm_shape *shape);
 
 // How attention is cut; depends on the shape alone. Blocks: 64 query tokens of all heads of a
 // group.
 enum { ATTENTION_BLOCK = 64, ATTENTION_SUM_BLOCK = 64 };
-int64_t attention_units(const attention_args *a);
-int64_t attention_grad_chunks(const attention_args *a); // of keys, per head
-int64_t attention_grad_units(const attention_args *a);  // n_heads x chunks
-int64_t attention_sum_units(const attention_args *a);
-int64_t attention_part_floats(const attention_args *a);
-int64_t attention_scratch_bytes(const attention_args *a);
+int64_t attention_units(const attention_args *args);
+int64_t attention_grad_chunks(const attention_args *args); // of keys, per head
+int64_t attention_grad_units(const attention_args *args);  // n_heads x chunks
+int64_t attention_sum_units(const attention_args *args);
+int64_t attention_part_floats(const attention_args *args);
+int64_t attention_scratch_bytes(const attention_args *args);

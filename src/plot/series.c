@@ -68,7 +68,7 @@ drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_
 
 // --- ranges
 plot_range plot_range_empty(void) {
-    return (plot_range){INFINITY, -INFINITY};
+    return (plot_range){HUGE_VAL, -HUGE_VAL};
 }
 
 void plot_range_add(plot_range *r, double value) {

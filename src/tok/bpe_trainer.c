@@ -24,6 +24,7 @@ bpe_trainer *bpe_trainer_new(const bpe_trainer_opts *o) {
     if (!t->o.pattern) t->o.pattern = split_pattern_gpt2;
     if (!t->o.memory) t->o.memory = BPE_TRAINER_MEMORY;
     DRV_ASSERT(split_rule_for("pattern", t->o.pattern, &t->rule) == DRV_OK, "%s", drv_message());
+    split_rule_speed_up(&t->rule);
     t->counter = word_counter_new(t->o.memory - BESIDE_BYTES, BPE_BYTES_A_WORD, BPE_BYTES_A_BYTE);
     return t;
 }

@@ -6,6 +6,11 @@
 #include "tok/tokenizer_internal.h"
 #include "tok/word_cache.h"
 
+enum {
+    ROOM_AT_END = 2 * WORD_IDS * SPLIT_BATCH, // what the last batch of words reserves, and template
+    MIN_MEASURED = 1 << 14,                   // bytes of a text that says how many ids others need
+};
+
 struct encoder {
     const tokenizer *t;
     word_cache *cache;
@@ -14,6 +19,7 @@ struct encoder {
     const unsigned char *first; // where its text begins; NULL: not in this piece
     const unsigned char *end;   // of the part whose words come now
     bool continues;             // a part that the piece before began
+    double ids_per_byte;        // a little more than what the last texts took
     id_list out; // the caller's, here while it grows: its neighbours belong to other threads
 };
 
@@ -23,7 +29,10 @@ void id_list_add(id_list *l, int32_t id) {
 }
 
 void id_list_reserve(id_list *l, int64_t more) {
-    MEM_GROW(l->p, l->n + more, l->cap);
+    if (l->n + more <= l->cap) return;
+    const int64_t doubled = 2 * l->cap;
+    l->cap = l->n + more > doubled ? l->n + more : doubled;
+    l->p = mem_realloc(l->p, sizeof *l->p * (size_t)l->cap);
 }
 
 void id_list_append(id_list *l, const int32_t *ids, int64_t n) {
@@ -39,7 +48,7 @@ void id_list_free(id_list *l) {
 
 encoder *encoder_new(const tokenizer *t) {
     encoder *e = mem_alloc_lines(sizeof *e);
-    *e = (encoder){.t = t, .cache = word_cache_new(t)};
+    *e = (encoder){.t = t, .cache = word_cache_new(t), .ids_per_byte = 0.25};
     return e;
 }
 
@@ -132,7 +141,9 @@ static void encode_part(encoder *e, const unsigned char *s, size_t n) {
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out) {
     const tokenizer *t = e->t;
     e->out = *out;
-    id_list_reserve(&e->out, (int64_t)p->n / 4); // about what English needs
+    // Room for all ids at once: lists that grow are copied, and their old pages are given back.
+    const int64_t n_before = e->out.n;
+    id_list_reserve(&e->out, (int64_t)((double)p->n * e->ids_per_byte) + ROOM_AT_END);
     e->first = p->begins ? (const unsigned char *)p->p : NULL;
     e->continues = !p->begins;
     for (int i = 0; specials && p->begins && i < t->n_before; i++)
@@ -140,6 +151,10 @@ void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out)
     if (p->n) cut_added(e, &t->raw, (const unsigned char *)p->p, p->n, encode_part);
     for (int i = 0; specials && p->ends && i < t->n_after; i++)
         id_list_add(&e->out, t->after[i]);
+    if (p->n >= MIN_MEASURED) {
+        const double now = 1.06 * (double)(e->out.n - n_before) / (double)p->n;
+        e->ids_per_byte = now > e->ids_per_byte ? now : 0.75 * e->ids_per_byte + 0.25 * now;
+    }
     *out = e->out;
 }
 

@@ -1,9 +1,11 @@
+// Cutting a text into words by the rules of a pre-tokenizer.
 #include "tok/split.h"
 
 #include <string.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "tok/scan_blocks.h"
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
 
@@ -35,6 +37,13 @@ drv_status split_rule_for(const char *where, const char *pattern, split_rule *ou
 void split_rule_free(split_rule *r) {
     if (r->regex) pcre2_code_free(r->regex);
     r->regex = NULL;
+}
+
+void split_rule_speed_up(split_rule *r) {
+    cpu_level level;
+    if (cpu_level_chosen(&level) != DRV_OK)
+        level = CPU_REF; // DROVER_CPU is wrong: who computes says so
+    r->blocks = scan_blocks_for(r->kind, level);
 }
 
 // Compiled code has a small stack of its own; what does not fit there is interpreted.
@@ -89,18 +98,25 @@ static int joins_batch(const byte_joins *j, split_text_at *t, text_word *out) {
 }
 
 int split_batch(const split_rule *r, split_text_at *t, text_word *out) {
+    enum { WORDS_BETWEEN = 4 }; // one by one before a block is tried again
     if (r->kind == SPLIT_REGEX) return regex_batch(r, t, out);
     if (r->kind == SPLIT_JOINS) return joins_batch(r->joins, t, out);
     const split_scan scan = split_scanner(r->kind);
     const uint8_t *cp = cp_table();
-    const unsigned char *s = t->at;
     int k = 0;
-    for (; k < SPLIT_BATCH && s < t->end; k++) {
-        const unsigned char *next = scan(s, t->end, cp);
-        out[k] = (text_word){s, (size_t)(next - s)};
-        s = next;
+    while (k < SPLIT_BATCH && t->at < t->end) {
+        if (r->blocks) k = r->blocks(t, out, k);
+        if (r->blocks && k > SPLIT_BATCH - SPLIT_BLOCK) break; // no room for those of a block
+        const int stop =
+                r->blocks && k + WORDS_BETWEEN < SPLIT_BATCH ? k + WORDS_BETWEEN : SPLIT_BATCH;
+        const unsigned char *s = t->at;
+        for (; k < stop && s < t->end; k++) {
+            const unsigned char *next = scan(s, t->end, cp);
+            out[k] = (text_word){s, (size_t)(next - s)};
+            s = next;
+        }
+        t->at = s;
     }
-    t->at = s;
     return k;
 }
 

@@ -217,6 +217,8 @@ static drv_status load(loader *l, const json_t *root) {
     DRV_TRY(check_model(l, m));
     DRV_TRY(load_normalizer(l, json_object_get(root, "normalizer")));
     DRV_TRY(load_pre_tokenizer(l, json_object_get(root, "pre_tokenizer")));
+    for (int i = 0; i < t->n_rules; i++)
+        split_rule_speed_up(&t->rule[i]);
     t->can_cut = t->n_rules == 0;        // then load_joins decides
     for (int i = 0; i < t->n_rules; i++) // digits alone do not part a letter from a space
         t->can_cut |= t->rule[i].kind != SPLIT_DIGITS;

@@ -1,9 +1,11 @@
+// The merging half of training: the most frequent pair of neighbours becomes a symbol.
 #include "tok/train_merges.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "tok/tokenizer_internal.h"
 
@@ -67,28 +69,15 @@ static int32_t pair_index(merging *m, int32_t a, int32_t b) {
     return (int32_t)m->n_pairs++;
 }
 
-static bool better(const queued *x, const queued *y) {
+static inline bool better(const queued *x, const queued *y) {
     return x->count != y->count ? x->count > y->count : x->pair < y->pair;
 }
 
+HEAP_DEFINE(queue, queued, better)
+
 static void push(merging *m, queued q) {
     MEM_GROW(m->heap, m->n_heap, m->cap_heap);
-    int64_t i = m->n_heap++;
-    for (; i > 0 && better(&q, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        m->heap[i] = m->heap[(i - 1) / 2];
-    m->heap[i] = q;
-}
-
-static queued pop(merging *m) {
-    queued top = m->heap[0], q = m->heap[--m->n_heap];
-    int64_t i = 0;
-    for (int64_t k; (k = 2 * i + 1) < m->n_heap; i = k) {
-        if (k + 1 < m->n_heap && better(&m->heap[k + 1], &m->heap[k])) k++;
-        if (!better(&m->heap[k], &q)) break;
-        m->heap[i] = m->heap[k];
-    }
-    m->heap[i] = q;
-    return top;
+    queue_push(m->heap, m->n_heap++, q);
 }
 
 // Adds to a pair's count; the word is noted when it gains the pair.
@@ -206,7 +195,7 @@ void bpe_merge(word_counts *words, const int32_t byte_symbol[256], int64_t n_sym
     begin_names(&m, out, n_symbols);
     begin(&m, words, byte_symbol);
     while (out->n_symbols < n_symbols && m.n_heap) {
-        const queued q = pop(&m);
+        const queued q = queue_pop(m.heap, m.n_heap--);
         const int32_t a = (int32_t)(q.pair >> 32), b = (int32_t)q.pair;
         pair_info *p = &m.pairs[pair_index(&m, a, b)];
         if (p->count != q.count) { // stale

@@ -1,3 +1,4 @@
+// Counting words in tables that spill as sorted files.
 #include "tok/train_words.h"
 
 #include <errno.h>
@@ -6,6 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/heap.h"
 #include "base/log.h"
 #include "base/parallel.h"
 
@@ -25,10 +27,10 @@ struct word_counter {
     int n_runs, cap_runs;
 };
 
-enum { LEAST_SLOTS = 1 << 12 };
+enum { MIN_SLOTS = 1 << 12 };
 
 static void table_init(count_table *t) {
-    *t = (count_table){.n_slots = LEAST_SLOTS};
+    *t = (count_table){.n_slots = MIN_SLOTS};
     t->slots = calloc(t->n_slots, sizeof *t->slots);
     DRV_ASSERT(t->slots, "out of memory");
 }
@@ -190,29 +192,23 @@ static drv_status read_head(run_head *h, bool *more) {
     return ok ? DRV_OK : io_failed();
 }
 
-static int compare_heads(const run_head *x, const run_head *y) {
-    const size_t n = x->word.n < y->word.n ? x->word.n : y->word.n;
-    const int c = memcmp(x->word.p, y->word.p, n);
-    return c ? c : (x->word.n > y->word.n) - (x->word.n < y->word.n);
+typedef run_head *head_ref;
+
+static inline bool head_before(const head_ref *x, const head_ref *y) {
+    const str *a = &(*x)->word, *b = &(*y)->word;
+    const int order = memcmp(a->p, b->p, a->n < b->n ? a->n : b->n);
+    return order ? order < 0 : a->n < b->n;
 }
 
-static void sift(run_head **heap, int n, int i) {
-    for (int k; (k = 2 * i + 1) < n; i = k) {
-        if (k + 1 < n && compare_heads(heap[k + 1], heap[k]) < 0) k++;
-        if (compare_heads(heap[i], heap[k]) <= 0) return;
-        run_head *t = heap[i];
-        heap[i] = heap[k];
-        heap[k] = t;
-    }
-}
+HEAP_DEFINE(heads, head_ref, head_before)
 
 typedef void (*each_word)(void *ctx, const str *word, int64_t count);
 
 // Hands out each distinct word of the spilled files once, with the sum of its counts.
 static drv_status merge_runs(word_counter *c, each_word each, void *ctx) {
-    run_head *heads = calloc((size_t)c->n_runs, sizeof *heads), **heap = NULL;
-    heap = calloc((size_t)c->n_runs, sizeof *heap);
-    DRV_ASSERT(heads && heap, "out of memory");
+    run_head *heads = mem_alloc((size_t)c->n_runs * sizeof *heads);
+    head_ref *heap = mem_alloc((size_t)c->n_runs * sizeof *heap);
+    memset(heads, 0, (size_t)c->n_runs * sizeof *heads);
     int n = 0;
     bool more;
     drv_status s = DRV_OK;
@@ -220,10 +216,8 @@ static drv_status merge_runs(word_counter *c, each_word each, void *ctx) {
         heads[i].f = c->runs[i];
         rewind(heads[i].f);
         s = read_head(&heads[i], &more);
-        if (more) heap[n++] = &heads[i];
+        if (more) heads_push(heap, n++, &heads[i]);
     }
-    for (int i = n; i-- > 0;)
-        sift(heap, n, i);
     str word = {0};
     int64_t sum = 0;
     while (s == DRV_OK && n) {
@@ -238,8 +232,10 @@ static drv_status merge_runs(word_counter *c, each_word each, void *ctx) {
         }
         sum += h->count;
         s = read_head(h, &more);
-        if (!more) heap[0] = heap[--n];
-        sift(heap, n, 0);
+        if (more)
+            heads_replace_first(heap, n, h);
+        else
+            heads_pop(heap, n--);
     }
     if (s == DRV_OK && sum) each(ctx, &word, sum);
     for (int i = 0; i < c->n_runs; i++)
@@ -250,15 +246,15 @@ static drv_status merge_runs(word_counter *c, each_word each, void *ctx) {
     return s;
 }
 
-enum { MOST_RARE = 1 << 16 }; // counts above are never left out
+enum { MAX_RARE = 1 << 16 }; // counts above are never left out
 
 typedef struct sizes { // what words need, by how often they occur
     const word_counter *c;
-    int64_t words[MOST_RARE + 1], bytes[MOST_RARE + 1];
+    int64_t words[MAX_RARE + 1], bytes[MAX_RARE + 1];
 } sizes;
 
 static void add_size(sizes *z, size_t n, int64_t times) {
-    const int64_t i = times < MOST_RARE ? times : MOST_RARE;
+    const int64_t i = times < MAX_RARE ? times : MAX_RARE;
     z->words[i]++;
     z->bytes[i] += z->c->bytes_a_word + (int64_t)n * z->c->bytes_a_byte;
 }
@@ -280,8 +276,8 @@ static void take_word(void *ctx, const str *word, int64_t times) {
 // Words that occur less often than out->least do not fit.
 static void choose(sizes *z, word_counts *out) {
     int64_t sum = 0;
-    out->least = MOST_RARE;
-    sum = z->bytes[MOST_RARE];
+    out->least = MAX_RARE;
+    sum = z->bytes[MAX_RARE];
     while (out->least > 1 && sum + z->bytes[out->least - 1] <= z->c->memory)
         sum += z->bytes[--out->least];
     for (int64_t i = 1; i < out->least; i++)

@@ -1,3 +1,4 @@
+// UTF-8 and the classes of code points.
 #include "tok/unicode.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// Ids of words that were seen before, or by merging.
 #include "tok/word_cache.h"
 
 #include <stdlib.h>
@@ -6,7 +7,7 @@
 
 // Long words, and those of many ids, by their hash; their bytes and ids lie in pools. When the
 // pools are full all is forgotten.
-enum { LEAST_LONG = 1 << 10, LONG_BYTES = 1024, POOL_BYTES = 16 << 20 };
+enum { MIN_LONGS = 1 << 10, LONG_BYTES = 1024, POOL_BYTES = 16 << 20 };
 typedef struct long_word {
     uint64_t hash;
     size_t text;
@@ -31,7 +32,7 @@ static long_word *new_longs(uint64_t n) {
 
 word_cache *word_cache_new(const tokenizer *t) {
     word_cache *c = mem_alloc_lines(sizeof *c);
-    *c = (word_cache){.m = merger_new(t), .table = t->words, .n_longs = LEAST_LONG};
+    *c = (word_cache){.m = merger_new(t), .table = t->words, .n_longs = MIN_LONGS};
     c->longs = new_longs(c->n_longs);
     return c;
 }

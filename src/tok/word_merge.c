@@ -1,8 +1,10 @@
+// Merging one word: short ones by searching, long ones by a heap.
 #include "tok/word_merge.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/heap.h"
 #include "tok/unicode.h"
 
 enum { SHORT_WORD = 24 }; // symbols up to which the lowest rank is searched one by one
@@ -143,35 +145,19 @@ static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *
 }
 
 // --- a long word: a heap ordered by (rank, position)
-static bool before(const candidate *x, const candidate *y) {
+static inline bool before(const candidate *x, const candidate *y) {
     return x->rank != y->rank ? x->rank < y->rank : x->at < y->at;
 }
 
-static void heap_push(merger *m, candidate c) {
-    MEM_GROW(m->heap, m->n_heap, m->cap_heap);
-    int64_t i = m->n_heap++;
-    for (; i > 0 && before(&c, &m->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        m->heap[i] = m->heap[(i - 1) / 2];
-    m->heap[i] = c;
-}
-
-static candidate heap_pop(merger *m) {
-    candidate top = m->heap[0], c = m->heap[--m->n_heap];
-    int64_t i = 0;
-    for (int64_t k; (k = 2 * i + 1) < m->n_heap; i = k) {
-        if (k + 1 < m->n_heap && before(&m->heap[k + 1], &m->heap[k])) k++;
-        if (!before(&m->heap[k], &c)) break;
-        m->heap[i] = m->heap[k];
-    }
-    m->heap[i] = c;
-    return top;
-}
+HEAP_DEFINE(candidates, candidate, before)
 
 static void consider(merger *m, int32_t at) {
     if (at < 0 || m->pieces[at].next < 0) return;
     int32_t a = m->pieces[at].id, b = m->pieces[m->pieces[at].next].id;
     const pair_rank *p = find_merge(m->t, a, b);
-    if (p) heap_push(m, (candidate){p->rank, at, a, b});
+    if (!p) return;
+    MEM_GROW(m->heap, m->n_heap, m->cap_heap);
+    candidates_push(m->heap, m->n_heap++, (candidate){p->rank, at, a, b});
 }
 
 static void merge_long(merger *m, int32_t n, id_list *out) {
@@ -182,7 +168,7 @@ static void merge_long(merger *m, int32_t n, id_list *out) {
     for (int32_t i = 0; i + 1 < n; i++)
         consider(m, i);
     while (m->n_heap) {
-        candidate c = heap_pop(m);
+        const candidate c = candidates_pop(m->heap, m->n_heap--);
         piece *p = &m->pieces[c.at];
         if (p->id != c.left || p->next < 0 || m->pieces[p->next].id != c.right) continue;
         piece *q = &m->pieces[p->next];

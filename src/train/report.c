@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -87,6 +88,21 @@ void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
 }
 
 // --- the end
+// A path as a shell takes it, in single quotes where it needs them. The caller frees *out.
+static const char *shell_word(const char *path, str *out) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "._-/+=:,@%";
+    str_clear(out);
+    if (*path && *path != '-' && path[strspn(path, plain)] == 0) {
+        str_puts(out, path);
+    } else {
+        str_puts(out, *path == '-' ? "./'" : "'");
+        str_replace(out, path, strlen(path), "'", "'\\''");
+        str_puts(out, "'");
+    }
+    return out->p;
+}
+
 void report_summary(report *r, const char *model, bool has_tokenizer) {
     const step_metrics *m = &r->last;
     if (r->first.steps == 0) { // no step was left to do
@@ -96,16 +112,24 @@ void report_summary(report *r, const char *model, bool has_tokenizer) {
     const double seconds = clock_s() - r->begin_s, tokens = (double)(m->tokens - r->tokens_before);
     log_info("%s: step %lld of %lld, %s tokens in %s, %.0f tokens/s",
             m->step < m->steps ? "stopped" : "done", (long long)m->step, (long long)m->steps,
-            str_si(tokens), str_duration(seconds), tokens / seconds);
+            str_si(tokens), str_long_duration(seconds), tokens / seconds);
     str bars = {0};
     spark_draw(&r->losses, SPARK_COLUMNS, log_is_utf8(), &bars);
-    log_info("loss %.4f at step %lld, %.4f at step %lld  %s", r->first.loss,
-            (long long)r->first.step, m->loss, (long long)m->step, bars.p ? bars.p : "");
+    if (m->step > r->first.step)
+        log_info("loss %.4f at step %lld, %.4f at step %lld  %s", r->first.loss,
+                (long long)r->first.step, m->loss, (long long)m->step, bars.p ? bars.p : "");
+    else
+        log_info("loss %.4f", m->loss);
     str_free(&bars);
     if (!isnan(r->last_valid))
         log_info("validation loss %.4f at first, %.4f at last", r->first_valid, r->last_valid);
     log_info("model: %s", model);
-    if (has_tokenizer) log_info("try it: drover generate %s --prompt \"Once upon a time\"", model);
-    log_info("curves: drover plot %s", r->run_dir);
-    if (m->step < m->steps && r->config) log_info("resume: drover train %s", r->config);
+    str word = {0};
+    if (has_tokenizer)
+        log_info("try it: drover generate %s --prompt \"Once upon a time\"",
+                shell_word(model, &word));
+    log_info("curves: drover plot %s", shell_word(r->run_dir, &word));
+    if (m->step < m->steps && r->config)
+        log_info("resume: drover train %s", shell_word(r->config, &word));
+    str_free(&word);
 }

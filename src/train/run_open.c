@@ -143,6 +143,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
     DRV_TRY(open_run_dir(r, fresh));
     DRV_TRY(open_data(r));
+    DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
     DRV_TRY(arithmetic(r, &kernels));
     r->about = trainer_about(cfg, r->train_rows, kernels);
     DRV_TRY(carry_files(r->a, cfg, &r->content));
@@ -151,7 +152,6 @@ drv_status run_open(run *r, bool fresh) {
     r->content.config_json = arena_strdup(r->a, text);
     free(text);
     json_decref(model);
-    DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
     DRV_TRY(programs_build(r->a, cfg, &r->p));
     DRV_TRY(programs_load(r->a, r->b, &r->p));
     DRV_TRY(programs_check_held(&r->p));

@@ -199,6 +199,8 @@ static drv_status end(run *r, drv_status status) {
     snprintf(why, sizeof why, "%s", drv_message());
     progress_end();
     if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_requested(), step);
+    // Asked while the last evaluation ran: all steps are done; the next start evaluates.
+    if (status == DRV_STOPPED && step >= r->cfg->steps) status = DRV_OK;
     drv_status saved = DRV_OK;
     if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES) saved = run_save_last(r);
     if (status == DRV_OK) {

@@ -164,28 +164,29 @@ static drv_status check_sums(const char *path, const json_t *o, const run_state 
             (double)s->part_tokens + tokens, "at most sequence_length in each row");
 }
 
-static drv_status check_all(const char *folder, const char *path, const json_t *o, run_state *out) {
-    const int64_t named = ckpt_step_of(folder);
+drv_status trainer_json_check(const char *path, int64_t named_step, const json_t *o,
+        run_state *out) {
+    *out = run_state_new();
     DRV_TRY(read_counters(path, o, out));
     DRV_TRY(check_counters(path, out));
     if (json_object_get(o, "global_batch_size")) DRV_TRY(check_sums(path, o, out));
     if (!json_object_get(o, "evaluated")) out->evaluated = out->step; // of an earlier version
-    if (named >= 0 && named != out->step)
+    if (named_step >= 0 && named_step != out->step)
         return drv_fail(DRV_E_DATA, "%s: \"step\" is %lld, expected %lld as in the folder's name",
-                path, (long long)out->step, (long long)named);
+                path, (long long)out->step, (long long)named_step);
     return DRV_OK;
 }
 
 drv_status trainer_json_read(const char *folder, run_state *out, json_t **about) {
     arena *a = arena_new("trainer.json");
     const char *path = path_join(a, folder, "trainer.json");
-    *out = run_state_new();
+    *about = NULL;
     drv_status status = json_read_file(path, about);
-    if (status == DRV_OK) {
-        status = check_all(folder, path, *about, out);
-        if (status != DRV_OK) json_decref(*about);
+    if (status == DRV_OK) status = trainer_json_check(path, ckpt_step_of(folder), *about, out);
+    if (status != DRV_OK) {
+        json_decref(*about);
+        *about = NULL;
     }
-    if (status != DRV_OK) *about = NULL;
     arena_free(a);
     return status;
 }

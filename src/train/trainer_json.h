@@ -29,3 +29,6 @@ char *trainer_json_text(const run_state *state, const json_t *about);
 // range, or does not fit the others or the folder's name. *about is the whole object; the caller
 // owns it.
 DRV_CHECKED drv_status trainer_json_read(const char *folder, run_state *out, json_t **about);
+// The same for JSON in memory. `named_step`: what the folder's name says; -1: nothing.
+DRV_CHECKED drv_status trainer_json_check(const char *path, int64_t named_step, const json_t *o,
+        run_state *out);

@@ -1,8 +1,10 @@
-#include "backend/cpu/cpu_backend.h"
+// The CPU back end: named state and one arena, both plain pages; programs are lists of instructions.
+#include "backend/backend.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/cpu/cpu_op.h"
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "base/rng.h"
@@ -32,7 +34,7 @@ typedef struct cpu_backend {
     backend base;
     arena *a;
     gemm_machine *gemm;
-    const kernels *k, *attention;
+    const kernels *kernels, *attention;
     state *table; // open addressing by name
     int n_states, cap_states;
     block *blocks;
@@ -104,6 +106,15 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
     return DRV_OK;
 }
 
+static drv_status lower(cpu_backend *b, const node *n, instruction *out) {
+    const cpu_op *row = cpu_ops[n->op];
+    *out = (instruction){.run = row->run,
+            .node = n,
+            .kernels = b->kernels,
+            .attention = b->attention};
+    return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
+}
+
 static drv_status load(backend *base, const plan *p, executable **out) {
     cpu_backend *b = self(base);
     const graph *g = p->g;
@@ -113,15 +124,12 @@ static drv_status load(backend *base, const plan *p, executable **out) {
     e->code = ARENA_ARRAY(b->a, instruction, g->n_nodes);
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
-        instruction *c = &e->code[e->n];
-        c->n = n;
-        c->k = b->k;
-        c->attention = b->attention;
-        DRV_TRY(cpu_lower(b->a, b->gemm, n, c));
-        if (!c->fn) continue;
-        c->in = ARENA_ARRAY(b->a, void *, n->n_in);
-        c->out = ARENA_ARRAY(b->a, void *, n->n_out);
-        c->workspace = (void *)(uintptr_t)p->workspace[i]; // an offset until linked
+        instruction *ins = &e->code[e->n];
+        DRV_TRY(lower(b, n, ins));
+        if (!ins->run) continue;
+        ins->in = ARENA_ARRAY(b->a, void *, n->n_in);
+        ins->out = ARENA_ARRAY(b->a, void *, n->n_out);
+        ins->workspace = (void *)(uintptr_t)p->workspace[i]; // an offset until linked
         e->n++;
     }
     if (p->arena_bytes > b->arena_wanted) b->arena_wanted = p->arena_bytes;
@@ -147,12 +155,12 @@ static void *address(cpu_backend *b, const plan *p, const tensor *t) {
 
 static void link_program(cpu_backend *b, executable *e) {
     for (int i = 0; i < e->n; i++) {
-        instruction *c = &e->code[i];
-        for (int k = 0; k < c->n->n_in; k++)
-            c->in[k] = address(b, e->p, c->n->in[k]);
-        for (int k = 0; k < c->n->n_out; k++)
-            c->out[k] = address(b, e->p, c->n->out[k]);
-        c->workspace = b->arena + ((uintptr_t)c->workspace - (uintptr_t)e->linked);
+        instruction *ins = &e->code[i];
+        for (int k = 0; k < ins->node->n_in; k++)
+            ins->in[k] = address(b, e->p, ins->node->in[k]);
+        for (int k = 0; k < ins->node->n_out; k++)
+            ins->out[k] = address(b, e->p, ins->node->out[k]);
+        ins->workspace = b->arena + ((uintptr_t)ins->workspace - (uintptr_t)e->linked);
     }
     e->linked = b->arena;
     e->ready = true;
@@ -164,9 +172,10 @@ static drv_status run(backend *base, executable *e) {
     if (!e->ready || e->linked != b->arena) link_program(b, e);
     double before = clock_s();
     for (int i = 0; i < e->n; i++) {
-        e->code[i].fn(&e->code[i]);
-        double now = clock_s();
-        b->seconds[e->code[i].n->op] += now - before;
+        const instruction *ins = &e->code[i];
+        ins->run(ins);
+        const double now = clock_s();
+        b->seconds[ins->node->op] += now - before;
         before = now;
     }
     return DRV_OK;
@@ -203,7 +212,7 @@ static drv_status read_state(backend *b, int rank, const char *name, int64_t off
 
 static int64_t workspace(backend *b, const node *n) {
     (void)b;
-    return cpu_workspace(n, par_threads());
+    return cpu_ops[n->op]->workspace ? cpu_ops[n->op]->workspace(n, par_threads()) : 0;
 }
 
 static int64_t held_bytes(backend *b) {
@@ -251,7 +260,7 @@ drv_status backend_open_cpu(arena *a, backend **out) {
     DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &b->gemm));
     cpu_level level;
     DRV_TRY(cpu_level_chosen(&level));
-    b->k = kernels_for(level);
+    b->kernels = kernels_for(level);
     b->attention = gemm_kernels(b->gemm);
     *out = &b->base;
     return DRV_OK;

@@ -1,12 +1,12 @@
 // The back end that only plans. Scratch is that of the CPU back end, so that a plan made without a
 // device is the plan of a CPU run.
 #include "backend/backend.h"
-#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/cpu_op.h"
 #include "base/parallel.h"
 
 static int64_t workspace(backend *b, const node *n) {
     (void)b;
-    return cpu_workspace(n, par_threads());
+    return cpu_ops[n->op]->workspace ? cpu_ops[n->op]->workspace(n, par_threads()) : 0;
 }
 
 static drv_status load(backend *b, const plan *p, executable **out) {

@@ -1,3 +1,4 @@
+// Downloads with libcurl: parts that grow, ranges to resume, hashes at the end, waits between tries.
 #include "data/get/download.h"
 
 #include <ctype.h>
@@ -17,7 +18,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
-enum { FIRST_WAIT_S = 1, MOST_WAIT_S = 60, SILENT_S = 60, CONNECT_S = 30 };
+enum { FIRST_WAIT_S = 1, MAX_WAIT_S = 60, SILENT_S = 60, CONNECT_S = 30 };
 
 typedef enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE } job_state;
 
@@ -246,7 +247,7 @@ static drv_status again(job *j, const char *why) {
         return drv_fail(DRV_E_IO, "%s: given up after %d tries: %s", j->d->url, j->failures, why);
     double wait = FIRST_WAIT_S * 0.25 * (1 << (j->failures < 9 ? j->failures : 9));
     if (j->retry_after > 0) wait = j->retry_after;
-    if (wait > MOST_WAIT_S) wait = MOST_WAIT_S;
+    if (wait > MAX_WAIT_S) wait = MAX_WAIT_S;
     j->not_before = clock_s() + wait;
     j->state = JOB_WAITS;
     log_file_only("%s: %s; again in %.1f s", j->d->url, why, wait);
@@ -362,8 +363,7 @@ drv_status download_files(const download *list, int n, const download_opts *o,
     crowd c = {.n = n, .begin = clock_s()};
     *out = (download_stats){.files = n};
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    c.jobs = calloc((size_t)n + 1, sizeof *c.jobs);
-    DRV_ASSERT(c.jobs, "out of memory");
+    c.jobs = mem_alloc(((size_t)n + 1) * sizeof *c.jobs);
     for (int i = 0; i < n; i++) {
         job *j = &c.jobs[i];
         *j = (job){.d = &list[i], .o = o, .fd = -1, .total = -1};

@@ -1,5 +1,5 @@
 // Files over HTTP, several at a time. Each grows as PATH.part and gets its name when its size and
-// hash are right; what is cut off is gone on with, also by a later run.
+// hash are right; what is cut off is resumed, also by a later run.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"

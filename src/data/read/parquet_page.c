@@ -1,3 +1,4 @@
+// Codecs, integers in runs and deltas, and byte arrays of one Parquet page.
 #include "data/read/parquet_page.h"
 
 #include <lz4.h>
@@ -37,29 +38,29 @@ const char *page_unpack(int codec, const unsigned char *p, size_t n, unsigned ch
         size_t n_out) {
     size_t k = n_out;
     switch (codec) {
-    case 0:
+    case CODEC_NONE:
         if (n != n_out) return "an uncompressed page of another size than it says";
         memcpy(out, p, n);
         return NULL;
-    case 1:
+    case CODEC_SNAPPY:
         return snappy_uncompress((const char *)p, n, (char *)out, &k) == SNAPPY_OK && k == n_out
                        ? NULL
                        : "broken snappy";
-    case 2:
+    case CODEC_GZIP:
         return gunzip(p, n, out, n_out) ? NULL : "broken gzip";
-    case 6:
+    case CODEC_ZSTD:
         k = ZSTD_decompress(out, n_out, p, n);
         return !ZSTD_isError(k) && k == n_out ? NULL : "broken zstd";
-    case 7:
+    case CODEC_LZ4_RAW:
         if (n > INT32_MAX || n_out > INT32_MAX) return "an LZ4 page that is too large";
         return LZ4_decompress_safe((const char *)p, (char *)out, (int)n, (int)n_out) == (int)n_out
                        ? NULL
                        : "broken LZ4_RAW";
-    case 3:
+    case CODEC_LZO:
         return "compression LZO is not supported (none, snappy, gzip, zstd and LZ4_RAW are)";
-    case 4:
+    case CODEC_BROTLI:
         return "compression brotli is not supported (none, snappy, gzip, zstd and LZ4_RAW are)";
-    case 5:
+    case CODEC_LZ4_HADOOP:
         return "compression LZ4 in Hadoop's frames is not supported (LZ4_RAW is)";
     default:
         return "an unknown compression";
@@ -105,37 +106,47 @@ bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int6
     return true;
 }
 
-// DELTA_BINARY_PACKED: the n values that it must hold, each in [0, UINT32_MAX]. t moves behind
-// them.
+typedef struct delta_state { // DELTA_BINARY_PACKED: each value is the one before, the least delta
+                             // of its block and an offset
+    int64_t value, min_delta;
+    uint32_t *out;
+    int64_t i, n;
+} delta_state;
+
+static bool delta_put(delta_state *d) {
+    if (d->value < 0 || d->value > UINT32_MAX) return false;
+    d->out[d->i++] = (uint32_t)d->value;
+    return true;
+}
+
+// n_values offsets of `bits` bits, or as many as are still wanted. t moves behind all of them.
+static bool delta_mini_block(thrift *t, int bits, int64_t n_values, delta_state *d) {
+    const uint64_t bytes = (uint64_t)n_values * (uint64_t)bits / 8;
+    if (bits > 64 || bytes > (uint64_t)(t->end - t->p)) return false;
+    for (int64_t k = 0; k < n_values && d->i < d->n; k++) {
+        const uint64_t offset = take_bits(t->p, (uint64_t)k * (uint64_t)bits, bits);
+        d->value = (int64_t)((uint64_t)d->value + (uint64_t)d->min_delta + offset);
+        if (!delta_put(d)) return false;
+    }
+    t->p += bytes;
+    return true;
+}
+
+// The n values that the page must hold, each in [0, UINT32_MAX]. t moves behind them.
 static bool delta_ints(thrift *t, uint32_t *out, int64_t n) {
     const uint64_t block = thrift_varint(t), minis = thrift_varint(t), total = thrift_varint(t);
-    int64_t v = thrift_int(t);
+    delta_state d = {.value = thrift_int(t), .out = out, .n = n};
     if (t->bad || total != (uint64_t)n || minis == 0 || minis > 1024 || block % minis ||
             block / minis % 8 || block == 0 || block > 1 << 20)
         return false;
-    const int64_t per_mini = (int64_t)(block / minis);
-    for (int64_t i = 0; i < n;) {
-        if (i == 0) {
-            if (v < 0 || v > UINT32_MAX) return false;
-            out[i++] = (uint32_t)v;
-            continue;
-        }
-        const int64_t least = thrift_int(t);
+    if (n > 0 && !delta_put(&d)) return false;
+    while (d.i < n) {
+        d.min_delta = thrift_int(t);
         const unsigned char *widths = t->p;
         if (t->bad || (uint64_t)(t->end - t->p) < minis) return false;
         t->p += minis;
-        for (uint64_t m = 0; m < minis && i < n; m++) {
-            const int bits = widths[m];
-            const uint64_t bytes = (uint64_t)per_mini * (uint64_t)bits / 8;
-            if (bits > 64 || bytes > (uint64_t)(t->end - t->p)) return false;
-            for (int64_t k = 0; k < per_mini && i < n; k++) {
-                v = (int64_t)((uint64_t)v + (uint64_t)least +
-                              take_bits(t->p, (uint64_t)k * (uint64_t)bits, bits));
-                if (v < 0 || v > UINT32_MAX) return false;
-                out[i++] = (uint32_t)v;
-            }
-            t->p += bytes;
-        }
+        for (uint64_t m = 0; m < minis && d.i < n; m++)
+            if (!delta_mini_block(t, widths[m], (int64_t)(block / minis), &d)) return false;
     }
     return true;
 }

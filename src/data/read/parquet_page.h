@@ -20,7 +20,18 @@ typedef struct page_values {
 } page_values;
 void page_values_free(page_values *v);
 
-enum {
+typedef enum parquet_codec { // CompressionCodec of parquet.thrift
+    CODEC_NONE = 0,
+    CODEC_SNAPPY = 1,
+    CODEC_GZIP = 2,
+    CODEC_LZO = 3,
+    CODEC_BROTLI = 4,
+    CODEC_LZ4_HADOOP = 5,
+    CODEC_ZSTD = 6,
+    CODEC_LZ4_RAW = 7
+} parquet_codec;
+
+enum { // Encoding of parquet.thrift
     PARQUET_PLAIN = 0,
     PARQUET_PLAIN_DICTIONARY = 2,
     PARQUET_RLE = 3,
@@ -30,13 +41,13 @@ enum {
     PARQUET_RLE_DICTIONARY = 8
 };
 
-// Unpacks `n` bytes into exactly `n_out`. Codec numbers as in parquet.thrift. Returns why not, or
-// NULL.
+// Unpacks `n` bytes into exactly `n_out`. codec: a parquet_codec, of the file, so it may be any
+// number. Returns why not, or NULL.
 const char *page_unpack(int codec, const unsigned char *p, size_t n, unsigned char *out,
         size_t n_out);
 
-// n values of `bits` bits in the hybrid of runs and bit packing. *used: bytes that were read.
-// False: they end too early.
+// n_out values of `bits` bits in the hybrid of runs and bit packing. False: the n bytes end too
+// early.
 bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int64_t n_out);
 
 // Appends n values in `encoding` (not a dictionary's). They point into p, or into out->joined.

@@ -1,6 +1,7 @@
+// Varints, fields and the skipping of what is not read.
 #include "data/read/thrift.h"
 
-enum { MOST_DEPTH = 64 };
+enum { MAX_DEPTH = 64 };
 
 static unsigned byte(thrift *t) {
     if (t->p == t->end) t->bad = true;
@@ -64,7 +65,7 @@ static void skip(thrift *t, thrift_type type, int depth) {
     thrift_field f = {0};
     thrift_type key, value;
     size_t n;
-    if (depth > MOST_DEPTH) t->bad = true;
+    if (depth > MAX_DEPTH) t->bad = true;
     if (t->bad) return;
     switch (type) {
     case THRIFT_TRUE:

@@ -1,3 +1,4 @@
+// Two growing files, tokens and lengths of documents; the index is made of the lengths at the end.
 #include "data/set/dataset_writer.h"
 
 #include <errno.h>
@@ -36,7 +37,7 @@ static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *e
     s->buffer = mem_alloc(BUFFER_BYTES);
     s->at = s->on_its_way = keep;
     if (file_size(s->path) < keep)
-        return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld to go on with", s->path,
+        return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld or more to resume", s->path,
                 (long long)file_size(s->path), (long long)keep);
     if (ftruncate(s->fd, keep) != 0 || lseek(s->fd, keep, SEEK_SET) != keep)
         return drv_fail(DRV_E_IO, "could not write \"%s\": %s", s->path, strerror(errno));

@@ -1,4 +1,4 @@
-// Writing a tokenised data set so that it can be gone on with after a kill: the tokens grow in
+// Writing a tokenised data set so that it can be resumed after a kill: the tokens grow in
 // PREFIX.bin.tmp, the lengths of documents in PREFIX.idx.tmp; at the end both get their names.
 #pragma once
 #include <stdbool.h>

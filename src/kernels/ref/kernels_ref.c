@@ -112,14 +112,14 @@ static double sum_squares(dtype dt, int64_t n, const void *x) {
     return s;
 }
 
-static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *a,
+static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *args,
         uint16_t *w) {
     for (int64_t i = 0; i < n; i++) {
-        double x = get(acc, g, i) * a->grad_scale;
-        double mi = a->beta1 * get(acc, m, i) + (1 - a->beta1) * x;
-        double vi = a->beta2 * get(acc, v, i) + (1 - a->beta2) * x * x;
-        double pi = get(acc, p, i) * (1 - a->lr * a->weight_decay);
-        pi -= a->lr * (mi / a->c1) / (sqrt(vi / a->c2) + a->eps);
+        double x = get(acc, g, i) * args->grad_scale;
+        double mi = args->beta1 * get(acc, m, i) + (1 - args->beta1) * x;
+        double vi = args->beta2 * get(acc, v, i) + (1 - args->beta2) * x * x;
+        double pi = get(acc, p, i) * (1 - args->lr * args->weight_decay);
+        pi -= args->lr * (mi / args->c1) / (sqrt(vi / args->c2) + args->eps);
         put(acc, p, i, pi);
         put(acc, m, i, mi);
         put(acc, v, i, vi);

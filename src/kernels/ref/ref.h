@@ -43,8 +43,9 @@ static inline double as_operand(dtype dt, double x) {
     return dt == DT_BF16 ? (double)bf16_to_f32(f32_to_bf16((float)x)) : x;
 }
 
-void ref_gemm(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch);
-void ref_rope_table(dtype dt, const rope_args *a, int64_t n, const int32_t *position, void *table);
-void ref_attention(const attention_args *a, int64_t unit, void *scratch);
-void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch);
-void ref_attention_grad_sum(const attention_args *a, int64_t unit);
+void ref_gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
+void ref_rope_table(dtype dt, const rope_args *args, int64_t n, const int32_t *position,
+        void *table);
+void ref_attention(const attention_args *args, int64_t unit, void *scratch);
+void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch);
+void ref_attention_grad_sum(const attention_args *args, int64_t unit);

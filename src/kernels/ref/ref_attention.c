@@ -5,23 +5,23 @@
 #include "base/round.h"
 #include "kernels/ref/ref.h"
 
-static int64_t row_width(const attention_args *a) {
-    return (int64_t)(a->n_heads + 2 * a->n_kv_heads) * a->head_dim;
+static int64_t row_width(const attention_args *args) {
+    return (int64_t)(args->n_heads + 2 * args->n_kv_heads) * args->head_dim;
 }
-static int64_t q_at(const attention_args *a, int64_t t, int h) {
-    return t * row_width(a) + (int64_t)h * a->head_dim;
+static int64_t q_at(const attention_args *args, int64_t t, int h) {
+    return t * row_width(args) + (int64_t)h * args->head_dim;
 }
-static int64_t k_at(const attention_args *a, int64_t t, int g) {
-    return q_at(a, t, a->n_heads + g);
+static int64_t k_at(const attention_args *args, int64_t t, int g) {
+    return q_at(args, t, args->n_heads + g);
 }
-static int64_t v_at(const attention_args *a, int64_t t, int g) {
-    return q_at(a, t, a->n_heads + a->n_kv_heads + g);
+static int64_t v_at(const attention_args *args, int64_t t, int g) {
+    return q_at(args, t, args->n_heads + args->n_kv_heads + g);
 }
 
-static double dot(const attention_args *a, const void *x, int64_t i, const void *y, int64_t j) {
+static double dot(const attention_args *args, const void *x, int64_t i, const void *y, int64_t j) {
     double s = 0;
-    for (int d = 0; d < a->head_dim; d++)
-        s += get(a->dt, x, i + d) * get(a->dt, y, j + d);
+    for (int d = 0; d < args->head_dim; d++)
+        s += get(args->dt, x, i + d) * get(args->dt, y, j + d);
     return s;
 }
 
@@ -32,119 +32,122 @@ typedef struct softmax_sums {
     double max, sum, o[COLUMNS];
 } softmax_sums;
 
-static double score(const attention_args *a, int64_t t, int64_t s, int h) {
-    const int g = h / (a->n_heads / a->n_kv_heads);
-    return dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) / sqrt((double)a->head_dim);
+static double score(const attention_args *args, int64_t t, int64_t s, int h) {
+    const int g = h / (args->n_heads / args->n_kv_heads);
+    return dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g)) /
+           sqrt((double)args->head_dim);
 }
 
 // Adds keys begin .. end, for n columns of the values from `first` on. As an operand of P V, P is
 // rounded; as a term of the sum it is not.
-static void add_keys(const attention_args *a, int64_t t, int h, int64_t begin, int64_t end,
+static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin, int64_t end,
         int first, int n, softmax_sums *x) {
-    const int g = h / (a->n_heads / a->n_kv_heads);
+    const int g = h / (args->n_heads / args->n_kv_heads);
     double max = x->max;
     for (int64_t s = begin; s < end; s++)
-        max = fmax(max, score(a, t, s, h));
+        max = fmax(max, score(args, t, s, h));
     const double keep = exp(x->max - max);
     x->max = max;
     x->sum *= keep;
     for (int d = 0; d < n; d++)
         x->o[d] *= keep;
     for (int64_t s = begin; s < end; s++) {
-        const double e = exp(score(a, t, s, h) - max), p = as_operand(a->dt, e);
+        const double e = exp(score(args, t, s, h) - max), p = as_operand(args->dt, e);
         x->sum += e;
         for (int d = 0; d < n; d++)
-            x->o[d] += p * get(a->dt, a->qkv, v_at(a, s, g) + first + d);
+            x->o[d] += p * get(args->dt, args->qkv, v_at(args, s, g) + first + d);
     }
 }
 
-static void query(const attention_args *a, int64_t t, int h) {
-    const int64_t begin = t - a->position[t], out = (t * a->n_heads + h) * a->head_dim;
-    for (int first = 0; first < a->head_dim; first += COLUMNS) {
-        const int n = a->head_dim - first < COLUMNS ? a->head_dim - first : COLUMNS;
+static void query(const attention_args *args, int64_t t, int h) {
+    const int64_t begin = t - args->position[t], out = (t * args->n_heads + h) * args->head_dim;
+    for (int first = 0; first < args->head_dim; first += COLUMNS) {
+        const int n = args->head_dim - first < COLUMNS ? args->head_dim - first : COLUMNS;
         softmax_sums x = {.max = -HUGE_VAL};
         for (int64_t s = begin; s <= t;) { // to the end of a block of keys each time
             const int64_t next = (s / ATTENTION_BLOCK + 1) * ATTENTION_BLOCK;
-            add_keys(a, t, h, s, next < t + 1 ? next : t + 1, first, n, &x);
+            add_keys(args, t, h, s, next < t + 1 ? next : t + 1, first, n, &x);
             s = next;
         }
         for (int d = 0; d < n; d++)
-            put(a->dt, a->o, out + first + d, x.o[d] / x.sum);
-        put(dtype_acc(a->dt), a->lse, h * a->lse_stride + t, x.max + log(x.sum));
+            put(args->dt, args->o, out + first + d, x.o[d] / x.sum);
+        put(dtype_acc(args->dt), args->lse, h * args->lse_stride + t, x.max + log(x.sum));
     }
 }
 
-void ref_attention(const attention_args *a, int64_t unit, void *scratch) {
+void ref_attention(const attention_args *args, int64_t unit, void *scratch) {
     (void)scratch;
-    const int g = (int)(unit % a->n_kv_heads), rep = a->n_heads / a->n_kv_heads;
-    const int64_t begin = unit / a->n_kv_heads * ATTENTION_BLOCK;
-    for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < a->seq; t++)
+    const int g = (int)(unit % args->n_kv_heads), rep = args->n_heads / args->n_kv_heads;
+    const int64_t begin = unit / args->n_kv_heads * ATTENTION_BLOCK;
+    for (int64_t t = begin; t < begin + ATTENTION_BLOCK && t < args->seq; t++)
         for (int h = g * rep; h < (g + 1) * rep; h++)
-            query(a, t, h);
+            query(args, t, h);
 }
 
 // Part one, unit = (head, chunk of keys): dk, dv of the chunk and the chunk's share of dq, as
 // part[head] = {dq of each chunk, dk, dv}, each [seq, head_dim]. Part two sums.
-static int64_t part_at(const attention_args *a, int h, int64_t which, int64_t t) {
-    return ((h * (attention_grad_chunks(a) + 2) + which) * a->seq + t) * a->head_dim;
+static int64_t part_at(const attention_args *args, int h, int64_t which, int64_t t) {
+    return ((h * (attention_grad_chunks(args) + 2) + which) * args->seq + t) * args->head_dim;
 }
 
-void ref_attention_grad(const attention_args *a, int64_t unit, void *scratch) {
+void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch) {
     (void)scratch;
-    const int64_t n_chunks = attention_grad_chunks(a), c = unit % n_chunks;
-    const int h = (int)(unit / n_chunks), g = h / (a->n_heads / a->n_kv_heads);
-    const int64_t width = div_up(a->seq, n_chunks), first = c * width,
-                  end = first + width < a->seq ? first + width : a->seq;
-    const double scale = 1 / sqrt((double)a->head_dim);
-    const dtype acc = dtype_acc(a->dt);
-    void *part = a->part;
-    for (int64_t i = 0; i < a->seq * a->head_dim; i++)
-        put(acc, part, part_at(a, h, c, 0) + i, 0);
+    const int64_t n_chunks = attention_grad_chunks(args), c = unit % n_chunks;
+    const int h = (int)(unit / n_chunks), g = h / (args->n_heads / args->n_kv_heads);
+    const int64_t width = div_up(args->seq, n_chunks), first = c * width,
+                  end = first + width < args->seq ? first + width : args->seq;
+    const double scale = 1 / sqrt((double)args->head_dim);
+    const dtype acc = dtype_acc(args->dt);
+    void *part = args->part;
+    for (int64_t i = 0; i < args->seq * args->head_dim; i++)
+        put(acc, part, part_at(args, h, c, 0) + i, 0);
     for (int64_t s = first; s < end; s++)
-        for (int d = 0; d < a->head_dim; d++) {
-            put(acc, part, part_at(a, h, n_chunks, s) + d, 0);
-            put(acc, part, part_at(a, h, n_chunks + 1, s) + d, 0);
+        for (int d = 0; d < args->head_dim; d++) {
+            put(acc, part, part_at(args, h, n_chunks, s) + d, 0);
+            put(acc, part, part_at(args, h, n_chunks + 1, s) + d, 0);
         }
-    for (int64_t t = first; t < a->seq; t++) {
-        const int64_t at = (t * a->n_heads + h) * a->head_dim, begin = t - a->position[t];
-        const double delta = dot(a, a->d_o, at, a->o, at);
-        const double lse = get(acc, a->lse, h * a->lse_stride + t);
+    for (int64_t t = first; t < args->seq; t++) {
+        const int64_t at = (t * args->n_heads + h) * args->head_dim, begin = t - args->position[t];
+        const double delta = dot(args, args->d_o, at, args->o, at);
+        const double lse = get(acc, args->lse, h * args->lse_stride + t);
         for (int64_t s = begin > first ? begin : first; s <= t && s < end; s++) {
-            double p = exp(scale * dot(a, a->qkv, q_at(a, t, h), a->qkv, k_at(a, s, g)) - lse);
-            double ds = p * (dot(a, a->d_o, at, a->qkv, v_at(a, s, g)) - delta) * scale;
-            p = as_operand(a->dt, p);
-            ds = as_operand(a->dt, ds);
-            for (int d = 0; d < a->head_dim; d++) {
-                double q = get(a->dt, a->qkv, q_at(a, t, h) + d),
-                       k = get(a->dt, a->qkv, k_at(a, s, g) + d);
-                accumulate_at(acc, part, part_at(a, h, c, t) + d, ds * k);
-                accumulate_at(acc, part, part_at(a, h, n_chunks, s) + d, ds * q);
-                accumulate_at(acc, part, part_at(a, h, n_chunks + 1, s) + d,
-                        p * get(a->dt, a->d_o, at + d));
+            double p = exp(
+                    scale * dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g)) -
+                    lse);
+            double ds = p * (dot(args, args->d_o, at, args->qkv, v_at(args, s, g)) - delta) * scale;
+            p = as_operand(args->dt, p);
+            ds = as_operand(args->dt, ds);
+            for (int d = 0; d < args->head_dim; d++) {
+                double q = get(args->dt, args->qkv, q_at(args, t, h) + d),
+                       k = get(args->dt, args->qkv, k_at(args, s, g) + d);
+                accumulate_at(acc, part, part_at(args, h, c, t) + d, ds * k);
+                accumulate_at(acc, part, part_at(args, h, n_chunks, s) + d, ds * q);
+                accumulate_at(acc, part, part_at(args, h, n_chunks + 1, s) + d,
+                        p * get(args->dt, args->d_o, at + d));
             }
         }
     }
 }
 
-void ref_attention_grad_sum(const attention_args *a, int64_t unit) {
-    const int64_t n_chunks = attention_grad_chunks(a), begin = unit * ATTENTION_SUM_BLOCK;
-    const int rep = a->n_heads / a->n_kv_heads;
-    const dtype acc = dtype_acc(a->dt);
-    for (int64_t t = begin; t < begin + ATTENTION_SUM_BLOCK && t < a->seq; t++) {
-        for (int h = 0; h < a->n_heads; h++)
-            for (int d = 0; d < a->head_dim; d++) {
+void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
+    const int64_t n_chunks = attention_grad_chunks(args), begin = unit * ATTENTION_SUM_BLOCK;
+    const int rep = args->n_heads / args->n_kv_heads;
+    const dtype acc = dtype_acc(args->dt);
+    for (int64_t t = begin; t < begin + ATTENTION_SUM_BLOCK && t < args->seq; t++) {
+        for (int h = 0; h < args->n_heads; h++)
+            for (int d = 0; d < args->head_dim; d++) {
                 double x = 0;
                 for (int64_t c = 0; c < n_chunks; c++)
-                    x += get(acc, a->part, part_at(a, h, c, t) + d);
-                put(a->dt, a->dqkv, q_at(a, t, h) + d, x);
+                    x += get(acc, args->part, part_at(args, h, c, t) + d);
+                put(args->dt, args->dqkv, q_at(args, t, h) + d, x);
             }
-        for (int g = 0; g < a->n_kv_heads; g++)
-            for (int d = 0; d < a->head_dim; d++)
+        for (int g = 0; g < args->n_kv_heads; g++)
+            for (int d = 0; d < args->head_dim; d++)
                 for (int which = 0; which < 2; which++) {
                     double x = 0;
                     for (int h = g * rep; h < (g + 1) * rep; h++)
-                        x += get(acc, a->part, part_at(a, h, n_chunks + which, t) + d);
-                    put(a->dt, a->dqkv, (which ? v_at(a, t, g) : k_at(a, t, g)) + d, x);
+                        x += get(acc, args->part, part_at(args, h, n_chunks + which, t) + d);
+                    put(args->dt, args->dqkv, (which ? v_at(args, t, g) : k_at(args, t, g)) + d, x);
                 }
     }
 }

@@ -1,3 +1,4 @@
+// Products by their definition, in blocks.
 #include "kernels/ref/ref.h"
 
 // Sums in double, ROWS x COLUMNS of them at a time: operands are converted once for all of these.
@@ -16,29 +17,29 @@ static void to_double(dtype dt, const void *p, int64_t at, int64_t stride, int64
             out[i] = ((const double *)p)[at + i * stride];
 }
 
-static void block(const gemm_shape *s, const void *a, const void *b, void *c, int64_t row,
+static void block(const gemm_shape *shape, const void *a, const void *b, void *c, int64_t row,
         int64_t col, int64_t rows, int64_t cols) {
     double sum[ROWS][COLUMNS] = {0}, x[ROWS] = {0}, y[COLUMNS] = {0};
-    for (int64_t i = 0; i < rows && s->accumulate; i++)
-        to_double(s->out, c, (row + i) * s->ldc + col, 1, cols, sum[i]);
-    for (int64_t k = 0; k < s->k; k++) {
-        to_double(s->in, a, s->ta ? k * s->lda + row : row * s->lda + k, s->ta ? 1 : s->lda, rows,
-                x);
-        to_double(s->in, b, s->tb ? col * s->ldb + k : k * s->ldb + col, s->tb ? s->ldb : 1, cols,
-                y);
+    for (int64_t i = 0; i < rows && shape->accumulate; i++)
+        to_double(shape->out, c, (row + i) * shape->ldc + col, 1, cols, sum[i]);
+    for (int64_t k = 0; k < shape->k; k++) {
+        to_double(shape->in, a, shape->ta ? k * shape->lda + row : row * shape->lda + k,
+                shape->ta ? 1 : shape->lda, rows, x);
+        to_double(shape->in, b, shape->tb ? col * shape->ldb + k : k * shape->ldb + col,
+                shape->tb ? shape->ldb : 1, cols, y);
         for (int64_t i = 0; i < rows; i++)
             for (int64_t j = 0; j < COLUMNS; j++)
                 sum[i][j] += x[i] * y[j];
     }
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < cols; j++)
-            put(s->out, c, (row + i) * s->ldc + col + j, sum[i][j]);
+            put(shape->out, c, (row + i) * shape->ldc + col + j, sum[i][j]);
 }
 
-void ref_gemm(const gemm_shape *s, const void *a, const void *b, void *c, void *scratch) {
+void ref_gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
     (void)scratch;
-    for (int64_t col = 0; col < s->n; col += COLUMNS)
-        for (int64_t row = 0; row < s->m; row += ROWS)
-            block(s, a, b, c, row, col, s->m - row < ROWS ? s->m - row : ROWS,
-                    s->n - col < COLUMNS ? s->n - col : COLUMNS);
+    for (int64_t col = 0; col < shape->n; col += COLUMNS)
+        for (int64_t row = 0; row < shape->m; row += ROWS)
+            block(shape, a, b, c, row, col, shape->m - row < ROWS ? shape->m - row : ROWS,
+                    shape->n - col < COLUMNS ? shape->n - col : COLUMNS);
 }

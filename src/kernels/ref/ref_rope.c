@@ -8,24 +8,25 @@
 // Llama-3.1 scaling (the models' rope_scaling of type llama3; transformers
 // modeling_rope_utils.py, _compute_llama3_parameters): long wavelengths are stretched by `factor`,
 // short ones kept, those between interpolated.
-static double scaled(const rope_args *a, double f) {
-    if (a->factor <= 0) return f;
-    double turns = a->original_context * f / TWO_PI; // original context / wavelength
-    if (turns > a->high_freq_factor) return f;
-    if (turns < a->low_freq_factor) return f / a->factor;
-    double s = (turns - a->low_freq_factor) / (a->high_freq_factor - a->low_freq_factor);
-    return (1 - s) * f / a->factor + s * f;
+static double scaled(const rope_args *args, double f) {
+    if (args->factor <= 0) return f;
+    double turns = args->original_context * f / TWO_PI; // original context / wavelength
+    if (turns > args->high_freq_factor) return f;
+    if (turns < args->low_freq_factor) return f / args->factor;
+    double s = (turns - args->low_freq_factor) / (args->high_freq_factor - args->low_freq_factor);
+    return (1 - s) * f / args->factor + s * f;
 }
 
-void ref_rope_table(dtype dt, const rope_args *a, int64_t n, const int32_t *position, void *table) {
-    const int half = a->head_dim / 2;
+void ref_rope_table(dtype dt, const rope_args *args, int64_t n, const int32_t *position,
+        void *table) {
+    const int half = args->head_dim / 2;
     const dtype acc = dtype_acc(dt);
     for (int j = 0; j < half; j++) {
-        double f = scaled(a, pow(a->theta, -2.0 * j / a->head_dim));
+        double f = scaled(args, pow(args->theta, -2.0 * j / args->head_dim));
         for (int64_t i = 0; i < n; i++) {
             double angle = position[i] * f;
-            put(acc, table, i * a->head_dim + j, cos(angle));
-            put(acc, table, i * a->head_dim + half + j, sin(angle));
+            put(acc, table, i * args->head_dim + j, cos(angle));
+            put(acc, table, i * args->head_dim + half + j, sin(angle));
         }
     }
 }

@@ -200,6 +200,7 @@ INLINE void multiply_panel(const arithmetic *by, tile_function *tile, const gemm
 
 INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_shape *shape,
         const void *a, const void *b, void *c, void *scratch) {
+    if (shape->m == 0 || shape->n == 0) return;
     const int64_t all_words = words_of(by, shape->k);
     const int64_t n_blocks = all_words > 0 ? div_up(all_words, GEMM_WORDS) : 1;
     const int64_t block_words = div_up(all_words, n_blocks);

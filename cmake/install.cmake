@@ -1,0 +1,37 @@
+# make install and make package: the program, and a man page and completion made from its help.
+include(GNUInstallDirs)
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # neither needs the tests
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+set(MADE ${CMAKE_BINARY_DIR}/made)
+file(MAKE_DIRECTORY ${MADE})
+foreach(pair "make_man=drover.1" "make_completion=drover.bash")
+  string(REPLACE "=" ";" pair ${pair})
+  list(GET pair 0 script)
+  list(GET pair 1 file)
+  add_custom_command(OUTPUT ${MADE}/${file}
+    COMMAND ${Python3_EXECUTABLE} -B ${CMAKE_SOURCE_DIR}/tools/${script}.py $<TARGET_FILE:drover> ${MADE}/${file}
+    DEPENDS drover tools/${script}.py tools/program_help.py VERBATIM)
+endforeach()
+add_custom_target(manual DEPENDS drover ${MADE}/drover.1 ${MADE}/drover.bash)
+
+install(TARGETS drover RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES ${MADE}/drover.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${MADE}/drover.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME drover)
+install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+if(EXISTS ${CMAKE_SOURCE_DIR}/examples)
+  install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+endif()
+
+set(CPACK_PACKAGE_NAME drover)
+set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PACKAGE_CONTACT "The drover authors <drover@localhost>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Llama trainer in one program, from text to a Hugging Face folder")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_GENERATOR DEB)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # Depends as dpkg-shlibdeps finds them
+set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
+include(CPack)

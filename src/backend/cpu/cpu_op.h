@@ -1,0 +1,54 @@
+// What the CPU back end knows of an op: a row that says how a node becomes an instruction and what
+// scratch it needs. The rows stand beside the functions that they name, in run_*.c: `cpu_op_NAME`
+// for each op of IR_OPS. An op without a row does not link.
+#pragma once
+#include "backend/cpu/gemm.h"
+#include "base/parallel.h"
+#include "ir/graph.h"
+#include "kernels/kernels.h"
+
+enum { MAX_GEMMS = 6 }; // of one instruction: those of linear_cross_entropy_grad
+
+// One lowered node. Pointers are set when the program is linked to memory.
+typedef struct instruction instruction;
+struct instruction {
+    void (*run)(const instruction *ins);
+    const node *node;
+    void **in, **out;
+    void *workspace; // as many bytes as the row's workspace() says
+    const kernels *kernels;
+    const kernels *attention; // may be of another level (see gemm.h on arithmetic)
+    gemm *gemm[MAX_GEMMS];
+};
+
+// Every function depends on the node and the number of threads alone, not on the machine.
+typedef struct cpu_op {
+    // Cuts the work in chunks of a fixed size and calls the kernels. NULL: nothing to compute.
+    void (*run)(const instruction *ins);
+    // Bytes of scratch while it runs. NULL: none.
+    int64_t (*workspace)(const node *n, int n_threads);
+    // Builds what `run` needs beyond pointers, or sets another out->run. NULL: nothing.
+    drv_status (*lower)(arena *a, gemm_machine *m, const node *n, instruction *out);
+} cpu_op;
+
+extern const cpu_op *const cpu_ops[N_OPS];
+
+// --- shorthands for run functions
+// Chunks of an op, counted in rows, in elements of a flat array, or in columns.
+enum { CHUNK_ROWS = 32, CHUNK_ELEMENTS = 1 << 15, CHUNK_COLUMNS = 64 };
+
+// Of n things in chunks of `size`: how many are in chunk c.
+static inline int64_t chunk_length(int64_t n, int64_t size, int64_t c) {
+    return n - c * size < size ? n - c * size : size;
+}
+
+// Calls fn(ins, c, thread) for each chunk c of n things.
+void run_chunks(const instruction *ins, int64_t n, int64_t size, par_fn *fn);
+
+static inline const char *input_at(const instruction *ins, int k, int64_t element) {
+    return (const char *)ins->in[k] + element * dtype_bytes(ins->node->in[k]->dt);
+}
+
+static inline char *output_at(const instruction *ins, int k, int64_t element) {
+    return (char *)ins->out[k] + element * dtype_bytes(ins->node->out[k]->dt);
+}

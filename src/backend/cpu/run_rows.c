@@ -1,0 +1,190 @@
+// Ops that work on rows or elements, each by itself: embedding, norms, rope, swiglu, add.
+#include <string.h>
+
+#include "backend/cpu/cpu_op.h"
+#include "base/round.h"
+
+// --- embedding
+static void embedding_rows(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *x = ins->node->out[0];
+    const int32_t *ids = ins->in[0];
+    const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
+                  end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
+    for (int64_t row = first; row < end; row++)
+        memcpy(output_at(ins, 0, row * width), input_at(ins, 1, ids[row] * width),
+                (size_t)(width * dtype_bytes(x->dt)));
+}
+
+static void embedding(const instruction *ins) {
+    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, embedding_rows);
+}
+
+const cpu_op cpu_op_embedding = {.run = embedding};
+
+// Each chunk owns a range of columns, so tokens are added in order whatever the threads.
+static void embedding_grad_columns(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *dx = ins->node->in[1];
+    const int32_t *ids = ins->in[0];
+    const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
+                  n = chunk_length(width, CHUNK_COLUMNS, c);
+    for (int64_t row = 0; row < dx->dim[0]; row++)
+        ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, row * width + first),
+                output_at(ins, 0, ids[row] * width + first));
+}
+
+static void embedding_grad(const instruction *ins) {
+    run_chunks(ins, ins->node->in[1]->dim[1], CHUNK_COLUMNS, embedding_grad_columns);
+}
+
+const cpu_op cpu_op_embedding_grad = {.run = embedding_grad};
+
+// --- norms
+static void rmsnorm_rows(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *x = ins->node->in[0];
+    const int64_t width = x->dim[1], row = c * CHUNK_ROWS,
+                  n = chunk_length(x->dim[0], CHUNK_ROWS, c);
+    ins->kernels->rmsnorm(x->dt, n, width, input_at(ins, 0, row * width), NULL, ins->in[1],
+            ins->node->attrs.eps, NULL, output_at(ins, 0, row * width), output_at(ins, 1, row));
+}
+
+static void rmsnorm(const instruction *ins) {
+    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, rmsnorm_rows);
+}
+
+const cpu_op cpu_op_rmsnorm = {.run = rmsnorm};
+
+static void add_rmsnorm_rows(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *x = ins->node->in[0];
+    const int64_t width = x->dim[1], row = c * CHUNK_ROWS, first = row * width;
+    ins->kernels->rmsnorm(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width,
+            input_at(ins, 0, first), input_at(ins, 1, first), ins->in[2], ins->node->attrs.eps,
+            output_at(ins, 0, first), output_at(ins, 1, first), output_at(ins, 2, row));
+}
+
+static void add_rmsnorm(const instruction *ins) {
+    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, add_rmsnorm_rows);
+}
+
+const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
+
+// The weight's gradient: NORM_PARTS fixed groups of rows into the workspace, then summed in order.
+enum { NORM_PARTS = 16 };
+
+static int64_t norm_part_bytes(const node *n) {
+    return n->in[0]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
+}
+
+static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const node *n = ins->node;
+    const tensor *dy = n->in[0];
+    const int64_t width = dy->dim[1], size = div_up(dy->dim[0], NORM_PARTS),
+                  rows = chunk_length(dy->dim[0], size, c), row = c * size, first = row * width;
+    char *dw = (char *)ins->workspace + c * norm_part_bytes(n);
+    memset(dw, 0, (size_t)norm_part_bytes(n));
+    if (rows <= 0) return;
+    const int dh = n->attrs.skip_dw ? 4 : 5; // the input dh, if it is there
+    ins->kernels->rmsnorm_grad(dy->dt, rows, width, input_at(ins, 0, first),
+            input_at(ins, 1, first), ins->in[2], input_at(ins, 3, row),
+            dh < n->n_in ? input_at(ins, dh, first) : NULL, output_at(ins, 0, first), dw);
+}
+
+static void rmsnorm_grad(const instruction *ins) {
+    const node *n = ins->node;
+    run_chunks(ins, NORM_PARTS, 1, rmsnorm_grad_part);
+    if (n->attrs.skip_dw) return;
+    for (int c = 0; c < NORM_PARTS; c++)
+        ins->kernels->accumulate(dtype_acc(n->in[0]->dt), n->in[0]->dim[1],
+                (char *)ins->workspace + c * norm_part_bytes(n), ins->out[1]);
+}
+
+static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
+    (void)n_threads;
+    return NORM_PARTS * norm_part_bytes(n);
+}
+
+const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};
+
+// --- positions
+static void rope_table(const instruction *ins) {
+    const op_attrs *attrs = &ins->node->attrs;
+    const rope_args args = {attrs->head_dim, attrs->theta, attrs->factor, attrs->low_freq_factor,
+            attrs->high_freq_factor, attrs->original_context};
+    ins->kernels->rope_table(ins->node->out[0]->dt, &args, ins->node->in[0]->dim[0], ins->in[0],
+            ins->out[0]);
+}
+
+const cpu_op cpu_op_rope_table = {.run = rope_table};
+
+static void rope_rows(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const op_attrs *attrs = &ins->node->attrs;
+    const tensor *x = ins->node->in[0];
+    const int64_t width = x->dim[1], row = c * CHUNK_ROWS;
+    ins->kernels->rope(x->dt, chunk_length(x->dim[0], CHUNK_ROWS, c), width, attrs->n_heads,
+            attrs->head_dim, input_at(ins, 0, row * width), input_at(ins, 1, row * attrs->head_dim),
+            attrs->inverse, output_at(ins, 0, row * width));
+}
+
+static void rope(const instruction *ins) {
+    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, rope_rows);
+}
+
+const cpu_op cpu_op_rope = {.run = rope};
+
+// --- swiglu
+static void swiglu_rows(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *y = ins->node->out[0];
+    const int64_t first = c * CHUNK_ROWS * y->dim[1];
+    ins->kernels->swiglu(y->dt, chunk_length(y->dim[0], CHUNK_ROWS, c), y->dim[1],
+            input_at(ins, 0, 2 * first), output_at(ins, 0, first));
+}
+
+static void swiglu(const instruction *ins) {
+    run_chunks(ins, ins->node->out[0]->dim[0], CHUNK_ROWS, swiglu_rows);
+}
+
+const cpu_op cpu_op_swiglu = {.run = swiglu};
+
+static void swiglu_grad_rows(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *dy = ins->node->in[0];
+    const int64_t first = c * CHUNK_ROWS * dy->dim[1];
+    ins->kernels->swiglu_grad(dy->dt, chunk_length(dy->dim[0], CHUNK_ROWS, c), dy->dim[1],
+            input_at(ins, 0, first), input_at(ins, 1, 2 * first), output_at(ins, 0, 2 * first));
+}
+
+static void swiglu_grad(const instruction *ins) {
+    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, swiglu_grad_rows);
+}
+
+const cpu_op cpu_op_swiglu_grad = {.run = swiglu_grad};
+
+// --- add
+static void add_elements(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *y = ins->node->out[0];
+    const int64_t first = c * CHUNK_ELEMENTS;
+    ins->kernels->add(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
+            input_at(ins, 0, first), input_at(ins, 1, first), output_at(ins, 0, first));
+}
+
+static void add(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, add_elements);
+}
+
+const cpu_op cpu_op_add = {.run = add};

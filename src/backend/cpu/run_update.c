@@ -1,0 +1,98 @@
+// Ops of the update program, and those that move values: collectives, barrier.
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_op.h"
+#include "base/round.h"
+#include "ir/op.h"
+
+// --- sum_squares: partial sums by chunk of each input, joined in order
+typedef struct squares_call {
+    const instruction *ins;
+    int input;
+    double *sums; // by chunk of this input
+} squares_call;
+
+static void squares_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const squares_call *call = arg;
+    const tensor *x = call->ins->node->in[call->input];
+    call->sums[c] = call->ins->kernels->sum_squares(x->dt,
+            chunk_length(tensor_elements(x), CHUNK_ELEMENTS, c),
+            input_at(call->ins, call->input, c * CHUNK_ELEMENTS));
+}
+
+static void sum_squares(const instruction *ins) {
+    double total = 0;
+    squares_call call = {ins, 0, ins->workspace};
+    for (call.input = 0; call.input < ins->node->n_in; call.input++) {
+        const int64_t n = div_up(tensor_elements(ins->node->in[call.input]), CHUNK_ELEMENTS);
+        par_for(n, squares_chunk, &call);
+        for (int64_t c = 0; c < n; c++)
+            total += call.sums[c];
+    }
+    *(double *)ins->out[0] = total;
+}
+
+static int64_t sum_squares_workspace(const node *n, int n_threads) {
+    (void)n_threads;
+    int64_t largest = 0;
+    for (int k = 0; k < n->n_in; k++)
+        if (tensor_elements(n->in[k]) > largest) largest = tensor_elements(n->in[k]);
+    return div_up(largest, CHUNK_ELEMENTS) * (int64_t)sizeof(double);
+}
+
+const cpu_op cpu_op_sum_squares = {.run = sum_squares, .workspace = sum_squares_workspace};
+
+// --- adamw
+static void adamw_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const op_attrs *attrs = &ins->node->attrs;
+    const tensor *p = ins->node->in[0];
+    const double norm2 = *(const double *)ins->in[4], *hyper = ins->in[5];
+    const int64_t first = c * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, c);
+    if (!isfinite(norm2)) {
+        memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(p->dt)));
+        return;
+    }
+    adamw_args args = {.lr = hyper[0],
+            .beta1 = attrs->beta1,
+            .beta2 = attrs->beta2,
+            .eps = attrs->eps,
+            .weight_decay = attrs->weight_decay,
+            .c1 = hyper[1],
+            .c2 = hyper[2],
+            .grad_scale = 1};
+    if (hyper[3] > 0) args.grad_scale = fmin(1, hyper[3] / (sqrt(norm2) + 1e-6));
+    ins->kernels->adamw(p->dt, n, output_at(ins, 0, first), output_at(ins, 1, first),
+            output_at(ins, 2, first), output_at(ins, 3, first), &args,
+            ins->node->n_in > 6 ? (uint16_t *)(void *)output_at(ins, 4, first) : NULL);
+}
+
+static void adamw(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, adamw_chunk);
+}
+
+const cpu_op cpu_op_adamw = {.run = adamw};
+
+// --- collectives of one rank: the input is the output
+static void copy(const instruction *ins) {
+    if (ins->in[0] != ins->out[0])
+        memcpy(ins->out[0], ins->in[0], (size_t)tensor_bytes(ins->node->out[0]));
+}
+
+static drv_status lower_collective(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    (void)a, (void)m, (void)out;
+    if (n->attrs.ranks == 1) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but this process has one",
+            op_rows[n->op]->name, n->attrs.ranks);
+}
+
+const cpu_op cpu_op_all_reduce = {.run = copy, .lower = lower_collective};
+const cpu_op cpu_op_all_gather = {.run = copy, .lower = lower_collective};
+const cpu_op cpu_op_reduce_scatter = {.run = copy, .lower = lower_collective};
+
+// An alias; nodes run in order.
+const cpu_op cpu_op_barrier = {.run = NULL};

@@ -1,0 +1,22 @@
+// Drawing the next token from logits, as transformers' logits processors do in this order:
+// repetition penalty, temperature, top k, top p.
+#pragma once
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/rng.h"
+
+typedef struct sample_opts {
+    double temperature;        // 0: the likeliest token, nothing is drawn
+    double top_p;              // 1: all
+    int64_t top_k;             // 0: all
+    double repetition_penalty; // 1: none
+} sample_opts;
+
+typedef struct sampler sampler; // single owner
+
+sampler *sampler_new(arena *a, const sample_opts *opts, int64_t n_vocab);
+// Draws from logits[n_vocab], which it changes; `seen` are the ids so far. `key` and `index` choose
+// the random number. -1: the logits hold a NaN or are all minus infinity.
+int32_t sampler_draw(sampler *s, float *logits, const int32_t *seen, int64_t n_seen,
+        const rng_key *key, uint64_t index);

@@ -1,0 +1,31 @@
+// trainer.json of a checkpoint: what is accepted fits together, and is written and read again alike.
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/trainer_json.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+    json_t *o, *again;
+    run_state state, back;
+    if (json_read_bytes("fuzz", p, n, &o) != DRV_OK) return 0;
+    if (trainer_json_check("fuzz", -1, o, &state) == DRV_OK) {
+        DRV_ASSERT(state.step >= 0 && state.updates <= state.step, "counters");
+        char *text = trainer_json_text(&state, o);
+        if (json_read_bytes("fuzz", text, strlen(text), &again) != DRV_OK) abort();
+        json_decref(again);
+        free(text);
+        // The counters alone, without what the sums are held against.
+        json_t *none = json_object();
+        text = trainer_json_text(&state, none);
+        if (json_read_bytes("fuzz", text, strlen(text), &again) != DRV_OK) abort();
+        if (trainer_json_check("fuzz", -1, again, &back) != DRV_OK || back.step != state.step)
+            abort();
+        json_decref(again);
+        json_decref(none);
+        free(text);
+    }
+    json_decref(o);
+    return 0;
+}

@@ -1,0 +1,59 @@
+#!/bin/bash
+# The man page and the completion that are made from the program's help. usage: install.sh DROVER
+drover=$(realpath "$1")
+tools=$(realpath "$(dirname "$0")/../tools")
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+cd "$dir" || exit 1
+passed=0 failed=0
+same() { # TEXT GOT WANT
+    if [ "$2" = "$3" ]; then passed=$((passed + 1)); return; fi
+    failed=$((failed + 1))
+    printf 'FAILED: %s\n    got:      %s\n    expected: %s\n' "$1" "$2" "$3"
+}
+ln -s "$drover" drover
+PATH=$dir:$PATH
+
+# --- man page: every verb, subverb and option is there
+python3 -B "$tools/make_man.py" "$drover" drover.1
+names() { sed -n "/^$1:/,/^\$/s/^  \([a-z-]*\) .*/\1/p"; }
+for verb in $(drover help | names verbs); do
+    same "man: $verb" "$(grep -c "^.SS \"drover $verb\"" drover.1)" 1
+    for sub in $(drover help "$verb" | names subverbs); do
+        same "man: $verb $sub" "$(grep -c "^.SS \"drover $verb $sub\"" drover.1)" 1
+    done
+done
+all=$(for v in $(drover help | names verbs); do drover help "$v"; for s in $(drover help "$v" | names subverbs); do drover help "$v" "$s"; done; done | grep -cE '^  --')
+same "man: all options" "$(grep -c '^\\fB\\-\\-' drover.1)" "$all"
+if command -v groff >/dev/null; then
+    same "man: no warnings of groff" "$(groff -man -Tascii -ww drover.1 2>&1 >/dev/null)" ""
+else
+    echo "groff is not here: the man page's format is not checked"
+fi
+
+# --- completion
+python3 -B "$tools/make_completion.py" "$drover" completion
+same "completion: bash takes it" "$(bash -n completion 2>&1)" ""
+source ./completion
+shopt -s extglob
+compopt() { :; } # only inside of a real completion
+complete_words() { # WORDS...: what the last one is completed to
+    COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMPREPLY=()
+    _drover
+    echo "${COMPREPLY[*]}"
+}
+same "completion: verbs" "$(complete_words drover tr)" "train"
+same "completion: all verbs" "$(complete_words drover "")" "$(drover help | names verbs | tr '\n' ' ')help version"
+same "completion: subverbs" "$(complete_words drover data "")" "$(drover help data | names subverbs | tr '\n' ' ' | sed 's/ $//')"
+same "completion: options of a subverb" "$(complete_words drover bench data --th)" "--threads"
+same "completion: not of another one" "$(complete_words drover bench data --prof)" ""
+same "completion: help" "$(complete_words drover help tok)" "tokenizer"
+same "completion: help of a subverb" "$(complete_words drover help data b)" "build"
+same "completion: keys" "$(complete_words drover train run.yaml --set schedule.warmup)" "schedule.warmup_steps="
+same "completion: keys without a section" "$(complete_words drover train run.yaml --set run_d)" "run_dir="
+same "completion: every key is one" "$(for key in $(complete_words drover config --set ""); do
+    drover config --set model.preset=tiny --set "$key" 2>&1 | grep "unknown key"; done)" ""
+same "completion: files for values" "$(complete_words drover data build --input "")" ""
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

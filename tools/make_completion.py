@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Writes the bash completion from the program's own help. usage: make_completion.py DROVER FILE"""
+import sys
+from program_help import read_verbs
+
+_, verbs = read_verbs(sys.argv[1])
+every = [v for verb in verbs for v in [verb, *verb.subverbs]]
+words = [f"    ['drover {v.name}']='{' '.join([s.name.split()[-1] for s in v.subverbs] + [o[0] for o in v.options])}'"
+         for v in every]
+values = sorted({o[0] for v in every for o in v.options if o[1]})
+script = f"""# bash completion of drover, made from its help by tools/make_completion.py.
+declare -gA _drover_words=(
+    ['drover']='{" ".join(v.name for v in verbs)} help version'
+    ['drover help']='{" ".join(v.name for v in verbs)}'
+{chr(10).join(words)}
+)
+
+# The keys of a config, as "section.key=".
+_drover_keys() {{
+    drover config --set model.preset=tiny 2>/dev/null | sed -nE \\
+        -e '/^[a-z_]+:( *#.*)?$/{{s/:.*//;h;d}}' \\
+        -e '/^  [a-z_0-9]+:/{{s/^  ([a-z_0-9]+):.*/\\1/;H;x;s/\\n/./;p;s/\\..*//;x;d}}' \\
+        -e '/^[a-z_]+: /s/^([a-z_]+):.*/\\1/p' | sed 's/$/=/'
+}}
+
+_drover() {{
+    local current previous name=drover word i
+    current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
+    for ((i = 1; i < COMP_CWORD; i++)); do # the longest known "VERB SUBVERB"
+        word=${{COMP_WORDS[i]}}
+        [[ -n ${{_drover_words[$name $word]+known}} ]] || break
+        name="$name $word"
+    done
+    if [[ ${{COMP_WORDS[1]}} == help && $COMP_CWORD -gt 2 ]]; then
+        name="drover ${{COMP_WORDS[2]}}" # help VERB SUBVERB
+        mapfile -t COMPREPLY < <(compgen -W "${{_drover_words[$name]//--+([a-z-])/}}" -- "$current")
+        return
+    fi
+    if [[ $previous == --set ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "$(_drover_keys)" -- "$current")
+        [[ ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace
+        return
+    fi
+    case $previous in {"|".join(values)}) return ;; esac # files, by -o default
+    if [[ $current == -* || $name == drover || ${{_drover_words[$name]}} != -* ]]; then
+        mapfile -t COMPREPLY < <(compgen -W "${{_drover_words[$name]}}" -- "$current")
+    fi
+}}
+shopt -s extglob
+complete -o default -F _drover drover
+"""
+open(sys.argv[2], "w").write(script)

@@ -1,0 +1,48 @@
+#!/usr/bin/env python3
+"""Writes the man page from the program's own help. usage: make_man.py DROVER drover.1"""
+import re, sys
+from program_help import ask, read_verbs
+
+
+def escape(text):
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return re.sub(r"^([.'])", r"\\&\1", text, flags=re.M)
+
+
+def lines(text):
+    """A block that reads as it prints."""
+    return [".nf", escape(text), ".fi"]
+
+
+def page(verb):
+    out = [f'.SS "drover {escape(verb.name)}"', escape(verb.summary[0].upper() + verb.summary[1:]) + "."]
+    if not verb.subverbs:
+        out += [".PP", *lines("\n".join(verb.usage))]
+    if verb.text:
+        out += [".PP", *lines(verb.text)]
+    for name, value, text in verb.options:
+        out += [".TP", f"\\fB{escape(name)}\\fR" + (f" \\fI{escape(value)}\\fR" if value else ""), escape(text)]
+    for sub in verb.subverbs:
+        out += page(sub)
+    return out
+
+
+program = sys.argv[1]
+general, verbs = read_verbs(program)
+version = ask(program, "--version").split()[1]
+tail = general.split("\n\n")[-1].strip()
+out = [f'.TH DROVER 1 "" "drover {version}" "User Commands"', ".SH NAME",
+       "drover \\- " + escape(general.splitlines()[0].split(": ", 1)[1]), ".SH SYNOPSIS",
+       "\\fBdrover\\fR \\fIVERB\\fR [\\fISUBVERB\\fR] ...", ".SH DESCRIPTION", *lines(tail), ".SH VERBS"]
+for verb in verbs:
+    out += page(verb)
+out += [".SH ENVIRONMENT"]
+for name, text in (("HF_TOKEN", "sent to the Hugging Face hub alone, by data get and model get"),
+                   ("HF_ENDPOINT", "another hub"), ("COLUMNS", "width where the terminal does not tell its own"),
+                   ("NO_COLOR", "no colours, where drover plot would use them"),
+                   ("DROVER_CPU", "ref, avx2, avx512 or avx512_bf16: the kernels to use"),
+                   ("DROVER_GEMM", "fp32, bf16 or onednn: the arithmetic of bf16 products")):
+    out += [".TP", f"\\fB{name}\\fR", escape(text)]
+out += [".SH FILES", ".TP", "\\fIRUN_DIR/\\fR",
+        escape("config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N of a run")]
+open(sys.argv[2], "w").write("\n".join(out) + "\n")

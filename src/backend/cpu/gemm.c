@@ -1,3 +1,5 @@
+// Which kernel multiplies, how a product is cut into tiles for the team, and who computes which
+// tile.
 #include "backend/cpu/gemm.h"
 
 #include <stdlib.h>

@@ -5,12 +5,33 @@ Prints a JSON object a measurement.
 
     python bench/tokenizer_peers.py build/drover CORPUS.txt TOKENIZER_DIR... [--rounds 3] [--train]
 
+    python bench/tokenizer_peers.py --make-mix MIX.txt     150 MB of this Debian's perl, documentation, C headers and Python
+
 Needs tokenizers, and gigatoken and tiktoken where they are to be compared. CORPUS: 150 MB or more.
 """
-import argparse, json, os, subprocess, sys, time
+import argparse, json, os, random, subprocess, sys, time
 
 PEERS = ["gigatoken", "tiktoken", "huggingface"]
 SLICE = {"gigatoken": None, "tiktoken": 20_000_000, "huggingface": 4_000_000}  # bytes: the slow ones get less
+
+
+MIX = [("/usr/share/perl", (".pm", ".pl", ".pod", ".t"), 60e6), ("/usr/share/doc", None, 52e6), ("/usr/include", None, 55e6),
+    ("/usr/lib/python3", (".py",), 30e6), ("/usr/lib/python3.11", (".py",), 20e6)]  # folder, endings, bytes at most
+
+
+def make_mix(out):
+    with open(out, "wb") as f:
+        for root, ends, limit in MIX:
+            paths = [os.path.join(d, x) for d, _, names in os.walk(root) for x in names
+                if (ends is None or x.endswith(ends)) and not x.endswith((".gz", ".png", ".svg", ".gif", ".pdf"))]
+            paths = sorted(p for p in paths if not os.path.islink(p))
+            random.Random(1).shuffle(paths)
+            n = 0
+            for p in paths:
+                data = open(p, "rb").read()
+                if b"\0" not in data and n + len(data) <= limit:
+                    n += f.write(data)
+            print(root, n)
 
 
 def byte_level_ranks(path):
@@ -76,13 +97,16 @@ def one_training(name, corpus):
 
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("drover")
-    p.add_argument("corpus")
+    p.add_argument("drover", nargs="?")
+    p.add_argument("corpus", nargs="?")
+    p.add_argument("--make-mix")
     p.add_argument("tokenizers", nargs="*")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--train", action="store_true")
     p.add_argument("--one")
     a = p.parse_args()
+    if a.make_mix:
+        return make_mix(a.make_mix)
     if a.one:
         return one_training(a.one, a.corpus) if a.train else one_peer(a.one, a.tokenizers[0], a.corpus)
     env = dict(os.environ, RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")

@@ -1,16 +1,26 @@
+// Back ends by name, and what is the same for all.
 #include "backend/backend.h"
 
 #include <string.h>
 
+#include "base/parallel.h"
+
 drv_status backend_open(arena *a, const char *name, backend **out) {
     if (strcmp(name, "cpu") == 0) return backend_open_cpu(a, out);
-    if (strcmp(name, "null") == 0) return backend_open_null(a, out);
+    if (strcmp(name, "null") == 0) return backend_open_null(a, &backend_cpu, out);
     return drv_fail(DRV_E_USAGE, "back end \"%s\" is unknown, expected cpu or null", name);
 }
 
+double backend_peak_flops(backend *b) {
+    double f32 = 0, bf16 = 0;
+    if (backend_peak(b, DT_F32, 2, &f32) != DRV_OK || backend_peak(b, DT_BF16, 2, &bf16) != DRV_OK)
+        return 0;
+    return f32 > bf16 ? f32 : bf16;
+}
+
 static int64_t workspace(void *ctx, const node *n) {
-    backend *b = ctx;
-    return b->v->workspace(b, n);
+    const backend *b = ctx;
+    return b->v->workspace ? b->v->workspace(n, par_threads()) : 0;
 }
 
 drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out) {

@@ -9,10 +9,34 @@
 typedef struct backend backend;
 typedef struct executable executable; // belongs to its back end
 
+// What a back end is and how it computes, for doctor, bench and the log. Texts belong to the back
+// end; "" where there is nothing to say.
+enum { MAX_WAYS = 2 };
+typedef struct backend_info {
+    const char *device;       // "AMD EPYC"
+    const char *kernels;      // "avx512"
+    const char *best_kernels; // what the device could use: "avx512_bf16"
+    const char *features;     // beyond that: "AMX bf16"
+    const char *libraries;    // "oneDNN 2.6.0"
+    const char *bf16_by;      // how bf16 mode multiplies: "bf16 dot product"
+    dtype bf16_peak;          // whose peak that can reach: DT_F32 where bf16 is widened
+    const char *other_way;    // what to set for the other arithmetic: "DROVER_GEMM=fp32"
+    int n_ways;               // how products can be multiplied here: as in a run, then otherwise
+} backend_info;
+
+// c [m,n] = a [m,k] b [k,n] or c += a b, dense, for measurements.
+typedef struct backend_product {
+    int64_t m, n, k;
+    bool ta, tb; // a is [k,m], b is [n,k]
+    dtype in, out;
+    bool accumulate;
+} backend_product;
+
 typedef struct backend_vtable {
     const char *name;
-    // Scratch that the planner has to set aside while a node runs.
-    int64_t (*workspace)(backend *b, const node *n);
+    // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
+    // open back end, so that another one can plan for this one. NULL: none for any node.
+    int64_t (*workspace)(const node *n, int n_threads);
     // Lowers a planned graph; creates state that it names and that does not exist yet, zeroed.
     drv_status (*load)(backend *b, const plan *p, executable **out);
     // Allocates what loaded programs need at most; called by the first run at the latest.
@@ -24,8 +48,17 @@ typedef struct backend_vtable {
     drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
             void *dst);
     int64_t (*held_bytes)(backend *b);            // of state and arenas
-    double (*peak_flops)(backend *b);             // FLOP/s that MFU is measured against; 0: unknown
-    void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call; may be NULL
+    void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call
+    void (*describe)(backend *b, backend_info *out);
+    // One line on how numbers are made, the same in every run on this machine with these settings.
+    const char *(*arithmetic)(backend *b);
+    // Highest FLOP/s measured of products of a type in its own arithmetic, with more `tries` on
+    // more sizes (2: some 40 ms on two cores); 0: unknown.
+    drv_status (*peak)(backend *b, dtype dt, int tries, double *flops_per_s);
+    // Best FLOP/s of `tries` of one product. way: [0, n_ways) of backend_info; *by says how it was
+    // multiplied. NULL where n_ways is 0.
+    drv_status (*time_product)(backend *b, int way, const backend_product *p, int tries,
+            double *flops_per_s, const char **by);
     void (*close)(backend *b);
 } backend_vtable;
 
@@ -55,20 +88,38 @@ static inline int64_t backend_held_bytes(backend *b) {
 static inline void backend_profile(backend *b, double s[N_OPS]) {
     b->v->profile(b, s);
 }
-static inline double backend_peak_flops(backend *b) {
-    return b->v->peak_flops(b);
+static inline backend_info backend_describe(backend *b) {
+    backend_info info;
+    b->v->describe(b, &info);
+    return info;
+}
+static inline const char *backend_arithmetic(backend *b) {
+    return b->v->arithmetic(b);
+}
+static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *flops_per_s) {
+    return b->v->peak(b, dt, tries, flops_per_s);
+}
+static inline drv_status backend_time_product(backend *b, int way, const backend_product *p,
+        int tries, double *flops_per_s, const char **by) {
+    return b->v->time_product(b, way, p, tries, flops_per_s, by);
 }
 static inline void backend_close(backend *b) {
     b->v->close(b);
 }
 
+// What MFU is measured against, FLOP/s: the higher peak of fp32 and bf16, by a quick look; 0:
+// unknown.
+double backend_peak_flops(backend *b);
+
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
 // DROVER_GEMM=bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);
-// Plans and verifies, computes nothing, holds nothing.
-DRV_CHECKED drv_status backend_open_null(arena *a, backend **out);
+extern const backend_vtable backend_cpu;
+// Plans for another back end and verifies, computes nothing, holds nothing.
+DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned_for,
+        backend **out);
 
-// By name: cpu, null.
+// By name: cpu, or null, which plans for cpu.
 DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out);
 
 // Plans a graph for a back end and loads it.

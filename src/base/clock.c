@@ -1,3 +1,4 @@
+// Time from the system's clocks and from /proc; peak memory from getrusage.
 #include "base/clock.h"
 
 #include <stdio.h>

@@ -1,3 +1,4 @@
+// Levels of the processor by CPUID, and what the system calls it.
 #include "base/cpu.h"
 
 #include <stdio.h>
@@ -19,8 +20,8 @@ cpu_level cpu_detect(void) {
 #endif
 }
 
-const char *cpu_level_name(cpu_level l) {
-    return names[l];
+const char *cpu_level_name(cpu_level level) {
+    return names[level];
 }
 
 drv_status cpu_level_chosen(cpu_level *out) {
@@ -53,6 +54,15 @@ static bool cpuinfo(const char *key, char *out, size_t cap) {
     }
     fclose(f);
     return found;
+}
+
+bool cpu_is_intel(void) {
+#ifdef __x86_64__
+    __builtin_cpu_init();
+    return __builtin_cpu_is("intel");
+#else
+    return false;
+#endif
 }
 
 bool cpu_has_amx_bf16(void) {

@@ -1,3 +1,4 @@
+// One function on a thread of its own; its status and message reach the thread that waits.
 #include "base/task.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/gemm.h"
+#include "backend/backend.h"
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/log.h"
@@ -16,54 +16,89 @@
 #include "ir/op.h"
 #include "train/programs.h"
 
+// Peaks of the two types, FLOP/s.
+typedef struct peaks {
+    double f32, bf16;
+} peaks;
+
+// The higher of what was measured before and what is measured now.
+static drv_status raise_peaks(backend *b, peaks *p) {
+    peaks now;
+    DRV_TRY(backend_peak(b, DT_F32, 8, &now.f32));
+    DRV_TRY(backend_peak(b, DT_BF16, 8, &now.bf16));
+    if (now.f32 > p->f32) p->f32 = now.f32;
+    if (now.bf16 > p->bf16) p->bf16 = now.bf16;
+    return DRV_OK;
+}
+
 // --- GEMM
-static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
-    double peak32, peak16;
-    DRV_TRY(gemm_peak(DT_F32, 8, &peak32));
-    DRV_TRY(gemm_peak(DT_BF16, 8, &peak16));
-    if (cli_has(c, "--json")) {
-        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
-                par_threads(), peak32, peak16);
-        return DRV_OK;
+// The forward product of a layer, the gradient of its input, and that of its weight.
+enum { N_PRODUCTS = 3 };
+static drv_status bench_layer(backend *b, const char *name, dtype dt, int64_t tokens, int64_t in,
+        int64_t out) {
+    const backend_product products[N_PRODUCTS] = {{.m = tokens,
+                                                          .n = out,
+                                                          .k = in,
+                                                          .tb = true,
+                                                          .in = dt,
+                                                          .out = dt},
+            {.m = tokens, .n = in, .k = out, .in = dt, .out = dt},
+            {.m = out, .n = in, .k = tokens, .ta = true, .in = dt, .out = DT_F32, .accumulate = 1}};
+    char shape[64];
+    snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)tokens, (long long)in,
+            (long long)out);
+    printf("%-14s %21s ", name, shape);
+    for (int i = 0; i < N_PRODUCTS; i++) {
+        double ours, theirs;
+        const char *by;
+        DRV_TRY(backend_time_product(b, 0, &products[i], 5, &ours, &by));
+        DRV_TRY(backend_time_product(b, 1, &products[i], 5, &theirs, &by));
+        printf("   %5.1f / %5.1f", ours / 1e9, theirs / 1e9);
     }
-    printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
-            cpu_model_name(), peak32 / 1e9, peak16 / 1e9);
-    gemm_machine *m, *other; // as a run would choose, and oneDNN beside it
-    DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &m));
-    DRV_TRY(gemm_machine_open(a, GEMM_ONEDNN, &other));
-    const model_config *mc = &cfg->model;
-    const int64_t n = cfg->micro_batch_size * cfg->sequence_length, h = mc->hidden_size;
-    const int64_t q = mc->num_attention_heads * mc->head_dim, f = mc->intermediate_size;
+    printf("\n");
+    return DRV_OK;
+}
+
+static drv_status bench_layers(backend *b, const run_config *cfg) {
+    const model_config *model = &cfg->model;
+    const int64_t tokens = cfg->micro_batch_size * cfg->sequence_length, h = model->hidden_size;
+    const int64_t q = model->num_attention_heads * model->head_dim, f = model->intermediate_size;
     const struct {
         const char *name;
         int64_t in, out;
-    } layers[] = {{"qkv", h, q + 2 * mc->num_key_value_heads * mc->head_dim},
+    } layers[] = {{"qkv", h, q + 2 * model->num_key_value_heads * model->head_dim},
             {"attention out", q, h}, {"gate and up", h, 2 * f}, {"down", f, h},
-            {"head", h, mc->vocab_size}};
+            {"head", h, model->vocab_size}};
     const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
-    const bool bf16 = dt == DT_BF16;
-    printf("GFLOP/s, %s by %s / by %s\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt),
-            bf16 ? gemm_arithmetic(m) : "fp32", bf16 ? gemm_arithmetic(other) : "oneDNN", "layer",
-            "tokens x in x out", "forward", "input", "weight");
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
-        const int64_t in = layers[i].in, out = layers[i].out;
-        gemm_shape s[] = {{n, out, in, false, true, in, in, out, dt, dt, false},
-                {n, in, out, false, false, out, in, in, dt, dt, false},
-                {out, in, n, true, false, out, in, in, dt, DT_F32, true}};
-        char shape[64];
-        snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)n, (long long)in,
-                (long long)out);
-        printf("%-14s %21s ", layers[i].name, shape);
-        for (int k = 0; k < 3; k++) {
-            double ours, theirs;
-            DRV_TRY(gemm_time(a, m, &s[k], 5, &ours));
-            DRV_TRY(gemm_time(a, other, &s[k], 5, &theirs));
-            printf("   %5.1f / %5.1f", ours / 1e9, theirs / 1e9);
-        }
-        printf("\n");
+    const backend_product small = {.m = 64, .n = 64, .k = 64, .in = dt, .out = dt};
+    const char *by[2];
+    double ignored;
+    for (int way = 0; way < 2; way++)
+        DRV_TRY(backend_time_product(b, way, &small, 1, &ignored, &by[way]));
+    printf("GFLOP/s, %s by %s / by %s\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt), by[0], by[1],
+            "layer", "tokens x in x out", "forward", "input", "weight");
+    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
+        DRV_TRY(bench_layer(b, layers[i].name, dt, tokens, layers[i].in, layers[i].out));
+    return DRV_OK;
+}
+
+static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
+    backend *b;
+    peaks peak = {0, 0};
+    DRV_TRY(backend_open(a, cfg->backend, &b));
+    const backend_info info = backend_describe(b);
+    if (info.n_ways < 2)
+        return drv_fail(DRV_E_USAGE, "bench gemm: back end \"%s\" multiplies nothing", b->v->name);
+    DRV_TRY(raise_peaks(b, &peak));
+    if (cli_has(c, "--json")) {
+        printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
+                par_threads(), peak.f32, peak.bf16);
+    } else {
+        printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
+                info.device, peak.f32 / 1e9, peak.bf16 / 1e9);
+        DRV_TRY(bench_layers(b, cfg));
     }
-    gemm_machine_close(other);
-    gemm_machine_close(m);
+    backend_close(b);
     return DRV_OK;
 }
 
@@ -106,69 +141,87 @@ static void print_profile(const double s[N_OPS], double total, const double flop
                     100 * s[i] / total, flops[i] / s[i] / 1e9);
 }
 
-static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg) {
-    int64_t repeats = 3;
-    DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &repeats));
-    double peak32, peak16, again;
-    DRV_TRY(gemm_peak(DT_F32, 8, &peak32));
-    DRV_TRY(gemm_peak(DT_BF16, 8, &peak16));
-    backend *b;
-    programs p;
-    DRV_TRY(backend_open(a, cfg->backend, &b));
-    DRV_TRY(programs_build(a, cfg, &p));
-    DRV_TRY(programs_load(a, b, &p));
-    DRV_TRY(programs_init_weights(&p));
-    DRV_TRY(one_step(&p, 0)); // the first touches all memory
-    double op_s[N_OPS], op_flops[N_OPS] = {0}, best = 1e30, all = 0;
+typedef struct step_times {
+    double best, mean;  // seconds
+    double op_s[N_OPS]; // of the best one
+} step_times;
+
+static drv_status time_steps(programs *p, int64_t repeats, step_times *out) {
+    double sum = 0, ignored[N_OPS];
+    DRV_TRY(one_step(p, 0)); // the first touches all memory
+    out->best = 1e30;
     for (int64_t i = 0; i < repeats; i++) {
-        double discard[N_OPS];
-        backend_profile(b, discard);
+        backend_profile(p->b, ignored);
         double t = clock_s();
-        DRV_TRY(one_step(&p, 1 + (uint64_t)i));
+        DRV_TRY(one_step(p, 1 + (uint64_t)i));
         t = clock_s() - t;
-        all += t;
+        sum += t;
         progress("step %lld of %lld: %.2f s", (long long)i + 1, (long long)repeats, t);
-        if (t < best) {
-            best = t;
-            backend_profile(b, op_s);
+        if (t < out->best) {
+            out->best = t;
+            backend_profile(p->b, out->op_s);
         }
     }
     progress_end();
-    // The peaks again: a quiet spell must not flatter either side.
-    DRV_TRY(gemm_peak(DT_F32, 8, &again));
-    if (again > peak32) peak32 = again;
-    DRV_TRY(gemm_peak(DT_BF16, 8, &again));
-    if (again > peak16) peak16 = again;
-    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
-    const double flops = tokens * model_flops_per_token(&cfg->model, cfg->sequence_length);
-    const double peak = peak32 > peak16 ? peak32 : peak16;
-    for (int i = 0; i < p.step_graph->n_nodes; i++) {
-        const op_row *row = op_rows[p.step_graph->nodes[i]->op];
-        if (row->flops)
-            op_flops[p.step_graph->nodes[i]->op] +=
-                    row->flops(p.step_graph->nodes[i]) *
-                    (double)(cfg->global_batch_size / cfg->micro_batch_size);
+    out->mean = sum / (double)repeats;
+    return DRV_OK;
+}
+
+static void op_flops(const programs *p, double out[N_OPS]) {
+    const double n_micro = (double)(p->c->global_batch_size / p->c->micro_batch_size);
+    memset(out, 0, N_OPS * sizeof *out);
+    for (int i = 0; i < p->step_graph->n_nodes; i++) {
+        const node *n = p->step_graph->nodes[i];
+        if (op_rows[n->op]->flops) out[n->op] += n_micro * op_rows[n->op]->flops(n);
     }
-    if (cli_has(c, "--profile")) print_profile(op_s, best, op_flops);
+}
+
+static void print_step(const run_config *cfg, const step_times *t, const peaks *p, bool as_json) {
     const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
     const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
-    if (cli_has(c, "--json"))
+    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
+    const double flops_per_s =
+            tokens * model_flops_per_token(&cfg->model, cfg->sequence_length) / t->best;
+    const double peak = p->f32 > p->bf16 ? p->f32 : p->bf16;
+    const double ratio = peak > 0 ? flops_per_s / peak : 0; // 0: unknown
+    if (as_json)
         printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
-               "\"precision\": \"%s\", "
-               "\"threads\": %d, \"tokens_per_s\": %.2f, \"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, "
-               "\"gemm_peak_fp32\": %.5g, "
+               "\"precision\": \"%s\", \"threads\": %d, \"tokens_per_s\": %.2f, "
+               "\"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, \"gemm_peak_fp32\": %.5g, "
                "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best,
-                tokens * (double)repeats / all, flops / best, peak32, peak16, flops / best / peak,
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
+                tokens / t->mean, flops_per_s, p->f32, p->bf16, ratio,
                 (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / best,
-                flops / best / 1e9, peak32 / 1e9, peak16 / 1e9, 100 * flops / best / peak,
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
+                flops_per_s / 1e9, p->f32 / 1e9, p->bf16 / 1e9, 100 * ratio,
                 str_bytes((double)memory_peak_bytes()));
+}
+
+static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg) {
+    int64_t repeats = 3;
+    DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &repeats));
+    backend *b;
+    programs p;
+    peaks peak = {0, 0};
+    step_times times;
+    DRV_TRY(backend_open(a, cfg->backend, &b));
+    DRV_TRY(raise_peaks(b, &peak));
+    DRV_TRY(programs_build(a, cfg, &p));
+    DRV_TRY(programs_load(a, b, &p));
+    DRV_TRY(programs_init_weights(&p));
+    DRV_TRY(time_steps(&p, repeats, &times));
+    DRV_TRY(raise_peaks(b, &peak)); // again: a quiet spell must not flatter either side
+    if (cli_has(c, "--profile")) {
+        double flops[N_OPS];
+        op_flops(&p, flops);
+        print_profile(times.op_s, times.best, flops);
+    }
+    print_step(cfg, &times, &peak, cli_has(c, "--json"));
     backend_close(b);
     return DRV_OK;
 }

@@ -1,64 +1,75 @@
 // doctor: what this machine is and what drover will do on it.
-#include <dnnl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/sysinfo.h>
 
-#include "backend/cpu/gemm.h"
-#include "base/clock.h"
+#include "backend/backend.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/cli.h"
 
-static drv_status run(arena *a, const cli_args *args) {
-    struct sysinfo info;
-    double f32, bf16;
-    gemm_machine *m;
-    cpu_level level;
-    par_set_threads(0);
-    DRV_TRY(cpu_level_chosen(&level));
-    DRV_TRY(gemm_peak(DT_F32, 4, &f32));
-    DRV_TRY(gemm_peak(DT_BF16, 4, &bf16));
-    DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &m));
-    const char *arithmetic = gemm_arithmetic(m);
-    gemm_machine_close(m);
-    sysinfo(&info);
-    const double memory = (double)info.totalram * info.mem_unit,
-                 free_now = (double)info.freeram * info.mem_unit;
-    const dnnl_version_t *v = dnnl_version();
-    if (cli_has(args, "--json")) {
-        printf("{\"version\": \"%s\", \"commit\": \"%s\", \"cpu\": \"%s\", \"level\": \"%s\", \"amx_bf16\": %s, "
-               "\"threads\": %d, "
-               "\"memory_bytes\": %.0f, \"onednn\": \"%d.%d.%d\", \"gemm_peak_fp32\": %.5g, "
-               "\"gemm_peak_bf16\": %.5g, "
-               "\"bf16_arithmetic\": \"%s\"}\n",
-                drover_number(), drover_commit(), cpu_model_name(), cpu_level_name(level),
-                cpu_has_amx_bf16() ? "true" : "false", par_threads(), memory, v->major, v->minor,
-                v->patch, f32, bf16, arithmetic);
-        return DRV_OK;
-    }
+typedef struct machine {
+    backend_info info;
+    double f32, bf16; // peaks, FLOP/s
+    double memory, free_now;
+} machine;
+
+static drv_status look(arena *a, machine *out) {
+    backend *b;
+    struct sysinfo system;
+    DRV_TRY(backend_open(a, "cpu", &b));
+    out->info = backend_describe(b);
+    drv_status status = backend_peak(b, DT_F32, 4, &out->f32);
+    if (status == DRV_OK) status = backend_peak(b, DT_BF16, 4, &out->bf16);
+    backend_close(b);
+    sysinfo(&system);
+    out->memory = (double)system.totalram * system.mem_unit;
+    out->free_now = (double)system.freeram * system.mem_unit;
+    return status;
+}
+
+static void print_json(const machine *m) {
+    const backend_info *info = &m->info;
+    json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss}", "version", drover_number(),
+            "commit", drover_commit(), "cpu", info->device, "level", info->kernels, "features",
+            info->features, "threads", par_threads(), "memory_bytes", (json_int_t)m->memory,
+            "libraries", info->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
+            "bf16_arithmetic", info->bf16_by);
+    char *text = json_dumps(o, JSON_REAL_PRECISION(5));
+    puts(text);
+    free(text);
+    json_decref(o);
+}
+
+static void print_text(const machine *m) {
+    const backend_info *info = &m->info;
     printf("drover      %s, commit %s, compiled with %s\n", drover_number(), drover_commit(),
             __VERSION__);
-    printf("processor   %s\n", cpu_model_name());
-    printf("kernels     %s (highest here: %s)%s\n", cpu_level_name(level),
-            cpu_level_name(cpu_detect()), cpu_has_amx_bf16() ? ", AMX bf16" : "");
+    printf("processor   %s\n", info->device);
+    printf("kernels     %s (highest here: %s)%s%s\n", info->kernels, info->best_kernels,
+            *info->features ? ", " : "", info->features);
     printf("threads     %d\n", par_threads());
-    printf("memory      %s, %s free\n", str_bytes(memory), str_bytes(free_now));
-    printf("libraries   oneDNN %d.%d.%d, jansson %s\n", v->major, v->minor, v->patch,
-            jansson_version_str());
-    printf("GEMM peak   fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", f32 / 1e9, bf16 / 1e9);
-    printf("bf16 mode   multiplies by %s\n", arithmetic);
-    const bool widens = strcmp(arithmetic, "fp32") == 0;
-    const double chosen = widens ? f32 : bf16, other = widens ? bf16 : f32;
+    printf("memory      %s, %s free\n", str_bytes(m->memory), str_bytes(m->free_now));
+    printf("libraries   %s, jansson %s\n", info->libraries, jansson_version_str());
+    printf("GEMM peak   fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", m->f32 / 1e9, m->bf16 / 1e9);
+    printf("bf16 mode   multiplies by %s\n", info->bf16_by);
+    const bool widens = info->bf16_peak == DT_F32;
+    const double chosen = widens ? m->f32 : m->bf16, other = widens ? m->bf16 : m->f32;
     if (other > 1.1 * chosen)
-        printf("warning     the other arithmetic is %.1f times as fast here; set DROVER_GEMM=%s\n",
-                other / chosen,
-                !widens                    ? "fp32"
-                : level == CPU_AVX512_BF16 ? "bf16"
-                                           : "onednn");
+        printf("warning     the other arithmetic is %.1f times as fast here; set %s\n",
+                other / chosen, info->other_way);
+}
+
+static drv_status run(arena *a, const cli_args *args) {
+    machine m = {.f32 = 0};
+    par_set_threads(0);
+    DRV_TRY(look(a, &m));
+    if (cli_has(args, "--json"))
+        print_json(&m);
+    else
+        print_text(&m);
     return DRV_OK;
 }
 

@@ -27,8 +27,8 @@ bool word_table_is_full(word_table *t) {
 
 void word_table_add(word_table *t, uint64_t hash, const word_key *key, const word_ids *ids) {
     word_slot *set = word_set(t, hash);
-    for (uint64_t way = hash; way < hash + WORD_WAYS; way++) {
-        word_slot *s = &set[way % WORD_WAYS];
+    for (uint64_t k = 0; k < WORD_WAYS; k++) {
+        word_slot *s = &set[(hash ^ k) % WORD_WAYS];
         uint64_t empty = 0, packed[2];
         if (!atomic_compare_exchange_strong(&s->key[1], &empty, UINT64_MAX)) continue;
         memcpy(packed, ids, sizeof packed);

@@ -55,8 +55,8 @@ static inline void word_table_prefetch(const word_table *t, uint64_t hash) {
 static inline bool word_table_find(const word_table *t, uint64_t hash, const word_key *key,
         word_ids *out) {
     word_slot *set = word_set(t, hash);
-    for (uint64_t way = hash; way < hash + WORD_WAYS; way++) {
-        word_slot *s = &set[way % WORD_WAYS];
+    for (uint64_t k = 0; k < WORD_WAYS; k++) {
+        word_slot *s = &set[(hash ^ k) % WORD_WAYS]; // first the two of one cache line
         if (atomic_load_explicit(&s->key[1], memory_order_acquire) != key->part[1] ||
                 atomic_load_explicit(&s->key[0], memory_order_relaxed) != key->part[0])
             continue;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
+#include "backend/cpu/onednn.h"
 #include "base/clock.h"
 #include "base/parallel.h"
 #include "base/rng.h"
@@ -34,6 +35,7 @@ typedef struct cpu_backend {
     backend base;
     arena *a;
     gemm_machine *gemm;
+    cpu_level level;
     const kernels *kernels, *attention;
     state *table; // open addressing by name
     int n_states, cap_states;
@@ -65,11 +67,16 @@ static void grow_table(cpu_backend *b) {
         if (old[i].name) *slot(b, old[i].name) = old[i];
 }
 
-static drv_status get_pages(cpu_backend *b, int64_t bytes, char **out) {
+// `what` is for the message. Pages of a size that the machine has not got are refused here; what it
+// has promised to others as well fails only when touched (see train, which compares beforehand).
+static drv_status get_pages(cpu_backend *b, const char *what, int64_t bytes, char **out) {
     *out = pages_alloc((size_t)bytes);
     if (!*out)
-        return drv_fail(DRV_E_DEVICE, "out of memory: %s wanted, %s held", str_bytes((double)bytes),
-                str_bytes((double)b->held));
+        return drv_fail(DRV_E_DEVICE,
+                "out of memory: %s wanted for %s, %s held already; a smaller "
+                "training.micro_batch_size or data.sequence_length, training.recompute full or "
+                "training.precision bf16 needs less",
+                str_bytes((double)bytes), what, str_bytes((double)b->held));
     b->held += bytes;
     return DRV_OK;
 }
@@ -80,7 +87,7 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
     for (int pass = 0; pass < 2; pass++) {
         char *p = NULL;
         if (pass == 1 && total > 0) {
-            DRV_TRY(get_pages(b, total, &p));
+            DRV_TRY(get_pages(b, "weights, gradients and optimizer", total, &p));
             MEM_GROW(b->blocks, b->n_blocks, b->cap_blocks);
             b->blocks[b->n_blocks++] = (block){p, total};
         }
@@ -143,7 +150,7 @@ static drv_status prepare(backend *base) {
     pages_free(b->arena, (size_t)b->arena_bytes);
     b->held -= b->arena_bytes;
     b->arena_bytes = 0;
-    DRV_TRY(get_pages(b, b->arena_wanted, &b->arena));
+    DRV_TRY(get_pages(b, "activations and scratch", b->arena_wanted, &b->arena));
     b->arena_bytes = b->arena_wanted;
     return DRV_OK;
 }
@@ -210,26 +217,70 @@ static drv_status read_state(backend *b, int rank, const char *name, int64_t off
     return DRV_OK;
 }
 
-static int64_t workspace(backend *b, const node *n) {
-    (void)b;
-    return cpu_ops[n->op]->workspace ? cpu_ops[n->op]->workspace(n, par_threads()) : 0;
+static int64_t workspace(const node *n, int n_threads) {
+    return cpu_ops[n->op]->workspace ? cpu_ops[n->op]->workspace(n, n_threads) : 0;
 }
 
 static int64_t held_bytes(backend *b) {
     return self(b)->held;
 }
 
-// A quick look at the faster of the two arithmetics: some 70 ms on two cores.
-static double peak_flops(backend *b) {
-    (void)b;
-    double f32 = 0, bf16 = 0;
-    if (gemm_peak(DT_F32, 2, &f32) != DRV_OK || gemm_peak(DT_BF16, 2, &bf16) != DRV_OK) return 0;
-    return f32 > bf16 ? f32 : bf16;
-}
-
 static void profile(backend *b, double s[N_OPS]) {
     memcpy(s, self(b)->seconds, sizeof self(b)->seconds);
     memset(self(b)->seconds, 0, sizeof self(b)->seconds);
+}
+
+static void describe(backend *base, backend_info *out) {
+    cpu_backend *b = self(base);
+    *out = (backend_info){.device = cpu_model_name(),
+            .kernels = cpu_level_name(b->level),
+            .best_kernels = cpu_level_name(cpu_detect()),
+            .features = cpu_has_amx_bf16() ? "AMX bf16" : "",
+            .libraries = arena_printf(b->a, "oneDNN %s", onednn_version(b->a)),
+            .bf16_by = gemm_arithmetic(b->gemm),
+            .bf16_peak = gemm_widens(b->gemm) ? DT_F32 : DT_BF16,
+            .other_way = !gemm_widens(b->gemm)         ? "DROVER_GEMM=fp32"
+                         : b->level == CPU_AVX512_BF16 ? "DROVER_GEMM=bf16"
+                                                       : "DROVER_GEMM=onednn",
+            .n_ways = 2};
+}
+
+static const char *arithmetic(backend *base) {
+    cpu_backend *b = self(base);
+    return arena_printf(b->a, "kernels %s, bf16 products by %s", cpu_level_name(b->level),
+            gemm_arithmetic(b->gemm));
+}
+
+static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
+    (void)b;
+    return gemm_peak(dt, tries, flops_per_s);
+}
+
+// Way 0: as a run multiplies; 1: oneDNN, the yardstick.
+static drv_status time_product(backend *b, int way, const backend_product *p, int tries,
+        double *flops_per_s, const char **by) {
+    const gemm_shape shape = {.m = p->m,
+            .n = p->n,
+            .k = p->k,
+            .ta = p->ta,
+            .tb = p->tb,
+            .lda = p->ta ? p->m : p->k,
+            .ldb = p->tb ? p->k : p->n,
+            .ldc = p->n,
+            .in = p->in,
+            .out = p->out,
+            .accumulate = p->accumulate};
+    (void)b;
+    gemm_machine *m;
+    arena *a = arena_new("a product");
+    drv_status status = gemm_machine_open(a, way == 0 ? GEMM_BY_RULE : GEMM_ONEDNN, &m);
+    if (status == DRV_OK) {
+        *by = gemm_way(m, p->in);
+        status = gemm_time(a, m, &shape, tries, flops_per_s);
+        gemm_machine_close(m);
+    }
+    arena_free(a);
+    return status;
 }
 
 static void finish(backend *base) {
@@ -242,25 +293,28 @@ static void finish(backend *base) {
     b->blocks = NULL;
 }
 
+const backend_vtable backend_cpu = {.name = "cpu",
+        .workspace = workspace,
+        .load = load,
+        .prepare = prepare,
+        .run = run,
+        .write = write_state,
+        .read = read_state,
+        .held_bytes = held_bytes,
+        .profile = profile,
+        .describe = describe,
+        .arithmetic = arithmetic,
+        .peak = peak,
+        .time_product = time_product,
+        .close = finish};
+
 drv_status backend_open_cpu(arena *a, backend **out) {
-    static const backend_vtable vtable = {.name = "cpu",
-            .workspace = workspace,
-            .load = load,
-            .prepare = prepare,
-            .run = run,
-            .write = write_state,
-            .read = read_state,
-            .held_bytes = held_bytes,
-            .peak_flops = peak_flops,
-            .profile = profile,
-            .close = finish};
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
-    b->base = (backend){&vtable, 1};
+    b->base = (backend){&backend_cpu, 1};
     b->a = a;
+    DRV_TRY(cpu_level_chosen(&b->level));
     DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &b->gemm));
-    cpu_level level;
-    DRV_TRY(cpu_level_chosen(&level));
-    b->kernels = kernels_for(level);
+    b->kernels = kernels_for(b->level);
     b->attention = gemm_kernels(b->gemm);
     *out = &b->base;
     return DRV_OK;

@@ -1,3 +1,5 @@
+// Which kernel multiplies, how a product is cut into tiles for the team, and who computes which
+// tile.
 #include "backend/cpu/gemm.h"
 
 #include <stdlib.h>
@@ -23,10 +25,6 @@ struct gemm {
     onednn_product *product[2][2]; // full or rest in m, in n
 };
 
-static bool is_intel(void) {
-    return strstr(cpu_model_name(), "Intel") != NULL;
-}
-
 static drv_status choose(gemm_choice *choice, cpu_level level) {
     static const char *const names[] = {"", "bf16", "fp32", "onednn"};
     const char *asked = getenv("DROVER_GEMM");
@@ -49,7 +47,7 @@ drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
     // Intel runs the bf16 dot product at no more than the fp32 rate (half on a measured Emerald
     // Rapids: 87 against 175 GFLOP/s a core), AMD at twice (Zen 4: 220 against 110).
     m->dot = level == CPU_AVX512_BF16 &&
-             (choice == GEMM_BF16 || (choice != GEMM_FP32 && !is_intel()));
+             (choice == GEMM_BF16 || (choice != GEMM_FP32 && !cpu_is_intel()));
     m->k = kernels_for(level);
     m->k_bf16 = level == CPU_AVX512_BF16 && !m->dot ? kernels_for(CPU_AVX512) : m->k;
     m->library_f32 = choice == GEMM_ONEDNN;
@@ -68,6 +66,15 @@ void gemm_machine_close(gemm_machine *m) {
 const char *gemm_arithmetic(const gemm_machine *m) {
     if (m->library_bf16) return cpu_has_amx_bf16() ? "AMX by oneDNN" : "oneDNN";
     return m->dot ? "bf16 dot product" : "fp32";
+}
+
+bool gemm_widens(const gemm_machine *m) {
+    return !m->library_bf16 && !m->dot;
+}
+
+const char *gemm_way(const gemm_machine *m, dtype in) {
+    if (in == DT_BF16) return gemm_arithmetic(m);
+    return m->library_f32 ? "oneDNN" : "fp32";
 }
 
 const kernels *gemm_kernels(const gemm_machine *m) {

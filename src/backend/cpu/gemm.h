@@ -27,6 +27,9 @@ DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_mach
 void gemm_machine_close(gemm_machine *m);
 // How bf16 products are multiplied: "AMX by oneDNN", "oneDNN", "bf16 dot product" or "fp32".
 const char *gemm_arithmetic(const gemm_machine *m);
+bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
+// The same for operands of any type.
+const char *gemm_way(const gemm_machine *m, dtype in);
 // The table whose arithmetic suits bf16 operands here; attention takes the same.
 const kernels *gemm_kernels(const gemm_machine *m);
 

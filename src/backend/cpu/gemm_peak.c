@@ -1,3 +1,5 @@
+// How fast this machine multiplies matrices: the measured peak that utilisation is given
+// against.
 #include <stdlib.h>
 
 #include "backend/cpu/gemm.h"

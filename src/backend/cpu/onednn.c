@@ -59,6 +59,11 @@ static void keep_to_this_thread(void) {
     done = true;
 }
 
+const char *onednn_version(arena *a) {
+    const dnnl_version_t *v = dnnl_version();
+    return arena_printf(a, "%d.%d.%d", v->major, v->minor, v->patch);
+}
+
 drv_status onednn_open(arena *a, onednn **out) {
     onednn *o = ARENA_NEW(a, onednn);
     DRV_TRY(check_threading());

@@ -11,6 +11,7 @@ typedef struct onednn_product onednn_product; // belongs to its onednn
 
 DRV_CHECKED drv_status onednn_open(arena *a, onednn **out);
 void onednn_close(onednn *o);
+const char *onednn_version(arena *a); // "2.6.0"
 
 DRV_CHECKED drv_status onednn_new(arena *a, onednn *o, const gemm_shape *s, onednn_product **out);
 void onednn_run(const onednn_product *p, int thread, const void *a, const void *b, void *c);

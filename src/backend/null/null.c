@@ -1,13 +1,13 @@
-// The back end that only plans. Scratch is that of the CPU back end, so that a plan made without a
-// device is the plan of a CPU run.
-#include "backend/backend.h"
-#include "backend/cpu/cpu_op.h"
-#include "base/parallel.h"
+// The back end that only plans: scratch is that of the back end it plans for, so that a plan made
+// without a device is the plan of a run on one.
+#include <string.h>
 
-static int64_t workspace(backend *b, const node *n) {
-    (void)b;
-    return cpu_ops[n->op]->workspace ? cpu_ops[n->op]->workspace(n, par_threads()) : 0;
-}
+#include "backend/backend.h"
+
+typedef struct null_backend {
+    backend base;
+    backend_vtable calls; // the calls below, with the other back end's workspace
+} null_backend;
 
 static drv_status load(backend *b, const plan *p, executable **out) {
     (void)b, (void)p;
@@ -15,7 +15,7 @@ static drv_status load(backend *b, const plan *p, executable **out) {
     return DRV_OK;
 }
 
-static drv_status nothing(backend *b) {
+static drv_status prepare(backend *b) {
     (void)b;
     return DRV_OK;
 }
@@ -25,45 +25,71 @@ static drv_status run(backend *b, executable *e) {
     return DRV_OK;
 }
 
-static drv_status put(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-        const void *src) {
+static drv_status write_nowhere(backend *b, int rank, const char *name, int64_t offset,
+        int64_t bytes, const void *src) {
     (void)b, (void)rank, (void)name, (void)offset, (void)bytes, (void)src;
     return DRV_OK;
 }
 
-static drv_status get(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
-        void *dst) {
+static drv_status read_nothing(backend *b, int rank, const char *name, int64_t offset,
+        int64_t bytes, void *dst) {
     (void)b, (void)rank, (void)offset, (void)bytes, (void)dst;
     return drv_fail(DRV_E_DEVICE, "the null back end has no values to read (\"%s\")", name);
 }
 
-static int64_t held(backend *b) {
+static int64_t held_bytes(backend *b) {
     (void)b;
     return 0;
 }
 
-static double peak_flops(backend *b) {
+static void profile(backend *b, double s[N_OPS]) {
     (void)b;
-    return 0;
+    memset(s, 0, N_OPS * sizeof *s);
+}
+
+static void describe(backend *b, backend_info *out) {
+    (void)b;
+    *out = (backend_info){.device = "none",
+            .kernels = "",
+            .best_kernels = "",
+            .features = "",
+            .libraries = "",
+            .bf16_by = "",
+            .bf16_peak = DT_BF16,
+            .other_way = ""};
+}
+
+static const char *arithmetic(backend *b) {
+    (void)b;
+    return "none: nothing is computed";
+}
+
+static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
+    (void)b, (void)dt, (void)tries;
+    *flops_per_s = 0;
+    return DRV_OK;
 }
 
 static void finish(backend *b) {
     (void)b;
 }
 
-drv_status backend_open_null(arena *a, backend **out) {
-    static const backend_vtable vtable = {.name = "null",
-            .workspace = workspace,
+drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backend **out) {
+    null_backend *b = ARENA_NEW(a, null_backend);
+    b->calls = (backend_vtable){.name = "null",
+            .workspace = planned_for->workspace,
             .load = load,
-            .prepare = nothing,
+            .prepare = prepare,
             .run = run,
-            .write = put,
-            .read = get,
-            .held_bytes = held,
-            .peak_flops = peak_flops,
+            .write = write_nowhere,
+            .read = read_nothing,
+            .held_bytes = held_bytes,
+            .profile = profile,
+            .describe = describe,
+            .arithmetic = arithmetic,
+            .peak = peak,
             .close = finish};
-    backend *b = ARENA_NEW(a, backend);
-    *b = (backend){&vtable, 1};
-    *out = b;
+    b->base = (backend){&b->calls, 1};
+    *out = &b->base;
     return DRV_OK;
 }

@@ -1,0 +1,144 @@
+// The vtable of back ends: what null and cpu say of themselves, plans made without a device, memory
+// that the system refuses, and oneDNN on the calling thread alone.
+#include <dirent.h>
+#include <sys/resource.h>
+
+#include "backend/backend.h"
+#include "backend/cpu/gemm.h"
+#include "harness.h"
+
+// A product of two inputs, its result an output; n rows.
+static graph *product_graph(arena *a, int64_t n) {
+    graph *g = graph_new(a, "product");
+    tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){n, 64});
+    tensor *w = graph_state(g, TENSOR_WEIGHT, "w", DT_F32, 2, (int64_t[]){64, 64});
+    graph_add(g, OP_matmul, 2, (tensor *[]){x, w}, &(op_attrs){.tb = 1});
+    return g;
+}
+
+static void null_plans_what_cpu_runs(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    backend *cpu, *null;
+    plan *on_cpu, *on_null;
+    executable *e;
+    OK(backend_open(a, "cpu", &cpu));
+    OK(backend_open(a, "null", &null));
+    OK(backend_compile(a, cpu, product_graph(a, 512), &on_cpu, &e));
+    OK(backend_compile(a, null, product_graph(a, 512), &on_null, &e));
+    assert_true(on_cpu->arena_bytes > 0);
+    assert_int_equal(on_null->arena_bytes, on_cpu->arena_bytes);
+    assert_int_equal(backend_held_bytes(null), 0);
+    FAILS(backend_read(null, 0, "x", 0, 4, &(float){0}), DRV_E_DEVICE, "\"x\"");
+    backend_close(null);
+    backend_close(cpu);
+    arena_free(a);
+}
+
+static void every_call_of_null(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    backend *b;
+    double seconds[N_OPS] = {1}, flops = 1;
+    OK(backend_open(a, "null", &b));
+    backend_profile(b, seconds);
+    assert_true(seconds[0] == 0);
+    OK(backend_peak(b, DT_BF16, 2, &flops));
+    assert_true(flops == 0 && backend_peak_flops(b) == 0);
+    assert_int_equal(backend_describe(b).n_ways, 0);
+    assert_string_equal(backend_describe(b).libraries, "");
+    assert_non_null(backend_arithmetic(b));
+    OK(backend_prepare(b));
+    OK(backend_run(b, NULL));
+    backend_close(b);
+    arena_free(a);
+}
+
+static void cpu_says_how_it_multiplies(void **state) {
+    (void)state;
+    static const struct {
+        const char *level, *gemm, *want;
+    } cases[] = {{"ref", NULL, "kernels ref, bf16 products by fp32"},
+            {"avx2", "fp32", "kernels avx2, bf16 products by fp32"},
+            {"avx512", "onednn", "kernels avx512, bf16 products by oneDNN"},
+            {"avx512_bf16", "bf16", "kernels avx512_bf16, bf16 products by bf16 dot product"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("test");
+        backend *b;
+        if (i > (size_t)cpu_detect()) break;
+        setenv("DROVER_CPU", cases[i].level, 1);
+        if (cases[i].gemm) setenv("DROVER_GEMM", cases[i].gemm, 1);
+        OK(backend_open(a, "cpu", &b));
+        if (!cpu_has_amx_bf16()) assert_string_equal(backend_arithmetic(b), cases[i].want);
+        assert_string_equal(backend_describe(b).kernels, cases[i].level);
+        assert_true(strncmp(backend_describe(b).libraries, "oneDNN ", 7) == 0);
+        backend_close(b);
+        arena_free(a);
+        unsetenv("DROVER_CPU");
+        unsetenv("DROVER_GEMM");
+    }
+}
+
+static void memory_that_is_refused(void **state) {
+    (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip(); // its shadow memory lives beyond any limit
+#endif
+    arena *a = arena_new("test");
+    backend *b;
+    executable *e;
+    OK(backend_open(a, "cpu", &b));
+    OK(backend_compile(a, b, product_graph(a, 64), NULL, &e));
+    struct rlimit before, small = {.rlim_cur = (rlim_t)1 << 30};
+    getrlimit(RLIMIT_AS, &before);
+    small.rlim_max = before.rlim_max;
+    graph *g = graph_new(a, "large");
+    graph_state(g, TENSOR_INPUT, "large", DT_F32, 2, (int64_t[]){1 << 20, 1 << 10});
+    setrlimit(RLIMIT_AS, &small);
+    const drv_status status = backend_compile(a, b, g, NULL, &e);
+    setrlimit(RLIMIT_AS, &before);
+    assert_int_equal(status, DRV_E_DEVICE);
+    static const char *const says[] = {"4.00 GiB wanted", "weights, gradients and optimizer",
+            "32.00 KiB held", "training.micro_batch_size", "training.recompute",
+            "training.precision"};
+    for (size_t i = 0; i < sizeof says / sizeof *says; i++)
+        if (!strstr(drv_message(), says[i]))
+            fail_msg("\"%s\" does not say \"%s\"", drv_message(), says[i]);
+    backend_close(b);
+    arena_free(a);
+}
+
+static int n_threads_of_process(void) {
+    int n = 0;
+    DIR *d = opendir("/proc/self/task");
+    assert_non_null(d);
+    for (const struct dirent *e; (e = readdir(d));)
+        n += e->d_name[0] != '.';
+    closedir(d);
+    return n;
+}
+
+// Debian's oneDNN has OpenMP: without being told it would start a thread for each core in each of
+// our threads (and its results then depend on their number).
+static void onednn_starts_no_threads(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    gemm_machine *m;
+    par_set_threads(3);
+    if (gemm_machine_open(a, GEMM_ONEDNN, &m) != DRV_OK) skip();
+    const gemm_shape s = {.m = 1024, .n = 1024, .k = 256, .lda = 256, .ldb = 1024, .ldc = 1024};
+    double flops_per_s;
+    OK(gemm_time(a, m, &s, 3, &flops_per_s));
+    assert_true(n_threads_of_process() <= 3);
+    gemm_machine_close(m);
+    par_set_threads(2);
+    arena_free(a);
+}
+
+int main(void) {
+    par_set_threads(2);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(onednn_starts_no_threads),
+            cmocka_unit_test(null_plans_what_cpu_runs), cmocka_unit_test(every_call_of_null),
+            cmocka_unit_test(cpu_says_how_it_multiplies), cmocka_unit_test(memory_that_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -238,6 +238,7 @@ static void set_status(const log_field *fields, int n) {
 void progress_fields(const log_field *fields, int n) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
+    if (!terminal && status.last_s < 0) status.last_s = now; // short work is not worth a line
     if (now - status.last_s < (terminal ? 0.1 : 10.0)) return;
     take_screen();
     status.last_s = now;

@@ -1,3 +1,4 @@
+// Time and memory of this process, as Linux tells them.
 #include "base/clock.h"
 
 #include <stdio.h>

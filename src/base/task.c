@@ -1,3 +1,4 @@
+// One function on a thread of its own; its error text travels back with its status.
 #include "base/task.h"
 
 #include <stdio.h>
@@ -20,7 +21,7 @@ void task_start(task *t, drv_status (*fn)(void *ctx), void *ctx) {
 drv_status task_wait(task *t) {
     if (t->running) pthread_join(t->thread, NULL);
     t->running = false;
-    const drv_status s = t->status;
+    const drv_status status = t->status;
     t->status = DRV_OK;
-    return s == DRV_OK ? s : drv_fail(s, "%s", t->message);
+    return status == DRV_OK ? status : drv_fail(status, "%s", t->message);
 }

@@ -47,6 +47,7 @@ test: all check
 check:
 	@python3 tools/check_layers.py
 	@python3 tools/check_sizes.py
+	@python3 tools/check_headers.py
 	@tools/check_format.sh
 
 asan: deps

@@ -157,7 +157,7 @@ static void print(const graph *g, str *text) {
 static void change(op_attrs *attrs, const op_attr *field) {
     void *value = (char *)attrs + field->offset;
     if (field->kind == ATTR_KIND_double)
-        *(double *)value = nextafter(*(double *)value, INFINITY);
+        *(double *)value = nextafter(*(double *)value, HUGE_VAL);
     else if (field->kind == ATTR_KIND_dtype)
         *(dtype *)value = *(dtype *)value == DT_F32 ? DT_F64 : DT_F32;
     else

@@ -19,8 +19,8 @@ static void durations_in_words(void **state) {
             {3900, "1 h 5 min"}, {86399, "1 day"}, {86400, "1 day"}, {90000, "1 day 1 h"},
             {273600, "3 days 4 h"}, {1.9e5, "2 days 5 h"}, {364.99 * 86400, "1 year"},
             {366 * 86400.0, "1 year 1 day"}, {800 * 86400.0, "2 years 70 days"},
-            {1e13, "more than 30,000 years"}, {INFINITY, "more than 30,000 years"}, {-1, "?"},
-            {NAN, "?"}};
+            {1e13, "more than 30,000 years"}, {HUGE_VAL, "more than 30,000 years"}, {-1, "?"},
+            {(double)NAN, "?"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_string_equal(str_long_duration(cases[i].seconds), cases[i].says);
 }

@@ -1,3 +1,5 @@
+// Arenas: blocks that are filled from the front and freed together; also malloc that cannot
+// fail, and pages.
 #include "base/arena.h"
 
 #include <stdio.h>

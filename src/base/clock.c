@@ -1,4 +1,4 @@
-// Time and memory of this process, as Linux tells them.
+// Time from the system's clocks and from /proc; peak memory from getrusage.
 #include "base/clock.h"
 
 #include <stdio.h>

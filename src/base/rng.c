@@ -1,3 +1,4 @@
+// Philox counter-based random numbers, normal deviates from them, and the shuffle of rows.
 #include "base/rng.h"
 
 #include <math.h>

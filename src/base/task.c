@@ -1,4 +1,4 @@
-// One function on a thread of its own; its error text travels back with its status.
+// One function on a thread of its own; its status and message reach the thread that waits.
 #include "base/task.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ void task_start(task *t, drv_status (*fn)(void *ctx), void *ctx) {
 drv_status task_wait(task *t) {
     if (t->running) pthread_join(t->thread, NULL);
     t->running = false;
-    const drv_status status = t->status;
+    const drv_status s = t->status;
     t->status = DRV_OK;
-    return status == DRV_OK ? status : drv_fail(status, "%s", t->message);
+    return s == DRV_OK ? s : drv_fail(s, "%s", t->message);
 }

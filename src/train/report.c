@@ -26,8 +26,8 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
     *r = (report){.run_dir = run_dir,
             .config = config,
             .log_every = log_every,
-            .first_valid = NAN,
-            .last_valid = NAN};
+            .first_valid = (double)NAN,
+            .last_valid = (double)NAN};
     return r;
 }
 

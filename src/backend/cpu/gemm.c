@@ -1,4 +1,5 @@
-// Which kernels multiply here, and products cut in tiles that the threads of a team share.
+// Which kernel multiplies, how a product is cut into tiles for the team, and who computes which
+// tile.
 #include "backend/cpu/gemm.h"
 
 #include <stdlib.h>

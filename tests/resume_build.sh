@@ -2,7 +2,7 @@
 # A build that is killed resumes behind the files that were done, and gives the same bytes.
 # usage: resume_build.sh DROVER
 set -u
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 dir=$(mktemp -d) && cd "$dir" || exit 1
 trap 'rm -rf "$dir"' EXIT
 python3 - <<'PY'

@@ -29,11 +29,16 @@ manual: configure
 
 install: manual
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+	@{ cat $(BUILD)/install_manifest.txt; echo; } >$(BUILD)/installed.txt # make package writes the other one anew
 
 uninstall:
-	@while read -r f; do rm -fv "$(DESTDIR)$$f"; done <$(BUILD)/install_manifest.txt; echo
+	@[ -e $(BUILD)/installed.txt ] || { echo "nothing was installed from $(BUILD)/" >&2; exit 1; }
+	@while read -r f; do rm -fv "$(DESTDIR)$$f"; done <$(BUILD)/installed.txt
+	@sed -n 's|\(.*/doc/drover/.*\)/.*|\1|p;s|\(.*/doc/drover\)/.*|\1|p' $(BUILD)/installed.txt | sort -ru | \
+	  while read -r d; do rmdir "$(DESTDIR)$$d" 2>/dev/null; done; rm $(BUILD)/installed.txt
 
 package: manual
+	@tools/install_deps.sh file dpkg-dev
 	@cpack -G DEB --config $(BUILD)/CPackConfig.cmake -B $(BUILD)
 
 deps:

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The man page and the completion that are made from the program's help. usage: install.sh DROVER
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 tools=$(realpath "$(dirname "$0")/../tools")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

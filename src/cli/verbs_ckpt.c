@@ -81,6 +81,14 @@ static drv_status run_list(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
+// A run has many checkpoints: which one is meant is the caller's to say.
+static drv_status refuse_run(arena *a, const char *path) {
+    if (!file_is_dir(path_join(a, path, "checkpoints"))) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "\"%s\" is a run directory, expected one of its checkpoints; drover ckpt list %s names and checks them",
+            path, path);
+}
+
 // --- show
 static json_t *tensor_json(const char *file, const st_tensor *t) {
     json_t *shape = json_array();
@@ -99,6 +107,7 @@ static void print_tensor(const char *file, const st_tensor *t) {
 
 static drv_status run_show(arena *a, const cli_args *args) {
     const char *path = args->positional[0];
+    DRV_TRY(refuse_run(a, path));
     const bool json = cli_has(args, "--json");
     char **names;
     int n, n_files = 0;
@@ -132,7 +141,7 @@ static drv_status run_show(arena *a, const cli_args *args) {
 // --- verify
 static drv_status run_verify(arena *a, const cli_args *args) {
     const char *path = args->positional[0];
-    (void)a;
+    DRV_TRY(refuse_run(a, path));
     drv_status status = ckpt_verify(path);
     if (cli_has(args, "--json"))
         print_json(json_pack("{s:s, s:b, s:s?}", "path", path, "valid", status == DRV_OK, "problem",

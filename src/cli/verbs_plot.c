@@ -82,7 +82,7 @@ static drv_status run_plot(arena *a, const cli_args *args) {
     if (file) {
         (html ? plot_html : plot_svg)(a, &p, &out);
         status = file_write_atomic(file, out.p, out.n);
-        if (status == DRV_OK) log_info("%s: %d runs", file, p.n_runs);
+        if (status == DRV_OK) log_info("%s: %d run%s", file, p.n_runs, p.n_runs == 1 ? "" : "s");
     } else {
         const char *no_colour = getenv("NO_COLOR");
         const bool terminal = isatty(STDOUT_FILENO);

@@ -14,6 +14,15 @@ model=first/checkpoints/step-000001
 for f in tokenizer.json tokenizer_config.json chat_template.jinja generation_config.json; do
     check "$f is not carried" cmp -s source/$f $model/$f
 done
+# --- the arithmetic is recorded: level of kernels and how bf16 products are multiplied, which decide the bits
+recorded='kernels avx2, bf16 products by fp32'
+if grep -qw avx2 /proc/cpuinfo; then
+    DROVER_CPU=avx2 DROVER_GEMM=fp32 expect 0 "$recorded" "$drover" train run.yaml --set run_dir=level --set training.steps=1
+    check "log.txt does not say how products are multiplied" grep -qF "$recorded" level/log.txt
+    check "trainer.json does not" grep -qF "\"arithmetic\": \"$recorded\"" level/checkpoints/step-000001/trainer.json
+else
+    echo "skipped: no AVX2, so no level of kernels to ask for"
+fi
 cat >continue.yaml <<YAML
 model: {from: model}
 data: {train: data/set, sequence_length: 64}

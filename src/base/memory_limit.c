@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "base/arena.h"
+#include "base/cgroup.h"
 
 // The number behind `field` in lines of "field 123" or "field: 123 kB" (times 1024 with kB). The
 // field
@@ -37,57 +38,33 @@ static void lower(memory_limit *limit, int64_t bytes, const char *what) {
 }
 
 // The files that version 1 and 2 of control groups have in each group's folder.
-typedef struct cgroup_version {
-    const char *controller; // in /proc/self/cgroup
-    const char *mount, *max, *used, *cache;
-} cgroup_version;
+typedef struct memory_files {
+    cgroup_tree tree;
+    const char *max, *used, *cache;
+    memory_limit *limit;
+} memory_files;
 
-static const cgroup_version versions[] = {
-        {"memory", "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-                "total_inactive_file"},
-        {"", "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
-};
-
-static void look_at_group(arena *a, const cgroup_version *v, const char *folder,
-        memory_limit *limit) {
-    const int64_t max = read_number(arena_printf(a, "%s/%s", folder, v->max), "");
+static void look_at_group(void *ctx, arena *a, const char *folder) {
+    const memory_files *files = ctx;
+    memory_limit *limit = files->limit;
+    const int64_t max = read_number(arena_printf(a, "%s/%s", folder, files->max), "");
     if (max < 0 || max >= INT64_MAX / 2) return; // version 1 writes 2^63 - 4096 for none
-    const int64_t used = read_number(arena_printf(a, "%s/%s", folder, v->used), "");
+    const int64_t used = read_number(arena_printf(a, "%s/%s", folder, files->used), "");
     // Pages of files that nobody used lately are counted as used, and dropped when memory is short.
-    const int64_t cache = read_number(arena_printf(a, "%s/memory.stat", folder), v->cache);
+    const int64_t cache = read_number(arena_printf(a, "%s/memory.stat", folder), files->cache);
     if (limit->machine == 0 || max < limit->machine) limit->machine = max;
     lower(limit, max - (used > 0 ? used : 0) + (cache > 0 ? cache : 0),
             "left in this control group");
 }
 
-// A limit may be set on any group above ours. In a container the path in /proc may not exist below
-// the mount; then its top, which is looked at last, is our own group.
-static void look_at_groups(arena *a, const char *root, const cgroup_version *v, char *path,
-        memory_limit *limit) {
-    for (;;) {
-        look_at_group(a, v, arena_printf(a, "%s%s%s", root, v->mount, path), limit);
-        char *slash = strrchr(path, '/');
-        if (!slash) return;
-        *slash = 0;
-    }
-}
-
-// Lines of /proc/self/cgroup: "4:memory:/group" (version 1), "0::/group" (version 2).
 static void read_cgroups(arena *a, const char *root, memory_limit *limit) {
-    FILE *f = fopen(arena_printf(a, "%s/proc/self/cgroup", root), "re");
-    char line[4096];
-    while (f && fgets(line, sizeof line, f)) {
-        line[strcspn(line, "\n")] = 0;
-        char *controllers = strchr(line, ':'),
-             *path = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!path) continue;
-        *path++ = 0;
-        if (strcmp(path, "/") == 0) *path = 0;
-        for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
-            if (strcmp(controllers + 1, versions[i].controller) == 0)
-                look_at_groups(a, root, &versions[i], path, limit);
-    }
-    if (f) fclose(f);
+    memory_files versions[] = {
+            {{"memory", "/sys/fs/cgroup/memory"}, "memory.limit_in_bytes", "memory.usage_in_bytes",
+                    "total_inactive_file", limit},
+            {{"", "/sys/fs/cgroup"}, "memory.max", "memory.current", "inactive_file", limit},
+    };
+    for (size_t i = 0; i < sizeof versions / sizeof *versions; i++)
+        cgroup_each(a, root, &versions[i].tree, look_at_group, &versions[i]);
 }
 
 static void read_rlimit(int which, int64_t used, const char *what, memory_limit *limit) {

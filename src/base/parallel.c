@@ -9,6 +9,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -22,6 +23,7 @@
 
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/cpu_quota.h"
 #include "base/status.h"
 
 #define CLOSED UINT32_MAX
@@ -351,13 +353,21 @@ static int threads_by(const char *variable) {
     return text ? (int)strtol(text, NULL, 10) : 0;
 }
 
+int par_threads_by_machine(int n_cores, double quota) {
+    int n = n_cores;
+    if (quota > 0 && quota < n) n = (int)ceil(quota);
+    return n > 0 ? n : 1;
+}
+
 int par_threads_for(int asked) {
     int n = asked;
     if (n <= 0) n = threads_by("DROVER_THREADS");
     if (n <= 0) n = threads_by("OMP_NUM_THREADS");
     cpu_set_t set;
-    if (n <= 0 && sched_getaffinity(0, sizeof set, &set) == 0) n = CPU_COUNT(&set);
-    if (n <= 0) n = 1;
+    if (n <= 0) {
+        const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+        n = par_threads_by_machine(known ? CPU_COUNT(&set) : 1, cpu_quota_read(""));
+    }
     return n < MAX_THREADS ? n : MAX_THREADS;
 }
 

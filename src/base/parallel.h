@@ -34,8 +34,11 @@ void team_for(team *t, int64_t n, par_fn *fn, void *arg);
 team *team_use(team *t);
 
 // How many threads to use for `asked`: that number, or if it is 0, what DROVER_THREADS or
-// OMP_NUM_THREADS says, or else all cores that this process may use.
+// OMP_NUM_THREADS says, or else all cores that this process may use: those of its affinity mask,
+// and no more than a container's quota fills.
 int par_threads_for(int asked);
+// quota: in cores, rounded up; 0: none.
+int par_threads_by_machine(int n_cores, double quota);
 
 // Sizes the team of the process by par_threads_for(n); before, it is one thread. Not while a loop
 // of that team is running.

@@ -34,8 +34,8 @@ static drv_status raise_peaks(backend *b, peaks *p) {
 // --- GEMM
 // The forward product of a layer, the gradient of its input, and that of its weight.
 enum { N_PRODUCTS = 3 };
-static drv_status bench_layer(backend *b, const char *name, dtype dt, int64_t tokens, int64_t in,
-        int64_t out) {
+static drv_status bench_layer(backend *b, int n_ways, const char *name, dtype dt, int64_t tokens,
+        int64_t in, int64_t out) {
     const backend_product products[N_PRODUCTS] = {{.m = tokens,
                                                           .n = out,
                                                           .k = in,
@@ -49,17 +49,19 @@ static drv_status bench_layer(backend *b, const char *name, dtype dt, int64_t to
             (long long)out);
     printf("%-14s %21s ", name, shape);
     for (int i = 0; i < N_PRODUCTS; i++) {
-        double ours, theirs;
-        const char *by;
-        DRV_TRY(backend_time_product(b, 0, &products[i], 5, &ours, &by));
-        DRV_TRY(backend_time_product(b, 1, &products[i], 5, &theirs, &by));
-        printf("   %5.1f / %5.1f", ours / 1e9, theirs / 1e9);
+        for (int way = 0; way < n_ways; way++) {
+            double rate;
+            const char *by;
+            DRV_TRY(backend_time_product(b, way, &products[i], 5, &rate, &by));
+            printf("%s%5.1f", way == 0 ? "   " : " / ", rate / 1e9);
+        }
+        if (n_ways == 1) printf(" /     -");
     }
     printf("\n");
     return DRV_OK;
 }
 
-static drv_status bench_layers(backend *b, const run_config *cfg) {
+static drv_status bench_layers(backend *b, int n_ways, const run_config *cfg) {
     const model_config *model = &cfg->model;
     const int64_t tokens = cfg->micro_batch_size * cfg->sequence_length, h = model->hidden_size;
     const int64_t q = model->num_attention_heads * model->head_dim, f = model->intermediate_size;
@@ -71,14 +73,14 @@ static drv_status bench_layers(backend *b, const run_config *cfg) {
             {"head", h, model->vocab_size}};
     const dtype dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32;
     const backend_product small = {.m = 64, .n = 64, .k = 64, .in = dt, .out = dt};
-    const char *by[2];
+    const char *by[MAX_WAYS] = {"", "-"};
     double ignored;
-    for (int way = 0; way < 2; way++)
+    for (int way = 0; way < n_ways; way++)
         DRV_TRY(backend_time_product(b, way, &small, 1, &ignored, &by[way]));
     printf("GFLOP/s, %s by %s / by %s\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt), by[0], by[1],
             "layer", "tokens x in x out", "forward", "input", "weight");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        DRV_TRY(bench_layer(b, layers[i].name, dt, tokens, layers[i].in, layers[i].out));
+        DRV_TRY(bench_layer(b, n_ways, layers[i].name, dt, tokens, layers[i].in, layers[i].out));
     return DRV_OK;
 }
 
@@ -87,7 +89,7 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
     peaks peak = {0, 0};
     DRV_TRY(backend_open(a, cfg->backend, &b));
     const backend_info info = backend_describe(b);
-    if (info.n_ways < 2)
+    if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE, "bench gemm: back end \"%s\" multiplies nothing", b->v->name);
     DRV_TRY(raise_peaks(b, &peak));
     if (cli_has(c, "--json")) {
@@ -96,7 +98,7 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
     } else {
         printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
                 info.device, peak.f32 / 1e9, peak.bf16 / 1e9);
-        DRV_TRY(bench_layers(b, cfg));
+        DRV_TRY(bench_layers(b, info.n_ways, cfg));
     }
     backend_close(b);
     return DRV_OK;

@@ -6,7 +6,6 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "base/cpu.h"
 #include "base/log.h"
 #include "train/carry.h"
 #include "train/fit.h"
@@ -63,7 +62,7 @@ static void begin_part(run *r, const json_t *before) {
 
 static drv_status resume_from(run *r, const char *folder) {
     json_t *before;
-    DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model), "cannot resume");
+    DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model, true), "cannot resume");
     DRV_TRY_CTX(trainer_json_read(folder, &r->state, &before), "cannot resume");
     drv_status status = state_load(&r->p, folder);
     if (status != DRV_OK) {
@@ -109,22 +108,13 @@ static drv_status open_weights(run *r) {
     return DRV_OK;
 }
 
-// Which arithmetic the run is computed with: the same on another machine means the same bits.
-static drv_status arithmetic(run *r, const char **out) {
-    cpu_level level;
-    DRV_TRY(cpu_level_chosen(&level));
-    *out = arena_printf(r->a, "kernels %s, %s", cpu_level_name(level),
-            precision_name(r->cfg->precision));
-    return DRV_OK;
-}
-
-static void say_size(const run *r, const char *kernels) {
+static void say_size(const run *r) {
     const memory_plan memory = programs_memory(&r->p);
     log_info("%s parameters, %s, %s of memory planned; data: %lld rows of %lld tokens an epoch",
             str_si((double)model_parameters(&r->cfg->model)), precision_name(r->cfg->precision),
             str_bytes((double)memory.total), (long long)rows_per_epoch(r->train_rows),
             (long long)r->cfg->sequence_length);
-    log_info("%s, on %s", kernels, cpu_model_name());
+    log_info("%s, on %s", backend_arithmetic(r->b), backend_describe(r->b).device);
 }
 
 void run_measure_peak(run *r) {
@@ -134,7 +124,6 @@ void run_measure_peak(run *r) {
 
 drv_status run_open(run *r, bool fresh) {
     const run_config *cfg = r->cfg;
-    const char *kernels;
     if (cfg->data_parallel > 1)
         return drv_fail(DRV_E_USAGE,
                 "parallel.data is %lld, expected 1: training uses one rank so far",
@@ -144,8 +133,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(open_run_dir(r, fresh));
     DRV_TRY(open_data(r));
     DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
-    DRV_TRY(arithmetic(r, &kernels));
-    r->about = trainer_about(cfg, r->train_rows, kernels);
+    r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
     char *text = json_dumps(model, JSON_INDENT(2));
@@ -160,7 +148,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     run_measure_peak(r);
-    say_size(r, kernels);
+    say_size(r);
     return DRV_OK;
 }
 

@@ -24,9 +24,9 @@ typedef struct block { // pages to give back
 } block;
 
 struct executable {
-    const plan *p;
+    const plan *plan;
     instruction *code;
-    int n;
+    int n_code;
     bool ready;
     char *linked; // arena that the pointers point into, once ready
 };
@@ -85,29 +85,30 @@ static drv_status get_pages(cpu_backend *b, const char *what, int64_t bytes, cha
 static drv_status create_state(cpu_backend *b, const graph *g) {
     int64_t total = 0;
     for (int pass = 0; pass < 2; pass++) {
-        char *p = NULL;
+        char *next = NULL;
         if (pass == 1 && total > 0) {
-            DRV_TRY(get_pages(b, "weights, gradients and optimizer", total, &p));
+            DRV_TRY(get_pages(b, "weights, gradients and optimizer", total, &next));
             MEM_GROW(b->blocks, b->n_blocks, b->cap_blocks);
-            b->blocks[b->n_blocks++] = (block){p, total};
+            b->blocks[b->n_blocks++] = (block){next, total};
         }
         for (int i = 0; i < g->n_tensors; i++) {
-            const tensor *t = g->tensors[i];
-            if (t->cls == TENSOR_TEMP || t->alias) continue;
-            int64_t bytes = tensor_bytes(t);
+            const tensor *named = g->tensors[i];
+            if (named->cls == TENSOR_TEMP || named->alias) continue;
+            int64_t bytes = tensor_bytes(named);
             if (b->cap_states) {
-                const state *s = slot(b, t->name);
-                DRV_ASSERT(!s->name || s->bytes == bytes, "\"%s\" has two sizes", t->name);
-                if (s->name) continue;
+                const state *there = slot(b, named->name);
+                DRV_ASSERT(!there->name || there->bytes == bytes, "\"%s\" has two sizes",
+                        named->name);
+                if (there->name) continue;
             }
             if (pass == 0) {
                 total += round_up(bytes, PLAN_ALIGN);
                 continue;
             }
             grow_table(b);
-            *slot(b, t->name) = (state){t->name, p, bytes};
+            *slot(b, named->name) = (state){named->name, next, bytes};
             b->n_states++;
-            p += round_up(bytes, PLAN_ALIGN);
+            next += round_up(bytes, PLAN_ALIGN);
         }
     }
     return DRV_OK;
@@ -126,21 +127,21 @@ static drv_status load(backend *base, const plan *p, executable **out) {
     cpu_backend *b = self(base);
     const graph *g = p->g;
     DRV_TRY(create_state(b, g));
-    executable *e = ARENA_NEW(b->a, executable);
-    e->p = p;
-    e->code = ARENA_ARRAY(b->a, instruction, g->n_nodes);
+    executable *program = ARENA_NEW(b->a, executable);
+    program->plan = p;
+    program->code = ARENA_ARRAY(b->a, instruction, g->n_nodes);
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
-        instruction *ins = &e->code[e->n];
+        instruction *ins = &program->code[program->n_code];
         DRV_TRY(lower(b, n, ins));
         if (!ins->run) continue;
         ins->in = ARENA_ARRAY(b->a, void *, n->n_in);
         ins->out = ARENA_ARRAY(b->a, void *, n->n_out);
         ins->workspace = (void *)(uintptr_t)p->workspace[i]; // an offset until linked
-        e->n++;
+        program->n_code++;
     }
     if (p->arena_bytes > b->arena_wanted) b->arena_wanted = p->arena_bytes;
-    *out = e;
+    *out = program;
     return DRV_OK;
 }
 
@@ -161,12 +162,12 @@ static void *address(cpu_backend *b, const plan *p, const tensor *t) {
 }
 
 static void link_program(cpu_backend *b, executable *e) {
-    for (int i = 0; i < e->n; i++) {
+    for (int i = 0; i < e->n_code; i++) {
         instruction *ins = &e->code[i];
         for (int k = 0; k < ins->node->n_in; k++)
-            ins->in[k] = address(b, e->p, ins->node->in[k]);
+            ins->in[k] = address(b, e->plan, ins->node->in[k]);
         for (int k = 0; k < ins->node->n_out; k++)
-            ins->out[k] = address(b, e->p, ins->node->out[k]);
+            ins->out[k] = address(b, e->plan, ins->node->out[k]);
         ins->workspace = b->arena + ((uintptr_t)ins->workspace - (uintptr_t)e->linked);
     }
     e->linked = b->arena;
@@ -178,7 +179,7 @@ static drv_status run(backend *base, executable *e) {
     DRV_TRY(prepare(base));
     if (!e->ready || e->linked != b->arena) link_program(b, e);
     double before = clock_s();
-    for (int i = 0; i < e->n; i++) {
+    for (int i = 0; i < e->n_code; i++) {
         const instruction *ins = &e->code[i];
         ins->run(ins);
         const double now = clock_s();
@@ -242,7 +243,7 @@ static void describe(backend *base, backend_info *out) {
             .other_way = !gemm_widens(b->gemm)         ? "DROVER_GEMM=fp32"
                          : b->level == CPU_AVX512_BF16 ? "DROVER_GEMM=bf16"
                                                        : "DROVER_GEMM=onednn",
-            .n_ways = 2};
+            .n_ways = onednn_can_run() ? 2 : 1};
 }
 
 static const char *arithmetic(backend *base) {
@@ -257,27 +258,27 @@ static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
 }
 
 // Way 0: as a run multiplies; 1: oneDNN, the yardstick.
-static drv_status time_product(backend *b, int way, const backend_product *p, int tries,
+static drv_status time_product(backend *b, int way, const backend_product *product, int tries,
         double *flops_per_s, const char **by) {
-    const gemm_shape shape = {.m = p->m,
-            .n = p->n,
-            .k = p->k,
-            .ta = p->ta,
-            .tb = p->tb,
-            .lda = p->ta ? p->m : p->k,
-            .ldb = p->tb ? p->k : p->n,
-            .ldc = p->n,
-            .in = p->in,
-            .out = p->out,
-            .accumulate = p->accumulate};
+    const gemm_shape shape = {.m = product->m,
+            .n = product->n,
+            .k = product->k,
+            .ta = product->ta,
+            .tb = product->tb,
+            .lda = product->ta ? product->m : product->k,
+            .ldb = product->tb ? product->k : product->n,
+            .ldc = product->n,
+            .in = product->in,
+            .out = product->out,
+            .accumulate = product->accumulate};
     (void)b;
-    gemm_machine *m;
+    gemm_machine *machine;
     arena *a = arena_new("a product");
-    drv_status status = gemm_machine_open(a, way == 0 ? GEMM_BY_RULE : GEMM_ONEDNN, &m);
+    drv_status status = gemm_machine_open(a, way == 0 ? GEMM_BY_RULE : GEMM_ONEDNN, &machine);
     if (status == DRV_OK) {
-        *by = gemm_way(m, p->in);
-        status = gemm_time(a, m, &shape, tries, flops_per_s);
-        gemm_machine_close(m);
+        *by = gemm_way(machine, product->in);
+        status = gemm_time(a, machine, &shape, tries, flops_per_s);
+        gemm_machine_close(machine);
     }
     arena_free(a);
     return status;

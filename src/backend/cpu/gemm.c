@@ -10,17 +10,17 @@
 #include "base/round.h"
 
 struct gemm_machine {
-    const kernels *k, *k_bf16; // for fp32 and f64, and for bf16 operands
-    bool dot;                  // k_bf16 takes the bf16 dot product
-    onednn *library;           // NULL: not used
+    const kernels *kernels, *kernels_bf16; // for fp32 and f64, and for bf16 operands
+    bool dot;                              // kernels_bf16 takes the bf16 dot product
+    onednn *library;                       // NULL: not used
     bool library_f32, library_bf16;
     gemm **made; // one for each shape: layers share them
     int n_made, cap_made;
 };
 
 struct gemm {
-    gemm_shape s;
-    const kernels *k; // NULL: oneDNN
+    gemm_shape shape;
+    const kernels *kernels; // NULL: oneDNN
     int64_t tile_m, tile_n, n_m, n_n;
     onednn_product *product[2][2]; // full or rest in m, in n
 };
@@ -40,21 +40,23 @@ static drv_status choose(gemm_choice *choice, cpu_level level) {
 }
 
 drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
-    gemm_machine *m = ARENA_NEW(a, gemm_machine);
+    gemm_machine *machine = ARENA_NEW(a, gemm_machine);
     cpu_level level;
     DRV_TRY(cpu_level_chosen(&level));
     DRV_TRY(choose(&choice, level));
     // Intel runs the bf16 dot product at no more than the fp32 rate (half on a measured Emerald
     // Rapids: 87 against 175 GFLOP/s a core), AMD at twice (Zen 4: 220 against 110).
-    m->dot = level == CPU_AVX512_BF16 &&
-             (choice == GEMM_BF16 || (choice != GEMM_FP32 && !cpu_is_intel()));
-    m->k = kernels_for(level);
-    m->k_bf16 = level == CPU_AVX512_BF16 && !m->dot ? kernels_for(CPU_AVX512) : m->k;
-    m->library_f32 = choice == GEMM_ONEDNN;
-    m->library_bf16 = level >= CPU_AVX512 &&
-                      (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && cpu_has_amx_bf16()));
-    if (m->library_f32 || m->library_bf16) DRV_TRY(onednn_open(a, &m->library));
-    *out = m;
+    machine->dot = level == CPU_AVX512_BF16 &&
+                   (choice == GEMM_BF16 || (choice != GEMM_FP32 && !cpu_is_intel()));
+    machine->kernels = kernels_for(level);
+    machine->kernels_bf16 =
+            level == CPU_AVX512_BF16 && !machine->dot ? kernels_for(CPU_AVX512) : machine->kernels;
+    machine->library_f32 = choice == GEMM_ONEDNN;
+    machine->library_bf16 =
+            level >= CPU_AVX512 &&
+            (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && cpu_has_amx_bf16()));
+    if (machine->library_f32 || machine->library_bf16) DRV_TRY(onednn_open(a, &machine->library));
+    *out = machine;
     return DRV_OK;
 }
 
@@ -78,7 +80,7 @@ const char *gemm_way(const gemm_machine *m, dtype in) {
 }
 
 const kernels *gemm_kernels(const gemm_machine *m) {
-    return m->k_bf16;
+    return m->kernels_bf16;
 }
 
 // Near-equal pieces of n, multiples of `unit`.
@@ -99,7 +101,7 @@ static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, 
 
 // The cheapest grid with tiles of 64 to 512 rows and 96 to 640 columns.
 static void choose_tiles(gemm *g, int64_t threads) {
-    const gemm_shape *s = &g->s;
+    const gemm_shape *s = &g->shape;
     double best = 1e30;
     for (int64_t i = div_up(s->m, 512); i <= div_up(s->m, 64); i++) {
         const int64_t tile_m = piece(s->m, i, 16);
@@ -120,34 +122,34 @@ static bool same_gemm(const gemm_shape *a, const gemm_shape *b) {
 }
 
 static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
-    gemm_shape t = g->s;
+    gemm_shape t = g->shape;
     t.m = last_m ? t.m - (g->n_m - 1) * g->tile_m : g->tile_m;
     t.n = last_n ? t.n - (g->n_n - 1) * g->tile_n : g->tile_n;
     return t;
 }
 
-drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out) {
-    for (int i = 0; i < m->n_made; i++)
-        if (same_gemm(&m->made[i]->s, s)) {
-            *out = m->made[i];
+drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, gemm **out) {
+    for (int i = 0; i < machine->n_made; i++)
+        if (same_gemm(&machine->made[i]->shape, shape)) {
+            *out = machine->made[i];
             return DRV_OK;
         }
-    gemm *g = ARENA_NEW(a, gemm);
-    g->s = *s;
-    const bool library = s->in == DT_BF16  ? m->library_bf16
-                         : s->in == DT_F32 ? m->library_f32
-                                           : false;
-    if (!library) g->k = s->in == DT_BF16 ? m->k_bf16 : m->k;
+    gemm *made = ARENA_NEW(a, gemm);
+    made->shape = *shape;
+    const bool library = shape->in == DT_BF16  ? machine->library_bf16
+                         : shape->in == DT_F32 ? machine->library_f32
+                                               : false;
+    if (!library) made->kernels = shape->in == DT_BF16 ? machine->kernels_bf16 : machine->kernels;
     // Our kernels give the same bits however a product is cut; oneDNN's tiles may not see how many
     // threads there are.
-    choose_tiles(g, library ? 2 : par_threads());
+    choose_tiles(made, library ? 2 : par_threads());
     for (int i = 0; i < 4 && library; i++) {
-        const gemm_shape t = tile_shape(g, i >> 1, i & 1);
-        DRV_TRY(onednn_new(a, m->library, &t, &g->product[i >> 1][i & 1]));
+        const gemm_shape tile = tile_shape(made, i >> 1, i & 1);
+        DRV_TRY(onednn_new(a, machine->library, &tile, &made->product[i >> 1][i & 1]));
     }
-    MEM_GROW(m->made, m->n_made, m->cap_made);
-    m->made[m->n_made++] = g;
-    *out = g;
+    MEM_GROW(machine->made, machine->n_made, machine->cap_made);
+    machine->made[machine->n_made++] = made;
+    *out = made;
     return DRV_OK;
 }
 
@@ -157,7 +159,7 @@ static int64_t scratch_bytes(const gemm *g) {
 }
 
 int64_t gemm_workspace(const gemm_shape *s, int threads) {
-    gemm g = {.s = *s};
+    gemm g = {.shape = *s};
     choose_tiles(&g, threads);
     return threads * scratch_bytes(&g);
 }
@@ -171,16 +173,16 @@ typedef struct gemm_call {
 static void run_tile(void *arg, int64_t index, int thread) {
     const gemm_call *call = arg;
     const gemm *g = call->g;
-    const gemm_shape *s = &g->s;
+    const gemm_shape *s = &g->shape;
     const int64_t i = index % g->n_m, j = index / g->n_m, row = i * g->tile_m, col = j * g->tile_n;
     const bool last_m = i == g->n_m - 1, last_n = j == g->n_n - 1;
     const int64_t es = dtype_bytes(s->in), os = dtype_bytes(s->out);
     const char *a = call->a + es * (s->ta ? row : row * s->lda);
     const char *b = call->b + es * (s->tb ? col * s->ldb : col);
     char *c = call->c + os * (row * s->ldc + col);
-    if (g->k) {
+    if (g->kernels) {
         const gemm_shape t = tile_shape(g, last_m, last_n);
-        g->k->gemm(&t, a, b, c, call->workspace + thread * scratch_bytes(g));
+        g->kernels->gemm(&t, a, b, c, call->workspace + thread * scratch_bytes(g));
     } else {
         onednn_run(g->product[last_m][last_n], thread, a, b, c);
     }

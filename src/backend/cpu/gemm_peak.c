@@ -1,43 +1,68 @@
-// How fast this machine multiplies matrices: the measured peak that utilisation is given
-// against.
-#include <stdlib.h>
-
+// How fast products are: of one shape (drover bench gemm), and the best of a few squares, which is
+// the peak that MFU is measured against.
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/onednn.h"
 #include "base/clock.h"
 #include "base/parallel.h"
+#include "base/str.h"
 
-static char *ones(dtype dt, int64_t n) {
-    char *p = pages_alloc((size_t)(n * dtype_bytes(dt)));
-    for (int64_t i = 0; p && i < n; i++) {
-        if (dt == DT_BF16)
-            ((uint16_t *)(void *)p)[i] = 0x3F80;
-        else
-            ((float *)(void *)p)[i] = 1;
-    }
-    return p;
+enum { N_BUFFERS = 4 }; // a, b, c, scratch
+
+typedef struct buffers {
+    void *p[N_BUFFERS];
+    size_t bytes[N_BUFFERS];
+} buffers;
+
+static void free_buffers(buffers *all) {
+    for (int i = 0; i < N_BUFFERS; i++)
+        if (all->p[i]) pages_free(all->p[i], all->bytes[i]);
 }
 
-drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *s, int tries,
+static void fill_ones(dtype dt, int64_t n, void *p) {
+    for (int64_t i = 0; i < n; i++) {
+        if (dt == DT_BF16)
+            ((uint16_t *)p)[i] = 0x3F80;
+        else
+            ((float *)p)[i] = 1;
+    }
+}
+
+// Operands of ones, a result of zeros.
+static drv_status get_buffers(const gemm_shape *shape, buffers *all) {
+    const int64_t n[] = {shape->m * shape->k, shape->n * shape->k, shape->m * shape->n};
+    const dtype dt[] = {shape->in, shape->in, shape->out};
+    *all = (buffers){.bytes[3] = (size_t)gemm_workspace(shape, par_threads())};
+    for (int i = 0; i < 3; i++)
+        all->bytes[i] = (size_t)(n[i] * dtype_bytes(dt[i]));
+    for (int i = 0; i < N_BUFFERS; i++) {
+        all->p[i] = pages_alloc(all->bytes[i]);
+        if (all->p[i]) continue;
+        free_buffers(all);
+        return drv_fail(DRV_E_DEVICE,
+                "out of memory: %s wanted to time a product of %lld x %lld x %lld (%s)",
+                str_bytes((double)all->bytes[i]), (long long)shape->m, (long long)shape->n,
+                (long long)shape->k, dtype_name(shape->in));
+    }
+    fill_ones(dt[0], n[0], all->p[0]);
+    fill_ones(dt[1], n[1], all->p[1]);
+    return DRV_OK;
+}
+
+drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
         double *flops_per_s) {
-    gemm *g;
-    DRV_TRY(gemm_new(a, m, s, &g));
-    const int64_t na = s->m * s->k, nb = s->n * s->k, nc = s->m * s->n;
-    const int64_t scratch = gemm_workspace(s, par_threads());
-    char *x = ones(s->in, na), *y = ones(s->in, nb), *z = ones(s->out, nc),
-         *w = pages_alloc((size_t)scratch);
-    if (!x || !y || !z || !w) return drv_fail(DRV_E_DEVICE, "out of memory");
+    gemm *product;
+    buffers all;
+    DRV_TRY(gemm_new(a, m, shape, &product));
+    DRV_TRY(get_buffers(shape, &all));
     double best = 1e30;
     for (int i = 0; i < tries; i++) {
-        double t = clock_s();
-        gemm_run(g, x, y, z, w);
-        t = clock_s() - t;
-        if (t < best) best = t;
+        const double begin = clock_s();
+        gemm_run(product, all.p[0], all.p[1], all.p[2], all.p[3]);
+        const double seconds = clock_s() - begin;
+        if (seconds < best) best = seconds;
     }
-    pages_free(x, (size_t)(na * dtype_bytes(s->in)));
-    pages_free(y, (size_t)(nb * dtype_bytes(s->in)));
-    pages_free(z, (size_t)(nc * dtype_bytes(s->out)));
-    pages_free(w, (size_t)scratch);
-    *flops_per_s = 2.0 * (double)s->m * (double)s->n * (double)s->k / best;
+    free_buffers(&all);
+    *flops_per_s = 2.0 * (double)shape->m * (double)shape->n * (double)shape->k / best;
     return DRV_OK;
 }
 
@@ -45,28 +70,28 @@ static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, dou
     static const int64_t sizes[] = {1024, 768, 1536, 2048};
     gemm_machine *m;
     DRV_TRY(gemm_machine_open(a, choice, &m));
-    drv_status s = DRV_OK;
-    for (int i = 0; i < (tries > 4 ? 4 : 1) && s == DRV_OK; i++) {
+    drv_status status = DRV_OK;
+    for (int i = 0; i < (tries > 4 ? 4 : 1) && status == DRV_OK; i++) {
         const int64_t n = sizes[i];
-        gemm_shape g = {n, n, n, false, false, n, n, n, dt, DT_F32, false};
-        double f;
-        s = gemm_time(a, m, &g, tries, &f);
-        if (s == DRV_OK && f > *best) *best = f;
+        const gemm_shape shape = {n, n, n, false, false, n, n, n, dt, DT_F32, false};
+        double rate = 0;
+        status = gemm_time(a, m, &shape, tries, &rate);
+        if (status == DRV_OK && rate > *best) *best = rate;
     }
     gemm_machine_close(m);
-    return s;
+    return status;
 }
 
 drv_status gemm_peak(dtype dt, int tries, double *out) {
     cpu_level level;
     DRV_TRY(cpu_level_chosen(&level));
-    const bool own = dt == DT_F32 ? level > CPU_REF : level == CPU_AVX512_BF16,
-               library = dt == DT_F32 || level >= CPU_AVX512;
+    const bool own = dt == DT_F32 ? level > CPU_REF : level == CPU_AVX512_BF16;
+    const bool library = (dt == DT_F32 || level >= CPU_AVX512) && onednn_can_run();
     *out = 0;
     arena *a = arena_new("GEMM peak");
-    drv_status s = DRV_OK;
-    if (own) s = measure(a, dt, dt == DT_F32 ? GEMM_FP32 : GEMM_BF16, tries, out);
-    if (library && s == DRV_OK) s = measure(a, dt, GEMM_ONEDNN, tries, out);
+    drv_status status = DRV_OK;
+    if (own) status = measure(a, dt, dt == DT_F32 ? GEMM_FP32 : GEMM_BF16, tries, out);
+    if (library && status == DRV_OK) status = measure(a, dt, GEMM_ONEDNN, tries, out);
     arena_free(a);
-    return s;
+    return status;
 }

@@ -26,9 +26,9 @@ struct onednn_product {
     dnnl_memory_t (*memory)[N_MEMORIES]; // by thread
 };
 
-static drv_status check(dnnl_status_t s, const char *what) {
-    if (s == dnnl_success) return DRV_OK;
-    return drv_fail(DRV_E_DEVICE, "oneDNN: %s failed with status %d", what, (int)s);
+static drv_status check(dnnl_status_t status, const char *what) {
+    if (status == dnnl_success) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "oneDNN: %s failed with status %d", what, (int)status);
 }
 
 // A oneDNN that was built with OpenMP (Debian's) starts a team of its own for each thread that calls
@@ -42,13 +42,9 @@ static omp_set_num_threads_fn *openmp_of_library(void) {
     return fn;
 }
 
-static drv_status check_threading(void) {
+bool onednn_can_run(void) {
     const unsigned runtime = dnnl_version()->cpu_runtime;
-    if (runtime == DNNL_RUNTIME_SEQ || (runtime == DNNL_RUNTIME_OMP && openmp_of_library()))
-        return DRV_OK;
-    return drv_fail(DRV_E_DEVICE,
-            "oneDNN was built with threads of its own (runtime %u), expected OpenMP or none",
-            runtime);
+    return runtime == DNNL_RUNTIME_SEQ || (runtime == DNNL_RUNTIME_OMP && openmp_of_library());
 }
 
 static void keep_to_this_thread(void) {
@@ -65,8 +61,11 @@ const char *onednn_version(arena *a) {
 }
 
 drv_status onednn_open(arena *a, onednn **out) {
+    if (!onednn_can_run())
+        return drv_fail(DRV_E_DEVICE,
+                "oneDNN was built with threads of its own (runtime %u), expected OpenMP (%u) or none (%u); DROVER_GEMM=fp32 does without it",
+                dnnl_version()->cpu_runtime, DNNL_RUNTIME_OMP, DNNL_RUNTIME_SEQ);
     onednn *o = ARENA_NEW(a, onednn);
-    DRV_TRY(check_threading());
     DRV_TRY(check(dnnl_engine_create(&o->engine, dnnl_cpu, 0), "an engine for this processor"));
     o->stream = ARENA_ARRAY(a, dnnl_stream_t, par_threads());
     o->scratch = ARENA_ARRAY(a, void *, par_threads());
@@ -103,26 +102,27 @@ static drv_status describe(dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bo
 // Also fills desc[3], the scratch.
 static drv_status build(const onednn *o, bool accumulate, dnnl_memory_desc_t desc[4],
         dnnl_primitive_t *out) {
-    dnnl_matmul_desc_t md;
-    dnnl_primitive_desc_t pd;
+    dnnl_matmul_desc_t matmul;
+    dnnl_primitive_desc_t chosen;
     dnnl_primitive_attr_t attr;
     dnnl_post_ops_t post;
-    DRV_TRY(check(dnnl_matmul_desc_init(&md, &desc[0], &desc[1], NULL, &desc[2]), "matmul"));
+    DRV_TRY(check(dnnl_matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]), "matmul"));
     DRV_TRY(check(dnnl_primitive_attr_create(&attr), "attributes"));
     DRV_TRY(check(dnnl_post_ops_create(&post), "post-ops"));
-    dnnl_status_t s = accumulate ? dnnl_post_ops_append_sum(post, 1) : dnnl_success;
-    if (s == dnnl_success) s = dnnl_primitive_attr_set_post_ops(attr, post);
-    if (s == dnnl_success)
-        s = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
-    if (s == dnnl_success) s = dnnl_primitive_desc_create(&pd, &md, attr, o->engine, NULL);
-    if (s == dnnl_success) {
-        desc[3] = *dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
-        s = dnnl_primitive_create(out, pd);
-        dnnl_primitive_desc_destroy(pd);
+    dnnl_status_t status = accumulate ? dnnl_post_ops_append_sum(post, 1) : dnnl_success;
+    if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, post);
+    if (status == dnnl_success)
+        status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
+    if (status == dnnl_success)
+        status = dnnl_primitive_desc_create(&chosen, &matmul, attr, o->engine, NULL);
+    if (status == dnnl_success) {
+        desc[3] = *dnnl_primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
+        status = dnnl_primitive_create(out, chosen);
+        dnnl_primitive_desc_destroy(chosen);
     }
     dnnl_post_ops_destroy(post);
     dnnl_primitive_attr_destroy(attr);
-    return check(s, "creating a matmul");
+    return check(status, "creating a matmul");
 }
 
 // Every thread's scratch is at least `bytes` long.
@@ -131,28 +131,28 @@ static void grow_scratch(onednn *o, int64_t bytes) {
     o->scratch_bytes = round_up(bytes, 64);
     for (int i = 0; i < par_threads(); i++) {
         free(o->scratch[i]);
-        o->scratch[i] = aligned_alloc(64, (size_t)o->scratch_bytes);
-        DRV_ASSERT(o->scratch[i], "out of memory for oneDNN's scratch");
+        o->scratch[i] = mem_alloc_lines((size_t)o->scratch_bytes);
     }
 }
 
-drv_status onednn_new(arena *a, onednn *o, const gemm_shape *s, onednn_product **out) {
-    dnnl_memory_desc_t d[N_MEMORIES];
-    onednn_product *p = ARENA_NEW(a, onednn_product);
-    p->o = o;
-    DRV_TRY(describe(&d[0], s->m, s->k, s->ta, s->lda, s->in));
-    DRV_TRY(describe(&d[1], s->k, s->n, s->tb, s->ldb, s->in));
-    DRV_TRY(describe(&d[2], s->m, s->n, false, s->ldc, s->out));
-    DRV_TRY(build(o, s->accumulate, d, &p->primitive));
-    p->memory = arena_alloc(a, sizeof *p->memory * (size_t)par_threads());
+drv_status onednn_new(arena *a, onednn *o, const gemm_shape *shape, onednn_product **out) {
+    dnnl_memory_desc_t desc[N_MEMORIES];
+    onednn_product *product = ARENA_NEW(a, onednn_product);
+    product->o = o;
+    DRV_TRY(describe(&desc[0], shape->m, shape->k, shape->ta, shape->lda, shape->in));
+    DRV_TRY(describe(&desc[1], shape->k, shape->n, shape->tb, shape->ldb, shape->in));
+    DRV_TRY(describe(&desc[2], shape->m, shape->n, false, shape->ldc, shape->out));
+    DRV_TRY(build(o, shape->accumulate, desc, &product->primitive));
+    product->memory = arena_alloc(a, sizeof *product->memory * (size_t)par_threads());
     for (int i = 0; i < par_threads(); i++)
         for (int j = 0; j < N_MEMORIES; j++)
-            DRV_TRY(check(dnnl_memory_create(&p->memory[i][j], &d[j], o->engine, DNNL_MEMORY_NONE),
+            DRV_TRY(check(dnnl_memory_create(&product->memory[i][j], &desc[j], o->engine,
+                                  DNNL_MEMORY_NONE),
                     "a memory object"));
     MEM_GROW(o->products, o->n_products, o->cap_products);
-    o->products[o->n_products++] = p;
-    grow_scratch(o, (int64_t)dnnl_memory_desc_get_size(&d[3]));
-    *out = p;
+    o->products[o->n_products++] = product;
+    grow_scratch(o, (int64_t)dnnl_memory_desc_get_size(&desc[3]));
+    *out = product;
     return DRV_OK;
 }
 

@@ -1,0 +1,15 @@
+// The control groups of Linux that this process is in: version 1 has a tree per controller, version
+// 2 one for all.
+#pragma once
+#include "base/arena.h"
+
+typedef struct cgroup_tree {
+    const char *controller; // in /proc/self/cgroup: "memory", "cpu"; "" is version 2
+    const char *mount;      // where its folders are: "/sys/fs/cgroup/memory"
+} cgroup_tree;
+
+// Calls fn for our group in a tree and for each group above it, whose limits count as well; not at
+// all where this process is in no such tree. `root` stands before all paths: "", or a folder of
+// files in tests.
+void cgroup_each(arena *a, const char *root, const cgroup_tree *tree,
+        void (*fn)(void *ctx, arena *a, const char *folder), void *ctx);

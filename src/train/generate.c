@@ -135,10 +135,16 @@ static drv_status open_model(arena *a, generator *g) {
 // All but the last token of the prompt go into the caches.
 static drv_status run_prompt(generator *g) {
     const double begin = clock_s();
+    const int64_t n = g->prompt.n - 1;
     int64_t done = 0;
-    for (; done + PREFILL < g->prompt.n; done += PREFILL)
+    for (; done + PREFILL <= n; done += PREFILL)
         DRV_TRY(run_tokens(g, g->prefill, g->prompt.p + done, PREFILL, done));
-    for (; done < g->prompt.n - 1; done++)
+    if (done > 0 && done < n) { // the last block repeats tokens of the one before
+        done = n - PREFILL;
+        DRV_TRY(run_tokens(g, g->prefill, g->prompt.p + done, PREFILL, done));
+        done = n;
+    }
+    for (; done < n; done++)
         DRV_TRY(run_tokens(g, g->decode, g->prompt.p + done, 1, done));
     g->prompt_s = clock_s() - begin;
     return DRV_OK;

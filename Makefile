@@ -8,31 +8,37 @@
 BUILD ?= build
 CC ?= cc
 T ?= 60
+JOBS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n)))
 
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
 
 .PHONY: all configure program manual deps run test install uninstall package asan clang bench fuzz check format clean
 all: configure
-	@cmake --build $(BUILD) -j 2
+	@cmake --build $(BUILD) -j $(JOBS)
 
 configure: deps
 	@cmake -S . -B $(BUILD) -DCMAKE_C_COMPILER=$(CC) >$(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }
 	@rm -f $(BUILD).log
 
 program: configure
-	@cmake --build $(BUILD) -j 2 --target drover
+	@cmake --build $(BUILD) -j $(JOBS) --target drover
 
 manual: configure
-	@cmake --build $(BUILD) -j 2 --target manual
+	@cmake --build $(BUILD) -j $(JOBS) --target manual
 
 install: manual
 	@DESTDIR="$(DESTDIR)" cmake --install $(BUILD) --prefix "$(PREFIX)"
+	@{ cat $(BUILD)/install_manifest.txt; echo; } >$(BUILD)/installed.txt # make package writes the other one anew
 
 uninstall:
-	@while read -r f; do rm -fv "$(DESTDIR)$$f"; done <$(BUILD)/install_manifest.txt; echo
+	@[ -e $(BUILD)/installed.txt ] || { echo "nothing was installed from $(BUILD)/" >&2; exit 1; }
+	@while read -r f; do rm -fv "$(DESTDIR)$$f"; done <$(BUILD)/installed.txt
+	@sed -n 's|\(.*/doc/drover/.*\)/.*|\1|p;s|\(.*/doc/drover\)/.*|\1|p' $(BUILD)/installed.txt | sort -ru | \
+	  while read -r d; do rmdir "$(DESTDIR)$$d" 2>/dev/null; done; rm $(BUILD)/installed.txt
 
 package: manual
+	@tools/install_deps.sh file dpkg-dev
 	@cpack -G DEB --config $(BUILD)/CPackConfig.cmake -B $(BUILD)
 
 deps:
@@ -42,7 +48,7 @@ run: program
 	@tools/run.sh $(BUILD)/drover
 
 test: all check
-	@ctest --test-dir $(BUILD) --output-on-failure
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
 
 check:
 	@python3 tools/check_layers.py
@@ -52,16 +58,16 @@ check:
 
 asan: deps
 	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" >/dev/null
-	cmake --build build-asan -j 2
-	ctest --test-dir build-asan --output-on-failure
+	cmake --build build-asan -j $(JOBS)
+	ctest --test-dir build-asan --output-on-failure -j $(JOBS)
 
 clang: deps
 	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang >/dev/null
-	cmake --build build-clang -j 2
+	cmake --build build-clang -j $(JOBS)
 
 fuzz: deps
 	cmake -S . -B build-fuzz -DCMAKE_C_COMPILER=clang -DDROVER_FUZZ=ON -DDROVER_SANITIZE=ON >/dev/null
-	cmake --build build-fuzz -j 2
+	cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@for t in build-fuzz/tests/fuzz_*; do \
 	  case $$t in *.*) continue;; esac; n=$${t##*/fuzz_}; \
 	  mkdir -p build-fuzz/corpus/$$n; \

@@ -2,7 +2,7 @@
 # drover data build as its inputs come: recognised by content, counted when skipped, locked; which token ends a
 # document; what info and verify know of it afterwards. usage: build_inputs.sh DROVER
 set -u
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 dir=$(mktemp -d) && cd "$dir" || exit 1
 trap 'rm -rf "$dir"' EXIT
 passed=0 failed=0

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The help of every verb and subverb, read as a user would, and the options held against it: each is
 # either taken or refused by name. usage: cli_help.sh DROVER
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

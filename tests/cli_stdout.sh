@@ -1,7 +1,7 @@
 #!/bin/bash
 # Results that could not be written are an error of every verb that prints: on a full disk, on a
 # descriptor that is closed. usage: cli_stdout.sh DROVER
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

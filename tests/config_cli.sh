@@ -1,7 +1,7 @@
 #!/bin/bash
 # config and plan as a user meets them: docs/keys.md is what the program says, the examples run, plans are compared
 # with the memory there is. Writes below a fresh folder of /tmp alone. The last line is "N passed, N failed".
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 tree=$(realpath "$(dirname "$0")/..")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

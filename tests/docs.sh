@@ -2,7 +2,7 @@
 # Runs every command of docs/*.md and README.md as a reader would: the blocks marked ```sh of a page, in order, in an empty
 # folder, with drover on the PATH. A block marked ```yaml whose first line is "# FILE" is written to FILE first. Other
 # blocks (```console, ```text, ...) are not run. The last line is "N passed, N failed".
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 docs=$(realpath "$(dirname "$0")")/../docs
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -1,6 +1,6 @@
 #!/bin/bash
 # drover generate as a user sees it. usage: generate.sh DROVER
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # drover data get and model get against a server that misbehaves. usage: get.sh DROVER
 set -u
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 here=$(realpath "$(dirname "$0")")
 dir=$(mktemp -d) && cd "$dir" || exit 1
 python3 "$here/bad_server.py" >server.log 2>server.err &

@@ -18,7 +18,8 @@ double relative_error(const double *a, const double *b, int64_t n) {
     return sqrt(diff / (size > 0 ? size : 1));
 }
 
-static char dirs[64][64];
+enum { MAX_DIRS = 64 };
+static char dirs[MAX_DIRS][64];
 static int n_dirs;
 
 static void remove_dirs(void) {
@@ -28,11 +29,12 @@ static void remove_dirs(void) {
 
 const char *temporary_dir(arena *a) {
     (void)a;
-    char *d = dirs[n_dirs];
+    if (n_dirs == MAX_DIRS) fail_msg("more than %d temporary folders in one test", MAX_DIRS);
+    char *dir = dirs[n_dirs];
+    snprintf(dir, sizeof dirs[0], "/tmp/drover-test-XXXXXX");
+    assert_non_null(mkdtemp(dir));
     if (n_dirs++ == 0) atexit(remove_dirs);
-    snprintf(d, sizeof dirs[0], "/tmp/drover-test-XXXXXX");
-    assert_non_null(mkdtemp(d));
-    return d;
+    return dir;
 }
 
 const char *golden_path(arena *a, const char *name) {

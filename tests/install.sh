@@ -1,6 +1,6 @@
 #!/bin/bash
 # The man page and the completion that are made from the program's help. usage: install.sh DROVER
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 tools=$(realpath "$(dirname "$0")/../tools")
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
@@ -53,6 +53,8 @@ same "completion: keys" "$(complete_words drover train run.yaml --set schedule.w
 same "completion: keys without a section" "$(complete_words drover train run.yaml --set run_d)" "run_dir="
 same "completion: every key is one" "$(for key in $(complete_words drover config --set ""); do
     drover config --set model.preset=tiny --set "$key" 2>&1 | grep "unknown key"; done)" ""
+same "completion: --help" "$(complete_words drover data build --he)" "--help"
+same "completion: no options unasked" "$(complete_words drover train "")" ""
 same "completion: files for values" "$(complete_words drover data build --input "")" ""
 
 echo "$passed passed, $failed failed"

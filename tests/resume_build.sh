@@ -2,7 +2,7 @@
 # A build that is killed resumes behind the files that were done, and gives the same bytes.
 # usage: resume_build.sh DROVER
 set -u
-drover=$(realpath "$1")
+. "$(dirname "$0")"/program.bash
 dir=$(mktemp -d) && cd "$dir" || exit 1
 trap 'rm -rf "$dir"' EXIT
 python3 - <<'PY'
@@ -15,11 +15,12 @@ for name, lines in (("a", 9000), ("b", 9000), ("c", 150000)):
             f.write("broken\n" if i % 5000 == 7 else json.dumps(dict(text=" ".join(rng.choices(words, k=50)))) + "\n")
 PY
 "$drover" tokenizer train --input a.jsonl --vocab-size 300 --out tok 2>/dev/null || exit 1
-build() { "$drover" data build --input '[abc].jsonl' --tokenizer tok --out "$1" --append-eod 2>"$1.log"; }
+# Nice, so that on a busy machine the loop below sees the journal before the build is done.
+build() { nice -n 19 "$drover" data build --input '[abc].jsonl' --tokenizer tok --out "$1" --append-eod 2>"$1.log"; }
 failed=0
 fail() { echo "FAILED: $1"; failed=1; tail -n 3 ./*.log; }
 build whole || fail "the build that is not killed"
-for try in 1 2 3 4 5; do
+for try in 1 2 3 4 5 6 7 8 9 10; do
     rm -f set.*
     build set &
     for _ in $(seq 2000); do [ -e set.build.json ] && break; sleep 0.005; done

@@ -1,7 +1,6 @@
 # Sourced by the shell tests: a folder of its own, counts, and what a story is told with. $1 of the test is
 # the program. `finish` prints the counts; its status is the test's.
-drover=$(realpath "$1")
-[ -x "$drover" ] || { echo "usage: $0 PROGRAM"; exit 2; }
+. "$(dirname "${BASH_SOURCE[0]}")"/program.bash
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
@@ -55,12 +54,12 @@ YAML
 }
 # The bits of a checkpoint that a resume depends on: sums RUN_DIR STEP
 sums() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors trainer.json); }
-# wait_for COMMAND...: until it succeeds, at most 60 s
+# wait_for COMMAND...: until it succeeds, for at least two minutes
 wait_for() {
     local i
-    for i in $(seq 600); do
+    for i in $(seq 4000); do
         "$@" >/dev/null 2>&1 && return 0
-        sleep 0.1
+        sleep 0.03
     done
     return 1
 }

@@ -158,7 +158,7 @@ def resized():
 def redrawn_at_once():
     """A resize draws the same step again at the new width; no step has to end for that."""
     for attempt in range(3):
-        run = Run(train(["--set", "training.global_batch_size=1536", "--set", "training.steps=3"]), 100)
+        run = Run(train(["--set", "training.global_batch_size=768", "--set", "training.steps=3"]), 100)
         while not any(s.startswith("step 1/") for s in run.statuses()) and run.read(0.05):
             pass
         before = len(run.statuses())

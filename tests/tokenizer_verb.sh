@@ -1,7 +1,7 @@
 #!/bin/bash
 # drover tokenizer as a user sees it: special tokens and their roles, ids and text through files,
 # full disks, wrong ids. The last line is "N passed, N failed".
-drover=$1
+. "$(dirname "$0")"/program.bash
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1

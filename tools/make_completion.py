@@ -5,12 +5,12 @@ from program_help import read_verbs
 
 _, verbs = read_verbs(sys.argv[1])
 every = [v for verb in verbs for v in [verb, *verb.subverbs]]
-words = [f"    ['drover {v.name}']='{' '.join([s.name.split()[-1] for s in v.subverbs] + [o[0] for o in v.options])}'"
+words = [f"    ['drover {v.name}']='{' '.join([s.name.split()[-1] for s in v.subverbs] + [o[0] for o in v.options] + ['--help'])}'"
          for v in every]
 values = sorted({o[0] for v in every for o in v.options if o[1]})
 script = f"""# bash completion of drover, made from its help by tools/make_completion.py.
 declare -gA _drover_words=(
-    ['drover']='{" ".join(v.name for v in verbs)} help version'
+    ['drover']='{" ".join(v.name for v in verbs)} help version --help --version'
     ['drover help']='{" ".join(v.name for v in verbs)}'
 {chr(10).join(words)}
 )
@@ -38,13 +38,13 @@ _drover() {{
     fi
     if [[ $previous == --set ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_drover_keys)" -- "$current")
-        [[ ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace
+        [[ ${{COMPREPLY[0]}} == *= ]] && compopt -o nospace 2>/dev/null # outside of a completion, as in tests, it has no meaning
         return
     fi
     case $previous in {"|".join(values)}) return ;; esac # files, by -o default
-    if [[ $current == -* || $name == drover || ${{_drover_words[$name]}} != -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "${{_drover_words[$name]}}" -- "$current")
-    fi
+    local unasked='-*' # options are offered once a dash is there
+    [[ $current != -* ]] || unasked=
+    mapfile -t COMPREPLY < <(compgen -W "${{_drover_words[$name]}}" -X "$unasked" -- "$current")
 }}
 shopt -s extglob
 complete -o default -F _drover drover

@@ -13,65 +13,117 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/str.h"
+
+// Of what tells no size: read per call, and more than any text that drover reads whole.
+enum { STREAM_BYTES = 1 << 16, MAX_STREAM_BYTES = 1 << 30 };
 
 static drv_status io_fail(const char *what, const char *path) {
     return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
 }
 
-static drv_status open_regular(const char *path, int *fd, size_t *n) {
+// Opens what is no folder. `n` is 0 where the size is not known before the end: pipes, terminals,
+// files of /proc.
+static drv_status open_readable(const char *path, int *fd, size_t *n) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC);
     if (*fd < 0) return io_fail("open", path);
     if (fstat(*fd, &st) != 0 || S_ISDIR(st.st_mode)) {
         if (S_ISDIR(st.st_mode)) errno = EISDIR;
-        drv_status s = io_fail("read", path);
+        const drv_status status = io_fail("read", path);
         close(*fd);
-        return s;
+        return status;
     }
-    *n = (size_t)st.st_size;
+    *n = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
+    return DRV_OK;
+}
+
+// Reads up to `n` bytes, fewer only at the end.
+static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, size_t *done) {
+    for (*done = 0; *done < n;) {
+        const ssize_t got = read(fd, bytes + *done, n - *done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return io_fail("read", path);
+        if (got == 0) break;
+        *done += (size_t)got;
+    }
+    return DRV_OK;
+}
+
+// Reads to the end what tells no size. `out` is to be freed, after a failure as well.
+static drv_status read_stream(int fd, const char *path, str *out) {
+    size_t got;
+    do {
+        str_reserve(out, STREAM_BYTES);
+        DRV_TRY(read_up_to(fd, path, out->p + out->n, STREAM_BYTES, &got));
+        out->n += got;
+        out->p[out->n] = 0;
+        if (out->n > MAX_STREAM_BYTES)
+            return drv_fail(DRV_E_IO, "could not read \"%s\": it has no size and goes on after %s",
+                    path, str_bytes(MAX_STREAM_BYTES));
+    } while (got == STREAM_BYTES);
     return DRV_OK;
 }
 
 drv_status file_read(arena *a, const char *path, char **out, size_t *n) {
     int fd;
-    size_t size;
-    DRV_TRY(open_regular(path, &fd, &size));
-    char *p = arena_alloc(a, size + 1);
-    size_t done = 0;
-    while (done < size) {
-        ssize_t got = read(fd, p + done, size - done);
-        if (got < 0 && errno == EINTR) continue;
-        if (got < 0) {
-            drv_status s = io_fail("read", path);
-            close(fd);
-            return s;
-        }
-        if (got == 0) break;
-        done += (size_t)got;
+    size_t size, done;
+    str stream = {0};
+    char *bytes = NULL;
+    DRV_TRY(open_readable(path, &fd, &size));
+    drv_status status;
+    if (size > 0) {
+        bytes = arena_alloc(a, size + 1);
+        status = read_up_to(fd, path, bytes, size, &done);
+    } else {
+        status = read_stream(fd, path, &stream);
+        done = stream.n;
+        bytes = arena_alloc(a, done + 1);
+        if (done > 0) memcpy(bytes, stream.p, done);
+        str_free(&stream);
     }
     close(fd);
-    p[done] = 0;
-    *out = p;
+    if (status != DRV_OK) return status;
+    bytes[done] = 0;
+    *out = bytes;
     if (n) *n = done;
     return DRV_OK;
+}
+
+// The bytes of a stream, where a map would be.
+static drv_status map_stream(int fd, const char *path, file_map *out) {
+    str stream = {0};
+    drv_status status = read_stream(fd, path, &stream);
+    if (status == DRV_OK && stream.n > 0) {
+        void *p = mmap(NULL, stream.n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (p == MAP_FAILED) {
+            status = io_fail("map", path);
+        } else {
+            memcpy(p, stream.p, stream.n);
+            *out = (file_map){p, stream.n};
+        }
+    }
+    str_free(&stream);
+    return status;
 }
 
 drv_status file_map_open(const char *path, file_map *out) {
     int fd;
     size_t size;
-    DRV_TRY(open_regular(path, &fd, &size));
+    DRV_TRY(open_readable(path, &fd, &size));
     *out = (file_map){(const unsigned char *)"", 0};
+    drv_status status = DRV_OK;
     if (size > 0) {
         void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED) {
-            drv_status s = io_fail("map", path);
-            close(fd);
-            return s;
-        }
-        *out = (file_map){p, size};
+        if (p == MAP_FAILED)
+            status = io_fail("map", path);
+        else
+            *out = (file_map){p, size};
+    } else {
+        status = map_stream(fd, path, out);
     }
     close(fd);
-    return DRV_OK;
+    return status;
 }
 
 void file_map_close(file_map *m) {

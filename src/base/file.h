@@ -7,10 +7,11 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// The whole file, followed by a NUL that is not counted.
+// The whole file, pipe or device, followed by a NUL that is not counted.
 DRV_CHECKED drv_status file_read(arena *a, const char *path, char **out, size_t *n);
 
-// A read-only memory map. An empty file gives p = "" and n = 0.
+// A read-only memory map; what cannot be mapped (a pipe, a file of /proc) is read into memory. An
+// empty file gives p = "" and n = 0.
 typedef struct file_map {
     const unsigned char *p;
     size_t n;

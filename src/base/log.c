@@ -35,8 +35,8 @@ static struct {
     int n;
     str text, line; // with room for STATUS_BYTES: the handler must not allocate
     atomic_bool drawn;
-    _Atomic double last_s; // when it was drawn
-} status = {.last_s = -1e9};
+    _Atomic double last_s; // when it was drawn or, off a terminal, begun; negative: not yet
+} status = {.last_s = -1};
 
 // --- the terminal
 bool log_is_terminal(void) {
@@ -238,7 +238,8 @@ static void set_status(const log_field *fields, int n) {
 void progress_fields(const log_field *fields, int n) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
-    if (now - status.last_s < (terminal ? 0.1 : 10.0)) return;
+    if (!terminal && status.last_s < 0) status.last_s = now; // what is soon done says nothing
+    if (status.last_s >= 0 && now - status.last_s < (terminal ? 0.1 : 10.0)) return;
     take_screen();
     status.last_s = now;
     set_status(fields, n);
@@ -268,6 +269,6 @@ void progress_end(void) {
     take_screen();
     if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
     status.drawn = false;
-    status.last_s = -1e9;
+    status.last_s = -1;
     give_screen();
 }

@@ -24,7 +24,8 @@ typedef struct log_field {
 void log_fields(const log_field *fields, int n);
 
 // The status line: redrawn in place, never wider than the terminal, also when that is resized. On
-// anything else than a terminal it is an ordinary line, printed at most every ten seconds.
+// anything else than a terminal it is an ordinary line, printed every ten seconds: work that is
+// done sooner prints none.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_fields(const log_field *fields, int n);
 // Takes the status line away; nothing of it stays on the screen.

@@ -57,7 +57,18 @@ struct value_function {
 // Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
 DRV_CHECKED drv_status jinja_eval(jinja_context *c, const expr *e, value *out);
+// The parts of jinja_eval.
+DRV_CHECKED drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out);
+DRV_CHECKED drv_status jinja_eval_unary(jinja_context *c, const expr *e, value *out);
+DRV_CHECKED drv_status jinja_eval_binary(jinja_context *c, const expr *e, value *out);
+DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out);
+DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
+// Runs a body with its text caught in *out.
+DRV_CHECKED drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out);
+DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out);
+// Gives v to a name, a tuple of names or an attribute of a namespace, in the current scope.
+DRV_CHECKED drv_status jinja_assign(jinja_context *c, const expr *target, value v);
 DRV_CHECKED drv_status jinja_call(jinja_context *c, const value *callee, const call_args *args,
         value *out);
 DRV_CHECKED drv_status jinja_attribute(jinja_context *c, const value *v, const value *name,

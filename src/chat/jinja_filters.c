@@ -4,264 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "chat/jinja_text_internal.h"
+#include "chat/jinja_filters_internal.h"
 
 typedef drv_status (*filter)(jinja_context *c, const value *v, const call_args *args, value *out);
 
-static drv_status no_args(const call_args *args, const char *what) {
+drv_status filter_no_args(const call_args *args, const char *what) {
     return call_check(args, what, 0, 0, "");
 }
 
-// What a filter of text sees: v printed.
-static drv_status as_text(jinja_context *c, const value *v, value *out) {
-    if (v->kind == VALUE_STRING) {
-        *out = *v;
-        return DRV_OK;
-    }
-    str text = {0};
-    value_print(v, &text);
-    return jinja_take(c, &text, out);
-}
-
-static drv_status whole(const value *v, const char *what, int64_t *out) {
+drv_status filter_whole(const value *v, const char *what, int64_t *out) {
     if (!v || v->kind == VALUE_NONE) return DRV_OK;
     if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)
         return drv_fail(DRV_E_DATA, "%s expects a whole number, found %s", what,
                 value_type_name(v));
     *out = v->kind == VALUE_INT ? v->i : v->b;
     return DRV_OK;
-}
-
-// --- text
-
-static drv_status filter_trim(jinja_context *c, const value *v, const call_args *args, value *out) {
-    value text;
-    DRV_TRY(call_check(args, "trim", 0, 1, "chars"));
-    DRV_TRY(as_text(c, v, &text));
-    const value *chars = call_arg(args, 0, "chars");
-    if (chars && chars->kind != VALUE_STRING) chars = NULL;
-    *out = text_strip(&text, chars, true, true);
-    return DRV_OK;
-}
-
-static drv_status change_case(jinja_context *c, const value *v, const call_args *args,
-        text_case_kind kind, value *out) {
-    value text;
-    str changed = {0};
-    DRV_TRY(no_args(args, "a filter of letters"));
-    DRV_TRY(as_text(c, v, &text));
-    text_case(&text, kind, &changed);
-    return jinja_take(c, &changed, out);
-}
-static drv_status filter_upper(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return change_case(c, v, args, CASE_UPPER, out);
-}
-static drv_status filter_lower(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return change_case(c, v, args, CASE_LOWER, out);
-}
-static drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return change_case(c, v, args, CASE_CAPITAL, out);
-}
-
-// Words begin behind spaces, hyphens and opening brackets, unlike str.title.
-static drv_status filter_title(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value text;
-    str titled = {0};
-    DRV_TRY(no_args(args, "title"));
-    DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0; i < text.s.n;) {
-        size_t n = 0;
-        while (i + n < text.s.n && !strchr(" \t\n\r\f\v-([{<", text.s.p[i + n]))
-            n++;
-        const value word = value_slice(text.s.p + i, n);
-        text_case(&word, CASE_CAPITAL, &titled);
-        for (i += n; i < text.s.n && strchr(" \t\n\r\f\v-([{<", text.s.p[i]); i++)
-            str_add(&titled, text.s.p + i, 1);
-    }
-    return jinja_take(c, &titled, out);
-}
-
-static drv_status filter_replace(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value text, from, to;
-    int64_t most = -1;
-    DRV_TRY(call_check(args, "replace", 2, 3, "count old new"));
-    DRV_TRY(whole(call_arg(args, 2, "count"), "replace", &most));
-    DRV_TRY(as_text(c, v, &text));
-    DRV_TRY(as_text(c, &args->v[0], &from));
-    DRV_TRY(as_text(c, &args->v[1], &to));
-    return text_replace(c, &text, &from, &to, most, out);
-}
-
-static drv_status filter_indent(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value text;
-    str done = {0};
-    DRV_TRY(call_check(args, "indent", 0, 3, "width first blank"));
-    const value *width = call_arg(args, 0, "width"), *first = call_arg(args, 1, "first"),
-                *blank = call_arg(args, 2, "blank");
-    int64_t n = 4;
-    if (width && width->kind != VALUE_STRING) DRV_TRY(whole(width, "indent", &n));
-    if (n > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)n);
-    DRV_TRY(as_text(c, v, &text));
-    const char *p = text.s.p, *end = p + text.s.n;
-    for (bool top = true;; top = false) {
-        const char *line = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL,
-                   *stop = line ? line : end;
-        const bool indented =
-                top ? first && value_true(first) : stop > p || (blank && value_true(blank));
-        if (indented && width && width->kind == VALUE_STRING)
-            str_add(&done, width->s.p, width->s.n);
-        for (int64_t i = 0; indented && i < n && !(width && width->kind == VALUE_STRING); i++)
-            str_puts(&done, " ");
-        str_add(&done, p, (size_t)(stop - p));
-        if (!line) break;
-        str_puts(&done, "\n");
-        p = line + 1;
-    }
-    return jinja_take(c, &done, out);
-}
-
-static drv_status filter_escape(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    static const char plain[] = "&<>'\"", *const escaped[] = {"&amp;", "&lt;", "&gt;", "&#39;",
-                                                  "&#34;"};
-    value text;
-    str done = {0};
-    DRV_TRY(no_args(args, "escape"));
-    DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0; i < text.s.n; i++) {
-        const char *at = text.s.p[i] ? strchr(plain, text.s.p[i]) : NULL;
-        if (at)
-            str_puts(&done, escaped[at - plain]);
-        else
-            str_add(&done, text.s.p + i, 1);
-    }
-    return jinja_take(c, &done, out);
-}
-
-static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    DRV_TRY(no_args(args, "string"));
-    return as_text(c, v, out);
-}
-
-static drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return filter_string(c, v, args, out);
-}
-
-// %s, %d, %f and their like, in order.
-static drv_status filter_format(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    str done = {0};
-    int next = 0;
-    drv_status status =
-            v->kind == VALUE_STRING && args->n_keywords == 0
-                    ? DRV_OK
-                    : drv_fail(DRV_E_DATA, "format expects a string and values in order");
-    for (size_t i = 0; status == DRV_OK && i < v->s.n; i++) {
-        char spec[32] = "%";
-        size_t n = 1;
-        if (v->s.p[i] != '%') {
-            str_add(&done, v->s.p + i, 1);
-            continue;
-        }
-        for (i++; i < v->s.n && strchr("-+ 0#.123456789", v->s.p[i]) && n < 8; i++)
-            spec[n++] = v->s.p[i];
-        const char kind = i < v->s.n ? v->s.p[i] : 0;
-        if (kind == '%') {
-            str_puts(&done, "%");
-            continue;
-        }
-        if (next >= args->n) {
-            status = drv_fail(DRV_E_DATA, "format has more places than values");
-            break;
-        }
-        const value *a = &args->v[next++];
-        value text;
-        if (kind == 's' || kind == 'r') {
-            str shown = {0};
-            if (kind == 's')
-                value_print(a, &shown);
-            else
-                value_repr(a, &shown);
-            spec[n] = 0;
-            const int width = (int)strtol(spec + 1 + (spec[1] == '-'), NULL, 10);
-            status = jinja_take(c, &shown, &text);
-            if (status == DRV_OK) {
-                const int pad = width - (int)text_length(text.s.p, text.s.n);
-                if (spec[1] != '-') str_printf(&done, "%*s", pad > 0 ? pad : 0, "");
-                str_add(&done, text.s.p, text.s.n);
-                if (spec[1] == '-') str_printf(&done, "%*s", pad > 0 ? pad : 0, "");
-            }
-        } else if (!value_is_number(a) || !kind || !strchr("dixXofFeEgG", kind)) {
-            status = drv_fail(DRV_E_DATA, "format: \"%%%c\" cannot show %s", kind ? kind : ' ',
-                    value_type_name(a));
-        } else {
-            char shown[512];
-            const bool whole_kind = strchr("dixXo", kind) != NULL;
-            memcpy(spec + n, whole_kind ? "ll" : "", whole_kind ? 2 : 0);
-            n += whole_kind ? 2 : 0;
-            spec[n] = kind == 'i' ? 'd' : kind;
-            spec[n + 1] = 0;
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-            if (whole_kind)
-                snprintf(shown, sizeof shown, spec,
-                        (long long)(a->kind == VALUE_FLOAT ? (int64_t)a->f
-                                    : a->kind == VALUE_INT ? a->i
-                                                           : a->b));
-            else
-                snprintf(shown, sizeof shown, spec, value_real(a));
-#pragma GCC diagnostic pop
-            str_puts(&done, shown);
-        }
-    }
-    // Python takes one list or dict for a mapping, of which not all need be used.
-    const bool mapping =
-            args->n == 1 && (args->v[0].kind == VALUE_DICT || args->v[0].kind == VALUE_LIST ||
-                                    args->v[0].kind == VALUE_UNDEFINED);
-    if (status == DRV_OK && next < args->n && !mapping)
-        status = drv_fail(DRV_E_DATA, "format has more values than places");
-    if (status == DRV_OK) return jinja_take(c, &done, out);
-    str_free(&done);
-    return status;
-}
-
-static drv_status filter_tojson(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    tojson_opts o = {.indent = -1,
-            .item_separator = value_text(", "),
-            .key_separator = value_text(": ")};
-    DRV_TRY(call_check(args, "tojson", 0, 4, "ensure_ascii indent separators sort_keys"));
-    // transformers' order: ensure_ascii, indent, separators, sort_keys
-    const value *ascii = call_arg(args, 0, "ensure_ascii"), *indent = call_arg(args, 1, "indent");
-    const value *separators = call_arg(args, 2, "separators"),
-                *sort = call_arg(args, 3, "sort_keys");
-    if (ascii && value_true(ascii))
-        return drv_fail(DRV_E_DATA, "tojson: ensure_ascii=true is not supported");
-    DRV_TRY(whole(indent, "tojson", &o.indent));
-    if (o.indent > 100)
-        return drv_fail(DRV_E_DATA, "tojson: an indent of %lld", (long long)o.indent);
-    if (o.indent >= 0) o.item_separator = value_text(",");
-    if (separators && separators->kind != VALUE_NONE) {
-        if (separators->kind != VALUE_LIST || separators->list->n != 2 ||
-                separators->list->v[0].kind != VALUE_STRING ||
-                separators->list->v[1].kind != VALUE_STRING)
-            return drv_fail(DRV_E_DATA, "tojson: separators are two strings");
-        o.item_separator = separators->list->v[0];
-        o.key_separator = separators->list->v[1];
-    }
-    o.sort_keys = sort && value_true(sort);
-    str text = {0};
-    drv_status status = value_tojson(v, &o, 0, &text);
-    if (status == DRV_OK) return jinja_take(c, &text, out);
-    str_free(&text);
-    return status;
 }
 
 // --- numbers
@@ -271,7 +28,7 @@ static drv_status filter_int(jinja_context *c, const value *v, const call_args *
     DRV_TRY(call_check(args, "int", 0, 2, "default base"));
     const value *otherwise = call_arg(args, 0, "default");
     int64_t base = 10;
-    DRV_TRY(whole(call_arg(args, 1, "base"), "int", &base));
+    DRV_TRY(filter_whole(call_arg(args, 1, "base"), "int", &base));
     *out = otherwise ? *otherwise : value_int(0);
     if (v->kind == VALUE_INT || v->kind == VALUE_BOOL)
         *out = value_int(v->kind == VALUE_INT ? v->i : v->b);
@@ -311,7 +68,7 @@ static drv_status filter_float(jinja_context *c, const value *v, const call_args
 
 static drv_status filter_abs(jinja_context *c, const value *v, const call_args *args, value *out) {
     (void)c;
-    DRV_TRY(no_args(args, "abs"));
+    DRV_TRY(filter_no_args(args, "abs"));
     if (!value_is_number(v) || (v->kind == VALUE_INT && v->i == INT64_MIN))
         return drv_fail(DRV_E_DATA, "abs expects a number, found %s", value_type_name(v));
     *out = v->kind == VALUE_FLOAT ? value_float(fabs(v->f))
@@ -324,7 +81,7 @@ static drv_status filter_round(jinja_context *c, const value *v, const call_args
     (void)c;
     int64_t digits = 0;
     DRV_TRY(call_check(args, "round", 0, 2, "precision method"));
-    DRV_TRY(whole(call_arg(args, 0, "precision"), "round", &digits));
+    DRV_TRY(filter_whole(call_arg(args, 0, "precision"), "round", &digits));
     const value *how = call_arg(args, 1, "method");
     if (!value_is_number(v) || digits < -300 || digits > 300)
         return drv_fail(DRV_E_DATA, "round expects a number, found %s", value_type_name(v));
@@ -350,7 +107,7 @@ static drv_status filter_round(jinja_context *c, const value *v, const call_args
 static drv_status filter_length(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     (void)c;
-    DRV_TRY(no_args(args, "length"));
+    DRV_TRY(filter_no_args(args, "length"));
     if (v->kind == VALUE_STRING)
         *out = value_int(text_length(v->s.p, v->s.n));
     else if (v->kind == VALUE_LIST)
@@ -367,7 +124,7 @@ static drv_status filter_length(jinja_context *c, const value *v, const call_arg
 static drv_status filter_first(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     value_list items = {0};
-    DRV_TRY(no_args(args, "first"));
+    DRV_TRY(filter_no_args(args, "first"));
     DRV_TRY(jinja_items(c, v, &items));
     *out = items.n ? items.v[0] : value_undefined("first item of an empty sequence", 31);
     return DRV_OK;
@@ -375,7 +132,7 @@ static drv_status filter_first(jinja_context *c, const value *v, const call_args
 
 static drv_status filter_last(jinja_context *c, const value *v, const call_args *args, value *out) {
     value_list items = {0};
-    DRV_TRY(no_args(args, "last"));
+    DRV_TRY(filter_no_args(args, "last"));
     DRV_TRY(jinja_items(c, v, &items));
     *out = items.n ? items.v[items.n - 1] : value_undefined("last item of an empty sequence", 30);
     return DRV_OK;
@@ -390,7 +147,7 @@ static drv_status new_list_of(jinja_context *c, const value_list *items, value *
 
 static drv_status filter_list(jinja_context *c, const value *v, const call_args *args, value *out) {
     value_list items = {0};
-    DRV_TRY(no_args(args, "list"));
+    DRV_TRY(filter_no_args(args, "list"));
     DRV_TRY(jinja_items(c, v, &items));
     return new_list_of(c, &items, out);
 }
@@ -398,7 +155,7 @@ static drv_status filter_list(jinja_context *c, const value *v, const call_args 
 static drv_status filter_reverse(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     value_list items = {0};
-    DRV_TRY(no_args(args, "reverse"));
+    DRV_TRY(filter_no_args(args, "reverse"));
     DRV_TRY(jinja_items(c, v, &items));
     DRV_TRY(value_new_list(&c->m, out));
     for (int64_t i = items.n - 1; i >= 0; i--)
@@ -586,7 +343,7 @@ static drv_status pairs_of(jinja_context *c, const value *v, value *out) {
 
 static drv_status filter_items(jinja_context *c, const value *v, const call_args *args,
         value *out) {
-    DRV_TRY(no_args(args, "items"));
+    DRV_TRY(filter_no_args(args, "items"));
     return v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : pairs_of(c, v, out);
 }
 
@@ -680,7 +437,7 @@ static drv_status filter_batch(jinja_context *c, const value *v, const call_args
     value_list items = {0};
     int64_t size = 0;
     DRV_TRY(call_check(args, "batch", 1, 2, "linecount fill_with"));
-    DRV_TRY(whole(call_arg(args, 0, "linecount"), "batch", &size));
+    DRV_TRY(filter_whole(call_arg(args, 0, "linecount"), "batch", &size));
     const value *fill = call_arg(args, 1, "fill_with");
     if (size < 1 || size > JINJA_MAX_RANGE)
         return drv_fail(DRV_E_DATA, "batch of %lld", (long long)size);
@@ -717,23 +474,6 @@ static drv_status filter_attr(jinja_context *c, const value *v, const call_args 
     if (!found)
         *out = value_undefined(args->v[0].s.p,
                 args->v[0].kind == VALUE_STRING ? args->v[0].s.n : 0);
-    return DRV_OK;
-}
-
-// Words are runs of letters, digits and underscores.
-static drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value text;
-    int64_t n = 0;
-    bool inside = false;
-    DRV_TRY(no_args(args, "wordcount"));
-    DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0, k; i < text.s.n; i += k) {
-        const bool word = text_is_word(text.s.p + i, text.s.n - i, &k);
-        n += word && !inside;
-        inside = word;
-    }
-    *out = value_int(n);
     return DRV_OK;
 }
 

@@ -7,8 +7,6 @@
 #include <string.h>
 #include <utf8proc.h>
 
-enum { MAX_DEPTH = 100 }; // of values inside values: what is deeper is cut off, or refused
-
 drv_status value_alloc(value_memory *m, size_t bytes, void **out) {
     *out = NULL;
     if (bytes > m->max_bytes - m->bytes)
@@ -143,7 +141,7 @@ bool value_equal(const value *a, const value *b) {
 }
 
 static bool equal(const value *a, const value *b, int depth) {
-    if (depth > MAX_DEPTH) return false;
+    if (depth > VALUE_MAX_DEPTH) return false;
     if (value_is_number(a) && value_is_number(b)) {
         if (a->kind == VALUE_INT && b->kind == VALUE_INT) return a->i == b->i;
         const double x = value_real(a), y = value_real(b);
@@ -168,7 +166,8 @@ static bool equal(const value *a, const value *b, int depth) {
 }
 
 static drv_status compare(const value *a, const value *b, int depth, int *out) {
-    if (depth > MAX_DEPTH) return drv_fail(DRV_E_DATA, "a value is nested too deeply to order it");
+    if (depth > VALUE_MAX_DEPTH)
+        return drv_fail(DRV_E_DATA, "a value is nested too deeply to order it");
     if (a->kind == VALUE_INT && b->kind == VALUE_INT) {
         *out = a->i < b->i ? -1 : a->i > b->i;
         return DRV_OK;
@@ -276,7 +275,7 @@ static void repr_dict(const value_dict *d, int depth, str *out) {
 }
 
 static void repr(const value *v, int depth, str *out) {
-    if (depth > MAX_DEPTH) {
+    if (depth > VALUE_MAX_DEPTH) {
         str_puts(out, "...");
         return;
     }
@@ -324,155 +323,6 @@ void value_print(const value *v, str *out) {
         str_add(out, v->s.p, v->s.n);
     else if (v->kind != VALUE_UNDEFINED)
         value_repr(v, out);
-}
-
-// --- JSON
-
-static void json_string_of(const value *v, str *out) {
-    str_puts(out, "\"");
-    for (size_t i = 0; i < v->s.n; i++) {
-        const unsigned char c = (unsigned char)v->s.p[i];
-        static const char named[] = "\b\f\n\r\t", letters[] = "bfnrt";
-        const char *at = c ? strchr(named, c) : NULL;
-        if (c == '"' || c == '\\')
-            str_printf(out, "\\%c", c);
-        else if (at)
-            str_printf(out, "\\%c", letters[at - named]);
-        else if (c < 0x20)
-            str_printf(out, "\\u%04x", c);
-        else
-            str_add(out, &v->s.p[i], 1);
-    }
-    str_puts(out, "\"");
-}
-
-static void new_line(const tojson_opts *o, int depth, str *out) {
-    if (o->indent < 0) return;
-    str_puts(out, "\n");
-    for (int64_t i = 0; i < o->indent * depth; i++)
-        str_puts(out, " ");
-}
-
-static drv_status tojson_list(const value_list *l, const tojson_opts *o, int depth, str *out) {
-    str_puts(out, "[");
-    for (int64_t i = 0; i < l->n; i++) {
-        if (i) str_add(out, o->item_separator.s.p, o->item_separator.s.n);
-        new_line(o, depth + 1, out);
-        DRV_TRY(value_tojson(&l->v[i], o, depth + 1, out));
-    }
-    if (l->n) new_line(o, depth, out);
-    str_puts(out, "]");
-    return DRV_OK;
-}
-
-typedef struct json_entry {
-    const value *key, *v;
-} json_entry;
-
-static int by_key(const void *x, const void *y) {
-    const value *a = ((const json_entry *)x)->key, *b = ((const json_entry *)y)->key;
-    int order = 0;
-    return value_compare(a, b, &order) == DRV_OK ? order : 0;
-}
-
-static drv_status tojson_dict(const value_dict *d, const tojson_opts *o, int depth, str *out) {
-    json_entry *list = mem_alloc(sizeof *list * (size_t)(d->keys.n + 1));
-    for (int64_t i = 0; i < d->keys.n; i++)
-        list[i] = (json_entry){&d->keys.v[i], &d->values.v[i]};
-    if (o->sort_keys) qsort(list, (size_t)d->keys.n, sizeof *list, by_key);
-    drv_status status = DRV_OK;
-    str_puts(out, "{");
-    for (int64_t i = 0; i < d->keys.n && status == DRV_OK; i++) {
-        if (i) str_add(out, o->item_separator.s.p, o->item_separator.s.n);
-        new_line(o, depth + 1, out);
-        if (list[i].key->kind == VALUE_STRING) {
-            json_string_of(list[i].key, out);
-        } else { // a number as a key is text in JSON
-            str_puts(out, "\"");
-            status = value_tojson(list[i].key, o, depth + 1, out);
-            str_puts(out, "\"");
-        }
-        str_add(out, o->key_separator.s.p, o->key_separator.s.n);
-        if (status == DRV_OK) status = value_tojson(list[i].v, o, depth + 1, out);
-    }
-    free(list);
-    if (d->keys.n) new_line(o, depth, out);
-    str_puts(out, "}");
-    return status;
-}
-
-drv_status value_tojson(const value *v, const tojson_opts *o, int depth, str *out) {
-    if (depth > MAX_DEPTH) return drv_fail(DRV_E_DATA, "a value is nested too deeply for JSON");
-    switch (v->kind) {
-    case VALUE_NONE:
-        str_puts(out, "null");
-        return DRV_OK;
-    case VALUE_BOOL:
-        str_puts(out, v->b ? "true" : "false");
-        return DRV_OK;
-    case VALUE_FLOAT:
-        if (isfinite(v->f))
-            print_float(v->f, out);
-        else
-            str_puts(out, isnan(v->f) ? "NaN" : v->f > 0 ? "Infinity" : "-Infinity");
-        return DRV_OK;
-    case VALUE_INT:
-        value_repr(v, out);
-        return DRV_OK;
-    case VALUE_STRING:
-        json_string_of(v, out);
-        return DRV_OK;
-    case VALUE_LIST:
-        return tojson_list(v->list, o, depth, out);
-    case VALUE_DICT:
-        return tojson_dict(v->dict, o, depth, out);
-    default:
-        return drv_fail(DRV_E_DATA, "%s is not JSON serializable", value_type_name(v));
-    }
-}
-
-static drv_status from_object(value_memory *m, const json_t *json, int depth, value *out) {
-    const char *key;
-    json_t *v;
-    DRV_TRY(value_new_dict(m, out));
-    json_object_foreach((json_t *)(uintptr_t)json, key, v) {
-        value k, item;
-        DRV_TRY(value_copy_string(m, key, strlen(key), &k));
-        DRV_TRY(value_from_json(m, v, depth + 1, &item));
-        DRV_TRY(value_list_add(m, &out->dict->keys, k)); // JSON objects have no key twice
-        DRV_TRY(value_list_add(m, &out->dict->values, item));
-    }
-    return DRV_OK;
-}
-
-drv_status value_from_json(value_memory *m, const json_t *json, int depth, value *out) {
-    if (depth > MAX_DEPTH) return drv_fail(DRV_E_DATA, "a JSON value is nested too deeply");
-    switch (json_typeof(json)) {
-    case JSON_OBJECT:
-        return from_object(m, json, depth, out);
-    case JSON_ARRAY:
-        DRV_TRY(value_new_list(m, out));
-        for (size_t i = 0; i < json_array_size(json); i++) {
-            value item;
-            DRV_TRY(value_from_json(m, json_array_get(json, i), depth + 1, &item));
-            DRV_TRY(value_list_add(m, out->list, item));
-        }
-        return DRV_OK;
-    case JSON_STRING:
-        return value_copy_string(m, json_string_value(json), json_string_length(json), out);
-    case JSON_INTEGER:
-        *out = value_int(json_integer_value(json));
-        return DRV_OK;
-    case JSON_REAL:
-        *out = value_float(json_real_value(json));
-        return DRV_OK;
-    case JSON_NULL:
-        *out = value_none();
-        return DRV_OK;
-    default:
-        *out = value_bool(json_is_true(json));
-        return DRV_OK;
-    }
 }
 
 // --- code points

@@ -110,6 +110,8 @@ typedef struct tojson_opts {
 DRV_CHECKED drv_status value_tojson(const value *v, const tojson_opts *o, int depth, str *out);
 DRV_CHECKED drv_status value_from_json(value_memory *m, const json_t *json, int depth, value *out);
 
+enum { VALUE_MAX_DEPTH = 100 }; // of values inside values: what is deeper is cut off, or refused
+
 // Code points, which Python counts and indexes.
 int64_t text_length(const char *p, size_t n);
 size_t text_offset(const char *p, size_t n, int64_t index); // byte where code point `index` begins

@@ -43,10 +43,16 @@ static void print_json(const machine *m) {
     json_decref(o);
 }
 
+#ifdef __clang__ // names itself in its version
+static const char compiler[] = __VERSION__;
+#else
+static const char compiler[] = "gcc " __VERSION__;
+#endif
+
 static void print_text(const machine *m) {
     const backend_info *info = &m->info;
     printf("drover      %s, commit %s, compiled with %s\n", drover_number(), drover_commit(),
-            __VERSION__);
+            compiler);
     printf("processor   %s\n", info->device);
     printf("kernels     %s (highest here: %s)%s%s\n", info->kernels, info->best_kernels,
             *info->features ? ", " : "", info->features);

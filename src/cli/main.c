@@ -72,7 +72,7 @@ static drv_status run(arena *a, int argc, char **argv) {
 int main(int argc, char **argv) {
     open_standard_files();
     cli_open_stdout();
-    signal(SIGPIPE, SIG_DFL);
+    signal(SIGPIPE, SIG_IGN); // lost messages stop nothing; lost results do, in stdout.c
     signal(SIGXFSZ, SIG_IGN); // a file size limit is an error of write, not the end
     if (argc < 2) {
         cli_print_help(stderr, NULL, NULL);

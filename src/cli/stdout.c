@@ -3,6 +3,7 @@
 // needs to check each of its prints.
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,10 @@
 
 static _Noreturn void give_up(int error) {
     progress_end();
+    if (error == EPIPE) { // the reader has seen enough: silent, as other programs end
+        signal(SIGPIPE, SIG_DFL);
+        raise(SIGPIPE);
+    }
     fprintf(stderr, "drover: could not write to standard output: %s\n", strerror(error));
     _exit(1);
 }

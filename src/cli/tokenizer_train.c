@@ -159,5 +159,8 @@ drv_status tokenizer_train(arena *a, const cli_args *args) {
     print_specials(&o);
     log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
             str_bytes((double)bytes), clock_s() - begin);
+    if (n_vocab < o.vocab_size)
+        log_warn("--vocab-size asks for %lld tokens: no further pair occurs %lld times (--min-frequency); more text gives more",
+                (long long)o.vocab_size, (long long)o.min_frequency);
     return DRV_OK;
 }

@@ -80,7 +80,7 @@ static drv_status print_samples(generator *g, const str *prompt, int64_t n, bool
         if (!json && i > 0) puts("---");
         if (!json) print_piece(NULL, prompt->p ? prompt->p : "", prompt->n);
         drv_status status = generator_run(g, i, json ? NULL : print_piece, NULL, &r);
-        if (!json) puts("");
+        if (!json) print_piece(NULL, "\n", 1); // before the line on standard error
         DRV_TRY(status);
         if (json) print_json(prompt, &r);
         tokens += r.ids.n;

@@ -68,7 +68,7 @@ static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, con
         return drv_fail(DRV_E_USAGE, "eval: no data; give --data PREFIX");
     if (!config) return DRV_OK;
     DRV_TRY(ckpt_of_run(a, cfg->run_dir, weights));
-    return resume_check_model(*weights, &cfg->model);
+    return resume_check_model(*weights, &cfg->model, false); // ids of tokens decide no loss
 }
 
 // The perplexity of a loss above 709 is beyond a double; JSON has no word for that but null.

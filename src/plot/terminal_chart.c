@@ -175,8 +175,9 @@ static void draw_panel(arena *a, const plot *p, int key, int points, const plot_
         const plot_series *s = &p->runs[r].series[key];
         draw_curve(a, &c, &f, s, r);
         if (points >= 0) draw_points(&c, &f, &p->runs[r].series[points], r, "o");
-        const plot_series last = {s->x + s->n - 1, s->y + s->n - 1, s->n > 0, 1};
-        if (p->n_runs > 1 && s->n > 0) draw_points(&c, &f, &last, r, names[r % 6]);
+        if (p->n_runs == 1 || s->n == 0) continue;
+        const plot_series last = {s->x + s->n - 1, s->y + s->n - 1, 1, 1};
+        draw_points(&c, &f, &last, r, names[r % 6]);
     }
     str_printf(out, "%s\n", plot_title(p->keys[key]));
     for (int row = 0; row < rows; row++) {

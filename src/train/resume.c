@@ -72,7 +72,7 @@ static char *value_text(arena *a, const json_t *value) {
 }
 
 static drv_status compare_models(arena *a, const char *path, const json_t *saved,
-        const json_t *mine) {
+        const json_t *mine, bool say) {
     const json_t *both[2] = {saved, mine};
     for (int k = 0; k < 2; k++) {
         const char *field;
@@ -86,20 +86,20 @@ static drv_status compare_models(arena *a, const char *path, const json_t *saved
                 return drv_fail(DRV_E_USAGE,
                         "%s: %s is %s, but the config's model has %s: a run keeps its model; give another run_dir or --fresh (model.from takes weights over)",
                         path, field, was, is);
-            log_info("model.%s: %s -> %s", field, was, is);
+            if (say) log_info("model.%s: %s -> %s", field, was, is);
         }
     }
     return DRV_OK;
 }
 
-drv_status resume_check_model(const char *folder, const model_config *m) {
+drv_status resume_check_model(const char *folder, const model_config *m, bool say) {
     arena *a = arena_new("compare models");
     const char *path = path_join(a, folder, "config.json");
     model_config read;
     drv_status status = model_config_read(path, &read);
     if (status == DRV_OK) {
         json_t *saved = model_config_json(&read), *mine = model_config_json(m);
-        status = compare_models(a, path, saved, mine);
+        status = compare_models(a, path, saved, mine, say);
         json_decref(saved);
         json_decref(mine);
     }

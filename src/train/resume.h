@@ -9,8 +9,8 @@ DRV_CHECKED drv_status resume_choose(arena *a, const char *run_dir, const char *
 void resume_note_saved(const char *run_dir, int64_t step);
 
 // The checkpoint's config.json describes the model of the config. DRV_E_USAGE names the field and
-// both values; what bears on no weight and no product is only said.
-DRV_CHECKED drv_status resume_check_model(const char *folder, const model_config *m);
+// both values; what bears on no weight and no product is only said, and only when `say`.
+DRV_CHECKED drv_status resume_check_model(const char *folder, const model_config *m, bool say);
 
 // Says what is not as in the part before, a line for each, and what that means for the order of
 // rows. `before` and `now` as trainer_about makes them.

@@ -62,7 +62,7 @@ static void begin_part(run *r, const json_t *before) {
 
 static drv_status resume_from(run *r, const char *folder) {
     json_t *before;
-    DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model), "cannot resume");
+    DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model, true), "cannot resume");
     DRV_TRY_CTX(trainer_json_read(folder, &r->state, &before), "cannot resume");
     drv_status status = state_load(&r->p, folder);
     if (status != DRV_OK) {

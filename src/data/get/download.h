@@ -24,8 +24,8 @@ typedef struct download_stats {
 } download_stats;
 
 // DRV_E_IO: a server refused or the network failed for good; names the URL.
-DRV_CHECKED drv_status download_files(const download *list, int n, const download_opts *o,
+DRV_CHECKED drv_status download_files(const download *list, int n, const download_opts *opts,
         download_stats *out);
 // A small answer into memory. next: the URL of the next page, "" if there is none.
-DRV_CHECKED drv_status download_text(arena *a, const char *url, const download_opts *o, char **text,
-        size_t *n, char **next);
+DRV_CHECKED drv_status download_text(arena *a, const char *url, const download_opts *opts,
+        char **text, size_t *n, char **next);

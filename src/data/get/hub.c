@@ -14,7 +14,7 @@
 typedef struct hub {
     arena *a;
     bool model; // else a data set
-    const hub_opts *o;
+    const hub_opts *opts;
     download_opts http;
     const char *repo, *config; // config NULL: all
     const char *revision;      // escaped: a branch may have slashes
@@ -26,17 +26,17 @@ typedef struct hub {
     bool has_config, has_weights;
 } hub;
 
-static drv_status parse_spec(hub *h, const char *spec) {
+static drv_status parse_spec(hub *request, const char *spec) {
     const char *colon = strchr(spec, ':'), *slash = strchr(spec, '/');
-    h->repo = colon ? arena_strndup(h->a, spec, (size_t)(colon - spec)) : spec;
-    h->config = colon ? colon + 1 : NULL;
+    request->repo = colon ? arena_strndup(request->a, spec, (size_t)(colon - spec)) : spec;
+    request->config = colon ? colon + 1 : NULL;
     const bool parts = slash ? slash > spec && slash[1] && !strchr(slash + 1, '/')
-                             : h->model && *spec; // models of the first days have no ORG
-    const bool ok = parts && (!colon || (!h->model && colon > slash + 1 && colon[1])) &&
-                    !strpbrk(h->repo, "?#% ") && !strstr(h->repo, "..");
+                             : request->model && *spec; // models of the first days have no ORG
+    const bool ok = parts && (!colon || (!request->model && colon > slash + 1 && colon[1])) &&
+                    !strpbrk(request->repo, "?#% ") && !strstr(request->repo, "..");
     return ok ? DRV_OK
               : drv_fail(DRV_E_USAGE, "\"hf:%s\": expected hf:ORG/NAME%s", spec,
-                        h->model ? "" : " or hf:ORG/NAME:CONFIG");
+                        request->model ? "" : " or hf:ORG/NAME:CONFIG");
 }
 
 // A path with each part escaped.
@@ -86,7 +86,7 @@ static bool in_folder(const char *folder, const char *path) {
 
 // The files of a model's first folder that drover reads or copies; weights under the names that
 // transformers gives them, as some folders hold the same weights twice.
-static bool wanted_of_model(hub *h, const char *path) {
+static bool wanted_of_model(hub *request, const char *path) {
     static const char *const names[] = {"config.json", "generation_config.json", "tokenizer.json",
             "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.json",
             "merges.txt", "tokenizer.model", "chat_template.jinja", "chat_template.json",
@@ -96,131 +96,138 @@ static bool wanted_of_model(hub *h, const char *path) {
     if (strchr(path, '/')) return false;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (fnmatch(names[i], path, 0) != 0) continue;
-        h->has_config |= strcmp(path, "config.json") == 0;
-        h->has_weights |= str_ends(path, ".safetensors");
+        request->has_config |= strcmp(path, "config.json") == 0;
+        request->has_weights |= str_ends(path, ".safetensors");
         return true;
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (str_ends(path, others[i]) && h->other_weights.n < 200)
-            str_printf(&h->other_weights, "%s%s", h->other_weights.n ? ", " : "", path);
+        if (str_ends(path, others[i]) && request->other_weights.n < 200)
+            str_printf(&request->other_weights, "%s%s", request->other_weights.n ? ", " : "", path);
     return false;
 }
 
-static bool wanted(hub *h, const char *path) {
-    if (h->model) return wanted_of_model(h, path);
+static bool wanted(hub *request, const char *path) {
+    if (request->model) return wanted_of_model(request, path);
     static const char *const endings[] = {".parquet", ".jsonl", ".ndjson", ".json", ".txt",
             ".jsonl.gz", ".json.gz", ".txt.gz", ".jsonl.zst", ".json.zst", ".txt.zst"};
-    if (h->patterns) return named_by(h->patterns, path);
-    if (h->config && !in_folder(h->config, path)) return false;
+    if (request->patterns) return named_by(request->patterns, path);
+    if (request->config && !in_folder(request->config, path)) return false;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
         if (str_ends(path, endings[i])) return true;
     return false;
 }
 
-static drv_status add_file(hub *h, const json_t *entry) {
+static drv_status add_file(hub *request, const json_t *entry) {
     const char *path = json_string_value(json_object_get(entry, "path"));
     const char *type = json_string_value(json_object_get(entry, "type"));
-    if (!path || !type || strcmp(type, "file") != 0 || !wanted(h, path)) return DRV_OK;
-    if (!safe(path)) return drv_fail(DRV_E_DATA, "%s: the hub names a file \"%s\"", h->repo, path);
+    if (!path || !type || strcmp(type, "file") != 0 || !wanted(request, path)) return DRV_OK;
+    if (!safe(path))
+        return drv_fail(DRV_E_DATA, "%s: the hub names a file \"%s\"", request->repo, path);
     const json_t *lfs = json_object_get(entry, "lfs"), *size = json_object_get(entry, "size");
     const char *sha = json_string_value(json_object_get(lfs, "oid"));
     const char *git = json_string_value(json_object_get(entry, "oid"));
     if (json_is_object(lfs)) size = json_object_get(lfs, "size");
-    MEM_GROW(h->files, h->n, h->cap);
-    h->files[h->n++] = (download){.path = path_join(h->a, h->o->out, path),
-            .url = arena_printf(h->a, "%s/%s%s/resolve/%s/%s", h->o->endpoint,
-                    h->model ? "" : "datasets/", h->repo, h->revision, escape_path(h->a, path)),
+    MEM_GROW(request->files, request->n, request->cap);
+    request->files[request->n++] = (download){.path = path_join(request->a, request->opts->out,
+                                                      path),
+            .url = arena_printf(request->a, "%s/%s%s/resolve/%s/%s", request->opts->endpoint,
+                    request->model ? "" : "datasets/", request->repo, request->revision,
+                    escape_path(request->a, path)),
             .size = json_is_integer(size) ? json_integer_value(size) : -1,
-            .sha256 = sha && strlen(sha) == 64 ? arena_strdup(h->a, sha) : NULL,
-            .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(h->a, git)
+            .sha256 = sha && strlen(sha) == 64 ? arena_strdup(request->a, sha) : NULL,
+            .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(request->a, git)
                                                                     : NULL};
     return DRV_OK;
 }
 
-static drv_status get_json(hub *h, const char *url, json_t **out, char **next) {
+static drv_status get_json(hub *request, const char *url, json_t **out, char **next) {
     char *text;
     size_t n;
-    DRV_TRY(download_text(h->a, url, &h->http, &text, &n, next));
+    DRV_TRY(download_text(request->a, url, &request->http, &text, &n, next));
     return json_read_bytes(url, text, n, out);
 }
 
-static drv_status list_tree(hub *h) {
-    char *url = arena_printf(h->a, "%s/api/%s/%s/tree/%s?recursive=true", h->o->endpoint,
-            h->model ? "models" : "datasets", h->repo, h->revision);
+static drv_status list_tree(hub *request) {
+    char *url =
+            arena_printf(request->a, "%s/api/%s/%s/tree/%s?recursive=true", request->opts->endpoint,
+                    request->model ? "models" : "datasets", request->repo, request->revision);
     while (*url) {
         json_t *page;
         char *next;
-        DRV_TRY(get_json(h, url, &page, &next));
-        drv_status s =
+        DRV_TRY(get_json(request, url, &page, &next));
+        drv_status status =
                 json_is_array(page) ? DRV_OK : drv_fail(DRV_E_DATA, "%s: expected a list", url);
-        for (size_t i = 0; s == DRV_OK && i < json_array_size(page); i++)
-            s = add_file(h, json_array_get(page, i));
+        for (size_t i = 0; status == DRV_OK && i < json_array_size(page); i++)
+            status = add_file(request, json_array_get(page, i));
         json_decref(page);
-        DRV_TRY(s);
+        DRV_TRY(status);
         url = next;
     }
     return DRV_OK;
 }
 
 // The patterns of the config from the data set's card.
-static void find_config(hub *h, const json_t *info) {
+static void find_config(hub *request, const json_t *info) {
     const json_t *configs = json_object_get(json_object_get(info, "cardData"), "configs");
     for (size_t i = 0; i < json_array_size(configs); i++) {
         const json_t *c = json_array_get(configs, i);
         const char *name = json_string_value(json_object_get(c, "config_name"));
         if (!name) continue;
-        str_printf(&h->configs, "%s\"%s\"", h->configs.n ? ", " : "", name);
-        if (strcmp(name, h->config) == 0) h->patterns = json_object_get(c, "data_files");
+        str_printf(&request->configs, "%s\"%s\"", request->configs.n ? ", " : "", name);
+        if (strcmp(name, request->config) == 0)
+            request->patterns = json_object_get(c, "data_files");
     }
 }
 
-static drv_status check_model(const hub *h) {
-    if (!h->has_config)
+static drv_status check_model(const hub *request) {
+    if (!request->has_config)
         return drv_fail(DRV_E_DATA, "hf:%s: no config.json: not a model that transformers loads",
-                h->repo);
-    if (!h->has_weights)
+                request->repo);
+    if (!request->has_weights)
         return drv_fail(DRV_E_DATA,
                 "hf:%s: no weights in safetensors (model.safetensors, model-*.safetensors), which "
                 "alone are read; it has %s",
-                h->repo, h->other_weights.n ? h->other_weights.p : "no weights at all");
+                request->repo,
+                request->other_weights.n ? request->other_weights.p : "no weights at all");
     return DRV_OK;
 }
 
-static drv_status list(hub *h, json_t **info) {
-    if (h->config) {
+static drv_status list(hub *request, json_t **info) {
+    if (request->config) {
         char *next;
-        DRV_TRY(get_json(h,
-                arena_printf(h->a, "%s/api/datasets/%s/revision/%s", h->o->endpoint, h->repo,
-                        h->revision),
+        DRV_TRY(get_json(request,
+                arena_printf(request->a, "%s/api/datasets/%s/revision/%s", request->opts->endpoint,
+                        request->repo, request->revision),
                 info, &next));
-        find_config(h, *info);
+        find_config(request, *info);
     }
-    DRV_TRY(list_tree(h));
-    if (h->model) return check_model(h);
-    if (h->n) return DRV_OK;
-    if (h->config)
-        return drv_fail(DRV_E_DATA, "hf:%s: no files of a config \"%s\"; it has %s", h->repo,
-                h->config, h->configs.n ? h->configs.p : "none by name");
-    return drv_fail(DRV_E_DATA, "hf:%s: no text, JSON lines or Parquet file", h->repo);
+    DRV_TRY(list_tree(request));
+    if (request->model) return check_model(request);
+    if (request->n) return DRV_OK;
+    if (request->config)
+        return drv_fail(DRV_E_DATA, "hf:%s: no files of a config \"%s\"; it has %s", request->repo,
+                request->config, request->configs.n ? request->configs.p : "none by name");
+    return drv_fail(DRV_E_DATA, "hf:%s: no text, JSON lines or Parquet file", request->repo);
 }
 
-static drv_status list_files(hub *h, const char *spec, const hub_opts *o, download **files,
+static drv_status list_files(hub *request, const char *spec, const hub_opts *o, download **files,
         int *n) {
-    h->o = o;
-    h->http = (download_opts){.parallel = 1, .tries = 6, .token = o->token, .host = o->endpoint};
+    request->opts = o;
+    request->http =
+            (download_opts){.parallel = 1, .tries = 6, .token = o->token, .host = o->endpoint};
     json_t *info = NULL;
     char *revision = curl_easy_escape(NULL, o->revision, 0);
-    h->revision = arena_strdup(h->a, revision);
+    request->revision = arena_strdup(request->a, revision);
     curl_free(revision);
-    DRV_TRY(parse_spec(h, spec));
-    const drv_status status = list(h, &info);
+    DRV_TRY(parse_spec(request, spec));
+    const drv_status status = list(request, &info);
     json_decref(info);
-    str_free(&h->configs);
-    str_free(&h->other_weights);
-    *files = ARENA_ARRAY(h->a, download, h->n + 1);
-    if (h->n) memcpy(*files, h->files, sizeof *h->files * (size_t)h->n);
-    *n = h->n;
-    free(h->files);
+    str_free(&request->configs);
+    str_free(&request->other_weights);
+    *files = ARENA_ARRAY(request->a, download, request->n + 1);
+    if (request->n) memcpy(*files, request->files, sizeof *request->files * (size_t)request->n);
+    *n = request->n;
+    free(request->files);
     return status;
 }
 

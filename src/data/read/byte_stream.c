@@ -49,12 +49,12 @@ static drv_status find_packing(byte_stream *s) {
     return DRV_OK;
 }
 
-drv_status byte_stream_open(const input_file *f, bool as_is, byte_stream **out) {
-    const bool standard = strcmp(f->path, "-") == 0;
-    const int fd = standard ? dup(0) : open(f->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", f->name, strerror(errno));
+drv_status byte_stream_open(const input_file *file, bool as_is, byte_stream **out) {
+    const bool standard = strcmp(file->path, "-") == 0;
+    const int fd = standard ? dup(0) : open(file->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", file->name, strerror(errno));
     byte_stream *s = mem_alloc(sizeof *s);
-    *s = (byte_stream){.f = f, .packing = f->packing, .fd = fd, .raw = mem_alloc(RAW_BYTES)};
+    *s = (byte_stream){.f = file, .packing = file->packing, .fd = fd, .raw = mem_alloc(RAW_BYTES)};
     const drv_status status = as_is ? DRV_OK : find_packing(s);
     if (status != DRV_OK) {
         s->packing = PACKED_NOT;

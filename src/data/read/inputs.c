@@ -25,7 +25,7 @@ typedef struct lister {
 } lister;
 
 // False: the ending says nothing.
-static bool classify(const char *path, input_file *f) {
+static bool classify(const char *path, input_file *file) {
     static const struct {
         const char *ending;
         input_kind kind;
@@ -33,14 +33,15 @@ static bool classify(const char *path, input_file *f) {
             {".json", INPUT_JSONL}, {".ndjson", INPUT_JSONL}, {".parquet", INPUT_PARQUET}};
     char base[4096];
     snprintf(base, sizeof base, "%s", path);
-    f->packing = str_ends(base, ".gz")    ? PACKED_GZIP
-                 : str_ends(base, ".zst") ? PACKED_ZSTD
-                                          : PACKED_NOT;
-    if (f->packing != PACKED_NOT) base[strlen(base) - (f->packing == PACKED_GZIP ? 3 : 4)] = 0;
-    f->kind = INPUT_TEXT;
+    file->packing = str_ends(base, ".gz")    ? PACKED_GZIP
+                    : str_ends(base, ".zst") ? PACKED_ZSTD
+                                             : PACKED_NOT;
+    if (file->packing != PACKED_NOT)
+        base[strlen(base) - (file->packing == PACKED_GZIP ? 3 : 4)] = 0;
+    file->kind = INPUT_TEXT;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (str_ends(base, known[i].ending)) {
-            f->kind = known[i].kind;
+            file->kind = known[i].kind;
             return true;
         }
     return false;
@@ -92,18 +93,18 @@ static void report_skipped(const lister *l) {
 }
 
 static drv_status add_file(lister *l, const char *path, bool named) {
-    input_file f = {.path = arena_strdup(l->a, path)};
-    f.name = strcmp(path, "-") == 0 ? "standard input" : f.path;
-    f.guessed = !classify(path, &f);
-    if (f.guessed && !named) {
+    input_file file = {.path = arena_strdup(l->a, path)};
+    file.name = strcmp(path, "-") == 0 ? "standard input" : file.path;
+    file.guessed = !classify(path, &file);
+    if (file.guessed && !named) {
         count_skipped(l, path);
         return DRV_OK;
     }
-    if (f.kind == INPUT_PARQUET && f.packing != PACKED_NOT)
+    if (file.kind == INPUT_PARQUET && file.packing != PACKED_NOT)
         return drv_fail(DRV_E_DATA, "\"%s\": a packed parquet file; unpack it first", path);
-    if (strcmp(path, "-") != 0) f.bytes = file_size(path);
+    if (strcmp(path, "-") != 0) file.bytes = file_size(path);
     MEM_GROW(l->files, l->n, l->cap);
-    l->files[l->n++] = f;
+    l->files[l->n++] = file;
     return DRV_OK;
 }
 
@@ -126,21 +127,22 @@ static drv_status add_input(lister *l, const char *input) {
     const int code = glob(input, 0, NULL, &g);
     if (code == GLOB_NOMATCH) return drv_fail(DRV_E_IO, "no file matches \"%s\"", input);
     if (code != 0) return drv_fail(DRV_E_IO, "could not look for \"%s\"", input);
-    drv_status s = DRV_OK;
-    for (size_t i = 0; s == DRV_OK && i < g.gl_pathc; i++)
-        s = add_path(l, g.gl_pathv[i], true);
+    drv_status status = DRV_OK;
+    for (size_t i = 0; status == DRV_OK && i < g.gl_pathc; i++)
+        status = add_path(l, g.gl_pathv[i], true);
     globfree(&g);
-    return s;
+    return status;
 }
 
 drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **files,
         int *n_files) {
     lister l = {.a = a};
-    drv_status s = DRV_OK;
-    for (int i = 0; s == DRV_OK && i < n; i++)
-        s = add_input(&l, inputs[i]);
-    if (s == DRV_OK && l.n == 0)
-        s = drv_fail(DRV_E_DATA, "no .txt, .jsonl or .parquet file (or .gz, .zst of one) in \"%s\"",
+    drv_status status = DRV_OK;
+    for (int i = 0; status == DRV_OK && i < n; i++)
+        status = add_input(&l, inputs[i]);
+    if (status == DRV_OK && l.n == 0)
+        status = drv_fail(DRV_E_DATA,
+                "no .txt, .jsonl or .parquet file (or .gz, .zst of one) in \"%s\"",
                 n ? inputs[0] : "");
     report_skipped(&l);
     *files = ARENA_ARRAY(a, input_file, l.n + 1);
@@ -148,5 +150,5 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **
     *n_files = l.n;
     free(l.files);
     free(l.skipped);
-    return s;
+    return status;
 }

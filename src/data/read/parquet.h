@@ -10,6 +10,6 @@ typedef struct parquet_reader parquet_reader; // single owner
 // or it is not made of byte strings; the message lists those that are.
 DRV_CHECKED drv_status parquet_open(const char *path, const char *column, parquet_reader **out);
 // Appends the value of the next row. *row false: there are no more.
-DRV_CHECKED drv_status parquet_next(parquet_reader *r, str *out, bool *null, bool *row);
-int64_t parquet_where(const parquet_reader *r); // bytes of the file that were passed
-void parquet_close(parquet_reader *r);
+DRV_CHECKED drv_status parquet_next(parquet_reader *reader, str *out, bool *null, bool *row);
+int64_t parquet_where(const parquet_reader *reader); // bytes of the file that were passed
+void parquet_close(parquet_reader *reader);

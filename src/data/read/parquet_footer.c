@@ -32,16 +32,16 @@ enum {                                   // ColumnMetaData
 enum { TYPE_BYTE_ARRAY = 6 };
 enum { REQUIRED = 0, OPTIONAL = 1 }; // FieldRepetitionType
 
-drv_status parquet_broken(const parquet_file *f, int64_t at, const char *why) {
-    return drv_fail(DRV_E_DATA, "%s: at byte %lld: %s", f->path, (long long)at, why);
+drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why) {
+    return drv_fail(DRV_E_DATA, "%s: at byte %lld: %s", file->path, (long long)at, why);
 }
 
-drv_status parquet_read_at(const parquet_file *f, int64_t at, void *p, size_t n) {
+drv_status parquet_read_at(const parquet_file *file, int64_t at, void *p, size_t n) {
     for (size_t done = 0; done < n;) {
-        const ssize_t k = pread(f->fd, (char *)p + done, n - done, at + (int64_t)done);
+        const ssize_t k = pread(file->fd, (char *)p + done, n - done, at + (int64_t)done);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\" at byte %lld: %s", f->path,
+            return drv_fail(DRV_E_IO, "could not read \"%s\" at byte %lld: %s", file->path,
                     (long long)at, k < 0 ? strerror(errno) : "the file has become shorter");
         done += (size_t)k;
     }
@@ -53,30 +53,30 @@ typedef struct schema_node {
     int64_t type, repetition, children;
 } schema_node;
 
-static schema_node read_schema_node(arena *a, thrift *t) {
-    schema_node x = {.name = "", .type = -1};
-    for (thrift_field f = {0}; thrift_next(t, &f);) {
+static schema_node read_schema_node(arena *a, thrift *in) {
+    schema_node node = {.name = "", .type = -1};
+    for (thrift_field field = {0}; thrift_next(in, &field);) {
         size_t n;
         const char *p;
-        switch (f.id) {
+        switch (field.id) {
         case SCHEMA_TYPE:
-            x.type = thrift_int(t);
+            node.type = thrift_int(in);
             break;
         case SCHEMA_REPETITION:
-            x.repetition = thrift_int(t);
+            node.repetition = thrift_int(in);
             break;
         case SCHEMA_NAME:
-            p = thrift_bytes(t, &n);
-            x.name = arena_strndup(a, p, n);
+            p = thrift_bytes(in, &n);
+            node.name = arena_strndup(a, p, n);
             break;
         case SCHEMA_CHILDREN:
-            x.children = thrift_int(t);
+            node.children = thrift_int(in);
             break;
         default:
-            thrift_skip(t, f.type);
+            thrift_skip(in, field.type);
         }
     }
-    return x;
+    return node;
 }
 
 // The tree of columns, which lies in the file parent before children.
@@ -93,171 +93,175 @@ typedef struct schema_walk {
 } schema_walk;
 
 // One node below the root: a folder of columns or a column.
-static void walk_node(schema_walk *w, const schema_node *x, parquet_column *c) {
-    while (w->depth > 0 && w->level[w->depth].left == 0)
-        w->depth--;
-    if (w->level[w->depth].left-- <= 0) {
-        w->why = "a schema whose numbers of children do not fit";
+static void walk_node(schema_walk *walk, const schema_node *node, parquet_column *column) {
+    while (walk->depth > 0 && walk->level[walk->depth].left == 0)
+        walk->depth--;
+    if (walk->level[walk->depth].left-- <= 0) {
+        walk->why = "a schema whose numbers of children do not fit";
         return;
     }
-    const int definition = w->level[w->depth].definition + (x->repetition != REQUIRED);
-    const bool repeated = w->level[w->depth].repeated || x->repetition > OPTIONAL;
-    w->path.n = w->level[w->depth].path;
-    str_printf(&w->path, "%s%s", w->depth ? "." : "", x->name);
-    if (x->children > 0) {
-        if (w->depth + 1 == MAX_DEPTH) {
-            w->why = "a schema nested too deeply";
+    const int definition = walk->level[walk->depth].definition + (node->repetition != REQUIRED);
+    const bool repeated = walk->level[walk->depth].repeated || node->repetition > OPTIONAL;
+    walk->path.n = walk->level[walk->depth].path;
+    str_printf(&walk->path, "%s%s", walk->depth ? "." : "", node->name);
+    if (node->children > 0) {
+        if (walk->depth + 1 == MAX_DEPTH) {
+            walk->why = "a schema nested too deeply";
             return;
         }
-        w->depth++;
-        w->level[w->depth].left = x->children;
-        w->level[w->depth].path = w->path.n;
-        w->level[w->depth].definition = definition;
-        w->level[w->depth].repeated = repeated;
+        walk->depth++;
+        walk->level[walk->depth].left = node->children;
+        walk->level[walk->depth].path = walk->path.n;
+        walk->level[walk->depth].definition = definition;
+        walk->level[walk->depth].repeated = repeated;
         return;
     }
-    const bool text = x->type == TYPE_BYTE_ARRAY && !repeated;
-    if (text) str_printf(&w->strings, "%s\"%s\"", w->strings.n ? ", " : "", w->path.p);
-    if (text && c->leaf < 0 && str_is(&w->path, c->name)) {
-        c->leaf = w->leaves;
-        c->max_definition = definition;
+    const bool text = node->type == TYPE_BYTE_ARRAY && !repeated;
+    if (text) str_printf(&walk->strings, "%s\"%s\"", walk->strings.n ? ", " : "", walk->path.p);
+    if (text && column->leaf < 0 && str_is(&walk->path, column->name)) {
+        column->leaf = walk->leaves;
+        column->max_definition = definition;
     }
-    w->leaves++;
+    walk->leaves++;
 }
 
-static drv_status read_schema(arena *a, const parquet_file *f, thrift *t, parquet_column *c) {
+static drv_status read_schema(arena *a, const parquet_file *file, thrift *in,
+        parquet_column *column) {
     thrift_type type;
-    schema_walk w = {.why = NULL};
-    const int64_t n = thrift_list(t, &type);
-    c->leaf = -1;
-    for (int64_t i = 0; i < n && !t->bad && !w.why; i++) {
-        const schema_node x = read_schema_node(a, t);
+    schema_walk walk = {.why = NULL};
+    const int64_t n = thrift_list(in, &type);
+    column->leaf = -1;
+    for (int64_t i = 0; i < n && !in->bad && !walk.why; i++) {
+        const schema_node node = read_schema_node(a, in);
         if (i == 0)
-            w.level[0].left = x.children;
+            walk.level[0].left = node.children;
         else
-            walk_node(&w, &x, c);
+            walk_node(&walk, &node, column);
     }
     drv_status status = DRV_OK;
-    if (t->bad || w.why)
-        status = parquet_broken(f, f->size, w.why ? w.why : "a footer that is broken");
-    else if (c->leaf < 0)
-        status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s", f->path, c->name,
-                w.strings.n ? "it has " : "it has none at all", w.strings.n ? w.strings.p : "");
-    str_free(&w.path);
-    str_free(&w.strings);
+    if (in->bad || walk.why)
+        status = parquet_broken(file, file->size, walk.why ? walk.why : "a footer that is broken");
+    else if (column->leaf < 0)
+        status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s", file->path, column->name,
+                walk.strings.n ? "it has " : "it has none at all",
+                walk.strings.n ? walk.strings.p : "");
+    str_free(&walk.path);
+    str_free(&walk.strings);
     return status;
 }
 
-static void read_column_data(thrift *t, parquet_chunk *c, int64_t *type) {
+static void read_column_data(thrift *in, parquet_chunk *chunk, int64_t *type) {
     int64_t data = -1, dictionary = -1;
-    for (thrift_field f = {0}; thrift_next(t, &f);) {
-        switch (f.id) {
+    for (thrift_field field = {0}; thrift_next(in, &field);) {
+        switch (field.id) {
         case META_TYPE:
-            *type = thrift_int(t);
+            *type = thrift_int(in);
             break;
         case META_CODEC:
-            c->codec = (int)thrift_int(t);
+            chunk->codec = (int)thrift_int(in);
             break;
         case META_VALUES:
-            c->values = thrift_int(t);
+            chunk->values = thrift_int(in);
             break;
         case META_PACKED_BYTES:
-            c->bytes = thrift_int(t);
+            chunk->bytes = thrift_int(in);
             break;
         case META_DATA_PAGE:
-            data = thrift_int(t);
+            data = thrift_int(in);
             break;
         case META_DICTIONARY_PAGE:
-            dictionary = thrift_int(t);
+            dictionary = thrift_int(in);
             break;
         default:
-            thrift_skip(t, f.type);
+            thrift_skip(in, field.type);
         }
     }
-    c->from = dictionary > 0 && dictionary < data ? dictionary : data; // some writers write 0
+    chunk->from = dictionary > 0 && dictionary < data ? dictionary : data; // some writers write 0
 }
 
-static drv_status read_column_chunk(const parquet_file *f, thrift *t, const parquet_column *c,
-        bool wanted, parquet_chunk *out, int64_t *type) {
-    for (thrift_field field = {0}; thrift_next(t, &field);) {
+static drv_status read_column_chunk(const parquet_file *file, thrift *in,
+        const parquet_column *column, bool wanted, parquet_chunk *out, int64_t *type) {
+    for (thrift_field field = {0}; thrift_next(in, &field);) {
         if (field.id == CHUNK_FILE && wanted)
-            return drv_fail(DRV_E_DATA, "%s: column \"%s\" lies in another file", f->path, c->name);
+            return drv_fail(DRV_E_DATA, "%s: column \"%s\" lies in another file", file->path,
+                    column->name);
         if (field.id == CHUNK_META)
-            read_column_data(t, out, type);
+            read_column_data(in, out, type);
         else
-            thrift_skip(t, field.type);
+            thrift_skip(in, field.type);
     }
     return DRV_OK;
 }
 
-static drv_status read_row_group(const parquet_file *f, thrift *t, const parquet_column *c,
+static drv_status read_row_group(const parquet_file *file, thrift *in, const parquet_column *column,
         parquet_chunk *out) {
-    for (thrift_field field = {0}; thrift_next(t, &field);) {
+    for (thrift_field field = {0}; thrift_next(in, &field);) {
         if (field.id != GROUP_COLUMNS) {
-            thrift_skip(t, field.type);
+            thrift_skip(in, field.type);
             continue;
         }
         thrift_type element;
-        const int64_t n = thrift_list(t, &element);
-        if (n <= c->leaf) t->bad = true;
-        for (int64_t i = 0; i < n && !t->bad; i++) {
+        const int64_t n = thrift_list(in, &element);
+        if (n <= column->leaf) in->bad = true;
+        for (int64_t i = 0; i < n && !in->bad; i++) {
             int64_t type = -1;
             parquet_chunk x = {0};
-            DRV_TRY(read_column_chunk(f, t, c, i == c->leaf, &x, &type));
-            if (i != c->leaf) continue;
+            DRV_TRY(read_column_chunk(file, in, column, i == column->leaf, &x, &type));
+            if (i != column->leaf) continue;
             *out = x;
-            if (type != TYPE_BYTE_ARRAY) t->bad = true;
+            if (type != TYPE_BYTE_ARRAY) in->bad = true;
         }
     }
-    if (!t->bad && out->values == 0) return DRV_OK; // it may have no pages, and no place
-    if (t->bad || out->from < 4 || out->bytes < 0 || out->values < 0 || out->from > f->size ||
-            out->bytes > f->size - out->from)
-        return parquet_broken(f, out->from, "a column whose place is not in the file");
+    if (!in->bad && out->values == 0) return DRV_OK; // it may have no pages, and no place
+    if (in->bad || out->from < 4 || out->bytes < 0 || out->values < 0 || out->from > file->size ||
+            out->bytes > file->size - out->from)
+        return parquet_broken(file, out->from, "a column whose place is not in the file");
     return DRV_OK;
 }
 
 // The bytes of the footer, in `a`; the file ends with their number and a magic.
-static drv_status load_footer(arena *a, const parquet_file *f, thrift *out) {
+static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
     unsigned char tail[8];
     uint32_t n;
-    if (f->size < 12) return drv_fail(DRV_E_DATA, "%s: too short for a Parquet file", f->path);
-    DRV_TRY(parquet_read_at(f, f->size - 8, tail, 8));
+    if (file->size < 12)
+        return drv_fail(DRV_E_DATA, "%s: too short for a Parquet file", file->path);
+    DRV_TRY(parquet_read_at(file, file->size - 8, tail, 8));
     memcpy(&n, tail, 4);
     if (memcmp(tail + 4, "PARE", 4) == 0)
-        return drv_fail(DRV_E_DATA, "%s: encrypted Parquet is not supported", f->path);
+        return drv_fail(DRV_E_DATA, "%s: encrypted Parquet is not supported", file->path);
     if (memcmp(tail + 4, "PAR1", 4) != 0)
         return drv_fail(DRV_E_DATA, "%s: does not end with PAR1: no Parquet file, or cut short",
-                f->path);
-    if ((int64_t)n > f->size - 12)
+                file->path);
+    if ((int64_t)n > file->size - 12)
         return drv_fail(DRV_E_DATA, "%s: the footer is said to have %u bytes, the file has %lld",
-                f->path, n, (long long)f->size);
+                file->path, n, (long long)file->size);
     unsigned char *footer = arena_alloc(a, (size_t)n + 1);
-    DRV_TRY(parquet_read_at(f, f->size - 8 - n, footer, n));
+    DRV_TRY(parquet_read_at(file, file->size - 8 - n, footer, n));
     *out = (thrift){.p = footer, .end = footer + n};
     return DRV_OK;
 }
 
-drv_status parquet_read_footer(arena *a, const parquet_file *f, const char *name,
+drv_status parquet_read_footer(arena *a, const parquet_file *file, const char *name,
         parquet_column *out) {
-    thrift t, groups = {.bad = true};
+    thrift in, groups = {.bad = true};
     bool schema = false;
     *out = (parquet_column){.name = name};
-    DRV_TRY(load_footer(a, f, &t));
-    const int64_t at = f->size - 8 - (t.end - t.p);
-    for (thrift_field field = {0}; thrift_next(&t, &field);) {
+    DRV_TRY(load_footer(a, file, &in));
+    const int64_t at = file->size - 8 - (in.end - in.p);
+    for (thrift_field field = {0}; thrift_next(&in, &field);) {
         if (field.id == FILE_SCHEMA && field.type == THRIFT_LIST) {
-            DRV_TRY(read_schema(a, f, &t, out));
+            DRV_TRY(read_schema(a, file, &in, out));
             schema = true;
             continue;
         }
-        if (field.id == FILE_ROW_GROUPS && field.type == THRIFT_LIST) groups = t;
-        thrift_skip(&t, field.type);
+        if (field.id == FILE_ROW_GROUPS && field.type == THRIFT_LIST) groups = in;
+        thrift_skip(&in, field.type);
     }
-    if (t.bad || groups.bad || !schema) return parquet_broken(f, at, "a footer that is broken");
+    if (in.bad || groups.bad || !schema) return parquet_broken(file, at, "a footer that is broken");
     thrift_type type;
     out->n_chunks = (int)thrift_list(&groups, &type);
     out->chunks = ARENA_ARRAY(a, parquet_chunk, out->n_chunks + 1);
     for (int i = 0; i < out->n_chunks; i++)
-        DRV_TRY(read_row_group(f, &groups, out, &out->chunks[i]));
+        DRV_TRY(read_row_group(file, &groups, out, &out->chunks[i]));
     return DRV_OK;
 }

@@ -14,9 +14,9 @@ typedef struct parquet_file {
 } parquet_file;
 
 // n bytes at `at`. DRV_E_IO: they could not be read.
-DRV_CHECKED drv_status parquet_read_at(const parquet_file *f, int64_t at, void *p, size_t n);
+DRV_CHECKED drv_status parquet_read_at(const parquet_file *file, int64_t at, void *p, size_t n);
 // The failure of what lies at a byte of the file.
-drv_status parquet_broken(const parquet_file *f, int64_t at, const char *why);
+drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why);
 
 typedef struct parquet_chunk { // the column in one row group
     int64_t from, bytes, values;
@@ -33,5 +33,5 @@ typedef struct parquet_column {
 
 // Finds `name`; results live in `a`. DRV_E_DATA: no such column, no strings in it, or a broken
 // footer.
-DRV_CHECKED drv_status parquet_read_footer(arena *a, const parquet_file *f, const char *name,
+DRV_CHECKED drv_status parquet_read_footer(arena *a, const parquet_file *file, const char *name,
         parquet_column *out);

@@ -81,24 +81,24 @@ static uint64_t take_bits(const unsigned char *p, uint64_t at, int bits) {
 }
 
 bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int64_t n_out) {
-    thrift t = {.p = p, .end = p + n};
+    thrift in = {.p = p, .end = p + n};
     const size_t value_bytes = (size_t)(bits + 7) / 8;
     for (int64_t i = 0; i < n_out;) {
-        const uint64_t head = thrift_varint(&t), left = (uint64_t)(n_out - i);
-        const size_t rest = (size_t)(t.end - t.p);
-        if (t.bad || head >> 1 == 0) return false;
+        const uint64_t head = thrift_varint(&in), left = (uint64_t)(n_out - i);
+        const size_t rest = (size_t)(in.end - in.p);
+        if (in.bad || head >> 1 == 0) return false;
         if (head & 1) { // groups of eight, bit-packed
             const uint64_t groups = head >> 1, want = groups * 8 < left ? groups * 8 : left;
             if (groups > UINT32_MAX || (want * (uint64_t)bits + 7) / 8 > rest) return false;
             for (uint64_t k = 0; k < want; k++)
-                out[i + (int64_t)k] = (uint32_t)take_bits(t.p, k * (uint64_t)bits, bits);
+                out[i + (int64_t)k] = (uint32_t)take_bits(in.p, k * (uint64_t)bits, bits);
             const uint64_t bytes = groups * (uint64_t)bits;
-            t.p += bytes < rest ? bytes : rest;
+            in.p += bytes < rest ? bytes : rest;
             i += (int64_t)want;
         } else { // one value again and again
             if (value_bytes > rest) return false;
-            const uint32_t v = (uint32_t)take_bits(t.p, 0, bits);
-            t.p += value_bytes;
+            const uint32_t v = (uint32_t)take_bits(in.p, 0, bits);
+            in.p += value_bytes;
             for (uint64_t k = head >> 1; k && i < n_out; k--)
                 out[i++] = v;
         }
@@ -120,33 +120,33 @@ static bool delta_put(delta_state *d) {
 }
 
 // n_values offsets of `bits` bits, or as many as are still wanted. t moves behind all of them.
-static bool delta_mini_block(thrift *t, int bits, int64_t n_values, delta_state *d) {
+static bool delta_mini_block(thrift *in, int bits, int64_t n_values, delta_state *d) {
     const uint64_t bytes = (uint64_t)n_values * (uint64_t)bits / 8;
-    if (bits > 64 || bytes > (uint64_t)(t->end - t->p)) return false;
+    if (bits > 64 || bytes > (uint64_t)(in->end - in->p)) return false;
     for (int64_t k = 0; k < n_values && d->i < d->n; k++) {
-        const uint64_t offset = take_bits(t->p, (uint64_t)k * (uint64_t)bits, bits);
+        const uint64_t offset = take_bits(in->p, (uint64_t)k * (uint64_t)bits, bits);
         d->value = (int64_t)((uint64_t)d->value + (uint64_t)d->min_delta + offset);
         if (!delta_put(d)) return false;
     }
-    t->p += bytes;
+    in->p += bytes;
     return true;
 }
 
 // The n values that the page must hold, each in [0, UINT32_MAX]. t moves behind them.
-static bool delta_ints(thrift *t, uint32_t *out, int64_t n) {
-    const uint64_t block = thrift_varint(t), minis = thrift_varint(t), total = thrift_varint(t);
-    delta_state d = {.value = thrift_int(t), .out = out, .n = n};
-    if (t->bad || total != (uint64_t)n || minis == 0 || minis > 1024 || block % minis ||
+static bool delta_ints(thrift *in, uint32_t *out, int64_t n) {
+    const uint64_t block = thrift_varint(in), minis = thrift_varint(in), total = thrift_varint(in);
+    delta_state d = {.value = thrift_int(in), .out = out, .n = n};
+    if (in->bad || total != (uint64_t)n || minis == 0 || minis > 1024 || block % minis ||
             block / minis % 8 || block == 0 || block > 1 << 20)
         return false;
     if (n > 0 && !delta_put(&d)) return false;
     while (d.i < n) {
-        d.min_delta = thrift_int(t);
-        const unsigned char *widths = t->p;
-        if (t->bad || (uint64_t)(t->end - t->p) < minis) return false;
-        t->p += minis;
+        d.min_delta = thrift_int(in);
+        const unsigned char *widths = in->p;
+        if (in->bad || (uint64_t)(in->end - in->p) < minis) return false;
+        in->p += minis;
         for (uint64_t m = 0; m < minis && d.i < n; m++)
-            if (!delta_mini_block(t, widths[m], (int64_t)(block / minis), &d)) return false;
+            if (!delta_mini_block(in, widths[m], (int64_t)(block / minis), &d)) return false;
     }
     return true;
 }
@@ -166,12 +166,12 @@ static bool plain(const unsigned char *p, size_t n_bytes, int64_t n, byte_array 
     return true;
 }
 
-static bool delta_length(thrift *t, int64_t n, uint32_t *lengths, byte_array *out) {
-    if (!delta_ints(t, lengths, n)) return false;
+static bool delta_length(thrift *in, int64_t n, uint32_t *lengths, byte_array *out) {
+    if (!delta_ints(in, lengths, n)) return false;
     for (int64_t i = 0; i < n; i++) {
-        if (lengths[i] > (size_t)(t->end - t->p)) return false;
-        out[i] = (byte_array){t->p, lengths[i]};
-        t->p += lengths[i];
+        if (lengths[i] > (size_t)(in->end - in->p)) return false;
+        out[i] = (byte_array){in->p, lengths[i]};
+        in->p += lengths[i];
     }
     return true;
 }
@@ -203,16 +203,16 @@ const char *page_byte_arrays(int encoding, const unsigned char *p, size_t n_byte
         page_values *out) {
     MEM_GROW(out->v, out->n + n, out->cap);
     byte_array *to = out->v + out->n;
-    thrift t = {.p = p, .end = p + n_bytes};
+    thrift in = {.p = p, .end = p + n_bytes};
     bool ok = false;
     if (encoding == PARQUET_PLAIN) {
         ok = plain(p, n_bytes, n, to);
     } else if (encoding == PARQUET_DELTA_LENGTH || encoding == PARQUET_DELTA_BYTE_ARRAY) {
         uint32_t *lengths = mem_alloc(sizeof *lengths * (size_t)(2 * n + 1));
         if (encoding == PARQUET_DELTA_LENGTH)
-            ok = delta_length(&t, n, lengths, to);
+            ok = delta_length(&in, n, lengths, to);
         else
-            ok = delta_ints(&t, lengths, n) && delta_length(&t, n, lengths + n, to) &&
+            ok = delta_ints(&in, lengths, n) && delta_length(&in, n, lengths + n, to) &&
                  join_prefixes(lengths, n, out, to);
         free(lengths);
     } else {

@@ -33,70 +33,70 @@ struct reader {
     size_t at;
 };
 
-drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *o,
+drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *opts,
         reader **out) {
-    reader *r = ARENA_NEW(a, reader);
-    *r = (reader){.a = a, .o = *o};
-    if (!r->o.key) r->o.key = "text";
-    if (o->separator) {
-        char *separator = arena_strdup(a, o->separator);
+    reader *in = ARENA_NEW(a, reader);
+    *in = (reader){.a = a, .o = *opts};
+    if (!in->o.key) in->o.key = "text";
+    if (opts->separator) {
+        char *separator = arena_strdup(a, opts->separator);
         if (!str_unescape(separator) || !*separator)
             return drv_fail(DRV_E_USAGE,
                     "the separator is \"%s\", expected some text, in which \\n, \\t, \\r and \\\\ "
                     "stand for a line's end, a tab, a carriage return and a backslash",
-                    o->separator);
-        r->o.separator = separator;
+                    opts->separator);
+        in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(a, inputs, n, &r->files, &r->n_files));
-    for (int i = 0; i < r->n_files; i++) {
-        r->bytes_total += r->files[i].bytes;
-        if (r->files[i].guessed && o->key) r->files[i].kind = INPUT_JSONL;
+    DRV_TRY(inputs_list(a, inputs, n, &in->files, &in->n_files));
+    for (int i = 0; i < in->n_files; i++) {
+        in->bytes_total += in->files[i].bytes;
+        if (in->files[i].guessed && opts->key) in->files[i].kind = INPUT_JSONL;
     }
-    *out = r;
+    *out = in;
     return DRV_OK;
 }
 
-static void close_file(reader *r) {
-    if (r->f) r->bytes_before += r->f->bytes;
-    byte_stream_close(r->stream);
-    parquet_close(r->parquet);
-    r->f = NULL;
-    r->stream = NULL;
-    r->parquet = NULL;
+static void close_file(reader *in) {
+    if (in->f) in->bytes_before += in->f->bytes;
+    byte_stream_close(in->stream);
+    parquet_close(in->parquet);
+    in->f = NULL;
+    in->stream = NULL;
+    in->parquet = NULL;
 }
 
-void reader_close(reader *r) {
-    close_file(r);
-    str_free(&r->buffer);
+void reader_close(reader *in) {
+    close_file(in);
+    str_free(&in->buffer);
 }
 
-void reader_skip_files(reader *r, int n) {
-    for (; r->next < n && r->next < r->n_files; r->next++)
-        r->bytes_before += r->files[r->next].bytes;
+void reader_skip_files(reader *in, int n) {
+    for (; in->next < n && in->next < in->n_files; in->next++)
+        in->bytes_before += in->files[in->next].bytes;
 }
 
 // Reads more of the open file behind the buffer; sets eof.
-static drv_status fill(reader *r) {
-    if (r->at) { // drop what was consumed
-        memmove(r->buffer.p, r->buffer.p + r->at, r->buffer.n - r->at);
-        r->buffer.n -= r->at;
-        r->at = 0;
+static drv_status fill(reader *in) {
+    if (in->at) { // drop what was consumed
+        memmove(in->buffer.p, in->buffer.p + in->at, in->buffer.n - in->at);
+        in->buffer.n -= in->at;
+        in->at = 0;
     }
     size_t got;
-    str_reserve(&r->buffer, READ_BYTES);
-    DRV_TRY(byte_stream_read(r->stream, r->buffer.p + r->buffer.n, READ_BYTES, &got));
-    r->buffer.n += got;
-    r->eof = got == 0;
+    str_reserve(&in->buffer, READ_BYTES);
+    DRV_TRY(byte_stream_read(in->stream, in->buffer.p + in->buffer.n, READ_BYTES, &got));
+    in->buffer.n += got;
+    in->eof = got == 0;
     return DRV_OK;
 }
 
 // --- what a file is, by its content
 // Parquet is read from its end, so a pipe cannot hold it.
-static drv_status open_parquet(reader *r) {
-    const input_file *f = r->f;
-    const char *path = f->path;
-    if (r->stream && byte_stream_packing(r->stream) != PACKED_NOT)
-        return drv_fail(DRV_E_DATA, "\"%s\": a packed Parquet file; unpack it first", f->name);
+static drv_status open_parquet(reader *in) {
+    const input_file *file = in->f;
+    const char *path = file->path;
+    if (in->stream && byte_stream_packing(in->stream) != PACKED_NOT)
+        return drv_fail(DRV_E_DATA, "\"%s\": a packed Parquet file; unpack it first", file->name);
     if (strcmp(path, "-") == 0) {
         struct stat st;
         if (fstat(0, &st) != 0 || !S_ISREG(st.st_mode))
@@ -105,96 +105,97 @@ static drv_status open_parquet(reader *r) {
                     "give the file's path");
         path = "/dev/stdin";
     }
-    byte_stream_close(r->stream);
-    r->stream = NULL;
-    return parquet_open(path, r->o.key, &r->parquet);
+    byte_stream_close(in->stream);
+    in->stream = NULL;
+    return parquet_open(path, in->o.key, &in->parquet);
 }
 
 // Says what was found where the ending did not say it.
-static void name_content(reader *r, input_packing packing) {
+static void name_content(reader *in, input_packing packing) {
     static const char *const kinds[] = {"text", "JSON lines", "Parquet"}, *const packings[] = {"",
                                                                                   ", gzip",
                                                                                   ", zstd"};
-    if (!r->f->guessed && packing == r->f->packing) return;
-    if (r->named++ < NAMED_FILES)
-        log_info("%s: %s%s", r->f->name, kinds[r->f->kind], packings[packing]);
-    if (r->named == NAMED_FILES) log_info("more files are recognised by their content, not named");
+    if (!in->f->guessed && packing == in->f->packing) return;
+    if (in->named++ < NAMED_FILES)
+        log_info("%s: %s%s", in->f->name, kinds[in->f->kind], packings[packing]);
+    if (in->named == NAMED_FILES) log_info("more files are recognised by their content, not named");
 }
 
 // Enough of the front to tell: a first line, or a good part of it.
-static drv_status fill_front(reader *r, bool line) {
+static drv_status fill_front(reader *in, bool line) {
     enum { FRONT = 1 << 16 };
-    while (!r->eof && (r->buffer.n < 4 || (line && r->buffer.n < FRONT &&
-                                                  !memchr(r->buffer.p + 3, '\n', r->buffer.n - 3))))
-        DRV_TRY(fill(r));
+    while (!in->eof &&
+            (in->buffer.n < 4 || (line && in->buffer.n < FRONT &&
+                                         !memchr(in->buffer.p + 3, '\n', in->buffer.n - 3))))
+        DRV_TRY(fill(in));
     return DRV_OK;
 }
 
-static drv_status look_at_content(reader *r) {
-    input_file *f = r->f;
-    const bool open = f->guessed && f->kind == INPUT_TEXT && !r->o.separator;
-    DRV_TRY(fill_front(r, open));
-    const char *p = r->buffer.p ? r->buffer.p : "";
-    const content_mark mark = content_mark_of(p, r->buffer.n);
-    if (mark == MARK_UTF8) r->at = 3;
-    if (mark == MARK_UTF16) r->broken = "is UTF-16, expected UTF-8";
-    const bool parquet = f->guessed && content_is_parquet(p, r->buffer.n);
+static drv_status look_at_content(reader *in) {
+    input_file *file = in->f;
+    const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator;
+    DRV_TRY(fill_front(in, open));
+    const char *p = in->buffer.p ? in->buffer.p : "";
+    const content_mark mark = content_mark_of(p, in->buffer.n);
+    if (mark == MARK_UTF8) in->at = 3;
+    if (mark == MARK_UTF16) in->broken = "is UTF-16, expected UTF-8";
+    const bool parquet = file->guessed && content_is_parquet(p, in->buffer.n);
     if (parquet)
-        f->kind = INPUT_PARQUET;
-    else if (open && content_is_json_lines(p + r->at, r->buffer.n - r->at, r->eof))
-        f->kind = INPUT_JSONL;
-    name_content(r, byte_stream_packing(r->stream));
-    return parquet ? open_parquet(r) : DRV_OK;
+        file->kind = INPUT_PARQUET;
+    else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))
+        file->kind = INPUT_JSONL;
+    name_content(in, byte_stream_packing(in->stream));
+    return parquet ? open_parquet(in) : DRV_OK;
 }
 
-static drv_status open_next(reader *r) {
-    r->f = &r->files[r->next++];
-    r->eof = r->within = false;
-    r->broken = NULL;
-    r->number = 0;
-    str_clear(&r->buffer);
-    r->at = 0;
-    if (r->f->kind == INPUT_PARQUET) return open_parquet(r);
-    const bool as_is = r->o.as_is && r->f->kind == INPUT_TEXT;
-    DRV_TRY(byte_stream_open(r->f, as_is, &r->stream));
-    return as_is ? DRV_OK : look_at_content(r);
+static drv_status open_next(reader *in) {
+    in->f = &in->files[in->next++];
+    in->eof = in->within = false;
+    in->broken = NULL;
+    in->number = 0;
+    str_clear(&in->buffer);
+    in->at = 0;
+    if (in->f->kind == INPUT_PARQUET) return open_parquet(in);
+    const bool as_is = in->o.as_is && in->f->kind == INPUT_TEXT;
+    DRV_TRY(byte_stream_open(in->f, as_is, &in->stream));
+    return as_is ? DRV_OK : look_at_content(in);
 }
 
 // --- records
-static void take(reader *r, size_t n, size_t skip, str *bytes) {
-    str_add(bytes, r->buffer.p ? r->buffer.p + r->at : "", n);
-    r->at += n + skip;
+static void take(reader *in, size_t n, size_t skip, str *bytes) {
+    str_add(bytes, in->buffer.p ? in->buffer.p + in->at : "", n);
+    in->at += n + skip;
 }
 
 // Up to the mark or the end of the file; a long text up to a place where it may be cut.
-static drv_status next_marked(reader *r, const char *mark, str *bytes, record *out) {
+static drv_status next_marked(reader *in, const char *mark, str *bytes, record *out) {
     const size_t n_mark = mark ? strlen(mark) : 0;
     size_t uncut = 0; // there is no place to cut before
     for (size_t searched = 0;;) {
-        const size_t n = r->buffer.n - r->at;
-        const char *p = r->buffer.p ? r->buffer.p + r->at : "";
+        const size_t n = in->buffer.n - in->at;
+        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
         const char *found =
                 mark && n > searched ? memmem(p + searched, n - searched, mark, n_mark) : NULL;
-        out->begins = !r->within;
+        out->begins = !in->within;
         out->ends = true;
-        if (found || r->eof) {
-            take(r, found ? (size_t)(found - p) : n, found ? n_mark : 0, bytes);
-            r->within = false;
+        if (found || in->eof) {
+            take(in, found ? (size_t)(found - p) : n, found ? n_mark : 0, bytes);
+            in->within = false;
             return DRV_OK;
         }
         // A mark that is not all there yet must not be cut.
-        if (!out->json && !r->o.whole && n > PIECE_BYTES + n_mark) {
+        if (!out->json && !in->o.whole && n > PIECE_BYTES + n_mark) {
             const size_t cut = split_cut(p + uncut, n - n_mark - uncut);
             if (cut) {
-                take(r, uncut + cut, 0, bytes);
-                r->within = true;
+                take(in, uncut + cut, 0, bytes);
+                in->within = true;
                 out->ends = false;
                 return DRV_OK;
             }
         }
         searched = n > n_mark ? n - n_mark : 0;
         if (n > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
-        DRV_TRY(fill(r));
+        DRV_TRY(fill(in));
     }
 }
 
@@ -205,75 +206,75 @@ static bool blank(const char *p, size_t n) {
 }
 
 // The next record of the open file; *done: it has no more.
-static drv_status next_of_file(reader *r, str *bytes, record *out, bool *done) {
+static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) {
     *done = false;
-    if (r->parquet) {
+    if (in->parquet) {
         bool row, null;
-        DRV_TRY(parquet_next(r->parquet, bytes, &null, &row));
+        DRV_TRY(parquet_next(in->parquet, bytes, &null, &row));
         *done = !row;
         if (null) out->broken = "is null";
         return DRV_OK;
     }
-    if (r->broken) {
-        *done = r->number > 0;
-        out->broken = r->broken;
+    if (in->broken) {
+        *done = in->number > 0;
+        out->broken = in->broken;
         return DRV_OK;
     }
     for (;;) {
-        *done = r->eof && r->at >= r->buffer.n && !r->within;
+        *done = in->eof && in->at >= in->buffer.n && !in->within;
         if (*done) return DRV_OK;
-        DRV_TRY(next_marked(r, out->json ? "\n" : r->o.separator, bytes, out));
+        DRV_TRY(next_marked(in, out->json ? "\n" : in->o.separator, bytes, out));
         // Nothing lies between two separators, nor behind the last one.
         const size_t n = bytes->n - out->at;
         if (!out->begins || !out->ends || (out->json ? !blank(bytes->p + out->at, n) : n > 0))
             return DRV_OK;
-        r->number += out->json;
+        in->number += out->json;
         bytes->n = out->at;
     }
 }
 
-drv_status reader_next(reader *r, str *bytes, record *out, reader_event *event) {
-    if (!r->f) {
+drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event) {
+    if (!in->f) {
         *event = READER_END;
-        if (r->next == r->n_files) return DRV_OK;
-        DRV_TRY(open_next(r));
+        if (in->next == in->n_files) return DRV_OK;
+        DRV_TRY(open_next(in));
     }
     *event = READER_RECORD;
     *out = (record){.at = bytes->n,
-            .file = r->next - 1,
-            .json = r->f->kind == INPUT_JSONL,
+            .file = in->next - 1,
+            .json = in->f->kind == INPUT_JSONL,
             .begins = true,
             .ends = true};
     bool done;
-    DRV_TRY(next_of_file(r, bytes, out, &done));
+    DRV_TRY(next_of_file(in, bytes, out, &done));
     if (done) {
-        close_file(r);
+        close_file(in);
         *event = READER_FILE_DONE;
         return DRV_OK;
     }
-    if (out->begins) r->number++;
-    out->number = r->number;
+    if (out->begins) in->number++;
+    out->number = in->number;
     out->n = bytes->n - out->at;
     return DRV_OK;
 }
 
-int reader_files_done(const reader *r) {
-    return r->f ? r->next - 1 : r->next;
+int reader_files_done(const reader *in) {
+    return in->f ? in->next - 1 : in->next;
 }
 
-const input_file *reader_files(const reader *r, int *n) {
-    if (n) *n = r->n_files;
-    return r->files;
+const input_file *reader_files(const reader *in, int *n) {
+    if (n) *n = in->n_files;
+    return in->files;
 }
 
-const reader_opts *reader_options(const reader *r) {
-    return &r->o;
+const reader_opts *reader_options(const reader *in) {
+    return &in->o;
 }
 
-int64_t reader_bytes(const reader *r, int64_t *total) {
-    *total = r->bytes_total;
-    const int64_t within = r->stream    ? byte_stream_where(r->stream)
-                           : r->parquet ? parquet_where(r->parquet)
-                                        : 0;
-    return r->bytes_before + within;
+int64_t reader_bytes(const reader *in, int64_t *total) {
+    *total = in->bytes_total;
+    const int64_t within = in->stream    ? byte_stream_where(in->stream)
+                           : in->parquet ? parquet_where(in->parquet)
+                                         : 0;
+    return in->bytes_before + within;
 }

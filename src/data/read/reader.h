@@ -37,15 +37,15 @@ typedef enum reader_event {
 
 typedef struct reader reader; // single owner
 // Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
-DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *o,
-        reader **out);
+DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n,
+        const reader_opts *opts, reader **out);
 // Passes over the first n files. Before the first reader_next.
-void reader_skip_files(reader *r, int n);
+void reader_skip_files(reader *in, int n);
 // Appends the next record to `bytes` and describes it; *out is set for READER_RECORD alone.
-DRV_CHECKED drv_status reader_next(reader *r, str *bytes, record *out, reader_event *event);
-void reader_close(reader *r);
+DRV_CHECKED drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event);
+void reader_close(reader *in);
 
-int reader_files_done(const reader *r); // after READER_FILE_DONE: passed and read
-const input_file *reader_files(const reader *r, int *n);
-const reader_opts *reader_options(const reader *r);
-int64_t reader_bytes(const reader *r, int64_t *total); // read, of the files as they lie
+int reader_files_done(const reader *in); // after READER_FILE_DONE: passed and read
+const input_file *reader_files(const reader *in, int *n);
+const reader_opts *reader_options(const reader *in);
+int64_t reader_bytes(const reader *in, int64_t *total); // read, of the files as they lie

@@ -36,18 +36,18 @@ text_batch *text_batch_new(void) {
     return b;
 }
 
-void text_batch_free(text_batch *b) {
-    if (!b) return;
-    for (int i = 0; i < b->n_threads; i++) {
-        str_free(&b->texts[i].text);
-        str_free(&b->texts[i].name);
+void text_batch_free(text_batch *batch) {
+    if (!batch) return;
+    for (int i = 0; i < batch->n_threads; i++) {
+        str_free(&batch->texts[i].text);
+        str_free(&batch->texts[i].name);
     }
-    str_free(&b->raw);
-    free(b->pieces);
-    free(b->records);
-    free(b->place);
-    free(b->texts);
-    free(b);
+    str_free(&batch->raw);
+    free(batch->pieces);
+    free(batch->records);
+    free(batch->place);
+    free(batch->texts);
+    free(batch);
 }
 
 // Appends the string under `key`; the last one if there are several. Returns why there is none,
@@ -111,8 +111,8 @@ static bool decode_text(const decode_job *j, int64_t i, int thread, size_t *n) {
     return true;
 }
 
-static const char *text_at(const text_batch *b, const batch_place *place) {
-    const str *s = place->thread < 0 ? &b->raw : &b->texts[place->thread].text;
+static const char *text_at(const text_batch *batch, const batch_place *place) {
+    const str *s = place->thread < 0 ? &batch->raw : &batch->texts[place->thread].text;
     return s->p ? s->p + place->at : "";
 }
 
@@ -127,54 +127,54 @@ static void decode(void *arg, int64_t i, int thread) {
     if (p->p && j->each) j->each(j->ctx, p, (int)i, thread);
 }
 
-static drv_status report(const reader *r, const record *bad) {
+static drv_status report(const reader *in, const record *bad) {
     static int named;
-    const char *name = reader_files(r, NULL)[bad->file].name, *key = reader_options(r)->key;
-    if (!reader_options(r)->strict && named >= NAMED) return DRV_OK;
+    const char *name = reader_files(in, NULL)[bad->file].name, *key = reader_options(in)->key;
+    if (!reader_options(in)->strict && named >= NAMED) return DRV_OK;
     const drv_status status = bad->json ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name,
                                                   (long long)bad->number, key, bad->broken)
                                         : drv_fail(DRV_E_DATA, "%s:%lld: %s", name,
                                                   (long long)bad->number, bad->broken);
-    if (reader_options(r)->strict) return status;
+    if (reader_options(in)->strict) return status;
     log_warn("skipped: %s", drv_message());
     if (++named == NAMED) log_warn("more broken records are counted, not named");
     return DRV_OK;
 }
 
-drv_status text_batch_read(text_batch *b, reader *r) {
-    b->n = 0;
-    str_clear(&b->raw);
-    while (b->n < TEXT_BATCH && b->raw.n < TEXT_BATCH_BYTES) {
+drv_status text_batch_read(text_batch *batch, reader *in) {
+    batch->n = 0;
+    str_clear(&batch->raw);
+    while (batch->n < TEXT_BATCH && batch->raw.n < TEXT_BATCH_BYTES) {
         reader_event event;
-        DRV_TRY(reader_next(r, &b->raw, &b->records[b->n], &event));
+        DRV_TRY(reader_next(in, &batch->raw, &batch->records[batch->n], &event));
         if (event == READER_END) {
-            b->more = false;
+            batch->more = false;
             return DRV_OK;
         }
         if (event == READER_RECORD) {
-            b->n++;
+            batch->n++;
             continue;
         }
         // Small files share a batch; the one that ends it is done when the batch is.
-        if (b->raw.n <= TEXT_BATCH_MIN && b->n <= TEXT_BATCH / 4) continue;
-        b->files_done = reader_files_done(r);
+        if (batch->raw.n <= TEXT_BATCH_MIN && batch->n <= TEXT_BATCH / 4) continue;
+        batch->files_done = reader_files_done(in);
         return DRV_OK;
     }
     return DRV_OK;
 }
 
-drv_status text_batch_decode(text_batch *b, const reader *r, text_batch_each each, void *ctx) {
-    b->skipped = b->replaced = 0;
-    for (int i = 0; i < b->n_threads; i++)
-        str_clear(&b->texts[i].text);
-    par_for(b->n, decode, &(decode_job){b, reader_options(r)->key, each, ctx});
-    for (int i = 0; i < b->n; i++) {
-        b->replaced += b->place[i].bad;
+drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_each each, void *ctx) {
+    batch->skipped = batch->replaced = 0;
+    for (int i = 0; i < batch->n_threads; i++)
+        str_clear(&batch->texts[i].text);
+    par_for(batch->n, decode, &(decode_job){batch, reader_options(in)->key, each, ctx});
+    for (int i = 0; i < batch->n; i++) {
+        batch->replaced += batch->place[i].bad;
         // A thread's text may have moved since the piece was handed out.
-        if (b->pieces[i].p) b->pieces[i].p = text_at(b, &b->place[i]);
-        if (!b->records[i].broken) continue;
-        b->skipped++;
-        DRV_TRY(report(r, &b->records[i]));
+        if (batch->pieces[i].p) batch->pieces[i].p = text_at(batch, &batch->place[i]);
+        if (!batch->records[i].broken) continue;
+        batch->skipped++;
+        DRV_TRY(report(in, &batch->records[i]));
     }
     return DRV_OK;
 }

@@ -20,12 +20,12 @@ typedef struct text_batch {
 } text_batch;
 
 text_batch *text_batch_new(void);
-void text_batch_free(text_batch *b);
+void text_batch_free(text_batch *batch);
 // Reads the next records; a batch of some size ends with its file. May run
 // beside the decoding of another batch.
-DRV_CHECKED drv_status text_batch_read(text_batch *b, reader *r);
+DRV_CHECKED drv_status text_batch_read(text_batch *batch, reader *in);
 // Makes pieces of them, pieces[i] of records[i], and hands each to `each` on the thread that made
 // it. A broken record has no piece: it is skipped, counted and named, or fails with opts.strict.
 typedef void (*text_batch_each)(void *ctx, const text_piece *p, int i, int thread);
-DRV_CHECKED drv_status text_batch_decode(text_batch *b, const reader *r, text_batch_each each,
+DRV_CHECKED drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_each each,
         void *ctx);

@@ -32,9 +32,9 @@ typedef struct thrift_field {
 } thrift_field;
 
 // Steps to the next field of a struct: false at its end. Start with {0}; read or skip each value.
-bool thrift_next(thrift *t, thrift_field *f);
-int64_t thrift_int(thrift *t); // i8 to i64
-uint64_t thrift_varint(thrift *t);
-const char *thrift_bytes(thrift *t, size_t *n);
-int64_t thrift_list(thrift *t, thrift_type *element); // number of elements
-void thrift_skip(thrift *t, thrift_type type);
+bool thrift_next(thrift *in, thrift_field *field);
+int64_t thrift_int(thrift *in); // i8 to i64
+uint64_t thrift_varint(thrift *in);
+const char *thrift_bytes(thrift *in, size_t *n);
+int64_t thrift_list(thrift *in, thrift_type *element); // number of elements
+void thrift_skip(thrift *in, thrift_type type);

@@ -29,4 +29,4 @@ typedef struct build_opts {
     const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
 } build_opts;
 
-DRV_CHECKED drv_status dataset_build(arena *a, const build_opts *o, build_stats *out);
+DRV_CHECKED drv_status dataset_build(arena *a, const build_opts *opts, build_stats *out);

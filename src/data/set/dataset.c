@@ -22,155 +22,159 @@ static int64_t get_i64(const unsigned char *p) {
     memcpy(&x, p, 8);
     return x;
 }
-static int32_t sequence_tokens(const dataset *d, int64_t i) {
+static int32_t sequence_tokens(const dataset *set, int64_t i) {
     int32_t x;
-    memcpy(&x, d->idx.p + DATASET_HEADER + 4 * i, 4);
+    memcpy(&x, set->idx.p + DATASET_HEADER + 4 * i, 4);
     return x;
 }
-static int64_t sequence_offset(const dataset *d, int64_t i) { // bytes in .bin
-    return get_i64(d->idx.p + DATASET_HEADER + 4 * d->n_sequences + 8 * i);
+static int64_t sequence_offset(const dataset *set, int64_t i) { // bytes in .bin
+    return get_i64(set->idx.p + DATASET_HEADER + 4 * set->n_sequences + 8 * i);
 }
-static int64_t document_sequence(const dataset *d, int64_t i) {
-    return get_i64(d->idx.p + DATASET_HEADER + 12 * d->n_sequences + 8 * i);
+static int64_t document_sequence(const dataset *set, int64_t i) {
+    return get_i64(set->idx.p + DATASET_HEADER + 12 * set->n_sequences + 8 * i);
 }
 
-static drv_status check_header(dataset *d, const char *path) {
-    const unsigned char *p = d->idx.p;
-    if (d->idx.n < DATASET_HEADER || memcmp(p, dataset_magic, sizeof dataset_magic) != 0)
+static drv_status check_header(dataset *set, const char *path) {
+    const unsigned char *p = set->idx.p;
+    if (set->idx.n < DATASET_HEADER || memcmp(p, dataset_magic, sizeof dataset_magic) != 0)
         return drv_fail(DRV_E_DATA, "%s: no Megatron index: it does not begin with MMIDIDX", path);
     if (get_i64(p + 9) != 1)
         return drv_fail(DRV_E_DATA, "%s: version is %lld, expected 1", path,
                 (long long)get_i64(p + 9));
-    d->code = p[17];
-    d->token_bytes = d->code < 9 ? code_bytes[d->code] : 0;
-    if (!d->token_bytes)
+    set->code = p[17];
+    set->token_bytes = set->code < 9 ? code_bytes[set->code] : 0;
+    if (!set->token_bytes)
         return drv_fail(DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path,
-                d->code);
-    d->n_sequences = get_i64(p + 18);
-    const int64_t entries = get_i64(p + 26), max = (int64_t)d->idx.n / 8;
+                set->code);
+    set->n_sequences = get_i64(p + 18);
+    const int64_t entries = get_i64(p + 26), max = (int64_t)set->idx.n / 8;
     const bool possible =
-            d->n_sequences >= 0 && entries >= 1 && d->n_sequences <= max && entries <= max;
+            set->n_sequences >= 0 && entries >= 1 && set->n_sequences <= max && entries <= max;
     // A mode for each sequence, one byte, ends the index of a multimodal data set.
-    const int64_t modes =
-            (int64_t)d->idx.n - DATASET_HEADER - (possible ? 12 * d->n_sequences + 8 * entries : 0);
-    if (!possible || (modes != 0 && modes != d->n_sequences))
+    const int64_t modes = (int64_t)set->idx.n - DATASET_HEADER -
+                          (possible ? 12 * set->n_sequences + 8 * entries : 0);
+    if (!possible || (modes != 0 && modes != set->n_sequences))
         return drv_fail(DRV_E_DATA,
                 "%s: %zu bytes long, which does not fit %lld sequences and %lld document entries",
-                path, d->idx.n, (long long)d->n_sequences, (long long)entries);
-    d->n_documents = entries - 1;
+                path, set->idx.n, (long long)set->n_sequences, (long long)entries);
+    set->n_documents = entries - 1;
     return DRV_OK;
 }
 
 // Gives back the pages that reading the index brought in: memory must not grow with the data set,
 // and lookups touch few.
-void dataset_forget(const dataset *d) {
-    madvise((void *)(uintptr_t)d->idx.p, d->idx.n, MADV_DONTNEED);
+void dataset_forget(const dataset *set) {
+    madvise((void *)(uintptr_t)set->idx.p, set->idx.n, MADV_DONTNEED);
 }
 
-static drv_status check_index(dataset *d, const char *path) {
+static drv_status check_index(dataset *set, const char *path) {
     int64_t bytes = 0;
-    for (int64_t i = 0; i < d->n_sequences; i++) {
-        const int32_t n = sequence_tokens(d, i);
+    for (int64_t i = 0; i < set->n_sequences; i++) {
+        const int32_t n = sequence_tokens(set, i);
         if (n < 0)
             return drv_fail(DRV_E_DATA, "%s: the length of sequence %lld is %d, expected 0 or more",
                     path, (long long)i, n);
-        if (sequence_offset(d, i) != bytes)
+        if (sequence_offset(set, i) != bytes)
             return drv_fail(DRV_E_DATA,
                     "%s: sequence %lld is said to begin at byte %lld of the .bin, expected %lld, "
                     "where the one before ends",
-                    path, (long long)i, (long long)sequence_offset(d, i), (long long)bytes);
-        bytes += (int64_t)n * d->token_bytes;
-        if (i % (1 << 16) == 0) dataset_forget(d);
+                    path, (long long)i, (long long)sequence_offset(set, i), (long long)bytes);
+        bytes += (int64_t)n * set->token_bytes;
+        if (i % (1 << 16) == 0) dataset_forget(set);
     }
-    d->n_tokens = bytes / d->token_bytes;
+    set->n_tokens = bytes / set->token_bytes;
     int64_t before = 0;
-    for (int64_t i = 0; i <= d->n_documents; i++) {
-        const int64_t sequence = document_sequence(d, i);
-        const int64_t min = i == d->n_documents ? d->n_sequences : before,
-                      max = i == 0 ? 0 : d->n_sequences;
+    for (int64_t i = 0; i <= set->n_documents; i++) {
+        const int64_t sequence = document_sequence(set, i);
+        const int64_t min = i == set->n_documents ? set->n_sequences : before,
+                      max = i == 0 ? 0 : set->n_sequences;
         if (sequence < min || sequence > max)
             return drv_fail(DRV_E_DATA,
                     "%s: document entry %lld is %lld, expected %lld to %lld (a number of sequences "
                     "that does not fall)",
                     path, (long long)i, (long long)sequence, (long long)min, (long long)max);
         before = sequence;
-        if (i % (1 << 16) == 0) dataset_forget(d);
+        if (i % (1 << 16) == 0) dataset_forget(set);
     }
-    dataset_forget(d);
+    dataset_forget(set);
     return DRV_OK;
 }
 
-static uint64_t hash_index(const dataset *d) {
+static uint64_t hash_index(const dataset *set) {
     enum { PIECE = 1 << 20 };
     XXH3_state_t *state = XXH3_createState();
     DRV_ASSERT(state && XXH3_64bits_reset(state) == XXH_OK, "out of memory");
-    for (size_t at = 0; at < d->idx.n; at += PIECE) {
-        XXH3_64bits_update(state, d->idx.p + at, d->idx.n - at < PIECE ? d->idx.n - at : PIECE);
-        dataset_forget(d);
+    for (size_t at = 0; at < set->idx.n; at += PIECE) {
+        XXH3_64bits_update(state, set->idx.p + at,
+                set->idx.n - at < PIECE ? set->idx.n - at : PIECE);
+        dataset_forget(set);
     }
     const uint64_t hash = XXH3_64bits_digest(state);
     XXH3_freeState(state);
     return hash;
 }
 
-static drv_status check(arena *a, dataset *d) {
-    char *idx = arena_printf(a, "%s.idx", d->prefix), *bin = arena_printf(a, "%s.bin", d->prefix);
-    DRV_TRY(file_map_open(idx, &d->idx));
-    DRV_TRY(check_header(d, idx));
-    DRV_TRY(check_index(d, idx));
-    d->idx_hash = hash_index(d);
-    d->fd = open(bin, O_RDONLY | O_CLOEXEC);
-    if (d->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", bin, strerror(errno));
-    if (file_size(bin) != d->n_tokens * d->token_bytes)
+static drv_status check(arena *a, dataset *set) {
+    char *idx = arena_printf(a, "%s.idx", set->prefix),
+         *bin = arena_printf(a, "%s.bin", set->prefix);
+    DRV_TRY(file_map_open(idx, &set->idx));
+    DRV_TRY(check_header(set, idx));
+    DRV_TRY(check_index(set, idx));
+    set->idx_hash = hash_index(set);
+    set->fd = open(bin, O_RDONLY | O_CLOEXEC);
+    if (set->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", bin, strerror(errno));
+    if (file_size(bin) != set->n_tokens * set->token_bytes)
         return drv_fail(DRV_E_DATA,
                 "%s: %lld bytes long, but its index says %lld tokens of %d bytes", bin,
-                (long long)file_size(bin), (long long)d->n_tokens, d->token_bytes);
+                (long long)file_size(bin), (long long)set->n_tokens, set->token_bytes);
     return DRV_OK;
 }
 
-static void read_about(arena *a, dataset *d) {
-    const char *path = arena_printf(a, "%s.idx.json", d->prefix);
+static void read_about(arena *a, dataset *set) {
+    const char *path = arena_printf(a, "%s.idx.json", set->prefix);
     char *text;
     size_t n;
-    d->about = (dataset_about){.eod = -1, .largest_id = -1};
+    set->about = (dataset_about){.eod = -1, .largest_id = -1};
     if (!file_exists(path)) return;
     if (file_read(a, path, &text, &n) != DRV_OK ||
-            dataset_about_parse(a, d, path, text, n, &d->about) != DRV_OK)
+            dataset_about_parse(a, set, path, text, n, &set->about) != DRV_OK)
         log_warn("%s; what it says is left out of account", drv_message());
 }
 
 drv_status dataset_open(arena *a, const char *prefix, dataset **out) {
-    dataset *d = ARENA_NEW(a, dataset);
-    *d = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1};
-    const drv_status status = check(a, d);
+    dataset *set = ARENA_NEW(a, dataset);
+    *set = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1};
+    const drv_status status = check(a, set);
     if (status != DRV_OK) {
-        dataset_close(d);
+        dataset_close(set);
         return status;
     }
-    read_about(a, d);
-    *out = d;
+    read_about(a, set);
+    *out = set;
     return DRV_OK;
 }
 
-void dataset_close(dataset *d) {
-    file_map_close(&d->idx);
-    if (d->fd >= 0) close(d->fd);
-    d->fd = -1;
+void dataset_close(dataset *set) {
+    file_map_close(&set->idx);
+    if (set->fd >= 0) close(set->fd);
+    set->fd = -1;
 }
 
-static int64_t sequence_start(const dataset *d, int64_t sequence) { // in tokens
-    return sequence == d->n_sequences ? d->n_tokens : sequence_offset(d, sequence) / d->token_bytes;
+static int64_t sequence_start(const dataset *set, int64_t sequence) { // in tokens
+    return sequence == set->n_sequences ? set->n_tokens
+                                        : sequence_offset(set, sequence) / set->token_bytes;
 }
 
-int64_t dataset_document_start(const dataset *d, int64_t document) {
-    return sequence_start(d, document_sequence(d, document));
+int64_t dataset_document_start(const dataset *set, int64_t document) {
+    return sequence_start(set, document_sequence(set, document));
 }
 
-int64_t dataset_document_of(const dataset *d, int64_t token) {
-    int64_t low = 0, high = d->n_documents; // the last document that starts at or before the token
+int64_t dataset_document_of(const dataset *set, int64_t token) {
+    int64_t low = 0,
+            high = set->n_documents; // the last document that starts at or before the token
     while (high - low > 1) {
         int64_t mid = low + (high - low) / 2;
-        if (dataset_document_start(d, mid) <= token)
+        if (dataset_document_start(set, mid) <= token)
             low = mid;
         else
             high = mid;
@@ -201,40 +205,41 @@ int64_t dataset_token(int code, const unsigned char *p) {
     }
 }
 
-drv_status dataset_bad_token(const dataset *d, int64_t token, int64_t id, int64_t n_vocab) {
+drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab) {
     return drv_fail(DRV_E_DATA,
             "%s.bin: token %lld (in document %lld) is %lld, expected 0 to %lld: the vocabulary has "
             "%lld entries",
-            d->prefix, (long long)token, (long long)dataset_document_of(d, token), (long long)id,
-            (long long)n_vocab - 1, (long long)n_vocab);
+            set->prefix, (long long)token, (long long)dataset_document_of(set, token),
+            (long long)id, (long long)n_vocab - 1, (long long)n_vocab);
 }
 
-drv_status dataset_read_bytes(const dataset *d, int64_t first, int64_t n, void *out) {
-    const size_t want = (size_t)(n * d->token_bytes);
+drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out) {
+    const size_t want = (size_t)(n * set->token_bytes);
     for (size_t done = 0; done < want;) {
-        const ssize_t got = pread(d->fd, (char *)out + done, want - done,
-                first * d->token_bytes + (int64_t)done);
+        const ssize_t got = pread(set->fd, (char *)out + done, want - done,
+                first * set->token_bytes + (int64_t)done);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", d->prefix,
-                    (long long)(first + (int64_t)done / d->token_bytes),
+            return drv_fail(DRV_E_IO, "could not read \"%s.bin\" at token %lld: %s", set->prefix,
+                    (long long)(first + (int64_t)done / set->token_bytes),
                     got < 0 ? strerror(errno) : "the file has become shorter");
         done += (size_t)got;
     }
     return DRV_OK;
 }
 
-drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab, int32_t *out) {
-    DRV_ASSERT(first >= 0 && n >= 0 && first + n <= d->n_tokens, "tokens %lld + %lld",
+drv_status dataset_read(const dataset *set, int64_t first, int64_t n, int64_t n_vocab,
+        int32_t *out) {
+    DRV_ASSERT(first >= 0 && n >= 0 && first + n <= set->n_tokens, "tokens %lld + %lld",
             (long long)first, (long long)n);
     unsigned char buffer[4096];
-    const int64_t step = (int64_t)sizeof buffer / d->token_bytes;
+    const int64_t step = (int64_t)sizeof buffer / set->token_bytes;
     for (int64_t i = 0; i < n; i += step) {
         const int64_t k = n - i < step ? n - i : step;
-        DRV_TRY(dataset_read_bytes(d, first + i, k, buffer));
+        DRV_TRY(dataset_read_bytes(set, first + i, k, buffer));
         for (int64_t j = 0; j < k; j++) {
-            const int64_t id = dataset_token(d->code, buffer + j * d->token_bytes);
-            if (id < 0 || id >= n_vocab) return dataset_bad_token(d, first + i + j, id, n_vocab);
+            const int64_t id = dataset_token(set->code, buffer + j * set->token_bytes);
+            if (id < 0 || id >= n_vocab) return dataset_bad_token(set, first + i + j, id, n_vocab);
             out[i + j] = (int32_t)id;
         }
     }

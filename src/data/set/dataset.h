@@ -38,38 +38,38 @@ typedef struct dataset { // immutable after opening; reads are thread-safe
 // PREFIX.idx.json that is broken or belongs to another index is warned of and not believed: the
 // tokens do not depend on it.
 DRV_CHECKED drv_status dataset_open(arena *a, const char *prefix, dataset **out);
-void dataset_close(dataset *d);
+void dataset_close(dataset *set);
 
 // First token of a document (of n_documents: n_tokens), and the document that holds a token.
-int64_t dataset_document_start(const dataset *d, int64_t document);
-int64_t dataset_document_of(const dataset *d, int64_t token);
+int64_t dataset_document_start(const dataset *set, int64_t document);
+int64_t dataset_document_of(const dataset *set, int64_t token);
 // Tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
-DRV_CHECKED drv_status dataset_read(const dataset *d, int64_t first, int64_t n, int64_t n_vocab,
+DRV_CHECKED drv_status dataset_read(const dataset *set, int64_t first, int64_t n, int64_t n_vocab,
         int32_t *out);
 
 // Every token in [0, n_vocab)? At once where PREFIX.idx.json knows the largest id (which is
 // compared with the token that it names); else .bin is read once from front to back. DRV_E_DATA
 // names data set, token, value, document and vocabulary. *cancel (may be NULL) is looked at every
 // few MB; when it is set the answer is DRV_OK.
-DRV_CHECKED drv_status dataset_check_vocab(const dataset *d, int64_t n_vocab,
+DRV_CHECKED drv_status dataset_check_vocab(const dataset *set, int64_t n_vocab,
         const atomic_bool *cancel);
 // The same, and all of .bin is read whatever is known.
-DRV_CHECKED drv_status dataset_scan_vocab(const dataset *d, int64_t n_vocab,
+DRV_CHECKED drv_status dataset_scan_vocab(const dataset *set, int64_t n_vocab,
         const atomic_bool *cancel);
 // PREFIX.idx.json knows the largest id, and the token that it names has it: dataset_check_vocab is
 // instant.
-bool dataset_knows_largest(const dataset *d);
+bool dataset_knows_largest(const dataset *set);
 
 // XXH3-64 of a tokenizer.json, as PREFIX.idx.json has it.
 DRV_CHECKED drv_status dataset_tokenizer_hash(const char *path, uint64_t *out);
 // Writes PREFIX.idx.json for the set that lies there. `about` may leave out what it does not know.
-DRV_CHECKED drv_status dataset_about_write(const dataset *d, const dataset_about *about);
-// Parses it; `d` is what it must belong to, `path` is for messages. Strings go to the arena.
-DRV_CHECKED drv_status dataset_about_parse(arena *a, const dataset *d, const char *path,
+DRV_CHECKED drv_status dataset_about_write(const dataset *set, const dataset_about *about);
+// Parses it; `set` is what it must belong to, `path` is for messages. Strings go to the arena.
+DRV_CHECKED drv_status dataset_about_parse(arena *a, const dataset *set, const char *path,
         const void *bytes, size_t n, dataset_about *out);
 
 // Gives back the pages of the index that lookups brought in.
-void dataset_forget(const dataset *d);
+void dataset_forget(const dataset *set);
 
 enum { DATASET_HEADER = 34 };       // bytes before the lengths in .idx
 extern const char dataset_magic[9]; // it begins with this

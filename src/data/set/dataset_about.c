@@ -13,16 +13,17 @@ static drv_status another(const char *path, const char *field, long long is, lon
 }
 
 // The set that the file was written for must be the one that lies there.
-static drv_status check_belongs(const dataset *d, const char *path, const json_t *root) {
+static drv_status check_belongs(const dataset *set, const char *path, const json_t *root) {
     int64_t documents = -1, tokens = -1;
     const char *hash = "";
     char expected[24];
     DRV_TRY(json_get_i64(path, root, "documents", &documents));
     DRV_TRY(json_get_i64(path, root, "tokens", &tokens));
     DRV_TRY(json_get_str(path, root, "idx_xxh3", &hash));
-    if (documents != d->n_documents) return another(path, "documents", documents, d->n_documents);
-    if (tokens != d->n_tokens) return another(path, "tokens", tokens, d->n_tokens);
-    snprintf(expected, sizeof expected, "%016llx", (unsigned long long)d->idx_hash);
+    if (documents != set->n_documents)
+        return another(path, "documents", documents, set->n_documents);
+    if (tokens != set->n_tokens) return another(path, "tokens", tokens, set->n_tokens);
+    snprintf(expected, sizeof expected, "%016llx", (unsigned long long)set->idx_hash);
     if (strcmp(hash, expected) != 0)
         return drv_fail(DRV_E_DATA,
                 "%s: \"idx_xxh3\" is \"%s\", expected \"%s\", the hash of the .idx", path, hash,
@@ -47,43 +48,45 @@ static drv_status in_range(const char *path, const char *key, int64_t is, int64_
             (long long)is, (long long)min, (long long)max);
 }
 
-static drv_status parse(const dataset *d, const char *path, const json_t *root, dataset_about *x) {
+static drv_status parse(const dataset *set, const char *path, const json_t *root,
+        dataset_about *about) {
     const json_t *tokenizer, *eod, *largest;
     if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
-    DRV_TRY(check_belongs(d, path, root));
-    DRV_TRY(json_get_str(path, root, "drover", &x->drover));
+    DRV_TRY(check_belongs(set, path, root));
+    DRV_TRY(json_get_str(path, root, "drover", &about->drover));
     DRV_TRY(get_object(path, root, "tokenizer", &tokenizer));
-    DRV_TRY(json_get_str(path, tokenizer, "path", &x->tokenizer));
-    DRV_TRY(json_get_str(path, tokenizer, "xxh3", &x->tokenizer_hash));
-    DRV_TRY(json_get_i64(path, tokenizer, "vocab_size", &x->n_vocab));
-    DRV_TRY(in_range(path, "tokenizer.vocab_size", x->n_vocab, 0, INT32_MAX));
+    DRV_TRY(json_get_str(path, tokenizer, "path", &about->tokenizer));
+    DRV_TRY(json_get_str(path, tokenizer, "xxh3", &about->tokenizer_hash));
+    DRV_TRY(json_get_i64(path, tokenizer, "vocab_size", &about->n_vocab));
+    DRV_TRY(in_range(path, "tokenizer.vocab_size", about->n_vocab, 0, INT32_MAX));
     DRV_TRY(get_object(path, root, "end_of_document", &eod));
-    DRV_TRY(json_get_i64(path, eod, "id", &x->eod));
-    DRV_TRY(in_range(path, "end_of_document.id", x->eod, -1, INT32_MAX));
-    DRV_TRY(json_get_str(path, eod, "text", &x->eod_text));
+    DRV_TRY(json_get_i64(path, eod, "id", &about->eod));
+    DRV_TRY(in_range(path, "end_of_document.id", about->eod, -1, INT32_MAX));
+    DRV_TRY(json_get_str(path, eod, "text", &about->eod_text));
     DRV_TRY(get_object(path, root, "largest", &largest));
-    DRV_TRY(json_get_i64(path, largest, "id", &x->largest_id));
-    DRV_TRY(json_get_i64(path, largest, "token", &x->largest_at));
-    DRV_TRY(in_range(path, "largest.id", x->largest_id, -1, INT32_MAX));
-    if (x->largest_id >= 0)
-        DRV_TRY(in_range(path, "largest.token", x->largest_at, 0, d->n_tokens - 1));
-    x->known = true;
+    DRV_TRY(json_get_i64(path, largest, "id", &about->largest_id));
+    DRV_TRY(json_get_i64(path, largest, "token", &about->largest_at));
+    DRV_TRY(in_range(path, "largest.id", about->largest_id, -1, INT32_MAX));
+    if (about->largest_id >= 0)
+        DRV_TRY(in_range(path, "largest.token", about->largest_at, 0, set->n_tokens - 1));
+    about->known = true;
     return DRV_OK;
 }
 
-drv_status dataset_about_parse(arena *a, const dataset *d, const char *path, const void *bytes,
+drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, const void *bytes,
         size_t n, dataset_about *out) {
     const dataset_about unknown = {.eod = -1, .largest_id = -1};
-    dataset_about x = unknown;
+    dataset_about about = unknown;
     json_t *root;
     *out = unknown;
     DRV_TRY(json_read_bytes(path, bytes, n, &root));
-    const drv_status status = parse(d, path, root, &x);
+    const drv_status status = parse(set, path, root, &about);
     if (status == DRV_OK) { // the strings belong to the JSON tree
-        const char **texts[] = {&x.drover, &x.tokenizer, &x.tokenizer_hash, &x.eod_text};
+        const char **texts[] = {&about.drover, &about.tokenizer, &about.tokenizer_hash,
+                &about.eod_text};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             if (*texts[i]) *texts[i] = arena_strdup(a, *texts[i]);
-        *out = x;
+        *out = about;
     }
     json_decref(root);
     return status;
@@ -94,32 +97,32 @@ static json_t *text_or_null(const char *text) {
     return value ? value : json_null();
 }
 
-drv_status dataset_about_write(const dataset *d, const dataset_about *x) {
+drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
     char path[4096], hash[24];
-    if (snprintf(path, sizeof path, "%s.idx.json", d->prefix) >= (int)sizeof path)
-        return drv_fail(DRV_E_IO, "path \"%s.idx.json\" is too long", d->prefix);
-    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)d->idx_hash);
+    if (snprintf(path, sizeof path, "%s.idx.json", set->prefix) >= (int)sizeof path)
+        return drv_fail(DRV_E_IO, "path \"%s.idx.json\" is too long", set->prefix);
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)set->idx_hash);
     json_t *root = json_object(), *tokenizer = json_object(), *eod = json_null(),
            *largest = json_null();
-    json_object_set_new(tokenizer, "path", text_or_null(x->tokenizer));
-    json_object_set_new(tokenizer, "xxh3", text_or_null(x->tokenizer_hash));
-    json_object_set_new(tokenizer, "vocab_size", json_integer(x->n_vocab));
-    if (x->eod >= 0) {
+    json_object_set_new(tokenizer, "path", text_or_null(about->tokenizer));
+    json_object_set_new(tokenizer, "xxh3", text_or_null(about->tokenizer_hash));
+    json_object_set_new(tokenizer, "vocab_size", json_integer(about->n_vocab));
+    if (about->eod >= 0) {
         eod = json_object();
-        json_object_set_new(eod, "id", json_integer(x->eod));
-        json_object_set_new(eod, "text", text_or_null(x->eod_text));
+        json_object_set_new(eod, "id", json_integer(about->eod));
+        json_object_set_new(eod, "text", text_or_null(about->eod_text));
     }
-    if (x->largest_id >= 0) {
+    if (about->largest_id >= 0) {
         largest = json_object();
-        json_object_set_new(largest, "id", json_integer(x->largest_id));
-        json_object_set_new(largest, "token", json_integer(x->largest_at));
+        json_object_set_new(largest, "id", json_integer(about->largest_id));
+        json_object_set_new(largest, "token", json_integer(about->largest_at));
     }
-    json_object_set_new(root, "drover", text_or_null(x->drover));
+    json_object_set_new(root, "drover", text_or_null(about->drover));
     json_object_set_new(root, "tokenizer", tokenizer);
     json_object_set_new(root, "end_of_document", eod);
     json_object_set_new(root, "largest", largest);
-    json_object_set_new(root, "documents", json_integer(d->n_documents));
-    json_object_set_new(root, "tokens", json_integer(d->n_tokens));
+    json_object_set_new(root, "documents", json_integer(set->n_documents));
+    json_object_set_new(root, "tokens", json_integer(set->n_tokens));
     json_object_set_new(root, "idx_xxh3", json_string(hash));
     return json_write_file(path, root);
 }

@@ -5,6 +5,6 @@
 // The token at p, of a dtype code (dataset.code).
 int64_t dataset_token(int code, const unsigned char *p);
 // n tokens as they lie, n * token_bytes bytes.
-DRV_CHECKED drv_status dataset_read_bytes(const dataset *d, int64_t first, int64_t n, void *out);
+DRV_CHECKED drv_status dataset_read_bytes(const dataset *set, int64_t first, int64_t n, void *out);
 // The failure of a token that is not in [0, n_vocab).
-drv_status dataset_bad_token(const dataset *d, int64_t token, int64_t id, int64_t n_vocab);
+drv_status dataset_bad_token(const dataset *set, int64_t token, int64_t id, int64_t n_vocab);

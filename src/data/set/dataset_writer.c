@@ -82,8 +82,8 @@ static void sink_close(sink *s, bool keep) {
 
 drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, int64_t n_tokens,
         int64_t n_documents, dataset_writer **out) {
-    dataset_writer *w = ARENA_NEW(a, dataset_writer);
-    *w = (dataset_writer){.wide = n_vocab >= 65500,
+    dataset_writer *writer = ARENA_NEW(a, dataset_writer);
+    *writer = (dataset_writer){.wide = n_vocab >= 65500,
             .tokens.fd = -1,
             .lengths.fd = -1,
             .n_tokens = n_tokens,
@@ -91,104 +91,107 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
     const char *slash = strrchr(prefix, '/');
     if (slash && slash > prefix)
         DRV_TRY(dir_make(arena_strndup(a, prefix, (size_t)(slash - prefix))));
-    drv_status s = sink_open(a, &w->tokens, prefix, "bin", n_tokens * (w->wide ? 4 : 2));
-    if (s == DRV_OK) s = sink_open(a, &w->lengths, prefix, "idx", n_documents * 4);
-    if (s == DRV_OK)
-        *out = w;
+    drv_status status =
+            sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
+    if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);
+    if (status == DRV_OK)
+        *out = writer;
     else
-        dataset_writer_close(w, true);
-    return s;
+        dataset_writer_close(writer, true);
+    return status;
 }
 
-drv_status dataset_writer_add(dataset_writer *w, const int32_t *ids, int64_t n) {
-    if (n > INT32_MAX - w->in_document)
+drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_t n) {
+    if (n > INT32_MAX - writer->in_document)
         return drv_fail(DRV_E_DATA, "%s: a document of %lld tokens, at most 2^31 - 1",
-                w->tokens.final, (long long)(n + w->in_document));
-    w->in_document += n;
-    w->n_tokens += n;
-    if (w->wide) {
+                writer->tokens.final, (long long)(n + writer->in_document));
+    writer->in_document += n;
+    writer->n_tokens += n;
+    if (writer->wide) {
         for (int64_t k; n; ids += k, n -= k) {
             k = n < BUFFER_BYTES / 4 ? n : BUFFER_BYTES / 4;
-            DRV_TRY(sink_add(&w->tokens, ids, (size_t)k * 4));
+            DRV_TRY(sink_add(&writer->tokens, ids, (size_t)k * 4));
         }
         return DRV_OK;
     }
     while (n) {
-        if (w->tokens.n + 2 > BUFFER_BYTES) DRV_TRY(sink_flush(&w->tokens));
-        const int64_t room = (int64_t)(BUFFER_BYTES - w->tokens.n) / 2, k = n < room ? n : room;
-        unsigned char *to = w->tokens.buffer + w->tokens.n;
+        if (writer->tokens.n + 2 > BUFFER_BYTES) DRV_TRY(sink_flush(&writer->tokens));
+        const int64_t room = (int64_t)(BUFFER_BYTES - writer->tokens.n) / 2,
+                      k = n < room ? n : room;
+        unsigned char *to = writer->tokens.buffer + writer->tokens.n;
         for (int64_t i = 0; i < k; i++) {
             const uint16_t u = (uint16_t)ids[i];
             memcpy(to + 2 * i, &u, 2);
         }
-        w->tokens.n += (size_t)k * 2;
+        writer->tokens.n += (size_t)k * 2;
         ids += k;
         n -= k;
     }
     return DRV_OK;
 }
 
-drv_status dataset_writer_end_document(dataset_writer *w) {
-    const int32_t n = (int32_t)w->in_document;
-    w->in_document = 0;
-    w->n_documents++;
-    return sink_add(&w->lengths, &n, sizeof n);
+drv_status dataset_writer_end_document(dataset_writer *writer) {
+    const int32_t n = (int32_t)writer->in_document;
+    writer->in_document = 0;
+    writer->n_documents++;
+    return sink_add(&writer->lengths, &n, sizeof n);
 }
 
-drv_status dataset_writer_sync(dataset_writer *w) {
-    DRV_TRY(sink_sync(&w->tokens));
-    return sink_sync(&w->lengths);
+drv_status dataset_writer_sync(dataset_writer *writer) {
+    DRV_TRY(sink_sync(&writer->tokens));
+    return sink_sync(&writer->lengths);
 }
 
 // The index from the lengths, see docs/formats.md: a file beside them that is renamed when it is
 // whole.
-static drv_status write_index(dataset_writer *w, arena *a) {
-    const int64_t n = w->n_documents, entries = n + 1, version = 1;
+static drv_status write_index(dataset_writer *writer, arena *a) {
+    const int64_t n = writer->n_documents, entries = n + 1, version = 1;
     unsigned char head[DATASET_HEADER];
     memcpy(head, dataset_magic, 9);
     memcpy(head + 9, &version, 8);
-    head[17] = w->wide ? 4 : 8;
+    head[17] = writer->wide ? 4 : 8;
     memcpy(head + 18, &n, 8);
     memcpy(head + 26, &entries, 8);
     file_map lengths;
     sink out = {.fd = -1};
-    DRV_TRY(file_map_open(w->lengths.path, &lengths));
-    drv_status s = sink_open(a, &out, w->lengths.final, "new", 0);
-    if (s == DRV_OK) s = sink_add(&out, head, sizeof head);
+    DRV_TRY(file_map_open(writer->lengths.path, &lengths));
+    drv_status status = sink_open(a, &out, writer->lengths.final, "new", 0);
+    if (status == DRV_OK) status = sink_add(&out, head, sizeof head);
     int64_t at = 0;
-    for (int64_t i = 0; s == DRV_OK && i < n; i++)
-        s = sink_add(&out, lengths.p + 4 * i, 4);
-    for (int64_t i = 0; s == DRV_OK && i < n; i++) {
+    for (int64_t i = 0; status == DRV_OK && i < n; i++)
+        status = sink_add(&out, lengths.p + 4 * i, 4);
+    for (int64_t i = 0; status == DRV_OK && i < n; i++) {
         int32_t k;
         memcpy(&k, lengths.p + 4 * i, 4);
-        s = sink_add(&out, &at, 8);
-        at += (int64_t)k * (w->wide ? 4 : 2);
+        status = sink_add(&out, &at, 8);
+        at += (int64_t)k * (writer->wide ? 4 : 2);
     }
-    for (int64_t i = 0; s == DRV_OK && i <= n; i++)
-        s = sink_add(&out, &i, 8);
-    if (s == DRV_OK) s = sink_sync(&out);
-    if (s == DRV_OK && rename(out.path, w->lengths.final) != 0)
-        s = drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", out.path, strerror(errno));
+    for (int64_t i = 0; status == DRV_OK && i <= n; i++)
+        status = sink_add(&out, &i, 8);
+    if (status == DRV_OK) status = sink_sync(&out);
+    if (status == DRV_OK && rename(out.path, writer->lengths.final) != 0)
+        status = drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", out.path,
+                strerror(errno));
     sink_close(&out, false);
     file_map_close(&lengths);
-    return s;
+    return status;
 }
 
-drv_status dataset_writer_finish(dataset_writer *w) {
-    DRV_TRY(dataset_writer_sync(w));
+drv_status dataset_writer_finish(dataset_writer *writer) {
+    DRV_TRY(dataset_writer_sync(writer));
     // The old index would not fit the new tokens: it goes first.
-    unlink(w->lengths.final);
-    if (rename(w->tokens.path, w->tokens.final) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", w->tokens.path,
+    unlink(writer->lengths.final);
+    if (rename(writer->tokens.path, writer->tokens.final) != 0)
+        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", writer->tokens.path,
                 strerror(errno));
     arena *a = arena_new("index");
-    drv_status s = write_index(w, a);
+    drv_status status = write_index(writer, a);
     arena_free(a);
-    if (s == DRV_OK) dataset_writer_close(w, false);
-    return s;
+    if (status == DRV_OK) dataset_writer_close(writer, false);
+    return status;
 }
 
-void dataset_writer_close(dataset_writer *w, bool keep) {
-    sink_close(&w->tokens, keep);
-    sink_close(&w->lengths, keep);
+void dataset_writer_close(dataset_writer *writer, bool keep) {
+    sink_close(&writer->tokens, keep);
+    sink_close(&writer->lengths, keep);
 }

@@ -14,11 +14,11 @@ typedef struct dataset_writer dataset_writer; // single owner
 DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab,
         int64_t n_tokens, int64_t n_documents, dataset_writer **out);
 // Tokens of the document at hand; several calls make a long one.
-DRV_CHECKED drv_status dataset_writer_add(dataset_writer *w, const int32_t *ids, int64_t n);
-DRV_CHECKED drv_status dataset_writer_end_document(dataset_writer *w);
+DRV_CHECKED drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_t n);
+DRV_CHECKED drv_status dataset_writer_end_document(dataset_writer *writer);
 // All that was written is on the disk.
-DRV_CHECKED drv_status dataset_writer_sync(dataset_writer *w);
+DRV_CHECKED drv_status dataset_writer_sync(dataset_writer *writer);
 // Puts both files in place. Nothing is at PREFIX before.
-DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *w);
+DRV_CHECKED drv_status dataset_writer_finish(dataset_writer *writer);
 // keep: what was synced stays for a later writer; else it is removed. Fine after finish.
-void dataset_writer_close(dataset_writer *w, bool keep);
+void dataset_writer_close(dataset_writer *writer, bool keep);

@@ -4,8 +4,7 @@
 // The documents of a part (training, validation, test) stand one after the other and are cut every
 // T tokens, so no token is dropped; the last row is filled up with tokens that nobody predicts.
 // - shuffled (training): an epoch takes the rows of a data set in the order of a seeded
-// permutation.
-//   Blends take row i from the data set that is furthest behind its weight.
+//   permutation. Blends take row i from the data set that is furthest behind its weight.
 // - in order (evaluation): the rows of the first data set from front to back, then those of the
 //   second, and so on: in rows_per_epoch rows every token once. Weights play no part, but that a
 //   data set of weight 0 has no rows.
@@ -38,26 +37,26 @@ typedef struct rows_opts {
 typedef struct rows rows; // single owner
 
 // DRV_E_DATA: a data set is broken, or has nothing to predict in this part.
-DRV_CHECKED drv_status rows_open(arena *a, const rows_opts *o, rows **out);
-void rows_close(rows *r);
-int64_t rows_per_epoch(const rows *r); // of all sources together
-int64_t rows_taken(const rows *r);
+DRV_CHECKED drv_status rows_open(arena *a, const rows_opts *opts, rows **out);
+void rows_close(rows *stream);
+int64_t rows_per_epoch(const rows *stream); // of all sources together
+int64_t rows_taken(const rows *stream);
 // Moves to where `taken` rows have been taken. O(taken) additions only for shuffled blends.
-void rows_seek(rows *r, int64_t taken);
+void rows_seek(rows *stream, int64_t taken);
 
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]
 // (the next token; -1 where there is none to predict). Adds to *counted the labels that count.
-DRV_CHECKED drv_status rows_next(rows *r, int32_t *tokens, int32_t *position, int32_t *labels,
+DRV_CHECKED drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,
         int64_t *counted);
 // "PREFIX row 12 of epoch 0": what rows_next gave last, for messages.
-const char *rows_last(const rows *r);
+const char *rows_last(const rows *stream);
 
-int rows_n_sources(const rows *r);
-int64_t rows_n_vocab(const rows *r);
-const dataset *rows_source(const rows *r, int i);
+int rows_n_sources(const rows *stream);
+int64_t rows_n_vocab(const rows *stream);
+const dataset *rows_source(const rows *stream, int i);
 
 // What decides which row comes when, to be recorded and compared at a resume (docs/formats.md): for
 // each source prefix, tokens, documents, idx_xxh3 (of the .idx), tokenizer_xxh3 (null: not known),
 // weight (of a sum of 1) and split_by; then part, split (shares of a sum of 1, or null), packing,
 // row_tokens, shuffle, seed. The caller owns it.
-json_t *rows_fingerprint(const rows *r);
+json_t *rows_fingerprint(const rows *stream);

@@ -12,17 +12,18 @@ enum { PIECE_BYTES = 4 << 20 };
 
 // The first of n tokens that is not in [0, n_vocab); n: none. Most sets are u16 or i32: their loops
 // are simple enough for the compiler to take many tokens at a time.
-static int64_t first_outside(const dataset *d, const unsigned char *p, int64_t n, int64_t n_vocab) {
+static int64_t first_outside(const dataset *set, const unsigned char *p, int64_t n,
+        int64_t n_vocab) {
     enum { BLOCK = 4096 };
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t k = n - i < BLOCK ? n - i : BLOCK;
         uint32_t largest = 0; // of a negative one: beyond any vocabulary
         bool checked = true;
-        if (d->code == 8) {
+        if (set->code == 8) {
             const uint16_t *u16 = (const void *)(p + 2 * i);
             for (int64_t j = 0; j < k; j++)
                 largest = u16[j] > largest ? u16[j] : largest;
-        } else if (d->code == 4) {
+        } else if (set->code == 4) {
             const uint32_t *u32 = (const void *)(p + 4 * i);
             for (int64_t j = 0; j < k; j++)
                 largest = u32[j] > largest ? u32[j] : largest;
@@ -31,99 +32,99 @@ static int64_t first_outside(const dataset *d, const unsigned char *p, int64_t n
         }
         if (checked && largest < n_vocab) continue;
         for (int64_t j = i; j < i + k; j++) {
-            const int64_t id = dataset_token(d->code, p + j * d->token_bytes);
+            const int64_t id = dataset_token(set->code, p + j * set->token_bytes);
             if (id < 0 || id >= n_vocab) return j;
         }
     }
     return n;
 }
 
-drv_status dataset_scan_vocab(const dataset *d, int64_t n_vocab, const atomic_bool *cancel) {
-    const int64_t step = PIECE_BYTES / d->token_bytes;
+drv_status dataset_scan_vocab(const dataset *set, int64_t n_vocab, const atomic_bool *cancel) {
+    const int64_t step = PIECE_BYTES / set->token_bytes;
     unsigned char *piece = mem_alloc(PIECE_BYTES);
     drv_status status = DRV_OK;
-    posix_fadvise(d->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-    for (int64_t i = 0; status == DRV_OK && i < d->n_tokens; i += step) {
-        const int64_t n = d->n_tokens - i < step ? d->n_tokens - i : step;
+    posix_fadvise(set->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    for (int64_t i = 0; status == DRV_OK && i < set->n_tokens; i += step) {
+        const int64_t n = set->n_tokens - i < step ? set->n_tokens - i : step;
         if (cancel && atomic_load(cancel)) break;
-        status = dataset_read_bytes(d, i, n, piece);
+        status = dataset_read_bytes(set, i, n, piece);
         if (status != DRV_OK) break;
-        const int64_t bad = first_outside(d, piece, n, n_vocab);
+        const int64_t bad = first_outside(set, piece, n, n_vocab);
         if (bad < n)
-            status = dataset_bad_token(d, i + bad,
-                    dataset_token(d->code, piece + bad * d->token_bytes), n_vocab);
+            status = dataset_bad_token(set, i + bad,
+                    dataset_token(set->code, piece + bad * set->token_bytes), n_vocab);
     }
-    posix_fadvise(d->fd, 0, 0, POSIX_FADV_NORMAL);
+    posix_fadvise(set->fd, 0, 0, POSIX_FADV_NORMAL);
     free(piece);
     return status;
 }
 
-bool dataset_knows_largest(const dataset *d) {
+bool dataset_knows_largest(const dataset *set) {
     unsigned char bytes[8];
-    return d->about.known && d->about.largest_id >= 0 &&
-           dataset_read_bytes(d, d->about.largest_at, 1, bytes) == DRV_OK &&
-           dataset_token(d->code, bytes) == d->about.largest_id;
+    return set->about.known && set->about.largest_id >= 0 &&
+           dataset_read_bytes(set, set->about.largest_at, 1, bytes) == DRV_OK &&
+           dataset_token(set->code, bytes) == set->about.largest_id;
 }
 
-drv_status dataset_check_vocab(const dataset *d, int64_t n_vocab, const atomic_bool *cancel) {
-    if (!dataset_knows_largest(d)) return dataset_scan_vocab(d, n_vocab, cancel);
-    if (d->about.largest_id < n_vocab) return DRV_OK;
-    return dataset_bad_token(d, d->about.largest_at, d->about.largest_id, n_vocab);
+drv_status dataset_check_vocab(const dataset *set, int64_t n_vocab, const atomic_bool *cancel) {
+    if (!dataset_knows_largest(set)) return dataset_scan_vocab(set, n_vocab, cancel);
+    if (set->about.largest_id < n_vocab) return DRV_OK;
+    return dataset_bad_token(set, set->about.largest_at, set->about.largest_id, n_vocab);
 }
 
 // --- data sets of several rows, in the background
 static drv_status run(void *ctx) {
-    vocab_check *c = ctx;
+    vocab_check *check = ctx;
     drv_status status = DRV_OK;
-    for (int i = 0; status == DRV_OK && i < c->n_slow && !atomic_load(&c->cancel); i++)
-        status = dataset_check_vocab(c->slow[i], c->n_vocab, &c->cancel);
-    atomic_store(&c->done, true);
+    for (int i = 0; status == DRV_OK && i < check->n_slow && !atomic_load(&check->cancel); i++)
+        status = dataset_check_vocab(check->slow[i], check->n_vocab, &check->cancel);
+    atomic_store(&check->done, true);
     return status;
 }
 
-static bool is_listed(const vocab_check *c, const dataset *d) {
-    for (int i = 0; i < c->n_slow; i++)
-        if (strcmp(c->slow[i]->prefix, d->prefix) == 0) return true;
+static bool is_listed(const vocab_check *check, const dataset *set) {
+    for (int i = 0; i < check->n_slow; i++)
+        if (strcmp(check->slow[i]->prefix, set->prefix) == 0) return true;
     return false;
 }
 
-drv_status vocab_check_start(arena *a, const rows *const *list, int n, vocab_check *c) {
+drv_status vocab_check_start(arena *a, const rows *const *list, int n, vocab_check *check) {
     int sources = 0;
     for (int i = 0; i < n; i++)
         sources += rows_n_sources(list[i]);
-    *c = (vocab_check){.slow = ARENA_ARRAY(a, const dataset *, sources + 1)};
+    *check = (vocab_check){.slow = ARENA_ARRAY(a, const dataset *, sources + 1)};
     for (int i = 0; i < n; i++) {
-        c->n_vocab = rows_n_vocab(list[i]);
+        check->n_vocab = rows_n_vocab(list[i]);
         for (int k = 0; k < rows_n_sources(list[i]); k++) {
-            const dataset *d = rows_source(list[i], k);
-            if (dataset_knows_largest(d))
-                DRV_TRY(dataset_check_vocab(d, c->n_vocab, NULL));
-            else if (!is_listed(c, d))
-                c->slow[c->n_slow++] = d;
+            const dataset *set = rows_source(list[i], k);
+            if (dataset_knows_largest(set))
+                DRV_TRY(dataset_check_vocab(set, check->n_vocab, NULL));
+            else if (!is_listed(check, set))
+                check->slow[check->n_slow++] = set;
         }
     }
-    atomic_store(&c->done, c->n_slow == 0);
-    if (c->n_slow) task_start(&c->task, run, c);
+    atomic_store(&check->done, check->n_slow == 0);
+    if (check->n_slow) task_start(&check->task, run, check);
     return DRV_OK;
 }
 
-bool vocab_check_done(const vocab_check *c) {
-    return atomic_load(&c->done);
+bool vocab_check_done(const vocab_check *check) {
+    return atomic_load(&check->done);
 }
 
-drv_status vocab_check_wait(vocab_check *c) {
-    return task_wait(&c->task);
+drv_status vocab_check_wait(vocab_check *check) {
+    return task_wait(&check->task);
 }
 
-void vocab_check_cancel(vocab_check *c) {
-    atomic_store(&c->cancel, true);
-    const drv_status ignored = task_wait(&c->task);
+void vocab_check_cancel(vocab_check *check) {
+    atomic_store(&check->cancel, true);
+    const drv_status ignored = task_wait(&check->task);
     (void)ignored;
 }
 
-drv_status rows_check_vocab(const rows *r, const atomic_bool *cancel) {
+drv_status rows_check_vocab(const rows *stream, const atomic_bool *cancel) {
     drv_status status = DRV_OK;
-    for (int i = 0; status == DRV_OK && i < rows_n_sources(r); i++)
-        status = dataset_check_vocab(rows_source(r, i), rows_n_vocab(r), cancel);
+    for (int i = 0; status == DRV_OK && i < rows_n_sources(stream); i++)
+        status = dataset_check_vocab(rows_source(stream, i), rows_n_vocab(stream), cancel);
     return status;
 }

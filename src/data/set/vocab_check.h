@@ -9,7 +9,7 @@
 #include "data/set/rows.h"
 
 // Here and now. *cancel as in dataset_check_vocab.
-DRV_CHECKED drv_status rows_check_vocab(const rows *r, const atomic_bool *cancel);
+DRV_CHECKED drv_status rows_check_vocab(const rows *stream, const atomic_bool *cancel);
 
 typedef struct vocab_check { // single owner; the rows outlive it
     const dataset **slow;    // those that are read, each once
@@ -21,11 +21,12 @@ typedef struct vocab_check { // single owner; the rows outlive it
 
 // Checks at once what costs nothing and starts reading the rest on a thread of its own; a data set
 // that several rows share is read once. DRV_E_DATA: a token is outside; nothing was started then.
-DRV_CHECKED drv_status vocab_check_start(arena *a, const rows *const *list, int n, vocab_check *c);
+DRV_CHECKED drv_status vocab_check_start(arena *a, const rows *const *list, int n,
+        vocab_check *check);
 // The result is there: vocab_check_wait returns at once. May be asked after every step.
-bool vocab_check_done(const vocab_check *c);
+bool vocab_check_done(const vocab_check *check);
 // Waits for the result; DRV_OK once it was taken.
-DRV_CHECKED drv_status vocab_check_wait(vocab_check *c);
+DRV_CHECKED drv_status vocab_check_wait(vocab_check *check);
 // Stops reading; without effect when it is done. To be called before rows_close unless it was
 // waited for.
-void vocab_check_cancel(vocab_check *c);
+void vocab_check_cancel(vocab_check *check);

@@ -86,6 +86,12 @@ INLINE vec v_load_bf16(const uint16_t *p, int n) {
     }
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
 }
+// 2 LANES elements: those at even places and those at odd ones.
+INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
+    const __m256i both = _mm256_loadu_si256((const __m256i *)(const void *)p);
+    *even = _mm256_castsi256_ps(_mm256_slli_epi32(both, 16));
+    *odd = _mm256_castsi256_ps(_mm256_and_si256(both, _mm256_set1_epi32((int)0xFFFF0000)));
+}
 // The nearest bf16 (even in a tie) in the upper half of each lane; the lower half is not cleared.
 INLINE __m256i v_bf16_above(vec x) {
     const __m256i bits = _mm256_castps_si256(x);

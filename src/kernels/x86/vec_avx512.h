@@ -73,6 +73,12 @@ INLINE vec v_load_bf16(const uint16_t *p, int n) {
                                     : _mm256_maskz_loadu_epi16(v_mask(n), p);
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
+// 2 LANES elements: those at even places and those at odd ones.
+INLINE void v_load_bf16_pairs(const uint16_t *p, vec *even, vec *odd) {
+    const __m512i both = _mm512_loadu_si512(p);
+    *even = _mm512_castsi512_ps(_mm512_slli_epi32(both, 16));
+    *odd = _mm512_castsi512_ps(_mm512_and_si512(both, _mm512_set1_epi32((int)0xFFFF0000)));
+}
 // Rounds to nearest even. The instruction takes denormal numbers as 0.
 INLINE __m256i v_to_bf16(vec x) {
 #ifdef __AVX512BF16__

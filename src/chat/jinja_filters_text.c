@@ -1,0 +1,267 @@
+// Filters of text: letters, spaces, replacing, formats, JSON.
+#include <stdlib.h>
+#include <string.h>
+
+#include "chat/jinja_filters_internal.h"
+
+// What a filter of text sees: v printed.
+static drv_status as_text(jinja_context *c, const value *v, value *out) {
+    if (v->kind == VALUE_STRING) {
+        *out = *v;
+        return DRV_OK;
+    }
+    str text = {0};
+    value_print(v, &text);
+    return jinja_take(c, &text, out);
+}
+
+drv_status filter_trim(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value text;
+    DRV_TRY(call_check(args, "trim", 0, 1, "chars"));
+    DRV_TRY(as_text(c, v, &text));
+    const value *chars = call_arg(args, 0, "chars");
+    if (chars && chars->kind != VALUE_STRING) chars = NULL;
+    *out = text_strip(&text, chars, true, true);
+    return DRV_OK;
+}
+
+static drv_status change_case(jinja_context *c, const value *v, const call_args *args,
+        text_case_kind kind, value *out) {
+    value text;
+    str changed = {0};
+    DRV_TRY(filter_no_args(args, "a filter of letters"));
+    DRV_TRY(as_text(c, v, &text));
+    text_case(&text, kind, &changed);
+    return jinja_take(c, &changed, out);
+}
+drv_status filter_upper(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return change_case(c, v, args, CASE_UPPER, out);
+}
+drv_status filter_lower(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return change_case(c, v, args, CASE_LOWER, out);
+}
+drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return change_case(c, v, args, CASE_CAPITAL, out);
+}
+
+// Words begin behind spaces, hyphens and opening brackets, unlike str.title.
+drv_status filter_title(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value text;
+    str titled = {0};
+    DRV_TRY(filter_no_args(args, "title"));
+    DRV_TRY(as_text(c, v, &text));
+    for (size_t i = 0; i < text.s.n;) {
+        size_t n = 0;
+        while (i + n < text.s.n && !strchr(" \t\n\r\f\v-([{<", text.s.p[i + n]))
+            n++;
+        const value word = value_slice(text.s.p + i, n);
+        text_case(&word, CASE_CAPITAL, &titled);
+        for (i += n; i < text.s.n && strchr(" \t\n\r\f\v-([{<", text.s.p[i]); i++)
+            str_add(&titled, text.s.p + i, 1);
+    }
+    return jinja_take(c, &titled, out);
+}
+
+drv_status filter_replace(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value text, from, to;
+    int64_t most = -1;
+    DRV_TRY(call_check(args, "replace", 2, 3, "count old new"));
+    DRV_TRY(filter_whole(call_arg(args, 2, "count"), "replace", &most));
+    DRV_TRY(as_text(c, v, &text));
+    DRV_TRY(as_text(c, &args->v[0], &from));
+    DRV_TRY(as_text(c, &args->v[1], &to));
+    return text_replace(c, &text, &from, &to, most, out);
+}
+
+drv_status filter_indent(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value text;
+    str done = {0};
+    DRV_TRY(call_check(args, "indent", 0, 3, "width first blank"));
+    const value *width = call_arg(args, 0, "width"), *first = call_arg(args, 1, "first"),
+                *blank = call_arg(args, 2, "blank");
+    int64_t n = 4;
+    if (width && width->kind != VALUE_STRING) DRV_TRY(filter_whole(width, "indent", &n));
+    if (n > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)n);
+    DRV_TRY(as_text(c, v, &text));
+    const char *p = text.s.p, *end = p + text.s.n;
+    for (bool top = true;; top = false) {
+        const char *line = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL,
+                   *stop = line ? line : end;
+        const bool indented =
+                top ? first && value_true(first) : stop > p || (blank && value_true(blank));
+        if (indented && width && width->kind == VALUE_STRING)
+            str_add(&done, width->s.p, width->s.n);
+        for (int64_t i = 0; indented && i < n && !(width && width->kind == VALUE_STRING); i++)
+            str_puts(&done, " ");
+        str_add(&done, p, (size_t)(stop - p));
+        if (!line) break;
+        str_puts(&done, "\n");
+        p = line + 1;
+    }
+    return jinja_take(c, &done, out);
+}
+
+drv_status filter_escape(jinja_context *c, const value *v, const call_args *args, value *out) {
+    static const char plain[] = "&<>'\"", *const escaped[] = {"&amp;", "&lt;", "&gt;", "&#39;",
+                                                  "&#34;"};
+    value text;
+    str done = {0};
+    DRV_TRY(filter_no_args(args, "escape"));
+    DRV_TRY(as_text(c, v, &text));
+    for (size_t i = 0; i < text.s.n; i++) {
+        const char *at = text.s.p[i] ? strchr(plain, text.s.p[i]) : NULL;
+        if (at)
+            str_puts(&done, escaped[at - plain]);
+        else
+            str_add(&done, text.s.p + i, 1);
+    }
+    return jinja_take(c, &done, out);
+}
+
+drv_status filter_string(jinja_context *c, const value *v, const call_args *args, value *out) {
+    DRV_TRY(filter_no_args(args, "string"));
+    return as_text(c, v, out);
+}
+
+drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out) {
+    return filter_string(c, v, args, out);
+}
+
+// One place of a format: its flags and width as written, and the letter behind them.
+typedef struct format_place {
+    char flags[10];
+    char kind;
+} format_place;
+
+static size_t read_place(const value *format, size_t i, format_place *out) {
+    size_t n = 0;
+    *out = (format_place){{0}, 0};
+    for (; i < format->s.n && strchr("-+ 0#.123456789", format->s.p[i]) &&
+            n + 1 < sizeof out->flags;
+            i++)
+        out->flags[n++] = format->s.p[i];
+    if (i < format->s.n) out->kind = format->s.p[i];
+    return i;
+}
+
+static drv_status put_text(jinja_context *c, const format_place *place, const value *v, str *out) {
+    const bool left = place->flags[0] == '-';
+    const int64_t width = strtol(place->flags + left, NULL, 10);
+    str shown = {0};
+    value text;
+    if (place->kind == 's')
+        value_print(v, &shown);
+    else
+        value_repr(v, &shown);
+    DRV_TRY(jinja_take(c, &shown, &text));
+    const int64_t pad = width - text_length(text.s.p, text.s.n);
+    if (!left) str_printf(out, "%*s", pad > 0 ? (int)pad : 0, "");
+    str_add(out, text.s.p, text.s.n);
+    if (left) str_printf(out, "%*s", pad > 0 ? (int)pad : 0, "");
+    return DRV_OK;
+}
+
+static drv_status put_number(const format_place *place, const value *v, str *out) {
+    char spec[20], shown[512];
+    if (!value_is_number(v) || !place->kind || !strchr("dixXofFeEgG", place->kind))
+        return drv_fail(DRV_E_DATA, "format: \"%%%c\" cannot show %s",
+                place->kind ? place->kind : ' ', value_type_name(v));
+    const bool whole = strchr("dixXo", place->kind) != NULL;
+    snprintf(spec, sizeof spec, "%%%s%s%c", place->flags, whole ? "ll" : "", place->kind);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    if (whole)
+        snprintf(shown, sizeof shown, spec,
+                v->kind == VALUE_FLOAT ? (long long)v->f
+                : v->kind == VALUE_INT ? (long long)v->i
+                                       : (long long)v->b);
+    else
+        snprintf(shown, sizeof shown, spec, value_real(v));
+#pragma GCC diagnostic pop
+    str_puts(out, shown);
+    return DRV_OK;
+}
+
+static drv_status put_all(jinja_context *c, const value *format, const call_args *args, str *out) {
+    int next = 0;
+    for (size_t i = 0; i < format->s.n; i++) {
+        format_place place;
+        if (format->s.p[i] != '%') {
+            str_add(out, format->s.p + i, 1);
+            continue;
+        }
+        i = read_place(format, i + 1, &place);
+        if (place.kind == '%') {
+            str_puts(out, "%");
+            continue;
+        }
+        if (next >= args->n) return drv_fail(DRV_E_DATA, "format has more places than values");
+        const value *v = &args->v[next++];
+        DRV_TRY(place.kind == 's' || place.kind == 'r' ? put_text(c, &place, v, out)
+                                                       : put_number(&place, v, out));
+    }
+    // Python takes one list or dict for a mapping, of which not all need be used.
+    const value_kind kind = args->n == 1 ? args->v[0].kind : VALUE_NONE;
+    const bool mapping = kind == VALUE_DICT || kind == VALUE_LIST || kind == VALUE_UNDEFINED;
+    if (next < args->n && !mapping)
+        return drv_fail(DRV_E_DATA, "format has more values than places");
+    return DRV_OK;
+}
+
+// %s, %d, %f and their like, in order.
+drv_status filter_format(jinja_context *c, const value *v, const call_args *args, value *out) {
+    str text = {0};
+    if (v->kind != VALUE_STRING || args->n_keywords)
+        return drv_fail(DRV_E_DATA, "format expects a string and values in order");
+    drv_status status = put_all(c, v, args, &text);
+    if (status == DRV_OK) return jinja_take(c, &text, out);
+    str_free(&text);
+    return status;
+}
+
+drv_status filter_tojson(jinja_context *c, const value *v, const call_args *args, value *out) {
+    tojson_opts o = {.indent = -1,
+            .item_separator = value_text(", "),
+            .key_separator = value_text(": ")};
+    DRV_TRY(call_check(args, "tojson", 0, 4, "ensure_ascii indent separators sort_keys"));
+    // transformers' order: ensure_ascii, indent, separators, sort_keys
+    const value *ascii = call_arg(args, 0, "ensure_ascii"), *indent = call_arg(args, 1, "indent");
+    const value *separators = call_arg(args, 2, "separators"),
+                *sort = call_arg(args, 3, "sort_keys");
+    if (ascii && value_true(ascii))
+        return drv_fail(DRV_E_DATA, "tojson: ensure_ascii=true is not supported");
+    DRV_TRY(filter_whole(indent, "tojson", &o.indent));
+    if (o.indent > 100)
+        return drv_fail(DRV_E_DATA, "tojson: an indent of %lld", (long long)o.indent);
+    if (o.indent >= 0) o.item_separator = value_text(",");
+    if (separators && separators->kind != VALUE_NONE) {
+        if (separators->kind != VALUE_LIST || separators->list->n != 2 ||
+                separators->list->v[0].kind != VALUE_STRING ||
+                separators->list->v[1].kind != VALUE_STRING)
+            return drv_fail(DRV_E_DATA, "tojson: separators are two strings");
+        o.item_separator = separators->list->v[0];
+        o.key_separator = separators->list->v[1];
+    }
+    o.sort_keys = sort && value_true(sort);
+    str text = {0};
+    drv_status status = value_tojson(v, &o, 0, &text);
+    if (status == DRV_OK) return jinja_take(c, &text, out);
+    str_free(&text);
+    return status;
+}
+
+// Words are runs of letters, digits and underscores.
+drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args, value *out) {
+    value text;
+    int64_t n = 0;
+    bool inside = false;
+    DRV_TRY(filter_no_args(args, "wordcount"));
+    DRV_TRY(as_text(c, v, &text));
+    for (size_t i = 0, k; i < text.s.n; i += k) {
+        const bool word = text_is_word(text.s.p + i, text.s.n - i, &k);
+        n += word && !inside;
+        inside = word;
+    }
+    *out = value_int(n);
+    return DRV_OK;
+}

@@ -1,0 +1,173 @@
+// What a value holds: attributes, items, slices, iteration, "in".
+#include <stdlib.h>
+#include <string.h>
+
+#include "chat/jinja_eval_internal.h"
+
+drv_status jinja_attribute(jinja_context *c, const value *v, const value *name, value *out) {
+    DRV_TRY(jinja_defined(v));
+    const value *found = NULL;
+    bool method = false;
+    if (v->kind == VALUE_NAMESPACE) found = value_dict_get(v->dict, name);
+    if (v->kind == VALUE_FUNCTION && v->function->attributes)
+        found = value_dict_get(v->function->attributes, name);
+    if (!found) DRV_TRY(jinja_method(c, v, name, &method, out));
+    if (method) return DRV_OK;
+    if (!found && v->kind == VALUE_DICT) found = value_dict_get(v->dict, name);
+    *out = found ? *found : value_undefined(name->s.p, name->s.n);
+    return DRV_OK;
+}
+
+static drv_status index_of(const value *index, int64_t n, int64_t *out) {
+    *out = index->kind == VALUE_BOOL ? index->b : index->i;
+    if (*out < 0) *out += n;
+    return DRV_OK;
+}
+
+drv_status jinja_item(jinja_context *c, const value *v, const value *index, value *out) {
+    DRV_TRY(jinja_defined(v));
+    const bool number = index->kind == VALUE_INT || index->kind == VALUE_BOOL;
+    int64_t i = 0;
+    *out = value_undefined("", 0);
+    if (v->kind == VALUE_DICT) {
+        const value *found = value_dict_get(v->dict, index);
+        if (found) {
+            *out = *found;
+            return DRV_OK;
+        }
+    } else if (v->kind == VALUE_LIST && number) {
+        DRV_TRY(index_of(index, v->list->n, &i));
+        if (i >= 0 && i < v->list->n) *out = v->list->v[i];
+        return DRV_OK;
+    } else if (v->kind == VALUE_STRING && number) {
+        const int64_t n = text_length(v->s.p, v->s.n);
+        DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 64));
+        DRV_TRY(index_of(index, n, &i));
+        if (i < 0 || i >= n) return DRV_OK;
+        const size_t from = text_offset(v->s.p, v->s.n, i), rest = v->s.n - from;
+        *out = value_slice(v->s.p + from, text_offset(v->s.p + from, rest, 1));
+        return DRV_OK;
+    }
+    return index->kind == VALUE_STRING ? jinja_attribute(c, v, index, out) : DRV_OK;
+}
+
+// Python's slice.indices: first, how many, and the step, of n items.
+static drv_status slice_range(const value part[3], int64_t n, int64_t *first, int64_t *count,
+        int64_t *step) {
+    int64_t bound[3] = {0, 0, 1};
+    for (int i = 0; i < 3; i++) {
+        if (part[i].kind != VALUE_NONE && part[i].kind != VALUE_INT && part[i].kind != VALUE_BOOL)
+            return drv_fail(DRV_E_DATA, "a slice is made of whole numbers, found %s",
+                    value_type_name(&part[i]));
+        if (part[i].kind != VALUE_NONE)
+            bound[i] = part[i].kind == VALUE_INT ? part[i].i : part[i].b;
+    }
+    *step = bound[2];
+    if (*step == 0 || *step < -(1LL << 40) || *step > 1LL << 40)
+        return drv_fail(DRV_E_DATA, "a slice of step %lld", (long long)*step);
+    const int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? n - 1 : n;
+    for (int i = 0; i < 2; i++) {
+        if (part[i].kind == VALUE_NONE) {
+            bound[i] = (i == 0) == (*step > 0) ? low : high;
+            continue;
+        }
+        if (bound[i] < 0) bound[i] += n;
+        bound[i] = bound[i] < low ? low : bound[i] > high ? high : bound[i];
+    }
+    *first = bound[0];
+    const int64_t distance = *step > 0 ? bound[1] - bound[0] : bound[0] - bound[1],
+                  size = llabs(*step);
+    *count = distance > 0 ? (distance + size - 1) / size : 0;
+    return DRV_OK;
+}
+
+static drv_status slice_string(jinja_context *c, const value *v, const value part[3], value *out) {
+    int64_t first, count, step;
+    DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 16));
+    DRV_TRY(slice_range(part, text_length(v->s.p, v->s.n), &first, &count, &step));
+    const size_t from = text_offset(v->s.p, v->s.n, first);
+    if (step == 1) {
+        *out = value_slice(v->s.p + from, text_offset(v->s.p + from, v->s.n - from, count));
+        return DRV_OK;
+    }
+    size_t *begin = mem_alloc(sizeof *begin * (v->s.n + 1)), n = 0; // of each code point
+    for (size_t i = 0; i < v->s.n; i++)
+        if (((unsigned char)v->s.p[i] & 0xC0) != 0x80) begin[n++] = i;
+    begin[n] = v->s.n;
+    str text = {0};
+    for (int64_t i = 0; i < count; i++) {
+        const size_t at = (size_t)(first + i * step);
+        str_add(&text, v->s.p + begin[at], begin[at + 1] - begin[at]);
+    }
+    free(begin);
+    return jinja_take(c, &text, out);
+}
+
+drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out) {
+    value v, part[3];
+    DRV_TRY(jinja_eval(c, e->a, &v));
+    for (int i = 0; i < 3; i++)
+        DRV_TRY(jinja_eval(c, e->args[i], &part[i]));
+    DRV_TRY(jinja_defined(&v));
+    if (v.kind == VALUE_STRING) return slice_string(c, &v, part, out);
+    *out = value_undefined("slice", 5);
+    if (v.kind != VALUE_LIST) return DRV_OK;
+    int64_t first, count, step;
+    DRV_TRY(slice_range(part, v.list->n, &first, &count, &step));
+    DRV_TRY(jinja_charge(c, count));
+    DRV_TRY(value_new_list(&c->m, out));
+    out->list->tuple = v.list->tuple;
+    for (int64_t i = 0; i < count; i++)
+        DRV_TRY(value_list_add(&c->m, out->list, v.list->v[first + i * step]));
+    return DRV_OK;
+}
+
+drv_status jinja_items(jinja_context *c, const value *v, value_list *out) {
+    switch (v->kind) {
+    case VALUE_UNDEFINED:
+        return DRV_OK;
+    case VALUE_LIST:
+        DRV_TRY(jinja_charge(c, v->list->n));
+        *out = *v->list;
+        out->cap = out->n; // what is added goes elsewhere
+        return DRV_OK;
+    case VALUE_DICT:
+        DRV_TRY(jinja_charge(c, v->dict->keys.n));
+        *out = v->dict->keys;
+        out->cap = out->n;
+        return DRV_OK;
+    case VALUE_STRING:
+        DRV_TRY(jinja_charge(c, (int64_t)v->s.n));
+        for (size_t i = 0; i < v->s.n;) {
+            const size_t n = text_offset(v->s.p + i, v->s.n - i, 1);
+            DRV_TRY(value_list_add(&c->m, out, value_slice(v->s.p + i, n)));
+            i += n;
+        }
+        return DRV_OK;
+    default:
+        return drv_fail(DRV_E_DATA, "%s cannot be iterated over", value_type_name(v));
+    }
+}
+
+drv_status jinja_contains(jinja_context *c, const value *v, const value *item, bool *out) {
+    *out = false;
+    if (v->kind == VALUE_UNDEFINED) return DRV_OK;
+    if (v->kind == VALUE_STRING) {
+        if (item->kind != VALUE_STRING)
+            return drv_fail(DRV_E_DATA, "a string holds strings, found %s", value_type_name(item));
+        DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 32));
+        *out = item->s.n == 0 || (v->s.n && memmem(v->s.p, v->s.n, item->s.p, item->s.n));
+        return DRV_OK;
+    }
+    if (v->kind == VALUE_DICT) {
+        DRV_TRY(jinja_charge(c, v->dict->keys.n / 4));
+        *out = value_dict_get(v->dict, item) != NULL;
+        return DRV_OK;
+    }
+    if (v->kind != VALUE_LIST)
+        return drv_fail(DRV_E_DATA, "%s cannot be searched by \"in\"", value_type_name(v));
+    DRV_TRY(jinja_charge(c, v->list->n / 4));
+    for (int64_t i = 0; i < v->list->n && !*out; i++)
+        *out = value_equal(&v->list->v[i], item);
+    return DRV_OK;
+}

@@ -1,0 +1,211 @@
+// Arithmetic and comparison as Python does them, on 64-bit whole numbers and doubles.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "chat/jinja_eval_internal.h"
+
+static drv_status no_operator(char op, const value *a, const value *b) {
+    const char shown[] = {op == 'f'   ? '/'
+                          : op == 'p' ? '*'
+                                      : op,
+            op == 'f'   ? '/'
+            : op == 'p' ? '*'
+                        : 0,
+            0};
+    return drv_fail(DRV_E_DATA, "%s %s %s is not defined", value_type_name(a), shown,
+            value_type_name(b));
+}
+
+static drv_status whole_power(int64_t base, int64_t exponent, int64_t *out) {
+    *out = 1;
+    for (; exponent > 0; exponent--) {
+        if (__builtin_mul_overflow(*out, base, out))
+            return drv_fail(DRV_E_DATA, "a number is beyond 64 bits");
+        if (base == 0 || base == 1) break;
+        if (base == -1) {
+            *out = exponent % 2 ? -1 : 1;
+            break;
+        }
+    }
+    return DRV_OK;
+}
+
+static drv_status whole_arithmetic(char op, int64_t a, int64_t b, value *out) {
+    int64_t x = 0;
+    bool over = false;
+    if ((op == '/' || op == 'f' || op == '%') && b == 0)
+        return drv_fail(DRV_E_DATA, "division by zero");
+    switch (op) {
+    case '+':
+        over = __builtin_add_overflow(a, b, &x);
+        break;
+    case '-':
+        over = __builtin_sub_overflow(a, b, &x);
+        break;
+    case '*':
+        over = __builtin_mul_overflow(a, b, &x);
+        break;
+    case 'f':
+    case '%': // Python rounds down: the rest has the divisor's sign
+        over = a == INT64_MIN && b == -1;
+        if (over) break;
+        x = a / b - (a % b != 0 && (a % b < 0) != (b < 0));
+        if (op == '%') x = a - x * b;
+        break;
+    case 'p':
+        if (b < 0) {
+            *out = value_float(pow((double)a, (double)b));
+            return DRV_OK;
+        }
+        DRV_TRY(whole_power(a, b, &x));
+        break;
+    default:
+        *out = value_float((double)a / (double)b);
+        return DRV_OK;
+    }
+    if (over) return drv_fail(DRV_E_DATA, "a number is beyond 64 bits");
+    *out = value_int(x);
+    return DRV_OK;
+}
+
+static drv_status real_arithmetic(char op, double a, double b, value *out) {
+    const bool by_zero = !(b < 0) && !(b > 0) && !isnan(b);
+    if ((op == '/' || op == 'f' || op == '%') && by_zero)
+        return drv_fail(DRV_E_DATA, "division by zero");
+    double rest = op == '%' ? fmod(a, b) : 0;
+    if (op == '%' && (rest < 0 || rest > 0) && (rest < 0) != (b < 0)) rest += b;
+    *out = value_float(op == '+'   ? a + b
+                       : op == '-' ? a - b
+                       : op == '*' ? a * b
+                       : op == '/' ? a / b
+                       : op == 'f' ? floor(a / b)
+                       : op == '%' ? rest
+                                   : pow(a, b));
+    return DRV_OK;
+}
+
+static drv_status join_lists(jinja_context *c, const value_list *a, const value_list *b,
+        value *out) {
+    DRV_TRY(value_new_list(&c->m, out));
+    out->list->tuple = a->tuple;
+    DRV_TRY(jinja_charge(c, a->n + b->n));
+    for (int64_t i = 0; i < a->n + b->n; i++)
+        DRV_TRY(value_list_add(&c->m, out->list, i < a->n ? a->v[i] : b->v[i - a->n]));
+    return DRV_OK;
+}
+
+static drv_status join_strings(jinja_context *c, const value *a, const value *b, value *out) {
+    void *p;
+    DRV_TRY(value_alloc(&c->m, a->s.n + b->s.n, &p));
+    if (a->s.n) memcpy(p, a->s.p, a->s.n);
+    if (b->s.n) memcpy((char *)p + a->s.n, b->s.p, b->s.n);
+    *out = value_slice(p, a->s.n + b->s.n);
+    return DRV_OK;
+}
+
+static drv_status repeat(jinja_context *c, const value *v, int64_t times, value *out) {
+    if (times < 0) times = 0;
+    if (v->kind == VALUE_STRING) {
+        void *p;
+        size_t bytes;
+        if (__builtin_mul_overflow(v->s.n, (size_t)times, &bytes)) bytes = SIZE_MAX / 2;
+        DRV_TRY(value_alloc(&c->m, bytes, &p));
+        for (int64_t i = 0; i < times && v->s.n; i++)
+            memcpy((char *)p + (size_t)i * v->s.n, v->s.p, v->s.n);
+        *out = value_slice(p, bytes);
+        return DRV_OK;
+    }
+    DRV_TRY(value_new_list(&c->m, out));
+    out->list->tuple = v->list->tuple;
+    for (int64_t i = 0; i < times && v->list->n; i++) {
+        DRV_TRY(jinja_charge(c, v->list->n));
+        for (int64_t k = 0; k < v->list->n; k++)
+            DRV_TRY(value_list_add(&c->m, out->list, v->list->v[k]));
+    }
+    return DRV_OK;
+}
+
+// "%s and %d" % (a, b)
+static drv_status format_string(jinja_context *c, const value *format, const value *v, value *out) {
+    const call_args all = {v->kind == VALUE_LIST && v->list->tuple ? v->list->v : v,
+            v->kind == VALUE_LIST && v->list->tuple ? (int)v->list->n : 1, NULL, 0};
+    const value name = value_text("format");
+    return jinja_filter(c, &name, format, &all, out);
+}
+
+drv_status jinja_eval_binary(jinja_context *c, const expr *e, value *out) {
+    value a, b;
+    DRV_TRY(jinja_eval(c, e->a, &a));
+    DRV_TRY(jinja_eval(c, e->b, &b));
+    if (e->op == '~') {
+        str text = {0};
+        value_print(&a, &text);
+        value_print(&b, &text);
+        return jinja_take(c, &text, out);
+    }
+    DRV_TRY(jinja_defined(&a));
+    DRV_TRY(jinja_defined(&b));
+    const bool whole = a.kind != VALUE_FLOAT && b.kind != VALUE_FLOAT;
+    if (value_is_number(&a) && value_is_number(&b))
+        return whole ? whole_arithmetic(e->op, a.kind == VALUE_INT ? a.i : a.b,
+                               b.kind == VALUE_INT ? b.i : b.b, out)
+                     : real_arithmetic(e->op, value_real(&a), value_real(&b), out);
+    if (e->op == '+' && a.kind == VALUE_STRING && b.kind == VALUE_STRING)
+        return join_strings(c, &a, &b, out);
+    if (e->op == '+' && a.kind == VALUE_LIST && b.kind == VALUE_LIST &&
+            a.list->tuple == b.list->tuple)
+        return join_lists(c, a.list, b.list, out);
+    const bool whole_a = a.kind == VALUE_INT || a.kind == VALUE_BOOL,
+               whole_b = b.kind == VALUE_INT || b.kind == VALUE_BOOL;
+    if (e->op == '*' && (a.kind == VALUE_STRING || a.kind == VALUE_LIST) && whole_b)
+        return repeat(c, &a, b.kind == VALUE_INT ? b.i : b.b, out);
+    if (e->op == '*' && (b.kind == VALUE_STRING || b.kind == VALUE_LIST) && whole_a)
+        return repeat(c, &b, a.kind == VALUE_INT ? a.i : a.b, out);
+    if (e->op == '%' && a.kind == VALUE_STRING) return format_string(c, &a, &b, out);
+    return no_operator(e->op, &a, &b);
+}
+
+static drv_status compare_once(jinja_context *c, char op, const value *a, const value *b,
+        bool *out) {
+    int order;
+    if (a->kind == VALUE_STRING) DRV_TRY(jinja_charge(c, (int64_t)a->s.n / 64));
+    if (op == '=' || op == '!') {
+        *out = value_equal(a, b) == (op == '=');
+        return DRV_OK;
+    }
+    if (op == 'i' || op == 'n') {
+        DRV_TRY(jinja_contains(c, b, a, out));
+        *out = *out == (op == 'i');
+        return DRV_OK;
+    }
+    DRV_TRY(jinja_defined(a));
+    DRV_TRY(jinja_defined(b));
+    DRV_TRY(value_compare(a, b, &order));
+    *out = op == '<' ? order < 0 : op == '>' ? order > 0 : op == 'l' ? order <= 0 : order >= 0;
+    return DRV_OK;
+}
+
+drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out) {
+    value a, b;
+    bool holds = true;
+    DRV_TRY(jinja_eval(c, e->a, &a));
+    for (int i = 0; i < e->n_args && holds; i++) {
+        DRV_TRY(jinja_eval(c, e->args[i], &b));
+        DRV_TRY(compare_once(c, e->ops[i], &a, &b, &holds));
+        a = b;
+    }
+    *out = value_bool(holds);
+    return DRV_OK;
+}
+
+drv_status jinja_eval_unary(jinja_context *c, const expr *e, value *out) {
+    DRV_TRY(jinja_eval(c, e->a, out));
+    DRV_TRY(jinja_defined(out));
+    if (!value_is_number(out))
+        return drv_fail(DRV_E_DATA, "%c%s is not defined", e->op, value_type_name(out));
+    if (out->kind == VALUE_BOOL) *out = value_int(out->b);
+    if (e->op == '-' && out->kind == VALUE_FLOAT) out->f = -out->f;
+    if (e->op == '-' && out->kind == VALUE_INT) return whole_arithmetic('-', 0, out->i, out);
+    return DRV_OK;
+}

@@ -1,0 +1,493 @@
+// Expressions, by the precedence of Jinja 2's own parser (jinja2/parser.py): if-else, or, and, not,
+// comparison, + -, ~,
+// * / // %, unary, **, postfix, filters and tests.
+#include <stdlib.h>
+#include <string.h>
+
+#include "chat/jinja_parse_internal.h"
+
+enum { MAX_NESTING = 120 }; // of expressions and statements: the stack has bounds
+
+static drv_status parse_unary(parser *p, bool filters, expr **out);
+
+drv_status parser_fail(const parser *p, const char *what) {
+    const token *t = p->t;
+    if (t->kind == TOKEN_END)
+        return drv_fail(DRV_E_DATA, "%s:%d: %s, found the end of the template", p->name, t->line,
+                what);
+    return drv_fail(DRV_E_DATA, "%s:%d: %s, found \"%.*s\"", p->name, t->line, what,
+            (int)(t->n < 40 ? t->n : 40), t->p);
+}
+
+static bool is(const parser *p, token_kind kind, const char *text) {
+    return p->t->kind == kind && p->t->n == strlen(text) && memcmp(p->t->p, text, p->t->n) == 0;
+}
+bool parser_at_operator(const parser *p, const char *text) {
+    return is(p, TOKEN_OPERATOR, text);
+}
+bool parser_at_word(const parser *p, const char *text) {
+    return is(p, TOKEN_NAME, text);
+}
+bool parser_accept_operator(parser *p, const char *text) {
+    const bool yes = parser_at_operator(p, text);
+    p->t += yes;
+    return yes;
+}
+bool parser_accept_word(parser *p, const char *text) {
+    const bool yes = parser_at_word(p, text);
+    p->t += yes;
+    return yes;
+}
+drv_status parser_expect_operator(parser *p, const char *text) {
+    if (parser_accept_operator(p, text)) return DRV_OK;
+    char what[32];
+    snprintf(what, sizeof what, "expected \"%s\"", text);
+    return parser_fail(p, what);
+}
+drv_status parser_expect_name(parser *p, value *out) {
+    if (p->t->kind != TOKEN_NAME) return parser_fail(p, "expected a name");
+    *out = value_slice(p->t->p, p->t->n);
+    p->t++;
+    return DRV_OK;
+}
+drv_status parser_new_expr(parser *p, expr_kind kind, expr **out) {
+    void *e;
+    DRV_TRY(value_alloc(p->m, sizeof(expr), &e));
+    *out = e;
+    (*out)->kind = kind;
+    (*out)->line = p->t->line;
+    return DRV_OK;
+}
+
+drv_status parser_add_expr(parser *p, expr_list *l, expr *e) {
+    if (l->n == l->cap) {
+        void *bigger;
+        l->cap = l->cap ? 2 * l->cap : 4;
+        DRV_TRY(value_alloc(p->m, sizeof *l->e * (size_t)l->cap, &bigger));
+        if (l->n) memcpy(bigger, l->e, sizeof *l->e * (size_t)l->n);
+        l->e = bigger;
+    }
+    l->e[l->n++] = e;
+    return DRV_OK;
+}
+
+void parser_set_args(expr *e, const expr_list *l) {
+    e->args = l->e;
+    e->n_args = l->n;
+}
+
+drv_status parser_go_deeper(parser *p) {
+    if (++p->depth > MAX_NESTING) return parser_fail(p, "nested too deeply");
+    return DRV_OK;
+}
+
+// --- primary expressions
+
+// (a, b, k=c): the parenthesis is open.
+static drv_status parse_arguments(parser *p, expr *call) {
+    expr_list args = {0};
+    value_list names = {0};
+    while (!parser_accept_operator(p, ")")) {
+        if (args.n) {
+            DRV_TRY(parser_expect_operator(p, ","));
+            if (parser_accept_operator(p, ")")) break;
+        }
+        if (parser_at_operator(p, "*") || parser_at_operator(p, "**"))
+            return parser_fail(p, "* and ** in a call are not supported");
+        const bool keyword = p->t->kind == TOKEN_NAME && p->t[1].kind == TOKEN_OPERATOR &&
+                             p->t[1].n == 1 && *p->t[1].p == '=';
+        if (keyword) {
+            DRV_TRY(value_list_add(p->m, &names, value_slice(p->t->p, p->t->n)));
+            p->t += 2;
+        } else if (names.n) {
+            return parser_fail(p, "expected a keyword argument behind a keyword argument");
+        }
+        expr *e;
+        DRV_TRY(jinja_parse_expr(p, &e));
+        DRV_TRY(parser_add_expr(p, &args, e));
+    }
+    parser_set_args(call, &args);
+    call->keywords = names.v;
+    call->n_keywords = (int)names.n;
+    return DRV_OK;
+}
+
+// The items of a list or tuple up to `close`, which is taken.
+static drv_status parse_items(parser *p, const char *close, expr_list *items, bool *comma) {
+    *comma = false;
+    while (!parser_accept_operator(p, close)) {
+        if (items->n) {
+            DRV_TRY(parser_expect_operator(p, ","));
+            *comma = true;
+            if (parser_accept_operator(p, close)) break;
+        }
+        expr *e;
+        DRV_TRY(jinja_parse_expr(p, &e));
+        DRV_TRY(parser_add_expr(p, items, e));
+    }
+    return DRV_OK;
+}
+
+static drv_status parse_dict(parser *p, expr **out) {
+    expr_list items = {0};
+    DRV_TRY(parser_new_expr(p, EXPR_DICT, out));
+    while (!parser_accept_operator(p, "}")) {
+        if (items.n) {
+            DRV_TRY(parser_expect_operator(p, ","));
+            if (parser_accept_operator(p, "}")) break;
+        }
+        expr *key, *v;
+        DRV_TRY(jinja_parse_expr(p, &key));
+        DRV_TRY(parser_expect_operator(p, ":"));
+        DRV_TRY(jinja_parse_expr(p, &v));
+        DRV_TRY(parser_add_expr(p, &items, key));
+        DRV_TRY(parser_add_expr(p, &items, v));
+    }
+    parser_set_args(*out, &items);
+    return DRV_OK;
+}
+
+static drv_status parse_strings(parser *p, expr **out) {
+    DRV_TRY(parser_new_expr(p, EXPR_CONSTANT, out));
+    (*out)->constant = p->t->constant;
+    p->t++;
+    if (p->t->kind != TOKEN_STRING) return DRV_OK;
+    str joined = {0}; // neighbours are one string
+    str_add(&joined, (*out)->constant.s.p, (*out)->constant.s.n);
+    for (; p->t->kind == TOKEN_STRING; p->t++)
+        str_add(&joined, p->t->constant.s.p, p->t->constant.s.n);
+    drv_status status = value_copy_string(p->m, joined.p, joined.n, &(*out)->constant);
+    str_free(&joined);
+    return status;
+}
+
+static drv_status parse_name(parser *p, expr **out) {
+    static const struct {
+        const char *word;
+        value v;
+    } constants[] = {{"true", {.kind = VALUE_BOOL, .b = true}},
+            {"True", {.kind = VALUE_BOOL, .b = true}}, {"false", {.kind = VALUE_BOOL}},
+            {"False", {.kind = VALUE_BOOL}}, {"none", {.kind = VALUE_NONE}},
+            {"None", {.kind = VALUE_NONE}}};
+    DRV_TRY(parser_new_expr(p, EXPR_NAME, out));
+    for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
+        if (parser_at_word(p, constants[i].word)) {
+            (*out)->kind = EXPR_CONSTANT;
+            (*out)->constant = constants[i].v;
+        }
+    return parser_expect_name(p, &(*out)->name);
+}
+
+static drv_status parse_primary(parser *p, expr **out) {
+    if (p->t->kind == TOKEN_NAME) return parse_name(p, out);
+    if (p->t->kind == TOKEN_STRING) return parse_strings(p, out);
+    if (p->t->kind == TOKEN_NUMBER) {
+        DRV_TRY(parser_new_expr(p, EXPR_CONSTANT, out));
+        (*out)->constant = p->t->constant;
+        p->t++;
+        return DRV_OK;
+    }
+    const bool tuple = parser_at_operator(p, "(");
+    if (tuple || parser_at_operator(p, "[")) {
+        expr_list items = {0};
+        bool comma;
+        DRV_TRY(parser_new_expr(p, EXPR_LIST, out));
+        p->t++;
+        DRV_TRY(parse_items(p, tuple ? ")" : "]", &items, &comma));
+        parser_set_args(*out, &items);
+        (*out)->tuple = tuple;
+        if (tuple && items.n == 1 && !comma) *out = items.e[0];
+        return DRV_OK;
+    }
+    if (parser_accept_operator(p, "{")) return parse_dict(p, out);
+    return parser_fail(p, "expected an expression");
+}
+
+// --- what follows an expression
+
+static drv_status constant_none(parser *p, expr **out) {
+    DRV_TRY(parser_new_expr(p, EXPR_CONSTANT, out));
+    (*out)->constant = value_none();
+    return DRV_OK;
+}
+
+// a[b] or a[b:c:d]: the bracket is open.
+static drv_status parse_subscript(parser *p, expr *a, expr **out) {
+    expr_list parts = {0};
+    bool slice = false;
+    DRV_TRY(parser_new_expr(p, EXPR_ITEM, out));
+    (*out)->a = a;
+    for (;;) {
+        expr *e;
+        if (parser_at_operator(p, ":") || parser_at_operator(p, "]"))
+            DRV_TRY(constant_none(p, &e));
+        else
+            DRV_TRY(jinja_parse_expr(p, &e));
+        if (!slice && parser_at_operator(p, "]") && e->kind == EXPR_CONSTANT &&
+                e->constant.kind == VALUE_NONE && !e->name.s.n)
+            return parser_fail(p, "expected an index");
+        DRV_TRY(parser_add_expr(p, &parts, e));
+        if (parts.n == 3 || !parser_accept_operator(p, ":")) break;
+        slice = true;
+    }
+    DRV_TRY(parser_expect_operator(p, "]"));
+    if (!slice) {
+        (*out)->b = parts.e[0];
+        return DRV_OK;
+    }
+    while (parts.n < 3) {
+        expr *e;
+        DRV_TRY(constant_none(p, &e));
+        DRV_TRY(parser_add_expr(p, &parts, e));
+    }
+    (*out)->kind = EXPR_SLICE;
+    parser_set_args(*out, &parts);
+    return DRV_OK;
+}
+
+static drv_status parse_call(parser *p, expr *a, expr **out) {
+    DRV_TRY(parser_new_expr(p, EXPR_CALL, out));
+    (*out)->a = a;
+    p->t++;
+    return parse_arguments(p, *out);
+}
+
+static drv_status parse_postfix(parser *p, expr **inout) {
+    for (;;) {
+        expr *a = *inout;
+        if (parser_accept_operator(p, ".")) {
+            if (p->t->kind == TOKEN_NUMBER && p->t->constant.kind == VALUE_INT) { // a.0 is a[0]
+                DRV_TRY(parser_new_expr(p, EXPR_ITEM, inout));
+                DRV_TRY(parser_new_expr(p, EXPR_CONSTANT, &(*inout)->b));
+                (*inout)->b->constant = p->t->constant;
+                p->t++;
+            } else {
+                DRV_TRY(parser_new_expr(p, EXPR_ATTRIBUTE, inout));
+                DRV_TRY(parser_expect_name(p, &(*inout)->name));
+            }
+            (*inout)->a = a;
+        } else if (parser_accept_operator(p, "[")) {
+            DRV_TRY(parse_subscript(p, a, inout));
+        } else if (parser_at_operator(p, "(")) {
+            DRV_TRY(parse_call(p, a, inout));
+        } else {
+            return DRV_OK;
+        }
+    }
+}
+
+// A dotted name, with arguments if there are any: of a filter or a test.
+static drv_status parse_named(parser *p, expr_kind kind, expr *a, expr **out) {
+    DRV_TRY(parser_new_expr(p, kind, out));
+    (*out)->a = a;
+    return parser_expect_name(p, &(*out)->name);
+}
+
+drv_status jinja_parse_filter(parser *p, expr *a, expr **out) {
+    DRV_TRY(parse_named(p, EXPR_FILTER, a, out));
+    return parser_accept_operator(p, "(") ? parse_arguments(p, *out) : DRV_OK;
+}
+
+// a is [not] name, name(args) or name arg.
+static drv_status parse_test(parser *p, expr **inout) {
+    const bool negated = parser_accept_word(p, "not");
+    expr *test;
+    DRV_TRY(parse_named(p, EXPR_TEST, *inout, &test));
+    const token_kind kind = p->t->kind;
+    const bool value_follows = kind == TOKEN_NAME || kind == TOKEN_STRING || kind == TOKEN_NUMBER ||
+                               parser_at_operator(p, "[") || parser_at_operator(p, "{");
+    if (parser_accept_operator(p, "(")) {
+        DRV_TRY(parse_arguments(p, test));
+    } else if (value_follows && !parser_at_word(p, "else") && !parser_at_word(p, "or") &&
+               !parser_at_word(p, "and") && !parser_at_word(p, "if") && !parser_at_word(p, "is") &&
+               !parser_at_word(p, "in") && !parser_at_word(p, "not")) {
+        expr_list args = {0};
+        expr *arg;
+        DRV_TRY(parse_primary(p, &arg));
+        DRV_TRY(parse_postfix(p, &arg));
+        DRV_TRY(parser_add_expr(p, &args, arg));
+        parser_set_args(test, &args);
+    }
+    *inout = test;
+    if (!negated) return DRV_OK;
+    DRV_TRY(parser_new_expr(p, EXPR_NOT, inout));
+    (*inout)->a = test;
+    return DRV_OK;
+}
+
+static drv_status parse_filters(parser *p, expr **inout) {
+    for (;;) {
+        if (parser_accept_operator(p, "|"))
+            DRV_TRY(jinja_parse_filter(p, *inout, inout));
+        else if (parser_accept_word(p, "is"))
+            DRV_TRY(parse_test(p, inout));
+        else if (parser_at_operator(p, "("))
+            DRV_TRY(parse_call(p, *inout, inout));
+        else
+            return DRV_OK;
+    }
+}
+
+// --- operators
+
+static drv_status parse_unary(parser *p, bool filters, expr **out) {
+    DRV_TRY(parser_go_deeper(p));
+    if (parser_at_operator(p, "-") || parser_at_operator(p, "+")) {
+        DRV_TRY(parser_new_expr(p, EXPR_UNARY, out));
+        (*out)->op = *p->t->p;
+        p->t++;
+        DRV_TRY(parse_unary(p, false, &(*out)->a));
+    } else {
+        DRV_TRY(parse_primary(p, out));
+    }
+    DRV_TRY(parse_postfix(p, out));
+    if (filters) DRV_TRY(parse_filters(p, out));
+    p->depth--;
+    return DRV_OK;
+}
+
+typedef struct binary_level {
+    struct {
+        const char *text;
+        char op;
+    } operators[4];
+} binary_level;
+
+// From loose to tight; behind the last comes the unary.
+static const binary_level binary_levels[] = {{{{"+", '+'}, {"-", '-'}}}, {{{"~", '~'}}},
+        {{{"*", '*'}, {"/", '/'}, {"//", 'f'}, {"%", '%'}}}, {{{"**", 'p'}}}};
+enum { N_LEVELS = sizeof binary_levels / sizeof *binary_levels };
+
+static char accept_binary(parser *p, const binary_level *level) {
+    for (int i = 0; i < 4 && level->operators[i].text; i++)
+        if (parser_accept_operator(p, level->operators[i].text)) return level->operators[i].op;
+    return 0;
+}
+
+static drv_status parse_binary(parser *p, int level, expr **out) {
+    if (level == N_LEVELS) return parse_unary(p, true, out);
+    DRV_TRY(parse_binary(p, level + 1, out));
+    for (char op; (op = accept_binary(p, &binary_levels[level]));) {
+        expr *e;
+        DRV_TRY(parser_new_expr(p, EXPR_BINARY, &e));
+        e->op = op;
+        e->a = *out;
+        DRV_TRY(parse_binary(p, level + 1, &e->b));
+        *out = e;
+    }
+    return DRV_OK;
+}
+
+static char accept_comparison(parser *p) {
+    static const struct {
+        const char *text;
+        char op;
+    } operators[] = {{"==", '='}, {"!=", '!'}, {"<", '<'}, {">", '>'}, {"<=", 'l'}, {">=", 'g'}};
+    for (size_t i = 0; i < sizeof operators / sizeof *operators; i++)
+        if (parser_accept_operator(p, operators[i].text)) return operators[i].op;
+    if (parser_accept_word(p, "in")) return 'i';
+    if (parser_at_word(p, "not") && p->t[1].kind == TOKEN_NAME && p->t[1].n == 2 &&
+            memcmp(p->t[1].p, "in", 2) == 0) {
+        p->t += 2;
+        return 'n';
+    }
+    return 0;
+}
+
+static drv_status parse_comparison(parser *p, expr **out) {
+    expr_list others = {0};
+    str ops = {0};
+    DRV_TRY(parse_binary(p, 0, out));
+    drv_status status = DRV_OK;
+    for (char op; status == DRV_OK && (op = accept_comparison(p));) {
+        expr *e = NULL;
+        str_add(&ops, &op, 1);
+        status = parse_binary(p, 0, &e);
+        if (status == DRV_OK) status = parser_add_expr(p, &others, e);
+    }
+    if (status == DRV_OK && others.n) {
+        expr *e;
+        value kept;
+        status = parser_new_expr(p, EXPR_COMPARE, &e);
+        if (status == DRV_OK) status = value_copy_string(p->m, ops.p, ops.n, &kept);
+        if (status == DRV_OK) {
+            e->a = *out;
+            e->ops = (char *)(uintptr_t)kept.s.p;
+            parser_set_args(e, &others);
+            *out = e;
+        }
+    }
+    str_free(&ops);
+    return status;
+}
+
+static drv_status parse_not(parser *p, expr **out) {
+    if (!parser_accept_word(p, "not")) return parse_comparison(p, out);
+    DRV_TRY(parser_go_deeper(p));
+    DRV_TRY(parser_new_expr(p, EXPR_NOT, out));
+    DRV_TRY(parse_not(p, &(*out)->a));
+    p->depth--;
+    return DRV_OK;
+}
+
+static drv_status parse_and(parser *p, expr **out) {
+    DRV_TRY(parse_not(p, out));
+    while (parser_accept_word(p, "and")) {
+        expr *e;
+        DRV_TRY(parser_new_expr(p, EXPR_AND, &e));
+        e->a = *out;
+        DRV_TRY(parse_not(p, &e->b));
+        *out = e;
+    }
+    return DRV_OK;
+}
+
+static drv_status parse_or(parser *p, expr **out) {
+    DRV_TRY(parse_and(p, out));
+    while (parser_accept_word(p, "or")) {
+        expr *e;
+        DRV_TRY(parser_new_expr(p, EXPR_OR, &e));
+        e->a = *out;
+        DRV_TRY(parse_and(p, &e->b));
+        *out = e;
+    }
+    return DRV_OK;
+}
+
+drv_status jinja_parse_expr(parser *p, expr **out) {
+    DRV_TRY(parser_go_deeper(p));
+    DRV_TRY(parse_or(p, out));
+    while (parser_accept_word(p, "if")) {
+        expr *e;
+        DRV_TRY(parser_new_expr(p, EXPR_IF, &e));
+        e->b = *out;
+        DRV_TRY(parse_or(p, &e->a));
+        if (parser_accept_word(p, "else")) DRV_TRY(jinja_parse_expr(p, &e->c));
+        *out = e;
+    }
+    p->depth--;
+    return DRV_OK;
+}
+
+// a, b, c without parentheses is a tuple.
+drv_status jinja_parse_tuple(parser *p, bool conditional, expr **out) {
+    expr_list items = {0};
+    expr *e;
+    DRV_TRY(conditional ? jinja_parse_expr(p, &e) : parse_or(p, &e));
+    if (!parser_at_operator(p, ",")) {
+        *out = e;
+        return DRV_OK;
+    }
+    DRV_TRY(parser_new_expr(p, EXPR_LIST, out));
+    (*out)->tuple = true;
+    DRV_TRY(parser_add_expr(p, &items, e));
+    while (parser_accept_operator(p, ",")) {
+        if (p->t->kind == TOKEN_BLOCK_END || p->t->kind == TOKEN_PRINT_END ||
+                parser_at_operator(p, "="))
+            break;
+        DRV_TRY(conditional ? jinja_parse_expr(p, &e) : parse_or(p, &e));
+        DRV_TRY(parser_add_expr(p, &items, e));
+    }
+    parser_set_args(*out, &items);
+    return DRV_OK;
+}

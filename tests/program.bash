@@ -1,0 +1,7 @@
+# Sourced by every shell test first: `drover` is the path of the program under test, $1 of the test. A test that
+# is given no program ends here.
+drover=$(realpath -- "${1:-}" 2>/dev/null)
+if ! { [ -f "$drover" ] && [ -x "$drover" ]; }; then
+    echo "usage: $0 PROGRAM (\"${1:-}\" is none)" >&2
+    exit 2
+fi

@@ -1,0 +1,111 @@
+// Files read whole: pipes and what else tells no size, as well as what lies on a disk.
+#include "harness.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+typedef struct writer {
+    int fd;
+    const char *bytes;
+    size_t n;
+} writer;
+
+static void *write_pipe(void *arg) {
+    writer *w = arg;
+    const drv_status status = file_write_all(w->fd, "pipe", w->bytes, w->n);
+    close(w->fd);
+    return status == DRV_OK ? w : NULL;
+}
+
+static void reads_bytes(arena *a, const char *path, const char *want, size_t n_want, bool map) {
+    char *bytes;
+    size_t n;
+    file_map mapped;
+    if (map) {
+        OK(file_map_open(path, &mapped));
+        assert_int_equal(mapped.n, n_want);
+        assert_memory_equal(mapped.p, want, n_want);
+        file_map_close(&mapped);
+    } else {
+        OK(file_read(a, path, &bytes, &n));
+        assert_int_equal(n, n_want);
+        assert_memory_equal(bytes, want, n_want);
+        assert_int_equal(bytes[n], 0);
+    }
+}
+
+// Sizes around a pipe's 64 KiB and the bytes of one read.
+static const size_t sizes[] = {0, 1, 4095, 65535, 65536, 65537, 131072, 1000003};
+enum { N_SIZES = sizeof sizes / sizeof *sizes, MAX_SIZE = 1000003 };
+
+static char *pattern(arena *a) {
+    char *bytes = arena_alloc(a, MAX_SIZE);
+    for (size_t i = 0; i < MAX_SIZE; i++)
+        bytes[i] = (char)(i * 31 + i / 251);
+    return bytes;
+}
+
+static void pipes_are_read_to_the_end(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *bytes = pattern(a);
+    for (int i = 0; i < 2 * N_SIZES; i++) {
+        int ends[2];
+        pthread_t thread;
+        void *done;
+        assert_int_equal(pipe(ends), 0);
+        writer w = {ends[1], bytes, sizes[i / 2]};
+        assert_int_equal(pthread_create(&thread, NULL, write_pipe, &w), 0);
+        reads_bytes(a, arena_printf(a, "/dev/fd/%d", ends[0]), bytes, w.n, i % 2);
+        pthread_join(thread, &done);
+        assert_non_null(done);
+        close(ends[0]);
+    }
+    arena_free(a);
+}
+
+static void files_are_read_whole(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *bytes = pattern(a), *path = path_join(a, temporary_dir(a), "file");
+    for (int i = 0; i < 2 * N_SIZES; i++) {
+        OK(file_write_atomic(path, bytes, sizes[i / 2]));
+        reads_bytes(a, path, bytes, sizes[i / 2], i % 2);
+    }
+    arena_free(a);
+}
+
+// Files of /proc are regular and say that they are empty.
+static void files_without_a_size(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    char *text;
+    size_t n;
+    file_map map;
+    OK(file_read(a, "/proc/self/status", &text, &n));
+    assert_non_null(strstr(text, "VmRSS:"));
+    assert_int_equal(n, strlen(text));
+    OK(file_map_open("/proc/self/cmdline", &map));
+    assert_true(map.n > 0);
+    file_map_close(&map);
+    arena_free(a);
+}
+
+static void folders_and_devices_are_refused(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    char *text;
+    file_map map;
+    FAILS(file_read(a, "/tmp", &text, NULL), DRV_E_IO, "could not read \"/tmp\": Is a directory");
+    FAILS(file_map_open("/tmp", &map), DRV_E_IO, "Is a directory");
+    OK(file_read(a, "/dev/null", &text, NULL));
+    assert_string_equal(text, "");
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(pipes_are_read_to_the_end),
+            cmocka_unit_test(files_are_read_whole), cmocka_unit_test(files_without_a_size),
+            cmocka_unit_test(folders_and_devices_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -232,6 +232,58 @@ static void late_thread_holds_nobody_up(void **state) {
     sigaction(SIGSEGV, &before, NULL);
 }
 
+// Caller and member are stopped at any moment, between two instructions of a claim or of publishing
+// a job too, while jobs of several lengths come and go: what was read of an old job must not serve
+// to claim in a new one, or a counter is wrong.
+enum { MAX_JOBS = 400000 };
+
+static int chunks_of_job(int job) {
+    return 2 + job % 4;
+}
+
+typedef struct pestered {
+    pthread_t victims[2], pest;
+    _Atomic bool stop;
+} pestered;
+
+static void short_stop(int number) {
+    (void)number;
+    sleep_s(5e-5);
+}
+
+static void *pester(void *arg) {
+    const pestered *p = arg;
+    for (int i = 0; !p->stop; i++) {
+        pthread_kill(p->victims[i % 2], SIGSEGV);
+        sleep_s(1e-4);
+    }
+    return NULL;
+}
+
+static void stopped_at_any_moment(void **state) {
+    (void)state;
+    struct sigaction before, stop = {.sa_handler = short_stop};
+    sigaction(SIGSEGV, &stop, &before);
+    team *t = team_new(2);
+    meeting m = {.came = false};
+    team_for(t, 2, meet, &m);
+    pestered p = {.victims = {pthread_self(), m.other}};
+    assert_int_equal(pthread_create(&p.pest, NULL, pester, &p), 0);
+    _Atomic int *counts = calloc(MAX_JOBS, sizeof *counts);
+    assert_non_null(counts);
+    const double end = clock_s() + 2;
+    int n_jobs = 0;
+    for (; n_jobs < MAX_JOBS && clock_s() < end; n_jobs++)
+        team_for(t, chunks_of_job(n_jobs), tiny_chunk, &counts[n_jobs]);
+    p.stop = true;
+    pthread_join(p.pest, NULL);
+    team_free(t);
+    for (int i = 0; i < n_jobs; i++)
+        if (counts[i] != chunks_of_job(i)) fail_msg("job %d: %d chunks", i, counts[i]);
+    free(counts);
+    sigaction(SIGSEGV, &before, NULL);
+}
+
 // What one thread has begun is waited for, and only that: the other one does the rest meanwhile.
 typedef struct slow_chunk {
     _Atomic int n_done, n_done_at_end;
@@ -334,7 +386,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_chunk_once),
             cmocka_unit_test(thousands_of_tiny_loops), cmocka_unit_test(loops_inside_loops),
             cmocka_unit_test(a_team_for_each_rank), cmocka_unit_test(callers_that_share_a_team),
-            cmocka_unit_test(late_thread_holds_nobody_up),
+            cmocka_unit_test(late_thread_holds_nobody_up), cmocka_unit_test(stopped_at_any_moment),
             cmocka_unit_test(others_go_on_beside_a_slow_chunk), cmocka_unit_test(under_load),
             cmocka_unit_test(child_of_a_fork), cmocka_unit_test(numbers_of_threads)};
     return cmocka_run_group_tests(tests, NULL, NULL);

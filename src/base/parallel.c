@@ -142,7 +142,8 @@ static uint32_t work(team *t, int thread) {
 // nothing below is reached but two comparisons. When a program takes a core from a member in the
 // middle of a chunk, the caller soon waits for it, and the kernel then tends to put both on one
 // core and leave the other to the program. Beside one busy loop on two cores that gave 0.55 of the
-// quiet speed; with the two steps below it is 0.69, where a fair share of the cores is 0.67.
+// quiet speed; with the two steps below it is 0.64, where a fair share of the cores is 0.67 (0.47
+// of 0.50 beside two loops; bench/results/2026-11-22-busy.md).
 
 // Before the caller sleeps: a member that holds a chunk and has no core gets the caller's. Not
 // where the caller was preempted since it last waited: then this core is shared as well.

@@ -45,40 +45,39 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     return n;
 }
 
-drv_status bench_tokenizer(arena *a, const cli_args *c) {
-    const char *dir = cli_get(c, "--tokenizer", NULL), *input = cli_get(c, "--input", NULL);
+drv_status bench_tokenizer(arena *a, const cli_args *args) {
+    const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
     if (!dir || !input)
         return drv_fail(DRV_E_USAGE, "bench tokenizer: --tokenizer and --input are needed");
     int64_t threads = 0, passes = 3;
-    DRV_TRY(cli_get_i64(c, "--threads", 0, 4096, &threads));
-    DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &passes));
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &passes));
     par_set_threads((int)threads);
-    double t0 = clock_s();
-    tokenizer *t;
-    DRV_TRY(tokenizer_open(a, dir, &t));
-    encoder **e = ARENA_ARRAY(a, encoder *, par_threads());
+    double begin = clock_s();
+    tokenizer *tok;
+    DRV_TRY(tokenizer_open(a, dir, &tok));
+    encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
     for (int i = 0; i < par_threads(); i++)
-        e[i] = encoder_new(t);
+        encoders[i] = encoder_new(tok);
     id_list one = {0};
-    encoder_run(e[0], "One line.\n", 10, true, &one);
-    const double load_s = clock_s() - t0;
+    encoder_run(encoders[0], "One line.\n", 10, true, &one);
+    const double load_s = clock_s() - begin;
     id_list_free(&one);
-    file_map f;
-    DRV_TRY(file_map_open(input, &f));
+    file_map file;
+    DRV_TRY(file_map_open(input, &file));
     str text = {0};
-    utf8_sanitize(f.p, f.n, &text);
-    file_map_close(&f);
-    text_piece *p;
-    const int n = cut_text(t, &text, &p);
-    id_list *ids = calloc((size_t)n + 1, sizeof *ids);
-    DRV_ASSERT(ids, "out of memory");
+    utf8_sanitize(file.p, file.n, &text);
+    file_map_close(&file);
+    text_piece *pieces;
+    const int n_pieces = cut_text(tok, &text, &pieces);
+    id_list *ids = ARENA_ARRAY(a, id_list, n_pieces + 1);
     double cold = 0, warm = 0;
     int64_t tokens = 0;
     for (int64_t pass = 0; pass <= passes; pass++) {
-        t0 = clock_s();
-        tokenizer_tidy(t);
-        par_for(n, encode_one, &(encode_job){e, p, ids});
-        const double speed = (double)text.n / (clock_s() - t0) / 1e6;
+        begin = clock_s();
+        tokenizer_tidy(tok);
+        par_for(n_pieces, encode_one, &(encode_job){encoders, pieces, ids});
+        const double speed = (double)text.n / (clock_s() - begin) / 1e6;
         if (pass == 0)
             cold = speed;
         else if (speed > warm)
@@ -86,11 +85,11 @@ drv_status bench_tokenizer(arena *a, const cli_args *c) {
         progress("pass %lld of %lld: %.1f MB/s", (long long)pass, (long long)passes, speed);
     }
     progress_end();
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_pieces; i++) {
         tokens += ids[i].n;
         id_list_free(&ids[i]);
     }
-    if (cli_has(c, "--json"))
+    if (cli_has(args, "--json"))
         printf("{\"tokenizer\": \"%s\", \"input_bytes\": %zu, \"tokens\": %lld, \"threads\": %d, "
                "\"cold_mb_per_s\": %.2f, \"warm_mb_per_s\": %.2f, \"load_s\": %.4f}\n",
                 dir, text.n, (long long)tokens, par_threads(), cold, warm, load_s);
@@ -102,88 +101,85 @@ drv_status bench_tokenizer(arena *a, const cli_args *c) {
                 dir, par_threads(), load_s, (double)text.n / 1e6, (long long)tokens,
                 (double)text.n / (double)(tokens ? tokens : 1), cold, warm, (long long)passes);
     for (int i = 0; i < par_threads(); i++)
-        encoder_free(e[i]);
-    free(ids);
-    free(p);
+        encoder_free(encoders[i]);
+    free(pieces);
     str_free(&text);
-    tokenizer_close(t);
+    tokenizer_close(tok);
     return DRV_OK;
 }
 
 // The same records without files written: read, decoded, encoded; only the encoding is timed.
 static drv_status encode_alone(arena *a, const char *dir, const char *input, const char *key,
         double *mb_per_s) {
-    tokenizer *t;
-    reader *r;
-    DRV_TRY(tokenizer_open(a, dir, &t));
-    DRV_TRY(reader_open(a, &input, 1, &(reader_opts){.key = key, .whole = !tokenizer_can_cut(t)},
-            &r));
-    encoder **e = ARENA_ARRAY(a, encoder *, par_threads());
+    tokenizer *tok;
+    reader *records;
+    DRV_TRY(tokenizer_open(a, dir, &tok));
+    DRV_TRY(reader_open(a, &input, 1, &(reader_opts){.key = key, .whole = !tokenizer_can_cut(tok)},
+            &records));
+    encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
     for (int i = 0; i < par_threads(); i++)
-        e[i] = encoder_new(t);
-    text_batch *b = text_batch_new();
-    id_list *ids = calloc(TEXT_BATCH, sizeof *ids);
-    DRV_ASSERT(ids, "out of memory");
+        encoders[i] = encoder_new(tok);
+    text_batch *batch = text_batch_new();
+    id_list *ids = ARENA_ARRAY(a, id_list, TEXT_BATCH);
     double seconds = 0, bytes = 0;
-    drv_status s = DRV_OK;
-    while (s == DRV_OK && b->more) {
-        s = text_batch_read(b, r);
-        if (s == DRV_OK) s = text_batch_decode(b, r, NULL, NULL);
-        if (s != DRV_OK) break;
+    drv_status status = DRV_OK;
+    while (status == DRV_OK && batch->more) {
+        status = text_batch_read(batch, records);
+        if (status == DRV_OK) status = text_batch_decode(batch, records, NULL, NULL);
+        if (status != DRV_OK) break;
         const double begin = clock_s();
-        tokenizer_tidy(t);
-        par_for(b->n, encode_one, &(encode_job){e, b->pieces, ids});
+        tokenizer_tidy(tok);
+        par_for(batch->n, encode_one, &(encode_job){encoders, batch->pieces, ids});
         seconds += clock_s() - begin;
-        for (int i = 0; i < b->n; i++)
-            bytes += (double)b->pieces[i].n;
+        for (int i = 0; i < batch->n; i++)
+            bytes += (double)batch->pieces[i].n;
     }
     for (int i = 0; i < TEXT_BATCH; i++)
         id_list_free(&ids[i]);
     for (int i = 0; i < par_threads(); i++)
-        encoder_free(e[i]);
-    free(ids);
-    text_batch_free(b);
-    reader_close(r);
-    tokenizer_close(t);
+        encoder_free(encoders[i]);
+    text_batch_free(batch);
+    reader_close(records);
+    tokenizer_close(tok);
     *mb_per_s = bytes / (seconds > 0 ? seconds : 1) / 1e6;
-    return s;
+    return status;
 }
 
-drv_status bench_data(arena *a, const cli_args *c) {
-    const char *dir = cli_get(c, "--tokenizer", NULL), *input = cli_get(c, "--input", NULL);
-    const char *key = cli_get(c, "--json-key", NULL), *tmp = getenv("TMPDIR");
+drv_status bench_data(arena *a, const cli_args *args) {
+    const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
+    const char *key = cli_get(args, "--json-key", NULL), *tmp = getenv("TMPDIR");
     if (!dir || !input)
         return drv_fail(DRV_E_USAGE, "bench data: --tokenizer and --input are needed");
     int64_t threads = 0;
-    DRV_TRY(cli_get_i64(c, "--threads", 0, 4096, &threads));
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     par_set_threads((int)threads);
     char *folder = arena_printf(a, "%s/drover-bench-XXXXXX", tmp && *tmp ? tmp : "/tmp");
     if (!mkdtemp(folder)) return drv_fail(DRV_E_IO, "could not create \"%s\"", folder);
-    build_stats s;
-    build_opts o = {.reader = {.key = key},
+    build_stats stats;
+    build_opts opts = {.reader = {.key = key},
             .inputs = &input,
             .n_inputs = 1,
             .tokenizer = dir,
             .prefix = path_join(a, folder, "set")};
-    drv_status status = dataset_build(a, &o, &s);
+    drv_status status = dataset_build(a, &opts, &stats);
     drv_status removed = dir_remove(folder);
     DRV_TRY(status);
     DRV_TRY(removed);
     double alone;
     DRV_TRY(encode_alone(a, dir, input, key, &alone));
-    const double build = (double)s.all.bytes / s.seconds / 1e6;
-    if (cli_has(c, "--json"))
+    const double build = (double)stats.all.bytes / stats.seconds / 1e6;
+    if (cli_has(args, "--json"))
         printf("{\"threads\": %d, \"text_bytes\": %lld, \"documents\": %lld, \"tokens\": %lld, "
                "\"build_mb_per_s\": %.2f, \"tokens_per_s\": %.4g, \"encode_mb_per_s\": %.2f, "
                "\"ratio\": %.3f}\n",
-                par_threads(), (long long)s.all.bytes, (long long)s.all.documents,
-                (long long)s.all.tokens, build, (double)s.all.tokens / s.seconds, alone,
+                par_threads(), (long long)stats.all.bytes, (long long)stats.all.documents,
+                (long long)stats.all.tokens, build, (double)stats.all.tokens / stats.seconds, alone,
                 build / alone);
     else
         printf("%lld documents, %.1f MB of text, %lld tokens, %d threads\n"
                "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone %.1f MB/s; ratio %.2f\n",
-                (long long)s.all.documents, (double)s.all.bytes / 1e6, (long long)s.all.tokens,
-                par_threads(), build, str_si((double)s.all.tokens / s.seconds), alone,
-                build / alone);
+                (long long)stats.all.documents, (double)stats.all.bytes / 1e6,
+                (long long)stats.all.tokens, par_threads(), build,
+                str_si((double)stats.all.tokens / stats.seconds), alone, build / alone);
     return DRV_OK;
 }

@@ -91,6 +91,12 @@ char *arena_printf(arena *a, const char *fmt, ...) {
     return p;
 }
 
+void *mem_zeroed(size_t bytes) {
+    void *p = calloc(1, bytes ? bytes : 1);
+    DRV_ASSERT(p, "out of memory: %zu bytes wanted", bytes);
+    return p;
+}
+
 void *mem_alloc(size_t bytes) {
     void *p = malloc(bytes ? bytes : 1);
     DRV_ASSERT(p, "out of memory: %zu bytes wanted", bytes);

@@ -22,6 +22,7 @@ char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf,
 // malloc and realloc that abort when memory is out; for buffers that grow and are freed by hand.
 void *mem_alloc(size_t bytes);
 void *mem_realloc(void *p, size_t bytes);
+void *mem_zeroed(size_t bytes);
 // The same with cache lines of its own: for what one thread writes often.
 void *mem_alloc_lines(size_t bytes);
 

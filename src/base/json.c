@@ -51,14 +51,6 @@ drv_status json_get_f64(const char *path, const json_t *o, const char *key, doub
     return DRV_OK;
 }
 
-drv_status json_get_bool(const char *path, const json_t *o, const char *key, bool *out) {
-    const json_t *v = member(o, key);
-    if (!v) return DRV_OK;
-    if (!json_is_boolean(v)) return wrong(path, key, v, "true or false");
-    *out = json_is_true(v);
-    return DRV_OK;
-}
-
 drv_status json_get_str(const char *path, const json_t *o, const char *key, const char **out) {
     const json_t *v = member(o, key);
     if (!v) return DRV_OK;

@@ -16,7 +16,6 @@ DRV_CHECKED drv_status json_get_i64(const char *path, const json_t *o, const cha
         int64_t *out);
 DRV_CHECKED drv_status json_get_f64(const char *path, const json_t *o, const char *key,
         double *out);
-DRV_CHECKED drv_status json_get_bool(const char *path, const json_t *o, const char *key, bool *out);
 // The string belongs to the JSON value.
 DRV_CHECKED drv_status json_get_str(const char *path, const json_t *o, const char *key,
         const char **out);

@@ -93,7 +93,7 @@ static drv_status verify_file(arena *a, const char *folder, const char *name, co
     return DRV_OK;
 }
 
-// The manifest speaks of this folder and of all that a run needs to resume.
+// The manifest is of this folder and lists all that a run needs to resume.
 static drv_status check_manifest(const char *folder, const json_t *manifest) {
     const json_t *files = json_object_get(manifest, "files");
     const json_t *step = json_object_get(manifest, "step");

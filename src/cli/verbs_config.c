@@ -125,7 +125,7 @@ static void print_plan(const plan_report *r) {
     printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
-    printf("compute       %s FLOP a token, %s a step\n", str_si(r->flops_per_token),
+    printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
             str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
     printf("nodes         %d in step, %d in update, %d in eval\n", r->p->step_graph->n_nodes,
             r->p->update_graph->n_nodes, r->p->eval_graph->n_nodes);

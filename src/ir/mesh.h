@@ -11,7 +11,3 @@ typedef struct mesh {
 static inline mesh mesh_single(void) {
     return (mesh){{1, 1, 1, 1}};
 }
-
-static inline int mesh_ranks(const mesh *m) {
-    return m->size[0] * m->size[1] * m->size[2] * m->size[3];
-}

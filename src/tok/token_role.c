@@ -32,9 +32,3 @@ const char *token_role_means(token_role role) {
 const char *const *token_role_names(token_role role) {
     return roles[role].names;
 }
-
-bool token_role_has_name(token_role role, const char *name) {
-    for (const char *const *known = roles[role].names; *known; known++)
-        if (strcmp(*known, name) == 0) return true;
-    return false;
-}

@@ -17,5 +17,3 @@ const char *token_role_means(token_role role); // "beginning of text"
 
 // The names that stand for a role, the most usual one first, NULL behind the last.
 const char *const *token_role_names(token_role role);
-// Whether tokens of this name usually have the role. <|endoftext|> is both BOS and EOS.
-bool token_role_has_name(token_role role, const char *name);

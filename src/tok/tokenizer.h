@@ -41,7 +41,7 @@ typedef struct id_list {
 } id_list;
 void id_list_add(id_list *l, int32_t id);
 void id_list_append(id_list *l, const int32_t *ids, int64_t n);
-void id_list_reserve(id_list *l, int64_t more); // room for so many behind the last
+void id_list_reserve(id_list *l, int64_t more); // room for `more` after the last
 void id_list_free(id_list *l);
 
 typedef struct text_piece { // valid UTF-8, not owned

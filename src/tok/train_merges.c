@@ -47,8 +47,7 @@ typedef struct merging {
 static void grow_slots(merging *m) {
     free(m->slots);
     m->n_slots = m->n_slots ? 2 * m->n_slots : 1 << 16;
-    m->slots = calloc(m->n_slots, sizeof *m->slots);
-    DRV_ASSERT(m->slots, "out of memory");
+    m->slots = mem_zeroed(sizeof *m->slots * (size_t)m->n_slots);
     for (int64_t i = 0; i < m->n_pairs; i++) {
         uint64_t h = pair_hash(m->pairs[i].pair);
         while (m->slots[h & (m->n_slots - 1)])
@@ -180,8 +179,7 @@ static void begin_names(merging *m, const bpe_merges *out, int64_t n_symbols) {
     m->n_names = 1024;
     while (m->n_names < 2 * (uint64_t)n_symbols)
         m->n_names *= 2;
-    m->names = calloc(m->n_names, sizeof *m->names);
-    DRV_ASSERT(m->names, "out of memory");
+    m->names = mem_zeroed(sizeof *m->names * (size_t)m->n_names);
     for (int64_t i = 0; i < out->n_symbols; i++) {
         const bpe_symbol *s = &out->symbols[i];
         *name_slot(m, out, out->text.p + s->at, s->n) = (int32_t)i + 1;

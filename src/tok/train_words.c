@@ -31,8 +31,7 @@ enum { MIN_SLOTS = 1 << 12 };
 
 static void table_init(count_table *t) {
     *t = (count_table){.n_slots = MIN_SLOTS};
-    t->slots = calloc(t->n_slots, sizeof *t->slots);
-    DRV_ASSERT(t->slots, "out of memory");
+    t->slots = mem_zeroed(sizeof *t->slots * (size_t)t->n_slots);
 }
 
 static void table_free(count_table *t) {
@@ -75,8 +74,7 @@ void word_counts_free(word_counts *w) {
 static void grow_slots(count_table *t) {
     free(t->slots);
     t->n_slots *= 2;
-    t->slots = calloc(t->n_slots, sizeof *t->slots);
-    DRV_ASSERT(t->slots, "out of memory");
+    t->slots = mem_zeroed(sizeof *t->slots * (size_t)t->n_slots);
     for (int64_t i = 0; i < t->n; i++) {
         uint64_t at = t->words[i].hash;
         while (t->slots[at & (t->n_slots - 1)])
@@ -286,8 +284,7 @@ static void choose(sizes *z, word_counts *out) {
 
 drv_status word_counter_finish(word_counter *c, word_counts *out) {
     *out = (word_counts){.least = 1};
-    sizes *z = calloc(1, sizeof *z);
-    DRV_ASSERT(z, "out of memory");
+    sizes *z = mem_zeroed(sizeof *z);
     z->c = c;
     drv_status s = DRV_OK;
     if (c->n_runs) {

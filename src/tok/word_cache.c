@@ -25,8 +25,7 @@ struct word_cache {
 };
 
 static long_word *new_longs(uint64_t n) {
-    long_word *p = calloc(n, sizeof *p);
-    DRV_ASSERT(p, "out of memory");
+    long_word *p = mem_zeroed(sizeof *p * (size_t)n);
     return p;
 }
 

@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "tensorboard.pb-c.h"
 
-// NxD Training's window: its throughput is a mean over so many steps.
+// NxD Training's window: its throughput is the mean over this many steps.
 enum { WINDOW = 10 };
 
 struct metrics {

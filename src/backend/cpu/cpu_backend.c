@@ -7,13 +7,12 @@
 #include "backend/cpu/cpu_op.h"
 #include "backend/cpu/onednn.h"
 #include "base/clock.h"
+#include "base/name_map.h"
 #include "base/parallel.h"
-#include "base/rng.h"
 #include "base/round.h"
 #include "ir/op.h"
 
-typedef struct state { // a named tensor
-    const char *name;
+typedef struct state { // storage of a named tensor
     char *p;
     int64_t bytes;
 } state;
@@ -37,8 +36,7 @@ typedef struct cpu_backend {
     gemm_machine *gemm;
     cpu_level level;
     const kernels *kernels, *attention;
-    state *table; // open addressing by name
-    int n_states, cap_states;
+    name_map states;
     block *blocks;
     int n_blocks, cap_blocks;
     char *arena;
@@ -48,23 +46,6 @@ typedef struct cpu_backend {
 
 static cpu_backend *self(backend *b) {
     return (cpu_backend *)b;
-}
-
-static state *slot(cpu_backend *b, const char *name) {
-    uint64_t mask = (uint64_t)b->cap_states - 1, h = hash_name(name);
-    while (b->table[h & mask].name && strcmp(b->table[h & mask].name, name) != 0)
-        h++;
-    return &b->table[h & mask];
-}
-
-static void grow_table(cpu_backend *b) {
-    if (2 * b->n_states < b->cap_states) return;
-    state *old = b->table;
-    int n = b->cap_states;
-    b->cap_states = n ? 2 * n : 256;
-    b->table = ARENA_ARRAY(b->a, state, b->cap_states);
-    for (int i = 0; i < n; i++)
-        if (old[i].name) *slot(b, old[i].name) = old[i];
 }
 
 // `what` is for the message. Pages of a size that the machine has not got are refused here; what it
@@ -95,19 +76,16 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
             const tensor *named = g->tensors[i];
             if (named->cls == TENSOR_TEMP || named->alias) continue;
             int64_t bytes = tensor_bytes(named);
-            if (b->cap_states) {
-                const state *there = slot(b, named->name);
-                DRV_ASSERT(!there->name || there->bytes == bytes, "\"%s\" has two sizes",
-                        named->name);
-                if (there->name) continue;
-            }
+            const state *there = name_map_get(&b->states, named->name);
+            DRV_ASSERT(!there || there->bytes == bytes, "\"%s\" has two sizes", named->name);
+            if (there) continue;
             if (pass == 0) {
                 total += round_up(bytes, PLAN_ALIGN);
                 continue;
             }
-            grow_table(b);
-            *slot(b, named->name) = (state){named->name, next, bytes};
-            b->n_states++;
+            state *made = ARENA_NEW(b->a, state);
+            *made = (state){next, bytes};
+            name_map_set(&b->states, named->name, made);
             next += round_up(bytes, PLAN_ALIGN);
         }
     }
@@ -158,7 +136,9 @@ static drv_status prepare(backend *base) {
 
 static void *address(cpu_backend *b, const plan *p, const tensor *t) {
     const tensor *root = p->storage[t->id];
-    return root->cls == TENSOR_TEMP ? b->arena + p->offset[root->id] : slot(b, root->name)->p;
+    if (root->cls == TENSOR_TEMP) return b->arena + p->offset[root->id];
+    const state *named = name_map_get(&b->states, root->name);
+    return named->p;
 }
 
 static void link_program(cpu_backend *b, executable *e) {
@@ -191,8 +171,8 @@ static drv_status run(backend *base, executable *e) {
 
 static drv_status find(cpu_backend *b, const char *name, int64_t offset, int64_t bytes,
         char **out) {
-    const state *s = b->cap_states ? slot(b, name) : NULL;
-    DRV_ASSERT(s && s->name, "no tensor \"%s\"", name);
+    const state *s = name_map_get(&b->states, name);
+    DRV_ASSERT(s, "no tensor \"%s\"", name);
     DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= s->bytes,
             "\"%s\": %lld bytes at %lld of %lld", name, (long long)bytes, (long long)offset,
             (long long)s->bytes);
@@ -312,7 +292,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
 drv_status backend_open_cpu(arena *a, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
     b->base = (backend){&backend_cpu, 1};
-    b->a = a;
+    b->a = b->states.a = a;
     DRV_TRY(cpu_level_chosen(&b->level));
     DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &b->gemm));
     b->kernels = kernels_for(b->level);

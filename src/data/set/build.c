@@ -249,7 +249,7 @@ static drv_status open_writer(arena *a, builder *build) {
     const build_opts *opts = build->opts;
     drv_status status = dataset_writer_open(a, opts->prefix, tokenizer_n_vocab(build->tokenizer),
             build->counts.tokens, build->counts.documents, &build->writer);
-    if (status == DRV_E_DATA) { // what the journal speaks of is gone
+    if (status == DRV_E_DATA) { // what the journal names is gone
         log_warn("%s; the build begins anew", drv_message());
         build->counts = build->before = (build_counts){.largest_id = -1};
         status = dataset_writer_open(a, opts->prefix, tokenizer_n_vocab(build->tokenizer), 0, 0,
@@ -296,7 +296,7 @@ static drv_status open_all(arena *a, builder *build) {
 
 static void close_all(builder *build, bool done) {
     if (build->writer) {
-        // What a journal speaks of stays, to be resumed.
+        // What a journal names stays, to be resumed.
         const bool keep = !done && file_exists(build->journal);
         dataset_writer_close(build->writer, keep);
         if (!keep) unlink(build->journal);

@@ -1,24 +1,8 @@
 #!/bin/bash
 # config and plan as a user meets them: docs/keys.md is what the program says, the examples run, plans are compared
 # with the memory there is. Writes below a fresh folder of /tmp alone. The last line is "N passed, N failed".
-. "$(dirname "$0")"/program.bash
 tree=$(realpath "$(dirname "$0")/..")
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-passed=0 failed=0
-ok() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAILED: $1"; [ -z "$2" ] || sed 's/^/    /' "$2"; }
-# expect CODE TEXT COMMAND...: exit status and a text in its output
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" >out 2>&1
-    got=$?
-    if [ $got != "$code" ]; then bad "exit $got, expected $code: $*" out
-    elif ! grep -qF -- "$text" out; then bad "no \"$text\" from: $*" out
-    else ok; fi
-}
+. "$tree"/tests/story.bash
 
 # --- the reference of all keys
 "$drover" config --reference >keys.md

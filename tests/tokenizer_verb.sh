@@ -1,23 +1,7 @@
 #!/bin/bash
 # drover tokenizer as a user sees it: special tokens and their roles, ids and text through files,
 # full disks, wrong ids. The last line is "N passed, N failed".
-. "$(dirname "$0")"/program.bash
-dir=$(mktemp -d)
-trap 'rm -rf "$dir"' EXIT
-cd "$dir" || exit 1
-passed=0 failed=0
-ok() { passed=$((passed + 1)); }
-bad() { failed=$((failed + 1)); echo "FAILED: $1"; [ -z "$2" ] || sed 's/^/    /' "$2"; }
-# expect CODE TEXT COMMAND...: exit status and a text in its output
-expect() {
-    code=$1 text=$2
-    shift 2
-    "$@" >out 2>&1
-    got=$?
-    if [ $got != "$code" ]; then bad "exit $got, expected $code: $*" out
-    elif ! grep -qF -- "$text" out; then bad "no \"$text\" from: $*" out
-    else ok; fi
-}
+. "$(dirname "$0")"/story.bash
 # has TEXT FILE
 has() { if grep -qF -- "$1" "$2"; then ok; else bad "no $1 in $2" "$2"; fi; }
 lacks() { if grep -qF -- "$1" "$2"; then bad "$1 in $2" "$2"; else ok; fi; }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "chat/jinja_eval_internal.h"
 
 drv_status jinja_attribute(jinja_context *c, const value *v, const value *name, value *out) {
@@ -77,7 +78,7 @@ static drv_status slice_range(const value part[3], int64_t n, int64_t *first, in
     *first = bound[0];
     const int64_t distance = *step > 0 ? bound[1] - bound[0] : bound[0] - bound[1],
                   size = llabs(*step);
-    *count = distance > 0 ? (distance + size - 1) / size : 0;
+    *count = distance > 0 ? div_up(distance, size) : 0;
     return DRV_OK;
 }
 

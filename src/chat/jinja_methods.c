@@ -39,120 +39,6 @@ static drv_status want_string(const value *v, const char *what) {
     return drv_fail(DRV_E_DATA, "%s expects a string, found %s", what, value_type_name(v));
 }
 
-// --- pieces that filters use too
-
-bool text_is_space(utf8proc_int32_t c) {
-    if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
-    const utf8proc_property_t *p = utf8proc_get_property(c);
-    return p->category == UTF8PROC_CATEGORY_ZS || p->category == UTF8PROC_CATEGORY_ZL ||
-           p->category == UTF8PROC_CATEGORY_ZP || c == 0x85;
-}
-
-static utf8proc_int32_t char_at(const char *p, size_t n, size_t *length) {
-    utf8proc_int32_t c = 0;
-    const utf8proc_ssize_t k =
-            utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &c);
-    *length = k > 0 ? (size_t)k : 1;
-    return k > 0 ? c : 0xFFFD;
-}
-
-bool text_is_word(const char *p, size_t n, size_t *length) {
-    const utf8proc_int32_t c = char_at(p, n, length);
-    const utf8proc_category_t k = utf8proc_category(c);
-    return c == '_' || (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) ||
-           (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
-}
-
-static size_t char_before(const char *p,
-        size_t n) { // where the last of n bytes' code points begins
-    do
-        n--;
-    while (n > 0 && ((unsigned char)p[n] & 0xC0) == 0x80);
-    return n;
-}
-
-static bool strips(const char *p, size_t n, const value *chars) {
-    size_t length;
-    if (!chars) return text_is_space(char_at(p, n, &length));
-    char_at(p, n, &length);
-    for (size_t i = 0, k; i < chars->s.n; i += k) {
-        char_at(chars->s.p + i, chars->s.n - i, &k);
-        if (k == length && memcmp(chars->s.p + i, p, k) == 0) return true;
-    }
-    return false;
-}
-
-value text_strip(const value *v, const value *chars, bool left, bool right) {
-    const char *p = v->s.p;
-    size_t n = v->s.n, k;
-    while (left && n && strips(p, n, chars)) {
-        char_at(p, n, &k);
-        p += k;
-        n -= k;
-    }
-    while (right && n && strips(p + char_before(p, n), n - char_before(p, n), chars))
-        n = char_before(p, n);
-    return value_slice(p, n);
-}
-
-static void put_char(str *out, utf8proc_int32_t c) {
-    utf8proc_uint8_t bytes[4];
-    const utf8proc_ssize_t n = utf8proc_encode_char(c, bytes);
-    str_add(out, bytes, (size_t)n);
-}
-
-static bool cased(utf8proc_int32_t c) {
-    return utf8proc_isupper(c) || utf8proc_islower(c) || utf8proc_totitle(c) != c;
-}
-
-void text_case(const value *v, text_case_kind kind, str *out) {
-    bool inside = false; // of a word
-    for (size_t i = 0, n; i < v->s.n; i += n) {
-        const utf8proc_int32_t c = char_at(v->s.p + i, v->s.n - i, &n);
-        const bool up = kind == CASE_UPPER || (kind == CASE_TITLE && !inside) ||
-                        (kind == CASE_CAPITAL && i == 0) ||
-                        (kind == CASE_SWAP && utf8proc_islower(c));
-        if (up && c == 0xDF) // ß has no capital of its own
-            str_puts(out, kind == CASE_UPPER || kind == CASE_SWAP ? "SS" : "Ss");
-        else
-            put_char(out, !up                                       ? utf8proc_tolower(c)
-                          : kind == CASE_UPPER || kind == CASE_SWAP ? utf8proc_toupper(c)
-                                                                    : utf8proc_totitle(c));
-        inside = cased(c);
-    }
-}
-
-static const char *find_text(const char *p, size_t n, const value *what) {
-    return what->s.n == 0 ? p : n ? memmem(p, n, what->s.p, what->s.n) : NULL;
-}
-
-drv_status text_replace(jinja_context *c, const value *v, const value *from, const value *to,
-        int64_t most, value *out) {
-    str text = {0};
-    const char *p = v->s.p, *end = p + v->s.n;
-    DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 16));
-    for (int64_t n = 0; most < 0 || n < most; n++) {
-        const char *hit = find_text(p, (size_t)(end - p), from);
-        if (!hit) break;
-        str_add(&text, p, (size_t)(hit - p));
-        str_add(&text, to->s.p, to->s.n);
-        if (text.n > JINJA_MAX_OUTPUT) {
-            str_free(&text);
-            return drv_fail(DRV_E_DATA, "replace makes a text of more than %s",
-                    str_bytes(JINJA_MAX_OUTPUT));
-        }
-        p = hit + from->s.n;
-        if (from->s.n) continue;
-        if (p == end) break;
-        size_t k; // nothing is found before each character, and at the end
-        char_at(p, (size_t)(end - p), &k);
-        str_add(&text, p, k);
-        p += k;
-    }
-    str_add(&text, p, (size_t)(end - p));
-    return jinja_take(c, &text, out);
-}
-
 // --- methods of strings
 
 typedef drv_status (
@@ -207,14 +93,14 @@ static drv_status split_spaces(jinja_context *c, const value *v, int64_t most, b
         }
         if (right) {
             n = rest.s.n;
-            while (n && !strips(rest.s.p + char_before(rest.s.p, n), n - char_before(rest.s.p, n),
-                                NULL))
-                n = char_before(rest.s.p, n);
+            while (n && !text_strips(rest.s.p + text_char_before(rest.s.p, n),
+                                n - text_char_before(rest.s.p, n), NULL))
+                n = text_char_before(rest.s.p, n);
             DRV_TRY(value_list_add(&c->m, out->list, value_slice(rest.s.p + n, rest.s.n - n)));
             rest = value_slice(rest.s.p, n);
         } else {
-            while (n < rest.s.n && !strips(rest.s.p + n, rest.s.n - n, NULL)) {
-                char_at(rest.s.p + n, rest.s.n - n, &k);
+            while (n < rest.s.n && !text_strips(rest.s.p + n, rest.s.n - n, NULL)) {
+                text_char_at(rest.s.p + n, rest.s.n - n, &k);
                 n += k;
             }
             DRV_TRY(value_list_add(&c->m, out->list, value_slice(rest.s.p, n)));
@@ -247,7 +133,7 @@ static drv_status split_at(jinja_context *c, const value *v, const value *sep, i
     value rest = *v;
     for (; most != 0; most--) {
         const char *hit = right ? (rest.s.n ? find_last(&rest, sep) : NULL)
-                                : find_text(rest.s.p, rest.s.n, sep);
+                                : text_find(rest.s.p, rest.s.n, sep);
         if (!hit) break;
         const size_t before = (size_t)(hit - rest.s.p), behind = before + sep->s.n;
         const value head = value_slice(rest.s.p, before),
@@ -282,7 +168,7 @@ static drv_status str_split(jinja_context *c, const value_function *f, const cal
 
 static bool ends_line(const char *p, const char *end, size_t *n) {
     size_t k;
-    const utf8proc_int32_t c = char_at(p, (size_t)(end - p), &k);
+    const utf8proc_int32_t c = text_char_at(p, (size_t)(end - p), &k);
     *n = c == '\r' && p + 1 < end && p[1] == '\n' ? 2 : k;
     return (c >= '\n' && c <= '\r') || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
            c == 0x2029;
@@ -376,7 +262,7 @@ static drv_status str_find(jinja_context *c, const value_function *f, const call
     const char *hit = f->name[0] == 'r' ? (v->s.n                  ? find_last(v, &args->v[0])
                                                   : args->v[0].s.n ? NULL
                                                                    : v->s.p)
-                                        : find_text(v->s.p, v->s.n, &args->v[0]);
+                                        : text_find(v->s.p, v->s.n, &args->v[0]);
     if (!hit && strstr(f->name, "index"))
         return drv_fail(DRV_E_DATA, "%s: the text is not there", f->name);
     *out = value_int(hit ? text_length(v->s.p, (size_t)(hit - v->s.p)) : -1);
@@ -391,7 +277,7 @@ static drv_status str_count(jinja_context *c, const value_function *f, const cal
     int64_t n = 0;
     const char *p = f->self.s.p, *end = p + f->self.s.n;
     if (args->v[0].s.n == 0) n = text_length(p, f->self.s.n) + 1;
-    for (const char *hit; args->v[0].s.n && (hit = find_text(p, (size_t)(end - p), &args->v[0]));
+    for (const char *hit; args->v[0].s.n && (hit = text_find(p, (size_t)(end - p), &args->v[0]));
             n++)
         p = hit + args->v[0].s.n;
     *out = value_int(n);
@@ -416,7 +302,7 @@ static drv_status str_is_kind(jinja_context *c, const value_function *f, const c
     DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
     const bool upper = strcmp(f->name, "isupper") == 0, lower = strcmp(f->name, "islower") == 0;
     for (size_t i = 0, n; i < f->self.s.n && holds; i += n) {
-        const utf8proc_int32_t code = char_at(f->self.s.p + i, f->self.s.n - i, &n);
+        const utf8proc_int32_t code = text_char_at(f->self.s.p + i, f->self.s.n - i, &n);
         if (!upper && !lower) {
             holds = is_kind(f->name, code);
             continue;
@@ -436,7 +322,7 @@ static drv_status str_partition(jinja_context *c, const value_function *f, const
     DRV_TRY(want_string(&args->v[0], f->name));
     if (!args->v[0].s.n) return drv_fail(DRV_E_DATA, "%s: the separator is empty", f->name);
     const value *v = &f->self, *sep = &args->v[0];
-    const char *hit = right ? (v->s.n ? find_last(v, sep) : NULL) : find_text(v->s.p, v->s.n, sep);
+    const char *hit = right ? (v->s.n ? find_last(v, sep) : NULL) : text_find(v->s.p, v->s.n, sep);
     value part[3] = {value_slice(v->s.p, 0), value_slice(v->s.p, 0), value_slice(v->s.p, 0)};
     part[right ? 2 : 0] = *v;
     if (hit) {

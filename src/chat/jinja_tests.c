@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/round.h"
 #include "chat/jinja_text_internal.h"
 
 typedef drv_status (*test)(jinja_context *c, const value *v, const value *arg, bool *out);
@@ -270,7 +271,7 @@ static drv_status range(jinja_context *c, const value_function *f, const call_ar
     if (step == 0) return drv_fail(DRV_E_DATA, "range of step 0");
     const int64_t distance = step > 0 ? bound[1] - bound[0] : bound[0] - bound[1],
                   size = step > 0 ? step : -step;
-    const int64_t n = distance > 0 ? (distance + size - 1) / size : 0;
+    const int64_t n = distance > 0 ? div_up(distance, size) : 0;
     if (n > JINJA_MAX_RANGE)
         return drv_fail(DRV_E_DATA, "range of %lld items, at most %d", (long long)n,
                 JINJA_MAX_RANGE);

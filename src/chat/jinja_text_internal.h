@@ -19,3 +19,10 @@ void text_case(const value *v, text_case_kind kind, str *out);
 // Every `from` as `to`, the first `most` of them (-1: all).
 DRV_CHECKED drv_status text_replace(jinja_context *c, const value *v, const value *from,
         const value *to, int64_t most, value *out);
+
+// The code point that n bytes begin with, and its bytes; where the last one begins; whether the
+// first is one of `chars` (NULL: white space); where `what` is first found (NULL: nowhere).
+int32_t text_char_at(const char *p, size_t n, size_t *length);
+size_t text_char_before(const char *p, size_t n);
+bool text_strips(const char *p, size_t n, const value *chars);
+const char *text_find(const char *p, size_t n, const value *what);

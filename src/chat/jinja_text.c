@@ -1,0 +1,117 @@
+// Work on strings that methods and filters share: code points, white space, letters, replacing.
+#include <string.h>
+#include <utf8proc.h>
+
+#include "chat/jinja_text_internal.h"
+
+bool text_is_space(utf8proc_int32_t c) {
+    if (c < 0x80) return c == ' ' || (c >= '\t' && c <= '\r') || (c >= 0x1C && c <= 0x1F);
+    const utf8proc_property_t *p = utf8proc_get_property(c);
+    return p->category == UTF8PROC_CATEGORY_ZS || p->category == UTF8PROC_CATEGORY_ZL ||
+           p->category == UTF8PROC_CATEGORY_ZP || c == 0x85;
+}
+
+utf8proc_int32_t text_char_at(const char *p, size_t n, size_t *length) {
+    utf8proc_int32_t c = 0;
+    const utf8proc_ssize_t k =
+            utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &c);
+    *length = k > 0 ? (size_t)k : 1;
+    return k > 0 ? c : 0xFFFD;
+}
+
+bool text_is_word(const char *p, size_t n, size_t *length) {
+    const utf8proc_int32_t c = text_char_at(p, n, length);
+    const utf8proc_category_t k = utf8proc_category(c);
+    return c == '_' || (k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO) ||
+           (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
+}
+
+size_t text_char_before(const char *p,
+        size_t n) { // where the last of n bytes' code points begins
+    do
+        n--;
+    while (n > 0 && ((unsigned char)p[n] & 0xC0) == 0x80);
+    return n;
+}
+
+bool text_strips(const char *p, size_t n, const value *chars) {
+    size_t length;
+    if (!chars) return text_is_space(text_char_at(p, n, &length));
+    text_char_at(p, n, &length);
+    for (size_t i = 0, k; i < chars->s.n; i += k) {
+        text_char_at(chars->s.p + i, chars->s.n - i, &k);
+        if (k == length && memcmp(chars->s.p + i, p, k) == 0) return true;
+    }
+    return false;
+}
+
+value text_strip(const value *v, const value *chars, bool left, bool right) {
+    const char *p = v->s.p;
+    size_t n = v->s.n, k;
+    while (left && n && text_strips(p, n, chars)) {
+        text_char_at(p, n, &k);
+        p += k;
+        n -= k;
+    }
+    while (right && n && text_strips(p + text_char_before(p, n), n - text_char_before(p, n), chars))
+        n = text_char_before(p, n);
+    return value_slice(p, n);
+}
+
+static void put_char(str *out, utf8proc_int32_t c) {
+    utf8proc_uint8_t bytes[4];
+    const utf8proc_ssize_t n = utf8proc_encode_char(c, bytes);
+    str_add(out, bytes, (size_t)n);
+}
+
+static bool cased(utf8proc_int32_t c) {
+    return utf8proc_isupper(c) || utf8proc_islower(c) || utf8proc_totitle(c) != c;
+}
+
+void text_case(const value *v, text_case_kind kind, str *out) {
+    bool inside = false; // of a word
+    for (size_t i = 0, n; i < v->s.n; i += n) {
+        const utf8proc_int32_t c = text_char_at(v->s.p + i, v->s.n - i, &n);
+        const bool up = kind == CASE_UPPER || (kind == CASE_TITLE && !inside) ||
+                        (kind == CASE_CAPITAL && i == 0) ||
+                        (kind == CASE_SWAP && utf8proc_islower(c));
+        if (up && c == 0xDF) // ß has no capital of its own
+            str_puts(out, kind == CASE_UPPER || kind == CASE_SWAP ? "SS" : "Ss");
+        else
+            put_char(out, !up                                       ? utf8proc_tolower(c)
+                          : kind == CASE_UPPER || kind == CASE_SWAP ? utf8proc_toupper(c)
+                                                                    : utf8proc_totitle(c));
+        inside = cased(c);
+    }
+}
+
+const char *text_find(const char *p, size_t n, const value *what) {
+    return what->s.n == 0 ? p : n ? memmem(p, n, what->s.p, what->s.n) : NULL;
+}
+
+drv_status text_replace(jinja_context *c, const value *v, const value *from, const value *to,
+        int64_t most, value *out) {
+    str text = {0};
+    const char *p = v->s.p, *end = p + v->s.n;
+    DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 16));
+    for (int64_t n = 0; most < 0 || n < most; n++) {
+        const char *hit = text_find(p, (size_t)(end - p), from);
+        if (!hit) break;
+        str_add(&text, p, (size_t)(hit - p));
+        str_add(&text, to->s.p, to->s.n);
+        if (text.n > JINJA_MAX_OUTPUT) {
+            str_free(&text);
+            return drv_fail(DRV_E_DATA, "replace makes a text of more than %s",
+                    str_bytes(JINJA_MAX_OUTPUT));
+        }
+        p = hit + from->s.n;
+        if (from->s.n) continue;
+        if (p == end) break;
+        size_t k; // nothing is found before each character, and at the end
+        text_char_at(p, (size_t)(end - p), &k);
+        str_add(&text, p, k);
+        p += k;
+    }
+    str_add(&text, p, (size_t)(end - p));
+    return jinja_take(c, &text, out);
+}

@@ -1,48 +1,10 @@
 // The level AVX-512 F, BW, DQ, VL: the kernels of this folder, compiled with these instructions, as
 // one table.
 #include "kernels/ref/ref.h"
-#include "kernels/x86/attention_float.h"
-#include "kernels/x86/attention_sum.h"
 #include "kernels/x86/elementwise.h"
-#include "kernels/x86/gemm_float.h"
 #include "kernels/x86/generation.h"
+#include "kernels/x86/level_float.h"
 #include "kernels/x86/reductions.h"
-
-static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
-    if (shape->in == DT_F64)
-        ref_gemm(shape, a, b, c, scratch);
-    else if (shape->in == DT_BF16)
-        gemm_bf16(shape, a, b, c, scratch);
-    else
-        gemm_f32(shape, a, b, c, scratch);
-}
-
-static void attention(const attention_args *args, int64_t unit, void *scratch) {
-    if (args->dt == DT_F64)
-        ref_attention(args, unit, scratch);
-    else if (args->dt == DT_BF16)
-        attention_bf16(args, unit, scratch);
-    else
-        attention_f32(args, unit, scratch);
-}
-
-static void attention_grad(const attention_args *args, int64_t unit, void *scratch) {
-    if (args->dt == DT_F64)
-        ref_attention_grad(args, unit, scratch);
-    else if (args->dt == DT_BF16)
-        attention_grad_bf16(args, unit, scratch);
-    else
-        attention_grad_f32(args, unit, scratch);
-}
-
-static void attention_grad_sum(const attention_args *args, int64_t unit) {
-    if (args->dt == DT_F64)
-        ref_attention_grad_sum(args, unit);
-    else if (args->dt == DT_BF16)
-        attention_sum_bf16(args, unit);
-    else
-        attention_sum_f32(args, unit);
-}
 
 const kernels kernels_avx512 = {
         .name = "avx512",

@@ -56,11 +56,15 @@ static drv_status read_map(yaml_walk *w, const yaml_node_t *node, int depth, val
     value *items = ARENA_ARRAY(w->a, value, v->n);
     for (int i = 0; i < v->n; i++) {
         const yaml_node_t *name = yaml_document_get_node(w->doc, first[i].key);
-        if (name->type != YAML_SCALAR_NODE ||
-                memchr(name->data.scalar.value, 0, name->data.scalar.length))
+        if (name->type != YAML_SCALAR_NODE)
+            return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found a list or a map",
+                    where(w, name));
+        const char *letters = (const char *)name->data.scalar.value;
+        const size_t n_letters = name->data.scalar.length;
+        if (n_letters == 0 || memchr(letters, 0, n_letters))
             return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found %s", where(w, name),
-                    name->type == YAML_SCALAR_NODE ? "a NUL byte" : "a list or a map");
-        items[i].name = arena_strdup(w->a, (const char *)name->data.scalar.value);
+                    n_letters ? "a NUL byte" : "nothing before the colon");
+        items[i].name = arena_strdup(w->a, letters);
         items[i].path = arena_printf(w->a, "%s%s%s", v->path, *v->path ? "." : "", items[i].name);
         DRV_TRY(read_node(w, first[i].value, depth + 1, &items[i]));
         items[i].where = where(w, name); // the line of the key, not that of a value below it

@@ -11,6 +11,7 @@
 // What has no valid manifest is no checkpoint. What stood in its place and was refused becomes
 // step-000100.refused.
 #pragma once
+#include "base/file.h"
 #include "base/json.h"
 #include "ckpt/safetensors.h"
 

@@ -200,7 +200,6 @@ static drv_status fill_tensor(const st_file *file, const st_tensor *from, const 
         if (status == DRV_OK) status = sink->write(sink->ctx, to, first, n, piece);
     }
     free(piece);
-    st_forget(file);
     return status;
 }
 

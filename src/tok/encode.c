@@ -98,9 +98,9 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
     if (n > from) part(e, s + from, n - from);
 }
 
-static void encode_batch_of_words(void *ctx, const text_word *w, int n) {
+static void encode_batch_of_words(void *ctx, const unsigned char *const *at, int n) {
     encoder *e = ctx;
-    word_cache_encode(e->cache, w, n, e->end, &e->out);
+    word_cache_encode(e->cache, at, n, e->end, &e->out);
 }
 
 static void encode_words(encoder *e, const unsigned char *s, size_t n) {

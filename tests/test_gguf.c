@@ -61,8 +61,7 @@ static void numbers_are_written_as_gguf_py_does(void **state) {
         const quant_type *type = quant_type_of(cases[i].type);
         int64_t n;
         const float *numbers = read_all(a, &f, arena_printf(a, "%s.numbers", cases[i].name), &n);
-        const gguf_tensor *t =
-                gguf_find_tensor(&f, arena_printf(a, "%s.written", cases[i].name));
+        const gguf_tensor *t = gguf_find_tensor(&f, arena_printf(a, "%s.written", cases[i].name));
         unsigned char *expected = arena_alloc(a, (size_t)t->bytes),
                       *got = arena_alloc(a, (size_t)t->bytes);
         OK(gguf_read_raw(&f, t, 0, gguf_rows(t), expected));

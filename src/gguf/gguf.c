@@ -11,11 +11,11 @@
 #include "base/str.h"
 
 enum {
-    FIRST_WINDOW = 1 << 20,   // bytes of a file that are read first; most headers are longer
-    MAX_HEADER = 1 << 28,     // bytes; the largest vocabularies with their merges take 20 MB
-    MAX_KEY = (1 << 16) - 1,  // bytes, by the format
-    MAX_NAME = 63,            // bytes of a tensor's name, by ggml
-    MAX_ALIGNMENT = 1 << 20,  // bytes
+    FIRST_WINDOW = 1 << 20,  // bytes of a file that are read first; most headers are longer
+    MAX_HEADER = 1 << 28,    // bytes; the largest vocabularies with their merges take 20 MB
+    MAX_KEY = (1 << 16) - 1, // bytes, by the format
+    MAX_NAME = 63,           // bytes of a tensor's name, by ggml
+    MAX_ALIGNMENT = 1 << 20, // bytes
     DEFAULT_ALIGNMENT = 32,
 };
 
@@ -318,8 +318,7 @@ static drv_status read_at(int fd, const char *path, int64_t at, int64_t n, void 
     for (int64_t done = 0; done < n;) {
         const ssize_t got = pread(fd, (char *)out + done, (size_t)(n - done), at + done);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0)
-            return drv_fail(DRV_E_IO, "could not read \"%s\": %s", path, strerror(errno));
+        if (got < 0) return drv_fail(DRV_E_IO, "could not read \"%s\": %s", path, strerror(errno));
         if (got == 0)
             return drv_fail(DRV_E_IO, "could not read \"%s\": it ends at byte %lld, expected %lld",
                     path, (long long)(at + done), (long long)(at + n));

@@ -66,7 +66,7 @@ extern const op_attr op_attr_table[N_ATTRS];
 // NULL, or what is wrong: an attribute that the op does not read is not zero.
 const char *op_attrs_unlisted(const node *n);
 
-// First column of a low-rank branch in the matrix of its projection (ops/lora.c).
+// First column of a low-rank branch in the matrix of its projection (ops/low_rank.c).
 enum { MAX_BRANCHES = 3 };
 static inline int branch_column(const op_attrs *attrs, int branch) {
     const int columns[MAX_BRANCHES] = {attrs->column1, attrs->column2, attrs->column3};

@@ -116,8 +116,8 @@ const cpu_op cpu_op_lora_up_grad = {.run = run_branches,
 static void lora_up_grad_b(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
     const int64_t rank = ins->node->out[0]->dim[1];
-    gemm_run(ins->gemm[0], input_at(ins, 0, attrs->column1),
-            input_at(ins, 1, attrs->branch * rank), ins->out[0], ins->workspace);
+    gemm_run(ins->gemm[0], input_at(ins, 0, attrs->column1), input_at(ins, 1, attrs->branch * rank),
+            ins->out[0], ins->workspace);
 }
 
 static int64_t grad_b_workspace(const node *n, int n_threads) {

@@ -49,7 +49,8 @@ INLINE void dropout_as(dtype dt, const dropout_args *args, int64_t first, int64_
     const float scale = (float)(1 / (1 - args->rate));
     for (int64_t i = 0; i < n;) {
         const int64_t e = first + i, in_group = e % DROPOUT_GROUP;
-        const int64_t left = n - i, m = left < DROPOUT_GROUP - in_group ? left : DROPOUT_GROUP - in_group;
+        const int64_t left = n - i,
+                      m = left < DROPOUT_GROUP - in_group ? left : DROPOUT_GROUP - in_group;
         float factor[DROPOUT_GROUP];
         counters c;
         words_of_group(args, e / DROPOUT_GROUP, &c);

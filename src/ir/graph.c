@@ -1,4 +1,4 @@
-// Building graphs: tensors, state, nodes, and dropping what nobody needs.
+// Building graphs: tensors, state, nodes, and dropping what is not needed.
 #include "ir/graph.h"
 
 #include <string.h>
@@ -123,7 +123,7 @@ const tensor *tensor_root(const tensor *t) {
     return t;
 }
 
-// Somebody reads a result, the host does, or it changes state.
+// A node or the host reads one of its results, or it changes state.
 static bool is_needed(const node *n, const bool *used) {
     const bool writes = !op_rows[n->op]->renames;
     for (int o = 0; o < n->n_out; o++) {

@@ -7,9 +7,7 @@
 #include "base/round.h"
 #include "comm/comm_internal.h"
 #include "comm/join.h"
-
-// Sums up to this size travel whole: one round of messages instead of two.
-enum { SMALL_BYTES = 4096 };
+#include "ir/wire.h"
 
 static void start(comm_group *g, comm_transfer *t, int place, bool sends, const void *p,
         int64_t bytes) {
@@ -95,7 +93,7 @@ static void *scratch_of(comm *c, void *given, int64_t bytes) {
 }
 
 static bool is_small(dtype dt, int64_t n) {
-    return n * dtype_bytes(dt) <= SMALL_BYTES;
+    return n * dtype_bytes(dt) <= WIRE_SMALL_BYTES;
 }
 
 int64_t comm_scratch(const comm_group *g, dtype dt, int64_t n) {

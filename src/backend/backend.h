@@ -38,8 +38,8 @@ typedef struct backend_vtable {
     // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
     // open back end, so that another one can plan for this one. NULL: none for any node.
     int64_t (*workspace)(const node *n, int n_threads);
-    // Makes this back end that of rank comm_rank(c) in a mesh; before the first load. Without it: one
-    // rank.
+    // Makes this back end that of rank comm_rank(c) in a mesh; before the first load. Without it:
+    // one rank.
     void (*join)(backend *b, comm *c, const mesh *m);
     // Lowers a planned graph; creates state that it names and that does not exist yet, zeroed.
     drv_status (*load)(backend *b, const plan *p, executable **out);

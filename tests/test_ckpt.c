@@ -42,12 +42,12 @@ static void safetensors_that_lie(void **state) {
                "\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
             -1, 12, "overlaps");
     // What the reference reader refuses too: bytes that belong to no tensor, metadata of other types.
-    parse_says(T("F32", "[2]", "[0,8]"), -1, 9, "1 bytes behind the last tensor");
+    parse_says(T("F32", "[2]", "[0,8]"), -1, 9, "1 bytes after the last tensor");
     parse_says(T("F32", "[2]", "[4,12]"), -1, 12, "bytes 0 to 4 of the data, before tensor \"t\"");
     parse_says("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":"
                "\"U8\",\"shape\":[1],\"data_offsets\":[3,4]}}",
             -1, 4, "bytes 2 to 3");
-    parse_says("{}", -1, 4, "4 bytes behind");
+    parse_says("{}", -1, 4, "4 bytes after");
     parse_says("{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL);
     parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is no text");
     parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is no JSON object");
@@ -66,8 +66,9 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
 }
 
 static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) {
-    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"n", 1, {5, 0}}, "n", 0}},
-                             optimizer[] = {{{"exp_avg.w", 2, {3, 4}}, "m", 0}};
+    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
+            {{"n", 1, {5, 0}, ST_F32}, "n", 0}},
+                             optimizer[] = {{{"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0}};
     const ckpt_carried carried = {"tokenizer.json", "{}", 2};
     ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", &carried, 1};
     ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
@@ -162,7 +163,7 @@ static void failed_save_leaves_the_old(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
-    const ckpt_tensor t = {{"w", 2, {3, 4}}, "w", 0};
+    const ckpt_tensor t = {{"w", 2, {3, 4}, ST_F32}, "w", 0};
     ckpt_content c = {&t, &t, 1, 1, "{}", "{}", NULL, 0};
     ckpt_saver *s = ckpt_saver_new(dir, 1, no_space, NULL);
     OK(ckpt_start(s, 2, &c));
@@ -192,7 +193,8 @@ static void make_file(const char *path, const made *list, int n) {
     st_entry entries[4] = {{0}};
     str file = {0};
     for (int i = 0; i < n; i++)
-        entries[i] = (st_entry){list[i].name, list[i].cols ? 2 : 1, {list[i].rows, list[i].cols}};
+        entries[i] = (st_entry){list[i].name, list[i].cols ? 2 : 1, {list[i].rows, list[i].cols},
+                ST_F32};
     st_header(entries, n, &file);
     for (int i = 0; i < n; i++)
         for (int64_t k = 0; k < st_entry_elements(&entries[i]); k++)
@@ -210,8 +212,10 @@ static void filling(void **state) {
     (void)state;
     arena *a = arena_new("fill");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor w = {{"w", 2, {3, 4}}, "w", 0}, turned = {{"w", 2, {4, 3}}, "w", 0},
-                      flat = {{"w", 1, {12, 0}}, "w", 0}, v = {{"v", 1, {3, 0}}, "v", 0};
+    const ckpt_tensor w = {{"w", 2, {3, 4}, ST_F32}, "w", 0},
+                      turned = {{"w", 2, {4, 3}, ST_F32}, "w", 0},
+                      flat = {{"w", 1, {12, 0}, ST_F32}, "w", 0},
+                      v = {{"v", 1, {3, 0}, ST_F32}, "v", 0};
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "neither model.safetensors nor its index");
     make_file(file, &(made){"w", 3, 4, 1}, 1);
     OK(fill(dir, &w, 1));
@@ -222,7 +226,7 @@ static void filling(void **state) {
     make_file(file, (made[]){{"w", 3, 4, 1}, {"layers.0.rotary_emb.inv_freq", 2, 0, 1}}, 2);
     OK(fill(dir, &w, 1)); // old releases stored them
     make_file(file, (made[]){{"w", 3, 4, 1}, {"x", 3, 0, (float)NAN}, {"v", 3, 0, 1}}, 3);
-    const ckpt_tensor x = {{"x", 1, {3, 0}}, "x", 0};
+    const ckpt_tensor x = {{"x", 1, {3, 0}, ST_F32}, "x", 0};
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
@@ -234,7 +238,7 @@ static void filling_tied(void **state) {
     (void)state;
     arena *a = arena_new("tied");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor embedding = {{"model.embed_tokens.weight", 2, {3, 4}}, "e", 0};
+    const ckpt_tensor embedding = {{"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0};
     made list[] = {{"lm_head.weight", 3, 4, 2}, {"model.embed_tokens.weight", 3, 4, 2}};
     make_file(file, list, 2);
     OK(fill(dir, &embedding, 1));
@@ -248,7 +252,8 @@ static void indexes_that_lie(void **state) {
     (void)state;
     arena *a = arena_new("index");
     const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
-    const ckpt_tensor list[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"v", 1, {3, 0}}, "v", 0}};
+    const ckpt_tensor list[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
+            {{"v", 1, {3, 0}, ST_F32}, "v", 0}};
     make_file(path_join(a, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
     make_file(path_join(a, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
     make_file(path_join(a, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);

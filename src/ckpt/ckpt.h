@@ -11,8 +11,9 @@
 // What has no valid manifest is no checkpoint. What stood in its place and was refused becomes
 // step-000100.refused.
 #pragma once
+#include "base/file.h"
 #include "base/json.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/model_source.h"
 
 // A tensor to save or to fill, and where its bytes are for the owner of the state.
 typedef struct ckpt_tensor {
@@ -30,13 +31,6 @@ typedef struct ckpt_sink {
     void *ctx;
     bool fp32_only; // other types than F32 are DRV_E_DATA: a resume would not be exact
 } ckpt_sink;
-
-// A file that every checkpoint gets beside the tensors, as it is.
-typedef struct ckpt_carried {
-    const char *name;
-    const void *bytes;
-    size_t n;
-} ckpt_carried;
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
@@ -73,8 +67,8 @@ int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
-// Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face
-// model). `which`: "model" or "optimizer". DRV_E_DATA: a tensor is missing, of another shape or not
-// expected, a value is not finite, or an index does not fit its files.
+// Fills every tensor from a model (a checkpoint is one). `which`: "model" or "optimizer".
+// DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
+// index does not fit its files.
 DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *list,
         int n, const ckpt_sink *sink);

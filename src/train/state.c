@@ -15,7 +15,7 @@ static ckpt_tensor *add_tensors(arena *a, const programs *p, const char *hf_pref
         for (int k = 0; k < w->n_parts; k++) {
             const param_part *part = &w->part[k];
             t[(*n)++] = (ckpt_tensor){{arena_printf(a, "%s%s", hf_prefix, part->hf_name), w->n_dims,
-                                              {part->rows, w->n_dims == 2 ? cols : 0}},
+                                              {part->rows, w->n_dims == 2 ? cols : 0}, ST_F32},
                     source, part->row * cols * 4};
         }
     }

@@ -226,11 +226,8 @@ static drv_status read_fields(arena *a, const value *root, model_config *out) {
     return DRV_OK;
 }
 
-static drv_status read_json(arena *a, const char *path, model_config *out) {
-    json_t *json = NULL;
-    DRV_TRY(json_read_file(path, &json));
+static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
     const value root = value_of_json(a, path, "", json);
-    json_decref(json);
     if (root.kind != VALUE_MAP)
         return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
                 value_shown(a, &root));
@@ -239,16 +236,26 @@ static drv_status read_json(arena *a, const char *path, model_config *out) {
     return model_config_check(path, "", out);
 }
 
-drv_status model_config_read(const char *path, model_config *out) {
+drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
     arena *a = arena_new("config.json");
     model_config m;
-    if (file_is_dir(path)) path = path_join(a, path, "config.json");
-    const drv_status status = read_json(a, path, &m);
+    const drv_status status = read_json(a, path, json, &m);
     arena_free(a);
     if (status != DRV_OK)
         return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is no command line
     *out = m;
     return DRV_OK;
+}
+
+drv_status model_config_read(const char *path, model_config *out) {
+    arena *a = arena_new("path of config.json");
+    json_t *json = NULL;
+    if (file_is_dir(path)) path = path_join(a, path, "config.json");
+    drv_status status = json_read_file(path, &json);
+    if (status == DRV_OK) status = model_config_of_json(path, json, out);
+    json_decref(json);
+    arena_free(a);
+    return status;
 }
 
 // Puts a value at a path of names with dots.

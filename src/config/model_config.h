@@ -37,6 +37,9 @@ bool model_preset(const char *name, model_config *out);
 // Reads config.json (or the folder that holds it). Refuses what is no Llama, by name of the field.
 // DRV_E_IO: it cannot be read; DRV_E_DATA: it says what drover does not do, or something wrong.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
+// The same of a value that was read or made; `path` is for messages.
+DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json,
+        model_config *out);
 
 // Fills in what follows from other fields (heads, widths), then checks ranges, divisibility and
 // token ids. `where` begins the message (file and line, or a path), `prefix` comes before the names

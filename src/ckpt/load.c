@@ -68,15 +68,23 @@ static drv_status fill_tensor(const model_source *s, const source_tensor *from,
     return status;
 }
 
-static drv_status fill_all(arena *a, const model_source *s, const ckpt_tensor *list, int n,
-        const ckpt_sink *sink) {
+drv_status ckpt_check_source(arena *a, const model_source *s, const ckpt_tensor *list, int n) {
     DRV_TRY(refuse_unexpected(a, s, list, n));
     for (int i = 0; i < n; i++) {
-        const char *name = list[i].entry.name;
-        const source_tensor *from = model_source_find(s, name);
-        if (!from) return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", s->path, name);
-        DRV_TRY(fill_tensor(s, from, &list[i], sink));
+        const source_tensor *from = model_source_find(s, list[i].entry.name);
+        if (!from)
+            return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", s->path,
+                    list[i].entry.name);
+        DRV_TRY(check_tensor(from, &list[i].entry, false));
     }
+    return DRV_OK;
+}
+
+static drv_status fill_all(arena *a, const model_source *s, const ckpt_tensor *list, int n,
+        const ckpt_sink *sink) {
+    DRV_TRY(ckpt_check_source(a, s, list, n));
+    for (int i = 0; i < n; i++)
+        DRV_TRY(fill_tensor(s, model_source_find(s, list[i].entry.name), &list[i], sink));
     return DRV_OK;
 }
 

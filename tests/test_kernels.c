@@ -123,6 +123,10 @@ static void check_rmsnorm_grad(const kernel_case *c) {
     c->k->rmsnorm_grad(c->dt, ROWS, c->n, dy.p, x.p, w.p, r.p, dh.p, dy.p, dw.got.p);
     array_expect(text_of(c, "rmsnorm_grad's dx in place"), &dy, &dx.want, 4 * ulp(c->dt));
     outputs_agree(c, "rmsnorm_grad's dw", &dw, 1e-5);
+    array frozen = array_new(c->dt, n, c->seed + 3, 1, 0);
+    c->k->rmsnorm_grad(c->dt, ROWS, c->n, frozen.p, x.p, w.p, r.p, dh.p, frozen.p, NULL);
+    array_expect(text_of(c, "rmsnorm_grad's dx of a frozen w"), &frozen, &dx.want, 4 * ulp(c->dt));
+    array_free(&frozen);
     array_free(&dx.got), array_free(&dx.want);
     array_free(&x), array_free(&dh), array_free(&w), array_free(&r), array_free(&dy);
 }

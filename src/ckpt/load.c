@@ -73,8 +73,7 @@ drv_status ckpt_check_source(arena *a, const model_source *s, const ckpt_tensor 
     for (int i = 0; i < n; i++) {
         const source_tensor *from = model_source_find(s, list[i].entry.name);
         if (!from)
-            return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", s->path,
-                    list[i].entry.name);
+            return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", s->path, list[i].entry.name);
         DRV_TRY(check_tensor(from, &list[i].entry, false));
     }
     return DRV_OK;

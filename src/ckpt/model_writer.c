@@ -62,7 +62,8 @@ static drv_status copy_tensor(copying *c, const source_tensor *t, st_type type) 
             status = source_read_raw(c->source, t, row, n, bytes);
         else
             status = source_read_f32(c->source, t, row, n, values);
-        if (status == DRV_OK && !raw) status = tensor_round(t->name, type, values, n * t->cols, bytes);
+        if (status == DRV_OK && !raw)
+            status = tensor_round(t->name, type, values, n * t->cols, bytes);
         if (status == DRV_OK) status = tensor_writer_add(c->out, bytes, n * row_bytes);
         c->done += n * row_bytes;
     }

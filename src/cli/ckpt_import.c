@@ -31,8 +31,9 @@ static drv_status read_config(arena *a, const model_source *s, model_config *out
     json_t *json;
     const bool folder = file_is_dir(s->path);
     DRV_TRY(s->reader->config(s, &json));
-    const drv_status status = model_config_of_json(
-            folder ? path_join(a, s->path, "config.json") : s->path, json, out);
+    const drv_status status =
+            model_config_of_json(folder ? path_join(a, s->path, "config.json") : s->path, json,
+                    out);
     json_decref(json);
     return status;
 }

@@ -39,7 +39,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
 
 const verb verb_config = {
         .name = "config",
-        .summary = "print the effective options, with what each means",
+        .summary = "print the effective options and what each means",
         .usage = "[CONFIG] [--set KEY=VALUE]...\n--reference",
         .help = "Reads the YAML file, applies the overrides, checks everything and prints every key with\n"
                 "its value, its meaning and its default. What it prints is itself a valid config.\n"
@@ -106,7 +106,7 @@ static void print_memory(const plan_report *r) {
     } rows[] = {{"weights", m->weights}, {"gradients", m->gradients}, {"optimizer", m->optimizer},
             {"activations", m->activations}, {"communication", m->communication}, {"data", m->data},
             {"total", m->total}};
-    printf("memory a rank\n");
+    printf("memory per rank\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
                 (long long)rows[i].bytes);
@@ -122,7 +122,7 @@ static void print_plan(const plan_report *r) {
     const run_config *cfg = r->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
-    printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n",
+    printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
@@ -172,7 +172,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
 
 static drv_status run_plan(arena *a, const cli_args *args) {
     run_config cfg;
-    programs p;
+    programs built;
     backend *null;
     int64_t ranks = 0;
     DRV_TRY(load(a, args, &cfg));
@@ -186,11 +186,11 @@ static drv_status run_plan(arena *a, const cli_args *args) {
                 (long long)cfg.data_parallel);
     par_set_threads((int)cfg.threads);
     DRV_TRY(backend_open(a, "null", &null));
-    DRV_TRY(programs_build(a, &cfg, &p));
-    DRV_TRY(programs_load(a, null, &p));
+    DRV_TRY(programs_build(a, &cfg, &built));
+    DRV_TRY(programs_load(a, null, &built));
     plan_report r = {.cfg = &cfg,
-            .p = &p,
-            .memory = programs_memory(&p),
+            .p = &built,
+            .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
             .ranks = (int)cfg.data_parallel,
             .flops_per_token = model_flops_per_token(&cfg.model, cfg.sequence_length)};

@@ -34,9 +34,9 @@ const char *model_preset_name(int i);
 // Shapes alone: token ids come from the run's tokenizer.
 bool model_preset(const char *name, model_config *out);
 
-// Reads config.json (or the folder that holds it). A Mistral without a sliding window is a Llama too.
-// Refuses what is none, by name of the field and with what differs.
-// DRV_E_IO: it cannot be read; DRV_E_DATA: it says what drover does not do, or something wrong.
+// Reads config.json (or the folder that holds it). A Mistral without a sliding window is a Llama
+// too. Refuses what is none, by name of the field and with what differs. DRV_E_IO: it cannot be
+// read; DRV_E_DATA: it says what drover does not do, or something wrong.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
 
 // The same for config.json that was read already; `path` is for messages.

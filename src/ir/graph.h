@@ -154,7 +154,7 @@ void graph_output(graph *g, tensor *t, const char *name);
 // Gives an output's name to another value; the old one becomes a temporary.
 void graph_move_output(graph *g, tensor *from, tensor *to);
 
-// Drops nodes none of whose results are used, kept or written to state.
+// Drops nodes whose results are neither used nor kept nor written to state.
 void graph_prune(graph *g);
 
 int64_t tensor_elements(const tensor *t);

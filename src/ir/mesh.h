@@ -1,5 +1,5 @@
-// The layout of ranks, as plain data (design D2). Tensor is the fastest axis: rank =
-// ((pipeline * data + d) * context + c) * tensor + t.
+// The layout of ranks, as plain data (design D2). Tensor is the fastest axis: with a rank's place
+// p, d, c, t on the axes, rank = ((p * size[DATA] + d) * size[CONTEXT] + c) * size[TENSOR] + t.
 #pragma once
 
 typedef enum mesh_axis { AXIS_PIPELINE, AXIS_DATA, AXIS_CONTEXT, AXIS_TENSOR, N_AXES } mesh_axis;

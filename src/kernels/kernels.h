@@ -39,18 +39,22 @@ typedef struct attention_args {
     float *part;     // scratch of the gradient, attention_part_floats() long
 } attention_args;
 
-// c [m,n] = a [m,k] b [k,n], sums in the accumulation type.
+// c [m,n] = scale a [m,k] b [k,n], sums in the accumulation type.
 typedef struct gemm_shape {
     int64_t m, n, k;
     bool ta, tb;           // a is [k,m], b is [n,k]
     int64_t lda, ldb, ldc; // elements between rows as stored
     dtype in, out;
-    bool accumulate; // c += a b; out must be the accumulation type
+    bool accumulate; // c += scale a b, rounded once
+    double scale;    // 0 says 1
 } gemm_shape;
+static inline double gemm_scale(const gemm_shape *shape) {
+    return shape->scale != 0 ? shape->scale : 1;
+}
 
 typedef struct kernels {
     const char *name;
-    // c = a b or c += a b; scratch of gemm_scratch_bytes().
+    // c = scale a b or c += scale a b; scratch of gemm_scratch_bytes().
     void (*gemm)(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch);
     // y = a + b; in place.
     void (*add)(dtype dt, int64_t n, const void *a, const void *b, void *y);
@@ -59,8 +63,8 @@ typedef struct kernels {
     // h = x + d (d NULL: h is x and not written), r = 1/sqrt(mean(h^2) + eps), y = h * r * w.
     void (*rmsnorm)(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
             const void *w, double eps, void *h, void *y, void *r);
-    // See ir/ops/rmsnorm.c. dw (acc, [width]) += the rows' part. dx in place of dy or dh; dh may be
-    // NULL.
+    // See ir/ops/rmsnorm.c. dw (acc, [width]; NULL: not wanted) += the rows' part. dx in place of
+    // dy or dh; dh may be NULL.
     void (*rmsnorm_grad)(dtype dt, int64_t rows, int64_t width, const void *dy, const void *x,
             const void *w, const void *r, const void *dh, void *dx, void *dw);
     // table rows: head_dim/2 cosines, then as many sines; acc type of dt.

@@ -115,7 +115,10 @@ static void head(builder *b, tensor *x_NH) {
 
 graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "logits", "prefill", "decode"};
-    builder b = {.g = graph_new(a, names[mode]),
+    // Prompts go through in blocks of several sizes: a program for each.
+    const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
+                                             : names[mode];
+    builder b = {.g = graph_new(a, name),
             .l = &params->layout,
             .params = params,
             .opts = opts,

@@ -8,7 +8,7 @@
 typedef enum llama_mode {
     LLAMA_LOSS,    // tokens, position, labels i32[N] -> loss f64[1], summed over counted tokens
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
-    LLAMA_PREFILL, // prefill.tokens, prefill.position of one sequence -> the caches
+    LLAMA_PREFILL, // prefill.SEQ.tokens, .position of one sequence -> the caches
     LLAMA_DECODE,  // decode.tokens, decode.position, the caches -> logits [N,V]
 } llama_mode;
 

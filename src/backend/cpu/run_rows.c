@@ -89,8 +89,8 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
     const tensor *dy = n->in[0];
     const int64_t width = dy->dim[1], size = div_up(dy->dim[0], NORM_PARTS),
                   rows = chunk_length(dy->dim[0], size, c), row = c * size, first = row * width;
-    char *dw = (char *)ins->workspace + c * norm_part_bytes(n);
-    memset(dw, 0, (size_t)norm_part_bytes(n));
+    char *dw = n->attrs.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
+    if (dw) memset(dw, 0, (size_t)norm_part_bytes(n));
     if (rows <= 0) return;
     const int dh = n->attrs.skip_dw ? 4 : 5; // the input dh, if it is there
     ins->kernels->rmsnorm_grad(dy->dt, rows, width, input_at(ins, 0, first),
@@ -109,7 +109,7 @@ static void rmsnorm_grad(const instruction *ins) {
 
 static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    return NORM_PARTS * norm_part_bytes(n);
+    return n->attrs.skip_dw ? 0 : NORM_PARTS * norm_part_bytes(n);
 }
 
 const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};

@@ -45,7 +45,7 @@ static void rmsnorm_grad(dtype dt, int64_t rows, int64_t width, const void *dy, 
         for (int64_t j = 0; j < width; j++) {
             double g = get(dt, dy, o + j), v = get(dt, x, o + j),
                    past = dh ? get(dt, dh, o + j) : 0;
-            accumulate_at(acc, dw, j, g * v * s);
+            if (dw) accumulate_at(acc, dw, j, g * v * s);
             put(dt, dx, o + j, s * (g * get(acc, w, j) - v * k) + past);
         }
     }

@@ -294,7 +294,7 @@ static drv_status read_fields(arena *a, const value *root, model_config *out) {
     return DRV_OK;
 }
 
-static drv_status of_json(arena *a, const char *path, const json_t *json, model_config *out) {
+static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
     const value root = value_of_json(a, path, "", json);
     if (root.kind != VALUE_MAP)
         return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
@@ -308,7 +308,7 @@ static drv_status of_json(arena *a, const char *path, const json_t *json, model_
 drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
     arena *a = arena_new("config.json");
     model_config m;
-    const drv_status status = of_json(a, path, json, &m);
+    const drv_status status = read_json(a, path, json, &m);
     arena_free(a);
     if (status != DRV_OK)
         return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is no command line
@@ -317,7 +317,7 @@ drv_status model_config_of_json(const char *path, const json_t *json, model_conf
 }
 
 drv_status model_config_read(const char *path, model_config *out) {
-    arena *a = arena_new("config.json");
+    arena *a = arena_new("path of config.json");
     json_t *json = NULL;
     if (file_is_dir(path)) path = path_join(a, path, "config.json");
     drv_status status = json_read_file(path, &json);

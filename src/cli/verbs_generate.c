@@ -13,6 +13,8 @@
 #include "train/generate.h"
 #include "train/resolve.h"
 
+enum { DEFAULT_TOKENS = 200 };
+
 // --- the prompt
 static drv_status read_stream(FILE *f, const char *name, str *out) {
     char block[4096];
@@ -40,6 +42,16 @@ static drv_status read_prompt(const cli_args *args, str *out) {
 }
 
 // --- the samples
+typedef struct generate_call {
+    generator *generator;
+    generate_opts opts;
+    const str *prompt;
+    const char *folder; // of the model
+    id_list ids;        // of the prompt
+    int64_t n;          // samples
+    bool json;
+} generate_call;
+
 static void print_piece(void *ctx, const char *text, size_t n) {
     (void)ctx;
     fwrite(text, 1, n, stdout);
@@ -62,7 +74,8 @@ static void print_json(const str *prompt, const generate_result *r) {
     json_object_set_new(o, "text", clean_string(r->text.p ? r->text.p : "", r->text.n));
     json_object_set_new(o, "tokens", json_integer(r->ids.n));
     json_object_set_new(o, "ids", ids);
-    json_object_set_new(o, "finish_reason", json_string(r->stopped ? "stop" : "length"));
+    json_object_set_new(o, "finish_reason",
+            json_string(r->end == GENERATE_STOP ? "stop" : "length"));
     json_object_set_new(o, "tokens_per_s",
             json_real(r->seconds > 0 ? (double)r->ids.n / r->seconds : 0));
     char *text = json_dumps(o, JSON_REAL_PRECISION(6));
@@ -72,25 +85,35 @@ static void print_json(const str *prompt, const generate_result *r) {
     json_decref(o);
 }
 
-static drv_status print_samples(generator *g, const str *prompt, int64_t n, bool json) {
+static drv_status print_sample(generate_call *call, prompt_cost *cost, generate_result *r) {
+    const str *prompt = call->prompt;
+    DRV_TRY(generator_prompt(call->generator, call->ids.p, call->ids.n, cost));
+    if (!call->json) print_piece(NULL, prompt->p ? prompt->p : "", prompt->n);
+    drv_status status = generate(call->generator, &call->opts, r);
+    if (!call->json) print_piece(NULL, "\n", 1); // before the line on standard error
+    DRV_TRY_CTX(status, "\"%s\"", call->folder);
+    if (call->json) print_json(prompt, r);
+    return DRV_OK;
+}
+
+static drv_status print_samples(generate_call *call) {
     int64_t tokens = 0;
-    double seconds = 0;
-    for (int64_t i = 0; i < n; i++) {
+    double seconds = 0, prompt_s = 0;
+    for (int64_t i = 0; i < call->n; i++) {
         generate_result r;
-        if (!json && i > 0) puts("---");
-        if (!json) print_piece(NULL, prompt->p ? prompt->p : "", prompt->n);
-        drv_status status = generator_run(g, i, json ? NULL : print_piece, NULL, &r);
-        if (!json) print_piece(NULL, "\n", 1); // before the line on standard error
-        DRV_TRY(status);
-        if (json) print_json(prompt, &r);
+        prompt_cost cost;
+        if (!call->json && i > 0) puts("---");
+        call->opts.index = i;
+        DRV_TRY(print_sample(call, &cost, &r));
         tokens += r.ids.n;
         seconds += r.seconds;
+        prompt_s += cost.seconds;
         generate_result_free(&r);
     }
     log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s, %s weights",
-            (long long)generator_prompt_tokens(g), generator_prompt_s(g), (long long)tokens,
-            seconds, seconds > 0 ? (double)tokens / seconds : 0,
-            generator_is_bf16(g) ? "bf16" : "fp32");
+            (long long)call->ids.n, prompt_s, (long long)tokens, seconds,
+            seconds > 0 ? (double)tokens / seconds : 0,
+            generator_is_bf16(call->generator) ? "bf16" : "fp32");
     return DRV_OK;
 }
 
@@ -107,7 +130,9 @@ static drv_status read_precision(const cli_args *args, generate_precision *out) 
     return DRV_OK;
 }
 
-static drv_status read_options(arena *a, const cli_args *args, generate_opts *o, int64_t *n) {
+static drv_status read_options(arena *a, const cli_args *args, generator_opts *model,
+        generate_call *call) {
+    generate_opts *o = &call->opts;
     int64_t threads = 0;
     DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o->max_tokens));
     DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o->sampling.temperature));
@@ -115,32 +140,59 @@ static drv_status read_options(arena *a, const cli_args *args, generate_opts *o,
     DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &o->sampling.top_k));
     DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
     DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
-    DRV_TRY(cli_get_i64(args, "--n", 1, 1 << 24, n));
+    DRV_TRY(cli_get_i64(args, "--n", 1, 1 << 24, &call->n));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    DRV_TRY(read_precision(args, &o->precision));
+    DRV_TRY(read_precision(args, &model->precision));
     o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
     for (int i = 0; i < o->n_stops; i++)
         if (!*o->stops[i])
             return drv_fail(DRV_E_USAGE, "generate: --stop is empty, expected a text");
+    call->json = cli_has(args, "--json");
+    if (!call->json) o->emit = print_piece;
     par_set_threads((int)threads);
-    return ckpt_resolve(a, args->positional[0], &o->folder);
+    DRV_TRY(ckpt_resolve(a, args->positional[0], &model->folder));
+    call->folder = model->folder;
+    return DRV_OK;
+}
+
+// How many new tokens the model's context leaves beside the prompt.
+static drv_status fit_context(generate_call *call) {
+    const int64_t context = generator_context(call->generator), n = call->ids.n, left = context - n;
+    int64_t *max_tokens = &call->opts.max_tokens;
+    if (left < 1)
+        return drv_fail(DRV_E_USAGE,
+                "the prompt has %lld tokens, but the model's context of %lld leaves room for fewer than that",
+                (long long)n, (long long)context);
+    if (*max_tokens == 0) *max_tokens = left < DEFAULT_TOKENS ? left : DEFAULT_TOKENS;
+    if (*max_tokens > left)
+        return drv_fail(DRV_E_USAGE,
+                "prompt and --max-tokens are %lld tokens, but the model's context is %lld; expected --max-tokens of at most %lld",
+                (long long)(n + *max_tokens), (long long)context, (long long)left);
+    return DRV_OK;
+}
+
+static drv_status prepare(arena *a, const generator_opts *model, generate_call *call) {
+    const str *prompt = call->prompt;
+    DRV_TRY(generator_open(a, model, &call->generator));
+    DRV_TRY(generator_encode(call->generator, prompt->p, prompt->n, true, &call->ids));
+    const int32_t bos = tokenizer_bos(generator_tokenizer(call->generator));
+    if (call->ids.n == 0) id_list_add(&call->ids, bos >= 0 ? bos : 0);
+    DRV_TRY(fit_context(call));
+    return generator_load(call->generator, call->ids.n + call->opts.max_tokens);
 }
 
 static drv_status run_generate(arena *a, const cli_args *args) {
-    generate_opts o = {.sampling = {.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1},
-            .backend = "cpu"};
-    int64_t n = 1;
     str prompt = {0};
-    generator *g;
-    DRV_TRY(read_options(a, args, &o, &n));
+    generator_opts model = {0};
+    generate_call call = {.prompt = &prompt,
+            .n = 1,
+            .opts.sampling = {.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1}};
+    DRV_TRY(read_options(a, args, &model, &call));
     drv_status status = read_prompt(args, &prompt);
-    o.prompt = prompt.p ? prompt.p : "";
-    o.prompt_bytes = prompt.n;
-    if (status == DRV_OK) status = generator_open(a, &o, &g);
-    if (status == DRV_OK) {
-        status = print_samples(g, &prompt, n, cli_has(args, "--json"));
-        generator_close(g);
-    }
+    if (status == DRV_OK) status = prepare(a, &model, &call);
+    if (status == DRV_OK) status = print_samples(&call);
+    generator_close(call.generator);
+    id_list_free(&call.ids);
     str_free(&prompt);
     return status;
 }

@@ -69,7 +69,7 @@ const key model_keys[] = {
                 .max = (1 << 24) - 1, .max_items = MAX_EOS, .initial_note = "the tokenizer's",
                 .help = "ends a text, one or several; []: that of the tokenizer"},
         {FIELD("pad_token_id", int, pad_token_id), TOKEN_ID, .initial_note = "the tokenizer's",
-                .help = "fills up batches of other programs; null: that of the tokenizer"},
+                .help = "pads batches in other programs; null: that of the tokenizer"},
 };
 const int n_model_keys = sizeof model_keys / sizeof *model_keys;
 
@@ -200,7 +200,7 @@ static drv_status check_fixed(const value *root) {
     return DRV_OK;
 }
 
-static drv_status read_fields(arena *a, const value *root, model_config *m) {
+static drv_status read_fields(arena *a, const value *root, model_config *out) {
     // Names of other versions of transformers, before today's, which count more.
     static const struct {
         const char *other, *path;
@@ -213,24 +213,21 @@ static drv_status read_fields(arena *a, const value *root, model_config *m) {
             {"rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"},
             {"rope_parameters.original_max_position_embeddings",
                     "rope_scaling.original_max_position_embeddings"}};
-    *m = model_config_defaults();
+    *out = model_config_defaults();
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
         for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
             const value *v = find_value(root, others[j].other);
-            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, m));
+            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, out));
         }
         const value *v = find_value(root, k->path);
-        if (v) DRV_TRY(k->type->parse(a, k, v, m));
+        if (v) DRV_TRY(k->type->parse(a, k, v, out));
     }
     return DRV_OK;
 }
 
-static drv_status read_json(arena *a, const char *path, model_config *out) {
-    json_t *json = NULL;
-    DRV_TRY(json_read_file(path, &json));
+static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
     const value root = value_of_json(a, path, "", json);
-    json_decref(json);
     if (root.kind != VALUE_MAP)
         return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
                 value_shown(a, &root));
@@ -239,16 +236,26 @@ static drv_status read_json(arena *a, const char *path, model_config *out) {
     return model_config_check(path, "", out);
 }
 
-drv_status model_config_read(const char *path, model_config *out) {
+drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
     arena *a = arena_new("config.json");
     model_config m;
-    if (file_is_dir(path)) path = path_join(a, path, "config.json");
-    const drv_status status = read_json(a, path, &m);
+    const drv_status status = read_json(a, path, json, &m);
     arena_free(a);
     if (status != DRV_OK)
         return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is no command line
     *out = m;
     return DRV_OK;
+}
+
+drv_status model_config_read(const char *path, model_config *out) {
+    arena *a = arena_new("path of config.json");
+    json_t *json = NULL;
+    if (file_is_dir(path)) path = path_join(a, path, "config.json");
+    drv_status status = json_read_file(path, &json);
+    if (status == DRV_OK) status = model_config_of_json(path, json, out);
+    json_decref(json);
+    arena_free(a);
+    return status;
 }
 
 // Puts a value at a path of names with dots.
@@ -303,13 +310,4 @@ int64_t model_parameters(const model_config *m) {
     int64_t tables = m->tie_word_embeddings ? 1 : 2;
     return tables * m->vocab_size * m->hidden_size + m->hidden_size +
            m->num_hidden_layers * (layer_weights(m) + 2 * m->hidden_size);
-}
-
-double model_flops_per_token(const model_config *m, int64_t seq) {
-    double weights = (double)(m->num_hidden_layers * layer_weights(m)) +
-                     (double)m->vocab_size * (double)m->hidden_size;
-    double attention = 12.0 *
-                       (double)(m->num_hidden_layers * m->num_attention_heads * m->head_dim) *
-                       (double)(seq + 1) / 2;
-    return 6 * weights + attention;
 }

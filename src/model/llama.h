@@ -8,7 +8,7 @@
 typedef enum llama_mode {
     LLAMA_LOSS,    // tokens, position, labels i32[N] -> loss f64[1], summed over counted tokens
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
-    LLAMA_PREFILL, // prefill.tokens, prefill.position of one sequence -> the caches
+    LLAMA_PREFILL, // prefill.SEQ.tokens, .position of one sequence -> the caches
     LLAMA_DECODE,  // decode.tokens, decode.position, the caches -> logits [N,V]
 } llama_mode;
 
@@ -16,6 +16,8 @@ typedef struct llama_opts {
     int64_t rows, seq;
     dtype dt;         // of GEMM inputs and stored activations
     int64_t capacity; // of the caches, tokens
+    double dropout;   // of the inputs of low-rank branches. Above 0: rows i32[2 rows] is an input
+    int64_t seed;     // of dropout
 } llama_opts;
 
 // `params` are needed while the graph is built only. Weights that are not trainable are frozen in it.

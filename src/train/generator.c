@@ -1,0 +1,264 @@
+// A model and the caches of one sequence: prompts go through in blocks, then one token at a time.
+#include "train/generator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/dtype.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "train/state.h"
+
+// Tokens of a block of a prompt, smallest first: one program for each.
+static const int64_t block_tokens[] = {16, 64, 256};
+enum { N_BLOCKS = sizeof block_tokens / sizeof *block_tokens, MAX_BLOCK = 256, MAX_ENDS = 16 };
+
+struct generator {
+    arena *a;
+    const generator_opts *opts;
+    tokenizer *tokenizer;
+    programs p; // only weights and back end are used
+    run_config config;
+    executable *block[N_BLOCKS], *decode;
+    int64_t capacity; // tokens of the caches, 0: not loaded
+    id_list sequence; // its first n_cached tokens are in the caches
+    int64_t n_cached;
+    float *logits;
+    uint16_t *words; // logits as a bf16 model gives them; NULL: fp32
+    int32_t end[MAX_ENDS];
+    int n_ends;
+};
+
+// --- opening
+static json_t *read_optional(arena *a, const char *folder, const char *name) {
+    const char *path = path_join(a, folder, name);
+    json_t *value = NULL;
+    if (file_exists(path) && json_read_file(path, &value) != DRV_OK) return NULL;
+    return value;
+}
+
+// What config.json calls its dtype, or what a run of ours computed in while it wrote fp32 masters.
+static bool says_bf16(arena *a, const char *folder) {
+    json_t *config = read_optional(a, folder, "config.json"),
+           *run = read_optional(a, folder, "trainer.json");
+    const char *type = json_string_value(json_object_get(config, "dtype"));
+    if (!type) type = json_string_value(json_object_get(config, "torch_dtype"));
+    bool bf16 = type && strcmp(type, "bfloat16") == 0;
+    type = json_string_value(json_object_get(json_object_get(run, "config"), "training.precision"));
+    bf16 |= type && strcmp(type, "bf16") == 0;
+    json_decref(config);
+    json_decref(run);
+    return bf16;
+}
+
+static void add_end(generator *g, int64_t id) {
+    for (int i = 0; i < g->n_ends; i++)
+        if (g->end[i] == id) return;
+    if (id >= 0 && id < g->config.model.vocab_size && g->n_ends < MAX_ENDS)
+        g->end[g->n_ends++] = (int32_t)id;
+}
+
+// generation_config.json is what transformers ends by: models that chat name the end of a turn
+// there, and the end of a text alone in config.json.
+static void collect_ends(generator *g) {
+    const model_config *model = &g->config.model;
+    json_t *config = read_optional(g->a, g->opts->folder, "generation_config.json");
+    const json_t *eos = json_object_get(config, "eos_token_id");
+    for (int i = 0; i < model->n_eos; i++)
+        add_end(g, model->eos_token_id[i]);
+    add_end(g, tokenizer_eos(g->tokenizer));
+    if (json_is_integer(eos)) add_end(g, json_integer_value(eos));
+    for (size_t i = 0; i < json_array_size(eos); i++)
+        if (json_is_integer(json_array_get(eos, i)))
+            add_end(g, json_integer_value(json_array_get(eos, i)));
+    json_decref(config);
+}
+
+drv_status generator_open(arena *a, const generator_opts *opts, generator **out) {
+    generator *g = ARENA_NEW(a, generator);
+    *g = (generator){.a = a, .opts = opts};
+    DRV_TRY(model_config_read(opts->folder, &g->config.model));
+    DRV_TRY(tokenizer_open(a, opts->folder, &g->tokenizer));
+    collect_ends(g);
+    *out = g;
+    return DRV_OK;
+}
+
+void generator_close(generator *g) {
+    if (!g) return;
+    if (g->p.b) backend_close(g->p.b);
+    tokenizer_close(g->tokenizer);
+    id_list_free(&g->sequence);
+}
+
+// --- loading
+static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, executable **out) {
+    // The last block of a prompt may reach beyond the capacity by tokens that do not exist.
+    const llama_opts opts = {.rows = 1,
+            .seq = n_tokens,
+            .dt = g->p.dt,
+            .capacity = g->capacity + MAX_BLOCK};
+    graph *program = llama_build(g->a, &g->p.params, mode, &opts);
+    DRV_TRY(graph_verify(program, STAGE_BUILT));
+    return backend_compile(g->a, g->p.b, program, NULL, out);
+}
+
+drv_status generator_load(generator *g, int64_t capacity) {
+    const model_layout layout = layout_of(&g->config.model);
+    const int64_t context = generator_context(g), n_vocab = g->config.model.vocab_size;
+    DRV_ASSERT(g->capacity == 0, "a generator is loaded twice");
+    if (capacity > context)
+        return drv_fail(DRV_E_USAGE, "%lld tokens are more than the model's context of %lld",
+                (long long)capacity, (long long)context);
+    g->capacity = capacity ? capacity : context;
+    const generate_precision asked = g->opts->precision;
+    const bool bf16 =
+            asked == GENERATE_BF16 || (asked == GENERATE_AUTO && says_bf16(g->a, g->opts->folder));
+    g->p = (programs){.c = &g->config,
+            .dt = bf16 ? DT_BF16 : DT_F32,
+            .params = llama_params(g->a, &layout, NULL)};
+    DRV_TRY(backend_open(g->a, g->opts->backend ? g->opts->backend : "cpu", &g->p.b));
+    for (int i = 0; i < N_BLOCKS; i++)
+        DRV_TRY(compile(g, LLAMA_PREFILL, block_tokens[i], &g->block[i]));
+    DRV_TRY(compile(g, LLAMA_DECODE, 1, &g->decode));
+    DRV_TRY(state_load_eval_weights(&g->p, g->opts->folder));
+    g->logits = ARENA_ARRAY(g->a, float, n_vocab);
+    if (bf16) g->words = ARENA_ARRAY(g->a, uint16_t, n_vocab);
+    return DRV_OK;
+}
+
+// --- what it is
+const tokenizer *generator_tokenizer(const generator *g) {
+    return g->tokenizer;
+}
+
+const model_config *generator_model(const generator *g) {
+    return &g->config.model;
+}
+
+int64_t generator_context(const generator *g) {
+    return g->config.model.max_position_embeddings;
+}
+
+int64_t generator_capacity(const generator *g) {
+    return g->capacity;
+}
+
+bool generator_is_bf16(const generator *g) {
+    return g->p.dt == DT_BF16;
+}
+
+bool generator_is_end(const generator *g, int32_t id) {
+    for (int i = 0; i < g->n_ends; i++)
+        if (g->end[i] == id) return true;
+    return false;
+}
+
+bool generator_interrupted(const generator *g) {
+    return g->opts->interrupted && g->opts->interrupted(g->opts->ctx);
+}
+
+drv_status generator_encode(const generator *g, const char *text, size_t n, bool specials,
+        id_list *ids) {
+    encoder *e = encoder_new(g->tokenizer);
+    const int64_t begin = ids->n;
+    str clean = {0};
+    utf8_sanitize(text, n, &clean);
+    encoder_run(e, clean.p ? clean.p : "", clean.n, specials, ids);
+    encoder_free(e);
+    str_free(&clean);
+    for (int64_t i = begin; i < ids->n; i++)
+        if (ids->p[i] >= g->config.model.vocab_size)
+            return drv_fail(DRV_E_DATA,
+                    "the tokenizer's id %d is beyond the model's vocabulary of %lld", ids->p[i],
+                    (long long)g->config.model.vocab_size);
+    return DRV_OK;
+}
+
+// --- the sequence
+const id_list *generator_sequence(const generator *g) {
+    return &g->sequence;
+}
+
+// The next n tokens of the sequence that are not in the caches, by a program that takes `size`
+// of them: those after the n-th are anything, and their places in the caches are filled anew
+// before anyone looks there.
+static drv_status run_tokens(generator *g, executable *e, const char *program, int64_t size,
+        int64_t n) {
+    int32_t ids[MAX_BLOCK] = {0}, position[MAX_BLOCK];
+    memcpy(ids, g->sequence.p + g->n_cached, sizeof *ids * (size_t)n);
+    for (int64_t i = 0; i < size; i++)
+        position[i] = (int32_t)(g->n_cached + i);
+    char name[32];
+    snprintf(name, sizeof name, "%s.tokens", program);
+    DRV_TRY(backend_write(g->p.b, 0, name, 0, 4 * size, ids));
+    snprintf(name, sizeof name, "%s.position", program);
+    DRV_TRY(backend_write(g->p.b, 0, name, 0, 4 * size, position));
+    DRV_TRY(backend_run(g->p.b, e));
+    g->n_cached += n;
+    return DRV_OK;
+}
+
+// The block for n tokens that are left: the smallest that holds them all, unless more than half of
+// it would be empty; then the largest that they fill.
+static int choose_block(int64_t n) {
+    int i = 0;
+    while (i < N_BLOCKS - 1 && block_tokens[i] < n && block_tokens[i + 1] < 2 * n)
+        i++;
+    return i;
+}
+
+static drv_status run_block(generator *g, int64_t n_left) {
+    const int i = choose_block(n_left);
+    const int64_t size = block_tokens[i], n = n_left < size ? n_left : size;
+    char program[32];
+    snprintf(program, sizeof program, "prefill.%lld", (long long)size);
+    return run_tokens(g, g->block[i], program, size, n);
+}
+
+drv_status generator_prompt(generator *g, const int32_t *ids, int64_t n, prompt_cost *out) {
+    DRV_ASSERT(n > 0 && n <= g->capacity, "a sequence of %lld tokens for room of %lld",
+            (long long)n, (long long)g->capacity);
+    const double begin = clock_s();
+    int64_t common = 0;
+    while (common < n && common < g->n_cached && g->sequence.p[common] == ids[common])
+        common++;
+    // The last token is left to generator_logits.
+    g->n_cached = common < n - 1 ? common : n - 1;
+    g->sequence.n = 0;
+    id_list_append(&g->sequence, ids, n);
+    const int64_t first = g->n_cached;
+    drv_status status = DRV_OK;
+    while (status == DRV_OK && g->n_cached < n - 1) {
+        if (generator_interrupted(g))
+            status = drv_fail(DRV_STOPPED, "interrupted while reading the prompt");
+        else
+            status = run_block(g, n - 1 - g->n_cached);
+        if (clock_s() - begin > 1)
+            progress("reading the prompt: token %lld of %lld", (long long)g->n_cached,
+                    (long long)n);
+    }
+    progress_end();
+    *out = (prompt_cost){g->n_cached - first, clock_s() - begin};
+    return status;
+}
+
+drv_status generator_logits(generator *g, float **out) {
+    const int64_t n_vocab = g->config.model.vocab_size;
+    backend *b = g->p.b;
+    while (g->n_cached < g->sequence.n)
+        DRV_TRY(run_tokens(g, g->decode, "decode", 1, 1));
+    *out = g->logits;
+    if (!g->words) return backend_read(b, 0, "logits", 0, 4 * n_vocab, g->logits);
+    DRV_TRY(backend_read(b, 0, "logits", 0, 2 * n_vocab, g->words));
+    for (int64_t i = 0; i < n_vocab; i++)
+        g->logits[i] = bf16_to_f32(g->words[i]);
+    return DRV_OK;
+}
+
+void generator_add(generator *g, int32_t id) {
+    DRV_ASSERT(g->sequence.n < g->capacity, "more tokens than the caches hold");
+    id_list_add(&g->sequence, id);
+}

@@ -163,7 +163,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
     DRV_TRY(backend_open(a, "cpu", &cpu));
     const double peak = backend_peak_flops(cpu);
     const double tokens =
-            (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_parallel);
+            (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0) r->step_s = r->flops_per_token * tokens / (0.75 * peak);
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
@@ -177,13 +177,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     int64_t ranks = 0;
     DRV_TRY(load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
-    if (ranks) cfg.data_parallel = ranks;
-    if (cfg.global_batch_size % (cfg.micro_batch_size * cfg.data_parallel) != 0)
-        return drv_fail(DRV_E_USAGE,
-                "plan: training.global_batch_size is %lld, expected a multiple of micro_batch_size "
-                "%lld x ranks %lld",
-                (long long)cfg.global_batch_size, (long long)cfg.micro_batch_size,
-                (long long)cfg.data_parallel);
+    if (ranks) DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
     DRV_TRY(backend_open(a, "null", &null));
     DRV_TRY(programs_build(a, &cfg, &built));
@@ -192,7 +186,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .p = &built,
             .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
-            .ranks = (int)cfg.data_parallel,
+            .ranks = (int)cfg.data_ranks,
             .flops_per_token = model_flops_per_token(&cfg.model, cfg.sequence_length)};
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));

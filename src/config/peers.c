@@ -13,7 +13,7 @@ typedef struct peer_key {
 } peer_key;
 
 #define NO_LORA    "LoRA is not there yet"
-#define NO_RANKS   "one process trains so far"
+#define NO_RANKS   "as many as mpirun or srun starts"
 #define NOT_NEEDED "drover has no such option"
 #define LLAMA_ONLY "drover's model is the Llama of config.json"
 
@@ -56,7 +56,7 @@ static const peer_key peers[] = {
                 "training.recompute", "none, selective or full"},
         {"zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
          "data_parallel_shard_degree wrap_with_zero",
-                "parallel.zero", "without effect on one data rank"},
+                "parallel.zero", "without effect so far"},
         // optimizer and schedule
         {"adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
                 "both in one list, as [0.9, 0.95]"},

@@ -138,25 +138,32 @@ int64_t source_piece_rows(const source_tensor *t, int64_t bytes) {
     return rows < 1 ? 1 : rows;
 }
 
+drv_status model_source_same(const model_source *s, const source_tensor *t,
+        const model_source *other, const source_tensor *u, bool *same) {
+    *same = t->rows == u->rows && t->cols == u->cols;
+    const int64_t rows = source_piece_rows(t, 1 << 18);
+    float *x = mem_alloc(sizeof *x * (size_t)(rows * t->cols + 1)),
+          *y = mem_alloc(sizeof *y * (size_t)(rows * t->cols + 1));
+    drv_status status = DRV_OK;
+    for (int64_t row = 0; *same && row < t->rows; row += rows) {
+        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
+        status = source_read_f32(s, t, row, n, x);
+        if (status == DRV_OK) status = source_read_f32(other, u, row, n, y);
+        *same = status == DRV_OK && memcmp(x, y, sizeof *x * (size_t)(n * t->cols)) == 0;
+    }
+    free(x);
+    free(y);
+    return status;
+}
+
 // --- what is not read
 // The output weight of a model that ties it to the embedding. transformers ignores it, so one that
 // differs would give another model here and there.
 static drv_status check_tied(const model_source *s, const source_tensor *head) {
     const source_tensor *embedding = model_source_find(s, "model.embed_tokens.weight");
-    bool same = embedding && embedding->rows == head->rows && embedding->cols == head->cols;
-    const int64_t rows = source_piece_rows(head, 1 << 18);
-    float *x = mem_alloc(sizeof *x * (size_t)(rows * head->cols)),
-          *y = mem_alloc(sizeof *y * (size_t)(rows * head->cols));
-    drv_status status = DRV_OK;
-    for (int64_t row = 0; same && status == DRV_OK && row < head->rows; row += rows) {
-        const int64_t n = head->rows - row < rows ? head->rows - row : rows;
-        status = source_read_f32(s, head, row, n, x);
-        if (status == DRV_OK) status = source_read_f32(s, embedding, row, n, y);
-        same = status == DRV_OK && memcmp(x, y, sizeof *x * (size_t)(n * head->cols)) == 0;
-    }
-    free(x);
-    free(y);
-    if (same || status != DRV_OK) return status;
+    bool same = false;
+    if (embedding) DRV_TRY(model_source_same(s, head, s, embedding, &same));
+    if (same) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: \"lm_head.weight\" differs from \"model.embed_tokens.weight\", but tie_word_embeddings is true",
             head->file);

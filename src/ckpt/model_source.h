@@ -70,6 +70,9 @@ DRV_CHECKED drv_status source_read_f32(const model_source *s, const source_tenso
 // The same bytes as stored, for tensors of F32, F16 or BF16; checked as well.
 DRV_CHECKED drv_status source_read_raw(const model_source *s, const source_tensor *t, int64_t row,
         int64_t n, void *out);
+// Two tensors have the same shape and, in fp32, the same values.
+DRV_CHECKED drv_status model_source_same(const model_source *s, const source_tensor *t,
+        const model_source *other, const source_tensor *u, bool *same);
 // Tensors that transformers drops, and so does drover: the frequencies that old releases stored
 // (they follow from rope_theta), and a copy of the tied output weight. Asked of a tensor that the
 // config has no place for. DRV_E_DATA: an output weight that differs from the embedding.

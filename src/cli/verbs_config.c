@@ -93,7 +93,8 @@ typedef struct plan_report {
     memory_plan memory;
     memory_limit limit;
     int ranks;
-    double flops_per_token, step_s, run_s; // seconds 0: not known
+    double flops_per_token, again; // of them, and beside them for what is computed again
+    double step_s, run_s;          // seconds 0: not known
     bool fits;
     const char *would_fit; // keys to set; NULL: none would, or it fits
 } plan_report;
@@ -118,15 +119,26 @@ static void print_memory(const plan_report *r) {
     if (r->would_fit) printf("              this would: %s\n", r->would_fit);
 }
 
+static double trainable_share(const plan_report *r) {
+    return (double)params_trainable(&r->p->params) / (double)model_parameters(&r->cfg->model);
+}
+
 static void print_plan(const plan_report *r) {
     const run_config *cfg = r->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
+    if (cfg->lora.rank > 0)
+        printf("trainable     %lld in branches of rank %lld, %.3g %% of the model\n",
+                (long long)params_trainable(&r->p->params), (long long)cfg->lora.rank,
+                100 * trainable_share(r));
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
             str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
+    if (r->again > 0)
+        printf("              and %s per token to compute again what is not kept\n",
+                str_si(r->again));
     printf("nodes         %d in step, %d in update, %d in eval\n", r->p->step_graph->n_nodes,
             r->p->update_graph->n_nodes, r->p->eval_graph->n_nodes);
     print_memory(r);
@@ -146,9 +158,10 @@ static void print_plan_json(const plan_report *r) {
             (json_int_t)m->communication, "data", (json_int_t)m->data, "total",
             (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
     const json_int_t n = model_parameters(&r->cfg->model);
-    json_t *o = json_pack("{s:I,s:I,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters", n, "flops_per_token", r->flops_per_token, "ranks", r->ranks,
-            "bytes", bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
+    json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
+            "trainable_parameters", (json_int_t)params_trainable(&r->p->params), "flops_per_token",
+            r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks", r->ranks, "bytes",
+            bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
             "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
             (json_int_t)r->limit.free, "would_fit", r->would_fit);
     char *text = json_dumps(o, 0);
@@ -164,7 +177,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
     const double peak = backend_peak_flops(cpu);
     const double tokens =
             (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
-    if (peak > 0) r->step_s = r->flops_per_token * tokens / (0.75 * peak);
+    if (peak > 0) r->step_s = (r->flops_per_token + r->again) * tokens / (0.75 * peak);
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
     return DRV_OK;
@@ -187,7 +200,8 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
             .ranks = (int)cfg.data_ranks,
-            .flops_per_token = model_flops_per_token(&cfg.model, cfg.sequence_length)};
+            .flops_per_token = programs_flops_per_token(&built, false)};
+    r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
     DRV_TRY(measure_time(a, &r));

@@ -68,6 +68,13 @@ extern const op_attr op_attr_table[N_ATTRS];
 // NULL, or what is wrong: an attribute that the op does not read is not zero.
 const char *op_attrs_unlisted(const node *n);
 
+// First column of a low-rank branch in the matrix of its projection (ops/low_rank.c).
+enum { MAX_BRANCHES = 3 };
+static inline int branch_column(const op_attrs *attrs, int branch) {
+    const int columns[MAX_BRANCHES] = {attrs->column1, attrs->column2, attrs->column3};
+    return columns[branch];
+}
+
 // --- shorthands for rows
 static inline tensor_spec spec_like(const tensor *t) {
     return (tensor_spec){t->dt, t->n_dims, {t->dim[0], t->dim[1], t->dim[2]}, -1, false};

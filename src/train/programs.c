@@ -1,6 +1,7 @@
 // From config to running programs, fresh weights, and what all of it holds.
 #include "train/programs.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -8,13 +9,17 @@
 #include "base/rng.h"
 #include "base/round.h"
 #include "ir/op.h"
+#include "model/lora.h"
 
-static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *opts,
+static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *shape,
         programs *out) {
+    llama_opts opts = *shape;
+    opts.dropout = cfg->lora.dropout;
+    opts.seed = cfg->seed;
     static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
             [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
             [RECOMPUTE_FULL] = KEEP_STREAM};
-    graph *g = llama_build(a, &out->params, LLAMA_LOSS, opts);
+    graph *g = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     g->name = "step";
     out->step_graph = g;
     DRV_TRY(graph_verify(g, STAGE_BUILT));
@@ -64,7 +69,8 @@ mesh programs_mesh(const run_config *cfg) {
 drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg, .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
     const model_layout layout = layout_of(&cfg->model);
-    out->params = llama_params(a, &layout);
+    DRV_TRY_CTX(lora_check(&cfg->lora, &layout), "%s", config_where(cfg, "lora"));
+    out->params = llama_params(a, &layout, &cfg->lora);
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = cfg->sequence_length,
             .dt = out->dt};
@@ -85,9 +91,13 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     return backend_prepare(b);
 }
 
+// The weight is a rounded copy of a master. What is frozen has no other value than that.
+static bool has_master(const programs *p, const param *w) {
+    return w->trainable && param_dtype(w, p->dt) != dtype_acc(p->dt);
+}
+
 const char *programs_master(arena *a, const programs *p, const param *w) {
-    bool copy = param_dtype(w, p->dt) != dtype_acc(p->dt);
-    return copy ? arena_printf(a, "master.%s", w->name) : w->name;
+    return has_master(p, w) ? arena_printf(a, "master.%s", w->name) : w->name;
 }
 
 // Elements: of a piece of a weight that a thread fills, and that are rounded at a time.
@@ -100,7 +110,7 @@ drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t 
     if (param_dtype(w, p->dt) == DT_F32)
         return backend_write(b, rank, w->name, first * 4, n * 4, values);
     snprintf(master, sizeof master, "master.%s", w->name);
-    DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
+    if (has_master(p, w)) DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
     uint16_t rounded[ROUNDED];
     for (int64_t i = 0; i < n; i += ROUNDED) {
         const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;
@@ -123,19 +133,32 @@ static int64_t part_elements(const param *w, const param_part *part) {
     return part->rows * (w->n_dims == 2 ? w->dim[1] : 1);
 }
 
+static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
+    const run_config *cfg = f->p->c;
+    const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
+    const double bound = f->w->n_dims == 2 ? 1 / sqrt((double)f->w->dim[1]) : 0;
+    switch (f->w->init) {
+    case INIT_NORMAL:
+        rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
+        return;
+    case INIT_UNIFORM:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = (float)(bound * (2 * rng_uniform(&key, (uint64_t)(first + j)) - 1));
+        return;
+    case INIT_ONES:
+    case INIT_ZEROS:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = f->w->init == INIT_ONES;
+    }
+}
+
 static void fill_piece(void *arg, int64_t i, int thread) {
     (void)thread;
     const fill_call *f = arg;
-    const run_config *cfg = f->p->c;
     const int64_t total = part_elements(f->w, f->part), first = i * PIECE,
                   n = total - first < PIECE ? total - first : PIECE;
     float *x = mem_alloc(sizeof *x * PIECE);
-    const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
-    if (f->w->n_dims == 1)
-        for (int64_t j = 0; j < n; j++)
-            x[j] = 1;
-    else
-        rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
+    draw(f, first, n, x);
     const int64_t above = f->part->row * (total / f->part->rows);
     f->status[i] = programs_write_weight(f->p, f->rank, f->w, above + first, n, x);
     free(x);
@@ -158,6 +181,17 @@ drv_status programs_init_weights(programs *p) {
             for (int k = 0; k < p->params.p[i].n_parts; k++)
                 DRV_TRY(fill_part(p, rank, &p->params.p[i], &p->params.p[i].part[k]));
     return DRV_OK;
+}
+
+double programs_flops_per_token(const programs *p, bool recomputed) {
+    const graph *g = p->step_graph;
+    double flops = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (op_rows[n->op]->flops && (recomputed || !n->recomputed))
+            flops += op_rows[n->op]->flops(n);
+    }
+    return flops / (double)(p->c->micro_batch_size * p->c->sequence_length);
 }
 
 static int64_t max3(int64_t a, int64_t b, int64_t c) {

@@ -39,6 +39,11 @@ DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param 
 // Fresh weights as transformers makes them: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status programs_init_weights(programs *p);
 
+// Arithmetic of a step by the nodes of its graph: 6 operations a number of a trained matrix and
+// token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
+// computed a second time to save memory.
+double programs_flops_per_token(const programs *p, bool recomputed);
+
 // What a run holds, by class, in bytes per rank. `activations` is the arena, which `communication`
 // is part of.
 typedef struct memory_plan {

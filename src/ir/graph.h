@@ -40,6 +40,8 @@
     X(linear_cross_entropy_grad)                                                                   \
     X(sum_squares)                                                                                 \
     X(adamw)                                                                                       \
+    X(put_aside)                                                                                   \
+    X(take_back)                                                                                   \
     X(barrier)                                                                                     \
     X(share)                                                                                       \
     X(all_reduce)                                                                                  \

@@ -224,7 +224,7 @@ static void model_from_a_folder_that_is_none(void **state) {
             folder_with(a, (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
     const struct {
         const char *from, *says;
-    } cases[] = {{"/nowhere", "\"/nowhere\", which is no folder"},
+    } cases[] = {{"/nowhere", "\"/nowhere\", which is not a folder"},
             {"meta-llama/Llama-3.1-8B", "drover model get hf:meta-llama/Llama-3.1-8B"},
             {folder_with(a, (const char *const[]){NULL}, ""), "no config.json"},
             {run, "one of its checkpoints"},

@@ -177,7 +177,7 @@ static double flops_of(const graph *g) {
 }
 
 // Only what leads to a trained weight: the head alone needs one product and no backward pass; one
-// projection of the last layer needs what lies behind it and nothing of the layer before.
+// projection of the last layer needs what follows it and nothing of the layer before.
 static void nothing_is_computed_in_vain(void **state) {
     (void)state;
     small_run r = run_open(false, head_alone, KEEP_ALL);

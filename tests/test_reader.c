@@ -152,7 +152,7 @@ static void parquet_of_others(void **state) {
 
 // --- JSON lines and text
 typedef struct texts {
-    str joined; // documents, each behind a 0x1E
+    str joined; // documents, each after a 0x1E
     int documents;
     int64_t pieces, skipped, replaced;
 } texts;

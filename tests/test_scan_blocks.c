@@ -58,7 +58,7 @@ static void blocks_find_the_same_words(void **state) {
     for (uint64_t seed = 1; seed <= ROUNDS; seed++) {
         unsigned char text[MAX_TEXT];
         const size_t n = make_text(seed, text);
-        unsigned char *exact = malloc(n); // nothing may be read behind it
+        unsigned char *exact = malloc(n); // nothing may be read past it
         assert_non_null(exact);
         memcpy(exact, text, n);
         for (int k = 0; k < 3; k++)

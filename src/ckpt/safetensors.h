@@ -1,7 +1,7 @@
 // safetensors files (github.com/huggingface/safetensors, README "Format"): u64 header length, JSON
 // header, data. The reader
 // checks every offset before use and refuses what the reference reader refuses: gaps, overlaps and
-// bytes behind the last tensor, and metadata that is not text.
+// bytes after the last tensor, and metadata that is not text.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

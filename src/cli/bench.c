@@ -90,7 +90,8 @@ static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg)
     DRV_TRY(backend_open(a, cfg->backend, &b));
     const backend_info info = backend_describe(b);
     if (info.n_ways == 0)
-        return drv_fail(DRV_E_USAGE, "bench gemm: back end \"%s\" multiplies nothing", b->v->name);
+        return drv_fail(DRV_E_USAGE,
+                "bench gemm: back end \"%s\" computes nothing that could be measured", b->v->name);
     DRV_TRY(raise_peaks(b, &peak));
     if (cli_has(c, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
@@ -270,7 +271,7 @@ static const cli_option tokenizer_options[] = {{"--tokenizer", "DIR", "folder of
         {"--threads", "N", "how many (default: all cores)"}};
 static const cli_option data_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--input", "FILE", "what is built"}, CLI_JSON,
-        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--threads", "N", "how many (default: all cores)"}};
 
 static const verb subverbs[] = {

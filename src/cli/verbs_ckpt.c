@@ -60,7 +60,7 @@ static drv_status run_list(arena *a, const cli_args *args) {
     int n;
     if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
     if (!file_is_dir(dir))
-        return drv_fail(DRV_E_IO, "\"%s\" is no folder, expected a run directory", run_dir);
+        return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
     DRV_TRY(ckpt_list(a, dir, &names, &n));
     json_t *all = json_array();
     for (int i = 0; i < n; i++) {

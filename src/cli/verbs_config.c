@@ -39,7 +39,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
 
 const verb verb_config = {
         .name = "config",
-        .summary = "print the effective options, with what each means",
+        .summary = "print the effective options and what each means",
         .usage = "[CONFIG] [--set KEY=VALUE]...\n--reference",
         .help = "Reads the YAML file, applies the overrides, checks everything and prints every key with\n"
                 "its value, its meaning and its default. What it prints is itself a valid config.\n"
@@ -107,7 +107,7 @@ static void print_memory(const plan_report *r) {
     } rows[] = {{"weights", m->weights}, {"gradients", m->gradients}, {"optimizer", m->optimizer},
             {"activations", m->activations}, {"communication", m->communication}, {"data", m->data},
             {"total", m->total}};
-    printf("memory a rank\n");
+    printf("memory per rank\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
                 (long long)rows[i].bytes);
@@ -131,7 +131,7 @@ static void print_plan(const plan_report *r) {
         printf("trainable     %lld in branches of rank %lld, %.3g %% of the model\n",
                 (long long)params_trainable(&r->p->params), (long long)cfg->lora.rank,
                 100 * trainable_share(r));
-    printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n",
+    printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
@@ -185,7 +185,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
 
 static drv_status run_plan(arena *a, const cli_args *args) {
     run_config cfg;
-    programs p;
+    programs built;
     backend *null;
     int64_t ranks = 0;
     DRV_TRY(load(a, args, &cfg));
@@ -199,15 +199,15 @@ static drv_status run_plan(arena *a, const cli_args *args) {
                 (long long)cfg.data_parallel);
     par_set_threads((int)cfg.threads);
     DRV_TRY(backend_open(a, "null", &null));
-    DRV_TRY(programs_build(a, &cfg, &p));
-    DRV_TRY(programs_load(a, null, &p));
+    DRV_TRY(programs_build(a, &cfg, &built));
+    DRV_TRY(programs_load(a, null, &built));
     plan_report r = {.cfg = &cfg,
-            .p = &p,
-            .memory = programs_memory(&p),
+            .p = &built,
+            .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
             .ranks = (int)cfg.data_parallel,
-            .flops_per_token = programs_flops_per_token(&p, false)};
-    r.again = programs_flops_per_token(&p, true) - r.flops_per_token;
+            .flops_per_token = programs_flops_per_token(&built, false)};
+    r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
     DRV_TRY(measure_time(a, &r));

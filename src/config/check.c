@@ -43,9 +43,9 @@ static drv_status check_folder(arena *a, const run_config *cfg) {
     if (!file_exists(from) && is_hub_name(from))
         return refuse_from(cfg,
                 arena_printf(a,
-                        "which is no folder; to fetch it from the hub: drover model get hf:%s",
+                        "which is not a folder; to fetch it from the hub: drover model get hf:%s",
                         from));
-    if (!file_exists(from)) return refuse_from(cfg, "which is no folder");
+    if (!file_exists(from)) return refuse_from(cfg, "which is not a folder");
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
     if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;

@@ -345,7 +345,7 @@ static void expected_reals(const key *k, str *out) {
 const key_type type_reals = {parse_reals, print_reals, NULL, expected_reals};
 
 // --- data sets: a prefix, or a list of prefixes and {prefix, weight}
-static drv_status parse_source(arena *a, const key *k, const value *v, data_source *out) {
+static drv_status parse_source(arena *a, const key *parent, const value *given, data_source *out) {
     static const key keys[] = {
             {.path = "prefix", .type = &type_text, .offset = offsetof(data_source, prefix)},
             {.path = "weight",
@@ -353,11 +353,11 @@ static drv_status parse_source(arena *a, const key *k, const value *v, data_sour
                     .offset = offsetof(data_source, weight),
                     .max = 1e12},
     };
-    *out = (data_source){"", 1, v->where};
-    if (v->kind == VALUE_TEXT) out->prefix = v->text;
-    if (v->kind == VALUE_LIST) return key_refuse(k, v);
-    for (int i = 0; v->kind == VALUE_MAP && i < v->n; i++) {
-        const value *item = &v->items[i];
+    *out = (data_source){"", 1, given->where};
+    if (given->kind == VALUE_TEXT) out->prefix = given->text;
+    if (given->kind == VALUE_LIST) return key_refuse(parent, given);
+    for (int i = 0; given->kind == VALUE_MAP && i < given->n; i++) {
+        const value *item = &given->items[i];
         const key *found = NULL;
         for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
             if (strcmp(keys[j].path, item->name) == 0) found = &keys[j];
@@ -368,8 +368,8 @@ static drv_status parse_source(arena *a, const key *k, const value *v, data_sour
     }
     if (!*out->prefix)
         return drv_fail(DRV_E_USAGE,
-                "%s: %s has no prefix, expected that of a data set's .bin and .idx", v->where,
-                v->path);
+                "%s: %s has no prefix, expected that of a data set's .bin and .idx", given->where,
+                given->path);
     return DRV_OK;
 }
 

@@ -69,7 +69,7 @@ const key model_keys[] = {
                 .max = (1 << 24) - 1, .max_items = MAX_EOS, .initial_note = "the tokenizer's",
                 .help = "ends a text, one or several; []: that of the tokenizer"},
         {FIELD("pad_token_id", int, pad_token_id), TOKEN_ID, .initial_note = "the tokenizer's",
-                .help = "fills up batches of other programs; null: that of the tokenizer"},
+                .help = "pads batches in other programs; null: that of the tokenizer"},
 };
 const int n_model_keys = sizeof model_keys / sizeof *model_keys;
 
@@ -200,7 +200,7 @@ static drv_status check_fixed(const value *root) {
     return DRV_OK;
 }
 
-static drv_status read_fields(arena *a, const value *root, model_config *m) {
+static drv_status read_fields(arena *a, const value *root, model_config *out) {
     // Names of other versions of transformers, before today's, which count more.
     static const struct {
         const char *other, *path;
@@ -213,15 +213,15 @@ static drv_status read_fields(arena *a, const value *root, model_config *m) {
             {"rope_parameters.high_freq_factor", "rope_scaling.high_freq_factor"},
             {"rope_parameters.original_max_position_embeddings",
                     "rope_scaling.original_max_position_embeddings"}};
-    *m = model_config_defaults();
+    *out = model_config_defaults();
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
         for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
             const value *v = find_value(root, others[j].other);
-            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, m));
+            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, out));
         }
         const value *v = find_value(root, k->path);
-        if (v) DRV_TRY(k->type->parse(a, k, v, m));
+        if (v) DRV_TRY(k->type->parse(a, k, v, out));
     }
     return DRV_OK;
 }

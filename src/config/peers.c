@@ -13,7 +13,7 @@ typedef struct peer_key {
 } peer_key;
 
 #define NO_RANKS   "one process trains so far"
-#define NOT_NEEDED "drover has no such choice"
+#define NOT_NEEDED "drover has no such option"
 #define LLAMA_ONLY "drover's model is the Llama of config.json"
 
 static const peer_key peers[] = {
@@ -154,7 +154,7 @@ static const peer_key peers[] = {
         {"packing sample_packing pack_sequences reset_position_ids reset_attention_mask",
                 "data.pack", "documents or stream"},
         {"dataloader_num_workers num_workers num_proc preprocessing_num_workers", NULL,
-                "batches are read beside the computation"},
+                "batches are read while the step before computes"},
         // the loop and its files
         {"output_dir save_dir save exp_dir dump_folder results_dir out_dir explicit_log_dir",
                 "run_dir", NULL},

@@ -52,9 +52,9 @@ void text_batch_free(text_batch *batch) {
 
 // Appends the string under `key`; the last one if there are several. Returns why there is none,
 // else NULL.
-static const char *text_of_json(const char *p, size_t n, const char *key, batch_text *to,
+static const char *text_of_json(const char *line, size_t n_line, const char *key, batch_text *to,
         int64_t *bad) {
-    json_cursor c = {.p = p, .end = p + n};
+    json_cursor c = {.p = line, .end = line + n_line};
     const char *why = "has no such key";
     const size_t at = to->text.n;
     for (bool first = true; jc_next(&c, '{', &first, &to->name);) {
@@ -63,13 +63,13 @@ static const char *text_of_json(const char *p, size_t n, const char *key, batch_
             continue;
         }
         to->text.n = at;
-        why = jc_peek(&c) == '"' ? NULL : "is no string";
+        why = jc_peek(&c) == '"' ? NULL : "is not a string";
         if (why)
             jc_skip(&c);
         else
             jc_string(&c, &to->text);
     }
-    if (!c.error && jc_peek(&c) != 0) c.error = "more text behind the object";
+    if (!c.error && jc_peek(&c) != 0) c.error = "more text after the object";
     *bad = c.bad_surrogates;
     return c.error ? c.error : why;
 }
@@ -82,31 +82,32 @@ typedef struct decode_job {
 } decode_job;
 
 // Where the text of record i lies; false: it has none.
-static bool decode_text(const decode_job *j, int64_t i, int thread, size_t *n) {
-    record *r = &j->b->records[i];
-    batch_text *to = &j->b->texts[thread];
-    batch_place *place = &j->b->place[i];
-    const char *raw = j->b->raw.p ? j->b->raw.p + r->at : "";
-    *place = (batch_place){.thread = r->json ? thread : -1, .at = r->json ? to->text.n : r->at};
-    *n = r->n;
-    if (r->broken) return false;
-    if (r->json) {
-        r->broken = text_of_json(raw, r->n, j->key, to, &place->bad);
-        if (r->broken) {
+static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_bytes) {
+    record *from = &job->b->records[i];
+    batch_text *to = &job->b->texts[thread];
+    batch_place *place = &job->b->place[i];
+    const char *raw = job->b->raw.p ? job->b->raw.p + from->at : "";
+    *place = (batch_place){.thread = from->json ? thread : -1,
+            .at = from->json ? to->text.n : from->at};
+    *n_bytes = from->n;
+    if (from->broken) return false;
+    if (from->json) {
+        from->broken = text_of_json(raw, from->n, job->key, to, &place->bad);
+        if (from->broken) {
             to->text.n = place->at;
             return false;
         }
         raw = to->text.p ? to->text.p + place->at : "";
-        *n = to->text.n - place->at;
+        *n_bytes = to->text.n - place->at;
     }
-    if (utf8_valid((const unsigned char *)raw, *n)) return true;
+    if (utf8_valid((const unsigned char *)raw, *n_bytes)) return true;
     str clean = {0}; // rare: a copy of its own, as the text may move
-    place->bad += utf8_sanitize(raw, *n, &clean);
+    place->bad += utf8_sanitize(raw, *n_bytes, &clean);
     if (place->thread < 0) place->at = to->text.n;
     place->thread = thread;
     to->text.n = place->at;
     str_add(&to->text, clean.p ? clean.p : "", clean.n);
-    *n = clean.n;
+    *n_bytes = clean.n;
     str_free(&clean);
     return true;
 }

@@ -89,7 +89,7 @@ static void read_journal(builder *build) {
     if (!build->resumable || !build_journal_read(build->journal, build->task, &build->counts))
         return;
     build->before = build->counts;
-    log_info("%s.bin: resumed behind file %lld of %d: %lld documents, %lld tokens are there",
+    log_info("%s.bin: resumed after file %lld of %d: %lld documents, %lld tokens are there",
             build->opts->prefix, (long long)build->counts.files, n,
             (long long)build->counts.documents, (long long)build->counts.tokens);
 }
@@ -206,7 +206,7 @@ static drv_status encode_all(builder *build) {
 static drv_status run(builder *build) {
     int n;
     DRV_TRY(encode_all(build));
-    if (build->counts.documents == 0) return drv_fail(DRV_E_DATA, "the input has no document");
+    if (build->counts.documents == 0) return drv_fail(DRV_E_DATA, "the input holds no document");
     reader_files(build->reader, &n);
     build->counts.files = n;
     unlink(build->about); // it is of the set that is replaced
@@ -215,7 +215,7 @@ static drv_status run(builder *build) {
 }
 
 // --- opening
-// The token behind each document: digits are an id, anything else a token's text.
+// The token after each document: digits are an id, anything else a token's text.
 static drv_status find_eod(builder *build) {
     const build_opts *opts = build->opts;
     const int32_t n_vocab = tokenizer_n_vocab(build->tokenizer);
@@ -236,11 +236,11 @@ static drv_status find_eod(builder *build) {
     } else {
         id = tokenizer_id(build->tokenizer, opts->eod);
         if (id < 0)
-            return drv_fail(DRV_E_USAGE, "--eod is \"%s\", which is no token of %s (%d tokens)",
+            return drv_fail(DRV_E_USAGE, "--eod is \"%s\", which is not a token of %s (%d tokens)",
                     opts->eod, opts->tokenizer, n_vocab);
     }
     build->eod = (int32_t)id;
-    log_info("%s (id %d) is put behind each document",
+    log_info("%s (id %d) is put after each document",
             tokenizer_token_text(build->tokenizer, build->eod), build->eod);
     return DRV_OK;
 }
@@ -250,7 +250,7 @@ static drv_status open_writer(arena *a, builder *build) {
     drv_status status = dataset_writer_open(a, opts->prefix, tokenizer_n_vocab(build->tokenizer),
             build->counts.tokens, build->counts.documents, &build->writer);
     if (status == DRV_E_DATA) { // what the journal names is gone
-        log_warn("%s; the build begins anew", drv_message());
+        log_warn("%s; the build starts over", drv_message());
         build->counts = build->before = (build_counts){.largest_id = -1};
         status = dataset_writer_open(a, opts->prefix, tokenizer_n_vocab(build->tokenizer), 0, 0,
                 &build->writer);

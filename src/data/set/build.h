@@ -1,5 +1,5 @@
 // Text -> tokenised data set, on all threads; the documents come out in the order of the input
-// whatever the number of threads. After a kill the same command resumes behind the last file that
+// whatever the number of threads. After a kill the same command resumes after the last file that
 // was done: PREFIX.build.json says how far it came. PREFIX.build.lock keeps a second build out.
 #pragma once
 #include "data/read/reader.h"
@@ -25,7 +25,7 @@ typedef struct build_opts {
     int n_inputs;
     const char *tokenizer, *prefix;
     const char *version; // of drover, for PREFIX.idx.json; NULL: not said
-    bool append_eod;     // put an end-of-document token behind each document
+    bool append_eod;     // put an end-of-document token after each document
     const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
 } build_opts;
 

@@ -18,7 +18,7 @@ typedef struct dataset_about {
     const char *tokenizer;      // path of tokenizer.json when it was built; NULL: not said
     const char *tokenizer_hash; // XXH3-64 of tokenizer.json, 16 hexadecimal digits; NULL: not said
     int64_t n_vocab;            // of that tokenizer; 0: not said
-    int64_t eod;                // id that was put behind each document; -1: none
+    int64_t eod;                // id that was put after each document; -1: none
     const char *eod_text;       // NULL: none
     int64_t largest_id;         // in the .bin; -1: not said
     int64_t largest_at;         // token that has it, the first one

@@ -37,7 +37,7 @@ static drv_status get_object(const char *path, const json_t *root, const char *k
     *out = json_object_get(root, key);
     if (json_is_null(*out)) *out = NULL;
     if (*out && !json_is_object(*out))
-        return drv_fail(DRV_E_DATA, "%s: key \"%s\" is no object", path, key);
+        return drv_fail(DRV_E_DATA, "%s: key \"%s\" is not an object", path, key);
     return DRV_OK;
 }
 

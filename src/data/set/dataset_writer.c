@@ -101,23 +101,23 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
     return status;
 }
 
-drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_t n) {
-    if (n > INT32_MAX - writer->in_document)
+drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_t n_tokens) {
+    if (n_tokens > INT32_MAX - writer->in_document)
         return drv_fail(DRV_E_DATA, "%s: a document of %lld tokens, at most 2^31 - 1",
-                writer->tokens.final, (long long)(n + writer->in_document));
-    writer->in_document += n;
-    writer->n_tokens += n;
+                writer->tokens.final, (long long)(n_tokens + writer->in_document));
+    writer->in_document += n_tokens;
+    writer->n_tokens += n_tokens;
     if (writer->wide) {
-        for (int64_t k; n; ids += k, n -= k) {
-            k = n < BUFFER_BYTES / 4 ? n : BUFFER_BYTES / 4;
+        for (int64_t k; n_tokens; ids += k, n_tokens -= k) {
+            k = n_tokens < BUFFER_BYTES / 4 ? n_tokens : BUFFER_BYTES / 4;
             DRV_TRY(sink_add(&writer->tokens, ids, (size_t)k * 4));
         }
         return DRV_OK;
     }
-    while (n) {
+    while (n_tokens) {
         if (writer->tokens.n + 2 > BUFFER_BYTES) DRV_TRY(sink_flush(&writer->tokens));
         const int64_t room = (int64_t)(BUFFER_BYTES - writer->tokens.n) / 2,
-                      k = n < room ? n : room;
+                      k = n_tokens < room ? n_tokens : room;
         unsigned char *to = writer->tokens.buffer + writer->tokens.n;
         for (int64_t i = 0; i < k; i++) {
             const uint16_t u = (uint16_t)ids[i];
@@ -125,7 +125,7 @@ drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_
         }
         writer->tokens.n += (size_t)k * 2;
         ids += k;
-        n -= k;
+        n_tokens -= k;
     }
     return DRV_OK;
 }
@@ -145,12 +145,12 @@ drv_status dataset_writer_sync(dataset_writer *writer) {
 // The index from the lengths, see docs/formats.md: a file beside them that is renamed when it is
 // whole.
 static drv_status write_index(dataset_writer *writer, arena *a) {
-    const int64_t n = writer->n_documents, entries = n + 1, version = 1;
+    const int64_t n_documents = writer->n_documents, entries = n_documents + 1, version = 1;
     unsigned char head[DATASET_HEADER];
     memcpy(head, dataset_magic, 9);
     memcpy(head + 9, &version, 8);
     head[17] = writer->wide ? 4 : 8;
-    memcpy(head + 18, &n, 8);
+    memcpy(head + 18, &n_documents, 8);
     memcpy(head + 26, &entries, 8);
     file_map lengths;
     sink out = {.fd = -1};
@@ -158,15 +158,15 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
     drv_status status = sink_open(a, &out, writer->lengths.final, "new", 0);
     if (status == DRV_OK) status = sink_add(&out, head, sizeof head);
     int64_t at = 0;
-    for (int64_t i = 0; status == DRV_OK && i < n; i++)
+    for (int64_t i = 0; status == DRV_OK && i < n_documents; i++)
         status = sink_add(&out, lengths.p + 4 * i, 4);
-    for (int64_t i = 0; status == DRV_OK && i < n; i++) {
+    for (int64_t i = 0; status == DRV_OK && i < n_documents; i++) {
         int32_t k;
         memcpy(&k, lengths.p + 4 * i, 4);
         status = sink_add(&out, &at, 8);
         at += (int64_t)k * (writer->wide ? 4 : 2);
     }
-    for (int64_t i = 0; status == DRV_OK && i <= n; i++)
+    for (int64_t i = 0; status == DRV_OK && i <= n_documents; i++)
         status = sink_add(&out, &i, 8);
     if (status == DRV_OK) status = sink_sync(&out);
     if (status == DRV_OK && rename(out.path, writer->lengths.final) != 0)

@@ -147,28 +147,24 @@ INLINE int before_last_blanks(uint64_t blank, int n) {
     return others ? BLOCK - __builtin_clzll(others) : 0;
 }
 
-// Writes the words between the starts, some more than there are: out has room for a block.
-INLINE int put_words(const unsigned char *s, uint64_t starts, text_word *out, int *n_bytes) {
+// Writes the places of the starts, and some after them that mean nothing: there is room for those
+// of a block.
+INLINE void put_places(const unsigned char *s, uint64_t starts, const unsigned char **at) {
     const int n = __builtin_popcountll(starts);
-    size_t from = 0;
     for (int i = 0; i < n; i += 4)
         for (int j = 0; j < 4; j++) {
-            const size_t to = starts ? (size_t)__builtin_ctzll(starts) : from;
-            out[i + j] = (text_word){s + from, to - from};
+            at[i + j] = s + (starts ? __builtin_ctzll(starts) : BLOCK); // one instruction
             starts &= starts - 1;
-            from = to;
         }
-    *n_bytes = (int)from;
-    return n;
 }
 
-INLINE int scan(split_text_at *t, text_word *out, int k, split_kind kind,
+INLINE int scan(split_text_at *t, const unsigned char **at, int k, split_kind kind,
         block_masks (*classify)(const unsigned char *s)) {
     const unsigned char *s = t->at;
     while (t->end - s >= BLOCK && k + BLOCK <= SPLIT_BATCH) {
         const block_masks m = classify(s);
         const int n_ascii = m.beyond_ascii ? __builtin_ctzll(m.beyond_ascii) : BLOCK;
-        int certain = n_ascii - MAX_LOOKAHEAD, n_bytes;
+        int certain = n_ascii - MAX_LOOKAHEAD;
         uint64_t starts = kind == SPLIT_LLAMA3 ? starts_llama3(&m)
                                                : starts_gpt2(&m, kind == SPLIT_DIGITS_GPT2);
         if (kind == SPLIT_LLAMA3) {
@@ -181,16 +177,17 @@ INLINE int scan(split_text_at *t, text_word *out, int k, split_kind kind,
         starts = split_contractions(s, starts, m.apostrophe & places, kind == SPLIT_LLAMA3);
         starts &= places & ~1ull;
         if (!starts) break;
-        k += put_words(s, starts, out + k, &n_bytes);
-        s += n_bytes;
+        put_places(s, starts, at + k + 1);
+        k += __builtin_popcountll(starts);
+        s += BLOCK - 1 - __builtin_clzll(starts);
     }
     t->at = s;
     return k;
 }
 
 #define SCANNER(level, LEVEL, name, kind)                                                          \
-    LEVEL static int name##_##level(split_text_at *t, text_word *out, int k) {                     \
-        return scan(t, out, k, kind, masks_##level);                                               \
+    LEVEL static int name##_##level(split_text_at *t, const unsigned char **at, int k) {           \
+        return scan(t, at, k, kind, masks_##level);                                                \
     }
 SCANNER(avx2, AVX2, blocks_gpt2, SPLIT_GPT2)
 SCANNER(avx2, AVX2, blocks_digits_gpt2, SPLIT_DIGITS_GPT2)

@@ -121,8 +121,9 @@ static size_t bytes_of(const tokenizer *t, int32_t id, const unsigned char *s, s
 }
 
 // Forward from the front, and backward from the end for what comes after the last unknown token.
-void trace_word(trace *tr, const text_word *w, const int32_t *ids, int64_t n) {
-    const unsigned char *front = w->s, *back = w->s + w->n;
+void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,
+        const int32_t *ids, int64_t n) {
+    const unsigned char *front = word, *back = word_end;
     const int64_t first = tr->begins->n;
     int64_t i = 0;
     for (size_t k; i < n && (k = bytes_of(tr->t, ids[i], front, (size_t)(back - front), false));

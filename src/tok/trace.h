@@ -26,5 +26,6 @@ void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p);
 void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed);
 // One id that begins at s.
 void trace_id(trace *tr, const unsigned char *s);
-// The ids of one word.
-void trace_word(trace *tr, const text_word *w, const int32_t *ids, int64_t n);
+// The ids of one word, its bytes word .. word_end.
+void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,
+        const int32_t *ids, int64_t n);

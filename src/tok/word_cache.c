@@ -83,64 +83,77 @@ static void add_long(word_cache *c, uint64_t hash, const unsigned char *s, size_
     id_list_append(&c->ids, ids, n_ids);
 }
 
-// A word that the table does not have. key NULL: too long for it.
-static void encode_rare(word_cache *c, const text_word *w, const word_key *key, uint64_t hash,
-        id_list *out) {
-    const uint64_t long_hash = w->n <= LONG_BYTES ? XXH3_64bits(w->s, w->n) : 0;
-    const long_word *known = w->n <= LONG_BYTES ? long_slot(c, long_hash, w->s, w->n) : NULL;
+// A word that is not in its first slot.
+static void encode_rare(word_cache *c, const unsigned char *s, size_t n, const word_key *key,
+        word_slot *first, id_list *out) {
+    const bool is_short = n <= WORD_KEY_BYTES;
+    if (is_short) {
+        id_list_reserve(out, WORD_MANY_IDS);
+        const int n_ids = word_table_find(c->table, first, key, out->p + out->n);
+        out->n += n_ids;
+        if (n_ids) return;
+    }
+    const uint64_t hash = n <= LONG_BYTES ? XXH3_64bits(s, n) : 0;
+    const long_word *known = n <= LONG_BYTES ? long_slot(c, hash, s, n) : NULL;
     if (known && known->n) {
         id_list_append(out, c->ids.p + known->first_id, known->n_ids);
         return;
     }
-    const int64_t first = out->n;
-    merger_run(c->m, w->s, w->n, out);
-    const int64_t n_ids = out->n - first;
-    if (key && n_ids > 0 && n_ids <= WORD_IDS) {
-        word_ids ids = {{0}};
-        memcpy(ids.id, out->p + first, sizeof *out->p * (size_t)n_ids);
-        ids.id[0] |= (uint32_t)n_ids << 24;
-        word_table_add(c->table, hash, key, &ids);
-    } else if (known) {
-        add_long(c, long_hash, w->s, w->n, out->p + first, n_ids);
-    }
+    const int64_t from = out->n;
+    merger_run(c->m, s, n, out);
+    const int32_t *ids = out->p + from;
+    const int64_t n_ids = out->n - from;
+    const bool fits = is_short && n_ids > 0 && n_ids <= WORD_MANY_IDS;
+    if (fits && word_table_add(c->table, first, key, ids, (int)n_ids)) return;
+    if (known) add_long(c, hash, s, n, ids, n_ids);
 }
 
-static inline void make_key(const text_word *w, const unsigned char *end, word_key *key) {
-    uint64_t part[2] = {0, 0};
-    if (end - w->s >= 16) { // may be read at once
-        memcpy(part, w->s, 16);
-        const unsigned bits = 8 * (unsigned)w->n;
-        part[0] &= w->n < 8 ? (1ull << bits) - 1 : UINT64_MAX;
-        part[1] &= w->n <= 8 ? 0 : (1ull << (bits - 64)) - 1;
-    } else {
-        memcpy(part, w->s, w->n);
-    }
-    key->part[0] = part[0];
-    key->part[1] = part[1] | (uint64_t)w->n << 56;
+// Which bytes of the 16 that lie at a word of n bytes belong to it. A word of 16 or more has no
+// key: it gets one that no word has.
+#define BYTES(n)                                                                                   \
+    { (n) >= 8 ? UINT64_MAX : (1ull << (n) % 8 * 8) - 1, (n) <= 8 ? 0 : (1ull << (n) % 8 * 8) - 1 }
+static const uint64_t key_bytes[WORD_KEY_BYTES + 2][2] = {BYTES(0), BYTES(1), BYTES(2), BYTES(3),
+        BYTES(4), BYTES(5), BYTES(6), BYTES(7), BYTES(8), BYTES(9), BYTES(10), BYTES(11), BYTES(12),
+        BYTES(13), BYTES(14), BYTES(15), {0, 0}};
+
+static inline word_key make_key(const unsigned char *s, size_t n) {
+    const size_t k = n <= WORD_KEY_BYTES ? n : WORD_KEY_BYTES + 1;
+    uint64_t part[2];
+    memcpy(part, s, sizeof part);
+    return (word_key){{part[0] & key_bytes[k][0], (part[1] & key_bytes[k][1]) | (uint64_t)k << 56}};
 }
 
-void word_cache_encode(word_cache *c, const text_word *w, int n, const unsigned char *end,
-        id_list *out) {
+// A word so near to the end of the text that 16 bytes cannot be read.
+static word_key make_last_key(const unsigned char *s, size_t n) {
+    unsigned char bytes[WORD_KEY_BYTES + 1] = {0};
+    if (n <= WORD_KEY_BYTES) memcpy(bytes, s, n);
+    return make_key(bytes, n);
+}
+
+void word_cache_encode(word_cache *c, const unsigned char *const *at, int n,
+        const unsigned char *end, id_list *out) {
     word_key keys[SPLIT_BATCH];
-    uint64_t hashes[SPLIT_BATCH];
+    word_slot *slots[SPLIT_BATCH];
+    int n_safe = n;
+    while (n_safe > 0 && end - at[n_safe - 1] <= WORD_KEY_BYTES)
+        n_safe--;
     for (int i = 0; i < n; i++) {
-        if (w[i].n > WORD_KEY_BYTES) continue;
-        make_key(&w[i], end, &keys[i]);
-        hashes[i] = word_hash(&keys[i]);
-        word_table_prefetch(c->table, hashes[i]);
+        const size_t bytes = (size_t)(at[i + 1] - at[i]);
+        keys[i] = i < n_safe ? make_key(at[i], bytes) : make_last_key(at[i], bytes);
+        slots[i] = word_first_slot(c->table, &keys[i]);
+        __builtin_prefetch(slots[i]);
     }
     id_list_reserve(out, (int64_t)WORD_IDS * n);
+    int32_t *to = out->p + out->n;
     for (int i = 0; i < n; i++) {
-        word_ids ids;
-        const bool is_short = w[i].n <= WORD_KEY_BYTES;
-        if (is_short && word_table_find(c->table, hashes[i], &keys[i], &ids)) {
-            int32_t *to = out->p + out->n;
-            memcpy(to, &ids, sizeof ids);
-            to[0] = (int32_t)(ids.id[0] & 0xFFFFFF);
-            out->n += ids.id[0] >> 24;
+        if (__builtin_expect(word_slot_has(slots[i], &keys[i]), 1)) {
+            to = word_slot_put(slots[i], to);
             continue;
         }
-        encode_rare(c, &w[i], is_short ? &keys[i] : NULL, is_short ? hashes[i] : 0, out);
+        out->n = to - out->p;
+        encode_rare(c, at[i], (size_t)(at[i + 1] - at[i]), &keys[i], slots[i], out);
         id_list_reserve(out, (int64_t)WORD_IDS * (n - i));
+        to = out->p + out->n;
     }
+    out->n = to - out->p;
 }

@@ -39,8 +39,7 @@ drv_status gguf_get_i64(const gguf_file *f, const char *key, int64_t *out) {
     return refuse(f, v, "a whole number");
 }
 
-// fp32 is widened to the number that people wrote: the shortest decimal that rounds to it.
-static double widen(float x) {
+double gguf_meant(float x) {
     char text[32];
     for (int digits = 1; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, (double)x);
@@ -57,7 +56,7 @@ drv_status gguf_get_f64(const gguf_file *f, const char *key, double *out) {
         memcpy(out, v->p, 8);
     } else if (is_one(v, GGUF_F32)) {
         memcpy(&x, v->p, 4);
-        *out = widen(x);
+        *out = gguf_meant(x);
     } else {
         return refuse(f, v, "a real number");
     }

@@ -41,6 +41,7 @@
     X(sum_squares)                                                                                 \
     X(adamw)                                                                                       \
     X(barrier)                                                                                     \
+    X(share)                                                                                       \
     X(all_reduce)                                                                                  \
     X(all_gather)                                                                                  \
     X(reduce_scatter)
@@ -81,6 +82,8 @@ typedef struct node node;
     X(int, inverse)       /* rope: rotate back */                                                  \
     X(int, axis)          /* collectives: mesh axis */                                             \
     X(int, ranks)         /* collectives: size of that axis */                                     \
+    X(int, dim)           /* collectives: dim that is cut in parts */                              \
+    X(int, in_place)      /* all_reduce: of state */                                               \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
@@ -147,6 +150,7 @@ typedef struct graph {
     tensor **tensors;
     int n_tensors, cap_tensors;
     name_map names; // -> tensor
+    mesh mesh;      // of the ranks that run it; one rank unless set
     int layer;      // given to nodes that are added
     phase phase;    // likewise
 } graph;

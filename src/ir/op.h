@@ -31,6 +31,8 @@ typedef struct op_row {
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);
+    // Bytes that a rank sends to others. NULL: none.
+    double (*wire)(const node *n);
 
     // Recomputation. The first n_kept outputs are never dropped: the residual stream. `remake`
     // makes a node (not in place) whose outputs are those after them, from n's inputs and kept

@@ -25,8 +25,8 @@ static const char *module_of_weight(arena *a, const char *weight) {
 static void set_of_adapter(arena *a, const adapter *ad, const model_layout *l, lora_set *out) {
     *out = lora_set_new(a, ad->n);
     for (int i = 0; i < ad->n; i++) {
-        const lora_branch branch = {module_of_weight(a, ad->modules[i].weight),
-                ad->modules[i].rank, ad->modules[i].scale};
+        const lora_branch branch = {module_of_weight(a, ad->modules[i].weight), ad->modules[i].rank,
+                ad->modules[i].scale};
         if (lora_is_projection(branch.module, l)) lora_set_add(out, &branch);
     }
 }
@@ -55,8 +55,7 @@ static drv_status take_over(arena *a, run_config *cfg, const adapter *ad) {
     if (lora->alpha > 0 && lora->alpha != c->alpha)
         return refuse_key(cfg, "lora.alpha", arena_printf(a, "%g", lora->alpha),
                 arena_printf(a, "%g", c->alpha));
-    if (lora->use_rslora && !c->rslora)
-        return refuse_key(cfg, "lora.use_rslora", "true", "false");
+    if (lora->use_rslora && !c->rslora) return refuse_key(cfg, "lora.use_rslora", "true", "false");
     if (lora->dropout != c->dropout)
         log_info("lora.dropout is %g; the adapter was trained with %g", lora->dropout, c->dropout);
     lora->rank = c->rank;
@@ -171,8 +170,9 @@ drv_status lora_check_base(const char *folder, const char *base, const json_t *h
 static drv_status read_part(const adapter *ad, const ckpt_tensor *t, const ckpt_sink *sink) {
     const source_tensor *from = model_source_find(&ad->tensors, t->entry.name);
     if (!from)
-        return drv_fail(DRV_E_DATA, "%s: no tensor \"%s\", expected one as lora.target_modules says",
-                ad->path, t->entry.name);
+        return drv_fail(DRV_E_DATA,
+                "%s: no tensor \"%s\", expected one as lora.target_modules says", ad->path,
+                t->entry.name);
     if (from->rows != t->entry.dim[0] || from->cols != t->entry.dim[1])
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is [%lld, %lld], expected [%lld, %lld]", ad->path,
                 t->entry.name, (long long)from->rows, (long long)from->cols,
@@ -254,8 +254,7 @@ static drv_status merge_head(void *ctx, const ckpt_tensor *t, int64_t first, int
     memcpy(sum, values, sizeof *sum * (size_t)n);
     for (int64_t row = 0; row < n / cols; row++)
         for (int64_t r = 0; r < rank; r++) {
-            const double factor =
-                    m->head->scale * (double)m->b[(first / cols + row) * rank + r];
+            const double factor = m->head->scale * (double)m->b[(first / cols + row) * rank + r];
             for (int64_t j = 0; j < cols; j++)
                 sum[row * cols + j] += (float)(factor * (double)m->a[r * cols + j]);
         }

@@ -21,12 +21,12 @@ static void list_tensors(model *m) {
 static drv_status open_all(model *m) {
     DRV_TRY(model_source_open(m->a, m->path, &m->source));
     DRV_TRY(m->source.reader->config(&m->source, &m->config_json));
-    DRV_TRY(model_config_of_json(path_join(m->a, m->path, "config.json"), m->config_json,
-            &m->config));
+    const char *file = file_is_dir(m->path) ? path_join(m->a, m->path, "config.json") : m->path;
+    DRV_TRY(model_config_of_json(file, m->config_json, &m->config));
     const model_layout layout = layout_of(&m->config);
     m->params = llama_params(m->a, &layout);
     list_tensors(m);
-    return ckpt_check(&m->source, m->tensors, m->n_tensors);
+    return ckpt_check_source(m->a, &m->source, m->tensors, m->n_tensors);
 }
 
 drv_status model_open(arena *a, const char *path, model *out) {

@@ -66,18 +66,6 @@ static drv_status write_tensors(ckpt_saver *saver, const char *name, const ckpt_
     return tensor_writer_close(w, status);
 }
 
-static drv_status write_manifest(ckpt_saver *saver) {
-    const out_folder *folder = &saver->folder;
-    json_t *files = json_object();
-    for (int i = 0; i < folder->n; i++)
-        json_object_set_new(files, folder->files[i].name,
-                json_pack("{s:I, s:s}", "bytes", (json_int_t)folder->files[i].bytes, "xxh3_128",
-                        folder->files[i].hash));
-    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1,
-            "step", (json_int_t)saver->step, "files", files);
-    return json_write_file(path_join(saver->a, folder->tmp, "manifest.json"), m);
-}
-
 // --- retention
 static void note_known(ckpt_saver *saver, int64_t step, bool valid) {
     for (int i = 0; i < saver->n_known; i++)
@@ -153,7 +141,7 @@ static drv_status save(ckpt_saver *saver) {
         DRV_TRY(out_folder_put(&saver->folder, c->carried[i].name, c->carried[i].bytes,
                 c->carried[i].n));
     DRV_TRY(out_folder_sync(&saver->folder));
-    DRV_TRY(write_manifest(saver));
+    DRV_TRY(out_folder_manifest(&saver->folder, saver->step));
     DRV_TRY(move_aside(saver));
     DRV_TRY(out_folder_commit(&saver->folder, saver->final));
     note_known(saver, saver->step, true);

@@ -69,11 +69,8 @@ int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
-// Holds a source against the tensors that a model has. DRV_E_DATA: one is missing, of another
-// shape, or there is one that the model has no place for.
-DRV_CHECKED drv_status ckpt_check_source(arena *a, const model_source *s, const ckpt_tensor *list,
-        int n);
-
+// A model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as ckpt_fill.
+DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n);
 // Fills every tensor from a model (a checkpoint is one). `which`: "model" or "optimizer".
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
 // index does not fit its files.

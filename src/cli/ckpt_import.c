@@ -6,49 +6,15 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "ckpt/ckpt.h"
 #include "ckpt/model_writer.h"
-#include "config/model_config.h"
-#include "model/parameters.h"
+#include "convert/model.h"
 
-// The tensors that the model of this config has.
-static ckpt_tensor *expected_tensors(arena *a, const model_config *m, int *n) {
-    const model_layout layout = layout_of(m);
-    const param_list params = llama_params(a, &layout);
-    ckpt_tensor *list = ARENA_ARRAY(a, ckpt_tensor, MAX_PARTS * params.n + 1);
-    *n = 0;
-    for (int i = 0; i < params.n; i++) {
-        const param *w = &params.p[i];
-        for (int k = 0; k < w->n_parts; k++)
-            list[(*n)++].entry = (st_entry){.name = w->part[k].hf_name,
-                    .n_dims = w->n_dims,
-                    .dim = {w->part[k].rows, w->n_dims == 2 ? w->dim[1] : 0}};
-    }
-    return list;
-}
-
-static drv_status read_config(arena *a, const model_source *s, model_config *out) {
-    json_t *json;
-    const bool folder = file_is_dir(s->path);
-    DRV_TRY(s->reader->config(s, &json));
-    const drv_status status =
-            model_config_of_json(folder ? path_join(a, s->path, "config.json") : s->path, json,
-                    out);
-    json_decref(json);
-    return status;
-}
-
-static drv_status write_folder(arena *a, const model_source *s, const char *out,
+static drv_status write_folder(arena *a, const model *m, const char *out,
         const model_write_opts *opts, model_written *written) {
-    model_config m;
-    int n;
-    DRV_TRY(read_config(a, s, &m));
-    const ckpt_tensor *expected = expected_tensors(a, &m, &n);
-    DRV_TRY(ckpt_check_source(a, s, expected, n));
-    st_entry *list = ARENA_ARRAY(a, st_entry, n + 1);
-    for (int i = 0; i < n; i++)
-        list[i] = expected[i].entry;
-    return model_write(a, s, list, n, out, opts, written);
+    st_entry *list = ARENA_ARRAY(a, st_entry, m->n_tensors + 1);
+    for (int i = 0; i < m->n_tensors; i++)
+        list[i] = m->tensors[i].entry;
+    return model_write(a, &m->source, list, m->n_tensors, out, opts, written);
 }
 
 // The folder is complete; a tokenizer that drover does not read would be found out only later.
@@ -76,14 +42,14 @@ static drv_status read_options(const cli_args *args, model_write_opts *opts) {
 drv_status ckpt_import(arena *a, const cli_args *args) {
     const char *in = args->positional[0], *out;
     model_write_opts opts;
-    model_source source;
+    model m;
     model_written written;
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, &opts));
     DRV_TRY(model_write_check(in, out, opts.force));
-    DRV_TRY(model_source_open(a, in, &source));
-    const drv_status status = write_folder(a, &source, out, &opts, &written);
-    model_source_close(&source);
+    DRV_TRY(model_open(a, in, &m));
+    const drv_status status = write_folder(a, &m, out, &opts, &written);
+    model_close(&m);
     DRV_TRY(status);
     try_tokenizer(a, out);
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,

@@ -294,7 +294,7 @@ static drv_status read_fields(arena *a, const value *root, model_config *out) {
     return DRV_OK;
 }
 
-static drv_status of_json(arena *a, const char *path, const json_t *json, model_config *out) {
+static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
     const value root = value_of_json(a, path, "", json);
     if (root.kind != VALUE_MAP)
         return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
@@ -308,7 +308,7 @@ static drv_status of_json(arena *a, const char *path, const json_t *json, model_
 drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
     arena *a = arena_new("config.json");
     model_config m;
-    const drv_status status = of_json(a, path, json, &m);
+    const drv_status status = read_json(a, path, json, &m);
     arena_free(a);
     if (status != DRV_OK)
         return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is no command line
@@ -317,7 +317,7 @@ drv_status model_config_of_json(const char *path, const json_t *json, model_conf
 }
 
 drv_status model_config_read(const char *path, model_config *out) {
-    arena *a = arena_new("config.json");
+    arena *a = arena_new("path of config.json");
     json_t *json = NULL;
     if (file_is_dir(path)) path = path_join(a, path, "config.json");
     drv_status status = json_read_file(path, &json);
@@ -379,13 +379,4 @@ int64_t model_parameters(const model_config *m) {
     int64_t tables = m->tie_word_embeddings ? 1 : 2;
     return tables * m->vocab_size * m->hidden_size + m->hidden_size +
            m->num_hidden_layers * (layer_weights(m) + 2 * m->hidden_size);
-}
-
-double model_flops_per_token(const model_config *m, int64_t seq) {
-    double weights = (double)(m->num_hidden_layers * layer_weights(m)) +
-                     (double)m->vocab_size * (double)m->hidden_size;
-    double attention = 12.0 *
-                       (double)(m->num_hidden_layers * m->num_attention_heads * m->head_dim) *
-                       (double)(seq + 1) / 2;
-    return 6 * weights + attention;
 }

@@ -55,6 +55,3 @@ json_t *model_config_json(const model_config *m);
 const char *model_config_difference(arena *a, const model_config *m, const model_config *other);
 
 int64_t model_parameters(const model_config *m);
-// Floating-point operations to train on one token of rows of `seq` tokens: 6 a weight that is
-// multiplied, and the causal half of attention, 12 * layers * heads * head_dim * (seq + 1) / 2.
-double model_flops_per_token(const model_config *m, int64_t seq);

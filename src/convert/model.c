@@ -24,9 +24,9 @@ static drv_status open_all(model *m) {
     const char *file = file_is_dir(m->path) ? path_join(m->a, m->path, "config.json") : m->path;
     DRV_TRY(model_config_of_json(file, m->config_json, &m->config));
     const model_layout layout = layout_of(&m->config);
-    m->params = llama_params(m->a, &layout);
+    m->params = llama_params(m->a, &layout, NULL);
     list_tensors(m);
-    return ckpt_check_source(m->a, &m->source, m->tensors, m->n_tensors);
+    return ckpt_check(&m->source, m->tensors, m->n_tensors);
 }
 
 drv_status model_open(arena *a, const char *path, model *out) {

@@ -4,8 +4,10 @@
 #include <stdlib.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/gguf_writer.h"
 #include "cli/ckpt_import.h"
 #include "cli/cli.h"
+#include "cli/gguf_export.h"
 #include "train/trainer_json.h"
 
 // --- list
@@ -152,6 +154,25 @@ static drv_status run_verify(arena *a, const cli_args *args) {
     return status;
 }
 
+// --- export
+static drv_status run_export(arena *a, const cli_args *args) {
+    const char *out;
+    model m;
+    DRV_TRY(cli_need(args, "--gguf", &out));
+    DRV_TRY(gguf_write_check(out, cli_has(args, "--force")));
+    DRV_TRY(model_open(a, args->positional[0], &m));
+    const drv_status status =
+            gguf_export(&m, out, cli_get(args, "--type", NULL), cli_has(args, "--force"));
+    model_close(&m);
+    return status;
+}
+
+static const cli_option export_options[] = {
+        {"--gguf", "FILE", "the file to write"},
+        {"--type", "TYPE", "of matrices: f32, f16, bf16 or q8_0 (default: the model's)"},
+        {"--force", NULL, "replace a file"},
+};
+
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "of all tensors: bf16, f16 or f32 (default: see above)"},
@@ -162,6 +183,17 @@ static const cli_option import_options[] = {
 static const cli_option json_options[] = {CLI_JSON};
 
 static const verb subverbs[] = {
+        {
+                .name = "export",
+                .summary = "write a model as GGUF, for llama.cpp",
+                .usage = "MODEL --gguf FILE [--type f32|f16|bf16|q8_0]",
+                .help = "Writes weights, tokenizer and chat template in one file that llama.cpp loads.",
+                .options = export_options,
+                .n_options = sizeof export_options / sizeof *export_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = run_export,
+        },
         {
                 .name = "import",
                 .summary = "make a Hugging Face folder of a GGUF file or another folder",

@@ -51,6 +51,16 @@ cp -r f32 holes && printf '\377\377\377\377' | dd of=holes/model.safetensors bs=
 expect 1 "is NaN at" "$drover" ckpt export holes --out none
 check "nothing of it is left" test ! -e none -a ! -e none.tmp
 
+echo "-- as GGUF and back"
+for type in f32 f16 bf16 q8_0; do
+    expect 0 "proved" "$drover" ckpt export f32 --gguf $type.gguf --type $type
+done
+expect 0 "all weights are equal" "$drover" ckpt verify f32 f32.gguf
+check "the proof lies beside it" grep -q '"good": true' q8_0.gguf.verify.json
+expect 2 "--gguf FILE and --dtype exclude" "$drover" ckpt export f32 --gguf x.gguf --dtype bf16
+expect 2 "--type is of --gguf" "$drover" ckpt export f32 --out none --type f16
+expect 2 "--force replaces it" "$drover" ckpt export f32 --gguf f32.gguf
+
 echo "-- nothing is overwritten"
 expect 2 "has files in it" "$drover" ckpt export f32 --out shards
 expect 2 "is what is read" "$drover" ckpt export f32 --out ./f32 --force

@@ -1,12 +1,16 @@
 // Models out, and what was proved of them.
 #include "cli/ckpt_convert.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "base/parallel.h"
 #include "ckpt/consolidate.h"
+#include "ckpt/gguf_writer.h"
+#include "cli/gguf_export.h"
 #include "convert/convert.h"
 #include "train/resolve.h"
 
@@ -60,13 +64,62 @@ static void print_result(const char *out, const convert_result *r) {
 }
 
 // --- verbs
+// A GGUF file is written whole, then held against its source; one that is out of bounds is renamed.
+static drv_status prove_gguf(arena *a, const model *from, const char *file) {
+    model made;
+    comparison c;
+    DRV_TRY(model_open(a, file, &made));
+    drv_status status = compare_models(a, from, &made, true, &c);
+    model_close(&made);
+    DRV_TRY(status);
+    print_comparison(&c);
+    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", file),
+            comparison_json(&c, from->path, file)));
+    if (!c.problem) {
+        printf("proved: %s.verify.json holds these numbers\n", file);
+        return DRV_OK;
+    }
+    const char *aside = arena_printf(a, "%s.unproved", file);
+    if (rename(file, aside) != 0)
+        return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", file, aside,
+                strerror(errno));
+    return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem, aside,
+            file);
+}
+
+static drv_status export_gguf(arena *a, const cli_args *args, const char *path, const char *file) {
+    model m;
+    DRV_TRY(gguf_write_check(file, cli_has(args, "--force")));
+    DRV_TRY(model_open(a, path, &m));
+    drv_status status =
+            gguf_export(&m, file, cli_get(args, "--type", NULL), cli_has(args, "--force"));
+    if (status == DRV_OK && !cli_has(args, "--no-verify")) status = prove_gguf(a, &m, file);
+    model_close(&m);
+    return status;
+}
+
+// Folder or file: each has options that the other does not.
+static drv_status check_options(const cli_args *args) {
+    static const char *const of_folder[] = {"--out", "--dtype", "--max-shard-size"};
+    if (!cli_has(args, "--gguf") && cli_has(args, "--type"))
+        return drv_fail(DRV_E_USAGE,
+                "ckpt export: --type is of --gguf FILE; --dtype is of --out DIR");
+    for (size_t i = 0; i < 3; i++)
+        if (cli_has(args, "--gguf") && cli_has(args, of_folder[i]))
+            return drv_fail(DRV_E_USAGE, "ckpt export: --gguf FILE and %s exclude each other",
+                    of_folder[i]);
+    return DRV_OK;
+}
+
 drv_status ckpt_export(arena *a, const cli_args *args) {
-    const char *path, *out;
+    const char *path, *out, *gguf = cli_get(args, "--gguf", NULL);
     model_write_opts opts;
     convert_result result;
-    DRV_TRY(cli_need(args, "--out", &out));
+    DRV_TRY(check_options(args));
+    if (!gguf) DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, "export", &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));
+    if (gguf) return export_gguf(a, args, path, gguf);
     drv_status status = convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
     if (status == DRV_OK)
         print_result(out, &result);

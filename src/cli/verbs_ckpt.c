@@ -170,9 +170,16 @@ static const cli_option json_options[] = {CLI_JSON};
 #define FORCE_OPTION                                                                               \
     { "--force", NULL, "write into a folder that has other files; an earlier model in it goes" }
 
-static const cli_option export_options[] = {OUT_OPTION,
+static const cli_option merge_options[] = {OUT_OPTION,
         {"--dtype", "TYPE", "of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION, {"--no-verify", NULL, "do not replay and compare the result"}, FORCE_OPTION,
+        {"--threads", "N", "0: all cores (default)"}};
+static const cli_option export_options[] = {OUT_OPTION,
+        {"--dtype", "TYPE", "of the weights: bf16, f16 or f32 (default: as they are)"},
+        SHARD_OPTION, {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
+        {"--type", "TYPE", "of its matrices: f32, f16, bf16 or q8_0 (default: as they are)"},
+        {"--no-verify", NULL, "do not replay and compare the result"},
+        {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"}};
 static const cli_option consolidate_options[] = {OUT_OPTION,
         {"--max-shard-size", "SIZE", "of a file of weights, as 500MB or 2GB (default: one file)"},
@@ -247,7 +254,8 @@ static const verb subverbs[] = {
         {
                 .name = "export",
                 .summary = "write a model as people publish it, and prove it",
-                .usage = "SRC --out DIR [--dtype bf16|f16|f32]",
+                .usage =
+                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0]",
                 .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
                         "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
                         "and others: safetensors in shards with an index, config.json that says the type truthfully,\n"
@@ -255,10 +263,12 @@ static const verb subverbs[] = {
                         "copy that resumes, see ckpt consolidate.\n"
                         "\n"
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
-                        "refused by name. Memory is bounded by pieces, whatever the size.\n"
+                        "refused by name. Memory is bounded by pieces, whatever the size. --gguf writes weights,\n"
+                        "tokenizer and chat template in one file that llama.cpp loads.\n"
                         "\n"
                         "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
-                        "kept in verify.json. A result that is out of bounds is put at DIR.unproved and exits 1.",
+                        "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
+                        "(FILE.unproved) and exits 1.",
                 .options = export_options,
                 .n_options = sizeof export_options / sizeof *export_options,
                 .min_positional = 1,
@@ -277,8 +287,8 @@ static const verb subverbs[] = {
                         "\n"
                         "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
                         "+ adapter and the merged model are replayed and compared.",
-                .options = export_options,
-                .n_options = sizeof export_options / sizeof *export_options,
+                .options = merge_options,
+                .n_options = sizeof merge_options / sizeof *merge_options,
                 .min_positional = 2,
                 .max_positional = 2,
                 .run = ckpt_merge,

@@ -61,6 +61,30 @@ expect 2 "--gguf FILE and --dtype exclude" "$drover" ckpt export f32 --gguf x.gg
 expect 2 "--type is of --gguf" "$drover" ckpt export f32 --out none --type f16
 expect 2 "--force replaces it" "$drover" ckpt export f32 --gguf f32.gguf
 
+echo "-- what training leaves is what people publish"
+make_data
+expect 0 "step-000006" "$drover" train run.yaml --set training.steps=6 --set run_dir=bf16run
+step=bf16run/checkpoints/step-000006
+check "the model file is bf16" grep -qa '"dtype":"BF16"' $step/model.safetensors
+check "no weight of it is fp32" bash -c "! grep -qa '\"dtype\":\"F32\"' $step/model.safetensors"
+check "config.json says so" grep -q '"torch_dtype": "bfloat16"' $step/config.json
+check "fp32 weights lie beside it" grep -qa '"master.model.norm.weight":{"dtype":"F32"' $step/optimizer.safetensors
+expect 0 "$step: ok" "$drover" ckpt verify $step
+expect 0 "all weights are equal" "$drover" ckpt export bf16run --out published
+check "published is the model file" same $step published
+expect 0 "proved" "$drover" ckpt export bf16run --out exact --dtype f32
+expect 0 "proved" "$drover" ckpt export exact --out rounded --dtype bf16
+check "the model file is its fp32 weights, rounded once" same $step rounded
+for type in f32 f16 bf16; do
+    expect 0 "step-000006" "$drover" train run.yaml --set training.steps=6 --set training.save_dtype=$type --set run_dir=run-$type
+    expect 0 "all weights are equal" "$drover" ckpt export run-$type --out exact-$type --dtype f32
+    check "fp32 weights do not depend on what is saved: $type" same exact exact-$type
+done
+check "fp32 has no copies" bash -c "! grep -qa master. run-f32/checkpoints/step-000006/optimizer.safetensors"
+expect 0 "" "$drover" ckpt consolidate $step --out moved/step-000006 --max-shard-size 50KB
+expect 0 "moved/step-000006: ok" "$drover" ckpt verify moved/step-000006
+check "the optimizer is the same" cmp $step/optimizer.safetensors moved/step-000006/optimizer.safetensors
+
 echo "-- nothing is overwritten"
 expect 2 "has files in it" "$drover" ckpt export f32 --out shards
 expect 2 "is what is read" "$drover" ckpt export f32 --out ./f32 --force

@@ -77,6 +77,7 @@ static void add_logits(token_stat *s, const float *a, const float *b, int64_t n,
 
 // KL(A || B) = sum p_A (a - b) - log Z_A + log Z_B
 static double divergence(const token_stat *s) {
+    if (s->difference_squares == 0) return 0;
     const double kl = s->cross / s->sum_a - (s->max_a + log(s->sum_a)) + s->max_b + log(s->sum_b);
     return kl > 0 ? kl : 0; // rounding
 }

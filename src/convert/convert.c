@@ -127,7 +127,8 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
     model m;
     *result = (convert_result){0};
     DRV_TRY(model_write_check(path, out, opts->force));
-    DRV_TRY(model_open(a, path, &m));
+    // Rounded once, from the fp32 weights of a checkpoint that has them rounded to another type.
+    DRV_TRY((opts->has_type ? model_open_masters : model_open)(a, path, &m));
     drv_status status = copy(a, &m, path, out, opts, verify, result);
     model_close(&m);
     return status;

@@ -48,12 +48,11 @@ static bool fits(const divisors *d, const llama3_rope *r) {
 }
 
 // Low and high frequency factor 1 and 4, as every release of Llama has them, and a context that is
-// the hint or a power of two.
+// the hint, or without one a power of two.
 static bool usual(const divisors *d, int64_t hint, llama3_rope *r) {
-    *r = (llama3_rope){d->largest, 1, 4, hint};
-    if (hint > 0 && fits(d, r)) return true;
-    r->original_context = 8192;
+    *r = (llama3_rope){d->largest, 1, 4, hint > 0 ? hint : 8192};
     if (fits(d, r)) return true;
+    if (hint > 0) return false;
     for (r->original_context = 1; r->original_context <= 1 << 24; r->original_context *= 2)
         if (fits(d, r)) return true;
     return false;
@@ -128,5 +127,7 @@ bool llama3_rope_recover(const float *p, double theta, int64_t head_dim, int64_t
     *out = (llama3_rope){0};
     if (largest == 1 && smallest == 1) return true;
     d.largest = gguf_meant(largest);
-    return usual(&d, context_hint, out) || solve(&d, context_hint, out) || gap(&d, out);
+    if (context_hint > 0 && (usual(&d, context_hint, out) || solve(&d, context_hint, out)))
+        return true;
+    return usual(&d, 0, out) || solve(&d, 0, out) || gap(&d, out);
 }

@@ -14,7 +14,7 @@ static drv_status write_folder(arena *a, const model *m, const char *out,
     st_entry *list = ARENA_ARRAY(a, st_entry, m->n_tensors + 1);
     for (int i = 0; i < m->n_tensors; i++)
         list[i] = m->tensors[i].entry;
-    return model_write(&m->source, list, m->n_tensors, out, opts, written);
+    return model_write(a, &m->source, list, m->n_tensors, out, opts, written);
 }
 
 // The folder is complete; a tokenizer that drover does not read would be found out only later.
@@ -46,7 +46,7 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     model_written written;
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, &opts));
-    DRV_TRY(model_write_check(out, opts.force));
+    DRV_TRY(model_write_check(in, out, opts.force));
     DRV_TRY(model_open(a, in, &m));
     const drv_status status = write_folder(a, &m, out, &opts, &written);
     model_close(&m);

@@ -102,6 +102,11 @@ bool config_gives(const run_config *cfg, const char *path) {
     return cfg->given && cfg->given->value[i] && cfg->given->value[i]->kind != VALUE_NULL;
 }
 
+save_dtype config_save_dtype(const run_config *cfg) {
+    if (cfg->save_dtype != SAVE_AUTO) return cfg->save_dtype;
+    return cfg->precision == PRECISION_BF16 ? SAVE_BF16 : SAVE_F32;
+}
+
 bool config_loads_weights(const run_config *cfg) {
     return cfg->weights == WEIGHTS_LOAD;
 }
@@ -185,6 +190,7 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
             .from = "",
             .tokenizer = "",
             .run_dir = "",
+            .lora = {.adapter = ""},
             .given = given};
     DRV_TRY(read_sources(&l, path, sets, n_sets));
     DRV_TRY(apply(a, &cfg));

@@ -380,12 +380,3 @@ int64_t model_parameters(const model_config *m) {
     return tables * m->vocab_size * m->hidden_size + m->hidden_size +
            m->num_hidden_layers * (layer_weights(m) + 2 * m->hidden_size);
 }
-
-double model_flops_per_token(const model_config *m, int64_t seq) {
-    double weights = (double)(m->num_hidden_layers * layer_weights(m)) +
-                     (double)m->vocab_size * (double)m->hidden_size;
-    double attention = 12.0 *
-                       (double)(m->num_hidden_layers * m->num_attention_heads * m->head_dim) *
-                       (double)(seq + 1) / 2;
-    return 6 * weights + attention;
-}

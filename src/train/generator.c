@@ -22,11 +22,11 @@ struct generator {
     programs p; // only weights and back end are used
     run_config config;
     executable *block[N_BLOCKS], *decode;
-    int64_t capacity;  // tokens of the caches, 0: not loaded
-    id_list sequence;  // its first n_cached tokens are in the caches
+    int64_t capacity; // tokens of the caches, 0: not loaded
+    id_list sequence; // its first n_cached tokens are in the caches
     int64_t n_cached;
     float *logits;
-    uint16_t *words;   // logits as a bf16 model gives them; NULL: fp32
+    uint16_t *words; // logits as a bf16 model gives them; NULL: fp32
     int32_t end[MAX_ENDS];
     int n_ends;
 };
@@ -114,8 +114,8 @@ drv_status generator_load(generator *g, int64_t capacity) {
                 (long long)capacity, (long long)context);
     g->capacity = capacity ? capacity : context;
     const generate_precision asked = g->opts->precision;
-    const bool bf16 = asked == GENERATE_BF16 ||
-                      (asked == GENERATE_AUTO && says_bf16(g->a, g->opts->folder));
+    const bool bf16 =
+            asked == GENERATE_BF16 || (asked == GENERATE_AUTO && says_bf16(g->a, g->opts->folder));
     g->p = (programs){.c = &g->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
             .params = llama_params(g->a, &layout)};

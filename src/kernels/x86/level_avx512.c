@@ -2,7 +2,6 @@
 // one table.
 #include "kernels/ref/ref.h"
 #include "kernels/x86/elementwise.h"
-#include "kernels/x86/generation.h"
 #include "kernels/x86/level_float.h"
 #include "kernels/x86/reductions.h"
 
@@ -24,5 +23,6 @@ const kernels kernels_avx512 = {
         .attention_grad = attention_grad,
         .attention_grad_sum = attention_grad_sum,
         .row_times_matrix = row_times_matrix,
-        .cached_attention = cached_attention,
+        .row_attention = row_attention,
+        .row_attention_join = row_attention_join,
 };

@@ -19,7 +19,11 @@ struct instruction {
     const kernels *kernels;
     const kernels *attention; // may be of another level (see gemm.h on arithmetic)
     gemm *gemm[MAX_GEMMS];
+    const instruction *next_product; // the next one of a single row, in a circle; NULL: none
 };
+
+// A matrix product of a single row (generation): bound by how fast its weights are read.
+bool is_row_product(const instruction *ins);
 
 // Every function depends on the node and the number of threads alone, not on the machine.
 typedef struct cpu_op {

@@ -53,11 +53,11 @@ static inline void array_free(array *x) {
 }
 
 static inline void array_guarded(const char *what, const array *x) {
-    const unsigned char *behind = x->block + GUARD_BYTES + x->n * dtype_bytes(x->dt);
+    const unsigned char *after = x->block + GUARD_BYTES + x->n * dtype_bytes(x->dt);
     for (int i = 0; i < GUARD_BYTES; i++)
-        if (x->block[i] != GUARD || behind[i] != GUARD)
+        if (x->block[i] != GUARD || after[i] != GUARD)
             fail_msg("%s: wrote %s its array of %lld", what,
-                    x->block[i] != GUARD ? "before" : "behind", (long long)x->n);
+                    x->block[i] != GUARD ? "before" : "after", (long long)x->n);
 }
 
 // got is want within bound * max(1, |want|), and nothing was written beside it.

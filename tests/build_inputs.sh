@@ -70,7 +70,7 @@ cp lines.jsonl.gz wrong.jsonl
 ok "packed against its ending" build --input wrong.jsonl
 ok "two documents" documents 2
 ok "Parquet on a pipe" fails piped parquet.bin
-ok "says why not" says "standard input: Parquet.*not from a pipe"
+ok "says why not" says "standard input: Parquet, which cannot be read from a pipe"
 ok "Parquet of unknown ending is opened as such" fails build --input parquet.bin
 ok "and broken" says "parquet.bin"
 
@@ -107,24 +107,24 @@ ok "is explained" says 'the separator is "\\q", expected'
 
 # --- the end of a document
 ok "the tokenizer's token" build --input lines.jsonl --append-eod
-ok "is named" says "<|endoftext|> (id 0) is put behind each document"
+ok "is named" says "<|endoftext|> (id 0) is put after each document"
 ok "and ends the document" test "$(text 0)" = "the cat<|endoftext|>"
 "$drover" data info set >log
-ok "info names it" says "^end        <|endoftext|> (id 0) behind each document"
+ok "info names it" says "^end        <|endoftext|> (id 0) after each document"
 ok "and the tokenizer" says "^tokenizer  $dir/tok/tokenizer.json (280 tokens)\|^tokenizer  .*tok/tokenizer.json"
 "$drover" data info set --json >log
 ok "as JSON" python3 -c 'import json; d = json.load(open("log")); assert d["end_of_document"] == {"id": 0, "text": "<|endoftext|>"} and d["documents"] == 2, d'
 ok "another one by its text" build --input lines.jsonl --eod '<|sep|>'
-ok "is named" says "<|sep|> (id 1) is put behind each document"
+ok "is named" says "<|sep|> (id 1) is put after each document"
 ok "by its id" build --input lines.jsonl --append-eod --eod 1
 ok "ends the document" test "$(text 0)" = "the cat<|sep|>"
 ok "no such token" fails build --input lines.jsonl --eod '<|nope|>'
-ok "is refused" says '"<|nope|>", which is no token of tok'
+ok "is refused" says '"<|nope|>", which is not a token of tok'
 ok "no such id" fails build --input lines.jsonl --eod 99999
 ok "is refused" says "99999, expected an id from 0 to"
 ok "none" build --input lines.jsonl
 "$drover" data info set >log
-ok "is said" says "no token behind the documents"
+ok "is said" says "no token after the documents"
 
 # --- verify
 verify() { "$drover" data verify set "$@" >log 2>&1; }

@@ -27,7 +27,7 @@ lacks "absent" "bos_token_id"
 # --- the text of a model ends before the line of figures begins
 expect 0 "prompt tokens" "$drover" generate run --prompt "The fox" --max-tokens 5
 check "the figures begin a line" grep -qE '^[0-9]+ prompt tokens in .* tokens/s' out
-check "no empty line is left behind" [ -n "$(tail -n 1 out)" ]
+check "no empty line is left over" [ -n "$(tail -n 1 out)" ]
 
 # --- a run where one of its checkpoints is meant
 expect 2 "expected one of its checkpoints; drover ckpt list run" "$drover" ckpt verify run

@@ -104,7 +104,7 @@ def lines():
 
 
 def kill_and_resume():
-    for stop in (10, 31):  # behind the checkpoints at 7 and 28
+    for stop in (10, 31):  # after the checkpoints at 7 and 28
         run = subprocess.Popen([drover, "train", "run.yaml"], stderr=subprocess.DEVNULL)
         while run.poll() is None and max((r["step"] for r in lines()), default=0) < stop:
             time.sleep(0.001)
@@ -124,7 +124,7 @@ def look():
     check("which goes on", [r.get("time") for r in records] == sorted(r.get("time", "") for r in records))
 
     tags, starts = as_tensorboard("run/tensorboard")
-    check("sessions start behind the checkpoint", starts[0] == 0 and all(s % 7 == 1 or s == 0 for s in starts[1:]), starts)
+    check("sessions start after the checkpoint", starts[0] == 0 and all(s % 7 == 1 or s == 0 for s in starts[1:]), starts)
     want = {"reduced_train_loss", "lr", "gradient_norm", "parameter_norm", "global_step", "consumed_samples",
             "throughput", "throughput_peak", "tokens_per_s", "val_loss"}
     check("NxD Training's tags", want <= set(tags), set(tags))

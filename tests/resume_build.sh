@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# A build that is killed resumes behind the files that were done, and gives the same bytes.
+# A build that is killed resumes after the files that were done, and gives the same bytes.
 # usage: resume_build.sh DROVER
 set -u
 . "$(dirname "$0")"/program.bash
@@ -32,9 +32,9 @@ done
 [ -e set.idx ] && fail "nothing is in place before the end"
 [ -e set.build.json ] || fail "there is no journal to resume from"
 build set || fail "the build that resumes"
-grep -q "resumed behind file [12] of 3" set.log || fail "it does not say that it resumes"
+grep -q "resumed after file [12] of 3" set.log || fail "it does not say that it resumes"
 cmp set.bin whole.bin && cmp set.idx whole.idx || fail "the bytes are others"
 [ "$(grep -o 'skipped .*' set.log | tail -1)" = "$(grep -o 'skipped .*' whole.log | tail -1)" ] || fail "other counts"
-[ -z "$(ls set.*tmp set.build.json 2>/dev/null)" ] || fail "something is left behind"
+[ -z "$(ls set.*tmp set.build.json 2>/dev/null)" ] || fail "something is left over"
 [ $failed = 0 ] && echo "passed"
 exit $failed

@@ -42,12 +42,12 @@ static void safetensors_that_lie(void **state) {
                "\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
             -1, 12, "overlaps");
     // What the reference reader refuses too: bytes that belong to no tensor, metadata of other types.
-    parse_says(T("F32", "[2]", "[0,8]"), -1, 9, "1 bytes behind the last tensor");
+    parse_says(T("F32", "[2]", "[0,8]"), -1, 9, "1 bytes after the last tensor");
     parse_says(T("F32", "[2]", "[4,12]"), -1, 12, "bytes 0 to 4 of the data, before tensor \"t\"");
     parse_says("{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},\"b\":{\"dtype\":"
                "\"U8\",\"shape\":[1],\"data_offsets\":[3,4]}}",
             -1, 4, "bytes 2 to 3");
-    parse_says("{}", -1, 4, "4 bytes behind");
+    parse_says("{}", -1, 4, "4 bytes after");
     parse_says("{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL);
     parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is no text");
     parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is no JSON object");
@@ -65,11 +65,20 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
     return DRV_OK;
 }
 
-static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) {
-    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"n", 1, {5, 0}}, "n", 0}},
-                             optimizer[] = {{{"exp_avg.w", 2, {3, 4}}, "m", 0}};
+static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, bool is_adapter) {
+    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
+            {{"n", 1, {5, 0}, ST_F32}, "n", 0}},
+                             optimizer[] = {{{"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0}};
     const ckpt_carried carried = {"tokenizer.json", "{}", 2};
-    ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", &carried, 1};
+    const ckpt_content c = {.model = model,
+            .optimizer = optimizer,
+            .n_model = 2,
+            .n_optimizer = 1,
+            .config_json = "{}",
+            .trainer_json = "{\"step\": 1}",
+            .is_adapter = is_adapter,
+            .carried = &carried,
+            .n_carried = 1};
     ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
@@ -79,10 +88,31 @@ static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) 
     ckpt_saver_free(s);
 }
 
+static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) {
+    save_as(dir, from, to, keep, false);
+}
+
 static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
     const char *dir = temporary_dir(a);
     save_range(dir, from, to, keep);
     return dir;
+}
+
+// A LoRA run's checkpoint is a PEFT folder: no copy of the base.
+static void adapters_are_checkpoints(void **state) {
+    (void)state;
+    arena *a = arena_new("ckpt");
+    const char *dir = temporary_dir(a), *path, *json;
+    save_as(dir, 1, 1, 0, true);
+    OK(ckpt_newest(a, dir, &path));
+    assert_true(file_exists(path_join(a, path, "adapter_model.safetensors")));
+    assert_true(file_exists(path_join(a, path, "adapter_config.json")));
+    assert_false(file_exists(path_join(a, path, "model.safetensors")));
+    assert_false(file_exists(path_join(a, path, "config.json")));
+    json = "{\"step\": 1, \"files\": {\"config.json\": {}, \"trainer.json\": {}, \"optimizer.safetensors\": {}}}";
+    OK(file_write_atomic(path_join(a, path, "manifest.json"), json, strlen(json)));
+    FAILS(ckpt_verify(path), DRV_E_DATA, "manifest.json does not list model.safetensors");
+    arena_free(a);
 }
 
 // Broken checkpoints, newer or older, are never removed and do not count; one in the way is renamed.
@@ -162,8 +192,13 @@ static void failed_save_leaves_the_old(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
-    const ckpt_tensor t = {{"w", 2, {3, 4}}, "w", 0};
-    ckpt_content c = {&t, &t, 1, 1, "{}", "{}", NULL, 0};
+    const ckpt_tensor t = {{"w", 2, {3, 4}, ST_F32}, "w", 0};
+    const ckpt_content c = {.model = &t,
+            .optimizer = &t,
+            .n_model = 1,
+            .n_optimizer = 1,
+            .config_json = "{}",
+            .trainer_json = "{}"};
     ckpt_saver *s = ckpt_saver_new(dir, 1, no_space, NULL);
     OK(ckpt_start(s, 2, &c));
     FAILS(ckpt_wait(s), DRV_E_IO, "no space left; older checkpoints are untouched");
@@ -192,7 +227,8 @@ static void make_file(const char *path, const made *list, int n) {
     st_entry entries[4] = {{0}};
     str file = {0};
     for (int i = 0; i < n; i++)
-        entries[i] = (st_entry){list[i].name, list[i].cols ? 2 : 1, {list[i].rows, list[i].cols}};
+        entries[i] = (st_entry){list[i].name, list[i].cols ? 2 : 1, {list[i].rows, list[i].cols},
+                ST_F32};
     st_header(entries, n, &file);
     for (int i = 0; i < n; i++)
         for (int64_t k = 0; k < st_entry_elements(&entries[i]); k++)
@@ -210,8 +246,10 @@ static void filling(void **state) {
     (void)state;
     arena *a = arena_new("fill");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor w = {{"w", 2, {3, 4}}, "w", 0}, turned = {{"w", 2, {4, 3}}, "w", 0},
-                      flat = {{"w", 1, {12, 0}}, "w", 0}, v = {{"v", 1, {3, 0}}, "v", 0};
+    const ckpt_tensor w = {{"w", 2, {3, 4}, ST_F32}, "w", 0},
+                      turned = {{"w", 2, {4, 3}, ST_F32}, "w", 0},
+                      flat = {{"w", 1, {12, 0}, ST_F32}, "w", 0},
+                      v = {{"v", 1, {3, 0}, ST_F32}, "v", 0};
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "neither model.safetensors nor its index");
     make_file(file, &(made){"w", 3, 4, 1}, 1);
     OK(fill(dir, &w, 1));
@@ -222,7 +260,7 @@ static void filling(void **state) {
     make_file(file, (made[]){{"w", 3, 4, 1}, {"layers.0.rotary_emb.inv_freq", 2, 0, 1}}, 2);
     OK(fill(dir, &w, 1)); // old releases stored them
     make_file(file, (made[]){{"w", 3, 4, 1}, {"x", 3, 0, (float)NAN}, {"v", 3, 0, 1}}, 3);
-    const ckpt_tensor x = {{"x", 1, {3, 0}}, "x", 0};
+    const ckpt_tensor x = {{"x", 1, {3, 0}, ST_F32}, "x", 0};
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
@@ -234,7 +272,7 @@ static void filling_tied(void **state) {
     (void)state;
     arena *a = arena_new("tied");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor embedding = {{"model.embed_tokens.weight", 2, {3, 4}}, "e", 0};
+    const ckpt_tensor embedding = {{"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0};
     made list[] = {{"lm_head.weight", 3, 4, 2}, {"model.embed_tokens.weight", 3, 4, 2}};
     make_file(file, list, 2);
     OK(fill(dir, &embedding, 1));
@@ -248,7 +286,8 @@ static void indexes_that_lie(void **state) {
     (void)state;
     arena *a = arena_new("index");
     const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
-    const ckpt_tensor list[] = {{{"w", 2, {3, 4}}, "w", 0}, {{"v", 1, {3, 0}}, "v", 0}};
+    const ckpt_tensor list[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
+            {{"v", 1, {3, 0}, ST_F32}, "v", 0}};
     make_file(path_join(a, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
     make_file(path_join(a, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
     make_file(path_join(a, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
@@ -285,7 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
             cmocka_unit_test(newest_and_retention), cmocka_unit_test(retention_spares_the_broken),
             cmocka_unit_test(harmed), cmocka_unit_test(failed_save_leaves_the_old),
-            cmocka_unit_test(filling), cmocka_unit_test(filling_tied),
-            cmocka_unit_test(indexes_that_lie)};
+            cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
+            cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -170,8 +170,10 @@ static void other_trainers_keys_are_answered(void **state) {
             {"max_steps: 4", "\"training.steps\""}, {"train_iters: 4", "\"training.steps\""},
             {"train-iters: 4", "\"training.steps\""}, {"num_train_epochs: 4", "\"training.steps\""},
             {"bf16: true", "\"training.precision\""}, {"fp16: true", "fp16 is not supported"},
-            {"lora_r: 8", "LoRA is not there yet"}, {"lora_alpha: 8", "LoRA is not there yet"},
-            {"lora: {rank: 8}", "LoRA is not there yet"},
+            {"lora_r: 8", "here it is \"lora.rank\""},
+            {"lora_alpha: 8", "here it is \"lora.alpha\""},
+            {"lora: {target: [q]}", "lora.target_modules"},
+            {"lora: {bias: all}", "nothing else is trained"},
             {"warmup_ratio: 0.1", "\"schedule.warmup_steps\""},
             {"weight_decay: 0.1", "\"optimizer.weight_decay\""},
             {"adam_beta1: 0.9", "\"optimizer.betas\""}, {"adam_epsilon: 1e-8", "\"optimizer.eps\""},
@@ -222,7 +224,7 @@ static void model_from_a_folder_that_is_none(void **state) {
             folder_with(a, (const char *const[]){"config.json", "pytorch_model.bin", NULL}, shape);
     const struct {
         const char *from, *says;
-    } cases[] = {{"/nowhere", "\"/nowhere\", which is no folder"},
+    } cases[] = {{"/nowhere", "\"/nowhere\", which is not a folder"},
             {"meta-llama/Llama-3.1-8B", "drover model get hf:meta-llama/Llama-3.1-8B"},
             {folder_with(a, (const char *const[]){NULL}, ""), "no config.json"},
             {run, "one of its checkpoints"},

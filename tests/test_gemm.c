@@ -49,7 +49,7 @@ static double expected(const product *p, int64_t i, int64_t j) {
     const gemm_shape *s = &p->s;
     double sum = s->accumulate ? get(s->out, p->before, i * s->ldc + j) : 0;
     for (int64_t k = 0; k < s->k; k++)
-        sum += get(s->in, p->x, s->ta ? k * s->lda + i : i * s->lda + k) *
+        sum += gemm_scale(s) * get(s->in, p->x, s->ta ? k * s->lda + i : i * s->lda + k) *
                get(s->in, p->y, s->tb ? j * s->ldb + k : k * s->ldb + j);
     return sum;
 }
@@ -85,13 +85,16 @@ static void check(gemm_machine *m, arena *a, gemm_shape s, uint64_t seed) {
     free(workspace), product_free(&p);
 }
 
-// Types as the trainer multiplies them.
+// Types as the trainer multiplies them; scales as LoRA does.
 typedef struct types {
     dtype in, out;
     bool accumulate;
+    double scale;
 } types;
-static const types all_types[] = {{DT_F32, DT_F32, false}, {DT_F32, DT_F32, true},
-        {DT_BF16, DT_BF16, false}, {DT_BF16, DT_F32, false}, {DT_BF16, DT_F32, true}};
+static const types all_types[] = {{DT_F32, DT_F32, false, 0}, {DT_F32, DT_F32, true, 0},
+        {DT_BF16, DT_BF16, false, 0}, {DT_BF16, DT_F32, false, 0}, {DT_BF16, DT_F32, true, 0},
+        {DT_BF16, DT_BF16, true, 0}, {DT_BF16, DT_BF16, true, 0.7}, {DT_F32, DT_F32, true, 1.7},
+        {DT_BF16, DT_BF16, false, 1.5}};
 enum { N_TYPES = sizeof all_types / sizeof *all_types };
 
 // Around register tiles (8 x 48, 4 x 24), panels (16), blocks of k (768 words) and tiles of threads.
@@ -115,7 +118,8 @@ static void all_shapes(gemm_choice choice) {
                         .tb = i & 2,
                         .in = t.in,
                         .out = t.out,
-                        .accumulate = t.accumulate},
+                        .accumulate = t.accumulate,
+                        .scale = t.scale},
                 (uint64_t)(10 * i));
     }
     gemm_machine_close(m);
@@ -131,7 +135,7 @@ static void empty_products(void **state) {
         const types t = all_types[i / 4 % N_TYPES];
         for (int level = CPU_REF; level <= (int)cpu_detect(); level++) {
             product p = product_new((gemm_shape){size[0], size[1], size[2], i & 1, i & 2, 0, 0, 0,
-                                            t.in, t.out, t.accumulate},
+                                            t.in, t.out, t.accumulate, t.scale},
                     5);
             void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&p.s));
             kernels_for((cpu_level)level)->gemm(&p.s, p.x, p.y, p.c, scratch);
@@ -174,7 +178,7 @@ static void bits(void **state) {
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
         const dtype in = form < 4 ? DT_F32 : DT_BF16;
         const gemm_shape s = {M, N, K, form & 1, form & 2, form & 1 ? M : K, form & 2 ? K : N, N,
-                in, in, false};
+                in, in, false, 1};
         char *x = random_array(in, M * K, 1), *y = random_array(in, N * K, 2);
         char *want = random_array(in, M * N, 3), *got = random_array(in, M * N, 3);
         void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&s));

@@ -33,7 +33,7 @@ static double *doubles(golden *g, const char *name, int64_t *n) {
     *n = t->elements;
     double *x = ARENA_ARRAY(g->a, double, t->elements);
     if (t->type == ST_F64) {
-        memcpy(x, t->data, 8 * (size_t)t->elements);
+        OK(st_read_raw(&g->file, t, 0, t->bytes, x));
     } else {
         float *f = ARENA_ARRAY(g->a, float, t->elements);
         OK(st_read_f32(&g->file, t, 0, t->elements, f));

@@ -103,7 +103,8 @@ static const wrong_graph wrong_graphs[] = {
                 "node 2 has overwritten"},
         {"overwrite_what_is_read", overwrite_what_is_read, STAGE_DIFFERENTIATED,
                 "reads its storage twice"},
-        {"backward_op_too_early", backward_op_too_early, STAGE_BUILT, "not allowed at stage"},
+        {"backward_op_too_early", backward_op_too_early, STAGE_BUILT,
+                "not allowed in a graph that is built"},
         {"foreign_attribute", foreign_attribute, STAGE_BUILT, "does not list"},
         {"foreign_alias", foreign_alias, STAGE_BUILT, "outputs do not follow"},
 };

@@ -152,7 +152,7 @@ static void parquet_of_others(void **state) {
 
 // --- JSON lines and text
 typedef struct texts {
-    str joined; // documents, each behind a 0x1E
+    str joined; // documents, each after a 0x1E
     int documents;
     int64_t pieces, skipped, replaced;
 } texts;
@@ -301,7 +301,8 @@ static char **counts(arena *a, int64_t memory, int64_t a_word, word_counts *w) {
     for (int i = 0; i < 60000; i++) {
         char text[16];
         const int n = snprintf(text, sizeof text, "w%lld", (long long)i * i % 7001);
-        word_counter_add(c, i % par_threads(), &(text_word){(unsigned char *)text, (size_t)n}, 1);
+        word_counter_add(c, i % par_threads(),
+                (const unsigned char *[]){(unsigned char *)text, (unsigned char *)text + n}, 1);
         if (i % 100 == 0) OK(word_counter_relieve(c));
     }
     OK(word_counter_finish(c, w));

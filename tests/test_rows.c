@@ -15,7 +15,7 @@ static const char *write_set(arena *a, const char *name, const int *sizes, int n
     const char *prefix = path_join(a, temporary_dir(a), name);
     dataset_writer *w;
     int32_t next = first;
-    OK(dataset_writer_open(a, prefix, n_vocab, 0, 0, &w));
+    OK(dataset_writer_open(a, prefix, n_vocab, 0, 0, false, &w));
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < sizes[i]; k++, next++)
             OK(dataset_writer_add(w, &next, 1));
@@ -198,7 +198,7 @@ static void what_is_said_comes_back(void **state) {
             {"\"vocab_size\": 50", "\"vocab_size\": \"50\"", "\"vocab_size\" is \"50\""},
             {"\"id\": 0", "\"id\": 4294967296", "end_of_document.id"},
             {"\"token\": 6", "\"token\": 7", "\"largest.token\" is 7, expected 0 to 6"},
-            {"\"largest\": {", "\"largest\": 3, \"x\": {", "\"largest\" is no object"}};
+            {"\"largest\": {", "\"largest\": 3, \"x\": {", "\"largest\" is not an object"}};
     char *good;
     size_t n;
     OK(file_read(a, path, &good, &n));

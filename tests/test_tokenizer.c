@@ -39,7 +39,7 @@ static void check_line(void *ctx, int64_t number, const json_t *o) {
                  *decoded = json_object_get(o, "decoded");
     id_list got = {0};
     const size_t n = json_string_length(text);
-    char *exact = malloc(n + !n); // nothing may be read behind it
+    char *exact = malloc(n + !n); // nothing may be read past it
     memcpy(exact, json_string_value(text), n);
     encoder_run(c->e, exact, n, true, &got);
     free(exact);
@@ -245,7 +245,7 @@ static void refused_by_name(void **state) {
 }
 
 // A long text may be cut only where every rule and every merge allows it. The golden vocabulary of
-// the sentencepiece style has entries with a space behind a letter.
+// the sentencepiece style has entries with a space after a letter.
 static void cuts(void **state) {
     (void)state;
     arena *a = arena_new("cuts");

@@ -46,7 +46,7 @@ check "two SIGTERM exit $code instead of 3" [ $code = 3 ]
     --set training.micro_batch_size=1024 --set data.sequence_length=512 >out 2>&1 &
 pid=$!
 wait_for grep -q "of memory planned" impatient/log.txt
-while kill -INT $pid 2>/dev/null; do sleep 0.3; done # the second more than 0.1 s behind the first
+while kill -INT $pid 2>/dev/null; do sleep 0.3; done # the second more than 0.1 s after the first
 wait $pid
 code=$?
 check "a second SIGINT exits $code instead of 130" [ $code = 130 ]

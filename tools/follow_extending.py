@@ -28,7 +28,7 @@ def insert(file, anchor, text, after=False):
 
 
 def add_op(blocks):
-    for block in blocks[:2]:  # a line that is there, and the new one behind it
+    for block in blocks[:2]:  # a line that is there, and the new one after it
         old, new = block.splitlines(True)
         insert("src/ir/graph.h", old, new, after=True)
     (work / "src/ir/ops/scale.c").write_text(blocks[2])

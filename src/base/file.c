@@ -59,13 +59,14 @@ static drv_status read_stream(int fd, const char *path, str *out) {
         out->n += got;
         out->p[out->n] = 0;
         if (out->n > MAX_STREAM_BYTES)
-            return drv_fail(DRV_E_IO, "could not read \"%s\": it has no size and goes on after %s",
-                    path, str_bytes(MAX_STREAM_BYTES));
+            return drv_fail(DRV_E_IO,
+                    "could not read \"%s\": it has no size and does not end after %s", path,
+                    str_bytes(MAX_STREAM_BYTES));
     } while (got == STREAM_BYTES);
     return DRV_OK;
 }
 
-drv_status file_read(arena *a, const char *path, char **out, size_t *n) {
+drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes) {
     int fd;
     size_t size, done;
     str stream = {0};
@@ -86,7 +87,7 @@ drv_status file_read(arena *a, const char *path, char **out, size_t *n) {
     if (status != DRV_OK) return status;
     bytes[done] = 0;
     *out = bytes;
-    if (n) *n = done;
+    if (n_bytes) *n_bytes = done;
     return DRV_OK;
 }
 
@@ -282,8 +283,8 @@ drv_status file_lock_take(arena *a, const char *path, const char *what, file_loc
             log_warn("could not lock \"%s\": %s; do not write %s from two processes", path,
                     strerror(errno), what);
         }
-        // Its last holder may have removed the file meanwhile: then the lock is of a file that
-        // nobody sees.
+        // Its last holder may have removed the file meanwhile: then the lock is on a file that
+        // no other process can find.
         if (fstat(fd, &held) != 0 || stat(path, &there) != 0 || held.st_ino != there.st_ino ||
                 held.st_dev != there.st_dev) {
             close(fd);

@@ -5,20 +5,21 @@
 
 enum { MAX_DEPTH = 512 };
 
-static bool fail(json_cursor *c, const char *why) {
-    if (!c->error) c->error = why;
+static bool fail(json_cursor *cursor, const char *why) {
+    if (!cursor->error) cursor->error = why;
     return false;
 }
 
-char jc_peek(json_cursor *c) {
-    while (c->p < c->end && (*c->p == ' ' || *c->p == '\t' || *c->p == '\n' || *c->p == '\r'))
-        c->p++;
-    return c->p < c->end ? *c->p : 0;
+char jc_peek(json_cursor *cursor) {
+    while (cursor->p < cursor->end &&
+            (*cursor->p == ' ' || *cursor->p == '\t' || *cursor->p == '\n' || *cursor->p == '\r'))
+        cursor->p++;
+    return cursor->p < cursor->end ? *cursor->p : 0;
 }
 
-static bool take(json_cursor *c, char want, const char *why) {
-    if (jc_peek(c) != want) return fail(c, why);
-    c->p++;
+static bool take(json_cursor *cursor, char want, const char *why) {
+    if (jc_peek(cursor) != want) return fail(cursor, why);
+    cursor->p++;
     return true;
 }
 
@@ -45,7 +46,7 @@ static const char *plain(const char *p, const char *end) {
 
 // Copies while bytes stand for themselves or are escapes of one letter, eight bytes at a time, as
 // far as there is room.
-static const char *copy_plain(const char *p, const char *end, str *out) {
+static const char *copy_plain(const char *text, const char *end, str *out) {
     static const char one_letter[128] = {['"'] = '"',
             ['\\'] = '\\',
             ['/'] = '/',
@@ -56,23 +57,23 @@ static const char *copy_plain(const char *p, const char *end, str *out) {
             ['t'] = '\t'};
     str_reserve(out, 1024);
     char *to = out->p + out->n, *limit = out->p + out->cap - 16;
-    while (end - p >= 8 && to < limit) {
+    while (end - text >= 8 && to < limit) {
         uint64_t x;
-        memcpy(&x, p, 8);
+        memcpy(&x, text, 8);
         memcpy(to, &x, 8);
         x = special(x);
         const int k = x ? __builtin_ctzll(x) >> 3 : 8;
-        p += k;
+        text += k;
         to += k;
         if (!x) continue;
-        const unsigned char letter = *p == '\\' && end - p >= 2 ? (unsigned char)p[1] : 0;
+        const unsigned char letter = *text == '\\' && end - text >= 2 ? (unsigned char)text[1] : 0;
         if (letter >= 128 || !one_letter[letter]) break;
         *to++ = one_letter[letter];
-        p += 2;
+        text += 2;
     }
     out->n = (size_t)(to - out->p);
     *to = 0;
-    return p;
+    return text;
 }
 
 static int hex4(const char *p, const char *end) {
@@ -98,52 +99,53 @@ static void put_utf8(uint32_t u, str *out) {
     str_add(out, b, n);
 }
 
-// Behind a backslash. out NULL: only checked.
-static bool escape(json_cursor *c, str *out) {
+// What follows a backslash. out NULL: only checked.
+static bool escape(json_cursor *cursor, str *out) {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
-    if (c->p == c->end) return fail(c, "a string without an end");
-    const char what = *c->p++;
+    if (cursor->p == cursor->end) return fail(cursor, "a string without an end");
+    const char what = *cursor->p++;
     if (what != 'u') {
         const char *at = memchr(from, what, sizeof from - 1);
-        if (!at) return fail(c, "an unknown escape in a string");
+        if (!at) return fail(cursor, "an unknown escape in a string");
         if (out) str_add(out, &to[at - from], 1);
         return true;
     }
-    int u = hex4(c->p, c->end);
-    if (u < 0) return fail(c, "\\u without four hexadecimal digits");
-    c->p += 4;
-    if (u >= 0xD800 && u < 0xDC00 && c->end - c->p >= 6 && c->p[0] == '\\' && c->p[1] == 'u') {
-        const int low = hex4(c->p + 2, c->end);
+    int u = hex4(cursor->p, cursor->end);
+    if (u < 0) return fail(cursor, "\\u without four hexadecimal digits");
+    cursor->p += 4;
+    if (u >= 0xD800 && u < 0xDC00 && cursor->end - cursor->p >= 6 && cursor->p[0] == '\\' &&
+            cursor->p[1] == 'u') {
+        const int low = hex4(cursor->p + 2, cursor->end);
         if (low >= 0xDC00 && low < 0xE000) {
             u = 0x10000 + ((u - 0xD800) << 10) + (low - 0xDC00);
-            c->p += 6;
+            cursor->p += 6;
         }
     }
     if (u >= 0xD800 && u < 0xE000) {
         u = 0xFFFD;
-        if (out) c->bad_surrogates++;
+        if (out) cursor->bad_surrogates++;
     }
     if (out) put_utf8((uint32_t)u, out);
     return true;
 }
 
-static bool walk_string(json_cursor *c, str *out) {
-    if (!take(c, '"', "expected a string")) return false;
+static bool walk_string(json_cursor *cursor, str *out) {
+    if (!take(cursor, '"', "expected a string")) return false;
     for (;;) {
-        if (out) c->p = copy_plain(c->p, c->end, out);
-        const char *stop = plain(c->p, c->end);
-        if (out) str_add(out, c->p, (size_t)(stop - c->p));
-        c->p = stop;
-        if (stop == c->end) return fail(c, "a string without an end");
-        if (*stop != '"' && *stop != '\\') return fail(c, "a control character in a string");
-        c->p++;
+        if (out) cursor->p = copy_plain(cursor->p, cursor->end, out);
+        const char *stop = plain(cursor->p, cursor->end);
+        if (out) str_add(out, cursor->p, (size_t)(stop - cursor->p));
+        cursor->p = stop;
+        if (stop == cursor->end) return fail(cursor, "a string without an end");
+        if (*stop != '"' && *stop != '\\') return fail(cursor, "a control character in a string");
+        cursor->p++;
         if (*stop == '"') return true;
-        if (!escape(c, out)) return false;
+        if (!escape(cursor, out)) return false;
     }
 }
 
-bool jc_string(json_cursor *c, str *out) {
-    return walk_string(c, out);
+bool jc_string(json_cursor *cursor, str *out) {
+    return walk_string(cursor, out);
 }
 
 static const char *digits(const char *p, const char *end) {
@@ -152,91 +154,92 @@ static const char *digits(const char *p, const char *end) {
     return p;
 }
 
-static bool number(json_cursor *c) {
-    const char *p = c->p, *q;
-    if (*p == '-') p++;
-    q = digits(p, c->end);
-    if (q == p) return fail(c, "not a JSON value");
-    if (q - p > 1 && *p == '0') return fail(c, "a number that begins with 0");
-    p = q;
-    if (p < c->end && *p == '.') {
-        q = digits(p + 1, c->end);
-        if (q == p + 1) return fail(c, "a number without digits behind the point");
-        p = q;
+static bool number(json_cursor *cursor) {
+    const char *here = cursor->p, *next;
+    if (*here == '-') here++;
+    next = digits(here, cursor->end);
+    if (next == here) return fail(cursor, "not a JSON value");
+    if (next - here > 1 && *here == '0') return fail(cursor, "a number that begins with 0");
+    here = next;
+    if (here < cursor->end && *here == '.') {
+        next = digits(here + 1, cursor->end);
+        if (next == here + 1) return fail(cursor, "a number without digits after the point");
+        here = next;
     }
-    if (p < c->end && (*p == 'e' || *p == 'E')) {
-        p++;
-        if (p < c->end && (*p == '+' || *p == '-')) p++;
-        q = digits(p, c->end);
-        if (q == p) return fail(c, "a number without digits in its exponent");
-        p = q;
+    if (here < cursor->end && (*here == 'e' || *here == 'E')) {
+        here++;
+        if (here < cursor->end && (*here == '+' || *here == '-')) here++;
+        next = digits(here, cursor->end);
+        if (next == here) return fail(cursor, "a number without digits in its exponent");
+        here = next;
     }
-    c->p = p;
+    cursor->p = here;
     return true;
 }
 
-bool jc_i64(json_cursor *c, int64_t *out) {
-    jc_peek(c);
-    const char *begin = c->p;
-    if (c->p == c->end || !number(c)) return fail(c, "expected an integer");
+bool jc_i64(json_cursor *cursor, int64_t *out) {
+    jc_peek(cursor);
+    const char *begin = cursor->p;
+    if (cursor->p == cursor->end || !number(cursor)) return fail(cursor, "expected an integer");
     char text[24];
-    const size_t n = (size_t)(c->p - begin);
-    if (n >= sizeof text) return fail(c, "an integer that is too large");
+    const size_t n = (size_t)(cursor->p - begin);
+    if (n >= sizeof text) return fail(cursor, "an integer that is too large");
     memcpy(text, begin, n);
     text[n] = 0;
-    return str_to_i64(text, out) || fail(c, "expected an integer");
+    return str_to_i64(text, out) || fail(cursor, "expected an integer");
 }
 
-static bool word(json_cursor *c, const char *w) {
+static bool word(json_cursor *cursor, const char *w) {
     const size_t n = strlen(w);
-    if ((size_t)(c->end - c->p) < n || memcmp(c->p, w, n) != 0) return fail(c, "not a JSON value");
-    c->p += n;
+    if ((size_t)(cursor->end - cursor->p) < n || memcmp(cursor->p, w, n) != 0)
+        return fail(cursor, "not a JSON value");
+    cursor->p += n;
     return true;
 }
 
-bool jc_next(json_cursor *c, char open, bool *first, str *key) {
+bool jc_next(json_cursor *cursor, char open, bool *first, str *key) {
     const char close = open == '{' ? '}' : ']';
-    if (c->error) return false;
-    if (*first && !take(c, open, open == '{' ? "expected an object" : "expected an array"))
+    if (cursor->error) return false;
+    if (*first && !take(cursor, open, open == '{' ? "expected an object" : "expected an array"))
         return false;
-    const char next = jc_peek(c);
+    const char next = jc_peek(cursor);
     if (next == close) {
-        c->p++;
+        cursor->p++;
         return false;
     }
-    if (!*first && !take(c, ',', "expected a comma or the end of a list")) return false;
+    if (!*first && !take(cursor, ',', "expected a comma or the end of a list")) return false;
     *first = false;
     if (open == '[') return true;
     if (key) str_clear(key);
-    return walk_string(c, key) && take(c, ':', "expected a colon behind a key");
+    return walk_string(cursor, key) && take(cursor, ':', "expected a colon after a key");
 }
 
-static bool skip(json_cursor *c, int depth) {
-    if (depth > MAX_DEPTH) return fail(c, "nested too deeply");
+static bool skip(json_cursor *cursor, int depth) {
+    if (depth > MAX_DEPTH) return fail(cursor, "nested too deeply");
     bool first = true;
-    switch (jc_peek(c)) {
+    switch (jc_peek(cursor)) {
     case '{':
     case '[': {
-        const char open = *c->p;
-        while (jc_next(c, open, &first, NULL))
-            if (!skip(c, depth + 1)) return false;
-        return !c->error;
+        const char open = *cursor->p;
+        while (jc_next(cursor, open, &first, NULL))
+            if (!skip(cursor, depth + 1)) return false;
+        return !cursor->error;
     }
     case '"':
-        return walk_string(c, NULL);
+        return walk_string(cursor, NULL);
     case 't':
-        return word(c, "true");
+        return word(cursor, "true");
     case 'f':
-        return word(c, "false");
+        return word(cursor, "false");
     case 'n':
-        return word(c, "null");
+        return word(cursor, "null");
     case 0:
-        return fail(c, "the end where a value was expected");
+        return fail(cursor, "the end where a value was expected");
     default:
-        return number(c);
+        return number(cursor);
     }
 }
 
-bool jc_skip(json_cursor *c) {
-    return !c->error && skip(c, 0);
+bool jc_skip(json_cursor *cursor) {
+    return !cursor->error && skip(cursor, 0);
 }

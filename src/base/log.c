@@ -65,7 +65,7 @@ static int usable_columns(void) {
 }
 
 static void write_screen(const char *bytes, size_t n) {
-    while (n > 0) { // nobody could be told of a failure
+    while (n > 0) { // there is nowhere to report a failure to
         const ssize_t k = write(STDERR_FILENO, bytes, n);
         if (k < 0 && errno == EINTR) continue;
         if (k <= 0) return;
@@ -119,7 +119,7 @@ static void on_resize(int signal) {
     errno = saved;
 }
 
-// Ended from outside while a status line stands: nothing of it is left behind.
+// Ended from outside while a status line stands: nothing of it is left on the screen.
 static void on_end(int signal_number) {
     if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
     signal(signal_number, SIG_DFL);

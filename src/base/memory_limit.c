@@ -8,9 +8,8 @@
 #include "base/arena.h"
 #include "base/cgroup.h"
 
-// The number behind `field` in lines of "field 123" or "field: 123 kB" (times 1024 with kB). The
-// field
-// "" takes the first number of the file. -1: no such file, line or number ("max" of control groups).
+// The number after `field` in a line "field 123" or "field: 123 kB" (times 1024 with kB); the field
+// "" takes the first number of the file. -1: no such file, line or number (control groups: "max").
 static int64_t read_number(const char *path, const char *field) {
     FILE *f = fopen(path, "re");
     if (!f) return -1;
@@ -50,7 +49,7 @@ static void look_at_group(void *ctx, arena *a, const char *folder) {
     const int64_t max = read_number(arena_printf(a, "%s/%s", folder, files->max), "");
     if (max < 0 || max >= INT64_MAX / 2) return; // version 1 writes 2^63 - 4096 for none
     const int64_t used = read_number(arena_printf(a, "%s/%s", folder, files->used), "");
-    // Pages of files that nobody used lately are counted as used, and dropped when memory is short.
+    // Pages of files that were not used lately are counted as used, and dropped when memory is short.
     const int64_t cache = read_number(arena_printf(a, "%s/memory.stat", folder), files->cache);
     if (limit->machine == 0 || max < limit->machine) limit->machine = max;
     lower(limit, max - (used > 0 ? used : 0) + (cache > 0 ? cache : 0),

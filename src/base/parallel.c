@@ -118,23 +118,23 @@ static uint32_t spin(_Atomic uint32_t *word, uint32_t value, bool until_equal) {
 }
 
 // Runs chunks until none is left to claim; how many.
-static uint32_t work(team *t, int thread) {
+static uint32_t work(team *group, int thread) {
     uint32_t n_done = 0;
-    uint64_t claim = atomic_load_explicit(&t->claim, memory_order_acquire);
+    uint64_t claim = atomic_load_explicit(&group->claim, memory_order_acquire);
     for (;;) {
         // These belong to the job of `claim` if the exchange succeeds, and are not used otherwise.
-        par_fn *fn = atomic_load_explicit(&t->fn, memory_order_acquire);
-        void *arg = atomic_load_explicit(&t->arg, memory_order_acquire);
-        const int64_t first = atomic_load_explicit(&t->first, memory_order_acquire);
-        const uint32_t n = atomic_load_explicit(&t->n, memory_order_acquire);
+        par_fn *fn = atomic_load_explicit(&group->fn, memory_order_acquire);
+        void *arg = atomic_load_explicit(&group->arg, memory_order_acquire);
+        const int64_t first = atomic_load_explicit(&group->first, memory_order_acquire);
+        const uint32_t n = atomic_load_explicit(&group->n, memory_order_acquire);
         const uint32_t i = (uint32_t)claim;
         if (i >= n) return n_done;
-        if (!atomic_compare_exchange_weak_explicit(&t->claim, &claim, claim + 1,
+        if (!atomic_compare_exchange_weak_explicit(&group->claim, &claim, claim + 1,
                     memory_order_acq_rel, memory_order_acquire))
             continue;
         fn(arg, first + i, thread);
         n_done++;
-        claim = atomic_load_explicit(&t->claim, memory_order_acquire);
+        claim = atomic_load_explicit(&group->claim, memory_order_acquire);
     }
 }
 
@@ -147,13 +147,13 @@ static uint32_t work(team *t, int thread) {
 
 // Before the caller sleeps: a member that holds a chunk and has no core gets the caller's. Not
 // where the caller was preempted since it last waited: then this core is shared as well.
-static void lend_core(team *t) {
+static void lend_core(team *group) {
     struct rusage usage;
-    if (!t->enough_cores || getrusage(RUSAGE_THREAD, &usage) != 0) return;
-    const bool shared = usage.ru_nivcsw != t->n_preempted;
-    t->n_preempted = usage.ru_nivcsw;
-    for (int i = 0; i < t->n_members && !shared; i++) {
-        member *m = &t->members[i];
+    if (!group->enough_cores || getrusage(RUSAGE_THREAD, &usage) != 0) return;
+    const bool shared = usage.ru_nivcsw != group->n_preempted;
+    group->n_preempted = usage.ru_nivcsw;
+    for (int i = 0; i < group->n_members && !shared; i++) {
+        member *m = &group->members[i];
         struct timespec before, after;
         cpu_set_t mask, here;
         if (!atomic_load(&m->at_work) || clock_gettime(m->clock, &before) != 0) continue;
@@ -170,10 +170,10 @@ static void lend_core(team *t) {
 }
 
 // Before the caller wakes members: those that slept on the caller's core wake elsewhere.
-static void keep_off_this_core(team *t, int n_wanted) {
+static void keep_off_this_core(team *group, int n_wanted) {
     const int here = sched_getcpu();
-    for (int i = 0; i < t->n_members && i < n_wanted && t->enough_cores; i++) {
-        member *m = &t->members[i];
+    for (int i = 0; i < group->n_members && i < n_wanted && group->enough_cores; i++) {
+        member *m = &group->members[i];
         if (atomic_load(&m->cpu) != here || atomic_load(&m->moved)) continue;
         if (sched_getaffinity(m->id, sizeof m->mask, &m->mask) != 0) return;
         cpu_set_t elsewhere = m->mask;
@@ -193,43 +193,43 @@ static void note_place(member *m) {
 }
 
 static void *member_main(void *arg) {
-    member *m = arg;
-    team *t = m->team;
-    pthread_getcpuclockid(pthread_self(), &m->clock);
-    m->id = gettid();
-    current = working_for = t;
-    working_as = m->number;
+    member *self = arg;
+    team *group = self->team;
+    pthread_getcpuclockid(pthread_self(), &self->clock);
+    self->id = gettid();
+    current = working_for = group;
+    working_as = self->number;
     uint32_t seen = 0;
-    while (!atomic_load(&t->stop)) {
-        note_place(m);
-        atomic_store(&m->at_work, true);
-        const uint32_t n_done = work(t, m->number);
-        atomic_store(&m->at_work, false);
+    while (!atomic_load(&group->stop)) {
+        note_place(self);
+        atomic_store(&self->at_work, true);
+        const uint32_t n_done = work(group, self->number);
+        atomic_store(&self->at_work, false);
         // The job cannot have ended while chunks of ours were not counted.
         if (n_done) {
-            atomic_fetch_add(&t->done, n_done);
-            if (atomic_load(&t->caller_sleeps)) futex_wake(&t->done, 1);
+            atomic_fetch_add(&group->done, n_done);
+            if (atomic_load(&group->caller_sleeps)) futex_wake(&group->done, 1);
         }
-        uint32_t now = spin(&t->posted, seen, false);
+        uint32_t now = spin(&group->posted, seen, false);
         if (now == seen) {
-            atomic_fetch_add(&t->n_asleep, 1);
-            while ((now = atomic_load(&t->posted)) == seen)
-                futex_wait(&t->posted, seen);
-            atomic_fetch_sub(&t->n_asleep, 1);
+            atomic_fetch_add(&group->n_asleep, 1);
+            while ((now = atomic_load(&group->posted)) == seen)
+                futex_wait(&group->posted, seen);
+            atomic_fetch_sub(&group->n_asleep, 1);
         }
         seen = now;
     }
     return NULL;
 }
 
-static void post(team *t, int n_wanted) {
-    atomic_store(&t->posted, t->epoch);
-    if (!atomic_load(&t->n_asleep)) return;
-    keep_off_this_core(t, n_wanted);
-    futex_wake(&t->posted, n_wanted);
+static void post(team *group, int n_wanted) {
+    atomic_store(&group->posted, group->epoch);
+    if (!atomic_load(&group->n_asleep)) return;
+    keep_off_this_core(group, n_wanted);
+    futex_wake(&group->posted, n_wanted);
 }
 
-static void start_members(team *t) {
+static void start_members(team *group) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     // Signals are for the program's own threads; what a thread does wrong itself stays with it.
@@ -239,113 +239,114 @@ static void start_members(team *t) {
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         sigdelset(&blocked, own[i]);
     pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    const int n = t->n_threads - 1;
+    const int n = group->n_threads - 1;
     cpu_set_t mask;
-    t->enough_cores =
-            sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) >= t->n_threads;
-    t->members = mem_alloc(sizeof *t->members * (size_t)n);
-    t->stop = false;
-    for (t->n_members = 0; t->n_members < n; t->n_members++) {
-        member *m = &t->members[t->n_members];
-        *m = (member){.team = t, .number = t->n_members + 1, .cpu = -1};
+    group->enough_cores =
+            sched_getaffinity(0, sizeof mask, &mask) == 0 && CPU_COUNT(&mask) >= group->n_threads;
+    group->members = mem_alloc(sizeof *group->members * (size_t)n);
+    group->stop = false;
+    for (group->n_members = 0; group->n_members < n; group->n_members++) {
+        member *m = &group->members[group->n_members];
+        *m = (member){.team = group, .number = group->n_members + 1, .cpu = -1};
         if (pthread_create(&m->thread, NULL, member_main, m) != 0) break;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-static void forget_members(team *t) {
-    free(t->members);
-    t->members = NULL;
-    t->n_members = 0;
-    t->n_asleep = 0;
+static void forget_members(team *group) {
+    free(group->members);
+    group->members = NULL;
+    group->n_members = 0;
+    group->n_asleep = 0;
 }
 
-static void stop_members(team *t) {
-    DRV_ASSERT(t->taken != 2 * n_forks + 1, "a team that is at work is changed");
-    if (t->members && t->taken == 2 * n_forks) {
-        t->stop = true;
-        t->epoch++;
-        post(t, INT_MAX);
-        for (int i = 0; i < t->n_members; i++)
-            pthread_join(t->members[i].thread, NULL);
+static void stop_members(team *group) {
+    DRV_ASSERT(group->taken != 2 * n_forks + 1, "a team that is at work is changed");
+    if (group->members && group->taken == 2 * n_forks) {
+        group->stop = true;
+        group->epoch++;
+        post(group, INT_MAX);
+        for (int i = 0; i < group->n_members; i++)
+            pthread_join(group->members[i].thread, NULL);
     }
-    forget_members(t);
+    forget_members(group);
 }
 
 // Makes the calling thread the one whose loop the team runs; false: it runs another.
-static bool take(team *t) {
-    uint64_t was = atomic_load(&t->taken);
+static bool take(team *group) {
+    uint64_t was = atomic_load(&group->taken);
     const uint64_t forks = n_forks;
-    if (was == 2 * forks + 1 || !atomic_compare_exchange_strong(&t->taken, &was, 2 * forks + 1))
+    if (was == 2 * forks + 1 || !atomic_compare_exchange_strong(&group->taken, &was, 2 * forks + 1))
         return false;
-    if (was != 2 * forks) forget_members(t);
-    if (!t->members) start_members(t);
+    if (was != 2 * forks) forget_members(group);
+    if (!group->members) start_members(group);
     return true;
 }
 
-static void run_job(team *t, int64_t first, uint32_t n, par_fn *fn, void *arg) {
+static void run_job(team *group, int64_t first, uint32_t n_chunks, par_fn *fn, void *arg) {
     // The order matters: whoever reads a new field and then exchanges `claim` finds it changed.
-    atomic_store_explicit(&t->claim, (uint64_t)t->epoch << 32 | CLOSED, memory_order_release);
-    atomic_store_explicit(&t->fn, fn, memory_order_release);
-    atomic_store_explicit(&t->arg, arg, memory_order_release);
-    atomic_store_explicit(&t->first, first, memory_order_release);
-    atomic_store_explicit(&t->n, n, memory_order_release);
-    atomic_store_explicit(&t->done, 0, memory_order_release);
-    t->epoch++;
-    atomic_store_explicit(&t->claim, (uint64_t)t->epoch << 32, memory_order_release);
-    post(t, (n < (uint32_t)t->n_threads ? (int)n : t->n_threads) - 1);
+    atomic_store_explicit(&group->claim, (uint64_t)group->epoch << 32 | CLOSED,
+            memory_order_release);
+    atomic_store_explicit(&group->fn, fn, memory_order_release);
+    atomic_store_explicit(&group->arg, arg, memory_order_release);
+    atomic_store_explicit(&group->first, first, memory_order_release);
+    atomic_store_explicit(&group->n, n_chunks, memory_order_release);
+    atomic_store_explicit(&group->done, 0, memory_order_release);
+    group->epoch++;
+    atomic_store_explicit(&group->claim, (uint64_t)group->epoch << 32, memory_order_release);
+    post(group, (n_chunks < (uint32_t)group->n_threads ? (int)n_chunks : group->n_threads) - 1);
 
-    const uint32_t others = n - work(t, 0);
-    uint32_t done = spin(&t->done, others, true);
+    const uint32_t others = n_chunks - work(group, 0);
+    uint32_t done = spin(&group->done, others, true);
     if (done == others) return;
-    atomic_store(&t->caller_sleeps, 1);
-    while ((done = atomic_load(&t->done)) != others) {
-        lend_core(t);
-        futex_wait(&t->done, done);
+    atomic_store(&group->caller_sleeps, 1);
+    while ((done = atomic_load(&group->done)) != others) {
+        lend_core(group);
+        futex_wait(&group->done, done);
     }
-    atomic_store(&t->caller_sleeps, 0);
+    atomic_store(&group->caller_sleeps, 0);
 }
 
 team *team_new(int n_threads) {
-    team *t = mem_alloc_lines(sizeof *t);
-    *t = (team){.n_threads = par_threads_for(n_threads), .claim = CLOSED};
-    return t;
+    team *group = mem_alloc_lines(sizeof *group);
+    *group = (team){.n_threads = par_threads_for(n_threads), .claim = CLOSED};
+    return group;
 }
 
-void team_free(team *t) {
-    if (t) stop_members(t);
-    free(t);
+void team_free(team *group) {
+    if (group) stop_members(group);
+    free(group);
 }
 
-int team_threads(const team *t) {
-    return t->n_threads;
+int team_threads(const team *group) {
+    return group->n_threads;
 }
 
-void team_for(team *t, int64_t n, par_fn *fn, void *arg) {
-    const bool inside = working_for == t;
-    if (t->n_threads == 1 || n <= 1 || inside || !take(t)) {
+void team_for(team *group, int64_t n, par_fn *fn, void *arg) {
+    const bool inside = working_for == group;
+    if (group->n_threads == 1 || n <= 1 || inside || !take(group)) {
         for (int64_t i = 0; i < n; i++)
             fn(arg, i, inside ? working_as : 0);
         return;
     }
     team *const outer = working_for;
     const int outer_as = working_as;
-    working_for = t;
+    working_for = group;
     working_as = 0;
     for (int64_t first = 0; first < n; first += MAX_CHUNKS)
-        run_job(t, first, (uint32_t)(n - first < MAX_CHUNKS ? n - first : MAX_CHUNKS), fn, arg);
+        run_job(group, first, (uint32_t)(n - first < MAX_CHUNKS ? n - first : MAX_CHUNKS), fn, arg);
     working_for = outer;
     working_as = outer_as;
-    atomic_store(&t->taken, 2 * n_forks);
+    atomic_store(&group->taken, 2 * n_forks);
 }
 
 static team *team_now(void) {
     return current ? current : &process_team;
 }
 
-team *team_use(team *t) {
+team *team_use(team *group) {
     team *before = team_now();
-    current = t;
+    current = group;
     return before;
 }
 

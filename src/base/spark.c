@@ -25,19 +25,19 @@ void spark_add(spark *s, double value) {
     s->n_values++;
 }
 
-void spark_draw(const spark *s, int columns, bool utf8, str *out) {
+void spark_draw(const spark *series, int columns, bool utf8, str *out) {
     static const char *const bars[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const ascii[] = {"_", ".", ",", "-", "=", "+", "*", "#"};
     enum { LEVELS = sizeof bars / sizeof *bars };
-    const int n = s->n_points < columns ? s->n_points : columns;
+    const int n = series->n_points < columns ? series->n_points : columns;
     if (n < 2) return;
     double value[SPARK_POINTS], low = HUGE_VAL, high = -HUGE_VAL;
     for (int i = 0; i < n; i++) {
-        const int first = (int)((int64_t)i * s->n_points / n),
-                  end = (int)((int64_t)(i + 1) * s->n_points / n);
+        const int first = (int)((int64_t)i * series->n_points / n),
+                  end = (int)((int64_t)(i + 1) * series->n_points / n);
         value[i] = 0;
         for (int k = first; k < end; k++)
-            value[i] += s->mean[k] / (end - first);
+            value[i] += series->mean[k] / (end - first);
         low = fmin(low, value[i]);
         high = fmax(high, value[i]);
     }

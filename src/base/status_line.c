@@ -61,14 +61,15 @@ static int columns_up_to(const log_field *fields, int n, int rank) {
     return sum;
 }
 
-void text_add_fields(str *out, const log_field *fields, int n, int columns, const char *ellipsis) {
+void text_add_fields(str *out, const log_field *fields, int n_fields, int columns,
+        const char *ellipsis) {
     int rank = 0;
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n_fields; i++)
         if (fields[i].rank > rank) rank = fields[i].rank;
-    while (rank > 0 && columns_up_to(fields, n, rank) > columns)
+    while (rank > 0 && columns_up_to(fields, n_fields, rank) > columns)
         rank--;
     const char *gap = "";
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_fields; i++) {
         if (fields[i].rank > rank || !*fields[i].text) continue;
         const int left = columns - (int)strlen(gap), wide = text_columns(fields[i].text);
         if (left <= 0) return;

@@ -2,6 +2,7 @@
 #include "base/str.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -39,6 +40,20 @@ void str_replace(str *s, const void *bytes, size_t n, const char *from, const ch
         str_puts(s, to);
         p = at + n_from;
     }
+}
+
+void str_add_json(str *s, const char *p, size_t n) {
+    str_puts(s, "\"");
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)p[i];
+        if (c == '"' || c == '\\')
+            str_printf(s, "\\%c", c);
+        else if (c < ' ')
+            str_printf(s, "\\u%04x", c);
+        else
+            str_add(s, &p[i], 1);
+    }
+    str_puts(s, "\"");
 }
 
 void str_printf(str *s, const char *fmt, ...) {
@@ -115,7 +130,7 @@ bool str_to_f64(const char *s, double *out) {
 static int edit_distance(const char *a, const char *b) {
     enum { MAX = 64 };
     int n = (int)strlen(a), m = (int)strlen(b), row[MAX + 1];
-    if (n > MAX || m > MAX) return MAX;
+    if (n > MAX || m > MAX) return INT_MAX; // no slip of the keyboard
     for (int j = 0; j <= m; j++)
         row[j] = j;
     for (int i = 1; i <= n; i++) {
@@ -143,7 +158,7 @@ const char *str_nearest(const char *s, const char *const *names, int n) {
 
 static char *slot(void) {
     static _Thread_local char ring[8][48];
-    static _Thread_local int next;
+    static _Thread_local unsigned next;
     return ring[next++ & 7];
 }
 
@@ -202,14 +217,14 @@ const char *str_long_duration(double seconds) {
     } units[] = {{365 * 86400.0, "year", "years"}, {86400, "day", "days"}, {3600, "h", "h"},
             {60, "min", "min"}, {1, "s", "s"}};
     enum { N = sizeof units / sizeof *units };
-    char *p = slot();
-    if (!(seconds >= 0) || seconds > 1e12) { // some 30,000 years: of no use to anybody
-        snprintf(p, 48, seconds > 0 ? "more than 30,000 years" : "?");
-        return p;
+    char *out = slot();
+    if (!(seconds >= 0) || seconds > 1e12) { // some 30,000 years: a number would tell nothing
+        snprintf(out, 48, seconds > 0 ? "more than 30,000 years" : "?");
+        return out;
     }
     if (seconds < 9.95) {
-        snprintf(p, 48, "%.1f s", seconds);
-        return p;
+        snprintf(out, 48, "%.1f s", seconds);
+        return out;
     }
     // The largest unit and the next one; rounding may carry into a larger one: 59.6 s are 1 min.
     int u = 0;
@@ -219,11 +234,11 @@ const char *str_long_duration(double seconds) {
     const double rounded = round(seconds / small) * small;
     if (u > 0 && rounded >= units[u - 1].seconds) u--;
     const long many = (long)(rounded / units[u].seconds);
-    const int n = snprintf(p, 48, "%ld %s", many, many == 1 ? units[u].one : units[u].many);
-    if (u == N - 1) return p;
+    const int n = snprintf(out, 48, "%ld %s", many, many == 1 ? units[u].one : units[u].many);
+    if (u == N - 1) return out;
     const long rest = lround((rounded - (double)many * units[u].seconds) / units[u + 1].seconds);
     if (rest)
-        snprintf(p + n, 48 - (size_t)n, " %ld %s", rest,
+        snprintf(out + n, 48 - (size_t)n, " %ld %s", rest,
                 rest == 1 ? units[u + 1].one : units[u + 1].many);
-    return p;
+    return out;
 }

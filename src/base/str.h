@@ -11,11 +11,13 @@ typedef struct str {
 } str;
 
 void str_add(str *s, const void *bytes, size_t n);
-void str_reserve(str *s, size_t more); // room behind the last byte
+void str_reserve(str *s, size_t more); // room after the last byte
 void str_puts(str *s, const char *text);
 void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Appends bytes with every `from` in them as `to`.
 void str_replace(str *s, const void *bytes, size_t n, const char *from, const char *to);
+// Appends valid UTF-8 as a JSON text, quotes included.
+void str_add_json(str *s, const char *p, size_t n);
 void str_clear(str *s); // keeps the memory
 void str_free(str *s);
 
@@ -26,7 +28,7 @@ bool str_ends(const char *s, const char *suffix);
 // Replaces \n, \t, \r and \\ in place by what they stand for. False: another escape.
 bool str_unescape(char *s);
 
-// The whole of `s` as a number; false when it is not one or does not fit.
+// The whole of `s` as a finite number; false when it is not one or does not fit.
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
 
@@ -34,7 +36,8 @@ bool str_to_f64(const char *s, double *out);
 // slip of the keyboard (at most a third of the length, plus one); else NULL.
 const char *str_nearest(const char *s, const char *const *names, int n);
 
-// "1.5 GiB", "12.3 MiB", "512 B" in a buffer that the next 8 calls of this thread leave alone.
+// "1.5 GiB", "12.3 MiB", "512 B" in a buffer that this thread's next 7 calls (of all below) leave
+// alone.
 const char *str_bytes(double bytes);
 // "1.23 G", "456 M": decimal prefixes, same buffers.
 const char *str_si(double x);

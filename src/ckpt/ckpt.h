@@ -5,14 +5,16 @@
 //     tokenizer.json ...              what the run carries from its tokenizer and source
 //     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
+//     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and XXH3-128 of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
 // What has no valid manifest is no checkpoint. What stood in its place and was refused becomes
 // step-000100.refused.
 #pragma once
+#include "base/file.h"
 #include "base/json.h"
-#include "ckpt/safetensors.h"
+#include "ckpt/model_source.h"
 
 // A tensor to save or to fill, and where its bytes are for the owner of the state.
 typedef struct ckpt_tensor {
@@ -31,18 +33,12 @@ typedef struct ckpt_sink {
     bool fp32_only; // other types than F32 are DRV_E_DATA: a resume would not be exact
 } ckpt_sink;
 
-// A file that every checkpoint gets beside the tensors, as it is.
-typedef struct ckpt_carried {
-    const char *name;
-    const void *bytes;
-    size_t n;
-} ckpt_carried;
-
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
     int n_model, n_optimizer;
     const char *config_json, *trainer_json; // texts
-    const ckpt_carried *carried;            // the tokenizer's files and the like
+    bool is_adapter; // adapter_model.safetensors and adapter_config.json instead of the model's
+    const ckpt_carried *carried; // the tokenizer's files and the like
     int n_carried;
 } ckpt_content;
 
@@ -73,8 +69,10 @@ int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
-// Fills every tensor from the safetensors files of a folder (a checkpoint or any Hugging Face
-// model). `which`: "model" or "optimizer". DRV_E_DATA: a tensor is missing, of another shape or not
-// expected, a value is not finite, or an index does not fit its files.
+// A model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as ckpt_fill.
+DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n);
+// Fills every tensor from a model (a checkpoint is one). `which`: "model" or "optimizer".
+// DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
+// index does not fit its files.
 DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *list,
         int n, const ckpt_sink *sink);

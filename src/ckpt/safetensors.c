@@ -1,9 +1,12 @@
 // The safetensors format: headers are checked in full before a byte of data is used.
 #include "ckpt/safetensors.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/dtype.h"
 #include "base/json.h"
@@ -20,6 +23,30 @@ static const struct {
         {"F6_E3M2", ST_OTHER, 6}, {"F4", ST_OTHER, 4}};
 enum { N_TYPES = sizeof types / sizeof *types };
 enum { MAX_HEADER = 100000000 }; // bytes, as the reference reader
+
+const char *st_type_name(st_type t) {
+    for (int i = 0; i < N_TYPES; i++)
+        if (types[i].type == t) return types[i].name;
+    return "";
+}
+
+int64_t st_type_bytes(st_type t) {
+    DRV_ASSERT(t != ST_OTHER, "a type without a size");
+    return t == ST_F64 ? 8 : t == ST_F32 ? 4 : 2;
+}
+
+bool st_type_of(const char *name, st_type *out) {
+    static const struct {
+        const char *name;
+        st_type type;
+    } names[] = {{"f32", ST_F32}, {"bf16", ST_BF16}, {"f16", ST_F16}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i].name, name) == 0) {
+            *out = names[i].type;
+            return true;
+        }
+    return false;
+}
 
 static drv_status bad(const char *path, const char *name, const char *what) {
     return drv_fail(DRV_E_DATA, "%s: tensor \"%.80s\": %s", path, name, what);
@@ -40,8 +67,7 @@ static drv_status parse_shape(const char *path, const json_t *shape, st_tensor *
     return DRV_OK;
 }
 
-static drv_status parse_tensor(const char *path, const json_t *v, const unsigned char *data,
-        int64_t n_data, st_tensor *t) {
+static drv_status parse_tensor(const char *path, const json_t *v, int64_t n_data, st_tensor *t) {
     const char *type = json_string_value(json_object_get(v, "dtype"));
     const json_t *o = json_object_get(v, "data_offsets");
     int k = 0;
@@ -62,7 +88,7 @@ static drv_status parse_tensor(const char *path, const json_t *v, const unsigned
                 path, t->name, (long long)from, (long long)to, (long long)n_data);
     if (t->elements * types[k].bits % 8 || to - from != t->elements * types[k].bits / 8)
         return bad(path, t->name, "data_offsets do not fit shape and dtype");
-    t->data = data + from;
+    t->at = from;
     t->bytes = to - from;
     return DRV_OK;
 }
@@ -82,32 +108,30 @@ static drv_status check_metadata(const char *path, const json_t *metadata) {
 
 static int by_data(const void *x, const void *y) {
     const st_tensor *a = x, *b = y;
-    if (a->data != b->data) return a->data < b->data ? -1 : 1;
+    if (a->at != b->at) return a->at < b->at ? -1 : 1;
     return a->bytes < b->bytes ? -1 : a->bytes > b->bytes;
 }
 
 // Every byte of the data belongs to exactly one tensor, as the reference reader demands
 // (safetensors/src/tensor.rs, Metadata::validate): what lies in a gap would be carried unseen.
-static drv_status check_cover(const char *path, const st_file *f, const unsigned char *data,
-        int64_t n_data) {
+static drv_status check_cover(const char *path, const st_file *f, int64_t n_data) {
     int64_t covered = 0;
     for (int i = 0; i < f->n; i++) {
         const st_tensor *t = &f->tensors[i];
-        const int64_t begin = t->data - data;
-        if (begin < covered) return bad(path, f->tensors[i - 1].name, "overlaps the next tensor");
-        if (begin > covered)
+        if (t->at < covered) return bad(path, f->tensors[i - 1].name, "overlaps the next tensor");
+        if (t->at > covered)
             return drv_fail(DRV_E_DATA,
                     "%s: bytes %lld to %lld of the data, before tensor \"%.80s\", belong to none",
-                    path, (long long)covered, (long long)begin, t->name);
+                    path, (long long)covered, (long long)t->at, t->name);
         covered += t->bytes;
     }
     if (covered == n_data) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: %lld bytes behind the last tensor belong to none", path,
+    return drv_fail(DRV_E_DATA, "%s: %lld bytes after the last tensor belong to none", path,
             (long long)(n_data - covered));
 }
 
-static drv_status parse_header(arena *a, const char *path, const json_t *root,
-        const unsigned char *data, int64_t n_data, st_file *out) {
+static drv_status parse_header(arena *a, const json_t *root, int64_t n_data, st_file *out) {
+    const char *path = out->path;
     if (!json_is_object(root))
         return drv_fail(DRV_E_DATA, "%s: the header is no JSON object", path);
     out->tensors = ARENA_ARRAY(a, st_tensor, json_object_size(root) + 1);
@@ -120,92 +144,165 @@ static drv_status parse_header(arena *a, const char *path, const json_t *root,
         }
         st_tensor *t = &out->tensors[out->n++];
         t->name = arena_strdup(a, key);
-        DRV_TRY(parse_tensor(path, v, data, n_data, t));
+        DRV_TRY(parse_tensor(path, v, n_data, t));
     }
     if (out->n) qsort(out->tensors, (size_t)out->n, sizeof *out->tensors, by_data);
-    return check_cover(path, out, data, n_data);
+    out->by_name = (name_map){.a = a};
+    for (int i = 0; i < out->n; i++)
+        name_map_set(&out->by_name, out->tensors[i].name, &out->tensors[i]);
+    return check_cover(path, out, n_data);
 }
 
-drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file *out) {
-    uint64_t n_header;
-    *out = (st_file){.path = path};
-    if (n < 8) return drv_fail(DRV_E_DATA, "%s: %zu bytes, too short for safetensors", path, n);
-    memcpy(&n_header, p, 8);
-    if (n_header > n - 8 || n_header > MAX_HEADER)
-        return drv_fail(DRV_E_DATA, "%s: header length is %llu, but the file has %zu bytes", path,
-                (unsigned long long)n_header, n);
-    const char *header = (const char *)p + 8;
+static drv_status check_header_length(const char *path, uint64_t n_header, int64_t n_file) {
+    if (n_header <= (uint64_t)n_file - 8 && n_header <= MAX_HEADER) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: header length is %llu, but the file has %lld bytes", path,
+            (unsigned long long)n_header, (long long)n_file);
+}
+
+static drv_status parse_text(arena *a, const void *header, uint64_t n_header, int64_t n_file,
+        st_file *out) {
     json_t *root;
-    DRV_TRY(json_read_bytes(path, header, (size_t)n_header, &root));
-    drv_status status = parse_header(a, path, root, (const unsigned char *)header + n_header,
-            (int64_t)(n - 8 - n_header), out);
+    DRV_TRY(json_read_bytes(out->path, header, (size_t)n_header, &root));
+    out->data_at = 8 + (int64_t)n_header;
+    drv_status status = parse_header(a, root, n_file - out->data_at, out);
     json_decref(root);
     return status;
 }
 
-drv_status st_open(arena *a, const char *path, st_file *out) {
-    file_map m;
-    DRV_TRY(file_map_open(path, &m));
-    drv_status s = st_parse(a, arena_strdup(a, path), m.p, m.n, out);
-    out->map = m;
-    if (s != DRV_OK) st_close(out);
-    return s;
+static drv_status too_short(const char *path, int64_t n) {
+    return drv_fail(DRV_E_DATA, "%s: %lld bytes, too short for safetensors", path, (long long)n);
 }
 
-void st_close(st_file *f) {
-    file_map_close(&f->map);
-    f->n = 0;
+drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file *out) {
+    uint64_t n_header;
+    *out = (st_file){.path = path, .fd = -1, .memory = p};
+    if (n < 8) return too_short(path, (int64_t)n);
+    memcpy(&n_header, p, 8);
+    DRV_TRY(check_header_length(path, n_header, (int64_t)n));
+    return parse_text(a, (const char *)p + 8, n_header, (int64_t)n, out);
 }
 
-void st_forget(const st_file *f) {
-    if (f->map.n) madvise((void *)(uintptr_t)f->map.p, f->map.n, MADV_DONTNEED);
-}
-
-const st_tensor *st_find(const st_file *f, const char *name) {
-    for (int i = 0; i < f->n; i++)
-        if (strcmp(f->tensors[i].name, name) == 0) return &f->tensors[i];
-    return NULL;
-}
-
-static float f16_to_f32(uint16_t h) {
-    const int exponent = h >> 10 & 31, mantissa = h & 1023;
-    float x = exponent == 31 ? (mantissa ? __builtin_nanf("") : __builtin_inff())
-              : exponent     ? __builtin_ldexpf((float)(1024 + mantissa), exponent - 25)
-                             : __builtin_ldexpf((float)mantissa, -24);
-    return h >> 15 ? -x : x;
-}
-
-drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int64_t n, float *out) {
-    DRV_ASSERT(first >= 0 && n >= 0 && first + n <= t->elements, "elements of \"%s\"", t->name);
-    for (int64_t i = 0; i < n; i++) {
-        double d;
-        uint16_t h;
-        switch (t->type) { // data need not be aligned
-        case ST_F32:
-            memcpy(&out[i], t->data + 4 * (first + i), 4);
-            break;
-        case ST_F64:
-            memcpy(&d, t->data + 8 * (first + i), 8);
-            out[i] = (float)d;
-            break;
-        case ST_BF16:
-            memcpy(&h, t->data + 2 * (first + i), 2);
-            out[i] = bf16_to_f32(h);
-            break;
-        case ST_F16:
-            memcpy(&h, t->data + 2 * (first + i), 2);
-            out[i] = f16_to_f32(h);
-            break;
-        case ST_OTHER:
-            return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64",
-                    f->path, t->name, t->type_name);
-        }
+static drv_status read_at(const st_file *f, int64_t at, int64_t n, void *out) {
+    for (int64_t done = 0; done < n;) {
+        const ssize_t got = pread(f->fd, (char *)out + done, (size_t)(n - done), at + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return drv_fail(DRV_E_IO, "could not read \"%s\": %s", f->path, strerror(errno));
+        if (got == 0)
+            return drv_fail(DRV_E_IO,
+                    "\"%s\" ends at byte %lld: it was shortened while it was read", f->path,
+                    (long long)(at + done));
+        done += got;
     }
     return DRV_OK;
 }
 
+static drv_status open_header(arena *a, st_file *f) {
+    struct stat about;
+    uint64_t n_header;
+    if (fstat(f->fd, &about) != 0)
+        return drv_fail(DRV_E_IO, "could not look at \"%s\": %s", f->path, strerror(errno));
+    if (!S_ISREG(about.st_mode))
+        return drv_fail(DRV_E_IO, "\"%s\" is no file, expected safetensors", f->path);
+    if (about.st_size < 8) return too_short(f->path, about.st_size);
+    DRV_TRY(read_at(f, 0, 8, &n_header));
+    DRV_TRY(check_header_length(f->path, n_header, about.st_size));
+    char *header = mem_alloc((size_t)n_header + 1);
+    drv_status status = read_at(f, 8, (int64_t)n_header, header);
+    if (status == DRV_OK) status = parse_text(a, header, n_header, about.st_size, f);
+    free(header);
+    return status;
+}
+
+drv_status st_open(arena *a, const char *path, st_file *out) {
+    *out = (st_file){.path = arena_strdup(a, path), .fd = open(path, O_RDONLY | O_CLOEXEC)};
+    if (out->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    drv_status status = open_header(a, out);
+    if (status != DRV_OK) st_close(out);
+    return status;
+}
+
+void st_close(st_file *f) {
+    if (f->fd >= 0) close(f->fd);
+    f->fd = -1;
+    f->n = 0;
+}
+
+const st_tensor *st_find(const st_file *f, const char *name) {
+    return name_map_get(&f->by_name, name);
+}
+
+// --- values
+drv_status st_read_raw(const st_file *f, const st_tensor *t, int64_t first, int64_t n, void *out) {
+    DRV_ASSERT(first >= 0 && n >= 0 && first + n <= t->bytes, "bytes of \"%s\"", t->name);
+    const int64_t at = f->data_at + t->at + first;
+    if (f->fd >= 0) return read_at(f, at, n, out);
+    if (n) memcpy(out, f->memory + at, (size_t)n);
+    return DRV_OK;
+}
+
+static drv_status read_f64(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
+        float *out) {
+    enum { PIECE = 512 };
+    double piece[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = n - at < PIECE ? n - at : PIECE;
+        DRV_TRY(st_read_raw(f, t, 8 * (first + at), 8 * count, piece));
+        for (int64_t i = 0; i < count; i++)
+            out[at + i] = (float)piece[i];
+    }
+    return DRV_OK;
+}
+
+// The bytes are read into the second half of `out` and widened from the front: element i is written
+// to bytes up to 4 i + 4, and the first one still to be read lies at 2 n + 2 i + 2, no nearer.
+static drv_status read_16(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
+        float *out) {
+    const char *raw = (const char *)out + 2 * n;
+    DRV_TRY(st_read_raw(f, t, 2 * first, 2 * n, (char *)out + 2 * n));
+    const bool bf16 = t->type == ST_BF16;
+    for (int64_t i = 0; i < n; i++) {
+        uint16_t half;
+        memcpy(&half, raw + 2 * i, 2);
+        const float value = bf16 ? bf16_to_f32(half) : f16_to_f32(half);
+        memcpy(&out[i], &value, 4);
+    }
+    return DRV_OK;
+}
+
+drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int64_t n, float *out) {
+    DRV_ASSERT(first >= 0 && n >= 0 && first + n <= t->elements, "elements of \"%s\"", t->name);
+    switch (t->type) {
+    case ST_F32:
+        return st_read_raw(f, t, 4 * first, 4 * n, out);
+    case ST_F64:
+        return read_f64(f, t, first, n, out);
+    case ST_BF16:
+    case ST_F16:
+        return read_16(f, t, first, n, out);
+    case ST_OTHER:
+        break;
+    }
+    return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32, BF16, F16 or F64", f->path,
+            t->name, t->type_name);
+}
+
+// --- writing
 int64_t st_entry_elements(const st_entry *e) {
     return e->dim[0] * (e->n_dims == 2 ? e->dim[1] : 1);
+}
+
+int64_t st_entry_bytes(const st_entry *e) {
+    return st_type_bytes(e->type) * st_entry_elements(e);
+}
+
+// The name comes from a file: whatever is in it has to be a JSON text again.
+static void put_name(const char *name, str *out) {
+    json_t *text = json_string(name);
+    char *quoted = json_dumps(text, JSON_ENCODE_ANY);
+    str_puts(out, quoted);
+    free(quoted);
+    json_decref(text);
 }
 
 void st_header(const st_entry *e, int n, str *out) {
@@ -213,8 +310,10 @@ void st_header(const st_entry *e, int n, str *out) {
     str_puts(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
     int64_t at = 0;
     for (int i = 0; i < n; i++) {
-        const int64_t bytes = 4 * st_entry_elements(&e[i]);
-        str_printf(&h, ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%lld", e[i].name,
+        const int64_t bytes = st_entry_bytes(&e[i]);
+        str_puts(&h, ",");
+        put_name(e[i].name, &h);
+        str_printf(&h, ":{\"dtype\":\"%s\",\"shape\":[%lld", st_type_name(e[i].type),
                 (long long)e[i].dim[0]);
         if (e[i].n_dims == 2) str_printf(&h, ",%lld", (long long)e[i].dim[1]);
         str_printf(&h, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + bytes));

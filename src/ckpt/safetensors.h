@@ -1,18 +1,22 @@
 // safetensors files (github.com/huggingface/safetensors, README "Format"): u64 header length, JSON
 // header, data. The reader
 // checks every offset before use and refuses what the reference reader refuses: gaps, overlaps and
-// bytes behind the last tensor, and metadata that is not text.
+// bytes after the last tensor, and metadata that is not text.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/str.h"
+#include "base/name_map.h"
 #include "base/status.h"
+#include "base/str.h"
 
 enum { MAX_ST_DIMS = 8 };
-typedef enum st_type { ST_F64, ST_F32, ST_F16, ST_BF16, ST_OTHER } st_type;
+// What drover computes with; F32 is what a zeroed entry is written as.
+typedef enum st_type { ST_F32, ST_F64, ST_F16, ST_BF16, ST_OTHER } st_type;
+const char *st_type_name(st_type t);             // "BF16"; not of ST_OTHER
+int64_t st_type_bytes(st_type t);                // of an element; not of ST_OTHER
+bool st_type_of(const char *name, st_type *out); // "bf16", "f16", "f32", as options name them
 
 typedef struct st_tensor {
     const char *name;
@@ -20,32 +24,40 @@ typedef struct st_tensor {
     st_type type;
     int n_dims;
     int64_t dim[MAX_ST_DIMS], elements;
-    const unsigned char *data; // into the map
-    int64_t bytes;
+    int64_t at, bytes; // in the data of the file
 } st_tensor;
 
-typedef struct st_file { // immutable after opening
+// Read by pread, not mapped: a file larger than memory or a limit on addresses costs nothing, and
+// one that others shorten is an error instead of a signal. Immutable after opening.
+typedef struct st_file {
     const char *path;
-    file_map map;
-    st_tensor *tensors; // in the order of their data
+    int fd;                      // -1: `data` is in memory
+    const unsigned char *memory; // not owned
+    int64_t data_at;             // where the data begins
+    st_tensor *tensors;          // in the order of their data
     int n;
+    name_map by_name;
 } st_file;
 
 DRV_CHECKED drv_status st_open(arena *a, const char *path, st_file *out);
 // The same for bytes in memory, which must outlive the result.
 DRV_CHECKED drv_status st_parse(arena *a, const char *path, const void *p, size_t n, st_file *out);
 void st_close(st_file *f);
-void st_forget(const st_file *f); // gives back the pages that reading brought in
 const st_tensor *st_find(const st_file *f, const char *name); // NULL: absent
+// Bytes [first, first + n) of a tensor, as they are. DRV_E_IO: the file is shorter by now.
+DRV_CHECKED drv_status st_read_raw(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
+        void *out);
 // Elements [first, first + n) as fp32. DRV_E_DATA: the type is not floating point.
 DRV_CHECKED drv_status st_read_f32(const st_file *f, const st_tensor *t, int64_t first, int64_t n,
         float *out);
 
-// The header of a file that will hold fp32 tensors one after the other, length field included.
+// The header of a file that will hold these tensors one after the other, length field included.
 typedef struct st_entry {
     const char *name;
     int n_dims;
     int64_t dim[2];
+    st_type type;
 } st_entry;
 void st_header(const st_entry *e, int n, str *out);
 int64_t st_entry_elements(const st_entry *e);
+int64_t st_entry_bytes(const st_entry *e);

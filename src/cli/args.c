@@ -82,10 +82,11 @@ static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, 
     return DRV_OK;
 }
 
-drv_status cli_parse(arena *a, const verb *parent, const verb *v, int argc, char **argv,
+drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc, char **argv,
         cli_args *out) {
-    *out = (cli_args){.name = parent ? arena_printf(a, "%s %s", parent->name, v->name) : v->name,
-            .verb = v,
+    *out = (cli_args){.name = parent ? arena_printf(a, "%s %s", parent->name, sought->name)
+                                     : sought->name,
+            .verb = sought,
             .parent = parent,
             .positional = ARENA_ARRAY(a, char *, argc + 1)};
     bool options = true; // until "--"
@@ -101,14 +102,14 @@ drv_status cli_parse(arena *a, const verb *parent, const verb *v, int argc, char
             DRV_TRY(parse_option(a, out, argc, argv, &i));
         }
     }
-    if (out->n_positional > v->max_positional && v->max_positional > 0)
+    if (out->n_positional > sought->max_positional && sought->max_positional > 0)
         return drv_fail(DRV_E_USAGE, "%s: \"%s\" is one argument too many; usage: drover %s %s",
-                out->name, out->positional[v->max_positional], out->name, v->usage);
-    if (out->n_positional > v->max_positional)
-        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is no option; usage: drover %s %s", out->name,
-                out->positional[0], out->name, v->usage);
-    if (out->n_positional < v->min_positional)
-        return drv_fail(DRV_E_USAGE, "usage: drover %s %s", out->name, v->usage);
+                out->name, out->positional[sought->max_positional], out->name, sought->usage);
+    if (out->n_positional > sought->max_positional)
+        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is not an option; usage: drover %s %s", out->name,
+                out->positional[0], out->name, sought->usage);
+    if (out->n_positional < sought->min_positional)
+        return drv_fail(DRV_E_USAGE, "usage: drover %s %s", out->name, sought->usage);
     return DRV_OK;
 }
 

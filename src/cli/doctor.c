@@ -82,7 +82,7 @@ static drv_status run(arena *a, const cli_args *args) {
 static const cli_option options[] = {CLI_JSON};
 const verb verb_doctor = {
         .name = "doctor",
-        .summary = "say what this machine is and how drover will use it",
+        .summary = "describe this machine and how drover uses it",
         .usage = "[--json]",
         .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory,\n"
                 "libraries and the measured GEMM peaks.",

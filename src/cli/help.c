@@ -14,7 +14,7 @@ static void print_verbs(FILE *f) {
     for (int i = 0; i < n_cli_verbs; i++)
         fprintf(f, "  %-10s %s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
     fputs("\n"
-          "drover help VERB [SUBVERB]    says more; VERB --help does too\n"
+          "drover help VERB [SUBVERB]    more about a verb; VERB --help does the same\n"
           "drover --version              which drover this is\n"
           "\n"
           "Results go to standard output; progress, log and errors go to standard error.\n"
@@ -72,9 +72,9 @@ void cli_print_help(FILE *f, const verb *parent, const verb *v) {
 
 drv_status cli_find_verb(const verb *parent, const char *name, const verb **out) {
     const char *names[32] = {0};
-    const int n = parent ? parent->n_subverbs : n_cli_verbs;
-    DRV_ASSERT(n <= 32, "%d verbs", n);
-    for (int i = 0; i < n; i++) {
+    const int n_words = parent ? parent->n_subverbs : n_cli_verbs;
+    DRV_ASSERT(n_words <= 32, "%d verbs", n_words);
+    for (int i = 0; i < n_words; i++) {
         const verb *v = parent ? &parent->subverbs[i] : cli_verbs[i];
         names[i] = v->name;
         if (strcmp(name, v->name) == 0) {
@@ -82,15 +82,15 @@ drv_status cli_find_verb(const verb *parent, const char *name, const verb **out)
             return DRV_OK;
         }
     }
-    const char *near = str_nearest(name, names, n);
+    const char *near = str_nearest(name, names, n_words);
     if (near || !parent)
         return drv_fail(DRV_E_USAGE, "%s%sunknown %s \"%s\"%s%s%s; see drover help%s%s",
                 parent ? parent->name : "", parent ? ": " : "", parent ? "subverb" : "verb", name,
                 near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "",
                 parent ? " " : "", parent ? parent->name : "");
     str list = {0};
-    for (int i = 0; i < n; i++)
-        str_printf(&list, "%s%s", i == 0 ? "" : i < n - 1 ? ", " : " or ", names[i]);
+    for (int i = 0; i < n_words; i++)
+        str_printf(&list, "%s%s", i == 0 ? "" : i < n_words - 1 ? ", " : " or ", names[i]);
     drv_status status =
             drv_fail(DRV_E_USAGE, "%s: \"%s\" is unknown, expected %s", parent->name, name, list.p);
     str_free(&list);

@@ -26,7 +26,7 @@ static drv_status find_template(arena *a, const cli_args *args, chat_model *out)
     *out = (chat_model){.specials = ARENA_ARRAY(a, special_text, 2)};
     if (args->n_positional) {
         const char *folder = args->positional[0];
-        if (!file_is_dir(folder)) return drv_fail(DRV_E_IO, "\"%s\" is no folder", folder);
+        if (!file_is_dir(folder)) return drv_fail(DRV_E_IO, "\"%s\" is not a folder", folder);
         DRV_TRY(chat_model_read(a, folder, cli_has(args, "--tools"), out));
         if (!file && !out->path)
             return drv_fail(DRV_E_DATA, "\"%s\" has no chat template; give one by --template FILE",

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/step_time.h"
 #include "train/fit.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
@@ -39,7 +40,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
 
 const verb verb_config = {
         .name = "config",
-        .summary = "print the effective options, with what each means",
+        .summary = "print the effective options and what each means",
         .usage = "[CONFIG] [--set KEY=VALUE]...\n--reference",
         .help = "Reads the YAML file, applies the overrides, checks everything and prints every key with\n"
                 "its value, its meaning and its default. What it prints is itself a valid config.\n"
@@ -93,9 +94,11 @@ typedef struct plan_report {
     memory_plan memory;
     memory_limit limit;
     int ranks;
-    double flops_per_token, step_s, run_s; // seconds 0: not known
+    double flops_per_token, again; // of them, and beside them for what is computed again
+    double step_s, run_s;          // seconds 0: not known
     bool fits;
     const char *would_fit; // keys to set; NULL: none would, or it fits
+    bool is_measured;      // step_s is of micro-batches that were run, not of the GEMM peak
 } plan_report;
 
 static void print_memory(const plan_report *r) {
@@ -106,27 +109,38 @@ static void print_memory(const plan_report *r) {
     } rows[] = {{"weights", m->weights}, {"gradients", m->gradients}, {"optimizer", m->optimizer},
             {"activations", m->activations}, {"communication", m->communication}, {"data", m->data},
             {"total", m->total}};
-    printf("memory a rank\n");
+    printf("memory per rank\n");
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
                 (long long)rows[i].bytes);
-    printf("  process beside it: at most %s; saving and resuming need no more\n",
+    printf("  besides, the process itself: at most %s; saving and resuming need no more\n",
             str_bytes((double)PROCESS_BYTES));
-    printf("fits          %s: %s wanted, %s %s\n", r->fits ? "yes" : "no",
+    printf("fits          %s: %s needed, %s %s\n", r->fits ? "yes" : "no",
             str_bytes((double)(m->total + PROCESS_BYTES)), str_bytes((double)r->limit.free),
             r->limit.what);
-    if (r->would_fit) printf("              this would: %s\n", r->would_fit);
+    if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
+}
+
+static double trainable_share(const plan_report *r) {
+    return (double)params_trainable(&r->p->params) / (double)model_parameters(&r->cfg->model);
 }
 
 static void print_plan(const plan_report *r) {
     const run_config *cfg = r->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
-    printf("batch         %lld rows of %lld tokens, %lld a micro-batch, %d rank%s\n",
+    if (cfg->lora.rank > 0)
+        printf("trainable     %lld in branches of rank %lld, %.3g %% of the model\n",
+                (long long)params_trainable(&r->p->params), (long long)cfg->lora.rank,
+                100 * trainable_share(r));
+    printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
             str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
+    if (r->again > 0)
+        printf("              and %s per token to compute again what is not kept\n",
+                str_si(r->again));
     printf("nodes         %d in step, %d in update, %d in eval\n", r->p->step_graph->n_nodes,
             r->p->update_graph->n_nodes, r->p->eval_graph->n_nodes);
     print_memory(r);
@@ -134,8 +148,10 @@ static void print_plan(const plan_report *r) {
     snprintf(step, sizeof step, "%.3g s", r->step_s);
     if (r->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(r->step_s));
     if (r->step_s > 0)
-        printf("time          %s for %lld steps, %s a step, at 75 %% of this machine's GEMM peak\n",
-                str_long_duration(r->run_s), (long long)cfg->steps, step);
+        printf("time          %s for %lld steps, %s per step, %s; evaluations and checkpoints not counted\n",
+                str_long_duration(r->run_s), (long long)cfg->steps, step,
+                r->is_measured ? "as micro-batches took just now"
+                               : "at 75 % of this machine's GEMM peak");
 }
 
 static void print_plan_json(const plan_report *r) {
@@ -146,11 +162,13 @@ static void print_plan_json(const plan_report *r) {
             (json_int_t)m->communication, "data", (json_int_t)m->data, "total",
             (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
     const json_int_t n = model_parameters(&r->cfg->model);
-    json_t *o = json_pack("{s:I,s:I,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters", n, "flops_per_token", r->flops_per_token, "ranks", r->ranks,
-            "bytes", bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
+    json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
+            "trainable_parameters", (json_int_t)params_trainable(&r->p->params), "flops_per_token",
+            r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks", r->ranks, "bytes",
+            bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
             "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
             (json_int_t)r->limit.free, "would_fit", r->would_fit);
+    json_object_set_new(o, "step_is_measured", json_boolean(r->is_measured));
     char *text = json_dumps(o, 0);
     puts(text);
     free(text);
@@ -164,7 +182,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
     const double peak = backend_peak_flops(cpu);
     const double tokens =
             (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_parallel);
-    if (peak > 0) r->step_s = r->flops_per_token * tokens / (0.75 * peak);
+    if (peak > 0) r->step_s = (r->flops_per_token + r->again) * tokens / (0.75 * peak);
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
     return DRV_OK;
@@ -172,7 +190,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
 
 static drv_status run_plan(arena *a, const cli_args *args) {
     run_config cfg;
-    programs p;
+    programs built;
     backend *null;
     int64_t ranks = 0;
     DRV_TRY(load(a, args, &cfg));
@@ -186,17 +204,20 @@ static drv_status run_plan(arena *a, const cli_args *args) {
                 (long long)cfg.data_parallel);
     par_set_threads((int)cfg.threads);
     DRV_TRY(backend_open(a, "null", &null));
-    DRV_TRY(programs_build(a, &cfg, &p));
-    DRV_TRY(programs_load(a, null, &p));
+    DRV_TRY(programs_build(a, &cfg, &built));
+    DRV_TRY(programs_load(a, null, &built));
     plan_report r = {.cfg = &cfg,
-            .p = &p,
-            .memory = programs_memory(&p),
+            .p = &built,
+            .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
             .ranks = (int)cfg.data_parallel,
-            .flops_per_token = model_flops_per_token(&cfg.model, cfg.sequence_length)};
+            .flops_per_token = programs_flops_per_token(&built, false)};
+    r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
     DRV_TRY(measure_time(a, &r));
+    DRV_TRY(step_rehearse(a, &cfg, &r.limit, r.step_s, &r.step_s, &r.is_measured));
+    r.run_s = r.step_s * (double)cfg.steps;
     if (cli_has(args, "--json"))
         print_plan_json(&r);
     else
@@ -213,7 +234,8 @@ const verb verb_plan = {
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
-                "takes, evaluations aside.\n"
+                "takes without evaluations and checkpoints: by the peak of matrix products, or, where a\n"
+                "micro-batch takes less than a second, by running some on random tokens.\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,
         .n_options = sizeof plan_options / sizeof *plan_options,

@@ -10,29 +10,48 @@
 #include "cli/fetch.h"
 #include "data/set/build.h"
 
+static void say_answers(const char *prefix, const build_counts *all) {
+    const double tokens = (double)(all->tokens ? all->tokens : 1);
+    log_info("%s.roles: %lld tokens of answers (%.1f%%), %lld of them of last answers (%.1f%%)%s",
+            prefix, (long long)all->answers, 100 * (double)all->answers / tokens,
+            (long long)all->last_answers, 100 * (double)all->last_answers / tokens,
+            all->answers ? "" : ": nothing to train on");
+    if (all->no_answer)
+        log_warn("%lld conversations have no answer: training on answers leaves them out",
+                (long long)all->no_answer);
+}
+
 static drv_status data_build(arena *a, const cli_args *args) {
     int64_t workers = 0;
     build_stats stats;
-    build_opts o = {.reader = {.key = cli_get(args, "--json-key", NULL),
-                            .separator = cli_get(args, "--separator", NULL),
-                            .strict = cli_has(args, "--strict")},
+    build_opts opts = {.reader = {.key = cli_get(args, "--json-key", NULL),
+                               .separator = cli_get(args, "--separator", NULL),
+                               .strict = cli_has(args, "--strict")},
             .version = drover_number(),
             .append_eod = cli_has(args, "--append-eod") || cli_has(args, "--eod"),
-            .eod = cli_get(args, "--eod", NULL)};
-    o.inputs = cli_get_all(a, args, "--input", &o.n_inputs);
-    if (!o.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
-    DRV_TRY(cli_need(args, "--tokenizer", &o.tokenizer));
-    DRV_TRY(cli_need(args, "--out", &o.prefix));
+            .eod = cli_get(args, "--eod", NULL),
+            .sft = cli_has(args, "--sft"),
+            .template = cli_get(args, "--template", NULL)};
+    if (opts.template && !opts.sft)
+        return drv_fail(DRV_E_USAGE, "data build: --template is of --sft, which is not given");
+    if (opts.sft && (opts.reader.key || opts.reader.separator))
+        return drv_fail(DRV_E_USAGE,
+                "data build: --sft takes whole lines of JSON: no --json-key, no --separator");
+    opts.inputs = cli_get_all(a, args, "--input", &opts.n_inputs);
+    if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
+    DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
+    DRV_TRY(cli_need(args, "--out", &opts.prefix));
     DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
-    DRV_TRY(dataset_build(a, &o, &stats));
+    DRV_TRY(dataset_build(a, &opts, &stats));
     const build_counts *all = &stats.all;
     log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
              "records, replaced %lld invalid byte sequences",
-            o.prefix, (long long)all->documents, (long long)all->tokens,
+            opts.prefix, (long long)all->documents, (long long)all->tokens,
             (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
             (double)stats.bytes_now / stats.seconds / 1e6, (long long)all->skipped,
             (long long)all->replaced);
+    if (opts.sft) say_answers(opts.prefix, all);
     return DRV_OK;
 }
 
@@ -59,42 +78,42 @@ static drv_status print_info_json(const dataset *d) {
     return DRV_OK;
 }
 
-static drv_status data_info(arena *a, const cli_args *args, const dataset *d) {
+static drv_status data_info(arena *a, const cli_args *args, const dataset *set) {
     (void)a;
-    const dataset_about *x = &d->about;
-    if (cli_has(args, "--json")) return print_info_json(d);
+    const dataset_about *about = &set->about;
+    if (cli_has(args, "--json")) return print_info_json(set);
     printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n",
-            d->prefix, types[d->code], (long long)d->n_sequences, (long long)d->n_documents,
-            (long long)d->n_tokens);
-    if (d->n_documents)
+            set->prefix, types[set->code], (long long)set->n_sequences, (long long)set->n_documents,
+            (long long)set->n_tokens);
+    if (set->n_documents)
         printf("mean       %.1f tokens per document\n",
-                (double)d->n_tokens / (double)d->n_documents);
-    if (!x->known) {
-        printf("tokenizer  not recorded (there is no %s.idx.json)\n", d->prefix);
+                (double)set->n_tokens / (double)set->n_documents);
+    if (!about->known) {
+        printf("tokenizer  not recorded (there is no %s.idx.json)\n", set->prefix);
         return DRV_OK;
     }
-    printf("tokenizer  %s (%lld tokens)\n", x->tokenizer ? x->tokenizer : "not recorded",
-            (long long)x->n_vocab);
-    if (x->eod >= 0)
-        printf("end        %s (id %lld) behind each document\n", x->eod_text ? x->eod_text : "?",
-                (long long)x->eod);
+    printf("tokenizer  %s (%lld tokens)\n", about->tokenizer ? about->tokenizer : "not recorded",
+            (long long)about->n_vocab);
+    if (about->eod >= 0)
+        printf("end        %s (id %lld) after each document\n",
+                about->eod_text ? about->eod_text : "?", (long long)about->eod);
     else
-        puts("end        no token behind the documents");
-    if (x->largest_id >= 0)
-        printf("largest    id %lld, token %lld\n", (long long)x->largest_id,
-                (long long)x->largest_at);
+        puts("end        no token after the documents");
+    if (about->largest_id >= 0)
+        printf("largest    id %lld, token %lld\n", (long long)about->largest_id,
+                (long long)about->largest_at);
     return DRV_OK;
 }
 
-static drv_status data_show(arena *a, const cli_args *args, const dataset *d) {
+static drv_status data_show(arena *a, const cli_args *args, const dataset *set) {
     int64_t document = 0;
     const char *dir = cli_get(args, "--tokenizer", NULL);
-    if (d->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", d->prefix);
-    DRV_TRY(cli_get_i64(args, "--document", 0, d->n_documents - 1, &document));
-    const int64_t first = dataset_document_start(d, document),
-                  n = dataset_document_start(d, document + 1) - first;
+    if (set->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", set->prefix);
+    DRV_TRY(cli_get_i64(args, "--document", 0, set->n_documents - 1, &document));
+    const int64_t first = dataset_document_start(set, document),
+                  n = dataset_document_start(set, document + 1) - first;
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
-    drv_status s = dataset_read(d, first, n, INT32_MAX, ids.p);
+    drv_status s = dataset_read(set, first, n, INT32_MAX, ids.p);
     tokenizer *t = NULL;
     if (s == DRV_OK && dir) s = tokenizer_open(a, dir, &t);
     if (s == DRV_OK && t) {
@@ -111,7 +130,7 @@ static drv_status data_show(arena *a, const cli_args *args, const dataset *d) {
 }
 
 // The entries of the vocabulary that the tokens must be in, and its name for messages.
-static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *d, int64_t *n_vocab,
+static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *set, int64_t *n_vocab,
         const char **name) {
     const char *dir = cli_get(args, "--tokenizer", NULL);
     *n_vocab = INT32_MAX;
@@ -131,15 +150,15 @@ static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *d,
         const drv_status status = dataset_tokenizer_hash(tokenizer_path(t), &hash);
         tokenizer_close(t);
         DRV_TRY(status);
-        if (d->about.known && d->about.tokenizer_hash &&
-                strcmp(d->about.tokenizer_hash,
+        if (set->about.known && set->about.tokenizer_hash &&
+                strcmp(set->about.tokenizer_hash,
                         arena_printf(a, "%016llx", (unsigned long long)hash)) != 0)
             return drv_fail(DRV_E_DATA,
                     "%s: built with another tokenizer, \"%s\" (xxh3 %s), expected %s (xxh3 %016llx)",
-                    d->prefix, d->about.tokenizer ? d->about.tokenizer : "?",
-                    d->about.tokenizer_hash, dir, (unsigned long long)hash);
-    } else if (d->about.known && d->about.n_vocab > 0) {
-        *n_vocab = d->about.n_vocab;
+                    set->prefix, set->about.tokenizer ? set->about.tokenizer : "?",
+                    set->about.tokenizer_hash, dir, (unsigned long long)hash);
+    } else if (set->about.known && set->about.n_vocab > 0) {
+        *n_vocab = set->about.n_vocab;
         *name = arena_printf(a, "the %lld tokens of the tokenizer that it was built with",
                 (long long)*n_vocab);
     }
@@ -174,7 +193,7 @@ static drv_status plain_url(arena *a, const char *url, const char *out, download
     if (n == 0 || name[0] == '.')
         return drv_fail(DRV_E_USAGE, "\"%s\": the URL names no file", url);
     if (mark && strlen(mark + 8) != 64)
-        return drv_fail(DRV_E_USAGE, "\"%s\": expected 64 hexadecimal digits behind #sha256=", url);
+        return drv_fail(DRV_E_USAGE, "\"%s\": expected 64 hexadecimal digits after #sha256=", url);
     *d = (download){.url = mark ? arena_strndup(a, url, (size_t)(mark - url)) : url,
             .path = path_join(a, out, arena_strndup(a, name, n)),
             .size = -1,
@@ -193,7 +212,7 @@ static drv_status data_get(arena *a, const cli_args *args) {
         DRV_TRY(hub_list_data(a, what + 3, &o.hub, &list, &n));
     else if (str_starts(what, "http://") || str_starts(what, "https://")) {
         if (cli_has(args, "--revision"))
-            return drv_fail(DRV_E_USAGE, "data get: --revision is of hf:ORG/NAME, not of a URL");
+            return drv_fail(DRV_E_USAGE, "data get: --revision is for hf:ORG/NAME, not for a URL");
         DRV_TRY(plain_url(a, what, out, &one));
     } else
         return drv_fail(DRV_E_USAGE, "\"%s\": expected hf:ORG/NAME[:CONFIG] or a URL", what);
@@ -228,10 +247,13 @@ static const cli_option build_options[] = {{"--input", "PATH...",
                                                    "files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
-        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
-        {"--append-eod", NULL, "put the tokenizer's end-of-text token behind each document"},
+        {"--sft", NULL, "lines of JSON are conversations: see above"},
+        {"--template", "NAME",
+                "of --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
+        {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
@@ -240,15 +262,15 @@ static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, no
 static const cli_option info_options[] = {CLI_JSON};
 static const cli_option verify_options[] =
         {{"--tokenizer", "DIR",
-                 "every token must be one of this tokenizer, which must be the one of the build"},
+                 "the tokenizer that built the set; every token must be in its vocabulary"},
                 {"--vocab-size", "N", "every token must be smaller"}};
 
 static const verb subverbs[] = {
         {
                 .name = "get",
-                .summary = "load the files of a data set",
+                .summary = "download the files of a data set",
                 .usage = "hf:ORG/NAME[:CONFIG]|URL --out DIR",
-                .help = "Loads the files of a data set on the Hugging Face hub, or of a URL[#sha256=HEX]: several\n"
+                .help = "Downloads the files of a data set from the Hugging Face hub, or of a URL[#sha256=HEX]: several\n"
                         "at a time, checked against their size and hash, resumed when cut off. HF_TOKEN is sent\n"
                         "to the hub alone; HF_ENDPOINT names another one.",
                 .options = get_options,
@@ -260,11 +282,20 @@ static const verb subverbs[] = {
         {
                 .name = "build",
                 .summary = "tokenise text into Megatron .bin/.idx",
-                .usage = "--input PATH... --tokenizer DIR --out PREFIX",
+                .usage =
+                        "--input PATH... --tokenizer DIR --out PREFIX\n"
+                        "--sft --input FILE.jsonl... --tokenizer DIR --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; standard input and\n"
                         "files of another ending are recognised by their content. The documents keep that order\n"
-                        "whatever the number of workers. Killed, it resumes behind the last input file that was done\n"
-                        "when the same command is given again.",
+                        "whatever the number of workers. If it is killed, the same command resumes it after the last\n"
+                        "input file that was done.\n"
+                        "\n"
+                        "--sft makes a set for fine-tuning of lines of JSON with messages (role, content), conversations\n"
+                        "(from, value), prompt and response or completion, or instruction, input or context, and output\n"
+                        "or response. The tokens are those of transformers' apply_chat_template; PREFIX.roles marks the\n"
+                        "answers, so that training can count them alone (data.loss). Where an answer begins is said by\n"
+                        "{% generation %} in the template, else by the generation prompt; where the template's text\n"
+                        "of a few messages is not how that of more begins, the build ends and says so.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
                 .run = data_build,
@@ -296,8 +327,8 @@ static const verb subverbs[] = {
                 .name = "verify",
                 .summary = "check every token of a data set",
                 .usage = "PREFIX [--tokenizer DIR|--vocab-size N]",
-                .help = "Reads all tokens and holds them against the vocabulary of the tokenizer that is given, else of\n"
-                        "the one that the set was built with. A failure names token, document and value.",
+                .help = "Checks all tokens against the vocabulary of the tokenizer that is given, or else of the one that\n"
+                        "built the set. A failure names token, document and value.",
                 .options = verify_options,
                 .n_options = sizeof verify_options / sizeof *verify_options,
                 .min_positional = 1,

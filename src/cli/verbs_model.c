@@ -35,12 +35,12 @@ static const cli_option get_options[] = {{"--out", "DIR",
 static const verb subverbs[] = {
         {
                 .name = "get",
-                .summary = "load a model from the Hugging Face hub",
+                .summary = "download a model from the Hugging Face hub",
                 .usage = "hf:ORG/NAME [--revision NAME] [--out DIR]",
                 .help = "Loads config.json, generation_config.json, the tokenizer's files, the chat template and the\n"
                         "weights in safetensors: several files at a time, checked against their size and hash,\n"
                         "resumed when cut off. HF_TOKEN is sent to the hub alone; HF_ENDPOINT names another one.\n"
-                        "Prints how to go on: `model: {from: models/NAME}` in a config trains it further.",
+                        "Then prints what comes next: `model: {from: models/NAME}` in a config trains it further.",
                 .options = get_options,
                 .n_options = sizeof get_options / sizeof *get_options,
                 .min_positional = 1,

@@ -18,7 +18,7 @@ static int terminal_columns(void) {
     return columns > 0 && columns < 10000 ? (int)columns : 80;
 }
 
-// "loss,lr" into a list, with val_loss behind loss.
+// "loss,lr" into a list, with val_loss after loss.
 static drv_status split_keys(arena *a, const char *text, const char **keys, int *n) {
     *n = 0;
     for (char *rest = arena_strdup(a, text), *key; (key = strsep(&rest, ","));) {

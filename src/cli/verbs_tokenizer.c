@@ -31,10 +31,11 @@ typedef struct encode_job {
     bool specials, json;
 } encode_job;
 
-static void encode_text(void *ctx, const text_piece *p, int i, int thread) {
+static const char *encode_text(void *ctx, const text_piece *p, int i, int thread) {
     const encode_job *j = ctx;
     j->ids[i].n = 0;
     encoder_piece(j->encoders[thread], p, j->specials, &j->ids[i]);
+    return NULL;
 }
 
 // A line for each text, batch by batch; what cannot be written stops it.
@@ -184,12 +185,12 @@ static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokeni
         {"--pad", "TEXT", "token that fills up rows"},
         {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
         {"--separator", "TEXT", "cuts .txt files into documents"},
-        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet (default text)"},
+        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--memory", "SIZE", "for counting and merging, e.g. 512M (default 4G)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"}, THREADS};
 static const cli_option encode_options[] = {TOKENIZER,
         {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
-        {"--json-key", "KEY", "of the text in .jsonl, column in .parquet"},
+        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet"},
         {"--no-special", NULL, "without BOS/EOS of the template"}, THREADS};
 static const cli_option decode_options[] = {TOKENIZER,
         {"--input", "FILE", "ids, or - for standard input (default)"},

@@ -47,16 +47,16 @@ static const cli_option eval_options[] = {CLI_SET, CLI_JSON,
 
 static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, const char **weights) {
     const char *target = args->positional[0], *data = cli_get(args, "--data", NULL);
-    int n;
-    const char **sets = cli_get_all(a, args, "--set", &n);
-    const char **all = ARENA_ARRAY(a, const char *, n + 3);
+    int n_sets;
+    const char **sets = cli_get_all(a, args, "--set", &n_sets);
+    const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
     int k = 0;
     const bool config = file_exists(target) && !file_is_dir(target);
     if (!config) {
         DRV_TRY(ckpt_resolve(a, target, weights));
         all[k++] = arena_printf(a, "model.from=%s", *weights);
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n_sets; i++)
         all[k++] = sets[i];
     DRV_TRY(config_load(a, config ? target : NULL, all, k, cfg));
     if (data) {
@@ -84,8 +84,8 @@ static void print_result(bool json, double loss, int64_t tokens) {
 
 static drv_status run_eval(arena *a, const cli_args *args) {
     run_config cfg;
-    programs p;
-    backend *b;
+    programs built;
+    backend *device;
     rows *r;
     const char *weights;
     double loss;
@@ -94,16 +94,16 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     par_set_threads((int)cfg.threads);
     DRV_TRY_CTX(batch_open_rows(a, &cfg, false, &r), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
-    DRV_TRY(backend_open(a, cfg.backend, &b));
-    DRV_TRY(programs_build(a, &cfg, &p));
-    p.b = b;
-    DRV_TRY(backend_compile(a, b, p.eval_graph, &p.eval_plan, &p.eval));
+    DRV_TRY(backend_open(a, cfg.backend, &device));
+    DRV_TRY(programs_build(a, &cfg, &built));
+    built.b = device;
+    DRV_TRY(backend_compile(a, device, built.eval_graph, &built.eval_plan, &built.eval));
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
-    DRV_TRY(state_load_eval_weights(&p, weights));
-    DRV_TRY(evaluate(&p, r, 0, &loss, &tokens));
+    DRV_TRY(state_load_eval_weights(&built, weights));
+    DRV_TRY(evaluate(&built, r, 0, &loss, &tokens));
     print_result(cli_has(args, "--json"), loss, tokens);
     rows_close(r);
-    backend_close(b);
+    backend_close(device);
     return DRV_OK;
 }
 

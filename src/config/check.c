@@ -43,9 +43,9 @@ static drv_status check_folder(arena *a, const run_config *cfg) {
     if (!file_exists(from) && is_hub_name(from))
         return refuse_from(cfg,
                 arena_printf(a,
-                        "which is no folder; to fetch it from the hub: drover model get hf:%s",
+                        "which is not a folder; to fetch it from the hub: drover model get hf:%s",
                         from));
-    if (!file_exists(from)) return refuse_from(cfg, "which is no folder");
+    if (!file_exists(from)) return refuse_from(cfg, "which is not a folder");
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
     if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;
@@ -188,9 +188,39 @@ static drv_status check_schedule(const run_config *cfg) {
     return DRV_OK;
 }
 
+// A section lora without a rank has PEFT's default.
+static drv_status check_lora(run_config *cfg) {
+    enum { DEFAULT_RANK = 8 };
+    static const char *const others[] = {"lora.alpha", "lora.dropout", "lora.use_rslora",
+            "lora.target_modules"};
+    lora_config *lora = &cfg->lora;
+    bool any = *lora->adapter;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        any |= config_gives(cfg, others[i]);
+    if (*lora->adapter && config_gives(cfg, "lora.rank") && lora->rank == 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"lora.adapter\" is \"%s\", but lora.rank 0 says that there is no LoRA",
+                config_where(cfg, "lora.adapter"), lora->adapter);
+    if (!config_gives(cfg, "lora.rank") && any) lora->rank = DEFAULT_RANK;
+    if (lora->rank > 0 && lora->n_target_modules == 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"lora.target_modules\" is empty, expected names of projections, as "
+                "[q_proj, v_proj], or all-linear",
+                config_where(cfg, "lora"));
+    if (lora->rank > 0 && !(lora->alpha > 0)) {
+        if (config_gives(cfg, "lora.alpha"))
+            return drv_fail(DRV_E_USAGE,
+                    "%s: key \"lora.alpha\" is 0, expected more: the branches would count nothing",
+                    config_where(cfg, "lora.alpha"));
+        lora->alpha = (double)lora->rank;
+    }
+    return DRV_OK;
+}
+
 drv_status config_check(run_config *cfg) {
     DRV_TRY(check_model(cfg));
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_data(cfg));
+    DRV_TRY(check_lora(cfg));
     return check_schedule(cfg);
 }

@@ -185,6 +185,7 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
             .from = "",
             .tokenizer = "",
             .run_dir = "",
+            .lora = {.adapter = ""},
             .given = given};
     DRV_TRY(read_sources(&l, path, sets, n_sets));
     DRV_TRY(apply(a, &cfg));

@@ -30,6 +30,16 @@ typedef struct data_source {
     const char *where; // who named it, for messages: "run.yaml:12", "--set", "--data"
 } data_source;
 
+// Low-rank adapters (arXiv:2106.09685) on a frozen model; the names are PEFT's.
+typedef struct lora_config {
+    int64_t rank; // 0: none, all weights are trained
+    double alpha, dropout;
+    bool use_rslora;             // scaled by alpha / sqrt(rank): arXiv:2312.03732
+    const char **target_modules; // names, regular expressions, or "all-linear" (model/lora.h)
+    int n_target_modules;
+    const char *adapter; // PEFT folder to continue from, which says all of the above; ""
+} lora_config;
+
 typedef struct run_config {
     const char *file; // as given on the command line; NULL: none
     // model
@@ -54,6 +64,7 @@ typedef struct run_config {
     int64_t max_bad_steps;
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
+    lora_config lora;
     // schedule
     schedule_type schedule;
     int64_t warmup_steps, decay_steps; // decay_steps 0: a tenth of steps

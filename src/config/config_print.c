@@ -54,7 +54,7 @@ void config_print_reference(str *out) {
             "<!-- made by `drover config --reference`; do not edit -->\n"
             "# All keys of a configuration\n"
             "\n"
-            "A run is one YAML file. Every key has a default but the model and the data; an unknown key, a "
+            "A run is one YAML file. Every key but the model and the data has a default; an unknown key, a "
             "wrong value or a\nconflict is refused with the file and the line. `--set KEY=VALUE` overrides "
             "a key, the last one counts, and\n`drover config FILE` prints all of them with their values. "
             "The model's keys are the fields of Hugging Face's\nconfig.json; with a preset or `model.from` "
@@ -85,8 +85,7 @@ void config_print_reference(str *out) {
             "\n"
             "## Keys of other trainers\n"
             "\n"
-            "Whoever gives a key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is "
-            "told what it is called\nhere; in whatever section it stands.\n"
+            "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused with the name that it has\nhere, whatever section it stands in.\n"
             "\n");
     peer_keys_print(out);
     arena_free(a);

@@ -199,6 +199,37 @@ static void expected_text(const key *k, str *out) {
 
 const key_type type_text = {parse_text, print_text, json_text, expected_text};
 
+// --- texts: one, or a list
+static drv_status parse_texts(arena *a, const key *k, const value *v, void *base) {
+    const value *items = v->kind == VALUE_LIST ? v->items : v;
+    const int n = v->kind == VALUE_LIST ? v->n : v->kind != VALUE_NULL;
+    const char **list = ARENA_ARRAY(a, const char *, n);
+    for (int i = 0; i < n; i++) {
+        if (items[i].kind != VALUE_TEXT || !*items[i].text) return key_refuse(k, &items[i]);
+        list[i] = items[i].text;
+    }
+    *(const char ***)field(k, base) = list;
+    *count_of(k, base) = n;
+    return DRV_OK;
+}
+
+static void print_texts(const key *k, const void *base, str *out) {
+    const char *const *list = *(const char *const *const *)const_field(k, base);
+    str_puts(out, "[");
+    for (int i = 0; i < n_items(k, base); i++) {
+        str_puts(out, i ? ", " : "");
+        yaml_quote(list[i], out);
+    }
+    str_puts(out, "]");
+}
+
+static void expected_texts(const key *k, str *out) {
+    (void)k;
+    str_puts(out, "a text or a list of texts");
+}
+
+const key_type type_texts = {parse_texts, print_texts, NULL, expected_texts};
+
 // --- one of several names
 static drv_status parse_choice(arena *a, const key *k, const value *v, void *base) {
     (void)a;
@@ -314,7 +345,7 @@ static void expected_reals(const key *k, str *out) {
 const key_type type_reals = {parse_reals, print_reals, NULL, expected_reals};
 
 // --- data sets: a prefix, or a list of prefixes and {prefix, weight}
-static drv_status parse_source(arena *a, const key *k, const value *v, data_source *out) {
+static drv_status parse_source(arena *a, const key *parent, const value *given, data_source *out) {
     static const key keys[] = {
             {.path = "prefix", .type = &type_text, .offset = offsetof(data_source, prefix)},
             {.path = "weight",
@@ -322,11 +353,11 @@ static drv_status parse_source(arena *a, const key *k, const value *v, data_sour
                     .offset = offsetof(data_source, weight),
                     .max = 1e12},
     };
-    *out = (data_source){"", 1, v->where};
-    if (v->kind == VALUE_TEXT) out->prefix = v->text;
-    if (v->kind == VALUE_LIST) return key_refuse(k, v);
-    for (int i = 0; v->kind == VALUE_MAP && i < v->n; i++) {
-        const value *item = &v->items[i];
+    *out = (data_source){"", 1, given->where};
+    if (given->kind == VALUE_TEXT) out->prefix = given->text;
+    if (given->kind == VALUE_LIST) return key_refuse(parent, given);
+    for (int i = 0; given->kind == VALUE_MAP && i < given->n; i++) {
+        const value *item = &given->items[i];
         const key *found = NULL;
         for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
             if (strcmp(keys[j].path, item->name) == 0) found = &keys[j];
@@ -337,8 +368,8 @@ static drv_status parse_source(arena *a, const key *k, const value *v, data_sour
     }
     if (!*out->prefix)
         return drv_fail(DRV_E_USAGE,
-                "%s: %s has no prefix, expected that of a data set's .bin and .idx", v->where,
-                v->path);
+                "%s: %s has no prefix, expected that of a data set's .bin and .idx", given->where,
+                given->path);
     return DRV_OK;
 }
 

@@ -37,32 +37,32 @@ static void read_items(arena *a, value *v, const json_t *json, int depth) {
 static value read_json(arena *a, const char *where, const char *path, const char *name,
         const json_t *json, int depth) {
     enum { MAX_DEPTH = 4 }; // what lies deeper is no field of a model
-    value v = {.path = path, .name = name, .where = where};
+    value read = {.path = path, .name = name, .where = where};
     switch (json_typeof(json)) {
     case JSON_OBJECT:
     case JSON_ARRAY:
-        v.kind = json_is_array(json) ? VALUE_LIST : VALUE_MAP;
-        if (depth < MAX_DEPTH) read_items(a, &v, json, depth);
-        return v;
+        read.kind = json_is_array(json) ? VALUE_LIST : VALUE_MAP;
+        if (depth < MAX_DEPTH) read_items(a, &read, json, depth);
+        return read;
     case JSON_NULL:
-        return v;
+        return read;
     case JSON_STRING:
-        v.string = true;
-        v.text = arena_strdup(a, json_string_value(json));
+        read.string = true;
+        read.text = arena_strdup(a, json_string_value(json));
         break;
     case JSON_INTEGER:
-        v.text = arena_printf(a, "%lld", (long long)json_integer_value(json));
+        read.text = arena_printf(a, "%lld", (long long)json_integer_value(json));
         break;
     case JSON_REAL:
-        v.text = arena_strdup(a, str_real(json_real_value(json)));
+        read.text = arena_strdup(a, str_real(json_real_value(json)));
         break;
     case JSON_TRUE:
     case JSON_FALSE:
-        v.text = json_is_true(json) ? "true" : "false";
+        read.text = json_is_true(json) ? "true" : "false";
         break;
     }
-    v.kind = VALUE_TEXT;
-    return v;
+    read.kind = VALUE_TEXT;
+    return read;
 }
 
 value value_of_json(arena *a, const char *where, const char *path, const json_t *json) {

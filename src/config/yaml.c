@@ -49,31 +49,32 @@ static drv_status read_list(yaml_walk *w, const yaml_node_t *node, int depth, va
     return DRV_OK;
 }
 
-static drv_status read_map(yaml_walk *w, const yaml_node_t *node, int depth, value *v) {
+static drv_status read_map(yaml_walk *walk, const yaml_node_t *node, int depth, value *out) {
     const yaml_node_pair_t *first = node->data.mapping.pairs.start;
-    v->kind = VALUE_MAP;
-    v->n = (int)(node->data.mapping.pairs.top - first);
-    value *items = ARENA_ARRAY(w->a, value, v->n);
-    for (int i = 0; i < v->n; i++) {
-        const yaml_node_t *name = yaml_document_get_node(w->doc, first[i].key);
+    out->kind = VALUE_MAP;
+    out->n = (int)(node->data.mapping.pairs.top - first);
+    value *items = ARENA_ARRAY(walk->a, value, out->n);
+    for (int i = 0; i < out->n; i++) {
+        const yaml_node_t *name = yaml_document_get_node(walk->doc, first[i].key);
         if (name->type != YAML_SCALAR_NODE)
             return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found a list or a map",
-                    where(w, name));
+                    where(walk, name));
         const char *letters = (const char *)name->data.scalar.value;
         const size_t n_letters = name->data.scalar.length;
         if (n_letters == 0 || memchr(letters, 0, n_letters))
-            return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found %s", where(w, name),
-                    n_letters ? "a NUL byte" : "nothing before the colon");
-        items[i].name = arena_strdup(w->a, letters);
-        items[i].path = arena_printf(w->a, "%s%s%s", v->path, *v->path ? "." : "", items[i].name);
-        DRV_TRY(read_node(w, first[i].value, depth + 1, &items[i]));
-        items[i].where = where(w, name); // the line of the key, not that of a value below it
+            return drv_fail(DRV_E_USAGE, "%s: expected the name of a key, found %s",
+                    where(walk, name), n_letters ? "a NUL byte" : "nothing before the colon");
+        items[i].name = arena_strdup(walk->a, letters);
+        items[i].path =
+                arena_printf(walk->a, "%s%s%s", out->path, *out->path ? "." : "", items[i].name);
+        DRV_TRY(read_node(walk, first[i].value, depth + 1, &items[i]));
+        items[i].where = where(walk, name); // the line of the key, not that of a value below it
         for (int k = 0; k < i; k++)
             if (strcmp(items[k].name, items[i].name) == 0)
                 return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is given twice, first at %s",
                         items[i].where, items[i].path, items[k].where);
     }
-    v->items = items;
+    out->items = items;
     return DRV_OK;
 }
 
@@ -123,17 +124,17 @@ static const char *advice(const char *problem) {
 }
 
 static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const char *path,
-        const char *text, size_t n) {
+        const char *text, size_t n_bytes) {
     const char *problem = parser->problem ? parser->problem : "unknown problem";
     if (!file)
         return drv_fail(DRV_E_USAGE, "--set %s=%.80s: not YAML: %s%s", path, text, problem,
                 advice(problem));
     if (parser->error == YAML_READER_ERROR) // it has no line
-        return drv_fail(DRV_E_USAGE, "%s: byte %zu is no text in UTF-8: %s", file,
+        return drv_fail(DRV_E_USAGE, "%s: byte %zu is not text in UTF-8: %s", file,
                 parser->problem_offset, problem);
     const size_t line = parser->problem_mark.line, began = parser->context_mark.line;
-    const size_t tab = has_tab(text, n, line) ? line : began;
-    if (has_tab(text, n, tab))
+    const size_t tab = has_tab(text, n_bytes, line) ? line : began;
+    if (has_tab(text, n_bytes, tab))
         return drv_fail(DRV_E_USAGE, "%s:%zu: a tab, expected spaces for indentation", file,
                 tab + 1);
     char context[160] = "";
@@ -145,21 +146,22 @@ static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const 
 }
 
 // One document; `file` NULL: the text of a --set.
-static drv_status read_text(arena *a, const char *file, const char *text, size_t n, value *out) {
+static drv_status read_text(arena *a, const char *file, const char *text, size_t n_bytes,
+        value *out) {
     yaml_parser_t parser;
     yaml_document_t doc, next;
     DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml is out of memory");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, n_bytes);
     drv_status status = DRV_OK;
     out->kind = VALUE_NULL;
     if (!yaml_parser_load(&parser, &doc)) {
-        status = not_yaml(&parser, file, out->path, text, n);
+        status = not_yaml(&parser, file, out->path, text, n_bytes);
     } else {
         yaml_walk walk = {a, file, &doc, 0};
         if (yaml_document_get_root_node(&doc)) status = read_node(&walk, 1, 0, out);
         yaml_document_delete(&doc);
         if (status == DRV_OK && !yaml_parser_load(&parser, &next)) {
-            status = not_yaml(&parser, file, out->path, text, n);
+            status = not_yaml(&parser, file, out->path, text, n_bytes);
         } else if (status == DRV_OK) {
             const yaml_node_t *root = yaml_document_get_root_node(&next);
             if (root)
@@ -199,7 +201,7 @@ drv_status yaml_read_set(arena *a, const char *set, value *out) {
 }
 
 // --- back to text
-// One code point of valid UTF-8; p moves behind it.
+// One code point of valid UTF-8; p moves past it.
 static uint32_t next_code_point(const char **p) {
     const unsigned char *s = (const unsigned char *)*p;
     const int n = s[0] < 0x80 ? 1 : s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;

@@ -6,7 +6,7 @@
 struct grad_ctx {
     graph *g;
     int n;             // tensors of the forward graph: the length of the arrays
-    bool *wanted;      // by tensor id: something trainable is behind it
+    bool *wanted;      // by tensor id: it depends on something trainable
     tensor **d;        // by tensor id: dL/dt so far
     tensor **buffer;   // by tensor id: current value of the accumulator
     tensor **replaced; // by tensor id: what its readers are to read instead
@@ -20,10 +20,12 @@ void grad_close(grad_ctx *ctx);
 
 // dL/dt so far; NULL: none.
 tensor *grad_of(const grad_ctx *ctx, const tensor *t);
-// Whether anybody needs dL/dt: no weight that is trained lies behind what is not wanted.
+// Whether dL/dt is needed: false if t depends on no weight that is trained.
 bool grad_wanted(const grad_ctx *ctx, const tensor *t);
 // Adds d to dL/dt; nothing if it is not wanted.
 void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
+// The same where d holds what grad_of() gave, too.
+void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // The accumulator of a weight, a state tensor that an op updates in place. NULL: t is no weight, or
 // is frozen.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);

@@ -1,4 +1,4 @@
-// Building graphs: tensors, state, nodes, and dropping what nobody needs.
+// Building graphs: tensors, state, nodes, and dropping what is not needed.
 #include "ir/graph.h"
 
 #include <string.h>
@@ -10,6 +10,7 @@ graph *graph_new(arena *a, const char *name) {
     g->a = a;
     g->name = name;
     g->layer = -1;
+    g->mesh = mesh_single();
     g->names.a = a;
     return g;
 }
@@ -57,24 +58,24 @@ node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_att
     const op_row *row = op_rows[op];
     DRV_ASSERT(n_in >= row->min_in && (row->max_in < 0 || n_in <= row->max_in), "%s: %d inputs",
             row->name, n_in);
-    node *n = ARENA_NEW(g->a, node);
-    n->op = op;
-    n->n_in = n_in;
-    n->in = ARENA_ARRAY(g->a, tensor *, n_in);
-    memcpy(n->in, in, sizeof *in * (size_t)n_in);
-    if (attrs) n->attrs = *attrs;
-    n->layer = g->layer;
-    n->phase = g->phase;
+    node *made = ARENA_NEW(g->a, node);
+    made->op = op;
+    made->n_in = n_in;
+    made->in = ARENA_ARRAY(g->a, tensor *, n_in);
+    memcpy(made->in, in, sizeof *in * (size_t)n_in);
+    if (attrs) made->attrs = *attrs;
+    made->layer = g->layer;
+    made->phase = g->phase;
     tensor_spec spec[MAX_OUT];
-    const char *bad = row->shape(n, spec, &n->n_out);
-    if (!bad) bad = op_attrs_unlisted(n);
+    const char *bad = row->shape(made, spec, &made->n_out);
+    if (!bad) bad = op_attrs_unlisted(made);
     DRV_ASSERT(!bad, "graph \"%s\": %s: %s", g->name, row->name, bad);
-    for (int i = 0; i < n->n_out; i++) {
-        n->out[i] = new_tensor(g, spec[i].dt, spec[i].n_dims, spec[i].dim);
-        n->out[i]->def = n;
-        if (spec[i].alias_in >= 0 && !spec[i].may_alias) n->out[i]->alias = in[spec[i].alias_in];
+    for (int i = 0; i < made->n_out; i++) {
+        made->out[i] = new_tensor(g, spec[i].dt, spec[i].n_dims, spec[i].dim);
+        made->out[i]->def = made;
+        if (spec[i].alias_in >= 0 && !spec[i].may_alias) made->out[i]->alias = in[spec[i].alias_in];
     }
-    return n;
+    return made;
 }
 
 void graph_append(graph *g, node *n) {
@@ -123,7 +124,7 @@ const tensor *tensor_root(const tensor *t) {
     return t;
 }
 
-// Somebody reads a result, the host does, or it changes state.
+// A node or the host reads one of its results, or it changes state.
 static bool is_needed(const node *n, const bool *used) {
     const bool writes = !op_rows[n->op]->renames;
     for (int o = 0; o < n->n_out; o++) {

@@ -53,6 +53,8 @@ static bool follows(const tensor *t, const tensor_spec *spec, const node *n) {
     return t->alias == (in_place ? n->in[spec->alias_in] : NULL) && t->def == n;
 }
 
+static const char *const stage_names[] = {"built", "differentiated", "planned"};
+
 static drv_status check_row(const checker *c, const node *n) {
     const op_row *row = op_rows[n->op];
     tensor_spec spec[MAX_OUT];
@@ -66,9 +68,14 @@ static drv_status check_row(const checker *c, const node *n) {
     if (bad)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", c->g->name, c->index, row->name,
                 bad);
+    const int axis = n->attrs.axis, ranks = n->attrs.ranks;
+    if (row->attrs & ATTR(axis) && ranks != c->g->mesh.size[axis])
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
+                c->g->name, c->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
+                c->g->mesh.size[axis]);
     if (!(c->stage == STAGE_BUILT ? row->built : row->differentiated))
-        return drv_fail(DRV_E_DATA, "graph %s: node %d %s is not allowed at stage %d", c->g->name,
-                c->index, row->name, c->stage);
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s is not allowed in a graph that is %s",
+                c->g->name, c->index, row->name, stage_names[c->stage]);
     return DRV_OK;
 }
 
@@ -99,7 +106,8 @@ static drv_status check_node(checker *c, const node *n) {
 
 drv_status graph_verify(const graph *g, graph_stage stage) {
     if (g->stage < stage)
-        return drv_fail(DRV_E_DATA, "graph %s has not reached stage %d", g->name, stage);
+        return drv_fail(DRV_E_DATA, "graph %s is %s, not yet %s", g->name, stage_names[g->stage],
+                stage_names[stage]);
     checker c = {.g = g, .stage = stage};
     c.values = mem_alloc(sizeof *c.values * ((size_t)g->n_tensors + 1));
     for (int i = 0; i < g->n_tensors; i++)

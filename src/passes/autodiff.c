@@ -8,23 +8,25 @@ static bool has_gradient(const grad_ctx *ctx, const node *n) {
     return false;
 }
 
+// Appends the gradient of a forward node, in the layer of that node.
+static void differentiate(grad_ctx *ctx, node *n) {
+    const op_row *row = op_rows[n->op];
+    DRV_ASSERT(row->grad, "%s has no gradient", row->name);
+    ctx->g->layer = n->layer;
+    row->grad(ctx, n);
+}
+
 void pass_autodiff(graph *g, const char *loss) {
     DRV_ASSERT(g->stage == STAGE_BUILT, "autodiff of graph %s", g->name);
     const int n_forward = g->n_nodes;
-    tensor *l = graph_find(g, loss);
-    DRV_ASSERT(l, "graph %s has no output \"%s\"", g->name, loss);
+    tensor *output = graph_find(g, loss);
+    DRV_ASSERT(output, "graph %s has no output \"%s\"", g->name, loss);
     grad_ctx ctx = grad_open(g);
-    DRV_ASSERT(grad_wanted(&ctx, l), "graph %s has nothing to train", g->name);
+    DRV_ASSERT(grad_wanted(&ctx, output), "graph %s has nothing to train", g->name);
     g->phase = PHASE_BACKWARD;
-    ctx.d[l->id] = graph_state(g, TENSOR_INPUT, "dloss", DT_F64, 1, (int64_t[]){1});
-    for (int i = n_forward - 1; i >= 0; i--) {
-        node *n = g->nodes[i];
-        if (!has_gradient(&ctx, n)) continue;
-        const op_row *row = op_rows[n->op];
-        DRV_ASSERT(row->grad, "%s has no gradient", row->name);
-        g->layer = n->layer;
-        row->grad(&ctx, n);
-    }
+    ctx.d[output->id] = graph_state(g, TENSOR_INPUT, "dloss", DT_F64, 1, (int64_t[]){1});
+    for (int i = n_forward - 1; i >= 0; i--)
+        if (has_gradient(&ctx, g->nodes[i])) differentiate(&ctx, g->nodes[i]);
     g->phase = PHASE_FORWARD;
     g->layer = -1;
     grad_close(&ctx);

@@ -11,7 +11,7 @@ typedef struct recompute_pass {
     recompute_policy policy;
     node **out; // the new order
     int n_out, cap_out;
-    tensor **again; // by tensor id: its recomputed copy, or itself behind a barrier
+    tensor **again; // by tensor id: its recomputed copy, or its value after a barrier
     int n_tensors;  // before the pass: the length of `again`
     tensor *dep;    // gradient that the current region serves
 } recompute_pass;
@@ -38,7 +38,7 @@ static bool is_dropped(const recompute_pass *p, const tensor *t) {
 
 static tensor *recomputed(recompute_pass *p, tensor *t);
 
-// t, not before p->dep exists. What the pass has made is that already.
+// The value of t, but not before p->dep exists. Tensors that this pass made already wait for it.
 static tensor *guarded(recompute_pass *p, tensor *t) {
     if (t->id >= p->n_tensors) return t;
     if (p->again[t->id]) return p->again[t->id];
@@ -47,8 +47,8 @@ static tensor *guarded(recompute_pass *p, tensor *t) {
     return p->again[t->id] = barrier->out[0];
 }
 
-// Every value goes behind a barrier. State does not need one, unless there is nothing else: a node
-// that reads state alone could be taken for its original.
+// Every value passes through a barrier. State does not need one, unless there is nothing else: a
+// node that reads state alone could be taken for its original.
 static void guard_inputs(recompute_pass *p, tensor **in, int n_in) {
     bool state_alone = n_in > 0;
     for (int k = 0; k < n_in; k++) {
@@ -88,19 +88,21 @@ static tensor *recomputed(recompute_pass *p, tensor *t) {
     return p->again[t->id];
 }
 
+// Lets a backward node read copies in place of what is dropped; they come right before it.
+static void read_copies(recompute_pass *p, node *n) {
+    p->dep = n->in[0];
+    for (int k = 0; k < n->n_in; k++)
+        if (is_dropped(p, n->in[k])) n->in[k] = recomputed(p, n->in[k]);
+}
+
 void pass_recompute(graph *g, recompute_policy policy) {
     DRV_ASSERT(g->stage == STAGE_DIFFERENTIATED, "recompute in graph %s", g->name);
     if (policy == KEEP_ALL) return;
     recompute_pass p = {.g = g, .policy = policy, .n_tensors = g->n_tensors};
     p.again = ARENA_ARRAY(g->a, tensor *, g->n_tensors);
     for (int i = 0; i < g->n_nodes; i++) {
-        node *n = g->nodes[i];
-        if (n->phase == PHASE_BACKWARD) {
-            p.dep = n->in[0];
-            for (int k = 0; k < n->n_in; k++)
-                if (is_dropped(&p, n->in[k])) n->in[k] = recomputed(&p, n->in[k]);
-        }
-        emit(&p, n);
+        if (g->nodes[i]->phase == PHASE_BACKWARD) read_copies(&p, g->nodes[i]);
+        emit(&p, g->nodes[i]);
     }
     g->nodes = p.out;
     g->n_nodes = p.n_out;

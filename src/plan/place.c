@@ -40,7 +40,7 @@ typedef struct placer {
     int64_t probes;
 } placer;
 
-// The first interval that ends behind `offset`.
+// The first interval that ends after `offset`.
 static int search(placer *p, const byte_set *set, int64_t offset) {
     int low = 0, high = set->n;
     while (low < high) {

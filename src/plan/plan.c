@@ -59,7 +59,8 @@ static bool is_read_twice(plan *p, const node *n, int input) {
     return false;
 }
 
-// An output takes over the storage of an input that is a temporary, as large, and needed no more.
+// An output takes over the storage of an input that is a temporary of the same size and is no
+// longer needed.
 static bool may_take_over(plan *p, int index, const tensor *t, int input) {
     const node *n = p->g->nodes[index];
     const tensor *root = storage_of(p, n->in[input]);
@@ -81,30 +82,38 @@ static void find_optional_aliases(plan *p) {
         storage_of(p, p->g->tensors[i]); // every path has one step now
 }
 
-static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
+// What needs a place: each storage of temporaries, with the tensor's id, and the scratch of each
+// node, with the node's index after all tensors. Returns how many there are.
+static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_item *items) {
     const graph *g = p->g;
-    place_item *items = ARENA_ARRAY(a, place_item, g->n_tensors + g->n_nodes);
-    int n = 0;
+    int n_items = 0;
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
         if (t->cls != TENSOR_TEMP || p->first[i] < 0 || p->storage[i] != t) continue;
         const int64_t bytes = round_up(tensor_bytes(t), PLAN_ALIGN);
-        items[n++] = (place_item){bytes, p->first[i], p->last[i], i, 0};
+        items[n_items++] = (place_item){bytes, p->first[i], p->last[i], i, 0};
     }
     for (int i = 0; i < g->n_nodes; i++) {
         const int64_t bytes = workspace ? round_up(workspace(ctx, g->nodes[i]), PLAN_ALIGN) : 0;
-        if (bytes) items[n++] = (place_item){bytes, i, i, g->n_tensors + i, 0};
+        if (bytes) items[n_items++] = (place_item){bytes, i, i, g->n_tensors + i, 0};
     }
-    p->arena_bytes = place_items(items, n, g->n_nodes, &p->place_probes);
-    for (int i = 0; i < g->n_tensors; i++)
+    return n_items;
+}
+
+static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
+    const int n_tensors = p->g->n_tensors, n_nodes = p->g->n_nodes;
+    place_item *items = ARENA_ARRAY(a, place_item, n_tensors + n_nodes);
+    const int n_items = list_items(p, workspace, ctx, items);
+    p->arena_bytes = place_items(items, n_items, n_nodes, &p->place_probes);
+    for (int i = 0; i < n_tensors; i++)
         p->offset[i] = -1;
-    for (int i = 0; i < n; i++) {
-        if (items[i].id < g->n_tensors)
+    for (int i = 0; i < n_items; i++) {
+        if (items[i].id < n_tensors)
             p->offset[items[i].id] = items[i].offset;
         else
-            p->workspace[items[i].id - g->n_tensors] = items[i].offset;
+            p->workspace[items[i].id - n_tensors] = items[i].offset;
     }
-    for (int i = 0; i < g->n_tensors; i++)
+    for (int i = 0; i < n_tensors; i++)
         p->offset[i] = p->offset[p->storage[i]->id];
 }
 
@@ -118,6 +127,7 @@ static void add_up(plan *p) {
     for (int i = 0; i < g->n_nodes; i++) {
         const op_row *row = op_rows[g->nodes[i]->op];
         if (row->flops) p->flops += row->flops(g->nodes[i]);
+        if (row->wire) p->wire_bytes[g->nodes[i]->attrs.axis] += row->wire(g->nodes[i]);
     }
 }
 

@@ -107,7 +107,7 @@ double plot_tick_step(const plot_range *r, int n) {
 
 const char *plot_number(double value) {
     static _Thread_local char buffers[8][32];
-    static _Thread_local int next;
+    static _Thread_local unsigned next;
     static const struct {
         double least;
         const char *unit;

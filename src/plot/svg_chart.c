@@ -1,5 +1,6 @@
-// Curves as one SVG: a legend of the runs, a large panel for the first key, two panels a row for
-// the others. A thin line shows every step, a thick one their moving mean, circles the evaluations.
+// Curves as one SVG: a legend of the runs, a large panel for the first key, two panels per row
+// for the others. A thin line shows every step, a thick one their moving mean, circles the
+// evaluations.
 #include <math.h>
 #include <string.h>
 
@@ -151,28 +152,28 @@ static void find_ranges(arena *a, const plot *p, int key, int points, panel *out
     plot_range_close_tight(&out->x_range);
 }
 
-static void add_panel(arena *a, const plot *p, int key, int points, int index, double x, double y,
-        double width, double height, str *out) {
-    panel area = {.x = x + LEFT,
-            .y = y + TOP,
+static void add_panel(arena *a, const plot *runs, int key, int points, int index, double left,
+        double top, double width, double height, str *out) {
+    panel area = {.x = left + LEFT,
+            .y = top + TOP,
             .width = width - LEFT - 8,
             .height = height - TOP - BOTTOM};
-    find_ranges(a, p, key, points, &area);
+    find_ranges(a, runs, key, points, &area);
     str_printf(out,
             "<clipPath id=\"c%d\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n",
             index, area.x, area.y - 2, area.width + 2, area.height + 4);
-    add_axes(&area, plot_title(p->keys[key]), out);
+    add_axes(&area, plot_title(runs->keys[key]), out);
     str_printf(out, "<g clip-path=\"url(#c%d)\">\n", index);
-    for (int r = 0; r < p->n_runs; r++) {
-        const plot_series *s = &p->runs[r].series[key];
+    for (int r = 0; r < runs->n_runs; r++) {
+        const plot_series *s = &runs->runs[r].series[key];
         const plot_series raw = extremes(a, s, RAW_POINTS / 2), smooth = moving_mean(a, s),
                           thick = plot_means(a, &smooth, SMOOTH_POINTS);
         if (smooth.y != s->y) add_line(&area, &raw, colours[r % N_COLOURS], "raw", out);
         add_line(&area, &thick, colours[r % N_COLOURS], "mean", out);
     }
     str_puts(out, "</g>\n");
-    for (int r = 0; r < p->n_runs && points >= 0; r++)
-        add_points(&area, &p->runs[r].series[points], colours[r % N_COLOURS], out);
+    for (int r = 0; r < runs->n_runs && points >= 0; r++)
+        add_points(&area, &runs->runs[r].series[points], colours[r % N_COLOURS], out);
 }
 
 // --- the whole
@@ -211,37 +212,53 @@ static const char style[] =
         "circle{fill:#fff;stroke-width:2}\n"
         "</style>\n";
 
-void plot_svg(arena *a, const plot *p, str *out) {
-    const int loss = plot_key(p, "loss"), valid = plot_key(p, "val_loss");
+void plot_svg(arena *a, const plot *runs, str *out) {
+    const int loss = plot_key(runs, "loss"), valid = plot_key(runs, "val_loss");
     int keys[PLOT_MAX_KEYS], n = 0;
-    for (int k = 0; k < p->n_keys; k++)
+    for (int k = 0; k < runs->n_keys; k++)
         if (k != valid || loss < 0) keys[n++] = k;
-    const double top = MARGIN + LEGEND_ROW * p->n_runs + 8;
-    const int more_rows = n / 2; // behind the first panel, two in a row
+    const double top = MARGIN + LEGEND_ROW * runs->n_runs + 8;
+    const int more_rows = n / 2; // below the first panel, two panels in each
     const double height = top + FIRST_HEIGHT + more_rows * (GAP + HEIGHT) + MARGIN;
     str_printf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\">\n",
             WIDTH, height, WIDTH, height);
     str_puts(out, style);
     str_printf(out, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", WIDTH, height);
-    add_legend(p, MARGIN + 10, out);
+    add_legend(runs, MARGIN + 10, out);
     const double inner = WIDTH - 2 * MARGIN;
     for (int i = 0; i < n; i++) {
         const int points = keys[i] == loss ? valid : -1;
         if (i == 0) {
-            add_panel(a, p, keys[i], points, i, MARGIN, top, inner, FIRST_HEIGHT, out);
+            add_panel(a, runs, keys[i], points, i, MARGIN, top, inner, FIRST_HEIGHT, out);
             continue;
         }
         const bool alone = i == n - 1 && i % 2 == 1; // the last one of an odd number takes the row
         const double width = alone ? inner : (inner - GAP) / 2;
         const double x = MARGIN + (i % 2 == 0 ? width + GAP : 0);
         const double y = top + FIRST_HEIGHT + GAP + (i - 1) / 2 * (GAP + HEIGHT);
-        add_panel(a, p, keys[i], points, i, x, y, width, HEIGHT, out);
+        add_panel(a, runs, keys[i], points, i, x, y, width, HEIGHT, out);
     }
     str_puts(out, "</svg>\n");
 }
 
-void plot_html(arena *a, const plot *p, str *out) {
+// The run's name, its last step, and the last value of each key.
+static void add_table_row(const plot_run *run, int n_keys, str *out) {
+    double last_step = 0;
+    for (int k = 0; k < n_keys; k++)
+        if (run->series[k].n > 0)
+            last_step = fmax(last_step, run->series[k].x[run->series[k].n - 1]);
+    str_puts(out, "<tr><td>");
+    add_text(out, run->name);
+    str_printf(out, "</td><td>%.0f</td>", last_step);
+    for (int k = 0; k < n_keys; k++) {
+        const plot_series *s = &run->series[k];
+        str_printf(out, "<td>%s</td>", s->n > 0 ? plot_number(s->y[s->n - 1]) : "");
+    }
+    str_puts(out, "</tr>\n");
+}
+
+void plot_html(arena *a, const plot *runs, str *out) {
     str_puts(out,
             "<!DOCTYPE html>\n"
             "<html lang=\"en\">\n"
@@ -255,27 +272,15 @@ void plot_html(arena *a, const plot *p, str *out) {
             "td,th{padding:4px 14px 4px 0;text-align:right;border-bottom:1px solid #ddd}\n"
             "td:first-child,th:first-child{text-align:left}\n"
             "</style>\n");
-    plot_svg(a, p, out);
+    plot_svg(a, runs, out);
     str_puts(out, "<table>\n<tr><th>run</th><th>steps</th>");
-    for (int k = 0; k < p->n_keys; k++) {
+    for (int k = 0; k < runs->n_keys; k++) {
         str_puts(out, "<th>last ");
-        add_text(out, plot_title(p->keys[k]));
+        add_text(out, plot_title(runs->keys[k]));
         str_puts(out, "</th>");
     }
     str_puts(out, "</tr>\n");
-    for (int r = 0; r < p->n_runs; r++) {
-        const plot_run *run = &p->runs[r];
-        double steps = 0;
-        for (int k = 0; k < p->n_keys; k++)
-            if (run->series[k].n > 0) steps = fmax(steps, run->series[k].x[run->series[k].n - 1]);
-        str_puts(out, "<tr><td>");
-        add_text(out, run->name);
-        str_printf(out, "</td><td>%.0f</td>", steps);
-        for (int k = 0; k < p->n_keys; k++) {
-            const plot_series *s = &run->series[k];
-            str_printf(out, "<td>%s</td>", s->n > 0 ? plot_number(s->y[s->n - 1]) : "");
-        }
-        str_puts(out, "</tr>\n");
-    }
+    for (int r = 0; r < runs->n_runs; r++)
+        add_table_row(&runs->runs[r], runs->n_keys, out);
     str_puts(out, "</table>\n</html>\n");
 }

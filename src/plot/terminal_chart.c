@@ -147,14 +147,13 @@ static void add_legend(const plot *p, int key, int points, const plot_terminal_o
     }
 }
 
-static void draw_panel(arena *a, const plot *p, int key, int points, const plot_terminal_opts *opts,
-        str *out) {
-    static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
+// --- a panel: one key of all runs; `points`: a second key, drawn as circles; -1: none
+static frame frame_of(arena *a, const plot *p, int key, int points, int columns) {
     frame f = {plot_range_empty(), plot_range_empty()};
     for (int r = 0; r < p->n_runs; r++)
         for (int k = 0; k < p->n_keys; k++) {
             if (k != key && k != points) continue;
-            const plot_series *all = &p->runs[r].series[k], s = plot_means(a, all, opts->columns);
+            const plot_series *all = &p->runs[r].series[k], s = plot_means(a, all, columns);
             for (int64_t i = 0; i < s.n; i++)
                 plot_range_add(&f.y, s.y[i]);
             if (all->n > 0) plot_range_add(&f.x, all->x[0]);
@@ -162,34 +161,55 @@ static void draw_panel(arena *a, const plot *p, int key, int points, const plot_
         }
     plot_range_close(&f.y, strcmp(p->keys[key], "loss") != 0);
     plot_range_close_tight(&f.x);
-    const int rows = opts->rows > 6 ? opts->rows - 3 : 4;
-    const double step = plot_tick_step(&f.y, rows / 3 + 1);
-    int left = 1;
+    return f;
+}
+
+// Columns that the numbers of the y axis take.
+static int label_columns(const frame *f, int rows, double step) {
+    int most = 1;
     for (int row = 0; row < rows; row++) {
-        const int n = (int)strlen(row_label(&f, row, rows, step));
-        if (n > left) left = n < MAX_LEFT ? n : MAX_LEFT;
+        const int n = (int)strlen(row_label(f, row, rows, step));
+        if (n > most) most = n;
     }
-    const int columns = opts->columns - left - 2 > 8 ? opts->columns - left - 2 : 8;
-    canvas c = canvas_new(a, columns, rows, opts->utf8);
+    return most < MAX_LEFT ? most : MAX_LEFT;
+}
+
+// Beside other runs, the letter of a run stands at its curve's end.
+static void draw_runs(arena *a, canvas *c, const frame *f, const plot *p, int key, int points) {
+    static const char *const letters[] = {"a", "b", "c", "d", "e", "f"};
     for (int r = 0; r < p->n_runs; r++) {
         const plot_series *s = &p->runs[r].series[key];
-        draw_curve(a, &c, &f, s, r);
-        if (points >= 0) draw_points(&c, &f, &p->runs[r].series[points], r, "o");
+        draw_curve(a, c, f, s, r);
+        if (points >= 0) draw_points(c, f, &p->runs[r].series[points], r, "o");
         if (p->n_runs == 1 || s->n == 0) continue;
         const plot_series last = {s->x + s->n - 1, s->y + s->n - 1, 1, 1};
-        draw_points(&c, &f, &last, r, names[r % 6]);
+        draw_points(c, f, &last, r, letters[r % 6]);
     }
+}
+
+static void add_row(const canvas *c, int row, const char *label, int left,
+        const plot_terminal_opts *opts, str *out) {
+    str_printf(out, "%*s %s", left, label,
+            opts->utf8 ? (*label ? "┤" : "│") : (*label ? "+" : "|"));
+    for (int i = 0; i < c->columns; i++)
+        add_cell(c, row * c->columns + i, opts, out);
+    while (out->n > 0 && out->p[out->n - 1] == ' ')
+        out->p[--out->n] = 0;
+    str_puts(out, "\n");
+}
+
+static void add_panel(arena *a, const plot *p, int key, int points, const plot_terminal_opts *opts,
+        str *out) {
+    const frame f = frame_of(a, p, key, points, opts->columns);
+    const int rows = opts->rows > 6 ? opts->rows - 3 : 4;
+    const double step = plot_tick_step(&f.y, rows / 3 + 1);
+    const int left = label_columns(&f, rows, step);
+    const int columns = opts->columns - left - 2 > 8 ? opts->columns - left - 2 : 8;
+    canvas c = canvas_new(a, columns, rows, opts->utf8);
+    draw_runs(a, &c, &f, p, key, points);
     str_printf(out, "%s\n", plot_title(p->keys[key]));
-    for (int row = 0; row < rows; row++) {
-        const char *label = row_label(&f, row, rows, step);
-        str_printf(out, "%*s %s", left, label,
-                opts->utf8 ? (*label ? "┤" : "│") : (*label ? "+" : "|"));
-        for (int i = 0; i < columns; i++)
-            add_cell(&c, row * columns + i, opts, out);
-        while (out->n > 0 && out->p[out->n - 1] == ' ')
-            out->p[--out->n] = 0;
-        str_puts(out, "\n");
-    }
+    for (int row = 0; row < rows; row++)
+        add_row(&c, row, row_label(&f, row, rows, step), left, opts, out);
     add_x_axis(&f, left, columns, opts, out);
     add_legend(p, key, points, opts, out);
 }
@@ -199,6 +219,6 @@ void plot_terminal(arena *a, const plot *p, const plot_terminal_opts *opts, str 
     for (int k = 0; k < p->n_keys; k++) {
         if (k == valid && loss >= 0) continue;
         if (out->n > 0) str_puts(out, "\n");
-        draw_panel(a, p, k, k == loss ? valid : -1, opts, out);
+        add_panel(a, p, k, k == loss ? valid : -1, opts, out);
     }
 }

@@ -6,11 +6,6 @@
 #include "base/log.h"
 #include "tok/tokenizer.h"
 
-static const char *const carried_names[] = {"tokenizer.json", "tokenizer_config.json",
-        "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
-        "merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"};
-enum { N_CARRIED = sizeof carried_names / sizeof *carried_names };
-
 drv_status carry_token_ids(arena *a, run_config *cfg) {
     tokenizer *t;
     model_config *m = &cfg->model;
@@ -46,21 +41,21 @@ drv_status carry_files(arena *a, const run_config *cfg, ckpt_content *out) {
     const char *folders[2] = {NULL, NULL};
     out->n_carried = 0;
     if (!*cfg->tokenizer) return DRV_OK;
-    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, N_CARRIED);
+    ckpt_carried *list = ARENA_ARRAY(a, ckpt_carried, n_ckpt_carried_names);
     folders[0] = folder_of(a, cfg->tokenizer);
     arena *compare = arena_new("same tokenizer");
     if (*cfg->from && same_file(compare, path_join(compare, folders[0], "tokenizer.json"),
                               path_join(compare, cfg->from, "tokenizer.json")))
         folders[1] = cfg->from;
     arena_free(compare);
-    for (int i = 0; i < N_CARRIED; i++)
+    for (int i = 0; i < n_ckpt_carried_names; i++)
         for (int k = 0; k < 2 && folders[k]; k++) {
-            const char *path = path_join(a, folders[k], carried_names[i]);
+            const char *path = path_join(a, folders[k], ckpt_carried_names[i]);
             char *bytes;
             size_t n;
             if (!file_exists(path)) continue;
             DRV_TRY(file_read(a, path, &bytes, &n));
-            list[out->n_carried++] = (ckpt_carried){carried_names[i], bytes, n};
+            list[out->n_carried++] = (ckpt_carried){ckpt_carried_names[i], bytes, n};
             break;
         }
     out->carried = list;

@@ -118,7 +118,7 @@ drv_status generator_load(generator *g, int64_t capacity) {
             asked == GENERATE_BF16 || (asked == GENERATE_AUTO && says_bf16(g->a, g->opts->folder));
     g->p = (programs){.c = &g->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
-            .params = llama_params(g->a, &layout)};
+            .params = llama_params(g->a, &layout, NULL)};
     DRV_TRY(backend_open(g->a, g->opts->backend ? g->opts->backend : "cpu", &g->p.b));
     for (int i = 0; i < N_BLOCKS; i++)
         DRV_TRY(compile(g, LLAMA_PREFILL, block_tokens[i], &g->block[i]));

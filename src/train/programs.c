@@ -1,19 +1,26 @@
 // From config to running programs, fresh weights, and what all of it holds.
 #include "train/programs.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "base/round.h"
+#include "ir/op.h"
+#include "model/lora.h"
+#include "train/batch.h"
 
-static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *opts,
+static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *shape,
         programs *out) {
+    llama_opts opts = *shape;
+    opts.dropout = cfg->lora.dropout;
+    opts.seed = cfg->seed;
     static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
             [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
             [RECOMPUTE_FULL] = KEEP_STREAM};
-    graph *g = llama_build(a, &out->params, LLAMA_LOSS, opts);
+    graph *g = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     g->name = "step";
     out->step_graph = g;
     DRV_TRY(graph_verify(g, STAGE_BUILT));
@@ -44,7 +51,8 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
 drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg, .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
     const model_layout layout = layout_of(&cfg->model);
-    out->params = llama_params(a, &layout);
+    DRV_TRY_CTX(lora_check(&cfg->lora, &layout), "%s", config_where(cfg, "lora"));
+    out->params = llama_params(a, &layout, &cfg->lora);
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = cfg->sequence_length,
             .dt = out->dt};
@@ -61,9 +69,13 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     return backend_prepare(b);
 }
 
+// The weight is a rounded copy of a master. What is frozen has no other value than that.
+static bool has_master(const programs *p, const param *w) {
+    return w->trainable && param_dtype(w, p->dt) != dtype_acc(p->dt);
+}
+
 const char *programs_master(arena *a, const programs *p, const param *w) {
-    bool copy = param_dtype(w, p->dt) != dtype_acc(p->dt);
-    return copy ? arena_printf(a, "master.%s", w->name) : w->name;
+    return has_master(p, w) ? arena_printf(a, "master.%s", w->name) : w->name;
 }
 
 // Elements: of a piece of a weight that a thread fills, and that are rounded at a time.
@@ -76,7 +88,7 @@ drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t 
     if (param_dtype(w, p->dt) == DT_F32)
         return backend_write(b, rank, w->name, first * 4, n * 4, values);
     snprintf(master, sizeof master, "master.%s", w->name);
-    DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
+    if (has_master(p, w)) DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
     uint16_t rounded[ROUNDED];
     for (int64_t i = 0; i < n; i += ROUNDED) {
         const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;
@@ -99,19 +111,32 @@ static int64_t part_elements(const param *w, const param_part *part) {
     return part->rows * (w->n_dims == 2 ? w->dim[1] : 1);
 }
 
+static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
+    const run_config *cfg = f->p->c;
+    const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
+    const double bound = f->w->n_dims == 2 ? 1 / sqrt((double)f->w->dim[1]) : 0;
+    switch (f->w->init) {
+    case INIT_NORMAL:
+        rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
+        return;
+    case INIT_UNIFORM:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = (float)(bound * (2 * rng_uniform(&key, (uint64_t)(first + j)) - 1));
+        return;
+    case INIT_ONES:
+    case INIT_ZEROS:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = f->w->init == INIT_ONES;
+    }
+}
+
 static void fill_piece(void *arg, int64_t i, int thread) {
     (void)thread;
     const fill_call *f = arg;
-    const run_config *cfg = f->p->c;
     const int64_t total = part_elements(f->w, f->part), first = i * PIECE,
                   n = total - first < PIECE ? total - first : PIECE;
     float *x = mem_alloc(sizeof *x * PIECE);
-    const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
-    if (f->w->n_dims == 1)
-        for (int64_t j = 0; j < n; j++)
-            x[j] = 1;
-    else
-        rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
+    draw(f, first, n, x);
     const int64_t above = f->part->row * (total / f->part->rows);
     f->status[i] = programs_write_weight(f->p, f->rank, f->w, above + first, n, x);
     free(x);
@@ -136,6 +161,17 @@ drv_status programs_init_weights(programs *p) {
     return DRV_OK;
 }
 
+double programs_flops_per_token(const programs *p, bool recomputed) {
+    const graph *g = p->step_graph;
+    double flops = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (op_rows[n->op]->flops && (recomputed || !n->recomputed))
+            flops += op_rows[n->op]->flops(n);
+    }
+    return flops / (double)(p->c->micro_batch_size * p->c->sequence_length);
+}
+
 static int64_t max3(int64_t a, int64_t b, int64_t c) {
     const int64_t larger = a > b ? a : b;
     return larger > c ? larger : c;
@@ -149,8 +185,9 @@ memory_plan programs_memory(const programs *p) {
             .optimizer = update[TENSOR_OPTIMIZER],
             .activations = max3(p->step_plan->arena_bytes, p->update_plan->arena_bytes,
                     p->eval_plan->arena_bytes),
-            .data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
-                    update[TENSOR_OUTPUT]};
+            .batches = batch_reader_bytes(p->c)};
+    m.data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
+             update[TENSOR_OUTPUT] + m.batches;
     for (int i = 0; i < p->update_graph->n_nodes; i++)
         if (p->update_graph->nodes[i]->op == OP_all_reduce)
             m.communication += tensor_bytes(p->update_graph->nodes[i]->out[0]);
@@ -159,7 +196,8 @@ memory_plan programs_memory(const programs *p) {
 }
 
 drv_status programs_check_held(const programs *p) {
-    const int64_t planned = programs_memory(p).total, held = backend_held_bytes(p->b);
+    const memory_plan memory = programs_memory(p);
+    const int64_t planned = memory.total - memory.batches, held = backend_held_bytes(p->b);
     if (held > planned)
         return drv_fail(DRV_E_DEVICE,
                 "the %s back end holds %lld bytes, expected at most the %lld that were planned; "

@@ -29,7 +29,7 @@ typedef struct run {
     int failed_saves;                // in a row
     bool weights_lost;               // an update failed half-way: they belong to no step
     int lock;                        // file descriptor; 0: none
-    double peak_flops, mean_step_s;
+    double flops_per_token, peak_flops, mean_step_s;
 } run;
 
 // Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.

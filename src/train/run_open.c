@@ -147,6 +147,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(resume_write_config(cfg, r->state.step));
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
+    r->flops_per_token = programs_flops_per_token(&r->p, false);
     run_measure_peak(r);
     say_size(r);
     return DRV_OK;

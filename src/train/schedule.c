@@ -4,7 +4,7 @@
 #include <math.h>
 
 // The warm-up gives step 1 the rate lr / warmup_steps, never 0. The decay takes its first step at
-// the peak and would reach min_lr one step behind the last: so with min_lr 0 no step is wasted.
+// the peak and would reach min_lr one step after the last: so with min_lr 0 no step is wasted.
 // torchtitan does both ("a virtual last step", torchtitan/components/lr_scheduler.py);
 // transformers' get_cosine_schedule_with_warmup and Megatron-LM's OptimizerParamScheduler decay
 // alike, though they begin the warm-up with a step of rate 0.

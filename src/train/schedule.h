@@ -3,5 +3,5 @@
 #include "config/config.h"
 
 // Of step 1, 2, ...: warm-up lr * step / warmup_steps, then by type down towards min_lr, which a
-// step behind the last one would have.
+// step after the last one would have.
 double schedule_lr(const run_config *cfg, int64_t step);

@@ -4,18 +4,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-// All parts of all parameters; `source` is where their values are.
-static ckpt_tensor *add_tensors(arena *a, const programs *p, const char *hf_prefix,
-        const char *source_prefix, ckpt_tensor *t, int *n) {
+static bool is_model(const param *w) {
+    return !w->is_adapter;
+}
+static bool is_adapter(const param *w) {
+    return w->is_adapter;
+}
+static bool is_trained(const param *w) {
+    return w->trainable;
+}
+
+// All parts of the parameters that are `wanted`; `source` is where their values are.
+static ckpt_tensor *add_tensors(arena *a, const programs *p, bool (*wanted)(const param *w),
+        const char *hf_prefix, const char *source_prefix, ckpt_tensor *t, int *n) {
     for (int i = 0; i < p->params.n; i++) {
         const param *w = &p->params.p[i];
+        if (!wanted(w)) continue;
         const int64_t cols = w->n_dims == 2 ? w->dim[1] : 1;
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, w->name)
                                            : programs_master(a, p, w);
         for (int k = 0; k < w->n_parts; k++) {
             const param_part *part = &w->part[k];
             t[(*n)++] = (ckpt_tensor){{arena_printf(a, "%s%s", hf_prefix, part->hf_name), w->n_dims,
-                                              {part->rows, w->n_dims == 2 ? cols : 0}},
+                                              {part->rows, w->n_dims == 2 ? cols : 0}, ST_F32},
                     source, part->row * cols * 4};
         }
     }
@@ -28,14 +39,19 @@ static int64_t max_parts(const programs *p) {
 
 ckpt_tensor *state_model(arena *a, const programs *p, int *n) {
     *n = 0;
-    return add_tensors(a, p, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+    return add_tensors(a, p, is_model, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+}
+
+ckpt_tensor *state_adapter(arena *a, const programs *p, int *n) {
+    *n = 0;
+    return add_tensors(a, p, is_adapter, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
 }
 
 ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
     *n = 0;
-    add_tensors(a, p, "exp_avg.", "adam_m.", t, n);
-    return add_tensors(a, p, "exp_avg_sq.", "adam_v.", t, n);
+    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", t, n);
+    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", t, n);
 }
 
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,

@@ -3,9 +3,11 @@
 #include "ckpt/ckpt.h"
 #include "train/programs.h"
 
-// Every Hugging Face parameter, read from the fp32 masters.
+// Every Hugging Face parameter of the model, read from the fp32 masters.
 ckpt_tensor *state_model(arena *a, const programs *p, int *n);
-// Both moments of every parameter.
+// The same of its low-rank branches, under PEFT's names.
+ckpt_tensor *state_adapter(arena *a, const programs *p, int *n);
+// Both moments of every parameter that is trained.
 ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n);
 
 // Weights of any Hugging Face folder. DRV_E_DATA: they are not exactly those of the model.

@@ -84,9 +84,7 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->step_samples = cfg->global_batch_size;
     m->consumed_samples = r->state.rows_taken;
     m->tokens_per_s = tokens / m->step_s;
-    if (r->peak_flops > 0)
-        m->mfu = m->tokens_per_s * model_flops_per_token(&cfg->model, cfg->sequence_length) /
-                 r->peak_flops;
+    if (r->peak_flops > 0) m->mfu = m->tokens_per_s * r->flops_per_token / r->peak_flops;
     r->mean_step_s = r->mean_step_s > 0 ? 0.9 * r->mean_step_s + 0.1 * m->step_s : m->step_s;
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
 }

@@ -4,6 +4,7 @@
 #pragma once
 #include "backend/cpu/gemm.h"
 #include "base/parallel.h"
+#include "comm/comm.h"
 #include "ir/graph.h"
 #include "kernels/kernels.h"
 
@@ -20,6 +21,8 @@ struct instruction {
     const kernels *attention; // may be of another level (see gemm.h on arithmetic)
     gemm *gemm[MAX_GEMMS];
     const instruction *next_product; // the next one of a single row, in a circle; NULL: none
+    comm_group *group;               // of an op with an axis; NULL: one rank
+    drv_status *failed; // set, with a message, when other ranks cannot be reached: the program ends
 };
 
 // A matrix product of a single row (generation): bound by how fast its weights are read.

@@ -118,7 +118,7 @@ static void choose_tiles(gemm *g, int64_t threads) {
 static bool same_gemm(const gemm_shape *a, const gemm_shape *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->ta == b->ta && a->tb == b->tb &&
            a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->in == b->in &&
-           a->out == b->out && a->accumulate == b->accumulate;
+           a->out == b->out && a->accumulate == b->accumulate && gemm_scale(a) == gemm_scale(b);
 }
 
 static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {

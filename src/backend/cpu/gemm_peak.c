@@ -73,7 +73,7 @@ static drv_status measure(arena *a, dtype dt, gemm_choice choice, int tries, dou
     drv_status status = DRV_OK;
     for (int i = 0; i < (tries > 4 ? 4 : 1) && status == DRV_OK; i++) {
         const int64_t n = sizes[i];
-        const gemm_shape shape = {n, n, n, false, false, n, n, n, dt, DT_F32, false};
+        const gemm_shape shape = {n, n, n, false, false, n, n, n, dt, DT_F32, false, 1};
         double rate = 0;
         status = gemm_time(a, m, &shape, tries, &rate);
         if (status == DRV_OK && rate > *best) *best = rate;

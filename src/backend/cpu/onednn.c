@@ -100,7 +100,7 @@ static drv_status describe(dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bo
 }
 
 // Also fills desc[3], the scratch.
-static drv_status build(const onednn *o, bool accumulate, dnnl_memory_desc_t desc[4],
+static drv_status build(const onednn *o, const gemm_shape *shape, dnnl_memory_desc_t desc[4],
         dnnl_primitive_t *out) {
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_desc_t chosen;
@@ -109,7 +109,10 @@ static drv_status build(const onednn *o, bool accumulate, dnnl_memory_desc_t des
     DRV_TRY(check(dnnl_matmul_desc_init(&matmul, &desc[0], &desc[1], NULL, &desc[2]), "matmul"));
     DRV_TRY(check(dnnl_primitive_attr_create(&attr), "attributes"));
     DRV_TRY(check(dnnl_post_ops_create(&post), "post-ops"));
-    dnnl_status_t status = accumulate ? dnnl_post_ops_append_sum(post, 1) : dnnl_success;
+    const float scale = (float)gemm_scale(shape);
+    dnnl_status_t status = shape->accumulate ? dnnl_post_ops_append_sum(post, 1) : dnnl_success;
+    if (status == dnnl_success && scale != 1)
+        status = dnnl_primitive_attr_set_output_scales(attr, 1, 0, &scale);
     if (status == dnnl_success) status = dnnl_primitive_attr_set_post_ops(attr, post);
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
@@ -142,7 +145,7 @@ drv_status onednn_new(arena *a, onednn *o, const gemm_shape *shape, onednn_produ
     DRV_TRY(describe(&desc[0], shape->m, shape->k, shape->ta, shape->lda, shape->in));
     DRV_TRY(describe(&desc[1], shape->k, shape->n, shape->tb, shape->ldb, shape->in));
     DRV_TRY(describe(&desc[2], shape->m, shape->n, false, shape->ldc, shape->out));
-    DRV_TRY(build(o, shape->accumulate, desc, &product->primitive));
+    DRV_TRY(build(o, shape, desc, &product->primitive));
     product->memory = arena_alloc(a, sizeof *product->memory * (size_t)par_threads());
     for (int i = 0; i < par_threads(); i++)
         for (int j = 0; j < N_MEMORIES; j++)

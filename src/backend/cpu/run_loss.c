@@ -32,9 +32,9 @@ static loss_shapes shapes(const node *n, int64_t rows) {
     const int64_t v = n->in[1]->dim[0], width = n->in[1]->dim[1];
     const dtype dt = n->in[0]->dt, acc = dtype_acc(dt);
     const int64_t ld = logits_row_bytes(n) / dtype_bytes(dt); // of the gradient of the logits
-    return (loss_shapes){{{rows, v, width, false, true, width, width, v, dt, acc, false},
-            {rows, width, v, false, false, ld, width, width, dt, dt, false},
-            {v, width, rows, true, false, ld, width, width, dt, acc, true}}};
+    return (loss_shapes){{{rows, v, width, false, true, width, width, v, dt, acc, false, 1},
+            {rows, width, v, false, false, ld, width, width, dt, dt, false, 1},
+            {v, width, rows, true, false, ld, width, width, dt, acc, true, 1}}};
 }
 
 static bool has_product(const node *n, int product) {

@@ -1,10 +1,9 @@
-// Ops of the update program, and those that move values: collectives, barrier.
+// Ops of the update program, and barrier.
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
-#include "ir/op.h"
 
 // --- sum_squares: partial sums by chunk of each input, joined in order
 typedef struct squares_call {
@@ -76,23 +75,6 @@ static void adamw(const instruction *ins) {
 }
 
 const cpu_op cpu_op_adamw = {.run = adamw};
-
-// --- collectives of one rank: the input is the output
-static void copy(const instruction *ins) {
-    if (ins->in[0] != ins->out[0])
-        memcpy(ins->out[0], ins->in[0], (size_t)tensor_bytes(ins->node->out[0]));
-}
-
-static drv_status lower_collective(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    (void)a, (void)m, (void)out;
-    if (n->attrs.ranks == 1) return DRV_OK;
-    return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but this process has one",
-            op_rows[n->op]->name, n->attrs.ranks);
-}
-
-const cpu_op cpu_op_all_reduce = {.run = copy, .lower = lower_collective};
-const cpu_op cpu_op_all_gather = {.run = copy, .lower = lower_collective};
-const cpu_op cpu_op_reduce_scatter = {.run = copy, .lower = lower_collective};
 
 // An alias; nodes run in order.
 const cpu_op cpu_op_barrier = {.run = NULL};

@@ -86,49 +86,49 @@ static void take_next(transfer *job, const char *value) {
     job->next = strndup(begin + 1, (size_t)(end - begin - 1));
 }
 
-static size_t on_header(char *p, size_t size, size_t count, void *ctx) {
+static size_t on_header(char *text, size_t size, size_t count, void *ctx) {
     transfer *job = ctx;
-    const size_t n = size * count;
-    const char *colon = memchr(p, ':', n);
+    const size_t n_bytes = size * count;
+    const char *colon = memchr(text, ':', n_bytes);
     char value[2048];
-    if (n > 5 && memcmp(p, "HTTP/", 5) == 0) { // the answer of a redirect is behind
+    if (n_bytes > 5 && memcmp(text, "HTTP/", 5) == 0) { // the answer of a redirect has been passed
         job->total = -1;
         job->retry_after = 0;
         job->error_code[0] = 0;
     }
-    if (!colon) return n;
-    const size_t n_name = (size_t)(colon - p);
-    copy_value(value, sizeof value, colon + 1, n - n_name - 1);
-    if (n_name == 13 && strncasecmp(p, "Content-Range", 13) == 0) {
+    if (!colon) return n_bytes;
+    const size_t n_name = (size_t)(colon - text);
+    copy_value(value, sizeof value, colon + 1, n_bytes - n_name - 1);
+    if (n_name == 13 && strncasecmp(text, "Content-Range", 13) == 0) {
         const char *slash = strchr(value, '/');
         if (slash && isdigit((unsigned char)slash[1])) job->total = atoll(slash + 1);
-    } else if (n_name == 11 && strncasecmp(p, "Retry-After", 11) == 0) {
+    } else if (n_name == 11 && strncasecmp(text, "Retry-After", 11) == 0) {
         job->retry_after = strtod(value, NULL);
         if (isdigit((unsigned char)*value) && job->retry_after == 0) job->retry_after = 0.01;
-    } else if (n_name == 12 && strncasecmp(p, "X-Error-Code", 12) == 0) {
+    } else if (n_name == 12 && strncasecmp(text, "X-Error-Code", 12) == 0) {
         snprintf(job->error_code, sizeof job->error_code, "%.63s", value);
-    } else if (n_name == 4 && strncasecmp(p, "Link", 4) == 0) {
+    } else if (n_name == 4 && strncasecmp(text, "Link", 4) == 0) {
         take_next(job, value);
     }
-    return n;
+    return n_bytes;
 }
 
-static size_t on_body(char *p, size_t size, size_t count, void *ctx) {
+static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
     transfer *job = ctx;
-    const size_t n = size * count;
+    const size_t n_bytes = size * count;
     long code = 0;
     curl_easy_getinfo(job->curl, CURLINFO_RESPONSE_CODE, &code);
     if (job->is_text) {
-        str_add(&job->body, p, n);
-        return job->body.n > (size_t)256 << 20 ? 0 : n;
+        str_add(&job->body, bytes, n_bytes);
+        return job->body.n > (size_t)256 << 20 ? 0 : n_bytes;
     }
-    if (code != 200 && code != 206) return n;                             // the text of an error
+    if (code != 200 && code != 206) return n_bytes;                       // the text of an error
     if (code == 200 && job->have == job->began_with && job->began_with) { // all of it again
         if (ftruncate(job->fd, 0) != 0 || lseek(job->fd, 0, SEEK_SET) != 0) return 0;
         job->have = job->began_with = 0;
     }
-    for (size_t done = 0; done < n;) {
-        const ssize_t k = write(job->fd, p + done, n - done);
+    for (size_t done = 0; done < n_bytes;) {
+        const ssize_t k = write(job->fd, bytes + done, n_bytes - done);
         if (k < 0 && errno == EINTR) continue;
         if (k < 0) {
             job->write_errno = errno;
@@ -136,8 +136,8 @@ static size_t on_body(char *p, size_t size, size_t count, void *ctx) {
         }
         done += (size_t)k;
     }
-    job->have += (int64_t)n;
-    return n;
+    job->have += (int64_t)n_bytes;
+    return n_bytes;
 }
 
 static drv_status begin(transfer *job, CURLM *multi) {
@@ -231,7 +231,7 @@ static drv_status check(const transfer *job, char *why, size_t cap) {
     const char *want = job->file->sha256 ? job->file->sha256 : job->file->git;
     *why = 0;
     if (job->file->size >= 0 && job->have != job->file->size) {
-        snprintf(why, cap, "%lld bytes came, expected %lld", (long long)job->have,
+        snprintf(why, cap, "%lld bytes arrived, expected %lld", (long long)job->have,
                 (long long)job->file->size);
         return DRV_OK;
     }
@@ -252,7 +252,7 @@ static drv_status again(transfer *job, const char *why) {
     if (wait > MAX_WAIT_S) wait = MAX_WAIT_S;
     job->not_before = clock_s() + wait;
     job->state = JOB_WAITS;
-    log_file_only("%s: %s; again in %.1f s", job->file->url, why, wait);
+    log_file_only("%s: %s; trying again in %.1f s", job->file->url, why, wait);
     return DRV_OK;
 }
 
@@ -274,7 +274,7 @@ static drv_status settle(transfer *job, CURLcode result) {
                 strerror(job->write_errno));
     const bool good = job->code == 200 || job->code == 206;
     if (!worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
-    if (job->code == 416) { // nothing behind what is there: it is whole, or not the file
+    if (job->code == 416) { // nothing after what is there: it is whole, or not the file
         DRV_TRY(check(job, why, sizeof why));
         if (!*why && (job->file->size >= 0 || job->file->sha256)) return finish(job);
         job->no_range = true;
@@ -287,7 +287,7 @@ static drv_status settle(transfer *job, CURLcode result) {
     if (result == CURLE_RANGE_ERROR) job->no_range = true; // it sent all of it instead
     if (result != CURLE_OK) return again(job, curl_easy_strerror(result));
     if (job->total >= 0 && job->have < job->total)
-        return again(job, "less came than the server said");
+        return again(job, "the answer is shorter than the server said");
     if (job->file->size >= 0 && job->have < job->file->size)
         return again(job, "the answer ended too early");
     DRV_TRY(check(job, why, sizeof why));
@@ -365,13 +365,13 @@ static drv_status drive(crowd *all, CURLM *multi, const download_opts *opts) {
     return DRV_OK;
 }
 
-drv_status download_files(const download *list, int n, const download_opts *opts,
+drv_status download_files(const download *list, int n_files, const download_opts *opts,
         download_stats *out) {
-    crowd all = {.n = n, .begin = clock_s()};
-    *out = (download_stats){.files = n};
+    crowd all = {.n = n_files, .begin = clock_s()};
+    *out = (download_stats){.files = n_files};
     curl_global_init(CURL_GLOBAL_DEFAULT);
-    all.jobs = mem_alloc(((size_t)n + 1) * sizeof *all.jobs);
-    for (int i = 0; i < n; i++) {
+    all.jobs = mem_alloc(((size_t)n_files + 1) * sizeof *all.jobs);
+    for (int i = 0; i < n_files; i++) {
         transfer *job = &all.jobs[i];
         *job = (transfer){.file = &list[i], .opts = opts, .fd = -1, .total = -1};
         const int64_t there = file_size(list[i].path); // it has its name: it was right
@@ -391,7 +391,7 @@ drv_status download_files(const download *list, int n, const download_opts *opts
     CURLM *multi = curl_multi_init();
     drv_status status = drive(&all, multi, opts);
     progress_end();
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_files; i++) {
         end_transfer(&all.jobs[i], multi);
         free(all.jobs[i].next);
     }
@@ -403,7 +403,7 @@ drv_status download_files(const download *list, int n, const download_opts *opts
 }
 
 drv_status download_text(arena *a, const char *url, const download_opts *opts, char **text,
-        size_t *n, char **next) {
+        size_t *n_bytes, char **next) {
     const download file = {.url = url, .path = url, .size = -1};
     transfer job = {.file = &file, .opts = opts, .fd = -1, .total = -1, .is_text = true};
     curl_global_init(CURL_GLOBAL_DEFAULT);
@@ -436,7 +436,7 @@ drv_status download_text(arena *a, const char *url, const download_opts *opts, c
     }
     if (status == DRV_OK) {
         *text = arena_strndup(a, job.body.p ? job.body.p : "", job.body.n);
-        *n = job.body.n;
+        *n_bytes = job.body.n;
         *next = arena_strdup(a, job.next ? job.next : "");
     }
     free(job.next);

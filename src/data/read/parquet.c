@@ -163,7 +163,7 @@ static drv_status read_header(parquet_reader *reader, page_header *header) {
         free(more);
         DRV_TRY(status);
     }
-    if (!used) return broken(reader, reader->at, "a page header that is broken");
+    if (!used) return broken(reader, reader->at, "a broken page header");
     reader->at += (int64_t)used;
     if (header->packed < 0 || header->packed > reader->end - reader->at)
         return broken(reader, reader->at, "a page that is longer than its column");
@@ -179,7 +179,7 @@ static drv_status read_page(parquet_reader *reader, const page_header *header, i
     make_room(&reader->packed, &reader->cap_packed, (size_t)header->packed + 1);
     DRV_TRY(parquet_read_at(&reader->file, reader->at, reader->packed, (size_t)header->packed));
     if (header->has_crc && crc32(0, reader->packed, (uInt)header->packed) != header->crc)
-        return broken(reader, reader->at, "a page whose checksum is another");
+        return broken(reader, reader->at, "a page whose checksum does not match");
     if (plain_bytes > header->packed || plain_bytes > header->unpacked)
         return broken(reader, reader->at, "levels that are longer than their page");
     make_room(out, cap, (size_t)header->unpacked + 1);
@@ -229,8 +229,8 @@ static drv_status load_data(parquet_reader *reader, const page_header *header) {
         return broken(reader, reader->at, "repetition levels in a column that does not repeat");
     DRV_TRY(read_page(reader, header, v2 ? header->level_bytes : 0, &reader->page,
             &reader->cap_page));
-    const unsigned char *p = reader->page;
-    size_t n = (size_t)header->unpacked, n_levels = (size_t)header->level_bytes;
+    const unsigned char *body = reader->page;
+    size_t n_bytes = (size_t)header->unpacked, n_levels = (size_t)header->level_bytes;
     int64_t present = header->values;
     if (reader->column.max_definition) {
         if (!v2) {
@@ -238,20 +238,20 @@ static drv_status load_data(parquet_reader *reader, const page_header *header) {
             if (!header->definition_is_rle)
                 return broken(reader, reader->at,
                         "definition levels that are bit-packed (not supported)");
-            if (n < 4 || (memcpy(&k, p, 4), k > n - 4))
+            if (n_bytes < 4 || (memcpy(&k, body, 4), k > n_bytes - 4))
                 return broken(reader, reader->at, "definition levels that do not fit the page");
             n_levels = k;
-            p += 4;
-            n -= 4;
+            body += 4;
+            n_bytes -= 4;
         }
         MEM_GROW(reader->levels, header->values, reader->cap_levels);
         const int bits = 32 - __builtin_clz((unsigned)reader->column.max_definition);
-        if (!page_hybrid(p, n_levels, bits, reader->levels, header->values))
+        if (!page_hybrid(body, n_levels, bits, reader->levels, header->values))
             return broken(reader, reader->at, "definition levels that do not fit the page");
         for (int64_t i = 0; i < header->values; i++)
             present -= reader->levels[i] != (uint32_t)reader->column.max_definition;
     }
-    DRV_TRY(load_values(reader, header->encoding, p + n_levels, n - n_levels, present));
+    DRV_TRY(load_values(reader, header->encoding, body + n_levels, n_bytes - n_levels, present));
     reader->n_rows = header->values;
     reader->row = reader->value = 0;
     return DRV_OK;

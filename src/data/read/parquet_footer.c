@@ -140,7 +140,7 @@ static drv_status read_schema(arena *a, const parquet_file *file, thrift *in,
     }
     drv_status status = DRV_OK;
     if (in->bad || walk.why)
-        status = parquet_broken(file, file->size, walk.why ? walk.why : "a footer that is broken");
+        status = parquet_broken(file, file->size, walk.why ? walk.why : "a broken footer");
     else if (column->leaf < 0)
         status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s", file->path, column->name,
                 walk.strings.n ? "it has " : "it has none at all",
@@ -230,7 +230,7 @@ static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
     if (memcmp(tail + 4, "PARE", 4) == 0)
         return drv_fail(DRV_E_DATA, "%s: encrypted Parquet is not supported", file->path);
     if (memcmp(tail + 4, "PAR1", 4) != 0)
-        return drv_fail(DRV_E_DATA, "%s: does not end with PAR1: no Parquet file, or cut short",
+        return drv_fail(DRV_E_DATA, "%s: does not end with PAR1: not a Parquet file, or cut short",
                 file->path);
     if ((int64_t)n > file->size - 12)
         return drv_fail(DRV_E_DATA, "%s: the footer is said to have %u bytes, the file has %lld",
@@ -257,7 +257,7 @@ drv_status parquet_read_footer(arena *a, const parquet_file *file, const char *n
         if (field.id == FILE_ROW_GROUPS && field.type == THRIFT_LIST) groups = in;
         thrift_skip(&in, field.type);
     }
-    if (in.bad || groups.bad || !schema) return parquet_broken(file, at, "a footer that is broken");
+    if (in.bad || groups.bad || !schema) return parquet_broken(file, at, "a broken footer");
     thrift_type type;
     out->n_chunks = (int)thrift_list(&groups, &type);
     out->chunks = ARENA_ARRAY(a, parquet_chunk, out->n_chunks + 1);

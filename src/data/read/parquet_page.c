@@ -34,26 +34,28 @@ static bool gunzip(const unsigned char *p, size_t n, unsigned char *out, size_t 
     return code == Z_STREAM_END && z.avail_out == 0;
 }
 
-const char *page_unpack(int codec, const unsigned char *p, size_t n, unsigned char *out,
+const char *page_unpack(int codec, const unsigned char *packed, size_t n_packed, unsigned char *out,
         size_t n_out) {
     size_t k = n_out;
     switch (codec) {
     case CODEC_NONE:
-        if (n != n_out) return "an uncompressed page of another size than it says";
-        memcpy(out, p, n);
+        if (n_packed != n_out) return "an uncompressed page whose size is not what its header says";
+        memcpy(out, packed, n_packed);
         return NULL;
     case CODEC_SNAPPY:
-        return snappy_uncompress((const char *)p, n, (char *)out, &k) == SNAPPY_OK && k == n_out
+        return snappy_uncompress((const char *)packed, n_packed, (char *)out, &k) == SNAPPY_OK &&
+                               k == n_out
                        ? NULL
                        : "broken snappy";
     case CODEC_GZIP:
-        return gunzip(p, n, out, n_out) ? NULL : "broken gzip";
+        return gunzip(packed, n_packed, out, n_out) ? NULL : "broken gzip";
     case CODEC_ZSTD:
-        k = ZSTD_decompress(out, n_out, p, n);
+        k = ZSTD_decompress(out, n_out, packed, n_packed);
         return !ZSTD_isError(k) && k == n_out ? NULL : "broken zstd";
     case CODEC_LZ4_RAW:
-        if (n > INT32_MAX || n_out > INT32_MAX) return "an LZ4 page that is too large";
-        return LZ4_decompress_safe((const char *)p, (char *)out, (int)n, (int)n_out) == (int)n_out
+        if (n_packed > INT32_MAX || n_out > INT32_MAX) return "an LZ4 page that is too large";
+        return LZ4_decompress_safe((const char *)packed, (char *)out, (int)n_packed, (int)n_out) ==
+                               (int)n_out
                        ? NULL
                        : "broken LZ4_RAW";
     case CODEC_LZO:
@@ -80,8 +82,9 @@ static uint64_t take_bits(const unsigned char *p, uint64_t at, int bits) {
     return v;
 }
 
-bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int64_t n_out) {
-    thrift in = {.p = p, .end = p + n};
+bool page_hybrid(const unsigned char *coded, size_t n_coded, int bits, uint32_t *out,
+        int64_t n_out) {
+    thrift in = {.p = coded, .end = coded + n_coded};
     const size_t value_bytes = (size_t)(bits + 7) / 8;
     for (int64_t i = 0; i < n_out;) {
         const uint64_t head = thrift_varint(&in), left = (uint64_t)(n_out - i);
@@ -119,7 +122,7 @@ static bool delta_put(delta_state *d) {
     return true;
 }
 
-// n_values offsets of `bits` bits, or as many as are still wanted. t moves behind all of them.
+// n_values offsets of `bits` bits, or as many as are still wanted. t moves past all of them.
 static bool delta_mini_block(thrift *in, int bits, int64_t n_values, delta_state *d) {
     const uint64_t bytes = (uint64_t)n_values * (uint64_t)bits / 8;
     if (bits > 64 || bytes > (uint64_t)(in->end - in->p)) return false;
@@ -132,7 +135,7 @@ static bool delta_mini_block(thrift *in, int bits, int64_t n_values, delta_state
     return true;
 }
 
-// The n values that the page must hold, each in [0, UINT32_MAX]. t moves behind them.
+// The n values that the page must hold, each in [0, UINT32_MAX]. t moves past them.
 static bool delta_ints(thrift *in, uint32_t *out, int64_t n) {
     const uint64_t block = thrift_varint(in), minis = thrift_varint(in), total = thrift_varint(in);
     delta_state d = {.value = thrift_int(in), .out = out, .n = n};
@@ -177,20 +180,21 @@ static bool delta_length(thrift *in, int64_t n, uint32_t *lengths, byte_array *o
 }
 
 // Each value is the first bytes of the one before, and more.
-static bool join_prefixes(const uint32_t *prefix, int64_t n, page_values *v, byte_array *out) {
+static bool join_prefixes(const uint32_t *prefix, int64_t n_values, page_values *suffixes,
+        byte_array *out) {
     size_t total = 0, before = 0;
-    for (int64_t i = 0; i < n; i++) {
+    for (int64_t i = 0; i < n_values; i++) {
         if (prefix[i] > before) return false;
         before = (size_t)prefix[i] + out[i].n;
         total += before;
         if (before > UINT32_MAX || total > (size_t)1 << 31) return false;
     }
-    if (total > v->cap_joined) {
-        free(v->joined);
-        v->joined = mem_alloc(v->cap_joined = total);
+    if (total > suffixes->cap_joined) {
+        free(suffixes->joined);
+        suffixes->joined = mem_alloc(suffixes->cap_joined = total);
     }
-    unsigned char *to = v->joined;
-    for (int64_t i = 0; i < n; i++) {
+    unsigned char *to = suffixes->joined;
+    for (int64_t i = 0; i < n_values; i++) {
         if (prefix[i]) memcpy(to, out[i - 1].p, prefix[i]);
         if (out[i].n) memcpy(to + prefix[i], out[i].p, out[i].n);
         out[i] = (byte_array){to, prefix[i] + out[i].n};
@@ -199,25 +203,26 @@ static bool join_prefixes(const uint32_t *prefix, int64_t n, page_values *v, byt
     return true;
 }
 
-const char *page_byte_arrays(int encoding, const unsigned char *p, size_t n_bytes, int64_t n,
-        page_values *out) {
-    MEM_GROW(out->v, out->n + n, out->cap);
+const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_bytes,
+        int64_t n_values, page_values *out) {
+    MEM_GROW(out->v, out->n + n_values, out->cap);
     byte_array *to = out->v + out->n;
-    thrift in = {.p = p, .end = p + n_bytes};
+    thrift in = {.p = bytes, .end = bytes + n_bytes};
     bool ok = false;
     if (encoding == PARQUET_PLAIN) {
-        ok = plain(p, n_bytes, n, to);
+        ok = plain(bytes, n_bytes, n_values, to);
     } else if (encoding == PARQUET_DELTA_LENGTH || encoding == PARQUET_DELTA_BYTE_ARRAY) {
-        uint32_t *lengths = mem_alloc(sizeof *lengths * (size_t)(2 * n + 1));
+        uint32_t *lengths = mem_alloc(sizeof *lengths * (size_t)(2 * n_values + 1));
         if (encoding == PARQUET_DELTA_LENGTH)
-            ok = delta_length(&in, n, lengths, to);
+            ok = delta_length(&in, n_values, lengths, to);
         else
-            ok = delta_ints(&in, lengths, n) && delta_length(&in, n, lengths + n, to) &&
-                 join_prefixes(lengths, n, out, to);
+            ok = delta_ints(&in, lengths, n_values) &&
+                 delta_length(&in, n_values, lengths + n_values, to) &&
+                 join_prefixes(lengths, n_values, out, to);
         free(lengths);
     } else {
         return "an encoding that byte arrays do not have";
     }
-    out->n += ok ? n : 0;
+    out->n += ok ? n_values : 0;
     return ok ? NULL : "values that do not fit the page";
 }

@@ -33,7 +33,7 @@ struct reader {
     size_t at;
 };
 
-drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_opts *opts,
+drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const reader_opts *opts,
         reader **out) {
     reader *in = ARENA_NEW(a, reader);
     *in = (reader){.a = a, .o = *opts};
@@ -47,10 +47,10 @@ drv_status reader_open(arena *a, const char *const *inputs, int n, const reader_
                     opts->separator);
         in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(a, inputs, n, &in->files, &in->n_files));
+    DRV_TRY(inputs_list(a, inputs, n_inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
-        if (in->files[i].guessed && opts->key) in->files[i].kind = INPUT_JSONL;
+        if (in->files[i].guessed && (opts->key || opts->lines)) in->files[i].kind = INPUT_JSONL;
     }
     *out = in;
     return DRV_OK;
@@ -75,7 +75,7 @@ void reader_skip_files(reader *in, int n) {
         in->bytes_before += in->files[in->next].bytes;
 }
 
-// Reads more of the open file behind the buffer; sets eof.
+// Reads more of the open file, after what the buffer holds; sets eof.
 static drv_status fill(reader *in) {
     if (in->at) { // drop what was consumed
         memmove(in->buffer.p, in->buffer.p + in->at, in->buffer.n - in->at);
@@ -101,8 +101,7 @@ static drv_status open_parquet(reader *in) {
         struct stat st;
         if (fstat(0, &st) != 0 || !S_ISREG(st.st_mode))
             return drv_fail(DRV_E_DATA,
-                    "standard input: Parquet, which is read from its end and so not from a pipe; "
-                    "give the file's path");
+                    "standard input: Parquet, which cannot be read from a pipe, as its index is at the end; give the file's path");
         path = "/dev/stdin";
     }
     byte_stream_close(in->stream);
@@ -224,7 +223,7 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
         *done = in->eof && in->at >= in->buffer.n && !in->within;
         if (*done) return DRV_OK;
         DRV_TRY(next_marked(in, out->json ? "\n" : in->o.separator, bytes, out));
-        // Nothing lies between two separators, nor behind the last one.
+        // Nothing lies between two separators, nor after the last one.
         const size_t n = bytes->n - out->at;
         if (!out->begins || !out->ends || (out->json ? !blank(bytes->p + out->at, n) : n > 0))
             return DRV_OK;

@@ -52,9 +52,9 @@ void text_batch_free(text_batch *batch) {
 
 // Appends the string under `key`; the last one if there are several. Returns why there is none,
 // else NULL.
-static const char *text_of_json(const char *p, size_t n, const char *key, batch_text *to,
+static const char *text_of_json(const char *line, size_t n_line, const char *key, batch_text *to,
         int64_t *bad) {
-    json_cursor c = {.p = p, .end = p + n};
+    json_cursor c = {.p = line, .end = line + n_line};
     const char *why = "has no such key";
     const size_t at = to->text.n;
     for (bool first = true; jc_next(&c, '{', &first, &to->name);) {
@@ -63,50 +63,51 @@ static const char *text_of_json(const char *p, size_t n, const char *key, batch_
             continue;
         }
         to->text.n = at;
-        why = jc_peek(&c) == '"' ? NULL : "is no string";
+        why = jc_peek(&c) == '"' ? NULL : "is not a string";
         if (why)
             jc_skip(&c);
         else
             jc_string(&c, &to->text);
     }
-    if (!c.error && jc_peek(&c) != 0) c.error = "more text behind the object";
+    if (!c.error && jc_peek(&c) != 0) c.error = "more text after the object";
     *bad = c.bad_surrogates;
     return c.error ? c.error : why;
 }
 
 typedef struct decode_job {
     text_batch *b;
-    const char *key;
+    const char *key; // NULL: lines as they are
     text_batch_each each;
     void *ctx;
 } decode_job;
 
 // Where the text of record i lies; false: it has none.
-static bool decode_text(const decode_job *j, int64_t i, int thread, size_t *n) {
-    record *r = &j->b->records[i];
-    batch_text *to = &j->b->texts[thread];
-    batch_place *place = &j->b->place[i];
-    const char *raw = j->b->raw.p ? j->b->raw.p + r->at : "";
-    *place = (batch_place){.thread = r->json ? thread : -1, .at = r->json ? to->text.n : r->at};
-    *n = r->n;
-    if (r->broken) return false;
-    if (r->json) {
-        r->broken = text_of_json(raw, r->n, j->key, to, &place->bad);
-        if (r->broken) {
+static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_bytes) {
+    record *from = &job->b->records[i];
+    batch_text *to = &job->b->texts[thread];
+    batch_place *place = &job->b->place[i];
+    const char *raw = job->b->raw.p ? job->b->raw.p + from->at : "";
+    const bool in_json = from->json && job->key;
+    *place = (batch_place){.thread = in_json ? thread : -1, .at = in_json ? to->text.n : from->at};
+    *n_bytes = from->n;
+    if (from->broken) return false;
+    if (in_json) {
+        from->broken = text_of_json(raw, from->n, job->key, to, &place->bad);
+        if (from->broken) {
             to->text.n = place->at;
             return false;
         }
         raw = to->text.p ? to->text.p + place->at : "";
-        *n = to->text.n - place->at;
+        *n_bytes = to->text.n - place->at;
     }
-    if (utf8_valid((const unsigned char *)raw, *n)) return true;
+    if (utf8_valid((const unsigned char *)raw, *n_bytes)) return true;
     str clean = {0}; // rare: a copy of its own, as the text may move
-    place->bad += utf8_sanitize(raw, *n, &clean);
+    place->bad += utf8_sanitize(raw, *n_bytes, &clean);
     if (place->thread < 0) place->at = to->text.n;
     place->thread = thread;
     to->text.n = place->at;
     str_add(&to->text, clean.p ? clean.p : "", clean.n);
-    *n = clean.n;
+    *n_bytes = clean.n;
     str_free(&clean);
     return true;
 }
@@ -118,23 +119,25 @@ static const char *text_at(const text_batch *batch, const batch_place *place) {
 
 static void decode(void *arg, int64_t i, int thread) {
     const decode_job *j = arg;
-    const record *r = &j->b->records[i];
+    record *r = &j->b->records[i];
     text_piece *p = &j->b->pieces[i];
     size_t n;
     const bool has_text = decode_text(j, i, thread, &n);
     *p = (text_piece){has_text ? text_at(j->b, &j->b->place[i]) : NULL, has_text ? n : 0, r->begins,
             r->ends};
-    if (p->p && j->each) j->each(j->ctx, p, (int)i, thread);
+    if (p->p && j->each) r->broken = j->each(j->ctx, p, (int)i, thread);
+    if (r->broken) p->p = NULL;
 }
 
 static drv_status report(const reader *in, const record *bad) {
     static int named;
     const char *name = reader_files(in, NULL)[bad->file].name, *key = reader_options(in)->key;
     if (!reader_options(in)->strict && named >= NAMED) return DRV_OK;
-    const drv_status status = bad->json ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name,
-                                                  (long long)bad->number, key, bad->broken)
-                                        : drv_fail(DRV_E_DATA, "%s:%lld: %s", name,
-                                                  (long long)bad->number, bad->broken);
+    const bool in_json = bad->json && !reader_options(in)->lines;
+    const drv_status status = in_json ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name,
+                                                (long long)bad->number, key, bad->broken)
+                                      : drv_fail(DRV_E_DATA, "%s:%lld: %s", name,
+                                                (long long)bad->number, bad->broken);
     if (reader_options(in)->strict) return status;
     log_warn("skipped: %s", drv_message());
     if (++named == NAMED) log_warn("more broken records are counted, not named");
@@ -167,7 +170,8 @@ drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_eac
     batch->skipped = batch->replaced = 0;
     for (int i = 0; i < batch->n_threads; i++)
         str_clear(&batch->texts[i].text);
-    par_for(batch->n, decode, &(decode_job){batch, reader_options(in)->key, each, ctx});
+    const reader_opts *o = reader_options(in);
+    par_for(batch->n, decode, &(decode_job){batch, o->lines ? NULL : o->key, each, ctx});
     for (int i = 0; i < batch->n; i++) {
         batch->replaced += batch->place[i].bad;
         // A thread's text may have moved since the piece was handed out.

@@ -64,7 +64,7 @@ static void skip_element(thrift *in, thrift_type type, int depth) {
 static void skip(thrift *in, thrift_type type, int depth) {
     thrift_field field = {0};
     thrift_type key, value;
-    size_t n;
+    size_t n_items;
     if (depth > MAX_DEPTH) in->bad = true;
     if (in->bad) return;
     switch (type) {
@@ -84,7 +84,7 @@ static void skip(thrift *in, thrift_type type, int depth) {
             byte(in);
         return;
     case THRIFT_BINARY:
-        thrift_bytes(in, &n);
+        thrift_bytes(in, &n_items);
         return;
     case THRIFT_LIST:
     case THRIFT_SET:

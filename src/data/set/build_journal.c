@@ -17,7 +17,10 @@ static const struct {
         {"skipped", offsetof(build_counts, skipped)},
         {"replaced", offsetof(build_counts, replaced)},
         {"largest_id", offsetof(build_counts, largest_id)},
-        {"largest_at", offsetof(build_counts, largest_at)}};
+        {"largest_at", offsetof(build_counts, largest_at)},
+        {"answers", offsetof(build_counts, answers)},
+        {"last_answers", offsetof(build_counts, last_answers)},
+        {"no_answer", offsetof(build_counts, no_answer)}};
 enum { N_COUNTS = sizeof counts_of_journal / sizeof *counts_of_journal };
 
 static int64_t *count_at(build_counts *counts, int i) {
@@ -42,7 +45,7 @@ bool build_journal_read(const char *path, uint64_t task, build_counts *counts) {
     build_counts x = {0};
     if (!file_exists(path)) return false;
     if (json_read_file(path, &root) != DRV_OK) {
-        log_info("%s; the build begins anew", drv_message());
+        log_info("%s; the build starts over", drv_message());
         return false;
     }
     snprintf(id, sizeof id, "%016llx", (unsigned long long)task);
@@ -51,7 +54,7 @@ bool build_journal_read(const char *path, uint64_t task, build_counts *counts) {
         ok = json_get_i64(path, root, counts_of_journal[i].key, count_at(&x, i)) == DRV_OK;
     json_decref(root);
     if (!ok) {
-        log_info("%s: of another build, or broken; the build begins anew", path);
+        log_info("%s: belongs to another build or is broken; the build starts over", path);
         return false;
     }
     *counts = x;

@@ -35,19 +35,20 @@ static int64_t document_sequence(const dataset *set, int64_t i) {
 }
 
 static drv_status check_header(dataset *set, const char *path) {
-    const unsigned char *p = set->idx.p;
-    if (set->idx.n < DATASET_HEADER || memcmp(p, dataset_magic, sizeof dataset_magic) != 0)
-        return drv_fail(DRV_E_DATA, "%s: no Megatron index: it does not begin with MMIDIDX", path);
-    if (get_i64(p + 9) != 1)
+    const unsigned char *header = set->idx.p;
+    if (set->idx.n < DATASET_HEADER || memcmp(header, dataset_magic, sizeof dataset_magic) != 0)
+        return drv_fail(DRV_E_DATA, "%s: not a Megatron index: it does not begin with MMIDIDX",
+                path);
+    if (get_i64(header + 9) != 1)
         return drv_fail(DRV_E_DATA, "%s: version is %lld, expected 1", path,
-                (long long)get_i64(p + 9));
-    set->code = p[17];
+                (long long)get_i64(header + 9));
+    set->code = header[17];
     set->token_bytes = set->code < 9 ? code_bytes[set->code] : 0;
     if (!set->token_bytes)
         return drv_fail(DRV_E_DATA, "%s: dtype code is %d, expected 1, 2, 3, 4, 5 or 8", path,
                 set->code);
-    set->n_sequences = get_i64(p + 18);
-    const int64_t entries = get_i64(p + 26), max = (int64_t)set->idx.n / 8;
+    set->n_sequences = get_i64(header + 18);
+    const int64_t entries = get_i64(header + 26), max = (int64_t)set->idx.n / 8;
     const bool possible =
             set->n_sequences >= 0 && entries >= 1 && set->n_sequences <= max && entries <= max;
     // A mode for each sequence, one byte, ends the index of a multimodal data set.
@@ -138,26 +139,29 @@ static void read_about(arena *a, dataset *set) {
     if (!file_exists(path)) return;
     if (file_read(a, path, &text, &n) != DRV_OK ||
             dataset_about_parse(a, set, path, text, n, &set->about) != DRV_OK)
-        log_warn("%s; what it says is left out of account", drv_message());
+        log_warn("%s; this file is ignored", drv_message());
 }
 
 drv_status dataset_open(arena *a, const char *prefix, dataset **out) {
     dataset *set = ARENA_NEW(a, dataset);
-    *set = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1};
-    const drv_status status = check(a, set);
-    if (status != DRV_OK) {
-        dataset_close(set);
-        return status;
+    *set = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1, .roles_fd = -1};
+    drv_status status = check(a, set);
+    if (status == DRV_OK) {
+        read_about(a, set);
+        status = dataset_open_roles(a, set);
     }
-    read_about(a, set);
-    *out = set;
-    return DRV_OK;
+    if (status == DRV_OK)
+        *out = set;
+    else
+        dataset_close(set);
+    return status;
 }
 
 void dataset_close(dataset *set) {
     file_map_close(&set->idx);
     if (set->fd >= 0) close(set->fd);
-    set->fd = -1;
+    if (set->roles_fd >= 0) close(set->roles_fd);
+    set->fd = set->roles_fd = -1;
 }
 
 static int64_t sequence_start(const dataset *set, int64_t sequence) { // in tokens

@@ -12,19 +12,19 @@ enum { PIECE_BYTES = 4 << 20 };
 
 // The first of n tokens that is not in [0, n_vocab); n: none. Most sets are u16 or i32: their loops
 // are simple enough for the compiler to take many tokens at a time.
-static int64_t first_outside(const dataset *set, const unsigned char *p, int64_t n,
+static int64_t first_outside(const dataset *set, const unsigned char *tokens, int64_t n_tokens,
         int64_t n_vocab) {
     enum { BLOCK = 4096 };
-    for (int64_t i = 0; i < n; i += BLOCK) {
-        const int64_t k = n - i < BLOCK ? n - i : BLOCK;
+    for (int64_t i = 0; i < n_tokens; i += BLOCK) {
+        const int64_t k = n_tokens - i < BLOCK ? n_tokens - i : BLOCK;
         uint32_t largest = 0; // of a negative one: beyond any vocabulary
         bool checked = true;
         if (set->code == 8) {
-            const uint16_t *u16 = (const void *)(p + 2 * i);
+            const uint16_t *u16 = (const void *)(tokens + 2 * i);
             for (int64_t j = 0; j < k; j++)
                 largest = u16[j] > largest ? u16[j] : largest;
         } else if (set->code == 4) {
-            const uint32_t *u32 = (const void *)(p + 4 * i);
+            const uint32_t *u32 = (const void *)(tokens + 4 * i);
             for (int64_t j = 0; j < k; j++)
                 largest = u32[j] > largest ? u32[j] : largest;
         } else {
@@ -32,11 +32,11 @@ static int64_t first_outside(const dataset *set, const unsigned char *p, int64_t
         }
         if (checked && largest < n_vocab) continue;
         for (int64_t j = i; j < i + k; j++) {
-            const int64_t id = dataset_token(set->code, p + j * set->token_bytes);
+            const int64_t id = dataset_token(set->code, tokens + j * set->token_bytes);
             if (id < 0 || id >= n_vocab) return j;
         }
     }
-    return n;
+    return n_tokens;
 }
 
 drv_status dataset_scan_vocab(const dataset *set, int64_t n_vocab, const atomic_bool *cancel) {

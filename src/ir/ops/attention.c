@@ -111,7 +111,7 @@ static const char *cached_shape(const node *n, tensor_spec *out, int *n_out) {
     return check(qkv, n->in[3], &n->attrs);
 }
 
-// Three tokens behind four that the caches hold.
+// Three tokens after the four that the caches hold.
 static void cached_example(example *e) {
     static const int32_t positions[3] = {4, 5, 6};
     tensor *qkv = example_given(e, "qkv", 3, 48);

@@ -20,8 +20,7 @@ static void to_double(dtype dt, const void *p, int64_t at, int64_t stride, int64
 static void block(const gemm_shape *shape, const void *a, const void *b, void *c, int64_t row,
         int64_t col, int64_t rows, int64_t cols) {
     double sum[ROWS][COLUMNS] = {0}, x[ROWS] = {0}, y[COLUMNS] = {0};
-    for (int64_t i = 0; i < rows && shape->accumulate; i++)
-        to_double(shape->out, c, (row + i) * shape->ldc + col, 1, cols, sum[i]);
+    const double scale = gemm_scale(shape);
     for (int64_t k = 0; k < shape->k; k++) {
         to_double(shape->in, a, shape->ta ? k * shape->lda + row : row * shape->lda + k,
                 shape->ta ? 1 : shape->lda, rows, x);
@@ -32,8 +31,11 @@ static void block(const gemm_shape *shape, const void *a, const void *b, void *c
                 sum[i][j] += x[i] * y[j];
     }
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++)
-            put(shape->out, c, (row + i) * shape->ldc + col + j, sum[i][j]);
+        for (int64_t j = 0; j < cols; j++) {
+            const int64_t at = (row + i) * shape->ldc + col + j;
+            const double before = shape->accumulate ? get(shape->out, c, at) : 0;
+            put(shape->out, c, at, before + scale * sum[i][j]);
+        }
 }
 
 void ref_gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {

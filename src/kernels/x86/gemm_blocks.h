@@ -41,8 +41,10 @@ INLINE void fetch_some(lines *l) {
 }
 
 typedef struct place { // where the sums of a register tile begin and end
-    const float *from; // NULL: at 0
+    dtype dt_from;
+    const void *from; // NULL: at 0
     int64_t ld_from;
+    float scale; // of the products
     dtype dt;
     void *to;
     int64_t ld_to;
@@ -80,7 +82,8 @@ INLINE void register_tile(mac_function *mac, int64_t n_words, words_a a, const u
     for (int64_t w = 0; w < n_words; w += STEP) {
         const int64_t row = w / STEP; // of c, for the end of this tile
         if (row < MR && p->from)
-            fetch((const char *)(p->from + row * p->ld_from), NR * 4);
+            fetch((const char *)p->from + row * p->ld_from * dtype_bytes(p->dt_from),
+                    NR * dtype_bytes(p->dt_from));
         else if (row < MR)
             fetch((const char *)p->to + row * p->ld_to * dtype_bytes(p->dt),
                     NR * dtype_bytes(p->dt));
@@ -88,12 +91,19 @@ INLINE void register_tile(mac_function *mac, int64_t n_words, words_a a, const u
         const words_a rest = {a.at + w * a.word, a.row, a.word};
         multiply(mac, n_words - w < STEP ? n_words - w : STEP, rest, panel + w * NR, sum);
     }
+    if (p->scale != 1)
+#pragma GCC unroll 8
+        for (int i = 0; i < MR; i++)
+#pragma GCC unroll 3
+            for (int j = 0; j < NV; j++)
+                sum[i][j] = v_mul(sum[i][j], v_set(p->scale));
     if (p->from)
 #pragma GCC unroll 8
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
-                sum[i][j] = v_add(v_load(p->from + i * p->ld_from + j * LANES, LANES), sum[i][j]);
+                sum[i][j] = v_add(v_load_as(p->dt_from, p->from, i * p->ld_from + j * LANES, LANES),
+                        sum[i][j]);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
@@ -106,8 +116,10 @@ INLINE void edge_tile(tile_function *tile, int64_t n_rows, int64_t n_cols, int64
         words_a a, const uint32_t *panel, const place *p, lines *ahead) {
     float whole[MR * NR] = {0};
     for (int64_t i = 0; i < n_rows && p->from; i++)
-        memcpy(whole + i * NR, p->from + i * p->ld_from, sizeof *whole * (size_t)n_cols);
-    const place own = {p->from ? whole : NULL, NR, DT_F32, whole, NR};
+        FOR_VECTORS(j, k, n_cols, {
+            v_store(whole + i * NR + j, v_load_as(p->dt_from, p->from, i * p->ld_from + j, k), k);
+        });
+    const place own = {DT_F32, p->from ? whole : NULL, NR, p->scale, DT_F32, whole, NR};
     tile(n_words, a, panel, &own, ahead);
     for (int64_t i = 0; i < n_rows; i++)
         FOR_VECTORS(j, k, n_cols,
@@ -165,13 +177,18 @@ INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
 }
 
 // Where the sums of the tile at row i, column j begin and end. Those of bf16 stay in fp32, aside,
-// until the last block.
+// from the first block, which adds what c holds, until the last.
 INLINE place place_of(const gemm_job *job, int64_t i, int64_t j) {
     const gemm_shape *shape = job->shape;
     const bool narrow = shape->out == DT_BF16, begun = job->k0 > 0 || shape->accumulate;
     float *sum = narrow ? job->aside + i * shape->n + j : (float *)job->c + i * shape->ldc + j;
     const int64_t ld = narrow ? shape->n : shape->ldc;
-    place p = {begun ? sum : NULL, ld, DT_F32, sum, ld};
+    place p = {DT_F32, begun ? sum : NULL, ld, (float)gemm_scale(shape), DT_F32, sum, ld};
+    if (narrow && begun && job->k0 == 0) {
+        p.dt_from = DT_BF16;
+        p.from = (const uint16_t *)job->c + i * shape->ldc + j;
+        p.ld_from = shape->ldc;
+    }
     if (narrow && job->k0 + job->k == shape->k) {
         p.dt = DT_BF16;
         p.to = (uint16_t *)job->c + i * shape->ldc + j;

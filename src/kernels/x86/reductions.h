@@ -53,7 +53,7 @@ INLINE void rmsnorm_grad_as(dtype dt, int64_t rows, int64_t width, const void *d
             const vec g = v_load_as(dt, dy, row + j, k);
             const vec v = v_mul(v_load_as(dt, x, row + j, k), scale);
             dot = v_fma(v_mul(g, v_load(w + j, k)), v, dot);
-            v_store(dw + j, v_fma(g, v, v_load(dw + j, k)), k);
+            if (dw) v_store(dw + j, v_fma(g, v, v_load(dw + j, k)), k);
         });
         const vec mean = v_set(v_sum(dot) / (float)width);
         FOR_VECTORS(j, k, width, {

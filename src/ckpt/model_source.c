@@ -1,0 +1,183 @@
+// What is common to all formats of models: which one a path is of, names, and the check that every
+// value is finite.
+#include "ckpt/model_source.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/file.h"
+#include "gguf/gguf.h"
+
+const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",
+        "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
+        "merges.txt", "chat_template.jinja", "chat_template.json", "generation_config.json"};
+const int n_ckpt_carried_names = sizeof ckpt_carried_names / sizeof *ckpt_carried_names;
+
+// --- which format
+static bool is_model_folder(arena *a, const char *path) {
+    return file_exists(path_join(a, path, "model.safetensors")) ||
+           file_exists(path_join(a, path, "model.safetensors.index.json"));
+}
+
+static drv_status open_model_folder(arena *a, const char *path, model_source *out) {
+    return model_source_open_folder(a, path, "model", out);
+}
+
+static bool is_gguf(arena *a, const char *path) {
+    (void)a;
+    return !file_is_dir(path) && gguf_is_gguf(path);
+}
+
+static const struct {
+    bool (*recognises)(arena *a, const char *path);
+    drv_status (*open)(arena *a, const char *path, model_source *out);
+} formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf}};
+
+// What people have and drover does not read: a file in the folder, and what to do.
+static const struct {
+    const char *file, *advice;
+} refused[] = {
+        {"pytorch_model.bin",
+                "a pickle, which can run code when it is read; load it with transformers and save_pretrained(..., safe_serialization=True)"},
+        {"pytorch_model.bin.index.json",
+                "the index of pickles, which can run code when they are read; load it with transformers and save_pretrained(..., safe_serialization=True)"},
+        {"consolidated.00.pth",
+                "Meta's own layout; transformers' convert_llama_weights_to_hf.py makes a Hugging Face folder of it"},
+        {"consolidated.safetensors",
+                "Mistral's own layout; the same model is published as model.safetensors"},
+        {"params.json",
+                "Meta's own layout; transformers' convert_llama_weights_to_hf.py makes a Hugging Face folder of it"},
+        {"adapter_config.json",
+                "an adapter without its base; drover ckpt merge BASE ADAPTER --out DIR makes a model of it"},
+};
+
+static drv_status refuse(arena *a, const char *path) {
+    if (!file_exists(path)) return drv_fail(DRV_E_IO, "\"%s\" does not exist", path);
+    if (!file_is_dir(path) && str_ends(path, ".safetensors"))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
+                path);
+    if (!file_is_dir(path))
+        return drv_fail(DRV_E_DATA, "\"%s\" is no model, expected a Hugging Face folder", path);
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (file_exists(path_join(a, path, refused[i].file)))
+            return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s: that is %s", path,
+                    refused[i].file, refused[i].advice);
+    return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
+}
+
+drv_status model_source_open(arena *a, const char *path, model_source *out) {
+    *out = (model_source){.path = path};
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (formats[i].recognises(a, path)) return formats[i].open(a, path, out);
+    return refuse(a, path);
+}
+
+void model_source_close(model_source *s) {
+    if (s->reader) s->reader->close(s);
+    *s = (model_source){.path = s->path};
+}
+
+const source_tensor *model_source_find(const model_source *s, const char *name) {
+    return name_map_get(&s->by_name, name);
+}
+
+// --- values
+static drv_status not_finite(const source_tensor *t, int64_t element, bool nan) {
+    char place[64];
+    if (t->n_dims == 2)
+        snprintf(place, sizeof place, "[%lld, %lld]", (long long)(element / t->cols),
+                (long long)(element % t->cols));
+    else
+        snprintf(place, sizeof place, "[%lld]", (long long)element);
+    return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s at %s, expected finite numbers", t->file,
+            t->name, nan ? "NaN" : "infinite", place);
+}
+
+static void check_range(const source_tensor *t, int64_t row, int64_t n) {
+    DRV_ASSERT(row >= 0 && n >= 0 && row + n <= t->rows, "rows of \"%s\"", t->name);
+}
+
+drv_status source_read_f32(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        float *out) {
+    check_range(t, row, n);
+    DRV_TRY(s->reader->read_f32(s, t, row, n, out));
+    for (int64_t i = 0; i < n * t->cols; i++)
+        if (!isfinite(out[i])) return not_finite(t, row * t->cols + i, isnan(out[i]));
+    return DRV_OK;
+}
+
+// All bits of the exponent are set in what is infinite or NaN.
+static bool finite_16(const uint16_t *p, int64_t n, uint16_t exponent) {
+    int bad = 0;
+    for (int64_t i = 0; i < n; i++)
+        bad |= (p[i] & exponent) == exponent;
+    return !bad;
+}
+
+static drv_status check_16(const source_tensor *t, int64_t row, int64_t n, const uint16_t *p) {
+    const uint16_t exponent = t->type == ST_BF16 ? 0x7F80 : 0x7C00;
+    if (finite_16(p, n * t->cols, exponent)) return DRV_OK;
+    int64_t i = 0;
+    while ((p[i] & exponent) != exponent)
+        i++;
+    return not_finite(t, row * t->cols + i, p[i] & (0x7FFF ^ exponent));
+}
+
+drv_status source_read_raw(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+        void *out) {
+    check_range(t, row, n);
+    DRV_ASSERT(t->type == ST_F32 || t->type == ST_F16 || t->type == ST_BF16,
+            "\"%s\" is %s: no raw values", t->name, t->type_name);
+    DRV_TRY(s->reader->read_raw(s, t, row, n, out));
+    if (t->type != ST_F32) return check_16(t, row, n, out);
+    const float *values = out;
+    for (int64_t i = 0; i < n * t->cols; i++)
+        if (!isfinite(values[i])) return not_finite(t, row * t->cols + i, isnan(values[i]));
+    return DRV_OK;
+}
+
+int64_t source_piece_rows(const source_tensor *t, int64_t bytes) {
+    const int64_t rows = t->cols ? bytes / (4 * t->cols) : t->rows;
+    return rows < 1 ? 1 : rows;
+}
+
+drv_status model_source_same(const model_source *s, const source_tensor *t,
+        const model_source *other, const source_tensor *u, bool *same) {
+    *same = t->rows == u->rows && t->cols == u->cols;
+    const int64_t rows = source_piece_rows(t, 1 << 18);
+    float *x = mem_alloc(sizeof *x * (size_t)(rows * t->cols + 1)),
+          *y = mem_alloc(sizeof *y * (size_t)(rows * t->cols + 1));
+    drv_status status = DRV_OK;
+    for (int64_t row = 0; *same && row < t->rows; row += rows) {
+        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
+        status = source_read_f32(s, t, row, n, x);
+        if (status == DRV_OK) status = source_read_f32(other, u, row, n, y);
+        *same = status == DRV_OK && memcmp(x, y, sizeof *x * (size_t)(n * t->cols)) == 0;
+    }
+    free(x);
+    free(y);
+    return status;
+}
+
+// --- what is not read
+// The output weight of a model that ties it to the embedding. transformers ignores it, so one that
+// differs would give another model here and there.
+static drv_status check_tied(const model_source *s, const source_tensor *head) {
+    const source_tensor *embedding = model_source_find(s, "model.embed_tokens.weight");
+    bool same = false;
+    if (embedding) DRV_TRY(model_source_same(s, head, s, embedding, &same));
+    if (same) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: \"lm_head.weight\" differs from \"model.embed_tokens.weight\", but tie_word_embeddings is true",
+            head->file);
+}
+
+drv_status model_source_drops(const model_source *s, const source_tensor *t, bool *drops) {
+    *drops = str_ends(t->name, "rotary_emb.inv_freq");
+    if (*drops || strcmp(t->name, "lm_head.weight") != 0) return DRV_OK;
+    *drops = true;
+    return check_tied(s, t);
+}

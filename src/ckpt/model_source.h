@@ -1,0 +1,85 @@
+// A model on disk, whatever its format: tensors by their Hugging Face names, in the shapes that
+// transformers gives them, read by ranges of rows. Memory is bounded by what a caller asks for at
+// once. A new format is a row in model_source.c: what recognises it, and what opens it.
+#pragma once
+#include "base/json.h"
+#include "ckpt/safetensors.h"
+
+typedef struct source_tensor {
+    const char *name;
+    const char *file;      // where it is stored, for messages
+    const char *type_name; // as stored: "BF16", "Q4_K"
+    st_type type;          // ST_OTHER: what safetensors of a Llama do not hold, as "Q4_K"
+    int n_dims;
+    int64_t dim[MAX_ST_DIMS];
+    int64_t rows, cols; // dim[0], and the product of the others; a scalar is one row of one
+    int64_t row_bytes;  // as stored
+    const void *origin; // the reader's own
+} source_tensor;
+
+// A file that goes with the weights, as it is: tokenizer, chat template, generation defaults.
+typedef struct ckpt_carried {
+    const char *name;
+    const void *bytes;
+    size_t n;
+} ckpt_carried;
+// The names that a Hugging Face folder has for them.
+extern const char *const ckpt_carried_names[];
+extern const int n_ckpt_carried_names;
+
+typedef struct model_source model_source; // single owner
+
+// A format of models. Rows are in range when these are called.
+typedef struct source_reader {
+    const char *format; // "a Hugging Face folder", for messages
+    // Rows [row, row + n) as stored, n * row_bytes bytes.
+    drv_status (*read_raw)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+            void *out);
+    drv_status (*read_f32)(const model_source *s, const source_tensor *t, int64_t row, int64_t n,
+            float *out);
+    // config.json in transformers' field names; the caller owns the value.
+    drv_status (*config)(const model_source *s, json_t **out);
+    // What is there of ckpt_carried_names; lives in `a`.
+    drv_status (*files)(arena *a, const model_source *s, ckpt_carried **list, int *n);
+    void (*close)(model_source *s); // what the arena does not free
+} source_reader;
+
+struct model_source {
+    const char *path;
+    const source_reader *reader;
+    source_tensor *tensors; // in the order of the data
+    int n;
+    name_map by_name;
+    void *state; // the reader's own
+};
+
+// `path`: a Hugging Face folder (a checkpoint is one) or a GGUF file. The source lives in `a`, but
+// is closed by hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a
+// broken one.
+DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
+// The tensors of WHICH.safetensors, or of the files of its index, in a folder.
+DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
+        model_source *out);
+// A GGUF file.
+DRV_CHECKED drv_status model_source_open_gguf(arena *a, const char *path, model_source *out);
+void model_source_close(model_source *s); // fine when opening failed
+
+const source_tensor *model_source_find(const model_source *s, const char *name); // NULL: absent
+
+// Any range of rows. Values are checked: DRV_E_DATA names the tensor and the place of one that is
+// not finite.
+DRV_CHECKED drv_status source_read_f32(const model_source *s, const source_tensor *t, int64_t row,
+        int64_t n, float *out);
+// The same bytes as stored, for tensors of F32, F16 or BF16; checked as well.
+DRV_CHECKED drv_status source_read_raw(const model_source *s, const source_tensor *t, int64_t row,
+        int64_t n, void *out);
+// Two tensors have the same shape and, in fp32, the same values.
+DRV_CHECKED drv_status model_source_same(const model_source *s, const source_tensor *t,
+        const model_source *other, const source_tensor *u, bool *same);
+// Tensors that transformers drops, and so does drover: the frequencies that old releases stored
+// (they follow from rope_theta), and a copy of the tied output weight. Asked of a tensor that the
+// config has no place for. DRV_E_DATA: an output weight that differs from the embedding.
+DRV_CHECKED drv_status model_source_drops(const model_source *s, const source_tensor *t,
+        bool *drops);
+// How many rows make a piece of about `bytes` in fp32; at least one.
+int64_t source_piece_rows(const source_tensor *t, int64_t bytes);

@@ -58,7 +58,7 @@ check "the first of three is that of one" same "$(sed '/^---$/,$d' <<<"$three")"
 check "three samples" same "$(grep -c '^---$' <<<"$three")" 2
 check "the same seed again" same "$(gen $model --prompt Document --max-tokens 12 --seed 3 --n 3)" "$three"
 gen $model --prompt Document --max-tokens 12 --n 8 --json >lines
-check "others differ" test "$(json 'o["text"]' <lines | tr ' ' '\n' | sort -u | wc -l)" -gt 1
+check "others differ" test "$(json '"-".join(map(str, o["ids"]))' <lines | tr ' ' '\n' | sort -u | wc -l)" -gt 1
 check "one object per sample" same "$(wc -l <lines)" 8
 check "with these keys" same "$(json 'sorted(o) == ["finish_reason", "ids", "prompt", "text", "tokens", "tokens_per_s"]' <lines)" "True True True True True True True True"
 check "tokens are counted" same "$(json 'o["tokens"] == len(o["ids"])' <lines | tr ' ' '\n' | sort -u)" True

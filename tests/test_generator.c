@@ -14,7 +14,8 @@ enum { VOCAB = 96, CONTEXT = 512 };
 static const char *const models[] = {"tied", "untied_llama3"};
 // About the blocks of a prompt (16, 64, 256 tokens, and one token that is not among them), of
 // queries and of keys; a full context.
-static const int lengths[] = {1, 2, 16, 17, 63, 64, 65, 66, 80, 100, 127, 128, 129, 256, 257, 300, 512};
+static const int lengths[] = {1, 2, 16, 17, 63, 64, 65, 66, 80, 100, 127, 128, 129, 256, 257, 300,
+        512};
 enum { N_LENGTHS = sizeof lengths / sizeof *lengths };
 
 static void prompt_of(int64_t n, int32_t *ids) {
@@ -120,8 +121,8 @@ static void the_whole_prompt_in_one_program(void **state) {
             position[t] = t;
         const llama_opts shape = {.rows = 1, .seq = 128, .dt = r->p.dt};
         executable *e;
-        OK(backend_compile(r->a, r->p.b,
-                llama_build(r->a, &r->p.params, LLAMA_LOGITS, &shape), NULL, &e));
+        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->p.params, LLAMA_LOGITS, &shape),
+                NULL, &e));
         OK(backend_write(r->p.b, 0, "tokens", 0, sizeof ids, ids));
         OK(backend_write(r->p.b, 0, "position", 0, sizeof position, position));
         OK(backend_run(r->p.b, e));
@@ -143,13 +144,19 @@ static void the_whole_prompt_in_one_program(void **state) {
 // However a prompt comes, in pieces or after another one that began alike: the same bits.
 static void a_prompt_may_come_in_pieces(void **state) {
     (void)state;
-    static const int pieces[][4] = {{300}, {65, 300}, {17, 81, 300}, {1, 2, 3, 300}, {64, 128, 256, 300}};
+    static const int pieces[][4] = {{300}, {65, 300}, {17, 81, 300}, {1, 2, 3, 300},
+            {64, 128, 256, 300}};
     int32_t ids[CONTEXT], other[CONTEXT];
     float want[VOCAB], got[VOCAB];
     prompt_of(CONTEXT, ids);
     for (int asked = GENERATE_BF16; asked <= GENERATE_FP32; asked++) {
         opened *m = open_model("tied", asked);
+        float shorter[VOCAB];
+        logits_after(m->g, ids, 200, shorter);
+        logits_after(m->g, ids + 5, 40, got); // another one
         logits_after(m->g, ids, 300, want);
+        logits_after(m->g, ids, 200, got); // the beginning alone
+        assert_memory_equal(got, shorter, sizeof got);
         for (int i = 0; i < 5; i++) {
             prompt_cost cost;
             logits_after(m->g, ids + 5, 40, got); // another one
@@ -231,7 +238,8 @@ static void room(void **state) {
     generator *g;
     OK(generator_open(a, &opts, &g));
     assert_int_equal(generator_capacity(g), 0);
-    FAILS(generator_load(g, CONTEXT + 1), DRV_E_USAGE, "513 tokens are more than the model's context of 512");
+    FAILS(generator_load(g, CONTEXT + 1), DRV_E_USAGE,
+            "513 tokens are more than the model's context of 512");
     OK(generator_load(g, 20));
     int32_t ids[18];
     prompt_of(18, ids);

@@ -1,6 +1,6 @@
-// Bytes per second that this machine's cores read from memory: 1 GiB summed by all threads, each its
-// own stretch of it, on huge pages as the weights of a model are. Prints the median of the passes.
-// usage: cc -O3 -march=native -fopenmp read_bandwidth.c -o /tmp/read_bandwidth
+// Bytes per second that this machine's cores read from memory: 1 GiB summed by all threads, each
+// its own stretch of it, on huge pages as the weights of a model are. Prints the median of the
+// passes. usage: cc -O3 -march=native -fopenmp read_bandwidth.c -o /tmp/read_bandwidth
 //        OMP_NUM_THREADS=2 /tmp/read_bandwidth [PASSES (15)]
 #include <omp.h>
 #include <stdint.h>
@@ -16,8 +16,9 @@ static int by_size(const void *x, const void *y) {
 int main(int argc, char **argv) {
     enum { MOST = 1000 };
     const size_t n = (size_t)1 << 27, bytes = n * sizeof(uint64_t);
-    const int asked = argc > 1 ? atoi(argv[1]) : 15,
-              passes = asked < 1 ? 1 : asked < MOST ? asked : MOST;
+    const int asked = argc > 1 ? atoi(argv[1]) : 15, passes = asked < 1      ? 1
+                                                              : asked < MOST ? asked
+                                                                             : MOST;
     uint64_t *words = aligned_alloc(1 << 21, bytes), sink = 0;
     double rate[MOST];
     if (!words) return 1;

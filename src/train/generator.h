@@ -33,7 +33,8 @@ typedef struct generator generator; // single owner
 // lives in `a`.
 DRV_CHECKED drv_status generator_open(arena *a, const generator_opts *opts, generator **out);
 // Once: plans the programs, reads the weights and makes room for `capacity` tokens (0: the model's
-// whole context). DRV_E_USAGE: more than the model's context.
+// whole context). DRV_E_USAGE: more than the model's context. DRV_E_DEVICE: this machine has not
+// the memory, told before the weights are read.
 DRV_CHECKED drv_status generator_load(generator *g, int64_t capacity);
 void generator_close(generator *g); // NULL is allowed
 

@@ -58,7 +58,7 @@ check "the first of three is that of one" same "$(sed '/^---$/,$d' <<<"$three")"
 check "three samples" same "$(grep -c '^---$' <<<"$three")" 2
 check "the same seed again" same "$(gen $model --prompt Document --max-tokens 12 --seed 3 --n 3)" "$three"
 gen $model --prompt Document --max-tokens 12 --n 8 --json >lines
-check "others differ" test "$(json 'o["text"]' <lines | tr ' ' '\n' | sort -u | wc -l)" -gt 1
+check "others differ" test "$(json '"-".join(map(str, o["ids"]))' <lines | tr ' ' '\n' | sort -u | wc -l)" -gt 1
 check "one object per sample" same "$(wc -l <lines)" 8
 check "with these keys" same "$(json 'sorted(o) == ["finish_reason", "ids", "prompt", "text", "tokens", "tokens_per_s"]' <lines)" "True True True True True True True True"
 check "tokens are counted" same "$(json 'o["tokens"] == len(o["ids"])' <lines | tr ' ' '\n' | sort -u)" True
@@ -89,6 +89,9 @@ refused 2 "expected bf16 or fp32" $model --prompt x --precision int8
 refused 2 "--stop is empty" $model --prompt x --stop ""
 refused 2 "expected a whole number" $model --prompt x --top-k -1
 refused 1 "nothing.txt" $model --prompt-file nothing.txt
+cp -r $model huge && rm huge/manifest.json
+sed -i 's/"hidden_size": [0-9]*/"hidden_size": 65536/; s/"intermediate_size": [0-9]*/"intermediate_size": 262144/; s/"num_hidden_layers": [0-9]*/"num_hidden_layers": 100/' huge/config.json
+refused 1 "for keys and values" huge --prompt x
 refused 1 "expected a Hugging Face folder" nowhere --prompt x
 
 echo "$passed passed, $failed failed"

@@ -58,3 +58,32 @@ int64_t attention_scratch_bytes(const attention_args *args) {
     int64_t backward = seq * (4 * d + 2) + b * (8 * d) + 8 * b * b;
     return (forward > backward ? forward : backward) * 4 + 4096;
 }
+
+// Chunks of 128 keys: with their values, of 64 bf16, they are 32 KiB, about a first-level cache.
+// Larger ones where there would be more than 64, so that what is joined stays small.
+enum { ROW_CHUNK = 128, MAX_ROW_CHUNKS = 64 };
+
+int64_t row_attention_chunk(const attention_args *args) {
+    return round_up(div_up(args->first + 1, MAX_ROW_CHUNKS), ROW_CHUNK);
+}
+
+static int64_t row_attention_chunks(const attention_args *args) {
+    return div_up(args->first + 1, row_attention_chunk(args));
+}
+
+int64_t row_attention_units(const attention_args *args) {
+    return args->n_kv_heads * row_attention_chunks(args);
+}
+
+// For each head and chunk: largest score, sum of exp, and the sums of the values. There may be
+// fewer chunks of more keys.
+int64_t row_attention_part_bytes(const attention_args *args) {
+    const int64_t small = div_up(args->first + 1, ROW_CHUNK),
+                  most = small < MAX_ROW_CHUNKS ? small : MAX_ROW_CHUNKS;
+    return args->n_heads * most * (args->head_dim + 2) * dtype_bytes(dtype_acc(args->dt));
+}
+
+// The scores of a chunk.
+int64_t row_attention_scratch_bytes(const attention_args *args) {
+    return round_up(row_attention_chunk(args) * dtype_bytes(dtype_acc(args->dt)), 64);
+}

@@ -41,7 +41,8 @@ static inline uint32_t dropout_threshold(const dropout_args *args) {
 }
 
 // Attention of one sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys,
-// then n_kv_heads values.
+// then n_kv_heads values. With a cache (generation) the rows are tokens first .. first + seq - 1 of
+// a longer sequence, whose keys and values all lie in the cache.
 typedef struct attention_args {
     dtype dt;
     int64_t seq;
@@ -49,11 +50,14 @@ typedef struct attention_args {
     const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim]
     const int32_t *position; // [seq]; token t sees t - position[t] .. t
     void *o;                 // [seq, n_heads * head_dim]; read by the gradient
-    void *lse;               // acc, [n_heads, lse_stride]; this sequence's part
+    void *lse;               // acc, [n_heads, lse_stride]; this sequence's part. NULL: not wanted
     int64_t lse_stride;
-    const void *d_o; // gradient of o
-    void *dqkv;      // like qkv
-    float *part;     // scratch of the gradient, attention_part_floats() long
+    // NULL: the keys and values of qkv itself. Else [n_kv_heads, capacity, head_dim] each.
+    const void *keys, *values;
+    int64_t capacity, first; // tokens; first is 0 without a cache
+    const void *d_o;         // gradient of o
+    void *dqkv;              // like qkv
+    float *part;             // scratch of the gradient, attention_part_floats() long
 } attention_args;
 
 // c [m,n] = scale a [m,k] b [k,n], sums in the accumulation type.
@@ -118,10 +122,11 @@ typedef struct kernels {
     void (*attention_grad_sum)(const attention_args *args, int64_t unit);
     // y_N = x_K W_NK^T for a single row x (generation).
     void (*row_times_matrix)(dtype dt, int64_t n, int64_t k, const void *x, const void *w, void *y);
-    // One query over n keys and values of its head, d wide: o = softmax(q K^T / sqrt(d)) V, P in
-    // acc. scores: scratch (acc, [n]).
-    void (*cached_attention)(dtype dt, int64_t n, int64_t d, const void *q, const void *keys,
-            const void *values, void *scores, void *o);
+    // The same as `attention` for a single row over the first + 1 tokens of its cache (generation),
+    // P in acc: units 0 .. row_attention_units() - 1, each with its own scratch, write to `part`;
+    // then one call joins them.
+    void (*row_attention)(const attention_args *args, int64_t unit, void *part, void *scratch);
+    void (*row_attention_join)(const attention_args *args, const void *part);
 } kernels;
 
 extern const kernels kernels_ref, kernels_avx2, kernels_avx512, kernels_avx512_bf16;
@@ -143,3 +148,10 @@ int64_t attention_grad_units(const attention_args *args);  // n_heads x chunks
 int64_t attention_sum_units(const attention_args *args);
 int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
+
+// How the attention of a single row is cut: chunks of cached keys, by their number alone; a unit is
+// a chunk of a group of heads. Sizes grow with args->first.
+int64_t row_attention_chunk(const attention_args *args); // keys
+int64_t row_attention_units(const attention_args *args);
+int64_t row_attention_part_bytes(const attention_args *args);
+int64_t row_attention_scratch_bytes(const attention_args *args);

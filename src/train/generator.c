@@ -9,6 +9,9 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "base/memory_limit.h"
+#include "base/str.h"
+#include "train/fit.h"
 #include "train/lora_state.h"
 #include "train/state.h"
 
@@ -107,6 +110,23 @@ static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, execu
     return backend_compile(g->a, g->p.b, program, NULL, out);
 }
 
+// What was planned against what this machine has left: its pages are not touched yet.
+static drv_status check_memory(const generator *g) {
+    const model_config *m = &g->config.model;
+    const memory_limit limit = memory_limit_read("");
+    const int64_t needed = backend_held_bytes(g->p.b) + PROCESS_BYTES;
+    const int64_t per_token =
+            2 * m->num_hidden_layers * m->num_key_value_heads * m->head_dim * dtype_bytes(g->p.dt);
+    if (needed <= limit.free) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE,
+            "\"%s\" with a context of %lld tokens needs %s of memory, %s of it for keys and values, "
+            "but %s are %s; expected a smaller model%s",
+            g->opts->folder, (long long)g->capacity, str_bytes((double)needed),
+            str_bytes((double)(per_token * (g->capacity + MAX_BLOCK))),
+            str_bytes((double)limit.free), limit.what,
+            g->p.dt == DT_F32 ? ", fewer tokens or --precision bf16" : " or fewer tokens");
+}
+
 drv_status generator_load(generator *g, int64_t capacity) {
     const model_layout layout = layout_of(&g->config.model);
     const char *adapter = g->config.lora.adapter;
@@ -128,6 +148,8 @@ drv_status generator_load(generator *g, int64_t capacity) {
     for (int i = 0; i < N_BLOCKS; i++)
         DRV_TRY(compile(g, LLAMA_PREFILL, block_tokens[i], &g->block[i]));
     DRV_TRY(compile(g, LLAMA_DECODE, 1, &g->decode));
+    DRV_TRY(backend_prepare(g->p.b));
+    DRV_TRY(check_memory(g));
     DRV_TRY(*adapter ? lora_load_eval(&g->p, g->opts->folder, adapter)
                      : state_load_eval_weights(&g->p, g->opts->folder));
     g->logits = ARENA_ARRAY(g->a, float, n_vocab);

@@ -34,7 +34,8 @@ typedef struct generator generator; // single owner
 // lives in `a`.
 DRV_CHECKED drv_status generator_open(arena *a, const generator_opts *opts, generator **out);
 // Once: plans the programs, reads the weights and makes room for `capacity` tokens (0: the model's
-// whole context). DRV_E_USAGE: more than the model's context.
+// whole context). DRV_E_USAGE: more than the model's context. DRV_E_DEVICE: this machine has not
+// the memory, told before the weights are read.
 DRV_CHECKED drv_status generator_load(generator *g, int64_t capacity);
 void generator_close(generator *g); // NULL is allowed
 
@@ -60,7 +61,10 @@ typedef struct prompt_cost {
 
 // Makes ids[0, n) the sequence, 0 < n <= capacity. What it has in common with the sequence before,
 // from the first token on, is kept: a conversation is handed over whole at each turn, and only its
-// new part is computed. DRV_STOPPED: interrupted; what is done is kept for the next call.
+// new part is computed. The bits of what follows do not depend on how a prompt came in pieces, but
+// a token that was added or whose logits were asked for has gone through alone, and has other sums
+// than in a prompt, within rounding. DRV_STOPPED: interrupted; what is done is kept for the next
+// call.
 DRV_CHECKED drv_status generator_prompt(generator *g, const int32_t *ids, int64_t n,
         prompt_cost *out);
 // The sequence: the prompt and what was added.

@@ -167,6 +167,13 @@ static void link_program(cpu_backend *b, executable *e) {
             ins->out[k] = address(b, e->plan, ins->node->out[k]);
         ins->workspace = b->arena + ((uintptr_t)ins->workspace - (uintptr_t)e->linked);
     }
+    // From the last one on, which is followed by the first one of the next run.
+    const instruction *next = NULL;
+    for (int i = 2 * e->n_code; i-- > 0;) {
+        instruction *ins = &e->code[i % e->n_code];
+        ins->next_product = next;
+        if (is_row_product(ins)) next = ins;
+    }
     e->linked = b->arena;
     e->ready = true;
 }

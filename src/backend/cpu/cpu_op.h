@@ -20,9 +20,13 @@ struct instruction {
     const kernels *kernels;
     const kernels *attention; // may be of another level (see gemm.h on arithmetic)
     gemm *gemm[MAX_GEMMS];
-    comm_group *group;  // of an op with an axis; NULL: one rank
+    const instruction *next_product; // the next one of a single row, in a circle; NULL: none
+    comm_group *group;               // of an op with an axis; NULL: one rank
     drv_status *failed; // set, with a message, when other ranks cannot be reached: the program ends
 };
+
+// A matrix product of a single row (generation): bound by how fast its weights are read.
+bool is_row_product(const instruction *ins);
 
 // Every function depends on the node and the number of threads alone, not on the machine.
 typedef struct cpu_op {

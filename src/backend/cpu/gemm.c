@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "backend/cpu/onednn.h"
 #include "base/parallel.h"
@@ -14,6 +16,7 @@ struct gemm_machine {
     bool dot;                              // kernels_bf16 takes the bf16 dot product
     onednn *library;                       // NULL: not used
     bool library_f32, library_bf16;
+    bool amx;    // and this process may use its tiles
     gemm **made; // one for each shape: layers share them
     int n_made, cap_made;
 };
@@ -39,6 +42,18 @@ static drv_status choose(gemm_choice *choice, cpu_level level) {
     return DRV_OK;
 }
 
+// The tiles' registers must be asked for (Linux, Documentation/arch/x86/xstate.rst); a sandbox may
+// refuse. oneDNN asks as well, and is slower than our kernels where it does not get them.
+static bool may_use_amx(void) {
+#ifdef __x86_64__
+    enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
+    return cpu_has_amx_bf16() &&
+           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
+#else
+    return false;
+#endif
+}
+
 drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
     gemm_machine *machine = ARENA_NEW(a, gemm_machine);
     cpu_level level;
@@ -52,9 +67,10 @@ drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
     machine->kernels_bf16 =
             level == CPU_AVX512_BF16 && !machine->dot ? kernels_for(CPU_AVX512) : machine->kernels;
     machine->library_f32 = choice == GEMM_ONEDNN;
+    machine->amx = may_use_amx();
     machine->library_bf16 =
             level >= CPU_AVX512 &&
-            (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && cpu_has_amx_bf16()));
+            (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && machine->amx && onednn_can_run()));
     if (machine->library_f32 || machine->library_bf16) DRV_TRY(onednn_open(a, &machine->library));
     *out = machine;
     return DRV_OK;
@@ -66,7 +82,7 @@ void gemm_machine_close(gemm_machine *m) {
 }
 
 const char *gemm_arithmetic(const gemm_machine *m) {
-    if (m->library_bf16) return cpu_has_amx_bf16() ? "AMX by oneDNN" : "oneDNN";
+    if (m->library_bf16) return m->amx ? "AMX by oneDNN" : "oneDNN";
     return m->dot ? "bf16 dot product" : "fp32";
 }
 

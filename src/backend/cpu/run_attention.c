@@ -94,26 +94,6 @@ static int64_t attention_grad_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_attention_grad = {.run = attention_grad, .workspace = attention_grad_workspace};
 
 // --- over a cache
-static int64_t scores_bytes(const node *n) { // of a head
-    return n->in[1]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
-}
-
-static void cached_head(void *arg, int64_t head, int thread) {
-    (void)thread;
-    const instruction *ins = arg;
-    const op_attrs *attrs = &ins->node->attrs;
-    const tensor *qkv = ins->node->in[0], *keys = ins->node->in[1];
-    const int32_t *slots = ins->in[3];
-    const int64_t d = attrs->head_dim, capacity = keys->dim[1],
-                  kv_head = head / (attrs->n_heads / attrs->n_kv_heads);
-    char *scores = (char *)ins->workspace + head * scores_bytes(ins->node);
-    for (int64_t row = 0; row < qkv->dim[0]; row++)
-        ins->kernels->cached_attention(qkv->dt, slots[row] + 1, d,
-                input_at(ins, 0, row * qkv->dim[1] + head * d),
-                input_at(ins, 1, kv_head * capacity * d), input_at(ins, 2, kv_head * capacity * d),
-                scores, output_at(ins, 0, (row * attrs->n_heads + head) * d));
-}
-
 // Copies the keys (output 1) or values (output 2) of all rows to their slots.
 static void fill_cache(const instruction *ins, int output) {
     const op_attrs *attrs = &ins->node->attrs;
@@ -128,15 +108,53 @@ static void fill_cache(const instruction *ins, int output) {
                     (size_t)(d * dtype_bytes(cache->dt)));
 }
 
+static attention_args cache_shape(const node *n) {
+    attention_args args = attention_shape(n, n->in[0]->dt);
+    args.capacity = n->in[1]->dim[1];
+    args.first = args.capacity - 1; // the most there may be before a row
+    return args;
+}
+
+static int64_t row_part_bytes(const node *n) {
+    const attention_args args = cache_shape(n);
+    return round_up(row_attention_part_bytes(&args), 64);
+}
+
+static void row_unit(void *arg, int64_t unit, int thread) {
+    const attention_call *call = arg;
+    call->ins->kernels->row_attention(&call->args, unit, call->ins->workspace,
+            call->scratch + thread * call->scratch_bytes);
+}
+
+// Rows follow each other in the cache. A single one, as in decoding, is cut by keys, several by
+// blocks of queries: a row of a prompt has the same bits whatever rows go through with it, if they
+// are not alone.
 static void cached_attention(const instruction *ins) {
+    attention_args args = cache_shape(ins->node);
+    attention_call call = {.ins = ins};
     fill_cache(ins, 1);
     fill_cache(ins, 2);
-    run_chunks(ins, ins->node->attrs.n_heads, 1, cached_head);
+    args.qkv = ins->in[0], args.keys = ins->in[1], args.values = ins->in[2];
+    args.position = ins->in[3];
+    args.o = ins->out[0];
+    call.scratch = ins->workspace;
+    call.scratch_bytes =
+            args.seq == 1 ? row_attention_scratch_bytes(&args) : attention_scratch_bytes(&args);
+    args.first = args.position[0];
+    call.args = args;
+    if (args.seq > 1) {
+        par_for(attention_units(&args), attention_unit, &call);
+        return;
+    }
+    call.scratch += row_part_bytes(ins->node);
+    par_for(row_attention_units(&args), row_unit, &call);
+    ins->kernels->row_attention_join(&args, ins->workspace);
 }
 
 static int64_t cached_attention_workspace(const node *n, int n_threads) {
-    (void)n_threads;
-    return n->attrs.n_heads * scores_bytes(n);
+    const attention_args args = cache_shape(n);
+    if (args.seq > 1) return n_threads * attention_scratch_bytes(&args);
+    return row_part_bytes(n) + n_threads * row_attention_scratch_bytes(&args);
 }
 
 const cpu_op cpu_op_cached_attention = {.run = cached_attention,

@@ -1,15 +1,18 @@
-// matmul, matmul_add: a product in tiles (gemm.c), or a single row (generation) by columns.
+// matmul, matmul_add: a product in tiles (gemm.c), or a single row (generation) in a share of
+// columns for each thread.
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
 
-enum { ROW_COLUMNS = 16 }; // of a chunk: some 20 KB of weights or more
+enum { LEAST_COLUMNS = 16 }; // of a piece: some 20 KB of weights or more
 
-// A thread's share of the matrix, in chunks of columns: it walks there in order, so that it reads
-// one stream of memory, and takes from the others' shares when its own is done. (Chunks that are
-// claimed by turns lie apart, and what was fetched ahead of one is the other thread's.)
+// A thread's share of the matrix, columns next .. end of the result: it walks there in order, so
+// that it reads one stream of memory, and helps with the others' shares when its own is done. What
+// is taken at a time is a quarter of what is left: few steps while there is much, and all threads
+// end together.
 typedef struct share {
     _Alignas(64) _Atomic int64_t next;
     int64_t end;
@@ -21,31 +24,65 @@ typedef struct row_call {
     int n_shares;
 } row_call;
 
-// The next chunk for a thread. As many calls as there are chunks: none of them finds nothing.
-static int64_t take_chunk(const row_call *call, int thread) {
-    for (int i = 0;; i++) {
-        share *s = &call->shares[(thread + i) % call->n_shares];
-        const int64_t chunk = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
-        if (chunk < s->end) return chunk;
-    }
+static bool take_columns(share *s, int64_t *first, int64_t *n) {
+    *first = atomic_load_explicit(&s->next, memory_order_relaxed);
+    do {
+        const int64_t left = s->end - *first;
+        if (left <= 0) return false;
+        *n = round_up(left / 4, LEAST_COLUMNS);
+        if (*n < LEAST_COLUMNS) *n = LEAST_COLUMNS;
+        if (*n > left) *n = left;
+    } while (!atomic_compare_exchange_weak_explicit(&s->next, first, *first + *n,
+            memory_order_relaxed, memory_order_relaxed));
+    return true;
 }
 
-static void one_row_columns(void *arg, int64_t index, int thread) {
-    (void)index;
+static int64_t share_begin(int64_t n_columns, int i, int n_shares) {
+    return n_columns * i / n_shares;
+}
+
+// Begins to load what this thread reads first in the product that comes next: the small operations
+// between two products, and waiting for each other, then cost no time of the memory's.
+static void fetch_next(const row_call *call, int i) {
+    enum { FETCHED = 16384, LINE = 64 }; // bytes
+    const instruction *next = call->ins->next_product;
+    if (!next) return;
+    const tensor *w = next->node->in[1];
+    const int64_t row_bytes = w->dim[1] * dtype_bytes(w->dt),
+                  left = (share_begin(w->dim[0], i + 1, call->n_shares) -
+                                 share_begin(w->dim[0], i, call->n_shares)) *
+                         row_bytes;
+    const char *p =
+            (const char *)next->in[1] + share_begin(w->dim[0], i, call->n_shares) * row_bytes;
+    for (int64_t at = 0; at < FETCHED && at < left; at += LINE)
+        __builtin_prefetch(p + at, 0, 2);
+}
+
+static void one_row_share(void *arg, int64_t index, int thread) {
+    (void)index; // the share is that of the thread, whose cache has its beginning
     const row_call *call = arg;
     const instruction *ins = call->ins;
     const tensor *w = ins->node->in[1];
-    const int64_t c = take_chunk(call, thread), first = c * ROW_COLUMNS;
-    ins->kernels->row_times_matrix(w->dt, chunk_length(w->dim[0], ROW_COLUMNS, c), w->dim[1],
-            ins->in[0], input_at(ins, 1, first * w->dim[1]), output_at(ins, 0, first));
+    for (int k = 0; k < call->n_shares; k++) {
+        int64_t first, n;
+        while (take_columns(&call->shares[(thread + k) % call->n_shares], &first, &n))
+            ins->kernels->row_times_matrix(w->dt, n, w->dim[1], ins->in[0],
+                    input_at(ins, 1, first * w->dim[1]), output_at(ins, 0, first));
+    }
+    fetch_next(call, thread);
 }
 
 static void one_row(const instruction *ins) {
-    const int64_t n_chunks = div_up(ins->node->in[1]->dim[0], ROW_COLUMNS);
+    const int64_t n_columns = ins->node->in[1]->dim[0];
     row_call call = {ins, ins->workspace, par_threads()};
     for (int i = 0; i < call.n_shares; i++)
-        call.shares[i] = (share){n_chunks * i / call.n_shares, n_chunks * (i + 1) / call.n_shares};
-    par_for(n_chunks, one_row_columns, &call);
+        call.shares[i] = (share){share_begin(n_columns, i, call.n_shares),
+                share_begin(n_columns, i + 1, call.n_shares)};
+    par_for(call.n_shares, one_row_share, &call);
+}
+
+bool is_row_product(const instruction *ins) {
+    return ins->run == one_row;
 }
 
 static bool is_one_row(const node *n) {

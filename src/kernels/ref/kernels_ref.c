@@ -151,29 +151,6 @@ static void row_times_matrix(dtype dt, int64_t n, int64_t k, const void *x, cons
     }
 }
 
-static void cached_attention(dtype dt, int64_t n, int64_t d, const void *q, const void *keys,
-        const void *values, void *scores, void *o) {
-    const dtype acc = dtype_acc(dt);
-    double max = -HUGE_VAL, sum = 0;
-    for (int64_t s = 0; s < n; s++) {
-        double dot = 0;
-        for (int64_t j = 0; j < d; j++)
-            dot += get(dt, q, j) * get(dt, keys, s * d + j);
-        put(acc, scores, s, dot / sqrt((double)d));
-        max = fmax(max, get(acc, scores, s));
-    }
-    for (int64_t s = 0; s < n; s++) {
-        put(acc, scores, s, exp(get(acc, scores, s) - max));
-        sum += get(acc, scores, s);
-    }
-    for (int64_t j = 0; j < d; j++) {
-        double x = 0;
-        for (int64_t s = 0; s < n; s++)
-            x += get(acc, scores, s) * get(dt, values, s * d + j);
-        put(dt, o, j, x / sum);
-    }
-}
-
 const kernels kernels_ref = {
         .name = "ref",
         .add = add,
@@ -193,5 +170,6 @@ const kernels kernels_ref = {
         .attention_grad = ref_attention_grad,
         .attention_grad_sum = ref_attention_grad_sum,
         .row_times_matrix = row_times_matrix,
-        .cached_attention = cached_attention,
+        .row_attention = ref_row_attention,
+        .row_attention_join = ref_row_attention_join,
 };

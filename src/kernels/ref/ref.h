@@ -52,5 +52,7 @@ void ref_gemm(const gemm_shape *shape, const void *a, const void *b, void *c, vo
 void ref_rope_table(dtype dt, const rope_args *args, int64_t n, const int32_t *position,
         void *table);
 void ref_attention(const attention_args *args, int64_t unit, void *scratch);
+void ref_row_attention(const attention_args *args, int64_t unit, void *part, void *scratch);
+void ref_row_attention_join(const attention_args *args, const void *part);
 void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch);
 void ref_attention_grad_sum(const attention_args *args, int64_t unit);

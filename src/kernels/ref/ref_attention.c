@@ -17,6 +17,14 @@ static int64_t k_at(const attention_args *args, int64_t t, int g) {
 static int64_t v_at(const attention_args *args, int64_t t, int g) {
     return q_at(args, t, args->n_heads + args->n_kv_heads + g);
 }
+// A token's key or value, in the cache or among the rows.
+static int64_t cached_at(const attention_args *args, int64_t t, int g) {
+    return (g * args->capacity + t) * args->head_dim;
+}
+static double value_at(const attention_args *args, int64_t t, int g, int d) {
+    return args->values ? get(args->dt, args->values, cached_at(args, t, g) + d)
+                        : get(args->dt, args->qkv, v_at(args, t, g) + d);
+}
 
 static double dot(const attention_args *args, const void *x, int64_t i, const void *y, int64_t j) {
     double s = 0;
@@ -32,10 +40,13 @@ typedef struct softmax_sums {
     double max, sum, o[COLUMNS];
 } softmax_sums;
 
+// Of the query in row t and token s.
 static double score(const attention_args *args, int64_t t, int64_t s, int h) {
     const int g = h / (args->n_heads / args->n_kv_heads);
-    return dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g)) /
-           sqrt((double)args->head_dim);
+    const double product =
+            args->keys ? dot(args, args->qkv, q_at(args, t, h), args->keys, cached_at(args, s, g))
+                       : dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g));
+    return product / sqrt((double)args->head_dim);
 }
 
 // Adds keys begin .. end, for n columns of the values from `first` on. As an operand of P V, P is
@@ -55,23 +66,25 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
         const double e = exp(score(args, t, s, h) - max), p = as_operand(args->dt, e);
         x->sum += e;
         for (int d = 0; d < n; d++)
-            x->o[d] += p * get(args->dt, args->qkv, v_at(args, s, g) + first + d);
+            x->o[d] += p * value_at(args, s, g, first + d);
     }
 }
 
 static void query(const attention_args *args, int64_t t, int h) {
-    const int64_t begin = t - args->position[t], out = (t * args->n_heads + h) * args->head_dim;
+    const int64_t token = args->first + t, begin = token - args->position[t],
+                  out = (t * args->n_heads + h) * args->head_dim;
     for (int first = 0; first < args->head_dim; first += COLUMNS) {
         const int n = args->head_dim - first < COLUMNS ? args->head_dim - first : COLUMNS;
         softmax_sums x = {.max = -HUGE_VAL};
-        for (int64_t s = begin; s <= t;) { // to the end of a block of keys each time
+        for (int64_t s = begin; s <= token;) { // to the end of a block of keys each time
             const int64_t next = (s / ATTENTION_BLOCK + 1) * ATTENTION_BLOCK;
-            add_keys(args, t, h, s, next < t + 1 ? next : t + 1, first, n, &x);
+            add_keys(args, t, h, s, next < token + 1 ? next : token + 1, first, n, &x);
             s = next;
         }
         for (int d = 0; d < n; d++)
             put(args->dt, args->o, out + first + d, x.o[d] / x.sum);
-        put(dtype_acc(args->dt), args->lse, h * args->lse_stride + t, x.max + log(x.sum));
+        if (args->lse)
+            put(dtype_acc(args->dt), args->lse, h * args->lse_stride + t, x.max + log(x.sum));
     }
 }
 
@@ -84,6 +97,57 @@ void ref_attention(const attention_args *args, int64_t unit, void *scratch) {
             query(args, t, h);
 }
 
+// --- a single row. part[head][chunk] = {largest score, sum of exp, sums of the values}
+void ref_row_attention(const attention_args *args, int64_t unit, void *part, void *scratch) {
+    const dtype acc = dtype_acc(args->dt);
+    const int n_rep = args->n_heads / args->n_kv_heads, g = (int)(unit % args->n_kv_heads);
+    const int64_t chunk = unit / args->n_kv_heads, size = row_attention_chunk(args),
+                  n_chunks = row_attention_units(args) / args->n_kv_heads, first = chunk * size,
+                  left = args->first + 1 - first, n = left < size ? left : size;
+    for (int h = g * n_rep; h < (g + 1) * n_rep; h++) {
+        const int64_t at = (h * n_chunks + chunk) * (args->head_dim + 2);
+        double max = -HUGE_VAL, sum = 0;
+        for (int64_t s = 0; s < n; s++)
+            max = fmax(max, score(args, 0, first + s, h));
+        for (int64_t s = 0; s < n; s++) {
+            put(acc, scratch, s, exp(score(args, 0, first + s, h) - max));
+            sum += get(acc, scratch, s);
+        }
+        put(acc, part, at, max);
+        put(acc, part, at + 1, sum);
+        for (int d = 0; d < args->head_dim; d++) {
+            double x = 0;
+            for (int64_t s = 0; s < n; s++)
+                x += get(acc, scratch, s) * value_at(args, first + s, g, d);
+            put(acc, part, at + 2 + d, x);
+        }
+    }
+}
+
+void ref_row_attention_join(const attention_args *args, const void *part) {
+    const dtype acc = dtype_acc(args->dt);
+    const int64_t n_chunks = row_attention_units(args) / args->n_kv_heads,
+                  step = args->head_dim + 2;
+    for (int64_t h = 0; h < args->n_heads; h++) {
+        double max = -HUGE_VAL, sum = 0;
+        for (int64_t c = 0; c < n_chunks; c++)
+            max = fmax(max, get(acc, part, (h * n_chunks + c) * step));
+        for (int64_t c = 0; c < n_chunks; c++) {
+            const int64_t at = (h * n_chunks + c) * step;
+            sum += exp(get(acc, part, at) - max) * get(acc, part, at + 1);
+        }
+        for (int d = 0; d < args->head_dim; d++) {
+            double x = 0;
+            for (int64_t c = 0; c < n_chunks; c++) {
+                const int64_t at = (h * n_chunks + c) * step;
+                x += exp(get(acc, part, at) - max) * get(acc, part, at + 2 + d);
+            }
+            put(args->dt, args->o, h * args->head_dim + d, x / sum);
+        }
+    }
+}
+
+// --- the gradient
 // Part one, unit = (head, chunk of keys): dk, dv of the chunk and the chunk's share of dq, as
 // part[head] = {dq of each chunk, dk, dv}, each [seq, head_dim]. Part two sums.
 static int64_t part_at(const attention_args *args, int h, int64_t which, int64_t t) {

@@ -16,6 +16,19 @@
 #pragma once
 #include "kernels/x86/attention_tile.h"
 
+// The keys or values of a group from token t on.
+typedef struct operand {
+    matrix m;
+    int64_t at;
+} operand;
+
+INLINE operand operand_of(const attention_args *args, const void *cache, int64_t head,
+        int64_t group, int64_t t) {
+    const int64_t d = args->head_dim;
+    if (cache) return (operand){{cache, d}, (group * args->capacity + t) * d};
+    return (operand){matrix_of_qkv(args), element_of(args, t, head)};
+}
+
 typedef struct forward_unit {
     const attention_args *args;
     int64_t group, n_rep; // query heads of the group: n_rep from group * n_rep on
@@ -32,7 +45,7 @@ INLINE forward_unit forward_unit_of(const arithmetic *by, const attention_args *
     forward_unit u = {.args = args, .n_rep = args->n_heads / args->n_kv_heads};
     u.group = unit % args->n_kv_heads;
     u.q0 = (n_blocks - 1 - unit / args->n_kv_heads) * BLOCK; // late queries first: most keys
-    u.n_q = tokens_of_block(args, u.q0);
+    u.n_q = rows_of_block(args, u.q0);
     u.ld = round_up(args->head_dim, ROW_PAD);
     u.scale = LOG2_E / sqrtf((float)args->head_dim);
     u.q = scratch;
@@ -79,12 +92,11 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *u, int64_t r, 
 INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *u,
         int64_t k0) {
     const attention_args *args = u->args;
-    const matrix qkv = matrix_of_qkv(args);
     const int64_t n_k = tokens_of_block(args, k0), row_words = BLOCK / by->per_word;
-    pack_transposed(by, BLOCK, qkv, element_of(args, k0, key_head(args, u->group)), n_k,
-            args->head_dim, u->kt);
-    pack_tokens(by, args, qkv, element_of(args, k0, value_head(args, u->group)), n_k, BLOCK, u->v,
-            u->ld);
+    const operand keys = operand_of(args, args->keys, key_head(args, u->group), u->group, k0),
+                  values = operand_of(args, args->values, value_head(args, u->group), u->group, k0);
+    pack_transposed(by, BLOCK, keys.m, keys.at, n_k, args->head_dim, u->kt);
+    pack_tokens(by, args, values.m, values.at, n_k, BLOCK, u->v, u->ld);
     for (int64_t h = 0; h < u->n_rep; h++) {
         const words_a q = {u->q + h * BLOCK * u->ld, u->ld, 1};
         const sums scores = {u->scores + h * BLOCK * BLOCK, BLOCK};
@@ -111,8 +123,9 @@ INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
             const vec share = v_set(1 / u->sum[r]);
             FOR_VECTORS(j, k, args->head_dim,
                     { v_store_as(by->dt, args->o, at + j, v_mul(share, v_load(o + j, k)), k); });
-            ((float *)args->lse)[head * args->lse_stride + t] =
-                    u->max[r] / LOG2_E + logf(u->sum[r]);
+            if (args->lse)
+                ((float *)args->lse)[head * args->lse_stride + t] =
+                        u->max[r] / LOG2_E + logf(u->sum[r]);
         }
 }
 
@@ -126,7 +139,8 @@ INLINE void attention_forward(const arithmetic *by, product_function *product,
     for (int64_t h = 0; h < u.n_rep; h++)
         pack_rows(by, matrix_of_qkv(args), element_of(args, u.q0, u.group * u.n_rep + h), u.n_q,
                 args->head_dim, u.q + h * BLOCK * u.ld, u.ld);
-    for (int64_t k0 = first_key(args, u.q0) / BLOCK * BLOCK; k0 <= u.q0; k0 += BLOCK)
+    const int64_t last_key = args->first + u.q0 + u.n_q - 1;
+    for (int64_t k0 = first_key(args, u.q0) / BLOCK * BLOCK; k0 <= last_key; k0 += BLOCK)
         forward_keys(by, product, &u, k0);
     store_outputs(by, &u);
 }

@@ -22,24 +22,28 @@ INLINE int64_t key_head(const attention_args *args, int64_t group) {
 INLINE int64_t value_head(const attention_args *args, int64_t group) {
     return args->n_heads + args->n_kv_heads + group;
 }
-// The first element of a head of token t.
+// The first element of a head of row t.
 INLINE int64_t element_of(const attention_args *args, int64_t t, int64_t head) {
     return t * matrix_of_qkv(args).ld + head * args->head_dim;
 }
 
-// Tokens of the block that begins at `first`.
+// Tokens of the block of keys that begins at `first`, and rows of one of queries.
 INLINE int64_t tokens_of_block(const attention_args *args, int64_t first) {
+    const int64_t left = args->first + args->seq - first;
+    return left < BLOCK ? left : BLOCK;
+}
+INLINE int64_t rows_of_block(const attention_args *args, int64_t first) {
     return args->seq - first < BLOCK ? args->seq - first : BLOCK;
 }
 
-// The first token that token t sees.
+// The first token that row t sees.
 INLINE int64_t first_key(const attention_args *args, int64_t t) {
-    return t - args->position[t];
+    return args->first + t - args->position[t];
 }
 
-// Scores of query t for keys k0 .. k0 + BLOCK: those that it does not see become -inf.
+// Scores of row t for keys k0 .. k0 + BLOCK: those that it does not see become -inf.
 INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, float *scores) {
-    const int64_t from = first_key(args, t) - k0, to = t + 1 - k0; // columns that are seen
+    const int64_t from = first_key(args, t) - k0, to = args->first + t + 1 - k0; // that are seen
     if (from <= 0 && to >= BLOCK) return;
     for (int64_t j = 0; j < BLOCK; j++)
         if (j < from || j >= to) scores[j] = -INFINITY;

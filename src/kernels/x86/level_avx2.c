@@ -2,7 +2,6 @@
 #include "kernels/ref/ref.h"
 #include "kernels/x86/dropout.h"
 #include "kernels/x86/elementwise.h"
-#include "kernels/x86/generation.h"
 #include "kernels/x86/level_float.h"
 #include "kernels/x86/reductions.h"
 
@@ -25,5 +24,6 @@ const kernels kernels_avx2 = {
         .attention_grad = attention_grad,
         .attention_grad_sum = attention_grad_sum,
         .row_times_matrix = row_times_matrix,
-        .cached_attention = cached_attention,
+        .row_attention = row_attention,
+        .row_attention_join = row_attention_join,
 };

@@ -1,10 +1,11 @@
 // By type, for the levels that multiply floats (bf16 is widened): what their tables hold of
-// products and attention.
+// products, attention and generation.
 #pragma once
 #include "kernels/ref/ref.h"
 #include "kernels/x86/attention_float.h"
 #include "kernels/x86/attention_sum.h"
 #include "kernels/x86/gemm_float.h"
+#include "kernels/x86/generation.h"
 
 static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
     if (shape->in == DT_F64)
@@ -40,4 +41,13 @@ static void attention_grad_sum(const attention_args *args, int64_t unit) {
         attention_sum_bf16(args, unit);
     else
         attention_sum_f32(args, unit);
+}
+
+static void row_times_matrix(dtype dt, int64_t n, int64_t width, const void *x, const void *w,
+        void *y) {
+    row_times_matrix_of(wide_dot, dt, n, width, x, w, y);
+}
+
+static void row_attention(const attention_args *args, int64_t unit, void *part, void *scratch) {
+    row_attention_of(wide_dot, args, unit, part, scratch);
 }

@@ -10,7 +10,7 @@
 
 #include "base/dtype.h"
 
-// Runs the statements behind `n` for each vector of [0, n): j is the index of its first lane, k the
+// Runs the statements after `n` for each vector of [0, n): j is the index of its first lane, k the
 // number of lanes (the constant LANES but for the last, partial vector).
 #define FOR_VECTORS(j, k, n, ...)                                                                  \
     do {                                                                                           \

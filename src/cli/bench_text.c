@@ -45,6 +45,24 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     return n;
 }
 
+// MB/s of a first pass and of the best of `passes` more.
+static void time_passes(tokenizer *tok, encode_job *job, int n_pieces, size_t n_bytes,
+        int64_t passes, double *cold, double *warm) {
+    *cold = *warm = 0;
+    for (int64_t pass = 0; pass <= passes; pass++) {
+        const double begin = clock_s();
+        tokenizer_tidy(tok);
+        par_for(n_pieces, encode_one, job);
+        const double speed = (double)n_bytes / (clock_s() - begin) / 1e6;
+        if (pass == 0)
+            *cold = speed;
+        else if (speed > *warm)
+            *warm = speed;
+        progress("pass %lld of %lld: %.1f MB/s", (long long)pass, (long long)passes, speed);
+    }
+    progress_end();
+}
+
 drv_status bench_tokenizer(arena *a, const cli_args *args) {
     const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
     if (!dir || !input)
@@ -53,7 +71,7 @@ drv_status bench_tokenizer(arena *a, const cli_args *args) {
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &passes));
     par_set_threads((int)threads);
-    double begin = clock_s();
+    const double begin = clock_s();
     tokenizer *tok;
     DRV_TRY(tokenizer_open(a, dir, &tok));
     encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
@@ -71,20 +89,9 @@ drv_status bench_tokenizer(arena *a, const cli_args *args) {
     text_piece *pieces;
     const int n_pieces = cut_text(tok, &text, &pieces);
     id_list *ids = ARENA_ARRAY(a, id_list, n_pieces + 1);
-    double cold = 0, warm = 0;
+    double cold, warm;
     int64_t tokens = 0;
-    for (int64_t pass = 0; pass <= passes; pass++) {
-        begin = clock_s();
-        tokenizer_tidy(tok);
-        par_for(n_pieces, encode_one, &(encode_job){encoders, pieces, ids});
-        const double speed = (double)text.n / (clock_s() - begin) / 1e6;
-        if (pass == 0)
-            cold = speed;
-        else if (speed > warm)
-            warm = speed;
-        progress("pass %lld of %lld: %.1f MB/s", (long long)pass, (long long)passes, speed);
-    }
-    progress_end();
+    time_passes(tok, &(encode_job){encoders, pieces, ids}, n_pieces, text.n, passes, &cold, &warm);
     for (int i = 0; i < n_pieces; i++) {
         tokens += ids[i].n;
         id_list_free(&ids[i]);
@@ -96,7 +103,7 @@ drv_status bench_tokenizer(arena *a, const cli_args *args) {
     else
         printf("%s, %d threads\n"
                "loaded and one line encoded in %.3f s\n"
-               "%.1f MB, %lld tokens, %.2f bytes a token\n"
+               "%.1f MB, %lld tokens, %.2f bytes per token\n"
                "cold %.1f MB/s (first pass), warm %.1f MB/s (best of %lld more)\n",
                 dir, par_threads(), load_s, (double)text.n / 1e6, (long long)tokens,
                 (double)text.n / (double)(tokens ? tokens : 1), cold, warm, (long long)passes);

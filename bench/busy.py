@@ -4,7 +4,8 @@
 usage: bench/busy.py [--drover build/drover] [--python PYTHON_WITH_TORCH] [--rounds N] [--rows N] [--repeats N]
 Prints a table in Markdown: the median of some rounds, in tokens/s, and its share of the median alone. The cases of a
 round follow each other. A run during which programs other than these took more than --foreign of a core is repeated,
-twice at most, and then left out. --python none leaves PyTorch out, --drover none drover."""
+twice at most, and then left out. --python none leaves PyTorch out, --drover none drover. --raw FILE appends each run to
+FILE, and the table is of all runs in it: so rounds can be spread over quiet moments of the machine."""
 import argparse, json, os, pathlib, statistics, subprocess, sys, time
 
 here = pathlib.Path(__file__).resolve().parent
@@ -58,9 +59,13 @@ def pytorch(args, n, nice):
 
 
 def undisturbed(args, title, name, run, n, nice):
+    """The speed of a run that others left alone, as a list: empty if there was none."""
     for _ in range(3):
         speed, foreign = run(args, n, nice)
         print(f"{title}, {name}: {speed:.0f} tokens/s, others took {foreign:.2f} of a core", file=sys.stderr, flush=True)
+        if args.raw:
+            with open(args.raw, "a") as raw:
+                print(json.dumps({"beside": title, "program": name, "tokens_per_s": speed, "foreign": foreign}), file=raw)
         if foreign <= args.foreign:
             return [speed]
     return []
@@ -74,6 +79,7 @@ p.add_argument("--rounds", type=int, default=3)
 p.add_argument("--rows", type=int, default=8, help="of 512 tokens, in a step")
 p.add_argument("--repeats", type=int, default=4, help="steps of drover in a run")
 p.add_argument("--foreign", type=float, default=0.1)
+p.add_argument("--raw", help="JSON lines, one for each run")
 args = p.parse_args()
 programs = [(name, run) for name, run, path in (("drover", drover, args.drover), ("PyTorch", pytorch, args.python)) if path != "none"]
 speeds = {}
@@ -81,6 +87,12 @@ for _ in range(args.rounds):
     for title, n, nice in CASES:
         for name, run in programs:
             speeds.setdefault((title, name), []).extend(undisturbed(args, title, name, run, n, nice))
+if args.raw:
+    records = [json.loads(line) for line in open(args.raw)]
+    names = list(dict.fromkeys(record["program"] for record in records))
+    programs = [(name, None) for name in names]
+    speeds = {(title, name): [r["tokens_per_s"] for r in records if (r["beside"], r["program"]) == (title, name) and
+                              r["foreign"] <= args.foreign] for title, _, _ in CASES for name in names}
 print("| beside |" + "".join(f" {name}, tokens/s | of alone | runs |" for name, _ in programs))
 print("|---|" + "---|---|---|" * len(programs))
 for title, _, _ in CASES:

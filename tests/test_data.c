@@ -239,6 +239,38 @@ static void broken_files(void **state) {
     arena_free(a);
 }
 
+// Megatron ends the index of a multimodal data set with a byte per sequence: its mode. They are
+// passed over; any other number of bytes is refused.
+static void mode_bytes_are_optional(void **state) {
+    (void)state;
+    enum { N_SEQUENCES = 4, N_TOKENS = 9 };
+    arena *a = arena_new("modes");
+    const char *prefix = write_set(a, "set", (int[]){3, 0, 5, 1}, N_SEQUENCES, 10),
+               *idx = arena_printf(a, "%s.idx", prefix);
+    char *plain;
+    size_t n;
+    OK(file_read(a, idx, &plain, &n));
+    for (size_t n_modes = 0; n_modes <= 2 * N_SEQUENCES; n_modes++) {
+        char *bytes = arena_alloc(a, n + n_modes);
+        dataset *set;
+        memcpy(bytes, plain, n);
+        memset(bytes + n, 1, n_modes);
+        OK(file_write_atomic(idx, bytes, n + n_modes));
+        if (n_modes != 0 && n_modes != N_SEQUENCES) {
+            FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "does not fit 4 sequences");
+            continue;
+        }
+        int32_t ids[N_TOKENS];
+        OK(dataset_open(a, prefix, &set));
+        assert_int_equal(set->n_documents, N_SEQUENCES);
+        OK(dataset_read(set, 0, N_TOKENS, 60000, ids));
+        for (int i = 0; i < N_TOKENS; i++)
+            assert_int_equal(ids[i], 10 + i);
+        dataset_close(set);
+    }
+    arena_free(a);
+}
+
 static const char *make_tokenizer(arena *a) {
     const char *dir = path_join(a, temporary_dir(a), "tok");
     static const char *const specials[] = {"<|endoftext|>"};
@@ -327,7 +359,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(round_trip), cmocka_unit_test(index_bytes),
             cmocka_unit_test(nothing_is_dropped), cmocka_unit_test(last_token_begins_no_row),
             cmocka_unit_test(order_and_resume), cmocka_unit_test(splits_are_apart),
-            cmocka_unit_test(broken_files), cmocka_unit_test(builder),
-            cmocka_unit_test(workers_do_not_matter)};
+            cmocka_unit_test(broken_files), cmocka_unit_test(mode_bytes_are_optional),
+            cmocka_unit_test(builder), cmocka_unit_test(workers_do_not_matter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,6 +26,24 @@ static void put(arena *a, const char *root, const char *path, const char *text) 
     OK(file_write_atomic(full, text, strlen(text)));
 }
 
+static void check_machine(int number, const machine *m) {
+    arena *a = arena_new("machine");
+    const char *root = temporary_dir(a);
+    put(a, root, "proc/meminfo",
+            arena_printf(a, "MemTotal:  %s kB\nMemFree: 5 kB\nMemAvailable:  %s kB\n", m->total_kb,
+                    m->available_kb));
+    put(a, root, "proc/self/cgroup", m->groups);
+    for (int k = 0; k < 8 && m->files[k][0]; k++)
+        put(a, root, m->files[k][0], m->files[k][1]);
+    const memory_limit limit = memory_limit_read(root);
+    if (limit.machine != m->machine * MIB || limit.free != m->free * MIB ||
+            strcmp(limit.what, m->what) != 0)
+        fail_msg("case %d: %lld of %lld MiB %s, expected %lld of %lld %s", number,
+                (long long)(limit.free / MIB), (long long)(limit.machine / MIB), limit.what,
+                (long long)m->free, (long long)m->machine, m->what);
+    arena_free(a);
+}
+
 static void the_least_limit_counts(void **state) {
     (void)state;
 #define V1   "sys/fs/cgroup/memory"
@@ -62,24 +80,8 @@ static void the_least_limit_counts(void **state) {
                             {V1 "/job/memory.usage_in_bytes", "204857600\n"}},
                     100, 0, "left in this control group"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("machine");
-        const machine *m = &cases[i];
-        const char *root = temporary_dir(a);
-        put(a, root, "proc/meminfo",
-                arena_printf(a, "MemTotal:  %s kB\nMemFree: 5 kB\nMemAvailable:  %s kB\n",
-                        m->total_kb, m->available_kb));
-        put(a, root, "proc/self/cgroup", m->groups);
-        for (int k = 0; k < 8 && m->files[k][0]; k++)
-            put(a, root, m->files[k][0], m->files[k][1]);
-        const memory_limit limit = memory_limit_read(root);
-        if (limit.machine != m->machine * MIB || limit.free != m->free * MIB ||
-                strcmp(limit.what, m->what) != 0)
-            fail_msg("case %d: %lld of %lld MiB %s, expected %lld of %lld %s", (int)i,
-                    (long long)(limit.free / MIB), (long long)(limit.machine / MIB), limit.what,
-                    (long long)m->free, (long long)m->machine, m->what);
-        arena_free(a);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_machine((int)i, &cases[i]);
     arena *a = arena_new("no machine");
     const memory_limit unknown = memory_limit_read(temporary_dir(a));
     assert_true(unknown.free == INT64_MAX && unknown.machine == 0);

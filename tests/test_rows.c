@@ -162,23 +162,24 @@ static void about(const char *prefix, const dataset_about *x) {
     arena_free(a);
 }
 
+static const dataset_about said = {.drover = "1.2",
+        .tokenizer = "tok/tokenizer.json",
+        .tokenizer_hash = "00ff",
+        .n_vocab = 50,
+        .eod = 0,
+        .eod_text = "<|end|>",
+        .largest_id = 16,
+        .largest_at = 6};
+
 static void what_is_said_comes_back(void **state) {
     (void)state;
     arena *a = arena_new("about");
-    const char *prefix = write_set(a, "set", (int[]){3, 4}, 2, 10, VOCAB),
-               *path = arena_printf(a, "%s.idx.json", prefix);
+    const char *prefix = write_set(a, "set", (int[]){3, 4}, 2, 10, VOCAB);
     dataset *d;
     OK(dataset_open(a, prefix, &d));
     assert_false(d->about.known);
     dataset_close(d);
-    about(prefix, &(dataset_about){.drover = "1.2",
-                          .tokenizer = "tok/tokenizer.json",
-                          .tokenizer_hash = "00ff",
-                          .n_vocab = 50,
-                          .eod = 0,
-                          .eod_text = "<|end|>",
-                          .largest_id = 16,
-                          .largest_at = 6});
+    about(prefix, &said);
     OK(dataset_open(a, prefix, &d));
     assert_true(d->about.known);
     assert_string_equal(d->about.drover, "1.2");
@@ -188,7 +189,13 @@ static void what_is_said_comes_back(void **state) {
     assert_int_equal(d->about.n_vocab, 50);
     assert_int_equal(d->about.eod, 0);
     assert_int_equal(d->about.largest_id, 16);
-    // What is wrong is named and not believed; the data set opens.
+    dataset_close(d);
+    arena_free(a);
+}
+
+// What is wrong is named and not believed.
+static void what_is_wrong_is_not_believed(void **state) {
+    (void)state;
     static const struct {
         const char *from, *to, *says;
     } cases[] = {{"{", "[", "not valid JSON"},
@@ -199,8 +206,14 @@ static void what_is_said_comes_back(void **state) {
             {"\"id\": 0", "\"id\": 4294967296", "end_of_document.id"},
             {"\"token\": 6", "\"token\": 7", "\"largest.token\" is 7, expected 0 to 6"},
             {"\"largest\": {", "\"largest\": 3, \"x\": {", "\"largest\" is not an object"}};
+    arena *a = arena_new("about");
+    const char *prefix = write_set(a, "set", (int[]){3, 4}, 2, 10, VOCAB),
+               *path = arena_printf(a, "%s.idx.json", prefix);
+    dataset *d;
     char *good;
     size_t n;
+    about(prefix, &said);
+    OK(dataset_open(a, prefix, &d));
     OK(file_read(a, path, &good, &n));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         str bad = {0};
@@ -340,7 +353,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(evaluation_sees_every_token_once),
             cmocka_unit_test(one_document_is_split_by_tokens),
             cmocka_unit_test(nothing_to_predict_is_refused),
-            cmocka_unit_test(what_is_said_comes_back), cmocka_unit_test(tokens_outside_are_found),
+            cmocka_unit_test(what_is_said_comes_back),
+            cmocka_unit_test(what_is_wrong_is_not_believed),
+            cmocka_unit_test(tokens_outside_are_found),
             cmocka_unit_test(a_wrong_largest_id_is_not_believed),
             cmocka_unit_test(checked_beside_the_caller),
             cmocka_unit_test(fingerprints_tell_rows_apart)};

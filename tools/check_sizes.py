@@ -1,15 +1,38 @@
 #!/usr/bin/env python3
-"""Refuses files over 1,000 lines and file names that are not unique in src/."""
-import collections, pathlib, sys
+"""Refuses files over 1,000 lines, functions over 60 lines (tables of data apart), and file names that are not
+unique in src/. Functions of tests are held to the same."""
+import collections, pathlib, re, sys
 
+MAX_FILE, MAX_FUNCTION = 1000, 60
 root = pathlib.Path(__file__).resolve().parent.parent
 bad, names, total = [], collections.defaultdict(list), 0
-for path in sorted((root / "src").rglob("*.[ch]")):
-    lines = len(path.read_text().splitlines())
-    total += lines
-    names[path.name].append(str(path.relative_to(root)))
-    if lines > 1000:
-        bad.append(f"{path.relative_to(root)}: {lines} lines, at most 1000")
+
+
+def functions(lines):
+    """(first line from 1, name, number of lines) of each function: clang-format puts the brace that ends one, and
+    nothing else that closes a block, into the first column."""
+    begin = None
+    for i, line in enumerate(lines):
+        if re.match(r"[A-Za-z_].*\(", line) and not line.startswith(("typedef", "struct", "enum")):
+            begin = i
+        if line.startswith(("}", "#")) or re.match(r"[A-Za-z_].*[;=]$", line) or line.endswith(("= {", ";")) and begin == i:
+            if line == "}" and begin is not None:
+                name = re.findall(r"(\w+)\(", lines[begin])
+                yield begin + 1, name[-1] if name else "?", i - begin + 1
+            if line.startswith("}"):
+                begin = None
+
+
+for path in sorted(p for folder in ("src", "tests", "bench") for p in (root / folder).rglob("*.[ch]")):
+    lines = path.read_text().splitlines()
+    short = path.relative_to(root)
+    if short.parts[0] == "src":
+        total += len(lines)
+        names[path.name].append(str(short))
+    if len(lines) > MAX_FILE:
+        bad.append(f"{short}: {len(lines)} lines, at most {MAX_FILE}")
+    bad += [f"{short}:{at}: function {name} has {n} lines, at most {MAX_FUNCTION}"
+            for at, name, n in functions(lines) if n > MAX_FUNCTION]
 bad += [f"one name, several files: {', '.join(p)}" for p in names.values() if len(p) > 1]
 print(*bad, sep="\n", end="\n" if bad else "")
 print(f"sizes: {total} lines in src, {len(bad)} problems")

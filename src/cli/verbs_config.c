@@ -175,8 +175,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
     backend *cpu;
     DRV_TRY(backend_open(a, "cpu", &cpu));
     const double peak = backend_peak_flops(cpu);
-    const double tokens =
-            (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
+    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0) r->step_s = (r->flops_per_token + r->again) * tokens / (0.75 * peak);
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);

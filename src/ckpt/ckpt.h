@@ -5,6 +5,7 @@
 //     tokenizer.json ...              what the run carries from its tokenizer and source
 //     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
+//     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and XXH3-128 of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
@@ -36,7 +37,8 @@ typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
     int n_model, n_optimizer;
     const char *config_json, *trainer_json; // texts
-    const ckpt_carried *carried;            // the tokenizer's files and the like
+    bool is_adapter; // adapter_model.safetensors and adapter_config.json instead of the model's
+    const ckpt_carried *carried; // the tokenizer's files and the like
     int n_carried;
 } ckpt_content;
 
@@ -67,6 +69,8 @@ int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
+// A model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as ckpt_fill.
+DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n);
 // Fills every tensor from a model (a checkpoint is one). `which`: "model" or "optimizer".
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
 // index does not fit its files.

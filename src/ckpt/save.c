@@ -142,10 +142,12 @@ static void read_done(ckpt_saver *saver) {
 static drv_status save(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
     DRV_TRY(out_folder_begin(saver->a, saver->final, &saver->folder));
-    DRV_TRY(write_tensors(saver, "model", c->model, c->n_model, 0));
+    DRV_TRY(write_tensors(saver, c->is_adapter ? "adapter_model" : "model", c->model, c->n_model,
+            0));
     DRV_TRY(write_tensors(saver, "optimizer", c->optimizer, c->n_optimizer, INT64_MAX));
     read_done(saver);
-    DRV_TRY(write_text(saver, "config.json", c->config_json));
+    DRV_TRY(write_text(saver, c->is_adapter ? "adapter_config.json" : "config.json",
+            c->config_json));
     DRV_TRY(write_text(saver, "trainer.json", c->trainer_json));
     for (int i = 0; i < c->n_carried; i++)
         DRV_TRY(out_folder_put(&saver->folder, c->carried[i].name, c->carried[i].bytes,

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/step_time.h"
 #include "train/fit.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
@@ -97,6 +98,7 @@ typedef struct plan_report {
     double step_s, run_s;          // seconds 0: not known
     bool fits;
     const char *would_fit; // keys to set; NULL: none would, or it fits
+    bool is_measured;      // step_s is of micro-batches that were run, not of the GEMM peak
 } plan_report;
 
 static void print_memory(const plan_report *r) {
@@ -111,12 +113,12 @@ static void print_memory(const plan_report *r) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
                 (long long)rows[i].bytes);
-    printf("  process beside it: at most %s; saving and resuming need no more\n",
+    printf("  besides, the process itself: at most %s; saving and resuming need no more\n",
             str_bytes((double)PROCESS_BYTES));
-    printf("fits          %s: %s wanted, %s %s\n", r->fits ? "yes" : "no",
+    printf("fits          %s: %s needed, %s %s\n", r->fits ? "yes" : "no",
             str_bytes((double)(m->total + PROCESS_BYTES)), str_bytes((double)r->limit.free),
             r->limit.what);
-    if (r->would_fit) printf("              this would: %s\n", r->would_fit);
+    if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
 }
 
 static double trainable_share(const plan_report *r) {
@@ -146,8 +148,10 @@ static void print_plan(const plan_report *r) {
     snprintf(step, sizeof step, "%.3g s", r->step_s);
     if (r->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(r->step_s));
     if (r->step_s > 0)
-        printf("time          %s for %lld steps, %s a step, at 75 %% of this machine's GEMM peak\n",
-                str_long_duration(r->run_s), (long long)cfg->steps, step);
+        printf("time          %s for %lld steps, %s per step, %s; evaluations and checkpoints not counted\n",
+                str_long_duration(r->run_s), (long long)cfg->steps, step,
+                r->is_measured ? "as micro-batches took just now"
+                               : "at 75 % of this machine's GEMM peak");
 }
 
 static void print_plan_json(const plan_report *r) {
@@ -164,6 +168,7 @@ static void print_plan_json(const plan_report *r) {
             bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
             "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
             (json_int_t)r->limit.free, "would_fit", r->would_fit);
+    json_object_set_new(o, "step_is_measured", json_boolean(r->is_measured));
     char *text = json_dumps(o, 0);
     puts(text);
     free(text);
@@ -204,6 +209,8 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
     DRV_TRY(measure_time(a, &r));
+    DRV_TRY(step_rehearse(a, &cfg, &r.limit, r.step_s, &r.step_s, &r.is_measured));
+    r.run_s = r.step_s * (double)cfg.steps;
     if (cli_has(args, "--json"))
         print_plan_json(&r);
     else
@@ -220,7 +227,8 @@ const verb verb_plan = {
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
-                "takes, evaluations aside.\n"
+                "takes without evaluations and checkpoints: by the peak of matrix products, or, where a\n"
+                "micro-batch takes less than a second, by running some on random tokens.\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,
         .n_options = sizeof plan_options / sizeof *plan_options,

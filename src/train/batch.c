@@ -108,6 +108,12 @@ drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
     return DRV_OK;
 }
 
+int64_t batch_reader_bytes(const run_config *cfg) {
+    enum { N_BATCHES = 2, N_ARRAYS = 3 }; // tokens, position, labels
+    return N_BATCHES * N_ARRAYS * (int64_t)sizeof(int32_t) * cfg->global_batch_size *
+           cfg->sequence_length;
+}
+
 void batch_reader_close(batch_reader *reader) {
     if (task_wait(&reader->task) != DRV_OK) log_file_only("read ahead: %s", drv_message());
     for (int i = 0; i < 2; i++)

@@ -38,3 +38,5 @@ batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tok
 // so it is read meanwhile. An error of that read is returned by the call that asks for it.
 DRV_CHECKED drv_status batch_reader_next(batch_reader *reader, bool more, batch **out);
 void batch_reader_close(batch_reader *reader); // waits for a read under way
+// What the two batches of a run hold, in bytes.
+int64_t batch_reader_bytes(const run_config *cfg);

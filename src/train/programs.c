@@ -10,6 +10,7 @@
 #include "base/round.h"
 #include "ir/op.h"
 #include "model/lora.h"
+#include "train/batch.h"
 
 static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *shape,
         programs *out) {
@@ -221,8 +222,9 @@ memory_plan programs_memory(const programs *p) {
             .optimizer = update[TENSOR_OPTIMIZER],
             .activations = max3(p->step_plan->arena_bytes, p->update_plan->arena_bytes,
                     p->eval_plan->arena_bytes),
-            .data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
-                    update[TENSOR_OUTPUT]};
+            .batches = batch_reader_bytes(p->c)};
+    m.data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
+             update[TENSOR_OUTPUT] + m.batches;
     for (int i = 0; i < p->n_slots; i++) // each has the gradients and its slot
         m.gradients += p->aside_plan[i]->class_bytes[TENSOR_GRAD] - step[TENSOR_GRAD];
     m.communication = largest_exchange(p);
@@ -231,7 +233,8 @@ memory_plan programs_memory(const programs *p) {
 }
 
 drv_status programs_check_held(const programs *p) {
-    const int64_t planned = programs_memory(p).total, held = backend_held_bytes(p->b);
+    const memory_plan memory = programs_memory(p);
+    const int64_t planned = memory.total - memory.batches, held = backend_held_bytes(p->b);
     if (held > planned)
         return drv_fail(DRV_E_DEVICE,
                 "the %s back end holds %lld bytes, expected at most the %lld that were planned; "

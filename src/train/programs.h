@@ -45,9 +45,10 @@ DRV_CHECKED drv_status programs_init_weights(programs *p);
 double programs_flops_per_token(const programs *p, bool recomputed);
 
 // What a run holds, by class, in bytes per rank. `activations` is the arena, which `communication`
-// is part of.
+// is part of; `data` is inputs and outputs of the programs and, outside the back end, `batches`:
+// the rows of two global batches, one of which is read ahead.
 typedef struct memory_plan {
-    int64_t weights, gradients, optimizer, activations, communication, data, total;
+    int64_t weights, gradients, optimizer, activations, communication, data, batches, total;
 } memory_plan;
 memory_plan programs_memory(const programs *p);
 // Holds the back end against the plan (design D4). DRV_E_DEVICE: it holds more. Fewer bytes than

@@ -49,7 +49,13 @@ static void say_ranks(const run_config *cfg, const comm *c) {
 
 drv_status ranks_set_up(run *r, run_config *cfg) {
     log_to_file_only(!r->leads);
+    if (cfg->tensor_parallel > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.tensor\" is %lld, expected 1: training shares rows among ranks, "
+                "so far, and drover plan alone knows tensor ranks",
+                config_where(cfg, "parallel.tensor"), (long long)cfg->tensor_parallel);
     DRV_TRY(config_set_ranks(cfg, comm_size(r->comm)));
+    cfg->rank = comm_rank(r->comm);
     if (comm_size(r->comm) > 1 && !cfg->threads) unbind();
     par_set_threads(threads_of(cfg, r->comm));
     if (comm_size(r->comm) > 1) say_ranks(cfg, r->comm);

@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/step_time.h"
 #include "train/fit.h"
+#include "train/lora_state.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
@@ -131,10 +132,9 @@ static void print_plan(const plan_report *r) {
     const run_config *cfg = r->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
-    if (cfg->lora.rank > 0)
-        printf("trainable     %lld in branches of rank %lld, %.3g %% of the model\n",
-                (long long)params_trainable(&r->p->params), (long long)cfg->lora.rank,
-                100 * trainable_share(r));
+    if (lora_is_on(cfg))
+        printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
+                (long long)params_trainable(&r->p->params), 100 * trainable_share(r));
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");

@@ -222,40 +222,42 @@ static drv_status check_schedule(const run_config *cfg) {
     return DRV_OK;
 }
 
-// A section lora without a rank has PEFT's default.
-static drv_status check_lora(run_config *cfg) {
+// A section lora without a rank has PEFT's default; what an adapter says stays open (rank and alpha
+// 0, no targets).
+static drv_status check_lora(arena *a, run_config *cfg) {
     enum { DEFAULT_RANK = 8 };
     static const char *const others[] = {"lora.alpha", "lora.dropout", "lora.use_rslora",
             "lora.target_modules"};
     lora_config *lora = &cfg->lora;
-    bool any = *lora->adapter;
+    bool any = false;
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         any |= config_gives(cfg, others[i]);
     if (*lora->adapter && config_gives(cfg, "lora.rank") && lora->rank == 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"lora.adapter\" is \"%s\", but lora.rank 0 says that there is no LoRA",
                 config_where(cfg, "lora.adapter"), lora->adapter);
+    if (*lora->adapter) return DRV_OK;
     if (!config_gives(cfg, "lora.rank") && any) lora->rank = DEFAULT_RANK;
-    if (lora->rank > 0 && lora->n_target_modules == 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"lora.target_modules\" is empty, expected names of projections, as "
-                "[q_proj, v_proj], or all-linear",
-                config_where(cfg, "lora"));
-    if (lora->rank > 0 && !(lora->alpha > 0)) {
-        if (config_gives(cfg, "lora.alpha"))
-            return drv_fail(DRV_E_USAGE,
-                    "%s: key \"lora.alpha\" is 0, expected more: the branches would count nothing",
-                    config_where(cfg, "lora.alpha"));
-        lora->alpha = (double)lora->rank;
+    if (lora->n_target_modules == 0) {
+        lora->n_target_modules = 2;
+        lora->target_modules = ARENA_ARRAY(a, const char *, 2);
+        lora->target_modules[0] = "q_proj";
+        lora->target_modules[1] = "v_proj";
     }
+    if (lora->rank == 0 || lora->alpha > 0) return DRV_OK;
+    if (config_gives(cfg, "lora.alpha"))
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"lora.alpha\" is 0, expected more: the branches would count nothing",
+                config_where(cfg, "lora.alpha"));
+    lora->alpha = (double)lora->rank;
     return DRV_OK;
 }
 
-drv_status config_check(run_config *cfg) {
+drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_model(cfg));
     DRV_TRY(check_ranks(cfg));
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_data(cfg));
-    DRV_TRY(check_lora(cfg));
+    DRV_TRY(check_lora(a, cfg));
     return check_schedule(cfg);
 }

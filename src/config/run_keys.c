@@ -114,7 +114,7 @@ static const key run_keys[] = {
         {KEY("lora.use_rslora", bool, lora.use_rslora), .initial = "false",
                 .help = "alpha / sqrt(rank) instead, for large ranks"},
         {KEY("lora.target_modules", texts, lora.target_modules), COUNT(lora.n_target_modules),
-                .initial = "[q_proj, v_proj]",
+                .initial_note = "[q_proj, v_proj]",
                 .help = "which of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj; "
                         "all-linear; or expressions on model.layers.0.self_attn.q_proj"},
         {KEY("lora.adapter", text, lora.adapter), .initial = "",

@@ -9,8 +9,8 @@
 #include "base/rng.h"
 #include "base/round.h"
 #include "ir/op.h"
-#include "model/lora.h"
 #include "train/batch.h"
+#include "train/lora_state.h"
 
 static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *shape,
         programs *out) {
@@ -92,8 +92,9 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     DRV_TRY(check_mesh(cfg));
     DRV_TRY_CTX(layout_on(&cfg->model, &m, (int)cfg->rank, cfg->sequence_parallel, &layout), "%s",
             config_where(cfg, "parallel.tensor"));
-    DRV_TRY_CTX(lora_check(&cfg->lora, &layout), "%s", config_where(cfg, "lora"));
-    out->params = llama_params(a, &layout, &cfg->lora);
+    lora_set branches;
+    DRV_TRY(lora_of_run(a, cfg, &layout, &branches));
+    out->params = llama_params(a, &layout, &branches);
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = cfg->sequence_length,
             .dt = out->dt};
@@ -219,12 +220,22 @@ static drv_status fill_part(programs *p, int rank, const param *w, const param_p
     return status;
 }
 
-drv_status programs_init_weights(programs *p) {
+static drv_status init_weights(programs *p, bool adapter_alone) {
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        for (int i = 0; i < p->params.n; i++)
-            for (int k = 0; k < p->params.p[i].n_parts; k++)
-                DRV_TRY(fill_part(p, rank, &p->params.p[i], &p->params.p[i].part[k]));
+        for (int i = 0; i < p->params.n; i++) {
+            const param *w = &p->params.p[i];
+            for (int k = 0; k < w->n_parts; k++)
+                if (w->is_adapter || !adapter_alone) DRV_TRY(fill_part(p, rank, w, &w->part[k]));
+        }
     return DRV_OK;
+}
+
+drv_status programs_init_weights(programs *p) {
+    return init_weights(p, false);
+}
+
+drv_status programs_init_adapter(programs *p) {
+    return init_weights(p, true);
 }
 
 double programs_flops_per_token(const programs *p, bool recomputed) {

@@ -38,6 +38,8 @@ DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param 
         int64_t n, const float *values);
 // Fresh weights as transformers makes them: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status programs_init_weights(programs *p);
+// Fresh low-rank branches as PEFT makes them: A uniform, B zero. All other weights stay.
+DRV_CHECKED drv_status programs_init_adapter(programs *p);
 
 // Arithmetic of a step by the nodes of its graph: 6 operations a number of a trained matrix and
 // token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is

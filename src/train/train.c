@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "train/carry.h"
 #include "train/evaluate.h"
+#include "train/lora_state.h"
 #include "train/ranks.h"
 #include "train/schedule.h"
 #include "train/stop.h"
@@ -209,6 +210,7 @@ static drv_status end(run *r, drv_status status) {
 static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_set_up(r, cfg));
     DRV_TRY(carry_token_ids(r->a, cfg));
+    DRV_TRY(lora_resolve(r->a, cfg));
     stop_listen();
     DRV_TRY(run_open(r, fresh));
     return end(r, loop(r));

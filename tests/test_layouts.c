@@ -2,6 +2,8 @@
 // threads, each with its programs and its back end, as a process of a run has them.
 #include "ranks.h"
 
+#include <math.h>
+
 #include "train/step.h"
 
 enum { STEPS = 3, MAX_SETS = 16 };
@@ -10,7 +12,7 @@ typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];
     int n_sets, ranks;
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
-    float *weights; // of rank 0; free it
+    float *weights; // of the whole model; free it
     int64_t n_weights;
 } layout_run;
 
@@ -33,19 +35,24 @@ static batch make_batch(arena *a, const run_config *cfg, int step) {
     return b;
 }
 
-// All weights' masters, whole, on every rank.
-static drv_status take_weights(arena *a, const programs *p, layout_run *out) {
-    for (int pass = 0; pass < 2; pass++) {
-        int64_t n = 0;
-        for (int i = 0; i < p->params.n; i++) {
-            const param *w = &p->params.p[i];
-            if (pass)
-                DRV_TRY(backend_read(p->b, 0, programs_master(a, p, w), 0, 4 * param_elements(w),
-                        out->weights + n));
-            n += param_elements(w);
+// This rank's part of all masters, at its place in the whole model: Hugging Face parameters one
+// after the other. What several ranks hold alike, one writes.
+static drv_status put_weights(comm *c, arena *a, const programs *p, const mesh *m, float *whole) {
+    const int rank = comm_rank(c);
+    int64_t at = 0;
+    for (int i = 0; i < p->params.n; i++) {
+        const param *w = &p->params.p[i];
+        const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1;
+        const bool writes = mesh_place(m, rank, AXIS_DATA) == 0 &&
+                            (w->split != SPLIT_NONE || mesh_place(m, rank, AXIS_TENSOR) == 0);
+        for (int k = 0; k < w->n_parts; k++) {
+            const param_part *part = &w->part[k];
+            for (int64_t row = 0; writes && row < part->rows; row++)
+                DRV_TRY(backend_read(p->b, 0, programs_master(a, p, w),
+                        4 * (part->row + row) * columns, 4 * columns,
+                        whole + at + (part->first_row + row) * w->all_columns + w->first_column));
+            at += part->all_rows * w->all_columns;
         }
-        if (!pass) out->weights = mem_alloc(sizeof(float) * (size_t)n);
-        out->n_weights = n;
     }
     return DRV_OK;
 }
@@ -56,6 +63,7 @@ static drv_status one_rank(comm *c, arena *a, layout_run *r) {
     backend *b;
     DRV_TRY(config_from_sets(a, r->sets, r->n_sets, &cfg));
     DRV_TRY(config_set_ranks(&cfg, comm_size(c)));
+    cfg.rank = comm_rank(c);
     const mesh m = programs_mesh(&cfg);
     DRV_TRY(backend_open(a, "cpu", &b));
     backend_join(b, c, &m);
@@ -76,7 +84,7 @@ static drv_status one_rank(comm *c, arena *a, layout_run *r) {
         r->grad_norm[step] = grad_norm;
         r->param_norm[step] = param_norm;
     }
-    if (comm_rank(c) == 0) DRV_TRY(take_weights(a, &p, r));
+    DRV_TRY(put_weights(c, a, &p, &m, r->weights));
     backend_close(b);
     return DRV_OK;
 }
@@ -96,6 +104,12 @@ static layout_run run_layout(int ranks, const char *const *sets, int n_sets) {
                     "optimizer.clip_grad_norm=0.5"}};
     for (int i = 0; i < n_sets; i++)
         r.sets[r.n_sets++] = sets[i];
+    arena *a = arena_new("cfg");
+    run_config cfg;
+    OK(config_from_sets(a, r.sets, r.n_sets, &cfg));
+    r.n_weights = model_parameters(&cfg.model);
+    r.weights = mem_zeroed(sizeof(float) * (size_t)r.n_weights);
+    arena_free(a);
     OK(comm_run_threads(ranks, 1, NULL, run_rank, &r));
     return r;
 }
@@ -137,6 +151,96 @@ static void three_ranks_are_three_lanes(void **state) {
     free(three.weights);
 }
 
+// --- tensor and sequence parallel
+static double worst_difference(const layout_run *got, const layout_run *want) {
+    double worst = 0;
+    for (int64_t i = 0; i < want->n_weights; i++)
+        worst = fmax(worst, fabs((double)got->weights[i] - (double)want->weights[i]));
+    return worst;
+}
+
+// Adam's first steps move each weight by about the learning rate, whatever the size of its
+// gradient: where that is a rounding error, its sign and so the step may differ.
+static void expect_close(const layout_run *got, const layout_run *want, double bound) {
+    for (int step = 0; step < STEPS; step++) {
+        const double loss = fabs(got->loss[step] / want->loss[step] - 1),
+                     norm = fabs(got->grad_norm[step] / want->grad_norm[step] - 1),
+                     size = fabs(got->param_norm[step] / want->param_norm[step] - 1);
+        if (!(loss < bound && norm < 20 * bound && size < bound))
+            fail_msg("%d ranks, %s, step %d: loss %.9g, norms %.9g %.9g; one: %.9g, %.9g %.9g",
+                    got->ranks, got->sets[got->n_sets - 1], step, got->loss[step],
+                    got->grad_norm[step], got->param_norm[step], want->loss[step],
+                    want->grad_norm[step], want->param_norm[step]);
+    }
+    const double worst = worst_difference(got, want);
+    if (!(worst < STEPS * 2.1e-3)) fail_msg("a weight differs by %g", worst);
+}
+
+static void tensor_ranks_are_close_to_one(void **state) {
+    (void)state;
+    static const char *const tied[] = {"model.tie_word_embeddings=true",
+            "model.tie_word_embeddings=false"};
+    static const char *const degree[] = {"parallel.tensor=2", "parallel.tensor=4"};
+    static const char *const sequence[] = {"parallel.sequence=false", "parallel.sequence=true"};
+    static const char *const recompute[] = {"training.recompute=none", "training.recompute=full",
+            "training.recompute=selective"};
+    for (int k = 0; k < 3; k++) {
+        const char *sets[] = {"training.precision=fp32", "training.global_batch_size=4",
+                tied[k % 2], recompute[k], NULL, NULL};
+        layout_run one = run_layout(1, sets, 4);
+        for (int t = 0; t < 2; t++)
+            for (int s = 0; s < 2; s++)
+                for (int data = 1; data <= 2; data++) {
+                    sets[4] = degree[t];
+                    sets[5] = sequence[s];
+                    layout_run several = run_layout(data * (2 << t), sets, 6);
+                    expect_close(&several, &one, 2e-5);
+                    free(several.weights);
+                }
+        free(one.weights);
+    }
+}
+
+static void tensor_ranks_of_bf16(void **state) {
+    (void)state;
+    const char *sets[] = {"training.precision=bf16", "training.global_batch_size=4",
+            "parallel.tensor=4"};
+    layout_run one = run_layout(1, sets, 2), four = run_layout(4, sets, 3);
+    expect_close(&four, &one, 2e-3);
+    free(one.weights);
+    free(four.weights);
+}
+
+// Fresh weights are those of one rank, to the bit.
+static void a_split_model_begins_alike(void **state) {
+    (void)state;
+    const char *still[] = {"training.precision=fp32", "optimizer.eps=1.0", "parallel.tensor=4"};
+    layout_run one = run_layout(1, still, 2), four = run_layout(4, still, 3);
+    assert_true(worst_difference(&four, &one) < 1e-5); // steps of eps 1 hardly move it
+    free(one.weights);
+    free(four.weights);
+}
+
+static void heads_that_do_not_divide_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *set, *text;
+    } cases[] = {{"parallel.tensor=3", "3, expected a divisor of model.num_attention_heads 8"},
+            {"parallel.tensor=8", "8, expected a divisor of model.num_key_value_heads 4"},
+            {"model.vocab_size=511", "2, expected a divisor of model.vocab_size 511"},
+            {"data.sequence_length=41", "a divisor of the 41 tokens of a micro-batch"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("cfg");
+        run_config cfg;
+        programs p;
+        const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
+                "data.sequence_length=48", "parallel.tensor=2", cases[i].set};
+        OK(config_from_sets(a, sets, 5, &cfg));
+        FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
+        arena_free(a);
+    }
+}
+
 static void ranks_that_do_not_fit_are_refused(void **state) {
     (void)state;
     static const struct {
@@ -160,6 +264,9 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_give_the_same_bits_on_any_ranks),
             cmocka_unit_test(three_ranks_are_three_lanes),
+            cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(tensor_ranks_of_bf16),
+            cmocka_unit_test(a_split_model_begins_alike),
+            cmocka_unit_test(heads_that_do_not_divide_are_refused),
             cmocka_unit_test(ranks_that_do_not_fit_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

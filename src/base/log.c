@@ -30,6 +30,7 @@ static atomic_flag screen = ATOMIC_FLAG_INIT;
 static atomic_bool resized; // while the screen was taken
 
 static FILE *file;
+static bool only_file; // what log_to_file_only says
 static struct {
     log_field fields[MAX_FIELDS]; // texts lie in `text`
     int n;
@@ -152,6 +153,12 @@ static void to_file(const char *level, const char *text) {
 // `shown` on the screen, `text` in the file: one write, so that lines of threads do not mix.
 static void emit(const char *level, const char *shown, const char *text) {
     str out = {0};
+    if (only_file && !*level) {
+        pthread_mutex_lock(&lock);
+        to_file(level, text);
+        pthread_mutex_unlock(&lock);
+        return;
+    }
     take_screen();
     if (status.drawn) str_puts(&out, CLEAR);
     str_puts(&out, level);
@@ -213,6 +220,10 @@ drv_status log_open_file(const char *path) {
     return DRV_OK;
 }
 
+void log_to_file_only(bool on) {
+    only_file = on;
+}
+
 void log_close_file(void) {
     if (file) fclose(file);
     file = NULL;
@@ -238,6 +249,7 @@ static void set_status(const log_field *fields, int n) {
 void progress_fields(const log_field *fields, int n) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
+    if (only_file) return;
     if (!terminal && status.last_s < 0) status.last_s = now; // what is soon done says nothing
     if (status.last_s >= 0 && now - status.last_s < (terminal ? 0.1 : 10.0)) return;
     take_screen();

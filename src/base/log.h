@@ -11,6 +11,8 @@ void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 DRV_CHECKED drv_status log_open_file(const char *path); // appends
 void log_close_file(void);
+// From now on information and the status line do not reach the screen; warnings do.
+void log_to_file_only(bool on);
 
 // Part of a line that gives way on a narrow terminal: fields of the highest rank go first, one of
 // rank 0 is shortened at last.

@@ -47,7 +47,8 @@ void cli_open_stdout(void) {
     FILE *f = fopencookie(NULL, "w",
             (cookie_io_functions_t){.write = write_all, .close = close_checked});
     DRV_ASSERT(f, "out of memory");
-    setvbuf(f, NULL, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, 1 << 16);
+    static char buffer[1 << 16]; // glibc takes a size only together with a buffer
+    setvbuf(f, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
     stdout = f;
 }
 

@@ -102,10 +102,10 @@ drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *li
     memory_plan planned;
     backend *device;
     *measured = false;
-    const int64_t n_micro = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel);
+    const int64_t n_micro = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_ranks);
     if (by_peak_s <= 0 || by_peak_s / (double)n_micro > 1) return DRV_OK;
     one.global_batch_size = cfg->micro_batch_size;
-    one.data_parallel = 1;
+    one.data_ranks = one.n_lanes = 1;
     DRV_TRY(fit_plan(&one, &planned));
     if (planned.total > 1 << 30 || planned.total > limit->free / 2) return DRV_OK;
     DRV_TRY(backend_open(a, cfg->backend, &device));

@@ -95,6 +95,8 @@ typedef struct plan_report {
     memory_plan memory;
     memory_limit limit;
     int ranks;
+    mesh mesh;
+    double wire[N_AXES];           // bytes that a rank sends in a step
     double flops_per_token, again; // of them, and beside them for what is computed again
     double step_s, run_s;          // seconds 0: not known
     bool fits;
@@ -136,6 +138,10 @@ static void print_plan(const plan_report *r) {
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
+    if (r->ranks > 1)
+        printf("layout        tensor %d%s, data %d, %lld lanes\n", r->mesh.size[AXIS_TENSOR],
+                r->p->params.layout.sequence ? " with its tokens shared" : "",
+                r->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
             str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
     if (r->again > 0)
@@ -144,6 +150,11 @@ static void print_plan(const plan_report *r) {
     printf("nodes         %d in step, %d in update, %d in eval\n", r->p->step_graph->n_nodes,
             r->p->update_graph->n_nodes, r->p->eval_graph->n_nodes);
     print_memory(r);
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (r->mesh.size[axis] > 1)
+            printf("%-13s %12s  sent by a rank in a step over the %s axis\n",
+                    axis == AXIS_DATA || r->mesh.size[AXIS_DATA] == 1 ? "traffic" : "",
+                    str_bytes(r->wire[axis]), mesh_axis_name((mesh_axis)axis));
     char step[32];
     snprintf(step, sizeof step, "%.3g s", r->step_s);
     if (r->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(r->step_s));
@@ -163,11 +174,16 @@ static void print_plan_json(const plan_report *r) {
             (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
     const json_int_t n = model_parameters(&r->cfg->model);
     json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters", (json_int_t)params_trainable(&r->p->params), "flops_per_token",
-            r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks", r->ranks, "bytes",
-            bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
-            "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
+            "trainable_parameters",
+            r->cfg->lora.rank > 0 ? (json_int_t)params_trainable(&r->p->params) : n,
+            "flops_per_token", r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks",
+            r->ranks, "bytes", bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits",
+            r->fits, "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
             (json_int_t)r->limit.free, "would_fit", r->would_fit);
+    json_t *wire = json_object();
+    for (int axis = 0; axis < N_AXES; axis++)
+        json_object_set_new(wire, mesh_axis_name((mesh_axis)axis), json_real(r->wire[axis]));
+    json_object_set_new(o, "wire_bytes", wire);
     json_object_set_new(o, "step_is_measured", json_boolean(r->is_measured));
     char *text = json_dumps(o, 0);
     puts(text);
@@ -181,7 +197,9 @@ static drv_status measure_time(arena *a, plan_report *r) {
     DRV_TRY(backend_open(a, "cpu", &cpu));
     const double peak = backend_peak_flops(cpu);
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
-    if (peak > 0) r->step_s = (r->flops_per_token + r->again) * tokens / (0.75 * peak);
+    if (peak > 0)
+        r->step_s = (r->flops_per_token + r->again) * tokens /
+                    ((double)cfg->tensor_parallel * 0.75 * peak);
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
     return DRV_OK;
@@ -203,13 +221,16 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .p = &built,
             .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
-            .ranks = (int)cfg.data_ranks,
+            .mesh = programs_mesh(&cfg),
             .flops_per_token = programs_flops_per_token(&built, false)};
+    r.ranks = mesh_ranks(&r.mesh);
+    programs_wire(&built, r.wire);
     r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
     DRV_TRY(measure_time(a, &r));
-    DRV_TRY(step_rehearse(a, &cfg, &r.limit, r.step_s, &r.step_s, &r.is_measured));
+    if (cfg.tensor_parallel == 1) // one rank alone cannot run products that several share
+        DRV_TRY(step_rehearse(a, &cfg, &r.limit, r.step_s, &r.step_s, &r.is_measured));
     r.run_s = r.step_s * (double)cfg.steps;
     if (cli_has(args, "--json"))
         print_plan_json(&r);
@@ -219,7 +240,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
 }
 
 static const cli_option plan_options[] = {CLI_SET, CLI_JSON,
-        {"--ranks", "N", "data-parallel ranks that share the global batch"}};
+        {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"}};
 const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "comm/comm.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/resolve.h"
@@ -19,7 +20,10 @@ static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
     int n;
     const char **sets = cli_get_all(a, args, "--set", &n);
-    DRV_TRY(config_load(a, args->positional[0], sets, n, &cfg));
+    const drv_status status = config_load(a, args->positional[0], sets, n, &cfg);
+    if (status != DRV_OK && comm_launched_rank() > 0)
+        return drv_fail(status, "%s", ""); // rank 0 says it
+    DRV_TRY(status);
     return train(a, &cfg, cli_has(args, "--fresh"));
 }
 
@@ -31,6 +35,9 @@ const verb verb_train = {
                 "config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging\n"
                 "Face folder. Started again, it resumes the newest valid checkpoint, bit for bit; what has\n"
                 "changed since is said, and another model is refused.\n"
+                "\n"
+                "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) shares the rows of each step among\n"
+                "N processes; parallel.lanes makes the result independent of N, to the bit.\n"
                 "\n"
                 "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the micro-batch at hand, save the last finished\n"
                 "step and exit 3: the same command resumes. A second SIGINT ends at once. SIGUSR2 saves and\n"
@@ -115,7 +122,7 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     DRV_TRY(*model.adapter ? lora_load_eval(&built, model.folder, model.adapter)
                            : state_load_eval_weights(&built, model.folder));
-    DRV_TRY(evaluate(&built, r, 0, &loss, &tokens));
+    DRV_TRY(evaluate(&built, r, 0, NULL, &loss, &tokens));
     print_result(cli_has(args, "--json"), loss, tokens);
     rows_close(r);
     backend_close(device);

@@ -228,14 +228,16 @@ drv_status comm_check(const comm *c) {
     return drv_fail(DRV_E_PEER, "%s", c->failure->kind == FAIL_GAVE_UP ? "" : c->failure->text);
 }
 
-void comm_abort(comm *c, drv_status status) {
+bool comm_abort(comm *c, drv_status status) {
     char text[FAILURE_TEXT];
-    if (c->size == 1 || status == DRV_E_PEER) return;
+    if (c->size == 1 || status == DRV_E_PEER) return true;
     snprintf(text, sizeof text, "rank %d (%s) failed: %s", c->rank, c->info[c->rank].host,
             drv_message());
-    if (!failure_set(c->failure, FAIL_GAVE_UP, c->rank, text)) return;
+    if (!failure_set(c->failure, FAIL_GAVE_UP, c->rank, text))
+        return c->failure->kind != FAIL_GAVE_UP || c->failure->rank > c->rank;
     if (c->ring) ring_tell_failure(c->ring);
     if (c->v->wake) c->v->wake(c);
+    return c->failure->rank == c->rank;
 }
 
 drv_status comm_agree(comm *c, drv_status status) {

@@ -35,6 +35,8 @@ typedef struct comm_opts {
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
 // Whether a launcher has started this process as one of several. How many; 1: alone.
 int comm_launched(void);
+// The rank that the launcher gave this process; 0: alone. For messages before comm_open.
+int comm_launched_rank(void);
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
 
@@ -112,8 +114,10 @@ DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool
 // status and message back, the others DRV_E_PEER (see comm_abort on what they print).
 DRV_CHECKED drv_status comm_agree(comm *c, drv_status status);
 // Tells all other ranks that this one fails with drv_message(), and why. They end with DRV_E_PEER
-// and an empty message: it is printed once, by the rank that it is of.
-void comm_abort(comm *c, drv_status status);
+// and an empty message: it is printed once, by the rank that it is of. Where several fail at the
+// same time, as of the same bad input, that is the lowest: false, another one says it. Of a failure
+// that came from another rank (DRV_E_PEER) all say what they know.
+bool comm_abort(comm *c, drv_status status);
 // DRV_E_PEER and its message if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);
 

@@ -20,6 +20,7 @@
 #define BEAT_S  0.25
 #define GRACE_S 0.4 // for the main thread to end by itself; mpirun kills survivors after 1.0 s
 #define FLUSH_S 0.3
+#define YIELD_S 0.15
 
 enum { MAX_PENDING = 1 << 18 }; // bytes to a neighbour that does not read, before news are left out
 
@@ -105,12 +106,22 @@ static void lost(struct ring *r, neighbour *l) {
     fail(r, FAIL_DIED, l->rank, text);
 }
 
+// Two ranks that gave up at the same time: the lower one says why. The higher one waits a moment
+// for this (ring_tell_failure).
+static void yield_to_lower(comm_failure *f, const note *x) {
+    pthread_mutex_lock(&f->lock);
+    if (f->kind == FAIL_GAVE_UP && x->failure == FAIL_GAVE_UP && x->rank < f->rank)
+        f->rank = x->rank;
+    pthread_mutex_unlock(&f->lock);
+}
+
 static void take_note(struct ring *r, int from, note *x) {
     neighbour *onward = &r->link[!from];
     x->text[sizeof x->text - 1] = 0;
     if (x->kind == NOTE_BYE) r->link[from].bye = true;
     if (x->rank < 0 || x->rank >= r->c->size || x->rank == r->c->rank) return;
     if (x->kind == NOTE_FAILURE) {
+        yield_to_lower(r->c->failure, x);
         if (!failure_set(r->c->failure, (failure_kind)x->failure, x->rank, x->text)) return;
         r->failed_s = clock_s();
         send_note(onward, x);
@@ -267,6 +278,7 @@ void ring_tell_failure(struct ring *r) {
     wake(r);
     for (double end = clock_s() + 2 * FLUSH_S; !r->flushed && clock_s() < end;)
         poll(NULL, 0, 1);
+    poll(NULL, 0, 1 + (int)(1000 * YIELD_S)); // for a lower rank that gave up as well
 }
 
 // Closing with bytes unread would reset the connection, and the neighbour would lose what it was

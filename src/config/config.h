@@ -76,6 +76,7 @@ typedef struct run_config {
     int64_t lanes;                                                               // 0: auto
     // Of the job, by config_set_ranks: what auto came to. 1 until then.
     int64_t data_ranks, n_lanes;
+    int64_t rank; // of this process
     bool sequence_parallel;
     int64_t zero;
     // checkpoint

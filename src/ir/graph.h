@@ -80,12 +80,14 @@ typedef struct node node;
     X(int, n_heads)                                                                                \
     X(int, n_kv_heads)                                                                             \
     X(int, head_dim)                                                                               \
-    X(int, seq)           /* attention: tokens per row */                                          \
-    X(int, inverse)       /* rope: rotate back */                                                  \
-    X(int, axis)          /* collectives: mesh axis */                                             \
-    X(int, ranks)         /* collectives: size of that axis */                                     \
-    X(int, dim)           /* collectives: dim that is cut in parts */                              \
-    X(int, in_place)      /* all_reduce: of state */                                               \
+    X(int, seq)      /* attention: tokens per row */                                               \
+    X(int, inverse)  /* rope: rotate back */                                                       \
+    X(int, axis)     /* collectives: mesh axis */                                                  \
+    X(int, ranks)    /* collectives: size of that axis */                                          \
+    X(int, dim)      /* collectives: dim that is cut in parts */                                   \
+    X(int, in_place) /* all_reduce: of state */                                                    \
+    X(int, n_alike)  /* sum_squares: so many first inputs are the same on `copies` ranks */        \
+    X(int, copies)                                                                                 \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \

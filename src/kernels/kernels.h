@@ -100,6 +100,7 @@ typedef struct kernels {
             void *d_gate_up);
     // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n],
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
+    // label -1: it is none of these columns; returns the log of the sum of exponents.
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
     // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.

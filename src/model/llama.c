@@ -57,6 +57,27 @@ static tensor *with_branches(builder *b, tensor *x_NK, const param_branches *bra
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
 }
 
+// The attributes of what works over the tensor axis; none of it where that has one rank.
+static op_attrs over_tensor(const builder *b) {
+    const int ranks = b->l->mesh.size[AXIS_TENSOR];
+    return ranks > 1 ? (op_attrs){.axis = AXIS_TENSOR, .ranks = ranks} : (op_attrs){0};
+}
+
+// What enters products that are split by columns: all tokens, and from here on each rank computes
+// something else with them.
+static tensor *enter(builder *b, tensor *x_NH) {
+    const op_attrs attrs = over_tensor(b);
+    if (!attrs.ranks) return x_NH;
+    return add1(b, b->l->sequence ? OP_all_gather : OP_share, 1, &x_NH, attrs);
+}
+
+// What leaves products that are split by rows: one of several partial sums.
+static tensor *leave(builder *b, tensor *y_NH) {
+    const op_attrs attrs = over_tensor(b);
+    if (!attrs.ranks) return y_NH;
+    return add1(b, b->l->sequence ? OP_reduce_scatter : OP_all_reduce, 1, &y_NH, attrs);
+}
+
 static tensor *linear(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *y_NO = times_weight(b, x_NK, w_OK);
     return w_OK->branches ? with_branches(b, x_NK, w_OK->branches, y_NO) : y_NO;
@@ -105,7 +126,7 @@ static tensor *cache(builder *b, const char *kind) {
 
 static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     const model_layout *l = b->l;
-    tensor *rotated[] = {linear(b, x_NH, w->qkv), b->rope};
+    tensor *rotated[] = {linear(b, enter(b, x_NH), w->qkv), b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     const op_attrs attrs = {.n_heads = l->n_heads,
@@ -114,7 +135,7 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
             .seq = (int)b->opts->seq};
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
-        return linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
+        return leave(b, linear(b, add1(b, OP_attention, 2, in, attrs), w->o));
     }
     tensor *keys = cache(b, "keys"), *values = cache(b, "values");
     tensor *in[] = {qkv_NC, keys, values, b->position};
@@ -122,9 +143,9 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
 }
 
 static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
-    tensor *gate_up_N2F = linear(b, x_NH, w->gate_up);
+    tensor *gate_up_N2F = linear(b, enter(b, x_NH), w->gate_up);
     tensor *y_NF = add1(b, OP_swiglu, 1, &gate_up_N2F, (op_attrs){0});
-    return linear(b, y_NF, w->down);
+    return leave(b, linear(b, y_NF, w->down));
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them.
@@ -141,8 +162,9 @@ static void head(builder *b, tensor *x_NH) {
         return;
     }
     tensor *w_VH = weight(b, b->params->head);
-    tensor *in[] = {x_NH, w_VH, i32_input(b, "labels")};
-    const op_attrs attrs = {.chunk = logit_rows(b)};
+    tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
+    op_attrs attrs = over_tensor(b);
+    attrs.chunk = logit_rows(b);
     graph_output(b->g, add1(b, OP_linear_cross_entropy, 3, in, attrs), "loss");
 }
 
@@ -156,10 +178,11 @@ graph *llama_build(arena *a, const param_list *params, llama_mode mode, const ll
             .params = params,
             .opts = opts,
             .mode = mode};
+    b.g->mesh = b.l->mesh;
     tensor *tokens = i32_input(&b, "tokens"), *table_VH = weight(&b, params->embedding);
     tensor *branch_NH = NULL, *in[] = {tokens, table_VH};
     b.position = i32_input(&b, "position");
-    tensor *h_NH = add1(&b, OP_embedding, 2, in, (op_attrs){0});
+    tensor *h_NH = leave(&b, add1(&b, OP_embedding, 2, in, over_tensor(&b)));
     b.rope = rope_table(&b);
     for (int i = 0; i < b.l->n_layers; i++) {
         const layer_params *w = &params->layer[i];

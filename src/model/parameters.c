@@ -19,8 +19,12 @@ static param *add(arena *a, param_list *list, int layer, const char *name) {
     return p;
 }
 
+// Call after p->split is set.
 static void add_part(param_list *list, param *p, const char *hf_name, int64_t rows) {
-    p->part[p->n_parts++] = (param_part){hf_name, p->dim[0], rows};
+    const model_layout *l = &list->layout;
+    const int ranks = p->split == SPLIT_ROWS ? l->mesh.size[AXIS_TENSOR] : 1;
+    p->part[p->n_parts++] =
+            (param_part){hf_name, p->dim[0], rows, ranks > 1 ? l->place * rows : 0, ranks * rows};
     p->dim[0] += rows;
     name_map_set(&list->by_part, hf_name, p);
 }
@@ -29,27 +33,35 @@ static void add_part(param_list *list, param *p, const char *hf_name, int64_t ro
 static const param *norm(arena *a, param_list *list, int layer, const char *name, int64_t n) {
     param *p = add(a, list, layer, name);
     p->n_dims = 1;
+    p->all_columns = 1;
     p->init = INIT_ONES;
     add_part(list, p, p->name, n);
     return p;
 }
 
-// [rows, columns], one Hugging Face parameter of the same name.
-static const param *matrix(arena *a, param_list *list, int layer, const char *name, int64_t rows,
-        int64_t columns) {
-    param *p = add(a, list, layer, name);
+static void set_columns(const model_layout *l, param *p, param_split split, int64_t columns) {
+    const int ranks = split == SPLIT_COLUMNS ? l->mesh.size[AXIS_TENSOR] : 1;
     p->n_dims = 2;
+    p->split = l->mesh.size[AXIS_TENSOR] > 1 ? split : SPLIT_NONE;
     p->dim[1] = columns;
+    p->all_columns = ranks * columns;
+    p->first_column = ranks > 1 ? l->place * columns : 0;
+}
+
+// [rows, columns], one Hugging Face parameter of the same name.
+static const param *matrix(arena *a, param_list *list, int layer, const char *name,
+        param_split split, int64_t rows, int64_t columns) {
+    param *p = add(a, list, layer, name);
+    set_columns(&list->layout, p, split, columns);
     add_part(list, p, p->name, rows);
     return p;
 }
 
-// Several Hugging Face parameters, one below the other.
+// Several Hugging Face parameters, one below the other; each is cut by its rows.
 static const param *fused(arena *a, param_list *list, int layer, const char *name,
         const part_spec parts[MAX_PARTS], int64_t columns) {
     param *p = add(a, list, layer, name);
-    p->n_dims = 2;
-    p->dim[1] = columns;
+    set_columns(&list->layout, p, SPLIT_ROWS, columns);
     for (int i = 0; i < MAX_PARTS && parts[i].hf_name; i++)
         add_part(list, p, layer_name(a, layer, parts[i].hf_name), parts[i].rows);
     return p;
@@ -59,8 +71,7 @@ static const param *fused(arena *a, param_list *list, int layer, const char *nam
 static param *add_branch_matrix(arena *a, param_list *list, const char *name, int64_t columns,
         param_init init) {
     param *p = add(a, list, -1, name);
-    p->n_dims = 2;
-    p->dim[1] = columns;
+    set_columns(&list->layout, p, SPLIT_NONE, columns);
     p->init = init;
     p->is_adapter = true;
     return p;
@@ -117,10 +128,10 @@ static layer_params add_layer(arena *a, param_list *list, int i) {
     layer_params w;
     w.input_norm = norm(a, list, i, "input_layernorm.weight", l->hidden);
     w.qkv = fused(a, list, i, "self_attn.qkv_proj.weight", qkv, l->hidden);
-    w.o = matrix(a, list, i, "self_attn.o_proj.weight", l->hidden, l->q_width);
+    w.o = matrix(a, list, i, "self_attn.o_proj.weight", SPLIT_COLUMNS, l->hidden, l->q_width);
     w.post_norm = norm(a, list, i, "post_attention_layernorm.weight", l->hidden);
     w.gate_up = fused(a, list, i, "mlp.gate_up_proj.weight", gate_up, l->hidden);
-    w.down = matrix(a, list, i, "mlp.down_proj.weight", l->hidden, l->ffn);
+    w.down = matrix(a, list, i, "mlp.down_proj.weight", SPLIT_COLUMNS, l->hidden, l->ffn);
     return w;
 }
 
@@ -131,13 +142,14 @@ param_list llama_params(arena *a, const model_layout *l, const lora_set *lora) {
     param_list list = {.layout = *l, .by_part = {.a = a}};
     list.p = ARENA_ARRAY(a, param, (PER_LAYER + BRANCHES_PER_LAYER) * l->n_layers + OUTSIDE);
     list.layer = ARENA_ARRAY(a, layer_params, l->n_layers);
-    list.embedding = matrix(a, &list, -1, "model.embed_tokens.weight", l->vocab, l->hidden);
+    list.embedding =
+            matrix(a, &list, -1, "model.embed_tokens.weight", SPLIT_ROWS, l->vocab, l->hidden);
     for (int i = 0; i < l->n_layers; i++)
         list.layer[i] = add_layer(a, &list, i);
     list.final_norm = norm(a, &list, -1, "model.norm.weight", l->hidden);
     list.head = l->model->tie_word_embeddings
                         ? list.embedding
-                        : matrix(a, &list, -1, "lm_head.weight", l->vocab, l->hidden);
+                        : matrix(a, &list, -1, "lm_head.weight", SPLIT_ROWS, l->vocab, l->hidden);
     for (int i = 0; has_lora && i < l->n_layers; i++)
         add_layer_branches(a, &list, i, lora);
     for (int i = 0; i < list.n; i++)

@@ -8,11 +8,15 @@
 
 enum { MAX_PARTS = 3 };
 
-// Rows row .. row + rows - 1 of a weight are one Hugging Face parameter.
+// Rows row .. row + rows - 1 of a weight are one Hugging Face parameter, or its rows from first_row.
 typedef struct param_part {
     const char *hf_name;
     int64_t row, rows;
+    int64_t first_row, all_rows; // of the Hugging Face parameter
 } param_part;
+
+// Over the tensor axis.
+typedef enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS } param_split;
 
 // How a fresh weight begins.
 typedef enum param_init {
@@ -25,8 +29,10 @@ typedef enum param_init {
 // Projections that read the same input are one weight of several parts (docs/adr/0003).
 typedef struct param {
     const char *name;
-    int n_dims; // 2: matrix [out, in]; 1: norm
-    int64_t dim[2];
+    int n_dims;     // 2: matrix [out, in]; 1: norm
+    int64_t dim[2]; // of this rank
+    param_split split;
+    int64_t first_column, all_columns; // of the Hugging Face parameters
     param_part part[MAX_PARTS];
     int n_parts;
     param_init init;

@@ -21,6 +21,8 @@ void pass_recompute(graph *g, recompute_policy policy);
 typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices only
     mesh mesh;                              // gradients are summed over the data axis
+    const bool *split; // by weight: over the tensor axis. NULL where that has one rank
+    bool sequence;     // tensor ranks share the tokens between products
 } update_opts;
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 

@@ -6,13 +6,33 @@ static tensor *state(graph *g, tensor_class cls, const char *prefix, const tenso
     return graph_state(g, cls, arena_printf(g->a, "%s%s", prefix, w->name), dt, w->n_dims, w->dim);
 }
 
-// The gradient of a weight, summed over the data axis.
-static tensor *gradient(graph *g, const tensor *w, const mesh *layout) {
+static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
+    const int ranks = g->mesh.size[axis];
+    const op_attrs attrs = {.axis = axis, .ranks = ranks, .in_place = in_place};
+    return ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
+}
+
+// What each tensor rank has of the gradient of a weight that all have is a partial sum over its
+// tokens, if they share the tokens between products.
+static tensor *gradient(graph *g, const tensor *w, bool split, bool sequence) {
     tensor *grad = state(g, TENSOR_GRAD, "grad.", w, dtype_acc(w->dt));
-    const int ranks = layout->size[AXIS_DATA];
-    if (ranks == 1) return grad;
-    const op_attrs attrs = {.axis = AXIS_DATA, .ranks = ranks, .in_place = 1};
-    return graph_add(g, OP_all_reduce, 1, &grad, &attrs)->out[0];
+    grad = sum_over(g, grad, AXIS_DATA, true);
+    return sequence && !split ? sum_over(g, grad, AXIS_TENSOR, true) : grad;
+}
+
+// Of tensors that are split over the tensor axis or alike on it: each element counts once.
+static tensor *global_squares(graph *g, tensor *const *t, int n, const bool *split) {
+    const int ranks = g->mesh.size[AXIS_TENSOR];
+    tensor **in = ARENA_ARRAY(g->a, tensor *, n);
+    int n_in = 0;
+    op_attrs attrs = {0};
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < n; i++)
+            if ((ranks > 1 && split[i]) == pass) in[n_in++] = t[i];
+    for (int i = 0; i < n && ranks > 1; i++)
+        attrs.n_alike += !split[i];
+    if (attrs.n_alike) attrs.copies = ranks;
+    return sum_over(g, graph_add(g, OP_sum_squares, n, in, &attrs)->out[0], AXIS_TENSOR, false);
 }
 
 // The new value of a weight's master.
@@ -40,12 +60,12 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
-        grads[i] = gradient(g, weights[i], &opts->mesh);
-    tensor *norm2 = graph_add(g, OP_sum_squares, n, grads, NULL)->out[0];
+        grads[i] = gradient(g, weights[i], opts->split && opts->split[i], opts->sequence);
+    tensor *norm2 = global_squares(g, grads, n, opts->split);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)
         updated[i] = update(g, weights[i], grads[i], norm2, hyper, opts);
-    graph_output(g, graph_add(g, OP_sum_squares, n, updated, NULL)->out[0], "param_norm2");
+    graph_output(g, global_squares(g, updated, n, opts->split), "param_norm2");
     g->stage = STAGE_DIFFERENTIATED;
     return g;
 }

@@ -21,7 +21,11 @@ typedef struct evaluation {
     rows *rows;
     int64_t n_rows, all;
     batch batch;
-    double sum; // of the losses of all tokens so far
+    comm_group *share; // NULL: one rank
+    // By micro-batch, so that they are added in one order whichever rank has computed them.
+    int64_t n_micro_batches, *counted;
+    double *losses;
+    double sum; // of this rank so far, for the status line
     int64_t tokens;
 } evaluation;
 
@@ -32,6 +36,7 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
     const bool spread = rows_n_sources(e->rows) > 1 && e->n_rows < e->all;
     double loss;
     batch_clear(b);
+    if (!spread) rows_seek(e->rows, first);
     for (int64_t i = first; i < e->n_rows && b->filled < b->rows; i++) {
         if (spread) rows_seek(e->rows, (int64_t)((double)i * (double)e->all / (double)e->n_rows));
         DRV_TRY(batch_add_row(b, e->rows));
@@ -40,6 +45,8 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
     DRV_TRY(batch_write(b, p, 0));
     DRV_TRY(backend_run(p->b, p->eval));
     DRV_TRY(backend_read(p->b, 0, "loss", 0, sizeof loss, &loss));
+    e->losses[first / b->rows] = loss;
+    e->counted[first / b->rows] = b->counted;
     e->sum += loss;
     e->tokens += b->counted;
     if (isfinite(loss)) return DRV_OK;
@@ -47,27 +54,49 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
             b->names.p);
 }
 
+// What the ranks have computed: each element is zero on all but one.
+static drv_status join_ranks(evaluation *e) {
+    const int64_t n = e->n_micro_batches;
+    if (!e->share) return DRV_OK;
+    DRV_TRY(comm_all_reduce(e->share, DT_F64, COMM_SUM, e->losses, n, NULL));
+    return comm_all_reduce(e->share, DT_I64, COMM_SUM, e->counted, n, NULL);
+}
+
 static drv_status run_all(evaluation *e) {
     const int64_t micro = e->batch.rows;
-    rows_seek(e->rows, 0);
-    for (int64_t first = 0; first < e->n_rows; first += micro) {
-        if (stop_requested()) return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
+    const int ranks = e->share ? group_size(e->share) : 1,
+              me = e->share ? group_place(e->share) : 0;
+    for (int64_t first = me * micro; first < e->n_rows; first += ranks * micro) {
+        if (stop_requested() && ranks == 1)
+            return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
         DRV_TRY(run_micro_batch(e, first));
         if (e->n_rows > 20 * micro)
-            progress("evaluating: row %lld of %lld, loss %.4f", (long long)(first + e->batch.rows),
+            progress("evaluating: row %lld of %lld, loss %.4f", (long long)(first + micro),
                     (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1));
+    }
+    DRV_TRY(join_ranks(e));
+    e->sum = 0;
+    e->tokens = 0;
+    for (int64_t i = 0; i < e->n_micro_batches; i++) {
+        e->sum += e->losses[i];
+        e->tokens += e->counted[i];
     }
     if (e->tokens == 0) return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
     return DRV_OK;
 }
 
-drv_status evaluate(programs *p, rows *r, int64_t n_rows, double *loss, int64_t *tokens) {
+drv_status evaluate(programs *p, rows *r, int64_t n_rows, comm_group *share, double *loss,
+        int64_t *tokens) {
     arena *a = arena_new("evaluate");
     evaluation e = {.p = p,
             .rows = r,
             .all = rows_per_epoch(r),
+            .share = share,
             .batch = batch_new(a, p->c->micro_batch_size, p->c->sequence_length)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
+    e.n_micro_batches = div_up(e.n_rows, e.batch.rows);
+    e.losses = ARENA_ARRAY(a, double, e.n_micro_batches);
+    e.counted = ARENA_ARRAY(a, int64_t, e.n_micro_batches);
     drv_status status = run_all(&e);
     *tokens = e.tokens;
     *loss = e.tokens ? e.sum / (double)e.tokens : 0;

@@ -1,5 +1,6 @@
 // Mean loss over validation rows.
 #pragma once
+#include "comm/comm.h"
 #include "train/batch.h"
 
 // Rows of one evaluation of a run, as training.eval_batches says (docs/adr/0005).
@@ -9,5 +10,6 @@ int64_t evaluate_run_rows(const run_config *cfg, const rows *r);
 // same rows whatever the micro-batch. Of one data set they are the first ones, of several they are
 // spread over all. DRV_E_DATA: there is nothing to predict, or the loss is not finite.
 // DRV_STOPPED: a signal asks for it.
-DRV_CHECKED drv_status evaluate(programs *p, rows *r, int64_t n_rows, double *loss,
-        int64_t *tokens);
+// `share`: ranks that each take a part, and get the same result; NULL: this one alone.
+DRV_CHECKED drv_status evaluate(programs *p, rows *r, int64_t n_rows, comm_group *share,
+        double *loss, int64_t *tokens);

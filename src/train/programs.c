@@ -51,13 +51,17 @@ static drv_status build_lanes(arena *a, const run_config *cfg, tensor *const *we
 
 static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     tensor **weights = ARENA_ARRAY(a, tensor *, out->params.n);
+    bool *split = ARENA_ARRAY(a, bool, out->params.n);
     int n = 0;
-    for (int i = 0; i < out->params.n; i++)
-        if (out->params.p[i].trainable)
-            weights[n++] = graph_find(out->step_graph, out->params.p[i].name);
+    for (int i = 0; i < out->params.n; i++) {
+        const param *w = &out->params.p[i];
+        if (!w->trainable) continue;
+        split[n] = w->split != SPLIT_NONE;
+        weights[n++] = graph_find(out->step_graph, w->name);
+    }
     DRV_TRY(build_lanes(a, cfg, weights, n, out));
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            programs_mesh(cfg)};
+            programs_mesh(cfg), split, out->params.layout.sequence};
     out->update_graph = pass_update(a, weights, n, &opts);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
@@ -67,9 +71,27 @@ mesh programs_mesh(const run_config *cfg) {
             (int)cfg->tensor_parallel}};
 }
 
+// What has no graph yet, and micro-batches that do not divide.
+static drv_status check_mesh(const run_config *cfg) {
+    const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * cfg->sequence_length;
+    if (t > 1 && cfg->lora.rank > 0)
+        return drv_fail(DRV_E_USAGE, "%s: key \"parallel.tensor\" is %lld, expected 1 with lora",
+                config_where(cfg, "parallel.tensor"), (long long)t);
+    if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
+                "micro-batch, or parallel.sequence: false",
+                config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens);
+    return DRV_OK;
+}
+
 drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg, .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
-    const model_layout layout = layout_of(&cfg->model);
+    const mesh m = programs_mesh(cfg);
+    model_layout layout;
+    DRV_TRY(check_mesh(cfg));
+    DRV_TRY_CTX(layout_on(&cfg->model, &m, (int)cfg->rank, cfg->sequence_parallel, &layout), "%s",
+            config_where(cfg, "parallel.tensor"));
     lora_set branches;
     DRV_TRY(lora_of_run(a, cfg, &layout, &branches));
     out->params = llama_params(a, &layout, &branches);
@@ -131,14 +153,19 @@ typedef struct fill_call { // one part of a weight, filled by all threads
     drv_status *status; // by piece
 } fill_call;
 
-static int64_t part_elements(const param *w, const param_part *part) {
-    return part->rows * (w->n_dims == 2 ? w->dim[1] : 1);
+static int64_t columns_of(const param *w) {
+    return w->n_dims == 2 ? w->dim[1] : 1;
 }
 
+static int64_t part_elements(const param *w, const param_part *part) {
+    return part->rows * columns_of(w);
+}
+
+// Element `first` of the Hugging Face parameter and those after it.
 static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
     const run_config *cfg = f->p->c;
     const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
-    const double bound = f->w->n_dims == 2 ? 1 / sqrt((double)f->w->dim[1]) : 0;
+    const double bound = f->w->n_dims == 2 ? 1 / sqrt((double)f->w->all_columns) : 0;
     switch (f->w->init) {
     case INIT_NORMAL:
         rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
@@ -154,13 +181,29 @@ static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
     }
 }
 
+// Elements of this rank's part, row by row: the numbers are those of one rank.
+static void draw_part(const fill_call *f, int64_t first, int64_t n, float *x) {
+    const param *w = f->w;
+    const int64_t columns = columns_of(w), above = f->part->first_row;
+    if (columns == w->all_columns) {
+        draw(f, above * columns + first, n, x);
+        return;
+    }
+    for (int64_t i = 0; i < n;) {
+        const int64_t row = (first + i) / columns, column = (first + i) % columns;
+        const int64_t left = columns - column, m = left < n - i ? left : n - i;
+        draw(f, (above + row) * w->all_columns + w->first_column + column, m, x + i);
+        i += m;
+    }
+}
+
 static void fill_piece(void *arg, int64_t i, int thread) {
     (void)thread;
     const fill_call *f = arg;
     const int64_t total = part_elements(f->w, f->part), first = i * PIECE,
                   n = total - first < PIECE ? total - first : PIECE;
     float *x = mem_alloc(sizeof *x * PIECE);
-    draw(f, first, n, x);
+    draw_part(f, first, n, x);
     const int64_t above = f->part->row * (total / f->part->rows);
     f->status[i] = programs_write_weight(f->p, f->rank, f->w, above + first, n, x);
     free(x);
@@ -203,7 +246,17 @@ double programs_flops_per_token(const programs *p, bool recomputed) {
         if (op_rows[n->op]->flops && (recomputed || !n->recomputed))
             flops += op_rows[n->op]->flops(n);
     }
-    return flops / (double)(p->c->micro_batch_size * p->c->sequence_length);
+    return flops * (double)p->c->tensor_parallel /
+           (double)(p->c->micro_batch_size * p->c->sequence_length);
+}
+
+void programs_wire(const programs *p, double bytes[N_AXES]) {
+    const run_config *cfg = p->c;
+    const double micro_batches =
+            (double)(cfg->global_batch_size / cfg->micro_batch_size / cfg->data_ranks);
+    for (int axis = 0; axis < N_AXES; axis++)
+        bytes[axis] =
+                micro_batches * p->step_plan->wire_bytes[axis] + p->update_plan->wire_bytes[axis];
 }
 
 static int64_t max3(int64_t a, int64_t b, int64_t c) {

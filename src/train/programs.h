@@ -44,7 +44,10 @@ DRV_CHECKED drv_status programs_init_adapter(programs *p);
 // Arithmetic of a step by the nodes of its graph: 6 operations a number of a trained matrix and
 // token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
 // computed a second time to save memory.
-double programs_flops_per_token(const programs *p, bool recomputed);
+double programs_flops_per_token(const programs *p, bool recomputed); // over all tensor ranks
+// Bytes that a rank sends to others in a step, by axis of the mesh; losses and agreement aside,
+// which are a few bytes per micro-batch.
+void programs_wire(const programs *p, double bytes[N_AXES]);
 
 // What a run holds, by class, in bytes per rank. `activations` is the arena, which `communication`
 // is part of; `data` is inputs and outputs of the programs and, outside the back end, `batches`:

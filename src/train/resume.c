@@ -197,7 +197,7 @@ void resume_say_changes(const json_t *before, const json_t *now) {
 // --- files of earlier parts
 static bool belongs_to_run(const char *name) {
     static const char *const names[] = {"checkpoints", "metrics.jsonl", "tensorboard", "log.txt",
-            "saved.json", "config.yaml"};
+            "saved.json", "config.yaml", "ranks"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return str_starts(name, "config.until-");

@@ -5,11 +5,16 @@
 #include "train/metrics.h"
 #include "train/report.h"
 #include "train/state.h"
+#include "train/step.h"
 #include "train/trainer_json.h"
 
 typedef struct run {
     arena *a;
     const run_config *cfg;
+    comm *comm;
+    bool leads; // rank 0: has the run directory's files, reports, saves
+    stepper stepper;
+    bool stopping; // several ranks: they have agreed to. A signal alone stops one rank only
     backend *b;
     programs p;
     rows *train_rows, *valid_rows; // valid_rows NULL: no evaluation

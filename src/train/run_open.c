@@ -10,11 +10,13 @@
 #include "train/carry.h"
 #include "train/fit.h"
 #include "train/lora_state.h"
+#include "train/ranks.h"
 #include "train/resume.h"
 #include "train/run.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
+    if (!r->leads) return DRV_OK;
     char *lock = path_join(r->a, dir, ".lock");
     r->checkpoints = path_join(r->a, dir, "checkpoints");
     DRV_TRY(dir_make(dir));
@@ -43,7 +45,7 @@ static drv_status open_data(run *r) {
                 config_where(cfg, key), key);
     }
     const rows *both[2] = {r->train_rows, r->valid_rows};
-    DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
+    if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
     r->reader = batch_reader_new(r->a, r->train_rows, cfg->global_batch_size, cfg->sequence_length);
     return DRV_OK;
 }
@@ -133,13 +135,14 @@ static drv_status keep_lost_metrics(run *r) {
 
 static drv_status open_weights(run *r) {
     const run_config *cfg = r->cfg;
-    const char *folder;
+    const char *folder = NULL;
     r->state = run_state_new();
     r->saved_step = r->saving_step = -1;
-    DRV_TRY(resume_choose(r->a, cfg->run_dir, &folder));
+    if (r->leads) DRV_TRY(resume_choose(r->a, cfg->run_dir, &folder));
+    DRV_TRY(ranks_share_path(r, &folder));
     if (lora_is_on(cfg)) DRV_TRY(open_base(r));
     if (folder) return resume_from(r, folder);
-    DRV_TRY(keep_lost_metrics(r));
+    if (r->leads) DRV_TRY(keep_lost_metrics(r));
     if (lora_is_on(cfg)) return begin_branches(r);
     if (!config_loads_weights(cfg)) return programs_init_weights(&r->p);
     DRV_TRY_CTX(state_load_weights(&r->p, cfg->from), "%s: weights of model.from",
@@ -165,7 +168,7 @@ static void say_size(const run *r) {
 }
 
 void run_measure_peak(run *r) {
-    const double now = backend_peak_flops(r->b);
+    const double now = backend_peak_flops(r->b) * comm_size(r->comm);
     if (now > r->peak_flops) r->peak_flops = now;
 }
 
@@ -184,18 +187,16 @@ static void set_save_dtype(run *r, json_t *config_json) {
 
 drv_status run_open(run *r, bool fresh) {
     const run_config *cfg = r->cfg;
-    if (cfg->data_parallel > 1)
-        return drv_fail(DRV_E_USAGE,
-                "parallel.data is %lld, expected 1: training uses one rank so far",
-                (long long)cfg->data_parallel);
     if (lora_is_on(cfg) && !config_loads_weights(cfg))
         return drv_fail(DRV_E_USAGE,
                 "%s: LoRA trains branches beside a model that is there: expected model.from, and "
                 "model.weights load",
                 config_where(cfg, "lora"));
-    const memory_limit limit = memory_limit_read("");
+    memory_limit limit = memory_limit_read("");
+    limit.free /= comm_ranks_here(r->comm);
     DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
     DRV_TRY(open_run_dir(r, fresh));
+    DRV_TRY(ranks_open_files(r));
     DRV_TRY(open_data(r));
     DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
@@ -206,10 +207,14 @@ drv_status run_open(run *r, bool fresh) {
     r->content.config_json = arena_strdup(r->a, text);
     free(text);
     json_decref(model);
+    const mesh ranks = programs_mesh(cfg);
+    backend_join(r->b, r->comm, &ranks);
     DRV_TRY(programs_build(r->a, cfg, &r->p));
     DRV_TRY(programs_load(r->a, r->b, &r->p));
     DRV_TRY(programs_check_held(&r->p));
     DRV_TRY(open_weights(r));
+    r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
+    if (!r->leads) return DRV_OK;
     DRV_TRY(resume_write_config(cfg, r->state.step));
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
@@ -221,7 +226,7 @@ drv_status run_open(run *r, bool fresh) {
 
 void run_close(run *r) {
     ckpt_saver_free(r->saver);
-    metrics_close(r->metrics);
+    if (r->metrics) metrics_close(r->metrics);
     vocab_check_cancel(&r->vocab);
     batch_reader_close(&r->reader);
     if (r->train_rows) rows_close(r->train_rows);

@@ -33,7 +33,9 @@ drv_status run_settle_save(run *r, bool wait) {
     return status;
 }
 
+// The weights are alike on all ranks: rank 0 writes them, and fails for all.
 drv_status run_start_save(run *r) {
+    if (!r->leads) return DRV_OK;
     if (r->state.step == r->saved_step || r->state.step == r->saving_step) return DRV_OK;
     DRV_TRY(run_settle_save(r, true));
     if (!r->saver) {
@@ -55,6 +57,7 @@ drv_status run_start_save(run *r) {
 }
 
 drv_status run_save_last(run *r) {
+    if (!r->leads) return DRV_OK;
     DRV_TRY(run_settle_save(r, true));
     if (r->state.step <= r->saved_step || r->state.step == 0) return DRV_OK;
     r->failed_saves = MAX_FAILED_SAVES - 1; // no interval will come to try again at

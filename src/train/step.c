@@ -33,6 +33,7 @@ static drv_status finish_lane(const stepper *s, int64_t lane) {
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
     programs *p = s->p;
     DRV_TRY(batch_write(b, p, index));
+    if (p->c->lora.dropout > 0) DRV_TRY(batch_write_rows(b, p, index));
     DRV_TRY(backend_run(p->b, p->step));
     return backend_read(p->b, 0, "loss", 0, sizeof(double), &s->losses[index]);
 }

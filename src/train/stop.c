@@ -60,6 +60,14 @@ const char *stop_requested(void) {
     return NULL;
 }
 
+int stop_number(void) {
+    return stop_signal;
+}
+
+void stop_take_over(int number) {
+    if (!stop_signal) stop_signal = number;
+}
+
 bool stop_take_save_request(void) {
     const bool wanted = save_wanted;
     if (wanted) save_wanted = 0;

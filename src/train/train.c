@@ -8,53 +8,31 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/parallel.h"
 #include "train/carry.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
-#include "train/run.h"
+#include "train/ranks.h"
 #include "train/schedule.h"
 #include "train/stop.h"
 
 // --- a step
 // DRV_STOPPED between two micro-batches: the partial gradient is thrown away, the step is done anew
-// after a resume, so the bits do not depend on when a run was stopped.
-static drv_status forward_backward(run *r, double *loss) {
-    const run_config *cfg = r->cfg;
-    backend *b = r->b;
-    // Normalised by the counted tokens of the global batch, whatever the micro-batches.
-    const double dloss = 1 / (double)r->batch->counted;
-    double sum = 0;
-    for (int rank = 0; rank < b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(b, rank, "dloss", 0, sizeof dloss, &dloss));
-    for (int64_t i = 0; i < cfg->global_batch_size / cfg->micro_batch_size; i++) {
-        double part;
-        if (stop_requested()) return drv_fail(DRV_STOPPED, "%s", stop_requested());
-        DRV_TRY(batch_write(r->batch, &r->p, i));
-        if (cfg->lora.dropout > 0) DRV_TRY(batch_write_rows(r->batch, &r->p, i));
-        DRV_TRY(backend_run(b, r->p.step));
-        DRV_TRY(backend_read(b, 0, "loss", 0, sizeof part, &part));
-        sum += part;
-    }
-    *loss = sum * dloss;
-    return DRV_OK;
+// after a resume, so the bits do not depend on when a run was stopped. Several ranks stop between
+// two steps, where they agree on it.
+static drv_status heed_stop(void *ctx) {
+    const run *r = ctx;
+    if (comm_size(r->comm) > 1 || !stop_requested()) return DRV_OK;
+    return drv_fail(DRV_STOPPED, "%s", stop_requested());
 }
 
 static drv_status update(run *r, double lr, double *grad_norm, double *param_norm) {
     const run_config *cfg = r->cfg;
-    backend *b = r->b;
     const double t = (double)(r->state.updates + 1);
     const double hyper[4] = {lr, 1 - pow(cfg->betas[0], t), 1 - pow(cfg->betas[1], t),
             cfg->clip_grad_norm};
-    for (int rank = 0; rank < b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(b, rank, "hyper", 0, sizeof hyper, hyper));
     r->weights_lost = true; // until the update is done
-    DRV_TRY(backend_run(b, r->p.update));
-    DRV_TRY(backend_read(b, 0, "grad_norm2", 0, sizeof *grad_norm, grad_norm));
-    DRV_TRY(backend_read(b, 0, "param_norm2", 0, sizeof *param_norm, param_norm));
+    DRV_TRY(stepper_update(&r->stepper, hyper, grad_norm, param_norm));
     r->weights_lost = false;
-    *grad_norm = sqrt(*grad_norm);
-    *param_norm = sqrt(*param_norm);
     return DRV_OK;
 }
 
@@ -69,8 +47,9 @@ static drv_status count_bad_step(run *r, const step_metrics *m) {
         return DRV_OK;
     }
     state->bad_steps++;
-    log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s", (long long)m->step,
-            why, m->loss, m->grad_norm, r->batch->names.p);
+    if (r->leads)
+        log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
+                (long long)m->step, why, m->loss, m->grad_norm, r->batch->names.p);
     if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
@@ -100,7 +79,9 @@ static drv_status train_step(run *r, step_metrics *m) {
     const double data = clock_s();
     m->lr = schedule_lr(cfg, step);
     m->loss = m->grad_norm = m->param_norm = (double)NAN;
-    if (r->batch->counted) DRV_TRY(forward_backward(r, &m->loss));
+    r->stepper.step = step;
+    if (r->batch->counted)
+        DRV_TRY(stepper_gradients(&r->stepper, r->batch, heed_stop, r, &m->loss));
     const double compute = clock_s();
     if (r->saver) ckpt_wait_read(r->saver); // a checkpoint may still be reading the weights
     const double saved = clock_s();
@@ -137,10 +118,12 @@ static bool evaluation_is_due(const run *r) {
 static drv_status validate(run *r) {
     double loss;
     int64_t tokens;
-    DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows), &loss,
-            &tokens));
+    comm_note(r->comm, r->state.step, "eval");
+    DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows),
+            comm_axes(r->comm, &r->stepper.mesh, 1u << AXIS_DATA), &loss, &tokens));
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
+    if (!r->leads) return DRV_OK;
     run_measure_peak(r);
     report_valid(r->report, r->state.step, loss, tokens);
     note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
@@ -151,6 +134,7 @@ static drv_status validate(run *r) {
 static drv_status wait_for_vocabulary(run *r) {
     const struct timespec pause = {0, 5000000};
     const double until = clock_s() + 2;
+    if (!r->leads) return DRV_OK;
     while (!vocab_check_done(&r->vocab) && clock_s() < until && !stop_requested())
         nanosleep(&pause, NULL);
     return vocab_check_done(&r->vocab) ? vocab_check_wait(&r->vocab) : DRV_OK;
@@ -164,12 +148,13 @@ static drv_status one_round(run *r, bool first) {
     drv_status bad = count_bad_step(r, &m);
     char why[1024];
     snprintf(why, sizeof why, "%s", drv_message());
-    report_step(r->report, &m);
-    note_metrics(r, metrics_step(r->metrics, &m));
+    if (r->leads) report_step(r->report, &m);
+    if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
     if (bad != DRV_OK) return drv_fail(bad, "%s", why);
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
-    if (vocab_check_done(&r->vocab)) DRV_TRY(vocab_check_wait(&r->vocab));
-    const bool asked = stop_take_save_request();
+    if (r->leads && vocab_check_done(&r->vocab)) DRV_TRY(vocab_check_wait(&r->vocab));
+    bool asked;
+    DRV_TRY(ranks_agree(r, &asked));
     if (asked || (cfg->checkpoint_every > 0 && m.step % cfg->checkpoint_every == 0))
         DRV_TRY(run_start_save(r));
     return run_settle_save(r, false);
@@ -186,7 +171,8 @@ static drv_status loop(run *r) {
     DRV_TRY(wait_for_vocabulary(r));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     for (bool first = true; r->state.step < cfg->steps; first = false) {
-        if (stop_requested()) return drv_fail(DRV_STOPPED, "%s", stop_requested());
+        if (comm_size(r->comm) > 1 ? r->stopping : stop_requested() != NULL)
+            return drv_fail(DRV_STOPPED, "%s", stop_requested());
         DRV_TRY(one_round(r, first));
     }
     return DRV_OK;
@@ -202,7 +188,9 @@ static drv_status end(run *r, drv_status status) {
     // Asked while the last evaluation ran: all steps are done; the next start evaluates.
     if (status == DRV_STOPPED && step >= r->cfg->steps) status = DRV_OK;
     drv_status saved = DRV_OK;
-    if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES) saved = run_save_last(r);
+    if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES && status != DRV_E_PEER)
+        saved = run_save_last(r);
+    if (!r->leads) return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", why);
     if (status == DRV_OK) {
         if (saved == DRV_OK && r->saved_step >= 0)
             report_summary(r->report,
@@ -219,17 +207,35 @@ static drv_status end(run *r, drv_status status) {
     return drv_fail(status, "%s; step %lld is saved", why, (long long)r->saved_step);
 }
 
+static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
+    DRV_TRY(ranks_set_up(r, cfg));
+    DRV_TRY(carry_token_ids(r->a, cfg));
+    DRV_TRY(lora_resolve(r->a, cfg));
+    stop_listen();
+    DRV_TRY(run_open(r, fresh));
+    return end(r, loop(r));
+}
+
+// A failure ends all ranks, with the message of the one that it is of. A stop is of all: rank 0
+// says it.
+static drv_status leave_ranks(run *r, drv_status status, const char *message) {
+    bool mine = r->leads || status == DRV_E_PEER;
+    if (status != DRV_OK && status != DRV_STOPPED) {
+        drv_fail(status, "%s", message);
+        mine = comm_abort(r->comm, status);
+    }
+    comm_close(r->comm);
+    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", mine ? message : "");
+}
+
 drv_status train(arena *a, const run_config *config, bool fresh) {
     run_config cfg = *config;
     run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
     char message[2048];
-    DRV_TRY(carry_token_ids(a, &cfg));
-    DRV_TRY(lora_resolve(a, &cfg));
-    par_set_threads((int)cfg.threads);
-    stop_listen();
-    drv_status status = run_open(&r, fresh);
-    if (status == DRV_OK) status = end(&r, loop(&r));
+    DRV_TRY(comm_open(a, NULL, &r.comm));
+    r.leads = comm_rank(r.comm) == 0;
+    const drv_status status = train_rank(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());
     run_close(&r);
-    return status == DRV_OK ? status : drv_fail(status, "%s", message);
+    return leave_ranks(&r, status, message);
 }

@@ -5,6 +5,19 @@
 #include "base/round.h"
 
 // --- embedding
+// Of a table that is split over ranks: rows that ranks before this one have.
+static int64_t rows_before(const instruction *ins, const tensor *table) {
+    return ins->group ? group_place(ins->group) * table->dim[0] : 0;
+}
+
+// All types have their sign in the last byte of an element (little-endian, as the file formats).
+static void fill_minus_zero(dtype dt, int64_t n, char *to) {
+    const int64_t unit = dtype_bytes(dt);
+    memset(to, 0, (size_t)(n * unit));
+    for (int64_t i = 1; i <= n; i++)
+        to[i * unit - 1] = (char)0x80;
+}
+
 static void embedding_rows(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -12,9 +25,15 @@ static void embedding_rows(void *arg, int64_t c, int thread) {
     const int32_t *ids = ins->in[0];
     const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
                   end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    for (int64_t row = first; row < end; row++)
-        memcpy(output_at(ins, 0, row * width), input_at(ins, 1, ids[row] * width),
-                (size_t)(width * dtype_bytes(x->dt)));
+    const int64_t here = rows_before(ins, ins->node->in[1]), n_here = ins->node->in[1]->dim[0];
+    for (int64_t row = first; row < end; row++) {
+        const int64_t id = ids[row] - here;
+        if (id >= 0 && id < n_here)
+            memcpy(output_at(ins, 0, row * width), input_at(ins, 1, id * width),
+                    (size_t)(width * dtype_bytes(x->dt)));
+        else
+            fill_minus_zero(x->dt, width, output_at(ins, 0, row * width));
+    }
 }
 
 static void embedding(const instruction *ins) {
@@ -31,9 +50,13 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     const int32_t *ids = ins->in[0];
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c);
-    for (int64_t row = 0; row < dx->dim[0]; row++)
+    const int64_t here = rows_before(ins, ins->node->in[2]), n_here = ins->node->in[2]->dim[0];
+    for (int64_t row = 0; row < dx->dim[0]; row++) {
+        const int64_t id = ids[row] - here;
+        if (id < 0 || id >= n_here) continue;
         ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, row * width + first),
-                output_at(ins, 0, ids[row] * width + first));
+                output_at(ins, 0, id * width + first));
+    }
 }
 
 static void embedding_grad(const instruction *ins) {

@@ -26,9 +26,16 @@ static void sum_squares(const instruction *ins) {
     squares_call call = {ins, 0, ins->workspace};
     for (call.input = 0; call.input < ins->node->n_in; call.input++) {
         const int64_t n = div_up(tensor_elements(ins->node->in[call.input]), CHUNK_ELEMENTS);
+        const bool alike = call.input < ins->node->attrs.n_alike;
         par_for(n, squares_chunk, &call);
-        for (int64_t c = 0; c < n; c++)
-            total += call.sums[c];
+        double sum = 0;
+        for (int64_t c = 0; c < n; c++) {
+            if (alike)
+                sum += call.sums[c];
+            else
+                total += call.sums[c];
+        }
+        total += alike ? sum / ins->node->attrs.copies : 0;
     }
     *(double *)ins->out[0] = total;
 }

@@ -1,8 +1,12 @@
 // Linear layer and softmax cross-entropy in one op, `chunk` rows of logits at a time, so that no
 // tokens x vocabulary matrix is ever stored (arXiv:2410.10989, section 3.2; arXiv:2411.09009).
 //   loss = sum over tokens with label >= 0 of  logsumexp_V(h W^T) - (h W^T)[label]
-// linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1]. A negative label is not counted.
+// linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1]. A negative label is not counted. With
+// `ranks`, w is this rank's part of the rows of one of ranks x V: ranks tell each other the log of
+// their sum of exponents and the logit of the label, 16 bytes a token; the loss is that of all, dh
+// one of several partial sums.
 #include "ir/grad.h"
+#include "ir/wire.h"
 
 static const char *check(const node *n) {
     const tensor *h = n->in[0], *w = n->in[1];
@@ -19,6 +23,12 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     return check(n);
 }
 
+static double wire(const node *n) {
+    const double pair = 2 * sizeof(double);
+    if (n->attrs.ranks <= 1) return 0;
+    return wire_gather(pair * (double)n->in[0]->dim[0], n->attrs.ranks);
+}
+
 static double flops(const node *n) {
     return 2.0 * (double)tensor_elements(n->in[0]) * (double)n->in[1]->dim[0];
 }
@@ -30,7 +40,9 @@ static void grad(grad_ctx *ctx, node *n) {
     tensor *acc = grad_buffer(ctx, n->in[1]);
     if (acc) in[4] = acc;
     const bool dx = grad_wanted(ctx, n->in[0]);
-    const op_attrs attrs = {.chunk = n->attrs.chunk, .skip_dx = !dx, .skip_dw = !acc};
+    op_attrs attrs = n->attrs;
+    attrs.skip_dx = !dx;
+    attrs.skip_dw = !acc;
     node *made = graph_add(ctx->g, OP_linear_cross_entropy_grad, acc ? 5 : 4, in, &attrs);
     grad_replace(ctx, n->out[0], made->out[0]);
     if (dx) grad_add(ctx, n->in[0], made->out[1]);
@@ -53,9 +65,10 @@ const op_row op_row_linear_cross_entropy = {
         .shape = shape,
         .grad = grad,
         .flops = flops,
+        .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(chunk),
+        .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks),
         .examples = {loss_example},
 };
 
@@ -108,7 +121,8 @@ const op_row op_row_linear_cross_entropy_grad = {
         .max_in = 5,
         .shape = grad_shape,
         .flops = grad_flops,
+        .wire = wire,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw),
+        .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks),
         .examples = {grad_example, frozen_weight_example, weight_alone_example},
 };

@@ -1,4 +1,6 @@
-// x_NH = table_VH[ids_N], and its gradient, a scatter-add in token order.
+// x_NH = table_VH[ids_N], and its gradient, a scatter-add in token order. With `ranks`, the table
+// is this rank's part of the rows of one of ranks x V: rows of others are -0, to which adding the
+// owner's changes no bit.
 #include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
@@ -14,7 +16,7 @@ static void grad(grad_ctx *ctx, node *n) {
     tensor *acc = grad_buffer(ctx, n->in[1]), *dx = grad_of(ctx, n->out[0]);
     if (!acc) return;
     tensor *in[] = {n->in[0], dx, acc};
-    grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, NULL)->out[0]);
+    grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &n->attrs)->out[0]);
 }
 
 // With the first and the last row, and one that comes twice.
@@ -32,6 +34,7 @@ const op_row op_row_embedding = {
         .max_in = 2,
         .shape = shape,
         .grad = grad,
+        .attrs = ATTR(axis) | ATTR(ranks),
         .built = true,
         .differentiated = true,
         .examples = {example_lookup},
@@ -58,6 +61,7 @@ const op_row op_row_embedding_grad = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_shape,
+        .attrs = ATTR(axis) | ATTR(ranks),
         .differentiated = true,
         .examples = {grad_example},
 };

@@ -1,7 +1,8 @@
 // The ops of the update program.
 #include "ir/op.h"
 
-// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs.
+// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs. Where that is to be
+// summed over ranks, the first n_alike, which `copies` ranks hold alike, count 1 / copies each.
 static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_1d(DT_F64, 1);
     *n_out = 1;
@@ -20,6 +21,7 @@ const op_row op_row_sum_squares = {
         .min_in = 1,
         .max_in = -1,
         .shape = squares_shape,
+        .attrs = ATTR(n_alike) | ATTR(copies),
         .examples = {squares_example},
         .built = true,
         .differentiated = true,

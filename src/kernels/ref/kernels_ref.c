@@ -99,7 +99,7 @@ static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, do
         max = fmax(max, get(acc, logits, j));
     for (int64_t j = 0; j < n; j++)
         sum += exp(get(acc, logits, j) - max);
-    const double loss = max + log(sum) - get(acc, logits, label);
+    const double loss = max + log(sum) - (label < 0 ? 0 : get(acc, logits, label));
     for (int64_t j = 0; d && j < n; j++) // d never runs ahead of the logits it overwrites
         put(dt, d, j, scale * (exp(get(acc, logits, j) - max) / sum - (j == label ? 1 : 0)));
     return loss;

@@ -109,13 +109,13 @@ INLINE double exp_row(float *x, int64_t n, float max) {
 // Three passes over a row that stays in the cache: maximum, exponentials and their sum, result.
 INLINE double cross_entropy_as(dtype dt, int64_t n, float *logits, int64_t label, double scale,
         void *d) {
-    const float own = logits[label], max = largest(logits, n);
+    const float own = label < 0 ? 0 : logits[label], max = largest(logits, n);
     const double total = exp_row(logits, n, max);
     if (d) {
-        const double own_p = (double)logits[label] / total;
+        const double own_p = label < 0 ? 0 : (double)logits[label] / total;
         const vec factor = v_set((float)(scale / total));
         FOR_VECTORS(j, k, n, { v_store_as(dt, d, j, v_mul(v_load(logits + j, k), factor), k); });
-        put(dt, d, label, scale * (own_p - 1));
+        if (label >= 0) put(dt, d, label, scale * (own_p - 1));
     }
     return (double)max + log(total) - (double)own;
 }

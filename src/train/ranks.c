@@ -1,0 +1,99 @@
+// Ranks of a run: threads and cores, files, requests that reach one of them.
+#include "train/ranks.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/parallel.h"
+#include "train/stop.h"
+
+// mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
+// share it. A mask that somebody asked for stays: srun's, and mpirun's --bind-to.
+static void unbind(void) {
+    cpu_set_t all;
+    if (!getenv("OMPI_COMM_WORLD_RANK") || getenv("OMPI_MCA_hwloc_base_binding_policy") ||
+            getenv("SLURM_CPU_BIND_TYPE"))
+        return;
+    memset(&all, 0xFF, sizeof all);
+    sched_setaffinity(0, sizeof all, &all); // the kernel takes those that the process may use
+}
+
+// Without a number in the config or the environment the ranks of a host share its cores.
+static int threads_of(const run_config *cfg, const comm *c) {
+    if (comm_size(c) == 1 || cfg->threads || getenv("DROVER_THREADS") || getenv("OMP_NUM_THREADS"))
+        return (int)cfg->threads;
+    const int n = par_threads_for(0) / comm_ranks_here(c);
+    return n > 0 ? n : 1;
+}
+
+static int count_hosts(const comm *c) {
+    int n = 0;
+    for (int i = 0; i < comm_size(c); i++) {
+        bool first = true;
+        for (int k = 0; k < i && first; k++)
+            first = strcmp(comm_host(c, k), comm_host(c, i)) != 0;
+        n += first;
+    }
+    return n;
+}
+
+static void say_ranks(const run_config *cfg, const comm *c) {
+    const int hosts = count_hosts(c), threads = par_threads();
+    log_info("%d ranks on %d host%s over %s: tensor %lld, data %lld, %lld lane%s; %d thread%s a rank",
+            comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
+            (long long)cfg->tensor_parallel, (long long)cfg->data_ranks, (long long)cfg->n_lanes,
+            cfg->n_lanes > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
+}
+
+drv_status ranks_set_up(run *r, run_config *cfg) {
+    log_to_file_only(!r->leads);
+    if (cfg->tensor_parallel > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.tensor\" is %lld, expected 1: training shares rows among ranks, "
+                "so far, and drover plan alone knows tensor ranks",
+                config_where(cfg, "parallel.tensor"), (long long)cfg->tensor_parallel);
+    DRV_TRY(config_set_ranks(cfg, comm_size(r->comm)));
+    cfg->rank = comm_rank(r->comm);
+    if (comm_size(r->comm) > 1 && !cfg->threads) unbind();
+    par_set_threads(threads_of(cfg, r->comm));
+    if (comm_size(r->comm) > 1) say_ranks(cfg, r->comm);
+    return DRV_OK;
+}
+
+drv_status ranks_open_files(run *r) {
+    if (comm_size(r->comm) == 1) return DRV_OK;
+    DRV_TRY(comm_barrier(comm_world(r->comm)));
+    const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");
+    DRV_TRY(comm_record(r->comm, dir));
+    if (r->leads) return DRV_OK;
+    const int rank = comm_rank(r->comm);
+    DRV_TRY(log_open_file(arena_printf(r->a, "%s/log-%05d.txt", dir, rank)));
+    log_info("rank %d of %d, on %s", rank, comm_size(r->comm), comm_host(r->comm, rank));
+    return DRV_OK;
+}
+
+drv_status ranks_share_path(run *r, const char **path) {
+    int64_t n = r->leads && *path ? (int64_t)strlen(*path) : -1;
+    if (comm_size(r->comm) == 1) return DRV_OK;
+    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, &n, sizeof n));
+    if (n < 0) {
+        *path = NULL;
+        return DRV_OK;
+    }
+    char *text = arena_alloc(r->a, (size_t)n + 1);
+    if (r->leads) memcpy(text, *path, (size_t)n);
+    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, text, n));
+    *path = text;
+    return DRV_OK;
+}
+
+drv_status ranks_agree(run *r, bool *save) {
+    int32_t asked[2] = {stop_number(), stop_take_save_request()};
+    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 2, NULL));
+    stop_take_over(asked[0]);
+    r->stopping = asked[0] != 0;
+    *save = asked[1];
+    return DRV_OK;
+}

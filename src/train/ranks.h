@@ -1,0 +1,14 @@
+// The ranks of a run: what each does alone, and what all agree on.
+#pragma once
+#include "train/run.h"
+
+// Sets the config's ranks and the threads of this one, and says how they lie. The messages of ranks
+// other than 0 go to their file alone.
+DRV_CHECKED drv_status ranks_set_up(run *r, run_config *cfg);
+// The run directory's part of a rank: its log, the record of its operations. After rank 0 has made
+// the directory.
+DRV_CHECKED drv_status ranks_open_files(run *r);
+// A path that rank 0 has chosen; NULL: none. Lives in r->a.
+DRV_CHECKED drv_status ranks_share_path(run *r, const char **path);
+// A stop or a save that any rank was asked for becomes that of all.
+DRV_CHECKED drv_status ranks_agree(run *r, bool *save);

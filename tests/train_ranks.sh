@@ -1,0 +1,70 @@
+#!/bin/bash
+# Training over mpirun: the same files as one process, resuming with another number of ranks, signals, a
+# rank that is killed, errors that are said once. Needs mpirun and drover_mpi.so.
+. "$(dirname "$0")"/story.bash
+if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
+    echo "skipped: no mpirun, or drover is built without it"
+    exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
+ranks() { # N ARGUMENTS...: drover under mpirun
+    local n=$1
+    shift
+    mpirun --oversubscribe -n "$n" "$drover" "$@"
+}
+losses() { sed -n 's/.*"\(loss\|val_loss\|grad_norm\|param_norm\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
+make_data
+sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
+echo 'parallel: {lanes: 4}' >>run.yaml
+
+expect 0 "step 9" "$drover" train run.yaml --set run_dir=one
+expect 0 "2 ranks on 1 host over MPI: tensor 1, data 2, 4 lanes" ranks 2 train run.yaml --set run_dir=two
+expect 0 "data 4" ranks 4 train run.yaml --set run_dir=four
+for run in two four; do
+    check "$run ranks: weights, optimizer and counters as of one" test "$(sums one 000009)" = "$(sums $run 000009)"
+    check "$run ranks: losses and evaluations as of one" test "$(losses one)" = "$(losses $run)"
+done
+check "one log of the run" test "$(grep -c '^' two/log.txt)" -lt 60
+check "a log for each other rank" test -s four/ranks/log-00003.txt
+check "the record of a rank's operations" grep -q "all_reduce over data" two/ranks/rank-00001.txt
+
+# --- on other ranks
+expect 0 "step 6" ranks 4 train run.yaml --set run_dir=mixed --set training.steps=6
+expect 0 "resumed from mixed/checkpoints/step-000006" ranks 2 train run.yaml --set run_dir=mixed
+check "4 ranks, then 2: the bits of one" test "$(sums one 000009)" = "$(sums mixed 000009)"
+
+# --- what cannot be
+expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 3" ranks 3 train run.yaml --set run_dir=bad --set parallel.lanes=auto
+check "it is said once" test "$(grep -c 'data-parallel ranks 3' out)" = 1
+expect 2 "\"parallel.data\" is 2, but 1 rank was started, expected mpirun -n 2" "$drover" train run.yaml --set parallel.data=2 --set run_dir=bad
+exec 9>one/.lock
+flock 9
+expect 1 "in use by another drover" ranks 2 train run.yaml --set run_dir=one --set training.steps=12
+check "that is said once" test "$(grep -c 'in use' out)" = 1
+exec 9>&-
+
+# --- stopped and killed
+background() { # RUN_DIR: two ranks that train for long; $! is mpirun, whose children they are
+    mpirun --oversubscribe -n 2 "$drover" train run.yaml --set run_dir="$1" --set training.steps=20000 --set checkpoint.keep=0 >out 2>&1 &
+    mpirun=$!
+    wait_for test -s "$1/checkpoints/step-000003/trainer.json"
+}
+background stopped
+kill -TERM "$(pgrep -P $mpirun | tail -1)" # one of them
+wait $mpirun
+status=$?
+check "a stop is of all ranks, status 3" test $status = 3
+says "stopped by SIGTERM after step"
+check "it is said once" test "$(grep -c 'drover: stopped by' out)" = 1
+
+background killed
+kill -KILL "$(pgrep -P $mpirun | tail -1)"
+wait $mpirun
+status=$?
+check "a killed rank ends the run" test $status != 0
+says "drover: rank 1 (" "died at step"
+last=$(ls killed/checkpoints | sed -n 's/^step-0*\([0-9]*\)$/\1/p' | tail -1)
+expect 0 "resumed from killed/checkpoints/step-" ranks 2 train run.yaml --set run_dir=killed --set checkpoint.keep=0 --set training.steps=$((last + 3))
+expect 0 "step $((last + 3))" "$drover" train run.yaml --set run_dir=unbroken --set training.steps=$((last + 3))
+check "resumed after a kill: the bits of an unbroken run" test "$(sums killed "$(printf %06d $((last + 3)))")" = "$(sums unbroken "$(printf %06d $((last + 3)))")"
+finish

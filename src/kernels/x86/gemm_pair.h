@@ -5,10 +5,16 @@
 
 static void pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
         lines *ahead) {
-    register_tile(pair_mac, n_words, a, panel, p, ahead);
+    register_tile(pair_mac, false, n_words, a, panel, p, ahead);
+}
+
+static void general_pair_tile(int64_t n_words, words_a a, const uint32_t *panel, const place *p,
+        lines *ahead) {
+    register_tile(pair_mac, true, n_words, a, panel, p, ahead);
 }
 
 static void gemm_bf16(const gemm_shape *shape, const void *a, const void *b, void *c,
         void *scratch) {
-    gemm_blocks(&pair_words, pair_tile, shape, a, b, c, scratch);
+    tile_function *tile = is_general(shape) ? general_pair_tile : pair_tile;
+    gemm_blocks(&pair_words, tile, shape, a, b, c, scratch);
 }

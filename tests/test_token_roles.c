@@ -11,7 +11,7 @@
 static const char model[] = "{\"added_tokens\": [" ADDED(0, "<s>") "," ADDED(1, "</s>") "," ADDED(2,
         "<x>") "],"
                "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false},"
-               "\"post_processor\": %s,"
+               "\"post_processor\": %s, \"decoder\": {\"type\": \"ByteLevel\"},"
                "\"model\": {\"type\": \"BPE\", \"merges\": [], \"unk_token\": %s, \"vocab\":"
                " {\"<s>\": 0, \"</s>\": 1, \"<x>\": 2, \"a\": 3, \"\xC4\xA0\": 4, \"\xC3\x83\": 5}}}";
 static const char begins_with_x[] =

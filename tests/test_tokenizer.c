@@ -199,8 +199,8 @@ static void real_tokenizers(void **state) {
 #define MODEL(more, vocab)                                                                         \
     "\"model\": {\"type\": \"BPE\", " more "\"vocab\": {" vocab "}, \"merges\": [\"a b\"]}}"
 #define LEVEL "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}"
-#define SPECIAL                                                                                        \
-    "{\"id\": 6, \"content\": \"<s>\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, " \
+#define SPECIAL(text)                                                                              \
+    "{\"content\": \"" text "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "   \
     "\"normalized\": false, \"special\": true}"
 
 // What Hugging Face tokenizers 0.23.3 gives for each.
@@ -221,8 +221,8 @@ static void small_tokenizers(void **state) {
                     "ab \xC3\xA9 a", {2, 3, 4, 5, 3, 0, -1},
                     "ab \xC4\xA0 \xC3\x83 \xC2\xA9 \xC4\xA0 a"},
             {"special ones too",
-                    "{\"added_tokens\": [" SPECIAL
-                    "], " MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 2, \"d\": 3, \"e\": 4, \"c\": 5"),
+                    "{\"added_tokens\": [" SPECIAL("<s>") "], " MODEL("",
+                            "\"a\": 0, \"b\": 1, \"ab\": 2, \"d\": 3, \"e\": 4, \"c\": 5"),
                     "ab<s>a", {2, 6, 0, -1}, "ab <s> a"},
             {"a decoder that only joins leaves stand-ins",
                     "{\"decoder\": {\"type\": \"Fuse\"}, \"pre_tokenizer\": " LEVEL
@@ -233,9 +233,14 @@ static void small_tokenizers(void **state) {
             {"keys that share an id are all found",
                     "{" MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 7, \"c\": 0, \"d\": 7"), "abcd",
                     {7, 0, 7, -1}, "ab a ab"},
-            {"of a key that is there twice the last one counts",
-                    "{" MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 2, \"a\": 5, \"c\": 0"), "acab",
-                    {5, 0, 2, -1}, "a c ab"},
+            {"of a key that is there twice the last one counts, and it is one",
+                    "{\"added_tokens\": [" SPECIAL("<s>") "], " MODEL("",
+                            "\"a\": 0, \"b\": 1, \"ab\": 2, \"a\": 5, \"c\": 0"),
+                    "ac<s>ab", {5, 0, 4, 2, -1}, "a c <s> ab"},
+            {"of two added tokens with one id the later one is looked for",
+                    "{\"added_tokens\": [" SPECIAL("<s>") ", " SPECIAL(
+                            "<t>") "], " MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 2, \"<s>\": 4"),
+                    "a<t>b<s>ab", {0, 4, 1, 2, -1}, "a <t> b ab"},
     };
     arena *a = arena_new("small");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");

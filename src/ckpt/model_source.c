@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "gguf/gguf.h"
 
 const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
@@ -24,10 +25,15 @@ static drv_status open_model_folder(arena *a, const char *path, model_source *ou
     return model_source_open_folder(a, path, "model", out);
 }
 
+static bool is_gguf(arena *a, const char *path) {
+    (void)a;
+    return !file_is_dir(path) && gguf_is_gguf(path);
+}
+
 static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
-} formats[] = {{is_model_folder, open_model_folder}};
+} formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf}};
 
 // What people have and drover does not read: a file in the folder, and what to do.
 static const struct {

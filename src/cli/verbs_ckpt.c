@@ -1,9 +1,10 @@
-// ckpt: look at checkpoints.
+// ckpt: look at checkpoints, and convert them.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "ckpt/ckpt.h"
+#include "cli/ckpt_import.h"
 #include "cli/cli.h"
 #include "train/trainer_json.h"
 
@@ -151,9 +152,39 @@ static drv_status run_verify(arena *a, const cli_args *args) {
     return status;
 }
 
+static const cli_option import_options[] = {
+        {"--out", "DIR", "where the Hugging Face folder goes"},
+        {"--dtype", "TYPE", "of all tensors: bf16, f16 or f32 (default: see above)"},
+        {"--max-shard-size", "BYTES", "of a file, as 500M or 2G (default 5 GB)"},
+        {"--force", NULL, "write into a folder that has files; model*.safetensors there go"},
+};
+
 static const cli_option json_options[] = {CLI_JSON};
 
 static const verb subverbs[] = {
+        {
+                .name = "import",
+                .summary = "make a Hugging Face folder of a GGUF file or another folder",
+                .usage = "FILE.gguf|HF_DIR --out DIR [--dtype bf16|f16|f32]",
+                .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
+                        "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
+                        "generation_config.json. It appears whole or not at all, and memory is bounded whatever the\n"
+                        "size of the model.\n"
+                        "\n"
+                        "GGUF: weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a Llama, or of\n"
+                        "a Mistral without sliding window. The tokenizer is made from the metadata. Quantised weights\n"
+                        "become f32, which holds them exactly; --dtype bf16 halves that and rounds. Other weights keep\n"
+                        "their type. docs/conversions.md says what is carried through.\n"
+                        "\n"
+                        "Folders: safetensors of one or many files. Pickles (pytorch_model.bin) and Meta's own layout\n"
+                        "(consolidated.00.pth) are refused with what to do instead; models that differ from a Llama\n"
+                        "are, with what differs.",
+                .options = import_options,
+                .n_options = sizeof import_options / sizeof *import_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = ckpt_import,
+        },
         {
                 .name = "list",
                 .summary = "the checkpoints of a run: step, loss, size, verified or why not",
@@ -191,7 +222,7 @@ static const verb subverbs[] = {
 
 const verb verb_ckpt = {
         .name = "ckpt",
-        .summary = "list, show and verify checkpoints",
+        .summary = "import, list, show and verify checkpoints",
         .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
                 "beside it.",
         .subverbs = subverbs,

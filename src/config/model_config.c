@@ -178,13 +178,77 @@ static const value *find_value(const value *v, const char *path) {
     return NULL;
 }
 
+// The graph of these is that of a Llama but for what is named. Sources: modeling_*.py of
+// transformers.
+static const struct {
+    const char *model_type, *differs;
+} relatives[] = {
+        {"qwen2", "biases on q_proj, k_proj and v_proj"},
+        {"qwen3", "norms of queries and keys"},
+        {"qwen2_moe", "a mixture of experts"},
+        {"qwen3_moe", "a mixture of experts"},
+        {"mixtral", "a mixture of experts"},
+        {"llama4", "a mixture of experts and layers without rotary embedding"},
+        {"llama4_text", "a mixture of experts and layers without rotary embedding"},
+        {"gemma", "a scaled embedding, norms that add 1 to their weight, and GELU"},
+        {"gemma2", "norms after each part, capped logits and sliding windows"},
+        {"gemma3", "norms of queries and keys and sliding windows"},
+        {"gemma3_text", "norms of queries and keys and sliding windows"},
+        {"phi3", "fused weights qkv_proj and gate_up_proj"},
+        {"smollm3", "layers without rotary embedding"},
+        {"granite", "multipliers on the embedding, attention, residual stream and logits"},
+        {"olmo", "norms without weights"},
+        {"olmo2", "norms after each part, and of queries and keys"},
+        {"stablelm", "layer norms, and a part of each head without rotary embedding"},
+        {"starcoder2", "layer norms and biases"},
+        {"internlm2", "a fused weight wqkv"},
+        {"cohere", "layer norms, and attention beside the feed-forward layer"},
+        {"gpt2", "learned positions, layer norms and GELU"},
+        {"gpt_neox", "layer norms, GELU, and attention beside the feed-forward layer"},
+};
+
+static bool is_mistral(const value *root) {
+    const value *type = find_value(root, "model_type");
+    return type && type->kind == VALUE_TEXT && strcmp(type->text, "mistral") == 0;
+}
+
+static drv_status check_type(const value *root) {
+    const value *type = find_value(root, "model_type");
+    if (!type || type->kind == VALUE_NULL || is_mistral(root)) return DRV_OK;
+    if (type->kind != VALUE_TEXT) return key_refuse(&(key){.expected = "\"llama\""}, type);
+    if (strcmp(type->text, "llama") == 0) return DRV_OK;
+    for (size_t i = 0; i < sizeof relatives / sizeof *relatives; i++)
+        if (strcmp(type->text, relatives[i].model_type) == 0)
+            return drv_fail(DRV_E_DATA,
+                    "%s: model_type is \"%s\", which has %s; expected \"llama\" (or \"mistral\" "
+                    "without a sliding window)",
+                    type->where, type->text, relatives[i].differs);
+    return key_refuse(&(key){.expected = "\"llama\""}, type);
+}
+
+// MistralConfig has a window of 4096 where config.json says nothing of it.
+static drv_status check_window(const value *root, const model_config *m) {
+    const value *window = find_value(root, "sliding_window");
+    int64_t tokens = window ? 0 : 4096;
+    if (!is_mistral(root) || (window && window->kind == VALUE_NULL)) return DRV_OK;
+    if (window && (window->kind != VALUE_TEXT || !str_to_i64(window->text, &tokens)))
+        return key_refuse(&(key){.expected = "null"}, window);
+    if (tokens >= m->max_position_embeddings) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: sliding_window is %s%lld: attention in a sliding window is not supported, expected "
+            "null",
+            (window ? window : root)->where, window ? "" : "not given, which stands for ",
+            (long long)tokens);
+}
+
 // What drover's Llama is, where config.json could say something else.
 static drv_status check_fixed(const value *root) {
     static const struct {
         const char *name, *text, *expected;
-    } fixed[] = {{"model_type", "llama", "\"llama\""}, {"hidden_act", "silu", "\"silu\""},
+    } fixed[] = {{"hidden_act", "silu", "\"silu\""},
             {"attention_bias", "false", "false: a Llama with biases is not supported"},
             {"mlp_bias", "false", "false: a Llama with biases is not supported"}};
+    DRV_TRY(check_type(root));
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const value *v = find_value(root, fixed[i].name);
         if (!v || v->kind == VALUE_NULL) continue;
@@ -214,6 +278,10 @@ static drv_status read_fields(arena *a, const value *root, model_config *out) {
             {"rope_parameters.original_max_position_embeddings",
                     "rope_scaling.original_max_position_embeddings"}};
     *out = model_config_defaults();
+    if (is_mistral(root)) { // what MistralConfig assumes
+        out->num_key_value_heads = 8;
+        out->max_position_embeddings = 131072;
+    }
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
         for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
@@ -233,6 +301,7 @@ static drv_status read_json(arena *a, const char *path, const json_t *json, mode
                 value_shown(a, &root));
     DRV_TRY(check_fixed(&root));
     DRV_TRY(read_fields(a, &root, out));
+    DRV_TRY(check_window(&root, out));
     return model_config_check(path, "", out);
 }
 

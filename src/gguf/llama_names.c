@@ -1,7 +1,6 @@
 // The table of names; from there, both directions.
 #include "gguf/llama_names.h"
 
-#include <stdio.h>
 #include <string.h>
 
 const llama_name llama_names[] = {
@@ -51,4 +50,10 @@ const llama_name *llama_name_of_gguf(const char *name, int *layer) {
 
 const llama_name *llama_name_of_hf(const char *name, int *layer) {
     return find(name, false, layer);
+}
+
+char *llama_name_print(arena *a, const char *pattern, int layer) {
+    const char *mark = strstr(pattern, "%d");
+    if (!mark) return arena_strdup(a, pattern);
+    return arena_printf(a, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 2);
 }

@@ -3,6 +3,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/arena.h"
+
 typedef enum llama_rows {
     ROWS_AS_THEY_ARE,
     ROWS_OF_QUERY, // within each head, GGUF has the two halves of the rotary pairs interleaved:
@@ -21,6 +23,9 @@ extern const int n_llama_names;
 // The row for a name, and its layer (-1: none). NULL: no tensor of a Llama has that name.
 const llama_name *llama_name_of_gguf(const char *name, int *layer);
 const llama_name *llama_name_of_hf(const char *name, int *layer);
+
+// The name of a layer's tensor by its pattern; `layer` counts only where the pattern has "%d".
+char *llama_name_print(arena *a, const char *pattern, int layer);
 
 // Where row `row` of a Hugging Face matrix lies in GGUF's, both within heads of `head_dim` rows.
 static inline int64_t llama_row_in_gguf(int64_t row, int64_t head_dim) {

@@ -80,7 +80,7 @@ static void broken_files_are_named(void **state) {
     } broken[] = {{"{\"eos_token\": 3}", "tokenizer_config.json: \"eos_token\" is neither a text"},
             {"{\"pad_token\": {\"id\": 3}}", "\"pad_token\" is neither"},
             {"{\"bos_token\": \"\"}", "\"bos_token\" is neither"},
-            {"{} {}", "not valid JSON at byte 3: more text behind the object"},
+            {"{} {}", "not valid JSON at byte 3: more text after the object"},
             {"[]", "tokenizer_config.json: expected a JSON object"},
             {"{\"eos_token\": \"</s>\", ", "tokenizer_config.json: not valid JSON at byte 22"}};
     arena *a = arena_new("roles");

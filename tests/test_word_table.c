@@ -1,4 +1,5 @@
-// The table of words that all threads share: what was put in is found whole, a set that is full says so.
+// The table of words that all threads share: what was put in is found whole, a set that is full
+// says so.
 #include "harness.h"
 
 #include "tok/word_table.h"

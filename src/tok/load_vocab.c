@@ -28,7 +28,7 @@ size_t entry_to_bytes(const tokenizer *t, const char *key, size_t n, unsigned ch
     if (!t->byte_level) {
         for (size_t i = 0; i < n; m++) {
             const bool mark = t->space_mark && n - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
-            *as_written |= t->space_mark && key[i] == ' '; // no text has one behind the normalizer
+            *as_written |= t->space_mark && key[i] == ' '; // no text has one after the normalizer
             out[m] = mark ? ' ' : (unsigned char)key[i];
             i += mark ? 3 : 1;
         }

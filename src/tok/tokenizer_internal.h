@@ -71,7 +71,7 @@ struct tokenizer {        // immutable after opening, but for `words`
     int32_t n_aliases;
     bool byte_level, ignore_merges, nfc;
     bool space_mark; // the sentencepiece style: U+2581 is a space
-    bool metaspace;  // by a pre-tokenizer, so behind the added tokens; else by a normalizer
+    bool metaspace;  // by a pre-tokenizer, so after the added tokens; else by a normalizer
     space_prefix prefix;
     bool strip_space;    // the decoder takes one space off the front
     bool decodes_keys;   // to what the vocabulary has written: no decoder makes bytes of stand-ins,

@@ -62,7 +62,7 @@ static drv_status load_metaspace(loader *l, const json_t *o) {
     const char *scheme = json_string_value(json_object_get(o, "prepend_scheme"));
     if (!mark || strcmp(mark, SPACE_MARK) != 0)
         return loader_refuse(l, "Metaspace replacement", mark);
-    if (l->t->n_rules) return loader_refuse(l, "pre_tokenizer", "Metaspace behind another");
+    if (l->t->n_rules) return loader_refuse(l, "pre_tokenizer", "Metaspace after another");
     if (!scheme) // older files
         scheme = json_is_false(json_object_get(o, "add_prefix_space")) ? "never" : "always";
     if (strcmp(scheme, "always") == 0)

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "convert/compare.h"
+#include "convert/convert.h"
 
 // Rows of tokens in a golden file as prompts.
 static replay_prompts golden_prompts(arena *a, const st_file *golden, int n_rows) {
@@ -79,8 +79,64 @@ static void replays_adapters_as_peft(void **state) {
     }
 }
 
+// What drover merges gives the logits of PEFT's merge_and_unload.
+static void merges_as_peft(void **state) {
+    (void)state;
+    static const struct {
+        const char *base, *adapter;
+    } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"}};
+    for (int i = 0; i < 3; i++) {
+        arena *a = arena_new("merge");
+        const char *folder = golden_path(a, arena_printf(a, "adapters/%s", cases[i].adapter)),
+                   *out = path_join(a, temporary_dir(a), "merged");
+        const model_write_opts opts = {.verb = "merge"};
+        convert_result result;
+        model m;
+        OK(convert_merge(a, golden_path(a, cases[i].base), folder, out, &opts, true, &result));
+        assert_true(result.compared && !result.comparison.problem);
+        assert_true(result.comparison.effect > 0.1);
+        OK(model_open(a, out, &m));
+        const double error =
+                replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "merged_logits", 1);
+        if (error > 5e-5) fail_msg("%s: logits differ by %g", cases[i].adapter, error);
+        model_close(&m);
+        arena_free(a);
+    }
+}
+
+// A result that is not good is put beside its place; one that could not be looked at leaves nothing.
+static drv_status not_good(void *ctx, out_folder *o, bool *good) {
+    *good = false;
+    return ctx ? drv_fail(DRV_E_IO, "no look") : out_folder_put(o, "verify.json", "{}", 2);
+}
+
+static void unproved(void **state) {
+    (void)state;
+    arena *a = arena_new("unproved");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    model m;
+    OK(model_open(a, golden_path(a, "tied"), &m));
+    const st_entry one = m.tensors[0].entry;
+    for (int i = 0; i < 3; i++) {
+        model_written written;
+        const model_write_opts opts = {.verb = "export", .proof = {not_good, i == 2 ? &m : NULL}};
+        if (i == 2)
+            FAILS(model_write(a, &m.source, &one, 1, out, &opts, &written), DRV_E_IO, "no look");
+        else
+            OK(model_write(a, &m.source, &one, 1, out, &opts, &written));
+        assert_false(file_exists(out));
+        assert_false(file_exists(arena_printf(a, "%s.tmp", out)));
+    }
+    assert_true(file_exists(arena_printf(a, "%s.unproved/verify.json", out)));
+    assert_true(file_exists(arena_printf(a, "%s.unproved-2/model.safetensors", out)));
+    assert_false(file_exists(arena_printf(a, "%s.unproved-3", out)));
+    model_close(&m);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(replays_as_transformers),
-            cmocka_unit_test(replays_adapters_as_peft)};
+            cmocka_unit_test(replays_adapters_as_peft), cmocka_unit_test(merges_as_peft),
+            cmocka_unit_test(unproved)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

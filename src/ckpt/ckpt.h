@@ -3,7 +3,8 @@
 //   checkpoints/step-000100/
 //     config.json  model.safetensors  (or model-00001-of-0000N.safetensors and an index)
 //     tokenizer.json ...              what the run carries from its tokenizer and source
-//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes
+//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes; master.NAME,
+//                                     the fp32 weights, where the model file is of another type
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
 //     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and XXH3-128 of every other file; written last
@@ -30,12 +31,14 @@ typedef struct ckpt_sink {
     drv_status (
             *write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
     void *ctx;
-    bool fp32_only; // other types than F32 are DRV_E_DATA: a resume would not be exact
+    bool fp32_only; // for a resume: fp32 weights, which the model file or the masters beside it hold
+
 } ckpt_sink;
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
     int n_model, n_optimizer;
+    st_type model_type; // of the model file (docs/adr/0007); an adapter's is F32
     const char *config_json, *trainer_json; // texts
     bool is_adapter; // adapter_model.safetensors and adapter_config.json instead of the model's
     const ckpt_carried *carried; // the tokenizer's files and the like

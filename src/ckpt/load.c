@@ -7,8 +7,8 @@
 enum { PIECE = 1 << 18 }; // bytes in fp32
 
 // --- what should not be there
-static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_tensor *list,
-        int n) {
+static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_tensor *list, int n,
+        bool beside_masters) {
     name_map expected = {.a = a};
     for (int i = 0; i < n; i++)
         name_map_set(&expected, list[i].entry.name, (void *)(uintptr_t)&list[i]);
@@ -16,6 +16,7 @@ static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_
         const source_tensor *t = &s->tensors[i];
         bool drops;
         if (name_map_get(&expected, t->name)) continue;
+        if (beside_masters && str_starts(t->name, CKPT_MASTER)) continue;
         DRV_TRY(model_source_drops(s, t, &drops));
         if (!drops)
             return drv_fail(DRV_E_DATA,
@@ -66,9 +67,10 @@ static drv_status fill_tensor(const model_source *s, const source_tensor *from,
     return status;
 }
 
-drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
+static drv_status check(const model_source *s, const ckpt_tensor *list, int n,
+        bool beside_masters) {
     arena *a = arena_new("expected tensors");
-    drv_status status = refuse_unexpected(a, s, list, n);
+    drv_status status = refuse_unexpected(a, s, list, n, beside_masters);
     for (int i = 0; i < n && status == DRV_OK; i++) {
         const char *name = list[i].entry.name;
         const source_tensor *from = model_source_find(s, name);
@@ -79,13 +81,19 @@ drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
     return status;
 }
 
+drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
+    return check(s, list, n, false);
+}
+
 drv_status ckpt_fill(const char *path, const char *which, const ckpt_tensor *list, int n,
         const ckpt_sink *sink) {
     arena *a = arena_new("load");
     model_source s;
-    drv_status status = strcmp(which, "model") == 0 ? model_source_open(a, path, &s)
-                                                    : model_source_open_folder(a, path, which, &s);
-    if (status == DRV_OK) status = ckpt_check(&s, list, n);
+    const bool is_model = strcmp(which, "model") == 0;
+    drv_status status = !is_model         ? model_source_open_folder(a, path, which, &s)
+                        : sink->fp32_only ? model_source_open_masters(a, path, &s)
+                                          : model_source_open(a, path, &s);
+    if (status == DRV_OK) status = check(&s, list, n, !is_model);
     for (int i = 0; i < n && status == DRV_OK; i++)
         status = fill_tensor(&s, model_source_find(&s, list[i].entry.name), &list[i], sink);
     model_source_close(&s);

@@ -75,6 +75,26 @@ drv_status model_source_open(arena *a, const char *path, model_source *out) {
     return refuse(a, path);
 }
 
+drv_status model_source_open_masters(arena *a, const char *path, model_source *out) {
+    *out = (model_source){.path = path};
+    if (!file_exists(path_join(a, path, "optimizer.safetensors")))
+        return model_source_open(a, path, out);
+    DRV_TRY(model_source_open_folder(a, path, "optimizer", out));
+    const int n = out->n;
+    out->n = 0;
+    out->by_name = (name_map){.a = a};
+    for (int i = 0; i < n; i++) {
+        source_tensor t = out->tensors[i];
+        if (!str_starts(t.name, CKPT_MASTER)) continue;
+        t.name += strlen(CKPT_MASTER);
+        out->tensors[out->n] = t;
+        name_map_set(&out->by_name, t.name, &out->tensors[out->n++]);
+    }
+    if (out->n > 0) return DRV_OK;
+    model_source_close(out);
+    return model_source_open(a, path, out);
+}
+
 void model_source_close(model_source *s) {
     if (s->reader) s->reader->close(s);
     *s = (model_source){.path = s->path};

@@ -63,7 +63,7 @@ DRV_CHECKED drv_status cli_get_i64(const cli_args *args, const char *name, int64
         int64_t *inout);
 DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, double min, double max,
         double *inout);
-// "512M", "4G", "1.5G" or bytes.
+// "512M", "4G", "1.5GiB" (by 1024), "5GB" (by 1000) or bytes.
 DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
 // All values of a repeatable option; the list lives in `a`.

@@ -46,6 +46,11 @@ static drv_status check_folder(arena *a, const run_config *cfg) {
                         "which is not a folder; to fetch it from the hub: drover model get hf:%s",
                         from));
     if (!file_exists(from)) return refuse_from(cfg, "which is not a folder");
+    if (!file_is_dir(from) && str_ends(from, ".gguf"))
+        return refuse_from(cfg,
+                arena_printf(a,
+                        "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
+                        from));
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
     if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;

@@ -102,6 +102,11 @@ bool config_gives(const run_config *cfg, const char *path) {
     return cfg->given && cfg->given->value[i] && cfg->given->value[i]->kind != VALUE_NULL;
 }
 
+save_dtype config_save_dtype(const run_config *cfg) {
+    if (cfg->save_dtype != SAVE_AUTO) return cfg->save_dtype;
+    return cfg->precision == PRECISION_BF16 ? SAVE_BF16 : SAVE_F32;
+}
+
 bool config_loads_weights(const run_config *cfg) {
     return cfg->weights == WEIGHTS_LOAD;
 }

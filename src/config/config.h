@@ -10,6 +10,7 @@
 enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
+typedef enum save_dtype { SAVE_AUTO, SAVE_F32, SAVE_BF16, SAVE_F16 } save_dtype;
 typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
 typedef enum schedule_type {
     SCHEDULE_COSINE,
@@ -56,6 +57,7 @@ typedef struct run_config {
     // training
     int64_t steps, global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
+    save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     recompute_mode recompute;
     int64_t eval_every;   // steps; 0: never
     int64_t eval_batches; // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
@@ -94,6 +96,8 @@ DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
+// training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
+save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.
 bool config_loads_weights(const run_config *cfg);
 // Who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file, or

@@ -38,10 +38,6 @@ bool model_preset(const char *name, model_config *out);
 // too. Refuses what is none, by name of the field and with what differs. DRV_E_IO: it cannot be
 // read; DRV_E_DATA: it says what drover does not do, or something wrong.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
-// The same of a value that was read or made; `path` is for messages.
-DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json,
-        model_config *out);
-
 // The same for config.json that was read already; `path` is for messages.
 DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json,
         model_config *out);

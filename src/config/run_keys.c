@@ -12,6 +12,8 @@ static const choice pack_choices[] = {{"documents", PACK_DOCUMENTS}, {"stream", 
         {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
         {NULL, 0}};
+static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
+        {"f16", SAVE_F16}, {NULL, 0}};
 static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
         {"selective", RECOMPUTE_SELECTIVE}, {"full", RECOMPUTE_FULL}, {NULL, 0}};
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
@@ -79,6 +81,9 @@ static const key run_keys[] = {
                 .initial = "bf16",
                 .help = "of products and stored activations; bf16 keeps fp32 weights, gradients and "
                         "loss"},
+        {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
+                .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
+                        "A run resumes from fp32 weights all the same: they lie beside it"},
         {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
                 .initial = "none",
                 .help = "less memory for more time: selective: norms, activations, attention; full: "

@@ -13,7 +13,8 @@ typedef struct comparison {
     double kl_max;    // of any token
     int64_t same_top; // tokens whose likeliest next token is the same
     double bound_rms, bound_max_abs; // what rounding explains; 0: bits must be equal
-    const char *problem;             // NULL: the two are the same model, within the bounds
+    double effect;       // of A's adapter, as `rms` between A and its base alone; 0: no adapter
+    const char *problem; // NULL: the two are the same model, within the bounds
 } comparison;
 
 // Replays `a` and `b`; what the result holds lives in `ar`. `exact_a`: B was made from A, so only

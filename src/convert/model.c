@@ -18,22 +18,30 @@ static void list_tensors(model *m) {
         }
 }
 
-static drv_status open_all(model *m) {
-    DRV_TRY(model_source_open(m->a, m->path, &m->source));
+static drv_status open_all(model *m, bool masters) {
+    DRV_TRY((masters ? model_source_open_masters : model_source_open)(m->a, m->path, &m->source));
     DRV_TRY(m->source.reader->config(&m->source, &m->config_json));
-    DRV_TRY(model_config_of_json(path_join(m->a, m->path, "config.json"), m->config_json,
-            &m->config));
+    const char *file = file_is_dir(m->path) ? path_join(m->a, m->path, "config.json") : m->path;
+    DRV_TRY(model_config_of_json(file, m->config_json, &m->config));
     const model_layout layout = layout_of(&m->config);
     m->params = llama_params(m->a, &layout, NULL);
     list_tensors(m);
     return ckpt_check(&m->source, m->tensors, m->n_tensors);
 }
 
-drv_status model_open(arena *a, const char *path, model *out) {
+static drv_status open_as(arena *a, const char *path, bool masters, model *out) {
     *out = (model){.a = a, .path = arena_strdup(a, path)};
-    drv_status status = open_all(out);
+    drv_status status = open_all(out, masters);
     if (status != DRV_OK) model_close(out);
     return status;
+}
+
+drv_status model_open(arena *a, const char *path, model *out) {
+    return open_as(a, path, false, out);
+}
+
+drv_status model_open_masters(arena *a, const char *path, model *out) {
+    return open_as(a, path, true, out);
 }
 
 void model_close(model *m) {

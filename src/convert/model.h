@@ -19,6 +19,9 @@ typedef struct model { // single owner
 // Everything is checked but the values: DRV_E_DATA when config.json is no Llama's that drover does,
 // or the tensors are not exactly its own.
 DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
+// The same with the fp32 weights that lie beside the model file of a checkpoint, where there are
+// some.
+DRV_CHECKED drv_status model_open_masters(arena *a, const char *path, model *out);
 void model_close(model *m); // fine when opening failed
 
 // The type that most bytes of the weights are stored in.

@@ -112,9 +112,16 @@ drv_status gguf_get_f32s(arena *a, const gguf_file *f, const char *key, float **
     const gguf_value *v = gguf_find(f, key);
     *n = 0;
     if (!v) return DRV_OK;
-    if (!v->is_array || v->type != GGUF_F32) return refuse(f, v, "an array of f32");
+    if (!v->is_array || (v->type != GGUF_F32 && v->type != GGUF_I32))
+        return refuse(f, v, "an array of f32");
     *out = ARENA_ARRAY(a, float, v->n + 1);
-    memcpy(*out, v->p, 4 * (size_t)v->n);
+    for (int64_t i = 0; i < v->n; i++) {
+        int64_t whole;
+        if (read_whole(v, i, &whole))
+            (*out)[i] = (float)whole;
+        else
+            memcpy(&(*out)[i], v->p + 4 * i, 4);
+    }
     *n = v->n;
     return DRV_OK;
 }

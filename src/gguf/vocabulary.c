@@ -72,7 +72,7 @@ static drv_status read_tokens(arena *a, const gguf_file *f, vocabulary *v) {
     return read_types(a, f, v);
 }
 
-// The special tokens, as such even where their type says nothing.
+// The special tokens; they are such even in a file without types.
 static drv_status read_specials(const gguf_file *f, vocabulary *v) {
     const struct {
         const char *key;
@@ -82,7 +82,7 @@ static drv_status read_specials(const gguf_file *f, vocabulary *v) {
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
         DRV_TRY(llama_meta_token(f, ids[i].key, v->n, ids[i].id));
         const int64_t id = *ids[i].id;
-        if (id >= 0 && v->types[id] == TOKEN_NORMAL) v->types[id] = TOKEN_CONTROL;
+        if (id >= 0 && !gguf_find(f, KEY("token_type"))) v->types[id] = TOKEN_CONTROL;
     }
     for (int64_t i = 0; v->sentencepiece && v->unk < 0 && i < v->n; i++)
         if (v->types[i] == TOKEN_UNKNOWN) v->unk = i;

@@ -36,6 +36,10 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
         return drv_fail(DRV_E_IO,
                 "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config",
                 name, strerror(errno));
+    if (!S_ISDIR(st.st_mode) && str_ends(name, ".gguf"))
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" is a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
+                name, name);
     if (!S_ISDIR(st.st_mode)) {
         DRV_TRY(config_load(a, name, NULL, 0, &cfg));
         return ckpt_of_run(a, cfg.run_dir, folder);

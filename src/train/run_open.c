@@ -169,6 +169,19 @@ void run_measure_peak(run *r) {
     if (now > r->peak_flops) r->peak_flops = now;
 }
 
+// The model file of every checkpoint, and what config.json says of it.
+static void set_save_dtype(run *r, json_t *config_json) {
+    static const struct {
+        st_type type;
+        const char *torch;
+    } types[] = {[SAVE_F32] = {ST_F32, "float32"},
+            [SAVE_BF16] = {ST_BF16, "bfloat16"},
+            [SAVE_F16] = {ST_F16, "float16"}};
+    const save_dtype chosen = config_save_dtype(r->cfg);
+    r->content.model_type = types[chosen].type;
+    json_object_set_new(config_json, "torch_dtype", json_string(types[chosen].torch));
+}
+
 drv_status run_open(run *r, bool fresh) {
     const run_config *cfg = r->cfg;
     if (cfg->data_parallel > 1)
@@ -188,6 +201,7 @@ drv_status run_open(run *r, bool fresh) {
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
+    set_save_dtype(r, model);
     char *text = json_dumps(model, JSON_INDENT(2));
     r->content.config_json = arena_strdup(r->a, text);
     free(text);

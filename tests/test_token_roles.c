@@ -11,7 +11,7 @@
 static const char model[] = "{\"added_tokens\": [" ADDED(0, "<s>") "," ADDED(1, "</s>") "," ADDED(2,
         "<x>") "],"
                "\"pre_tokenizer\": {\"type\": \"ByteLevel\", \"add_prefix_space\": false},"
-               "\"post_processor\": %s,"
+               "\"post_processor\": %s, \"decoder\": {\"type\": \"ByteLevel\"},"
                "\"model\": {\"type\": \"BPE\", \"merges\": [], \"unk_token\": %s, \"vocab\":"
                " {\"<s>\": 0, \"</s>\": 1, \"<x>\": 2, \"a\": 3, \"\xC4\xA0\": 4, \"\xC3\x83\": 5}}}";
 static const char begins_with_x[] =
@@ -80,7 +80,7 @@ static void broken_files_are_named(void **state) {
     } broken[] = {{"{\"eos_token\": 3}", "tokenizer_config.json: \"eos_token\" is neither a text"},
             {"{\"pad_token\": {\"id\": 3}}", "\"pad_token\" is neither"},
             {"{\"bos_token\": \"\"}", "\"bos_token\" is neither"},
-            {"{} {}", "not valid JSON at byte 3: more text behind the object"},
+            {"{} {}", "not valid JSON at byte 3: more text after the object"},
             {"[]", "tokenizer_config.json: expected a JSON object"},
             {"{\"eos_token\": \"</s>\", ", "tokenizer_config.json: not valid JSON at byte 22"}};
     arena *a = arena_new("roles");

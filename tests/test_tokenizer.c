@@ -26,46 +26,59 @@ static void each_line(const char *path, line_fn fn, void *ctx) {
     fclose(f);
 }
 
+// --- golden cases: one tokenizer of each kind, some 300 texts each
 typedef struct check {
     const char *name;
     tokenizer *t;
     encoder *e;
-    int64_t lines;
+    int64_t lines, number; // seen; of the case at hand
 } check;
 
-static void check_line(void *ctx, int64_t number, const json_t *o) {
-    check *c = ctx;
-    const json_t *text = json_object_get(o, "text"), *ids = json_object_get(o, "ids"),
-                 *decoded = json_object_get(o, "decoded");
-    id_list got = {0};
+static void check_ids(const check *c, const json_t *text, const json_t *ids, id_list *got) {
     const size_t n = json_string_length(text);
-    char *exact = malloc(n + !n); // nothing may be read past it
+    char *exact = malloc(n + !n); // nothing may be read after it
+    assert_non_null(exact);
     memcpy(exact, json_string_value(text), n);
-    encoder_run(c->e, exact, n, true, &got);
+    encoder_run(c->e, exact, n, true, got);
     free(exact);
-    bool same = (size_t)got.n == json_array_size(ids);
-    for (int64_t i = 0; same && i < got.n; i++)
-        same = got.p[i] == json_integer_value(json_array_get(ids, (size_t)i));
+    bool same = (size_t)got->n == json_array_size(ids);
+    for (int64_t i = 0; same && i < got->n; i++)
+        same = got->p[i] == json_integer_value(json_array_get(ids, (size_t)i));
     if (!same)
-        fail_msg("%s, case %lld: other ids for \"%.80s\"", c->name, (long long)number,
+        fail_msg("%s, case %lld: other ids for \"%.80s\"", c->name, (long long)c->number,
                 json_string_value(text));
-    str out = {0};
-    tokenizer_decode(c->t, got.p, got.n, false, &out);
-    if (out.n != json_string_length(decoded) ||
-            (out.n && memcmp(out.p, json_string_value(decoded), out.n) != 0))
+}
+
+static bool same_text(const str *got, const char *want, size_t n) {
+    return got->n == n && (n == 0 || memcmp(got->p, want, n) == 0);
+}
+
+// Decoded at once, and id by id in whole characters.
+static void check_text(const check *c, const id_list *ids, const char *want, size_t n) {
+    str once = {0}, streamed = {0};
+    tokenizer_decode(c->t, ids->p, ids->n, false, &once);
+    if (!same_text(&once, want, n))
         fail_msg("%s, case %lld: decoded to \"%.80s\", expected \"%.80s\"", c->name,
-                (long long)number, out.p ? out.p : "", json_string_value(decoded));
-    // The streaming decoder gives the same text, in whole characters.
-    str stream = {0};
+                (long long)c->number, once.p ? once.p : "", want);
     stream_decoder d = {.t = c->t};
-    for (int64_t i = 0; i < got.n; i++)
-        stream_decoder_add(&d, got.p[i], &stream);
-    if (d.pending.n) utf8_sanitize(d.pending.p, d.pending.n, &stream);
-    if (stream.n != out.n || (out.n && memcmp(out.p, stream.p, out.n) != 0))
-        fail_msg("%s, case %lld: streamed otherwise", c->name, (long long)number);
+    for (int64_t i = 0; i < ids->n; i++)
+        stream_decoder_add(&d, ids->p[i], &streamed);
+    if (d.pending.n) utf8_sanitize(d.pending.p, d.pending.n, &streamed);
+    if (!same_text(&streamed, want, n))
+        fail_msg("%s, case %lld: streamed \"%.80s\", expected \"%.80s\"", c->name,
+                (long long)c->number, streamed.p ? streamed.p : "", want);
     str_free(&d.pending);
-    str_free(&stream);
-    str_free(&out);
+    str_free(&streamed);
+    str_free(&once);
+}
+
+static void check_line(void *ctx, int64_t number, const json_t *line) {
+    check *c = ctx;
+    const json_t *decoded = json_object_get(line, "decoded");
+    id_list got = {0};
+    c->number = number;
+    check_ids(c, json_object_get(line, "text"), json_object_get(line, "ids"), &got);
+    check_text(c, &got, json_string_value(decoded), json_string_length(decoded));
     id_list_free(&got);
     c->lines++;
 }
@@ -74,7 +87,7 @@ static void same_as_hugging_face(void **state) {
     (void)state;
     static const char *const names[] = {"gpt2", "llama3", "other", "digits", "sentencepiece",
             "metaspace_first", "metaspace_split", "metaspace_never"};
-    for (int i = 0; i < 8; i++) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         arena *a = arena_new("tokenizer");
         const char *dir = golden_path(a, arena_printf(a, "tokenizers/%s", names[i]));
         check c = {.name = names[i]};
@@ -89,6 +102,7 @@ static void same_as_hugging_face(void **state) {
     }
 }
 
+// --- whole files, by the digests of their ids and texts
 typedef struct digest {
     EVP_MD_CTX *ids, *decoded;
     int64_t n;
@@ -102,12 +116,19 @@ static void digest_end(EVP_MD_CTX *c, char out[65]) {
         snprintf(out + 2 * i, 3, "%02x", sum[i]);
 }
 
-// All documents of a file, with the ids and decoded texts one after the other.
-static void check_file(const tokenizer *t, const char *name, const char *path, const json_t *want) {
+// A document: its ids and what they decode to.
+static void digest_add(digest *d, const tokenizer *t, const id_list *ids) {
+    str text = {0};
+    tokenizer_decode(t, ids->p, ids->n, false, &text);
+    EVP_DigestUpdate(d->ids, ids->p, sizeof *ids->p * (size_t)ids->n);
+    EVP_DigestUpdate(d->decoded, text.p ? text.p : "", text.n);
+    d->n += ids->n;
+    str_free(&text);
+}
+
+// All documents of a file, one after the other.
+static void digest_file(digest *d, const tokenizer *t, const char *path) {
     arena *a = arena_new("file");
-    digest d = {EVP_MD_CTX_new(), EVP_MD_CTX_new(), 0};
-    EVP_DigestInit_ex(d.ids, EVP_sha256(), NULL);
-    EVP_DigestInit_ex(d.decoded, EVP_sha256(), NULL);
     reader *r;
     const char *inputs[] = {path};
     OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(t), .as_is = true},
@@ -115,35 +136,36 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
     text_batch *b = text_batch_new();
     encoder *e = encoder_new(t);
     id_list ids = {0};
-    str text = {0};
     while (b->more) {
         OK(text_batch_read(b, r));
         OK(text_batch_decode(b, r, NULL, NULL));
         for (int i = 0; i < b->n; i++) {
             encoder_piece(e, &b->pieces[i], true, &ids);
             if (!b->pieces[i].ends) continue;
-            str_clear(&text);
-            tokenizer_decode(t, ids.p, ids.n, false, &text);
-            EVP_DigestUpdate(d.ids, ids.p, sizeof *ids.p * (size_t)ids.n);
-            EVP_DigestUpdate(d.decoded, text.p ? text.p : "", text.n);
-            d.n += ids.n;
+            digest_add(d, t, &ids);
             ids.n = 0;
         }
     }
-    char x[65], y[65];
-    digest_end(d.ids, x);
-    digest_end(d.decoded, y);
-    if (d.n != json_integer_value(json_object_get(want, "n")) ||
-            strcmp(x, json_string_value(json_object_get(want, "ids"))) != 0)
-        fail_msg("%s: other ids for %s (%lld of them)", name, path, (long long)d.n);
-    if (strcmp(y, json_string_value(json_object_get(want, "decoded"))) != 0)
-        fail_msg("%s: other text decoded for %s", name, path);
     id_list_free(&ids);
-    str_free(&text);
     encoder_free(e);
     text_batch_free(b);
     reader_close(r);
     arena_free(a);
+}
+
+static void check_file(const tokenizer *t, const char *name, const char *path, const json_t *want) {
+    digest d = {EVP_MD_CTX_new(), EVP_MD_CTX_new(), 0};
+    char ids[65], decoded[65];
+    EVP_DigestInit_ex(d.ids, EVP_sha256(), NULL);
+    EVP_DigestInit_ex(d.decoded, EVP_sha256(), NULL);
+    digest_file(&d, t, path);
+    digest_end(d.ids, ids);
+    digest_end(d.decoded, decoded);
+    if (d.n != json_integer_value(json_object_get(want, "n")) ||
+            strcmp(ids, json_string_value(json_object_get(want, "ids"))) != 0)
+        fail_msg("%s: other ids for %s (%lld of them)", name, path, (long long)d.n);
+    if (strcmp(decoded, json_string_value(json_object_get(want, "decoded"))) != 0)
+        fail_msg("%s: other text decoded for %s", name, path);
 }
 
 // The tokenizers and texts of ../shared (tools/golden_shared_tokenizers.py).
@@ -152,7 +174,10 @@ static void real_tokenizers(void **state) {
     arena *a = arena_new("shared");
     const char *data = arena_printf(a, "%s/../../shared/data", TEST_DIR), *name, *file;
     json_t *golden, *row, *want;
-    if (!file_exists(data)) skip();
+    if (!file_exists(data)) {
+        print_message("skipped: no %s\n", data);
+        skip();
+    }
     OK(json_read_file(golden_path(a, "tokenizers/shared.json"), &golden));
     json_object_foreach(json_object_get(golden, "tokenizers"), name, row) {
         tokenizer *t;
@@ -170,6 +195,76 @@ static void real_tokenizers(void **state) {
     arena_free(a);
 }
 
+// --- small tokenizers, written here
+#define MODEL(more, vocab)                                                                         \
+    "\"model\": {\"type\": \"BPE\", " more "\"vocab\": {" vocab "}, \"merges\": [\"a b\"]}}"
+#define LEVEL "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}"
+#define SPECIAL(text)                                                                              \
+    "{\"content\": \"" text "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "   \
+    "\"normalized\": false, \"special\": true}"
+
+// What Hugging Face tokenizers 0.23.3 gives for each.
+static void small_tokenizers(void **state) {
+    (void)state;
+    static const struct {
+        const char *story, *json, *text;
+        int32_t ids[8]; // up to -1
+        const char *decoded;
+    } cases[] = {
+            {"without a decoder tokens are joined by spaces",
+                    "{" MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 2, \"c\": 3"), "ababc",
+                    {2, 2, 3, -1}, "ab ab c"},
+            {"as the vocabulary writes them",
+                    "{\"decoder\": null, \"pre_tokenizer\": " LEVEL ", " MODEL("",
+                            "\"a\": 0, \"b\": 1, \"ab\": 2, \"\xC4\xA0\": 3, \"\xC3\x83\": 4, "
+                            "\"\xC2\xA9\": 5"),
+                    "ab \xC3\xA9 a", {2, 3, 4, 5, 3, 0, -1},
+                    "ab \xC4\xA0 \xC3\x83 \xC2\xA9 \xC4\xA0 a"},
+            {"special ones too",
+                    "{\"added_tokens\": [" SPECIAL("<s>") "], " MODEL("",
+                            "\"a\": 0, \"b\": 1, \"ab\": 2, \"d\": 3, \"e\": 4, \"c\": 5"),
+                    "ab<s>a", {2, 6, 0, -1}, "ab <s> a"},
+            {"a decoder that only joins leaves stand-ins",
+                    "{\"decoder\": {\"type\": \"Fuse\"}, \"pre_tokenizer\": " LEVEL
+                    ", " MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 2, \"\xC4\xA0\": 3"),
+                    "ab a", {2, 3, 0, -1},
+                    "ab\xC4\xA0"
+                    "a"},
+            {"keys that share an id are all found",
+                    "{" MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 7, \"c\": 0, \"d\": 7"), "abcd",
+                    {7, 0, 7, -1}, "ab a ab"},
+            {"of a key that is there twice the last one counts, and it is one",
+                    "{\"added_tokens\": [" SPECIAL("<s>") "], " MODEL("",
+                            "\"a\": 0, \"b\": 1, \"ab\": 2, \"a\": 5, \"c\": 0"),
+                    "ac<s>ab", {5, 0, 4, 2, -1}, "a c <s> ab"},
+            {"of two added tokens with one id the later one is looked for",
+                    "{\"added_tokens\": [" SPECIAL("<s>") ", " SPECIAL(
+                            "<t>") "], " MODEL("", "\"a\": 0, \"b\": 1, \"ab\": 2, \"<s>\": 4"),
+                    "a<t>b<s>ab", {0, 4, 1, 2, -1}, "a <t> b ab"},
+    };
+    arena *a = arena_new("small");
+    const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        check c = {.name = cases[i].story};
+        id_list got = {0};
+        int64_t n = 0;
+        OK(file_write_atomic(path, cases[i].json, strlen(cases[i].json)));
+        OK(tokenizer_open(a, path, &c.t));
+        c.e = encoder_new(c.t);
+        encoder_run(c.e, cases[i].text, strlen(cases[i].text), true, &got);
+        while (cases[i].ids[n] >= 0)
+            n++;
+        if (got.n != n || memcmp(got.p, cases[i].ids, sizeof *got.p * (size_t)n) != 0)
+            fail_msg("%s: other ids", cases[i].story);
+        check_text(&c, &got, cases[i].decoded, strlen(cases[i].decoded));
+        id_list_free(&got);
+        encoder_free(c.e);
+        tokenizer_close(c.t);
+    }
+    arena_free(a);
+}
+
+// --- training
 static void count_line(void *ctx, int64_t number, const json_t *o) {
     (void)number;
     const json_t *text = json_object_get(o, "text");
@@ -177,43 +272,55 @@ static void count_line(void *ctx, int64_t number, const json_t *o) {
             &(text_piece){json_string_value(text), json_string_length(text), true, true}, 0);
 }
 
+// The tokenizer.json of 700 tokens that training on the golden corpus gives.
+static json_t *train(arena *a, const char *pattern) {
+    static const char *const specials[] = {"<|endoftext|>"};
+    const char *dir = temporary_dir(a);
+    int64_t n;
+    json_t *root;
+    bpe_trainer *t = bpe_trainer_new(&(bpe_trainer_opts){.vocab_size = 700,
+            .min_frequency = 2,
+            .specials = specials,
+            .n_specials = 1,
+            .pattern = pattern});
+    each_line(golden_path(a, "tokenizers/corpus.jsonl"), count_line, t);
+    OK(bpe_trainer_finish(t, dir, &n));
+    bpe_trainer_free(t);
+    OK(json_read_file(path_join(a, dir, "tokenizer.json"), &root));
+    return root;
+}
+
+static void check_same_model(const char *name, const json_t *ours, const json_t *theirs) {
+    const json_t *x = json_object_get(json_object_get(ours, "model"), "merges"),
+                 *y = json_object_get(json_object_get(theirs, "model"), "merges");
+    for (size_t i = 0; i < json_array_size(y); i++)
+        if (!json_equal(json_array_get(x, i), json_array_get(y, i)))
+            fail_msg("%s: merge %zu is %s, Hugging Face has %s", name, i,
+                    json_dumps(json_array_get(x, i), 0), json_dumps(json_array_get(y, i), 0));
+    assert_int_equal(json_array_size(x), json_array_size(y));
+    assert_true(json_equal(json_object_get(json_object_get(ours, "model"), "vocab"),
+            json_object_get(json_object_get(theirs, "model"), "vocab")));
+}
+
 static void trains_the_same_merges(void **state) {
     (void)state;
-    static const char *const names[] = {"gpt2", "llama3"};
-    for (int i = 0; i < 2; i++) {
+    const struct {
+        const char *name, *pattern;
+    } cases[] = {{"gpt2", NULL}, {"llama3", split_pattern_llama3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("trainer");
-        static const char *const specials[] = {"<|endoftext|>"};
-        const char *dir = temporary_dir(a);
-        int64_t n;
-        bpe_trainer *t = bpe_trainer_new(&(bpe_trainer_opts){.vocab_size = 700,
-                .min_frequency = 2,
-                .specials = specials,
-                .n_specials = 1,
-                .pattern = i ? split_pattern_llama3 : NULL});
-        each_line(golden_path(a, "tokenizers/corpus.jsonl"), count_line, t);
-        OK(bpe_trainer_finish(t, dir, &n));
-        bpe_trainer_free(t);
-        json_t *ours, *theirs;
-        OK(json_read_file(path_join(a, dir, "tokenizer.json"), &ours));
-        OK(json_read_file(golden_path(a, arena_printf(a, "tokenizers/%s/tokenizer.json", names[i])),
+        json_t *ours = train(a, cases[i].pattern), *theirs;
+        OK(json_read_file(golden_path(a,
+                                  arena_printf(a, "tokenizers/%s/tokenizer.json", cases[i].name)),
                 &theirs));
-        const char *const parts[] = {"merges", "vocab"};
-        for (int k = 0; k < 2; k++) {
-            const json_t *x = json_object_get(json_object_get(ours, "model"), parts[k]),
-                         *y = json_object_get(json_object_get(theirs, "model"), parts[k]);
-            for (size_t m = 0; k == 0 && m < json_array_size(y); m++)
-                if (!json_equal(json_array_get(x, m), json_array_get(y, m)))
-                    fail_msg("%s: merge %zu is %s, Hugging Face has %s", names[i], m,
-                            json_dumps(json_array_get(x, m), 0),
-                            json_dumps(json_array_get(y, m), 0));
-            assert_true(json_equal(x, y));
-        }
+        check_same_model(cases[i].name, ours, theirs);
         json_decref(ours);
         json_decref(theirs);
         arena_free(a);
     }
 }
 
+// --- what is refused, and where texts may be cut
 static void refused_by_name(void **state) {
     (void)state;
     arena *a = arena_new("refused");
@@ -227,8 +334,15 @@ static void refused_by_name(void **state) {
                     "normalizer \"Lowercase\""},
             {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": -1}, \"merges\": []}}",
                     "id of \"a\" is -1"},
-            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 0}, \"merges\": []}}",
-                    "another entry has too"},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [], "
+             "\"unk_token\": \"<gone>\"}}",
+                    "tokenizer.json: unk_token \"<gone>\" is not in model.vocab"},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": "
+             "{\"type\": \"ByteLevel\"}}",
+                    "without such a pre_tokenizer, decoder \"ByteLevel\""},
+            {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": []}, \"decoder\": "
+             "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}}",
+                    "decoder Strip before \"Fuse\""},
             {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [\"a b\"]}}",
                     "merge 0"},
             {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0}, \"merges\": [3]}}",
@@ -244,33 +358,37 @@ static void refused_by_name(void **state) {
     arena_free(a);
 }
 
+// A golden tokenizer, with ByteLevel's own pattern on or off where it has one.
+static tokenizer *open_with_pattern(arena *a, const char *path, const char *name, bool pattern) {
+    json_t *root, *part;
+    size_t i;
+    tokenizer *t;
+    OK(json_read_file(golden_path(a, arena_printf(a, "tokenizers/%s/tokenizer.json", name)),
+            &root));
+    json_array_foreach(json_object_get(json_object_get(root, "pre_tokenizer"), "pretokenizers"), i,
+            part) if (json_object_get(part, "use_regex"))
+            json_object_set_new(part, "use_regex", json_boolean(pattern));
+    OK(json_write_file(path, root));
+    OK(tokenizer_open(a, path, &t));
+    return t;
+}
+
 // A long text may be cut only where every rule and every merge allows it. The golden vocabulary of
 // the sentencepiece style has entries with a space after a letter.
 static void cuts(void **state) {
     (void)state;
     arena *a = arena_new("cuts");
     const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
-    const struct {
+    static const struct {
         const char *name;
-        bool regex, can_cut; // regex: ByteLevel's own pattern is on
+        bool pattern, can_cut;
     } cases[] = {{"gpt2", true, true}, {"digits", true, true}, {"digits", false, false},
             {"llama3", false, true}, {"other", false, false}, {"sentencepiece", false, false},
             {"metaspace_split", false, true}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        json_t *root;
-        size_t k;
-        json_t *v;
-        OK(json_read_file(golden_path(a,
-                                  arena_printf(a, "tokenizers/%s/tokenizer.json", cases[i].name)),
-                &root));
-        json_array_foreach(json_object_get(json_object_get(root, "pre_tokenizer"), "pretokenizers"),
-                k, v) if (json_object_get(v, "use_regex"))
-                json_object_set_new(v, "use_regex", json_boolean(cases[i].regex));
-        OK(json_write_file(path, root));
-        tokenizer *t;
-        OK(tokenizer_open(a, path, &t));
+        tokenizer *t = open_with_pattern(a, path, cases[i].name, cases[i].pattern);
         if (tokenizer_can_cut(t) != cases[i].can_cut)
-            fail_msg("%s, pattern %d: can_cut is %d", cases[i].name, cases[i].regex,
+            fail_msg("%s, pattern %d: can_cut is %d", cases[i].name, cases[i].pattern,
                     tokenizer_can_cut(t));
         tokenizer_close(t);
     }
@@ -297,8 +415,8 @@ static void invalid_utf8(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_as_hugging_face),
-            cmocka_unit_test(real_tokenizers), cmocka_unit_test(trains_the_same_merges),
-            cmocka_unit_test(refused_by_name), cmocka_unit_test(cuts),
-            cmocka_unit_test(invalid_utf8)};
+            cmocka_unit_test(real_tokenizers), cmocka_unit_test(small_tokenizers),
+            cmocka_unit_test(trains_the_same_merges), cmocka_unit_test(refused_by_name),
+            cmocka_unit_test(cuts), cmocka_unit_test(invalid_utf8)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

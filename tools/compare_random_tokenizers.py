@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random tokenizers, odd ones on purpose, encoded and decoded by drover and by Hugging Face tokenizers: raw characters
 in byte-level vocabularies, bytes without a token, unknown tokens, byte fallback, ids with gaps, added tokens with
-spaces or with ids of their own. Prints the seed and the first difference of each kind; exit 1 if there was one.
+spaces or with ids of their own, decoders that are missing or not whole, keys that share an id. Prints the seed and the first difference of each kind; exit 1 if there was one.
 
     python tools/compare_random_tokenizers.py build/drover [--rounds 200] [--seed 1] [--keep DIR]
     python tools/compare_random_tokenizers.py --golden tests/golden/tokenizers/odd.jsonl   (tests/test_odd_tokenizers.c)
@@ -96,6 +96,24 @@ def make(rng):
     return t
 
 
+def make_odder(seed):
+    """make, and from seed 19 on (the golden file's first lines are older) now and then without a decoder, with a part of one, or
+    with keys that share an id. Returns the ids whose text Hugging Face takes from any of its keys, too."""
+    t, rng, shared = make(random.Random(seed)), random.Random(-seed - 1), set()
+    if seed < 19:
+        return t, shared
+    parts = t["decoder"].get("decoders")
+    if rng.random() < .3:
+        t["decoder"] = None
+    elif rng.random() < .3:
+        t["decoder"] = dict(type="Sequence", decoders=[parts[i] for i in sorted(rng.sample(range(3), rng.randrange(3)))]) if parts else dict(type="Fuse")
+    vocab = t["model"]["vocab"]
+    for key in rng.sample(sorted(vocab), rng.choice([0, 0, 1, 12])):
+        vocab[key] = rng.choice(list(vocab.values()))
+    ids = list(vocab.values())
+    return t, {i for i in ids if ids.count(i) > 1}
+
+
 def drover(args, lines, directory):
     (directory / "input.jsonl").write_text("\n".join(lines) + "\n")
     run = subprocess.run([*args, "--tokenizer", directory, "--json-key", "text", "--input", directory / "input.jsonl"], capture_output=True,
@@ -103,8 +121,9 @@ def drover(args, lines, directory):
     return ([json.loads(x) for x in run.stdout.split("\n")[:-1]], run.stderr) if run.returncode == 0 else (None, run.stderr)
 
 
-def compare(rng, binary, directory):
-    made = make(rng)
+def compare(seed, binary, directory):
+    rng = random.Random(seed)
+    made, shared = make_odder(seed)
     (directory / "tokenizer.json").write_text(json.dumps(made))
     all_texts = list(texts(rng))
     try:
@@ -118,8 +137,8 @@ def compare(rng, binary, directory):
     for s, x, y in zip(all_texts, got, want):
         if x != y:
             return f"ids: {s!r}: {x}, Hugging Face {y} {[theirs.id_to_token(i) for i in y]}"
-    known = [i for i in range(theirs.get_vocab_size(True) * 2) if theirs.id_to_token(i) is not None]
-    lists = want + [[rng.choice(known) for _ in range(8)] for _ in range(20)]
+    known = [i for i in range(theirs.get_vocab_size(True) * 2) if theirs.id_to_token(i) is not None and i not in shared]
+    lists = [x for x in want if not shared & set(x)] + [[rng.choice(known) for _ in range(8)] for _ in range(20)]
     texts_of = [theirs.decode(x, skip_special_tokens=False) for x in lists]
     got, err = drover([binary, "tokenizer", "decode"], [json.dumps(x) for x in lists], directory)
     if got is None:
@@ -141,13 +160,15 @@ def torchtitan():
 def golden(path):
     """Tokenizers, one a line, with texts, their ids, and what the ids of those texts and random ones decode to."""
     with open(path, "w") as f:
-        for seed in [0, *range(1, 19)]:
+        for seed in [0, *range(1, 31)]:
             rng = random.Random(seed)
-            made = make(rng) if seed else torchtitan()
+            made, shared = make_odder(seed) if seed else (torchtitan(), set())
+            if seed and seed < 19:
+                make(rng)  # as the first lines were made
             theirs = Tokenizer.from_str(json.dumps(made))
-            known = [i for i in range(theirs.get_vocab_size(True) * 2) if theirs.id_to_token(i) is not None]
+            known = [i for i in range(theirs.get_vocab_size(True) * 2) if theirs.id_to_token(i) is not None and i not in shared]
             cases = [dict(text=s, ids=theirs.encode(s).ids) for s in texts(rng)]
-            lists = [c["ids"] for c in cases] + [[rng.choice(known) for _ in range(8)] for _ in range(20)]
+            lists = [c["ids"] for c in cases if not shared & set(c["ids"])] + [[rng.choice(known) for _ in range(8)] for _ in range(20)]
             decoded = [dict(ids=x, text=theirs.decode(x, skip_special_tokens=False)) for x in lists]
             f.write(json.dumps(dict(seed=seed, tokenizer=json.dumps(made), encode=cases, decode=decoded), separators=(",", ":")) + "\n")
 
@@ -168,7 +189,7 @@ def main():
             directory = pathlib.Path(tmp)
             if a.keep:
                 (directory := a.keep / str(i)).mkdir(parents=True, exist_ok=True)
-            result = compare(random.Random(i), a.drover, directory)
+            result = compare(i, a.drover, directory)
             kinds.setdefault(result.split(":")[0][:8], []).append((i, result))
     for kind, results in kinds.items():
         print(f"{kind}: {len(results)}")

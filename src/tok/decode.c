@@ -38,9 +38,12 @@ void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool sk
         str *out) {
     str raw = {0};
     size_t n_bytes = 0; // at the end of raw, from byte tokens
+    bool first = true;
     for (int64_t i = 0; i < n; i++) {
         const token_bytes *token = token_of(t, ids[i]);
         if (!token || (skip_special && t->is_special[ids[i]])) continue;
+        if (t->joins_by_space && !first) str_add(&raw, " ", 1);
+        first = false;
         const int byte = fallback_byte(t, token);
         if (byte < 0) end_bytes(&raw, &n_bytes);
         if (byte < 0)
@@ -58,6 +61,10 @@ void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool sk
 void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
     const token_bytes *token = token_of(d->t, id);
     if (!token) return;
+    if (d->t->joins_by_space) {
+        if (d->started) str_add(&d->pending, " ", 1);
+        d->started = true;
+    }
     const int byte = fallback_byte(d->t, token);
     if (byte < 0)
         str_add(&d->pending, token->p, (size_t)token->n);

@@ -74,6 +74,35 @@ static drv_status read_added(loader *l, size_t i, const json_t *token, added_tok
     return DRV_OK;
 }
 
+// What an added token decodes to; in Hugging Face too that is the normalised text.
+static token_bytes decoded_added(const loader *l, const added_token *token) {
+    const tokenizer *t = l->t;
+    if (t->decodes_keys) { // in normalised text a space is U+2581, which `text` does not show
+        const bool marked = token->normalized && t->space_mark && !t->metaspace;
+        str key = {0};
+        str_replace(&key, token->text, (size_t)token->n, " ", marked ? SPACE_MARK : " ");
+        const token_bytes out = {(unsigned char *)arena_strndup(l->a, key.p, key.n), (int)key.n,
+                true};
+        str_free(&key);
+        return out;
+    }
+    unsigned char *bytes = arena_alloc(l->a, (size_t)token->n + 1);
+    token_bytes out = {.p = bytes};
+    out.n = (int)entry_to_bytes(t, (const char *)token->text, (size_t)token->n, bytes,
+            &out.as_written);
+    return out;
+}
+
+// Of two added tokens with one id only the later one is looked for, as in Hugging Face: the first
+// had it from the vocabulary, whose ids may go beyond its size.
+static void drop_same_id(tokenizer *t, const added_token *later) {
+    int n = 0;
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].id != later->id || strcmp(t->added[i].name, later->name) == 0)
+            t->added[n++] = t->added[i];
+    t->n_added = n;
+}
+
 drv_status load_added(loader *l, const json_t *list) {
     tokenizer *t = l->t;
     t->added = ARENA_ARRAY(l->a, added_token, json_array_size(list) + 1);
@@ -82,20 +111,19 @@ drv_status load_added(loader *l, const json_t *list) {
     json_array_foreach(list, i, v) {
         added_token token;
         DRV_TRY(read_added(l, i, v, &token));
-        if (token.n) t->added[t->n_added++] = token; // empty ones are ignored there too
-        if (token.n && token.id >= t->n_vocab) t->n_vocab = token.id + 1;
+        if (!token.n) continue; // ignored there too
+        drop_same_id(t, &token);
+        t->added[t->n_added++] = token;
+        if (token.id >= t->n_vocab) t->n_vocab = token.id + 1;
     }
     t->is_special = ARENA_ARRAY(l->a, bool, t->n_vocab + 1);
     t->decoded = ARENA_ARRAY(l->a, token_bytes, t->n_vocab + 1);
-    if (t->entries) memcpy(t->decoded, t->entries, sizeof *t->decoded * (size_t)l->n_ids);
-    for (int k = 0; k < t->n_added; k++) { // Hugging Face decodes to the normalised text too
-        const added_token *d = &t->added[k];
-        unsigned char *bytes = arena_alloc(l->a, (size_t)d->n + 1);
-        token_bytes *out = &t->decoded[d->id];
-        t->is_special[d->id] |= d->special;
-        out->n = (int)entry_to_bytes(t, (const char *)d->text, (size_t)d->n, bytes,
-                &out->as_written);
-        out->p = bytes;
+    const token_bytes *from = t->decodes_keys ? l->keys : t->entries;
+    memcpy(t->decoded, from, sizeof *t->decoded * (size_t)t->n_ids);
+    for (int k = 0; k < t->n_added; k++) {
+        const added_token *token = &t->added[k];
+        t->is_special[token->id] |= token->special;
+        t->decoded[token->id] = decoded_added(l, token);
     }
     index_added(l, false, &t->raw);
     index_added(l, true, &t->normalized);
@@ -108,9 +136,9 @@ void load_joins(loader *l) {
     byte_joins *j = ARENA_NEW(l->a, byte_joins);
     for (int x = 0; x < 256; x++)
         j->row[x][2] = UINT64_MAX; // a character stays whole
-    for (int32_t id = 0; id < t->n_vocab; id++)
-        for (int i = 0; i + 1 < t->entries[id].n; i++) {
-            const unsigned char x = t->entries[id].p[i], y = t->entries[id].p[i + 1];
+    for (int32_t entry = 0; entry < t->n_ids + t->n_aliases; entry++)
+        for (int i = 0; i + 1 < t->entries[entry].n; i++) {
+            const unsigned char x = t->entries[entry].p[i], y = t->entries[entry].p[i + 1];
             j->row[x][y >> 6] |= 1ull << (y & 63);
         }
     t->rule[t->n_rules++] = (split_rule){.kind = SPLIT_JOINS, .joins = j};

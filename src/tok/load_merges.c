@@ -8,7 +8,7 @@
 #include "tok/loader.h"
 
 typedef struct merge_entry {
-    size_t at;       // of both sides in the pool, one behind the other
+    size_t at;       // of both sides in the pool, one after the other
     uint32_t nx, ny; // their bytes
     int32_t left, right, merged;
     int32_t rank; // its place in the file

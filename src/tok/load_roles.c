@@ -51,7 +51,7 @@ static drv_status read_role_file(const char *path, const file_map *f, role_file 
                     token_role_key(role));
     }
     str_free(&key);
-    if (status == DRV_OK && !c.error && jc_peek(&c)) c.error = "more text behind the object";
+    if (status == DRV_OK && !c.error && jc_peek(&c)) c.error = "more text after the object";
     if (status == DRV_OK && c.error)
         status = drv_fail(DRV_E_DATA, "%s: not valid JSON at byte %zu: %s", path,
                 (size_t)(c.p - (const char *)f->p), c.error);
@@ -67,7 +67,7 @@ static void take_roles(loader *l, const char *path, const role_file *file,
         const int32_t id = file->is_null[role] ? -1 : tokenizer_id(l->t, text);
         decided[role] = file->is_null[role] || id >= 0;
         l->t->role[role] = id;
-        if (!decided[role]) // transformers would put it behind the vocabulary
+        if (!decided[role]) // transformers would add it after the vocabulary
             log_warn("%s: %s \"%s\" is no token of tokenizer.json and is ignored", path,
                     token_role_key(role), text);
     }

@@ -12,7 +12,8 @@ static int32_t find_entry(const tokenizer *t, const void *p, size_t n, bool as_w
         const int32_t id = t->word_slots[h & t->word_mask];
         if (id < 0) return -1;
         const token_bytes *e = &t->entries[id];
-        if ((size_t)e->n == n && e->as_written == as_written && memcmp(e->p, p, n) == 0) return id;
+        if ((size_t)e->n == n && e->as_written == as_written && memcmp(e->p, p, n) == 0)
+            return id < t->n_ids ? id : t->alias_id[id - t->n_ids];
     }
 }
 
@@ -27,7 +28,7 @@ size_t entry_to_bytes(const tokenizer *t, const char *key, size_t n, unsigned ch
     if (!t->byte_level) {
         for (size_t i = 0; i < n; m++) {
             const bool mark = t->space_mark && n - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
-            *as_written |= t->space_mark && key[i] == ' '; // no text has one behind the normalizer
+            *as_written |= t->space_mark && key[i] == ' '; // no text has one after the normalizer
             out[m] = mark ? ' ' : (unsigned char)key[i];
             i += mark ? 3 : 1;
         }
@@ -73,78 +74,109 @@ static drv_status check_id(const loader *l, const char *key, bool is_number, int
 }
 
 typedef struct vocab_entry {
-    size_t at; // of its bytes in the pool
-    int n;
+    size_t at, key_at; // of its bytes in the pool, and of its key if that is kept
+    int n, n_key;
     int32_t id;
-    bool as_written;
+    bool as_written, again; // again: a later entry has the same key, and counts
 } vocab_entry;
 
-static drv_status read_vocab(loader *l, vocab_entry **list, int64_t *n, str *key, str *pool) {
+typedef struct vocab_list {
+    vocab_entry *p;
+    int64_t n, cap;
+    str pool;
+} vocab_list;
+
+static drv_status read_vocab(loader *l, vocab_list *list, str *key) {
     json_cursor *c = &l->vocab;
-    int64_t cap = 0, id;
+    int64_t id;
     if (jc_peek(c) != '{') return drv_fail(DRV_E_DATA, "%s: model.vocab is no object", l->path);
     for (bool first = true; jc_next(c, '{', &first, key);) {
         const bool is_number = jc_i64(c, &id);
         DRV_TRY(check_id(l, key->p ? key->p : "", is_number, id));
-        MEM_GROW(*list, *n, cap);
-        vocab_entry *v = &(*list)[(*n)++];
-        *v = (vocab_entry){.id = (int32_t)id};
+        MEM_GROW(list->p, list->n, list->cap);
+        vocab_entry *v = &list->p[list->n++];
+        *v = (vocab_entry){.id = (int32_t)id, .key_at = list->pool.n, .n_key = (int)key->n};
         DRV_TRY(loader_check_utf8(l, key));
-        v->at = pool->n;
+        if (l->t->decodes_keys) str_add(&list->pool, key->p, key->n);
+        v->at = list->pool.n;
         if (key->n)
             v->n = (int)entry_to_bytes(l->t, key->p, key->n, (unsigned char *)key->p,
                     &v->as_written);
-        str_add(pool, key->p, (size_t)v->n);
+        str_add(&list->pool, key->p, (size_t)v->n);
     }
     return DRV_OK;
 }
 
-static void make_slots(loader *l) {
+// Slots for the entries, by their places in the list. The last one of a key counts, as in Hugging
+// Face.
+static void make_slots(loader *l, vocab_list *list) {
     tokenizer *t = l->t;
     t->word_mask = 64;
-    while (t->word_mask < 2 * (uint64_t)t->n_vocab)
+    while (t->word_mask < 2 * (uint64_t)list->n)
         t->word_mask *= 2;
     t->word_slots = ARENA_ARRAY(l->a, int32_t, t->word_mask);
     memset(t->word_slots, 0xFF, sizeof *t->word_slots * t->word_mask);
     t->word_mask--;
+    t->n_entries = (int32_t)list->n;
+    for (int64_t i = 0; i < list->n; i++) {
+        const vocab_entry *v = &list->p[i];
+        const char *bytes = list->pool.p + v->at;
+        uint64_t h = XXH3_64bits(bytes, (size_t)v->n);
+        for (;; h++) {
+            const int32_t before = t->word_slots[h & t->word_mask];
+            if (before < 0) break;
+            vocab_entry *w = &list->p[before];
+            w->again = w->n == v->n && w->as_written == v->as_written &&
+                       memcmp(list->pool.p + w->at, bytes, (size_t)v->n) == 0;
+            if (!w->again) continue;
+            t->n_entries--;
+            break;
+        }
+        t->word_slots[h & t->word_mask] = (int32_t)i;
+    }
 }
 
-static drv_status fill_vocab(loader *l, const vocab_entry *list, int64_t n, const str *pool) {
+// An id may have several keys: all of them are found in a text, and the first one is its text.
+static void fill_vocab(loader *l, const vocab_list *list) {
     tokenizer *t = l->t;
-    int64_t max_id = -1;
-    for (int64_t i = 0; i < n; i++)
-        if (list[i].id > max_id) max_id = list[i].id;
-    t->n_vocab = l->n_ids = (int32_t)(max_id + 1);
-    t->n_entries = (int32_t)n;
-    t->entries = ARENA_ARRAY(l->a, token_bytes, t->n_vocab);
-    unsigned char *all = arena_alloc(l->a, pool->n + 1);
-    if (pool->n) memcpy(all, pool->p, pool->n);
-    make_slots(l);
-    for (int64_t k = 0; k < n; k++) {
-        const vocab_entry *v = &list[k];
-        token_bytes *e = &t->entries[v->id];
-        if (e->p)
-            return drv_fail(DRV_E_DATA, "%s: \"%.*s\" has an id that another entry has too: %d",
-                    l->path, v->n > 40 ? 40 : v->n, (const char *)all + v->at, v->id);
-        *e = (token_bytes){all + v->at, v->n, v->as_written};
-        uint64_t h = XXH3_64bits(e->p, (size_t)e->n);
-        while (t->word_slots[h & t->word_mask] >= 0)
-            h++;
-        t->word_slots[h & t->word_mask] = v->id;
+    int32_t max_id = -1;
+    for (int64_t i = 0; i < list->n; i++)
+        if (!list->p[i].again && list->p[i].id > max_id) max_id = list->p[i].id;
+    t->n_vocab = t->n_ids = max_id + 1;
+    t->entries = ARENA_ARRAY(l->a, token_bytes, t->n_ids + list->n);
+    t->alias_id = ARENA_ARRAY(l->a, int32_t, list->n + 1);
+    l->keys = ARENA_ARRAY(l->a, token_bytes, t->n_ids + 1);
+    int32_t *place = ARENA_ARRAY(l->a, int32_t, list->n + 1); // in entries
+    unsigned char *all = arena_alloc(l->a, list->pool.n + 1);
+    if (list->pool.n) memcpy(all, list->pool.p, list->pool.n);
+    for (int64_t i = 0; i < list->n; i++) {
+        const vocab_entry *v = &list->p[i];
+        if (v->again) continue;
+        place[i] = v->id;
+        if (t->entries[v->id].p) {
+            t->alias_id[t->n_aliases] = v->id;
+            place[i] = t->n_ids + t->n_aliases++;
+        } else {
+            l->keys[v->id] = (token_bytes){all + v->key_at, v->n_key, true};
+        }
+        t->entries[place[i]] = (token_bytes){all + v->at, v->n, v->as_written};
     }
-    return DRV_OK;
+    for (uint64_t h = 0; h <= t->word_mask; h++)
+        if (t->word_slots[h] >= 0) t->word_slots[h] = place[t->word_slots[h]];
 }
 
 drv_status load_vocab(loader *l) {
-    vocab_entry *list = NULL;
-    int64_t n = 0;
-    str key = {0}, pool = {0};
-    drv_status s = read_vocab(l, &list, &n, &key, &pool);
-    if (s == DRV_OK) s = fill_vocab(l, list, n, &pool);
+    vocab_list list = {0};
+    str key = {0};
+    const drv_status status = read_vocab(l, &list, &key);
+    if (status == DRV_OK) {
+        make_slots(l, &list);
+        fill_vocab(l, &list);
+    }
     str_free(&key);
-    str_free(&pool);
-    free(list);
-    return s;
+    str_free(&list.pool);
+    free(list.p);
+    return status;
 }
 
 void load_bytes(loader *l, bool byte_fallback) {

@@ -9,9 +9,10 @@ typedef struct loader {
     const char *path;
     tokenizer *t;
     json_cursor vocab, merges; // the two large values: not part of the tree
-    int32_t n_ids;             // largest id of the vocabulary + 1
     int32_t n_new;             // added tokens that the vocabulary does not have
     bool merges_bytes;         // a merge has a byte-fallback token in it
+    bool fused;                // the decoder so far has made one text of the tokens
+    token_bytes *keys;         // by id: entries as the file writes them; if tokenizer->decodes_keys
 } loader;
 
 // DRV_E_DATA: what is not supported, by name.
@@ -19,7 +20,7 @@ drv_status loader_refuse(const loader *l, const char *what, const char *value);
 
 DRV_CHECKED drv_status loader_check_utf8(const loader *l, const str *s);
 
-// In this order.
+// In this order, after all settings but the post-processor.
 DRV_CHECKED drv_status load_vocab(loader *l);
 void load_bytes(loader *l, bool byte_fallback);
 DRV_CHECKED drv_status load_merges(loader *l);

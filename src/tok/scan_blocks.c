@@ -1,11 +1,11 @@
 // Words by Boolean algebra. The bytes of a block are classified into 64-bit masks, bit i for byte
-// i; a shift by one is "the byte before" or "the byte behind", and a few operations give a mask of
+// i; a shift by one is "the byte before" or "the byte after", and a few operations give a mask of
 // all places where a word begins (as in gigatoken; M. Roed, 2026).
 //
 // A block begins where a word begins and takes only what it can tell for certain: a place is
 // certain if the bytes that decide about it are ASCII and in the block. The next block begins at
 // the last certain place, so nothing is carried from block to block: neither pattern looks back
-// behind the place where a word begins.
+// beyond the place where a word begins.
 #include "tok/scan_blocks.h"
 
 #include <string.h>
@@ -16,7 +16,7 @@
 enum {
     BLOCK = SPLIT_BLOCK,
     MAX_LOOKAHEAD = 2
-}; // "'ll": an apostrophe looks at two bytes behind it
+}; // "'ll": an apostrophe looks at the two bytes after it
 
 typedef struct block_masks {
     uint64_t letter, digit, space, blank, line_end, apostrophe, other, beyond_ascii;
@@ -89,7 +89,7 @@ INLINE int contraction_at(const unsigned char *s, bool fold) {
     return (a == 'r' && b == 'e') || (a == 'v' && b == 'e') || (a == 'l' && b == 'l') ? 3 : 0;
 }
 
-// A contraction is a word where its apostrophe begins one; `starts` are corrected behind it.
+// A contraction is a word where its apostrophe begins one; `starts` are corrected after it.
 INLINE uint64_t split_contractions(const unsigned char *s, uint64_t starts, uint64_t apostrophes,
         bool fold) {
     for (uint64_t rest = starts & apostrophes; rest; rest &= rest - 1) {
@@ -106,7 +106,7 @@ INLINE uint64_t split_contractions(const unsigned char *s, uint64_t starts, uint
 // it is a text of its own.
 INLINE uint64_t starts_gpt2(const block_masks *m, bool single) {
     const uint64_t white = m->blank | m->line_end, wordy = ~white & (single ? ~m->digit : ~0ull);
-    const uint64_t spaced = m->space << 1; // behind a space
+    const uint64_t spaced = m->space << 1; // after a space
     const uint64_t runs = (m->letter & ~(m->letter << 1)) | (m->other & ~(m->other << 1));
     const uint64_t digits = single ? m->digit : m->digit & ~(m->digit << 1) & ~spaced;
     return (runs & ~spaced) | digits | (white & (~(white << 1) | wordy >> 1));
@@ -122,8 +122,8 @@ INLINE uint64_t runs_before(uint64_t runs, uint64_t before) {
     return found;
 }
 
-// Llama 3: see split_kind. Line ends behind a run of others belong to it. Of other white space, all
-// up to the last line end is a word; of the blanks behind it, as with GPT-2, the last stays behind.
+// Llama 3: see split_kind. Line ends after a run of others belong to it. Of other white space, all
+// up to the last line end is a word; of the blanks after it, as with GPT-2, the last stays behind.
 // Letters take one blank, or one other that stands alone; digits go three by three.
 INLINE uint64_t starts_llama3(const block_masks *m) {
     const uint64_t white = m->blank | m->line_end;

@@ -65,12 +65,18 @@ struct tokenizer {        // immutable after opening, but for `words`
     int32_t n_vocab;      // largest id + 1
     token_bytes *entries; // by id: what the vocabulary has
     token_bytes *decoded; // by id: what it decodes to; added tokens go before entries
-    int32_t n_entries;    // of the vocabulary
+    int32_t n_entries;    // of the vocabulary: keys
+    int32_t n_ids;        // of the vocabulary: its largest id + 1, then those of aliases
+    int32_t *alias_id;    // ids of entries[n_ids ...]: keys whose id another key has too
+    int32_t n_aliases;
     bool byte_level, ignore_merges, nfc;
     bool space_mark; // the sentencepiece style: U+2581 is a space
-    bool metaspace;  // by a pre-tokenizer, so behind the added tokens; else by a normalizer
+    bool metaspace;  // by a pre-tokenizer, so after the added tokens; else by a normalizer
     space_prefix prefix;
-    bool strip_space;           // the decoder takes one space off the front
+    bool strip_space;    // the decoder takes one space off the front
+    bool decodes_keys;   // to what the vocabulary has written: no decoder makes bytes of stand-ins,
+                         // or spaces of U+2581
+    bool joins_by_space; // no decoder at all: tokens with spaces between them
     split_rule rule[MAX_RULES]; // applied one after the other
     int n_rules;
     int32_t byte_id[256];     // byte-level: of each byte; -1: none

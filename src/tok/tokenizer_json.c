@@ -62,7 +62,7 @@ static drv_status load_metaspace(loader *l, const json_t *o) {
     const char *scheme = json_string_value(json_object_get(o, "prepend_scheme"));
     if (!mark || strcmp(mark, SPACE_MARK) != 0)
         return loader_refuse(l, "Metaspace replacement", mark);
-    if (l->t->n_rules) return loader_refuse(l, "pre_tokenizer", "Metaspace behind another");
+    if (l->t->n_rules) return loader_refuse(l, "pre_tokenizer", "Metaspace after another");
     if (!scheme) // older files
         scheme = json_is_false(json_object_get(o, "add_prefix_space")) ? "never" : "always";
     if (strcmp(scheme, "always") == 0)
@@ -155,8 +155,27 @@ static drv_status load_post_processor(loader *l, const json_t *o) {
     return loader_refuse(l, "post_processor", type);
 }
 
+static drv_status load_decoder_replace(loader *l, const json_t *o) {
+    const char *from = json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
+    const char *to = json_string_value(json_object_get(o, "content"));
+    if (!l->t->space_mark || !from || strcmp(from, SPACE_MARK) != 0 || !to || strcmp(to, " ") != 0)
+        return loader_refuse(l, "decoder Replace of", from);
+    l->t->decodes_keys = false;
+    return DRV_OK;
+}
+
+static drv_status load_decoder_strip(loader *l, const json_t *o) {
+    const char *what = json_string_value(json_object_get(o, "content"));
+    const bool one = json_integer_value(json_object_get(o, "start")) == 1 &&
+                     json_integer_value(json_object_get(o, "stop")) == 0;
+    if (!one || !what || strcmp(what, " ") != 0) return loader_refuse(l, "decoder Strip of", what);
+    if (!l->fused) return loader_refuse(l, "decoder Strip before", "Fuse");
+    l->t->strip_space = true;
+    return DRV_OK;
+}
+
 static drv_status load_decoder(loader *l, const json_t *o) {
-    if (!o || json_is_null(o)) return DRV_OK;
+    tokenizer *t = l->t;
     const char *type = type_of(o);
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
@@ -164,34 +183,44 @@ static drv_status load_decoder(loader *l, const json_t *o) {
         json_array_foreach(json_object_get(o, "decoders"), i, v) DRV_TRY(load_decoder(l, v));
         return DRV_OK;
     }
-    if (strcmp(type, "ByteLevel") == 0 || strcmp(type, "Fuse") == 0)
-        return DRV_OK; // what decode.c does
-    if (strcmp(type, "ByteFallback") == 0) {
-        l->t->decodes_bytes = true;
-        return DRV_OK;
+    if (strcmp(type, "Replace") == 0) return load_decoder_replace(l, o);
+    if (strcmp(type, "Strip") == 0) return load_decoder_strip(l, o);
+    if (strcmp(type, "Fuse") == 0) {
+        l->fused = true;
+    } else if (strcmp(type, "ByteLevel") == 0) {
+        if (!t->byte_level) return loader_refuse(l, "without such a pre_tokenizer, decoder", type);
+        t->decodes_keys = false;
+        l->fused = true;
+    } else if (strcmp(type, "ByteFallback") == 0) {
+        if (l->fused) return loader_refuse(l, "decoder ByteFallback after", "Fuse");
+        t->decodes_bytes = true;
+    } else if (strcmp(type, "Metaspace") == 0) {
+        t->strip_space = t->prefix != PREFIX_NONE;
+        if (t->space_mark) t->decodes_keys = false;
+    } else {
+        return loader_refuse(l, "decoder", type);
     }
-    if (strcmp(type, "Metaspace") == 0) {
-        l->t->strip_space = l->t->prefix != PREFIX_NONE;
-        return DRV_OK;
-    }
-    const char *what = json_string_value(json_object_get(o, "content"));
-    if (strcmp(type, "Replace") == 0) {
-        const char *from =
-                json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
-        if (l->t->space_mark && from && strcmp(from, SPACE_MARK) == 0 && what &&
-                strcmp(what, " ") == 0)
-            return DRV_OK;
-        return loader_refuse(l, "decoder Replace of", from);
-    }
-    if (strcmp(type, "Strip") == 0) {
-        const bool one = json_integer_value(json_object_get(o, "start")) == 1 &&
-                         json_integer_value(json_object_get(o, "stop")) == 0;
-        if (!one || !what || strcmp(what, " ") != 0)
-            return loader_refuse(l, "decoder Strip of", what);
-        l->t->strip_space = true;
-        return DRV_OK;
-    }
-    return loader_refuse(l, "decoder", type);
+    return DRV_OK;
+}
+
+// A vocabulary is written in an alphabet of its own; without a decoder that undoes it, so are texts.
+static drv_status load_decoders(loader *l, const json_t *o) {
+    l->t->decodes_keys = l->t->byte_level || l->t->space_mark;
+    l->t->joins_by_space = !o || json_is_null(o);
+    return l->t->joins_by_space ? DRV_OK : load_decoder(l, o);
+}
+
+// Hugging Face fails where a text needs a token that is not there; here that is said at once, if a
+// text may need it at all.
+static drv_status load_unknown(loader *l, const json_t *model) {
+    tokenizer *t = l->t;
+    const char *name = json_string_value(json_object_get(model, "unk_token"));
+    t->unknown = name ? tokenizer_entry(t, name, strlen(name)) : -1;
+    t->fuse_unknown = json_is_true(json_object_get(model, "fuse_unk"));
+    if (!name || t->unknown >= 0 || t->all_bytes) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: unk_token \"%.40s\" is not in model.vocab, which has no tokens for some characters",
+            l->path, name);
 }
 
 static drv_status check_model(loader *l, const json_t *m) {
@@ -224,17 +253,15 @@ static drv_status load(loader *l, const json_t *root) {
         t->can_cut |= t->rule[i].kind != SPLIT_DIGITS;
     for (int i = 0; i < t->n_rules; i++)
         t->can_cut &= t->rule[i].kind != SPLIT_REGEX;
+    DRV_TRY(load_decoders(l, json_object_get(root, "decoder")));
     DRV_TRY(load_vocab(l));
     load_bytes(l, json_is_true(json_object_get(m, "byte_fallback")));
     DRV_TRY(load_merges(l));
-    const char *unk = json_string_value(json_object_get(m, "unk_token"));
-    t->unknown = unk ? tokenizer_entry(t, unk, strlen(unk)) : -1;
-    t->fuse_unknown = json_is_true(json_object_get(m, "fuse_unk"));
+    DRV_TRY(load_unknown(l, m));
     if (t->n_rules == 0) load_joins(l);
     if (t->n_rules == 0) t->can_cut = false; // one word
     DRV_TRY(load_added(l, added));
     DRV_TRY(load_post_processor(l, json_object_get(root, "post_processor")));
-    DRV_TRY(load_decoder(l, json_object_get(root, "decoder")));
     return load_roles(l);
 }
 

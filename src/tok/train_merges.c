@@ -186,45 +186,60 @@ static void begin_names(merging *m, const bpe_merges *out, int64_t n_symbols) {
     }
 }
 
+static void end(merging *m) {
+    for (int64_t i = 0; i < m->n_pairs; i++)
+        free(m->pairs[i].words);
+    free(m->words);
+    free(m->symbols);
+    free(m->pairs);
+    free(m->slots);
+    free(m->heap);
+    free(m->touched);
+    free(m->names);
+}
+
+// --- merging
+// Takes the most frequent pair from the queue; -1: none is left that occurs min_frequency times.
+static int32_t next_pair(merging *m, int64_t min_frequency) {
+    while (m->n_heap) {
+        const queued q = queue_pop(m->heap, m->n_heap--);
+        const int32_t index = pair_index(m, (int32_t)(q.pair >> 32), (int32_t)q.pair);
+        const int64_t count = m->pairs[index].count;
+        if (count == q.count) return count < min_frequency ? -1 : index;
+        if (count > 0 && count < q.count) push(m, (queued){count, q.pair}); // it was stale
+    }
+    return -1;
+}
+
+// The pair becomes a symbol wherever it stands.
+static void merge_pair(merging *m, bpe_merges *out, int32_t index) {
+    pair_info *p = &m->pairs[index];
+    const int32_t left = (int32_t)(p->pair >> 32), right = (int32_t)p->pair;
+    const int32_t merged = join(m, out, left, right), n = p->n_words;
+    int32_t *words = p->words;
+    p->words = NULL; // merging adds pairs, so `p` may move
+    p->n_words = p->cap_words = 0;
+    for (int32_t i = 0; i < n; i++)
+        merge_in_word(m, words[i], left, right, merged);
+    free(words);
+    m->pairs[index].count = 0;
+    queue_touched(m);
+    MEM_GROW(out->merges, out->n_merges, out->cap_merges);
+    out->merges[out->n_merges][0] = left;
+    out->merges[out->n_merges++][1] = right;
+}
+
 void bpe_merge(word_counts *words, const int32_t byte_symbol[256], int64_t n_symbols,
         int64_t min_frequency, bpe_merges *out) {
     merging m = {0};
-    int64_t cap_merges = 0;
     begin_names(&m, out, n_symbols);
     begin(&m, words, byte_symbol);
-    while (out->n_symbols < n_symbols && m.n_heap) {
-        const queued q = queue_pop(m.heap, m.n_heap--);
-        const int32_t a = (int32_t)(q.pair >> 32), b = (int32_t)q.pair;
-        pair_info *p = &m.pairs[pair_index(&m, a, b)];
-        if (p->count != q.count) { // stale
-            if (p->count > 0 && p->count < q.count) push(&m, (queued){p->count, q.pair});
-            continue;
-        }
-        if (p->count < min_frequency) break;
-        const int32_t merged = join(&m, out, a, b), n = p->n_words;
-        int32_t *list = p->words;
-        p->words = NULL;
-        p->n_words = p->cap_words = 0;
-        for (int32_t i = 0; i < n; i++)
-            merge_in_word(&m, list[i], a, b, merged);
-        free(list);
-        m.pairs[pair_index(&m, a, b)].count = 0;
-        queue_touched(&m);
-        MEM_GROW(out->merges, out->n_merges, cap_merges);
-        out->merges[out->n_merges][0] = a;
-        out->merges[out->n_merges++][1] = b;
+    for (int32_t pair; out->n_symbols < n_symbols && (pair = next_pair(&m, min_frequency)) >= 0;) {
+        merge_pair(&m, out, pair);
         progress("merges: %lld of %lld tokens", (long long)out->n_symbols, (long long)n_symbols);
     }
     progress_end();
-    for (int64_t i = 0; i < m.n_pairs; i++)
-        free(m.pairs[i].words);
-    free(m.words);
-    free(m.symbols);
-    free(m.pairs);
-    free(m.slots);
-    free(m.heap);
-    free(m.touched);
-    free(m.names);
+    end(&m);
 }
 
 void bpe_merges_free(bpe_merges *m) {

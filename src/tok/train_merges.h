@@ -15,7 +15,7 @@ typedef struct bpe_merges {
     int64_t n_symbols;
     str text;
     int32_t (*merges)[2];
-    int64_t n_merges;
+    int64_t n_merges, cap_merges;
 } bpe_merges;
 
 // Needs about so much memory for a word of n bytes: BPE_BYTES_A_WORD + n * BPE_BYTES_A_BYTE.

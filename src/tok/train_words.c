@@ -282,35 +282,44 @@ static void choose(sizes *z, word_counts *out) {
         out->left_out += z->words[i];
 }
 
+// From the spilled files: once for what fits, once for the words.
+static drv_status finish_spilled(word_counter *c, sizes *z, word_counts *out) {
+    DRV_TRY(spill(c));
+    DRV_TRY(merge_runs(c, size_word, z));
+    choose(z, out);
+    return merge_runs(c, take_word, out);
+}
+
+// From the tables alone: all words go into the first one, which becomes the result.
+static void finish_in_memory(word_counter *c, sizes *z, word_counts *out) {
+    count_table *all = &c->tables[0];
+    for (int i = 1; i < c->n_tables; i++) {
+        count_table *t = &c->tables[i];
+        for (int64_t k = 0; k < t->n; k++)
+            count(all, (unsigned char *)t->text.p + t->words[k].at, t->words[k].n, t->words[k].hash,
+                    t->words[k].count);
+        table_free(t);
+    }
+    for (int64_t k = 0; k < all->n; k++)
+        add_size(z, all->words[k].n, all->words[k].count);
+    choose(z, out);
+    for (int64_t k = 0; k < all->n; k++)
+        if (all->words[k].count >= out->least) all->words[out->n++] = all->words[k];
+    out->words = all->words;
+    out->text = all->text;
+    all->words = NULL;
+    all->text = (str){0};
+}
+
 drv_status word_counter_finish(word_counter *c, word_counts *out) {
     *out = (word_counts){.least = 1};
     sizes *z = mem_zeroed(sizeof *z);
     z->c = c;
-    drv_status s = DRV_OK;
-    if (c->n_runs) {
-        s = spill(c);
-        if (s == DRV_OK) s = merge_runs(c, size_word, z);
-        if (s == DRV_OK) choose(z, out);
-        if (s == DRV_OK) s = merge_runs(c, take_word, out);
-    } else {
-        count_table *all = &c->tables[0];
-        for (int i = 1; i < c->n_tables; i++) {
-            count_table *t = &c->tables[i];
-            for (int64_t k = 0; k < t->n; k++)
-                count(all, (unsigned char *)t->text.p + t->words[k].at, t->words[k].n,
-                        t->words[k].hash, t->words[k].count);
-            table_free(t);
-        }
-        for (int64_t k = 0; k < all->n; k++)
-            add_size(z, all->words[k].n, all->words[k].count);
-        choose(z, out);
-        for (int64_t k = 0; k < all->n; k++)
-            if (all->words[k].count >= out->least) all->words[out->n++] = all->words[k];
-        out->words = all->words;
-        out->text = all->text;
-        all->words = NULL;
-        all->text = (str){0};
-    }
+    drv_status status = DRV_OK;
+    if (c->n_runs)
+        status = finish_spilled(c, z, out);
+    else
+        finish_in_memory(c, z, out);
     free(z);
-    return s;
+    return status;
 }

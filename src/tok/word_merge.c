@@ -61,7 +61,7 @@ static inline void write_known(const tokenizer *t, symbol_writer *w, int32_t id)
 }
 
 // A character without an id: the tokens of its bytes, else the unknown token, else nothing. As in
-// Hugging Face's merge_word, an unknown token still to be written comes behind such bytes.
+// Hugging Face's merge_word, an unknown token still to be written comes after such bytes.
 static void write_unknown(const tokenizer *t, symbol_writer *w, const unsigned char *s, size_t n) {
     bool fallback = true;
     for (size_t i = 0; i < n; i++)

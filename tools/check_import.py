@@ -50,10 +50,10 @@ def check_weights(path, folder):
 def check_loss(drover, folder, texts, tmp):
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
-    pieces = [t[i:i + 3000] for t in texts for i in range(0, min(len(t), 12000), 3000)]
+    pieces = [t[i:i + 3000] for t in texts for i in range(0, min(len(t), 6000), 3000)]
     (tmp / "pieces.jsonl").write_text("".join(json.dumps({"text": p}) + "\n" for p in pieces))
     run(drover, "data", "build", "--input", tmp / "pieces.jsonl", "--tokenizer", folder, "--out", tmp / "set")
-    ours = json.loads(run(drover, "eval", folder, "--data", tmp / "set", "--set", "data.sequence_length=8192", "--set",
+    ours = json.loads(run(drover, "eval", folder, "--data", tmp / "set", "--set", "data.sequence_length=4096", "--set",
                           "training.precision=fp32", "--json"))
     total = count = 0
     with torch.no_grad():

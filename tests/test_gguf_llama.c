@@ -19,18 +19,16 @@ static void scaling_survives_its_divisors(void **state) {
         int64_t head_dim, hint;
         bool exact; // the same numbers, not only the same divisors
     } cases[] = {
-            {{8, 1, 4, 8192}, 500000, 128, 0, true},     // Llama 3.1
-            {{32, 1, 4, 8192}, 500000, 64, 0, true},     // Llama 3.2
-            {{8, 1, 4, 32}, 500000, 16, 0, true},        // no frequency between the limits
-            {{8, 1, 4, 64}, 500000, 32, 0, true},        // one
-            {{4, 1, 4, 4096}, 10000, 64, 0, true},       //
-            {{8, 1, 4, 6000}, 500000, 128, 0, true},     // no power of two
-            {{8, 2, 8, 8192}, 500000, 128, 8192, true},  // the hint tells the scale
-            {{8, 2, 8, 8192}, 500000, 128, 0, false},    // 1, 4 and 4096 are the same
-            {{6.5, 1.5, 5, 3000}, 20000, 96, 3000, true},
-            {{3, 1, 2, 100}, 10000, 8, 0, false},
-            {{1.5, 1, 1.25, 900}, 1000, 64, 0, false},
-            {{0, 0, 0, 0}, 10000, 64, 0, true},          // none
+            {{8, 1, 4, 8192}, 500000, 128, 0, true},    // Llama 3.1
+            {{32, 1, 4, 8192}, 500000, 64, 0, true},    // Llama 3.2
+            {{8, 1, 4, 32}, 500000, 16, 0, true},       // no frequency between the limits
+            {{8, 1, 4, 64}, 500000, 32, 0, true},       // one
+            {{4, 1, 4, 4096}, 10000, 64, 0, true},      //
+            {{8, 1, 4, 6000}, 500000, 128, 0, true},    // no power of two
+            {{8, 2, 8, 8192}, 500000, 128, 8192, true}, // the hint tells the scale
+            {{8, 2, 8, 8192}, 500000, 128, 0, false},   // 1, 4 and 4096 are the same
+            {{6.5, 1.5, 5, 3000}, 20000, 96, 3000, true}, {{3, 1, 2, 100}, 10000, 8, 0, false},
+            {{1.5, 1, 1.25, 900}, 1000, 64, 0, false}, {{0, 0, 0, 0}, 10000, 64, 0, true}, // none
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const int64_t n = cases[i].head_dim / 2;

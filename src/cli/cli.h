@@ -89,5 +89,7 @@ void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
 
 #define CLI_SET                                                                                    \
     { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }
+#define CLI_ADAPTER                                                                                \
+    { "--adapter", "DIR", "a LoRA adapter, used with MODEL or with the base that it names" }
 #define CLI_JSON                                                                                   \
     { "--json", NULL, "print one JSON object" }

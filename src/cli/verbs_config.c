@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/step_time.h"
 #include "train/fit.h"
+#include "train/lora_state.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
@@ -129,10 +130,9 @@ static void print_plan(const plan_report *r) {
     const run_config *cfg = r->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
-    if (cfg->lora.rank > 0)
-        printf("trainable     %lld in branches of rank %lld, %.3g %% of the model\n",
-                (long long)params_trainable(&r->p->params), (long long)cfg->lora.rank,
-                100 * trainable_share(r));
+    if (lora_is_on(cfg))
+        printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
+                (long long)params_trainable(&r->p->params), 100 * trainable_share(r));
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
@@ -180,8 +180,7 @@ static drv_status measure_time(arena *a, plan_report *r) {
     backend *cpu;
     DRV_TRY(backend_open(a, "cpu", &cpu));
     const double peak = backend_peak_flops(cpu);
-    const double tokens =
-            (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_parallel);
+    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0) r->step_s = (r->flops_per_token + r->again) * tokens / (0.75 * peak);
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
@@ -195,13 +194,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     int64_t ranks = 0;
     DRV_TRY(load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
-    if (ranks) cfg.data_parallel = ranks;
-    if (cfg.global_batch_size % (cfg.micro_batch_size * cfg.data_parallel) != 0)
-        return drv_fail(DRV_E_USAGE,
-                "plan: training.global_batch_size is %lld, expected a multiple of micro_batch_size "
-                "%lld x ranks %lld",
-                (long long)cfg.global_batch_size, (long long)cfg.micro_batch_size,
-                (long long)cfg.data_parallel);
+    if (ranks) DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
     DRV_TRY(backend_open(a, "null", &null));
     DRV_TRY(programs_build(a, &cfg, &built));
@@ -210,7 +203,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .p = &built,
             .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
-            .ranks = (int)cfg.data_parallel,
+            .ranks = (int)cfg.data_ranks,
             .flops_per_token = programs_flops_per_token(&built, false)};
     r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;

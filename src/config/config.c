@@ -158,7 +158,7 @@ static drv_status apply(arena *a, run_config *cfg) {
         cfg->sequence_length = context < 1024 ? context : 1024;
     }
     if (!*cfg->run_dir) cfg->run_dir = default_run_dir(a, cfg);
-    return config_check(cfg);
+    return config_check(a, cfg);
 }
 
 static drv_status read_sources(loader *l, const char *path, const char *const *sets, int n_sets) {

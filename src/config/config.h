@@ -72,7 +72,10 @@ typedef struct run_config {
     int64_t warmup_steps, decay_steps; // decay_steps 0: a tenth of steps
     double min_lr;
     // parallel, in ranks
-    int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel;
+    int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
+    int64_t lanes;                                                               // 0: auto
+    // Of the job, by config_set_ranks: what auto came to. 1 until then.
+    int64_t data_ranks, n_lanes;
     bool sequence_parallel;
     int64_t zero;
     // checkpoint
@@ -92,6 +95,9 @@ DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n
 
 // training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
 save_dtype config_save_dtype(const run_config *cfg);
+// The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
+// divide what.
+DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
 // True: the run begins with the weights of model.from; false: with fresh ones.
 bool config_loads_weights(const run_config *cfg);
 // Who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file, or

@@ -12,7 +12,7 @@ typedef struct peer_key {
     const char *remark; // what differs, or why there is none; NULL: nothing to say
 } peer_key;
 
-#define NO_RANKS   "one process trains so far"
+#define NO_RANKS   "as many as mpirun or srun starts"
 #define NOT_NEEDED "drover has no such option"
 #define LLAMA_ONLY "drover's model is the Llama of config.json"
 
@@ -55,7 +55,7 @@ static const peer_key peers[] = {
                 "training.recompute", "none, selective or full"},
         {"zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
          "data_parallel_shard_degree wrap_with_zero",
-                "parallel.zero", "without effect on one data rank"},
+                "parallel.zero", "without effect so far"},
         // optimizer and schedule
         {"adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
                 "both in one list, as [0.9, 0.95]"},

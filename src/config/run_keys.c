@@ -19,7 +19,7 @@ static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
 
-static const choice ranks_choices[] = {{"auto", 1}, {NULL, 0}}; // all ranks: one process, so far
+static const choice auto_choices[] = {{"auto", 0}, {NULL, 0}};
 static const choice backend_choices[] = {{"cpu", 0}, {NULL, 0}};
 
 const char *precision_name(precision p) {
@@ -119,7 +119,7 @@ static const key run_keys[] = {
         {KEY("lora.use_rslora", bool, lora.use_rslora), .initial = "false",
                 .help = "alpha / sqrt(rank) instead, for large ranks"},
         {KEY("lora.target_modules", texts, lora.target_modules), COUNT(lora.n_target_modules),
-                .initial = "[q_proj, v_proj]",
+                .initial_note = "[q_proj, v_proj]",
                 .help = "which of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj; "
                         "all-linear; or expressions on model.layers.0.self_attn.q_proj"},
         {KEY("lora.adapter", text, lora.adapter), .initial = "",
@@ -138,14 +138,18 @@ static const key run_keys[] = {
                 .expected = ONE_PROCESS, .help = "ranks that share the layers"},
         {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1,
                 .expected = ONE_PROCESS, .help = "ranks that share each row"},
-        {KEY("parallel.data", int, data_parallel), .choices = ranks_choices, .initial = "auto",
+        {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
-                .help = "ranks that share the global batch; auto: all; above 1: drover plan alone, "
-                        "so far"},
+                .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},
+        {KEY("parallel.lanes", int, lanes), .choices = auto_choices, .initial = "auto", .min = 1,
+                .max = 1 << 20,
+                .help = "gradients are added in so many lanes, then in a tree: the same bits on any "
+                        "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each; a "
+                        "rank with n lanes needs 4 log2 n more bytes a parameter"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "split norms over tensor ranks; without effect, as parallel.tensor is 1"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
-                .help = "ZeRO stage of the optimizer; without effect on one data rank"},
+                .help = "ZeRO stage of the optimizer; without effect: each rank holds all of it so far"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,

@@ -40,6 +40,8 @@
     X(linear_cross_entropy_grad)                                                                   \
     X(sum_squares)                                                                                 \
     X(adamw)                                                                                       \
+    X(put_aside)                                                                                   \
+    X(take_back)                                                                                   \
     X(barrier)                                                                                     \
     X(share)                                                                                       \
     X(all_reduce)                                                                                  \
@@ -92,10 +94,12 @@ typedef struct node node;
     X(int, column1)       /* lora: first column of the first branch, and of the others */          \
     X(int, column2)                                                                                \
     X(int, column3)                                                                                \
-    X(int, branch)   /* lora_up_grad_b: which of those of t */                                     \
-    X(double, rate)  /* dropout: the share that is dropped */                                      \
-    X(double, seed)  /* dropout: training.seed, below 2^53 */                                      \
-    X(double, alpha) /* lora: factor of the branch */                                              \
+    X(int, from)      /* lora_up_grad_b: first column of the branch in t */                        \
+    X(double, rate)   /* dropout: the share that is dropped */                                     \
+    X(double, seed)   /* dropout: training.seed, below 2^53 */                                     \
+    X(double, alpha1) /* lora: factors of the branches */                                          \
+    X(double, alpha2)                                                                              \
+    X(double, alpha3)                                                                              \
     X(double, eps)   /* rmsnorm, adamw */                                                          \
     X(double, theta) /* rope_table: and its frequency scaling */                                   \
     X(double, factor)                                                                              \

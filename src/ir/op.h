@@ -68,11 +68,15 @@ extern const op_attr op_attr_table[N_ATTRS];
 // NULL, or what is wrong: an attribute that the op does not read is not zero.
 const char *op_attrs_unlisted(const node *n);
 
-// First column of a low-rank branch in the matrix of its projection (ops/low_rank.c).
+// A low-rank branch (ops/low_rank.c): its first column in the matrix of its projection, its factor.
 enum { MAX_BRANCHES = 3 };
 static inline int branch_column(const op_attrs *attrs, int branch) {
     const int columns[MAX_BRANCHES] = {attrs->column1, attrs->column2, attrs->column3};
     return columns[branch];
+}
+static inline double branch_alpha(const op_attrs *attrs, int branch) {
+    const double alphas[MAX_BRANCHES] = {attrs->alpha1, attrs->alpha2, attrs->alpha3};
+    return alphas[branch];
 }
 
 // --- shorthands for rows

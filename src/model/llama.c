@@ -48,7 +48,9 @@ static tensor *with_branches(builder *b, tensor *x_NK, const param_branches *bra
     tensor *in[2 + MAX_PARTS] = {y_NO, times_weight(b, x_NK, branches->a)};
     for (int i = 0; i < branches->n; i++)
         in[2 + i] = weight(b, branches->b[i]);
-    const op_attrs attrs = {.alpha = b->params->branch_scale,
+    const op_attrs attrs = {.alpha1 = branches->scale[0],
+            .alpha2 = branches->scale[1],
+            .alpha3 = branches->scale[2],
             .column1 = branches->column[0],
             .column2 = branches->column[1],
             .column3 = branches->column[2]};

@@ -3,8 +3,6 @@
 
 #include <string.h>
 
-#include "model/lora.h"
-
 typedef struct part_spec {
     const char *hf_name; // NULL: no more parts
     int64_t rows;
@@ -75,22 +73,24 @@ static char *module_of(arena *a, const char *weight) {
 
 // Branches of those parts of a projection that are targets, under PEFT's names.
 static void add_branches(arena *a, param_list *list, const param *projection, int site,
-        const lora_config *lora) {
+        const lora_set *lora) {
     param *w = &list->p[projection - list->p], *down = NULL;
     param_branches *branches = ARENA_NEW(a, param_branches);
     for (int i = 0; i < w->n_parts; i++) {
         const char *module = module_of(a, w->part[i].hf_name);
-        if (!lora_targets(lora, module)) continue;
+        const lora_branch *branch = lora_find(lora, module);
+        if (!branch) continue;
         const char *peft = arena_printf(a, "base_model.model.%s", module);
         if (!down)
             down = add_branch_matrix(a, list,
                     arena_printf(a, "%s.lora_A.weight", module_of(a, w->name)), w->dim[1],
                     INIT_UNIFORM);
-        add_part(list, down, arena_printf(a, "%s.lora_A.weight", peft), lora->rank);
+        add_part(list, down, arena_printf(a, "%s.lora_A.weight", peft), branch->rank);
         const char *up_name = arena_printf(a, "%s.lora_B.weight", peft);
-        param *up = add_branch_matrix(a, list, up_name, lora->rank, INIT_ZEROS);
+        param *up = add_branch_matrix(a, list, up_name, branch->rank, INIT_ZEROS);
         add_part(list, up, up_name, w->part[i].rows);
         branches->b[branches->n] = up;
+        branches->scale[branches->n] = branch->scale;
         branches->column[branches->n++] = (int)w->part[i].row;
     }
     if (!down) return;
@@ -99,7 +99,7 @@ static void add_branches(arena *a, param_list *list, const param *projection, in
     w->branches = branches;
 }
 
-static void add_layer_branches(arena *a, param_list *list, int layer, const lora_config *lora) {
+static void add_layer_branches(arena *a, param_list *list, int layer, const lora_set *lora) {
     const layer_params *w = &list->layer[layer];
     const param *projections[] = {w->qkv, w->o, w->gate_up, w->down};
     enum { N_INPUTS = sizeof projections / sizeof *projections };
@@ -124,10 +124,10 @@ static layer_params add_layer(arena *a, param_list *list, int i) {
     return w;
 }
 
-param_list llama_params(arena *a, const model_layout *l, const lora_config *lora) {
+param_list llama_params(arena *a, const model_layout *l, const lora_set *lora) {
     enum { PER_LAYER = sizeof(layer_params) / sizeof(param *), OUTSIDE = 3 };
     enum { BRANCHES_PER_LAYER = 4 + 7 }; // an A for each input, a B for each projection
-    const bool has_lora = lora && lora->rank > 0;
+    const bool has_lora = lora && lora->n > 0;
     param_list list = {.layout = *l, .by_part = {.a = a}};
     list.p = ARENA_ARRAY(a, param, (PER_LAYER + BRANCHES_PER_LAYER) * l->n_layers + OUTSIDE);
     list.layer = ARENA_ARRAY(a, layer_params, l->n_layers);
@@ -140,7 +140,6 @@ param_list llama_params(arena *a, const model_layout *l, const lora_config *lora
                         : matrix(a, &list, -1, "lm_head.weight", l->vocab, l->hidden);
     for (int i = 0; has_lora && i < l->n_layers; i++)
         add_layer_branches(a, &list, i, lora);
-    if (has_lora) list.branch_scale = lora_scale(lora);
     for (int i = 0; i < list.n; i++)
         list.p[i].trainable = !has_lora || list.p[i].is_adapter;
     DRV_ASSERT(!has_lora || params_trainable(&list) == lora_parameters(lora, l),

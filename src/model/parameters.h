@@ -3,8 +3,8 @@
 #pragma once
 #include "base/dtype.h"
 #include "base/name_map.h"
-#include "config/config.h"
 #include "model/layout.h"
+#include "model/lora.h"
 
 enum { MAX_PARTS = 3 };
 
@@ -35,12 +35,13 @@ typedef struct param {
     const struct param_branches *branches; // of a projection; NULL: none
 } param;
 
-// Low-rank branches of some parts of a projection (docs/adr/0008): y += scale (x A_i^T) B_i^T on
+// Low-rank branches of some parts of a projection (docs/adr/0008): y += scale_i (x A_i^T) B_i^T on
 // the columns of part i. What reads the same input is one matrix A, as the projection is.
 typedef struct param_branches {
-    const param *a;            // [n * rank, in]
+    const param *a;            // [all ranks, in]
     const param *b[MAX_PARTS]; // [rows of the part, rank]
     int column[MAX_PARTS];     // first column of the part in y
+    double scale[MAX_PARTS];
     int n;
     int site; // number of the input in the model: inputs differ in what dropout drops
 } param_branches;
@@ -60,13 +61,11 @@ typedef struct param_list {
     int n;
     const param *embedding, *final_norm, *head; // [V, H], [H], [V, H]; tied: head is embedding
     layer_params *layer;                        // layout.n_layers
-    double branch_scale;
-    name_map by_part; // Hugging Face name -> param
+    name_map by_part;                           // Hugging Face name -> param
 } param_list;
 
-// All are trainable; with LoRA (`lora` NULL or of rank 0: without) the branches alone. Lives in
-// `a`. The targets must have passed lora_check.
-param_list llama_params(arena *a, const model_layout *l, const lora_config *lora);
+// All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `a`.
+param_list llama_params(arena *a, const model_layout *l, const lora_set *lora);
 int64_t params_trainable(const param_list *list); // elements
 
 int64_t param_elements(const param *p);

@@ -9,8 +9,8 @@
 #include "base/rng.h"
 #include "base/round.h"
 #include "ir/op.h"
-#include "model/lora.h"
 #include "train/batch.h"
+#include "train/lora_state.h"
 
 static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *shape,
         programs *out) {
@@ -36,23 +36,43 @@ static drv_status build_eval(arena *a, const llama_opts *opts, programs *out) {
     return graph_verify(out->eval_graph, STAGE_BUILT);
 }
 
+// Slots for the binary counter of this rank's lanes.
+static drv_status build_lanes(arena *a, const run_config *cfg, tensor *const *weights, int n,
+        programs *out) {
+    for (int64_t lanes = cfg->n_lanes / cfg->data_ranks; (int64_t)1 << out->n_slots < lanes;) {
+        const int slot = out->n_slots++;
+        out->aside_graph[slot] = pass_lane(a, weights, n, slot, true);
+        out->back_graph[slot] = pass_lane(a, weights, n, slot, false);
+        DRV_TRY(graph_verify(out->aside_graph[slot], STAGE_DIFFERENTIATED));
+        DRV_TRY(graph_verify(out->back_graph[slot], STAGE_DIFFERENTIATED));
+    }
+    return DRV_OK;
+}
+
 static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     tensor **weights = ARENA_ARRAY(a, tensor *, out->params.n);
     int n = 0;
     for (int i = 0; i < out->params.n; i++)
         if (out->params.p[i].trainable)
             weights[n++] = graph_find(out->step_graph, out->params.p[i].name);
-    update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay, mesh_single()};
-    opts.mesh.size[AXIS_DATA] = (int)cfg->data_parallel;
+    DRV_TRY(build_lanes(a, cfg, weights, n, out));
+    const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
+            programs_mesh(cfg)};
     out->update_graph = pass_update(a, weights, n, &opts);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
+}
+
+mesh programs_mesh(const run_config *cfg) {
+    return (mesh){{(int)cfg->pipeline_parallel, (int)cfg->data_ranks, (int)cfg->context_parallel,
+            (int)cfg->tensor_parallel}};
 }
 
 drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg, .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
     const model_layout layout = layout_of(&cfg->model);
-    DRV_TRY_CTX(lora_check(&cfg->lora, &layout), "%s", config_where(cfg, "lora"));
-    out->params = llama_params(a, &layout, &cfg->lora);
+    lora_set branches;
+    DRV_TRY(lora_of_run(a, cfg, &layout, &branches));
+    out->params = llama_params(a, &layout, &branches);
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = cfg->sequence_length,
             .dt = out->dt};
@@ -66,6 +86,10 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(backend_compile(a, b, p->step_graph, &p->step_plan, &p->step));
     DRV_TRY(backend_compile(a, b, p->update_graph, &p->update_plan, &p->update));
     DRV_TRY(backend_compile(a, b, p->eval_graph, &p->eval_plan, &p->eval));
+    for (int i = 0; i < p->n_slots; i++) {
+        DRV_TRY(backend_compile(a, b, p->aside_graph[i], &p->aside_plan[i], &p->aside[i]));
+        DRV_TRY(backend_compile(a, b, p->back_graph[i], NULL, &p->back[i]));
+    }
     return backend_prepare(b);
 }
 
@@ -153,12 +177,22 @@ static drv_status fill_part(programs *p, int rank, const param *w, const param_p
     return status;
 }
 
-drv_status programs_init_weights(programs *p) {
+static drv_status init_weights(programs *p, bool adapter_alone) {
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        for (int i = 0; i < p->params.n; i++)
-            for (int k = 0; k < p->params.p[i].n_parts; k++)
-                DRV_TRY(fill_part(p, rank, &p->params.p[i], &p->params.p[i].part[k]));
+        for (int i = 0; i < p->params.n; i++) {
+            const param *w = &p->params.p[i];
+            for (int k = 0; k < w->n_parts; k++)
+                if (w->is_adapter || !adapter_alone) DRV_TRY(fill_part(p, rank, w, &w->part[k]));
+        }
     return DRV_OK;
+}
+
+drv_status programs_init_weights(programs *p) {
+    return init_weights(p, false);
+}
+
+drv_status programs_init_adapter(programs *p) {
+    return init_weights(p, true);
 }
 
 double programs_flops_per_token(const programs *p, bool recomputed) {
@@ -177,6 +211,20 @@ static int64_t max3(int64_t a, int64_t b, int64_t c) {
     return larger > c ? larger : c;
 }
 
+// Scratch of the largest collective; it lies in the arena.
+static int64_t largest_exchange(const programs *p) {
+    const graph *all[] = {p->step_graph, p->update_graph, p->eval_graph};
+    int64_t largest = 0;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (int i = 0; i < all[k]->n_nodes; i++) {
+            const node *n = all[k]->nodes[i];
+            if (!op_rows[n->op]->wire || n->attrs.ranks == 1) continue;
+            const int64_t bytes = tensor_bytes(n->in[0]);
+            if (bytes > largest) largest = bytes;
+        }
+    return largest;
+}
+
 // Programs run one after the other: one arena serves the largest of them.
 memory_plan programs_memory(const programs *p) {
     const int64_t *step = p->step_plan->class_bytes, *update = p->update_plan->class_bytes;
@@ -188,9 +236,9 @@ memory_plan programs_memory(const programs *p) {
             .batches = batch_reader_bytes(p->c)};
     m.data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
              update[TENSOR_OUTPUT] + m.batches;
-    for (int i = 0; i < p->update_graph->n_nodes; i++)
-        if (p->update_graph->nodes[i]->op == OP_all_reduce)
-            m.communication += tensor_bytes(p->update_graph->nodes[i]->out[0]);
+    for (int i = 0; i < p->n_slots; i++) // each has the gradients and its slot
+        m.gradients += p->aside_plan[i]->class_bytes[TENSOR_GRAD] - step[TENSOR_GRAD];
+    m.communication = largest_exchange(p);
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data;
     return m;
 }

@@ -23,6 +23,7 @@ typedef struct run {
     // saving
     ckpt_saver *saver;    // NULL until the first save
     ckpt_content content; // what it writes
+    json_t *base_hashes;  // of LoRA's base, by tensor; NULL: no LoRA
     json_t *about;        // recorded in trainer.json beside the counters
     const char *checkpoints;
     int64_t saved_step, saving_step; // in place; under way. -1: none

@@ -90,7 +90,15 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int
     return DRV_OK;
 }
 
-static drv_status load_weights(programs *p, const char *folder, const ckpt_sink *sink) {
+ckpt_sink state_weight_sink(programs *p) {
+    return (ckpt_sink){put_weight, p, false};
+}
+
+ckpt_sink state_compute_sink(programs *p) {
+    return (ckpt_sink){put_compute, p, false};
+}
+
+drv_status state_load_model(programs *p, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load weights");
     int n;
     ckpt_tensor *t = state_model(a, p, &n);
@@ -100,20 +108,25 @@ static drv_status load_weights(programs *p, const char *folder, const ckpt_sink 
 }
 
 drv_status state_load_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, &(ckpt_sink){put_weight, p, false});
+    const ckpt_sink sink = state_weight_sink(p);
+    return state_load_model(p, folder, &sink);
 }
 
 drv_status state_load_eval_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, &(ckpt_sink){put_compute, p, false});
+    const ckpt_sink sink = state_compute_sink(p);
+    return state_load_model(p, folder, &sink);
+}
+
+drv_status state_load_moments(programs *p, const char *folder) {
+    arena *a = arena_new("load moments");
+    int n;
+    ckpt_tensor *list = state_optimizer(a, p, &n);
+    drv_status status = ckpt_fill(folder, "optimizer", list, n, &(ckpt_sink){put_moment, p, true});
+    arena_free(a);
+    return status;
 }
 
 drv_status state_load(programs *p, const char *folder) {
-    arena *a = arena_new("load state");
-    int n;
-    ckpt_tensor *list = state_optimizer(a, p, &n);
-    drv_status status = load_weights(p, folder, &(ckpt_sink){put_weight, p, true});
-    if (status == DRV_OK)
-        status = ckpt_fill(folder, "optimizer", list, n, &(ckpt_sink){put_moment, p, true});
-    arena_free(a);
-    return status;
+    DRV_TRY(state_load_model(p, folder, &(ckpt_sink){put_weight, p, true}));
+    return state_load_moments(p, folder);
 }

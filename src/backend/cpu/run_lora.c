@@ -12,6 +12,14 @@ typedef struct branch {
     int64_t a, c;
 } branch;
 
+// First column of a branch in t, whose B are the inputs from `first` on.
+static int64_t from_of(const node *n, int first, int i) {
+    int64_t from = 0;
+    for (int k = 0; k < i; k++)
+        from += n->in[first + k]->dim[1];
+    return from;
+}
+
 // y[:, columns] += alpha t_i B_i^T
 static branch up_branch(const node *n, int i) {
     const tensor *y = n->out[0], *t = n->in[1], *b = n->in[2 + i];
@@ -26,8 +34,8 @@ static branch up_branch(const node *n, int i) {
                             .in = t->dt,
                             .out = y->dt,
                             .accumulate = true,
-                            .scale = n->attrs.alpha},
-            i * rank, branch_column(&n->attrs, i)};
+                            .scale = branch_alpha(&n->attrs, i)},
+            from_of(n, 2, i), branch_column(&n->attrs, i)};
 }
 
 // dt_i = alpha dy[:, columns] B_i
@@ -42,8 +50,8 @@ static branch grad_branch(const node *n, int i) {
                             .ldc = dt->dim[1],
                             .in = dy->dt,
                             .out = dt->dt,
-                            .scale = n->attrs.alpha},
-            branch_column(&n->attrs, i), i * rank};
+                            .scale = branch_alpha(&n->attrs, i)},
+            branch_column(&n->attrs, i), from_of(n, 1, i)};
 }
 
 // acc += alpha dy[:, columns]^T t_i
@@ -59,7 +67,7 @@ static gemm_shape grad_b_shape(const node *n) {
             .in = dy->dt,
             .out = acc->dt,
             .accumulate = true,
-            .scale = n->attrs.alpha};
+            .scale = n->attrs.alpha1};
 }
 
 // The products of a node with a B for each branch, and the input that is the first B.
@@ -115,8 +123,7 @@ const cpu_op cpu_op_lora_up_grad = {.run = run_branches,
 
 static void lora_up_grad_b(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
-    const int64_t rank = ins->node->out[0]->dim[1];
-    gemm_run(ins->gemm[0], input_at(ins, 0, attrs->column1), input_at(ins, 1, attrs->branch * rank),
+    gemm_run(ins->gemm[0], input_at(ins, 0, attrs->column1), input_at(ins, 1, attrs->from),
             ins->out[0], ins->workspace);
 }
 

@@ -76,5 +76,38 @@ static void adamw(const instruction *ins) {
 
 const cpu_op cpu_op_adamw = {.run = adamw};
 
+// --- lanes
+static void put_aside_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *g = ins->node->in[0];
+    const int64_t first = c * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c);
+    const size_t bytes = (size_t)(n * dtype_bytes(g->dt));
+    memcpy(output_at(ins, 1, first), input_at(ins, 0, first), bytes);
+    memset(output_at(ins, 0, first), 0, bytes);
+}
+
+static void put_aside(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, put_aside_chunk);
+}
+
+const cpu_op cpu_op_put_aside = {.run = put_aside};
+
+static void take_back_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *g = ins->node->in[0];
+    const int64_t first = c * CHUNK_ELEMENTS;
+    ins->kernels->add(g->dt, chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c),
+            input_at(ins, 1, first), input_at(ins, 0, first), output_at(ins, 0, first));
+}
+
+static void take_back(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, take_back_chunk);
+}
+
+const cpu_op cpu_op_take_back = {.run = take_back};
+
 // An alias; nodes run in order.
 const cpu_op cpu_op_barrier = {.run = NULL};

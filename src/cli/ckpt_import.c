@@ -3,18 +3,31 @@
 #include "cli/ckpt_import.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/log.h"
 #include "ckpt/model_writer.h"
 #include "convert/model.h"
 
+static int by_name(const void *x, const void *y) {
+    return strcmp(((const st_entry *)x)->name, ((const st_entry *)y)->name);
+}
+
+// In the order of a folder that is there, or by name as transformers saves a model.
 static drv_status write_folder(arena *a, const model *m, const char *out,
         const model_write_opts *opts, model_written *written) {
-    st_entry *list = ARENA_ARRAY(a, st_entry, m->n_tensors + 1);
-    for (int i = 0; i < m->n_tensors; i++)
-        list[i] = m->tensors[i].entry;
-    return model_write(a, &m->source, list, m->n_tensors, out, opts, written);
+    const model_source *s = &m->source;
+    st_entry *list = ARENA_ARRAY(a, st_entry, s->n + 1);
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const source_tensor *t = &s->tensors[i];
+        if (!param_of_part(&m->params, t->name)) continue; // dropped by transformers too
+        list[n++] = (st_entry){.name = t->name, .n_dims = t->n_dims, .dim = {t->dim[0], t->dim[1]}};
+    }
+    if (!file_is_dir(s->path)) qsort(list, (size_t)n, sizeof *list, by_name);
+    return model_write(a, s, list, n, out, opts, written);
 }
 
 // The folder is complete; a tokenizer that drover does not read would be found out only later.

@@ -93,11 +93,11 @@ DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const
 DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n_sets,
         run_config *out);
 
-// training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
-save_dtype config_save_dtype(const run_config *cfg);
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
+// training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
+save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.
 bool config_loads_weights(const run_config *cfg);
 // Who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file, or

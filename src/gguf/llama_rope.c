@@ -103,6 +103,24 @@ static bool solve(const divisors *d, int64_t hint, llama3_rope *r) {
     return false;
 }
 
+// One frequency lies between the limits: it tells the high factor for any context, and the context
+// lies between its wavelength and the next.
+static bool one_between(const divisors *d, llama3_rope *r) {
+    enum { STEPS = 256 };
+    int64_t at[2];
+    double share[2];
+    if (between(d, at, share) != 1) return false;
+    const double wave = wavelength(d->theta, 2 * d->n, at[0]),
+                 next = wavelength(d->theta, 2 * d->n, at[0] + 1);
+    for (int i = 1; i <= STEPS; i++) {
+        const double context = round(wave + (next - wave) * i / STEPS);
+        const double high = 1 + (context / wave - 1) / share[0];
+        *r = (llama3_rope){d->largest, 1, gguf_meant((float)high), (int64_t)context};
+        if (fits(d, r)) return true;
+    }
+    return false;
+}
+
 // No frequency lies between the limits: any context does that parts the two kinds.
 static bool gap(const divisors *d, llama3_rope *r) {
     for (int64_t i = 0; i + 1 < d->n; i++) {
@@ -129,5 +147,5 @@ bool llama3_rope_recover(const float *p, double theta, int64_t head_dim, int64_t
     d.largest = gguf_meant(largest);
     if (context_hint > 0 && (usual(&d, context_hint, out) || solve(&d, context_hint, out)))
         return true;
-    return usual(&d, 0, out) || solve(&d, 0, out) || gap(&d, out);
+    return usual(&d, 0, out) || solve(&d, 0, out) || one_between(&d, out) || gap(&d, out);
 }

@@ -370,8 +370,17 @@ static drv_status read_optional(const tokenizer_texts *t, const char *name, cons
     return text ? json_read_bytes(path, text, n, out) : DRV_OK;
 }
 
+// Without a tokenizer: what the model says.
+static drv_status put_ids(const tokenizer_texts *t, gguf_builder *out) {
+    const writing w = {.out = out};
+    put_id(&w, KEY("bos_token_id"), t->bos);
+    put_id(&w, KEY("eos_token_id"), t->n_eos ? t->eos[0] : -1);
+    put_id(&w, KEY("padding_token_id"), t->pad);
+    return DRV_OK;
+}
+
 drv_status vocabulary_put(const tokenizer_texts *t, gguf_builder *out) {
-    if (!t->tokenizer_json) return DRV_OK;
+    if (!t->tokenizer_json) return put_ids(t, out);
     arena *a = arena_new("vocabulary");
     writing w = {.a = a,
             .texts = t,

@@ -129,13 +129,14 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
 }
 
 drv_status ckpt_merge(arena *a, const cli_args *args) {
-    const char *base, *out;
+    const char *base, *adapter_path, *out;
     model_write_opts opts;
     convert_result result;
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, "merge", &opts));
     DRV_TRY(find_model(a, args->positional[0], &base));
-    drv_status status = convert_merge(a, base, args->positional[1], out, &opts,
+    DRV_TRY(find_model(a, args->positional[1], &adapter_path));
+    drv_status status = convert_merge(a, base, adapter_path, out, &opts,
             !cli_has(args, "--no-verify"), &result);
     if (status == DRV_OK)
         print_result(out, &result);

@@ -243,7 +243,7 @@ static const verb subverbs[] = {
                         "of two logits, its size relative to the logits' spread, the KL divergence, how often the\n"
                         "likeliest token is the same, and a hash of all weights that does not depend on type or\n"
                         "files. Equal weights must give equal bits; otherwise the bound is what rounding to the\n"
-                        "coarser type explains (docs/conversions.md). Exit 1: out of bounds. Models stay on disk;\n"
+                        "coarser type explains (docs/proof.md). Exit 1: out of bounds. Models stay on disk;\n"
                         "memory is some 200 MB for any size.",
                 .options = json_options,
                 .n_options = sizeof json_options / sizeof *json_options,
@@ -280,10 +280,11 @@ static const verb subverbs[] = {
                 .summary = "a base and a LoRA adapter as one model, proved",
                 .usage = "BASE ADAPTER --out DIR [--dtype bf16|f16|f32]",
                 .help = "ADAPTER is PEFT's folder (adapter_config.json, adapter_model.safetensors), as drover and PEFT\n"
-                        "save it. Each weight becomes W + scale B A, computed in fp32 and rounded once; scale is\n"
-                        "alpha / r, or alpha / sqrt(r) for rsLoRA, and rank_pattern and alpha_pattern count. What\n"
-                        "would make another model is refused by name: DoRA, biases, modules_to_save, a base of other\n"
-                        "shapes, and adapters whose start changed the base (PiSSA, OLoRA).\n"
+                        "save it; a LoRA run's directory stands for its newest checkpoint. Each weight becomes\n"
+                        "W + scale B A, computed in fp32 and rounded once; scale is alpha / r, or alpha / sqrt(r) for\n"
+                        "rsLoRA, and rank_pattern and alpha_pattern count. What would make another model is refused by\n"
+                        "name: DoRA, biases, modules_to_save, a base of other shapes, and adapters whose start changed\n"
+                        "the base (PiSSA, OLoRA).\n"
                         "\n"
                         "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
                         "+ adapter and the merged model are replayed and compared.",

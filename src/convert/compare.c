@@ -26,7 +26,7 @@ static double roundoff(const char *type) {
 // root mean square of its products. The errors of two branches in each of L layers and of the head
 // are independent: u sqrt((2 L + 1) / 3) of the logits' spread, times what norms and softmax make
 // of it. Measured on right conversions to bf16 and f16 that was 1.1 to 2.4 with 2 layers and 1.4
-// with 30 (docs/conversions.md); a wrong rotation or a lost matrix gives 30 and more. Of ten
+// with 30 (docs/proof.md); a wrong rotation or a lost matrix gives 30 and more. Of ten
 // million differences the largest was 6 to 10.5 times their root mean square.
 #define GAIN    3.0
 #define EXTREME 12.0

@@ -92,7 +92,7 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     int64_t tokens;
     DRV_TRY(open_eval(a, args, &cfg, &weights));
     par_set_threads((int)cfg.threads);
-    DRV_TRY_CTX(batch_open_rows(a, &cfg, false, &r), "%s",
+    DRV_TRY_CTX(batch_open_rows(a, &cfg, false, 0, &r), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
     DRV_TRY(backend_open(a, cfg.backend, &device));
     DRV_TRY(programs_build(a, &cfg, &built));

@@ -6,6 +6,7 @@
 
 #include "base/memory_limit.h"
 #include "harness.h"
+#include "train/batch.h"
 #include "train/fit.h"
 
 static const int64_t MIB = 1 << 20, GIB = 1 << 30;
@@ -171,9 +172,43 @@ static void a_run_that_does_not_fit_is_refused(void **state) {
     arena_free(a);
 }
 
+static int64_t resident_bytes(void) {
+    long long all, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "r");
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lld %lld", &all, &resident), 2);
+    fclose(f);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+// The rows of a large global batch, and those that are read ahead, are planned as what they take.
+static void batches_are_planned(void **state) {
+    (void)state;
+    arena *a = arena_new("fit");
+    const char *sets[] = {"model.preset=tiny", "data.sequence_length=512", NULL};
+    run_config small, large;
+    sets[2] = "training.global_batch_size=64";
+    OK(config_from_sets(a, sets, 3, &small));
+    sets[2] = "training.global_batch_size=4096";
+    OK(config_from_sets(a, sets, 3, &large));
+    const int64_t planned = needed(&large) - needed(&small);
+    const int64_t before = resident_bytes();
+    batch both[2];
+    for (int i = 0; i < 2; i++) { // ARENA_ARRAY touches every page
+        both[i] = batch_new(a, large.global_batch_size, large.sequence_length);
+        assert_non_null(both[i].tokens);
+    }
+    const int64_t held = (resident_bytes() - before) * (4096 - 64) / 4096;
+    if (llabs(planned - held) > 2 * MIB)
+        fail_msg("%lld bytes are planned for batches that take %lld", (long long)planned,
+                (long long)held);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(the_least_limit_counts),
             cmocka_unit_test(ulimit_counts), cmocka_unit_test(what_would_fit_is_really_planned),
-            cmocka_unit_test(a_run_that_does_not_fit_is_refused)};
+            cmocka_unit_test(a_run_that_does_not_fit_is_refused),
+            cmocka_unit_test(batches_are_planned)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

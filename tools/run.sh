@@ -1,8 +1,8 @@
 #!/bin/sh
 # make run: from text to a trained Llama on this machine. Real English from a Debian package, a
 # tokenizer trained on it, a data set, a small model trained for about three minutes on two cores, its
-# validation loss before and after, a sample of its text. Everything lands in ./run. A second call goes
-# on where the first one stopped.
+# validation loss before and after, a sample of its text. Everything lands in ./run. A second call resumes
+# where the first one stopped.
 set -e
 drover=$1
 out=run
@@ -56,7 +56,7 @@ step "training: $steps steps"
 status=0
 $drover train $out/perl.yaml || status=$?
 if [ $status = 3 ]; then
-    echo "Stopped on request; \`make run\` goes on from there."
+    echo "Stopped on request; \`make run\` resumes from there."
 fi
 [ $status = 0 ] || exit $status
 

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "gguf/gguf.h"
 
 const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
@@ -24,10 +25,15 @@ static drv_status open_model_folder(arena *a, const char *path, model_source *ou
     return model_source_open_folder(a, path, "model", out);
 }
 
+static bool is_gguf(arena *a, const char *path) {
+    (void)a;
+    return !file_is_dir(path) && gguf_is_gguf(path);
+}
+
 static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
-} formats[] = {{is_model_folder, open_model_folder}};
+} formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf}};
 
 // What people have and drover does not read: a file in the folder, and what to do.
 static const struct {
@@ -67,6 +73,26 @@ drv_status model_source_open(arena *a, const char *path, model_source *out) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (formats[i].recognises(a, path)) return formats[i].open(a, path, out);
     return refuse(a, path);
+}
+
+drv_status model_source_open_masters(arena *a, const char *path, model_source *out) {
+    *out = (model_source){.path = path};
+    if (!file_exists(path_join(a, path, "optimizer.safetensors")))
+        return model_source_open(a, path, out);
+    DRV_TRY(model_source_open_folder(a, path, "optimizer", out));
+    const int n = out->n;
+    out->n = 0;
+    out->by_name = (name_map){.a = a};
+    for (int i = 0; i < n; i++) {
+        source_tensor t = out->tensors[i];
+        if (!str_starts(t.name, CKPT_MASTER)) continue;
+        t.name += strlen(CKPT_MASTER);
+        out->tensors[out->n] = t;
+        name_map_set(&out->by_name, t.name, &out->tensors[out->n++]);
+    }
+    if (out->n > 0) return DRV_OK;
+    model_source_close(out);
+    return model_source_open(a, path, out);
 }
 
 void model_source_close(model_source *s) {

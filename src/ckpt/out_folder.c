@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/json.h"
 #include "base/str.h"
 
 drv_status out_folder_begin(arena *a, const char *path, out_folder *out) {
@@ -78,6 +79,17 @@ drv_status out_folder_sync(out_folder *o) {
         DRV_TRY(status);
     }
     return file_sync_dir(o->tmp);
+}
+
+drv_status out_folder_manifest(out_folder *o, int64_t step) {
+    json_t *files = json_object();
+    for (int i = 0; i < o->n; i++)
+        json_object_set_new(files, o->files[i].name,
+                json_pack("{s:I, s:s}", "bytes", (json_int_t)o->files[i].bytes, "xxh3_128",
+                        o->files[i].hash));
+    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1,
+            "step", (json_int_t)step, "files", files);
+    return json_write_file(path_join(o->a, o->tmp, "manifest.json"), m);
 }
 
 // --- into place

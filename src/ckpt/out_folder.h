@@ -23,6 +23,9 @@ DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *
 DRV_CHECKED drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t n);
 // Brings all files and the folder to the disk.
 DRV_CHECKED drv_status out_folder_sync(out_folder *o);
+// manifest.json of a checkpoint: size and hash of every file so far. After out_folder_sync, so that
+// it is the last to be on the disk; it is synced itself.
+DRV_CHECKED drv_status out_folder_manifest(out_folder *o, int64_t step);
 // Renames it to `path`, which may be an empty folder; out_folder_sync comes first.
 DRV_CHECKED drv_status out_folder_commit(out_folder *o, const char *path);
 // Moves the files one by one into a folder that has other files; those of the same names are

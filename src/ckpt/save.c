@@ -41,13 +41,17 @@ static drv_status write_text(ckpt_saver *saver, const char *name, const char *te
     return out_folder_put(&saver->folder, name, text, strlen(text));
 }
 
+// The state is fp32; what the entry has of another type is rounded on the way.
 static drv_status copy_tensor(ckpt_saver *saver, tensor_writer *w, const ckpt_tensor *t,
-        char *piece) {
-    const int64_t bytes = st_entry_bytes(&t->entry);
-    for (int64_t at = 0; at < bytes; at += PIECE) {
-        const int64_t n = bytes - at < PIECE ? bytes - at : PIECE;
-        DRV_TRY(saver->read(saver->ctx, t->source, t->offset + at, n, piece));
-        DRV_TRY(tensor_writer_add(w, piece, n));
+        float *piece) {
+    enum { ELEMENTS = PIECE / 4 };
+    const int64_t elements = st_entry_elements(&t->entry);
+    for (int64_t at = 0; at < elements; at += ELEMENTS) {
+        const int64_t n = elements - at < ELEMENTS ? elements - at : ELEMENTS;
+        DRV_TRY(saver->read(saver->ctx, t->source, t->offset + 4 * at, 4 * n, piece));
+        if (t->entry.type != ST_F32)
+            DRV_TRY(tensor_round(t->entry.name, t->entry.type, piece, n, piece));
+        DRV_TRY(tensor_writer_add(w, piece, n * st_type_bytes(t->entry.type)));
     }
     return DRV_OK;
 }
@@ -59,23 +63,36 @@ static drv_status write_tensors(ckpt_saver *saver, const char *name, const ckpt_
     for (int i = 0; i < n; i++)
         entries[i] = t[i].entry;
     drv_status status = tensor_writer_open(&saver->folder, name, entries, n, shard_bytes, &w);
-    char *piece = mem_alloc(PIECE);
+    float *piece = mem_alloc(PIECE);
     for (int i = 0; i < n && status == DRV_OK; i++)
         status = copy_tensor(saver, w, &t[i], piece);
     free(piece);
     return tensor_writer_close(w, status);
 }
 
-static drv_status write_manifest(ckpt_saver *saver) {
-    const out_folder *folder = &saver->folder;
-    json_t *files = json_object();
-    for (int i = 0; i < folder->n; i++)
-        json_object_set_new(files, folder->files[i].name,
-                json_pack("{s:I, s:s}", "bytes", (json_int_t)folder->files[i].bytes, "xxh3_128",
-                        folder->files[i].hash));
-    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1,
-            "step", (json_int_t)saver->step, "files", files);
-    return json_write_file(path_join(saver->a, folder->tmp, "manifest.json"), m);
+static drv_status write_model(ckpt_saver *saver) {
+    const ckpt_content *c = &saver->content;
+    ckpt_tensor *list = ARENA_ARRAY(saver->a, ckpt_tensor, c->n_model);
+    for (int i = 0; i < c->n_model; i++) {
+        list[i] = c->model[i];
+        list[i].entry.type = c->is_adapter ? ST_F32 : c->model_type;
+    }
+    return write_tensors(saver, c->is_adapter ? "adapter_model" : "model", list, c->n_model, 0);
+}
+
+// The fp32 weights go along where the model file has them rounded.
+static drv_status write_optimizer(ckpt_saver *saver) {
+    const ckpt_content *c = &saver->content;
+    ckpt_tensor *list = ARENA_ARRAY(saver->a, ckpt_tensor, c->n_optimizer + c->n_model);
+    int n = 0;
+    for (int i = 0; i < c->n_optimizer; i++)
+        list[n++] = c->optimizer[i];
+    for (int i = 0; i < c->n_model && c->model_type != ST_F32 && !c->is_adapter; i++) {
+        list[n] = c->model[i];
+        list[n].entry.type = ST_F32;
+        list[n++].entry.name = arena_printf(saver->a, CKPT_MASTER "%s", c->model[i].entry.name);
+    }
+    return write_tensors(saver, "optimizer", list, n, INT64_MAX);
 }
 
 // --- retention
@@ -142,16 +159,17 @@ static void read_done(ckpt_saver *saver) {
 static drv_status save(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
     DRV_TRY(out_folder_begin(saver->a, saver->final, &saver->folder));
-    DRV_TRY(write_tensors(saver, "model", c->model, c->n_model, 0));
-    DRV_TRY(write_tensors(saver, "optimizer", c->optimizer, c->n_optimizer, INT64_MAX));
+    DRV_TRY(write_model(saver));
+    DRV_TRY(write_optimizer(saver));
     read_done(saver);
-    DRV_TRY(write_text(saver, "config.json", c->config_json));
+    DRV_TRY(write_text(saver, c->is_adapter ? "adapter_config.json" : "config.json",
+            c->config_json));
     DRV_TRY(write_text(saver, "trainer.json", c->trainer_json));
     for (int i = 0; i < c->n_carried; i++)
         DRV_TRY(out_folder_put(&saver->folder, c->carried[i].name, c->carried[i].bytes,
                 c->carried[i].n));
     DRV_TRY(out_folder_sync(&saver->folder));
-    DRV_TRY(write_manifest(saver));
+    DRV_TRY(out_folder_manifest(&saver->folder, saver->step));
     DRV_TRY(move_aside(saver));
     DRV_TRY(out_folder_commit(&saver->folder, saver->final));
     note_known(saver, saver->step, true);

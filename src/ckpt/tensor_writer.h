@@ -18,7 +18,7 @@ DRV_CHECKED drv_status tensor_writer_add(tensor_writer *w, const void *p, int64_
 // Writes the index; every byte must have come when `status`, the result so far, is DRV_OK.
 DRV_CHECKED drv_status tensor_writer_close(tensor_writer *w, drv_status status);
 
-// Rounds to nearest even into `out` (n elements of `type`: F32, F16 or BF16). DRV_E_DATA: a value
-// that the type cannot hold; the message names the tensor.
+// Rounds to nearest even into `out` (n elements of `type`: F32, F16 or BF16), which may be
+// `values`. DRV_E_DATA: a value that the type cannot hold; the message names the tensor.
 DRV_CHECKED drv_status tensor_round(const char *name, st_type type, const float *values, int64_t n,
         void *out);

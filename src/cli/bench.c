@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
+#include "cli/step_time.h"
 #include "config/config.h"
 #include "ir/op.h"
 #include "train/programs.h"
@@ -32,18 +33,22 @@ static drv_status raise_peaks(backend *b, peaks *p) {
 }
 
 // --- GEMM
-// The forward product of a layer, the gradient of its input, and that of its weight.
+// A layer of x [tokens, in] and w [out, in] has three products: forward, y = x w'; the gradient of
+// its input, dx = dy w; and that of its weight, dw += dy' x.
 enum { N_PRODUCTS = 3 };
-static drv_status bench_layer(backend *b, int n_ways, const char *name, dtype dt, int64_t tokens,
-        int64_t in, int64_t out) {
-    const backend_product products[N_PRODUCTS] = {{.m = tokens,
-                                                          .n = out,
-                                                          .k = in,
-                                                          .tb = true,
-                                                          .in = dt,
-                                                          .out = dt},
-            {.m = tokens, .n = in, .k = out, .in = dt, .out = dt},
-            {.m = out, .n = in, .k = tokens, .ta = true, .in = dt, .out = DT_F32, .accumulate = 1}};
+static drv_status bench_layer(backend *device, int n_ways, const char *name, dtype dt,
+        int64_t tokens, int64_t in, int64_t out) {
+    const backend_product forward =
+                                  {.m = tokens, .n = out, .k = in, .tb = true, .in = dt, .out = dt},
+                          input = {.m = tokens, .n = in, .k = out, .in = dt, .out = dt},
+                          weight = {.m = out,
+                                  .n = in,
+                                  .k = tokens,
+                                  .ta = true,
+                                  .in = dt,
+                                  .out = DT_F32,
+                                  .accumulate = true},
+                          *const products[N_PRODUCTS] = {&forward, &input, &weight};
     char shape[64];
     snprintf(shape, sizeof shape, "%lld x %lld x %lld", (long long)tokens, (long long)in,
             (long long)out);
@@ -52,7 +57,7 @@ static drv_status bench_layer(backend *b, int n_ways, const char *name, dtype dt
         for (int way = 0; way < n_ways; way++) {
             double rate;
             const char *by;
-            DRV_TRY(backend_time_product(b, way, &products[i], 5, &rate, &by));
+            DRV_TRY(backend_time_product(device, way, products[i], 5, &rate, &by));
             printf("%s%5.1f", way == 0 ? "   " : " / ", rate / 1e9);
         }
         if (n_ways == 1) printf(" /     -");
@@ -61,7 +66,7 @@ static drv_status bench_layer(backend *b, int n_ways, const char *name, dtype dt
     return DRV_OK;
 }
 
-static drv_status bench_layers(backend *b, int n_ways, const run_config *cfg) {
+static drv_status bench_layers(backend *device, int n_ways, const run_config *cfg) {
     const model_config *model = &cfg->model;
     const int64_t tokens = cfg->micro_batch_size * cfg->sequence_length, h = model->hidden_size;
     const int64_t q = model->num_attention_heads * model->head_dim, f = model->intermediate_size;
@@ -76,98 +81,44 @@ static drv_status bench_layers(backend *b, int n_ways, const run_config *cfg) {
     const char *by[MAX_WAYS] = {"", "-"};
     double ignored;
     for (int way = 0; way < n_ways; way++)
-        DRV_TRY(backend_time_product(b, way, &small, 1, &ignored, &by[way]));
+        DRV_TRY(backend_time_product(device, way, &small, 1, &ignored, &by[way]));
     printf("GFLOP/s, %s by %s / by %s\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt), by[0], by[1],
             "layer", "tokens x in x out", "forward", "input", "weight");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        DRV_TRY(bench_layer(b, n_ways, layers[i].name, dt, tokens, layers[i].in, layers[i].out));
+        DRV_TRY(bench_layer(device, n_ways, layers[i].name, dt, tokens, layers[i].in,
+                layers[i].out));
     return DRV_OK;
 }
 
-static drv_status bench_gemm(arena *a, const cli_args *c, const run_config *cfg) {
-    backend *b;
+static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *cfg) {
+    backend *device;
     peaks peak = {0, 0};
-    DRV_TRY(backend_open(a, cfg->backend, &b));
-    const backend_info info = backend_describe(b);
+    DRV_TRY(backend_open(a, cfg->backend, &device));
+    const backend_info info = backend_describe(device);
     if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE,
-                "bench gemm: back end \"%s\" computes nothing that could be measured", b->v->name);
-    DRV_TRY(raise_peaks(b, &peak));
-    if (cli_has(c, "--json")) {
+                "bench gemm: back end \"%s\" computes nothing that could be measured",
+                device->v->name);
+    DRV_TRY(raise_peaks(device, &peak));
+    if (cli_has(args, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak.f32, peak.bf16);
     } else {
         printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
                 info.device, peak.f32 / 1e9, peak.bf16 / 1e9);
-        DRV_TRY(bench_layers(b, info.n_ways, cfg));
+        DRV_TRY(bench_layers(device, info.n_ways, cfg));
     }
-    backend_close(b);
+    backend_close(device);
     return DRV_OK;
 }
 
 // --- step
-static drv_status random_batch(programs *p, uint64_t index) {
-    const run_config *c = p->c;
-    const int64_t n = c->micro_batch_size * c->sequence_length;
-    int32_t *x = mem_alloc(sizeof *x * (size_t)n);
-    const rng_key key = {1, RNG_TEST, index};
-    drv_status s = DRV_OK;
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)c->model.vocab_size);
-    s = backend_write(p->b, 0, "tokens", 0, n * 4, x);
-    if (s == DRV_OK) s = backend_write(p->b, 0, "labels", 0, n * 4, x);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (int32_t)(i % c->sequence_length);
-    if (s == DRV_OK) s = backend_write(p->b, 0, "position", 0, n * 4, x);
-    free(x);
-    return s;
-}
-
-static drv_status one_step(programs *p, uint64_t index) {
-    const run_config *c = p->c;
-    const double dloss = 1.0 / (double)(c->global_batch_size * c->sequence_length);
-    const double hyper[4] = {1e-5, 0.1, 0.05, 1};
-    DRV_TRY(backend_write(p->b, 0, "dloss", 0, sizeof dloss, &dloss));
-    DRV_TRY(backend_write(p->b, 0, "hyper", 0, sizeof hyper, hyper));
-    for (int64_t i = 0; i < c->global_batch_size / c->micro_batch_size; i++) {
-        DRV_TRY(random_batch(p, index * 1000 + (uint64_t)i));
-        DRV_TRY(backend_run(p->b, p->step));
-    }
-    return backend_run(p->b, p->update);
-}
-
 static void print_profile(const double s[N_OPS], double total, const double flops[N_OPS]) {
     fprintf(stderr, "%-28s %8s %7s %9s\n", "op", "ms", "share", "GFLOP/s");
     for (int i = 0; i < N_OPS; i++)
         if (s[i] > 0)
             fprintf(stderr, "%-28s %8.1f %6.1f%% %9.1f\n", op_rows[i]->name, s[i] * 1e3,
                     100 * s[i] / total, flops[i] / s[i] / 1e9);
-}
-
-typedef struct step_times {
-    double best, mean;  // seconds
-    double op_s[N_OPS]; // of the best one
-} step_times;
-
-static drv_status time_steps(programs *p, int64_t repeats, step_times *out) {
-    double sum = 0, ignored[N_OPS];
-    DRV_TRY(one_step(p, 0)); // the first touches all memory
-    out->best = 1e30;
-    for (int64_t i = 0; i < repeats; i++) {
-        backend_profile(p->b, ignored);
-        double t = clock_s();
-        DRV_TRY(one_step(p, 1 + (uint64_t)i));
-        t = clock_s() - t;
-        sum += t;
-        progress("step %lld of %lld: %.2f s", (long long)i + 1, (long long)repeats, t);
-        if (t < out->best) {
-            out->best = t;
-            backend_profile(p->b, out->op_s);
-        }
-    }
-    progress_end();
-    out->mean = sum / (double)repeats;
-    return DRV_OK;
 }
 
 static void op_flops(const programs *p, double out[N_OPS]) {
@@ -179,53 +130,58 @@ static void op_flops(const programs *p, double out[N_OPS]) {
     }
 }
 
-static void print_step(const run_config *cfg, const step_times *t, const peaks *p, bool as_json) {
+static void print_step(const programs *p, const step_times *t, const peaks *gemm, bool as_json) {
+    const run_config *cfg = p->c;
     const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
     const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
-    const double flops_per_s =
-            tokens * model_flops_per_token(&cfg->model, cfg->sequence_length) / t->best;
-    const double peak = p->f32 > p->bf16 ? p->f32 : p->bf16;
+    const double flops_per_s = tokens * programs_flops_per_token(p, false) / t->best;
+    const double all_flops_per_s = tokens * programs_flops_per_token(p, true) / t->best;
+    const double peak = gemm->f32 > gemm->bf16 ? gemm->f32 : gemm->bf16;
     const double ratio = peak > 0 ? flops_per_s / peak : 0; // 0: unknown
+    const double all_ratio = peak > 0 ? all_flops_per_s / peak : 0;
     if (as_json)
         printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
                "\"precision\": \"%s\", \"threads\": %d, \"tokens_per_s\": %.2f, "
                "\"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, \"gemm_peak_fp32\": %.5g, "
-               "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n",
+               "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"recomputing_ratio\": %.4f, \"trainable_parameters\": %lld, \"peak_rss\": %lld}\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
-                tokens / t->mean, flops_per_s, p->f32, p->bf16, ratio,
-                (long long)memory_peak_bytes());
+                tokens / t->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
+                (long long)params_trainable(&p->params), (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
-                flops_per_s / 1e9, p->f32 / 1e9, p->bf16 / 1e9, 100 * ratio,
+                flops_per_s / 1e9, gemm->f32 / 1e9, gemm->bf16 / 1e9, 100 * ratio,
                 str_bytes((double)memory_peak_bytes()));
+    if (!as_json && all_flops_per_s > flops_per_s)
+        printf("with what is computed again %.1f GFLOP/s, %.1f %% of the peak\n",
+                all_flops_per_s / 1e9, 100 * all_ratio);
 }
 
-static drv_status bench_step(arena *a, const cli_args *c, const run_config *cfg) {
+static drv_status bench_step(arena *a, const cli_args *args, const run_config *cfg) {
     int64_t repeats = 3;
-    DRV_TRY(cli_get_i64(c, "--repeats", 1, 1000, &repeats));
-    backend *b;
+    DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
+    backend *device;
     programs p;
     peaks peak = {0, 0};
     step_times times;
-    DRV_TRY(backend_open(a, cfg->backend, &b));
-    DRV_TRY(raise_peaks(b, &peak));
+    DRV_TRY(backend_open(a, cfg->backend, &device));
+    DRV_TRY(raise_peaks(device, &peak));
     DRV_TRY(programs_build(a, cfg, &p));
-    DRV_TRY(programs_load(a, b, &p));
+    DRV_TRY(programs_load(a, device, &p));
     DRV_TRY(programs_init_weights(&p));
-    DRV_TRY(time_steps(&p, repeats, &times));
-    DRV_TRY(raise_peaks(b, &peak)); // again: a quiet spell must not flatter either side
-    if (cli_has(c, "--profile")) {
+    DRV_TRY(step_time(&p, repeats, &times));
+    DRV_TRY(raise_peaks(device, &peak)); // again: a quiet spell must not flatter either side
+    if (cli_has(args, "--profile")) {
         double flops[N_OPS];
         op_flops(&p, flops);
         print_profile(times.op_s, times.best, flops);
     }
-    print_step(cfg, &times, &peak, cli_has(c, "--json"));
-    backend_close(b);
+    print_step(&p, &times, &peak, cli_has(args, "--json"));
+    backend_close(device);
     return DRV_OK;
 }
 

@@ -8,8 +8,9 @@
 #include "tok/word_cache.h"
 
 enum {
-    ROOM_AT_END = 2 * WORD_IDS * SPLIT_BATCH, // what the last batch of words reserves, and template
-    MIN_MEASURED = 1 << 14,                   // bytes of a text that says how many ids others need
+    ROOM_AT_END = 2 * WORD_MANY_IDS * SPLIT_BATCH, // what the last batch of words reserves, and
+                                                   // the template
+    MIN_MEASURED = 1 << 14, // bytes of a text that says how many ids others need
 };
 
 struct encoder {

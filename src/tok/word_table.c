@@ -37,14 +37,16 @@ static word_slot *slot_of_set(word_slot *first, unsigned way) {
 }
 
 int word_table_find(const word_table *t, word_slot *first, const word_key *key, int32_t *to) {
-    const word_key many = {{key->part[0], key->part[1] | WORD_MANY}};
     for (unsigned way = 0; way < WORD_WAYS; way++) {
         const word_slot *s = slot_of_set(first, way);
-        if (word_slot_has(s, key)) return (int)(word_slot_put(s, to) - to);
-        if (!word_slot_has(s, &many)) continue;
+        const uint64_t high = atomic_load_explicit(&s->key[1], memory_order_acquire);
+        if ((high & ~WORD_MANY) != key->part[1] ||
+                atomic_load_explicit(&s->key[0], memory_order_relaxed) != key->part[0])
+            continue;
+        if (!(high & WORD_MANY)) return (int)(word_slot_put(s, to) - to);
         const uint64_t at = atomic_load_explicit(&s->ids[0], memory_order_relaxed),
                        n = atomic_load_explicit(&s->ids[1], memory_order_relaxed);
-        memcpy(to, t->many + at, WORD_MANY_IDS * sizeof *to);
+        memcpy(to, t->many + at, n * sizeof *to);
         return (int)n;
     }
     return 0;

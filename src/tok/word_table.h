@@ -39,14 +39,14 @@ bool word_table_is_full(word_table *t);
 
 enum { WORD_WAYS = 4, WORD_SLOT_BITS = 20, WORD_SLOTS = 1 << WORD_SLOT_BITS };
 
-// The slot of a set where a word is looked for first. Every bit of the key is in the upper half of
-// the product of 128 bits or, xored to it, in the lower one (as in wyhash).
-static inline word_slot *word_first_slot(const word_table *t, const word_key *k) {
+// The slot, of one set, where a word is looked for first. Every bit of the key is in the upper half
+// of the product of 128 bits or, xored to it, in the lower one (as in wyhash).
+static inline uint64_t word_place(const word_key *k) {
     __extension__ typedef unsigned __int128 u128;
     const u128 product =
             (u128)(k->part[0] ^ 0x9E3779B97F4A7C15ull) * (k->part[1] ^ 0xD6E8FEB86659FD93ull);
     const uint64_t hash = (uint64_t)(product >> 64) ^ (uint64_t)product;
-    return t->slots + (hash >> (64 - WORD_SLOT_BITS));
+    return hash >> (64 - WORD_SLOT_BITS);
 }
 
 // Whether the slot has this key; then its ids are there too.

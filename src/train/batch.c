@@ -94,6 +94,21 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
     return DRV_OK;
 }
 
+drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
+    const int64_t n = p->c->micro_batch_size;
+    uint32_t words[64];
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t row = (uint64_t)(b->rows_taken - b->filled + index * n + i);
+        const int64_t slot = i % 32;
+        words[2 * slot] = (uint32_t)row;
+        words[2 * slot + 1] = (uint32_t)(row >> 32);
+        if (slot < 31 && i < n - 1) continue;
+        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(p->b, rank, "rows", 8 * (i - slot), 8 * (slot + 1), words));
+    }
+    return DRV_OK;
+}
+
 // --- reading ahead
 batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tokens) {
     return (batch_reader){.rows = r,
@@ -118,6 +133,12 @@ drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
     if (more) task_start(&reader->task, fill_other, reader);
     reader->started = more;
     return DRV_OK;
+}
+
+int64_t batch_reader_bytes(const run_config *cfg) {
+    enum { N_BATCHES = 2, N_ARRAYS = 3 }; // tokens, position, labels
+    return N_BATCHES * N_ARRAYS * (int64_t)sizeof(int32_t) * cfg->global_batch_size *
+           cfg->sequence_length;
 }
 
 void batch_reader_close(batch_reader *reader) {

@@ -27,6 +27,9 @@ void batch_pad(batch *b);
 // Writes micro-batch `index` to the inputs of every local rank.
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
+// Writes the numbers in the run of the rows of micro-batch `index`, which dropout is a function of.
+DRV_CHECKED drv_status batch_write_rows(const batch *b, programs *p, int64_t index);
+
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
 typedef struct batch_reader {
     rows *rows;
@@ -40,3 +43,5 @@ batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tok
 // so it is read meanwhile. An error of that read is returned by the call that asks for it.
 DRV_CHECKED drv_status batch_reader_next(batch_reader *reader, bool more, batch **out);
 void batch_reader_close(batch_reader *reader); // waits for a read under way
+// What the two batches of a run hold, in bytes.
+int64_t batch_reader_bytes(const run_config *cfg);

@@ -1,0 +1,20 @@
+// Training steps on random tokens, timed: for drover bench step, and for the time that drover plan
+// foretells.
+#pragma once
+#include "base/memory_limit.h"
+#include "train/programs.h"
+
+typedef struct step_times {
+    double best, mean;  // seconds per step
+    double op_s[N_OPS]; // of the best one
+} step_times;
+
+// Runs one step untimed, which touches all memory, then `repeats` of them. The programs are loaded
+// and their weights are set.
+DRV_CHECKED drv_status step_time(programs *p, int64_t repeats, step_times *out);
+
+// Seconds of a step of one rank, measured on parts of it, where that is soon done: a micro-batch
+// takes under a second by `by_peak_s`, the seconds that a step takes by the peak of products, and
+// the run needs at most 1 GiB and half of what is free. Otherwise *step_s stays as it is.
+DRV_CHECKED drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *limit,
+        double by_peak_s, double *step_s, bool *measured);

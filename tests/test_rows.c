@@ -268,7 +268,8 @@ static void checked_beside_the_caller(void **state) {
     arena *a = arena_new("vocab");
     const row_source_spec s[] = {{write_set(a, "good", (int[]){500}, 1, 0, VOCAB), 1},
             {write_set(a, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
-    rows *good = open_rows(a, s, 1, (rows_opts){.packing = PACKING_STREAM}), *both = open_rows(a, s, 2, (rows_opts){.packing = PACKING_STREAM});
+    rows *good = open_rows(a, s, 1, (rows_opts){.packing = PACKING_STREAM}),
+         *both = open_rows(a, s, 2, (rows_opts){.packing = PACKING_STREAM});
     const rows *list[] = {good, both};
     vocab_check c;
     OK(vocab_check_start(a, list, 1, &c));

@@ -3,7 +3,8 @@
 //
 // The documents of a part (training, validation, test) stand one after the other and are cut every
 // T tokens, so no token is dropped; the last row is filled up with tokens that nobody predicts. Or
-// whole examples are packed into rows (packed_rows.h), or documents with all the context that they have.
+// whole examples are packed into rows (packed_rows.h), or documents with all the context that they
+// have.
 // - shuffled (training): an epoch takes the rows of a data set in the order of a seeded
 //   permutation. Blends take row i from the data set that is furthest behind its weight.
 // - in order (evaluation): the rows of the first data set from front to back, then those of the

@@ -45,7 +45,7 @@ const verb verb_train = {
 // --- eval
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
         {"--stride", "N",
-                "documents whole, longer ones by windows that predict N more tokens each; default: rows as in training"},
+                "whole documents; longer ones by windows of N more tokens (default: rows of training)"},
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
 
 // Of a run the newest checkpoint, which is an adapter if the run trains LoRA.

@@ -44,8 +44,7 @@ const verb verb_train = {
 
 // --- eval
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
-        {"--stride", "N",
-                "whole documents; longer ones by windows of N more tokens (default: rows of training)"},
+        {"--stride", "N", "whole documents, longer ones by windows of N (default: as in training)"},
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
 
 // Of a run the newest checkpoint, which is an adapter if the run trains LoRA.

@@ -32,7 +32,7 @@ static rows_opts opts(const row_source_spec *s, int n, int64_t width, bool shuff
             .n_vocab = 60000,
             .seed = 5,
             .shuffle = shuffle,
-            .documents = true};
+            .packing = PACKING_DOCUMENTS};
 }
 
 static void round_trip(void **state) {

@@ -48,7 +48,7 @@ static void evaluation_sees_every_token_once(void **state) {
             {write_set(a, "skipped", (int[]){5}, 1, 500, VOCAB), 0},
             {write_set(a, "three", (int[]){33}, 1, 600, VOCAB), 1}};
     enum { N = (61 + 6) / WIDTH + (92 + 6) / WIDTH + (33 + 6) / WIDTH, TOKENS = 61 + 92 + 33 };
-    rows *r = open_rows(a, s, 4, (rows_opts){.documents = true});
+    rows *r = open_rows(a, s, 4, (rows_opts){.packing = PACKING_DOCUMENTS});
     assert_int_equal(rows_per_epoch(r), N);
     int32_t first[N][WIDTH], tokens[WIDTH], position[WIDTH], labels[WIDTH];
     static int seen[1000], predicted[1000];
@@ -96,7 +96,9 @@ static void one_document_is_split_by_tokens(void **state) {
             {&pair, PART_VALID, 969, 30}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rows *r = open_rows(a, cases[i].s, 1,
-                (rows_opts){.documents = true, .split = {969, 30, 1}, .part = cases[i].part});
+                (rows_opts){.packing = PACKING_DOCUMENTS,
+                        .split = {969, 30, 1},
+                        .part = cases[i].part});
         int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
         int64_t counted = 0;
         assert_int_equal(rows_per_epoch(r), (cases[i].tokens - 2) / WIDTH + 1);
@@ -113,7 +115,7 @@ static void one_document_is_split_by_tokens(void **state) {
     }
     // Enough documents: between them, as ever.
     const row_source_spec two = {write_set(a, "two", (int[]){700, 300}, 2, 0, VOCAB), 1};
-    rows *r = open_rows(a, &two, 1, (rows_opts){.documents = true, .split = {1, 1}});
+    rows *r = open_rows(a, &two, 1, (rows_opts){.packing = PACKING_DOCUMENTS, .split = {1, 1}});
     assert_int_equal(rows_per_epoch(r), (700 - 2) / WIDTH + 1);
     rows_close(r);
     arena_free(a);
@@ -129,9 +131,10 @@ static void nothing_to_predict_is_refused(void **state) {
         const row_source_spec *s;
         rows_opts o;
         const char *says;
-    } cases[] = {{&lone, {.documents = true}, "lone: nothing to predict: none of its documents"},
+    } cases[] = {{&lone, {.packing = PACKING_DOCUMENTS},
+                         "lone: nothing to predict: none of its documents"},
             {&empty, {0}, "empty: nothing to predict"},
-            {&small, {.documents = true, .split = {90, 10}, .part = PART_VALID},
+            {&small, {.packing = PACKING_DOCUMENTS, .split = {90, 10}, .part = PART_VALID},
                     "data.split leaves 1 of 9 tokens for validation"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         rows *r;
@@ -143,7 +146,7 @@ static void nothing_to_predict_is_refused(void **state) {
         FAILS(rows_open(a, &o, &r), DRV_E_DATA, cases[i].says);
     }
     // As one stream the same documents predict each other.
-    rows *r = open_rows(a, &lone, 1, (rows_opts){0});
+    rows *r = open_rows(a, &lone, 1, (rows_opts){.packing = PACKING_STREAM});
     int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
     int64_t counted = 0;
     OK(rows_next(r, tokens, position, labels, &counted));
@@ -242,7 +245,7 @@ static void tokens_outside_are_found(void **state) {
         for (int known = 0; known < 2; known++) {
             const dataset_about x = {.eod = -1, .largest_id = 49999, .largest_at = 49999};
             if (known) about(prefix, &x);
-            rows *r = open_rows(a, &s, 1, (rows_opts){.documents = true});
+            rows *r = open_rows(a, &s, 1, (rows_opts){.packing = PACKING_DOCUMENTS});
             const dataset *d = rows_source(r, 0);
             assert_int_equal(dataset_knows_largest(d), known);
             OK(dataset_check_vocab(d, 50000, NULL));
@@ -278,7 +281,8 @@ static void checked_beside_the_caller(void **state) {
     arena *a = arena_new("vocab");
     const row_source_spec s[] = {{write_set(a, "good", (int[]){500}, 1, 0, VOCAB), 1},
             {write_set(a, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
-    rows *good = open_rows(a, s, 1, (rows_opts){0}), *both = open_rows(a, s, 2, (rows_opts){0});
+    rows *good = open_rows(a, s, 1, (rows_opts){.packing = PACKING_STREAM}),
+         *both = open_rows(a, s, 2, (rows_opts){.packing = PACKING_STREAM});
     const rows *list[] = {good, both};
     vocab_check c;
     OK(vocab_check_start(a, list, 1, &c));
@@ -295,13 +299,13 @@ static void checked_beside_the_caller(void **state) {
     // What is known costs no thread, and is refused at once.
     about(s[0].prefix, &(dataset_about){.eod = -1, .largest_id = 499, .largest_at = 499});
     about(s[1].prefix, &(dataset_about){.eod = -1, .largest_id = VOCAB + 399, .largest_at = 499});
-    good = open_rows(a, s, 1, (rows_opts){0});
+    good = open_rows(a, s, 1, (rows_opts){.packing = PACKING_STREAM});
     list[0] = good;
     OK(vocab_check_start(a, list, 1, &c));
     assert_true(vocab_check_done(&c) && c.n_slow == 0);
     OK(vocab_check_wait(&c));
     rows_close(both);
-    both = open_rows(a, s, 2, (rows_opts){0});
+    both = open_rows(a, s, 2, (rows_opts){.packing = PACKING_STREAM});
     list[1] = both;
     FAILS(vocab_check_start(a, list, 2, &c), DRV_E_DATA, "token 499 (in document 0) is 60399");
     rows_close(good);
@@ -315,7 +319,10 @@ static void fingerprints_tell_rows_apart(void **state) {
     arena *a = arena_new("print");
     const row_source_spec s[] = {{write_set(a, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
             {write_set(a, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
-    const rows_opts base = {.shuffle = true, .documents = true, .seed = 7, .split = {2, 1}};
+    const rows_opts base = {.shuffle = true,
+            .packing = PACKING_DOCUMENTS,
+            .seed = 7,
+            .split = {2, 1}};
     rows_opts other = base;
     rows *r = open_rows(a, s, 2, base);
     json_t *x = rows_fingerprint(r);

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/json.h"
@@ -105,6 +106,27 @@ static drv_status data_info(arena *a, const cli_args *args, const dataset *set) 
     return DRV_OK;
 }
 
+// Answers between marks, or in green on a terminal, the last one of a conversation in bold too.
+static drv_status show_answers(const dataset *d, const tokenizer *t, int64_t first,
+        const id_list *ids) {
+    static const char *const begin[2][3] = {{"", "[[", "[[*"}, {"", "\033[32m", "\033[1;32m"}},
+                             *const end[2][3] = {{"", "]]", "*]]"}, {"", "\033[0m", "\033[0m"}};
+    const int look = isatty(1) && !getenv("NO_COLOR");
+    unsigned char *roles = mem_alloc((size_t)(ids->n + 1));
+    const drv_status status = dataset_read_roles(d, first, ids->n, roles);
+    for (int64_t i = 0, next; status == DRV_OK && i < ids->n; i = next) {
+        str text = {0};
+        for (next = i; next < ids->n && roles[next] == roles[i];)
+            next++;
+        tokenizer_decode(t, ids->p + i, next - i, false, &text);
+        printf("%s%s%s", begin[look][roles[i]], text.p ? text.p : "", end[look][roles[i]]);
+        str_free(&text);
+    }
+    puts("");
+    free(roles);
+    return status;
+}
+
 static drv_status data_show(arena *a, const cli_args *args, const dataset *set) {
     int64_t document = 0;
     const char *dir = cli_get(args, "--tokenizer", NULL);
@@ -116,7 +138,10 @@ static drv_status data_show(arena *a, const cli_args *args, const dataset *set) 
     drv_status s = dataset_read(set, first, n, INT32_MAX, ids.p);
     tokenizer *t = NULL;
     if (s == DRV_OK && dir) s = tokenizer_open(a, dir, &t);
-    if (s == DRV_OK && t) {
+    if (s == DRV_OK && t && dataset_has_roles(set)) {
+        s = show_answers(set, t, first, &ids);
+        tokenizer_close(t);
+    } else if (s == DRV_OK && t) {
         str text = {0};
         tokenizer_decode(t, ids.p, n, false, &text);
         puts(text.p ? text.p : "");
@@ -316,7 +341,8 @@ static const verb subverbs[] = {
                 .name = "show",
                 .summary = "print a document",
                 .usage = "PREFIX [--document N] [--tokenizer DIR]",
-                .help = "Prints the ids of a document, or its text when the tokenizer is given.",
+                .help = "Prints the ids of a document, or its text when the tokenizer is given. Of a set that --sft\n"
+                        "built the answers are green on a terminal, else between [[ and ]], the last between [[* and *]].",
                 .options = show_options,
                 .n_options = sizeof show_options / sizeof *show_options,
                 .min_positional = 1,

@@ -51,6 +51,7 @@ const verb verb_train = {
 
 // --- eval
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
+        {"--stride", "N", "whole documents, longer ones by windows of N (default: as in training)"},
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
 
 // Of a run the newest checkpoint, which is an adapter if the run trains LoRA.
@@ -110,10 +111,11 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     rows *r;
     model_ref model;
     double loss;
-    int64_t tokens;
+    int64_t tokens, stride = 0;
     DRV_TRY(open_eval(a, args, &cfg, &model));
     par_set_threads((int)cfg.threads);
-    DRV_TRY_CTX(batch_open_rows(a, &cfg, false, &r), "%s",
+    DRV_TRY(cli_get_i64(args, "--stride", 1, cfg.sequence_length, &stride));
+    DRV_TRY_CTX(batch_open_rows(a, &cfg, false, stride, &r), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
     DRV_TRY(backend_open(a, cfg.backend, &device));
     DRV_TRY(programs_build(a, &cfg, &built));

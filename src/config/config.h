@@ -18,7 +18,9 @@ typedef enum schedule_type {
     SCHEDULE_WSD,
     SCHEDULE_CONSTANT
 } schedule_type;
-typedef enum pack_mode { PACK_DOCUMENTS, PACK_STREAM } pack_mode;
+typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
+typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
+typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
 typedef enum weights_mode { WEIGHTS_RANDOM, WEIGHTS_LOAD } weights_mode;
 
 const char *precision_name(precision p); // "bf16", "fp32"
@@ -54,6 +56,8 @@ typedef struct run_config {
     double split[3];         // shares of train: train, valid, test; 0 0 0 = no split
     int64_t sequence_length; // tokens
     pack_mode pack;
+    loss_mode loss;     // which labels count
+    long_mode too_long; // examples that do not fit a row are cut off or left out
     // training
     int64_t steps, global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;

@@ -152,7 +152,17 @@ static const peer_key peers[] = {
          "validation_split_percentage",
                 "data.split", "as [969, 30, 1]"},
         {"packing sample_packing pack_sequences reset_position_ids reset_attention_mask",
-                "data.pack", "documents or stream"},
+                "data.pack", "documents, stream or examples"},
+        {"train_on_input train_on_inputs train_on_prompt mask_prompt completion_only_loss assistant_only_loss "
+         "roles_to_train train_on_eos train_on_source",
+                "data.loss",
+                "responses, last or all; the set says which tokens are answers (drover data build --sft)"},
+        {"excess_length_strategy truncation_mode drop_long_seq truncation", "data.too_long",
+                "truncate or drop"},
+        {"dataset_text_field chat_template response_template instruction_template text_field dataset_kwargs "
+         "prompt_template field_messages apply_chat_template chat_template_path",
+                NULL,
+                "text is made when the set is built: drover data build --sft --template, or --json-key of plain text"},
         {"dataloader_num_workers num_workers num_proc preprocessing_num_workers", NULL,
                 "batches are read while the step before computes"},
         // the loop and its files

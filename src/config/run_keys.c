@@ -8,8 +8,11 @@
 
 static const choice weights_choices[] = {{"random", WEIGHTS_RANDOM}, {"load", WEIGHTS_LOAD},
         {NULL, 0}};
-static const choice pack_choices[] = {{"documents", PACK_DOCUMENTS}, {"stream", PACK_STREAM},
-        {NULL, 0}};
+static const choice pack_choices[] = {{"auto", PACK_AUTO}, {"examples", PACK_EXAMPLES},
+        {"documents", PACK_DOCUMENTS}, {"stream", PACK_STREAM}, {NULL, 0}};
+static const choice loss_choices[] = {{"auto", COUNT_AUTO}, {"responses", COUNT_RESPONSES},
+        {"last", COUNT_LAST}, {"all", COUNT_ALL}, {NULL, 0}};
+static const choice long_choices[] = {{"truncate", LONG_TRUNCATE}, {"drop", LONG_DROP}, {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
         {NULL, 0}};
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
@@ -65,9 +68,16 @@ static const key run_keys[] = {
         {KEY("data.sequence_length", int, sequence_length), .min = 1, .max = 1 << 24,
                 .initial_note = "1024, or the model's context if that is shorter",
                 .help = "tokens a row"},
-        {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "documents",
-                .help = "documents: attention stays inside a document; stream: goes on across, as "
-                        "GPT's"},
+        {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "auto",
+                .help = "documents: rows are cut every sequence_length tokens, attention stays inside a document; stream: it "
+                        "goes on across, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
+                        "--sft built, else documents"},
+        {KEY("data.loss", choice, loss), .choices = loss_choices, .initial = "auto",
+                .help = "which tokens are learned: responses, the last response of each conversation, or all; auto: "
+                        "responses of sets that --sft built, else all"},
+        {KEY("data.too_long", choice, too_long), .choices = long_choices, .initial = "truncate",
+                .help = "examples of more than sequence_length + 1 tokens: truncate: cut off at the end; drop: left out; they "
+                        "are counted when a run begins"},
         {KEY("training.steps", int, steps), .initial = "1000", .max = NO_MAX,
                 .help = "optimizer steps"},
         {KEY("training.global_batch_size", int, global_batch_size), .initial = "8", .min = 1,

@@ -6,7 +6,16 @@
 #include "base/bus_error.h"
 #include "base/log.h"
 
-drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, rows **out) {
+drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, int64_t stride,
+        rows **out) {
+    static const rows_packing packings[] = {[PACK_AUTO] = PACKING_AUTO,
+            [PACK_DOCUMENTS] = PACKING_DOCUMENTS,
+            [PACK_STREAM] = PACKING_STREAM,
+            [PACK_EXAMPLES] = PACKING_EXAMPLES};
+    static const rows_loss losses[] = {[COUNT_AUTO] = LOSS_AUTO,
+            [COUNT_RESPONSES] = LOSS_RESPONSES,
+            [COUNT_LAST] = LOSS_LAST,
+            [COUNT_ALL] = LOSS_ALL};
     const double total = cfg->split[0] + cfg->split[1] + cfg->split[2];
     const bool split = total > 0 && cfg->n_valid == 0;
     const data_source *list = train || split ? cfg->train : cfg->valid;
@@ -15,7 +24,10 @@ drv_status batch_open_rows(arena *a, const run_config *cfg, bool train, rows **o
             .n_vocab = cfg->model.vocab_size,
             .seed = (uint64_t)cfg->seed,
             .shuffle = train,
-            .documents = cfg->pack == PACK_DOCUMENTS,
+            .packing = packings[cfg->pack],
+            .loss = losses[cfg->loss],
+            .drop_long = cfg->too_long == LONG_DROP,
+            .stride = stride,
             .part = train ? PART_TRAIN : PART_VALID};
     if (split) memcpy(o.split, cfg->split, sizeof o.split);
     row_source_spec *sources = ARENA_ARRAY(a, row_source_spec, o.n_sources + 1);

@@ -129,6 +129,8 @@ static const char *consequence(const char *key) {
             {"data.train", "; rows come from other data from here on"},
             {"data.split", "; rows come from other documents from here on"},
             {"data.pack", "; attention and positions differ from here on"},
+            {"data.loss", "; other tokens are learned from here on"},
+            {"data.too_long", "; rows come in another order from here on"},
             {"tokenizer", "; new checkpoints carry the new one"},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
@@ -155,7 +157,7 @@ static void say_config(const json_t *before, const json_t *now) {
 // The same prefix may hold other tokens.
 static void say_sources(arena *a, const json_t *before, const json_t *now) {
     static const char *const fields[] = {"tokens", "documents", "idx_xxh3", "tokenizer_xxh3",
-            "split_by"};
+            "split_by", "roles_xxh3"};
     for (size_t i = 0; i < json_array_size(now) && i < json_array_size(before); i++) {
         const json_t *old = json_array_get(before, i), *new = json_array_get(now, i);
         for (size_t k = 0; k < sizeof fields / sizeof *fields; k++) {

@@ -36,12 +36,12 @@ static drv_status open_data(run *r) {
         return drv_fail(DRV_E_USAGE,
                 "%s: no data.train; expected the prefix of a .bin/.idx data set",
                 cfg->file ? cfg->file : "configuration");
-    DRV_TRY_CTX(batch_open_rows(r->a, cfg, true, &r->train_rows), "%s: data.train",
+    DRV_TRY_CTX(batch_open_rows(r->a, cfg, true, 0, &r->train_rows), "%s: data.train",
             config_where(cfg, "data.train"));
     const bool split = cfg->n_valid == 0;
     if ((!split || cfg->split[1] > 0) && cfg->eval_every > 0) {
         const char *key = split ? "data.split" : "data.valid";
-        DRV_TRY_CTX(batch_open_rows(r->a, cfg, false, &r->valid_rows), "%s: %s",
+        DRV_TRY_CTX(batch_open_rows(r->a, cfg, false, 0, &r->valid_rows), "%s: %s",
                 config_where(cfg, key), key);
     }
     const rows *both[2] = {r->train_rows, r->valid_rows};

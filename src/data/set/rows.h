@@ -2,7 +2,9 @@
 // rows were taken: so a resume is instant, and the order is the same for any number of ranks.
 //
 // The documents of a part (training, validation, test) stand one after the other and are cut every
-// T tokens, so no token is dropped; the last row is filled up with tokens that nobody predicts.
+// T tokens, so no token is dropped; the last row is filled up with tokens that nobody predicts. Or
+// whole examples are packed into rows (packed_rows.h), or documents with all the context that they
+// have.
 // - shuffled (training): an epoch takes the rows of a data set in the order of a seeded
 //   permutation. Blends take row i from the data set that is furthest behind its weight.
 // - in order (evaluation): the rows of the first data set from front to back, then those of the
@@ -18,7 +20,27 @@ typedef struct row_source_spec {
     double weight;
 } row_source_spec;
 
+typedef enum rows_packing {
+    PACKING_AUTO,      // examples of a set that has roles, else documents
+    PACKING_DOCUMENTS, // cut every T tokens; attention and positions stay inside a document
+    PACKING_STREAM,    // cut every T tokens; they go on across
+    PACKING_EXAMPLES,  // whole documents; what is longer than a row is cut off or left out
+    N_PACKINGS
+} rows_packing;
+
+// Which labels count. Roles are those of data/sft/sft.h.
+typedef enum rows_loss {
+    LOSS_AUTO,      // answers of a set that has roles, else all
+    LOSS_RESPONSES, // answers
+    LOSS_LAST,      // the last answer of a document
+    LOSS_ALL,
+    N_ROWS_LOSSES
+} rows_loss;
+
 typedef enum rows_part { PART_TRAIN, PART_VALID, PART_TEST, N_PARTS } rows_part;
+
+const char *rows_packing_name(rows_packing packing);
+const char *rows_loss_name(rows_loss loss);
 
 typedef struct rows_opts {
     const row_source_spec *sources;
@@ -26,7 +48,12 @@ typedef struct rows_opts {
     int64_t row_tokens, n_vocab;
     uint64_t seed;
     bool shuffle;
-    bool documents; // attention and positions stay inside a document
+    rows_packing packing;
+    rows_loss loss;
+    bool drop_long; // examples that do not fit a row are left out, not cut off at its end
+    // More than 0: each token has all the context that it has in a row, by windows (piece_windows)
+    // over each document, or over the whole part if it is a stream. For evaluation, in order.
+    int64_t stride;
     // Shares of the parts, as data.split; all 0: there is one part and `part` is not looked at. A
     // data set is cut between documents; where that leaves training or validation without a row
     // (one file that is one document), it is cut between tokens.
@@ -36,7 +63,8 @@ typedef struct rows_opts {
 
 typedef struct rows rows; // single owner
 
-// DRV_E_DATA: a data set is broken, or has nothing to predict in this part.
+// DRV_E_DATA: a data set is broken, or has nothing to predict in this part. DRV_E_USAGE: answers
+// are to count, and it has no roles.
 DRV_CHECKED drv_status rows_open(arena *a, const rows_opts *opts, rows **out);
 void rows_close(rows *stream);
 int64_t rows_per_epoch(const rows *stream); // of all sources together
@@ -57,6 +85,6 @@ const dataset *rows_source(const rows *stream, int i);
 
 // What decides which row comes when, to be recorded and compared at a resume (docs/formats.md): for
 // each source prefix, tokens, documents, idx_xxh3 (of the .idx), tokenizer_xxh3 (null: not known),
-// weight (of a sum of 1) and split_by; then part, split (shares of a sum of 1, or null), packing,
-// row_tokens, shuffle, seed. The caller owns it.
+// roles_xxh3 (null: none), packing, loss, long, weight (of a sum of 1) and split_by; then part,
+// split (shares of a sum of 1, or null), row_tokens, shuffle, seed. The caller owns it.
 json_t *rows_fingerprint(const rows *stream);

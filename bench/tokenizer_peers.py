@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """drover's tokenizer beside gigatoken, tiktoken and Hugging Face tokenizers, one after the other on the
-same machine and text. Every measurement is a fresh process; cold is its first pass, warm a later one.
-Prints a JSON object a measurement.
+same machine and text. Every measurement is a fresh process; cold is its first pass, warm the best (and the median) of
+the --passes after it, for all programs alike. Prints a JSON object per measurement, and a table at the end.
 
-    python bench/tokenizer_peers.py build/drover CORPUS.txt TOKENIZER_DIR... [--rounds 3] [--train]
+    python bench/tokenizer_peers.py build/drover CORPUS.txt TOKENIZER_DIR... [--rounds 3] [--passes 5] [--peers gigatoken,tiktoken,huggingface] [--threads 1,2] [--train]
 
     python bench/tokenizer_peers.py --make-mix MIX.txt     150 MB of this Debian's perl, documentation, C headers and Python
 
 Needs tokenizers, and gigatoken and tiktoken where they are to be compared. CORPUS: 150 MB or more.
 """
-import argparse, json, os, random, subprocess, sys, time
+import argparse, json, os, random, statistics, subprocess, sys, time
 
 PEERS = ["gigatoken", "tiktoken", "huggingface"]
 SLICE = {"gigatoken": None, "tiktoken": 20_000_000, "huggingface": 4_000_000}  # bytes: the slow ones get less
@@ -46,7 +46,7 @@ def byte_level_ranks(path):
     return {bytes(of[c] for c in k): v for k, v in vocab.items() if all(c in of for c in k)}
 
 
-def one_peer(name, directory, corpus):
+def one_peer(name, directory, corpus, passes):
     path = directory + "/tokenizer.json"
     n = SLICE[name] or os.path.getsize(corpus)
     t0 = time.time()
@@ -70,10 +70,12 @@ def one_peer(name, directory, corpus):
             tok = Tokenizer.from_file(path)
             run = lambda: tok.encode_batch_fast(pieces)
     out = dict(tool=name, tokenizer=os.path.basename(directory), load_s=round(time.time() - t0, 3))
-    for when in "cold", "warm":
+    speeds = []
+    for _ in range(1 + passes):
         t0 = time.time()
         run()
-        out[when + "_mb_per_s"] = round(n / (time.time() - t0) / 1e6, 1)
+        speeds.append(round(n / (time.time() - t0) / 1e6, 1))
+    out.update(threads=1, cold_mb_per_s=speeds[0], warm_mb_per_s=max(speeds[1:]), warm_median_mb_per_s=statistics.median(speeds[1:]))
     print(json.dumps(out), flush=True)
 
 
@@ -103,20 +105,31 @@ def main():
     p.add_argument("tokenizers", nargs="*")
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--train", action="store_true")
+    p.add_argument("--passes", type=int, default=5)
+    p.add_argument("--peers", default=",".join(PEERS))
+    p.add_argument("--threads", default="1,2")
+    p.add_argument("--preload", default="", help="a library for the peers alone: tcmalloc spares gigatoken new pages in each pass")
     p.add_argument("--one")
     a = p.parse_args()
     if a.make_mix:
         return make_mix(a.make_mix)
     if a.one:
-        return one_training(a.one, a.corpus) if a.train else one_peer(a.one, a.tokenizers[0], a.corpus)
-    env = dict(os.environ, RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
+        return one_training(a.one, a.corpus) if a.train else one_peer(a.one, a.tokenizers[0], a.corpus, a.passes)
+    env = dict(os.environ, RAYON_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false", LD_PRELOAD=a.preload)
+    lines = []
+    def measure(tool, command, **more):
+        out = subprocess.run(command, stderr=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **more).stdout.strip()
+        print(out, flush=True)
+        if out:
+            lines.append(dict(json.loads(out), tool=tool))
     for _ in range(a.rounds):
         for d in a.tokenizers:
-            for threads in "1", "2":
-                subprocess.run([a.drover, "bench", "tokenizer", "--json", "--tokenizer", d, "--input", a.corpus, "--threads", threads],
-                    stderr=subprocess.DEVNULL)
-            for name in PEERS:
-                subprocess.run([sys.executable, __file__, a.drover, a.corpus, d, "--one", name], env=env, stderr=subprocess.DEVNULL)
+            for threads in a.threads.split(","):
+                for program in a.drover.split(","):  # more than one: versions side by side
+                    measure(program, [program, "bench", "tokenizer", "--json", "--tokenizer", d, "--input", a.corpus, "--threads", threads,
+                        "--repeats", str(a.passes)])
+            for name in filter(None, a.peers.split(",")):
+                measure(name, [sys.executable, __file__, a.drover, a.corpus, d, "--one", name, "--passes", str(a.passes)], env=env)
         if a.train:
             t0 = time.time()
             subprocess.run([a.drover, "tokenizer", "train", "--input", a.corpus, "--vocab-size", "32000", "--out", "/tmp/drover-bench-tok"],
@@ -126,6 +139,17 @@ def main():
             for name in "gigatoken", "huggingface":
                 subprocess.run([sys.executable, __file__, a.drover, a.corpus, "--train", "--one", name],
                     env=dict(os.environ, TOKENIZERS_PARALLELISM="true"), stderr=subprocess.DEVNULL)
+    table(lines)
+
+
+def table(lines):
+    """Medians over the rounds."""
+    groups = {}
+    for x in lines:
+        groups.setdefault((os.path.basename(x["tokenizer"]), x["threads"], x["tool"]), []).append(x)
+    for (tokenizer, threads, tool), rounds in sorted(groups.items()):
+        m = {k: statistics.median(x.get(k, 0) for x in rounds) for k in ("cold_mb_per_s", "warm_mb_per_s", "warm_median_mb_per_s")}
+        print(f"{tokenizer:12} {threads} {tool:24} cold {m['cold_mb_per_s']:6.1f}  warm best {m['warm_mb_per_s']:6.1f}  median {m['warm_median_mb_per_s']:6.1f}")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ endforeach()
 add_custom_target(manual DEPENDS drover ${MADE}/drover.1 ${MADE}/drover.bash)
 
 install(TARGETS drover RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TARGET drover_mpi)
+  install(TARGETS drover_mpi LIBRARY DESTINATION lib/drover) # where src/comm/mpi.c looks
+endif()
 install(FILES ${MADE}/drover.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${MADE}/drover.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME drover)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})

@@ -65,12 +65,20 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
     return DRV_OK;
 }
 
-static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) {
+static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, bool is_adapter) {
     static const ckpt_tensor model[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
             {{"n", 1, {5, 0}, ST_F32}, "n", 0}},
                              optimizer[] = {{{"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0}};
     const ckpt_carried carried = {"tokenizer.json", "{}", 2};
-    ckpt_content c = {model, optimizer, 2, 1, "{}", "{\"step\": 1}", &carried, 1};
+    const ckpt_content c = {.model = model,
+            .optimizer = optimizer,
+            .n_model = 2,
+            .n_optimizer = 1,
+            .config_json = "{}",
+            .trainer_json = "{\"step\": 1}",
+            .is_adapter = is_adapter,
+            .carried = &carried,
+            .n_carried = 1};
     ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
@@ -80,10 +88,31 @@ static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) 
     ckpt_saver_free(s);
 }
 
+static void save_range(const char *dir, int64_t from, int64_t to, int64_t keep) {
+    save_as(dir, from, to, keep, false);
+}
+
 static const char *save_some(arena *a, int64_t from, int64_t to, int64_t keep) {
     const char *dir = temporary_dir(a);
     save_range(dir, from, to, keep);
     return dir;
+}
+
+// A LoRA run's checkpoint is a PEFT folder: no copy of the base.
+static void adapters_are_checkpoints(void **state) {
+    (void)state;
+    arena *a = arena_new("ckpt");
+    const char *dir = temporary_dir(a), *path, *json;
+    save_as(dir, 1, 1, 0, true);
+    OK(ckpt_newest(a, dir, &path));
+    assert_true(file_exists(path_join(a, path, "adapter_model.safetensors")));
+    assert_true(file_exists(path_join(a, path, "adapter_config.json")));
+    assert_false(file_exists(path_join(a, path, "model.safetensors")));
+    assert_false(file_exists(path_join(a, path, "config.json")));
+    json = "{\"step\": 1, \"files\": {\"config.json\": {}, \"trainer.json\": {}, \"optimizer.safetensors\": {}}}";
+    OK(file_write_atomic(path_join(a, path, "manifest.json"), json, strlen(json)));
+    FAILS(ckpt_verify(path), DRV_E_DATA, "manifest.json does not list model.safetensors");
+    arena_free(a);
 }
 
 // Broken checkpoints, newer or older, are never removed and do not count; one in the way is renamed.
@@ -164,7 +193,12 @@ static void failed_save_leaves_the_old(void **state) {
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
     const ckpt_tensor t = {{"w", 2, {3, 4}, ST_F32}, "w", 0};
-    ckpt_content c = {&t, &t, 1, 1, "{}", "{}", NULL, 0};
+    const ckpt_content c = {.model = &t,
+            .optimizer = &t,
+            .n_model = 1,
+            .n_optimizer = 1,
+            .config_json = "{}",
+            .trainer_json = "{}"};
     ckpt_saver *s = ckpt_saver_new(dir, 1, no_space, NULL);
     OK(ckpt_start(s, 2, &c));
     FAILS(ckpt_wait(s), DRV_E_IO, "no space left; older checkpoints are untouched");
@@ -290,7 +324,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
             cmocka_unit_test(newest_and_retention), cmocka_unit_test(retention_spares_the_broken),
             cmocka_unit_test(harmed), cmocka_unit_test(failed_save_leaves_the_old),
-            cmocka_unit_test(filling), cmocka_unit_test(filling_tied),
-            cmocka_unit_test(indexes_that_lie)};
+            cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
+            cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@ static const char *write_set(arena *a, const char *name, const int *sizes, int n
     const char *prefix = path_join(a, temporary_dir(a), name);
     dataset_writer *w;
     int32_t next = first, ids[1000];
-    OK(dataset_writer_open(a, prefix, 60000, 0, 0, &w));
+    OK(dataset_writer_open(a, prefix, 60000, 0, 0, false, &w));
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < sizes[i]; k++)
             ids[k] = next++;

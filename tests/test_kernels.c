@@ -81,6 +81,54 @@ static void check_sum_squares(const kernel_case *c) {
     array_free(&x);
 }
 
+// Rows as they begin anywhere in a group of random words; the factor is a power of two, so nothing
+// is rounded. In place, and in two pieces.
+static void check_dropout(const kernel_case *c) {
+    const dropout_args args = {{c->seed << 33 | 5, RNG_DROPOUT, (uint64_t)3 << 32 | 7}, 77, 0.5};
+    const int64_t first = (int64_t)c->seed % 130, half = c->n / 2;
+    array x = array_new(c->dt, c->n, c->seed, 8, 1);
+    outputs y = outputs_new(c->dt, c->n, c->seed);
+    c->k->dropout(c->dt, &args, first, c->n, x.p, y.got.p);
+    kernels_ref.dropout(c->dt, &args, first, c->n, x.p, y.want.p);
+    array_expect(text_of(c, "dropout"), &y.got, &y.want, 0);
+    char *rest = (char *)x.p + half * dtype_bytes(c->dt);
+    c->k->dropout(c->dt, &args, first, half, x.p, x.p);
+    c->k->dropout(c->dt, &args, first + half, c->n - half, rest, rest);
+    array_expect(text_of(c, "dropout in place"), &x, &y.want, 0);
+    outputs_agree(c, "dropout", &y, 0);
+    array_free(&x);
+}
+
+static void dropped_elements(void **state) {
+    (void)state;
+    every_case(check_dropout, 0);
+}
+
+// The share that is dropped, and that seed, row, site and element each give another mask. 10,000
+// draws: the standard deviation of the share is 0.5 %.
+static void dropped_share(void **state) {
+    (void)state;
+    enum { N = 10000 };
+    static const struct {
+        uint64_t seed, row, site;
+        int64_t first;
+    } cases[] = {{1, 2, 3, 0}, {2, 2, 3, 0}, {1, 3, 3, 0}, {1, 2, 4, 0}, {1, 2, 3, 1}};
+    static float y[5][N], ones[N];
+    for (int i = 0; i < N; i++)
+        ones[i] = 1;
+    for (int c = 0; c < 5; c++) {
+        const dropout_args args = {{cases[c].seed, RNG_DROPOUT, cases[c].row}, cases[c].site, 0.4};
+        kernels_ref.dropout(DT_F32, &args, cases[c].first, N, ones, y[c]);
+        int dropped = 0, same = 0;
+        for (int i = 0; i < N; i++) {
+            dropped += y[c][i] == 0;
+            same += y[c][i] == y[0][i];
+        }
+        assert_in_range(dropped, 3800, 4200);
+        if (c > 0) assert_in_range(same, 5000, 5400); // 0.4^2 + 0.6^2 by chance
+    }
+}
+
 static void sums_without_rounding(void **state) {
     (void)state;
     every_case(check_add, 0);
@@ -246,6 +294,7 @@ static void nan_is_not_lost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sums_without_rounding),
+            cmocka_unit_test(dropped_elements), cmocka_unit_test(dropped_share),
             cmocka_unit_test(norms), cmocka_unit_test(activations), cmocka_unit_test(losses),
             cmocka_unit_test(generation), cmocka_unit_test(nan_is_not_lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);

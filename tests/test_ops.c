@@ -256,32 +256,9 @@ static void gradients(void **state) {
     }
 }
 
-static void collectives_pair_up(void **state) {
-    (void)state;
-    static const struct {
-        op_kind forward, backward;
-        int64_t rows; // of four ranks with 8 rows in
-    } cases[] = {{OP_all_gather, OP_reduce_scatter, 32}, {OP_reduce_scatter, OP_all_gather, 2}};
-    arena *a = arena_new("collectives");
-    for (int i = 0; i < 2; i++) {
-        graph *g = graph_new(a, "g");
-        tensor *x = graph_state(g, TENSOR_WEIGHT, "x", DT_F32, 2, (int64_t[]){8, 3});
-        const op_attrs attrs = {.axis = AXIS_TENSOR, .ranks = 4};
-        node *n = graph_add(g, cases[i].forward, 1, &x, &attrs);
-        assert_int_equal(n->out[0]->dim[0], cases[i].rows);
-        grad_ctx ctx = grad_open(g);
-        ctx.d[n->out[0]->id] = graph_state(g, TENSOR_INPUT, "d", DT_F32, 2, n->out[0]->dim);
-        op_rows[cases[i].forward]->grad(&ctx, n);
-        assert_int_equal(g->nodes[1]->op, cases[i].backward);
-        assert_int_equal(g->nodes[1]->out[0]->dim[0], 8);
-    }
-    arena_free(a);
-}
-
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_row_has_an_example),
-            cmocka_unit_test(examples_at_all_levels), cmocka_unit_test(gradients),
-            cmocka_unit_test(collectives_pair_up)};
+            cmocka_unit_test(examples_at_all_levels), cmocka_unit_test(gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

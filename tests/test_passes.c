@@ -54,7 +54,7 @@ static small_run run_open(bool tied, choice trained, recompute_policy policy) {
     const model_layout l = layout_of(m);
     const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = DT_F64};
     OK(backend_open(r.a, "cpu", &r.b));
-    r.params = llama_params(r.a, &l);
+    r.params = llama_params(r.a, &l, NULL);
     for (int i = 0; i < r.params.n; i++)
         r.params.p[i].trainable = trained(r.params.p[i].name);
     r.loss = llama_build(r.a, &r.params, LLAMA_LOSS, &opts);

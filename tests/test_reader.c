@@ -301,7 +301,8 @@ static char **counts(arena *a, int64_t memory, int64_t a_word, word_counts *w) {
     for (int i = 0; i < 60000; i++) {
         char text[16];
         const int n = snprintf(text, sizeof text, "w%lld", (long long)i * i % 7001);
-        word_counter_add(c, i % par_threads(), &(text_word){(unsigned char *)text, (size_t)n}, 1);
+        word_counter_add(c, i % par_threads(),
+                (const unsigned char *[]){(unsigned char *)text, (unsigned char *)text + n}, 1);
         if (i % 100 == 0) OK(word_counter_relieve(c));
     }
     OK(word_counter_finish(c, w));

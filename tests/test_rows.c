@@ -15,7 +15,7 @@ static const char *write_set(arena *a, const char *name, const int *sizes, int n
     const char *prefix = path_join(a, temporary_dir(a), name);
     dataset_writer *w;
     int32_t next = first;
-    OK(dataset_writer_open(a, prefix, n_vocab, 0, 0, &w));
+    OK(dataset_writer_open(a, prefix, n_vocab, 0, 0, false, &w));
     for (int i = 0; i < n; i++) {
         for (int k = 0; k < sizes[i]; k++, next++)
             OK(dataset_writer_add(w, &next, 1));

@@ -36,17 +36,17 @@ static void check_text(uint64_t seed, split_kind kind, cpu_level level, const un
     const split_scan scan = split_scanner(kind);
     const split_rule rule = {.kind = kind, .blocks = scan_blocks_for(kind, level)};
     split_text_at t = {s, s, s + n};
-    text_word words[SPLIT_BATCH];
+    const unsigned char *at[SPLIT_BATCH + 1];
     const unsigned char *want = s;
-    for (int k; (k = split_batch(&rule, &t, words)) > 0;)
+    for (int k; (k = split_batch(&rule, &t, at)) > 0;)
         for (int i = 0; i < k; i++) {
             const unsigned char *end = scan(want, s + n, cp_table());
-            if (words[i].s != want || words[i].s + words[i].n != end)
+            if (at[i] != want || at[i + 1] != end)
                 fail_msg("seed %llu, kind %d, level %s: a word at %zu of %zu bytes, expected %zu of "
                          "%zu in \"%.*s\"",
-                        (unsigned long long)seed, kind, cpu_level_name(level),
-                        (size_t)(words[i].s - s), words[i].n, (size_t)(want - s),
-                        (size_t)(end - want), (int)n, (const char *)s);
+                        (unsigned long long)seed, kind, cpu_level_name(level), (size_t)(at[i] - s),
+                        (size_t)(at[i + 1] - at[i]), (size_t)(want - s), (size_t)(end - want),
+                        (int)n, (const char *)s);
             want = end;
         }
     assert_ptr_equal(want, s + n);
@@ -76,8 +76,9 @@ static void blocks_go_far(void **state) {
     for (int i = 0; i < MAX_TEXT; i++)
         text[i] = (unsigned char)(i % 7 == 6 ? ' ' : 'a' + i % 5);
     split_text_at t = {text, text, text + MAX_TEXT};
-    text_word words[SPLIT_BATCH];
-    const int k = scan_blocks_for(SPLIT_LLAMA3, cpu_detect())(&t, words, 0);
+    const unsigned char *at[SPLIT_BATCH + 1];
+    at[0] = text;
+    const int k = scan_blocks_for(SPLIT_LLAMA3, cpu_detect())(&t, at, 0);
     assert_in_range(k, (MAX_TEXT - 64) / 7 - 1, MAX_TEXT / 7);
 }
 

@@ -28,6 +28,11 @@ header snappy-c.h libsnappy-dev
 header dnnl.h libdnnl-dev
 header cmocka.h libcmocka-dev
 '
+# Without these drover is built for one process: only installed as root, and not missed otherwise.
+wishes='
+library mpi-c libopenmpi-dev
+program mpirun openmpi-bin
+'
 has() {
     case $1 in
     program) command -v "$2" >/dev/null 2>&1 ;;
@@ -54,6 +59,16 @@ for package in "$@"; do
   package $package" ;;
     esac
 done
+wished=
+while read -r kind name package; do
+    [ -z "$kind" ] || has "$kind" "$name" || wished="$wished $package"
+done <<END
+$wishes
+END
+if [ -n "$wished" ] && [ -z "$PACKAGES_ONLY" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
+    packages="$packages$wished" missing="$missing
+  for more than one process:$wished"
+fi
 [ -n "$packages" ] || exit 0
 echo "drover needs what is not here:$missing" >&2
 if [ -n "$PACKAGES_ONLY" ] || ! command -v apt-get >/dev/null 2>&1; then

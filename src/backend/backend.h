@@ -4,6 +4,7 @@
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
+#include "comm/comm.h"
 #include "plan/plan.h"
 
 typedef struct backend backend;
@@ -37,6 +38,9 @@ typedef struct backend_vtable {
     // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
     // open back end, so that another one can plan for this one. NULL: none for any node.
     int64_t (*workspace)(const node *n, int n_threads);
+    // Makes this back end that of rank comm_rank(c) in a mesh; before the first load. Without it:
+    // one rank.
+    void (*join)(backend *b, comm *c, const mesh *m);
     // Lowers a planned graph; creates state that it names and that does not exist yet, zeroed.
     drv_status (*load)(backend *b, const plan *p, executable **out);
     // Allocates what loaded programs need at most; called by the first run at the latest.
@@ -68,6 +72,9 @@ struct backend {
 };
 
 // The calls of the vtable.
+static inline void backend_join(backend *b, comm *c, const mesh *m) {
+    b->v->join(b, c, m);
+}
 static inline drv_status backend_prepare(backend *b) {
     return b->v->prepare(b);
 }

@@ -4,14 +4,14 @@
 #include <stdint.h>
 #include <string.h>
 
-typedef enum dtype { DT_F32, DT_BF16, DT_F64, DT_I32 } dtype;
+typedef enum dtype { DT_F32, DT_BF16, DT_F64, DT_I32, DT_I64 } dtype;
 
 static inline int64_t dtype_bytes(dtype d) {
-    return d == DT_BF16 ? 2 : d == DT_F64 ? 8 : 4;
+    return d == DT_BF16 ? 2 : d == DT_F64 || d == DT_I64 ? 8 : 4;
 }
 
 static inline const char *dtype_name(dtype d) {
-    static const char *const names[] = {"f32", "bf16", "f64", "i32"};
+    static const char *const names[] = {"f32", "bf16", "f64", "i32", "i64"};
     return names[d];
 }
 

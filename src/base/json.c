@@ -5,10 +5,39 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/str.h"
+
+// Copies JSON with ".0" after whole numbers of 19 digits and more, so that they are read as reals.
+static void widen_whole_numbers(const char *p, size_t n, str *out) {
+    bool text = false;
+    for (size_t i = 0; i < n;) {
+        size_t end = i + 1;
+        if (p[i] == '"') text = !text;
+        if (text && p[i] == '\\' && end < n) end++;
+        while (!text && p[i] >= '0' && p[i] <= '9' && end < n && p[end] >= '0' && p[end] <= '9')
+            end++;
+        str_add(out, p + i, end - i);
+        const bool fraction = (i > 0 && p[i - 1] == '.') || (end < n && strchr(".eE", p[end]));
+        if (end - i >= 19 && !fraction) str_puts(out, ".0");
+        i = end;
+    }
+}
+
+// transformers writes model_max_length as 10^30 where a tokenizer has no limit.
+static json_t *load(const void *p, size_t n, json_error_t *e) {
+    const size_t flags = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL;
+    json_t *value = json_loadb(p, n, flags, e);
+    if (value || json_error_code(e) != json_error_numeric_overflow) return value;
+    str wide = {0};
+    widen_whole_numbers(p, n, &wide);
+    value = json_loadb(wide.p, wide.n, flags, e);
+    str_free(&wide);
+    return value;
+}
 
 drv_status json_read_bytes(const char *path, const void *p, size_t n, json_t **out) {
     json_error_t e;
-    *out = json_loadb(p, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    *out = load(p, n, &e);
     if (!*out)
         return drv_fail(DRV_E_DATA, "%s:%d:%d: not valid JSON: %s", path, e.line, e.column, e.text);
     return DRV_OK;

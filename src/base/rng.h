@@ -9,6 +9,7 @@ typedef enum rng_purpose {
     RNG_SHUFFLE,  // step = epoch, index = round of the permutation
     RNG_SAMPLE,   // step = token position while generating
     RNG_TEST,
+    RNG_DROPOUT, // step = number of the row in the run, index = site and element
 } rng_purpose;
 
 typedef struct rng_key {

@@ -42,6 +42,20 @@ void str_replace(str *s, const void *bytes, size_t n, const char *from, const ch
     }
 }
 
+void str_add_json(str *s, const char *p, size_t n) {
+    str_puts(s, "\"");
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)p[i];
+        if (c == '"' || c == '\\')
+            str_printf(s, "\\%c", c);
+        else if (c < ' ')
+            str_printf(s, "\\u%04x", c);
+        else
+            str_add(s, &p[i], 1);
+    }
+    str_puts(s, "\"");
+}
+
 void str_printf(str *s, const char *fmt, ...) {
     va_list ap, again;
     va_start(ap, fmt);

@@ -16,6 +16,8 @@ void str_puts(str *s, const char *text);
 void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Appends bytes with every `from` in them as `to`.
 void str_replace(str *s, const void *bytes, size_t n, const char *from, const char *to);
+// Appends valid UTF-8 as a JSON text, quotes included.
+void str_add_json(str *s, const char *p, size_t n);
 void str_clear(str *s); // keeps the memory
 void str_free(str *s);
 

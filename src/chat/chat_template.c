@@ -9,6 +9,7 @@
 struct chat_template {
     const char *name;
     stmt_list body;
+    bool marks; // it has {% generation %}
 };
 
 drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
@@ -18,9 +19,17 @@ drv_status chat_template_open(arena *a, const char *name, const char *source, si
     chat_template *t = ARENA_NEW(a, chat_template);
     t->name = name;
     DRV_TRY(jinja_lex(&m, name, source, n, &tokens));
-    DRV_TRY(jinja_parse(&m, name, &tokens, &t->body));
+    DRV_TRY(jinja_parse(&m, name, &tokens, &t->body, &t->marks));
     *out = t;
     return DRV_OK;
+}
+
+const char *chat_template_name(const chat_template *t) {
+    return t->name;
+}
+
+bool chat_template_marks(const chat_template *t) {
+    return t->marks;
 }
 
 // A copy of a message without its nulls; its reasoning goes by all the names that templates know.

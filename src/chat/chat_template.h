@@ -16,6 +16,10 @@ typedef struct chat_template chat_template; // immutable after opening
 DRV_CHECKED drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
         chat_template **out);
 
+const char *chat_template_name(const chat_template *t);
+// It says itself which of its text is the assistant's, by {% generation %} blocks.
+bool chat_template_marks(const chat_template *t);
+
 typedef struct special_text { // a special token that the template sees under its role
     const char *role;         // "bos_token"
     const char *text;

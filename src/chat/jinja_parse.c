@@ -175,6 +175,7 @@ static drv_status parse_with(parser *p, stmt *s) {
 }
 
 static drv_status parse_generation(parser *p, stmt *s) {
+    p->marks = true;
     DRV_TRY(end_of_block(p));
     return parse_until(p, "endgeneration", &s->body);
 }
@@ -256,8 +257,10 @@ static drv_status parse_body(parser *p, const char *const *ends, stmt_list *out)
     return parser_fail(p, what);
 }
 
-drv_status jinja_parse(value_memory *m, const char *name, const token_list *tokens,
-        stmt_list *out) {
+drv_status jinja_parse(value_memory *m, const char *name, const token_list *tokens, stmt_list *out,
+        bool *marks) {
     parser p = {.m = m, .name = name, .t = tokens->t};
-    return parse_body(&p, NULL, out);
+    DRV_TRY(parse_body(&p, NULL, out));
+    *marks = p.marks;
+    return DRV_OK;
 }

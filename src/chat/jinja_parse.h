@@ -80,5 +80,6 @@ struct stmt {
     bool recursive;
 };
 
+// *marks: the template has {% generation %} somewhere.
 DRV_CHECKED drv_status jinja_parse(value_memory *m, const char *name, const token_list *tokens,
-        stmt_list *out);
+        stmt_list *out, bool *marks);

@@ -7,6 +7,7 @@ typedef struct parser {
     const char *name;
     const token *t;
     int depth, loops;
+    bool marks; // there was a generation block
 } parser;
 
 typedef struct expr_list { // grows while it is parsed

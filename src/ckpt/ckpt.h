@@ -3,8 +3,10 @@
 //   checkpoints/step-000100/
 //     config.json  model.safetensors  (or model-00001-of-0000N.safetensors and an index)
 //     tokenizer.json ...              what the run carries from its tokenizer and source
-//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes
+//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes; master.NAME,
+//                                     the fp32 weights, where the model file is of another type
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
+//     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and XXH3-128 of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
@@ -29,14 +31,17 @@ typedef struct ckpt_sink {
     drv_status (
             *write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
     void *ctx;
-    bool fp32_only; // other types than F32 are DRV_E_DATA: a resume would not be exact
+    bool fp32_only; // for a resume: fp32 weights, which the model file or the masters beside it hold
+
 } ckpt_sink;
 
 typedef struct ckpt_content {
     const ckpt_tensor *model, *optimizer;
     int n_model, n_optimizer;
+    st_type model_type; // of the model file (docs/adr/0007); an adapter's is F32
     const char *config_json, *trainer_json; // texts
-    const ckpt_carried *carried;            // the tokenizer's files and the like
+    bool is_adapter; // adapter_model.safetensors and adapter_config.json instead of the model's
+    const ckpt_carried *carried; // the tokenizer's files and the like
     int n_carried;
 } ckpt_content;
 
@@ -67,6 +72,8 @@ int64_t ckpt_step_of(const char *path);
 // Removes what killed writers left.
 DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
+// A model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as ckpt_fill.
+DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n);
 // Fills every tensor from a model (a checkpoint is one). `which`: "model" or "optimizer".
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
 // index does not fit its files.

@@ -97,14 +97,18 @@ static drv_status verify_file(arena *a, const char *folder, const char *name, co
 static drv_status check_manifest(const char *folder, const json_t *manifest) {
     const json_t *files = json_object_get(manifest, "files");
     const json_t *step = json_object_get(manifest, "step");
-    static const char *const required[] = {"config.json", "trainer.json", "optimizer.safetensors"};
-    for (int i = 0; i < 3; i++)
-        if (!json_object_get(files, required[i]))
-            return drv_fail(DRV_E_DATA, "%s/manifest.json does not list %s", folder, required[i]);
-    if (!json_object_get(files, "model.safetensors") &&
-            !json_object_get(files, "model.safetensors.index.json"))
-        return drv_fail(DRV_E_DATA,
-                "%s/manifest.json lists neither model.safetensors nor its index", folder);
+    // Of each line one has to be there.
+    static const char *const required[][3] = {{"config.json", "adapter_config.json"},
+            {"trainer.json"}, {"optimizer.safetensors"},
+            {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"}};
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++) {
+        bool found = false;
+        for (int k = 0; k < 3 && required[i][k]; k++)
+            found |= json_object_get(files, required[i][k]) != NULL;
+        if (!found)
+            return drv_fail(DRV_E_DATA, "%s/manifest.json does not list %s", folder,
+                    required[i][0]);
+    }
     const int64_t named = ckpt_step_of(folder);
     if (named >= 0 && (!json_is_integer(step) || json_integer_value(step) != named))
         return drv_fail(DRV_E_DATA, "%s/manifest.json: step is %lld, expected %lld as in the name",

@@ -7,8 +7,8 @@
 enum { PIECE = 1 << 18 }; // bytes in fp32
 
 // --- what should not be there
-static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_tensor *list,
-        int n) {
+static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_tensor *list, int n,
+        bool beside_masters) {
     name_map expected = {.a = a};
     for (int i = 0; i < n; i++)
         name_map_set(&expected, list[i].entry.name, (void *)(uintptr_t)&list[i]);
@@ -16,6 +16,7 @@ static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_
         const source_tensor *t = &s->tensors[i];
         bool drops;
         if (name_map_get(&expected, t->name)) continue;
+        if (beside_masters && str_starts(t->name, CKPT_MASTER)) continue;
         DRV_TRY(model_source_drops(s, t, &drops));
         if (!drops)
             return drv_fail(DRV_E_DATA,
@@ -33,28 +34,26 @@ static void print_dims(const int64_t *dim, int n, str *out) {
     str_puts(out, "]");
 }
 
-static drv_status check_tensor(const source_tensor *from, const st_entry *to, bool fp32) {
+static drv_status check_shape(const source_tensor *from, const st_entry *to) {
     bool same = from->n_dims == to->n_dims;
     for (int i = 0; same && i < to->n_dims; i++)
         same = from->dim[i] == to->dim[i];
-    if (!same) {
-        str shape = {0};
-        print_dims(from->dim, from->n_dims, &shape);
-        str_puts(&shape, ", expected ");
-        print_dims(to->dim, to->n_dims, &shape);
-        drv_status status = drv_fail(DRV_E_DATA, "%s: tensor \"%s\" has shape %s", from->file,
-                to->name, shape.p);
-        str_free(&shape);
-        return status;
-    }
-    if (!fp32 || from->type == ST_F32) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32 to resume from", from->file,
-            to->name, from->type_name);
+    if (same) return DRV_OK;
+    str shape = {0};
+    print_dims(from->dim, from->n_dims, &shape);
+    str_puts(&shape, ", expected ");
+    print_dims(to->dim, to->n_dims, &shape);
+    drv_status status =
+            drv_fail(DRV_E_DATA, "%s: tensor \"%s\" has shape %s", from->file, to->name, shape.p);
+    str_free(&shape);
+    return status;
 }
 
 static drv_status fill_tensor(const model_source *s, const source_tensor *from,
         const ckpt_tensor *to, const ckpt_sink *sink) {
-    DRV_TRY(check_tensor(from, &to->entry, sink->fp32_only));
+    if (sink->fp32_only && from->type != ST_F32)
+        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32 to resume from",
+                from->file, to->entry.name, from->type_name);
     const int64_t rows = source_piece_rows(from, PIECE);
     float *piece = mem_alloc(sizeof *piece * (size_t)(rows * from->cols));
     drv_status status = DRV_OK;
@@ -68,25 +67,35 @@ static drv_status fill_tensor(const model_source *s, const source_tensor *from,
     return status;
 }
 
-static drv_status fill_all(arena *a, const model_source *s, const ckpt_tensor *list, int n,
-        const ckpt_sink *sink) {
-    DRV_TRY(refuse_unexpected(a, s, list, n));
-    for (int i = 0; i < n; i++) {
+static drv_status check(const model_source *s, const ckpt_tensor *list, int n,
+        bool beside_masters) {
+    arena *a = arena_new("expected tensors");
+    drv_status status = refuse_unexpected(a, s, list, n, beside_masters);
+    for (int i = 0; i < n && status == DRV_OK; i++) {
         const char *name = list[i].entry.name;
         const source_tensor *from = model_source_find(s, name);
-        if (!from) return drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", s->path, name);
-        DRV_TRY(fill_tensor(s, from, &list[i], sink));
+        status = from ? check_shape(from, &list[i].entry)
+                      : drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", s->path, name);
     }
-    return DRV_OK;
+    arena_free(a);
+    return status;
+}
+
+drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
+    return check(s, list, n, false);
 }
 
 drv_status ckpt_fill(const char *path, const char *which, const ckpt_tensor *list, int n,
         const ckpt_sink *sink) {
     arena *a = arena_new("load");
     model_source s;
-    drv_status status = strcmp(which, "model") == 0 ? model_source_open(a, path, &s)
-                                                    : model_source_open_folder(a, path, which, &s);
-    if (status == DRV_OK) status = fill_all(a, &s, list, n, sink);
+    const bool is_model = strcmp(which, "model") == 0;
+    drv_status status = !is_model         ? model_source_open_folder(a, path, which, &s)
+                        : sink->fp32_only ? model_source_open_masters(a, path, &s)
+                                          : model_source_open(a, path, &s);
+    if (status == DRV_OK) status = check(&s, list, n, !is_model);
+    for (int i = 0; i < n && status == DRV_OK; i++)
+        status = fill_tensor(&s, model_source_find(&s, list[i].entry.name), &list[i], sink);
     model_source_close(&s);
     arena_free(a);
     return status;

@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "gguf/gguf.h"
 
 const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",
         "special_tokens_map.json", "added_tokens.json", "tokenizer.model", "vocab.json",
@@ -24,10 +25,15 @@ static drv_status open_model_folder(arena *a, const char *path, model_source *ou
     return model_source_open_folder(a, path, "model", out);
 }
 
+static bool is_gguf(arena *a, const char *path) {
+    (void)a;
+    return !file_is_dir(path) && gguf_is_gguf(path);
+}
+
 static const struct {
     bool (*recognises)(arena *a, const char *path);
     drv_status (*open)(arena *a, const char *path, model_source *out);
-} formats[] = {{is_model_folder, open_model_folder}};
+} formats[] = {{is_model_folder, open_model_folder}, {is_gguf, model_source_open_gguf}};
 
 // What people have and drover does not read: a file in the folder, and what to do.
 static const struct {
@@ -67,6 +73,26 @@ drv_status model_source_open(arena *a, const char *path, model_source *out) {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (formats[i].recognises(a, path)) return formats[i].open(a, path, out);
     return refuse(a, path);
+}
+
+drv_status model_source_open_masters(arena *a, const char *path, model_source *out) {
+    *out = (model_source){.path = path};
+    if (!file_exists(path_join(a, path, "optimizer.safetensors")))
+        return model_source_open(a, path, out);
+    DRV_TRY(model_source_open_folder(a, path, "optimizer", out));
+    const int n = out->n;
+    out->n = 0;
+    out->by_name = (name_map){.a = a};
+    for (int i = 0; i < n; i++) {
+        source_tensor t = out->tensors[i];
+        if (!str_starts(t.name, CKPT_MASTER)) continue;
+        t.name += strlen(CKPT_MASTER);
+        out->tensors[out->n] = t;
+        name_map_set(&out->by_name, t.name, &out->tensors[out->n++]);
+    }
+    if (out->n > 0) return DRV_OK;
+    model_source_close(out);
+    return model_source_open(a, path, out);
 }
 
 void model_source_close(model_source *s) {
@@ -138,25 +164,32 @@ int64_t source_piece_rows(const source_tensor *t, int64_t bytes) {
     return rows < 1 ? 1 : rows;
 }
 
+drv_status model_source_same(const model_source *s, const source_tensor *t,
+        const model_source *other, const source_tensor *u, bool *same) {
+    *same = t->rows == u->rows && t->cols == u->cols;
+    const int64_t rows = source_piece_rows(t, 1 << 18);
+    float *x = mem_alloc(sizeof *x * (size_t)(rows * t->cols + 1)),
+          *y = mem_alloc(sizeof *y * (size_t)(rows * t->cols + 1));
+    drv_status status = DRV_OK;
+    for (int64_t row = 0; *same && row < t->rows; row += rows) {
+        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
+        status = source_read_f32(s, t, row, n, x);
+        if (status == DRV_OK) status = source_read_f32(other, u, row, n, y);
+        *same = status == DRV_OK && memcmp(x, y, sizeof *x * (size_t)(n * t->cols)) == 0;
+    }
+    free(x);
+    free(y);
+    return status;
+}
+
 // --- what is not read
 // The output weight of a model that ties it to the embedding. transformers ignores it, so one that
 // differs would give another model here and there.
 static drv_status check_tied(const model_source *s, const source_tensor *head) {
     const source_tensor *embedding = model_source_find(s, "model.embed_tokens.weight");
-    bool same = embedding && embedding->rows == head->rows && embedding->cols == head->cols;
-    const int64_t rows = source_piece_rows(head, 1 << 18);
-    float *x = mem_alloc(sizeof *x * (size_t)(rows * head->cols)),
-          *y = mem_alloc(sizeof *y * (size_t)(rows * head->cols));
-    drv_status status = DRV_OK;
-    for (int64_t row = 0; same && status == DRV_OK && row < head->rows; row += rows) {
-        const int64_t n = head->rows - row < rows ? head->rows - row : rows;
-        status = source_read_f32(s, head, row, n, x);
-        if (status == DRV_OK) status = source_read_f32(s, embedding, row, n, y);
-        same = status == DRV_OK && memcmp(x, y, sizeof *x * (size_t)(n * head->cols)) == 0;
-    }
-    free(x);
-    free(y);
-    if (same || status != DRV_OK) return status;
+    bool same = false;
+    if (embedding) DRV_TRY(model_source_same(s, head, s, embedding, &same));
+    if (same) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: \"lm_head.weight\" differs from \"model.embed_tokens.weight\", but tie_word_embeddings is true",
             head->file);

@@ -53,12 +53,20 @@ struct model_source {
     void *state; // the reader's own
 };
 
-// `path`: a Hugging Face folder (a checkpoint is one). The source lives in `a`, but is closed by
-// hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a broken one.
+// `path`: a Hugging Face folder (a checkpoint is one) or a GGUF file. The source lives in `a`, but
+// is closed by hand. DRV_E_DATA: a format that drover does not read (named, with what to do), or a
+// broken one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 // The tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
         model_source *out);
+// Before the name of a weight in optimizer.safetensors: its fp32 values.
+#define CKPT_MASTER "master."
+// The fp32 weights of a checkpoint whose model file has them rounded, under their own names; where
+// there are none, the model as it is.
+DRV_CHECKED drv_status model_source_open_masters(arena *a, const char *path, model_source *out);
+// A GGUF file.
+DRV_CHECKED drv_status model_source_open_gguf(arena *a, const char *path, model_source *out);
 void model_source_close(model_source *s); // fine when opening failed
 
 const source_tensor *model_source_find(const model_source *s, const char *name); // NULL: absent
@@ -70,6 +78,9 @@ DRV_CHECKED drv_status source_read_f32(const model_source *s, const source_tenso
 // The same bytes as stored, for tensors of F32, F16 or BF16; checked as well.
 DRV_CHECKED drv_status source_read_raw(const model_source *s, const source_tensor *t, int64_t row,
         int64_t n, void *out);
+// Two tensors have the same shape and, in fp32, the same values.
+DRV_CHECKED drv_status model_source_same(const model_source *s, const source_tensor *t,
+        const model_source *other, const source_tensor *u, bool *same);
 // Tensors that transformers drops, and so does drover: the frequencies that old releases stored
 // (they follow from rope_theta), and a copy of the tied output weight. Asked of a tensor that the
 // config has no place for. DRV_E_DATA: an output weight that differs from the embedding.

@@ -1,24 +1,15 @@
 // A checkpoint is written by a thread of its own, file by file, each hashed on the way.
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/tensor_writer.h"
 
 enum { PIECE = 1 << 20 };
-#define SHARD_BYTES (5LL << 30) // as Hugging Face's save_pretrained
-
-typedef struct saved_file {
-    const char *name;
-    int64_t bytes;
-    XXH128_hash_t hash;
-} saved_file;
 
 // A checkpoint of this folder whose bytes were checked once: written here, or verified by retain.
 typedef struct known_checkpoint {
@@ -32,10 +23,9 @@ struct ckpt_saver {
     ckpt_read read;
     void *ctx;
     ckpt_content content;
-    arena *a; // of the save under way
-    char *tmp, *final;
-    saved_file *files;
-    int n_files, cap_files;
+    arena *a;    // of the save under way
+    char *final; // its path
+    out_folder folder;
     known_checkpoint *known;
     int n_known, cap_known;
     pthread_t thread;
@@ -46,134 +36,63 @@ struct ckpt_saver {
     char message[2048];
 };
 
-// --- one file, hashed while it is written
-typedef struct sink {
-    int fd;
-    const char *path;
-    XXH3_state_t *hash;
-    int64_t bytes;
-} sink;
-
-static drv_status sink_open(sink *k, const char *path) {
-    *k = (sink){open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), path, NULL, 0};
-    if (k->fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", path, strerror(errno));
-    k->hash = XXH3_createState();
-    XXH3_128bits_reset(k->hash);
-    return DRV_OK;
+// --- the files
+static drv_status write_text(ckpt_saver *saver, const char *name, const char *text) {
+    return out_folder_put(&saver->folder, name, text, strlen(text));
 }
 
-static drv_status sink_write(sink *k, const void *p, size_t n) {
-    XXH3_128bits_update(k->hash, p, n);
-    k->bytes += (int64_t)n;
-    return file_write_all(k->fd, k->path, p, n);
-}
-
-// Adds the file to the manifest. An error of close is one of the data (NFS, quotas).
-static drv_status sink_close(ckpt_saver *saver, sink *k, const char *name, drv_status status) {
-    if (k->fd < 0) return status;
-    MEM_GROW(saver->files, saver->n_files, saver->cap_files);
-    saver->files[saver->n_files++] = (saved_file){name, k->bytes, XXH3_128bits_digest(k->hash)};
-    XXH3_freeState(k->hash);
-    if (close(k->fd) != 0 && status == DRV_OK)
-        status = drv_fail(DRV_E_IO, "could not close \"%s\": %s", k->path, strerror(errno));
-    return status; // synced later, by name
-}
-
-static drv_status write_bytes(ckpt_saver *saver, const char *name, const void *p, size_t n) {
-    sink k;
-    drv_status status = sink_open(&k, path_join(saver->a, saver->tmp, name));
-    if (status == DRV_OK) status = sink_write(&k, p, n);
-    return sink_close(saver, &k, name, status);
-}
-
-static drv_status copy_tensor(ckpt_saver *saver, sink *k, const ckpt_tensor *t, char *piece) {
-    const int64_t bytes = 4 * st_entry_elements(&t->entry);
-    for (int64_t at = 0; at < bytes; at += PIECE) {
-        const int64_t n = bytes - at < PIECE ? bytes - at : PIECE;
-        DRV_TRY(saver->read(saver->ctx, t->source, t->offset + at, n, piece));
-        DRV_TRY(sink_write(k, piece, (size_t)n));
+// The state is fp32; what the entry has of another type is rounded on the way.
+static drv_status copy_tensor(ckpt_saver *saver, tensor_writer *w, const ckpt_tensor *t,
+        float *piece) {
+    enum { ELEMENTS = PIECE / 4 };
+    const int64_t elements = st_entry_elements(&t->entry);
+    for (int64_t at = 0; at < elements; at += ELEMENTS) {
+        const int64_t n = elements - at < ELEMENTS ? elements - at : ELEMENTS;
+        DRV_TRY(saver->read(saver->ctx, t->source, t->offset + 4 * at, 4 * n, piece));
+        if (t->entry.type != ST_F32)
+            DRV_TRY(tensor_round(t->entry.name, t->entry.type, piece, n, piece));
+        DRV_TRY(tensor_writer_add(w, piece, n * st_type_bytes(t->entry.type)));
     }
     return DRV_OK;
 }
 
-static drv_status write_tensors(ckpt_saver *saver, const char *name, const ckpt_tensor *t, int n) {
-    st_entry *e = ARENA_ARRAY(saver->a, st_entry, n);
+static drv_status write_tensors(ckpt_saver *saver, const char *name, const ckpt_tensor *t, int n,
+        int64_t shard_bytes) {
+    st_entry *entries = ARENA_ARRAY(saver->a, st_entry, n);
+    tensor_writer *w;
     for (int i = 0; i < n; i++)
-        e[i] = t[i].entry;
-    str header = {0};
-    st_header(e, n, &header);
-    sink k;
-    drv_status status = sink_open(&k, path_join(saver->a, saver->tmp, name));
-    if (status == DRV_OK) status = sink_write(&k, header.p, header.n);
-    char *piece = mem_alloc(PIECE);
+        entries[i] = t[i].entry;
+    drv_status status = tensor_writer_open(&saver->folder, name, entries, n, shard_bytes, &w);
+    float *piece = mem_alloc(PIECE);
     for (int i = 0; i < n && status == DRV_OK; i++)
-        status = copy_tensor(saver, &k, &t[i], piece);
+        status = copy_tensor(saver, w, &t[i], piece);
     free(piece);
-    str_free(&header);
-    return sink_close(saver, &k, name, status);
+    return tensor_writer_close(w, status);
 }
 
-// One file, or shards with an index when it would be larger than SHARD_BYTES.
 static drv_status write_model(ckpt_saver *saver) {
-    const ckpt_tensor *t = saver->content.model;
-    const int n = saver->content.n_model;
-    int64_t total = 0, in_shard = 0;
-    int n_shards = 1, *shard = ARENA_ARRAY(saver->a, int, n);
-    for (int i = 0; i < n; i++) {
-        const int64_t bytes = 4 * st_entry_elements(&t[i].entry);
-        if (in_shard && in_shard + bytes > SHARD_BYTES) n_shards++, in_shard = 0;
-        shard[i] = n_shards - 1;
-        in_shard += bytes;
-        total += bytes;
+    const ckpt_content *c = &saver->content;
+    ckpt_tensor *list = ARENA_ARRAY(saver->a, ckpt_tensor, c->n_model);
+    for (int i = 0; i < c->n_model; i++) {
+        list[i] = c->model[i];
+        list[i].entry.type = c->is_adapter ? ST_F32 : c->model_type;
     }
-    if (n_shards == 1) return write_tensors(saver, "model.safetensors", t, n);
-    json_t *map = json_object();
-    drv_status status = DRV_OK;
-    for (int k = 0, first = 0; k < n_shards && status == DRV_OK; k++) {
-        char *name = arena_printf(saver->a, "model-%05d-of-%05d.safetensors", k + 1, n_shards);
-        int end = first;
-        for (; end < n && shard[end] == k; end++)
-            json_object_set_new(map, t[end].entry.name, json_string(name));
-        status = write_tensors(saver, name, t + first, end - first);
-        first = end;
-    }
-    json_t *index = json_pack("{s:{s:I}, s:o}", "metadata", "total_size", (json_int_t)total,
-            "weight_map", map);
-    char *text = json_dumps(index, JSON_INDENT(2));
-    if (status == DRV_OK)
-        status = write_bytes(saver, "model.safetensors.index.json", text, strlen(text));
-    free(text);
-    json_decref(index);
-    return status;
+    return write_tensors(saver, c->is_adapter ? "adapter_model" : "model", list, c->n_model, 0);
 }
 
-static drv_status write_manifest(ckpt_saver *saver) {
-    json_t *files = json_object();
-    for (int i = 0; i < saver->n_files; i++) {
-        char hex[33];
-        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)saver->files[i].hash.high64,
-                (unsigned long long)saver->files[i].hash.low64);
-        json_object_set_new(files, saver->files[i].name,
-                json_pack("{s:I, s:s}", "bytes", (json_int_t)saver->files[i].bytes, "xxh3_128",
-                        hex));
+// The fp32 weights go along where the model file has them rounded.
+static drv_status write_optimizer(ckpt_saver *saver) {
+    const ckpt_content *c = &saver->content;
+    ckpt_tensor *list = ARENA_ARRAY(saver->a, ckpt_tensor, c->n_optimizer + c->n_model);
+    int n = 0;
+    for (int i = 0; i < c->n_optimizer; i++)
+        list[n++] = c->optimizer[i];
+    for (int i = 0; i < c->n_model && c->model_type != ST_F32 && !c->is_adapter; i++) {
+        list[n] = c->model[i];
+        list[n].entry.type = ST_F32;
+        list[n++].entry.name = arena_printf(saver->a, CKPT_MASTER "%s", c->model[i].entry.name);
     }
-    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1,
-            "step", (json_int_t)saver->step, "files", files);
-    return json_write_file(path_join(saver->a, saver->tmp, "manifest.json"), m);
-}
-
-static drv_status sync_files(ckpt_saver *saver) {
-    for (int i = 0; i < saver->n_files; i++) {
-        char *path = path_join(saver->a, saver->tmp, saver->files[i].name);
-        int fd = open(path, O_RDONLY | O_CLOEXEC);
-        int bad = fd < 0 || fsync(fd) != 0;
-        drv_status status =
-                bad ? drv_fail(DRV_E_IO, "could not sync \"%s\": %s", path, strerror(errno))
-                    : DRV_OK;
-        if (fd >= 0) close(fd);
-        DRV_TRY(status);
-    }
-    return DRV_OK;
+    return write_tensors(saver, "optimizer", list, n, INT64_MAX);
 }
 
 // --- retention
@@ -239,23 +158,20 @@ static void read_done(ckpt_saver *saver) {
 
 static drv_status save(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
-    DRV_TRY(dir_remove(saver->tmp));
-    DRV_TRY(dir_make(saver->tmp));
+    DRV_TRY(out_folder_begin(saver->a, saver->final, &saver->folder));
     DRV_TRY(write_model(saver));
-    DRV_TRY(write_tensors(saver, "optimizer.safetensors", c->optimizer, c->n_optimizer));
+    DRV_TRY(write_optimizer(saver));
     read_done(saver);
-    DRV_TRY(write_bytes(saver, "config.json", c->config_json, strlen(c->config_json)));
-    DRV_TRY(write_bytes(saver, "trainer.json", c->trainer_json, strlen(c->trainer_json)));
+    DRV_TRY(write_text(saver, c->is_adapter ? "adapter_config.json" : "config.json",
+            c->config_json));
+    DRV_TRY(write_text(saver, "trainer.json", c->trainer_json));
     for (int i = 0; i < c->n_carried; i++)
-        DRV_TRY(write_bytes(saver, c->carried[i].name, c->carried[i].bytes, c->carried[i].n));
-    DRV_TRY(sync_files(saver));
-    DRV_TRY(write_manifest(saver));
-    DRV_TRY(file_sync_dir(saver->tmp));
+        DRV_TRY(out_folder_put(&saver->folder, c->carried[i].name, c->carried[i].bytes,
+                c->carried[i].n));
+    DRV_TRY(out_folder_sync(&saver->folder));
+    DRV_TRY(out_folder_manifest(&saver->folder, saver->step));
     DRV_TRY(move_aside(saver));
-    if (rename(saver->tmp, saver->final) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", saver->tmp,
-                strerror(errno));
-    DRV_TRY(file_sync_dir(saver->dir));
+    DRV_TRY(out_folder_commit(&saver->folder, saver->final));
     note_known(saver, saver->step, true);
     // The checkpoint is in place: that an old one could not be removed does not make it fail.
     if (retain(saver) != DRV_OK) log_warn("old checkpoints: %s", drv_message());
@@ -267,8 +183,7 @@ static void *save_thread(void *arg) {
     saver->status = save(saver);
     if (saver->status != DRV_OK) {
         snprintf(saver->message, sizeof saver->message, "%s", drv_message());
-        drv_status ignored = dir_remove(saver->tmp); // frees a full disk
-        (void)ignored;
+        out_folder_discard(&saver->folder);
     } else {
         log_info("checkpoint: %s", saver->final);
     }
@@ -307,8 +222,7 @@ drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *conte
     saver->content = *content;
     saver->content.trainer_json = arena_strdup(saver->a, content->trainer_json);
     saver->final = arena_printf(saver->a, "%s/step-%06lld", saver->dir, (long long)step);
-    saver->tmp = arena_printf(saver->a, "%s.tmp", saver->final);
-    saver->n_files = 0;
+    saver->folder = (out_folder){0};
     saver->state_read = saver->done = false;
     saver->running = pthread_create(&saver->thread, NULL, save_thread, saver) == 0;
     if (saver->running) return DRV_OK;
@@ -333,7 +247,6 @@ bool ckpt_ended(ckpt_saver *saver) {
 void ckpt_saver_free(ckpt_saver *saver) {
     if (!saver) return;
     if (ckpt_wait(saver) != DRV_OK) log_warn("%s", drv_message());
-    free(saver->files);
     free(saver->known);
     pthread_mutex_destroy(&saver->lock);
     pthread_cond_destroy(&saver->changed);

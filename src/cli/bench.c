@@ -130,30 +130,35 @@ static void op_flops(const programs *p, double out[N_OPS]) {
     }
 }
 
-static void print_step(const run_config *cfg, const step_times *t, const peaks *p, bool as_json) {
+static void print_step(const programs *p, const step_times *t, const peaks *gemm, bool as_json) {
+    const run_config *cfg = p->c;
     const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
     const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
-    const double flops_per_s =
-            tokens * model_flops_per_token(&cfg->model, cfg->sequence_length) / t->best;
-    const double peak = p->f32 > p->bf16 ? p->f32 : p->bf16;
+    const double flops_per_s = tokens * programs_flops_per_token(p, false) / t->best;
+    const double all_flops_per_s = tokens * programs_flops_per_token(p, true) / t->best;
+    const double peak = gemm->f32 > gemm->bf16 ? gemm->f32 : gemm->bf16;
     const double ratio = peak > 0 ? flops_per_s / peak : 0; // 0: unknown
+    const double all_ratio = peak > 0 ? all_flops_per_s / peak : 0;
     if (as_json)
         printf("{\"model\": \"%s\", \"sequence\": %lld, \"batch\": %lld, \"micro_batch\": %lld, "
                "\"precision\": \"%s\", \"threads\": %d, \"tokens_per_s\": %.2f, "
                "\"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, \"gemm_peak_fp32\": %.5g, "
-               "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"peak_rss\": %lld}\n",
+               "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"recomputing_ratio\": %.4f, \"trainable_parameters\": %lld, \"peak_rss\": %lld}\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
-                tokens / t->mean, flops_per_s, p->f32, p->bf16, ratio,
-                (long long)memory_peak_bytes());
+                tokens / t->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
+                (long long)params_trainable(&p->params), (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
-                flops_per_s / 1e9, p->f32 / 1e9, p->bf16 / 1e9, 100 * ratio,
+                flops_per_s / 1e9, gemm->f32 / 1e9, gemm->bf16 / 1e9, 100 * ratio,
                 str_bytes((double)memory_peak_bytes()));
+    if (!as_json && all_flops_per_s > flops_per_s)
+        printf("with what is computed again %.1f GFLOP/s, %.1f %% of the peak\n",
+                all_flops_per_s / 1e9, 100 * all_ratio);
 }
 
 static drv_status bench_step(arena *a, const cli_args *args, const run_config *cfg) {
@@ -175,7 +180,7 @@ static drv_status bench_step(arena *a, const cli_args *args, const run_config *c
         op_flops(&p, flops);
         print_profile(times.op_s, times.best, flops);
     }
-    print_step(cfg, &times, &peak, cli_has(args, "--json"));
+    print_step(&p, &times, &peak, cli_has(args, "--json"));
     backend_close(device);
     return DRV_OK;
 }

@@ -45,73 +45,114 @@ static int cut_text(const tokenizer *t, const str *text, text_piece **out) {
     return n;
 }
 
-// MB/s of a first pass and of the best of `passes` more.
-static void time_passes(tokenizer *tok, encode_job *job, int n_pieces, size_t n_bytes,
-        int64_t passes, double *cold, double *warm) {
-    *cold = *warm = 0;
-    for (int64_t pass = 0; pass <= passes; pass++) {
+static encoder **new_encoders(arena *a, const tokenizer *t) {
+    encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
+    for (int i = 0; i < par_threads(); i++)
+        encoders[i] = encoder_new(t);
+    return encoders;
+}
+
+static void free_encoders(encoder **encoders) {
+    for (int i = 0; i < par_threads(); i++)
+        encoder_free(encoders[i]);
+}
+
+typedef struct tokenizer_speed {
+    double load_s;         // to open the tokenizer and encode one line
+    int64_t bytes, tokens; // of the text
+    int64_t passes;        // over the text
+    double *mb_per_s;      // of each pass; the first one is cold
+} tokenizer_speed;
+
+static drv_status read_text(const char *path, str *text) {
+    file_map file;
+    DRV_TRY(file_map_open(path, &file));
+    utf8_sanitize(file.p, file.n, text);
+    file_map_close(&file);
+    return DRV_OK;
+}
+
+// Encodes the text again and again.
+static void time_passes(arena *a, const tokenizer *tok, encoder **encoders, const str *text,
+        tokenizer_speed *out) {
+    text_piece *pieces;
+    const int n_pieces = cut_text(tok, text, &pieces);
+    id_list *ids = ARENA_ARRAY(a, id_list, n_pieces + 1);
+    out->bytes = (int64_t)text->n;
+    for (int64_t pass = 0; pass < out->passes; pass++) {
         const double begin = clock_s();
         tokenizer_tidy(tok);
-        par_for(n_pieces, encode_one, job);
-        const double speed = (double)n_bytes / (clock_s() - begin) / 1e6;
-        if (pass == 0)
-            *cold = speed;
-        else if (speed > *warm)
-            *warm = speed;
-        progress("pass %lld of %lld: %.1f MB/s", (long long)pass, (long long)passes, speed);
+        par_for(n_pieces, encode_one, &(encode_job){encoders, pieces, ids});
+        out->mb_per_s[pass] = (double)text->n / (clock_s() - begin) / 1e6;
+        progress("pass %lld of %lld: %.1f MB/s", (long long)pass + 1, (long long)out->passes,
+                out->mb_per_s[pass]);
     }
     progress_end();
+    for (int i = 0; i < n_pieces; i++) {
+        out->tokens += ids[i].n;
+        id_list_free(&ids[i]);
+    }
+    free(pieces);
+}
+
+static drv_status time_tokenizer(arena *a, const char *dir, const char *input,
+        tokenizer_speed *out) {
+    const double begin = clock_s();
+    tokenizer *tok;
+    DRV_TRY(tokenizer_open(a, dir, &tok));
+    encoder **encoders = new_encoders(a, tok);
+    id_list one = {0};
+    encoder_run(encoders[0], "One line.\n", 10, true, &one);
+    out->load_s = clock_s() - begin;
+    id_list_free(&one);
+    str text = {0};
+    const drv_status status = read_text(input, &text);
+    if (status == DRV_OK) time_passes(a, tok, encoders, &text, out);
+    str_free(&text);
+    free_encoders(encoders);
+    tokenizer_close(tok);
+    return status;
+}
+
+static int by_value(const void *x, const void *y) {
+    const double a = *(const double *)x, b = *(const double *)y;
+    return (a > b) - (a < b);
+}
+
+static void print_speed(const char *dir, const tokenizer_speed *speed, bool json) {
+    const double cold = speed->mb_per_s[0];
+    double *warm = speed->mb_per_s + 1;
+    const int64_t n = speed->passes - 1;
+    qsort(warm, (size_t)n, sizeof *warm, by_value);
+    if (json)
+        printf("{\"tokenizer\": \"%s\", \"input_bytes\": %lld, \"tokens\": %lld, \"threads\": %d, "
+               "\"cold_mb_per_s\": %.2f, \"warm_mb_per_s\": %.2f, \"warm_median_mb_per_s\": %.2f, "
+               "\"load_s\": %.4f}\n",
+                dir, (long long)speed->bytes, (long long)speed->tokens, par_threads(), cold,
+                warm[n - 1], warm[n / 2], speed->load_s);
+    else
+        printf("%s, %d threads\n"
+               "loaded and one line encoded in %.3f s\n"
+               "%.1f MB, %lld tokens, %.2f bytes per token\n"
+               "cold %.1f MB/s (first pass), warm %.1f MB/s (best of %lld more; median %.1f)\n",
+                dir, par_threads(), speed->load_s, (double)speed->bytes / 1e6,
+                (long long)speed->tokens,
+                (double)speed->bytes / (double)(speed->tokens ? speed->tokens : 1), cold,
+                warm[n - 1], (long long)n, warm[n / 2]);
 }
 
 drv_status bench_tokenizer(arena *a, const cli_args *args) {
     const char *dir = cli_get(args, "--tokenizer", NULL), *input = cli_get(args, "--input", NULL);
     if (!dir || !input)
         return drv_fail(DRV_E_USAGE, "bench tokenizer: --tokenizer and --input are needed");
-    int64_t threads = 0, passes = 3;
+    int64_t threads = 0, repeats = 3;
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &passes));
+    DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     par_set_threads((int)threads);
-    const double begin = clock_s();
-    tokenizer *tok;
-    DRV_TRY(tokenizer_open(a, dir, &tok));
-    encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
-    for (int i = 0; i < par_threads(); i++)
-        encoders[i] = encoder_new(tok);
-    id_list one = {0};
-    encoder_run(encoders[0], "One line.\n", 10, true, &one);
-    const double load_s = clock_s() - begin;
-    id_list_free(&one);
-    file_map file;
-    DRV_TRY(file_map_open(input, &file));
-    str text = {0};
-    utf8_sanitize(file.p, file.n, &text);
-    file_map_close(&file);
-    text_piece *pieces;
-    const int n_pieces = cut_text(tok, &text, &pieces);
-    id_list *ids = ARENA_ARRAY(a, id_list, n_pieces + 1);
-    double cold, warm;
-    int64_t tokens = 0;
-    time_passes(tok, &(encode_job){encoders, pieces, ids}, n_pieces, text.n, passes, &cold, &warm);
-    for (int i = 0; i < n_pieces; i++) {
-        tokens += ids[i].n;
-        id_list_free(&ids[i]);
-    }
-    if (cli_has(args, "--json"))
-        printf("{\"tokenizer\": \"%s\", \"input_bytes\": %zu, \"tokens\": %lld, \"threads\": %d, "
-               "\"cold_mb_per_s\": %.2f, \"warm_mb_per_s\": %.2f, \"load_s\": %.4f}\n",
-                dir, text.n, (long long)tokens, par_threads(), cold, warm, load_s);
-    else
-        printf("%s, %d threads\n"
-               "loaded and one line encoded in %.3f s\n"
-               "%.1f MB, %lld tokens, %.2f bytes per token\n"
-               "cold %.1f MB/s (first pass), warm %.1f MB/s (best of %lld more)\n",
-                dir, par_threads(), load_s, (double)text.n / 1e6, (long long)tokens,
-                (double)text.n / (double)(tokens ? tokens : 1), cold, warm, (long long)passes);
-    for (int i = 0; i < par_threads(); i++)
-        encoder_free(encoders[i]);
-    free(pieces);
-    str_free(&text);
-    tokenizer_close(tok);
+    tokenizer_speed speed = {.passes = repeats + 1,
+            .mb_per_s = ARENA_ARRAY(a, double, repeats + 1)};
+    DRV_TRY(time_tokenizer(a, dir, input, &speed));
+    print_speed(dir, &speed, cli_has(args, "--json"));
     return DRV_OK;
 }
 
@@ -123,9 +164,7 @@ static drv_status encode_alone(arena *a, const char *dir, const char *input, con
     DRV_TRY(tokenizer_open(a, dir, &tok));
     DRV_TRY(reader_open(a, &input, 1, &(reader_opts){.key = key, .whole = !tokenizer_can_cut(tok)},
             &records));
-    encoder **encoders = ARENA_ARRAY(a, encoder *, par_threads());
-    for (int i = 0; i < par_threads(); i++)
-        encoders[i] = encoder_new(tok);
+    encoder **encoders = new_encoders(a, tok);
     text_batch *batch = text_batch_new();
     id_list *ids = ARENA_ARRAY(a, id_list, TEXT_BATCH);
     double seconds = 0, bytes = 0;
@@ -143,8 +182,7 @@ static drv_status encode_alone(arena *a, const char *dir, const char *input, con
     }
     for (int i = 0; i < TEXT_BATCH; i++)
         id_list_free(&ids[i]);
-    for (int i = 0; i < par_threads(); i++)
-        encoder_free(encoders[i]);
+    free_encoders(encoders);
     text_batch_free(batch);
     reader_close(records);
     tokenizer_close(tok);

@@ -63,7 +63,7 @@ DRV_CHECKED drv_status cli_get_i64(const cli_args *args, const char *name, int64
         int64_t *inout);
 DRV_CHECKED drv_status cli_get_f64(const cli_args *args, const char *name, double min, double max,
         double *inout);
-// "512M", "4G", "1.5G" or bytes.
+// "512M", "4G", "1.5GiB" (by 1024), "5GB" (by 1000) or bytes.
 DRV_CHECKED drv_status cli_get_bytes(const cli_args *args, const char *name, int64_t min,
         int64_t *inout);
 // All values of a repeatable option; the list lives in `a`.
@@ -89,5 +89,7 @@ void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
 
 #define CLI_SET                                                                                    \
     { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }
+#define CLI_ADAPTER                                                                                \
+    { "--adapter", "DIR", "a LoRA adapter, used with MODEL or with the base that it names" }
 #define CLI_JSON                                                                                   \
     { "--json", NULL, "print one JSON object" }

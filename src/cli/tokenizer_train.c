@@ -80,9 +80,10 @@ static drv_status read_next(void *ctx) {
     return text_batch_read(next->batch, next->r);
 }
 
-static void count_text(void *ctx, const text_piece *p, int i, int thread) {
+static const char *count_text(void *ctx, const text_piece *p, int i, int thread) {
     (void)i;
     bpe_trainer_add(ctx, p, thread);
+    return NULL;
 }
 
 static void show_progress(const reader *r, int64_t bytes, double seconds) {

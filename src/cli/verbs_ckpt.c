@@ -1,9 +1,11 @@
-// ckpt: look at checkpoints.
+// ckpt: look at checkpoints, and convert them.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "ckpt/ckpt.h"
+#include "cli/ckpt_convert.h"
+#include "cli/ckpt_import.h"
 #include "cli/cli.h"
 #include "train/trainer_json.h"
 
@@ -140,6 +142,7 @@ static drv_status run_show(arena *a, const cli_args *args) {
 
 // --- verify
 static drv_status run_verify(arena *a, const cli_args *args) {
+    if (args->n_positional == 2) return ckpt_compare(a, args);
     const char *path = args->positional[0];
     DRV_TRY(refuse_run(a, path));
     drv_status status = ckpt_verify(path);
@@ -151,9 +154,61 @@ static drv_status run_verify(arena *a, const cli_args *args) {
     return status;
 }
 
+static const cli_option import_options[] = {
+        {"--out", "DIR", "where the Hugging Face folder goes"},
+        {"--dtype", "TYPE", "of all tensors: bf16, f16 or f32 (default: see above)"},
+        {"--max-shard-size", "BYTES", "of a file, as 500M or 2G (default 5 GB)"},
+        {"--force", NULL, "write into a folder that has files; model*.safetensors there go"},
+};
+
 static const cli_option json_options[] = {CLI_JSON};
 
+#define OUT_OPTION                                                                                 \
+    { "--out", "DIR", "the folder to write; it appears whole or not at all" }
+#define SHARD_OPTION                                                                               \
+    { "--max-shard-size", "SIZE", "of a file, as 500MB or 2GB (default 5GB, as transformers)" }
+#define FORCE_OPTION                                                                               \
+    { "--force", NULL, "write into a folder that has other files; an earlier model in it goes" }
+
+static const cli_option merge_options[] = {OUT_OPTION,
+        {"--dtype", "TYPE", "of the weights: bf16, f16 or f32 (default: as they are)"},
+        SHARD_OPTION, {"--no-verify", NULL, "do not replay and compare the result"}, FORCE_OPTION,
+        {"--threads", "N", "0: all cores (default)"}};
+static const cli_option export_options[] = {OUT_OPTION,
+        {"--dtype", "TYPE", "of the weights: bf16, f16 or f32 (default: as they are)"},
+        SHARD_OPTION, {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
+        {"--type", "TYPE", "of its matrices: f32, f16, bf16 or q8_0 (default: as they are)"},
+        {"--no-verify", NULL, "do not replay and compare the result"},
+        {"--force", NULL, "write into a folder that has other files, or replace FILE"},
+        {"--threads", "N", "0: all cores (default)"}};
+static const cli_option consolidate_options[] = {OUT_OPTION,
+        {"--max-shard-size", "SIZE", "of a file of weights, as 500MB or 2GB (default: one file)"},
+        FORCE_OPTION};
+
 static const verb subverbs[] = {
+        {
+                .name = "import",
+                .summary = "make a Hugging Face folder of a GGUF file or another folder",
+                .usage = "FILE.gguf|HF_DIR --out DIR [--dtype bf16|f16|f32]",
+                .help = "Writes a folder that drover and transformers load: config.json, weights in safetensors, the\n"
+                        "tokenizer (tokenizer.json, tokenizer_config.json with the chat template) and\n"
+                        "generation_config.json. It appears whole or not at all, and memory is bounded whatever the\n"
+                        "size of the model.\n"
+                        "\n"
+                        "GGUF: weights of F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0 and Q2_K to Q6_K of a Llama, or of\n"
+                        "a Mistral without sliding window. The tokenizer is made from the metadata. Quantised weights\n"
+                        "become f32, which holds them exactly; --dtype bf16 halves that and rounds. Other weights keep\n"
+                        "their type. docs/conversions.md says what is carried through.\n"
+                        "\n"
+                        "Folders: safetensors of one or many files. Pickles (pytorch_model.bin) and Meta's own layout\n"
+                        "(consolidated.00.pth) are refused with what to do instead; models that differ from a Llama\n"
+                        "are, with what differs.",
+                .options = import_options,
+                .n_options = sizeof import_options / sizeof *import_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = ckpt_import,
+        },
         {
                 .name = "list",
                 .summary = "the checkpoints of a run: step, loss, size, verified or why not",
@@ -178,22 +233,87 @@ static const verb subverbs[] = {
         },
         {
                 .name = "verify",
-                .summary = "check every byte of a checkpoint",
-                .usage = "CHECKPOINT [--json]",
-                .help = "Compares all files with the manifest of hashes; a failure names the file.",
+                .summary = "check every byte of a checkpoint, or prove that two models are one",
+                .usage = "CHECKPOINT [--json]\nA B [--json]",
+                .help = "CHECKPOINT: all files are compared with the manifest of hashes; a failure names the file.\n"
+                        "\n"
+                        "A B: two models in any format and type (Hugging Face folders, checkpoints, run directories,\n"
+                        "GGUF files). The same prompts go through both, in fp32: four texts where one of them has a\n"
+                        "tokenizer, and sequences drawn from all of the vocabulary. Printed are the largest difference\n"
+                        "of two logits, its size relative to the logits' spread, the KL divergence, how often the\n"
+                        "likeliest token is the same, and a hash of all weights that does not depend on type or\n"
+                        "files. Equal weights must give equal bits; otherwise the bound is what rounding to the\n"
+                        "coarser type explains (docs/conversions.md). Exit 1: out of bounds. Models stay on disk;\n"
+                        "memory is some 200 MB for any size.",
                 .options = json_options,
                 .n_options = sizeof json_options / sizeof *json_options,
                 .min_positional = 1,
-                .max_positional = 1,
+                .max_positional = 2,
                 .run = run_verify,
+        },
+        {
+                .name = "export",
+                .summary = "write a model as people publish it, and prove it",
+                .usage =
+                        "SRC --out DIR [--dtype bf16|f16|f32]\nSRC --gguf FILE [--type f32|f16|bf16|q8_0]",
+                .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
+                        "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
+                        "and others: safetensors in shards with an index, config.json that says the type truthfully,\n"
+                        "generation_config.json, tokenizer and chat template. Optimizer and run state stay behind: for a\n"
+                        "copy that resumes, see ckpt consolidate.\n"
+                        "\n"
+                        "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"
+                        "refused by name. Memory is bounded by pieces, whatever the size. --gguf writes weights,\n"
+                        "tokenizer and chat template in one file that llama.cpp loads.\n"
+                        "\n"
+                        "The result is proved: SRC and DIR are replayed as by ckpt verify A B, and the numbers are\n"
+                        "kept in verify.json (FILE.verify.json). A result that is out of bounds is put at DIR.unproved\n"
+                        "(FILE.unproved) and exits 1.",
+                .options = export_options,
+                .n_options = sizeof export_options / sizeof *export_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = ckpt_export,
+        },
+        {
+                .name = "merge",
+                .summary = "a base and a LoRA adapter as one model, proved",
+                .usage = "BASE ADAPTER --out DIR [--dtype bf16|f16|f32]",
+                .help = "ADAPTER is PEFT's folder (adapter_config.json, adapter_model.safetensors), as drover and PEFT\n"
+                        "save it. Each weight becomes W + scale B A, computed in fp32 and rounded once; scale is\n"
+                        "alpha / r, or alpha / sqrt(r) for rsLoRA, and rank_pattern and alpha_pattern count. What\n"
+                        "would make another model is refused by name: DoRA, biases, modules_to_save, a base of other\n"
+                        "shapes, and adapters whose start changed the base (PiSSA, OLoRA).\n"
+                        "\n"
+                        "The tokenizer is the adapter's where it has one. Everything else is as in ckpt export: base\n"
+                        "+ adapter and the merged model are replayed and compared.",
+                .options = merge_options,
+                .n_options = sizeof merge_options / sizeof *merge_options,
+                .min_positional = 2,
+                .max_positional = 2,
+                .run = ckpt_merge,
+        },
+        {
+                .name = "consolidate",
+                .summary = "a checkpoint in fewer or more files, bit for bit",
+                .usage = "CHECKPOINT --out DIR [--max-shard-size SIZE]",
+                .help = "Copies a checkpoint, optimizer and run state included, with its weights in one file, or in\n"
+                        "files of at most SIZE. Every tensor keeps its type and its bytes, and the result resumes as\n"
+                        "the original does. For a model to publish, or of another type, see ckpt export.",
+                .options = consolidate_options,
+                .n_options = sizeof consolidate_options / sizeof *consolidate_options,
+                .min_positional = 1,
+                .max_positional = 1,
+                .run = ckpt_consolidate_verb,
         },
 };
 
 const verb verb_ckpt = {
         .name = "ckpt",
-        .summary = "list, show and verify checkpoints",
+        .summary = "look at checkpoints; import, export, merge and prove models",
         .help = "A checkpoint is a Hugging Face folder with optimizer state and a manifest of hashes\n"
-                "beside it.",
+                "beside it. Models come in by import, go out by export and merge, and verify says whether\n"
+                "one is the other.",
         .subverbs = subverbs,
         .n_subverbs = sizeof subverbs / sizeof *subverbs,
 };

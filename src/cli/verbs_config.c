@@ -8,6 +8,7 @@
 #include "cli/cli.h"
 #include "cli/step_time.h"
 #include "train/fit.h"
+#include "train/lora_state.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
@@ -94,7 +95,8 @@ typedef struct plan_report {
     memory_plan memory;
     memory_limit limit;
     int ranks;
-    double flops_per_token, step_s, run_s; // seconds 0: not known
+    double flops_per_token, again; // of them, and beside them for what is computed again
+    double step_s, run_s;          // seconds 0: not known
     bool fits;
     const char *would_fit; // keys to set; NULL: none would, or it fits
     bool is_measured;      // step_s is of micro-batches that were run, not of the GEMM peak
@@ -120,15 +122,25 @@ static void print_memory(const plan_report *r) {
     if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
 }
 
+static double trainable_share(const plan_report *r) {
+    return (double)params_trainable(&r->p->params) / (double)model_parameters(&r->cfg->model);
+}
+
 static void print_plan(const plan_report *r) {
     const run_config *cfg = r->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
+    if (lora_is_on(cfg))
+        printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
+                (long long)params_trainable(&r->p->params), 100 * trainable_share(r));
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
             str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
+    if (r->again > 0)
+        printf("              and %s per token to compute again what is not kept\n",
+                str_si(r->again));
     printf("nodes         %d in step, %d in update, %d in eval\n", r->p->step_graph->n_nodes,
             r->p->update_graph->n_nodes, r->p->eval_graph->n_nodes);
     print_memory(r);
@@ -150,9 +162,10 @@ static void print_plan_json(const plan_report *r) {
             (json_int_t)m->communication, "data", (json_int_t)m->data, "total",
             (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
     const json_int_t n = model_parameters(&r->cfg->model);
-    json_t *o = json_pack("{s:I,s:I,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters", n, "flops_per_token", r->flops_per_token, "ranks", r->ranks,
-            "bytes", bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
+    json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
+            "trainable_parameters", (json_int_t)params_trainable(&r->p->params), "flops_per_token",
+            r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks", r->ranks, "bytes",
+            bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
             "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
             (json_int_t)r->limit.free, "would_fit", r->would_fit);
     json_object_set_new(o, "step_is_measured", json_boolean(r->is_measured));
@@ -167,9 +180,8 @@ static drv_status measure_time(arena *a, plan_report *r) {
     backend *cpu;
     DRV_TRY(backend_open(a, "cpu", &cpu));
     const double peak = backend_peak_flops(cpu);
-    const double tokens =
-            (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_parallel);
-    if (peak > 0) r->step_s = r->flops_per_token * tokens / (0.75 * peak);
+    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
+    if (peak > 0) r->step_s = (r->flops_per_token + r->again) * tokens / (0.75 * peak);
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
     return DRV_OK;
@@ -182,13 +194,7 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     int64_t ranks = 0;
     DRV_TRY(load(a, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
-    if (ranks) cfg.data_parallel = ranks;
-    if (cfg.global_batch_size % (cfg.micro_batch_size * cfg.data_parallel) != 0)
-        return drv_fail(DRV_E_USAGE,
-                "plan: training.global_batch_size is %lld, expected a multiple of micro_batch_size "
-                "%lld x ranks %lld",
-                (long long)cfg.global_batch_size, (long long)cfg.micro_batch_size,
-                (long long)cfg.data_parallel);
+    if (ranks) DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
     DRV_TRY(backend_open(a, "null", &null));
     DRV_TRY(programs_build(a, &cfg, &built));
@@ -197,8 +203,9 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .p = &built,
             .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
-            .ranks = (int)cfg.data_parallel,
-            .flops_per_token = model_flops_per_token(&cfg.model, cfg.sequence_length)};
+            .ranks = (int)cfg.data_ranks,
+            .flops_per_token = programs_flops_per_token(&built, false)};
+    r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
     DRV_TRY(measure_time(a, &r));

@@ -10,6 +10,17 @@
 #include "cli/fetch.h"
 #include "data/set/build.h"
 
+static void say_answers(const char *prefix, const build_counts *all) {
+    const double tokens = (double)(all->tokens ? all->tokens : 1);
+    log_info("%s.roles: %lld tokens of answers (%.1f%%), %lld of them of last answers (%.1f%%)%s",
+            prefix, (long long)all->answers, 100 * (double)all->answers / tokens,
+            (long long)all->last_answers, 100 * (double)all->last_answers / tokens,
+            all->answers ? "" : ": nothing to train on");
+    if (all->no_answer)
+        log_warn("%lld conversations have no answer: training on answers leaves them out",
+                (long long)all->no_answer);
+}
+
 static drv_status data_build(arena *a, const cli_args *args) {
     int64_t workers = 0;
     build_stats stats;
@@ -18,7 +29,14 @@ static drv_status data_build(arena *a, const cli_args *args) {
                                .strict = cli_has(args, "--strict")},
             .version = drover_number(),
             .append_eod = cli_has(args, "--append-eod") || cli_has(args, "--eod"),
-            .eod = cli_get(args, "--eod", NULL)};
+            .eod = cli_get(args, "--eod", NULL),
+            .sft = cli_has(args, "--sft"),
+            .template = cli_get(args, "--template", NULL)};
+    if (opts.template && !opts.sft)
+        return drv_fail(DRV_E_USAGE, "data build: --template is of --sft, which is not given");
+    if (opts.sft && (opts.reader.key || opts.reader.separator))
+        return drv_fail(DRV_E_USAGE,
+                "data build: --sft takes whole lines of JSON: no --json-key, no --separator");
     opts.inputs = cli_get_all(a, args, "--input", &opts.n_inputs);
     if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
     DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
@@ -33,6 +51,7 @@ static drv_status data_build(arena *a, const cli_args *args) {
             (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
             (double)stats.bytes_now / stats.seconds / 1e6, (long long)all->skipped,
             (long long)all->replaced);
+    if (opts.sft) say_answers(opts.prefix, all);
     return DRV_OK;
 }
 
@@ -231,6 +250,9 @@ static const cli_option build_options[] = {{"--input", "PATH...",
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
+        {"--sft", NULL, "lines of JSON are conversations: see above"},
+        {"--template", "NAME",
+                "of --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
@@ -260,11 +282,20 @@ static const verb subverbs[] = {
         {
                 .name = "build",
                 .summary = "tokenise text into Megatron .bin/.idx",
-                .usage = "--input PATH... --tokenizer DIR --out PREFIX",
+                .usage =
+                        "--input PATH... --tokenizer DIR --out PREFIX\n"
+                        "--sft --input FILE.jsonl... --tokenizer DIR --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; standard input and\n"
                         "files of another ending are recognised by their content. The documents keep that order\n"
                         "whatever the number of workers. If it is killed, the same command resumes it after the last\n"
-                        "input file that was done.",
+                        "input file that was done.\n"
+                        "\n"
+                        "--sft makes a set for fine-tuning of lines of JSON with messages (role, content), conversations\n"
+                        "(from, value), prompt and response or completion, or instruction, input or context, and output\n"
+                        "or response. The tokens are those of transformers' apply_chat_template; PREFIX.roles marks the\n"
+                        "answers, so that training can count them alone (data.loss). Where an answer begins is said by\n"
+                        "{% generation %} in the template, else by the generation prompt; where the template's text\n"
+                        "of a few messages is not how that of more begins, the build ends and says so.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
                 .run = data_build,

@@ -150,7 +150,11 @@ static drv_status read_options(arena *a, const cli_args *args, generator_opts *m
     call->json = cli_has(args, "--json");
     if (!call->json) o->emit = print_piece;
     par_set_threads((int)threads);
-    DRV_TRY(ckpt_resolve(a, args->positional[0], &model->folder));
+    model_ref ref;
+    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
+            cli_get(args, "--adapter", NULL), &ref));
+    model->folder = ref.folder;
+    model->adapter = ref.adapter;
     call->folder = model->folder;
     return DRV_OK;
 }
@@ -197,32 +201,31 @@ static drv_status run_generate(arena *a, const cli_args *args) {
     return status;
 }
 
-static const cli_option generate_options[] =
-        {{"--prompt", "TEXT", "what the text begins with; - reads standard input"},
-                {"--prompt-file", "FILE", "the same from a file; - reads standard input"},
-                {"--max-tokens", "N",
-                        "at most N new tokens (default 200, or what the context leaves)"},
-                {"--n", "N", "samples of the prompt (default 1), with --- between them"},
-                {"--temperature", "X", "0: always the likeliest token (default 0.8)"},
-                {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},
-                {"--top-p", "X",
-                        "draw from the likeliest tokens of this total probability (default 0.95)"},
-                {"--repetition-penalty", "X",
-                        "over 1: tokens that occurred are less likely (default 1)"},
-                {"--stop", "TEXT", "end before this text (repeatable)"},
-                {"--seed", "N", "of the draws (default 0)"},
-                {"--precision", "NAME",
-                        "of the weights, bf16 or fp32 (default: the model's, see above)"},
-                {"--json", NULL, "print one JSON object per sample"},
-                {"--threads", "N", "0: all cores (default)"}};
+static const cli_option generate_options[] = {CLI_ADAPTER,
+        {"--prompt", "TEXT", "what the text begins with; - reads standard input"},
+        {"--prompt-file", "FILE", "the same from a file; - reads standard input"},
+        {"--max-tokens", "N", "at most N new tokens (default 200, or what the context leaves)"},
+        {"--n", "N", "samples of the prompt (default 1), with --- between them"},
+        {"--temperature", "X", "0: always the likeliest token (default 0.8)"},
+        {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},
+        {"--top-p", "X", "draw from the likeliest tokens of this total probability (default 0.95)"},
+        {"--repetition-penalty", "X", "over 1: tokens that occurred are less likely (default 1)"},
+        {"--stop", "TEXT", "end before this text (repeatable)"},
+        {"--seed", "N", "of the draws (default 0)"},
+        {"--precision", "NAME", "of the weights, bf16 or fp32 (default: the model's, see above)"},
+        {"--json", NULL, "print one JSON object per sample"},
+        {"--threads", "N", "0: all cores (default)"}};
 
 const verb verb_generate = {
         .name = "generate",
         .summary = "write text with a model",
-        .usage = "MODEL --prompt TEXT [--max-tokens N] [--temperature X]",
+        .usage = "[MODEL] [--adapter DIR] --prompt TEXT [--max-tokens N] [--temperature X]",
         .help = "MODEL is a Hugging Face folder with a tokenizer: a checkpoint of a run, or any Llama; or a\n"
                 "run directory or CONFIG, of which the newest checkpoint is taken. Nothing is printed\n"
                 "before the model is loaded and the prompt fits.\n"
+                "\n"
+                "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; it may stand in the\n"
+                "place of MODEL, and is then used with the base that it names.\n"
                 "\n"
                 "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"
                 "trained in bf16 (their fp32 masters are rounded, as in training): generation is bound by\n"
@@ -233,7 +236,6 @@ const verb verb_generate = {
                 "tokens_per_s; the text ends before a stop text.",
         .options = generate_options,
         .n_options = sizeof generate_options / sizeof *generate_options,
-        .min_positional = 1,
         .max_positional = 1,
         .run = run_generate,
 };

@@ -31,10 +31,11 @@ typedef struct encode_job {
     bool specials, json;
 } encode_job;
 
-static void encode_text(void *ctx, const text_piece *p, int i, int thread) {
+static const char *encode_text(void *ctx, const text_piece *p, int i, int thread) {
     const encode_job *j = ctx;
     j->ids[i].n = 0;
     encoder_piece(j->encoders[thread], p, j->specials, &j->ids[i]);
+    return NULL;
 }
 
 // A line for each text, batch by batch; what cannot be written stops it.

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "train/evaluate.h"
+#include "train/lora_state.h"
 #include "train/resolve.h"
 #include "train/resume.h"
 #include "train/state.h"
@@ -42,19 +43,32 @@ const verb verb_train = {
 };
 
 // --- eval
-static const cli_option eval_options[] = {CLI_SET, CLI_JSON,
+static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
 
-static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, const char **weights) {
-    const char *target = args->positional[0], *data = cli_get(args, "--data", NULL);
+// Of a run the newest checkpoint, which is an adapter if the run trains LoRA.
+static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
+    const bool lora = lora_is_on(cfg);
+    const char *checkpoint;
+    DRV_TRY(ckpt_of_run(a, cfg->run_dir, &checkpoint));
+    *out = lora ? (model_ref){cfg->from, checkpoint} : (model_ref){checkpoint, ""};
+    return resume_check_model(checkpoint, &cfg->model, lora, false); // ids of tokens decide no loss
+}
+
+static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
+    const char *target = args->n_positional ? args->positional[0] : NULL,
+               *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL);
     int n_sets;
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
     const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
     int k = 0;
-    const bool config = file_exists(target) && !file_is_dir(target);
+    const bool config = target && file_exists(target) && !file_is_dir(target);
+    if (config && adapter)
+        return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
+                target);
     if (!config) {
-        DRV_TRY(ckpt_resolve(a, target, weights));
-        all[k++] = arena_printf(a, "model.from=%s", *weights);
+        DRV_TRY(model_resolve(a, target, adapter, model));
+        all[k++] = arena_printf(a, "model.from=%s", model->folder);
     }
     for (int i = 0; i < n_sets; i++)
         all[k++] = sets[i];
@@ -66,9 +80,9 @@ static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, con
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)
         return drv_fail(DRV_E_USAGE, "eval: no data; give --data PREFIX");
-    if (!config) return DRV_OK;
-    DRV_TRY(ckpt_of_run(a, cfg->run_dir, weights));
-    return resume_check_model(*weights, &cfg->model, false); // ids of tokens decide no loss
+    if (config) DRV_TRY(open_run_model(a, cfg, model));
+    cfg->lora.adapter = model->adapter;
+    return DRV_OK;
 }
 
 // The perplexity of a loss above 709 is beyond a double; JSON has no word for that but null.
@@ -87,10 +101,10 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     programs built;
     backend *device;
     rows *r;
-    const char *weights;
+    model_ref model;
     double loss;
     int64_t tokens;
-    DRV_TRY(open_eval(a, args, &cfg, &weights));
+    DRV_TRY(open_eval(a, args, &cfg, &model));
     par_set_threads((int)cfg.threads);
     DRV_TRY_CTX(batch_open_rows(a, &cfg, false, &r), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
@@ -99,7 +113,8 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     built.b = device;
     DRV_TRY(backend_compile(a, device, built.eval_graph, &built.eval_plan, &built.eval));
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
-    DRV_TRY(state_load_eval_weights(&built, weights));
+    DRV_TRY(*model.adapter ? lora_load_eval(&built, model.folder, model.adapter)
+                           : state_load_eval_weights(&built, model.folder));
     DRV_TRY(evaluate(&built, r, 0, &loss, &tokens));
     print_result(cli_has(args, "--json"), loss, tokens);
     rows_close(r);
@@ -110,12 +125,13 @@ static drv_status run_eval(arena *a, const cli_args *args) {
 const verb verb_eval = {
         .name = "eval",
         .summary = "mean loss and perplexity over all tokens of a data set",
-        .usage = "CONFIG|MODEL --data PREFIX [--json] [--set KEY=VALUE]...",
+        .usage = "CONFIG|MODEL [--adapter DIR] --data PREFIX [--json] [--set KEY=VALUE]...",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
-                "when its CONFIG is given, the newest valid checkpoint is evaluated.",
+                "when its CONFIG is given, the newest valid checkpoint is evaluated. An adapter (a folder that\n"
+                "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
+                "the base that it names.",
         .options = eval_options,
         .n_options = sizeof eval_options / sizeof *eval_options,
-        .min_positional = 1,
         .max_positional = 1,
         .run = run_eval,
 };

@@ -46,6 +46,11 @@ static drv_status check_folder(arena *a, const run_config *cfg) {
                         "which is not a folder; to fetch it from the hub: drover model get hf:%s",
                         from));
     if (!file_exists(from)) return refuse_from(cfg, "which is not a folder");
+    if (!file_is_dir(from) && str_ends(from, ".gguf"))
+        return refuse_from(cfg,
+                arena_printf(a,
+                        "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
+                        from));
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
     if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;
@@ -137,13 +142,47 @@ static drv_status check_model(run_config *cfg) {
     return model_config_check(config_where(cfg, "model"), "model.", &cfg->model);
 }
 
-static drv_status check_batch(const run_config *cfg) {
-    if (cfg->global_batch_size % (cfg->micro_batch_size * cfg->data_parallel) != 0)
+drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
+    const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
+    if (ranks % others != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: %lld ranks were started, expected a multiple of tensor %lld x pipeline %lld x "
+                "context %lld",
+                config_where(cfg, "parallel"), (long long)ranks, (long long)cfg->tensor_parallel,
+                (long long)cfg->pipeline_parallel, (long long)cfg->context_parallel);
+    if (cfg->data_parallel && cfg->data_parallel * others != ranks)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.data\" is %lld, but %lld rank%s started, expected mpirun -n %lld "
+                "or parallel.data: auto",
+                config_where(cfg, "parallel.data"), (long long)cfg->data_parallel, (long long)ranks,
+                ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
+    cfg->data_ranks = ranks / others;
+    cfg->n_lanes = cfg->lanes ? cfg->lanes : cfg->data_ranks;
+    const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
+    if (cfg->global_batch_size % shares != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"training.global_batch_size\" is %lld, expected a multiple of "
                 "micro_batch_size %lld x data-parallel ranks %lld",
                 config_where(cfg, "training"), (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, (long long)cfg->data_parallel);
+                (long long)cfg->micro_batch_size, (long long)cfg->data_ranks);
+    const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size;
+    if (micro_batches % cfg->n_lanes != 0 || cfg->n_lanes % cfg->data_ranks != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.lanes\" is %lld, expected a divisor of the %lld micro-batches of a "
+                "step and a multiple of the %lld data-parallel ranks",
+                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
+                (long long)micro_batches, (long long)cfg->data_ranks);
+    return DRV_OK;
+}
+
+// As if the ranks that the config asks for were there.
+static drv_status check_ranks(run_config *cfg) {
+    const int64_t data = cfg->data_parallel ? cfg->data_parallel : 1;
+    const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
+    return config_set_ranks(cfg, data * others);
+}
+
+static drv_status check_batch(const run_config *cfg) {
     if (cfg->micro_batch_size * cfg->sequence_length > (1 << 30))
         return drv_fail(DRV_E_USAGE,
                 "%s: training.micro_batch_size %lld x data.sequence_length %lld is more than 2^30 "
@@ -188,9 +227,42 @@ static drv_status check_schedule(const run_config *cfg) {
     return DRV_OK;
 }
 
-drv_status config_check(run_config *cfg) {
+// A section lora without a rank has PEFT's default; what an adapter says stays open (rank and alpha
+// 0, no targets).
+static drv_status check_lora(arena *a, run_config *cfg) {
+    enum { DEFAULT_RANK = 8 };
+    static const char *const others[] = {"lora.alpha", "lora.dropout", "lora.use_rslora",
+            "lora.target_modules"};
+    lora_config *lora = &cfg->lora;
+    bool any = false;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        any |= config_gives(cfg, others[i]);
+    if (*lora->adapter && config_gives(cfg, "lora.rank") && lora->rank == 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"lora.adapter\" is \"%s\", but lora.rank 0 says that there is no LoRA",
+                config_where(cfg, "lora.adapter"), lora->adapter);
+    if (*lora->adapter) return DRV_OK;
+    if (!config_gives(cfg, "lora.rank") && any) lora->rank = DEFAULT_RANK;
+    if (lora->n_target_modules == 0) {
+        lora->n_target_modules = 2;
+        lora->target_modules = ARENA_ARRAY(a, const char *, 2);
+        lora->target_modules[0] = "q_proj";
+        lora->target_modules[1] = "v_proj";
+    }
+    if (lora->rank == 0 || lora->alpha > 0) return DRV_OK;
+    if (config_gives(cfg, "lora.alpha"))
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"lora.alpha\" is 0, expected more: the branches would count nothing",
+                config_where(cfg, "lora.alpha"));
+    lora->alpha = (double)lora->rank;
+    return DRV_OK;
+}
+
+drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_model(cfg));
+    DRV_TRY(check_ranks(cfg));
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_data(cfg));
+    DRV_TRY(check_lora(a, cfg));
     return check_schedule(cfg);
 }

@@ -102,6 +102,11 @@ bool config_gives(const run_config *cfg, const char *path) {
     return cfg->given && cfg->given->value[i] && cfg->given->value[i]->kind != VALUE_NULL;
 }
 
+save_dtype config_save_dtype(const run_config *cfg) {
+    if (cfg->save_dtype != SAVE_AUTO) return cfg->save_dtype;
+    return cfg->precision == PRECISION_BF16 ? SAVE_BF16 : SAVE_F32;
+}
+
 bool config_loads_weights(const run_config *cfg) {
     return cfg->weights == WEIGHTS_LOAD;
 }
@@ -153,7 +158,7 @@ static drv_status apply(arena *a, run_config *cfg) {
         cfg->sequence_length = context < 1024 ? context : 1024;
     }
     if (!*cfg->run_dir) cfg->run_dir = default_run_dir(a, cfg);
-    return config_check(cfg);
+    return config_check(a, cfg);
 }
 
 static drv_status read_sources(loader *l, const char *path, const char *const *sets, int n_sets) {
@@ -185,6 +190,7 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
             .from = "",
             .tokenizer = "",
             .run_dir = "",
+            .lora = {.adapter = ""},
             .given = given};
     DRV_TRY(read_sources(&l, path, sets, n_sets));
     DRV_TRY(apply(a, &cfg));

@@ -10,6 +10,7 @@
 enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
+typedef enum save_dtype { SAVE_AUTO, SAVE_F32, SAVE_BF16, SAVE_F16 } save_dtype;
 typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
 typedef enum schedule_type {
     SCHEDULE_COSINE,
@@ -30,6 +31,16 @@ typedef struct data_source {
     const char *where; // who named it, for messages: "run.yaml:12", "--set", "--data"
 } data_source;
 
+// Low-rank adapters (arXiv:2106.09685) on a frozen model; the names are PEFT's.
+typedef struct lora_config {
+    int64_t rank; // 0: none, all weights are trained
+    double alpha, dropout;
+    bool use_rslora;             // scaled by alpha / sqrt(rank): arXiv:2312.03732
+    const char **target_modules; // names, regular expressions, or "all-linear" (model/lora.h)
+    int n_target_modules;
+    const char *adapter; // PEFT folder to continue from, which says all of the above; ""
+} lora_config;
+
 typedef struct run_config {
     const char *file; // as given on the command line; NULL: none
     // model
@@ -46,6 +57,7 @@ typedef struct run_config {
     // training
     int64_t steps, global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
+    save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     recompute_mode recompute;
     int64_t eval_every;   // steps; 0: never
     int64_t eval_batches; // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
@@ -54,12 +66,16 @@ typedef struct run_config {
     int64_t max_bad_steps;
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
+    lora_config lora;
     // schedule
     schedule_type schedule;
     int64_t warmup_steps, decay_steps; // decay_steps 0: a tenth of steps
     double min_lr;
     // parallel, in ranks
-    int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel;
+    int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
+    int64_t lanes;                                                               // 0: auto
+    // Of the job, by config_set_ranks: what auto came to. 1 until then.
+    int64_t data_ranks, n_lanes;
     bool sequence_parallel;
     int64_t zero;
     // checkpoint
@@ -77,6 +93,11 @@ DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const
 DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n_sets,
         run_config *out);
 
+// The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
+// divide what.
+DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
+// training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
+save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.
 bool config_loads_weights(const run_config *cfg);
 // Who gave a key, or the last of the keys below a section: "run.yaml:12" or "--set"; the file, or

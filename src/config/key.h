@@ -30,6 +30,7 @@ extern const key_type type_int;     // int64_t
 extern const key_type type_real;    // double
 extern const key_type type_bool;    // bool
 extern const key_type type_text;    // const char *; nothing is ""
+extern const key_type type_texts;   // const char ** and an int: a text or a list of them
 extern const key_type type_choice;  // an enum of the width of int: one of the key's choices
 extern const key_type type_ids;     // int64_t[max_items] and an int: a number or a list
 extern const key_type type_reals;   // double[max_items], all or none of them (all 0)

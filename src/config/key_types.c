@@ -199,6 +199,37 @@ static void expected_text(const key *k, str *out) {
 
 const key_type type_text = {parse_text, print_text, json_text, expected_text};
 
+// --- texts: one, or a list
+static drv_status parse_texts(arena *a, const key *k, const value *v, void *base) {
+    const value *items = v->kind == VALUE_LIST ? v->items : v;
+    const int n = v->kind == VALUE_LIST ? v->n : v->kind != VALUE_NULL;
+    const char **list = ARENA_ARRAY(a, const char *, n);
+    for (int i = 0; i < n; i++) {
+        if (items[i].kind != VALUE_TEXT || !*items[i].text) return key_refuse(k, &items[i]);
+        list[i] = items[i].text;
+    }
+    *(const char ***)field(k, base) = list;
+    *count_of(k, base) = n;
+    return DRV_OK;
+}
+
+static void print_texts(const key *k, const void *base, str *out) {
+    const char *const *list = *(const char *const *const *)const_field(k, base);
+    str_puts(out, "[");
+    for (int i = 0; i < n_items(k, base); i++) {
+        str_puts(out, i ? ", " : "");
+        yaml_quote(list[i], out);
+    }
+    str_puts(out, "]");
+}
+
+static void expected_texts(const key *k, str *out) {
+    (void)k;
+    str_puts(out, "a text or a list of texts");
+}
+
+const key_type type_texts = {parse_texts, print_texts, NULL, expected_texts};
+
 // --- one of several names
 static drv_status parse_choice(arena *a, const key *k, const value *v, void *base) {
     (void)a;

@@ -178,13 +178,77 @@ static const value *find_value(const value *v, const char *path) {
     return NULL;
 }
 
+// The graph of these is that of a Llama but for what is named. Sources: modeling_*.py of
+// transformers.
+static const struct {
+    const char *model_type, *differs;
+} relatives[] = {
+        {"qwen2", "biases on q_proj, k_proj and v_proj"},
+        {"qwen3", "norms of queries and keys"},
+        {"qwen2_moe", "a mixture of experts"},
+        {"qwen3_moe", "a mixture of experts"},
+        {"mixtral", "a mixture of experts"},
+        {"llama4", "a mixture of experts and layers without rotary embedding"},
+        {"llama4_text", "a mixture of experts and layers without rotary embedding"},
+        {"gemma", "a scaled embedding, norms that add 1 to their weight, and GELU"},
+        {"gemma2", "norms after each part, capped logits and sliding windows"},
+        {"gemma3", "norms of queries and keys and sliding windows"},
+        {"gemma3_text", "norms of queries and keys and sliding windows"},
+        {"phi3", "fused weights qkv_proj and gate_up_proj"},
+        {"smollm3", "layers without rotary embedding"},
+        {"granite", "multipliers on the embedding, attention, residual stream and logits"},
+        {"olmo", "norms without weights"},
+        {"olmo2", "norms after each part, and of queries and keys"},
+        {"stablelm", "layer norms, and a part of each head without rotary embedding"},
+        {"starcoder2", "layer norms and biases"},
+        {"internlm2", "a fused weight wqkv"},
+        {"cohere", "layer norms, and attention beside the feed-forward layer"},
+        {"gpt2", "learned positions, layer norms and GELU"},
+        {"gpt_neox", "layer norms, GELU, and attention beside the feed-forward layer"},
+};
+
+static bool is_mistral(const value *root) {
+    const value *type = find_value(root, "model_type");
+    return type && type->kind == VALUE_TEXT && strcmp(type->text, "mistral") == 0;
+}
+
+static drv_status check_type(const value *root) {
+    const value *type = find_value(root, "model_type");
+    if (!type || type->kind == VALUE_NULL || is_mistral(root)) return DRV_OK;
+    if (type->kind != VALUE_TEXT) return key_refuse(&(key){.expected = "\"llama\""}, type);
+    if (strcmp(type->text, "llama") == 0) return DRV_OK;
+    for (size_t i = 0; i < sizeof relatives / sizeof *relatives; i++)
+        if (strcmp(type->text, relatives[i].model_type) == 0)
+            return drv_fail(DRV_E_DATA,
+                    "%s: model_type is \"%s\", which has %s; expected \"llama\" (or \"mistral\" "
+                    "without a sliding window)",
+                    type->where, type->text, relatives[i].differs);
+    return key_refuse(&(key){.expected = "\"llama\""}, type);
+}
+
+// MistralConfig has a window of 4096 where config.json says nothing of it.
+static drv_status check_window(const value *root, const model_config *m) {
+    const value *window = find_value(root, "sliding_window");
+    int64_t tokens = window ? 0 : 4096;
+    if (!is_mistral(root) || (window && window->kind == VALUE_NULL)) return DRV_OK;
+    if (window && (window->kind != VALUE_TEXT || !str_to_i64(window->text, &tokens)))
+        return key_refuse(&(key){.expected = "null"}, window);
+    if (tokens >= m->max_position_embeddings) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: sliding_window is %s%lld: attention in a sliding window is not supported, expected "
+            "null",
+            (window ? window : root)->where, window ? "" : "not given, which stands for ",
+            (long long)tokens);
+}
+
 // What drover's Llama is, where config.json could say something else.
 static drv_status check_fixed(const value *root) {
     static const struct {
         const char *name, *text, *expected;
-    } fixed[] = {{"model_type", "llama", "\"llama\""}, {"hidden_act", "silu", "\"silu\""},
+    } fixed[] = {{"hidden_act", "silu", "\"silu\""},
             {"attention_bias", "false", "false: a Llama with biases is not supported"},
             {"mlp_bias", "false", "false: a Llama with biases is not supported"}};
+    DRV_TRY(check_type(root));
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const value *v = find_value(root, fixed[i].name);
         if (!v || v->kind == VALUE_NULL) continue;
@@ -214,6 +278,10 @@ static drv_status read_fields(arena *a, const value *root, model_config *out) {
             {"rope_parameters.original_max_position_embeddings",
                     "rope_scaling.original_max_position_embeddings"}};
     *out = model_config_defaults();
+    if (is_mistral(root)) { // what MistralConfig assumes
+        out->num_key_value_heads = 8;
+        out->max_position_embeddings = 131072;
+    }
     for (int i = 0; i < n_model_keys; i++) {
         const key *k = &model_keys[i];
         for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
@@ -226,29 +294,37 @@ static drv_status read_fields(arena *a, const value *root, model_config *out) {
     return DRV_OK;
 }
 
-static drv_status read_json(arena *a, const char *path, model_config *out) {
-    json_t *json = NULL;
-    DRV_TRY(json_read_file(path, &json));
+static drv_status read_json(arena *a, const char *path, const json_t *json, model_config *out) {
     const value root = value_of_json(a, path, "", json);
-    json_decref(json);
     if (root.kind != VALUE_MAP)
         return drv_fail(DRV_E_DATA, "%s: expected a JSON object, found %s", path,
                 value_shown(a, &root));
     DRV_TRY(check_fixed(&root));
     DRV_TRY(read_fields(a, &root, out));
+    DRV_TRY(check_window(&root, out));
     return model_config_check(path, "", out);
 }
 
-drv_status model_config_read(const char *path, model_config *out) {
+drv_status model_config_of_json(const char *path, const json_t *json, model_config *out) {
     arena *a = arena_new("config.json");
     model_config m;
-    if (file_is_dir(path)) path = path_join(a, path, "config.json");
-    const drv_status status = read_json(a, path, &m);
+    const drv_status status = read_json(a, path, json, &m);
     arena_free(a);
     if (status != DRV_OK)
         return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is no command line
     *out = m;
     return DRV_OK;
+}
+
+drv_status model_config_read(const char *path, model_config *out) {
+    arena *a = arena_new("path of config.json");
+    json_t *json = NULL;
+    if (file_is_dir(path)) path = path_join(a, path, "config.json");
+    drv_status status = json_read_file(path, &json);
+    if (status == DRV_OK) status = model_config_of_json(path, json, out);
+    json_decref(json);
+    arena_free(a);
+    return status;
 }
 
 // Puts a value at a path of names with dots.
@@ -303,13 +379,4 @@ int64_t model_parameters(const model_config *m) {
     int64_t tables = m->tie_word_embeddings ? 1 : 2;
     return tables * m->vocab_size * m->hidden_size + m->hidden_size +
            m->num_hidden_layers * (layer_weights(m) + 2 * m->hidden_size);
-}
-
-double model_flops_per_token(const model_config *m, int64_t seq) {
-    double weights = (double)(m->num_hidden_layers * layer_weights(m)) +
-                     (double)m->vocab_size * (double)m->hidden_size;
-    double attention = 12.0 *
-                       (double)(m->num_hidden_layers * m->num_attention_heads * m->head_dim) *
-                       (double)(seq + 1) / 2;
-    return 6 * weights + attention;
 }

@@ -34,9 +34,13 @@ const char *model_preset_name(int i);
 // Shapes alone: token ids come from the run's tokenizer.
 bool model_preset(const char *name, model_config *out);
 
-// Reads config.json (or the folder that holds it). Refuses what is no Llama, by name of the field.
-// DRV_E_IO: it cannot be read; DRV_E_DATA: it says what drover does not do, or something wrong.
+// Reads config.json (or the folder that holds it). A Mistral without a sliding window is a Llama
+// too. Refuses what is none, by name of the field and with what differs. DRV_E_IO: it cannot be
+// read; DRV_E_DATA: it says what drover does not do, or something wrong.
 DRV_CHECKED drv_status model_config_read(const char *path, model_config *out);
+// The same for config.json that was read already; `path` is for messages.
+DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json,
+        model_config *out);
 
 // Fills in what follows from other fields (heads, widths), then checks ranges, divisibility and
 // token ids. `where` begins the message (file and line, or a path), `prefix` comes before the names
@@ -51,6 +55,3 @@ json_t *model_config_json(const model_config *m);
 const char *model_config_difference(arena *a, const model_config *m, const model_config *other);
 
 int64_t model_parameters(const model_config *m);
-// Floating-point operations to train on one token of rows of `seq` tokens: 6 a weight that is
-// multiplied, and the causal half of attention, 12 * layers * heads * head_dim * (seq + 1) / 2.
-double model_flops_per_token(const model_config *m, int64_t seq);

@@ -12,8 +12,7 @@ typedef struct peer_key {
     const char *remark; // what differs, or why there is none; NULL: nothing to say
 } peer_key;
 
-#define NO_LORA    "LoRA is not there yet"
-#define NO_RANKS   "one process trains so far"
+#define NO_RANKS   "as many as mpirun or srun starts"
 #define NOT_NEEDED "drover has no such option"
 #define LLAMA_ONLY "drover's model is the Llama of config.json"
 
@@ -56,7 +55,7 @@ static const peer_key peers[] = {
                 "training.recompute", "none, selective or full"},
         {"zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
          "data_parallel_shard_degree wrap_with_zero",
-                "parallel.zero", "without effect on one data rank"},
+                "parallel.zero", "without effect so far"},
         // optimizer and schedule
         {"adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
                 "both in one list, as [0.9, 0.95]"},
@@ -116,13 +115,29 @@ static const peer_key peers[] = {
         {"untie_embeddings_and_output_weights share_embeddings_and_output_weights tied_embeddings "
          "weight_tying",
                 "model.tie_word_embeddings", NULL},
-        {"hidden_dropout attention_dropout dropout lora_dropout", NULL, "there is no dropout"},
+        {"hidden_dropout attention_dropout dropout", NULL,
+                "there is no dropout but that of lora.dropout"},
         {"use_flash_attn flash_attn attn_implementation attention_backend "
          "use_flash_attention_2 use_flash_attention",
                 NULL, "attention is always fused"},
-        {"lora_r lora_rank lora_alpha target_modules lora_target_modules peft_config use_lora "
-         "lora_target qlora load_in_4bit load_in_8bit peft_type adapter lora peft",
-                NULL, NO_LORA},
+        // LoRA
+        {"lora_r lora_rank r use_lora peft_type peft_config peft finetuning_type adapter_dim",
+                "lora.rank", "a rank above 0 trains LoRA"},
+        {"lora_alpha", "lora.alpha", NULL},
+        {"lora_dropout", "lora.dropout", NULL},
+        {"rslora use_rslora lora_use_rslora", "lora.use_rslora", NULL},
+        {"target_modules lora_target_modules lora_target lora_target_linear lora_modules "
+         "lora_attn_modules apply_lora_to_mlp apply_lora_to_output",
+                "lora.target_modules", "as [q_proj, v_proj], or all-linear"},
+        {"adapter adapter_path adapter_name_or_path lora_model_dir resume_adapter_file "
+         "peft_model_id lora_path",
+                "lora.adapter", NULL},
+        {"lora_bias bias modules_to_save lora_modules_to_save init_lora_weights fan_in_fan_out "
+         "layers_to_transform layers_pattern rank_pattern alpha_pattern use_dora lora_plus_lr_ratio",
+                NULL,
+                "A begins uniform, B zero; all branches have one rank, and nothing else is trained"},
+        {"qlora load_in_4bit load_in_8bit bnb_4bit_quant_type quantization_config quantize_base",
+                NULL, "a frozen model is held in training.precision"},
         // data
         {"tokenizer_name tokenizer_model tokenizer_path tokenizer_name_or_path tokenizer_type "
          "vocab_file merge_file tokenizer_dir",

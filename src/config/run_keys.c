@@ -12,12 +12,14 @@ static const choice pack_choices[] = {{"documents", PACK_DOCUMENTS}, {"stream", 
         {NULL, 0}};
 static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PRECISION_F32},
         {NULL, 0}};
+static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
+        {"f16", SAVE_F16}, {NULL, 0}};
 static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
         {"selective", RECOMPUTE_SELECTIVE}, {"full", RECOMPUTE_FULL}, {NULL, 0}};
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
 
-static const choice ranks_choices[] = {{"auto", 1}, {NULL, 0}}; // all ranks: one process, so far
+static const choice auto_choices[] = {{"auto", 0}, {NULL, 0}};
 static const choice backend_choices[] = {{"cpu", 0}, {NULL, 0}};
 
 const char *precision_name(precision p) {
@@ -79,6 +81,9 @@ static const key run_keys[] = {
                 .initial = "bf16",
                 .help = "of products and stored activations; bf16 keeps fp32 weights, gradients and "
                         "loss"},
+        {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
+                .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
+                        "A run resumes from fp32 weights all the same: they lie beside it"},
         {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
                 .initial = "none",
                 .help = "less memory for more time: selective: norms, activations, attention; full: "
@@ -104,6 +109,21 @@ static const key run_keys[] = {
                 .help = "AdamW: decoupled, of matrices; norms have none"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
+        {KEY("lora.rank", int, lora.rank), .max = 1 << 14,
+                .initial_note = "0, or 8 where another key of lora is given",
+                .help = "train low-rank branches of this rank and freeze the model; 0: train all of it"},
+        {KEY("lora.alpha", real, lora.alpha), .max = 1e6, .initial_note = "lora.rank",
+                .help = "branches count alpha / rank times"},
+        {KEY("lora.dropout", real, lora.dropout), .max = 0.999, .initial = "0",
+                .help = "share of a branch's inputs that is dropped in training"},
+        {KEY("lora.use_rslora", bool, lora.use_rslora), .initial = "false",
+                .help = "alpha / sqrt(rank) instead, for large ranks"},
+        {KEY("lora.target_modules", texts, lora.target_modules), COUNT(lora.n_target_modules),
+                .initial_note = "[q_proj, v_proj]",
+                .help = "which of q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj; "
+                        "all-linear; or expressions on model.layers.0.self_attn.q_proj"},
+        {KEY("lora.adapter", text, lora.adapter), .initial = "",
+                .help = "PEFT folder to begin with; it says rank, alpha and target_modules"},
         {KEY("schedule.type", choice, schedule), .choices = schedule_choices, .initial = "cosine",
                 .help = "after the warm-up; wsd: constant, then a linear decay at the end"},
         {KEY("schedule.warmup_steps", int, warmup_steps), .initial = "100", .max = NO_MAX,
@@ -118,14 +138,18 @@ static const key run_keys[] = {
                 .expected = ONE_PROCESS, .help = "ranks that share the layers"},
         {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1,
                 .expected = ONE_PROCESS, .help = "ranks that share each row"},
-        {KEY("parallel.data", int, data_parallel), .choices = ranks_choices, .initial = "auto",
+        {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
-                .help = "ranks that share the global batch; auto: all; above 1: drover plan alone, "
-                        "so far"},
+                .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},
+        {KEY("parallel.lanes", int, lanes), .choices = auto_choices, .initial = "auto", .min = 1,
+                .max = 1 << 20,
+                .help = "gradients are added in so many lanes, then in a tree: the same bits on any "
+                        "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each; a "
+                        "rank with n lanes needs 4 log2 n more bytes a parameter"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "split norms over tensor ranks; without effect, as parallel.tensor is 1"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
-                .help = "ZeRO stage of the optimizer; without effect on one data rank"},
+                .help = "ZeRO stage of the optimizer; without effect: each rank holds all of it so far"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,

@@ -90,12 +90,15 @@ const gguf_tensor *gguf_find_tensor(const gguf_file *f, const char *name); // NU
 DRV_CHECKED drv_status gguf_get_i64(const gguf_file *f, const char *key, int64_t *out);
 DRV_CHECKED drv_status gguf_get_f64(const gguf_file *f, const char *key, double *out);
 DRV_CHECKED drv_status gguf_get_bool(const gguf_file *f, const char *key, bool *out);
+// The number that people wrote where the file has an fp32: the shortest decimal that rounds to it.
+double gguf_meant(float x);
 // A copy in `a`. DRV_E_DATA: it is no valid UTF-8 or has a NUL.
 DRV_CHECKED drv_status gguf_get_text(arena *a, const gguf_file *f, const char *key,
         const char **out);
 // Arrays, in `a`; *n = 0 where the key is absent. Texts are valid UTF-8.
 DRV_CHECKED drv_status gguf_get_texts(arena *a, const gguf_file *f, const char *key,
         gguf_text **out, int64_t *n);
+// Of f32, or of i32.
 DRV_CHECKED drv_status gguf_get_f32s(arena *a, const gguf_file *f, const char *key, float **out,
         int64_t *n);
 DRV_CHECKED drv_status gguf_get_i32s(arena *a, const gguf_file *f, const char *key, int32_t **out,

@@ -39,8 +39,7 @@ drv_status gguf_get_i64(const gguf_file *f, const char *key, int64_t *out) {
     return refuse(f, v, "a whole number");
 }
 
-// fp32 is widened to the number that people wrote: the shortest decimal that rounds to it.
-static double widen(float x) {
+double gguf_meant(float x) {
     char text[32];
     for (int digits = 1; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, (double)x);
@@ -57,7 +56,7 @@ drv_status gguf_get_f64(const gguf_file *f, const char *key, double *out) {
         memcpy(out, v->p, 8);
     } else if (is_one(v, GGUF_F32)) {
         memcpy(&x, v->p, 4);
-        *out = widen(x);
+        *out = gguf_meant(x);
     } else {
         return refuse(f, v, "a real number");
     }
@@ -113,9 +112,16 @@ drv_status gguf_get_f32s(arena *a, const gguf_file *f, const char *key, float **
     const gguf_value *v = gguf_find(f, key);
     *n = 0;
     if (!v) return DRV_OK;
-    if (!v->is_array || v->type != GGUF_F32) return refuse(f, v, "an array of f32");
+    if (!v->is_array || (v->type != GGUF_F32 && v->type != GGUF_I32))
+        return refuse(f, v, "an array of f32");
     *out = ARENA_ARRAY(a, float, v->n + 1);
-    memcpy(*out, v->p, 4 * (size_t)v->n);
+    for (int64_t i = 0; i < v->n; i++) {
+        int64_t whole;
+        if (read_whole(v, i, &whole))
+            (*out)[i] = (float)whole;
+        else
+            memcpy(&(*out)[i], v->p + 4 * i, 4);
+    }
     *n = v->n;
     return DRV_OK;
 }

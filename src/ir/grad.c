@@ -68,6 +68,11 @@ void grad_add(grad_ctx *ctx, const tensor *t, tensor *d) {
     ctx->d[t->id] = d;
 }
 
+void grad_put(grad_ctx *ctx, const tensor *t, tensor *d) {
+    DRV_ASSERT(grad_wanted(ctx, t) && same_shape(t, d), "gradient of %%%d", t->id);
+    ctx->d[t->id] = d;
+}
+
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t) {
     return t->id < ctx->n ? ctx->buffer[t->id] : NULL;
 }

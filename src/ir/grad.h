@@ -24,6 +24,8 @@ tensor *grad_of(const grad_ctx *ctx, const tensor *t);
 bool grad_wanted(const grad_ctx *ctx, const tensor *t);
 // Adds d to dL/dt; nothing if it is not wanted.
 void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
+// The same where d holds what grad_of() gave, too.
+void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // The accumulator of a weight, a state tensor that an op updates in place. NULL: t is no weight, or
 // is frozen.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);

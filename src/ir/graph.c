@@ -10,6 +10,7 @@ graph *graph_new(arena *a, const char *name) {
     g->a = a;
     g->name = name;
     g->layer = -1;
+    g->mesh = mesh_single();
     g->names.a = a;
     return g;
 }

@@ -23,6 +23,7 @@
     X(add_rmsnorm)                                                                                 \
     X(rmsnorm_grad)                                                                                \
     X(matmul)                                                                                      \
+    X(matmul_add)                                                                                  \
     X(rope_table)                                                                                  \
     X(rope)                                                                                        \
     X(attention)                                                                                   \
@@ -31,11 +32,18 @@
     X(swiglu)                                                                                      \
     X(swiglu_grad)                                                                                 \
     X(add)                                                                                         \
+    X(dropout)                                                                                     \
+    X(lora_up)                                                                                     \
+    X(lora_up_grad)                                                                                \
+    X(lora_up_grad_b)                                                                              \
     X(linear_cross_entropy)                                                                        \
     X(linear_cross_entropy_grad)                                                                   \
     X(sum_squares)                                                                                 \
     X(adamw)                                                                                       \
+    X(put_aside)                                                                                   \
+    X(take_back)                                                                                   \
     X(barrier)                                                                                     \
+    X(share)                                                                                       \
     X(all_reduce)                                                                                  \
     X(all_gather)                                                                                  \
     X(reduce_scatter)
@@ -76,12 +84,24 @@ typedef struct node node;
     X(int, inverse)       /* rope: rotate back */                                                  \
     X(int, axis)          /* collectives: mesh axis */                                             \
     X(int, ranks)         /* collectives: size of that axis */                                     \
+    X(int, dim)           /* collectives: dim that is cut in parts */                              \
+    X(int, in_place)      /* all_reduce: of state */                                               \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
     X(dtype, table_dtype) /* rope_table: type of the table */                                      \
-    X(double, eps)        /* rmsnorm, adamw */                                                     \
-    X(double, theta)      /* rope_table: and its frequency scaling */                              \
+    X(int, site)          /* dropout: the place in the model, a number */                          \
+    X(int, column1)       /* lora: first column of the first branch, and of the others */          \
+    X(int, column2)                                                                                \
+    X(int, column3)                                                                                \
+    X(int, from)      /* lora_up_grad_b: first column of the branch in t */                        \
+    X(double, rate)   /* dropout: the share that is dropped */                                     \
+    X(double, seed)   /* dropout: training.seed, below 2^53 */                                     \
+    X(double, alpha1) /* lora: factors of the branches */                                          \
+    X(double, alpha2)                                                                              \
+    X(double, alpha3)                                                                              \
+    X(double, eps)   /* rmsnorm, adamw */                                                          \
+    X(double, theta) /* rope_table: and its frequency scaling */                                   \
     X(double, factor)                                                                              \
     X(double, low_freq_factor)                                                                     \
     X(double, high_freq_factor)                                                                    \
@@ -132,6 +152,7 @@ typedef struct graph {
     tensor **tensors;
     int n_tensors, cap_tensors;
     name_map names; // -> tensor
+    mesh mesh;      // of the ranks that run it; one rank unless set
     int layer;      // given to nodes that are added
     phase phase;    // likewise
 } graph;

@@ -31,6 +31,8 @@ typedef struct op_row {
     // Floating-point operations of the arithmetic that a model needs (matmuls, attention; causal
     // attention counts the pairs that are attended). NULL: counted as none.
     double (*flops)(const node *n);
+    // Bytes that a rank sends to others. NULL: none.
+    double (*wire)(const node *n);
 
     // Recomputation. The first n_kept outputs are never dropped: the residual stream. `remake`
     // makes a node (not in place) whose outputs are those after them, from n's inputs and kept
@@ -65,6 +67,17 @@ extern const op_attr op_attr_table[N_ATTRS];
 
 // NULL, or what is wrong: an attribute that the op does not read is not zero.
 const char *op_attrs_unlisted(const node *n);
+
+// A low-rank branch (ops/low_rank.c): its first column in the matrix of its projection, its factor.
+enum { MAX_BRANCHES = 3 };
+static inline int branch_column(const op_attrs *attrs, int branch) {
+    const int columns[MAX_BRANCHES] = {attrs->column1, attrs->column2, attrs->column3};
+    return columns[branch];
+}
+static inline double branch_alpha(const op_attrs *attrs, int branch) {
+    const double alphas[MAX_BRANCHES] = {attrs->alpha1, attrs->alpha2, attrs->alpha3};
+    return alphas[branch];
+}
 
 // --- shorthands for rows
 static inline tensor_spec spec_like(const tensor *t) {

@@ -68,6 +68,11 @@ static drv_status check_row(const checker *c, const node *n) {
     if (bad)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", c->g->name, c->index, row->name,
                 bad);
+    const int axis = n->attrs.axis, ranks = n->attrs.ranks;
+    if (row->attrs & ATTR(axis) && ranks != c->g->mesh.size[axis])
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
+                c->g->name, c->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
+                c->g->mesh.size[axis]);
     if (!(c->stage == STAGE_BUILT ? row->built : row->differentiated))
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s is not allowed in a graph that is %s",
                 c->g->name, c->index, row->name, stage_names[c->stage]);

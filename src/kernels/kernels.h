@@ -11,6 +11,7 @@
 
 #include "base/cpu.h"
 #include "base/dtype.h"
+#include "base/rng.h"
 
 typedef struct rope_args {
     int head_dim;
@@ -22,6 +23,22 @@ typedef struct adamw_args {
     double c1, c2;     // 1 - beta1^t, 1 - beta2^t
     double grad_scale; // from clipping
 } adamw_args;
+
+// Which elements of a row of the data are dropped is a function of {seed, row, site, element}:
+// never of how rows are batched or when the value is made again. Random words come in groups: of
+// element e it is word e % GROUP / (GROUP / 4) of counter (site, e / GROUP, e % (GROUP / 4)).
+enum { DROPOUT_GROUP = 64 };
+typedef struct dropout_args {
+    rng_key key;   // seed, RNG_DROPOUT, number of the row
+    uint64_t site; // where in the model, below 2^24
+    double rate;   // share that is dropped, in [0, 1)
+} dropout_args;
+static inline uint64_t dropout_block(const dropout_args *args, int64_t group) {
+    return args->site << 40 | (uint64_t)group * (DROPOUT_GROUP / 4);
+}
+static inline uint32_t dropout_threshold(const dropout_args *args) {
+    return (uint32_t)(args->rate * 0x1p32); // words below it drop
+}
 
 // Attention of one sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys,
 // then n_kv_heads values.
@@ -81,6 +98,9 @@ typedef struct kernels {
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
+    // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.
+    void (*dropout)(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
+            void *y);
     double (*sum_squares)(dtype dt, int64_t n, const void *x);
     // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded. What is taken from
     // p, lr (m / c1) / (sqrt(v / c2) + eps) + lr weight_decay p, is summed before p is rounded,

@@ -24,9 +24,42 @@ static tensor *weight(builder *b, const param *p) {
     return w;
 }
 
-static tensor *linear(builder *b, tensor *x_NK, const param *w_OK) {
+static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
     return add1(b, OP_matmul, 2, in, (op_attrs){.tb = 1});
+}
+
+static tensor *dropped(builder *b, tensor *x_NK, int site) {
+    const llama_opts *opts = b->opts;
+    const int64_t n = 2 * opts->rows;
+    tensor *rows = graph_find(b->g, "rows");
+    if (!rows) rows = graph_state(b->g, TENSOR_INPUT, "rows", DT_I32, 1, &n);
+    const op_attrs attrs = {.seq = (int)opts->seq,
+            .rate = opts->dropout,
+            .site = site,
+            .seed = (double)opts->seed};
+    return add1(b, OP_dropout, 2, (tensor *[]){x_NK, rows}, attrs);
+}
+
+// y_NO and the low-rank branches of some of its columns; R = rank * branches.
+static tensor *with_branches(builder *b, tensor *x_NK, const param_branches *branches,
+        tensor *y_NO) {
+    if (b->opts->dropout > 0) x_NK = dropped(b, x_NK, branches->site);
+    tensor *in[2 + MAX_PARTS] = {y_NO, times_weight(b, x_NK, branches->a)};
+    for (int i = 0; i < branches->n; i++)
+        in[2 + i] = weight(b, branches->b[i]);
+    const op_attrs attrs = {.alpha1 = branches->scale[0],
+            .alpha2 = branches->scale[1],
+            .alpha3 = branches->scale[2],
+            .column1 = branches->column[0],
+            .column2 = branches->column[1],
+            .column3 = branches->column[2]};
+    return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
+}
+
+static tensor *linear(builder *b, tensor *x_NK, const param *w_OK) {
+    tensor *y_NO = times_weight(b, x_NK, w_OK);
+    return w_OK->branches ? with_branches(b, x_NK, w_OK->branches, y_NO) : y_NO;
 }
 
 static bool is_cached(const builder *b) {

@@ -16,6 +16,8 @@ typedef struct llama_opts {
     int64_t rows, seq;
     dtype dt;         // of GEMM inputs and stored activations
     int64_t capacity; // of the caches, tokens
+    double dropout;   // of the inputs of low-rank branches. Above 0: rows i32[2 rows] is an input
+    int64_t seed;     // of dropout
 } llama_opts;
 
 // `params` are needed while the graph is built only. Weights that are not trainable are frozen in it.

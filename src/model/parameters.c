@@ -1,6 +1,8 @@
 // The table of a Llama's weights.
 #include "model/parameters.h"
 
+#include <string.h>
+
 typedef struct part_spec {
     const char *hf_name; // NULL: no more parts
     int64_t rows;
@@ -14,7 +16,6 @@ static char *layer_name(arena *a, int layer, const char *name) {
 static param *add(arena *a, param_list *list, int layer, const char *name) {
     param *p = &list->p[list->n++];
     p->name = layer_name(a, layer, name);
-    p->trainable = true;
     return p;
 }
 
@@ -28,6 +29,7 @@ static void add_part(param_list *list, param *p, const char *hf_name, int64_t ro
 static const param *norm(arena *a, param_list *list, int layer, const char *name, int64_t n) {
     param *p = add(a, list, layer, name);
     p->n_dims = 1;
+    p->init = INIT_ONES;
     add_part(list, p, p->name, n);
     return p;
 }
@@ -53,6 +55,59 @@ static const param *fused(arena *a, param_list *list, int layer, const char *nam
     return p;
 }
 
+// --- low-rank branches
+static param *add_branch_matrix(arena *a, param_list *list, const char *name, int64_t columns,
+        param_init init) {
+    param *p = add(a, list, -1, name);
+    p->n_dims = 2;
+    p->dim[1] = columns;
+    p->init = init;
+    p->is_adapter = true;
+    return p;
+}
+
+// "model.layers.0.self_attn.q_proj.weight" without its last part.
+static char *module_of(arena *a, const char *weight) {
+    return arena_strndup(a, weight, strlen(weight) - strlen(".weight"));
+}
+
+// Branches of those parts of a projection that are targets, under PEFT's names.
+static void add_branches(arena *a, param_list *list, const param *projection, int site,
+        const lora_set *lora) {
+    param *w = &list->p[projection - list->p], *down = NULL;
+    param_branches *branches = ARENA_NEW(a, param_branches);
+    for (int i = 0; i < w->n_parts; i++) {
+        const char *module = module_of(a, w->part[i].hf_name);
+        const lora_branch *branch = lora_find(lora, module);
+        if (!branch) continue;
+        const char *peft = arena_printf(a, "base_model.model.%s", module);
+        if (!down)
+            down = add_branch_matrix(a, list,
+                    arena_printf(a, "%s.lora_A.weight", module_of(a, w->name)), w->dim[1],
+                    INIT_UNIFORM);
+        add_part(list, down, arena_printf(a, "%s.lora_A.weight", peft), branch->rank);
+        const char *up_name = arena_printf(a, "%s.lora_B.weight", peft);
+        param *up = add_branch_matrix(a, list, up_name, branch->rank, INIT_ZEROS);
+        add_part(list, up, up_name, w->part[i].rows);
+        branches->b[branches->n] = up;
+        branches->scale[branches->n] = branch->scale;
+        branches->column[branches->n++] = (int)w->part[i].row;
+    }
+    if (!down) return;
+    branches->a = down;
+    branches->site = site;
+    w->branches = branches;
+}
+
+static void add_layer_branches(arena *a, param_list *list, int layer, const lora_set *lora) {
+    const layer_params *w = &list->layer[layer];
+    const param *projections[] = {w->qkv, w->o, w->gate_up, w->down};
+    enum { N_INPUTS = sizeof projections / sizeof *projections };
+    for (int i = 0; i < N_INPUTS; i++)
+        add_branches(a, list, projections[i], layer * N_INPUTS + i, lora);
+}
+
+// --- all weights
 static layer_params add_layer(arena *a, param_list *list, int i) {
     const model_layout *l = &list->layout;
     const part_spec qkv[MAX_PARTS] = {{"self_attn.q_proj.weight", l->q_width},
@@ -69,10 +124,12 @@ static layer_params add_layer(arena *a, param_list *list, int i) {
     return w;
 }
 
-param_list llama_params(arena *a, const model_layout *l) {
+param_list llama_params(arena *a, const model_layout *l, const lora_set *lora) {
     enum { PER_LAYER = sizeof(layer_params) / sizeof(param *), OUTSIDE = 3 };
+    enum { BRANCHES_PER_LAYER = 4 + 7 }; // an A for each input, a B for each projection
+    const bool has_lora = lora && lora->n > 0;
     param_list list = {.layout = *l, .by_part = {.a = a}};
-    list.p = ARENA_ARRAY(a, param, PER_LAYER * l->n_layers + OUTSIDE);
+    list.p = ARENA_ARRAY(a, param, (PER_LAYER + BRANCHES_PER_LAYER) * l->n_layers + OUTSIDE);
     list.layer = ARENA_ARRAY(a, layer_params, l->n_layers);
     list.embedding = matrix(a, &list, -1, "model.embed_tokens.weight", l->vocab, l->hidden);
     for (int i = 0; i < l->n_layers; i++)
@@ -81,7 +138,21 @@ param_list llama_params(arena *a, const model_layout *l) {
     list.head = l->model->tie_word_embeddings
                         ? list.embedding
                         : matrix(a, &list, -1, "lm_head.weight", l->vocab, l->hidden);
+    for (int i = 0; has_lora && i < l->n_layers; i++)
+        add_layer_branches(a, &list, i, lora);
+    for (int i = 0; i < list.n; i++)
+        list.p[i].trainable = !has_lora || list.p[i].is_adapter;
+    DRV_ASSERT(!has_lora || params_trainable(&list) == lora_parameters(lora, l),
+            "%lld numbers are trained, expected %lld", (long long)params_trainable(&list),
+            (long long)lora_parameters(lora, l));
     return list;
+}
+
+int64_t params_trainable(const param_list *list) {
+    int64_t n = 0;
+    for (int i = 0; i < list->n; i++)
+        if (list->p[i].trainable) n += param_elements(&list->p[i]);
+    return n;
 }
 
 int64_t param_elements(const param *p) {

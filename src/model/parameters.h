@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/name_map.h"
 #include "model/layout.h"
+#include "model/lora.h"
 
 enum { MAX_PARTS = 3 };
 
@@ -13,6 +14,14 @@ typedef struct param_part {
     int64_t row, rows;
 } param_part;
 
+// How a fresh weight begins.
+typedef enum param_init {
+    INIT_NORMAL,  // model.initializer_range wide
+    INIT_ONES,    // norms
+    INIT_UNIFORM, // between -1/sqrt(in) and 1/sqrt(in), as PEFT's lora_A
+    INIT_ZEROS
+} param_init;
+
 // Projections that read the same input are one weight of several parts (docs/adr/0003).
 typedef struct param {
     const char *name;
@@ -20,8 +29,22 @@ typedef struct param {
     int64_t dim[2];
     param_part part[MAX_PARTS];
     int n_parts;
-    bool trainable; // false: no gradient, no optimizer state
+    param_init init;
+    bool trainable;  // false: frozen, no gradient, no master, no optimizer state
+    bool is_adapter; // stored in an adapter's folder, not in the model's
+    const struct param_branches *branches; // of a projection; NULL: none
 } param;
+
+// Low-rank branches of some parts of a projection (docs/adr/0008): y += scale_i (x A_i^T) B_i^T on
+// the columns of part i. What reads the same input is one matrix A, as the projection is.
+typedef struct param_branches {
+    const param *a;            // [all ranks, in]
+    const param *b[MAX_PARTS]; // [rows of the part, rank]
+    int column[MAX_PARTS];     // first column of the part in y
+    double scale[MAX_PARTS];
+    int n;
+    int site; // number of the input in the model: inputs differ in what dropout drops
+} param_branches;
 
 typedef struct layer_params {
     const param *input_norm; // [H]
@@ -41,8 +64,9 @@ typedef struct param_list {
     name_map by_part;                           // Hugging Face name -> param
 } param_list;
 
-// All are trainable. Lives in `a`.
-param_list llama_params(arena *a, const model_layout *l);
+// All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `a`.
+param_list llama_params(arena *a, const model_layout *l, const lora_set *lora);
+int64_t params_trainable(const param_list *list); // elements
 
 int64_t param_elements(const param *p);
 // Norms stay in fp32: they are a few thousand numbers and no GEMM reads them.

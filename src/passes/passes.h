@@ -23,3 +23,7 @@ typedef struct update_opts {
     mesh mesh;                              // gradients are summed over the data axis
 } update_opts;
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
+
+// Moves the gradients of `n` weights to slot number `slot` (states "laneK.W") and clears them, or
+// adds that slot to them from the left.
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_aside);

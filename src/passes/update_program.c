@@ -11,7 +11,7 @@ static tensor *gradient(graph *g, const tensor *w, const mesh *layout) {
     tensor *grad = state(g, TENSOR_GRAD, "grad.", w, dtype_acc(w->dt));
     const int ranks = layout->size[AXIS_DATA];
     if (ranks == 1) return grad;
-    const op_attrs attrs = {.axis = AXIS_DATA, .ranks = ranks};
+    const op_attrs attrs = {.axis = AXIS_DATA, .ranks = ranks, .in_place = 1};
     return graph_add(g, OP_all_reduce, 1, &grad, &attrs)->out[0];
 }
 
@@ -36,6 +36,7 @@ static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, te
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts) {
     graph *g = graph_new(a, "update");
     g->phase = PHASE_UPDATE;
+    g->mesh = opts->mesh;
     tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)

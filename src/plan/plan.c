@@ -127,6 +127,7 @@ static void add_up(plan *p) {
     for (int i = 0; i < g->n_nodes; i++) {
         const op_row *row = op_rows[g->nodes[i]->op];
         if (row->flops) p->flops += row->flops(g->nodes[i]);
+        if (row->wire) p->wire_bytes[g->nodes[i]->attrs.axis] += row->wire(g->nodes[i]);
     }
 }
 

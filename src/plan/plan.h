@@ -18,7 +18,8 @@ typedef struct plan {
     int64_t arena_bytes;
     int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, each tensor rounded up to PLAN_ALIGN
     double flops;
-    int64_t place_probes; // work of placing, see place_items
+    double wire_bytes[N_AXES]; // sent by a rank, by axis of the mesh
+    int64_t place_probes;      // work of placing, see place_items
 } plan;
 
 // Scratch that a back end needs while it runs a node.

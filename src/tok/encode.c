@@ -4,11 +4,13 @@
 #include <string.h>
 
 #include "tok/tokenizer_internal.h"
+#include "tok/trace.h"
 #include "tok/word_cache.h"
 
 enum {
-    ROOM_AT_END = 2 * WORD_IDS * SPLIT_BATCH, // what the last batch of words reserves, and template
-    MIN_MEASURED = 1 << 14,                   // bytes of a text that says how many ids others need
+    ROOM_AT_END = 2 * WORD_MANY_IDS * SPLIT_BATCH, // what the last batch of words reserves, and
+                                                   // the template
+    MIN_MEASURED = 1 << 14, // bytes of a text that says how many ids others need
 };
 
 struct encoder {
@@ -20,6 +22,7 @@ struct encoder {
     const unsigned char *end;   // of the part whose words come now
     bool continues;             // a part that the piece before began
     double ids_per_byte;        // a little more than what the last texts took
+    trace *trace;               // NULL: nobody asks where ids begin
     id_list out; // the caller's, here while it grows: its neighbours belong to other threads
 };
 
@@ -91,6 +94,7 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
         }
         if (i > from) part(e, s + from, i - from);
         id_list_add(&e->out, d->id);
+        if (e->trace) trace_id(e->trace, s + i);
         e->continues = false;
         i += (size_t)d->n;
         from = i;
@@ -98,9 +102,17 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
     if (n > from) part(e, s + from, n - from);
 }
 
-static void encode_batch_of_words(void *ctx, const text_word *w, int n) {
+static void encode_batch_of_words(void *ctx, const unsigned char *const *at, int n) {
     encoder *e = ctx;
-    word_cache_encode(e->cache, w, n, e->end, &e->out);
+    if (!e->trace) {
+        word_cache_encode(e->cache, at, n, e->end, &e->out);
+        return;
+    }
+    for (int i = 0; i < n; i++) {
+        const int64_t first = e->out.n;
+        word_cache_encode(e->cache, at + i, 1, e->end, &e->out);
+        trace_word(e->trace, at[i], at[i + 1], e->out.p + first, e->out.n - first);
+    }
 }
 
 static void encode_words(encoder *e, const unsigned char *s, size_t n) {
@@ -110,8 +122,10 @@ static void encode_words(encoder *e, const unsigned char *s, size_t n) {
         const bool marked = *s == ' ' || (n >= 3 && memcmp(s, SPACE_MARK, 3) == 0);
         const bool wanted =
                 t->prefix == PREFIX_UNLESS || (t->prefix == PREFIX_FIRST && e->first == s);
-        if (wanted && !marked && !e->continues) str_add(&e->spaced, " ", 1);
+        const bool prefixed = wanted && !marked && !e->continues;
+        if (prefixed) str_add(&e->spaced, " ", 1);
         str_replace(&e->spaced, s, n, SPACE_MARK, " ");
+        if (e->trace) trace_spaced(e->trace, s, n, &e->spaced, prefixed);
         s = (const unsigned char *)e->spaced.p;
         n = e->spaced.n;
     }
@@ -123,12 +137,14 @@ static void encode_words(encoder *e, const unsigned char *s, size_t n) {
 
 static void encode_part(encoder *e, const unsigned char *s, size_t n) {
     if (!tokenizer_normalizes(e->t)) { // no copy
+        if (e->trace) trace_normal(e->trace, s, n, NULL);
         cut_added(e, &e->t->normalized, s, n, encode_words);
         return;
     }
     str_clear(&e->normal);
     const bool first = e->first == s;
     tokenizer_normalize(e->t, s, n, &e->normal);
+    if (e->trace) trace_normal(e->trace, s, n, &e->normal);
     const unsigned char *p = (const unsigned char *)e->normal.p;
     n = e->normal.n;
     if (e->continues && e->t->prefix == PREFIX_ALWAYS) p++, n--;
@@ -156,6 +172,23 @@ void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out)
         e->ids_per_byte = now > e->ids_per_byte ? now : 0.75 * e->ids_per_byte + 0.25 * now;
     }
     *out = e->out;
+}
+
+void encoder_piece_traced(encoder *e, const text_piece *p, bool specials, id_list *out,
+        offset_list *begins) {
+    const unsigned char *text = (const unsigned char *)p->p;
+    const int64_t first = begins->n, n_ids = out->n;
+    trace tr = {.t = e->t, .text = text, .begins = begins};
+    for (int i = 0; specials && p->begins && i < e->t->n_before; i++)
+        trace_id(&tr, text);
+    e->trace = &tr;
+    encoder_piece(e, p, specials, out);
+    e->trace = NULL;
+    trace_normal(&tr, text, p->n, NULL);
+    for (int i = 0; specials && p->ends && i < e->t->n_after; i++)
+        trace_id(&tr, text + p->n);
+    DRV_ASSERT(begins->n - first == out->n - n_ids, "ids that begin nowhere");
+    trace_free(&tr);
 }
 
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out) {

@@ -12,13 +12,25 @@ static bool is_ascii(const unsigned char *s, size_t n) {
     return all < 0x80;
 }
 
-void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out) {
+// The text in NFC, where the tokenizer has it and the text may differ: *text and *n move to what is
+// returned, which is to be freed. NULL: they stay.
+static void *compose(const tokenizer *t, const void **text, size_t *n) {
     utf8proc_uint8_t *composed = NULL;
-    if (t->nfc && !is_ascii(text, n)) {
-        utf8proc_ssize_t k = utf8proc_map(text, (utf8proc_ssize_t)n, &composed,
-                UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-        if (k >= 0) text = composed, n = (size_t)k;
-    }
+    if (!t->nfc || is_ascii(*text, *n)) return NULL;
+    utf8proc_ssize_t k = utf8proc_map(*text, (utf8proc_ssize_t)*n, &composed,
+            UTF8PROC_STABLE | UTF8PROC_COMPOSE);
+    if (k >= 0) *text = composed, *n = (size_t)k;
+    return composed;
+}
+
+void tokenizer_compose(const tokenizer *t, const void *text, size_t n, str *out) {
+    void *composed = compose(t, &text, &n);
+    str_add(out, text, n);
+    free(composed);
+}
+
+void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out) {
+    void *composed = compose(t, &text, &n);
     if (t->prefix == PREFIX_ALWAYS && n) str_add(out, " ", 1);
     if (t->space_mark && !t->metaspace)
         str_replace(out, text, n, SPACE_MARK, " ");

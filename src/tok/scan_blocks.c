@@ -147,28 +147,42 @@ INLINE int before_last_blanks(uint64_t blank, int n) {
     return others ? BLOCK - __builtin_clzll(others) : 0;
 }
 
-// Writes the words between the starts, some more than there are: out has room for a block.
-INLINE int put_words(const unsigned char *s, uint64_t starts, text_word *out, int *n_bytes) {
-    const int n = __builtin_popcountll(starts);
-    size_t from = 0;
-    for (int i = 0; i < n; i += 4)
-        for (int j = 0; j < 4; j++) {
-            const size_t to = starts ? (size_t)__builtin_ctzll(starts) : from;
-            out[i + j] = (text_word){s + from, to - from};
-            starts &= starts - 1;
-            from = to;
-        }
-    *n_bytes = (int)from;
-    return n;
+// --- places
+// Writes the places of the starts, and some after them that mean nothing: there is room for those
+// of a block.
+AVX2 static inline void put_avx2(const unsigned char *s, uint64_t starts,
+        const unsigned char **at) {
+    const unsigned char **end = at + __builtin_popcountll(starts);
+    for (; at < end; at += 4) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++, starts = _blsr_u64(starts))
+            at[i] = s + _tzcnt_u64(starts); // of 0: 64
+    }
 }
 
-INLINE int scan(split_text_at *t, text_word *out, int k, split_kind kind,
-        block_masks (*classify)(const unsigned char *s)) {
+// Eight bytes of the text at a time, whether words begin there or not: how often the loop runs is
+// always the same, so the processor does not guess wrong where it ends.
+AVX512 static inline void put_avx512(const unsigned char *s, uint64_t starts,
+        const unsigned char **at) {
+    const __m512i step = _mm512_set1_epi64(8);
+    __m512i places = _mm512_add_epi64(_mm512_set1_epi64((long long)(uintptr_t)s),
+            _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0));
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++, starts >>= 8, places = _mm512_add_epi64(places, step)) {
+        const __mmask8 here = (__mmask8)starts;
+        _mm512_storeu_si512(at, _mm512_maskz_compress_epi64(here, places));
+        at += __builtin_popcount(here);
+    }
+}
+
+INLINE int scan(split_text_at *t, const unsigned char **at, int k, split_kind kind,
+        block_masks (*classify)(const unsigned char *s),
+        void (*put)(const unsigned char *s, uint64_t starts, const unsigned char **at)) {
     const unsigned char *s = t->at;
     while (t->end - s >= BLOCK && k + BLOCK <= SPLIT_BATCH) {
         const block_masks m = classify(s);
         const int n_ascii = m.beyond_ascii ? __builtin_ctzll(m.beyond_ascii) : BLOCK;
-        int certain = n_ascii - MAX_LOOKAHEAD, n_bytes;
+        int certain = n_ascii - MAX_LOOKAHEAD;
         uint64_t starts = kind == SPLIT_LLAMA3 ? starts_llama3(&m)
                                                : starts_gpt2(&m, kind == SPLIT_DIGITS_GPT2);
         if (kind == SPLIT_LLAMA3) {
@@ -181,16 +195,17 @@ INLINE int scan(split_text_at *t, text_word *out, int k, split_kind kind,
         starts = split_contractions(s, starts, m.apostrophe & places, kind == SPLIT_LLAMA3);
         starts &= places & ~1ull;
         if (!starts) break;
-        k += put_words(s, starts, out + k, &n_bytes);
-        s += n_bytes;
+        put(s, starts, at + k + 1);
+        k += __builtin_popcountll(starts);
+        s += BLOCK - 1 - __builtin_clzll(starts);
     }
     t->at = s;
     return k;
 }
 
 #define SCANNER(level, LEVEL, name, kind)                                                          \
-    LEVEL static int name##_##level(split_text_at *t, text_word *out, int k) {                     \
-        return scan(t, out, k, kind, masks_##level);                                               \
+    LEVEL static int name##_##level(split_text_at *t, const unsigned char **at, int k) {           \
+        return scan(t, at, k, kind, masks_##level, put_##level);                                   \
     }
 SCANNER(avx2, AVX2, blocks_gpt2, SPLIT_GPT2)
 SCANNER(avx2, AVX2, blocks_digits_gpt2, SPLIT_DIGITS_GPT2)

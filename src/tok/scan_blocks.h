@@ -3,10 +3,11 @@
 #include "base/cpu.h"
 #include "tok/split.h"
 
-// Appends words from t->at on to out[k .. SPLIT_BATCH) and moves t->at behind them; returns the new
-// k. Stops, maybe at once, where a block cannot tell: at characters beyond ASCII, words that fill a
-// block, the last 64 bytes of the text, or when there is no room for the words of a block.
-typedef int (*scan_blocks)(split_text_at *t, text_word *out, int k);
+// Appends words from t->at = at[k] on: their ends go to at[k + 1 .. SPLIT_BATCH]; moves t->at after
+// them and returns the new k. Stops, maybe at once, where a block cannot tell: at characters beyond
+// ASCII, words that fill a block, the last 64 bytes of the text, or when there is no room for the
+// words of a block.
+typedef int (*scan_blocks)(split_text_at *t, const unsigned char **at, int k);
 
 // NULL: no such code for this kind on this processor; the scanners of scan.c define what it does.
 scan_blocks scan_blocks_for(split_kind kind, cpu_level level);

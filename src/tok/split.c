@@ -56,7 +56,7 @@ static bool match(const pcre2_code *re, const unsigned char *s, size_t n, size_t
 }
 
 // Matches and what lies between them are words (behaviour "Isolated").
-static int regex_batch(const split_rule *r, split_text_at *t, text_word *out) {
+static int regex_batch(const split_rule *r, split_text_at *t, const unsigned char **at) {
     pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->regex, NULL);
     const unsigned char *s = t->begin;
     const size_t n = (size_t)(t->end - s);
@@ -66,15 +66,15 @@ static int regex_batch(const split_rule *r, split_text_at *t, text_word *out) {
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(m);
         const bool found = from < n && match(r->regex, s, n, from, m);
         if (!found) {
-            out[k++] = (text_word){s + done, n - done};
+            at[++k] = t->end;
             done = n;
         } else if (o[1] == o[0]) { // an empty match: look further on
             const unsigned char *p = s + o[0];
             if (o[0] < n) utf8_next(&p);
             from = o[0] < n ? (size_t)(p - s) : n;
         } else {
-            if (o[0] > done) out[k++] = (text_word){s + done, o[0] - done};
-            out[k++] = (text_word){s + o[0], o[1] - o[0]};
+            if (o[0] > done) at[++k] = s + o[0];
+            at[++k] = s + o[1];
             from = done = o[1];
         }
     }
@@ -83,38 +83,34 @@ static int regex_batch(const split_rule *r, split_text_at *t, text_word *out) {
     return k;
 }
 
-static int joins_batch(const byte_joins *j, split_text_at *t, text_word *out) {
+static int joins_batch(const byte_joins *j, split_text_at *t, const unsigned char **at) {
     const unsigned char *s = t->at, *end = t->end;
     int k = 0;
-    for (; k < SPLIT_BATCH && s < end; k++) {
-        const unsigned char *p = s + 1;
-        while (p < end && (j->row[p[-1]][*p >> 6] >> (*p & 63) & 1))
-            p++;
-        out[k] = (text_word){s, (size_t)(p - s)};
-        s = p;
+    while (k < SPLIT_BATCH && s < end) {
+        for (s++; s < end && (j->row[s[-1]][*s >> 6] >> (*s & 63) & 1);)
+            s++;
+        at[++k] = s;
     }
     t->at = s;
     return k;
 }
 
-int split_batch(const split_rule *r, split_text_at *t, text_word *out) {
+int split_batch(const split_rule *r, split_text_at *t, const unsigned char **at) {
     enum { WORDS_BETWEEN = 4 }; // one by one before a block is tried again
-    if (r->kind == SPLIT_REGEX) return regex_batch(r, t, out);
-    if (r->kind == SPLIT_JOINS) return joins_batch(r->joins, t, out);
+    at[0] = t->at;
+    if (r->kind == SPLIT_REGEX) return regex_batch(r, t, at);
+    if (r->kind == SPLIT_JOINS) return joins_batch(r->joins, t, at);
     const split_scan scan = split_scanner(r->kind);
     const uint8_t *cp = cp_table();
     int k = 0;
     while (k < SPLIT_BATCH && t->at < t->end) {
-        if (r->blocks) k = r->blocks(t, out, k);
+        if (r->blocks) k = r->blocks(t, at, k);
         if (r->blocks && k > SPLIT_BATCH - SPLIT_BLOCK) break; // no room for those of a block
         const int stop =
                 r->blocks && k + WORDS_BETWEEN < SPLIT_BATCH ? k + WORDS_BETWEEN : SPLIT_BATCH;
         const unsigned char *s = t->at;
-        for (; k < stop && s < t->end; k++) {
-            const unsigned char *next = scan(s, t->end, cp);
-            out[k] = (text_word){s, (size_t)(next - s)};
-            s = next;
-        }
+        while (k < stop && s < t->end)
+            at[++k] = s = scan(s, t->end, cp);
         t->at = s;
     }
     return k;
@@ -122,17 +118,16 @@ int split_batch(const split_rule *r, split_text_at *t, text_word *out) {
 
 void split_text(const split_rule *rules, int n_rules, const unsigned char *s, size_t n,
         split_words words, void *ctx) {
-    text_word batch[SPLIT_BATCH];
+    const unsigned char *at[SPLIT_BATCH + 1] = {s, s + n};
     if (n_rules == 0) {
-        batch[0] = (text_word){s, n};
-        if (n) words(ctx, batch, 1);
+        if (n) words(ctx, at, 1);
         return;
     }
     split_text_at t = {s, s, s + n};
-    for (int k; (k = split_batch(rules, &t, batch)) > 0;) {
-        if (n_rules == 1) words(ctx, batch, k);
+    for (int k; (k = split_batch(rules, &t, at)) > 0;) {
+        if (n_rules == 1) words(ctx, at, k);
         for (int i = 0; n_rules > 1 && i < k; i++)
-            split_text(rules + 1, n_rules - 1, batch[i].s, batch[i].n, words, ctx);
+            split_text(rules + 1, n_rules - 1, at[i], (size_t)(at[i + 1] - at[i]), words, ctx);
     }
 }
 

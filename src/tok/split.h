@@ -24,7 +24,6 @@ typedef struct byte_joins {
     uint64_t row[256][4];
 } byte_joins;
 
-struct text_word;
 struct split_text_at;
 
 typedef struct split_rule {
@@ -32,7 +31,7 @@ typedef struct split_rule {
     void *regex;             // pcre2_code, for SPLIT_REGEX
     const byte_joins *joins; // for SPLIT_JOINS
     // scan_blocks_for(kind), where this processor has one; NULL: words are scanned one by one.
-    int (*blocks)(struct split_text_at *t, struct text_word *out, int k);
+    int (*blocks)(struct split_text_at *t, const unsigned char **at, int k);
 } split_rule;
 
 // Picks the scanner for a pattern, or compiles it. DRV_E_DATA: PCRE2 refuses it.
@@ -41,10 +40,7 @@ void split_rule_free(split_rule *r);
 // Finds the code for blocks of text; after the kind is settled. Without it scanning is slower.
 void split_rule_speed_up(split_rule *r);
 
-typedef struct text_word {
-    const unsigned char *s;
-    size_t n;
-} text_word;
+// Words lie side by side, so a batch of n is n + 1 places: word i goes from at[i] to at[i + 1].
 enum { SPLIT_BATCH = 160, SPLIT_BLOCK = 64 }; // words at once; most of them in a block of text
 
 // A text that is being cut: valid UTF-8, done up to `at`. Lookbehind and lookahead end with it.
@@ -52,12 +48,12 @@ typedef struct split_text_at {
     const unsigned char *begin, *at, *end;
 } split_text_at;
 
-// The next words into out[SPLIT_BATCH]; returns how many, 0 at the end of the text.
-int split_batch(const split_rule *r, split_text_at *t, text_word *out);
+// The next words, into at[SPLIT_BATCH + 1]; returns how many, 0 at the end of the text.
+int split_batch(const split_rule *r, split_text_at *t, const unsigned char **at);
 
 // Applies the rules one after the other and hands out the words in order, in batches of at most
 // SPLIT_BATCH. No rule: the text is one word.
-typedef void (*split_words)(void *ctx, const text_word *w, int n);
+typedef void (*split_words)(void *ctx, const unsigned char *const *at, int n);
 void split_text(const split_rule *rules, int n_rules, const unsigned char *s, size_t n,
         split_words words, void *ctx);
 

@@ -58,6 +58,15 @@ void encoder_free(encoder *e);
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out);
 // Of a whole text.
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out);
+typedef struct offset_list {
+    int64_t *p;
+    int64_t n, cap;
+} offset_list;
+void offset_list_free(offset_list *l);
+// The same, and for each id the byte of the piece at which it begins: they do not fall, and an id
+// ends where the next one begins. Slower: for short texts whose parts must be told apart.
+void encoder_piece_traced(encoder *e, const text_piece *p, bool specials, id_list *out,
+        offset_list *begins);
 // Between parallel sections: forgets the words that were seen when there are too many.
 void tokenizer_tidy(const tokenizer *t);
 

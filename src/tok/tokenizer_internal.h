@@ -111,6 +111,8 @@ static inline bool tokenizer_normalizes(const tokenizer *t) {
 }
 // Appends the normalised form of a part of a text: NFC, a space for U+2581 and one in front.
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
+// NFC alone, where the tokenizer has it; else a copy.
+void tokenizer_compose(const tokenizer *t, const void *text, size_t n, str *out);
 
 // Byte <-> the printable character that stands for it in byte-level vocabularies (GPT-2's table).
 uint32_t byte_char(int byte);

@@ -5,23 +5,21 @@
 #include <string.h>
 #include <xxhash.h>
 
-// Long words, and those of many ids, by their hash; their bytes and ids lie in pools. When the
-// pools are full all is forgotten.
+// Long words, and what the table has no room for, by their hash; their ids and bytes lie in a pool.
+// When it is full all is forgotten. Still longer words are merged each time.
 enum { MIN_LONGS = 1 << 10, LONG_BYTES = 1024, POOL_BYTES = 16 << 20 };
 typedef struct long_word {
     uint64_t hash;
-    size_t text;
-    int64_t first_id;
+    size_t at;         // in the pool: n_ids ids, then n bytes
     uint32_t n, n_ids; // n 0: empty
 } long_word;
 
 struct word_cache {
     merger *m;
     word_table *table;
-    long_word *longs;
+    long_word *longs; // open addressing
     uint64_t n_longs, n_long_used;
-    str text;
-    id_list ids;
+    str pool;
 };
 
 static long_word *new_longs(uint64_t n) {
@@ -40,15 +38,19 @@ void word_cache_free(word_cache *c) {
     if (!c) return;
     merger_free(c->m);
     free(c->longs);
-    str_free(&c->text);
-    id_list_free(&c->ids);
+    str_free(&c->pool);
     free(c);
+}
+
+// --- long words
+static const char *long_bytes(const word_cache *c, const long_word *w) {
+    return c->pool.p + w->at + sizeof(int32_t) * w->n_ids;
 }
 
 static long_word *long_slot(word_cache *c, uint64_t hash, const unsigned char *s, size_t n) {
     for (uint64_t i = hash;; i++) {
         long_word *w = &c->longs[i & (c->n_longs - 1)];
-        if (!w->n || (w->hash == hash && w->n == n && memcmp(c->text.p + w->text, s, n) == 0))
+        if (!w->n || (w->hash == hash && w->n == n && memcmp(long_bytes(c, w), s, n) == 0))
             return w;
     }
 }
@@ -69,78 +71,117 @@ static void grow_longs(word_cache *c) {
 
 static void add_long(word_cache *c, uint64_t hash, const unsigned char *s, size_t n,
         const int32_t *ids, int64_t n_ids) {
-    if (c->text.n + sizeof *ids * (size_t)c->ids.n > POOL_BYTES) {
+    static const char gap[sizeof *ids];
+    if (c->pool.n > POOL_BYTES) {
         memset(c->longs, 0, c->n_longs * sizeof *c->longs);
         c->n_long_used = 0;
-        str_clear(&c->text);
-        c->ids.n = 0;
+        str_clear(&c->pool);
     }
     if (2 * c->n_long_used >= c->n_longs) grow_longs(c);
-    *long_slot(c, hash, s, n) =
-            (long_word){hash, c->text.n, c->ids.n, (uint32_t)n, (uint32_t)n_ids};
+    str_add(&c->pool, gap, (sizeof *ids - c->pool.n % sizeof *ids) % sizeof *ids);
+    *long_slot(c, hash, s, n) = (long_word){hash, c->pool.n, (uint32_t)n, (uint32_t)n_ids};
     c->n_long_used++;
-    str_add(&c->text, s, n);
-    id_list_append(&c->ids, ids, n_ids);
+    str_add(&c->pool, ids, sizeof *ids * (size_t)n_ids);
+    str_add(&c->pool, s, n);
 }
 
-// A word that the table does not have. key NULL: too long for it.
-static void encode_rare(word_cache *c, const text_word *w, const word_key *key, uint64_t hash,
-        id_list *out) {
-    const uint64_t long_hash = w->n <= LONG_BYTES ? XXH3_64bits(w->s, w->n) : 0;
-    const long_word *known = w->n <= LONG_BYTES ? long_slot(c, long_hash, w->s, w->n) : NULL;
+static uint64_t long_hash(const unsigned char *s, size_t n) {
+    return n <= LONG_BYTES ? XXH3_64bits(s, n) : 0;
+}
+
+// A word that the table does not have. first: its slot there.
+static void encode_long(word_cache *c, const unsigned char *s, size_t n, uint64_t hash,
+        const word_key *key, word_slot *first, id_list *out) {
+    const long_word *known = n <= LONG_BYTES ? long_slot(c, hash, s, n) : NULL;
     if (known && known->n) {
-        id_list_append(out, c->ids.p + known->first_id, known->n_ids);
+        id_list_append(out, (const int32_t *)(const void *)(c->pool.p + known->at), known->n_ids);
         return;
     }
-    const int64_t first = out->n;
-    merger_run(c->m, w->s, w->n, out);
-    const int64_t n_ids = out->n - first;
-    if (key && n_ids > 0 && n_ids <= WORD_IDS) {
-        word_ids ids = {{0}};
-        memcpy(ids.id, out->p + first, sizeof *out->p * (size_t)n_ids);
-        ids.id[0] |= (uint32_t)n_ids << 24;
-        word_table_add(c->table, hash, key, &ids);
-    } else if (known) {
-        add_long(c, long_hash, w->s, w->n, out->p + first, n_ids);
+    const int64_t from = out->n;
+    merger_run(c->m, s, n, out);
+    const int32_t *ids = out->p + from;
+    const int64_t n_ids = out->n - from;
+    const bool fits = n <= WORD_KEY_BYTES && n_ids > 0 && n_ids <= WORD_MANY_IDS;
+    if (fits && word_table_add(c->table, first, key, ids, (int)n_ids)) return;
+    if (known) add_long(c, hash, s, n, ids, n_ids);
+}
+
+// --- short words
+// Which bytes of the 16 that lie at a word of n belong to it, and n where the key has it. A word of
+// 16 or more has no key: it gets one that no word has.
+#define SOME_BYTES(n) ((1ull << (n) % 8 * 8) - 1)
+#define KEY_MASK(n)                                                                                \
+    { {(n) < 8 ? SOME_BYTES(n) : UINT64_MAX, (n) > 8 ? SOME_BYTES(n) : 0}, (uint64_t)(n) << 56, 0 }
+static const struct key_mask {
+    uint64_t part[2], length, unused;
+} key_masks[WORD_KEY_BYTES + 2] = {KEY_MASK(0), KEY_MASK(1), KEY_MASK(2), KEY_MASK(3), KEY_MASK(4),
+        KEY_MASK(5), KEY_MASK(6), KEY_MASK(7), KEY_MASK(8), KEY_MASK(9), KEY_MASK(10), KEY_MASK(11),
+        KEY_MASK(12), KEY_MASK(13), KEY_MASK(14), KEY_MASK(15), {{0, 0}, 16ull << 56, 0}};
+
+// A word with 16 bytes that may be read.
+static inline void make_key(const unsigned char *s, size_t n, word_key *key) {
+    const struct key_mask *mask = &key_masks[n <= WORD_KEY_BYTES ? n : WORD_KEY_BYTES + 1];
+    uint64_t part[2];
+    memcpy(part, s, sizeof part);
+    key->part[0] = part[0] & mask->part[0];
+    key->part[1] = (part[1] & mask->part[1]) | mask->length;
+}
+
+// What is known of a batch of words before they are looked up.
+typedef struct prepared {
+    word_key key[SPLIT_BATCH];
+    word_slot *slot[SPLIT_BATCH];    // where it is looked for first
+    uint64_t long_hash[SPLIT_BATCH]; // of the words that are too long for a key, in their order
+} prepared;
+
+// Where to look for the words; what lies there is on its way to the processor then.
+static void prepare(const word_cache *c, const unsigned char *const *at, int n,
+        const unsigned char *end, prepared *p) {
+    word_slot *const first = c->table->slots;
+    uint64_t *hash = p->long_hash;
+    int n_safe = n;
+    while (n_safe > 0 && end - at[n_safe - 1] <= WORD_KEY_BYTES)
+        n_safe--;
+    for (int i = 0; i < n_safe; i++) {
+        const size_t bytes = (size_t)(at[i + 1] - at[i]);
+        make_key(at[i], bytes, &p->key[i]);
+        p->slot[i] = first + word_place(&p->key[i]);
+        __builtin_prefetch(p->slot[i]);
+        if (__builtin_expect(bytes <= WORD_KEY_BYTES, 1)) continue;
+        *hash = long_hash(at[i], bytes);
+        __builtin_prefetch(&c->longs[*hash++ & (c->n_longs - 1)]);
+    }
+    for (int i = n_safe; i < n; i++) { // fewer than 16 bytes before the end of the text
+        unsigned char bytes[WORD_KEY_BYTES + 1] = {0};
+        const size_t n_bytes = (size_t)(at[i + 1] - at[i]);
+        memcpy(bytes, at[i], n_bytes);
+        make_key(bytes, n_bytes, &p->key[i]);
+        p->slot[i] = first + word_place(&p->key[i]);
     }
 }
 
-static inline void make_key(const text_word *w, const unsigned char *end, word_key *key) {
-    uint64_t part[2] = {0, 0};
-    if (end - w->s >= 16) { // may be read at once
-        memcpy(part, w->s, 16);
-        const unsigned bits = 8 * (unsigned)w->n;
-        part[0] &= w->n < 8 ? (1ull << bits) - 1 : UINT64_MAX;
-        part[1] &= w->n <= 8 ? 0 : (1ull << (bits - 64)) - 1;
-    } else {
-        memcpy(part, w->s, w->n);
-    }
-    key->part[0] = part[0];
-    key->part[1] = part[1] | (uint64_t)w->n << 56;
-}
-
-void word_cache_encode(word_cache *c, const text_word *w, int n, const unsigned char *end,
-        id_list *out) {
-    word_key keys[SPLIT_BATCH];
-    uint64_t hashes[SPLIT_BATCH];
+void word_cache_encode(word_cache *c, const unsigned char *const *at, int n,
+        const unsigned char *end, id_list *out) {
+    prepared p;
+    prepare(c, at, n, end, &p);
+    id_list_reserve(out, (int64_t)WORD_MANY_IDS * n);
+    int32_t *to = out->p + out->n;
+    const uint64_t *hash = p.long_hash;
     for (int i = 0; i < n; i++) {
-        if (w[i].n > WORD_KEY_BYTES) continue;
-        make_key(&w[i], end, &keys[i]);
-        hashes[i] = word_hash(&keys[i]);
-        word_table_prefetch(c->table, hashes[i]);
-    }
-    id_list_reserve(out, (int64_t)WORD_IDS * n);
-    for (int i = 0; i < n; i++) {
-        word_ids ids;
-        const bool is_short = w[i].n <= WORD_KEY_BYTES;
-        if (is_short && word_table_find(c->table, hashes[i], &keys[i], &ids)) {
-            int32_t *to = out->p + out->n;
-            memcpy(to, &ids, sizeof ids);
-            to[0] = (int32_t)(ids.id[0] & 0xFFFFFF);
-            out->n += ids.id[0] >> 24;
+        if (__builtin_expect(word_slot_has(p.slot[i], &p.key[i]), 1)) {
+            to = word_slot_put(p.slot[i], to);
             continue;
         }
-        encode_rare(c, &w[i], is_short ? &keys[i] : NULL, is_short ? hashes[i] : 0, out);
-        id_list_reserve(out, (int64_t)WORD_IDS * (n - i));
+        const size_t bytes = (size_t)(at[i + 1] - at[i]);
+        const bool is_short = bytes <= WORD_KEY_BYTES;
+        const int found = is_short ? word_table_find(c->table, p.slot[i], &p.key[i], to) : 0;
+        to += found;
+        if (found) continue;
+        out->n = to - out->p;
+        encode_long(c, at[i], bytes, is_short ? long_hash(at[i], bytes) : *hash++, &p.key[i],
+                p.slot[i], out);
+        id_list_reserve(out, (int64_t)WORD_MANY_IDS * (n - i));
+        to = out->p + out->n;
     }
+    out->n = to - out->p;
 }

@@ -9,6 +9,6 @@ typedef struct word_cache word_cache; // one for each thread
 word_cache *word_cache_new(const tokenizer *t);
 void word_cache_free(word_cache *c);
 
-// Appends the ids of words that lie in one text; `end`: of that text.
-void word_cache_encode(word_cache *c, const text_word *w, int n, const unsigned char *end,
-        id_list *out);
+// Appends the ids of n words, at[i] to at[i + 1], of one text; `end`: of that text.
+void word_cache_encode(word_cache *c, const unsigned char *const *at, int n,
+        const unsigned char *end, id_list *out);

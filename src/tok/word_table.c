@@ -5,38 +5,84 @@
 
 #include "base/arena.h"
 
+enum { MANY_IDS = 1 << 20 }; // of all words of more than WORD_IDS ids
+
 bool word_table_open(word_table *t) {
-    t->slots = pages_alloc(WORD_SLOTS * sizeof *t->slots);
-    atomic_store(&t->n_used, 0);
-    return t->slots != NULL;
+    *t = (word_table){.slots = pages_alloc(WORD_SLOTS * sizeof *t->slots),
+            .many = pages_alloc(MANY_IDS * sizeof *t->many)};
+    if (t->slots && t->many) return true;
+    word_table_close(t);
+    return false;
 }
 
 void word_table_close(word_table *t) {
     pages_free(t->slots, WORD_SLOTS * sizeof *t->slots);
-    t->slots = NULL;
+    pages_free(t->many, MANY_IDS * sizeof *t->many);
+    *t = (word_table){0};
 }
 
 void word_table_clear(word_table *t) {
     memset((void *)t->slots, 0, WORD_SLOTS * sizeof *t->slots);
     atomic_store(&t->n_used, 0);
+    atomic_store(&t->n_many, 0);
 }
 
 bool word_table_is_full(word_table *t) {
     return atomic_load_explicit(&t->n_used, memory_order_relaxed) > WORD_SLOTS / 4 * 3;
 }
 
-void word_table_add(word_table *t, uint64_t hash, const word_key *key, const word_ids *ids) {
-    word_slot *set = word_set(t, hash);
-    for (uint64_t k = 0; k < WORD_WAYS; k++) {
-        word_slot *s = &set[(hash ^ k) % WORD_WAYS];
-        uint64_t empty = 0, packed[2];
+// The slots of a set, from the first one on: then the other one of its cache line.
+static word_slot *slot_of_set(word_slot *first, unsigned way) {
+    return (word_slot *)((uintptr_t)first ^ way * sizeof *first);
+}
+
+int word_table_find(const word_table *t, word_slot *first, const word_key *key, int32_t *to) {
+    for (unsigned way = 0; way < WORD_WAYS; way++) {
+        const word_slot *s = slot_of_set(first, way);
+        const uint64_t high = atomic_load_explicit(&s->key[1], memory_order_acquire);
+        if ((high & ~WORD_MANY) != key->part[1] ||
+                atomic_load_explicit(&s->key[0], memory_order_relaxed) != key->part[0])
+            continue;
+        if (!(high & WORD_MANY)) return (int)(word_slot_put(s, to) - to);
+        const uint64_t at = atomic_load_explicit(&s->ids[0], memory_order_relaxed),
+                       n = atomic_load_explicit(&s->ids[1], memory_order_relaxed);
+        memcpy(to, t->many + at, n * sizeof *to);
+        return (int)n;
+    }
+    return 0;
+}
+
+// What a slot has for ids. False: no room for many.
+static bool pack_ids(word_table *t, const int32_t *ids, int n, uint64_t packed[2]) {
+    if (n <= WORD_IDS) {
+        int32_t few[WORD_IDS] = {0};
+        memcpy(few, ids, sizeof *ids * (size_t)n);
+        memcpy(packed, few, sizeof few);
+        packed[0] |= (uint64_t)n << 24;
+        return true;
+    }
+    packed[0] = atomic_fetch_add_explicit(&t->n_many, (uint64_t)n, memory_order_relaxed);
+    packed[1] = (uint64_t)n;
+    if (packed[0] + WORD_MANY_IDS > MANY_IDS) return false;
+    memcpy(t->many + packed[0], ids, sizeof *ids * (size_t)n);
+    return true;
+}
+
+bool word_table_add(word_table *t, word_slot *first, const word_key *key, const int32_t *ids,
+        int n) {
+    uint64_t packed[2];
+    if (!pack_ids(t, ids, n, packed)) return false;
+    for (unsigned way = 0; way < WORD_WAYS; way++) {
+        word_slot *s = slot_of_set(first, way);
+        uint64_t empty = 0;
         if (!atomic_compare_exchange_strong(&s->key[1], &empty, UINT64_MAX)) continue;
-        memcpy(packed, ids, sizeof packed);
         atomic_store_explicit(&s->key[0], key->part[0], memory_order_relaxed);
         atomic_store_explicit(&s->ids[0], packed[0], memory_order_relaxed);
         atomic_store_explicit(&s->ids[1], packed[1], memory_order_relaxed);
-        atomic_store_explicit(&s->key[1], key->part[1], memory_order_release);
+        atomic_store_explicit(&s->key[1], key->part[1] | (n > WORD_IDS ? WORD_MANY : 0),
+                memory_order_release);
         atomic_fetch_add_explicit(&t->n_used, 1, memory_order_relaxed);
-        return;
+        return true;
     }
+    return false;
 }

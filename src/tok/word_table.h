@@ -1,69 +1,74 @@
-// The words that all threads have seen, with their ids, for words of at most 15 bytes and 4 ids.
-// Lock free: a slot is written once and stays until the table is cleared, so a reader that finds a
-// key finds its ids whole.
+// The words that all threads have seen, with their ids, for words of at most 15 bytes. Lock free: a
+// slot is written once and stays until the table is cleared, so a reader that finds a key finds its
+// ids whole.
 #pragma once
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { WORD_KEY_BYTES = 15, WORD_IDS = 4 };
+enum {
+    WORD_KEY_BYTES = 15,
+    WORD_IDS = 4,       // that lie in the slot itself
+    WORD_MANY_IDS = 16, // most ids of a word in the table: more than 4 lie beside it
+};
 
 // A word is its own key: the bytes, zeros, the length in the last byte.
 typedef struct word_key {
     uint64_t part[2];
 } word_key;
 
-// Ids of 24 bits; their number, 1 to 4, in the top byte of the first.
-typedef struct word_ids {
-    uint32_t id[WORD_IDS];
-} word_ids;
-
+// The ids of up to 4: 24 bits each, their number, 1 to 4, in the top byte of the first. A word of
+// more has MANY in its key, so that who looks for few does not find it, and here the place among
+// table->many and the number of ids.
 typedef struct word_slot {
     _Atomic uint64_t key[2]; // key[1]: 0 empty, UINT64_MAX being written
     _Atomic uint64_t ids[2];
 } word_slot;
+#define WORD_MANY (1ull << 63)
 
 typedef struct word_table {
-    word_slot *slots; // 4 of one set lie in 128 aligned bytes
-    _Atomic uint64_t n_used;
+    word_slot *slots; // 4 of one set lie in 128 aligned bytes, 2 of them in a cache line
+    int32_t *many;    // ids of words that have more than 4
+    _Atomic uint64_t n_used, n_many;
 } word_table;
 
-bool word_table_open(word_table *t); // false: out of memory. 32 MiB, touched as they are needed
+bool word_table_open(word_table *t); // false: out of memory. 36 MiB, touched as they are needed
 void word_table_close(word_table *t);
 void word_table_clear(word_table *t); // no other thread may use it meanwhile
 bool word_table_is_full(word_table *t);
 
-// Does nothing when there is no room.
-void word_table_add(word_table *t, uint64_t hash, const word_key *key, const word_ids *ids);
+enum { WORD_WAYS = 4, WORD_SLOT_BITS = 20, WORD_SLOTS = 1 << WORD_SLOT_BITS };
 
-enum { WORD_WAYS = 4, WORD_SLOTS = 1 << 20 };
-
-static inline uint64_t word_hash(const word_key *k) {
-    uint64_t h = (k->part[0] ^ (k->part[1] * 0x9E3779B97F4A7C15ull)) * 0xD6E8FEB86659FD93ull;
-    h ^= h >> 32;
-    return h * 0xD6E8FEB86659FD93ull;
+// The slot, of one set, where a word is looked for first. Every bit of the key is in the upper half
+// of the product of 128 bits or, xored to it, in the lower one (as in wyhash).
+static inline uint64_t word_place(const word_key *k) {
+    __extension__ typedef unsigned __int128 u128;
+    const u128 product =
+            (u128)(k->part[0] ^ 0x9E3779B97F4A7C15ull) * (k->part[1] ^ 0xD6E8FEB86659FD93ull);
+    const uint64_t hash = (uint64_t)(product >> 64) ^ (uint64_t)product;
+    return hash >> (64 - WORD_SLOT_BITS);
 }
 
-static inline word_slot *word_set(const word_table *t, uint64_t hash) {
-    return t->slots + ((hash >> 32) & (WORD_SLOTS / WORD_WAYS - 1)) * WORD_WAYS;
+// Whether the slot has this key; then its ids are there too.
+static inline bool word_slot_has(const word_slot *s, const word_key *key) {
+    const uint64_t high = atomic_load_explicit(&s->key[1], memory_order_acquire) ^ key->part[1];
+    const uint64_t low = atomic_load_explicit(&s->key[0], memory_order_relaxed) ^ key->part[0];
+    return (high | low) == 0;
 }
 
-static inline void word_table_prefetch(const word_table *t, uint64_t hash) {
-    __builtin_prefetch(word_set(t, hash) + hash % WORD_WAYS);
+// Writes 4 ids, of which the first are those of the word, and returns the end of these.
+static inline int32_t *word_slot_put(const word_slot *s, int32_t *to) {
+    const uint64_t ids[2] = {atomic_load_explicit(&s->ids[0], memory_order_relaxed),
+            atomic_load_explicit(&s->ids[1], memory_order_relaxed)};
+    const uint64_t first = ids[0] & ~0xFF000000ull;
+    __builtin_memcpy(to, &first, sizeof first);
+    __builtin_memcpy(to + 2, &ids[1], sizeof ids[1]);
+    return to + (uint8_t)(ids[0] >> 24);
 }
 
-static inline bool word_table_find(const word_table *t, uint64_t hash, const word_key *key,
-        word_ids *out) {
-    word_slot *set = word_set(t, hash);
-    for (uint64_t k = 0; k < WORD_WAYS; k++) {
-        word_slot *s = &set[(hash ^ k) % WORD_WAYS]; // first the two of one cache line
-        if (atomic_load_explicit(&s->key[1], memory_order_acquire) != key->part[1] ||
-                atomic_load_explicit(&s->key[0], memory_order_relaxed) != key->part[0])
-            continue;
-        const uint64_t ids[2] = {atomic_load_explicit(&s->ids[0], memory_order_relaxed),
-                atomic_load_explicit(&s->ids[1], memory_order_relaxed)};
-        __builtin_memcpy(out, ids, sizeof ids);
-        return true;
-    }
-    return false;
-}
+// Looks in the whole set. Writes the ids of the word, and maybe some after them, to[WORD_MANY_IDS];
+// returns their number, 0: the word is not there.
+int word_table_find(const word_table *t, word_slot *first, const word_key *key, int32_t *to);
+// 1 to WORD_MANY_IDS ids. False: there is no room.
+bool word_table_add(word_table *t, word_slot *first, const word_key *key, const int32_t *ids,
+        int n);

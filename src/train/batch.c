@@ -82,6 +82,21 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
     return DRV_OK;
 }
 
+drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
+    const int64_t n = p->c->micro_batch_size;
+    uint32_t words[64];
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t row = (uint64_t)(b->rows_taken - b->filled + index * n + i);
+        const int64_t slot = i % 32;
+        words[2 * slot] = (uint32_t)row;
+        words[2 * slot + 1] = (uint32_t)(row >> 32);
+        if (slot < 31 && i < n - 1) continue;
+        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(p->b, rank, "rows", 8 * (i - slot), 8 * (slot + 1), words));
+    }
+    return DRV_OK;
+}
+
 // --- reading ahead
 batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tokens) {
     return (batch_reader){.rows = r,

@@ -25,6 +25,9 @@ void batch_pad(batch *b);
 // Writes micro-batch `index` to the inputs of every local rank.
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
+// Writes the numbers in the run of the rows of micro-batch `index`, which dropout is a function of.
+DRV_CHECKED drv_status batch_write_rows(const batch *b, programs *p, int64_t index);
+
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
 typedef struct batch_reader {
     rows *rows;

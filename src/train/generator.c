@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "train/lora_state.h"
 #include "train/state.h"
 
 // Tokens of a block of a prompt, smallest first: one program for each.
@@ -79,6 +80,7 @@ static void collect_ends(generator *g) {
 drv_status generator_open(arena *a, const generator_opts *opts, generator **out) {
     generator *g = ARENA_NEW(a, generator);
     *g = (generator){.a = a, .opts = opts};
+    g->config.lora.adapter = opts->adapter ? opts->adapter : "";
     DRV_TRY(model_config_read(opts->folder, &g->config.model));
     DRV_TRY(tokenizer_open(a, opts->folder, &g->tokenizer));
     collect_ends(g);
@@ -107,6 +109,8 @@ static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, execu
 
 drv_status generator_load(generator *g, int64_t capacity) {
     const model_layout layout = layout_of(&g->config.model);
+    const char *adapter = g->config.lora.adapter;
+    lora_set branches;
     const int64_t context = generator_context(g), n_vocab = g->config.model.vocab_size;
     DRV_ASSERT(g->capacity == 0, "a generator is loaded twice");
     if (capacity > context)
@@ -116,14 +120,16 @@ drv_status generator_load(generator *g, int64_t capacity) {
     const generate_precision asked = g->opts->precision;
     const bool bf16 =
             asked == GENERATE_BF16 || (asked == GENERATE_AUTO && says_bf16(g->a, g->opts->folder));
+    DRV_TRY(lora_of_run(g->a, &g->config, &layout, &branches));
     g->p = (programs){.c = &g->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
-            .params = llama_params(g->a, &layout)};
+            .params = llama_params(g->a, &layout, &branches)};
     DRV_TRY(backend_open(g->a, g->opts->backend ? g->opts->backend : "cpu", &g->p.b));
     for (int i = 0; i < N_BLOCKS; i++)
         DRV_TRY(compile(g, LLAMA_PREFILL, block_tokens[i], &g->block[i]));
     DRV_TRY(compile(g, LLAMA_DECODE, 1, &g->decode));
-    DRV_TRY(state_load_eval_weights(&g->p, g->opts->folder));
+    DRV_TRY(*adapter ? lora_load_eval(&g->p, g->opts->folder, adapter)
+                     : state_load_eval_weights(&g->p, g->opts->folder));
     g->logits = ARENA_ARRAY(g->a, float, n_vocab);
     if (bf16) g->words = ARENA_ARRAY(g->a, uint16_t, n_vocab);
     return DRV_OK;

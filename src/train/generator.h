@@ -19,7 +19,8 @@ typedef enum generate_precision {
 } generate_precision;
 
 typedef struct generator_opts {
-    const char *folder; // a Hugging Face folder with its tokenizer
+    const char *folder;  // a Hugging Face folder with its tokenizer
+    const char *adapter; // PEFT's folder, used with it; NULL or "": none
     generate_precision precision;
     const char *backend; // NULL: cpu
     // Asked between the blocks of a prompt and between tokens: true ends the work there. NULL: never.

@@ -1,20 +1,26 @@
 // From config to running programs, fresh weights, and what all of it holds.
 #include "train/programs.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "base/round.h"
+#include "ir/op.h"
 #include "train/batch.h"
+#include "train/lora_state.h"
 
-static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *opts,
+static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *shape,
         programs *out) {
+    llama_opts opts = *shape;
+    opts.dropout = cfg->lora.dropout;
+    opts.seed = cfg->seed;
     static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
             [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
             [RECOMPUTE_FULL] = KEEP_STREAM};
-    graph *g = llama_build(a, &out->params, LLAMA_LOSS, opts);
+    graph *g = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     g->name = "step";
     out->step_graph = g;
     DRV_TRY(graph_verify(g, STAGE_BUILT));
@@ -30,22 +36,43 @@ static drv_status build_eval(arena *a, const llama_opts *opts, programs *out) {
     return graph_verify(out->eval_graph, STAGE_BUILT);
 }
 
+// Slots for the binary counter of this rank's lanes.
+static drv_status build_lanes(arena *a, const run_config *cfg, tensor *const *weights, int n,
+        programs *out) {
+    for (int64_t lanes = cfg->n_lanes / cfg->data_ranks; (int64_t)1 << out->n_slots < lanes;) {
+        const int slot = out->n_slots++;
+        out->aside_graph[slot] = pass_lane(a, weights, n, slot, true);
+        out->back_graph[slot] = pass_lane(a, weights, n, slot, false);
+        DRV_TRY(graph_verify(out->aside_graph[slot], STAGE_DIFFERENTIATED));
+        DRV_TRY(graph_verify(out->back_graph[slot], STAGE_DIFFERENTIATED));
+    }
+    return DRV_OK;
+}
+
 static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     tensor **weights = ARENA_ARRAY(a, tensor *, out->params.n);
     int n = 0;
     for (int i = 0; i < out->params.n; i++)
         if (out->params.p[i].trainable)
             weights[n++] = graph_find(out->step_graph, out->params.p[i].name);
-    update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay, mesh_single()};
-    opts.mesh.size[AXIS_DATA] = (int)cfg->data_parallel;
+    DRV_TRY(build_lanes(a, cfg, weights, n, out));
+    const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
+            programs_mesh(cfg)};
     out->update_graph = pass_update(a, weights, n, &opts);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
+}
+
+mesh programs_mesh(const run_config *cfg) {
+    return (mesh){{(int)cfg->pipeline_parallel, (int)cfg->data_ranks, (int)cfg->context_parallel,
+            (int)cfg->tensor_parallel}};
 }
 
 drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg, .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
     const model_layout layout = layout_of(&cfg->model);
-    out->params = llama_params(a, &layout);
+    lora_set branches;
+    DRV_TRY(lora_of_run(a, cfg, &layout, &branches));
+    out->params = llama_params(a, &layout, &branches);
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = cfg->sequence_length,
             .dt = out->dt};
@@ -59,12 +86,20 @@ drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(backend_compile(a, b, p->step_graph, &p->step_plan, &p->step));
     DRV_TRY(backend_compile(a, b, p->update_graph, &p->update_plan, &p->update));
     DRV_TRY(backend_compile(a, b, p->eval_graph, &p->eval_plan, &p->eval));
+    for (int i = 0; i < p->n_slots; i++) {
+        DRV_TRY(backend_compile(a, b, p->aside_graph[i], &p->aside_plan[i], &p->aside[i]));
+        DRV_TRY(backend_compile(a, b, p->back_graph[i], NULL, &p->back[i]));
+    }
     return backend_prepare(b);
 }
 
+// The weight is a rounded copy of a master. What is frozen has no other value than that.
+static bool has_master(const programs *p, const param *w) {
+    return w->trainable && param_dtype(w, p->dt) != dtype_acc(p->dt);
+}
+
 const char *programs_master(arena *a, const programs *p, const param *w) {
-    bool copy = param_dtype(w, p->dt) != dtype_acc(p->dt);
-    return copy ? arena_printf(a, "master.%s", w->name) : w->name;
+    return has_master(p, w) ? arena_printf(a, "master.%s", w->name) : w->name;
 }
 
 // Elements: of a piece of a weight that a thread fills, and that are rounded at a time.
@@ -77,7 +112,7 @@ drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t 
     if (param_dtype(w, p->dt) == DT_F32)
         return backend_write(b, rank, w->name, first * 4, n * 4, values);
     snprintf(master, sizeof master, "master.%s", w->name);
-    DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
+    if (has_master(p, w)) DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
     uint16_t rounded[ROUNDED];
     for (int64_t i = 0; i < n; i += ROUNDED) {
         const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;
@@ -100,19 +135,32 @@ static int64_t part_elements(const param *w, const param_part *part) {
     return part->rows * (w->n_dims == 2 ? w->dim[1] : 1);
 }
 
+static void draw(const fill_call *f, int64_t first, int64_t n, float *x) {
+    const run_config *cfg = f->p->c;
+    const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
+    const double bound = f->w->n_dims == 2 ? 1 / sqrt((double)f->w->dim[1]) : 0;
+    switch (f->w->init) {
+    case INIT_NORMAL:
+        rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
+        return;
+    case INIT_UNIFORM:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = (float)(bound * (2 * rng_uniform(&key, (uint64_t)(first + j)) - 1));
+        return;
+    case INIT_ONES:
+    case INIT_ZEROS:
+        for (int64_t j = 0; j < n; j++)
+            x[j] = f->w->init == INIT_ONES;
+    }
+}
+
 static void fill_piece(void *arg, int64_t i, int thread) {
     (void)thread;
     const fill_call *f = arg;
-    const run_config *cfg = f->p->c;
     const int64_t total = part_elements(f->w, f->part), first = i * PIECE,
                   n = total - first < PIECE ? total - first : PIECE;
     float *x = mem_alloc(sizeof *x * PIECE);
-    const rng_key key = {(uint64_t)cfg->seed, RNG_INIT, hash_name(f->part->hf_name)};
-    if (f->w->n_dims == 1)
-        for (int64_t j = 0; j < n; j++)
-            x[j] = 1;
-    else
-        rng_normal_fill(&key, (uint64_t)first, n, cfg->model.initializer_range, x);
+    draw(f, first, n, x);
     const int64_t above = f->part->row * (total / f->part->rows);
     f->status[i] = programs_write_weight(f->p, f->rank, f->w, above + first, n, x);
     free(x);
@@ -129,17 +177,52 @@ static drv_status fill_part(programs *p, int rank, const param *w, const param_p
     return status;
 }
 
-drv_status programs_init_weights(programs *p) {
+static drv_status init_weights(programs *p, bool adapter_alone) {
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        for (int i = 0; i < p->params.n; i++)
-            for (int k = 0; k < p->params.p[i].n_parts; k++)
-                DRV_TRY(fill_part(p, rank, &p->params.p[i], &p->params.p[i].part[k]));
+        for (int i = 0; i < p->params.n; i++) {
+            const param *w = &p->params.p[i];
+            for (int k = 0; k < w->n_parts; k++)
+                if (w->is_adapter || !adapter_alone) DRV_TRY(fill_part(p, rank, w, &w->part[k]));
+        }
     return DRV_OK;
+}
+
+drv_status programs_init_weights(programs *p) {
+    return init_weights(p, false);
+}
+
+drv_status programs_init_adapter(programs *p) {
+    return init_weights(p, true);
+}
+
+double programs_flops_per_token(const programs *p, bool recomputed) {
+    const graph *g = p->step_graph;
+    double flops = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (op_rows[n->op]->flops && (recomputed || !n->recomputed))
+            flops += op_rows[n->op]->flops(n);
+    }
+    return flops / (double)(p->c->micro_batch_size * p->c->sequence_length);
 }
 
 static int64_t max3(int64_t a, int64_t b, int64_t c) {
     const int64_t larger = a > b ? a : b;
     return larger > c ? larger : c;
+}
+
+// Scratch of the largest collective; it lies in the arena.
+static int64_t largest_exchange(const programs *p) {
+    const graph *all[] = {p->step_graph, p->update_graph, p->eval_graph};
+    int64_t largest = 0;
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (int i = 0; i < all[k]->n_nodes; i++) {
+            const node *n = all[k]->nodes[i];
+            if (!op_rows[n->op]->wire || n->attrs.ranks == 1) continue;
+            const int64_t bytes = tensor_bytes(n->in[0]);
+            if (bytes > largest) largest = bytes;
+        }
+    return largest;
 }
 
 // Programs run one after the other: one arena serves the largest of them.
@@ -153,9 +236,9 @@ memory_plan programs_memory(const programs *p) {
             .batches = batch_reader_bytes(p->c)};
     m.data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
              update[TENSOR_OUTPUT] + m.batches;
-    for (int i = 0; i < p->update_graph->n_nodes; i++)
-        if (p->update_graph->nodes[i]->op == OP_all_reduce)
-            m.communication += tensor_bytes(p->update_graph->nodes[i]->out[0]);
+    for (int i = 0; i < p->n_slots; i++) // each has the gradients and its slot
+        m.gradients += p->aside_plan[i]->class_bytes[TENSOR_GRAD] - step[TENSOR_GRAD];
+    m.communication = largest_exchange(p);
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data;
     return m;
 }

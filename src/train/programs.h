@@ -6,6 +6,8 @@
 #include "model/llama.h"
 #include "passes/passes.h"
 
+enum { MAX_SLOTS = 20 }; // 2^20 lanes
+
 typedef struct programs {
     const run_config *c;
     backend *b;
@@ -14,8 +16,15 @@ typedef struct programs {
     graph *step_graph, *update_graph, *eval_graph;
     plan *step_plan, *update_plan, *eval_plan;
     executable *step, *update, *eval;
+    // A rank with several lanes (parallel.lanes): gradients to and from each slot.
+    int n_slots;
+    graph *aside_graph[MAX_SLOTS], *back_graph[MAX_SLOTS];
+    plan *aside_plan[MAX_SLOTS];
+    executable *aside[MAX_SLOTS], *back[MAX_SLOTS];
 } programs;
 
+// The mesh of the job (config_set_ranks).
+mesh programs_mesh(const run_config *cfg);
 // Graphs only, each verified after each pass: nothing is planned or allocated.
 DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
 // Plans them for a back end and loads them.
@@ -29,6 +38,13 @@ DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param 
         int64_t n, const float *values);
 // Fresh weights as transformers makes them: normal with initializer_range, norms 1.
 DRV_CHECKED drv_status programs_init_weights(programs *p);
+// Fresh low-rank branches as PEFT makes them: A uniform, B zero. All other weights stay.
+DRV_CHECKED drv_status programs_init_adapter(programs *p);
+
+// Arithmetic of a step by the nodes of its graph: 6 operations a number of a trained matrix and
+// token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
+// computed a second time to save memory.
+double programs_flops_per_token(const programs *p, bool recomputed);
 
 // What a run holds, by class, in bytes per rank. `activations` is the arena, which `communication`
 // is part of; `data` is inputs and outputs of the programs and, outside the back end, `batches`:

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
 #include "config/config.h"
 
@@ -35,17 +36,57 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
         return drv_fail(DRV_E_IO,
                 "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config",
                 name, strerror(errno));
+    if (!S_ISDIR(st.st_mode) && str_ends(name, ".gguf"))
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" is a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
+                name, name);
     if (!S_ISDIR(st.st_mode)) {
         DRV_TRY(config_load(a, name, NULL, 0, &cfg));
         return ckpt_of_run(a, cfg.run_dir, folder);
     }
-    if (file_exists(path_join(a, name, "config.json"))) {
+    if (file_exists(path_join(a, name, "config.json")) || adapter_is_folder(a, name)) {
         *folder = name;
         return DRV_OK;
     }
     if (file_is_dir(path_join(a, name, "checkpoints"))) return ckpt_of_run(a, name, folder);
     if (looks_like_checkpoints(a, name)) return newest_in(a, name, name, folder);
     return drv_fail(DRV_E_DATA,
-            "\"%s\" is no model: it has neither config.json (a Hugging Face folder) nor checkpoints/ (a run directory)",
+            "\"%s\" is no model: it has neither config.json (a Hugging Face folder), adapter_config.json (an adapter) nor checkpoints/ (a run directory)",
             name);
+}
+
+// The base that an adapter names: as it is said, or beside the adapter.
+static drv_status base_of(arena *a, const char *folder, const char **out) {
+    adapter ad;
+    DRV_TRY(adapter_open(a, folder, &ad));
+    const char *named = ad.config.base, *beside = path_join(a, folder, named);
+    adapter_close(&ad);
+    *out = *named && file_is_dir(named) ? named : beside;
+    if (*named && file_is_dir(*out)) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s/adapter_config.json: base_model_name_or_path is \"%s\", %s; give the base as MODEL "
+            "beside --adapter",
+            folder, named, *named ? "which is no folder here" : "so the base is not known");
+}
+
+drv_status model_resolve(arena *a, const char *name, const char *beside, model_ref *out) {
+    *out = (model_ref){NULL, ""};
+    if (name) DRV_TRY(ckpt_resolve(a, name, &out->folder));
+    if (name && adapter_is_folder(a, out->folder)) {
+        if (beside)
+            return drv_fail(DRV_E_USAGE,
+                    "\"%s\" is an adapter itself, and --adapter names \"%s\"; expected a base",
+                    name, beside);
+        out->adapter = out->folder;
+        out->folder = NULL;
+    }
+    if (beside) DRV_TRY(ckpt_resolve(a, beside, &out->adapter));
+    if (beside && !adapter_is_folder(a, out->adapter))
+        return drv_fail(DRV_E_USAGE,
+                "--adapter \"%s\" has no adapter_config.json: it is no adapter", beside);
+    if (out->folder) return DRV_OK;
+    if (!*out->adapter) return drv_fail(DRV_E_USAGE, "no model: expected MODEL or --adapter");
+    DRV_TRY(base_of(a, out->adapter, &out->folder));
+    log_info("base: %s", out->folder);
+    return DRV_OK;
 }

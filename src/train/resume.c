@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
 
 // --- which checkpoint
@@ -92,11 +93,22 @@ static drv_status compare_models(arena *a, const char *path, const json_t *saved
     return DRV_OK;
 }
 
-drv_status resume_check_model(const char *folder, const model_config *m, bool say) {
+// A LoRA run cannot take over a checkpoint of a whole model, nor the other way round.
+static drv_status check_kind(arena *a, const char *folder, bool lora) {
+    const bool is_adapter = adapter_is_folder(a, folder);
+    if (is_adapter == lora) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "\"%s\" is a checkpoint of %s, but the config %s: give another run_dir or --fresh",
+            folder, is_adapter ? "a LoRA run" : "a whole model",
+            lora ? "has LoRA (lora.rank)" : "has no LoRA (lora.rank 0)");
+}
+
+drv_status resume_check_model(const char *folder, const model_config *m, bool lora, bool say) {
     arena *a = arena_new("compare models");
-    const char *path = path_join(a, folder, "config.json");
+    const char *path = path_join(a, folder, lora ? "base_config.json" : "config.json");
     model_config read;
-    drv_status status = model_config_read(path, &read);
+    drv_status status = check_kind(a, folder, lora);
+    if (status == DRV_OK) status = model_config_read(path, &read);
     if (status == DRV_OK) {
         json_t *saved = model_config_json(&read), *mine = model_config_json(m);
         status = compare_models(a, path, saved, mine, say);

@@ -8,9 +8,11 @@ DRV_CHECKED drv_status resume_choose(arena *a, const char *run_dir, const char *
 // The checkpoint of this step is in place: so much a later start must find.
 void resume_note_saved(const char *run_dir, int64_t step);
 
-// The checkpoint's config.json describes the model of the config. DRV_E_USAGE names the field and
-// both values; what bears on no weight and no product is only said, and only when `say`.
-DRV_CHECKED drv_status resume_check_model(const char *folder, const model_config *m, bool say);
+// The checkpoint's config.json (of a LoRA run: base_config.json) describes the model of the config,
+// and it is one of a LoRA run if the config is. DRV_E_USAGE names the field and both values; what
+// bears on no weight and no product is only said, and only when `say`.
+DRV_CHECKED drv_status resume_check_model(const char *folder, const model_config *m, bool lora,
+        bool say);
 
 // Says what is not as in the part before, a line for each, and what that means for the order of
 // rows. `before` and `now` as trainer_about makes them.

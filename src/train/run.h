@@ -23,13 +23,14 @@ typedef struct run {
     // saving
     ckpt_saver *saver;    // NULL until the first save
     ckpt_content content; // what it writes
+    json_t *base_hashes;  // of LoRA's base, by tensor; NULL: no LoRA
     json_t *about;        // recorded in trainer.json beside the counters
     const char *checkpoints;
     int64_t saved_step, saving_step; // in place; under way. -1: none
     int failed_saves;                // in a row
     bool weights_lost;               // an update failed half-way: they belong to no step
     int lock;                        // file descriptor; 0: none
-    double peak_flops, mean_step_s;
+    double flops_per_token, peak_flops, mean_step_s;
 } run;
 
 // Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "train/carry.h"
 #include "train/fit.h"
+#include "train/lora_state.h"
 #include "train/resume.h"
 #include "train/run.h"
 
@@ -60,11 +61,48 @@ static void begin_part(run *r, const json_t *before) {
     state->part_tokens = state->tokens;
 }
 
+// --- LoRA: a frozen base, known by its tensors, and branches
+static void carry(run *r, const char *name, const char *text) {
+    ckpt_content *c = &r->content;
+    ckpt_carried *list = ARENA_ARRAY(r->a, ckpt_carried, c->n_carried + 1);
+    if (c->n_carried) memcpy(list, c->carried, sizeof *list * (size_t)c->n_carried);
+    list[c->n_carried++] = (ckpt_carried){name, text, strlen(text)};
+    c->carried = list;
+}
+
+static drv_status open_base(run *r) {
+    const char *base, *model = r->content.config_json;
+    DRV_TRY_CTX(lora_load_base(&r->p, r->cfg->from, &r->base_hashes), "%s: weights of model.from",
+            config_where(r->cfg, "model.from"));
+    r->content.is_adapter = true;
+    DRV_TRY(lora_describe(r->a, r->cfg, &r->p, r->base_hashes, &r->content.config_json, &base));
+    carry(r, "base.json", base);
+    carry(r, "base_config.json", model);
+    return DRV_OK;
+}
+
+static drv_status begin_branches(run *r) {
+    const char *adapter = r->cfg->lora.adapter;
+    if (!*adapter) return programs_init_adapter(&r->p);
+    DRV_TRY(lora_check_base(adapter, r->cfg->from, r->base_hashes));
+    DRV_TRY(lora_load(&r->p, adapter, false));
+    log_info("branches from %s", adapter);
+    return DRV_OK;
+}
+
+static drv_status load_checkpoint(run *r, const char *folder) {
+    if (!r->base_hashes) return state_load(&r->p, folder);
+    DRV_TRY(lora_check_base(folder, r->cfg->from, r->base_hashes));
+    DRV_TRY(lora_load(&r->p, folder, true));
+    return state_load_moments(&r->p, folder);
+}
+
 static drv_status resume_from(run *r, const char *folder) {
     json_t *before;
-    DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model, true), "cannot resume");
+    DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model, lora_is_on(r->cfg), true),
+            "cannot resume");
     DRV_TRY_CTX(trainer_json_read(folder, &r->state, &before), "cannot resume");
-    drv_status status = state_load(&r->p, folder);
+    drv_status status = load_checkpoint(r, folder);
     if (status != DRV_OK) {
         json_decref(before);
         return drv_context(status, "resume from \"%s\"", folder);
@@ -99,8 +137,10 @@ static drv_status open_weights(run *r) {
     r->state = run_state_new();
     r->saved_step = r->saving_step = -1;
     DRV_TRY(resume_choose(r->a, cfg->run_dir, &folder));
+    if (lora_is_on(cfg)) DRV_TRY(open_base(r));
     if (folder) return resume_from(r, folder);
     DRV_TRY(keep_lost_metrics(r));
+    if (lora_is_on(cfg)) return begin_branches(r);
     if (!config_loads_weights(cfg)) return programs_init_weights(&r->p);
     DRV_TRY_CTX(state_load_weights(&r->p, cfg->from), "%s: weights of model.from",
             config_where(cfg, "model.from"));
@@ -114,6 +154,13 @@ static void say_size(const run *r) {
             str_si((double)model_parameters(&r->cfg->model)), precision_name(r->cfg->precision),
             str_bytes((double)memory.total), (long long)rows_per_epoch(r->train_rows),
             (long long)r->cfg->sequence_length);
+    const int64_t trained = params_trainable(&r->p.params);
+    if (lora_is_on(r->cfg))
+        log_info("LoRA: %lld parameters are trained, %.3g %% of the model; rank %lld, alpha %g%s, dropout %g, base %s",
+                (long long)trained,
+                100 * (double)trained / (double)model_parameters(&r->cfg->model),
+                (long long)r->cfg->lora.rank, r->cfg->lora.alpha,
+                r->cfg->lora.use_rslora ? " (rsLoRA)" : "", r->cfg->lora.dropout, r->cfg->from);
     log_info("%s, on %s", backend_arithmetic(r->b), backend_describe(r->b).device);
 }
 
@@ -122,12 +169,30 @@ void run_measure_peak(run *r) {
     if (now > r->peak_flops) r->peak_flops = now;
 }
 
+// The model file of every checkpoint, and what config.json says of it.
+static void set_save_dtype(run *r, json_t *config_json) {
+    static const struct {
+        st_type type;
+        const char *torch;
+    } types[] = {[SAVE_F32] = {ST_F32, "float32"},
+            [SAVE_BF16] = {ST_BF16, "bfloat16"},
+            [SAVE_F16] = {ST_F16, "float16"}};
+    const save_dtype chosen = config_save_dtype(r->cfg);
+    r->content.model_type = types[chosen].type;
+    json_object_set_new(config_json, "torch_dtype", json_string(types[chosen].torch));
+}
+
 drv_status run_open(run *r, bool fresh) {
     const run_config *cfg = r->cfg;
     if (cfg->data_parallel > 1)
         return drv_fail(DRV_E_USAGE,
                 "parallel.data is %lld, expected 1: training uses one rank so far",
                 (long long)cfg->data_parallel);
+    if (lora_is_on(cfg) && !config_loads_weights(cfg))
+        return drv_fail(DRV_E_USAGE,
+                "%s: LoRA trains branches beside a model that is there: expected model.from, and "
+                "model.weights load",
+                config_where(cfg, "lora"));
     const memory_limit limit = memory_limit_read("");
     DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
     DRV_TRY(open_run_dir(r, fresh));
@@ -136,6 +201,7 @@ drv_status run_open(run *r, bool fresh) {
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
+    set_save_dtype(r, model);
     char *text = json_dumps(model, JSON_INDENT(2));
     r->content.config_json = arena_strdup(r->a, text);
     free(text);
@@ -147,6 +213,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(resume_write_config(cfg, r->state.step));
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
+    r->flops_per_token = programs_flops_per_token(&r->p, false);
     run_measure_peak(r);
     say_size(r);
     return DRV_OK;
@@ -161,5 +228,6 @@ void run_close(run *r) {
     if (r->valid_rows) rows_close(r->valid_rows);
     if (r->b) backend_close(r->b);
     json_decref(r->about);
+    json_decref(r->base_hashes);
     if (r->lock > 0) close(r->lock);
 }

@@ -4,11 +4,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-// All parts of all parameters; `source` is where their values are.
-static ckpt_tensor *add_tensors(arena *a, const programs *p, const char *hf_prefix,
-        const char *source_prefix, ckpt_tensor *t, int *n) {
+static bool is_model(const param *w) {
+    return !w->is_adapter;
+}
+static bool is_adapter(const param *w) {
+    return w->is_adapter;
+}
+static bool is_trained(const param *w) {
+    return w->trainable;
+}
+
+// All parts of the parameters that are `wanted`; `source` is where their values are.
+static ckpt_tensor *add_tensors(arena *a, const programs *p, bool (*wanted)(const param *w),
+        const char *hf_prefix, const char *source_prefix, ckpt_tensor *t, int *n) {
     for (int i = 0; i < p->params.n; i++) {
         const param *w = &p->params.p[i];
+        if (!wanted(w)) continue;
         const int64_t cols = w->n_dims == 2 ? w->dim[1] : 1;
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, w->name)
                                            : programs_master(a, p, w);
@@ -28,14 +39,19 @@ static int64_t max_parts(const programs *p) {
 
 ckpt_tensor *state_model(arena *a, const programs *p, int *n) {
     *n = 0;
-    return add_tensors(a, p, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+    return add_tensors(a, p, is_model, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+}
+
+ckpt_tensor *state_adapter(arena *a, const programs *p, int *n) {
+    *n = 0;
+    return add_tensors(a, p, is_adapter, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
 }
 
 ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
     *n = 0;
-    add_tensors(a, p, "exp_avg.", "adam_m.", t, n);
-    return add_tensors(a, p, "exp_avg_sq.", "adam_v.", t, n);
+    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", t, n);
+    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", t, n);
 }
 
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
@@ -74,7 +90,15 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int
     return DRV_OK;
 }
 
-static drv_status load_weights(programs *p, const char *folder, const ckpt_sink *sink) {
+ckpt_sink state_weight_sink(programs *p) {
+    return (ckpt_sink){put_weight, p, false};
+}
+
+ckpt_sink state_compute_sink(programs *p) {
+    return (ckpt_sink){put_compute, p, false};
+}
+
+drv_status state_load_model(programs *p, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load weights");
     int n;
     ckpt_tensor *t = state_model(a, p, &n);
@@ -84,20 +108,25 @@ static drv_status load_weights(programs *p, const char *folder, const ckpt_sink 
 }
 
 drv_status state_load_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, &(ckpt_sink){put_weight, p, false});
+    const ckpt_sink sink = state_weight_sink(p);
+    return state_load_model(p, folder, &sink);
 }
 
 drv_status state_load_eval_weights(programs *p, const char *folder) {
-    return load_weights(p, folder, &(ckpt_sink){put_compute, p, false});
+    const ckpt_sink sink = state_compute_sink(p);
+    return state_load_model(p, folder, &sink);
+}
+
+drv_status state_load_moments(programs *p, const char *folder) {
+    arena *a = arena_new("load moments");
+    int n;
+    ckpt_tensor *list = state_optimizer(a, p, &n);
+    drv_status status = ckpt_fill(folder, "optimizer", list, n, &(ckpt_sink){put_moment, p, true});
+    arena_free(a);
+    return status;
 }
 
 drv_status state_load(programs *p, const char *folder) {
-    arena *a = arena_new("load state");
-    int n;
-    ckpt_tensor *list = state_optimizer(a, p, &n);
-    drv_status status = load_weights(p, folder, &(ckpt_sink){put_weight, p, true});
-    if (status == DRV_OK)
-        status = ckpt_fill(folder, "optimizer", list, n, &(ckpt_sink){put_moment, p, true});
-    arena_free(a);
-    return status;
+    DRV_TRY(state_load_model(p, folder, &(ckpt_sink){put_weight, p, true}));
+    return state_load_moments(p, folder);
 }

@@ -3,14 +3,23 @@
 #include "ckpt/ckpt.h"
 #include "train/programs.h"
 
-// Every Hugging Face parameter, read from the fp32 masters.
+// Every Hugging Face parameter of the model, read from the fp32 masters.
 ckpt_tensor *state_model(arena *a, const programs *p, int *n);
-// Both moments of every parameter.
+// The same of its low-rank branches, under PEFT's names.
+ckpt_tensor *state_adapter(arena *a, const programs *p, int *n);
+// Both moments of every parameter that is trained.
 ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n);
 
 // Weights of any Hugging Face folder. DRV_E_DATA: they are not exactly those of the model.
 DRV_CHECKED drv_status state_load_weights(programs *p, const char *folder);
 // The same for a back end that holds only the compute copies (evaluation, generation).
 DRV_CHECKED drv_status state_load_eval_weights(programs *p, const char *folder);
+// The same by a sink of the caller's, perhaps before one of these: into masters and compute copies,
+// or into compute copies alone. They take tensors of the adapter as well.
+DRV_CHECKED drv_status state_load_model(programs *p, const char *folder, const ckpt_sink *sink);
+ckpt_sink state_weight_sink(programs *p);
+ckpt_sink state_compute_sink(programs *p);
+// Moments of a checkpoint of ours.
+DRV_CHECKED drv_status state_load_moments(programs *p, const char *folder);
 // Weights and moments of a checkpoint of ours.
 DRV_CHECKED drv_status state_load(programs *p, const char *folder);

@@ -11,6 +11,7 @@
 #include "base/parallel.h"
 #include "train/carry.h"
 #include "train/evaluate.h"
+#include "train/lora_state.h"
 #include "train/run.h"
 #include "train/schedule.h"
 #include "train/stop.h"
@@ -30,6 +31,7 @@ static drv_status forward_backward(run *r, double *loss) {
         double part;
         if (stop_requested()) return drv_fail(DRV_STOPPED, "%s", stop_requested());
         DRV_TRY(batch_write(r->batch, &r->p, i));
+        if (cfg->lora.dropout > 0) DRV_TRY(batch_write_rows(r->batch, &r->p, i));
         DRV_TRY(backend_run(b, r->p.step));
         DRV_TRY(backend_read(b, 0, "loss", 0, sizeof part, &part));
         sum += part;
@@ -84,9 +86,7 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->step_samples = cfg->global_batch_size;
     m->consumed_samples = r->state.rows_taken;
     m->tokens_per_s = tokens / m->step_s;
-    if (r->peak_flops > 0)
-        m->mfu = m->tokens_per_s * model_flops_per_token(&cfg->model, cfg->sequence_length) /
-                 r->peak_flops;
+    if (r->peak_flops > 0) m->mfu = m->tokens_per_s * r->flops_per_token / r->peak_flops;
     r->mean_step_s = r->mean_step_s > 0 ? 0.9 * r->mean_step_s + 0.1 * m->step_s : m->step_s;
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
 }
@@ -224,6 +224,7 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
     char message[2048];
     DRV_TRY(carry_token_ids(a, &cfg));
+    DRV_TRY(lora_resolve(a, &cfg));
     par_set_threads((int)cfg.threads);
     stop_listen();
     drv_status status = run_open(&r, fresh);

@@ -42,6 +42,9 @@ typedef struct cpu_backend {
     char *arena;
     int64_t arena_bytes, arena_wanted, held;
     double seconds[N_OPS];
+    comm *comm; // NULL: one rank
+    mesh mesh;
+    drv_status failed; // of the instruction that has just run
 } cpu_backend;
 
 static cpu_backend *self(backend *b) {
@@ -92,12 +95,26 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
     return DRV_OK;
 }
 
+// The ranks along the axis of a collective.
+static drv_status find_group(cpu_backend *b, const node *n, comm_group **out) {
+    *out = NULL;
+    if (n->attrs.ranks <= 1) return DRV_OK;
+    const mesh_axis axis = (mesh_axis)n->attrs.axis;
+    if (b->mesh.size[axis] != n->attrs.ranks)
+        return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
+                op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
+    *out = comm_axes(b->comm, &b->mesh, 1u << axis);
+    return DRV_OK;
+}
+
 static drv_status lower(cpu_backend *b, const node *n, instruction *out) {
     const cpu_op *row = cpu_ops[n->op];
     *out = (instruction){.run = row->run,
             .node = n,
+            .failed = &b->failed,
             .kernels = b->kernels,
             .attention = b->attention};
+    DRV_TRY(find_group(b, n, &out->group));
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
 }
 
@@ -162,11 +179,18 @@ static drv_status run(backend *base, executable *e) {
     for (int i = 0; i < e->n_code; i++) {
         const instruction *ins = &e->code[i];
         ins->run(ins);
+        if (b->failed != DRV_OK) return b->failed;
         const double now = clock_s();
         b->seconds[ins->node->op] += now - before;
         before = now;
     }
     return DRV_OK;
+}
+
+static void join_ranks(backend *base, comm *c, const mesh *m) {
+    cpu_backend *b = self(base);
+    b->comm = c;
+    b->mesh = *m;
 }
 
 static drv_status find(cpu_backend *b, const char *name, int64_t offset, int64_t bytes,
@@ -278,6 +302,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .workspace = workspace,
         .load = load,
         .prepare = prepare,
+        .join = join_ranks,
         .run = run,
         .write = write_state,
         .read = read_state,
@@ -293,6 +318,7 @@ drv_status backend_open_cpu(arena *a, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
     b->base = (backend){&backend_cpu, 1};
     b->a = b->states.a = a;
+    b->mesh = mesh_single();
     DRV_TRY(cpu_level_chosen(&b->level));
     DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &b->gemm));
     b->kernels = kernels_for(b->level);

@@ -4,6 +4,7 @@
 #pragma once
 #include "backend/cpu/gemm.h"
 #include "base/parallel.h"
+#include "comm/comm.h"
 #include "ir/graph.h"
 #include "kernels/kernels.h"
 
@@ -19,6 +20,8 @@ struct instruction {
     const kernels *kernels;
     const kernels *attention; // may be of another level (see gemm.h on arithmetic)
     gemm *gemm[MAX_GEMMS];
+    comm_group *group;  // of an op with an axis; NULL: one rank
+    drv_status *failed; // set, with a message, when other ranks cannot be reached: the program ends
 };
 
 // Every function depends on the node and the number of threads alone, not on the machine.

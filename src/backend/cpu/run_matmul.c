@@ -1,5 +1,6 @@
-// matmul: a product in tiles (gemm.c), or a single row (generation) by columns.
+// matmul, matmul_add: a product in tiles (gemm.c), or a single row (generation) by columns.
 #include <stdatomic.h>
+#include <string.h>
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
@@ -85,4 +86,13 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
     return gemm_new(a, m, &shape, &out->gemm[0]);
 }
 
+static void matmul_add(const instruction *ins) {
+    if (ins->out[0] != ins->in[2])
+        memcpy(ins->out[0], ins->in[2], (size_t)tensor_bytes(ins->node->out[0]));
+    matmul(ins);
+}
+
+const cpu_op cpu_op_matmul_add = {.run = matmul_add,
+        .workspace = matmul_workspace,
+        .lower = lower_matmul};
 const cpu_op cpu_op_matmul = {.run = matmul, .workspace = matmul_workspace, .lower = lower_matmul};

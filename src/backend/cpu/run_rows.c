@@ -1,4 +1,4 @@
-// Ops that work on rows or elements, each by itself: embedding, norms, rope, swiglu, add.
+// Ops that work on rows or elements, each by itself: embedding, norms, rope, swiglu, add, dropout.
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
@@ -188,3 +188,29 @@ static void add(const instruction *ins) {
 }
 
 const cpu_op cpu_op_add = {.run = add};
+
+// --- dropout
+static void dropout_tokens(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const op_attrs *attrs = &ins->node->attrs;
+    const tensor *x = ins->node->in[0];
+    const uint32_t *rows = ins->in[1];
+    const int64_t width = x->dim[1], end = c * CHUNK_ROWS + chunk_length(x->dim[0], CHUNK_ROWS, c);
+    dropout_args args = {.key = {(uint64_t)attrs->seed, RNG_DROPOUT, 0},
+            .site = (uint64_t)attrs->site,
+            .rate = attrs->rate};
+    for (int64_t token = c * CHUNK_ROWS, n; token < end; token += n) {
+        const int64_t row = token / attrs->seq, in_row = token % attrs->seq;
+        n = attrs->seq - in_row < end - token ? attrs->seq - in_row : end - token;
+        args.key.step = (uint64_t)rows[2 * row + 1] << 32 | rows[2 * row];
+        ins->kernels->dropout(x->dt, &args, in_row * width, n * width,
+                input_at(ins, 0, token * width), output_at(ins, 0, token * width));
+    }
+}
+
+static void dropout(const instruction *ins) {
+    run_chunks(ins, ins->node->in[0]->dim[0], CHUNK_ROWS, dropout_tokens);
+}
+
+const cpu_op cpu_op_dropout = {.run = dropout};

@@ -1,10 +1,9 @@
-// Ops of the update program, and those that move values: collectives, barrier.
+// Ops of the update program, and barrier.
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
-#include "ir/op.h"
 
 // --- sum_squares: partial sums by chunk of each input, joined in order
 typedef struct squares_call {
@@ -77,22 +76,38 @@ static void adamw(const instruction *ins) {
 
 const cpu_op cpu_op_adamw = {.run = adamw};
 
-// --- collectives of one rank: the input is the output
-static void copy(const instruction *ins) {
-    if (ins->in[0] != ins->out[0])
-        memcpy(ins->out[0], ins->in[0], (size_t)tensor_bytes(ins->node->out[0]));
+// --- lanes
+static void put_aside_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *g = ins->node->in[0];
+    const int64_t first = c * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c);
+    const size_t bytes = (size_t)(n * dtype_bytes(g->dt));
+    memcpy(output_at(ins, 1, first), input_at(ins, 0, first), bytes);
+    memset(output_at(ins, 0, first), 0, bytes);
 }
 
-static drv_status lower_collective(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    (void)a, (void)m, (void)out;
-    if (n->attrs.ranks == 1) return DRV_OK;
-    return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but this process has one",
-            op_rows[n->op]->name, n->attrs.ranks);
+static void put_aside(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, put_aside_chunk);
 }
 
-const cpu_op cpu_op_all_reduce = {.run = copy, .lower = lower_collective};
-const cpu_op cpu_op_all_gather = {.run = copy, .lower = lower_collective};
-const cpu_op cpu_op_reduce_scatter = {.run = copy, .lower = lower_collective};
+const cpu_op cpu_op_put_aside = {.run = put_aside};
+
+static void take_back_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *g = ins->node->in[0];
+    const int64_t first = c * CHUNK_ELEMENTS;
+    ins->kernels->add(g->dt, chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c),
+            input_at(ins, 1, first), input_at(ins, 0, first), output_at(ins, 0, first));
+}
+
+static void take_back(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, take_back_chunk);
+}
+
+const cpu_op cpu_op_take_back = {.run = take_back};
 
 // An alias; nodes run in order.
 const cpu_op cpu_op_barrier = {.run = NULL};

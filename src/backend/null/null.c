@@ -9,6 +9,10 @@ typedef struct null_backend {
     backend_vtable calls; // the calls below, with the other back end's workspace
 } null_backend;
 
+static void join_ranks(backend *b, comm *c, const mesh *m) {
+    (void)b, (void)c, (void)m;
+}
+
 static drv_status load(backend *b, const plan *p, executable **out) {
     (void)b, (void)p;
     *out = NULL;
@@ -78,6 +82,7 @@ drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backen
     null_backend *b = ARENA_NEW(a, null_backend);
     b->calls = (backend_vtable){.name = "null",
             .workspace = planned_for->workspace,
+            .join = join_ranks,
             .load = load,
             .prepare = prepare,
             .run = run,

@@ -50,7 +50,7 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
     DRV_TRY(inputs_list(a, inputs, n_inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
-        if (in->files[i].guessed && opts->key) in->files[i].kind = INPUT_JSONL;
+        if (in->files[i].guessed && (opts->key || opts->lines)) in->files[i].kind = INPUT_JSONL;
     }
     *out = in;
     return DRV_OK;

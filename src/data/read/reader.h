@@ -15,6 +15,7 @@ typedef struct reader_opts {
                      // not known by its ending is JSON lines
     const char *separator; // of texts, with \n, \t, \r and \\ in it; NULL: the file is one document
     bool strict;           // a broken record stops the run instead of being skipped
+    bool lines;            // the text of a line of JSON is the line itself; `key` plays no part
     bool whole;            // long texts are not cut into pieces
     bool as_is;            // texts are taken to the byte: no mark is dropped, no content looked at
 } reader_opts;

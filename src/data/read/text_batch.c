@@ -76,7 +76,7 @@ static const char *text_of_json(const char *line, size_t n_line, const char *key
 
 typedef struct decode_job {
     text_batch *b;
-    const char *key;
+    const char *key; // NULL: lines as they are
     text_batch_each each;
     void *ctx;
 } decode_job;
@@ -87,11 +87,11 @@ static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_
     batch_text *to = &job->b->texts[thread];
     batch_place *place = &job->b->place[i];
     const char *raw = job->b->raw.p ? job->b->raw.p + from->at : "";
-    *place = (batch_place){.thread = from->json ? thread : -1,
-            .at = from->json ? to->text.n : from->at};
+    const bool in_json = from->json && job->key;
+    *place = (batch_place){.thread = in_json ? thread : -1, .at = in_json ? to->text.n : from->at};
     *n_bytes = from->n;
     if (from->broken) return false;
-    if (from->json) {
+    if (in_json) {
         from->broken = text_of_json(raw, from->n, job->key, to, &place->bad);
         if (from->broken) {
             to->text.n = place->at;
@@ -119,23 +119,25 @@ static const char *text_at(const text_batch *batch, const batch_place *place) {
 
 static void decode(void *arg, int64_t i, int thread) {
     const decode_job *j = arg;
-    const record *r = &j->b->records[i];
+    record *r = &j->b->records[i];
     text_piece *p = &j->b->pieces[i];
     size_t n;
     const bool has_text = decode_text(j, i, thread, &n);
     *p = (text_piece){has_text ? text_at(j->b, &j->b->place[i]) : NULL, has_text ? n : 0, r->begins,
             r->ends};
-    if (p->p && j->each) j->each(j->ctx, p, (int)i, thread);
+    if (p->p && j->each) r->broken = j->each(j->ctx, p, (int)i, thread);
+    if (r->broken) p->p = NULL;
 }
 
 static drv_status report(const reader *in, const record *bad) {
     static int named;
     const char *name = reader_files(in, NULL)[bad->file].name, *key = reader_options(in)->key;
     if (!reader_options(in)->strict && named >= NAMED) return DRV_OK;
-    const drv_status status = bad->json ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name,
-                                                  (long long)bad->number, key, bad->broken)
-                                        : drv_fail(DRV_E_DATA, "%s:%lld: %s", name,
-                                                  (long long)bad->number, bad->broken);
+    const bool in_json = bad->json && !reader_options(in)->lines;
+    const drv_status status = in_json ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name,
+                                                (long long)bad->number, key, bad->broken)
+                                      : drv_fail(DRV_E_DATA, "%s:%lld: %s", name,
+                                                (long long)bad->number, bad->broken);
     if (reader_options(in)->strict) return status;
     log_warn("skipped: %s", drv_message());
     if (++named == NAMED) log_warn("more broken records are counted, not named");
@@ -168,7 +170,8 @@ drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_eac
     batch->skipped = batch->replaced = 0;
     for (int i = 0; i < batch->n_threads; i++)
         str_clear(&batch->texts[i].text);
-    par_for(batch->n, decode, &(decode_job){batch, reader_options(in)->key, each, ctx});
+    const reader_opts *o = reader_options(in);
+    par_for(batch->n, decode, &(decode_job){batch, o->lines ? NULL : o->key, each, ctx});
     for (int i = 0; i < batch->n; i++) {
         batch->replaced += batch->place[i].bad;
         // A thread's text may have moved since the piece was handed out.

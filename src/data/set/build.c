@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -16,17 +17,20 @@
 #include "data/read/text_batch.h"
 #include "data/set/build_journal.h"
 #include "data/set/dataset_writer.h"
+#include "data/sft/sft.h"
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
-enum { JOURNAL_VERSION = 2 };    // one of another version is begun anew
+enum { WHY_BYTES = 512 };        // of the reason why a record is skipped
+enum { JOURNAL_VERSION = 3 };    // one of another version is begun anew
 
-typedef struct thread_ids { // of one thread, on cache lines of its own
-    _Alignas(64) id_list list;
+typedef struct thread_ids {        // of one thread, on cache lines of its own
+    _Alignas(64) sft_example made; // without roles, unless conversations are built
 } thread_ids;
 
 typedef struct encoded_piece {
     int thread;
     int64_t at, n; // in that thread's list
+    bool misfit;   // the template does not fit: the build ends here
 } encoded_piece;
 
 // A batch and its ids. The lists are kept from batch to batch: lists of single pieces would grow by
@@ -35,11 +39,13 @@ typedef struct encoded_batch {
     text_batch *text;
     encoded_piece *pieces;
     thread_ids *ids;
+    char (*why)[WHY_BYTES]; // of each record that is broken; NULL: no conversations
 } encoded_batch;
 
 typedef struct builder {
     const build_opts *opts;
     tokenizer *tokenizer;
+    const sft_format *format; // NULL: texts
     reader *reader;
     dataset_writer *writer;
     encoder **encoders;     // one for each thread
@@ -72,6 +78,8 @@ static uint64_t task_of(const builder *build) {
     str_printf(&s, "%016llx %s %s %d %d %d %d", (unsigned long long)build->tokenizer_hash,
             o->key ? o->key : "", o->separator ? o->separator : "", o->separator != NULL, o->strict,
             build->eod, JOURNAL_VERSION);
+    if (build->format)
+        str_printf(&s, " sft %016llx", (unsigned long long)sft_format_hash(build->format));
     const uint64_t hash = XXH3_64bits(s.p, s.n);
     str_free(&s);
     return hash;
@@ -123,13 +131,26 @@ static drv_status write_tokens(builder *build, const int32_t *ids, int64_t n) {
     return dataset_writer_add(build->writer, ids, n);
 }
 
+static drv_status write_roles(builder *build, const char *roles, int64_t n) {
+    build_counts *counts = &build->counts;
+    const int64_t before = counts->answers;
+    for (int64_t i = 0; i < n; i++) {
+        counts->answers += roles[i] != ROLE_OTHER;
+        counts->last_answers += roles[i] == ROLE_LAST_ANSWER;
+    }
+    counts->no_answer += counts->answers == before;
+    return dataset_writer_add_roles(build->writer, roles, n);
+}
+
 static drv_status write_batch(builder *build, const encoded_batch *batch) {
     build_counts *counts = &build->counts;
     for (int i = 0; i < batch->text->n; i++) {
         const text_piece *piece = &batch->text->pieces[i];
         const encoded_piece *ids = &batch->pieces[i];
         if (!piece->p) continue; // a broken record
-        if (ids->n) DRV_TRY(write_tokens(build, batch->ids[ids->thread].list.p + ids->at, ids->n));
+        const sft_example *made = &batch->ids[ids->thread].made;
+        if (ids->n) DRV_TRY(write_tokens(build, made->ids.p + ids->at, ids->n));
+        if (build->format) DRV_TRY(write_roles(build, made->roles.p + ids->at, ids->n));
         counts->bytes += (int64_t)piece->n;
         if (!piece->ends) continue;
         if (build->eod >= 0) DRV_TRY(write_tokens(build, &build->eod, 1));
@@ -154,11 +175,15 @@ static drv_status write_about(const builder *build) {
             .eod = build->eod,
             .eod_text = build->eod < 0 ? NULL : tokenizer_token_text(build->tokenizer, build->eod),
             .largest_id = build->counts.largest_id,
-            .largest_at = build->counts.largest_at};
+            .largest_at = build->counts.largest_at,
+            .template = build->format ? sft_format_name(build->format) : NULL,
+            .answers = build->counts.answers,
+            .last_answers = build->counts.last_answers};
     char *whole = realpath(tokenizer_path(build->tokenizer), NULL);
     about.tokenizer = whole ? whole : tokenizer_path(build->tokenizer);
     drv_status status = dataset_open(a, build->opts->prefix, &set);
     if (status == DRV_OK) {
+        if (dataset_has_roles(set)) about.roles_hash = set->roles_hash;
         status = dataset_about_write(set, &about);
         dataset_close(set);
     }
@@ -168,12 +193,31 @@ static drv_status write_about(const builder *build) {
 }
 
 // --- the loop
-static void encode(void *ctx, const text_piece *p, int i, int thread) {
+static const char *encode(void *ctx, const text_piece *p, int i, int thread) {
     const builder *build = ctx;
-    id_list *list = &build->now->ids[thread].list;
-    const int64_t at = list->n;
-    encoder_piece(build->encoders[thread], p, true, list);
-    build->now->pieces[i] = (encoded_piece){thread, at, list->n - at};
+    encoded_batch *batch = build->now;
+    sft_example *made = &batch->ids[thread].made;
+    const int64_t at = made->ids.n;
+    drv_status status = DRV_OK;
+    if (build->format)
+        status = sft_encode(build->format, build->encoders[thread], p->p, p->n, made);
+    else
+        encoder_piece(build->encoders[thread], p, true, &made->ids);
+    batch->pieces[i] = (encoded_piece){thread, at, made->ids.n - at, build->format && made->misfit};
+    if (status == DRV_OK) return NULL;
+    snprintf(batch->why[i], WHY_BYTES, "%s", drv_message());
+    return batch->pieces[i].misfit ? NULL : batch->why[i];
+}
+
+// The first record for which the template does not do.
+static drv_status check_fit(const builder *build) {
+    const encoded_batch *batch = build->now;
+    for (int i = 0; build->format && i < batch->text->n; i++)
+        if (batch->text->pieces[i].p && batch->pieces[i].misfit)
+            return drv_fail(DRV_E_DATA, "%s:%lld: %s",
+                    reader_files(build->reader, NULL)[batch->text->records[i].file].name,
+                    (long long)batch->text->records[i].number, batch->why[i]);
+    return DRV_OK;
 }
 
 static drv_status write_and_read(void *ctx) {
@@ -190,10 +234,13 @@ static drv_status encode_all(builder *build) {
         build->other = &build->batch[!i];
         const bool more = build->now->text->more;
         if (more) task_start(&build->io, write_and_read, build);
-        for (int k = 0; k < par_threads(); k++)
-            build->now->ids[k].list.n = 0;
+        for (int k = 0; k < par_threads(); k++) {
+            build->now->ids[k].made.ids.n = 0;
+            str_clear(&build->now->ids[k].made.roles);
+        }
         tokenizer_tidy(build->tokenizer);
-        const drv_status status = text_batch_decode(build->now->text, build->reader, encode, build);
+        drv_status status = text_batch_decode(build->now->text, build->reader, encode, build);
+        if (status == DRV_OK) status = check_fit(build);
         const drv_status io = task_wait(&build->io);
         if (status != DRV_OK || io != DRV_OK) return status != DRV_OK ? status : io;
         show(build);
@@ -248,14 +295,39 @@ static drv_status find_eod(builder *build) {
 static drv_status open_writer(arena *a, builder *build) {
     const build_opts *opts = build->opts;
     drv_status status = dataset_writer_open(a, opts->prefix, tokenizer_n_vocab(build->tokenizer),
-            build->counts.tokens, build->counts.documents, &build->writer);
+            build->counts.tokens, build->counts.documents, opts->sft, &build->writer);
     if (status == DRV_E_DATA) { // what the journal names is gone
         log_warn("%s; the build starts over", drv_message());
         build->counts = build->before = (build_counts){.largest_id = -1};
         status = dataset_writer_open(a, opts->prefix, tokenizer_n_vocab(build->tokenizer), 0, 0,
-                &build->writer);
+                opts->sft, &build->writer);
     }
     return status;
+}
+
+// Template and inputs of conversations.
+static drv_status open_format(arena *a, builder *build) {
+    const build_opts *opts = build->opts;
+    struct tm now;
+    const time_t t = time(NULL);
+    if (!opts->sft) return DRV_OK;
+    if (opts->append_eod)
+        return drv_fail(DRV_E_USAGE,
+                "--append-eod and --eod are of texts: what ends a conversation stands in its template");
+    localtime_r(&t, &now);
+    return sft_format_open(a, build->tokenizer, opts->tokenizer, opts->template, &now,
+            &build->format);
+}
+
+static drv_status check_inputs(const builder *build) {
+    int n;
+    const input_file *files = reader_files(build->reader, &n);
+    for (int i = 0; build->format && i < n; i++)
+        if (files[i].kind != INPUT_JSONL)
+            return drv_fail(DRV_E_USAGE,
+                    "\"%s\": --sft reads lines of JSON (.jsonl, .json, also .gz and .zst)",
+                    files[i].name);
+    return DRV_OK;
 }
 
 static drv_status open_all(arena *a, builder *build) {
@@ -264,9 +336,12 @@ static drv_status open_all(arena *a, builder *build) {
     DRV_TRY(tokenizer_open(a, opts->tokenizer, &build->tokenizer));
     DRV_TRY(dataset_tokenizer_hash(tokenizer_path(build->tokenizer), &build->tokenizer_hash));
     DRV_TRY(find_eod(build));
+    DRV_TRY(open_format(a, build));
     reader_opts ro = opts->reader;
+    ro.lines = opts->sft;
     ro.whole = !tokenizer_can_cut(build->tokenizer);
     DRV_TRY(reader_open(a, opts->inputs, opts->n_inputs, &ro, &build->reader));
+    DRV_TRY(check_inputs(build));
     const input_file *files = reader_files(build->reader, &n_files);
     build->resumable = true;
     for (int i = 0; i < n_files; i++)
@@ -287,7 +362,8 @@ static drv_status open_all(arena *a, builder *build) {
         encoded_batch *batch = &build->batch[i];
         *batch = (encoded_batch){.text = text_batch_new(),
                 .pieces = mem_alloc(TEXT_BATCH * sizeof *batch->pieces),
-                .ids = mem_alloc_lines((size_t)par_threads() * sizeof *batch->ids)};
+                .ids = mem_alloc_lines((size_t)par_threads() * sizeof *batch->ids),
+                .why = opts->sft ? mem_alloc(TEXT_BATCH * sizeof *batch->why) : NULL};
         for (int k = 0; k < par_threads(); k++)
             batch->ids[k] = (thread_ids){0};
     }
@@ -305,8 +381,9 @@ static void close_all(builder *build, bool done) {
         encoder_free(build->encoders[i]);
     for (int i = 0; i < 2; i++) {
         for (int k = 0; build->batch[i].ids && k < par_threads(); k++)
-            id_list_free(&build->batch[i].ids[k].list);
+            sft_example_free(&build->batch[i].ids[k].made);
         free(build->batch[i].ids);
+        free(build->batch[i].why);
         free(build->batch[i].pieces);
         text_batch_free(build->batch[i].text);
     }

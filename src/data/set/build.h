@@ -11,6 +11,8 @@ typedef struct build_counts { // what is written so far, over all runs of the bu
     int64_t bytes;                  // of text
     int64_t skipped, replaced;      // broken records; invalid byte sequences
     int64_t largest_id, largest_at; // -1: none yet; the first token that has it
+    int64_t answers, last_answers;  // tokens of answers, of the last ones (sft)
+    int64_t no_answer;              // documents without a token of an answer (sft)
 } build_counts;
 
 typedef struct build_stats {
@@ -27,6 +29,8 @@ typedef struct build_opts {
     const char *version; // of drover, for PREFIX.idx.json; NULL: not said
     bool append_eod;     // put an end-of-document token after each document
     const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
+    bool sft; // lines of JSON are conversations (data/sft/sft.h); PREFIX.roles marks the answers
+    const char *template; // of their text: "chat", "alpaca" or a file; NULL: chat
 } build_opts;
 
 DRV_CHECKED drv_status dataset_build(arena *a, const build_opts *opts, build_stats *out);

@@ -17,7 +17,10 @@ static const struct {
         {"skipped", offsetof(build_counts, skipped)},
         {"replaced", offsetof(build_counts, replaced)},
         {"largest_id", offsetof(build_counts, largest_id)},
-        {"largest_at", offsetof(build_counts, largest_at)}};
+        {"largest_at", offsetof(build_counts, largest_at)},
+        {"answers", offsetof(build_counts, answers)},
+        {"last_answers", offsetof(build_counts, last_answers)},
+        {"no_answer", offsetof(build_counts, no_answer)}};
 enum { N_COUNTS = sizeof counts_of_journal / sizeof *counts_of_journal };
 
 static int64_t *count_at(build_counts *counts, int i) {

@@ -144,21 +144,24 @@ static void read_about(arena *a, dataset *set) {
 
 drv_status dataset_open(arena *a, const char *prefix, dataset **out) {
     dataset *set = ARENA_NEW(a, dataset);
-    *set = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1};
-    const drv_status status = check(a, set);
-    if (status != DRV_OK) {
-        dataset_close(set);
-        return status;
+    *set = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1, .roles_fd = -1};
+    drv_status status = check(a, set);
+    if (status == DRV_OK) {
+        read_about(a, set);
+        status = dataset_open_roles(a, set);
     }
-    read_about(a, set);
-    *out = set;
-    return DRV_OK;
+    if (status == DRV_OK)
+        *out = set;
+    else
+        dataset_close(set);
+    return status;
 }
 
 void dataset_close(dataset *set) {
     file_map_close(&set->idx);
     if (set->fd >= 0) close(set->fd);
-    set->fd = -1;
+    if (set->roles_fd >= 0) close(set->roles_fd);
+    set->fd = set->roles_fd = -1;
 }
 
 static int64_t sequence_start(const dataset *set, int64_t sequence) { // in tokens

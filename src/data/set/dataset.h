@@ -22,6 +22,10 @@ typedef struct dataset_about {
     const char *eod_text;       // NULL: none
     int64_t largest_id;         // in the .bin; -1: not said
     int64_t largest_at;         // token that has it, the first one
+    const char *roles_hash;     // XXH3-64 of PREFIX.roles; NULL: the set has none
+    const char *template;       // that the text of the conversations was made with; NULL: not said
+    int64_t answers,
+            last_answers; // tokens that are answers; of them, of the last one of each document
 } dataset_about;
 
 typedef struct dataset { // immutable after opening; reads are thread-safe
@@ -32,11 +36,14 @@ typedef struct dataset { // immutable after opening; reads are thread-safe
     int64_t n_sequences, n_documents, n_tokens;
     uint64_t idx_hash; // XXH3-64 of the .idx
     dataset_about about;
+    int roles_fd;        // PREFIX.roles; -1: the set has none
+    char roles_hash[24]; // XXH3-64, 16 hexadecimal digits
 } dataset;
 
-// PREFIX.bin and PREFIX.idx. DRV_E_DATA: the index is not what it should be; names the field. A
-// PREFIX.idx.json that is broken or belongs to another index is warned of and not believed: the
-// tokens do not depend on it.
+// PREFIX.bin and PREFIX.idx, PREFIX.roles where there is one. DRV_E_DATA: the index is not what it
+// should be, which names the field; or the roles are not those of the tokens. A PREFIX.idx.json
+// that is broken or belongs to another index is warned of and not believed: the tokens do not
+// depend on it.
 DRV_CHECKED drv_status dataset_open(arena *a, const char *prefix, dataset **out);
 void dataset_close(dataset *set);
 
@@ -46,6 +53,12 @@ int64_t dataset_document_of(const dataset *set, int64_t token);
 // Tokens [first, first + n) as they lie. DRV_E_DATA: one is not in [0, n_vocab).
 DRV_CHECKED drv_status dataset_read(const dataset *set, int64_t first, int64_t n, int64_t n_vocab,
         int32_t *out);
+
+// PREFIX.roles says which tokens are answers, an sft_role (data/sft/sft.h) for each.
+bool dataset_has_roles(const dataset *set);
+// Of tokens [first, first + n) of a set that has them.
+DRV_CHECKED drv_status dataset_read_roles(const dataset *set, int64_t first, int64_t n,
+        unsigned char *out);
 
 // Every token in [0, n_vocab)? At once where PREFIX.idx.json knows the largest id (which is
 // compared with the token that it names); else .bin is read once from front to back. DRV_E_DATA

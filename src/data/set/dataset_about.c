@@ -50,7 +50,7 @@ static drv_status in_range(const char *path, const char *key, int64_t is, int64_
 
 static drv_status parse(const dataset *set, const char *path, const json_t *root,
         dataset_about *about) {
-    const json_t *tokenizer, *eod, *largest;
+    const json_t *tokenizer, *eod, *largest, *roles;
     if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
     DRV_TRY(check_belongs(set, path, root));
     DRV_TRY(json_get_str(path, root, "drover", &about->drover));
@@ -69,6 +69,13 @@ static drv_status parse(const dataset *set, const char *path, const json_t *root
     DRV_TRY(in_range(path, "largest.id", about->largest_id, -1, INT32_MAX));
     if (about->largest_id >= 0)
         DRV_TRY(in_range(path, "largest.token", about->largest_at, 0, set->n_tokens - 1));
+    DRV_TRY(get_object(path, root, "roles", &roles));
+    DRV_TRY(json_get_str(path, roles, "xxh3", &about->roles_hash));
+    DRV_TRY(json_get_str(path, roles, "template", &about->template));
+    DRV_TRY(json_get_i64(path, roles, "answers", &about->answers));
+    DRV_TRY(json_get_i64(path, roles, "last_answers", &about->last_answers));
+    DRV_TRY(in_range(path, "roles.answers", about->answers, 0, set->n_tokens));
+    DRV_TRY(in_range(path, "roles.last_answers", about->last_answers, 0, about->answers));
     about->known = true;
     return DRV_OK;
 }
@@ -83,7 +90,7 @@ drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, c
     const drv_status status = parse(set, path, root, &about);
     if (status == DRV_OK) { // the strings belong to the JSON tree
         const char **texts[] = {&about.drover, &about.tokenizer, &about.tokenizer_hash,
-                &about.eod_text};
+                &about.eod_text, &about.roles_hash, &about.template};
         for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
             if (*texts[i]) *texts[i] = arena_strdup(a, *texts[i]);
         *out = about;
@@ -103,7 +110,7 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
         return drv_fail(DRV_E_IO, "path \"%s.idx.json\" is too long", set->prefix);
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)set->idx_hash);
     json_t *root = json_object(), *tokenizer = json_object(), *eod = json_null(),
-           *largest = json_null();
+           *largest = json_null(), *roles = json_null();
     json_object_set_new(tokenizer, "path", text_or_null(about->tokenizer));
     json_object_set_new(tokenizer, "xxh3", text_or_null(about->tokenizer_hash));
     json_object_set_new(tokenizer, "vocab_size", json_integer(about->n_vocab));
@@ -117,10 +124,15 @@ drv_status dataset_about_write(const dataset *set, const dataset_about *about) {
         json_object_set_new(largest, "id", json_integer(about->largest_id));
         json_object_set_new(largest, "token", json_integer(about->largest_at));
     }
+    if (about->roles_hash)
+        roles = json_pack("{s:s, s:o, s:I, s:I}", "xxh3", about->roles_hash, "template",
+                text_or_null(about->template), "answers", (json_int_t)about->answers,
+                "last_answers", (json_int_t)about->last_answers);
     json_object_set_new(root, "drover", text_or_null(about->drover));
     json_object_set_new(root, "tokenizer", tokenizer);
     json_object_set_new(root, "end_of_document", eod);
     json_object_set_new(root, "largest", largest);
+    json_object_set_new(root, "roles", roles);
     json_object_set_new(root, "documents", json_integer(set->n_documents));
     json_object_set_new(root, "tokens", json_integer(set->n_tokens));
     json_object_set_new(root, "idx_xxh3", json_string(hash));

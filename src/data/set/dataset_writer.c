@@ -24,6 +24,7 @@ typedef struct sink { // a file that grows
 
 struct dataset_writer {
     sink tokens, lengths; // lengths: int32 a document
+    sink roles;           // a byte a token; fd -1: none
     bool wide;            // i32 instead of u16
     int64_t n_tokens, n_documents, in_document;
 };
@@ -81,11 +82,12 @@ static void sink_close(sink *s, bool keep) {
 }
 
 drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, int64_t n_tokens,
-        int64_t n_documents, dataset_writer **out) {
+        int64_t n_documents, bool roles, dataset_writer **out) {
     dataset_writer *writer = ARENA_NEW(a, dataset_writer);
     *writer = (dataset_writer){.wide = n_vocab >= 65500,
             .tokens.fd = -1,
             .lengths.fd = -1,
+            .roles.fd = -1,
             .n_tokens = n_tokens,
             .n_documents = n_documents};
     const char *slash = strrchr(prefix, '/');
@@ -94,6 +96,8 @@ drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab, in
     drv_status status =
             sink_open(a, &writer->tokens, prefix, "bin", n_tokens * (writer->wide ? 4 : 2));
     if (status == DRV_OK) status = sink_open(a, &writer->lengths, prefix, "idx", n_documents * 4);
+    if (status == DRV_OK && roles) status = sink_open(a, &writer->roles, prefix, "roles", n_tokens);
+    if (!roles) writer->roles.final = arena_printf(a, "%s.roles", prefix);
     if (status == DRV_OK)
         *out = writer;
     else
@@ -130,6 +134,14 @@ drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_
     return DRV_OK;
 }
 
+drv_status dataset_writer_add_roles(dataset_writer *writer, const char *roles, int64_t n) {
+    for (int64_t k; n; roles += k, n -= k) {
+        k = n < BUFFER_BYTES ? n : BUFFER_BYTES;
+        DRV_TRY(sink_add(&writer->roles, roles, (size_t)k));
+    }
+    return DRV_OK;
+}
+
 drv_status dataset_writer_end_document(dataset_writer *writer) {
     const int32_t n = (int32_t)writer->in_document;
     writer->in_document = 0;
@@ -139,7 +151,13 @@ drv_status dataset_writer_end_document(dataset_writer *writer) {
 
 drv_status dataset_writer_sync(dataset_writer *writer) {
     DRV_TRY(sink_sync(&writer->tokens));
+    if (writer->roles.fd >= 0) DRV_TRY(sink_sync(&writer->roles));
     return sink_sync(&writer->lengths);
+}
+
+static drv_status put_in_place(const sink *s) {
+    if (rename(s->path, s->final) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", s->path, strerror(errno));
 }
 
 // The index from the lengths, see docs/formats.md: a file beside them that is renamed when it is
@@ -169,9 +187,8 @@ static drv_status write_index(dataset_writer *writer, arena *a) {
     for (int64_t i = 0; status == DRV_OK && i <= n_documents; i++)
         status = sink_add(&out, &i, 8);
     if (status == DRV_OK) status = sink_sync(&out);
-    if (status == DRV_OK && rename(out.path, writer->lengths.final) != 0)
-        status = drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", out.path,
-                strerror(errno));
+    out.final = writer->lengths.final;
+    if (status == DRV_OK) status = put_in_place(&out);
     sink_close(&out, false);
     file_map_close(&lengths);
     return status;
@@ -181,9 +198,9 @@ drv_status dataset_writer_finish(dataset_writer *writer) {
     DRV_TRY(dataset_writer_sync(writer));
     // The old index would not fit the new tokens: it goes first.
     unlink(writer->lengths.final);
-    if (rename(writer->tokens.path, writer->tokens.final) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", writer->tokens.path,
-                strerror(errno));
+    unlink(writer->roles.final);
+    DRV_TRY(put_in_place(&writer->tokens));
+    if (writer->roles.fd >= 0) DRV_TRY(put_in_place(&writer->roles));
     arena *a = arena_new("index");
     drv_status status = write_index(writer, a);
     arena_free(a);
@@ -194,4 +211,5 @@ drv_status dataset_writer_finish(dataset_writer *writer) {
 void dataset_writer_close(dataset_writer *writer, bool keep) {
     sink_close(&writer->tokens, keep);
     sink_close(&writer->lengths, keep);
+    sink_close(&writer->roles, keep);
 }

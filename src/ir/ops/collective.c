@@ -1,15 +1,67 @@
 // Collectives over one axis of the mesh. Gradients pair up as in Megatron's parallel layers
-// (arXiv:2205.05198, section 4.1): all_gather <-> reduce_scatter, all_reduce <-> identity.
+// (arXiv:2205.05198, section 4.1), for a loss that every rank of the axis computes alike:
+//   share       value: x as it is           gradient: summed over the ranks   (Megatron's f)
+//   all_reduce  value: summed               gradient: as it is                (Megatron's g)
+//   all_gather <-> reduce_scatter           of ranks that go on with different parts of the work
+// So a gradient that follows a share is one of several partial sums until it has passed that share.
 #include "ir/grad.h"
+#include "ir/wire.h"
 
 static const char *check(const node *n) {
+    const tensor *x = n->in[0];
     if (n->attrs.ranks < 1) return "ranks must be positive";
-    return n->in[0]->dt == DT_I32 ? "inputs must be real" : NULL;
+    if (n->attrs.axis < 0 || n->attrs.axis >= N_AXES) return "the mesh has no such axis";
+    if (n->attrs.dim < 0 || n->attrs.dim >= x->n_dims) return "the tensor has no such dim";
+    return x->dt == DT_I32 ? "inputs must be real" : NULL;
 }
 
-// all_reduce(x) -> sum over the axis.
+static double bytes_in(const node *n) {
+    return (double)tensor_bytes(n->in[0]);
+}
+
+static tensor *transposed(grad_ctx *ctx, node *n, op_kind op) {
+    tensor *in[] = {grad_of(ctx, n->out[0])};
+    return graph_add(ctx->g, op, 1, in, &n->attrs)->out[0];
+}
+
+// Of one rank: all that a test in one process can run (test_layouts has several).
+static void one_rank(example *e, op_kind op, tensor *x, op_attrs attrs) {
+    attrs.axis = AXIS_TENSOR;
+    attrs.ranks = 1;
+    graph_add(e->g, op, 1, &x, &attrs);
+}
+
+// share(x) -> x: from here on each rank does other work with it.
+static const char *share_shape(const node *n, tensor_spec *out, int *n_out) {
+    out[0] = spec_in_place(n, 0);
+    *n_out = 1;
+    return check(n);
+}
+
+static void share_grad(grad_ctx *ctx, node *n) {
+    if (grad_wanted(ctx, n->in[0])) grad_add(ctx, n->in[0], transposed(ctx, n, OP_all_reduce));
+}
+
+static void share_example(example *e) {
+    one_rank(e, OP_share, example_activation(e, "x", 4, 5), (op_attrs){0});
+}
+
+const op_row op_row_share = {
+        .name = "share",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = share_shape,
+        .grad = share_grad,
+        .renames = true,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks),
+        .examples = {share_example},
+};
+
+// all_reduce(x) -> sum over the axis. in_place: x is state, which takes the sum.
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
-    out[0] = spec_may_alias(n, 0);
+    out[0] = n->attrs.in_place ? spec_in_place(n, 0) : spec_may_alias(n, 0);
     *n_out = 1;
     return check(n);
 }
@@ -18,14 +70,17 @@ static void reduce_grad(grad_ctx *ctx, node *n) {
     grad_add(ctx, n->in[0], grad_of(ctx, n->out[0]));
 }
 
-// Of one rank: all that a test in one process can run.
-static void one_rank(example *e, op_kind op) {
-    tensor *in[] = {example_activation(e, "x", 4, 5)};
-    graph_add(e->g, op, 1, in, &(op_attrs){.axis = AXIS_TENSOR, .ranks = 1});
+static double reduce_wire(const node *n) {
+    return wire_all_reduce(bytes_in(n), n->attrs.ranks);
 }
 
 static void reduce_example(example *e) {
-    one_rank(e, OP_all_reduce);
+    one_rank(e, OP_all_reduce, example_activation(e, "x", 4, 5), (op_attrs){0});
+}
+
+static void reduce_state_example(example *e) {
+    tensor *x = example_state(e, TENSOR_GRAD, "x", dtype_acc(e->dt), 4, 5, -1, 1);
+    one_rank(e, OP_all_reduce, x, (op_attrs){.in_place = 1});
 }
 
 const op_row op_row_all_reduce = {
@@ -34,25 +89,36 @@ const op_row op_row_all_reduce = {
         .max_in = 1,
         .shape = reduce_shape,
         .grad = reduce_grad,
+        .wire = reduce_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
-        .examples = {reduce_example},
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(in_place),
+        .examples = {reduce_example, reduce_state_example},
 };
 
-static void gather_grad(grad_ctx *ctx, node *n);
-static void scatter_grad(grad_ctx *ctx, node *n);
-
-// all_gather(x[n,...]) -> [n * ranks, ...], rank by rank along dim 0.
+// all_gather(x[.., n, ..]) -> [.., n * ranks, ..]: parts in the order of places along `dim`.
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(n->in[0]);
-    out[0].dim[0] *= n->attrs.ranks;
     *n_out = 1;
-    return check(n);
+    const char *bad = check(n);
+    if (!bad) out[0].dim[n->attrs.dim] *= n->attrs.ranks;
+    return bad;
+}
+
+static void gather_grad(grad_ctx *ctx, node *n) {
+    if (grad_wanted(ctx, n->in[0])) grad_add(ctx, n->in[0], transposed(ctx, n, OP_reduce_scatter));
+}
+
+static double gather_wire(const node *n) {
+    return wire_gather(bytes_in(n), n->attrs.ranks);
 }
 
 static void gather_example(example *e) {
-    one_rank(e, OP_all_gather);
+    one_rank(e, OP_all_gather, example_activation(e, "x", 4, 5), (op_attrs){0});
+}
+
+static void gather_columns_example(example *e) {
+    one_rank(e, OP_all_gather, example_activation(e, "x", 4, 5), (op_attrs){.dim = 1});
 }
 
 const op_row op_row_all_gather = {
@@ -61,25 +127,39 @@ const op_row op_row_all_gather = {
         .max_in = 1,
         .shape = gather_shape,
         .grad = gather_grad,
+        .wire = gather_wire,
+        .cheap = true,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
-        .examples = {gather_example},
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim),
+        .examples = {gather_example, gather_columns_example},
 };
 
-// reduce_scatter(x[n * ranks, ...]) -> [n, ...]: this rank's part of the sum.
+// reduce_scatter(x[.., n * ranks, ..]) -> [.., n, ..]: this rank's part of the sum.
 static const char *scatter_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(n->in[0]);
     *n_out = 1;
     const char *bad = check(n);
     if (bad) return bad;
-    if (out[0].dim[0] % n->attrs.ranks) return "ranks must divide dim 0";
-    out[0].dim[0] /= n->attrs.ranks;
+    if (out[0].dim[n->attrs.dim] % n->attrs.ranks) return "ranks must divide the dim";
+    out[0].dim[n->attrs.dim] /= n->attrs.ranks;
     return NULL;
 }
 
+static void scatter_grad(grad_ctx *ctx, node *n) {
+    if (grad_wanted(ctx, n->in[0])) grad_add(ctx, n->in[0], transposed(ctx, n, OP_all_gather));
+}
+
+static double scatter_wire(const node *n) {
+    return wire_scatter(bytes_in(n), n->attrs.ranks);
+}
+
 static void scatter_example(example *e) {
-    one_rank(e, OP_reduce_scatter);
+    one_rank(e, OP_reduce_scatter, example_activation(e, "x", 4, 5), (op_attrs){0});
+}
+
+static void scatter_columns_example(example *e) {
+    one_rank(e, OP_reduce_scatter, example_activation(e, "x", 4, 5), (op_attrs){.dim = 1});
 }
 
 const op_row op_row_reduce_scatter = {
@@ -88,21 +168,9 @@ const op_row op_row_reduce_scatter = {
         .max_in = 1,
         .shape = scatter_shape,
         .grad = scatter_grad,
+        .wire = scatter_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
-        .examples = {scatter_example},
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(dim),
+        .examples = {scatter_example, scatter_columns_example},
 };
-
-static void transpose_grad(grad_ctx *ctx, node *n, op_kind op) {
-    tensor *in[] = {grad_of(ctx, n->out[0])};
-    grad_add(ctx, n->in[0], graph_add(ctx->g, op, 1, in, &n->attrs)->out[0]);
-}
-
-static void gather_grad(grad_ctx *ctx, node *n) {
-    transpose_grad(ctx, n, OP_reduce_scatter);
-}
-
-static void scatter_grad(grad_ctx *ctx, node *n) {
-    transpose_grad(ctx, n, OP_all_gather);
-}

@@ -105,6 +105,19 @@ static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, do
     return loss;
 }
 
+static void dropout(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
+        void *y) {
+    enum { COUNTERS = DROPOUT_GROUP / 4 };
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t e = first + i, in_group = e % DROPOUT_GROUP;
+        uint32_t words[4];
+        rng_block(&args->key,
+                dropout_block(args, e / DROPOUT_GROUP) + (uint64_t)(in_group % COUNTERS), words);
+        const bool kept = words[in_group / COUNTERS] >= dropout_threshold(args);
+        put(dt, y, i, kept ? get(dt, x, i) / (1 - args->rate) : 0 * get(dt, x, i));
+    }
+}
+
 static double sum_squares(dtype dt, int64_t n, const void *x) {
     double s = 0;
     for (int64_t i = 0; i < n; i++)
@@ -172,6 +185,7 @@ const kernels kernels_ref = {
         .swiglu = swiglu,
         .swiglu_grad = swiglu_grad,
         .cross_entropy = cross_entropy,
+        .dropout = dropout,
         .sum_squares = sum_squares,
         .adamw = adamw,
         .gemm = ref_gemm,

@@ -13,6 +13,8 @@ static inline double get(dtype dt, const void *p, int64_t i) {
         return ((const double *)p)[i];
     case DT_I32:
         return (double)((const int32_t *)p)[i];
+    case DT_I64:
+        return (double)((const int64_t *)p)[i];
     }
     return 0;
 }
@@ -30,6 +32,9 @@ static inline void put(dtype dt, void *p, int64_t i, double x) {
         break;
     case DT_I32:
         ((int32_t *)p)[i] = (int32_t)x;
+        break;
+    case DT_I64:
+        ((int64_t *)p)[i] = (int64_t)x;
         break;
     }
 }

@@ -1,5 +1,6 @@
 // The level AVX2 + FMA: the kernels of this folder, compiled with these instructions, as one table.
 #include "kernels/ref/ref.h"
+#include "kernels/x86/dropout.h"
 #include "kernels/x86/elementwise.h"
 #include "kernels/x86/generation.h"
 #include "kernels/x86/level_float.h"
@@ -17,6 +18,7 @@ const kernels kernels_avx2 = {
         .swiglu = swiglu,
         .swiglu_grad = swiglu_grad,
         .cross_entropy = cross_entropy,
+        .dropout = dropout,
         .sum_squares = sum_squares,
         .adamw = adamw,
         .attention = attention,

@@ -4,6 +4,7 @@
 #include "kernels/ref/ref.h"
 #include "kernels/x86/attention_pair.h"
 #include "kernels/x86/attention_sum.h"
+#include "kernels/x86/dropout.h"
 #include "kernels/x86/elementwise.h"
 #include "kernels/x86/gemm_pair.h"
 #include "kernels/x86/generation.h"
@@ -57,6 +58,7 @@ const kernels kernels_avx512_bf16 = {
         .swiglu = swiglu,
         .swiglu_grad = swiglu_grad,
         .cross_entropy = cross_entropy,
+        .dropout = dropout,
         .sum_squares = sum_squares,
         .adamw = adamw,
         .attention = attention,

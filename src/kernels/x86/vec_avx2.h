@@ -118,3 +118,26 @@ INLINE vec v_rounded_bf16(vec x) {
     return _mm256_castsi256_ps(
             _mm256_and_si256(v_bf16_above(x), _mm256_set1_epi32((int)0xFFFF0000)));
 }
+
+// --- 32-bit words without sign
+typedef __m256i ints;
+
+INLINE ints i_set(uint32_t x) {
+    return _mm256_set1_epi32((int)x);
+}
+INLINE ints i_count(uint32_t x) { // x, x + 1, ...
+    return _mm256_add_epi32(i_set(x), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+INLINE ints i_xor(ints a, ints b) {
+    return _mm256_xor_si256(a, b);
+}
+INLINE ints i_mul(ints a, uint32_t by, ints *high) { // the low halves of the products
+    const ints m = i_set(by), even = _mm256_mul_epu32(a, m),
+               odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), m);
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
+    return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, else 0
+    const ints kept = _mm256_cmpeq_epi32(_mm256_max_epu32(a, limit), a);
+    return _mm256_and_ps(x, _mm256_castsi256_ps(kept));
+}

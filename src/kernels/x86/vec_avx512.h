@@ -102,3 +102,26 @@ INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
 INLINE vec v_rounded_bf16(vec x) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(v_to_bf16(x)), 16));
 }
+
+// --- 32-bit words without sign
+typedef __m512i ints;
+
+INLINE ints i_set(uint32_t x) {
+    return _mm512_set1_epi32((int)x);
+}
+INLINE ints i_count(uint32_t x) { // x, x + 1, ...
+    return _mm512_add_epi32(i_set(x),
+            _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15));
+}
+INLINE ints i_xor(ints a, ints b) {
+    return _mm512_xor_si512(a, b);
+}
+INLINE ints i_mul(ints a, uint32_t by, ints *high) { // the low halves of the products
+    const ints m = i_set(by), even = _mm512_mul_epu32(a, m),
+               odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), m);
+    *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
+    return _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+}
+INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, else 0
+    return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, limit), x);
+}

@@ -1,0 +1,142 @@
+// The ops of low-rank branches: products on column ranges of what they read or write.
+#include <string.h>
+
+#include "backend/cpu/cpu_op.h"
+#include "ir/op.h"
+
+_Static_assert((int)MAX_BRANCHES <= (int)MAX_GEMMS, "a product for each branch");
+
+// One product and where its operands begin, in elements.
+typedef struct branch {
+    gemm_shape shape;
+    int64_t a, c;
+} branch;
+
+// First column of a branch in t, whose B are the inputs from `first` on.
+static int64_t from_of(const node *n, int first, int i) {
+    int64_t from = 0;
+    for (int k = 0; k < i; k++)
+        from += n->in[first + k]->dim[1];
+    return from;
+}
+
+// y[:, columns] += alpha t_i B_i^T
+static branch up_branch(const node *n, int i) {
+    const tensor *y = n->out[0], *t = n->in[1], *b = n->in[2 + i];
+    const int64_t rank = b->dim[1];
+    return (branch){{.m = y->dim[0],
+                            .n = b->dim[0],
+                            .k = rank,
+                            .tb = true,
+                            .lda = t->dim[1],
+                            .ldb = rank,
+                            .ldc = y->dim[1],
+                            .in = t->dt,
+                            .out = y->dt,
+                            .accumulate = true,
+                            .scale = branch_alpha(&n->attrs, i)},
+            from_of(n, 2, i), branch_column(&n->attrs, i)};
+}
+
+// dt_i = alpha dy[:, columns] B_i
+static branch grad_branch(const node *n, int i) {
+    const tensor *dt = n->out[0], *dy = n->in[0], *b = n->in[1 + i];
+    const int64_t rank = b->dim[1];
+    return (branch){{.m = dy->dim[0],
+                            .n = rank,
+                            .k = b->dim[0],
+                            .lda = dy->dim[1],
+                            .ldb = rank,
+                            .ldc = dt->dim[1],
+                            .in = dy->dt,
+                            .out = dt->dt,
+                            .scale = branch_alpha(&n->attrs, i)},
+            branch_column(&n->attrs, i), from_of(n, 1, i)};
+}
+
+// acc += alpha dy[:, columns]^T t_i
+static gemm_shape grad_b_shape(const node *n) {
+    const tensor *dy = n->in[0], *t = n->in[1], *acc = n->out[0];
+    return (gemm_shape){.m = acc->dim[0],
+            .n = acc->dim[1],
+            .k = dy->dim[0],
+            .ta = true,
+            .lda = dy->dim[1],
+            .ldb = t->dim[1],
+            .ldc = acc->dim[1],
+            .in = dy->dt,
+            .out = acc->dt,
+            .accumulate = true,
+            .scale = n->attrs.alpha1};
+}
+
+// The products of a node with a B for each branch, and the input that is the first B.
+static branch branch_of(const node *n, int i) {
+    return n->op == OP_lora_up ? up_branch(n, i) : grad_branch(n, i);
+}
+
+static int first_b(const node *n) {
+    return n->op == OP_lora_up ? 2 : 1;
+}
+
+static drv_status lower_branches(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    for (int i = 0; i < n->n_in - first_b(n); i++) {
+        const branch part = branch_of(n, i);
+        DRV_TRY(gemm_new(a, m, &part.shape, &out->gemm[i]));
+    }
+    return DRV_OK;
+}
+
+static int64_t branches_workspace(const node *n, int n_threads) {
+    int64_t largest = 0;
+    for (int i = 0; i < n->n_in - first_b(n); i++) {
+        const branch part = branch_of(n, i);
+        const int64_t bytes = gemm_workspace(&part.shape, n_threads);
+        if (bytes > largest) largest = bytes;
+    }
+    return largest;
+}
+
+// The left operand is the input before the first B.
+static void run_branches(const instruction *ins) {
+    const node *n = ins->node;
+    const int first = first_b(n);
+    for (int i = 0; i < n->n_in - first; i++) {
+        const branch part = branch_of(n, i);
+        gemm_run(ins->gemm[i], input_at(ins, first - 1, part.a), ins->in[first + i],
+                output_at(ins, 0, part.c), ins->workspace);
+    }
+}
+
+static void lora_up(const instruction *ins) {
+    if (ins->out[0] != ins->in[0])
+        memcpy(ins->out[0], ins->in[0], (size_t)tensor_bytes(ins->node->out[0]));
+    run_branches(ins);
+}
+
+const cpu_op cpu_op_lora_up = {.run = lora_up,
+        .workspace = branches_workspace,
+        .lower = lower_branches};
+const cpu_op cpu_op_lora_up_grad = {.run = run_branches,
+        .workspace = branches_workspace,
+        .lower = lower_branches};
+
+static void lora_up_grad_b(const instruction *ins) {
+    const op_attrs *attrs = &ins->node->attrs;
+    gemm_run(ins->gemm[0], input_at(ins, 0, attrs->column1), input_at(ins, 1, attrs->from),
+            ins->out[0], ins->workspace);
+}
+
+static int64_t grad_b_workspace(const node *n, int n_threads) {
+    const gemm_shape shape = grad_b_shape(n);
+    return gemm_workspace(&shape, n_threads);
+}
+
+static drv_status lower_grad_b(arena *a, gemm_machine *m, const node *n, instruction *out) {
+    const gemm_shape shape = grad_b_shape(n);
+    return gemm_new(a, m, &shape, &out->gemm[0]);
+}
+
+const cpu_op cpu_op_lora_up_grad_b = {.run = lora_up_grad_b,
+        .workspace = grad_b_workspace,
+        .lower = lower_grad_b};

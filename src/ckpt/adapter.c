@@ -1,0 +1,179 @@
+// Adapters as PEFT saves them: pairs of matrices, each pair belonging to one weight of a base.
+#include "ckpt/adapter.h"
+
+#include <string.h>
+
+#include "base/file.h"
+
+#define PREFIX      "base_model.model."
+#define SUFFIX_A    ".lora_A.weight"
+#define SUFFIX_B    ".lora_B.weight"
+#define SUFFIX_COPY ".base_layer.weight"
+
+const char *adapter_tensor_name(arena *a, const char *weight, char which) {
+    const size_t n = strlen(weight), suffix = strlen(".weight");
+    DRV_ASSERT(str_ends(weight, ".weight"), "\"%s\" is no weight of a module", weight);
+    return arena_printf(a, PREFIX "%.*s%s", (int)(n - suffix), weight,
+            which == 'A' ? SUFFIX_A : SUFFIX_B);
+}
+
+bool adapter_is_folder(arena *a, const char *path) {
+    return file_exists(path_join(a, path, "adapter_config.json"));
+}
+
+// "model.layers.0.self_attn.q_proj" of a name; NULL: it does not end that way.
+static const char *module_of(arena *a, const char *name, const char *suffix) {
+    if (!str_starts(name, PREFIX) || !str_ends(name, suffix)) return NULL;
+    return arena_strndup(a, name + strlen(PREFIX), strlen(name) - strlen(PREFIX) - strlen(suffix));
+}
+
+static drv_status refuse_tensor(const source_tensor *t) {
+    static const struct {
+        const char *part, *meaning;
+    } known[] = {{"lora_magnitude_vector", "DoRA's magnitudes"},
+            {"lora_embedding_", "an adapter of an embedding"}, {".bias", "a bias"},
+            {".lora_", "not PEFT's name for A or B"}};
+    const char *meaning = "a module that is trained in full (modules_to_save)";
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strstr(t->name, known[i].part)) {
+            meaning = known[i].meaning;
+            break;
+        }
+    return drv_fail(DRV_E_DATA,
+            "%s: tensor \"%.120s\" is %s, expected " PREFIX "MODULE" SUFFIX_A " and " SUFFIX_B,
+            t->file, t->name, meaning);
+}
+
+static drv_status wrong_shape(const source_tensor *t, const char *expected) {
+    return drv_fail(DRV_E_DATA, "%s: tensor \"%.120s\" has %lld rows and %lld columns, expected %s",
+            t->file, t->name, (long long)t->rows, (long long)t->cols, expected);
+}
+
+static drv_status add_module(arena *a, adapter *ad, const char *module, const source_tensor *t) {
+    adapter_module *m = &ad->modules[ad->n];
+    *m = (adapter_module){.weight = arena_printf(a, "%s.weight", module),
+            .a = t,
+            .rank = adapter_rank(&ad->config, module),
+            .scale = adapter_scale(&ad->config, module)};
+    m->b = model_source_find(&ad->tensors, adapter_tensor_name(a, m->weight, 'B'));
+    m->copy = model_source_find(&ad->tensors, arena_printf(a, PREFIX "%s" SUFFIX_COPY, module));
+    if (!m->b)
+        return drv_fail(DRV_E_DATA, "%s: \"%.120s\" is there, but not its " SUFFIX_B, t->file,
+                t->name);
+    if (!adapter_targets(&ad->config, module))
+        return drv_fail(DRV_E_DATA,
+                "%s: tensor \"%.120s\" belongs to no module of target_modules in adapter_config.json",
+                t->file, t->name);
+    if (t->n_dims != 2 || t->rows != m->rank)
+        return wrong_shape(t, arena_printf(a, "the rank of adapter_config.json, %lld, as rows",
+                                      (long long)m->rank));
+    if (m->b->n_dims != 2 || m->b->cols != m->rank)
+        return wrong_shape(m->b,
+                arena_printf(a, "the rank of adapter_config.json, %lld, as columns",
+                        (long long)m->rank));
+    name_map_set(&ad->by_weight, m->weight, m);
+    ad->n++;
+    return DRV_OK;
+}
+
+// What is no A: B, or a copy of the base's weight, of a module that has an A.
+static drv_status check_other(arena *a, const adapter *ad, const source_tensor *t) {
+    const char *module = module_of(a, t->name, SUFFIX_B);
+    if (!module) module = module_of(a, t->name, SUFFIX_COPY);
+    if (!module) return refuse_tensor(t);
+    if (model_source_find(&ad->tensors, arena_printf(a, PREFIX "%s" SUFFIX_A, module)))
+        return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: \"%.120s\" is there, but not its " SUFFIX_A, t->file, t->name);
+}
+
+static drv_status add_modules(arena *a, adapter *ad) {
+    const model_source *s = &ad->tensors;
+    ad->modules = ARENA_ARRAY(a, adapter_module, s->n + 1);
+    ad->by_weight = (name_map){.a = a};
+    for (int i = 0; i < s->n; i++) {
+        const source_tensor *t = &s->tensors[i];
+        const char *module = module_of(a, t->name, SUFFIX_A);
+        DRV_TRY(module ? add_module(a, ad, module, t) : check_other(a, ad, t));
+    }
+    if (ad->n == 0) return drv_fail(DRV_E_DATA, "\"%s\" has no tensors of an adapter", ad->path);
+    return DRV_OK;
+}
+
+static drv_status open_all(arena *a, adapter *ad) {
+    const char *config = path_join(a, ad->path, "adapter_config.json");
+    json_t *root;
+    if (!file_exists(config))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" has no adapter_config.json, expected a folder that PEFT or drover saved",
+                ad->path);
+    DRV_TRY(json_read_file(config, &root));
+    drv_status status = adapter_config_parse(a, config, root, &ad->config);
+    json_decref(root);
+    DRV_TRY(status);
+    if (!file_exists(path_join(a, ad->path, "adapter_model.safetensors")) &&
+            file_exists(path_join(a, ad->path, "adapter_model.bin")))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" has adapter_model.bin, a pickle, which can run code when it is read; load it with PEFT and save_pretrained(..., safe_serialization=True)",
+                ad->path);
+    DRV_TRY(model_source_open_folder(a, ad->path, "adapter_model", &ad->tensors));
+    return add_modules(a, ad);
+}
+
+drv_status adapter_open(arena *a, const char *path, adapter *out) {
+    *out = (adapter){.path = arena_strdup(a, path)};
+    drv_status status = open_all(a, out);
+    if (status != DRV_OK) adapter_close(out);
+    return status;
+}
+
+void adapter_close(adapter *ad) {
+    model_source_close(&ad->tensors);
+    ad->n = 0;
+}
+
+const adapter_module *adapter_find(const adapter *ad, const char *weight) {
+    return name_map_get(&ad->by_weight, weight);
+}
+
+// --- the base
+static drv_status check_module(const adapter *ad, const model_source *base,
+        const adapter_module *m) {
+    const source_tensor *w = model_source_find(base, m->weight);
+    if (!w)
+        return drv_fail(DRV_E_DATA,
+                "%s: \"%.120s\" belongs to \"%.120s\", which base \"%s\" has not", ad->path,
+                m->a->name, m->weight, base->path);
+    if (w->n_dims == 2 && m->a->cols == w->cols && m->b->rows == w->rows) {
+        bool same = true;
+        if (m->copy) DRV_TRY(model_source_same(&ad->tensors, m->copy, base, w, &same));
+        if (same) return DRV_OK;
+        return drv_fail(DRV_E_DATA,
+                "%s: \"%.120s\" differs from \"%.120s\" of base \"%s\": it was trained on another base",
+                m->copy->file, m->copy->name, m->weight, base->path);
+    }
+    return drv_fail(DRV_E_DATA,
+            "%s: B A of \"%.120s\" is [%lld, %lld], but in base \"%s\" it is [%lld, %lld]: the adapter is another model's",
+            ad->path, m->weight, (long long)m->b->rows, (long long)m->a->cols, base->path,
+            (long long)w->rows, (long long)w->cols);
+}
+
+static drv_status check_complete(const adapter *ad, const source_tensor *w) {
+    char module[512];
+    const size_t n = strlen(w->name), suffix = strlen(".weight");
+    if (w->n_dims != 2 || !str_ends(w->name, ".weight") || n - suffix >= sizeof module)
+        return DRV_OK;
+    snprintf(module, sizeof module, "%.*s", (int)(n - suffix), w->name);
+    if (!adapter_targets(&ad->config, module) || adapter_find(ad, w->name)) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: target_modules of adapter_config.json names \"%s\", but there are no tensors for it",
+            ad->path, module);
+}
+
+drv_status adapter_check_base(const adapter *ad, const model_source *base) {
+    for (int i = 0; i < ad->n; i++)
+        DRV_TRY(check_module(ad, base, &ad->modules[i]));
+    for (int i = 0; i < base->n; i++)
+        if (!ad->config.some_layers && !ad->config.target_pattern)
+            DRV_TRY(check_complete(ad, &base->tensors[i]));
+    return DRV_OK;
+}

@@ -1,0 +1,244 @@
+// PEFT's adapter_config.json: a table says of each key what it may hold. What is not in the table
+// may only be off.
+#include "ckpt/adapter_config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/str.h"
+
+// --- keys that hold no number that a reader needs
+typedef enum key_rule {
+    HARMLESS, // says how training began or went, or who wrote the file
+    OFF,      // null, false, "", [] or {}: anything else is another model
+} key_rule;
+
+static const struct {
+    const char *key;
+    key_rule rule;
+    const char *meaning; // of a key that must be off
+} rules[] = {
+        {"peft_version", HARMLESS, NULL},
+        {"task_type", HARMLESS, NULL},
+        {"auto_mapping", HARMLESS, NULL},
+        {"revision", HARMLESS, NULL},
+        {"inference_mode", HARMLESS, NULL},
+        {"layers_pattern", HARMLESS, NULL},
+        {"megatron_config", HARMLESS, NULL},
+        {"megatron_core", HARMLESS, NULL},
+        {"loftq_config", HARMLESS, NULL},
+        {"eva_config", HARMLESS, NULL},
+        {"qalora_group_size", HARMLESS, NULL},
+        {"ensure_weight_tying", HARMLESS, NULL},
+        {"fan_in_fan_out", OFF, "weights that lie transposed, as in GPT-2"},
+        {"modules_to_save", OFF, "modules that are trained in full"},
+        {"use_dora", OFF, "DoRA's magnitudes"},
+        {"lora_bias", OFF, "a bias of B"},
+        {"layer_replication", OFF, "layers that are copied"},
+        {"use_qalora", OFF, "pooled inputs"},
+        {"corda_config", OFF, "a base that was changed before training"},
+        {"alora_invocation_tokens", OFF, "an adapter that begins at a token"},
+        {"trainable_token_indices", OFF, "rows of the embedding that are trained"},
+        {"target_parameters", OFF, "parameters that are no modules"},
+};
+// These are read below.
+static const char *const read_keys[] = {"peft_type", "r", "lora_alpha", "lora_dropout",
+        "use_rslora", "bias", "base_model_name_or_path", "target_modules", "exclude_modules",
+        "layers_to_transform", "rank_pattern", "alpha_pattern", "init_lora_weights"};
+
+static bool is_off(const json_t *v) {
+    return json_is_null(v) || json_is_false(v) ||
+           (json_is_string(v) && json_string_length(v) == 0) ||
+           (json_is_array(v) && json_array_size(v) == 0) ||
+           (json_is_object(v) && json_object_size(v) == 0);
+}
+
+static drv_status check_key(const char *path, const char *key, const json_t *v) {
+    for (size_t i = 0; i < sizeof read_keys / sizeof *read_keys; i++)
+        if (strcmp(read_keys[i], key) == 0) return DRV_OK;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (strcmp(rules[i].key, key) != 0) continue;
+        if (rules[i].rule == HARMLESS || is_off(v)) return DRV_OK;
+        return drv_fail(DRV_E_DATA, "%s: key \"%s\" is set: %s; drover does not do that", path, key,
+                rules[i].meaning);
+    }
+    if (is_off(v)) return DRV_OK; // a later PEFT's, and not used
+    return drv_fail(DRV_E_DATA,
+            "%s: key \"%.80s\" is set, which drover does not know: it may change the model", path,
+            key);
+}
+
+// --- values
+static drv_status wrong(const char *path, const char *key, const char *expected) {
+    return drv_fail(DRV_E_DATA, "%s: key \"%s\" is wrong, expected %s", path, key, expected);
+}
+
+static drv_status get_bool(const char *path, const json_t *o, const char *key, bool *out) {
+    const json_t *v = json_object_get(o, key);
+    if (v && !json_is_boolean(v) && !json_is_null(v)) return wrong(path, key, "true or false");
+    *out = json_is_true(v);
+    return DRV_OK;
+}
+
+// Ways to begin that leave the base as it is. The others (pissa, olora, corda, loftq, lora_ga) take
+// something out of it, so that the adapter fits a base that nobody has.
+static drv_status check_initial(const char *path, const json_t *o) {
+    static const char *const fine[] = {"gaussian", "eva", "orthogonal"};
+    const json_t *v = json_object_get(o, "init_lora_weights");
+    const char *name = json_string_value(v);
+    if (!v || json_is_null(v) || json_is_boolean(v)) return DRV_OK;
+    for (size_t i = 0; name && i < sizeof fine / sizeof *fine; i++)
+        if (strcmp(fine[i], name) == 0) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: key \"init_lora_weights\" is \"%.40s\", which changes the base before training; convert the adapter with PEFT (save_pretrained(..., path_initial_model_for_weight_conversion=...))",
+            path, name ? name : "?");
+}
+
+static drv_status read_targets(arena *a, const char *path, const json_t *root,
+        adapter_config *out) {
+    const json_t *v = json_object_get(root, "target_modules");
+    if (json_is_string(v)) {
+        out->target_pattern = arena_strdup(a, json_string_value(v));
+        return DRV_OK;
+    }
+    if (!json_is_array(v) || json_array_size(v) == 0)
+        return wrong(path, "target_modules", "a list of names or a regular expression");
+    out->targets = ARENA_ARRAY(a, const char *, json_array_size(v));
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const char *name = json_string_value(json_array_get(v, i));
+        if (!name || !*name) return wrong(path, "target_modules", "a list of names");
+        out->targets[out->n_targets++] = arena_strdup(a, name);
+    }
+    return DRV_OK;
+}
+
+// PEFT takes each as a regular expression; names are all that is in use.
+static drv_status read_patterns(arena *a, const char *path, const json_t *root, const char *key,
+        adapter_pattern **list, int *n) {
+    const json_t *o = json_object_get(root, key);
+    const char *name;
+    json_t *v;
+    *n = 0;
+    if (!o || json_is_null(o)) return DRV_OK;
+    if (!json_is_object(o)) return wrong(path, key, "an object from module to number");
+    *list = ARENA_ARRAY(a, adapter_pattern, json_object_size(o) + 1);
+    json_object_foreach((json_t *)(uintptr_t)o, name, v) {
+        const bool caret = name[0] == '^'; // the whole path, which a path from the top is anyway
+        if (strpbrk(name + caret, "*+?()[]{}|\\^$"))
+            return drv_fail(DRV_E_DATA,
+                    "%s: key \"%s\" has the regular expression \"%.80s\", expected names of modules",
+                    path, key, name);
+        if (!json_is_number(v) || !(json_number_value(v) > 0))
+            return wrong(path, key, "an object from module to number");
+        (*list)[(*n)++] = (adapter_pattern){arena_strdup(a, name), json_number_value(v)};
+    }
+    return DRV_OK;
+}
+
+static drv_status check_ranks(const char *path, const adapter_config *c) {
+    if (c->rank < 1 || c->rank > 1 << 20)
+        return drv_fail(DRV_E_DATA, "%s: key \"r\" is %lld, expected at least 1", path,
+                (long long)c->rank);
+    if (!isfinite(c->alpha) || !(c->alpha > 0))
+        return drv_fail(DRV_E_DATA, "%s: key \"lora_alpha\" is %g, expected a number above 0", path,
+                c->alpha);
+    if (!(c->dropout >= 0 && c->dropout < 1))
+        return drv_fail(DRV_E_DATA, "%s: key \"lora_dropout\" is %g, expected 0 to less than 1",
+                path, c->dropout);
+    for (int i = 0; i < c->n_rank_patterns; i++) {
+        const double r = c->rank_patterns[i].value;
+        if (r != floor(r) || r > 1 << 20) return wrong(path, "rank_pattern", "whole numbers");
+    }
+    return DRV_OK;
+}
+
+drv_status adapter_config_parse(arena *a, const char *path, const json_t *root,
+        adapter_config *out) {
+    const char *key, *type = "", *bias = "none", *base = "";
+    json_t *v;
+    *out = (adapter_config){.rank = 8, .alpha = 8}; // LoraConfig's own defaults
+    if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: no JSON object", path);
+    DRV_TRY(json_get_str(path, root, "peft_type", &type));
+    if (strcmp(type, "LORA") != 0)
+        return drv_fail(DRV_E_DATA, "%s: key \"peft_type\" is \"%.40s\", expected \"LORA\"", path,
+                type);
+    json_object_foreach((json_t *)(uintptr_t)root, key, v) {
+        DRV_TRY(check_key(path, key, v));
+    }
+    DRV_TRY(json_get_i64(path, root, "r", &out->rank));
+    DRV_TRY(json_get_f64(path, root, "lora_alpha", &out->alpha));
+    DRV_TRY(json_get_f64(path, root, "lora_dropout", &out->dropout));
+    DRV_TRY(get_bool(path, root, "use_rslora", &out->rslora));
+    DRV_TRY(json_get_str(path, root, "base_model_name_or_path", &base));
+    DRV_TRY(json_get_str(path, root, "bias", &bias));
+    if (strcmp(bias, "none") != 0)
+        return drv_fail(DRV_E_DATA, "%s: key \"bias\" is \"%.40s\", expected \"none\"", path, bias);
+    out->base = arena_strdup(a, base);
+    out->some_layers = !is_off(json_object_get(root, "layers_to_transform")) ||
+                       !is_off(json_object_get(root, "exclude_modules"));
+    DRV_TRY(check_initial(path, root));
+    DRV_TRY(read_targets(a, path, root, out));
+    DRV_TRY(read_patterns(a, path, root, "rank_pattern", &out->rank_patterns,
+            &out->n_rank_patterns));
+    DRV_TRY(read_patterns(a, path, root, "alpha_pattern", &out->alpha_patterns,
+            &out->n_alpha_patterns));
+    return check_ranks(path, out);
+}
+
+// --- what holds for a module
+// As re.match("(.*\.)?(NAME)$", module): the whole path or its end after a dot.
+static bool names(const char *name, const char *module) {
+    if (name[0] == '^') return strcmp(name + 1, module) == 0;
+    const size_t n = strlen(name), m = strlen(module);
+    return m >= n && strcmp(module + m - n, name) == 0 && (m == n || module[m - n - 1] == '.');
+}
+
+static double value_for(const adapter_pattern *list, int n, const char *module, double otherwise) {
+    for (int i = 0; i < n; i++)
+        if (names(list[i].module, module)) return list[i].value;
+    return otherwise;
+}
+
+int64_t adapter_rank(const adapter_config *c, const char *module) {
+    return (int64_t)value_for(c->rank_patterns, c->n_rank_patterns, module, (double)c->rank);
+}
+
+double adapter_scale(const adapter_config *c, const char *module) {
+    const double rank = (double)adapter_rank(c, module);
+    return value_for(c->alpha_patterns, c->n_alpha_patterns, module, c->alpha) /
+           (c->rslora ? sqrt(rank) : rank);
+}
+
+bool adapter_targets(const adapter_config *c, const char *module) {
+    for (int i = 0; i < c->n_targets; i++)
+        if (names(c->targets[i], module)) return true;
+    return c->target_pattern != NULL;
+}
+
+// --- writing
+// PEFT writes whole numbers as such, and reads r as nothing else.
+static json_t *number(double x) {
+    return x == floor(x) && fabs(x) < 1e15 ? json_integer((json_int_t)x) : json_real(x);
+}
+
+static json_t *patterns_json(const adapter_pattern *list, int n) {
+    json_t *o = json_object();
+    for (int i = 0; i < n; i++)
+        json_object_set_new(o, list[i].module, number(list[i].value));
+    return o;
+}
+
+json_t *adapter_config_json(const adapter_config *c) {
+    json_t *targets = c->target_pattern ? json_string(c->target_pattern) : json_array();
+    for (int i = 0; i < c->n_targets; i++)
+        json_array_append_new(targets, json_string(c->targets[i]));
+    return json_pack("{s:s, s:s, s:I, s:o, s:o, s:b, s:s*, s:o, s:s, s:b, s:b, s:n, s:o, s:o, s:b, "
+                     "s:b, s:n}",
+            "peft_type", "LORA", "task_type", "CAUSAL_LM", "r", (json_int_t)c->rank, "lora_alpha",
+            number(c->alpha), "lora_dropout", json_real(c->dropout), "use_rslora", c->rslora,
+            "base_model_name_or_path", c->base && *c->base ? c->base : NULL, "target_modules",
+            targets, "bias", "none", "fan_in_fan_out", 0, "inference_mode", 1, "modules_to_save",
+            "rank_pattern", patterns_json(c->rank_patterns, c->n_rank_patterns), "alpha_pattern",
+            patterns_json(c->alpha_patterns, c->n_alpha_patterns), "init_lora_weights", 1,
+            "use_dora", 0, "layers_to_transform");
+}

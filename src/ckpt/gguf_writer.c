@@ -1,0 +1,325 @@
+// Writes a model as GGUF: the header in memory, then tensor after tensor.
+#include "ckpt/gguf_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "ckpt/tensor_writer.h"
+#include "gguf/gguf_builder.h"
+#include "gguf/llama_names.h"
+#include "gguf/vocabulary_out.h"
+
+enum { PIECE = 4 << 20 }; // bytes in fp32
+
+static const struct {
+    const char *name;
+    quant_id type;
+    uint32_t file_type; // general.file_type: what most tensors are (ggml.h, ggml_ftype)
+} written_types[] = {{"f32", QUANT_F32, 0}, {"f16", QUANT_F16, 1}, {"q8_0", QUANT_Q8_0, 7},
+        {"bf16", QUANT_BF16, 32}};
+enum { N_WRITTEN_TYPES = sizeof written_types / sizeof *written_types };
+
+bool gguf_write_type(const char *name, quant_id *out) {
+    for (int i = 0; i < N_WRITTEN_TYPES; i++)
+        if (strcmp(written_types[i].name, name) == 0) {
+            *out = written_types[i].type;
+            return true;
+        }
+    return false;
+}
+
+drv_status gguf_write_check(const char *path, bool force) {
+    if (file_is_dir(path))
+        return drv_fail(DRV_E_USAGE, "\"%s\" is a folder, expected the name of a .gguf file", path);
+    if (!file_exists(path) || force) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "\"%s\" is there already; --force replaces it", path);
+}
+
+// --- what is written
+typedef struct planned { // a tensor of the file
+    const source_tensor *from;
+    quant_id type;
+    bool interleaved; // rows of q and k
+    int64_t bytes;    // without padding
+} planned;
+
+typedef struct writing {
+    arena *a;
+    const model_source *source;
+    const llama_meta *meta;
+    const gguf_write_opts *opts;
+    quant_id type;
+    gguf_builder header;
+    float *divisors; // rope_freqs.weight; NULL: none
+    planned *list;
+    int n;
+    const char *path, *tmp;
+    int fd;
+    int64_t done;
+    double began;
+} writing;
+
+static quant_id own_type(const model_source *s) {
+    const source_tensor *t = model_source_find(s, "model.embed_tokens.weight");
+    if (!t) return QUANT_F32;
+    return t->type == ST_BF16 ? QUANT_BF16 : t->type == ST_F16 ? QUANT_F16 : QUANT_F32;
+}
+
+// --- metadata
+static const char *last_part(arena *a, const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    size_t begin = n;
+    while (begin > 0 && path[begin - 1] != '/')
+        begin--;
+    return arena_strndup(a, path + begin, n - begin);
+}
+
+static void put_shape(writing *w) {
+    const llama_meta *m = w->meta;
+    gguf_builder *b = &w->header;
+    uint32_t file_type = 0;
+    for (int i = 0; i < N_WRITTEN_TYPES; i++)
+        if (written_types[i].type == w->type) file_type = written_types[i].file_type;
+    gguf_put_text(b, "general.architecture", "llama");
+    gguf_put_text(b, "general.type", "model");
+    gguf_put_text(b, "general.name",
+            w->opts->name ? w->opts->name : last_part(w->a, w->source->path));
+    gguf_put_u32(b, "general.file_type", file_type);
+    gguf_put_u32(b, "general.quantization_version", 2);
+    gguf_put_u32(b, "llama.vocab_size", (uint32_t)m->vocab_size);
+    gguf_put_u32(b, "llama.context_length", (uint32_t)m->context);
+    gguf_put_u32(b, "llama.embedding_length", (uint32_t)m->hidden_size);
+    gguf_put_u32(b, "llama.block_count", (uint32_t)m->n_layers);
+    gguf_put_u32(b, "llama.feed_forward_length", (uint32_t)m->intermediate_size);
+    gguf_put_u32(b, "llama.attention.head_count", (uint32_t)m->n_heads);
+    gguf_put_u32(b, "llama.attention.head_count_kv", (uint32_t)m->n_kv_heads);
+    gguf_put_u32(b, "llama.attention.key_length", (uint32_t)m->head_dim);
+    gguf_put_u32(b, "llama.attention.value_length", (uint32_t)m->head_dim);
+    gguf_put_u32(b, "llama.rope.dimension_count", (uint32_t)m->head_dim);
+    gguf_put_f32(b, "llama.rope.freq_base", (float)m->rope_theta);
+    gguf_put_f32(b, "llama.attention.layer_norm_rms_epsilon", (float)m->rms_norm_eps);
+    if (m->rope.original_context)
+        gguf_put_u32(b, "llama.rope.scaling.original_context_length",
+                (uint32_t)m->rope.original_context);
+}
+
+static const ckpt_carried *carried(const ckpt_carried *files, int n, const char *name) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(files[i].name, name) == 0) return &files[i];
+    return NULL;
+}
+
+static drv_status put_sampling(writing *w, const ckpt_carried *file) {
+    json_t *o;
+    if (!file) return DRV_OK;
+    DRV_TRY(json_read_bytes(arena_printf(w->a, "%s/%s", w->source->path, file->name), file->bytes,
+            file->n, &o));
+    for (int i = 0; i < n_llama_samplings; i++) {
+        const json_t *x = json_object_get(o, llama_samplings[i].hf);
+        if (!json_is_number(x)) continue;
+        if (llama_samplings[i].whole)
+            gguf_put_u32(&w->header, llama_samplings[i].gguf, (uint32_t)json_number_value(x));
+        else
+            gguf_put_f32(&w->header, llama_samplings[i].gguf, (float)json_number_value(x));
+    }
+    json_decref(o);
+    return DRV_OK;
+}
+
+static drv_status put_tokenizer(writing *w) {
+    const model_source *s = w->source;
+    ckpt_carried *files;
+    int n;
+    DRV_TRY(s->reader->files(w->a, s, &files, &n));
+    const ckpt_carried *json = carried(files, n, "tokenizer.json"),
+                       *config = carried(files, n, "tokenizer_config.json"),
+                       *map = carried(files, n, "special_tokens_map.json"),
+                       *chat = carried(files, n, "chat_template.jinja");
+    const llama_meta *m = w->meta;
+    const tokenizer_texts texts = {.folder = s->path,
+            .tokenizer_json = json ? json->bytes : NULL,
+            .n_tokenizer_json = json ? json->n : 0,
+            .tokenizer_config_json = config ? config->bytes : NULL,
+            .n_tokenizer_config_json = config ? config->n : 0,
+            .special_tokens_map_json = map ? map->bytes : NULL,
+            .n_special_tokens_map_json = map ? map->n : 0,
+            .chat_template = chat ? arena_strndup(w->a, chat->bytes, chat->n) : NULL,
+            .vocab_size = m->vocab_size,
+            .bos = m->bos,
+            .pad = m->pad,
+            .eos = m->eos,
+            .n_eos = m->n_eos};
+    if (!json)
+        log_warn("%s has no tokenizer.json; the file will have no tokenizer, and llama.cpp runs no "
+                 "model without one",
+                s->path);
+    DRV_TRY(put_sampling(w, carried(files, n, "generation_config.json")));
+    return vocabulary_put(&texts, &w->header);
+}
+
+// --- tensors
+static quant_id type_for(const writing *w, const source_tensor *t) {
+    if (t->n_dims == 1) return QUANT_F32;
+    return t->cols % quant_type_of(w->type)->block == 0 ? w->type : QUANT_F16;
+}
+
+static void plan_tensor(writing *w, const llama_name *row, int layer) {
+    const source_tensor *t = model_source_find(w->source, llama_name_print(w->a, row->hf, layer));
+    if (!t) return; // lm_head of a tied model
+    planned *p = &w->list[w->n++];
+    const bool vector = t->n_dims == 1;
+    const int64_t dim[2] = {vector ? t->rows : t->cols, t->rows};
+    *p = (planned){t, type_for(w, t), row->rows != ROWS_AS_THEY_ARE, 0};
+    p->bytes = gguf_put_tensor(&w->header, llama_name_print(w->a, row->gguf, layer), p->type, dim,
+            vector ? 1 : 2);
+}
+
+static void plan_tensors(writing *w) {
+    const llama_meta *m = w->meta;
+    w->list = ARENA_ARRAY(w->a, planned, n_llama_names * m->n_layers + n_llama_names);
+    if (m->rope.original_context) {
+        const int64_t n = m->head_dim / 2;
+        w->divisors = ARENA_ARRAY(w->a, float, n);
+        llama3_rope_divisors(&m->rope, m->rope_theta, m->head_dim, w->divisors);
+        gguf_put_tensor(&w->header, "rope_freqs.weight", QUANT_F32, &n, 1);
+    }
+    for (int i = 0; i < n_llama_names; i++)
+        if (!strstr(llama_names[i].gguf, "%d") &&
+                !(m->tied && str_starts(llama_names[i].hf, "lm_head")))
+            plan_tensor(w, &llama_names[i], 0);
+    for (int layer = 0; layer < m->n_layers; layer++)
+        for (int i = 0; i < n_llama_names; i++)
+            if (strstr(llama_names[i].gguf, "%d")) plan_tensor(w, &llama_names[i], layer);
+}
+
+// --- data
+static drv_status put(writing *w, const void *p, int64_t n) {
+    w->done += n;
+    return file_write_all(w->fd, w->tmp, p, (size_t)n);
+}
+
+static drv_status pad(writing *w, int64_t bytes) {
+    static const char zeros[GGUF_ALIGNMENT] = {0};
+    return put(w, zeros, gguf_padding(bytes));
+}
+
+static drv_status round_to(const planned *p, const float *values, int64_t n, unsigned char *out) {
+    const quant_type *type = quant_type_of(p->type);
+    const char *name = p->from->name;
+    if (p->type == QUANT_F16) return tensor_round(name, ST_F16, values, n, out);
+    if (p->type == QUANT_BF16) return tensor_round(name, ST_BF16, values, n, out);
+    for (int64_t i = 0; i < n && p->type == QUANT_Q8_0; i++) // the scale is an fp16
+        if (!(fabsf(values[i]) < 65504.0f * 127))
+            return drv_fail(DRV_E_DATA, "tensor \"%s\" has the value %g, which Q8_0 cannot hold",
+                    name, (double)values[i]);
+    type->from_f32(values, n / type->block, out);
+    return DRV_OK;
+}
+
+// Rows of whole heads, put in GGUF's order within each.
+static void interleave(const float *heads, int64_t rows, int64_t cols, int64_t head_dim,
+        float *out) {
+    for (int64_t row = 0; row < rows; row++)
+        memcpy(out + llama_row_in_gguf(row, head_dim) * cols, heads + row * cols,
+                sizeof *out * (size_t)cols);
+}
+
+static drv_status copy_tensor(writing *w, const planned *p) {
+    const source_tensor *t = p->from;
+    const int64_t head = w->meta->head_dim;
+    int64_t rows = source_piece_rows(t, PIECE);
+    if (p->interleaved) rows = rows < head ? head : rows - rows % head;
+    const int64_t values_bytes = (int64_t)sizeof(float) * rows * t->cols;
+    float *values = mem_alloc((size_t)values_bytes),
+          *ordered = p->interleaved ? mem_alloc((size_t)values_bytes) : NULL;
+    unsigned char *bytes = mem_alloc((size_t)values_bytes);
+    const quant_type *type = quant_type_of(p->type);
+    drv_status status = DRV_OK;
+    for (int64_t row = 0; row < t->rows && status == DRV_OK; row += rows) {
+        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
+        status = source_read_f32(w->source, t, row, n, values);
+        if (status == DRV_OK && ordered) interleave(values, n, t->cols, head, ordered);
+        if (status == DRV_OK) status = round_to(p, ordered ? ordered : values, n * t->cols, bytes);
+        if (status == DRV_OK) status = put(w, bytes, n * t->cols / type->block * type->block_bytes);
+    }
+    free(values);
+    free(ordered);
+    free(bytes);
+    return status == DRV_OK ? pad(w, p->bytes) : status;
+}
+
+static void show_progress(const writing *w, int i) {
+    const double s = clock_s() - w->began, total = (double)w->header.data_bytes,
+                 rest = w->done ? s / (double)w->done * (total - (double)w->done) : 0;
+    progress("%s: tensor %d of %d, %s of %s, %s left", w->opts->verb, i + 1, w->n,
+            str_bytes((double)w->done), str_bytes(total), str_duration(rest));
+}
+
+static drv_status write_data(writing *w) {
+    str header = {0};
+    gguf_builder_header(&w->header, &header);
+    drv_status status = put(w, header.p, (int64_t)header.n);
+    str_free(&header);
+    if (status == DRV_OK && w->divisors) {
+        const int64_t bytes = w->meta->head_dim / 2 * (int64_t)sizeof *w->divisors;
+        status = put(w, w->divisors, bytes);
+        if (status == DRV_OK) status = pad(w, bytes);
+    }
+    for (int i = 0; i < w->n && status == DRV_OK; i++) {
+        show_progress(w, i);
+        status = copy_tensor(w, &w->list[i]);
+    }
+    progress_end();
+    return status;
+}
+
+// --- the file
+static drv_status io_fail(const char *what, const char *path) {
+    return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
+}
+
+static drv_status write_file(writing *w) {
+    w->tmp = arena_printf(w->a, "%s.tmp", w->path);
+    DRV_TRY(dir_make_parent(w->path));
+    w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (w->fd < 0) return io_fail("create", w->tmp);
+    drv_status status = write_data(w);
+    if (status == DRV_OK && fsync(w->fd) != 0) status = io_fail("sync", w->tmp);
+    if (close(w->fd) != 0 && status == DRV_OK) status = io_fail("close", w->tmp);
+    if (status == DRV_OK && rename(w->tmp, w->path) != 0)
+        status = io_fail("rename into place", w->path);
+    if (status != DRV_OK) unlink(w->tmp);
+    return status;
+}
+
+drv_status gguf_write(const model_source *s, const llama_meta *m, const char *path,
+        const gguf_write_opts *opts, gguf_written *out) {
+    writing w = {.a = arena_new("gguf writer"),
+            .source = s,
+            .meta = m,
+            .opts = opts,
+            .type = opts->has_type ? opts->type : own_type(s),
+            .path = path,
+            .began = clock_s()};
+    put_shape(&w);
+    drv_status status = gguf_write_check(path, opts->force);
+    if (status == DRV_OK) status = put_tokenizer(&w);
+    if (status == DRV_OK) {
+        plan_tensors(&w);
+        status = write_file(&w);
+    }
+    if (status == DRV_OK) *out = (gguf_written){w.done, w.type, w.n, clock_s() - w.began};
+    gguf_builder_free(&w.header);
+    arena_free(w.a);
+    return status;
+}

@@ -1,0 +1,232 @@
+// Copies tensors from a source into a folder, piece by piece.
+#include "ckpt/model_writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "ckpt/tensor_writer.h"
+
+enum { PIECE = 4 << 20 }; // bytes in fp32
+
+// --- where to
+static bool same_folder(const char *x, const char *y) {
+    struct stat a, b;
+    return stat(x, &a) == 0 && stat(y, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static drv_status check_folder(arena *a, const char *path, bool force) {
+    char **names;
+    int n;
+    DRV_TRY(dir_list(a, path, &names, &n));
+    if (file_exists(path_join(a, path, "manifest.json")))
+        return drv_fail(DRV_E_USAGE,
+                "\"%s\" is a checkpoint of a run, which would be lost; expected another folder",
+                path);
+    if (n == 0 || force) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "\"%s\" has files in it, as \"%s\", expected a new or an empty folder; --force writes into it",
+            path, names[0]);
+}
+
+drv_status model_write_check(const char *source, const char *path, bool force) {
+    if (!file_exists(path)) return DRV_OK;
+    if (!file_is_dir(path))
+        return drv_fail(DRV_E_USAGE, "\"%s\" is a file, expected a folder to write to", path);
+    if (same_folder(source, path))
+        return drv_fail(DRV_E_USAGE, "\"%s\" is what is read, expected another folder to write to",
+                path);
+    arena *a = arena_new("look at a folder");
+    drv_status status = check_folder(a, path, force);
+    arena_free(a);
+    return status;
+}
+
+// A disk that is too small is found out before the work. Where nobody knows, writing tells.
+static drv_status check_room(const char *path, int64_t bytes) {
+    struct statvfs disk;
+    if (statvfs(path, &disk) != 0) return DRV_OK;
+    const double room = (double)disk.f_bavail * (double)disk.f_frsize;
+    if (room >= (double)bytes) return DRV_OK;
+    return drv_fail(DRV_E_IO, "\"%s\" has room for %s, but %s will be written", path,
+            str_bytes(room), str_bytes((double)bytes));
+}
+
+// --- tensors
+// What a tensor becomes.
+static st_type type_for(const source_tensor *t, const model_write_opts *opts) {
+    if (opts->has_type) return opts->type;
+    return t->type == ST_F16 || t->type == ST_BF16 ? t->type : ST_F32;
+}
+
+static bool is_changed(const model_change *change, const source_tensor *t) {
+    return change->has && change->has(change->ctx, t);
+}
+
+typedef struct copying {
+    const model_source *source;
+    tensor_writer *out;
+    int64_t done, total; // bytes written
+    double began;
+    const model_write_opts *opts;
+} copying;
+
+static void show_progress(const copying *c, int i, int n) {
+    const double s = clock_s() - c->began,
+                 rest = c->done ? s / (double)c->done * (double)(c->total - c->done) : 0;
+    progress("%s: tensor %d of %d, %s of %s, %s/s, %s left", c->opts->verb, i + 1, n,
+            str_bytes((double)c->done), str_bytes((double)c->total),
+            str_bytes(s > 0 ? (double)c->done / s : 0), str_duration(rest));
+}
+
+static drv_status copy_rows(copying *c, const source_tensor *t, st_type type, int64_t row,
+        int64_t n, float *values, void *bytes) {
+    const model_change *change = &c->opts->change;
+    if (!values)
+        DRV_TRY(source_read_raw(c->source, t, row, n, bytes));
+    else {
+        DRV_TRY(source_read_f32(c->source, t, row, n, values));
+        if (is_changed(change, t)) DRV_TRY(change->rows(change->ctx, t, row, n, values));
+        DRV_TRY(tensor_round(t->name, type, values, n * t->cols, bytes));
+    }
+    return tensor_writer_add(c->out, bytes, n * t->cols * st_type_bytes(type));
+}
+
+static drv_status copy_tensor(copying *c, const source_tensor *t, st_type type) {
+    const int64_t rows = source_piece_rows(t, PIECE);
+    const bool raw = t->type == type && !is_changed(&c->opts->change, t);
+    float *values = raw ? NULL : mem_alloc(sizeof *values * (size_t)(rows * t->cols));
+    void *bytes = mem_alloc((size_t)(rows * t->cols * st_type_bytes(type)));
+    drv_status status = DRV_OK;
+    for (int64_t row = 0; row < t->rows && status == DRV_OK; row += rows) {
+        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
+        status = copy_rows(c, t, type, row, n, values, bytes);
+        c->done += n * t->cols * st_type_bytes(type);
+    }
+    free(values);
+    free(bytes);
+    return status;
+}
+
+// The type of most bytes: what config.json names.
+static st_type main_type(const st_entry *list, int n) {
+    int64_t bytes[ST_OTHER + 1] = {0};
+    st_type most = ST_F32;
+    for (int i = 0; i < n; i++)
+        bytes[list[i].type] += st_entry_bytes(&list[i]);
+    for (st_type type = 0; type < ST_OTHER; type++)
+        if (bytes[type] > bytes[most]) most = type;
+    return most;
+}
+
+static const char *torch_name(st_type type) {
+    return type == ST_BF16 ? "bfloat16" : type == ST_F16 ? "float16" : "float32";
+}
+
+// transformers 5 calls it "dtype", earlier ones "torch_dtype".
+static drv_status write_config(const model_source *s, out_folder *o, st_type type) {
+    json_t *config;
+    DRV_TRY(s->reader->config(s, &config));
+    const char *key = json_object_get(config, "dtype") ? "dtype" : "torch_dtype";
+    if (json_object_get(config, "dtype")) json_object_del(config, "torch_dtype");
+    json_object_set_new(config, key, json_string(torch_name(type)));
+    char *text = json_dumps(config, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    drv_status status = out_folder_put(o, "config.json", text, strlen(text));
+    free(text);
+    json_decref(config);
+    return status;
+}
+
+static drv_status write_files(arena *a, const model_source *s, const model_write_opts *opts,
+        out_folder *o) {
+    ckpt_carried *own;
+    int n = opts->n_files;
+    const ckpt_carried *files = opts->files;
+    if (!files) {
+        DRV_TRY(s->reader->files(a, s, &own, &n));
+        files = own;
+    }
+    for (int i = 0; i < n; i++)
+        DRV_TRY(out_folder_put(o, files[i].name, files[i].bytes, files[i].n));
+    return DRV_OK;
+}
+
+static drv_status write_tensors(const model_source *s, const st_entry *list, int n, out_folder *o,
+        const model_write_opts *opts) {
+    copying c = {.source = s, .began = clock_s(), .opts = opts};
+    for (int i = 0; i < n; i++)
+        c.total += st_entry_bytes(&list[i]);
+    DRV_TRY(check_room(o->tmp, c.total));
+    drv_status status = tensor_writer_open(o, "model", list, n, opts->shard_bytes, &c.out);
+    for (int i = 0; i < n && status == DRV_OK; i++) {
+        show_progress(&c, i, n);
+        status = copy_tensor(&c, model_source_find(s, list[i].name), list[i].type);
+    }
+    progress_end();
+    return tensor_writer_close(c.out, status);
+}
+
+// --- into place
+// What was not good is kept to be looked at, under a name that nobody takes for the model.
+static drv_status put_beside(arena *a, out_folder *o, const char **path) {
+    *path = arena_printf(a, "%s.unproved", o->path);
+    for (int i = 2; file_exists(*path); i++)
+        *path = arena_printf(a, "%s.unproved-%d", o->path, i);
+    return out_folder_commit(o, *path);
+}
+
+static drv_status finish(arena *a, out_folder *o, const model_write_opts *opts,
+        model_written *out) {
+    bool good = true;
+    DRV_TRY(out_folder_sync(o));
+    if (opts->proof.look) DRV_TRY(opts->proof.look(opts->proof.ctx, o, &good));
+    DRV_TRY(out_folder_sync(o)); // what the proof added
+    if (!good) return put_beside(a, o, &out->unproved);
+    return file_exists(o->path) && opts->force ? out_folder_commit_into(o, o->path)
+                                               : out_folder_commit(o, o->path);
+}
+
+static drv_status write_all(arena *a, const model_source *s, const st_entry *list, int n,
+        const char *path, const model_write_opts *opts, model_written *out) {
+    out_folder o;
+    DRV_TRY(out_folder_begin(a, path, &o));
+    drv_status status =
+            write_files(a, s, opts, &o); // what is refused here is, before the long work
+    if (status == DRV_OK) status = write_config(s, &o, main_type(list, n));
+    if (status == DRV_OK) status = write_tensors(s, list, n, &o, opts);
+    if (status == DRV_OK) status = finish(a, &o, opts, out);
+    if (status != DRV_OK) out_folder_discard(&o);
+    return status;
+}
+
+// Beside the folder: "out/" has its lock in out.lock.
+static const char *lock_name(arena *a, const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return arena_printf(a, "%.*s.lock", (int)n, path);
+}
+
+drv_status model_write(arena *a, const model_source *s, const st_entry *list, int n,
+        const char *path, const model_write_opts *opts, model_written *out) {
+    const double began = clock_s();
+    st_entry *typed = ARENA_ARRAY(a, st_entry, n + 1);
+    file_lock lock;
+    for (int i = 0; i < n; i++) {
+        typed[i] = list[i];
+        typed[i].type = type_for(model_source_find(s, list[i].name), opts);
+    }
+    *out = (model_written){.n_tensors = n, .type = main_type(typed, n)};
+    for (int i = 0; i < n; i++)
+        out->bytes += st_entry_bytes(&typed[i]);
+    DRV_TRY(model_write_check(s->path, path, opts->force));
+    DRV_TRY(dir_make_parent(path));
+    DRV_TRY(file_lock_take(a, lock_name(a, path), arena_printf(a, "\"%s\"", path), &lock));
+    drv_status status = write_all(a, s, typed, n, path, opts, out);
+    file_lock_release(&lock);
+    out->seconds = clock_s() - began;
+    return status;
+}

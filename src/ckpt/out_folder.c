@@ -1,0 +1,142 @@
+// Folders that appear whole or not at all.
+#include "ckpt/out_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/json.h"
+#include "base/str.h"
+
+drv_status out_folder_begin(arena *a, const char *path, out_folder *out) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    *out = (out_folder){.a = a, .path = arena_strndup(a, path, n)};
+    out->tmp = arena_printf(a, "%s.tmp", out->path);
+    DRV_TRY(dir_remove(out->tmp));
+    return dir_make(out->tmp);
+}
+
+// --- files
+drv_status out_stream_open(out_folder *o, const char *name, out_stream *out) {
+    *out = (out_stream){.folder = o,
+            .name = arena_strdup(o->a, name),
+            .path = path_join(o->a, o->tmp, name)};
+    out->fd = open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (out->fd < 0)
+        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", out->path, strerror(errno));
+    XXH3_state_t *state = XXH3_createState();
+    DRV_ASSERT(state, "no memory to hash in");
+    XXH3_128bits_reset(state);
+    out->hash = state;
+    return DRV_OK;
+}
+
+drv_status out_stream_write(out_stream *s, const void *p, size_t n) {
+    XXH3_128bits_update(s->hash, p, n);
+    s->bytes += (int64_t)n;
+    return file_write_all(s->fd, s->path, p, n);
+}
+
+drv_status out_stream_close(out_stream *s, drv_status status) {
+    if (s->fd < 0) return status;
+    out_folder *o = s->folder;
+    const XXH128_hash_t hash = XXH3_128bits_digest(s->hash);
+    XXH3_freeState(s->hash);
+    MEM_GROW(o->files, o->n, o->cap);
+    written_file *f = &o->files[o->n++];
+    *f = (written_file){.name = s->name, .bytes = s->bytes};
+    snprintf(f->hash, sizeof f->hash, "%016llx%016llx", (unsigned long long)hash.high64,
+            (unsigned long long)hash.low64);
+    // An error of close is one of the data (NFS, quotas).
+    if (close(s->fd) != 0 && status == DRV_OK)
+        status = drv_fail(DRV_E_IO, "could not close \"%s\": %s", s->path, strerror(errno));
+    s->fd = -1;
+    return status;
+}
+
+drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t n) {
+    out_stream s;
+    drv_status status = out_stream_open(o, name, &s);
+    if (status == DRV_OK) status = out_stream_write(&s, p, n);
+    return out_stream_close(&s, status);
+}
+
+drv_status out_folder_sync(out_folder *o) {
+    for (int i = 0; i < o->n; i++) {
+        const char *path = path_join(o->a, o->tmp, o->files[i].name);
+        const int fd = open(path, O_RDONLY | O_CLOEXEC);
+        const drv_status status =
+                fd < 0 || fsync(fd) != 0
+                        ? drv_fail(DRV_E_IO, "could not sync \"%s\": %s", path, strerror(errno))
+                        : DRV_OK;
+        if (fd >= 0) close(fd);
+        DRV_TRY(status);
+    }
+    return file_sync_dir(o->tmp);
+}
+
+drv_status out_folder_manifest(out_folder *o, int64_t step) {
+    json_t *files = json_object();
+    for (int i = 0; i < o->n; i++)
+        json_object_set_new(files, o->files[i].name,
+                json_pack("{s:I, s:s}", "bytes", (json_int_t)o->files[i].bytes, "xxh3_128",
+                        o->files[i].hash));
+    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1,
+            "step", (json_int_t)step, "files", files);
+    return json_write_file(path_join(o->a, o->tmp, "manifest.json"), m);
+}
+
+// --- into place
+static const char *parent_of(arena *a, const char *path) {
+    const char *slash = strrchr(path, '/');
+    if (!slash) return ".";
+    return slash == path ? "/" : arena_strndup(a, path, (size_t)(slash - path));
+}
+
+static void forget(out_folder *o) {
+    free(o->files);
+    o->files = NULL;
+    o->n = o->cap = 0;
+}
+
+static drv_status rename_to(const char *from, const char *to) {
+    if (rename(from, to) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", from, to, strerror(errno));
+}
+
+drv_status out_folder_commit(out_folder *o, const char *path) {
+    DRV_TRY(rename_to(o->tmp, path));
+    forget(o);
+    return file_sync_dir(parent_of(o->a, path));
+}
+
+static bool is_model_file(const char *name) {
+    return str_starts(name, "model") &&
+           (str_ends(name, ".safetensors") || str_ends(name, ".safetensors.index.json"));
+}
+
+drv_status out_folder_commit_into(out_folder *o, const char *path) {
+    char **names;
+    int n;
+    DRV_TRY(dir_list(o->a, path, &names, &n));
+    for (int i = 0; i < n; i++)
+        if (is_model_file(names[i])) DRV_TRY(dir_remove(path_join(o->a, path, names[i])));
+    DRV_TRY(dir_list(o->a, o->tmp, &names, &n));
+    for (int i = 0; i < n; i++)
+        DRV_TRY(rename_to(path_join(o->a, o->tmp, names[i]), path_join(o->a, path, names[i])));
+    DRV_TRY(dir_remove(o->tmp));
+    forget(o);
+    return file_sync_dir(path);
+}
+
+void out_folder_discard(out_folder *o) {
+    const drv_status ignored = o->tmp ? dir_remove(o->tmp) : DRV_OK;
+    (void)ignored;
+    forget(o);
+}

@@ -1,0 +1,187 @@
+// Models out, and what was proved of them.
+#include "cli/ckpt_convert.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/parallel.h"
+#include "ckpt/consolidate.h"
+#include "ckpt/gguf_writer.h"
+#include "cli/gguf_export.h"
+#include "convert/convert.h"
+#include "train/resolve.h"
+
+// A run directory or config stands for its newest checkpoint; everything else is what it is, so
+// that the reader of models can say what is wrong with it. A checkpoint is checked byte by byte.
+static drv_status find_model(arena *a, const char *name, const char **path) {
+    const bool config = str_ends(name, ".yaml") || str_ends(name, ".yml");
+    const bool folder = file_is_dir(name) && !file_exists(path_join(a, name, "config.json"));
+    const bool run = folder && (file_is_dir(path_join(a, name, "checkpoints")) ||
+                                       str_ends(name, "checkpoints"));
+    *path = name;
+    if (config || run) return ckpt_resolve(a, name, path);
+    return file_exists(path_join(a, name, "manifest.json")) ? ckpt_verify(name) : DRV_OK;
+}
+
+static drv_status read_options(const cli_args *args, const char *what, model_write_opts *opts) {
+    const char *type = cli_get(args, "--dtype", NULL);
+    int64_t threads = 0;
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    par_set_threads((int)threads);
+    *opts = (model_write_opts){.verb = what,
+            .has_type = type != NULL,
+            .force = cli_has(args, "--force")};
+    if (type && !st_type_of(type, &opts->type))
+        return drv_fail(DRV_E_USAGE, "%s: --dtype is \"%s\", expected bf16, f16 or f32", args->name,
+                type);
+    return cli_get_bytes(args, "--max-shard-size", 1, &opts->shard_bytes);
+}
+
+// --- what is printed
+static void print_comparison(const comparison *c) {
+    const bool same = strcmp(c->hash_a, c->hash_b) == 0 && c->hash_a[0];
+    if (c->tokens == 0) return;
+    printf("%lld tokens, %lld logits each%s\n", (long long)c->tokens, (long long)c->vocab,
+            same ? "; all weights are equal" : "");
+    printf("largest difference of logits  %.3g (bound %.3g)\n", c->max_abs, c->bound_max_abs);
+    printf("relative to their spread      %.3g (bound %.3g)\n", c->rms, c->bound_rms);
+    if (c->effect > 0) printf("what the adapter changes      %.3g\n", c->effect);
+    printf("KL divergence                 %.3g nats a token, at most %.3g\n", c->kl, c->kl_max);
+    printf("same likeliest token          %lld of %lld\n", (long long)c->same_top,
+            (long long)c->tokens);
+}
+
+static void print_result(const char *out, const convert_result *r) {
+    log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
+            str_bytes((double)r->written.bytes), st_type_name(r->written.type), r->written.seconds);
+    if (r->compared) print_comparison(&r->comparison);
+    printf(r->compared ? "proved: verify.json in it holds these numbers\n"
+                       : "not verified: drover ckpt verify compares two models\n");
+    printf("try it: drover generate %s --prompt \"Once upon a time\"\n", out);
+}
+
+// --- verbs
+// A GGUF file is written whole, then held against its source; one that is out of bounds is renamed.
+static drv_status prove_gguf(arena *a, const model *from, const char *file) {
+    model made;
+    comparison c;
+    DRV_TRY(model_open(a, file, &made));
+    drv_status status = compare_models(a, from, &made, true, &c);
+    model_close(&made);
+    DRV_TRY(status);
+    print_comparison(&c);
+    DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", file),
+            comparison_json(&c, from->path, file)));
+    if (!c.problem) {
+        printf("proved: %s.verify.json holds these numbers\n", file);
+        return DRV_OK;
+    }
+    const char *aside = arena_printf(a, "%s.unproved", file);
+    if (rename(file, aside) != 0)
+        return drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", file, aside,
+                strerror(errno));
+    return drv_fail(DRV_E_DATA, "%s; the result is kept as \"%s\", not as \"%s\"", c.problem, aside,
+            file);
+}
+
+static drv_status export_gguf(arena *a, const cli_args *args, const char *path, const char *file) {
+    model m;
+    DRV_TRY(gguf_write_check(file, cli_has(args, "--force")));
+    DRV_TRY(model_open(a, path, &m));
+    drv_status status =
+            gguf_export(&m, file, cli_get(args, "--type", NULL), cli_has(args, "--force"));
+    if (status == DRV_OK && !cli_has(args, "--no-verify")) status = prove_gguf(a, &m, file);
+    model_close(&m);
+    return status;
+}
+
+// Folder or file: each has options that the other does not.
+static drv_status check_options(const cli_args *args) {
+    static const char *const of_folder[] = {"--out", "--dtype", "--max-shard-size"};
+    if (!cli_has(args, "--gguf") && cli_has(args, "--type"))
+        return drv_fail(DRV_E_USAGE,
+                "ckpt export: --type is of --gguf FILE; --dtype is of --out DIR");
+    for (size_t i = 0; i < 3; i++)
+        if (cli_has(args, "--gguf") && cli_has(args, of_folder[i]))
+            return drv_fail(DRV_E_USAGE, "ckpt export: --gguf FILE and %s exclude each other",
+                    of_folder[i]);
+    return DRV_OK;
+}
+
+drv_status ckpt_export(arena *a, const cli_args *args) {
+    const char *path, *out, *gguf = cli_get(args, "--gguf", NULL);
+    model_write_opts opts;
+    convert_result result;
+    DRV_TRY(check_options(args));
+    if (!gguf) DRV_TRY(cli_need(args, "--out", &out));
+    DRV_TRY(read_options(args, "export", &opts));
+    DRV_TRY(find_model(a, args->positional[0], &path));
+    if (gguf) return export_gguf(a, args, path, gguf);
+    drv_status status = convert_export(a, path, out, &opts, !cli_has(args, "--no-verify"), &result);
+    if (status == DRV_OK)
+        print_result(out, &result);
+    else if (result.compared)
+        print_comparison(&result.comparison);
+    return status;
+}
+
+drv_status ckpt_merge(arena *a, const cli_args *args) {
+    const char *base, *out;
+    model_write_opts opts;
+    convert_result result;
+    DRV_TRY(cli_need(args, "--out", &out));
+    DRV_TRY(read_options(args, "merge", &opts));
+    DRV_TRY(find_model(a, args->positional[0], &base));
+    drv_status status = convert_merge(a, base, args->positional[1], out, &opts,
+            !cli_has(args, "--no-verify"), &result);
+    if (status == DRV_OK)
+        print_result(out, &result);
+    else if (result.compared)
+        print_comparison(&result.comparison);
+    return status;
+}
+
+drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {
+    const char *path, *out;
+    int64_t shard_bytes = INT64_MAX;
+    DRV_TRY(cli_need(args, "--out", &out));
+    DRV_TRY(cli_get_bytes(args, "--max-shard-size", 1, &shard_bytes));
+    DRV_TRY(find_model(a, args->positional[0], &path));
+    DRV_TRY(ckpt_consolidate(a, path, out, shard_bytes, cli_has(args, "--force")));
+    printf("%s\n", out);
+    return DRV_OK;
+}
+
+drv_status ckpt_compare(arena *a, const cli_args *args) {
+    const char *paths[2];
+    model m[2];
+    comparison c;
+    par_set_threads(0);
+    for (int k = 0; k < 2; k++)
+        DRV_TRY(find_model(a, args->positional[k], &paths[k]));
+    DRV_TRY(model_open(a, paths[0], &m[0]));
+    drv_status status = model_open(a, paths[1], &m[1]);
+    if (status == DRV_OK) {
+        status = compare_models(a, &m[0], &m[1], false, &c);
+        model_close(&m[1]);
+    }
+    model_close(&m[0]);
+    DRV_TRY(status);
+    if (cli_has(args, "--json")) {
+        json_t *json = comparison_json(&c, paths[0], paths[1]);
+        char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+        puts(text);
+        free(text);
+        json_decref(json);
+    } else {
+        printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", c.type_a, c.hash_a, paths[0], c.type_b, c.hash_b,
+                paths[1]);
+        print_comparison(&c);
+        if (!c.problem) puts("good: B is A within the bounds");
+    }
+    if (!c.problem) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\" and \"%s\": %s", paths[0], paths[1], c.problem);
+}

@@ -1,0 +1,74 @@
+// drover ckpt import: a GGUF file, or a Hugging Face folder, becomes a folder that drover and
+// transformers load.
+#include "cli/ckpt_import.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "ckpt/model_writer.h"
+#include "convert/model.h"
+
+static int by_name(const void *x, const void *y) {
+    return strcmp(((const st_entry *)x)->name, ((const st_entry *)y)->name);
+}
+
+// In the order of a folder that is there, or by name as transformers saves a model.
+static drv_status write_folder(arena *a, const model *m, const char *out,
+        const model_write_opts *opts, model_written *written) {
+    const model_source *s = &m->source;
+    st_entry *list = ARENA_ARRAY(a, st_entry, s->n + 1);
+    int n = 0;
+    for (int i = 0; i < s->n; i++) {
+        const source_tensor *t = &s->tensors[i];
+        if (!param_of_part(&m->params, t->name)) continue; // dropped by transformers too
+        list[n++] = (st_entry){.name = t->name, .n_dims = t->n_dims, .dim = {t->dim[0], t->dim[1]}};
+    }
+    if (!file_is_dir(s->path)) qsort(list, (size_t)n, sizeof *list, by_name);
+    return model_write(a, s, list, n, out, opts, written);
+}
+
+// The folder is complete; a tokenizer that drover does not read would be found out only later.
+static void try_tokenizer(arena *a, const char *out) {
+    tokenizer *t;
+    if (!file_exists(path_join(a, out, "tokenizer.json")))
+        log_warn("%s has no tokenizer; name one in the config (tokenizer: DIR)", out);
+    else if (tokenizer_open(a, out, &t) == DRV_OK)
+        tokenizer_close(t);
+    else
+        log_warn("the tokenizer is there, but drover does not read it: %s", drv_message());
+}
+
+static drv_status read_options(const cli_args *args, model_write_opts *opts) {
+    const char *type = cli_get(args, "--dtype", NULL);
+    *opts = (model_write_opts){.verb = "import",
+            .has_type = type != NULL,
+            .force = cli_has(args, "--force")};
+    if (type && !st_type_of(type, &opts->type))
+        return drv_fail(DRV_E_USAGE, "ckpt import: --dtype is \"%s\", expected bf16, f16 or f32",
+                type);
+    return cli_get_bytes(args, "--max-shard-size", 1, &opts->shard_bytes);
+}
+
+drv_status ckpt_import(arena *a, const cli_args *args) {
+    const char *in = args->positional[0], *out;
+    model_write_opts opts;
+    model m;
+    model_written written;
+    DRV_TRY(cli_need(args, "--out", &out));
+    DRV_TRY(read_options(args, &opts));
+    DRV_TRY(model_write_check(in, out, opts.force));
+    DRV_TRY(model_open(a, in, &m));
+    const drv_status status = write_folder(a, &m, out, &opts, &written);
+    model_close(&m);
+    DRV_TRY(status);
+    try_tokenizer(a, out);
+    log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
+            str_bytes((double)written.bytes), st_type_name(written.type), written.seconds);
+    printf("in a config: model: {from: %s}\ntry it: drover generate %s --prompt \"Once upon a "
+           "time\"\n",
+            out, out);
+    return DRV_OK;
+}

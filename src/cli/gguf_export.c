@@ -1,0 +1,42 @@
+// drover ckpt export --gguf: a model, which was checked when it was opened, as a GGUF file.
+#include "cli/gguf_export.h"
+
+#include "base/log.h"
+#include "ckpt/gguf_writer.h"
+
+static llama_meta meta_of(const model_config *m) {
+    llama_meta meta = {.vocab_size = m->vocab_size,
+            .hidden_size = m->hidden_size,
+            .intermediate_size = m->intermediate_size,
+            .n_layers = m->num_hidden_layers,
+            .n_heads = m->num_attention_heads,
+            .n_kv_heads = m->num_key_value_heads,
+            .head_dim = m->head_dim,
+            .context = m->max_position_embeddings,
+            .rms_norm_eps = m->rms_norm_eps,
+            .rope_theta = m->rope_theta,
+            .tied = m->tie_word_embeddings,
+            .bos = m->bos_token_id,
+            .pad = m->pad_token_id,
+            .n_eos = m->n_eos};
+    if (m->rope_type == ROPE_LLAMA3)
+        meta.rope = (llama3_rope){m->rope_factor, m->rope_low_freq_factor, m->rope_high_freq_factor,
+                m->rope_original_context};
+    _Static_assert((int)MAX_EOS <= (int)MAX_LLAMA_EOS, "ids that end a text");
+    for (int i = 0; i < m->n_eos; i++)
+        meta.eos[i] = m->eos_token_id[i];
+    return meta;
+}
+
+drv_status gguf_export(const model *m, const char *out, const char *type, bool force) {
+    gguf_write_opts opts = {.verb = "export", .has_type = type != NULL, .force = force};
+    gguf_written written;
+    if (type && !gguf_write_type(type, &opts.type))
+        return drv_fail(DRV_E_USAGE,
+                "ckpt export: --type is \"%s\", expected f32, f16, bf16 or q8_0", type);
+    const llama_meta meta = meta_of(&m->config);
+    DRV_TRY(gguf_write(&m->source, &meta, out, &opts, &written));
+    log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
+            str_bytes((double)written.bytes), quant_type_of(written.type)->name, written.seconds);
+    return DRV_OK;
+}

@@ -1,0 +1,250 @@
+// A rank: how it is opened, its groups, what it is doing, and why it cannot go on. One that is
+// alone has no transport: no collective of a group of one sends anything.
+#include "comm/comm_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+static double or_default(double given, double otherwise) {
+    return given > 0 ? given : otherwise;
+}
+
+comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int size,
+        const comm_opts *opts, comm_failure *failure) {
+    comm *c = ARENA_NEW(a, comm);
+    *c = (comm){.a = a,
+            .v = v,
+            .state = state,
+            .rank = rank,
+            .size = size,
+            .opts = {or_default(opts ? opts->silent_s : 0, 5),
+                    or_default(opts ? opts->stuck_s : 0, 300),
+                    or_default(opts ? opts->give_up_s : 0, 600)},
+            .info = ARENA_ARRAY(a, rank_info, size),
+            .failure = failure,
+            .began_s = clock_s()};
+    pthread_mutex_init(&c->lock, NULL);
+    int *all = ARENA_ARRAY(a, int, size);
+    for (int i = 0; i < size; i++)
+        all[i] = i;
+    c->world = comm_ranks(c, "world", all, size);
+    return c;
+}
+
+drv_status comm_meet(comm *c) {
+    rank_info *mine = &c->info[c->rank];
+    if (gethostname(mine->host, sizeof mine->host - 1) != 0) memcpy(mine->host, "?", 2);
+    mine->pid = (int32_t)getpid();
+    return comm_all_gather(c->world, mine, sizeof *mine, NULL, c->info);
+}
+
+void comm_free(comm *c) {
+    flight_close(c->flight);
+    free(c->scratch);
+    pthread_mutex_destroy(&c->lock);
+}
+
+drv_status comm_open(arena *a, const comm_opts *opts, comm **out) {
+    static comm_failure failure = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    if (comm_launched() > 1) return comm_open_mpi(a, opts, &failure, out);
+    static const comm_transport one = {.name = "one"};
+    *out = comm_new(a, &one, NULL, 0, 1, opts, &failure);
+    return comm_meet(*out);
+}
+
+void comm_close(comm *c) {
+    bool failed = has_failed(c); // and the message of this thread is of that failure
+    if (!failed) failed = comm_barrier(c->world) != DRV_OK;
+    ring_close(c->ring, failed);
+    if (c->v->close) c->v->close(c, failed);
+    comm_free(c);
+}
+
+// --- who is there
+int comm_rank(const comm *c) {
+    return c->rank;
+}
+
+int comm_size(const comm *c) {
+    return c->size;
+}
+
+const char *comm_host(const comm *c, int rank) {
+    return c->info[rank].host;
+}
+
+const char *comm_backend(const comm *c) {
+    return c->v->name;
+}
+
+static int count_here(const comm *c, int before) {
+    int n = 0;
+    for (int i = 0; i < before; i++)
+        n += strcmp(c->info[i].host, c->info[c->rank].host) == 0;
+    return n;
+}
+
+int comm_ranks_here(const comm *c) {
+    return count_here(c, c->size);
+}
+
+int comm_place_here(const comm *c) {
+    return count_here(c, c->rank);
+}
+
+// --- groups
+comm_group *comm_world(const comm *c) {
+    return c->world;
+}
+
+static comm_group *find_group(const comm *c, const char *name, const int *ranks, int n) {
+    for (comm_group *g = c->groups; g; g = g->next)
+        if (g->n == n && strcmp(g->name, name) == 0 &&
+                memcmp(g->ranks, ranks, sizeof *ranks * (size_t)n) == 0)
+            return g;
+    return NULL;
+}
+
+comm_group *comm_ranks(comm *c, const char *name, const int *ranks, int n) {
+    comm_group *g = find_group(c, name, ranks, n);
+    if (g) return g;
+    g = ARENA_NEW(c->a, comm_group);
+    *g = (comm_group){.c = c,
+            .tag = c->n_groups++,
+            .n = n,
+            .place = -1,
+            .ranks = ARENA_ARRAY(c->a, int, n),
+            .to = ARENA_ARRAY(c->a, piece, n),
+            .from = ARENA_ARRAY(c->a, piece, n),
+            .parts = ARENA_ARRAY(c->a, const void *, n),
+            .sizes = ARENA_ARRAY(c->a, int64_t, n),
+            .transfers = ARENA_ARRAY(c->a, comm_transfer, 2 * n),
+            .next = c->groups};
+    snprintf(g->name, sizeof g->name, "%s", name);
+    for (int i = 0; i < n; i++) {
+        g->ranks[i] = ranks[i];
+        if (ranks[i] == c->rank) g->place = i;
+        DRV_ASSERT(ranks[i] >= 0 && ranks[i] < c->size && (i == 0 || ranks[i] > ranks[i - 1]),
+                "group %s: rank %d", name, ranks[i]);
+    }
+    DRV_ASSERT(g->place >= 0, "rank %d opens group %s, which it is not in", c->rank, name);
+    c->groups = g;
+    return g;
+}
+
+comm_group *comm_axes(comm *c, const mesh *of, unsigned axes) {
+    char name[64] = "";
+    int n = 0, *ranks = mem_alloc(sizeof *ranks * (size_t)c->size);
+    DRV_ASSERT(mesh_ranks(of) <= c->size, "a mesh of %d on %d ranks", mesh_ranks(of), c->size);
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (axes >> axis & 1) {
+            const size_t used = strlen(name);
+            snprintf(name + used, sizeof name - used, "%s%s", used ? "+" : "",
+                    mesh_axis_name((mesh_axis)axis));
+        }
+    for (int r = 0; r < mesh_ranks(of); r++) {
+        bool with = true;
+        for (int axis = 0; axis < N_AXES; axis++)
+            with &= (axes >> axis & 1) ||
+                    mesh_place(of, r, (mesh_axis)axis) == mesh_place(of, c->rank, (mesh_axis)axis);
+        if (with) ranks[n++] = r;
+    }
+    comm_group *g = comm_ranks(c, name, ranks, n);
+    free(ranks);
+    return g;
+}
+
+int group_size(const comm_group *g) {
+    return g->n;
+}
+
+int group_place(const comm_group *g) {
+    return g->place;
+}
+
+int group_rank(const comm_group *g, int place) {
+    return g->ranks[place];
+}
+
+int64_t comm_sent(const comm_group *g) {
+    return g->sent;
+}
+
+// --- what this rank is doing
+void comm_note(comm *c, int64_t step, const char *program) {
+    pthread_mutex_lock(&c->lock);
+    c->mine.step = step;
+    snprintf(c->mine.program, sizeof c->mine.program, "%s", program);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void note_op(comm *c, const char *op, const char *group) {
+    pthread_mutex_lock(&c->lock);
+    snprintf(c->mine.op, sizeof c->mine.op, "%s%s%s", op, *group ? " over " : "", group);
+    c->mine.sequence += *op != 0;
+    c->began_s = clock_s();
+    pthread_mutex_unlock(&c->lock);
+}
+
+void comm_begin(comm_group *g, const char *op, int64_t bytes) {
+    comm *c = g->c;
+    if (g->n == 1) return;
+    note_op(c, op, g->name);
+    flight_begin(c->flight, c->mine.sequence, &c->mine, bytes);
+}
+
+void comm_end(comm_group *g) {
+    if (g->n == 1) return;
+    flight_end(g->c->flight, g->c->mine.sequence);
+    note_op(g->c, "", "");
+}
+
+rank_status comm_status_now(comm *c) {
+    pthread_mutex_lock(&c->lock);
+    rank_status now = c->mine;
+    now.since_s = clock_s() - c->began_s;
+    pthread_mutex_unlock(&c->lock);
+    return now;
+}
+
+// --- failures
+bool failure_set(comm_failure *f, failure_kind kind, int rank, const char *text) {
+    pthread_mutex_lock(&f->lock);
+    const bool first = f->kind == FAIL_NONE;
+    if (first) {
+        f->rank = rank;
+        snprintf(f->text, sizeof f->text, "%s", text);
+        atomic_store(&f->kind, kind);
+    }
+    pthread_mutex_unlock(&f->lock);
+    return first;
+}
+
+drv_status comm_check(const comm *c) {
+    if (!has_failed(c)) return DRV_OK;
+    return drv_fail(DRV_E_PEER, "%s", c->failure->kind == FAIL_GAVE_UP ? "" : c->failure->text);
+}
+
+void comm_abort(comm *c, drv_status status) {
+    char text[FAILURE_TEXT];
+    if (c->size == 1 || status == DRV_E_PEER) return;
+    snprintf(text, sizeof text, "rank %d (%s) failed: %s", c->rank, c->info[c->rank].host,
+            drv_message());
+    if (!failure_set(c->failure, FAIL_GAVE_UP, c->rank, text)) return;
+    if (c->ring) ring_tell_failure(c->ring);
+    if (c->v->wake) c->v->wake(c);
+}
+
+drv_status comm_agree(comm *c, drv_status status) {
+    char why[FAILURE_TEXT];
+    int32_t worst = (int32_t)status;
+    if (c->size == 1) return status;
+    snprintf(why, sizeof why, "%s", drv_message());
+    DRV_TRY(comm_all_reduce(c->world, DT_I32, COMM_MAX, &worst, 1, NULL));
+    if (worst == DRV_OK) return DRV_OK;
+    if (status == DRV_OK) return drv_fail(DRV_E_PEER, "%s", "");
+    return drv_fail(status, "%s", why);
+}

@@ -1,0 +1,123 @@
+// Ranks that work on one run, and what they tell each other. A rank is a process under mpirun or
+// srun (mpi.c), a thread of this process (threads.c), or alone (comm.c); nothing above knows which.
+//
+// Every collective is made of messages between two ranks, and each rank joins what it receives
+// itself, in a tree over the places in the group (join.h). So the bits of a sum depend on the
+// values and on the order of the group, never on timing or on the back end, and what each rank
+// sends (comm_sent) can be known beforehand. Ranks must call the same collectives of a group in the
+// same order.
+//
+// A rank that dies, gives up or stops answering ends the job: whatever the others wait for returns
+// DRV_E_PEER, and the message names that rank, its host, step and operation.
+#pragma once
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/dtype.h"
+#include "base/status.h"
+#include "ir/mesh.h"
+
+typedef struct comm comm;             // one rank; belongs to the thread that opened it
+typedef struct comm_group comm_group; // ranks that share collectives; belongs to its comm
+
+typedef enum comm_join { COMM_SUM, COMM_MAX } comm_join;
+
+// Seconds; 0: the default.
+typedef struct comm_opts {
+    double silent_s;  // a rank that has not been heard of for so long is named (5)
+    double stuck_s;   // so is who holds up an operation that has taken so long (300)
+    double give_up_s; // the job ends when that has lasted so long (600)
+} comm_opts;
+
+// --- opening
+// The rank that this process is: under mpirun or srun --mpi=pmix one of several, else the only one.
+// DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
+DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
+// Whether a launcher has started this process as one of several. How many; 1: alone.
+int comm_launched(void);
+// Ends the part of this rank: waits for all others, unless the job has failed.
+void comm_close(comm *c);
+
+// Runs fn as n ranks, each in a thread with a team of n_threads of its own, and closes them. When
+// one fails, the others fail with DRV_E_PEER; the first failure is returned.
+DRV_CHECKED drv_status comm_run_threads(int n, int n_threads, const comm_opts *opts,
+        drv_status (*fn)(comm *c, void *ctx), void *ctx);
+
+int comm_rank(const comm *c);
+int comm_size(const comm *c);
+const char *comm_host(const comm *c, int rank);
+int comm_ranks_here(const comm *c); // on this rank's host, itself included
+int comm_place_here(const comm *c); // among them
+const char *comm_backend(const comm *c);
+
+// --- groups
+comm_group *comm_world(const comm *c);
+// The ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the order
+// of their ranks; `of` may not be larger than the world. Opened once, the same one is returned.
+comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
+// Ranks of the job in rising order, this one among them.
+comm_group *comm_ranks(comm *c, const char *name, const int *ranks, int n);
+int group_size(const comm_group *g);
+int group_place(const comm_group *g); // of this rank
+int group_rank(const comm_group *g, int place);
+// Bytes that this rank has sent to others in collectives and messages of the group.
+int64_t comm_sent(const comm_group *g);
+
+// --- collectives
+// scratch: as many bytes as comm_scratch says; NULL: memory of the comm's own, which grows.
+int64_t comm_scratch(const comm_group *g, dtype dt, int64_t n);
+
+// p[n] = the join over the group, the same bits on every rank.
+DRV_CHECKED drv_status comm_all_reduce(comm_group *g, dtype dt, comm_join join, void *p, int64_t n,
+        void *scratch);
+// in: one part for each place, counts[place] elements long, one after the other. out: this rank's
+// part, joined. NULL counts: all are n / group_size long, n the elements of `in`.
+DRV_CHECKED drv_status comm_reduce_scatter(comm_group *g, dtype dt, comm_join join, const void *in,
+        int64_t n, const int64_t *counts, void *out, void *scratch);
+// out: one part for each place, bytes[place] long; in: this rank's. `in` may be its place in out.
+// NULL bytes: all are `n` long.
+DRV_CHECKED drv_status comm_all_gather(comm_group *g, const void *in, int64_t n,
+        const int64_t *bytes, void *out);
+// Part j of `in` goes to place j; part i of `out` comes from place i. Bytes of each; NULL: all n.
+DRV_CHECKED drv_status comm_all_to_all(comm_group *g, const void *in, const int64_t *in_bytes,
+        void *out, const int64_t *out_bytes, int64_t n);
+DRV_CHECKED drv_status comm_broadcast(comm_group *g, int from, void *p, int64_t bytes);
+// Sends `in` to a place and receives `out` from another; -1: none.
+DRV_CHECKED drv_status comm_permute(comm_group *g, int to, const void *in, int from, void *out,
+        int64_t bytes);
+DRV_CHECKED drv_status comm_barrier(comm_group *g);
+
+// --- messages
+// One that is under way. The fields are the back end's; the memory belongs to the message until
+// comm_wait. Messages between two ranks of a group arrive in the order in which they were begun.
+typedef struct comm_transfer {
+    int peer, tag; // rank of the job
+    bool sends, done;
+    char *p;
+    int64_t bytes, moved;
+    struct comm_transfer *next;
+    struct comm *owner;
+    uint64_t handle;
+} comm_transfer;
+
+void comm_send(comm_group *g, int to, const void *p, int64_t bytes, comm_transfer *t);
+void comm_receive(comm_group *g, int from, void *p, int64_t bytes, comm_transfer *t);
+// Until all are done. `what` names the operation where a rank is looked for that holds up others.
+DRV_CHECKED drv_status comm_wait(comm_group *g, const char *what, comm_transfer *list, int n);
+// Moves on what is under way, and says whether that is done; never waits.
+DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool *done);
+
+// --- errors
+// All ranks tell how they fared. DRV_OK only if all did well; a rank that did not gets its own
+// status and message back, the others DRV_E_PEER (see comm_abort on what they print).
+DRV_CHECKED drv_status comm_agree(comm *c, drv_status status);
+// Tells all other ranks that this one fails with drv_message(), and why. They end with DRV_E_PEER
+// and an empty message: it is printed once, by the rank that it is of.
+void comm_abort(comm *c, drv_status status);
+// DRV_E_PEER and its message if a rank has failed.
+DRV_CHECKED drv_status comm_check(const comm *c);
+
+// What this rank is doing, for messages and the table of a watchdog. The name must live on.
+void comm_note(comm *c, int64_t step, const char *program);
+// Keeps the last 64 operations of this rank in DIR/rank-NNNNN.txt, readable also after kill -9.
+DRV_CHECKED drv_status comm_record(comm *c, const char *dir);

@@ -1,0 +1,125 @@
+// What the parts of src/comm share: a rank, its back end, what is known of the others.
+#pragma once
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "comm/comm.h"
+
+// How messages travel. Everything takes the rank's own comm and is called by its thread alone.
+typedef struct comm_transport {
+    const char *name;
+    void (*start)(comm *c, comm_transfer *t);
+    // Moves on what is under way; if not all are done and `wait`, rests for a short while.
+    // DRV_E_PEER: the back end gave up.
+    drv_status (*advance)(comm *c, comm_transfer *list, int n, bool wait, bool *done);
+    void (*cancel)(comm *c, comm_transfer *list, int n); // after a failure
+    void (*wake)(comm *c); // other ranks of this process, since one has failed; NULL: none
+    void (*close)(comm *c, bool failed);
+} comm_transport;
+
+// Why the job cannot go on. One for each process; written once, read when `kind` is set.
+typedef enum failure_kind { FAIL_NONE, FAIL_DIED, FAIL_GAVE_UP, FAIL_SILENT } failure_kind;
+enum { FAILURE_TEXT = 1024 };
+typedef struct comm_failure {
+    pthread_mutex_t lock;
+    _Atomic int kind;
+    int rank;
+    char text[FAILURE_TEXT]; // as the ranks say it that did not fail
+} comm_failure;
+
+// What a rank does, as it tells the others.
+enum { PROGRAM_NAME = 16, OP_NAME = 40 };
+typedef struct rank_status {
+    int64_t step;
+    uint64_t sequence; // operations begun
+    double since_s;    // for so long; of others: when it was told
+    char program[PROGRAM_NAME];
+    char op[OP_NAME]; // "": between operations
+} rank_status;
+
+typedef struct rank_info { // of any rank, known to all
+    char host[64];
+    int32_t pid;
+} rank_info;
+
+typedef struct piece { // of memory, for one place
+    char *p;
+    int64_t bytes;
+} piece;
+
+struct comm_group {
+    comm *c;
+    char name[24];
+    int tag; // its number in c
+    int n, place;
+    int *ranks;
+    // Of the collective under way, by place.
+    piece *to, *from;
+    const void **parts;
+    int64_t *sizes;
+    comm_transfer *transfers; // [2 n]
+    int64_t sent;
+    comm_group *next;
+};
+
+struct comm {
+    arena *a;
+    const comm_transport *v;
+    void *state; // of the transport
+    int rank, size;
+    comm_opts opts;
+    rank_info *info; // by rank
+    comm_failure *failure;
+    comm_group *world, *groups;
+    int n_groups;
+    char *scratch;
+    int64_t scratch_bytes;
+    // Of this rank; locked, since the failure ring reads it.
+    pthread_mutex_t lock;
+    rank_status mine;
+    double began_s; // clock when mine.op changed last
+    struct flight *flight;
+    struct ring *ring; // NULL: threads of one process see each other
+};
+
+// --- mpi.c
+DRV_CHECKED drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failure *failure,
+        comm **out);
+
+// --- comm.c
+comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int size,
+        const comm_opts *opts, comm_failure *failure);
+// Gathers who the ranks are. The first use of the transport.
+DRV_CHECKED drv_status comm_meet(comm *c);
+void comm_free(comm *c);
+void comm_begin(comm_group *g, const char *op, int64_t bytes);
+void comm_end(comm_group *g);
+// Records the first failure. True: this one is it.
+bool failure_set(comm_failure *f, failure_kind kind, int rank, const char *text);
+static inline bool has_failed(const comm *c) {
+    return atomic_load(&c->failure->kind) != FAIL_NONE;
+}
+rank_status comm_status_now(comm *c);
+
+// --- flight.c: the record of operations
+void flight_begin(struct flight *f, uint64_t sequence, const rank_status *now, int64_t bytes);
+void flight_end(struct flight *f, uint64_t sequence);
+void flight_close(struct flight *f);
+
+// --- ring.c: sockets to both neighbours, beside the transport
+DRV_CHECKED drv_status ring_open(comm *c, struct ring **out);
+void ring_tell_failure(struct ring *r); // and waits until it has left
+// failed: neighbours are not told good-bye, they know better.
+void ring_close(struct ring *r, bool failed);
+
+// --- watch.c: what the others were last heard of
+typedef struct watched {
+    rank_status status;
+    double heard_s; // clock
+    bool closed;    // has said good-bye
+} watched;
+// A table of all ranks, who holds up whom; `suspect` is the rank that the others wait for.
+void watch_table(const comm *c, const watched *of, int suspect, const char *why);
+// Who holds up the job: the rank that was not heard of for opts.silent_s, else, where an operation
+// has taken opts.stuck_s, the one that has begun the fewest. -1: none. *for_s: for how long.
+int watch_suspect(const comm *c, const watched *of, double now, double *for_s);

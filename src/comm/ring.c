@@ -1,0 +1,299 @@
+// The failure ring: a TCP connection from each rank to the next, beside MPI, which tells a survivor
+// nothing (Open MPI 4.1, measured). A process that dies closes its sockets, so its neighbours know
+// within milliseconds; they tell all others in both directions, and a ring with one gap still
+// reaches everybody. Four times a second each rank tells what it is doing; who stops telling is
+// found by all (watch.c). A thread does it, so that a rank that computes for long is heard of.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "comm/ring_connect.h"
+
+#define BEAT_S  0.25
+#define GRACE_S 0.4 // for the main thread to end by itself; mpirun kills survivors after 1.0 s
+#define FLUSH_S 0.3
+
+enum { MAX_PENDING = 1 << 18 }; // bytes to a neighbour that does not read, before news are left out
+
+typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_BYE } note_kind;
+
+typedef struct note { // what goes round
+    uint32_t kind, beat;
+    int32_t rank, failure;
+    rank_status status;      // NOTE_STATUS
+    char text[FAILURE_TEXT]; // NOTE_FAILURE
+} note;
+
+typedef struct neighbour {
+    int fd, rank; // fd -1: gone
+    bool bye;
+    str in, out;
+} neighbour;
+
+struct ring {
+    comm *c;
+    pthread_t thread;
+    neighbour link[2]; // the rank before, the rank after
+    int wake[2];       // pipe: main -> thread
+    _Atomic bool closing, flushed;
+    double failed_s; // clock; 0: not yet
+    uint32_t beat;
+    uint32_t *heard_beat; // by rank
+    watched *of;          // by rank
+    int warned;           // of this rank; -1: of none
+    double warned_s;
+};
+
+// --- sending
+static void flush(neighbour *l) {
+    while (l->fd >= 0 && l->out.n > 0) {
+        const ssize_t n = send(l->fd, l->out.p, l->out.n, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n <= 0) return; // a lost connection shows when it is read
+        memmove(l->out.p, l->out.p + n, l->out.n - (size_t)n);
+        l->out.n -= (size_t)n;
+    }
+}
+
+static void send_note(neighbour *l, const note *x) {
+    if (l->fd < 0 || (x->kind == NOTE_STATUS && l->out.n > MAX_PENDING)) return;
+    str_add(&l->out, x, sizeof *x);
+    flush(l);
+}
+
+static void send_both(struct ring *r, const note *x) {
+    send_note(&r->link[0], x);
+    send_note(&r->link[1], x);
+}
+
+static void tell_failure(struct ring *r) {
+    const comm_failure *f = r->c->failure;
+    note x = {.kind = NOTE_FAILURE, .rank = f->rank, .failure = f->kind};
+    snprintf(x.text, sizeof x.text, "%s", f->text);
+    if (r->failed_s == 0) r->failed_s = clock_s();
+    send_both(r, &x);
+}
+
+static void fail(struct ring *r, failure_kind kind, int rank, const char *text) {
+    if (failure_set(r->c->failure, kind, rank, text)) tell_failure(r);
+}
+
+// --- receiving
+// "rank 2 (node7, process 4711) died at step 12 in all_reduce over data"
+static void describe(const struct ring *r, int rank, const char *what, char *text, size_t bytes) {
+    const comm *c = r->c;
+    const rank_status *s = &r->of[rank].status;
+    snprintf(text, bytes, "rank %d (%s, process %d) %s at step %lld, %s%s%s", rank,
+            c->info[rank].host, c->info[rank].pid, what, (long long)s->step,
+            *s->program ? s->program : "start", *s->op ? ": in " : ": ",
+            *s->op ? s->op : "computing");
+}
+
+static void lost(struct ring *r, neighbour *l) {
+    char text[FAILURE_TEXT];
+    close(l->fd);
+    l->fd = -1;
+    if (l->bye || r->closing) return;
+    describe(r, l->rank, "died", text, sizeof text);
+    fail(r, FAIL_DIED, l->rank, text);
+}
+
+static void take_note(struct ring *r, int from, note *x) {
+    neighbour *onward = &r->link[!from];
+    x->text[sizeof x->text - 1] = 0;
+    if (x->kind == NOTE_BYE) r->link[from].bye = true;
+    if (x->rank < 0 || x->rank >= r->c->size || x->rank == r->c->rank) return;
+    if (x->kind == NOTE_FAILURE) {
+        if (!failure_set(r->c->failure, (failure_kind)x->failure, x->rank, x->text)) return;
+        r->failed_s = clock_s();
+        send_note(onward, x);
+    }
+    if (x->kind != NOTE_STATUS || (int32_t)(x->beat - r->heard_beat[x->rank]) <= 0) return;
+    r->heard_beat[x->rank] = x->beat;
+    r->of[x->rank].status = x->status;
+    r->of[x->rank].heard_s = clock_s();
+    send_note(onward, x);
+}
+
+static void receive(struct ring *r, int from) {
+    neighbour *l = &r->link[from];
+    char bytes[4096];
+    for (;;) {
+        const ssize_t n = recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
+        if (n <= 0) {
+            lost(r, l);
+            return;
+        }
+        str_add(&l->in, bytes, (size_t)n);
+        size_t used = 0;
+        for (; l->in.n - used >= sizeof(note); used += sizeof(note)) {
+            note x;
+            memcpy(&x, l->in.p + used, sizeof x);
+            take_note(r, from, &x);
+        }
+        memmove(l->in.p, l->in.p + used, l->in.n - used);
+        l->in.n -= used;
+    }
+}
+
+// --- watching
+// The lowest rank that is not the suspect speaks for all.
+static bool speaks(const struct ring *r, int suspect) {
+    return r->c->rank == (suspect == 0);
+}
+
+static void watch(struct ring *r, double now) {
+    comm *c = r->c;
+    char why[128], text[FAILURE_TEXT];
+    double for_s = 0;
+    const int suspect = watch_suspect(c, r->of, now, &for_s);
+    const bool silent = suspect >= 0 && now - r->of[suspect].heard_s >= c->opts.silent_s;
+    if (suspect != r->warned && r->warned >= 0 && speaks(r, r->warned)) {
+        log_info("rank %d goes on after %.1f s", r->warned, now - r->warned_s);
+        r->warned = -1;
+    }
+    if (suspect < 0) {
+        r->warned = -1;
+        return;
+    }
+    snprintf(why, sizeof why,
+            silent ? "it has not been heard of for %.1f s" : "they have waited %.1f s", for_s);
+    if (suspect != r->warned && speaks(r, suspect)) watch_table(c, r->of, suspect, why);
+    if (suspect != r->warned) r->warned_s = now;
+    r->warned = suspect;
+    if (for_s < c->opts.give_up_s) return;
+    describe(r, suspect, silent ? "stopped answering" : "held up the others", text, sizeof text);
+    fail(r, FAIL_SILENT, suspect, text);
+}
+
+static void beat(struct ring *r) {
+    note x = {.kind = NOTE_STATUS, .beat = ++r->beat, .rank = r->c->rank};
+    x.status = comm_status_now(r->c);
+    r->of[r->c->rank] = (watched){.status = x.status, .heard_s = clock_s()};
+    send_both(r, &x);
+    if (!has_failed(r->c)) watch(r, clock_s());
+}
+
+// The main thread is in a computation, or in something that does not look at the failure.
+static void end_process(struct ring *r) {
+    const comm_failure *f = r->c->failure;
+    const bool mine = f->kind == FAIL_GAVE_UP && f->rank == r->c->rank;
+    if (r->failed_s == 0 || clock_s() < r->failed_s + (mine ? 10 : GRACE_S)) return;
+    progress_end();
+    if (f->kind != FAIL_GAVE_UP) fprintf(stderr, "drover: %s\n", f->text);
+    _exit(1);
+}
+
+// --- the thread
+// Until both neighbours have what they were sent, or the time is up.
+static void flush_all(struct ring *r) {
+    const double end = clock_s() + FLUSH_S;
+    while ((r->link[0].out.n || r->link[1].out.n) && clock_s() < end) {
+        flush(&r->link[0]);
+        flush(&r->link[1]);
+        poll(NULL, 0, 1);
+    }
+    r->flushed = true;
+}
+
+static void *ring_main(void *arg) {
+    struct ring *r = arg;
+    double next = clock_s();
+    while (!r->closing) {
+        struct pollfd fds[3] = {{r->link[0].fd, POLLIN, 0}, {r->link[1].fd, POLLIN, 0},
+                {r->wake[0], POLLIN, 0}};
+        char byte;
+        poll(fds, 3, r->failed_s > 0 ? 20 : (int)(1000 * BEAT_S));
+        for (int i = 0; i < 2; i++)
+            if (r->link[i].fd >= 0 && fds[i].revents) receive(r, i);
+        if (fds[2].revents & POLLIN && read(r->wake[0], &byte, 1) == 1 && !r->closing) {
+            tell_failure(r);
+            flush_all(r);
+        }
+        flush(&r->link[0]);
+        flush(&r->link[1]);
+        if (clock_s() >= next) {
+            beat(r);
+            next = clock_s() + BEAT_S;
+        }
+        end_process(r);
+    }
+    return NULL;
+}
+
+static drv_status start_thread(struct ring *r) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int bad = pthread_create(&r->thread, NULL, ring_main, r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return bad ? drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad)) : DRV_OK;
+}
+
+drv_status ring_open(comm *c, struct ring **out) {
+    struct ring *r = ARENA_NEW(c->a, struct ring);
+    int fd[2];
+    *out = NULL;
+    *r = (struct ring){.c = c,
+            .warned = -1,
+            .heard_beat = ARENA_ARRAY(c->a, uint32_t, c->size),
+            .of = ARENA_ARRAY(c->a, watched, c->size)};
+    DRV_TRY(ring_connect(c, fd));
+    if (fd[0] < 0) return DRV_OK;
+    for (int i = 0; i < 2; i++)
+        r->link[i] = (neighbour){.fd = fd[i], .rank = (c->rank + (i ? 1 : c->size - 1)) % c->size};
+    for (int i = 0; i < c->size; i++)
+        r->of[i].heard_s = clock_s();
+    if (pipe(r->wake) != 0) return drv_fail(DRV_E_IO, "could not make a pipe: %s", strerror(errno));
+    DRV_TRY(start_thread(r));
+    *out = r;
+    return DRV_OK;
+}
+
+static void wake(struct ring *r) {
+    const ssize_t n = write(r->wake[1], "", 1);
+    DRV_ASSERT(n == 1, "pipe of the ring");
+}
+
+void ring_tell_failure(struct ring *r) {
+    wake(r);
+    for (double end = clock_s() + 2 * FLUSH_S; !r->flushed && clock_s() < end;)
+        poll(NULL, 0, 1);
+}
+
+// Closing with bytes unread would reset the connection, and the neighbour would lose what it was
+// told: so it is read to its end, for a moment.
+static void drain(neighbour *l) {
+    char bytes[4096];
+    if (l->fd < 0) return;
+    shutdown(l->fd, SHUT_WR);
+    struct pollfd fd = {l->fd, POLLIN, 0};
+    for (double end = clock_s() + FLUSH_S; clock_s() < end && poll(&fd, 1, 50) >= 0;)
+        if (fd.revents && recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT) <= 0 && errno != EAGAIN)
+            break;
+    close(l->fd);
+}
+
+void ring_close(struct ring *r, bool failed) {
+    if (!r) return;
+    r->closing = true;
+    wake(r);
+    pthread_join(r->thread, NULL);
+    const note bye = {.kind = NOTE_BYE, .rank = r->c->rank};
+    if (!failed) send_both(r, &bye);
+    flush_all(r);
+    for (int i = 0; i < 2; i++) {
+        drain(&r->link[i]);
+        str_free(&r->link[i].in);
+        str_free(&r->link[i].out);
+        close(r->wake[i]);
+    }
+}

@@ -1,0 +1,199 @@
+// Ranks that are threads of one process. Messages meet in the receiver's box: whoever comes second
+// copies, straight from the sender's memory into the receiver's.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/parallel.h"
+#include "comm/comm_internal.h"
+
+typedef struct queue {
+    comm_transfer *first, **last;
+} queue;
+
+typedef struct box { // of a rank
+    queue sent, awaited;
+    pthread_cond_t changed; // for its owner
+} box;
+
+typedef struct hub {
+    pthread_mutex_t lock; // of all boxes; not held while bytes are copied
+    int n;
+    box *boxes;
+    comm_failure failure;
+} hub;
+
+static void push(queue *q, comm_transfer *t) {
+    t->next = NULL;
+    *q->last = t;
+    q->last = &t->next;
+}
+
+static void take_out(queue *q, comm_transfer **at) {
+    comm_transfer *t = *at;
+    *at = t->next;
+    if (q->last == &t->next) q->last = at;
+}
+
+// Where the first message between the same two ranks is; NULL: not there yet.
+static comm_transfer **find(queue *q, int owner, int tag) {
+    for (comm_transfer **at = &q->first; *at; at = &(*at)->next)
+        if ((*at)->owner->rank == owner && (*at)->tag == tag) return at;
+    return NULL;
+}
+
+static void start(comm *c, comm_transfer *t) {
+    hub *h = c->state;
+    box *at = &h->boxes[t->sends ? t->peer : c->rank];
+    queue *mine = t->sends ? &at->sent : &at->awaited, *other = t->sends ? &at->awaited : &at->sent;
+    pthread_mutex_lock(&h->lock);
+    // In `awaited` all are of the receiver; they differ by whom they wait for.
+    comm_transfer **found = NULL;
+    if (!t->sends) found = find(other, t->peer, t->tag);
+    for (comm_transfer **k = &other->first; t->sends && !found && *k; k = &(*k)->next)
+        if ((*k)->peer == c->rank && (*k)->tag == t->tag) found = k;
+    if (!found) {
+        push(mine, t);
+        pthread_mutex_unlock(&h->lock);
+        return;
+    }
+    comm_transfer *match = *found;
+    take_out(other, found);
+    match->moved = 1; // belongs to this thread until done
+    pthread_mutex_unlock(&h->lock);
+    DRV_ASSERT(match->bytes == t->bytes, "rank %d and rank %d: %lld bytes meet %lld", c->rank,
+            t->peer, (long long)t->bytes, (long long)match->bytes);
+    memcpy(t->sends ? match->p : t->p, t->sends ? t->p : match->p, (size_t)t->bytes);
+    pthread_mutex_lock(&h->lock);
+    t->done = match->done = true;
+    pthread_cond_signal(&h->boxes[match->owner->rank].changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static bool all_done(const comm_transfer *list, int n) {
+    for (int i = 0; i < n; i++)
+        if (!list[i].done) return false;
+    return true;
+}
+
+static drv_status advance(comm *c, comm_transfer *list, int n, bool wait, bool *done) {
+    hub *h = c->state;
+    pthread_mutex_lock(&h->lock);
+    while (!all_done(list, n) && wait && atomic_load(&h->failure.kind) == FAIL_NONE)
+        pthread_cond_wait(&h->boxes[c->rank].changed, &h->lock);
+    *done = all_done(list, n);
+    pthread_mutex_unlock(&h->lock);
+    return DRV_OK;
+}
+
+static void remove_from(queue *q, const comm_transfer *t) {
+    for (comm_transfer **at = &q->first; *at; at = &(*at)->next)
+        if (*at == t) {
+            take_out(q, at);
+            return;
+        }
+}
+
+static void cancel(comm *c, comm_transfer *list, int n) {
+    hub *h = c->state;
+    pthread_mutex_lock(&h->lock);
+    for (int i = 0; i < n; i++) {
+        comm_transfer *t = &list[i];
+        box *at = &h->boxes[t->sends ? t->peer : c->rank];
+        while (t->moved && !t->done) // another thread is copying
+            pthread_cond_wait(&h->boxes[c->rank].changed, &h->lock);
+        if (!t->done) remove_from(t->sends ? &at->sent : &at->awaited, t);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void wake_all(hub *h) {
+    pthread_mutex_lock(&h->lock);
+    for (int i = 0; i < h->n; i++)
+        pthread_cond_broadcast(&h->boxes[i].changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+static void wake(comm *c) {
+    wake_all(c->state);
+}
+
+static const comm_transport transport = {.name = "threads",
+        .start = start,
+        .advance = advance,
+        .cancel = cancel,
+        .wake = wake};
+
+// --- running
+typedef struct worker {
+    hub *hub;
+    const comm_opts *opts;
+    int rank, n_threads;
+    drv_status (*fn)(comm *c, void *ctx);
+    void *ctx;
+    pthread_t thread;
+    drv_status status;
+    char message[FAILURE_TEXT];
+} worker;
+
+static void *run(void *arg) {
+    worker *w = arg;
+    arena *a = arena_new("rank");
+    team *t = team_new(w->n_threads);
+    team_use(t);
+    comm *c = comm_new(a, &transport, w->hub, w->rank, w->hub->n, w->opts, &w->hub->failure);
+    w->status = comm_meet(c);
+    if (w->status == DRV_OK) w->status = w->fn(c, w->ctx);
+    snprintf(w->message, sizeof w->message, "%s", drv_message());
+    if (w->status != DRV_OK) comm_abort(c, w->status);
+    comm_close(c);
+    team_use(NULL);
+    team_free(t);
+    arena_free(a);
+    return NULL;
+}
+
+static drv_status run_all(worker *w, int n) {
+    int n_started = 0;
+    while (n_started < n && pthread_create(&w[n_started].thread, NULL, run, &w[n_started]) == 0)
+        n_started++;
+    if (n_started < n) {
+        failure_set(&w->hub->failure, FAIL_DIED, n_started, "a rank's thread could not be started");
+        wake_all(w->hub);
+    }
+    for (int i = 0; i < n_started; i++)
+        pthread_join(w[i].thread, NULL);
+    if (n_started < n) return drv_fail(DRV_E_DEVICE, "could not start %d threads as ranks", n);
+    const comm_failure *f = &w->hub->failure;
+    if (f->kind == FAIL_NONE) return DRV_OK;
+    return drv_fail(w[f->rank].status, "%s", w[f->rank].message);
+}
+
+drv_status comm_run_threads(int n, int n_threads, const comm_opts *opts,
+        drv_status (*fn)(comm *c, void *ctx), void *ctx) {
+    hub h = {.n = n, .boxes = mem_zeroed(sizeof(box) * (size_t)n)};
+    worker *w = mem_zeroed(sizeof *w * (size_t)n);
+    pthread_mutex_init(&h.lock, NULL);
+    pthread_mutex_init(&h.failure.lock, NULL);
+    for (int i = 0; i < n; i++) {
+        box *b = &h.boxes[i];
+        b->sent.last = &b->sent.first;
+        b->awaited.last = &b->awaited.first;
+        pthread_cond_init(&b->changed, NULL);
+        w[i] = (worker){.hub = &h,
+                .opts = opts,
+                .rank = i,
+                .n_threads = n_threads,
+                .fn = fn,
+                .ctx = ctx};
+    }
+    drv_status status = run_all(w, n);
+    for (int i = 0; i < n; i++)
+        pthread_cond_destroy(&h.boxes[i].changed);
+    pthread_mutex_destroy(&h.lock);
+    pthread_mutex_destroy(&h.failure.lock);
+    free(h.boxes);
+    free(w);
+    return status;
+}

@@ -1,0 +1,75 @@
+// Who holds up the job, and the table that says so. Suspicion needs no clock that ranks share: all
+// times are this rank's.
+#include "base/log.h"
+#include "base/str.h"
+#include "comm/comm_internal.h"
+
+enum { MAX_ROWS = 64 };
+
+static bool is_computing(const watched *w) {
+    return w->status.op[0] == 0;
+}
+
+// The longest silence, if it is too long.
+static int silent_rank(const comm *c, const watched *of, double now, double *for_s) {
+    int found = -1;
+    for (int r = 0; r < c->size; r++) {
+        const double silence = now - of[r].heard_s;
+        if (r == c->rank || of[r].closed || silence < c->opts.silent_s) continue;
+        if (found >= 0 && silence <= *for_s) continue;
+        found = r;
+        *for_s = silence;
+    }
+    return found;
+}
+
+// Somebody has waited too long: for the rank that has begun the fewest operations, and of those
+// for one that is in none.
+static int stuck_rank(const comm *c, const watched *of, double now, double *for_s) {
+    int behind = 0;
+    double longest = 0;
+    bool all_alike = true;
+    for (int r = 0; r < c->size; r++) {
+        const double since = of[r].status.since_s + now - of[r].heard_s;
+        if (!is_computing(&of[r]) && since > longest) longest = since;
+        const uint64_t begun = of[r].status.sequence, fewest = of[behind].status.sequence;
+        all_alike &= begun == fewest && is_computing(&of[r]) == is_computing(&of[behind]);
+        if (begun < fewest ||
+                (begun == fewest && is_computing(&of[r]) && !is_computing(&of[behind])))
+            behind = r;
+    }
+    *for_s = longest;
+    return longest < c->opts.stuck_s || all_alike ? -1 : behind;
+}
+
+int watch_suspect(const comm *c, const watched *of, double now, double *for_s) {
+    const int silent = silent_rank(c, of, now, for_s);
+    return silent >= 0 ? silent : stuck_rank(c, of, now, for_s);
+}
+
+static void print_row(const comm *c, const watched *w, int rank, double now, bool suspect) {
+    const rank_status *s = &w->status;
+    const double age = now - w->heard_s, since = s->since_s + age;
+    char heard[48] = "";
+    if (age > c->opts.silent_s) snprintf(heard, sizeof heard, "  silent for %.1f s", age);
+    log_warn("%6d  %-16s %8lld  %-8s  %-30s %8.1f%s%s", rank, c->info[rank].host,
+            (long long)s->step, s->program,
+            w->closed ? "has ended"
+            : *s->op  ? s->op
+                      : "computing",
+            since, heard, suspect ? "  <- the others wait for this one" : "");
+}
+
+void watch_table(const comm *c, const watched *of, int suspect, const char *why) {
+    const double now = of[c->rank].heard_s;
+    log_warn("rank %d (%s) holds up the others: %s", suspect, c->info[suspect].host, why);
+    log_warn("%6s  %-16s %8s  %-8s  %-30s %8s", "rank", "host", "step", "program", "operation",
+            "seconds");
+    int rows = 0;
+    for (int r = 0; r < c->size; r++)
+        if (r == suspect || rows < MAX_ROWS) {
+            print_row(c, &of[r], r, now, r == suspect);
+            rows++;
+        }
+    if (rows < c->size) log_warn("... and %d more", c->size - rows);
+}

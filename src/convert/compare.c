@@ -1,0 +1,237 @@
+// Logits of two models by pieces of the vocabulary, with running maxima, so that memory does not
+// grow with it.
+#include "convert/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+
+// --- bounds
+// Largest relative error of rounding to a type: half a unit in the last place. Quantised types
+// round relative to the largest of a block, which is some three times its root mean square.
+static double roundoff(const char *type) {
+    static const struct {
+        const char *name;
+        double u;
+    } types[] = {{"F64", 0x1p-24}, {"F32", 0x1p-24}, {"F16", 0x1p-11}, {"BF16", 0x1p-8},
+            {"Q8_0", 3.0 / 254}, {"Q6_K", 3.0 / 62}, {"Q5_", 3.0 / 30}, {"Q4_", 3.0 / 14}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (str_starts(type, types[i].name)) return types[i].u;
+    return 0.5;
+}
+
+// A matrix rounded with relative errors of at most u, spread evenly, errs by u / sqrt(3) of the
+// root mean square of its products. The errors of two branches in each of L layers and of the head
+// are independent: u sqrt((2 L + 1) / 3) of the logits' spread, times what norms and softmax make
+// of it. Measured on right conversions to bf16 and f16 that was 1.1 to 2.4 with 2 layers and 1.4
+// with 30 (docs/conversions.md); a wrong rotation or a lost matrix gives 30 and more. Of ten
+// million differences the largest was 6 to 10.5 times their root mean square.
+#define GAIN    3.0
+#define EXTREME 12.0
+static void set_bounds(comparison *c, const model *a, double u, double logit_rms) {
+    if (strcmp(c->hash_a, c->hash_b) == 0 && !a->adapter) return;
+    // x A^T B^T and x (B A)^T are the same sums of K terms in another order: fp32 arithmetic itself.
+    if (a->adapter) u += 0x1p-24 * sqrt((double)a->config.intermediate_size);
+    c->bound_rms = GAIN * u * sqrt((2.0 * (double)a->config.num_hidden_layers + 1) / 3);
+    c->bound_max_abs = EXTREME * c->bound_rms * logit_rms;
+}
+
+// --- statistics
+// Of one token, over the pieces of the vocabulary so far.
+typedef struct token_stat {
+    double max_a, max_b; // of the logits
+    double sum_a, sum_b; // of exp(logit - max)
+    double cross;        // of exp(a - max_a) (a - b)
+    double total, squares, difference_squares;
+    int64_t top_a, top_b;
+} token_stat;
+
+static void add_logits(token_stat *s, const float *a, const float *b, int64_t n, int64_t first,
+        double *max_abs) {
+    for (int64_t i = 0; i < n; i++) {
+        const double x = (double)a[i], y = (double)b[i];
+        if (x > s->max_a) {
+            const double shrink = exp(s->max_a - x);
+            s->sum_a *= shrink;
+            s->cross *= shrink;
+            s->max_a = x;
+            s->top_a = first + i;
+        }
+        if (y > s->max_b) {
+            s->sum_b *= exp(s->max_b - y);
+            s->max_b = y;
+            s->top_b = first + i;
+        }
+        const double weight = exp(x - s->max_a);
+        s->sum_a += weight;
+        s->cross += weight * (x - y);
+        s->sum_b += exp(y - s->max_b);
+        s->total += x;
+        s->squares += x * x;
+        s->difference_squares += (x - y) * (x - y);
+        if (fabs(x - y) > *max_abs) *max_abs = fabs(x - y);
+    }
+}
+
+// KL(A || B) = sum p_A (a - b) - log Z_A + log Z_B
+static double divergence(const token_stat *s) {
+    if (s->difference_squares == 0) return 0;
+    const double kl = s->cross / s->sum_a - (s->max_a + log(s->sum_a)) + s->max_b + log(s->sum_b);
+    return kl > 0 ? kl : 0; // rounding
+}
+
+static double summarize(const token_stat *s, comparison *c) {
+    double squares = 0, differences = 0;
+    for (int64_t t = 0; t < c->tokens; t++) {
+        const double mean = s[t].total / (double)c->vocab, kl = divergence(&s[t]);
+        squares += s[t].squares / (double)c->vocab - mean * mean;
+        differences += s[t].difference_squares / (double)c->vocab;
+        c->kl += kl / (double)c->tokens;
+        if (kl > c->kl_max) c->kl_max = kl;
+        c->same_top += s[t].top_a == s[t].top_b;
+    }
+    c->rms = squares > 0 ? sqrt(differences / squares) : differences > 0 ? (double)INFINITY : 0;
+    return sqrt(squares / (double)c->tokens);
+}
+
+// --- the two models
+static drv_status compare_logits(replay *r, const model *const m[2], float *const hidden[2],
+        token_stat *stats, comparison *c) {
+    const int64_t most = replay_logit_rows(r);
+    float *logits[2];
+    for (int k = 0; k < 2; k++)
+        logits[k] = mem_alloc(sizeof **logits * (size_t)(c->tokens * most));
+    drv_status status = DRV_OK;
+    for (int64_t row = 0; row < c->vocab && status == DRV_OK; row += most) {
+        const int64_t n = c->vocab - row < most ? c->vocab - row : most;
+        for (int k = 0; k < 2 && status == DRV_OK; k++)
+            status = replay_logits(r, m[k], hidden[k], row, n, logits[k]);
+        for (int64_t t = 0; t < c->tokens && status == DRV_OK; t++)
+            add_logits(&stats[t], logits[0] + t * n, logits[1] + t * n, n, row, &c->max_abs);
+        progress("comparing logits: %lld of %lld", (long long)(row + n), (long long)c->vocab);
+    }
+    progress_end();
+    free(logits[0]);
+    free(logits[1]);
+    return status;
+}
+
+static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
+        double *logit_rms) {
+    static const char *const names[] = {"A", "B"};
+    float *hidden[2] = {NULL, NULL};
+    token_stat *stats = mem_zeroed(sizeof *stats * (size_t)c->tokens);
+    for (int64_t t = 0; t < c->tokens; t++)
+        stats[t].max_a = stats[t].max_b = (double)-INFINITY;
+    drv_status status = DRV_OK;
+    for (int k = 0; k < 2 && status == DRV_OK; k++) {
+        hidden[k] = mem_alloc(sizeof **hidden * (size_t)(c->tokens * m[k]->config.hidden_size));
+        status = replay_hidden(r, m[k], names[k], hidden[k]);
+    }
+    if (status == DRV_OK) status = compare_logits(r, m, hidden, stats, c);
+    *logit_rms = summarize(stats, c);
+    free(stats);
+    free(hidden[0]);
+    free(hidden[1]);
+    return status;
+}
+
+// The tokenizer of a folder; NULL: none that drover reads.
+static tokenizer *open_tokenizer(arena *a, const model *m) {
+    tokenizer *t;
+    if (!file_exists(path_join(a, m->path, "tokenizer.json"))) return NULL;
+    if (tokenizer_open(a, m->path, &t) == DRV_OK) return t;
+    log_warn("%s; only prompts drawn from the vocabulary are replayed", drv_message());
+    return NULL;
+}
+
+static drv_status compare_open(replay *r, const model *a, const model *b, bool exact_a,
+        comparison *c) {
+    double logit_rms = 0;
+    DRV_TRY(model_hash(a, c->hash_a));
+    DRV_TRY(model_hash(b, c->hash_b));
+    DRV_TRY(replay_both(r, (const model *const[]){a, b}, c, &logit_rms));
+    if (a->adapter) {
+        model alone = *a;
+        comparison effect = {.tokens = c->tokens, .vocab = c->vocab};
+        double ignored;
+        alone.adapter = NULL;
+        DRV_TRY(replay_both(r, (const model *const[]){a, &alone}, &effect, &ignored));
+        c->effect = effect.rms;
+    }
+    const double u_a = exact_a ? 0 : roundoff(c->type_a), u_b = roundoff(c->type_b);
+    set_bounds(c, a, u_a > u_b ? u_a : u_b, logit_rms);
+    return DRV_OK;
+}
+
+static void judge(arena *ar, comparison *c) {
+    if (!isfinite(c->rms) || !isfinite(c->max_abs))
+        c->problem = "logits are not finite";
+    else if (c->rms > c->bound_rms)
+        c->problem = arena_printf(ar,
+                "logits differ by %.3g of their root mean square, and rounding to %s explains %.3g",
+                c->rms, c->type_b, c->bound_rms);
+    else if (c->effect > 0 && c->rms >= c->effect)
+        c->problem = arena_printf(ar,
+                "the adapter changes logits by %.3g of their root mean square, and of that nothing is left: the result differs from base + adapter by %.3g; --dtype f32 rounds less",
+                c->effect, c->rms);
+    else if (c->max_abs > c->bound_max_abs)
+        c->problem = arena_printf(ar, "a logit differs by %.3g, and rounding to %s explains %.3g",
+                c->max_abs, c->type_b, c->bound_max_abs);
+}
+
+drv_status compare_models(arena *ar, const model *a, const model *b, bool exact_a,
+        comparison *out) {
+    replay_prompts prompts;
+    replay *r;
+    *out = (comparison){.vocab = a->config.vocab_size,
+            .type_a = model_main_tensor(a)->type_name,
+            .type_b = model_main_tensor(b)->type_name};
+    model_config other = b->config;
+    other.initializer_range = a->config.initializer_range; // of training alone; GGUF has none
+    const char *difference = model_config_difference(ar, &a->config, &other);
+    if (difference) {
+        out->problem = arena_printf(ar, "they are different models: %s", difference);
+        return DRV_OK;
+    }
+    tokenizer *t = open_tokenizer(ar, a);
+    if (!t) t = open_tokenizer(ar, b);
+    replay_prompts_make(ar, t, &a->config, &prompts);
+    if (t) tokenizer_close(t);
+    out->tokens = prompts.n;
+    DRV_TRY(replay_open(ar, &a->config, &prompts, &r));
+    drv_status status = compare_open(r, a, b, exact_a, out);
+    replay_close(r);
+    if (status == DRV_OK) judge(ar, out);
+    if (!out->problem && out->rms > out->effect / 2 && out->effect > 0)
+        log_warn("rounding to %s changes logits by %.3g, the adapter by %.3g; --dtype f32 rounds less",
+                out->type_b, out->rms, out->effect);
+    return status;
+}
+
+static json_t *real(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+json_t *comparison_json(const comparison *c, const char *a, const char *b) {
+    const bool same = c->hash_a[0] && strcmp(c->hash_a, c->hash_b) == 0;
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {{"max_abs_logit_difference", c->max_abs}, {"bound_max_abs", c->bound_max_abs},
+            {"relative_rms_difference", c->rms}, {"bound_relative_rms", c->bound_rms},
+            {"kl", c->kl}, {"kl_max", c->kl_max}};
+    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I}", "a", a, "b", b, "hash_a",
+            c->hash_a, "hash_b", c->hash_b, "dtype_a", c->type_a, "dtype_b", c->type_b,
+            "same_weights", same, "tokens", (json_int_t)c->tokens, "vocab_size",
+            (json_int_t)c->vocab);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        json_object_set_new(o, numbers[i].name, real(numbers[i].value));
+    json_object_set_new(o, "same_argmax", json_integer(c->same_top));
+    if (c->effect > 0) json_object_set_new(o, "adapter_effect", real(c->effect));
+    json_object_set_new(o, "good", json_boolean(!c->problem));
+    json_object_set_new(o, "problem", c->problem ? json_string(c->problem) : json_null());
+    return o;
+}

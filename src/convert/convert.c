@@ -1,0 +1,188 @@
+// Export and merge are one copy of a model: tensors in their order, changed by an adapter or not,
+// then the proof.
+#include "convert/convert.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parallel.h"
+
+// --- an adapter on the way
+typedef struct merging {
+    const adapter *adapter;
+    const adapter_module *module; // whose A is in memory
+    float *a;                     // [r, in]
+} merging;
+
+static bool has_module(void *ctx, const source_tensor *t) {
+    const merging *m = ctx;
+    return m->adapter && adapter_find(m->adapter, t->name);
+}
+
+static drv_status load_a(merging *m, const adapter_module *module) {
+    if (m->module == module) return DRV_OK;
+    const source_tensor *t = module->a;
+    m->module = NULL;
+    m->a = mem_realloc(m->a, sizeof *m->a * (size_t)(t->rows * t->cols));
+    DRV_TRY(source_read_f32(&m->adapter->tensors, t, 0, t->rows, m->a));
+    m->module = module;
+    return DRV_OK;
+}
+
+typedef struct product {
+    const float *a, *b;    // [r, in], [n, r]
+    float *values, *delta; // [n, in]; one row for each thread
+    int64_t rank, cols;
+    float scale;
+} product;
+
+// A row of W + scale B A; the sum over r in the order of r, so the bits depend on nothing else.
+static void merge_row(void *ctx, int64_t row, int thread) {
+    const product *p = ctx;
+    float *delta = p->delta + thread * p->cols, *out = p->values + row * p->cols;
+    memset(delta, 0, sizeof *delta * (size_t)p->cols);
+    for (int64_t k = 0; k < p->rank; k++) {
+        const float b = p->b[row * p->rank + k], *a = p->a + k * p->cols;
+        for (int64_t i = 0; i < p->cols; i++)
+            delta[i] += b * a[i];
+    }
+    for (int64_t i = 0; i < p->cols; i++)
+        out[i] += p->scale * delta[i];
+}
+
+static drv_status merge_rows(void *ctx, const source_tensor *t, int64_t row, int64_t n,
+        float *values) {
+    merging *m = ctx;
+    const adapter_module *module = adapter_find(m->adapter, t->name);
+    DRV_TRY(load_a(m, module));
+    float *b = mem_alloc(sizeof *b * (size_t)(n * module->rank)),
+          *delta = mem_alloc(sizeof *delta * (size_t)(t->cols * par_threads()));
+    product p = {m->a, b, values, delta, module->rank, t->cols, (float)module->scale};
+    drv_status status = source_read_f32(&m->adapter->tensors, module->b, row, n, b);
+    if (status == DRV_OK) par_for(n, merge_row, &p);
+    free(b);
+    free(delta);
+    return status;
+}
+
+// --- the proof
+typedef struct proving {
+    arena *a;
+    const model *from;
+    const char *from_name;
+    convert_result *result;
+} proving;
+
+static drv_status look(void *ctx, out_folder *o, bool *good) {
+    proving *p = ctx;
+    model made;
+    comparison *c = &p->result->comparison;
+    DRV_TRY(model_open(p->a, o->tmp, &made));
+    drv_status status = compare_models(p->a, p->from, &made, true, c);
+    model_close(&made);
+    DRV_TRY(status);
+    p->result->compared = true;
+    *good = !c->problem;
+    json_t *json = comparison_json(c, p->from_name, o->path);
+    char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
+    status = out_folder_put(o, "verify.json", text, strlen(text));
+    free(text);
+    json_decref(json);
+    return status;
+}
+
+// --- the copy
+// All parameters in the order of the source's data.
+static st_entry *list_entries(arena *a, const model *m) {
+    name_map wanted = {.a = a};
+    st_entry *list = ARENA_ARRAY(a, st_entry, m->n_tensors + 1);
+    for (int i = 0; i < m->n_tensors; i++)
+        name_map_set(&wanted, m->tensors[i].entry.name, &m->tensors[i]);
+    for (int i = 0, n = 0; i < m->source.n; i++) {
+        const ckpt_tensor *t = name_map_get(&wanted, m->source.tensors[i].name);
+        if (t) list[n++] = t->entry;
+    }
+    return list;
+}
+
+static drv_status copy(arena *a, const model *from, const char *name, const char *out,
+        const model_write_opts *opts, bool verify, convert_result *result) {
+    merging merge = {.adapter = from->adapter};
+    proving prove = {a, from, name, result};
+    model_write_opts all = *opts;
+    all.change = (model_change){has_module, merge_rows, &merge};
+    if (verify) all.proof = (model_proof){look, &prove};
+    drv_status status = model_write(a, &from->source, list_entries(a, from), from->n_tensors, out,
+            &all, &result->written);
+    free(merge.a);
+    DRV_TRY(status);
+    if (!result->written.unproved) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s; the result is kept as \"%s\" with its verify.json, not as \"%s\"",
+            result->comparison.problem, result->written.unproved, out);
+}
+
+drv_status convert_export(arena *a, const char *path, const char *out, const model_write_opts *opts,
+        bool verify, convert_result *result) {
+    model m;
+    *result = (convert_result){0};
+    DRV_TRY(model_write_check(path, out, opts->force));
+    // Rounded once, from the fp32 weights of a checkpoint that has them rounded to another type.
+    DRV_TRY((opts->has_type ? model_open_masters : model_open)(a, path, &m));
+    drv_status status = copy(a, &m, path, out, opts, verify, result);
+    model_close(&m);
+    return status;
+}
+
+// --- merging
+// The adapter's tokenizer and template, where it has a tokenizer: training may have changed them.
+static drv_status choose_files(arena *a, const model *base, const adapter *ad,
+        model_write_opts *opts) {
+    ckpt_carried *own, *list = ARENA_ARRAY(a, ckpt_carried, 2 * n_ckpt_carried_names);
+    int n_own;
+    DRV_TRY(base->source.reader->files(a, &base->source, &own, &n_own));
+    opts->files = list;
+    if (!file_exists(path_join(a, ad->path, "tokenizer.json"))) {
+        opts->files = own;
+        opts->n_files = n_own;
+        return DRV_OK;
+    }
+    ckpt_carried *theirs;
+    int n_theirs;
+    DRV_TRY(ad->tensors.reader->files(a, &ad->tensors, &theirs, &n_theirs));
+    bool generation = false;
+    for (int i = 0; i < n_theirs; i++) {
+        list[opts->n_files++] = theirs[i];
+        generation |= strcmp(theirs[i].name, "generation_config.json") == 0;
+    }
+    for (int i = 0; i < n_own && !generation; i++)
+        if (strcmp(own[i].name, "generation_config.json") == 0) list[opts->n_files++] = own[i];
+    return DRV_OK;
+}
+
+static drv_status merge_open(arena *a, model *base, adapter *ad, const char *out,
+        const model_write_opts *opts, bool verify, convert_result *result) {
+    model_write_opts with_files = *opts;
+    const char *name = arena_printf(a, "%s + %s", base->path, ad->path);
+    base->adapter = ad;
+    DRV_TRY(adapter_check_base(ad, &base->source));
+    DRV_TRY(choose_files(a, base, ad, &with_files));
+    return copy(a, base, name, out, &with_files, verify, result);
+}
+
+drv_status convert_merge(arena *a, const char *base, const char *adapter_path, const char *out,
+        const model_write_opts *opts, bool verify, convert_result *result) {
+    model m;
+    adapter ad;
+    *result = (convert_result){0};
+    DRV_TRY(model_write_check(adapter_path, out, opts->force));
+    DRV_TRY(model_write_check(base, out, opts->force));
+    DRV_TRY(adapter_open(a, adapter_path, &ad));
+    drv_status status = model_open(a, base, &m);
+    if (status == DRV_OK) {
+        status = merge_open(a, &m, &ad, out, opts, verify, result);
+        model_close(&m);
+    }
+    adapter_close(&ad);
+    return status;
+}

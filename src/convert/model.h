@@ -1,0 +1,31 @@
+// A model on disk that drover understands: its source, its config and the tensors that it must have.
+#pragma once
+#include "ckpt/adapter.h"
+#include "ckpt/ckpt.h"
+#include "model/parameters.h"
+
+typedef struct model { // single owner
+    arena *a;
+    const char *path;
+    model_source source;
+    json_t *config_json; // as the source gives it
+    model_config config;
+    param_list params;
+    ckpt_tensor *tensors; // all parameters of the config, in the order of the data
+    int n_tensors;
+    const adapter *adapter; // added to the weights while they are used; NULL: none. Not owned
+} model;
+
+// Everything is checked but the values: DRV_E_DATA when config.json is no Llama's that drover does,
+// or the tensors are not exactly its own.
+DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
+// The same with the fp32 weights that lie beside the model file of a checkpoint, where there are
+// some.
+DRV_CHECKED drv_status model_open_masters(arena *a, const char *path, model *out);
+void model_close(model *m); // fine when opening failed
+
+// The type that most bytes of the weights are stored in.
+const source_tensor *model_main_tensor(const model *m);
+// XXH3-128 in hex of the fp32 values of all parameters in their order: equal for models of equal
+// values, however they are stored and cut in files. Reads all of it.
+DRV_CHECKED drv_status model_hash(const model *m, char hex[33]);

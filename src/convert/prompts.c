@@ -1,0 +1,54 @@
+// The prompts of a replay: what models are for, and tokens from all of the vocabulary.
+#include "convert/replay.h"
+
+enum { TEXT_TOKENS = 16, DRAWN = 3, DRAWN_TOKENS = 16, LONG_TOKENS = 64 };
+
+static const char *const texts[] = {
+        "The history of the steam engine began long before James Watt, in",
+        "def fibonacci(n: int) -> list[int]:\n    \"\"\"The first n numbers.\"\"\"\n    a, b = 0, 1\n",
+        "In 1969, 3 astronauts flew 384,400 km to the Moon; 2 + 2 = 4, and 17 * 3 =",
+        "Ünïcödé: Die Straße führt über die Brücke. Où est la gare ? 東京は日本の首都です。",
+};
+enum { N_TEXTS = sizeof texts / sizeof *texts };
+
+static void add(replay_prompts *p, int64_t id, int position) {
+    p->ids[p->n] = (int32_t)id;
+    p->position[p->n++] = position;
+}
+
+static int fitting(const model_config *m, int64_t n) {
+    return (int)(n < m->max_position_embeddings ? n : m->max_position_embeddings);
+}
+
+static void add_text(replay_prompts *p, encoder *e, const char *text, const model_config *m) {
+    id_list ids = {0};
+    encoder_run(e, text, __builtin_strlen(text), true, &ids);
+    const int n = fitting(m, ids.n < TEXT_TOKENS ? ids.n : TEXT_TOKENS);
+    for (int i = 0; i < n; i++)
+        add(p, ids.p[i] < m->vocab_size ? ids.p[i] : 0, i);
+    id_list_free(&ids);
+    p->n_texts++;
+}
+
+// Multiplicative steps of an odd constant (2^32 over the golden ratio) spread over any vocabulary.
+static void add_drawn(replay_prompts *p, uint32_t first, int n, const model_config *m) {
+    for (int i = 0; i < fitting(m, n); i++) {
+        const uint64_t hash = (uint32_t)((first + (uint32_t)i) * 2654435769u);
+        add(p, (int64_t)(hash * (uint64_t)m->vocab_size >> 32), i);
+    }
+}
+
+void replay_prompts_make(arena *a, const tokenizer *t, const model_config *m, replay_prompts *out) {
+    enum { MOST = N_TEXTS * TEXT_TOKENS + DRAWN * DRAWN_TOKENS + LONG_TOKENS };
+    *out = (replay_prompts){.ids = ARENA_ARRAY(a, int32_t, MOST),
+            .position = ARENA_ARRAY(a, int32_t, MOST)};
+    if (t) {
+        encoder *e = encoder_new(t);
+        for (int i = 0; i < N_TEXTS; i++)
+            add_text(out, e, texts[i], m);
+        encoder_free(e);
+    }
+    for (int i = 0; i < DRAWN; i++)
+        add_drawn(out, 1 + 1000u * (uint32_t)i, DRAWN_TOKENS, m);
+    add_drawn(out, 7001, LONG_TOKENS, m); // far enough for positions to matter
+}

@@ -1,0 +1,307 @@
+// Layer by layer and piece by piece: products, norm, attention and swiglu are small programs of the
+// engine, what lies between them is here.
+#include "convert/replay.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/backend.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+enum { PIECE_BYTES = 16 << 20, MAX_PRODUCTS = 64 };
+
+// x_NK W_RK^T for pieces of R rows.
+typedef struct product {
+    int64_t k, rows;
+    const char *x, *w, *y; // names of the state
+    executable *run;
+} product;
+
+struct replay {
+    arena *a;
+    backend *b;
+    model_layout l;
+    model_config config;
+    const replay_prompts *prompts;
+    int64_t n; // tokens
+    executable *norm, *attention, *swiglu;
+    product products[MAX_PRODUCTS];
+    int n_products;
+    float *piece;  // of weights
+    float *result; // of a product: [N, rows]
+    int64_t result_elements;
+};
+
+// --- programs
+static tensor *state(graph *g, tensor_class cls, const char *name, int64_t rows, int64_t cols) {
+    return graph_state(g, cls, name, DT_F32, cols ? 2 : 1, (int64_t[]){rows, cols});
+}
+
+static drv_status compile(replay *r, graph *g, executable **out) {
+    plan *planned;
+    DRV_TRY(graph_verify(g, STAGE_BUILT));
+    return backend_compile(r->a, r->b, g, &planned, out);
+}
+
+static drv_status build_norm(replay *r) {
+    graph *g = graph_new(r->a, "norm");
+    tensor *in[] = {state(g, TENSOR_INPUT, "stream", r->n, r->l.hidden),
+            state(g, TENSOR_WEIGHT, "gain", r->l.hidden, 0)};
+    const op_attrs attrs = {.eps = r->config.rms_norm_eps};
+    graph_output(g, graph_add(g, OP_rmsnorm, 2, in, &attrs)->out[0], "normed");
+    return compile(r, g, &r->norm);
+}
+
+static drv_status build_attention(replay *r) {
+    const model_config *m = &r->config;
+    graph *g = graph_new(r->a, "attention");
+    tensor *qkv = state(g, TENSOR_INPUT, "qkv", r->n, r->l.qkv_width);
+    tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, &r->n);
+    const op_attrs table = {.head_dim = r->l.head_dim,
+            .table_dtype = DT_F32,
+            .theta = m->rope_theta,
+            .factor = m->rope_factor,
+            .low_freq_factor = m->rope_low_freq_factor,
+            .high_freq_factor = m->rope_high_freq_factor,
+            .original_context = (double)m->rope_original_context};
+    tensor *rotated[] = {qkv, graph_add(g, OP_rope_table, 1, &position, &table)->out[0]};
+    const op_attrs rope = {.n_heads = r->l.n_heads + r->l.n_kv_heads, .head_dim = r->l.head_dim};
+    tensor *in[] = {graph_add(g, OP_rope, 2, rotated, &rope)->out[0], position};
+    const op_attrs attrs = {.n_heads = r->l.n_heads,
+            .n_kv_heads = r->l.n_kv_heads,
+            .head_dim = r->l.head_dim,
+            .seq = (int)r->n};
+    graph_output(g, graph_add(g, OP_attention, 2, in, &attrs)->out[0], "attended");
+    return compile(r, g, &r->attention);
+}
+
+static drv_status build_swiglu(replay *r) {
+    graph *g = graph_new(r->a, "swiglu");
+    tensor *in = state(g, TENSOR_INPUT, "gate_up", r->n, 2 * r->l.ffn);
+    graph_output(g, graph_add(g, OP_swiglu, 1, &in, NULL)->out[0], "activated");
+    return compile(r, g, &r->swiglu);
+}
+
+static drv_status product_for(replay *r, int64_t k, product **out) {
+    for (int i = 0; i < r->n_products; i++)
+        if (r->products[i].k == k) {
+            *out = &r->products[i];
+            return DRV_OK;
+        }
+    if (r->n_products == MAX_PRODUCTS)
+        return drv_fail(DRV_E_DATA, "more than %d widths of matrices (ranks of an adapter?)",
+                MAX_PRODUCTS);
+    product *p = &r->products[r->n_products++];
+    *p = (product){.k = k,
+            .rows = PIECE_BYTES / 4 / k < 1 ? 1 : PIECE_BYTES / 4 / k,
+            .x = arena_printf(r->a, "x.%lld", (long long)k),
+            .w = arena_printf(r->a, "w.%lld", (long long)k),
+            .y = arena_printf(r->a, "y.%lld", (long long)k)};
+    if (p->rows > 4096) p->rows = 4096; // of a narrow matrix, so that the result is small too
+    graph *g = graph_new(r->a, arena_printf(r->a, "product.%lld", (long long)k));
+    tensor *in[] = {state(g, TENSOR_INPUT, p->x, r->n, k),
+            state(g, TENSOR_WEIGHT, p->w, p->rows, k)};
+    graph_output(g, graph_add(g, OP_matmul, 2, in, &(op_attrs){.tb = 1})->out[0], p->y);
+    DRV_TRY(compile(r, g, &p->run));
+    if (r->n * p->rows > r->result_elements) {
+        r->result_elements = r->n * p->rows;
+        r->result = mem_realloc(r->result, sizeof *r->result * (size_t)r->result_elements);
+    }
+    *out = p;
+    return DRV_OK;
+}
+
+drv_status replay_open(arena *a, const model_config *m, const replay_prompts *prompts,
+        replay **out) {
+    replay *r = ARENA_NEW(a, replay);
+    *r = (replay){.a = a, .config = *m, .prompts = prompts, .n = prompts->n};
+    *out = r;
+    r->l = layout_of(&r->config);
+    const int64_t widest = PIECE_BYTES / 4 > r->l.ffn ? PIECE_BYTES / 4 : r->l.ffn;
+    r->piece = mem_alloc(sizeof *r->piece * (size_t)widest);
+    product *p;
+    drv_status status = backend_open_cpu(a, &r->b);
+    if (status == DRV_OK) status = build_norm(r);
+    if (status == DRV_OK) status = build_attention(r);
+    if (status == DRV_OK) status = build_swiglu(r);
+    if (status == DRV_OK) status = product_for(r, r->l.hidden, &p);
+    if (status == DRV_OK) status = product_for(r, r->l.q_width, &p);
+    if (status == DRV_OK) status = product_for(r, r->l.ffn, &p);
+    if (status == DRV_OK) status = backend_prepare(r->b);
+    if (status != DRV_OK) replay_close(r);
+    return status;
+}
+
+void replay_close(replay *r) {
+    if (r->b) backend_close(r->b);
+    free(r->piece);
+    free(r->result);
+    r->b = NULL;
+    r->piece = r->result = NULL;
+}
+
+// --- products
+// Columns [column, column + n) of y [N, width]: x times the rows [row, row + n) of a tensor, added
+// if `scale` is not 0 (then times scale).
+static drv_status one_piece(replay *r, const product *p, const model_source *s,
+        const source_tensor *t, int64_t row, int64_t n, float *y, int64_t width, float scale) {
+    DRV_TRY(source_read_f32(s, t, row, n, r->piece));
+    DRV_TRY(backend_write(r->b, 0, p->w, 0, 4 * n * p->k, r->piece));
+    DRV_TRY(backend_run(r->b, p->run));
+    DRV_TRY(backend_read(r->b, 0, p->y, 0, 4 * r->n * p->rows, r->result));
+    for (int64_t token = 0; token < r->n; token++) {
+        const float *from = r->result + token * p->rows;
+        float *to = y + token * width;
+        for (int64_t i = 0; i < n; i++)
+            to[i] = scale != 0 ? to[i] + scale * from[i] : from[i];
+    }
+    return DRV_OK;
+}
+
+// The same for all rows from `first` on, however many pieces they take.
+static drv_status multiply_rows(replay *r, const model_source *s, const source_tensor *t,
+        int64_t first, int64_t n_rows, const float *x_NK, float *y, int64_t width, float scale) {
+    product *p;
+    DRV_TRY(product_for(r, t->cols, &p));
+    DRV_TRY(backend_write(r->b, 0, p->x, 0, 4 * r->n * p->k, x_NK));
+    for (int64_t row = 0; row < n_rows; row += p->rows) {
+        const int64_t n = n_rows - row < p->rows ? n_rows - row : p->rows;
+        DRV_TRY(one_piece(r, p, s, t, first + row, n, y + row, width, scale));
+    }
+    return DRV_OK;
+}
+
+static drv_status multiply(replay *r, const model_source *s, const source_tensor *t,
+        const float *x_NK, float *y, int64_t width, float scale) {
+    return multiply_rows(r, s, t, 0, t->rows, x_NK, y, width, scale);
+}
+
+// y += scale (x A^T) B^T
+static drv_status add_adapter(replay *r, const model *m, const char *name, const float *x_NK,
+        float *y, int64_t width) {
+    const adapter_module *module = m->adapter ? adapter_find(m->adapter, name) : NULL;
+    if (!module) return DRV_OK;
+    float *low_NR = mem_alloc(sizeof *low_NR * (size_t)(r->n * module->rank));
+    const model_source *s = &m->adapter->tensors;
+    drv_status status = multiply(r, s, module->a, x_NK, low_NR, module->rank, 0);
+    if (status == DRV_OK)
+        status = multiply(r, s, module->b, low_NR, y, width, (float)module->scale);
+    free(low_NR);
+    return status;
+}
+
+// y [N, width], whose columns from the first on are x times a weight of Hugging Face's name.
+static drv_status linear(replay *r, const model *m, const char *name, const float *x_NK, float *y,
+        int64_t width) {
+    const source_tensor *t = model_source_find(&m->source, name);
+    DRV_TRY(multiply(r, &m->source, t, x_NK, y, width, 0));
+    return add_adapter(r, m, name, x_NK, y, width);
+}
+
+// All parts of a fused weight, side by side.
+static drv_status fused(replay *r, const model *m, const param *w, const float *x_NK, float *y) {
+    for (int k = 0; k < w->n_parts; k++)
+        DRV_TRY(linear(r, m, w->part[k].hf_name, x_NK, y + w->part[k].row, w->dim[0]));
+    return DRV_OK;
+}
+
+// --- layers
+// Buffers of a pass over all tokens.
+typedef struct activations {
+    float *stream_NH, *normed_NH, *wide, *attended, *branch_NH;
+} activations;
+
+static drv_status norm(replay *r, const model *m, const param *w, activations *act) {
+    const int64_t bytes = 4 * r->n * r->l.hidden;
+    const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
+    float *gain = mem_alloc(sizeof *gain * (size_t)r->l.hidden);
+    drv_status status = source_read_f32(&m->source, t, 0, t->rows, gain);
+    if (status == DRV_OK) status = backend_write(r->b, 0, "gain", 0, 4 * r->l.hidden, gain);
+    free(gain);
+    DRV_TRY(status);
+    DRV_TRY(backend_write(r->b, 0, "stream", 0, bytes, act->stream_NH));
+    DRV_TRY(backend_run(r->b, r->norm));
+    return backend_read(r->b, 0, "normed", 0, bytes, act->normed_NH);
+}
+
+static void add_branch(const replay *r, activations *act) {
+    for (int64_t i = 0; i < r->n * r->l.hidden; i++)
+        act->stream_NH[i] += act->branch_NH[i];
+}
+
+static drv_status layer(replay *r, const model *m, const layer_params *w, activations *act) {
+    const int64_t n = r->n;
+    DRV_TRY(norm(r, m, w->input_norm, act));
+    DRV_TRY(fused(r, m, w->qkv, act->normed_NH, act->wide));
+    DRV_TRY(backend_write(r->b, 0, "qkv", 0, 4 * n * r->l.qkv_width, act->wide));
+    DRV_TRY(backend_write(r->b, 0, "position", 0, 4 * n, r->prompts->position));
+    DRV_TRY(backend_run(r->b, r->attention));
+    DRV_TRY(backend_read(r->b, 0, "attended", 0, 4 * n * r->l.q_width, act->attended));
+    DRV_TRY(fused(r, m, w->o, act->attended, act->branch_NH));
+    add_branch(r, act);
+    DRV_TRY(norm(r, m, w->post_norm, act));
+    DRV_TRY(fused(r, m, w->gate_up, act->normed_NH, act->wide));
+    DRV_TRY(backend_write(r->b, 0, "gate_up", 0, 8 * n * r->l.ffn, act->wide));
+    DRV_TRY(backend_run(r->b, r->swiglu));
+    DRV_TRY(backend_read(r->b, 0, "activated", 0, 4 * n * r->l.ffn, act->wide));
+    DRV_TRY(fused(r, m, w->down, act->wide, act->branch_NH));
+    add_branch(r, act);
+    return DRV_OK;
+}
+
+static drv_status embed(const replay *r, const model *m, activations *act) {
+    const source_tensor *t = model_source_find(&m->source, m->params.embedding->part[0].hf_name);
+    for (int64_t i = 0; i < r->n; i++)
+        DRV_TRY(source_read_f32(&m->source, t, r->prompts->ids[i], 1,
+                act->stream_NH + i * r->l.hidden));
+    return DRV_OK;
+}
+
+static drv_status all_layers(replay *r, const model *m, const char *what, activations *act) {
+    const double begin = clock_s();
+    DRV_TRY(embed(r, m, act));
+    for (int i = 0; i < r->l.n_layers; i++) {
+        DRV_TRY(layer(r, m, &m->params.layer[i], act));
+        const double each = (clock_s() - begin) / (i + 1);
+        progress("replaying %s: layer %d of %d, %s left", what, i + 1, r->l.n_layers,
+                str_duration(each * (r->l.n_layers - i - 1)));
+    }
+    return norm(r, m, m->params.final_norm, act);
+}
+
+drv_status replay_hidden(replay *r, const model *m, const char *what, float *hidden_NH) {
+    const size_t n = (size_t)r->n,
+                 wide = (size_t)(2 * r->l.ffn > r->l.qkv_width ? 2 * r->l.ffn : r->l.qkv_width);
+    const size_t hidden = (size_t)r->l.hidden, q = (size_t)r->l.q_width;
+    activations act = {mem_alloc(4 * n * hidden), hidden_NH, mem_alloc(4 * n * wide),
+            mem_alloc(4 * n * q), mem_alloc(4 * n * hidden)};
+    drv_status status = all_layers(r, m, what, &act);
+    progress_end();
+    free(act.stream_NH);
+    free(act.wide);
+    free(act.attended);
+    free(act.branch_NH);
+    return status;
+}
+
+// --- logits
+int64_t replay_logit_rows(const replay *r) {
+    return r->products[0].rows; // of H, the first that was made
+}
+
+drv_status replay_logits(replay *r, const model *m, const float *hidden_NH, int64_t row, int64_t n,
+        float *logits) {
+    const char *name = m->params.head->part[0].hf_name;
+    const source_tensor *t = model_source_find(&m->source, name);
+    DRV_TRY(multiply_rows(r, &m->source, t, row, n, hidden_NH, logits, n, 0));
+    const adapter_module *module = m->adapter ? adapter_find(m->adapter, name) : NULL;
+    if (!module) return DRV_OK;
+    float *low_NR = mem_alloc(sizeof *low_NR * (size_t)(r->n * module->rank));
+    const model_source *s = &m->adapter->tensors;
+    drv_status status = multiply(r, s, module->a, hidden_NH, low_NR, module->rank, 0);
+    if (status == DRV_OK)
+        status = multiply_rows(r, s, module->b, row, n, low_NR, logits, n, (float)module->scale);
+    free(low_NR);
+    return status;
+}

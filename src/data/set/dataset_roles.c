@@ -1,0 +1,97 @@
+// PREFIX.roles: which tokens are answers, a byte for each. All of it is read once when the set is
+// opened: a set of instructions is small, and a wrong mask would train on the wrong tokens without
+// a sign.
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/log.h"
+#include "data/sft/sft.h"
+#include "data/set/dataset_internal.h"
+
+enum { PIECE_BYTES = 1 << 20 };
+
+static drv_status read_at(const dataset *set, int64_t first, int64_t n, unsigned char *out) {
+    for (int64_t done = 0; done < n;) {
+        const ssize_t got = pread(set->roles_fd, out + done, (size_t)(n - done), first + done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0)
+            return drv_fail(DRV_E_IO, "could not read \"%s.roles\" at token %lld: %s", set->prefix,
+                    (long long)(first + done),
+                    got < 0 ? strerror(errno) : "the file has become shorter");
+        done += got;
+    }
+    return DRV_OK;
+}
+
+static drv_status check_bytes(const dataset *set, int64_t first, int64_t n,
+        const unsigned char *p) {
+    for (int64_t i = 0; i < n; i++)
+        if (p[i] >= N_SFT_ROLES)
+            return drv_fail(DRV_E_DATA,
+                    "%s.roles: token %lld has role %d, expected 0 (none), 1 (answer) or 2 (last answer)",
+                    set->prefix, (long long)(first + i), p[i]);
+    return DRV_OK;
+}
+
+static drv_status check_all(dataset *set) {
+    XXH3_state_t *state = XXH3_createState();
+    unsigned char *piece = mem_alloc(PIECE_BYTES);
+    drv_status status = DRV_OK;
+    DRV_ASSERT(state && XXH3_64bits_reset(state) == XXH_OK, "out of memory");
+    for (int64_t i = 0; status == DRV_OK && i < set->n_tokens; i += PIECE_BYTES) {
+        const int64_t n = set->n_tokens - i < PIECE_BYTES ? set->n_tokens - i : PIECE_BYTES;
+        status = read_at(set, i, n, piece);
+        if (status == DRV_OK) status = check_bytes(set, i, n, piece);
+        XXH3_64bits_update(state, piece, (size_t)n);
+    }
+    snprintf(set->roles_hash, sizeof set->roles_hash, "%016llx",
+            (unsigned long long)XXH3_64bits_digest(state));
+    XXH3_freeState(state);
+    free(piece);
+    return status;
+}
+
+drv_status dataset_open_roles(arena *a, dataset *set) {
+    const char *path = arena_printf(a, "%s.roles", set->prefix);
+    const dataset_about *about = &set->about;
+    set->roles_fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (set->roles_fd < 0 && errno != ENOENT)
+        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    if (set->roles_fd < 0 && !(about->known && about->roles_hash)) return DRV_OK;
+    if (set->roles_fd < 0)
+        return drv_fail(DRV_E_DATA,
+                "%s: is missing, but %s.idx.json says that the set has answers marked there", path,
+                set->prefix);
+    if (about->known && !about->roles_hash) {
+        log_warn("%s: left from another set, as %s.idx.json knows of none; it is left out of account",
+                path, set->prefix);
+        close(set->roles_fd);
+        set->roles_fd = -1;
+        return DRV_OK;
+    }
+    if (file_size(path) != set->n_tokens)
+        return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld, one for each token", path,
+                (long long)file_size(path), (long long)set->n_tokens);
+    DRV_TRY(check_all(set));
+    if (about->known && strcmp(about->roles_hash, set->roles_hash) != 0)
+        return drv_fail(DRV_E_DATA,
+                "%s: its hash is %s, expected %s as in %s.idx.json: the file is damaged or of another set",
+                path, set->roles_hash, about->roles_hash, set->prefix);
+    return DRV_OK;
+}
+
+bool dataset_has_roles(const dataset *set) {
+    return set->roles_fd >= 0;
+}
+
+drv_status dataset_read_roles(const dataset *set, int64_t first, int64_t n, unsigned char *out) {
+    DRV_ASSERT(dataset_has_roles(set) && first >= 0 && n >= 0 && first + n <= set->n_tokens,
+            "roles %lld + %lld", (long long)first, (long long)n);
+    DRV_TRY(read_at(set, first, n, out));
+    return check_bytes(set, first, n, out);
+}

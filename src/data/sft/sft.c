@@ -1,0 +1,291 @@
+// A conversation as text, tokens, and marks on those that are answers.
+#include "data/sft/sft.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "chat/chat_model.h"
+#include "data/sft/sft_record.h"
+
+struct sft_format {
+    const chat_template *template;
+    const special_text *specials;
+    int n_specials;
+    struct tm now;
+    uint64_t hash; // of template and special tokens
+    bool built_in; // knows "instruction" and "input"; its text gets the tokenizer's BOS, which a
+                   // chat template writes itself
+};
+
+// The text that Alpaca's models were trained on (github.com/tatsu-lab/stanford_alpaca), with a line
+// of its own for the answer as torchtune and axolotl have it; more than one turn repeats
+// instruction and response.
+static const char alpaca[] =
+        "{%- set said = namespace(system='', done=false) -%}{%- for m in messages -%}"
+        "{%- if m.role == 'system' -%}{%- set said.system = m.content -%}"
+        "{%- elif m.role == 'user' -%}"
+        "{%- set instruction = m.instruction if m.instruction is defined else m.content -%}"
+        "{%- set input = m.input if m.input is defined else '' -%}"
+        "{%- if said.done -%}{{ '\\n\\n' }}"
+        "{%- elif said.system -%}{{ said.system ~ '\\n\\n' }}"
+        "{%- elif input -%}{{ 'Below is an instruction that describes a task, paired with an input that provides "
+        "further context. Write a response that appropriately completes the request.\\n\\n' }}"
+        "{%- else -%}{{ 'Below is an instruction that describes a task. Write a response that appropriately "
+        "completes the request.\\n\\n' }}{%- endif -%}{%- set said.done = true -%}"
+        "{{ '### Instruction:\\n' ~ instruction ~ '\\n\\n' }}"
+        "{%- if input -%}{{ '### Input:\\n' ~ input ~ '\\n\\n' }}{%- endif -%}{{ '### Response:\\n' }}"
+        "{%- elif m.role == 'assistant' -%}{% generation %}{{ m.content ~ eos_token }}{% endgeneration %}"
+        "{%- else -%}{{ raise_exception('the template alpaca knows system, user and assistant') }}"
+        "{%- endif -%}{%- endfor -%}";
+
+// --- opening
+// The end of a text, by the tokenizer's folder or the tokenizer itself.
+static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat_model *m) {
+    const int32_t eos = tokenizer_eos(t);
+    for (int i = 0; i < m->n_specials; i++)
+        if (strcmp(m->specials[i].role, "eos_token") == 0) return DRV_OK;
+    if (eos < 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: the tokenizer names no end-of-text token, which the template alpaca puts at the end of an answer",
+                folder);
+    str text = {0};
+    tokenizer_decode(t, &eos, 1, false, &text);
+    m->specials[m->n_specials++] =
+            (special_text){"eos_token", arena_strdup(a, text.p ? text.p : "")};
+    str_free(&text);
+    return DRV_OK;
+}
+
+static drv_status find_template(arena *a, const tokenizer *t, const char *folder, const char *name,
+        chat_model *m) {
+    if (strcmp(name, "alpaca") == 0) {
+        m->path = name;
+        m->source = alpaca;
+        m->n_source = sizeof alpaca - 1;
+        return add_eos(a, t, folder, m);
+    }
+    if (strcmp(name, "chat") != 0) {
+        char *text;
+        DRV_TRY_CTX(file_read(a, name, &text, &m->n_source),
+                "the template, expected \"chat\", \"alpaca\" or a file");
+        m->path = name;
+        m->source = text;
+    }
+    if (!m->source)
+        return drv_fail(DRV_E_USAGE,
+                "%s: the tokenizer has no chat template (chat_template.jinja, or chat_template in "
+                "tokenizer_config.json); give --template alpaca or --template FILE",
+                folder);
+    return DRV_OK;
+}
+
+drv_status sft_format_open(arena *a, const tokenizer *t, const char *folder, const char *name,
+        const struct tm *now, const sft_format **out) {
+    chat_model m;
+    chat_template *template;
+    sft_format *f = ARENA_NEW(a, sft_format);
+    const char *slash = file_is_dir(folder) ? NULL : strrchr(folder, '/');
+    if (!file_is_dir(folder))
+        folder = slash ? arena_strndup(a, folder, (size_t)(slash - folder)) : ".";
+    DRV_TRY(chat_model_read(a, folder, false, &m));
+    DRV_TRY(find_template(a, t, folder, name ? name : "chat", &m));
+    DRV_TRY(chat_template_open(a, m.path, m.source, m.n_source, &template));
+    str all = {0}; // what decides the text
+    str_add(&all, m.source, m.n_source);
+    for (int i = 0; i < m.n_specials; i++)
+        str_printf(&all, "\n%s %s", m.specials[i].role, m.specials[i].text);
+    const uint64_t hash = XXH3_64bits(all.p, all.n);
+    str_free(&all);
+    *f = (sft_format){.hash = hash,
+            .template = template,
+            .specials = m.specials,
+            .n_specials = m.n_specials,
+            .now = *now,
+            .built_in = m.source == alpaca};
+    *out = f;
+    return DRV_OK;
+}
+
+uint64_t sft_format_hash(const sft_format *f) {
+    return f->hash;
+}
+
+const char *sft_format_name(const sft_format *f) {
+    return chat_template_name(f->template);
+}
+
+void sft_example_free(sft_example *x) {
+    id_list_free(&x->ids);
+    str_free(&x->roles);
+}
+
+// --- answers in the text
+typedef struct answer { // bytes [begin, end) of the text
+    size_t begin, end;
+    bool last; // of the last message of the assistant
+} answer;
+
+typedef struct conversation { // a record at work
+    const sft_format *f;
+    arena *a;
+    const json_t *messages, *tools;
+    size_t last; // number of the assistant's last message; n_messages: there is none
+    chat_output whole;
+    answer *answers;
+    int n, cap;
+} conversation;
+
+static bool is_assistant(const json_t *messages, size_t i) {
+    const char *role = json_string_value(json_object_get(json_array_get(messages, i), "role"));
+    return role && strcmp(role, "assistant") == 0;
+}
+
+static void add_answer(conversation *c, size_t begin, size_t end, bool last) {
+    MEM_GROW(c->answers, c->n, c->cap);
+    c->answers[c->n++] = (answer){begin, end, last};
+}
+
+// The text of the first n messages.
+static drv_status render(const conversation *c, size_t n, bool prompt, chat_output *out) {
+    json_t *part = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append(part, json_array_get(c->messages, i));
+    const chat_input in = {.messages = part,
+            .tools = c->tools,
+            .add_generation_prompt = prompt,
+            .specials = c->f->specials,
+            .n_specials = c->f->n_specials,
+            .now = c->f->now};
+    const drv_status status = chat_render(c->a, c->f->template, &in, out);
+    json_decref(part);
+    return status;
+}
+
+static size_t byte_of_point(const str *text, int64_t point) {
+    size_t i = 0;
+    for (; i < text->n; i++)
+        if ((text->p[i] & 0xC0) != 0x80 && point-- == 0) break;
+    return i;
+}
+
+// The blocks that the template marked. Those of the last answer come after all that the messages
+// before it give.
+static drv_status marked_answers(conversation *c) {
+    const chat_output *whole = &c->whole;
+    const size_t n_messages = json_array_size(c->messages);
+    int before = whole->n_spans - 1;
+    chat_output earlier;
+    if (c->last == 0) before = 0;
+    if (c->last > 0 && c->last < n_messages && render(c, c->last, false, &earlier) == DRV_OK) {
+        before = earlier.n_spans;
+        str_free(&earlier.text);
+    }
+    for (int i = 0; i < whole->n_spans; i++)
+        add_answer(c, byte_of_point(&whole->text, whole->spans[i].begin),
+                byte_of_point(&whole->text, whole->spans[i].end), i >= before);
+    return DRV_OK;
+}
+
+// The length of the text of the first n messages, which the whole text must begin with.
+static drv_status length_of_front(conversation *c, size_t n, bool prompt, sft_example *x,
+        size_t *out) {
+    chat_output front;
+    DRV_TRY(render(c, n, prompt, &front));
+    const str *whole = &c->whole.text;
+    *out = front.text.n;
+    const bool same = front.text.n <= whole->n &&
+                      memcmp(whole->p, front.text.p ? front.text.p : "", front.text.n) == 0;
+    str_free(&front.text);
+    if (same) return DRV_OK;
+    x->misfit = true;
+    return drv_fail(DRV_E_DATA,
+            "%s: where the answers are cannot be told: the text of the first %zu messages%s is not how the text of all %zu "
+            "begins; put {%% generation %%} around the answers in a copy of the template and give it by --template",
+            sft_format_name(c->f), n, prompt ? " with the generation prompt" : "",
+            json_array_size(c->messages));
+}
+
+static drv_status answers_by_front(conversation *c, sft_example *x) {
+    const size_t n = json_array_size(c->messages);
+    for (size_t i = 0; i < n; i++) {
+        size_t begin = 0, end = c->whole.text.n;
+        if (!is_assistant(c->messages, i)) continue;
+        if (i == 0) {
+            x->misfit = false;
+            return drv_fail(DRV_E_DATA,
+                    "the conversation begins with the assistant: without {%% generation %%} in the template it cannot "
+                    "be told where that answer begins");
+        }
+        DRV_TRY(length_of_front(c, i, true, x, &begin));
+        if (i + 1 < n) DRV_TRY(length_of_front(c, i + 1, false, x, &end));
+        add_answer(c, begin, end < begin ? begin : end, i == c->last);
+    }
+    return DRV_OK;
+}
+
+// --- tokens
+// An id that holds a byte of an answer, or nothing and stands inside one, is part of it.
+static void mark(const conversation *c, const offset_list *begins, int64_t n_bytes, char *roles) {
+    for (int k = 0; k < c->n; k++) {
+        const int64_t from = (int64_t)c->answers[k].begin, to = (int64_t)c->answers[k].end;
+        for (int64_t i = 0; i < begins->n; i++) {
+            const int64_t begin = begins->p[i],
+                          end = i + 1 < begins->n ? begins->p[i + 1] : n_bytes;
+            if (begin < to && (end > from || (begin == end && begin >= from)))
+                roles[i] = c->answers[k].last ? ROLE_LAST_ANSWER : ROLE_ANSWER;
+        }
+    }
+}
+
+static drv_status encode(conversation *c, encoder *e, sft_example *x) {
+    const str *text = &c->whole.text;
+    const int64_t first = x->ids.n;
+    offset_list begins = {0};
+    // The built-in text ends as it says; what the tokenizer puts in front of a text belongs in
+    // front of it.
+    const text_piece piece = {text->p ? text->p : "", text->n, true, false};
+    encoder_piece_traced(e, &piece, c->f->built_in, &x->ids, &begins);
+    const size_t n = (size_t)(x->ids.n - first);
+    str_reserve(&x->roles, n);
+    memset(x->roles.p + x->roles.n, ROLE_OTHER, n + 1);
+    mark(c, &begins, (int64_t)text->n, x->roles.p + x->roles.n);
+    x->roles.n += n;
+    offset_list_free(&begins);
+    if (n == 0) return drv_fail(DRV_E_DATA, "the template writes nothing");
+    return DRV_OK;
+}
+
+static drv_status run(conversation *c, encoder *e, sft_example *x) {
+    c->last = json_array_size(c->messages);
+    for (size_t i = json_array_size(c->messages);
+            i-- > 0 && c->last == json_array_size(c->messages);)
+        if (is_assistant(c->messages, i)) c->last = i;
+    DRV_TRY(render(c, json_array_size(c->messages), false, &c->whole));
+    drv_status status =
+            chat_template_marks(c->f->template) ? marked_answers(c) : answers_by_front(c, x);
+    if (status == DRV_OK) status = encode(c, e, x);
+    str_free(&c->whole.text);
+    return status;
+}
+
+drv_status sft_encode(const sft_format *f, encoder *e, const char *line, size_t n, sft_example *x) {
+    sft_record record;
+    x->misfit = false;
+    DRV_TRY(sft_record_read(line, n, &record));
+    const bool parted = record.parted && !f->built_in; // other templates see role and content alone
+    for (size_t i = 0; parted && i < json_array_size(record.messages); i++) {
+        json_object_del(json_array_get(record.messages, i), "instruction");
+        json_object_del(json_array_get(record.messages, i), "input");
+    }
+    conversation c = {.f = f,
+            .a = arena_new("conversation"),
+            .messages = record.messages,
+            .tools = record.tools};
+    const drv_status status = run(&c, e, x);
+    free(c.answers);
+    arena_free(c.a);
+    sft_record_free(&record);
+    return status;
+}

@@ -1,0 +1,39 @@
+// Records of instruction data -> tokens, and which of them are answers. The text is that of a chat
+// template, the tokens are those of the whole text: the same as transformers' apply_chat_template
+// gives.
+//
+// Which tokens are answers: those that hold a byte of one; a token that reaches across the border
+// counts. Where an answer begins and ends is said by the {% generation %} blocks of the template,
+// if it has them. Else it is what an assistant's message adds: from the end of the text of the
+// messages before it, with the generation prompt, to the end of the text with it. So the token that
+// ends a turn is part of the answer.
+#pragma once
+#include <time.h>
+
+#include "base/arena.h"
+#include "tok/tokenizer.h"
+
+// What a token is, as PREFIX.roles has it (docs/formats.md).
+typedef enum sft_role { ROLE_OTHER, ROLE_ANSWER, ROLE_LAST_ANSWER, N_SFT_ROLES } sft_role;
+
+typedef struct sft_format sft_format; // template and special tokens; immutable, lives in the arena
+
+// `folder`: of the tokenizer `t`, or its tokenizer.json. `name`: "chat" for the folder's own
+// template, "alpaca" for the built-in one, else a file; NULL: chat. `now`: what templates are told
+// when they ask for the date.
+DRV_CHECKED drv_status sft_format_open(arena *a, const tokenizer *t, const char *folder,
+        const char *name, const struct tm *now, const sft_format **out);
+uint64_t sft_format_hash(const sft_format *f);    // of template and special tokens
+const char *sft_format_name(const sft_format *f); // of the template, for messages
+
+typedef struct sft_example { // single owner; the lists grow
+    id_list ids;
+    str roles;   // an sft_role for each id
+    bool misfit; // it failed since the template does not fit: no record of the data would do
+} sft_example;
+void sft_example_free(sft_example *x);
+
+// Appends what one line of JSON gives. DRV_E_DATA: why it gives nothing, without a place; *x is
+// then as it was but for `misfit`. Thread-safe, with an encoder for each thread.
+DRV_CHECKED drv_status sft_encode(const sft_format *f, encoder *e, const char *line, size_t n,
+        sft_example *x);

@@ -1,0 +1,175 @@
+// The forms of instruction data, by a table of their fields.
+#include "data/sft/sft_record.h"
+
+#include <string.h>
+
+// Names of one field, the first that is there counts; NULL ends the list.
+enum { MAX_NAMES = 5 };
+typedef struct form {
+    const char *prompt[MAX_NAMES], *input[MAX_NAMES], *answer[MAX_NAMES];
+} form;
+
+static const form forms[] = {
+        {{"instruction"}, {"input", "context"}, {"output", "response", "completion"}},
+        {{"prompt", "query"}, {0}, {"response", "completion", "answer"}},
+        {{"question"}, {0}, {"answer", "response"}},
+};
+enum { N_FORMS = sizeof forms / sizeof *forms };
+
+// ShareGPT's speakers.
+static const struct {
+    const char *from, *role;
+} speakers[] = {{"human", "user"}, {"user", "user"}, {"gpt", "assistant"},
+        {"assistant", "assistant"}, {"chatgpt", "assistant"}, {"bing", "assistant"},
+        {"bard", "assistant"}, {"model", "assistant"}, {"system", "system"}, {"tool", "tool"},
+        {"observation", "tool"}, {"function", "tool"}, {"function_response", "tool"}};
+
+void sft_record_free(sft_record *r) {
+    json_decref(r->messages);
+    json_decref(r->tools);
+    *r = (sft_record){0};
+}
+
+static json_t *field(const json_t *o, const char *const names[MAX_NAMES], const char **name) {
+    for (int i = 0; i < MAX_NAMES && names[i]; i++) {
+        json_t *v = json_object_get(o, names[i]);
+        if (!v || json_is_null(v)) continue;
+        *name = names[i];
+        return v;
+    }
+    return NULL;
+}
+
+static void add_message(json_t *messages, const char *role, json_t *content) {
+    json_t *message = json_object();
+    json_object_set_new(message, "role", json_string(role));
+    json_object_set_new(message, "content", content);
+    json_array_append_new(messages, message);
+}
+
+static drv_status check_message(const json_t *message, size_t i) {
+    if (!json_is_object(message)) return drv_fail(DRV_E_DATA, "message %zu is no object", i);
+    if (!json_is_string(json_object_get(message, "role")))
+        return drv_fail(DRV_E_DATA, "message %zu has no \"role\"", i);
+    return DRV_OK;
+}
+
+static drv_status add_list(json_t *messages, const char *name, const json_t *list) {
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        json_t *message = json_array_get(list, i);
+        DRV_TRY_CTX(check_message(message, i), "\"%s\"", name);
+        json_array_append(messages, message);
+    }
+    return DRV_OK;
+}
+
+// --- conversations: from and value
+static drv_status add_speech(json_t *messages, const json_t *turn, size_t i) {
+    const char *from = json_string_value(json_object_get(turn, "from"));
+    json_t *value = json_object_get(turn, "value");
+    if (json_object_get(turn, "role")) {
+        json_array_append(messages, (json_t *)(uintptr_t)turn);
+        return check_message(turn, i);
+    }
+    if (!from || !json_is_string(value))
+        return drv_fail(DRV_E_DATA, "\"conversations\": turn %zu has no \"from\" and \"value\"", i);
+    for (size_t k = 0; k < sizeof speakers / sizeof *speakers; k++)
+        if (strcmp(speakers[k].from, from) == 0) {
+            add_message(messages, speakers[k].role, json_incref(value));
+            return DRV_OK;
+        }
+    return drv_fail(DRV_E_DATA,
+            "\"conversations\": turn %zu is from \"%.40s\", expected human, gpt, system or tool", i,
+            from);
+}
+
+// --- a prompt and its answer
+// Instruction and input are one message, with an empty line between them; templates that know the
+// parts find them.
+static drv_status add_prompt(json_t *messages, const json_t *prompt, const char *name,
+        const json_t *input, const char *input_name) {
+    if (json_is_array(prompt)) return add_list(messages, name, prompt);
+    if (!json_is_string(prompt)) return drv_fail(DRV_E_DATA, "\"%s\" is no text", name);
+    if (input && !json_is_string(input))
+        return drv_fail(DRV_E_DATA, "\"%s\" is no text", input_name);
+    const char *more = input ? json_string_value(input) : "";
+    add_message(messages, "user",
+            *more ? json_sprintf("%s\n\n%s", json_string_value(prompt), more)
+                  : json_incref((json_t *)(uintptr_t)prompt));
+    json_t *message = json_array_get(messages, json_array_size(messages) - 1);
+    json_object_set(message, "instruction", (json_t *)(uintptr_t)prompt);
+    json_object_set_new(message, "input", json_string(more));
+    return DRV_OK;
+}
+
+static drv_status add_answer(json_t *messages, const json_t *answer, const char *name) {
+    if (json_is_array(answer)) return add_list(messages, name, answer);
+    if (!json_is_string(answer)) return drv_fail(DRV_E_DATA, "\"%s\" is no text", name);
+    add_message(messages, "assistant", json_incref((json_t *)(uintptr_t)answer));
+    return DRV_OK;
+}
+
+static drv_status add_pair(json_t *messages, const json_t *o) {
+    for (int i = 0; i < N_FORMS; i++) {
+        const char *names[3] = {0};
+        const json_t *prompt = field(o, forms[i].prompt, &names[0]),
+                     *input = field(o, forms[i].input, &names[1]),
+                     *answer = field(o, forms[i].answer, &names[2]);
+        if (!prompt) continue;
+        if (!answer)
+            return drv_fail(DRV_E_DATA, "\"%s\" has no answer beside it, expected \"%s\" or \"%s\"",
+                    names[0], forms[i].answer[0], forms[i].answer[1]);
+        DRV_TRY(add_prompt(messages, prompt, names[0], input, names[1]));
+        return add_answer(messages, answer, names[2]);
+    }
+    return drv_fail(DRV_E_DATA,
+            "no form that is known: expected messages, conversations, prompt and response, or instruction and output");
+}
+
+// --- the record
+static drv_status add_system(json_t *messages, const json_t *o) {
+    json_t *system = json_object_get(o, "system");
+    if (!system || json_is_null(system)) return DRV_OK;
+    if (!json_is_string(system)) return drv_fail(DRV_E_DATA, "\"system\" is no text");
+    if (json_string_length(system)) add_message(messages, "system", json_incref(system));
+    return DRV_OK;
+}
+
+static drv_status add_tools(sft_record *r, const json_t *o) {
+    json_t *tools = json_object_get(o, "tools");
+    if (!tools || json_is_null(tools)) return DRV_OK;
+    r->tools = json_is_string(tools) ? json_loads(json_string_value(tools), 0, NULL)
+                                     : json_incref(tools);
+    if (!json_is_array(r->tools)) return drv_fail(DRV_E_DATA, "\"tools\" is no list");
+    return DRV_OK;
+}
+
+static drv_status add_all(sft_record *r, const json_t *o) {
+    const json_t *messages = json_object_get(o, "messages"),
+                 *turns = json_object_get(o, "conversations");
+    if (!json_is_object(o)) return drv_fail(DRV_E_DATA, "no JSON object");
+    DRV_TRY(add_tools(r, o));
+    if (json_is_array(messages)) return add_list(r->messages, "messages", messages);
+    DRV_TRY(add_system(r->messages, o));
+    if (!json_is_array(turns)) {
+        r->parted = true;
+        return add_pair(r->messages, o);
+    }
+    for (size_t i = 0; i < json_array_size(turns); i++)
+        DRV_TRY(add_speech(r->messages, json_array_get(turns, i), i));
+    return DRV_OK;
+}
+
+drv_status sft_record_read(const char *line, size_t n, sft_record *out) {
+    json_error_t e;
+    json_t *o = json_loadb(line, n, 0, &e);
+    *out = (sft_record){0};
+    if (!o) return drv_fail(DRV_E_DATA, "not valid JSON at byte %d: %s", e.position, e.text);
+    out->messages = json_array();
+    drv_status status = add_all(out, o);
+    if (status == DRV_OK && json_array_size(out->messages) == 0)
+        status = drv_fail(DRV_E_DATA, "the conversation is empty");
+    json_decref(o);
+    if (status != DRV_OK) sft_record_free(out);
+    return status;
+}

@@ -1,0 +1,38 @@
+// What the metadata of a GGUF file say of a Llama, and the config.json and generation_config.json
+// that say the same.
+#pragma once
+#include "base/json.h"
+
+#include "gguf/gguf.h"
+#include "gguf/llama_rope.h"
+
+enum { MAX_LLAMA_EOS = 8 };
+
+typedef struct llama_meta {
+    int64_t vocab_size, hidden_size, intermediate_size, n_layers, n_heads, n_kv_heads, head_dim;
+    int64_t context; // tokens
+    double rms_norm_eps, rope_theta;
+    llama3_rope rope;
+    bool tied;                  // there is no output.weight
+    int64_t bos, pad;           // ids; -1: none
+    int64_t eos[MAX_LLAMA_EOS]; // the tokenizer's first; others that end a turn follow
+    int n_eos;
+} llama_meta;
+
+// DRV_E_DATA: a key is missing or out of range, or the file is no Llama: another architecture, or
+// something that drover's Llama does not have, by its key.
+DRV_CHECKED drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out);
+// Ids of special tokens that are beyond the vocabulary are warned of, once, and left out.
+drv_status llama_meta_token(const gguf_file *f, const char *key, int64_t n_tokens, int64_t *id);
+
+// config.json as transformers reads it; `dtype` as torch calls it. The caller owns the value.
+json_t *llama_config_json(const llama_meta *m, const char *dtype);
+// generation_config.json: ids, and what general.sampling recommends.
+DRV_CHECKED drv_status llama_generation_json(const gguf_file *f, const llama_meta *m, json_t **out);
+// The same keys the other way: GGUF's name for a number of generation_config.json.
+typedef struct llama_sampling {
+    const char *gguf, *hf;
+    bool whole;
+} llama_sampling;
+extern const llama_sampling llama_samplings[];
+extern const int n_llama_samplings;

@@ -1,0 +1,59 @@
+// The table of names; from there, both directions.
+#include "gguf/llama_names.h"
+
+#include <string.h>
+
+const llama_name llama_names[] = {
+        {"token_embd.weight", "model.embed_tokens.weight", 2, ROWS_AS_THEY_ARE},
+        {"blk.%d.attn_norm.weight", "model.layers.%d.input_layernorm.weight", 1, ROWS_AS_THEY_ARE},
+        {"blk.%d.attn_q.weight", "model.layers.%d.self_attn.q_proj.weight", 2, ROWS_OF_QUERY},
+        {"blk.%d.attn_k.weight", "model.layers.%d.self_attn.k_proj.weight", 2, ROWS_OF_KEY},
+        {"blk.%d.attn_v.weight", "model.layers.%d.self_attn.v_proj.weight", 2, ROWS_AS_THEY_ARE},
+        {"blk.%d.attn_output.weight", "model.layers.%d.self_attn.o_proj.weight", 2,
+                ROWS_AS_THEY_ARE},
+        {"blk.%d.ffn_norm.weight", "model.layers.%d.post_attention_layernorm.weight", 1,
+                ROWS_AS_THEY_ARE},
+        {"blk.%d.ffn_gate.weight", "model.layers.%d.mlp.gate_proj.weight", 2, ROWS_AS_THEY_ARE},
+        {"blk.%d.ffn_up.weight", "model.layers.%d.mlp.up_proj.weight", 2, ROWS_AS_THEY_ARE},
+        {"blk.%d.ffn_down.weight", "model.layers.%d.mlp.down_proj.weight", 2, ROWS_AS_THEY_ARE},
+        {"output_norm.weight", "model.norm.weight", 1, ROWS_AS_THEY_ARE},
+        {"output.weight", "lm_head.weight", 2, ROWS_AS_THEY_ARE},
+};
+const int n_llama_names = sizeof llama_names / sizeof *llama_names;
+
+// Whether `name` is `pattern` with a number, written without leading zeros, for its "%d".
+static bool matches(const char *name, const char *pattern, int *layer) {
+    const char *mark = strstr(pattern, "%d");
+    *layer = -1;
+    if (!mark) return strcmp(name, pattern) == 0;
+    const size_t n = (size_t)(mark - pattern);
+    if (strncmp(name, pattern, n) != 0) return false;
+    const char *p = name + n;
+    int number = 0, digits = 0;
+    for (; *p >= '0' && *p <= '9' && digits < 6; p++, digits++)
+        number = number * 10 + (*p - '0');
+    if (digits == 0 || (digits > 1 && name[n] == '0')) return false;
+    *layer = number;
+    return strcmp(p, mark + 2) == 0;
+}
+
+static const llama_name *find(const char *name, bool gguf, int *layer) {
+    for (int i = 0; i < n_llama_names; i++)
+        if (matches(name, gguf ? llama_names[i].gguf : llama_names[i].hf, layer))
+            return &llama_names[i];
+    return NULL;
+}
+
+const llama_name *llama_name_of_gguf(const char *name, int *layer) {
+    return find(name, true, layer);
+}
+
+const llama_name *llama_name_of_hf(const char *name, int *layer) {
+    return find(name, false, layer);
+}
+
+char *llama_name_print(arena *a, const char *pattern, int layer) {
+    const char *mark = strstr(pattern, "%d");
+    if (!mark) return arena_strdup(a, pattern);
+    return arena_printf(a, "%.*s%d%s", (int)(mark - pattern), pattern, layer, mark + 2);
+}

@@ -1,0 +1,151 @@
+// llama3's rotary scaling <-> the divisors that GGUF stores.
+#include "gguf/llama_rope.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "gguf/gguf.h"
+
+// Positions per turn of frequency i.
+static double wavelength(double theta, int64_t head_dim, int64_t i) {
+    return 2 * acos(-1) * pow(theta, 2.0 * (double)i / (double)head_dim);
+}
+
+// The share of a frequency that stays as it was: 1 for short wavelengths, 0 for long ones.
+static double kept(const llama3_rope *r, double wave) {
+    const double turns = (double)r->original_context / wave;
+    if (turns > r->high_freq_factor) return 1;
+    if (turns < r->low_freq_factor) return 0;
+    return (turns - r->low_freq_factor) / (r->high_freq_factor - r->low_freq_factor);
+}
+
+void llama3_rope_divisors(const llama3_rope *r, double theta, int64_t head_dim, float *out) {
+    for (int64_t i = 0; i < head_dim / 2; i++) {
+        const double share = kept(r, wavelength(theta, head_dim, i));
+        out[i] = (float)(1 / ((1 - share) / r->factor + share));
+    }
+}
+
+// --- recovering
+typedef struct divisors {
+    const float *p;
+    int64_t n;
+    double theta, largest;
+} divisors;
+
+// Writers compute wavelengths in fp32.
+static bool fits(const divisors *d, const llama3_rope *r) {
+    enum { STACK = 1024 }; // frequencies
+    float expected[STACK];
+    if (d->n > STACK || r->original_context < 1 || !(r->low_freq_factor > 0) ||
+            !(r->high_freq_factor > r->low_freq_factor))
+        return false;
+    llama3_rope_divisors(r, d->theta, 2 * d->n, expected);
+    for (int64_t i = 0; i < d->n; i++)
+        if (!(fabsf(expected[i] - d->p[i]) <= 3e-5f * expected[i])) return false;
+    return true;
+}
+
+// Low and high frequency factor 1 and 4, as every release of Llama has them, and a context that is
+// the hint, or without one a power of two.
+static bool usual(const divisors *d, int64_t hint, llama3_rope *r) {
+    *r = (llama3_rope){d->largest, 1, 4, hint > 0 ? hint : 8192};
+    if (fits(d, r)) return true;
+    if (hint > 0) return false;
+    for (r->original_context = 1; r->original_context <= 1 << 24; r->original_context *= 2)
+        if (fits(d, r)) return true;
+    return false;
+}
+
+// Frequencies between the limits: the first and the last, and the share that they keep.
+static int between(const divisors *d, int64_t at[2], double share[2]) {
+    int n = 0;
+    for (int64_t i = 0; i < d->n; i++) {
+        const double x = (double)d->p[i], keeps = (1 / x - 1 / d->largest) / (1 - 1 / d->largest);
+        if (!(keeps > 1e-4 && keeps < 1 - 1e-4)) continue;
+        const int k = n == 0 ? 0 : 1;
+        at[k] = i;
+        share[k] = keeps;
+        n++;
+    }
+    return n;
+}
+
+// kept = context / (wave * (high - low)) - low / (high - low): a line over 1 / wave, of which two
+// points are known, or one and high = 4 * low.
+static bool solve(const divisors *d, int64_t hint, llama3_rope *r) {
+    int64_t at[2];
+    double share[2], slope, offset;
+    const int n = between(d, at, share);
+    if (n == 0) return false;
+    const double wave = wavelength(d->theta, 2 * d->n, at[0]);
+    if (n == 1) {
+        offset = 1.0 / 3;
+        slope = (share[0] + offset) * wave;
+    } else {
+        const double last = wavelength(d->theta, 2 * d->n, at[1]);
+        slope = (share[0] - share[1]) / (1 / wave - 1 / last);
+        offset = slope / wave - share[0];
+    }
+    if (!(slope > 0 && offset > 0)) return false;
+    for (int low = 1; low <= 16; low++) { // until the context is a whole number
+        const double context = hint > 0 ? (double)hint : round(low * slope / offset);
+        if (!(context >= 1 && context < 0x1p30)) return false;
+        *r = (llama3_rope){d->largest, gguf_meant((float)(context * offset / slope)),
+                gguf_meant((float)(context * (1 + offset) / slope)), (int64_t)context};
+        if (fabs(r->low_freq_factor - round(r->low_freq_factor)) < 1e-3)
+            r->low_freq_factor = round(r->low_freq_factor);
+        if (fabs(r->high_freq_factor - round(r->high_freq_factor)) < 1e-3)
+            r->high_freq_factor = round(r->high_freq_factor);
+        if (fits(d, r)) return true;
+    }
+    return false;
+}
+
+// One frequency lies between the limits: it tells the high factor for any context, and the context
+// lies between its wavelength and the next.
+static bool one_between(const divisors *d, llama3_rope *r) {
+    enum { STEPS = 256 };
+    int64_t at[2];
+    double share[2];
+    if (between(d, at, share) != 1) return false;
+    const double wave = wavelength(d->theta, 2 * d->n, at[0]),
+                 next = wavelength(d->theta, 2 * d->n, at[0] + 1);
+    for (int i = 1; i <= STEPS; i++) {
+        const double context = round(wave + (next - wave) * i / STEPS);
+        const double high = 1 + (context / wave - 1) / share[0];
+        *r = (llama3_rope){d->largest, 1, gguf_meant((float)high), (int64_t)context};
+        if (fits(d, r)) return true;
+    }
+    return false;
+}
+
+// No frequency lies between the limits: any context does that parts the two kinds.
+static bool gap(const divisors *d, llama3_rope *r) {
+    for (int64_t i = 0; i + 1 < d->n; i++) {
+        const double context = wavelength(d->theta, 2 * d->n, i + 1);
+        *r = (llama3_rope){d->largest, 1, 4, (int64_t)context};
+        if (fits(d, r)) return true;
+        r->high_freq_factor = 1 + 1e-3;
+        if (fits(d, r)) return true;
+    }
+    return false;
+}
+
+bool llama3_rope_recover(const float *p, double theta, int64_t head_dim, int64_t context_hint,
+        llama3_rope *out) {
+    divisors d = {.p = p, .n = head_dim / 2, .theta = theta};
+    float largest = 1, smallest = INFINITY;
+    for (int64_t i = 0; i < d.n; i++) {
+        largest = fmaxf(largest, p[i]);
+        smallest = fminf(smallest, p[i]);
+        if (!(p[i] >= 0.999f && p[i] <= 1e6f)) return false;
+    }
+    *out = (llama3_rope){0};
+    if (largest == 1 && smallest == 1) return true;
+    d.largest = gguf_meant(largest);
+    if (context_hint > 0 && (usual(&d, context_hint, out) || solve(&d, context_hint, out)))
+        return true;
+    return usual(&d, 0, out) || solve(&d, 0, out) || one_between(&d, out) || gap(&d, out);
+}

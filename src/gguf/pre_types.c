@@ -1,0 +1,143 @@
+// The table of pre-tokenizers: names, patterns and flags as in llama.cpp's llama-vocab.cpp; the
+// patterns are those of the tokenizer.json that each name stands for.
+#include "gguf/pre_types.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define TAIL       " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define TAIL_SLASH " ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+#define WORD       "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|"
+#define UPPER      "[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
+#define LOWER      "[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]"
+#define CASES(suffix)                                                                              \
+    "[^\\r\\n\\p{L}\\p{N}]?" UPPER "*" LOWER "+" suffix "|[^\\r\\n\\p{L}\\p{N}]?" UPPER "+" LOWER  \
+    "*" suffix "|"
+
+static const char llama3[] = WORD "\\p{N}{1,3}|" TAIL;
+static const char qwen2[] = WORD "\\p{N}|" TAIL;
+static const char tekken[] = CASES("") "\\p{N}|" TAIL_SLASH;
+static const char gpt4o[] = CASES("(?i:'s|'t|'re|'ve|'m|'ll|'d)?") "\\p{N}{1,3}|" TAIL_SLASH;
+
+// Of several names for one meaning the first is written.
+static const pre_type types[] = {
+        {"gpt-2", NULL, false, false, false},
+        {"smollm", NULL, true, false, false},
+        {"llama-bpe", llama3, false, true, true},
+        {"dbrx", llama3, false, false, false},
+        {"qwen2", qwen2, false, false, false},
+        {"tekken", tekken, false, true, true},
+        {"gpt-4o", gpt4o, false, false, false},
+        {"default", NULL, false, false, false},
+        {"phi-2", NULL, false, false, false},
+        {"mpt", NULL, false, false, false},
+        {"olmo", NULL, false, false, false},
+        {"jais", NULL, false, false, false},
+        {"trillion", NULL, false, false, false},
+        {"granite-docling", NULL, false, false, false},
+        {"exaone4", NULL, false, false, false},
+        {"gigachat", NULL, false, false, false},
+        {"a.x-4.0", NULL, false, false, false},
+        {"mellum", NULL, false, false, false},
+        {"starcoder", NULL, true, false, false},
+        {"refact", NULL, true, false, false},
+        {"command-r", NULL, true, false, false},
+        {"codeshell", NULL, true, false, false},
+        {"exaone", NULL, true, false, false},
+        {"minerva-7b", NULL, true, false, false},
+        {"mellum2", NULL, true, false, false},
+        {"llama3", llama3, false, true, true},
+        {"llama-v3", llama3, false, true, true},
+        {"falcon3", llama3, false, true, true},
+        {"falcon-h1", llama3, false, true, true},
+        {"pixtral", llama3, false, true, true},
+        {"midm-2.0", llama3, false, true, true},
+        {"lfm2", llama3, false, true, true},
+        {"smaug-bpe", llama3, false, false, false},
+        {"chatglm-bpe", llama3, false, false, false},
+        {"glm4", llama3, false, false, false},
+        {"stablelm2", qwen2, false, false, false},
+        {"deepseek-r1-qwen", qwen2, false, false, false},
+        {"kormo", qwen2, false, false, false},
+        {"megrez", qwen2, false, false, false},
+        {"hunyuan", qwen2, false, false, false},
+        {"solar-open", qwen2, false, false, false},
+        {"grok-2", qwen2, false, false, false},
+        {"llama4", gpt4o, false, false, false},
+        {"kanana2", gpt4o, false, false, false},
+        {"talkie", gpt4o, false, false, false},
+};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+const pre_type *pre_type_of(const char *name) {
+    for (int i = 0; i < N_TYPES; i++)
+        if (strcmp(types[i].name, name) == 0) return &types[i];
+    return NULL;
+}
+
+const char *pre_type_names(void) {
+    static _Thread_local char text[600];
+    size_t n = 0;
+    for (int i = 0; i < N_TYPES; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", types[i].name);
+    return text;
+}
+
+static json_t *byte_level(bool use_regex) {
+    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
+            "trim_offsets", 1, "use_regex", use_regex);
+}
+
+json_t *pre_type_json(const pre_type *t) {
+    json_t *first = NULL;
+    if (t->digits) first = json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1);
+    if (t->pattern)
+        first = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
+                t->pattern, "behavior", "Isolated", "invert", 0);
+    if (!first) return byte_level(true);
+    return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", first,
+            byte_level(!t->pattern));
+}
+
+// --- and back
+typedef struct found {
+    const char *pattern;
+    bool digits, byte_level, other;
+} found;
+
+static void look_at(const json_t *o, found *f) {
+    const char *type = json_string_value(json_object_get(o, "type"));
+    size_t i;
+    json_t *v;
+    if (!type) {
+        f->other = true;
+    } else if (strcmp(type, "Sequence") == 0) {
+        json_array_foreach(json_object_get(o, "pretokenizers"), i, v) look_at(v, f);
+    } else if (strcmp(type, "Digits") == 0 && !f->pattern && !f->byte_level) {
+        f->digits = json_is_true(json_object_get(o, "individual_digits"));
+        f->other |= !f->digits;
+    } else if (strcmp(type, "Split") == 0 && !f->pattern && !f->byte_level) {
+        f->pattern = json_string_value(json_object_get(json_object_get(o, "pattern"), "Regex"));
+        f->other |= !f->pattern || json_is_true(json_object_get(o, "invert"));
+    } else if (strcmp(type, "ByteLevel") == 0) {
+        const bool regex = !json_is_false(json_object_get(o, "use_regex"));
+        f->other |= regex == (f->pattern != NULL) ||
+                    json_is_true(json_object_get(o, "add_prefix_space"));
+        f->byte_level = true;
+    } else {
+        f->other = true;
+    }
+}
+
+const pre_type *pre_type_of_json(const json_t *pre_tokenizer, bool ignore_merges) {
+    found f = {0};
+    look_at(pre_tokenizer, &f);
+    if (f.other || !f.byte_level) return NULL;
+    for (int i = 0; i < N_TYPES; i++) {
+        const pre_type *t = &types[i];
+        const bool pattern =
+                f.pattern ? t->pattern && strcmp(f.pattern, t->pattern) == 0 : !t->pattern;
+        if (pattern && f.digits == t->digits && ignore_merges == t->ignore_merges) return t;
+    }
+    return NULL;
+}

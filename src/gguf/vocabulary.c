@@ -1,0 +1,175 @@
+// Reads the tokenizer out of a GGUF file's metadata. Defaults are those of llama.cpp
+// (llama-vocab.cpp); merges that follow from scores are made as transformers makes them.
+#include "gguf/vocabulary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "gguf/llama_meta.h"
+#include "gguf/score_merges.h"
+
+enum { MAX_TOKENS = 1 << 24 };
+
+#define KEY(name) "tokenizer.ggml." name
+
+static drv_status read_kind(arena *a, const gguf_file *f, vocabulary *v, bool *found) {
+    const char *model = NULL, *pre = NULL;
+    DRV_TRY(gguf_get_text(a, f, KEY("model"), &model));
+    DRV_TRY(gguf_get_text(a, f, KEY("pre"), &pre));
+    *found = model && strcmp(model, "none") != 0 && strcmp(model, "no_vocab") != 0;
+    if (!*found) return DRV_OK;
+    v->sentencepiece = strcmp(model, "llama") == 0;
+    if (v->sentencepiece) return DRV_OK;
+    if (strcmp(model, "gpt2") != 0)
+        return drv_fail(DRV_E_DATA,
+                "%s: tokenizer.ggml.model is \"%.40s\", which is not read; expected \"gpt2\" "
+                "(byte-level BPE) or \"llama\" (sentencepiece)",
+                f->path, model);
+    if (!pre) log_warn("%s: tokenizer.ggml.pre is missing; GPT-2's is taken", f->path);
+    v->pre = pre_type_of(pre ? pre : "default");
+    if (v->pre) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: tokenizer.ggml.pre is \"%.40s\", a pre-tokenizer that is not known; expected one "
+            "of %s",
+            f->path, pre, pre_type_names());
+}
+
+// --- tokens
+static drv_status check_count(const gguf_file *f, const char *key, int64_t n, int64_t expected) {
+    if (n == expected) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: %s has %lld entries, expected one per token, %lld", f->path,
+            key, (long long)n, (long long)expected);
+}
+
+static drv_status read_types(arena *a, const gguf_file *f, vocabulary *v) {
+    int64_t n;
+    if (!gguf_find(f, KEY("token_type"))) {
+        v->types = ARENA_ARRAY(a, int32_t, v->n + 1);
+        for (int64_t i = 0; i < v->n; i++)
+            v->types[i] = TOKEN_NORMAL;
+        return DRV_OK;
+    }
+    DRV_TRY(gguf_get_i32s(a, f, KEY("token_type"), &v->types, &n));
+    return check_count(f, KEY("token_type"), n, v->n);
+}
+
+static drv_status read_tokens(arena *a, const gguf_file *f, vocabulary *v) {
+    DRV_TRY(gguf_get_texts(a, f, KEY("tokens"), &v->tokens, &v->n));
+    if (v->n < 1 || v->n > MAX_TOKENS)
+        return drv_fail(DRV_E_DATA, "%s: tokenizer.ggml.tokens has %lld tokens, expected 1 to %d",
+                f->path, (long long)v->n, MAX_TOKENS);
+    token_index index;
+    token_index_build(a, v->tokens, v->n, &index);
+    for (int64_t i = 0; i < v->n; i++) {
+        const int32_t first = token_index_find(&index, v->tokens[i].p, v->tokens[i].n);
+        if (first != i)
+            return drv_fail(DRV_E_DATA, "%s: tokens %d and %lld are the same text \"%.*s\"",
+                    f->path, first, (long long)i, (int)(v->tokens[i].n < 60 ? v->tokens[i].n : 60),
+                    v->tokens[i].p);
+    }
+    return read_types(a, f, v);
+}
+
+// The special tokens; they are such even in a file without types.
+static drv_status read_specials(const gguf_file *f, vocabulary *v) {
+    const struct {
+        const char *key;
+        int64_t *id;
+    } ids[] = {{KEY("bos_token_id"), &v->bos}, {KEY("eos_token_id"), &v->eos},
+            {KEY("unknown_token_id"), &v->unk}, {KEY("padding_token_id"), &v->pad}};
+    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+        DRV_TRY(llama_meta_token(f, ids[i].key, v->n, ids[i].id));
+        const int64_t id = *ids[i].id;
+        if (id >= 0 && !gguf_find(f, KEY("token_type"))) v->types[id] = TOKEN_CONTROL;
+    }
+    for (int64_t i = 0; v->sentencepiece && v->unk < 0 && i < v->n; i++)
+        if (v->types[i] == TOKEN_UNKNOWN) v->unk = i;
+    v->add_bos = v->sentencepiece || v->pre->add_bos;
+    DRV_TRY(gguf_get_bool(f, KEY("add_bos_token"), &v->add_bos));
+    DRV_TRY(gguf_get_bool(f, KEY("add_eos_token"), &v->add_eos));
+    v->space_prefix = true;
+    DRV_TRY(gguf_get_bool(f, KEY("add_space_prefix"), &v->space_prefix));
+    return DRV_OK;
+}
+
+// --- merges
+// "LEFT RIGHT": the space is never the first byte.
+static drv_status split_merges(arena *a, const gguf_file *f, vocabulary *v) {
+    gguf_text *lines;
+    DRV_TRY(gguf_get_texts(a, f, KEY("merges"), &lines, &v->n_merges));
+    v->merges = arena_alloc(a, sizeof *v->merges * (size_t)(v->n_merges + 1));
+    for (int64_t i = 0; i < v->n_merges; i++) {
+        const gguf_text line = lines[i];
+        const char *space = line.n > 1 ? memchr(line.p + 1, ' ', line.n - 1) : NULL;
+        if (!space || space + 1 == line.p + line.n)
+            return drv_fail(DRV_E_DATA,
+                    "%s: merge %lld is \"%.*s\", expected two tokens with a space between", f->path,
+                    (long long)i, (int)(line.n < 60 ? line.n : 60), line.p);
+        const size_t n_left = (size_t)(space - line.p);
+        v->merges[i][0] = (gguf_text){line.p, n_left};
+        v->merges[i][1] = (gguf_text){space + 1, line.n - n_left - 1};
+    }
+    return DRV_OK;
+}
+
+static drv_status merges_of_scores(arena *a, const gguf_file *f, vocabulary *v) {
+    float *scores;
+    score_merge *list;
+    int64_t n;
+    DRV_TRY(gguf_get_f32s(a, f, KEY("scores"), &scores, &n));
+    DRV_TRY(check_count(f, KEY("scores"), n, v->n));
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(scores[i]))
+            return drv_fail(DRV_E_DATA, "%s: the score of token %lld is %f, expected a number",
+                    f->path, (long long)i, (double)scores[i]);
+    score_merges(a, v->tokens, scores, v->n, &list, &v->n_merges);
+    v->merges = arena_alloc(a, sizeof *v->merges * (size_t)(v->n_merges + 1));
+    for (int64_t i = 0; i < v->n_merges; i++) {
+        v->merges[i][0] = v->tokens[list[i].left];
+        v->merges[i][1] = v->tokens[list[i].right];
+    }
+    return DRV_OK;
+}
+
+static drv_status read_merges(arena *a, const gguf_file *f, vocabulary *v) {
+    if (gguf_find(f, KEY("merges"))) return split_merges(a, f, v);
+    if (v->sentencepiece && gguf_find(f, KEY("scores"))) return merges_of_scores(a, f, v);
+    return drv_fail(DRV_E_DATA, "%s: the tokenizer has no %s", f->path,
+            v->sentencepiece ? "tokenizer.ggml.scores" : "tokenizer.ggml.merges");
+}
+
+// --- chat templates
+static drv_status add_chat(arena *a, const gguf_file *f, const char *key, const char *name,
+        vocabulary *v) {
+    const char *text = NULL;
+    DRV_TRY(gguf_get_text(a, f, key, &text));
+    if (!text) return DRV_OK;
+    if (v->n_chat == MAX_CHAT_TEMPLATES)
+        return drv_fail(DRV_E_DATA, "%s: has more than %d chat templates", f->path,
+                MAX_CHAT_TEMPLATES);
+    v->chat[v->n_chat++] = (chat_text){name, text};
+    return DRV_OK;
+}
+
+static drv_status read_chat(arena *a, const gguf_file *f, vocabulary *v) {
+    static const char prefix[] = "tokenizer.chat_template.";
+    DRV_TRY(add_chat(a, f, "tokenizer.chat_template", "default", v));
+    for (int i = 0; i < f->n_values; i++)
+        if (str_starts(f->values[i].key, prefix))
+            DRV_TRY(add_chat(a, f, f->values[i].key, f->values[i].key + sizeof prefix - 1, v));
+    return DRV_OK;
+}
+
+drv_status vocabulary_read(arena *a, const gguf_file *f, vocabulary *out, bool *found) {
+    vocabulary v = {0};
+    DRV_TRY(read_kind(a, f, &v, found));
+    if (!*found) return DRV_OK;
+    DRV_TRY(read_tokens(a, f, &v));
+    DRV_TRY(read_specials(f, &v));
+    DRV_TRY(read_merges(a, f, &v));
+    DRV_TRY(read_chat(a, f, &v));
+    *out = v;
+    return DRV_OK;
+}

@@ -1,0 +1,46 @@
+// The tokenizer in a GGUF file's metadata, and the tokenizer.json and tokenizer_config.json that
+// say the same.
+#pragma once
+#include "base/json.h"
+#include "base/str.h"
+#include "gguf/gguf.h"
+#include "gguf/pre_types.h"
+
+typedef enum token_type { // tokenizer.ggml.token_type
+    TOKEN_NORMAL = 1,
+    TOKEN_UNKNOWN = 2,      // <unk>
+    TOKEN_CONTROL = 3,      // special: <s>
+    TOKEN_USER_DEFINED = 4, // found whole in a text, but not special
+    TOKEN_UNUSED = 5,       // rows of the embedding that no token has: [PAD49152]
+    TOKEN_BYTE = 6,         // <0x0A>
+} token_type;
+
+enum { MAX_CHAT_TEMPLATES = 16 };
+
+typedef struct chat_text { // a chat template
+    const char *name, *text;
+} chat_text;
+
+typedef struct vocabulary {
+    bool sentencepiece;  // else byte-level BPE
+    const pre_type *pre; // byte-level only
+    gguf_text *tokens;
+    int32_t *types; // token_type
+    int64_t n;
+    gguf_text (*merges)[2];
+    int64_t n_merges;
+    int64_t bos, eos, unk, pad; // ids; -1: none
+    bool add_bos, add_eos;
+    bool space_prefix; // sentencepiece: a space is put in front of a text
+    chat_text chat[MAX_CHAT_TEMPLATES];
+    int n_chat;
+    int64_t context; // tokens
+} vocabulary;
+
+// Lives in `a` and in the file's metadata. *found is false where the file has no tokenizer.
+// DRV_E_DATA: a kind that is not read, by name, or something wrong.
+DRV_CHECKED drv_status vocabulary_read(arena *a, const gguf_file *f, vocabulary *out, bool *found);
+
+// Appends the texts of the files.
+void vocabulary_tokenizer_json(const vocabulary *v, str *out);
+void vocabulary_config_json(const vocabulary *v, str *out);

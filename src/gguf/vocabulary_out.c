@@ -1,0 +1,406 @@
+// tokenizer.json, tokenizer_config.json -> tokenizer.ggml.*, as llama.cpp's convert_hf_to_gguf.py
+// writes them. Sentencepiece vocabularies need scores where tokenizer.json has the order of merges.
+#include "gguf/vocabulary_out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "gguf/score_merges.h"
+#include "gguf/vocabulary.h"
+
+#define SPACE_MARK "\xE2\x96\x81" // U+2581, which sentencepiece writes for a space
+#define KEY(name)  "tokenizer.ggml." name
+
+typedef struct writing {
+    arena *a;
+    const tokenizer_texts *texts;
+    const char *path; // of tokenizer.json, for messages
+    json_t *root, *config, *map;
+    gguf_text *tokens; // by id; p NULL: none
+    int32_t *types;
+    int64_t n;
+    bool sentencepiece, space_prefix, ignore_merges;
+    const pre_type *pre;
+    gguf_builder *out;
+} writing;
+
+static drv_status refuse(const writing *w, const char *what) {
+    return drv_fail(DRV_E_DATA, "%s: %s, which GGUF has no name for", w->path, what);
+}
+
+// --- what kind of tokenizer
+static bool has_type(const json_t *o, const char *list, const char *type) {
+    const char *its = json_string_value(json_object_get(o, "type"));
+    size_t i;
+    json_t *v;
+    if (its && strcmp(its, type) == 0) return true;
+    json_array_foreach(json_object_get(o, list), i, v) if (has_type(v, list, type)) return true;
+    return false;
+}
+
+static const json_t *part_of_type(const json_t *o, const char *list, const char *type) {
+    const char *its = json_string_value(json_object_get(o, "type"));
+    const json_t *found = its && strcmp(its, type) == 0 ? o : NULL;
+    size_t i;
+    json_t *v;
+    json_array_foreach(json_object_get(o, list), i, v) if (!found) found =
+            part_of_type(v, list, type);
+    return found;
+}
+
+static drv_status find_kind(writing *w) {
+    const json_t *model = json_object_get(w->root, "model"),
+                 *normalizer = json_object_get(w->root, "normalizer"),
+                 *pre = json_object_get(w->root, "pre_tokenizer"),
+                 *metaspace = part_of_type(pre, "pretokenizers", "Metaspace");
+    const char *type = json_string_value(json_object_get(model, "type"));
+    if (!json_is_object(model) || (type && strcmp(type, "BPE") != 0))
+        return refuse(w, "its model is no BPE");
+    w->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+    if (has_type(pre, "pretokenizers", "ByteLevel")) {
+        w->pre = pre_type_of_json(pre, w->ignore_merges);
+        if (!w->pre) return refuse(w, "its pre_tokenizer is an unusual one");
+        if (has_type(normalizer, "normalizers", "NFC"))
+            log_warn("%s: the normalizer NFC is left out: GGUF has no place for it", w->path);
+        return DRV_OK;
+    }
+    w->sentencepiece = metaspace || has_type(normalizer, "normalizers", "Replace");
+    if (!w->sentencepiece)
+        return refuse(w, "it is neither byte-level nor of the sentencepiece style");
+    w->space_prefix = has_type(normalizer, "normalizers", "Prepend");
+    if (metaspace) {
+        const char *scheme = json_string_value(json_object_get(metaspace, "prepend_scheme"));
+        w->space_prefix = scheme ? strcmp(scheme, "never") != 0
+                                 : !json_is_false(json_object_get(metaspace, "add_prefix_space"));
+    }
+    return DRV_OK;
+}
+
+// --- tokens
+static drv_status set_token(writing *w, int64_t id, const char *text, size_t n, int32_t type) {
+    if (id < 0 || id >= w->n)
+        return drv_fail(DRV_E_DATA,
+                "%s: token \"%.60s\" has id %lld, expected 0 to %lld: the model has %lld rows",
+                w->path, text, (long long)id, (long long)w->n - 1, (long long)w->n);
+    if (w->tokens[id].p && (w->tokens[id].n != n || memcmp(w->tokens[id].p, text, n) != 0))
+        return drv_fail(DRV_E_DATA, "%s: tokens \"%.60s\" and \"%.60s\" both have id %lld", w->path,
+                w->tokens[id].p, text, (long long)id);
+    w->tokens[id] = (gguf_text){text, n};
+    w->types[id] = type;
+    return DRV_OK;
+}
+
+static bool is_byte(const writing *w, const char *text, size_t n) {
+    return w->sentencepiece && n == 6 && memcmp(text, "<0x", 3) == 0 && text[5] == '>';
+}
+
+static drv_status read_vocab(writing *w) {
+    const json_t *vocab = json_object_get(json_object_get(w->root, "model"), "vocab");
+    const char *text;
+    json_t *id;
+    if (!json_is_object(vocab))
+        return drv_fail(DRV_E_DATA, "%s: model.vocab is no JSON object", w->path);
+    json_object_foreach((json_t *)(uintptr_t)vocab, text, id) {
+        const size_t n = strlen(text);
+        DRV_TRY(set_token(w, json_is_integer(id) ? json_integer_value(id) : -1, text, n,
+                is_byte(w, text, n) ? TOKEN_BYTE : TOKEN_NORMAL));
+    }
+    return DRV_OK;
+}
+
+static drv_status read_added(writing *w) {
+    const json_t *vocab = json_object_get(json_object_get(w->root, "model"), "vocab");
+    const char *unk =
+            json_string_value(json_object_get(json_object_get(w->root, "model"), "unk_token"));
+    size_t i;
+    json_t *token;
+    json_array_foreach(json_object_get(w->root, "added_tokens"), i, token) {
+        const char *text = json_string_value(json_object_get(token, "content"));
+        if (!text || !*text) continue;
+        const json_t *known = json_object_get(vocab, text), *id = known;
+        if (!id) id = json_object_get(token, "id");
+        const bool special = json_is_true(json_object_get(token, "special"));
+        DRV_TRY(set_token(w, json_is_integer(id) ? json_integer_value(id) : -1, text, strlen(text),
+                unk && strcmp(unk, text) == 0 ? TOKEN_UNKNOWN
+                : special                     ? TOKEN_CONTROL
+                                              : TOKEN_USER_DEFINED));
+    }
+    return DRV_OK;
+}
+
+// Rows of the embedding without a token, as llama.cpp's converter names them.
+static void fill_up(writing *w) {
+    for (int64_t id = 0; id < w->n; id++) {
+        if (w->tokens[id].p) continue;
+        const char *text = arena_printf(w->a, "[PAD%lld]", (long long)id);
+        w->tokens[id] = (gguf_text){text, strlen(text)};
+        w->types[id] = TOKEN_UNUSED;
+    }
+}
+
+static void put_tokens(const writing *w) {
+    gguf_put_array(w->out, KEY("tokens"), GGUF_TEXT, (uint64_t)w->n);
+    for (int64_t id = 0; id < w->n; id++)
+        gguf_add_text(w->out, w->tokens[id].p, w->tokens[id].n);
+    gguf_put_array(w->out, KEY("token_type"), GGUF_I32, (uint64_t)w->n);
+    str_add(&w->out->values, w->types, sizeof *w->types * (size_t)w->n);
+}
+
+// --- merges
+// Both forms: "LEFT RIGHT" and ["LEFT", "RIGHT"].
+static drv_status merge_parts(const writing *w, size_t i, const json_t *merge, gguf_text part[2]) {
+    const char *line = json_string_value(merge), *space = line ? strchr(line, ' ') : NULL;
+    const char *left = json_string_value(json_array_get(merge, 0)),
+               *right = json_string_value(json_array_get(merge, 1));
+    if (left && right) {
+        part[0] = (gguf_text){left, strlen(left)};
+        part[1] = (gguf_text){right, strlen(right)};
+    } else if (space && space > line) {
+        part[0] = (gguf_text){line, (size_t)(space - line)};
+        part[1] = (gguf_text){space + 1, strlen(space + 1)};
+    } else {
+        return drv_fail(DRV_E_DATA, "%s: merge %zu is no pair of tokens", w->path, i);
+    }
+    return DRV_OK;
+}
+
+static drv_status put_merges(const writing *w, const json_t *merges) {
+    size_t i;
+    json_t *merge;
+    str line = {0};
+    drv_status status = DRV_OK;
+    gguf_put_array(w->out, KEY("merges"), GGUF_TEXT, json_array_size(merges));
+    json_array_foreach(merges, i, merge) {
+        gguf_text part[2];
+        status = merge_parts(w, i, merge, part);
+        if (status == DRV_OK &&
+                (memchr(part[0].p, ' ', part[0].n) || memchr(part[1].p, ' ', part[1].n)))
+            status = refuse(w, "a merge has a space in it");
+        if (status != DRV_OK) break;
+        str_clear(&line);
+        str_add(&line, part[0].p, part[0].n);
+        str_puts(&line, " ");
+        str_add(&line, part[1].p, part[1].n);
+        gguf_add_text(w->out, line.p, line.n);
+    }
+    str_free(&line);
+    return status;
+}
+
+// The order in which the merges make tokens, as scores: 0 for the first, -1 for the second, ...;
+// tokens that no merge makes come after them.
+static drv_status scores_of_merges(const writing *w, const json_t *merges, float *scores) {
+    token_index index;
+    size_t i;
+    json_t *merge;
+    str whole = {0};
+    int64_t n_made = 0;
+    drv_status status = DRV_OK;
+    bool *made = ARENA_ARRAY(w->a, bool, w->n + 1);
+    token_index_build(w->a, w->tokens, w->n, &index);
+    json_array_foreach(merges, i, merge) {
+        gguf_text part[2];
+        status = merge_parts(w, i, merge, part);
+        if (status != DRV_OK) break;
+        str_clear(&whole);
+        str_add(&whole, part[0].p, part[0].n);
+        str_add(&whole, part[1].p, part[1].n);
+        const int32_t id = token_index_find(&index, whole.p, whole.n);
+        if (id < 0 || made[id]) continue;
+        made[id] = true;
+        scores[id] = (float)-n_made++;
+    }
+    str_free(&whole);
+    for (int64_t id = 0; id < w->n; id++)
+        if (!made[id] && w->types[id] == TOKEN_NORMAL) scores[id] = (float)-n_made++;
+    return status;
+}
+
+// Whether the merges are the ones that follow from the scores: then llama.cpp, which knows scores
+// alone, cuts every text as tokenizer.json does. Ways to make one token may stand in any order: no
+// two of them ever fit the same place of a text.
+static bool same_merges(const writing *w, const json_t *merges, const float *scores) {
+    score_merge *list;
+    token_index index;
+    int64_t n;
+    str whole = {0};
+    bool same = true;
+    score_merges(w->a, w->tokens, scores, w->n, &list, &n);
+    token_index_build(w->a, w->tokens, w->n, &index);
+    same = (size_t)n == json_array_size(merges);
+    for (int64_t i = 0; same && i < n; i++) {
+        gguf_text part[2];
+        same = merge_parts(w, (size_t)i, json_array_get(merges, (size_t)i), part) == DRV_OK;
+        if (!same) break;
+        str_clear(&whole);
+        str_add(&whole, part[0].p, part[0].n);
+        str_add(&whole, part[1].p, part[1].n);
+        same = token_index_find(&index, whole.p, whole.n) == list[i].whole;
+    }
+    str_free(&whole);
+    return same;
+}
+
+static drv_status put_scores(const writing *w, const json_t *merges) {
+    float *scores = ARENA_ARRAY(w->a, float, w->n + 1);
+    DRV_TRY(scores_of_merges(w, merges, scores));
+    if (!same_merges(w, merges, scores))
+        log_warn("%s: its merges do not follow from scores, which are all that GGUF has: llama.cpp "
+                 "may cut a few texts in other tokens",
+                w->path);
+    gguf_put_array(w->out, KEY("scores"), GGUF_F32, (uint64_t)w->n);
+    str_add(&w->out->values, scores, sizeof *scores * (size_t)w->n);
+    return DRV_OK;
+}
+
+// --- special tokens
+static int64_t id_of_text(const writing *w, const char *text) {
+    const size_t n = text ? strlen(text) : 0;
+    for (int64_t id = 0; n && id < w->n; id++)
+        if (w->tokens[id].n == n && memcmp(w->tokens[id].p, text, n) == 0) return id;
+    return -1;
+}
+
+// What tokenizer_config.json, or else special_tokens_map.json, says; else `otherwise`.
+static int64_t id_of_role(const writing *w, const char *role, int64_t otherwise) {
+    const json_t *files[] = {w->config, w->map};
+    for (int i = 0; i < 2; i++) {
+        const json_t *v = json_object_get(files[i], role);
+        const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "content") : v);
+        const int64_t id = id_of_text(w, text);
+        if (id >= 0) return id;
+    }
+    return otherwise >= 0 && otherwise < w->n ? otherwise : -1;
+}
+
+static void put_id(const writing *w, const char *key, int64_t id) {
+    if (id >= 0) gguf_put_u32(w->out, key, (uint32_t)id);
+}
+
+// The end of a turn and of a message, where the model has them beside the end of a text.
+static void put_other_ends(const writing *w, int64_t eos) {
+    static const struct {
+        const char *key, *texts[6];
+    } ends[] = {{KEY("eot_token_id"), {"<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>",
+                                              "<|end_of_text|>", "<|endoftext|>"}},
+            {KEY("eom_token_id"), {"<|eom_id|>"}}};
+    for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
+        int64_t found = -1;
+        for (int i = 0; i < w->texts->n_eos; i++)
+            for (int k = 0; k < 6 && found < 0; k++) {
+                const int64_t id = ends[e].texts[k] ? id_of_text(w, ends[e].texts[k]) : -1;
+                if (id >= 0 && id == w->texts->eos[i] && id != eos) found = id;
+            }
+        put_id(w, ends[e].key, found);
+    }
+}
+
+// Special tokens before and after a text in the template of the post-processor.
+static void find_template(const json_t *o, bool *before, bool *after) {
+    const json_t *template = part_of_type(o, "processors", "TemplateProcessing");
+    bool seen = false;
+    size_t i;
+    json_t *part;
+    *before = *after = false;
+    json_array_foreach(json_object_get(template, "single"), i, part) {
+        if (json_object_get(part, "Sequence")) seen = true;
+        if (json_object_get(part, "SpecialToken")) *(seen ? after : before) = true;
+    }
+}
+
+static void put_specials(const writing *w) {
+    const tokenizer_texts *t = w->texts;
+    bool before, after;
+    const int64_t eos = id_of_role(w, "eos_token", t->n_eos ? t->eos[0] : -1);
+    put_id(w, KEY("bos_token_id"), id_of_role(w, "bos_token", t->bos));
+    put_id(w, KEY("eos_token_id"), eos);
+    put_id(w, KEY("unknown_token_id"),
+            id_of_role(w, "unk_token",
+                    id_of_text(w,
+                            json_string_value(json_object_get(json_object_get(w->root, "model"),
+                                    "unk_token")))));
+    put_id(w, KEY("padding_token_id"), id_of_role(w, "pad_token", t->pad));
+    put_other_ends(w, eos);
+    find_template(json_object_get(w->root, "post_processor"), &before, &after);
+    gguf_put_bool(w->out, KEY("add_bos_token"), before);
+    gguf_put_bool(w->out, KEY("add_eos_token"), after);
+    if (w->sentencepiece) gguf_put_bool(w->out, KEY("add_space_prefix"), w->space_prefix);
+}
+
+// --- chat templates
+static void put_chat(const writing *w) {
+    const json_t *chat = json_object_get(w->config, "chat_template");
+    const char *main = w->texts->chat_template ? w->texts->chat_template : json_string_value(chat);
+    size_t i;
+    json_t *one;
+    json_array_foreach(chat, i, one) {
+        const char *name = json_string_value(json_object_get(one, "name")),
+                   *text = json_string_value(json_object_get(one, "template"));
+        if (!name || !text) continue;
+        if (strcmp(name, "default") != 0)
+            gguf_put_text(w->out, arena_printf(w->a, "tokenizer.chat_template.%.60s", name), text);
+        else if (!main)
+            main = text;
+    }
+    if (main) gguf_put_text(w->out, "tokenizer.chat_template", main);
+}
+
+// --- all of it
+static drv_status put_all(writing *w) {
+    const json_t *merges = json_object_get(json_object_get(w->root, "model"), "merges");
+    DRV_TRY(find_kind(w));
+    DRV_TRY(read_vocab(w));
+    DRV_TRY(read_added(w));
+    fill_up(w);
+    gguf_put_text(w->out, KEY("model"), w->sentencepiece ? "llama" : "gpt2");
+    gguf_put_text(w->out, KEY("pre"), w->sentencepiece ? "default" : w->pre->name);
+    put_tokens(w);
+    DRV_TRY(w->sentencepiece ? put_scores(w, merges) : put_merges(w, merges));
+    put_specials(w);
+    put_chat(w);
+    return DRV_OK;
+}
+
+static drv_status read_optional(const tokenizer_texts *t, const char *name, const char *text,
+        size_t n, json_t **out) {
+    char path[512];
+    snprintf(path, sizeof path, "%.400s/%s", t->folder, name);
+    return text ? json_read_bytes(path, text, n, out) : DRV_OK;
+}
+
+// Without a tokenizer: what the model says.
+static drv_status put_ids(const tokenizer_texts *t, gguf_builder *out) {
+    const writing w = {.out = out};
+    put_id(&w, KEY("bos_token_id"), t->bos);
+    put_id(&w, KEY("eos_token_id"), t->n_eos ? t->eos[0] : -1);
+    put_id(&w, KEY("padding_token_id"), t->pad);
+    return DRV_OK;
+}
+
+drv_status vocabulary_put(const tokenizer_texts *t, gguf_builder *out) {
+    if (!t->tokenizer_json) return put_ids(t, out);
+    arena *a = arena_new("vocabulary");
+    writing w = {.a = a,
+            .texts = t,
+            .path = arena_printf(a, "%s/tokenizer.json", t->folder),
+            .tokens = ARENA_ARRAY(a, gguf_text, t->vocab_size + 1),
+            .types = ARENA_ARRAY(a, int32_t, t->vocab_size + 1),
+            .n = t->vocab_size,
+            .out = out};
+    drv_status status =
+            read_optional(t, "tokenizer.json", t->tokenizer_json, t->n_tokenizer_json, &w.root);
+    if (status == DRV_OK)
+        status = read_optional(t, "tokenizer_config.json", t->tokenizer_config_json,
+                t->n_tokenizer_config_json, &w.config);
+    if (status == DRV_OK)
+        status = read_optional(t, "special_tokens_map.json", t->special_tokens_map_json,
+                t->n_special_tokens_map_json, &w.map);
+    if (status == DRV_OK) status = put_all(&w);
+    json_decref(w.root);
+    json_decref(w.config);
+    json_decref(w.map);
+    arena_free(a);
+    return status;
+}

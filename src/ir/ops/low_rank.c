@@ -1,0 +1,171 @@
+// The second half of a low-rank branch (LoRA, arXiv:2106.09685, equation 3): several projections of
+// one input are one matrix, and some of its column ranges have a branch (docs/adr/0008).
+//
+//   lora_up(y_NO, t_NR, B1, ...) -> y':   y'[:, c_i .. c_i + O_i] = y + alpha_i t_i B_i^T
+//
+//          column1            column2
+//   y  |   [+ t_1 B_1^T]  . . [+ t_2 B_2^T]  |      t = [t_1 | t_2], r_i columns each; B_i [O_i,
+//   r_i]
+//
+// The first half, t = x A^T for all branches at once, is a matmul.
+#include "ir/grad.h"
+
+// Columns of t: the ranks of all branches, whose B are in[first ..].
+static int64_t width_of_t(const node *n, int first) {
+    int64_t width = 0;
+    for (int i = first; i < n->n_in; i++)
+        width += n->in[i]->dim[1];
+    return width;
+}
+
+// y_NO is what has the columns of the branches.
+static const char *check(const node *n, const tensor *y, int first) {
+    int64_t end = 0;
+    for (int i = 0; i < n->n_in - first; i++) {
+        const tensor *b = n->in[first + i];
+        const int column = branch_column(&n->attrs, i);
+        if (!is_matrix(b) || b->dt != y->dt) return "B must be [columns of its branch, rank]";
+        if (column < end) return "branches must not overlap";
+        end = column + b->dim[0];
+    }
+    return end > y->dim[1] ? "a branch ends beyond y" : NULL;
+}
+
+static const char *shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *y = n->in[0], *t = n->in[1];
+    out[0] = spec_may_alias(n, 0);
+    *n_out = 1;
+    if (!is_matrix(y) || !is_matrix(t) || t->dt != y->dt || t->dim[0] != y->dim[0])
+        return "y and t must be matrices of one height";
+    const char *bad = check(n, y, 2);
+    return bad || width_of_t(n, 2) == t->dim[1] ? bad : "t must be as wide as all ranks";
+}
+
+// 2 N O_i r for each branch.
+static double branch_flops(const node *n, int first, int64_t tokens) {
+    double sum = 0;
+    for (int i = first; i < n->n_in; i++)
+        sum += 2.0 * (double)tokens * (double)tensor_elements(n->in[i]);
+    return sum;
+}
+
+static double flops(const node *n) {
+    return branch_flops(n, 2, n->in[0]->dim[0]);
+}
+
+static void grad(grad_ctx *ctx, node *n) {
+    tensor *dy = grad_of(ctx, n->out[0]), *in[1 + MAX_BRANCHES] = {dy};
+    int from = 0;
+    grad_add(ctx, n->in[0], dy);
+    for (int i = 0; i < n->n_in - 2; i++) {
+        tensor *b = in[1 + i] = n->in[2 + i], *acc = grad_buffer(ctx, b);
+        const op_attrs attrs = {.alpha1 = branch_alpha(&n->attrs, i),
+                .column1 = branch_column(&n->attrs, i),
+                .from = from};
+        from += (int)b->dim[1];
+        if (!acc) continue;
+        tensor *in_b[] = {dy, n->in[1], acc};
+        grad_buffer_set(ctx, b, graph_add(ctx->g, OP_lora_up_grad_b, 3, in_b, &attrs)->out[0]);
+    }
+    if (grad_wanted(ctx, n->in[1]))
+        grad_add(ctx, n->in[1],
+                graph_add(ctx->g, OP_lora_up_grad, n->n_in - 1, in, &n->attrs)->out[0]);
+}
+
+// Branches of the first and the last columns, none between, of different ranks; and one in the
+// middle.
+static const op_attrs two_branches = {.alpha1 = 0.7, .alpha2 = 1.25, .column2 = 7};
+
+static void two_branches_example(example *e) {
+    tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
+            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
+    graph_add(e->g, OP_lora_up, 4, in, &two_branches);
+}
+
+static void one_branch_example(example *e) {
+    tensor *in[] = {example_activation(e, "y", 1, 9), example_activation(e, "t", 1, 2),
+            example_weight(e, "b1", e->dt, 5, 2)};
+    graph_add(e->g, OP_lora_up, 3, in, &(op_attrs){.alpha1 = 2, .column1 = 3});
+}
+
+#define BRANCHES                                                                                   \
+    (ATTR(column1) | ATTR(column2) | ATTR(column3) | ATTR(alpha1) | ATTR(alpha2) | ATTR(alpha3))
+
+const op_row op_row_lora_up = {
+        .name = "lora_up",
+        .min_in = 3,
+        .max_in = 2 + MAX_BRANCHES,
+        .shape = shape,
+        .attrs = BRANCHES,
+        .grad = grad,
+        .flops = flops,
+        .built = true,
+        .differentiated = true,
+        .examples = {two_branches_example, one_branch_example},
+};
+
+// --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i
+static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *dy = n->in[0];
+    *n_out = 1;
+    if (!is_matrix(dy)) return "dy must be a matrix";
+    out[0] = spec_2d(dy->dt, dy->dim[0], width_of_t(n, 1));
+    return check(n, dy, 1);
+}
+
+static double grad_flops(const node *n) {
+    return branch_flops(n, 1, n->in[0]->dim[0]);
+}
+
+static void grad_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "b1", 4, 2),
+            example_given(e, "b2", 6, 3)};
+    graph_add(e->g, OP_lora_up_grad, 3, in, &two_branches);
+}
+
+const op_row op_row_lora_up_grad = {
+        .name = "lora_up_grad",
+        .min_in = 2,
+        .max_in = 1 + MAX_BRANCHES,
+        .shape = grad_shape,
+        .attrs = BRANCHES,
+        .flops = grad_flops,
+        .differentiated = true,
+        .examples = {grad_example},
+};
+
+// --- lora_up_grad_b(dy_NO, t_NR, acc_i) -> acc_i + alpha1 dy[:, column1 .. + O_i]^T t_i; t_i
+// begins at column `from` of t
+static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
+    out[0] = spec_in_place(n, 2);
+    *n_out = 1;
+    if (!is_matrix(dy) || !is_matrix(t) || t->dt != dy->dt || t->dim[0] != dy->dim[0])
+        return "dy and t must be matrices of one height";
+    if (!is_matrix(acc) || acc->dt != dtype_acc(dy->dt)) return "the accumulator must be a matrix";
+    if (n->attrs.column1 + acc->dim[0] > dy->dim[1]) return "the branch ends beyond dy";
+    if (n->attrs.from + acc->dim[1] > t->dim[1]) return "the branch ends beyond t";
+    return NULL;
+}
+
+static double grad_b_flops(const node *n) {
+    return branch_flops(n, 2, n->in[0]->dim[0]);
+}
+
+static void grad_b_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "t", 5, 5),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
+    const op_attrs attrs = {.alpha1 = 0.7, .column1 = 7, .from = 2};
+    graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
+}
+
+const op_row op_row_lora_up_grad_b = {
+        .name = "lora_up_grad_b",
+        .min_in = 3,
+        .max_in = 3,
+        .shape = grad_b_shape,
+        .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from),
+        .flops = grad_b_flops,
+        .differentiated = true,
+        .examples = {grad_b_example},
+};

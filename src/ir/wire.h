@@ -1,0 +1,22 @@
+// Bytes that a rank sends in a collective, as src/comm does it: what a plan says and a run counts.
+#pragma once
+#include <stdint.h>
+
+#include "base/dtype.h"
+
+// Sums up to this size travel whole: one round of messages instead of two.
+enum { WIRE_SMALL_BYTES = 4096 };
+
+static inline double wire_gather(double part_bytes, int ranks) {
+    return part_bytes * (ranks - 1);
+}
+
+// All parts but the rank's own.
+static inline double wire_scatter(double all_bytes, int ranks) {
+    return all_bytes * (ranks - 1) / ranks;
+}
+
+static inline double wire_all_reduce(double bytes, int ranks) {
+    if (bytes <= WIRE_SMALL_BYTES) return wire_gather(bytes, ranks);
+    return wire_scatter(bytes, ranks) + wire_gather(bytes / ranks, ranks);
+}

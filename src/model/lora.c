@@ -1,0 +1,128 @@
+// Targets of LoRA by name and by expression.
+#include "model/lora.h"
+
+#include <math.h>
+#include <regex.h>
+#include <stdio.h>
+#include <string.h>
+
+// --- the projections of a model
+typedef struct projection {
+    const char *name; // in its layer
+    int64_t in, out;
+} projection;
+enum { N_PROJECTIONS = 7, MODULE_NAME = 96 };
+
+// Projection i of all layers, and the name of its module.
+static projection projection_at(const model_layout *l, int i, char module[MODULE_NAME]) {
+    const projection all[N_PROJECTIONS] = {{"self_attn.q_proj", l->hidden, l->q_width},
+            {"self_attn.k_proj", l->hidden, l->kv_width},
+            {"self_attn.v_proj", l->hidden, l->kv_width},
+            {"self_attn.o_proj", l->q_width, l->hidden}, {"mlp.gate_proj", l->hidden, l->ffn},
+            {"mlp.up_proj", l->hidden, l->ffn}, {"mlp.down_proj", l->ffn, l->hidden}};
+    const projection *p = &all[i % N_PROJECTIONS];
+    snprintf(module, MODULE_NAME, "model.layers.%d.%s", i / N_PROJECTIONS, p->name);
+    return *p;
+}
+
+static int n_projections(const model_layout *l) {
+    return l->n_layers * N_PROJECTIONS;
+}
+
+bool lora_is_projection(const char *module, const model_layout *l) {
+    char name[MODULE_NAME];
+    for (int i = 0; i < n_projections(l); i++) {
+        projection_at(l, i, name);
+        if (strcmp(name, module) == 0) return true;
+    }
+    return false;
+}
+
+// --- sets
+lora_set lora_set_new(arena *a, int n) {
+    return (lora_set){.branches = ARENA_ARRAY(a, lora_branch, n + 1), .by_module = {.a = a}};
+}
+
+void lora_set_add(lora_set *set, const lora_branch *branch) {
+    set->branches[set->n] = *branch;
+    name_map_set(&set->by_module, branch->module, &set->branches[set->n]);
+    set->n++;
+}
+
+const lora_branch *lora_find(const lora_set *set, const char *module) {
+    return name_map_get(&set->by_module, module);
+}
+
+int64_t lora_parameters(const lora_set *set, const model_layout *l) {
+    char module[MODULE_NAME];
+    int64_t n = 0;
+    for (int i = 0; i < n_projections(l); i++) {
+        const projection p = projection_at(l, i, module);
+        const lora_branch *branch = lora_find(set, module);
+        if (branch) n += branch->rank * (p.in + p.out);
+    }
+    return n;
+}
+
+// --- targets of the config
+double lora_scale(const lora_config *lora) {
+    const double rank = (double)lora->rank;
+    return lora->alpha / (lora->use_rslora ? sqrt(rank) : rank);
+}
+
+typedef struct target {
+    const char *text;
+    regex_t regex;
+    bool is_regex, fits_some;
+} target;
+
+static bool is_suffix(const char *module, const char *end) {
+    const size_t n = strlen(module), m = strlen(end);
+    if (m > n || strcmp(module + n - m, end) != 0) return false;
+    return m == n || module[n - m - 1] == '.';
+}
+
+// The text in anchors, so that it matches all of a name.
+static void target_open(arena *a, const char *text, target *out) {
+    const char *anchored = arena_printf(a, "^(%s)$", text);
+    *out = (target){.text = text};
+    out->is_regex = regcomp(&out->regex, anchored, REG_EXTENDED | REG_NOSUB) == 0;
+}
+
+static bool target_fits(target *t, const char *module) {
+    const bool fits = strcmp(t->text, "all-linear") == 0 || is_suffix(module, t->text) ||
+                      (t->is_regex && regexec(&t->regex, module, 0, NULL, 0) == 0);
+    t->fits_some |= fits;
+    return fits;
+}
+
+static drv_status check_target(const target *t) {
+    if (t->fits_some) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "lora.target_modules: \"%.80s\" is no %s, expected q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, all-linear, or a regular expression that matches all of a name like model.layers.0.self_attn.q_proj",
+            t->text, t->is_regex ? "projection of the model" : "regular expression");
+}
+
+drv_status lora_of_config(arena *a, const lora_config *lora, const model_layout *l, lora_set *out) {
+    const int n_targets = lora->rank > 0 ? lora->n_target_modules : 0;
+    target *targets = ARENA_ARRAY(a, target, n_targets + 1);
+    char module[MODULE_NAME];
+    drv_status status = DRV_OK;
+    *out = lora_set_new(a, n_projections(l));
+    for (int t = 0; t < n_targets; t++)
+        target_open(a, lora->target_modules[t], &targets[t]);
+    for (int i = 0; i < n_projections(l); i++) {
+        bool fits = false;
+        projection_at(l, i, module);
+        for (int t = 0; t < n_targets; t++)
+            fits |= target_fits(&targets[t], module);
+        if (!fits) continue;
+        const lora_branch branch = {arena_strdup(a, module), lora->rank, lora_scale(lora)};
+        lora_set_add(out, &branch);
+    }
+    for (int t = 0; t < n_targets; t++) {
+        if (status == DRV_OK) status = check_target(&targets[t]);
+        if (targets[t].is_regex) regfree(&targets[t].regex);
+    }
+    return status;
+}

@@ -1,0 +1,37 @@
+// Which projections have low-rank branches (LoRA, arXiv:2106.09685), of which rank, and how much
+// each counts. Modules have Hugging Face's names: model.layers.0.self_attn.q_proj.
+#pragma once
+#include "base/name_map.h"
+#include "config/config.h"
+#include "model/layout.h"
+
+typedef struct lora_branch {
+    const char *module;
+    int64_t rank;
+    double scale; // of x A^T B^T
+} lora_branch;
+
+typedef struct lora_set {
+    lora_branch *branches;
+    int n; // 0: no LoRA
+    name_map by_module;
+} lora_set;
+
+// An empty one with room for `n`, in `a`.
+lora_set lora_set_new(arena *a, int n);
+void lora_set_add(lora_set *set, const lora_branch *branch);
+const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: no branch
+
+// Those of the config: each projection that a target fits. A target is the last parts of a name
+// ("q_proj", "self_attn.q_proj"), a POSIX extended regular expression that matches all of it, as
+// PEFT's, or "all-linear". DRV_E_USAGE: a target is no expression, or fits no projection.
+DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const model_layout *l,
+        lora_set *out);
+
+// alpha / rank, or alpha / sqrt(rank).
+double lora_scale(const lora_config *lora);
+
+// Numbers of all branches, counted from the shapes of the projections: rank (in + out) each.
+int64_t lora_parameters(const lora_set *set, const model_layout *l);
+// Whether a module is one of the seven projections of a layer, which may have a branch.
+bool lora_is_projection(const char *module, const model_layout *l);

@@ -1,0 +1,141 @@
+// Where ids begin in the text as it was before normalising. Lengths come from the entries of the
+// vocabulary, so only in a word with an unknown token they are known less exactly than to the byte.
+#include "tok/trace.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void offset_list_free(offset_list *l) {
+    free(l->p);
+    *l = (offset_list){0};
+}
+
+void trace_free(trace *tr) {
+    free(tr->normal.at);
+    free(tr->spaced.at);
+}
+
+// --- bytes of the buffers
+static int64_t place_of(const trace *tr, const unsigned char *s) {
+    const trace_buffer *list[] = {&tr->spaced, &tr->normal};
+    for (int i = 0; i < 2; i++)
+        if (list[i]->p && s >= list[i]->p && s <= list[i]->p + list[i]->n)
+            return list[i]->at[s - list[i]->p];
+    return s - tr->text;
+}
+
+static void begin_buffer(trace_buffer *b, const str *p) {
+    b->n = p->n;
+    b->filled = 0;
+    MEM_GROW(b->at, p->n, b->cap);
+}
+
+static void put(trace_buffer *b, int64_t place) {
+    if (b->filled <= b->n) b->at[b->filled++] = place;
+}
+
+static void end_buffer(trace_buffer *b, const str *p, int64_t place) {
+    while (b->filled <= b->n)
+        put(b, place);
+    b->p = (const unsigned char *)p->p;
+}
+
+static size_t mark_at(const unsigned char *s, size_t n) {
+    return n >= 3 && memcmp(s, SPACE_MARK, 3) == 0 ? 3 : 1;
+}
+
+// Bytes that were taken over, `from` being what they were before.
+static void put_same(trace *tr, trace_buffer *b, const unsigned char *s, size_t n, bool marks) {
+    for (size_t i = 0; i < n; i += marks ? mark_at(s + i, n - i) : 1)
+        put(b, place_of(tr, s + i));
+}
+
+// Bytes that composing has changed: what lies between the ends that are the same comes from where
+// the change begins.
+static void put_composed(trace *tr, trace_buffer *b, const unsigned char *s, size_t n,
+        const str *composed, bool marks) {
+    const unsigned char *p = (const unsigned char *)composed->p;
+    const size_t least = n < composed->n ? n : composed->n;
+    size_t head = 0, tail = 0;
+    while (head < least && s[head] == p[head])
+        head++;
+    while (tail < least - head && s[n - 1 - tail] == p[composed->n - 1 - tail])
+        tail++;
+    put_same(tr, b, s, head, marks);
+    for (size_t i = head; i < composed->n - tail; i++)
+        put(b, place_of(tr, s + head));
+    put_same(tr, b, s + n - tail, tail, marks);
+}
+
+// No character composes with an ASCII one that comes after it, so a text falls into parts that
+// begin with one, each composed alone.
+void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p) {
+    const tokenizer *t = tr->t;
+    trace_buffer *b = &tr->normal;
+    tr->normal.p = tr->spaced.p = NULL;
+    if (!p) return;
+    begin_buffer(b, p);
+    if (t->prefix == PREFIX_ALWAYS && n) put(b, place_of(tr, s));
+    str composed = {0};
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && s[end] >= 0x80;)
+            end++;
+        str_clear(&composed);
+        tokenizer_compose(t, s + i, end - i, &composed);
+        put_composed(tr, b, s + i, end - i, &composed, t->space_mark && !t->metaspace);
+    }
+    str_free(&composed);
+    end_buffer(b, p, place_of(tr, s + n));
+}
+
+void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed) {
+    trace_buffer *b = &tr->spaced;
+    b->p = NULL;
+    begin_buffer(b, p);
+    if (prefixed) put(b, place_of(tr, s));
+    put_same(tr, b, s, n, true);
+    end_buffer(b, p, place_of(tr, s + n));
+}
+
+// --- ids
+static void add(trace *tr, int64_t begin) {
+    offset_list *l = tr->begins;
+    MEM_GROW(l->p, l->n, l->cap);
+    l->p[l->n++] = begin;
+}
+
+void trace_id(trace *tr, const unsigned char *s) {
+    add(tr, place_of(tr, s));
+}
+
+// Bytes of a word that an id stands for, which begin at s or end there (`backward`); 0: not known.
+static size_t bytes_of(const tokenizer *t, int32_t id, const unsigned char *s, size_t room,
+        bool backward) {
+    const token_bytes *entry = id >= 0 && id < t->n_vocab ? &t->entries[id] : NULL;
+    const unsigned char byte = room ? (backward ? s[-1] : *s) : 0;
+    if (room && (t->fallback_id[byte] == id || t->byte_id[byte] == id)) return 1;
+    if (!entry || !entry->p || entry->as_written || entry->n < 1 || (size_t)entry->n > room)
+        return 0;
+    return memcmp(backward ? s - entry->n : s, entry->p, (size_t)entry->n) == 0 ? (size_t)entry->n
+                                                                                : 0;
+}
+
+// Forward from the front, and backward from the end for what comes after the last unknown token.
+void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,
+        const int32_t *ids, int64_t n) {
+    const unsigned char *front = word, *back = word_end;
+    const int64_t first = tr->begins->n;
+    int64_t i = 0;
+    for (size_t k; i < n && (k = bytes_of(tr->t, ids[i], front, (size_t)(back - front), false));
+            i++) {
+        add(tr, place_of(tr, front));
+        front += k;
+    }
+    const int64_t unknown = i;
+    for (; i < n; i++)
+        add(tr, place_of(tr, front));
+    for (i = n - 1; i > unknown; i--) {
+        back -= bytes_of(tr->t, ids[i], back, (size_t)(back - front), true);
+        tr->begins->p[first + i] = place_of(tr, back);
+    }
+}

@@ -1,0 +1,31 @@
+// Where in a text its ids begin, noted while it is encoded (encode.c). What is normalised or spaced
+// on the way lies in buffers of the encoder; a trace knows the place in the text of each of their
+// bytes.
+#pragma once
+#include "tok/split.h"
+#include "tok/tokenizer_internal.h"
+
+typedef struct trace_buffer { // bytes made of a part of the text
+    const unsigned char *p;   // NULL: none; the text itself is at hand
+    int64_t *at;              // [n + 1] where in the text each byte comes from
+    size_t n, filled, cap;
+} trace_buffer;
+
+typedef struct trace { // single owner; begins as {t, text, begins}, ends with trace_free
+    const tokenizer *t;
+    const unsigned char *text;
+    offset_list *begins; // of the ids so far, the caller's
+    trace_buffer normal, spaced;
+} trace;
+
+void trace_free(trace *tr);
+// The part s[0, n) of the text was normalised into `p`; p NULL: it is encoded as it is.
+void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p);
+// The words of s[0, n) lie in `p`, where a space stands for U+2581; prefixed: and for nothing in
+// front.
+void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed);
+// One id that begins at s.
+void trace_id(trace *tr, const unsigned char *s);
+// The ids of one word, its bytes word .. word_end.
+void trace_word(trace *tr, const unsigned char *word, const unsigned char *word_end,
+        const int32_t *ids, int64_t n);

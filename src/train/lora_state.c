@@ -1,0 +1,354 @@
+// Adapters of runs: chosen, read, described; their base known by its tensors.
+#include "train/lora_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/log.h"
+#include "ckpt/adapter.h"
+#include "train/state.h"
+
+// --- which branches
+static drv_status refuse_key(const run_config *cfg, const char *key, const char *mine,
+        const char *theirs) {
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"%s\" is %s, but the adapter \"%s\" has %s; leave it out to go on with the adapter",
+            config_where(cfg, key), key, mine, cfg->lora.adapter, theirs);
+}
+
+static const char *module_of_weight(arena *a, const char *weight) {
+    return arena_strndup(a, weight, strlen(weight) - strlen(".weight"));
+}
+
+// The branches of the projections; lora_load_eval adds what the output weight has.
+static void set_of_adapter(arena *a, const adapter *ad, const model_layout *l, lora_set *out) {
+    *out = lora_set_new(a, ad->n);
+    for (int i = 0; i < ad->n; i++) {
+        const lora_branch branch = {module_of_weight(a, ad->modules[i].weight), ad->modules[i].rank,
+                ad->modules[i].scale};
+        if (lora_is_projection(branch.module, l)) lora_set_add(out, &branch);
+    }
+}
+
+// Targets that the config names are the projections that the adapter has.
+static drv_status check_targets(arena *a, const run_config *cfg, const adapter *ad) {
+    const model_layout l = layout_of(&cfg->model);
+    lora_set mine, theirs;
+    DRV_TRY_CTX(lora_of_config(a, &cfg->lora, &l, &mine), "%s", config_where(cfg, "lora"));
+    set_of_adapter(a, ad, &l, &theirs);
+    for (int i = 0; i < mine.n; i++)
+        if (!lora_find(&theirs, mine.branches[i].module))
+            return refuse_key(cfg, "lora.target_modules",
+                    arena_printf(a, "with %s", mine.branches[i].module), "no branch there");
+    if (mine.n == theirs.n) return DRV_OK;
+    return refuse_key(cfg, "lora.target_modules", arena_printf(a, "%d projections", mine.n),
+            arena_printf(a, "%d", theirs.n));
+}
+
+static drv_status take_over(arena *a, run_config *cfg, const adapter *ad) {
+    const adapter_config *c = &ad->config;
+    lora_config *lora = &cfg->lora;
+    if (lora->rank > 0 && lora->rank != c->rank)
+        return refuse_key(cfg, "lora.rank", arena_printf(a, "%lld", (long long)lora->rank),
+                arena_printf(a, "%lld", (long long)c->rank));
+    if (lora->alpha > 0 && lora->alpha != c->alpha)
+        return refuse_key(cfg, "lora.alpha", arena_printf(a, "%g", lora->alpha),
+                arena_printf(a, "%g", c->alpha));
+    if (lora->use_rslora && !c->rslora) return refuse_key(cfg, "lora.use_rslora", "true", "false");
+    if (lora->dropout != c->dropout)
+        log_info("lora.dropout is %g; the adapter was trained with %g", lora->dropout, c->dropout);
+    lora->rank = c->rank;
+    lora->alpha = c->alpha;
+    lora->use_rslora = c->rslora;
+    if (lora->n_target_modules > 0) return check_targets(a, cfg, ad);
+    const int n = c->target_pattern ? 1 : c->n_targets;
+    lora->target_modules = ARENA_ARRAY(a, const char *, n);
+    for (int i = 0; i < n; i++)
+        lora->target_modules[i] = c->target_pattern ? c->target_pattern : c->targets[i];
+    lora->n_target_modules = n;
+    return DRV_OK;
+}
+
+drv_status lora_resolve(arena *a, run_config *cfg) {
+    adapter *ad = ARENA_NEW(a, adapter);
+    if (!*cfg->lora.adapter) return DRV_OK;
+    DRV_TRY_CTX(adapter_open(a, cfg->lora.adapter, ad), "%s: lora.adapter",
+            config_where(cfg, "lora.adapter"));
+    drv_status status = take_over(a, cfg, ad);
+    adapter_close(ad);
+    return status;
+}
+
+drv_status lora_of_run(arena *a, const run_config *cfg, const model_layout *l, lora_set *out) {
+    adapter ad;
+    if (!*cfg->lora.adapter) {
+        DRV_TRY_CTX(lora_of_config(a, &cfg->lora, l, out), "%s", config_where(cfg, "lora"));
+        return DRV_OK;
+    }
+    DRV_TRY(adapter_open(a, cfg->lora.adapter, &ad));
+    set_of_adapter(a, &ad, l, out);
+    adapter_close(&ad);
+    return DRV_OK;
+}
+
+// --- the base
+typedef struct hashing { // a sink before another one
+    const ckpt_sink *next;
+    XXH3_state_t *state;
+    json_t *hashes;
+} hashing;
+
+static drv_status hash_values(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
+        const float *values) {
+    hashing *h = ctx;
+    if (first == 0) XXH3_128bits_reset(h->state);
+    XXH3_128bits_update(h->state, values, sizeof *values * (size_t)n);
+    if (first + n == st_entry_elements(&t->entry)) {
+        char hex[33];
+        const XXH128_hash_t hash = XXH3_128bits_digest(h->state);
+        snprintf(hex, sizeof hex, "%016llx%016llx", (unsigned long long)hash.high64,
+                (unsigned long long)hash.low64);
+        json_object_set_new(h->hashes, t->entry.name, json_string(hex));
+    }
+    return h->next->write(h->next->ctx, t, first, n, values);
+}
+
+static drv_status load_hashed(programs *p, const char *folder, const ckpt_sink *next,
+        json_t **hashes) {
+    hashing h = {next, XXH3_createState(), json_object()};
+    const ckpt_sink sink = {hash_values, &h, false};
+    drv_status status = state_load_model(p, folder, &sink);
+    XXH3_freeState(h.state);
+    if (status == DRV_OK)
+        *hashes = h.hashes;
+    else
+        json_decref(h.hashes);
+    return status;
+}
+
+drv_status lora_load_base(programs *p, const char *folder, json_t **hashes) {
+    const ckpt_sink sink = state_weight_sink(p);
+    return load_hashed(p, folder, &sink, hashes);
+}
+
+static drv_status compare_hashes(const char *path, const char *base, const json_t *expected,
+        const json_t *hashes) {
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)expected, name, value) {
+        const char *want = json_string_value(value),
+                   *got = json_string_value(json_object_get(hashes, name));
+        if (want && got && strcmp(want, got) == 0) continue;
+        return drv_fail(DRV_E_DATA,
+                "%s: tensor \"%.120s\" of base \"%s\" has hash %s, expected %s: the adapter belongs to another base",
+                path, name, base, got ? got : "(it is missing)", want ? want : "text");
+    }
+    if (json_object_size(expected) == json_object_size(hashes)) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: %zu tensors, but base \"%s\" has %zu", path,
+            json_object_size(expected), base, json_object_size(hashes));
+}
+
+drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes) {
+    arena *a = arena_new("base.json");
+    const char *path = path_join(a, folder, "base.json");
+    json_t *o = NULL;
+    drv_status status = DRV_OK;
+    if (file_exists(path)) {
+        status = json_read_file(path, &o);
+        if (status == DRV_OK && !json_is_object(json_object_get(o, "tensors")))
+            status = drv_fail(DRV_E_DATA, "%s: no \"tensors\", expected the hash of each", path);
+        if (status == DRV_OK)
+            status = compare_hashes(path, base, json_object_get(o, "tensors"), hashes);
+        json_decref(o);
+    }
+    arena_free(a);
+    return status;
+}
+
+// --- values
+static drv_status read_part(const adapter *ad, const ckpt_tensor *t, const ckpt_sink *sink) {
+    const source_tensor *from = model_source_find(&ad->tensors, t->entry.name);
+    if (!from)
+        return drv_fail(DRV_E_DATA,
+                "%s: no tensor \"%s\", expected one as lora.target_modules says", ad->path,
+                t->entry.name);
+    if (from->rows != t->entry.dim[0] || from->cols != t->entry.dim[1])
+        return drv_fail(DRV_E_DATA, "%s: \"%s\" is [%lld, %lld], expected [%lld, %lld]", ad->path,
+                t->entry.name, (long long)from->rows, (long long)from->cols,
+                (long long)t->entry.dim[0], (long long)t->entry.dim[1]);
+    if (sink->fp32_only && from->type != ST_F32)
+        return drv_fail(DRV_E_DATA, "%s: \"%s\" is %s, expected F32 to resume from", ad->path,
+                t->entry.name, from->type_name);
+    const int64_t n = from->rows * from->cols;
+    float *values = mem_alloc(sizeof *values * (size_t)n);
+    drv_status status = source_read_f32(&ad->tensors, from, 0, from->rows, values);
+    if (status == DRV_OK) status = sink->write(sink->ctx, t, 0, n, values);
+    free(values);
+    return status;
+}
+
+// Rank and scale are those of the run, or the tensors would stand for other weights.
+static drv_status check_branches(arena *a, const programs *p, const adapter *ad) {
+    lora_set mine;
+    DRV_TRY(lora_of_run(a, p->c, &p->params.layout, &mine));
+    for (int i = 0; i < ad->n; i++) {
+        const adapter_module *theirs = &ad->modules[i];
+        const lora_branch *branch = lora_find(&mine, module_of_weight(a, theirs->weight));
+        if (branch && branch->rank == theirs->rank && branch->scale == theirs->scale) continue;
+        if (!branch && !lora_is_projection(module_of_weight(a, theirs->weight), &p->params.layout))
+            continue;
+        return drv_fail(DRV_E_USAGE,
+                "%s: \"%s\" has a branch of rank %lld and scale %g, but the config says %s: a run keeps its branches",
+                ad->path, theirs->weight, (long long)theirs->rank, theirs->scale,
+                branch ? arena_printf(a, "rank %lld and scale %g", (long long)branch->rank,
+                                 branch->scale)
+                       : "none");
+    }
+    return DRV_OK;
+}
+
+static drv_status load_opened(arena *a, programs *p, const adapter *ad, const ckpt_sink *sink) {
+    int n;
+    const ckpt_tensor *list = state_adapter(a, p, &n);
+    DRV_TRY(check_branches(a, p, ad));
+    for (int i = 0; i < n; i++)
+        DRV_TRY(read_part(ad, &list[i], sink));
+    return DRV_OK;
+}
+
+static const adapter_module *head_module(const adapter *ad) {
+    return adapter_find(ad, "lm_head.weight");
+}
+
+drv_status lora_load(programs *p, const char *folder, bool exact) {
+    arena *a = arena_new("adapter");
+    adapter ad;
+    ckpt_sink sink = state_weight_sink(p);
+    sink.fp32_only = exact;
+    drv_status status = adapter_open(a, folder, &ad);
+    if (status == DRV_OK && head_module(&ad))
+        status = drv_fail(DRV_E_USAGE,
+                "%s: it has a branch of lm_head, which drover does not train; expected branches of the layers' projections",
+                folder);
+    if (status == DRV_OK) status = load_opened(a, p, &ad, &sink);
+    adapter_close(&ad);
+    arena_free(a);
+    return status;
+}
+
+// --- base and adapter to compute with
+typedef struct merging { // a sink before another one: W + scale B A of the output weight
+    const ckpt_sink *next;
+    const adapter_module *head; // NULL: none
+    float *a, *b;
+} merging;
+
+static drv_status merge_head(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
+        const float *values) {
+    const merging *m = ctx;
+    if (!m->head || strcmp(t->entry.name, m->head->weight) != 0)
+        return m->next->write(m->next->ctx, t, first, n, values);
+    const int64_t cols = t->entry.dim[1], rank = m->head->rank;
+    float *sum = mem_alloc(sizeof *sum * (size_t)n);
+    memcpy(sum, values, sizeof *sum * (size_t)n);
+    for (int64_t row = 0; row < n / cols; row++)
+        for (int64_t r = 0; r < rank; r++) {
+            const double factor = m->head->scale * (double)m->b[(first / cols + row) * rank + r];
+            for (int64_t j = 0; j < cols; j++)
+                sum[row * cols + j] += (float)(factor * (double)m->a[r * cols + j]);
+        }
+    drv_status status = m->next->write(m->next->ctx, t, first, n, sum);
+    free(sum);
+    return status;
+}
+
+static drv_status read_head(arena *a, const adapter *ad, merging *m) {
+    const adapter_module *head = m->head;
+    if (!head) return DRV_OK;
+    m->a = ARENA_ARRAY(a, float, head->a->rows * head->a->cols);
+    m->b = ARENA_ARRAY(a, float, head->b->rows * head->b->cols);
+    DRV_TRY(source_read_f32(&ad->tensors, head->a, 0, head->a->rows, m->a));
+    return source_read_f32(&ad->tensors, head->b, 0, head->b->rows, m->b);
+}
+
+static drv_status check_shapes(arena *a, const adapter *ad, const char *base) {
+    model_source source;
+    drv_status status = model_source_open(a, base, &source);
+    if (status == DRV_OK) status = adapter_check_base(ad, &source);
+    model_source_close(&source);
+    return status;
+}
+
+static drv_status load_both(arena *a, programs *p, const char *base, const adapter *ad) {
+    const ckpt_sink compute = state_compute_sink(p);
+    merging m = {.next = &compute, .head = head_module(ad)};
+    const ckpt_sink sink = {merge_head, &m, false};
+    json_t *hashes;
+    DRV_TRY(check_shapes(a, ad, base));
+    DRV_TRY(read_head(a, ad, &m));
+    DRV_TRY(load_hashed(p, base, &sink, &hashes));
+    drv_status status = lora_check_base(ad->path, base, hashes);
+    json_decref(hashes);
+    return status == DRV_OK ? load_opened(a, p, ad, &compute) : status;
+}
+
+drv_status lora_load_eval(programs *p, const char *base, const char *folder) {
+    arena *a = arena_new("adapter");
+    adapter ad;
+    drv_status status = adapter_open(a, folder, &ad);
+    if (status == DRV_OK) status = load_both(a, p, base, &ad);
+    adapter_close(&ad);
+    arena_free(a);
+    return status;
+}
+
+// --- what a checkpoint says
+// target_modules as PEFT reads them: names where all layers are alike, else paths.
+static void list_targets(arena *a, const lora_set *set, const model_layout *l,
+        adapter_config *out) {
+    out->targets = ARENA_ARRAY(a, const char *, set->n + 1);
+    for (int i = 0; i < set->n; i++) {
+        const char *name = strrchr(set->branches[i].module, '.') + 1;
+        int same = 0;
+        bool listed = false;
+        for (int k = 0; k < set->n; k++)
+            same += strcmp(strrchr(set->branches[k].module, '.') + 1, name) == 0;
+        if (same < l->n_layers) name = set->branches[i].module;
+        for (int k = 0; k < out->n_targets; k++)
+            listed |= strcmp(out->targets[k], name) == 0;
+        if (!listed) out->targets[out->n_targets++] = name;
+    }
+}
+
+static char *text_of(arena *a, json_t *o) {
+    char *text = json_dumps(o, JSON_INDENT(2)), *copy = arena_strdup(a, text);
+    free(text);
+    json_decref(o);
+    return copy;
+}
+
+drv_status lora_describe(arena *a, const run_config *cfg, const programs *p, const json_t *hashes,
+        const char **adapter_text, const char **base) {
+    const model_layout *l = &p->params.layout;
+    adapter *ad = ARENA_NEW(a, adapter);
+    lora_set set;
+    char *folder = realpath(cfg->from, NULL);
+    DRV_TRY(lora_of_run(a, cfg, l, &set));
+    if (*cfg->lora.adapter) DRV_TRY(adapter_open(a, cfg->lora.adapter, ad)); // exceptions by module
+    adapter_config c = ad->config;
+    adapter_close(ad);
+    c.rank = cfg->lora.rank;
+    c.alpha = cfg->lora.alpha;
+    c.rslora = cfg->lora.use_rslora;
+    c.dropout = cfg->lora.dropout;
+    c.base = arena_strdup(a, folder ? folder : cfg->from);
+    c.target_pattern = NULL;
+    c.n_targets = 0;
+    list_targets(a, &set, l, &c);
+    free(folder);
+    *adapter_text = text_of(a, adapter_config_json(&c));
+    *base = text_of(a,
+            json_pack("{s:s, s:O}", "folder", c.base, "tensors", (json_t *)(uintptr_t)hashes));
+    return DRV_OK;
+}

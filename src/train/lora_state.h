@@ -1,0 +1,37 @@
+// Low-rank branches between runs and folders: which ones a run has, their values, and the base that
+// they belong to. A checkpoint of a LoRA run is a PEFT folder; the base is named in it
+// (adapter_config.json) and known by a hash of each of its tensors:
+//
+//   base.json          folder, and XXH3-128 of the fp32 values of each tensor: whatever the format
+//   base_config.json   the config.json of the base
+#pragma once
+#include "ckpt/ckpt.h"
+#include "model/lora.h"
+#include "train/programs.h"
+
+static inline bool lora_is_on(const run_config *cfg) {
+    return cfg->lora.rank > 0 || *cfg->lora.adapter;
+}
+
+// Fills in what lora.adapter says (rank, alpha, targets); without an adapter nothing. DRV_E_USAGE:
+// the config says something else.
+DRV_CHECKED drv_status lora_resolve(arena *a, run_config *cfg);
+// The branches of a run: those of lora.adapter, or of the config's targets; none without LoRA.
+DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, const model_layout *l,
+        lora_set *out);
+
+// Base weights of a run from `folder`; *hashes by tensor, the caller owns it.
+DRV_CHECKED drv_status lora_load_base(programs *p, const char *folder, json_t **hashes);
+// The base has the tensors that base.json of an adapter's folder lists. DRV_E_DATA names the first
+// that differs. A folder without base.json (PEFT's own) fits any base of the right shapes.
+DRV_CHECKED drv_status lora_check_base(const char *adapter, const char *base, const json_t *hashes);
+// Values of all branches from an adapter's folder, which has no others. `exact`: stored as F32, to
+// resume from.
+DRV_CHECKED drv_status lora_load(programs *p, const char *adapter, bool exact);
+// Base and adapter for a back end that holds the compute copies alone. An adapter of the output
+// weight is added to it.
+DRV_CHECKED drv_status lora_load_eval(programs *p, const char *base, const char *adapter);
+
+// Texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
+DRV_CHECKED drv_status lora_describe(arena *a, const run_config *cfg, const programs *p,
+        const json_t *hashes, const char **adapter_config, const char **base);

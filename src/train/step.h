@@ -1,0 +1,25 @@
+// A training step on one rank of several: its micro-batches in lanes, the losses of all, the
+// update. The same bits on any number of data ranks, as parallel.lanes says (docs/adr/0009).
+#pragma once
+#include "comm/comm.h"
+#include "train/batch.h"
+
+typedef struct stepper {
+    programs *p;
+    comm *comm;
+    mesh mesh;
+    int64_t n_micro_batches, n_lanes; // of this rank
+    int64_t first_micro_batch;        // in the global batch
+    double *losses;                   // of all micro-batches of a step, by their number
+    int64_t step;                     // told to other ranks
+} stepper;
+
+stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m);
+
+// Forward and backward of this rank's share; *loss is that of the global batch, on every rank.
+// between: called before each micro-batch; what it returns but DRV_OK ends the step; NULL: nothing.
+DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b,
+        drv_status (*between)(void *ctx), void *ctx, double *loss);
+// hyper: learning rate, corrections of both moments, norm to clip at. Both norms are global.
+DRV_CHECKED drv_status stepper_update(stepper *s, const double hyper[4], double *grad_norm,
+        double *param_norm);

@@ -1,0 +1,28 @@
+#include "ckpt/adapter_config.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+// What was read is written and read again as the same.
+static void read_again(arena *a, const adapter_config *c) {
+    json_t *written = adapter_config_json(c);
+    adapter_config again;
+    DRV_ASSERT(written, "a config that cannot be written");
+    const drv_status status = adapter_config_parse(a, "again", written, &again);
+    DRV_ASSERT(status == DRV_OK && again.rank == c->rank && again.n_targets == c->n_targets &&
+                       adapter_scale(&again, "model.layers.0.self_attn.q_proj") ==
+                               adapter_scale(c, "model.layers.0.self_attn.q_proj"),
+            "written and read again: %s", drv_message());
+    json_decref(written);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+    arena *a = arena_new("fuzz");
+    json_t *root;
+    adapter_config c;
+    if (json_read_bytes("fuzz", p, n, &root) == DRV_OK) {
+        if (adapter_config_parse(a, "fuzz", root, &c) == DRV_OK) read_again(a, &c);
+        json_decref(root);
+    }
+    arena_free(a);
+    return 0;
+}

@@ -1,0 +1,93 @@
+#!/bin/bash
+# GGUF in and out as a user does it: models that come back as they went, tokenizers, refusals that harm nothing, bounded
+# memory; and a real model where one is there (DROVER_SMOLLM2, see tools/fetch_smollm2.sh).
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/story.bash
+golden=$tests/golden corpus=$tests/corpus/gguf
+same() { cmp -s "$1/model.safetensors" "$2/model.safetensors"; }
+untouched() { [ "$(ls "$1")" = "$2" ]; }
+shape='vocab_size|hidden_size|intermediate_size|num_(hidden_layers|attention_heads|key_value_heads)|head_dim'
+shape="$shape|max_position_embeddings|rms_norm_eps|tie_word_embeddings|(bos|eos|pad)_token_id"
+numbers() { grep -E "\"($shape)\"" "$1"/config.json | tr -d ' ,' | sort; }
+same_shape() { diff <(numbers "$1") <(numbers "$2"); }
+
+echo "-- Hugging Face to GGUF and back: the same bytes in every type"
+for model in tied untied_llama3; do
+    for type in f32 bf16 f16; do
+        expect 0 "proved" "$drover" ckpt export "$golden/$model" --out $model-$type --dtype $type
+        expect 0 "tensors" "$drover" ckpt export $model-$type --gguf $model-$type.gguf
+        expect 0 "try it" "$drover" ckpt import $model-$type.gguf --out $model-$type-back
+        check "$model $type is byte-identical" same $model-$type $model-$type-back
+        check "$model $type: the shape is the same" same_shape $model-$type $model-$type-back
+    done
+done
+check "llama3's scaling came back" grep -q '"original_max_position_embeddings": 32' untied_llama3-f32-back/config.json
+expect 0 "all weights are equal" "$drover" ckpt verify untied_llama3-bf16 untied_llama3-bf16.gguf
+expect 0 "Q8_0" "$drover" ckpt export tied-f32 --gguf tied-q8.gguf --type q8_0
+expect 0 "of F32" "$drover" ckpt import tied-q8.gguf --out tied-q8
+expect 0 "of BF16" "$drover" ckpt import tied-q8.gguf --out tied-q8-bf16 --dtype bf16
+
+echo "-- a tokenizer becomes tokenizer.json, and GGUF again"
+expect 0 "try it" "$drover" ckpt import "$corpus"/bpe.gguf --out bpe
+expect 0 "0 4 6" "$drover" tokenizer encode --tokenizer bpe < <(printf 'ab a')
+check "the chat template is there" grep -q '"chat_template": "{{ messages }}"' bpe/tokenizer_config.json
+check "a filler is no token" test -z "$(grep PAD7 bpe/tokenizer.json)"
+expect 0 "try it" "$drover" ckpt import "$corpus"/sentencepiece.gguf --out sp
+expect 0 "1 9 7 3 7" "$drover" tokenizer encode --tokenizer sp < <(printf 'ab a\n a')
+for model in bpe sp; do
+    expect 0 "tensors" "$drover" ckpt export $model --gguf $model.gguf
+    expect 0 "try it" "$drover" ckpt import $model.gguf --out $model-back
+    for file in tokenizer.json tokenizer_config.json generation_config.json config.json model.safetensors; do
+        check "$model: $file is the same" cmp $model/$file $model-back/$file
+    done
+done
+
+echo "-- what is refused, with what to do; nothing is written"
+expect 2 "make a folder of it first: drover ckpt import bpe.gguf" "$drover" generate bpe.gguf --prompt x
+expect 2 "drover ckpt import bpe.gguf --out DIR" "$drover" plan --set model.from=bpe.gguf
+mkdir pickle meta full
+cp bpe/config.json pickle && touch pickle/pytorch_model.bin
+touch meta/consolidated.00.pth meta/params.json full/mine
+expect 1 "a pickle, which can run code" "$drover" ckpt import pickle --out none
+expect 1 "Meta's own layout" "$drover" ckpt import meta --out none
+expect 2 "full\" has files in it, as \"mine\"" "$drover" ckpt import bpe.gguf --out full
+check "the folder is as it was" untouched full mine
+expect 0 "try it" "$drover" ckpt import bpe.gguf --out full --force
+check "--force keeps other files" test -e full/mine -a -e full/model.safetensors
+expect 2 "bpe.gguf\" is there already; --force replaces it" "$drover" ckpt export bpe --gguf bpe.gguf
+expect 2 "expected f32, f16, bf16 or q8_0" "$drover" ckpt export bpe --gguf new.gguf --type q4_k
+head -c 1000 bpe.gguf >cut.gguf
+expect 1 "is it truncated?" "$drover" ckpt import cut.gguf --out none
+sed 's/llama/gemma/' bpe.gguf >other.gguf
+expect 1 "general.architecture is \"gemma\", which is not read; expected \"llama\"" "$drover" ckpt import other.gguf --out none
+sed 's/llama-bpe/brand-new/' bpe.gguf >pre.gguf
+expect 1 "tokenizer.ggml.pre is \"brand-new\"" "$drover" ckpt import pre.gguf --out none
+for type in qwen2:"biases on q_proj" mixtral:"a mixture of experts" mistral:"sliding_window is not given"; do
+    cp -r tied-f32 ${type%%:*}
+    sed -i "s/\"model_type\": \"llama\"/\"model_type\": \"${type%%:*}\"/" ${type%%:*}/config.json
+    sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 8192/' ${type%%:*}/config.json
+    expect 1 "${type#*:}" "$drover" ckpt import ${type%%:*} --out none
+done
+sed -i 's/"hidden_act"/"sliding_window": null, "hidden_act"/' mistral/config.json
+expect 0 "try it" "$drover" ckpt import mistral --out from-mistral
+check "a Mistral without a window is a Llama" same tied-f32 from-mistral
+check "nothing was written" test ! -e none -a ! -e none.tmp -a ! -e new.gguf
+
+echo "-- memory is bounded, whatever the size"
+if python3 -c 'import resource' 2>/dev/null; then
+    check "three times the largest tensor and 200 MB" python3 "$tests"/gguf_peak.py "$drover" .
+    rm -rf large again.gguf
+else
+    echo "skipped: no python3"
+fi
+
+echo "-- a real model"
+model=${DROVER_SMOLLM2:-$HOME/.cache/drover/SmolLM2-135M-Instruct.Q4_1.gguf}
+if [ -e "$model" ]; then
+    expect 0 "272 tensors" "$drover" ckpt import "$model" --out smollm2
+    expect 0 " Paris" "$drover" generate smollm2 --prompt "The capital of France is" --temperature 0 --max-tokens 4
+    expect 0 "28 " "$drover" tokenizer encode --tokenizer smollm2 < <(echo "Hello, world")
+else
+    echo "skipped: no $model (tools/fetch_smollm2.sh fetches it, or DROVER_SMOLLM2 names it)"
+fi
+finish

@@ -1,0 +1,199 @@
+// PEFT's adapter folders: those that PEFT saved (tools/golden_adapters.py), and those that must be
+// refused.
+#include "harness.h"
+
+#include <math.h>
+
+#include "ckpt/adapter.h"
+
+static const char *folder(arena *a, const char *name) {
+    return golden_path(a, arena_printf(a, "adapters/%s", name));
+}
+
+// --- what PEFT saved
+static void folders_of_peft(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *base, *weight;
+        int n_modules;
+        int64_t rank;
+        double scale;
+    } cases[] = {
+            {"plain", "tied", "model.layers.1.self_attn.v_proj.weight", 4, 4, 2},
+            {"one_layer", "tied", "model.layers.1.self_attn.o_proj.weight", 1, 2, 1},
+            {"patterns", "untied_llama3", "lm_head.weight", 15, 8, 1.4142135623730951},
+            {"patterns", "untied_llama3", "model.layers.0.self_attn.k_proj.weight", 15, 8,
+                    1.4142135623730951},
+            {"patterns", "untied_llama3", "model.layers.1.self_attn.k_proj.weight", 15, 2,
+                    2.8284271247461903},
+            {"patterns", "untied_llama3", "model.layers.1.mlp.down_proj.weight", 15, 8,
+                    1.0606601717798212},
+            {"patterns", "untied_llama3", "model.layers.0.self_attn.o_proj.weight", 15, 8,
+                    0.35355339059327373},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("adapter");
+        adapter ad;
+        model_source base;
+        OK(adapter_open(a, folder(a, cases[i].name), &ad));
+        OK(model_source_open(a, golden_path(a, cases[i].base), &base));
+        OK(adapter_check_base(&ad, &base));
+        assert_int_equal(ad.n, cases[i].n_modules);
+        const adapter_module *m = adapter_find(&ad, cases[i].weight);
+        assert_non_null(m);
+        assert_int_equal(m->rank, cases[i].rank);
+        assert_true(fabs(m->scale - cases[i].scale) < 1e-15);
+        assert_null(adapter_find(&ad, "model.norm.weight"));
+        adapter_close(&ad);
+        model_source_close(&base);
+        arena_free(a);
+    }
+}
+
+static void another_base(void **state) {
+    (void)state;
+    arena *a = arena_new("adapter");
+    adapter plain, patterns;
+    model_source tied, untied;
+    OK(adapter_open(a, folder(a, "plain"), &plain));
+    OK(adapter_open(a, folder(a, "patterns"), &patterns));
+    OK(model_source_open(a, golden_path(a, "tied"), &tied));
+    OK(model_source_open(a, golden_path(a, "untied_llama3"), &untied));
+    FAILS(adapter_check_base(&plain, &untied), DRV_E_DATA, "the adapter is another model's");
+    FAILS(adapter_check_base(&patterns, &tied), DRV_E_DATA,
+            "\"base_model.model.lm_head.lora_A.weight\" belongs to \"lm_head.weight\", which base");
+    const char *names[] = {"q_proj", "o_proj"};
+    plain.config.targets = names;
+    FAILS(adapter_check_base(&plain, &tied), DRV_E_DATA,
+            "names \"model.layers.0.self_attn.o_proj\", but there are no tensors for it");
+    plain.config.some_layers = true;
+    OK(adapter_check_base(&plain, &tied));
+    adapter_close(&plain);
+    adapter_close(&patterns);
+    model_source_close(&tied);
+    model_source_close(&untied);
+    arena_free(a);
+}
+
+// --- what is refused
+#define PLAIN                                                                                      \
+    "\"peft_type\": \"LORA\", \"r\": 4, \"lora_alpha\": 8, \"target_modules\": [\"q_proj\"]"
+
+static void configs(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *says; // NULL: it is read
+    } cases[] = {
+            {"{" PLAIN "}", NULL},
+            {"{" PLAIN ", \"made_up_later\": null, \"another\": {}}", NULL},
+            {"{" PLAIN ", \"made_up_later\": 3}",
+                    "\"made_up_later\" is set, which drover does not know"},
+            {"{" PLAIN ", \"use_dora\": true}", "\"use_dora\" is set: DoRA's magnitudes"},
+            {"{" PLAIN ", \"modules_to_save\": [\"lm_head\"]}",
+                    "\"modules_to_save\" is set: modules"},
+            {"{" PLAIN ", \"fan_in_fan_out\": true}", "lie transposed"},
+            {"{" PLAIN ", \"bias\": \"all\"}", "\"bias\" is \"all\", expected \"none\""},
+            {"{" PLAIN ", \"lora_bias\": true}", "a bias of B"},
+            {"{" PLAIN ", \"init_lora_weights\": \"pissa_niter_4\"}",
+                    "changes the base before training"},
+            {"{" PLAIN ", \"init_lora_weights\": \"gaussian\"}", NULL},
+            {"{" PLAIN ", \"rank_pattern\": {\"q.*\": 3}}", "the regular expression \"q.*\""},
+            {"{" PLAIN ", \"rank_pattern\": {\"q_proj\": 2.5}}", "expected whole numbers"},
+            {"{" PLAIN ", \"rank_pattern\": {\"q_proj\": 0}}", "an object from module to number"},
+            {"{" PLAIN ", \"alpha_pattern\": []}", "an object from module to number"},
+            {"{" PLAIN ", \"lora_dropout\": 1}", "\"lora_dropout\" is 1"},
+            {"{" PLAIN ", \"use_rslora\": 1}", "\"use_rslora\" is wrong, expected true or false"},
+            {"{\"peft_type\": \"LOHA\"}", "\"peft_type\" is \"LOHA\", expected \"LORA\""},
+            {"{\"peft_type\": \"LORA\"}", "\"target_modules\" is wrong, expected a list"},
+            {"{\"peft_type\": \"LORA\", \"target_modules\": [\"q_proj\"], \"r\": 0}", "\"r\" is 0"},
+            {"{\"peft_type\": \"LORA\", \"target_modules\": [\"q_proj\"], \"r\": \"x\"}",
+                    "\"r\" is \"x\", expected a whole number"},
+            {"{\"peft_type\": \"LORA\", \"target_modules\": [\"q_proj\"], \"lora_alpha\": -1}",
+                    "\"lora_alpha\" is -1"},
+            {"[]", "no JSON object"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("config");
+        json_t *root;
+        adapter_config c;
+        OK(json_read_bytes("adapter_config.json", cases[i].text, strlen(cases[i].text), &root));
+        if (cases[i].says)
+            FAILS(adapter_config_parse(a, "adapter_config.json", root, &c), DRV_E_DATA,
+                    cases[i].says);
+        else
+            OK(adapter_config_parse(a, "adapter_config.json", root, &c));
+        json_decref(root);
+        arena_free(a);
+    }
+}
+
+// A safetensors file of zeros with these tensors.
+static void write_adapter(arena *a, const char *dir, const st_entry *list, int n) {
+    str file = {0};
+    st_header(list, n, &file);
+    int64_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        bytes += st_entry_bytes(&list[i]);
+    str_add(&file, arena_alloc(a, (size_t)bytes), (size_t)bytes);
+    OK(file_write_atomic(path_join(a, dir, "adapter_model.safetensors"), file.p, file.n));
+    str_free(&file);
+}
+
+static void tensors(void **state) {
+    (void)state;
+#define Q "base_model.model.model.layers.0.self_attn.q_proj."
+#define MATRIX(name, rows, cols)                                                                   \
+    { name, 2, {rows, cols}, ST_F32 }
+    static const struct {
+        st_entry list[3];
+        int n;
+        const char *says;
+    } cases[] = {
+            {{MATRIX(Q "lora_A.weight", 4, 8), MATRIX(Q "lora_B.weight", 8, 4)}, 2, NULL},
+            {{MATRIX(Q "lora_A.weight", 4, 8)}, 1, "is there, but not its .lora_B.weight"},
+            {{MATRIX(Q "lora_B.weight", 8, 4)}, 1, "is there, but not its .lora_A.weight"},
+            {{MATRIX(Q "lora_A.weight", 3, 8), MATRIX(Q "lora_B.weight", 8, 4)}, 2,
+                    "has 3 rows and 8 columns, expected the rank of adapter_config.json, 4, as rows"},
+            {{MATRIX(Q "lora_A.weight", 4, 8), MATRIX(Q "lora_B.weight", 4, 8)}, 2, "as columns"},
+            {{MATRIX(Q "lora_A.weight", 4, 8), MATRIX(Q "lora_B.weight", 8, 4),
+                     MATRIX(Q "lora_magnitude_vector", 8, 1)},
+                    3, "DoRA's magnitudes"},
+            {{MATRIX("base_model.model.lm_head.weight", 4, 8)}, 1, "trained in full"},
+            {{MATRIX("model.layers.0.self_attn.q_proj.lora_A.weight", 4, 8)}, 1, "not PEFT's name"},
+            {{MATRIX("base_model.model.model.layers.0.mlp.up_proj.lora_A.weight", 4, 8),
+                     MATRIX("base_model.model.model.layers.0.mlp.up_proj.lora_B.weight", 8, 4)},
+                    2, "belongs to no module of target_modules"},
+            {{MATRIX("", 0, 0)}, 0, "has no tensors of an adapter"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("tensors");
+        const char *dir = temporary_dir(a), *config = path_join(a, dir, "adapter_config.json");
+        adapter ad;
+        FAILS(adapter_open(a, dir, &ad), DRV_E_DATA, "has no adapter_config.json");
+        OK(file_write_atomic(config, "{" PLAIN "}", strlen("{" PLAIN "}")));
+        OK(file_write_atomic(path_join(a, dir, "adapter_model.bin"), "", 0));
+        FAILS(adapter_open(a, dir, &ad), DRV_E_DATA, "a pickle, which can run code");
+        write_adapter(a, dir, cases[i].list, cases[i].n);
+        if (cases[i].says)
+            FAILS(adapter_open(a, dir, &ad), DRV_E_DATA, cases[i].says);
+        else
+            OK(adapter_open(a, dir, &ad));
+        adapter_close(&ad);
+        arena_free(a);
+    }
+}
+
+static void names(void **state) {
+    (void)state;
+    arena *a = arena_new("names");
+    assert_string_equal(adapter_tensor_name(a, "model.layers.3.mlp.up_proj.weight", 'B'),
+            "base_model.model.model.layers.3.mlp.up_proj.lora_B.weight");
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(folders_of_peft),
+            cmocka_unit_test(another_base), cmocka_unit_test(configs), cmocka_unit_test(tensors),
+            cmocka_unit_test(names)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,270 @@
+// Every collective against a reference that each rank computes from what it knows of all others'
+// inputs: 1 to 8 threads, 2 to 4 processes, parts of unequal length, groups within the job, NaN,
+// -0.0.
+#include "ranks.h"
+
+#include <math.h>
+
+static const dtype types[] = {DT_F32, DT_BF16, DT_F64, DT_I32, DT_I64};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+// Element i of what a rank brings. Reals are no sums of few bits, so another order shows; every
+// 7th is a zero of either sign, and rank 1 has a NaN.
+static double value_of(dtype dt, int rank, int64_t i, bool nan) {
+    const double x = noise((uint64_t)rank + 11, (uint64_t)i);
+    if (dt == DT_I32 || dt == DT_I64) return floor(1e6 * x);
+    if (i % 7 == 3) return i % 2 ? -0.0 : (rank % 2 ? -0.0 : 0.0);
+    if (nan && rank == 1 && i == 5) return (double)NAN;
+    return x;
+}
+
+static void put(dtype dt, void *p, int64_t i, double x) {
+    if (dt == DT_F32) ((float *)p)[i] = (float)x;
+    if (dt == DT_BF16) ((uint16_t *)p)[i] = f32_to_bf16((float)x);
+    if (dt == DT_F64) ((double *)p)[i] = x;
+    if (dt == DT_I32) ((int32_t *)p)[i] = (int32_t)x;
+    if (dt == DT_I64) ((int64_t *)p)[i] = (int64_t)x;
+}
+
+static void *made(arena *a, dtype dt, int rank, int64_t n, bool nan) {
+    void *p = arena_alloc(a, (size_t)(n * dtype_bytes(dt)) + 1);
+    for (int64_t i = 0; i < n; i++)
+        put(dt, p, i, value_of(dt, rank, i, nan));
+    return p;
+}
+
+// The join of places [low, high) as join.h promises it, one element at a time.
+static double joined(dtype dt, comm_join join, const comm_group *g, int low, int high, int64_t i,
+        bool nan) {
+    if (high - low == 1) {
+        double x = value_of(dt, group_rank(g, low), i, nan);
+        if (dt == DT_BF16) x = (double)bf16_to_f32(f32_to_bf16((float)x));
+        return dt == DT_F32 ? (double)(float)x : x;
+    }
+    int half = 1;
+    while (2 * half < high - low)
+        half *= 2;
+    const double x = joined(dt, join, g, low, low + half, i, nan),
+                 y = joined(dt, join, g, low + half, high, i, nan);
+    if (join == COMM_SUM)
+        return dt == DT_F32 || dt == DT_BF16 ? (double)((float)x + (float)y) : x + y;
+    if (isnan(x) || isnan(y)) return (double)NAN;
+    return x == y ? (signbit(x) ? y : x) : x > y ? x : y;
+}
+
+static bool is_joined(dtype dt, comm_join join, const comm_group *g, const void *p, int64_t first,
+        int64_t n, bool nan) {
+    for (int64_t i = 0; i < n; i++) {
+        char want[8], got[8];
+        const double x = joined(dt, join, g, 0, group_size(g), first + i, nan);
+        put(dt, want, 0, x);
+        memcpy(got, (const char *)p + i * dtype_bytes(dt), (size_t)dtype_bytes(dt));
+        if (isnan(x)) {
+            float f = dt == DT_BF16 ? bf16_to_f32(*(uint16_t *)(void *)got) : *(float *)(void *)got;
+            if (dt == DT_F64 ? !isnan(*(double *)(void *)got) : !isnan(f)) return false;
+        } else if (memcmp(want, got, (size_t)dtype_bytes(dt)) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// --- one group, one type
+static drv_status reductions(comm *c, comm_group *g, dtype dt, comm_join join, int64_t n,
+        bool nan) {
+    arena *a = arena_new("reductions");
+    const int size = group_size(g), me = group_place(g);
+    void *p = made(a, dt, comm_rank(c), n, nan);
+    void *scratch = arena_alloc(a, (size_t)comm_scratch(g, dt, n) + 1);
+    DRV_TRY(comm_all_reduce(g, dt, join, p, n, n % 2 ? scratch : NULL));
+    EXPECT(is_joined(dt, join, g, p, 0, n, nan));
+    // Uneven: place k has k + n / size elements, the last what is left.
+    int64_t *counts = ARENA_ARRAY(a, int64_t, size), before = 0, left = n;
+    for (int k = 0; k < size; k++) {
+        counts[k] = k + 1 == size ? left : (k + n / size < left ? k + n / size : left);
+        left -= counts[k];
+        before += k < me ? counts[k] : 0;
+    }
+    p = made(a, dt, comm_rank(c), n, nan);
+    void *out = arena_alloc(a, (size_t)(counts[me] * dtype_bytes(dt)) + 1);
+    DRV_TRY(comm_reduce_scatter(g, dt, join, p, n, counts, out, NULL));
+    EXPECT(is_joined(dt, join, g, out, before, counts[me], nan));
+    if (n % size == 0) {
+        DRV_TRY(comm_reduce_scatter(g, dt, join, p, n, NULL, p, scratch));
+        EXPECT(is_joined(dt, join, g, p, me * n / size, n / size, nan));
+    }
+    arena_free(a);
+    return DRV_OK;
+}
+
+static unsigned char byte_of(int from, int to, int64_t i) {
+    return (unsigned char)(from * 31 + to * 7 + i * 13 + 1);
+}
+
+// Place i sends 3 i + j bytes to place j.
+static drv_status moves(comm *c, comm_group *g) {
+    arena *a = arena_new("moves");
+    const int size = group_size(g), me = group_place(g);
+    int64_t *to = ARENA_ARRAY(a, int64_t, size), *from = ARENA_ARRAY(a, int64_t, size);
+    unsigned char *in = arena_alloc(a, 4096), *out = arena_alloc(a, 4096);
+    int64_t at = 0;
+    for (int k = 0; k < size; k++) {
+        to[k] = 3 * me + k;
+        from[k] = 3 * k + me;
+        for (int64_t i = 0; i < to[k]; i++)
+            in[at++] = byte_of(me, k, i);
+    }
+    DRV_TRY(comm_all_to_all(g, in, to, out, from, 0));
+    at = 0;
+    for (int k = 0; k < size; k++)
+        for (int64_t i = 0; i < from[k]; i++)
+            EXPECT(out[at++] == byte_of(k, me, i));
+    int64_t *bytes = ARENA_ARRAY(a, int64_t, size);
+    for (int k = 0; k < size; k++)
+        bytes[k] = k == 1 ? 0 : 5 + k;
+    for (int64_t i = 0; i < bytes[me]; i++)
+        in[i] = byte_of(me, 99, i);
+    DRV_TRY(comm_all_gather(g, in, 0, bytes, out));
+    at = 0;
+    for (int k = 0; k < size; k++)
+        for (int64_t i = 0; i < bytes[k]; i++)
+            EXPECT(out[at++] == byte_of(k, 99, i));
+    for (int root = 0; root < size; root++) {
+        memset(in, me == root ? 40 + root : 0, 1000);
+        DRV_TRY(comm_broadcast(g, root, in, 1000));
+        EXPECT(in[0] == 40 + root && in[999] == 40 + root);
+    }
+    memset(in, 100 + me, 64);
+    const int next = (me + 1) % size, last = (me + size - 1) % size;
+    DRV_TRY(comm_permute(g, next, in, last, out, 64));
+    EXPECT(out[0] == 100 + last && out[63] == 100 + last);
+    // A line, not a ring: the ends have one neighbour.
+    DRV_TRY(comm_permute(g, me + 1 < size ? me + 1 : -1, in, me - 1, out, 64));
+    EXPECT(me == 0 || out[5] == 99 + me);
+    DRV_TRY(comm_barrier(g));
+    arena_free(a);
+    return DRV_OK;
+}
+
+// Both directions begun before any is waited for; three messages between two ranks keep their order.
+static drv_status messages(comm *c, comm_group *g) {
+    const int size = group_size(g), me = group_place(g);
+    int32_t out[3] = {me, me + 1000, me + 2000}, in[3] = {0};
+    comm_transfer t[6];
+    bool done = false;
+    for (int k = 0; k < 3; k++)
+        comm_receive(g, (me + size - 1) % size, &in[k], 4, &t[k]);
+    for (int k = 0; k < 3; k++)
+        comm_send(g, (me + 1) % size, &out[k], 4, &t[3 + k]);
+    for (int tries = 0; tries < 100 && !done; tries++)
+        DRV_TRY(comm_test(g, t, 6, &done));
+    DRV_TRY(comm_wait(g, "messages", t, 6));
+    for (int k = 0; k < 3; k++)
+        EXPECT(in[k] == (me + size - 1) % size + 1000 * k);
+    return DRV_OK;
+}
+
+static drv_status sent_bytes(comm *c, comm_group *g) {
+    const int64_t n = 6000, size = group_size(g), before = comm_sent(g);
+    float *x = mem_zeroed(sizeof *x * (size_t)n);
+    DRV_TRY(comm_all_reduce(g, DT_F32, COMM_SUM, x, n, NULL));
+    free(x);
+    // Each rank sends all parts but its own, then its own to all others.
+    const int64_t me = group_place(g), own = (me + 1) * n / size - me * n / size;
+    EXPECT(comm_sent(g) - before == 4 * ((n - own) + own * (size - 1)));
+    return DRV_OK;
+}
+
+static drv_status every_collective(comm *c, void *ctx) {
+    static const int64_t lengths[] = {0, 1, 2, 7, 24, 1000, 5040, 70001};
+    (void)ctx;
+    comm_group *groups[3] = {comm_world(c)};
+    int n_groups = 1;
+    const int size = comm_size(c);
+    if (size % 2 == 0) { // data x tensor
+        const mesh m = {{1, size / 2, 1, 2}};
+        groups[n_groups++] = comm_axes(c, &m, 1 << AXIS_DATA);
+        groups[n_groups++] = comm_axes(c, &m, 1 << AXIS_TENSOR);
+        EXPECT(group_size(groups[1]) == size / 2 && group_size(groups[2]) == 2);
+        EXPECT(group_rank(groups[2], 0) == comm_rank(c) / 2 * 2);
+        EXPECT(comm_axes(c, &m, 1 << AXIS_DATA) == groups[1]);
+    }
+    for (int k = 0; k < n_groups; k++) {
+        for (int t = 0; t < N_TYPES; t++)
+            for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
+                for (int join = 0; join < 2; join++)
+                    DRV_TRY(reductions(c, groups[k], types[t], (comm_join)join, lengths[i],
+                            t < 3 && i % 2));
+        DRV_TRY(moves(c, groups[k]));
+        if (group_size(groups[k]) == 1) continue;
+        DRV_TRY(messages(c, groups[k]));
+        DRV_TRY(sent_bytes(c, groups[k]));
+    }
+    return DRV_OK;
+}
+
+static void threads_join_as_the_reference(void **state) {
+    static const int sizes[] = {1, 2, 3, 4, 8};
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
+        OK(comm_run_threads(sizes[i], 1, NULL, every_collective, NULL));
+}
+
+static void processes_join_as_the_reference(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    for (int n = 2; n <= 4 && has_mpirun(); n++)
+        if (exit_of(start_mpirun(n, "collectives", "", out)) != 0)
+            fail_msg("%d processes: %s", n, text_of(a, out));
+    arena_free(a);
+}
+
+// --- failures agree
+static drv_status one_fails(comm *c, void *ctx) {
+    const int who = *(const int *)ctx;
+    drv_status mine = DRV_OK;
+    if (comm_rank(c) == who) mine = drv_fail(DRV_E_IO, "no space left");
+    return comm_agree(c, mine);
+}
+
+static drv_status one_gives_up(comm *c, void *ctx) {
+    const int who = *(const int *)ctx;
+    if (comm_rank(c) == who) return drv_fail(DRV_E_DATA, "bad row 17");
+    float x[3] = {0};
+    for (;;)
+        DRV_TRY(comm_all_reduce(comm_world(c), DT_F32, COMM_SUM, x, 3, NULL));
+}
+
+static void a_failure_ends_all_with_its_message(void **state) {
+    (void)state;
+    for (int who = 0; who < 4; who++) {
+        FAILS(comm_run_threads(4, 1, NULL, one_fails, &who), DRV_E_IO, "no space left");
+        FAILS(comm_run_threads(4, 1, NULL, one_gives_up, &who), DRV_E_DATA, "bad row 17");
+    }
+}
+
+static void processes_print_it_once(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    if (has_mpirun()) {
+        assert_int_equal(exit_of(start_mpirun(3, "gives up", "", out)), 1);
+        const char *text = text_of(a, out), *first = strstr(text, "bad row 17");
+        if (!first || strstr(first + 1, "bad row 17")) fail_msg("%s", text);
+    }
+    arena_free(a);
+}
+
+int main(int argc, char **argv) {
+    int who = 1;
+    if (argc > 1 && strcmp(argv[1], "collectives") == 0) return play(every_collective, NULL, NULL);
+    if (argc > 1 && strcmp(argv[1], "gives up") == 0) return play(one_gives_up, &who, NULL);
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(threads_join_as_the_reference),
+            cmocka_unit_test(processes_join_as_the_reference),
+            cmocka_unit_test(a_failure_ends_all_with_its_message),
+            cmocka_unit_test(processes_print_it_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

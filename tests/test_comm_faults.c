@@ -1,0 +1,117 @@
+// A rank under mpirun that is killed is named by all others within 5 s, with host, step and
+// operation, also while they compute; one that is stopped is found by the watchdog, with a table;
+// the record of the last operations is there afterwards.
+#include "ranks.h"
+
+#include <signal.h>
+
+#include "base/clock.h"
+
+enum { RANKS = 4, VICTIM = 2 };
+
+// Steps for ever. argv: the folder for process ids and records; "computes" in it: the others are in
+// no collective for long.
+static drv_status steps(comm *c, void *ctx) {
+    const char *dir = ctx;
+    char text[32], path[1100];
+    float x[1500] = {0};
+    const int rank = comm_rank(c);
+    const bool computes = strstr(dir, "computes") && rank != VICTIM;
+    DRV_TRY(comm_record(c, dir));
+    snprintf(path, sizeof path, "%s/pid-%d", dir, rank);
+    snprintf(text, sizeof text, "%d", (int)getpid());
+    for (int64_t step = 1;; step++) {
+        comm_note(c, step, "step");
+        DRV_TRY(comm_all_reduce(comm_world(c), DT_F32, COMM_SUM, x, 1500, NULL));
+        if (step == 100) DRV_TRY(file_write_atomic(path, text, strlen(text)));
+        if (step >= 100 && computes)
+            for (const double end = clock_s() + 30; clock_s() < end;)
+                usleep(1000);
+        usleep(500);
+    }
+}
+
+static pid_t pid_of(arena *a, const char *dir, int rank) {
+    const char *path = arena_printf(a, "%s/pid-%d", dir, rank);
+    for (int i = 0; i < 4000 && !file_exists(path); i++)
+        usleep(10000);
+    int64_t pid = 0;
+    if (!str_to_i64(text_of(a, path), &pid)) fail_msg("no \"%s\"", path);
+    return (pid_t)pid;
+}
+
+static int count(const char *text, const char *what) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, what)); at++)
+        n++;
+    return n;
+}
+
+static void kill_one(const char *folder) {
+    arena *a = arena_new("test");
+    const char *dir = path_join(a, temporary_dir(a), folder), *out = path_join(a, dir, "out");
+    OK(dir_make(dir));
+    const pid_t run = start_mpirun(RANKS, "steps", dir, out);
+    for (int rank = 0; rank < RANKS; rank++)
+        pid_of(a, dir, rank);
+    usleep(700000); // the others have heard what it is doing
+    const double begin = clock_s();
+    kill(pid_of(a, dir, VICTIM), SIGKILL);
+    const int status = exit_of(run);
+    const double took = clock_s() - begin;
+    const char *text = text_of(a, out);
+    if (status == 0 || took > 5) fail_msg("status %d after %.1f s: %s", status, took, text);
+    const char *named = arena_printf(a, "drover: rank %d (", VICTIM);
+    if (count(text, named) != RANKS - 1 || count(text, "died at step ") != RANKS - 1)
+        fail_msg("not named by %d others: %s", RANKS - 1, text);
+    const char *record = text_of(a, arena_printf(a, "%s/rank-%05d.txt", dir, VICTIM));
+    if (strlen(record) != 65 * 128 || !strstr(record, "all_reduce over world"))
+        fail_msg("record: %s", record);
+    arena_free(a);
+}
+
+static void a_killed_rank_is_named_by_all_others(void **state) {
+    (void)state;
+    if (has_mpirun()) kill_one("waits");
+}
+
+static void also_while_they_compute(void **state) {
+    (void)state;
+    if (has_mpirun()) kill_one("computes");
+}
+
+static void a_stopped_rank_is_found(void **state) {
+    (void)state;
+    if (!has_mpirun()) return;
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
+    const pid_t run = start_mpirun(RANKS, "steps", dir, out);
+    const pid_t victim = pid_of(a, dir, VICTIM);
+    pid_of(a, dir, 0);
+    kill(victim, SIGSTOP);
+    for (int i = 0; i < 1000 && !strstr(text_of(a, out), "the others wait for this one"); i++)
+        usleep(10000);
+    kill(victim, SIGCONT);
+    for (int i = 0; i < 1000 && !strstr(text_of(a, out), "rank 2 goes on"); i++)
+        usleep(10000);
+    kill(victim, SIGSTOP); // and now for good
+    const int status = exit_of(run);
+    const char *text = text_of(a, out);
+    static const char *const said[] = {"rank 2 (", "holds up the others", "all_reduce over world",
+            "the others wait for this one", "rank 2 goes on", "stopped answering at step"};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++)
+        if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);
+    assert_int_not_equal(status, 0);
+    arena_free(a);
+}
+
+int main(int argc, char **argv) {
+    const comm_opts opts = {.silent_s = 1.5, .stuck_s = 60, .give_up_s = 4};
+    if (argc > 2 && strcmp(argv[1], "steps") == 0) return play(steps, argv[2], &opts);
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_killed_rank_is_named_by_all_others),
+            cmocka_unit_test(also_while_they_compute),
+            cmocka_unit_test(a_stopped_rank_is_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,142 @@
+// Models replayed from disk against transformers' and PEFT's logits, and compared with each other.
+#include "harness.h"
+
+#include <math.h>
+
+#include "convert/convert.h"
+
+// Rows of tokens in a golden file as prompts.
+static replay_prompts golden_prompts(arena *a, const st_file *golden, int n_rows) {
+    const st_tensor *t = st_find(golden, "tokens");
+    const int seq = (int)t->dim[1], n = n_rows * seq;
+    replay_prompts p = {ARENA_ARRAY(a, int32_t, n), ARENA_ARRAY(a, int32_t, n), n, 0};
+    float *ids = ARENA_ARRAY(a, float, n);
+    OK(st_read_f32(golden, t, 0, n, ids));
+    for (int i = 0; i < n; i++)
+        p.ids[i] = (int32_t)ids[i], p.position[i] = i % seq;
+    return p;
+}
+
+// Largest difference of a model's logits from those of a golden file.
+static double replay_error(arena *a, const model *m, const char *golden, const char *name,
+        int n_rows) {
+    st_file file;
+    replay *r;
+    OK(st_open(a, golden, &file));
+    const replay_prompts prompts = golden_prompts(a, &file, n_rows);
+    const int64_t n = prompts.n, vocab = m->config.vocab_size;
+    double *expected = ARENA_ARRAY(a, double, n *vocab), worst = 0;
+    float *hidden = ARENA_ARRAY(a, float, n * m->config.hidden_size),
+          *logits = ARENA_ARRAY(a, float, n *vocab);
+    OK(st_read_raw(&file, st_find(&file, name), 0, 8 * n * vocab, expected));
+    OK(replay_open(a, &m->config, &prompts, &r));
+    assert_true(replay_logit_rows(r) >= vocab);
+    OK(replay_hidden(r, m, "", hidden));
+    OK(replay_logits(r, m, hidden, 0, vocab, logits));
+    for (int64_t i = 0; i < n * vocab; i++)
+        if (fabs((double)logits[i] - expected[i]) > worst)
+            worst = fabs((double)logits[i] - expected[i]);
+    replay_close(r);
+    st_close(&file);
+    return worst;
+}
+
+static void replays_as_transformers(void **state) {
+    (void)state;
+    static const char *const names[] = {"tied", "untied_llama3"};
+    for (int i = 0; i < 2; i++) {
+        arena *a = arena_new("replay");
+        model m;
+        const char *folder = golden_path(a, names[i]);
+        OK(model_open(a, folder, &m));
+        const double error =
+                replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "logits", 4);
+        if (error > 2e-5) fail_msg("%s: logits differ by %g", names[i], error);
+        model_close(&m);
+        arena_free(a);
+    }
+}
+
+static void replays_adapters_as_peft(void **state) {
+    (void)state;
+    static const struct {
+        const char *base, *adapter;
+    } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"}};
+    for (int i = 0; i < 3; i++) {
+        arena *a = arena_new("replay");
+        model m;
+        adapter ad;
+        const char *folder = golden_path(a, arena_printf(a, "adapters/%s", cases[i].adapter));
+        OK(model_open(a, golden_path(a, cases[i].base), &m));
+        OK(adapter_open(a, folder, &ad));
+        m.adapter = &ad;
+        const double error =
+                replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "logits", 1);
+        if (error > 5e-5) fail_msg("%s: logits differ by %g", cases[i].adapter, error);
+        adapter_close(&ad);
+        model_close(&m);
+        arena_free(a);
+    }
+}
+
+// What drover merges gives the logits of PEFT's merge_and_unload.
+static void merges_as_peft(void **state) {
+    (void)state;
+    static const struct {
+        const char *base, *adapter;
+    } cases[] = {{"tied", "plain"}, {"tied", "one_layer"}, {"untied_llama3", "patterns"}};
+    for (int i = 0; i < 3; i++) {
+        arena *a = arena_new("merge");
+        const char *folder = golden_path(a, arena_printf(a, "adapters/%s", cases[i].adapter)),
+                   *out = path_join(a, temporary_dir(a), "merged");
+        const model_write_opts opts = {.verb = "merge"};
+        convert_result result;
+        model m;
+        OK(convert_merge(a, golden_path(a, cases[i].base), folder, out, &opts, true, &result));
+        assert_true(result.compared && !result.comparison.problem);
+        assert_true(result.comparison.effect > 0.1);
+        OK(model_open(a, out, &m));
+        const double error =
+                replay_error(a, &m, path_join(a, folder, "golden.safetensors"), "merged_logits", 1);
+        if (error > 5e-5) fail_msg("%s: logits differ by %g", cases[i].adapter, error);
+        model_close(&m);
+        arena_free(a);
+    }
+}
+
+// A result that is not good is put beside its place; one that could not be looked at leaves nothing.
+static drv_status not_good(void *ctx, out_folder *o, bool *good) {
+    *good = false;
+    return ctx ? drv_fail(DRV_E_IO, "no look") : out_folder_put(o, "verify.json", "{}", 2);
+}
+
+static void unproved(void **state) {
+    (void)state;
+    arena *a = arena_new("unproved");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    model m;
+    OK(model_open(a, golden_path(a, "tied"), &m));
+    const st_entry one = m.tensors[0].entry;
+    for (int i = 0; i < 3; i++) {
+        model_written written;
+        const model_write_opts opts = {.verb = "export", .proof = {not_good, i == 2 ? &m : NULL}};
+        if (i == 2)
+            FAILS(model_write(a, &m.source, &one, 1, out, &opts, &written), DRV_E_IO, "no look");
+        else
+            OK(model_write(a, &m.source, &one, 1, out, &opts, &written));
+        assert_false(file_exists(out));
+        assert_false(file_exists(arena_printf(a, "%s.tmp", out)));
+    }
+    assert_true(file_exists(arena_printf(a, "%s.unproved/verify.json", out)));
+    assert_true(file_exists(arena_printf(a, "%s.unproved-2/model.safetensors", out)));
+    assert_false(file_exists(arena_printf(a, "%s.unproved-3", out)));
+    model_close(&m);
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(replays_as_transformers),
+            cmocka_unit_test(replays_adapters_as_peft), cmocka_unit_test(merges_as_peft),
+            cmocka_unit_test(unproved)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

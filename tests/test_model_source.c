@@ -1,0 +1,197 @@
+// Models as sources of tensors, and folders of tensors written in shards.
+#include "harness.h"
+
+#include <math.h>
+#include <unistd.h>
+
+#include "base/dtype.h"
+#include "ckpt/model_source.h"
+#include "ckpt/tensor_writer.h"
+
+// --- numbers
+// Every f16 comes back; every value between two neighbours goes to the nearer one, ties to even.
+static void halves_round_to_nearest_even(void **state) {
+    (void)state;
+    for (uint32_t h = 0; h < 0x7C00; h++) {
+        const float low = f16_to_f32((uint16_t)h);
+        assert_int_equal(f32_to_f16(low), h);
+        assert_int_equal(f32_to_f16(-low), h | 0x8000);
+        if (h == 0x7BFF) break;
+        const float high = f16_to_f32((uint16_t)(h + 1)), middle = low + (high - low) / 2;
+        assert_int_equal(f32_to_f16(middle), h + (h & 1));
+        assert_int_equal(f32_to_f16(nextafterf(middle, 0)), h);
+        assert_int_equal(f32_to_f16(nextafterf(middle, INFINITY)), h + 1);
+    }
+    assert_true(
+            f16_to_f32(1) == 0x1p-24f && f16_to_f32(0x3C00) == 1 && f16_to_f32(0x7BFF) == 65504);
+    assert_int_equal(f32_to_f16(nextafterf(65520, 0)), 0x7BFF);
+    assert_int_equal(f32_to_f16(65520), 0x7C00);
+    assert_int_equal(f32_to_f16(-INFINITY), 0xFC00);
+    assert_int_equal(f32_to_f16(0x1p-26f), 0);
+    assert_true(isnan(f16_to_f32(f32_to_f16((float)NAN))) && isinf(f16_to_f32(0xFC00)));
+}
+
+static void what_a_type_cannot_hold(void **state) {
+    (void)state;
+    uint16_t out[2];
+    OK(tensor_round("w", ST_F16, (float[]){65519, -65519}, 2, out));
+    FAILS(tensor_round("w", ST_F16, (float[]){1, 65520}, 2, out), DRV_E_DATA,
+            "tensor \"w\" has the value 65520, which F16 cannot hold");
+    OK(tensor_round("w", ST_BF16, (float[]){65520, 3e38f}, 2, out));
+    FAILS(tensor_round("w", ST_BF16, (float[]){3.4e38f, 0}, 2, out), DRV_E_DATA,
+            "which BF16 cannot hold");
+}
+
+// --- written in shards, read by rows
+static const st_entry entries[] = {{"a", 2, {5, 3}, ST_BF16}, {"odd \"name\"\n", 1, {7, 0}, ST_F16},
+        {"c", 2, {4, 6}, ST_F32}, {"none", 1, {0, 0}, ST_F32}, {"e", 1, {2, 0}, ST_BF16}};
+enum { N_ENTRIES = sizeof entries / sizeof *entries };
+
+static float value_of(int t, int64_t i) {
+    return (float)(noise((uint64_t)t, (uint64_t)i) * 10);
+}
+
+static drv_status write_folder(arena *a, const char *path, int64_t shard_bytes) {
+    out_folder o;
+    tensor_writer *w;
+    OK(out_folder_begin(a, path, &o));
+    OK(tensor_writer_open(&o, "model", entries, N_ENTRIES, shard_bytes, &w));
+    for (int t = 0; t < N_ENTRIES; t++)
+        for (int64_t i = 0; i < st_entry_elements(&entries[t]); i++) {
+            char bytes[4];
+            OK(tensor_round("t", entries[t].type, (float[]){value_of(t, i)}, 1, bytes));
+            OK(tensor_writer_add(w, bytes, st_type_bytes(entries[t].type)));
+        }
+    OK(tensor_writer_close(w, DRV_OK));
+    OK(out_folder_sync(&o));
+    return out_folder_commit(&o, path);
+}
+
+static float rounded(st_type type, float x) {
+    return type == ST_BF16  ? bf16_to_f32(f32_to_bf16(x))
+           : type == ST_F16 ? f16_to_f32(f32_to_f16(x))
+                            : x;
+}
+
+static void check_rows(const model_source *s, int t) {
+    const source_tensor *from = model_source_find(s, entries[t].name);
+    assert_non_null(from);
+    assert_int_equal(from->type, entries[t].type);
+    assert_int_equal(from->rows, entries[t].dim[0]);
+    float x[64];
+    uint16_t raw[64];
+    for (int64_t row = 0; row < from->rows; row++) {
+        OK(source_read_f32(s, from, row, 1, x));
+        for (int64_t k = 0; k < from->cols; k++)
+            assert_true(x[k] == rounded(from->type, value_of(t, row * from->cols + k)));
+        OK(source_read_raw(s, from, row, 1, raw));
+        if (from->type == ST_F32) assert_memory_equal(raw, x, (size_t)from->row_bytes);
+        for (int64_t k = 0; k < from->cols && from->type == ST_BF16; k++)
+            assert_true(bf16_to_f32(raw[k]) == x[k]);
+    }
+}
+
+static void shards_and_rows(void **state) {
+    (void)state;
+    static const struct {
+        int64_t limit;
+        int n_files; // shards, and their index
+    } cases[] = {{0, 1}, {1 << 20, 1}, {144, 1}, {143, 3}, {140, 3}, {60, 4}, {1, 5}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("shards");
+        const char *path = path_join(a, temporary_dir(a), "out");
+        char **names;
+        int n;
+        OK(write_folder(a, path, cases[i].limit));
+        OK(dir_list(a, path, &names, &n));
+        if (n != cases[i].n_files) fail_msg("limit %lld: %d files", (long long)cases[i].limit, n);
+        assert_false(file_exists(arena_printf(a, "%s.tmp", path)));
+        model_source s;
+        OK(model_source_open(a, path, &s));
+        assert_int_equal(s.n, N_ENTRIES);
+        for (int t = 0; t < N_ENTRIES; t++)
+            check_rows(&s, t);
+        model_source_close(&s);
+        arena_free(a);
+    }
+}
+
+// A folder that others use: files of the same names are replaced, an earlier model goes, the rest
+// stays.
+static void into_a_folder_in_use(void **state) {
+    (void)state;
+    arena *a = arena_new("into");
+    const char *dir = temporary_dir(a);
+    static const char *const before[] = {"README.md", "model-00001-of-00009.safetensors",
+            "model.safetensors.index.json", "config.json"};
+    static const char *const after[] = {"README.md", "config.json", "model.safetensors"};
+    for (size_t i = 0; i < 4; i++)
+        OK(file_write_atomic(path_join(a, dir, before[i]), "old", 3));
+    out_folder o;
+    OK(out_folder_begin(a, arena_printf(a, "%s/", dir), &o));
+    OK(out_folder_put(&o, "config.json", "new", 3));
+    OK(out_folder_put(&o, "model.safetensors", "new", 3));
+    OK(out_folder_commit_into(&o, dir));
+    char **names, *text;
+    int n;
+    size_t n_text;
+    OK(dir_list(a, dir, &names, &n));
+    assert_int_equal(n, 3);
+    for (int i = 0; i < n; i++) {
+        assert_string_equal(names[i], after[i]);
+        OK(file_read(a, path_join(a, dir, names[i]), &text, &n_text));
+        assert_string_equal(text, i ? "new" : "old");
+    }
+    arena_free(a);
+}
+
+// --- what is not read
+static void other_layouts_are_refused(void **state) {
+    (void)state;
+    arena *a = arena_new("refused");
+    static const struct {
+        const char *file, *says;
+    } cases[] = {{"pytorch_model.bin", "a pickle, which can run code"},
+            {"pytorch_model.bin.index.json", "the index of pickles"},
+            {"consolidated.00.pth", "convert_llama_weights_to_hf.py"},
+            {"consolidated.safetensors", "Mistral's own layout"},
+            {"adapter_config.json", "drover ckpt merge BASE ADAPTER"},
+            {"config.json", "has neither model.safetensors nor its index"}};
+    model_source s;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *dir = temporary_dir(a);
+        OK(file_write_atomic(path_join(a, dir, cases[i].file), "{}", 2));
+        FAILS(model_source_open(a, dir, &s), DRV_E_DATA, cases[i].says);
+        model_source_close(&s);
+    }
+    const char *file = path_join(a, temporary_dir(a), "model.safetensors");
+    OK(file_write_atomic(file, "{}", 2));
+    FAILS(model_source_open(a, file, &s), DRV_E_DATA, "expected the folder that it lies in");
+    FAILS(model_source_open(a, "/no/such", &s), DRV_E_IO, "does not exist");
+    arena_free(a);
+}
+
+static void a_file_that_is_shortened(void **state) {
+    (void)state;
+    arena *a = arena_new("shortened");
+    const char *path = path_join(a, temporary_dir(a), "out");
+    OK(write_folder(a, path, 0));
+    model_source s;
+    float x[64];
+    OK(model_source_open(a, path, &s));
+    const char *file = path_join(a, path, "model.safetensors");
+    assert_int_equal(truncate(file, file_size(file) - 8), 0);
+    const source_tensor *last = model_source_find(&s, "e"), *first = model_source_find(&s, "a");
+    FAILS(source_read_f32(&s, last, 0, 2, x), DRV_E_IO, "was shortened while it was read");
+    OK(source_read_f32(&s, first, 0, 5, x));
+    model_source_close(&s);
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(halves_round_to_nearest_even),
+            cmocka_unit_test(what_a_type_cannot_hold), cmocka_unit_test(shards_and_rows),
+            cmocka_unit_test(into_a_folder_in_use), cmocka_unit_test(other_layouts_are_refused),
+            cmocka_unit_test(a_file_that_is_shortened)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

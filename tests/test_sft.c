@@ -1,0 +1,158 @@
+// Conversations as tokens and answers: those of transformers (tests/golden/sft, made by
+// tools/make_sft_golden.py), what is refused and why.
+#include "harness.h"
+
+#include "base/json.h"
+#include "data/sft/sft.h"
+
+typedef struct setting {
+    arena *a;
+    const char *folder;
+    tokenizer *t;
+    encoder *e;
+} setting;
+
+static setting open_setting(void) {
+    setting s = {.a = arena_new("sft")};
+    s.folder = golden_path(s.a, "sft");
+    OK(tokenizer_open(s.a, s.folder, &s.t));
+    s.e = encoder_new(s.t);
+    return s;
+}
+
+static void close_setting(setting *s) {
+    encoder_free(s->e);
+    tokenizer_close(s->t);
+    arena_free(s->a);
+}
+
+static const sft_format *format_of(setting *s, const char *name) {
+    const sft_format *f;
+    const struct tm now = {.tm_year = 126, .tm_mday = 1};
+    if (strchr(name, '.')) name = path_join(s->a, s->folder, name);
+    OK(sft_format_open(s->a, s->t, s->folder, name, &now, &f));
+    return f;
+}
+
+static void print_example(const setting *s, const sft_example *x) {
+    for (int64_t i = 0; i < x->ids.n; i++)
+        print_message("%s%s ", tokenizer_token_text(s->t, x->ids.p[i]),
+                x->roles.p[i] == 2 ? "**"
+                : x->roles.p[i]    ? "*"
+                                   : "");
+    print_message("\n");
+}
+
+static void check_golden(setting *s, int number, const json_t *o) {
+    const json_t *ids = json_object_get(o, "ids"), *roles = json_object_get(o, "roles");
+    char *line = json_dumps(json_object_get(o, "record"), 0);
+    sft_example x = {0};
+    if (sft_encode(format_of(s, json_string_value(json_object_get(o, "template"))), s->e, line,
+                strlen(line), &x) != DRV_OK)
+        fail_msg("record %d: %s: %s", number, line, drv_message());
+    bool same = (size_t)x.ids.n == json_array_size(ids) && x.roles.n == json_array_size(roles);
+    for (size_t i = 0; same && i < x.roles.n; i++)
+        same = x.ids.p[i] == json_integer_value(json_array_get(ids, i)) &&
+               x.roles.p[i] == json_integer_value(json_array_get(roles, i));
+    if (!same) {
+        print_example(s, &x);
+        fail_msg("record %d, %s: %s gives other tokens or roles", number,
+                json_string_value(json_object_get(o, "template")), line);
+    }
+    free(line);
+    sft_example_free(&x);
+}
+
+static void same_as_transformers(void **state) {
+    (void)state;
+    setting s = open_setting();
+    char *file;
+    size_t n_file;
+    int number = 0;
+    OK(file_read(s.a, path_join(s.a, s.folder, "golden.jsonl"), &file, &n_file));
+    for (char *line = file; *line; line = strchr(line, '\n') + 1) {
+        json_t *o = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
+        check_golden(&s, number++, o);
+        json_decref(o);
+    }
+    assert_true(number >= 30);
+    close_setting(&s);
+}
+
+static void broken_records(void **state) {
+    (void)state;
+    setting s = open_setting();
+    const sft_format *f = format_of(&s, "chatml.jinja");
+    static const struct {
+        const char *line, *says;
+    } cases[] = {
+            {"", "not valid JSON"},
+            {"[]", "no JSON object"},
+            {"{}", "no form that is known"},
+            {"{\"text\": \"x\"}", "expected messages, conversations"},
+            {"{\"messages\": []}", "the conversation is empty"},
+            {"{\"messages\": [1]}", "message 0 is no object"},
+            {"{\"messages\": [{\"content\": \"x\"}]}", "message 0 has no \"role\""},
+            {"{\"conversations\": [{\"from\": \"alien\", \"value\": \"x\"}]}",
+                    "turn 0 is from \"alien\""},
+            {"{\"conversations\": [{\"from\": \"human\"}]}",
+                    "turn 0 has no \"from\" and \"value\""},
+            {"{\"instruction\": \"x\"}", "\"instruction\" has no answer beside it"},
+            {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is no text"},
+            {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}", "\"input\" is no text"},
+            {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is no text"},
+            {"{\"prompt\": \"x\", \"response\": \"y\", \"tools\": \"no\"}", "\"tools\" is no list"},
+            {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}",
+                    "begins with the assistant"},
+            {"{\"messages\": [{\"role\": \"user\", \"content\": \"\xFF\"}]}", "not valid JSON"},
+    };
+    sft_example x = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FAILS(sft_encode(f, s.e, cases[i].line, strlen(cases[i].line), &x), DRV_E_DATA,
+                cases[i].says);
+        assert_true(x.ids.n == 0 && x.roles.n == 0 && !x.misfit);
+    }
+    sft_example_free(&x);
+    close_setting(&s);
+}
+
+// A template whose text of a few messages is not how the text of more begins, and that has no marks.
+static void templates_that_look_ahead(void **state) {
+    (void)state;
+    setting s = open_setting();
+    const char *path = path_join(s.a, temporary_dir(s.a), "ahead.jinja");
+    static const char source[] =
+            "{{ messages|length }}{% for m in messages %}{{ m.content }}{% endfor %}",
+                      line[] = "{\"prompt\": \"x\", \"response\": \"y\"}";
+    OK(file_write_atomic(path, source, sizeof source - 1));
+    sft_example x = {0};
+    const sft_format *f;
+    const struct tm now = {0};
+    OK(sft_format_open(s.a, s.t, s.folder, path, &now, &f));
+    FAILS(sft_encode(f, s.e, line, sizeof line - 1, &x), DRV_E_DATA,
+            "ahead.jinja: where the answers are cannot be told");
+    assert_true(x.misfit && x.ids.n == 0);
+    sft_example_free(&x);
+    close_setting(&s);
+}
+
+static void unknown_templates(void **state) {
+    (void)state;
+    setting s = open_setting();
+    const sft_format *f;
+    const struct tm now = {0};
+    FAILS(sft_format_open(s.a, s.t, s.folder, NULL, &now, &f), DRV_E_USAGE, "has no chat template");
+    FAILS(sft_format_open(s.a, s.t, s.folder, "alpacca", &now, &f), DRV_E_IO,
+            "expected \"chat\", \"alpaca\" or a file");
+    close_setting(&s);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(same_as_transformers),
+            cmocka_unit_test(broken_records),
+            cmocka_unit_test(templates_that_look_ahead),
+            cmocka_unit_test(unknown_templates),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

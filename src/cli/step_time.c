@@ -102,7 +102,8 @@ drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *li
     memory_plan planned;
     backend *device;
     *measured = false;
-    const int64_t n_micro = cfg->global_batch_size / (cfg->micro_batch_size * cfg->data_parallel);
+    const int64_t n_ranks = cfg->data_parallel > 0 ? cfg->data_parallel : 1; // 0: auto
+    const int64_t n_micro = cfg->global_batch_size / (cfg->micro_batch_size * n_ranks);
     if (by_peak_s <= 0 || by_peak_s / (double)n_micro > 1) return DRV_OK;
     one.global_batch_size = cfg->micro_batch_size;
     one.data_parallel = 1;

@@ -1,11 +1,15 @@
-// drover chat: a conversation as the text that a model sees.
+// drover chat: a conversation with a model, or as the text that the model sees.
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/file.h"
-#include "chat/chat_model.h"
-#include "cli/cli.h"
+#include "base/log.h"
+#include "cli/chat_prompt.h"
+#include "cli/generate_args.h"
+
+// --- what the template sees
 
 static drv_status read_json(const char *path, const char *key, json_t **out) {
     DRV_TRY(json_read_file(path, out));
@@ -21,17 +25,20 @@ static drv_status read_json(const char *path, const char *key, json_t **out) {
             key);
 }
 
-static drv_status find_template(arena *a, const cli_args *args, chat_model *out) {
+// The template of a file, else that of the first folder that has one. The special tokens come from
+// where the folder's template is.
+static drv_status find_template(arena *a, const cli_args *args, const char *const *folders, int n,
+        chat_model *out) {
     const char *file = cli_get(args, "--template", NULL);
     *out = (chat_model){.specials = ARENA_ARRAY(a, special_text, 2)};
-    if (args->n_positional) {
-        const char *folder = args->positional[0];
-        if (!file_is_dir(folder)) return drv_fail(DRV_E_IO, "\"%s\" is not a folder", folder);
-        DRV_TRY(chat_model_read(a, folder, cli_has(args, "--tools"), out));
-        if (!file && !out->path)
-            return drv_fail(DRV_E_DATA, "\"%s\" has no chat template; give one by --template FILE",
-                    folder);
+    for (int i = 0; i < n && !out->path; i++) {
+        if (!file_is_dir(folders[i]))
+            return drv_fail(DRV_E_IO, "\"%s\" is not a folder", folders[i]);
+        DRV_TRY(chat_model_read(a, folders[i], cli_has(args, "--tools"), out));
     }
+    if (n > 0 && !file && !out->path)
+        return drv_fail(DRV_E_DATA, "\"%s\" has no chat template; give one by --template FILE",
+                folders[n - 1]);
     if (file) {
         char *text;
         DRV_TRY(file_read(a, file, &text, &out->n_source));
@@ -56,6 +63,29 @@ static void set_special(arena *a, const cli_args *args, const char *option, cons
     m->n_specials = n;
 }
 
+// JSON beside the messages.
+typedef struct extras {
+    json_t *tools, *documents; // NULL: none
+} extras;
+
+static drv_status read_extras(const cli_args *args, extras *out) {
+    const char *tools = cli_get(args, "--tools", NULL),
+               *documents = cli_get(args, "--documents", NULL);
+    *out = (extras){NULL, NULL};
+    if (tools) DRV_TRY(read_json(tools, "tools", &out->tools));
+    if (!documents) return DRV_OK;
+    const drv_status status = read_json(documents, "documents", &out->documents);
+    if (status == DRV_OK) return DRV_OK;
+    json_decref(out->tools);
+    return status;
+}
+
+static void free_extras(extras *e) {
+    json_decref(e->tools);
+    json_decref(e->documents);
+}
+
+// --- --print
 static drv_status print_text(arena *a, const chat_model *m, const chat_input *in) {
     chat_template *t;
     chat_output out;
@@ -66,54 +96,134 @@ static drv_status print_text(arena *a, const chat_model *m, const chat_input *in
     return DRV_OK;
 }
 
-static drv_status run_chat(arena *a, const cli_args *args) {
+static drv_status print_conversation(arena *a, const cli_args *args) {
     chat_model m;
-    const char *messages;
-    json_t *list[3] = {NULL, NULL, NULL};
-    if (!cli_has(args, "--print"))
-        return drv_fail(DRV_E_USAGE, "chat: --print is missing; answering is not there yet");
-    DRV_TRY(find_template(a, args, &m));
-    DRV_TRY(cli_need(args, "--messages", &messages));
+    extras beside;
+    const char *path;
+    json_t *messages;
+    DRV_TRY(find_template(a, args, (const char *const *)args->positional, args->n_positional, &m));
+    DRV_TRY(cli_need(args, "--messages", &path));
     set_special(a, args, "--bos", "bos_token", &m);
     set_special(a, args, "--eos", "eos_token", &m);
-    const time_t now = time(NULL);
-    chat_input in = {.add_generation_prompt = cli_has(args, "--generation-prompt"),
-            .specials = m.specials,
-            .n_specials = m.n_specials};
-    localtime_r(&now, &in.now);
-    const char *tools = cli_get(args, "--tools", NULL),
-               *documents = cli_get(args, "--documents", NULL);
-    drv_status status = read_json(messages, "messages", &list[0]);
-    if (status == DRV_OK && tools) status = read_json(tools, "tools", &list[1]);
-    if (status == DRV_OK && documents) status = read_json(documents, "documents", &list[2]);
-    in.messages = list[0];
-    in.tools = list[1];
-    in.documents = list[2];
-    if (status == DRV_OK) status = print_text(a, &m, &in);
-    for (int i = 0; i < 3 && status == DRV_OK; i++)
-        json_decref(list[i]);
+    DRV_TRY(read_json(path, "messages", &messages));
+    drv_status status = read_extras(args, &beside);
+    if (status == DRV_OK) {
+        const time_t now = time(NULL);
+        chat_input in = {.messages = messages,
+                .tools = beside.tools,
+                .documents = beside.documents,
+                .add_generation_prompt = cli_has(args, "--generation-prompt"),
+                .specials = m.specials,
+                .n_specials = m.n_specials};
+        localtime_r(&now, &in.now);
+        status = print_text(a, &m, &in);
+        free_extras(&beside);
+    }
+    json_decref(messages);
     return status;
 }
 
-static const cli_option options[] = {
-        {"--messages", "FILE", "JSON: the conversation, a list of {\"role\", \"content\"}"},
+// --- answering
+enum { DEFAULT_CONTEXT = 4096 };
+
+// Opens the generator with its caches: the template is known to be there before the weights are
+// read, which may take long.
+static drv_status load(arena *a, const cli_args *args, const generator_opts *model,
+        chat_model *template, generator **out) {
+    const bool adapter = model->adapter && *model->adapter;
+    const char *folders[] = {adapter ? model->adapter : model->folder, model->folder};
+    int64_t context = 0;
+    DRV_TRY(cli_get_i64(args, "--context", 8, 1 << 24, &context));
+    DRV_TRY(find_template(a, args, folders, adapter ? 2 : 1, template));
+    set_special(a, args, "--bos", "bos_token", template);
+    set_special(a, args, "--eos", "eos_token", template);
+    DRV_TRY(generator_open(a, model, out));
+    const int64_t most = generator_context(*out);
+    if (context == 0) context = most < DEFAULT_CONTEXT ? most : DEFAULT_CONTEXT;
+    return generator_load(*out, context);
+}
+
+static drv_status converse(arena *a, const cli_args *args, conversation_opts *opts) {
+    const generator *g = opts->generator;
+    extras beside;
+    conversation *c = NULL;
+    DRV_TRY(read_extras(args, &beside));
+    opts->tools = beside.tools;
+    opts->documents = beside.documents;
+    drv_status status = conversation_open(a, opts, &c);
+    if (status == DRV_OK) {
+        conversation_set_system(c, cli_get(args, "--system", ""));
+        chat_prompt_listen();
+        if (isatty(STDIN_FILENO))
+            log_info("a context of %lld tokens, %s weights; /help shows the commands, Ctrl-D leaves",
+                    (long long)generator_capacity(g), generator_is_bf16(g) ? "bf16" : "fp32");
+        status = chat_prompt_run(c);
+    }
+    conversation_close(c);
+    free_extras(&beside);
+    return status;
+}
+
+static drv_status answer_messages(arena *a, const cli_args *args) {
+    chat_model template;
+    generator_opts model = {.interrupted = chat_prompt_interrupted};
+    conversation_opts opts = {.model = &template, .answer.emit = generation_print};
+    DRV_TRY(generation_read(a, args, &model, &opts.answer));
+    drv_status status = load(a, args, &model, &template, &opts.generator);
+    if (status == DRV_OK) status = converse(a, args, &opts);
+    generator_close(opts.generator);
+    return status;
+}
+
+static drv_status run_chat(arena *a, const cli_args *args) {
+    if (cli_has(args, "--print")) return print_conversation(a, args);
+    static const char *const of_print[] = {"--messages", "--generation-prompt"};
+    for (size_t i = 0; i < sizeof of_print / sizeof *of_print; i++)
+        if (cli_has(args, of_print[i]))
+            return drv_fail(DRV_E_USAGE,
+                    "chat: %s needs --print; without it messages come from standard input",
+                    of_print[i]);
+    return answer_messages(a, args);
+}
+
+static const cli_option options[] = {CLI_ADAPTER,
+        {"--system", "TEXT", "the system message that the conversation begins with"},
+        {"--max-tokens", "N", "at most N tokens an answer (default: what the context leaves)"},
+        {"--context", "N", "tokens of the conversation (default 4096, or the model's if fewer)"},
+        GENERATION_OPTIONS, {"--template", "FILE", "a Jinja template; default: the model's own"},
         {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},
         {"--documents", "FILE", "JSON: a list of documents, likewise"},
-        {"--template", "FILE", "a Jinja template; default: the model's own"},
-        {"--generation-prompt", NULL, "end with what begins the answer"},
         {"--bos", "TEXT", "what the template sees as bos_token"},
         {"--eos", "TEXT", "and as eos_token"},
-        {"--print", NULL, "write the text to standard output"},
-};
+        {"--print", NULL, "answer nothing: print the text of --messages"},
+        {"--messages", "FILE", "JSON: a list of {\"role\", \"content\"}, to print"},
+        {"--generation-prompt", NULL, "end the printed text with what begins the answer"}};
 
 const verb verb_chat = {
         .name = "chat",
-        .summary = "print a conversation as a model sees it",
-        .usage = "MODEL --messages FILE --print [--generation-prompt] [--tools FILE]\n"
+        .summary = "talk with a model, or print a conversation as it sees it",
+        .usage = "[MODEL] [--adapter DIR] [--system TEXT] [--temperature X]\n"
+                 "MODEL --messages FILE --print [--generation-prompt] [--tools FILE]\n"
                  "--template FILE --messages FILE --print",
-        .help = "Applies a chat template to a conversation, as transformers' apply_chat_template does:\n"
-                "the template of a model's folder (chat_template.jinja or tokenizer_config.json) or a\n"
-                "file. A template that asks for too much time or memory is stopped.",
+        .help = "Each line of standard input is a message; answers are written to standard output as they\n"
+                "come, prompts and notes to standard error. An answer ends where the model ends its turn,\n"
+                "and by Ctrl-C. Also lines from a file or a pipe are answered one after the other: the\n"
+                "same ones with the same --seed, or with --temperature 0, have the same answers.\n"
+                "\n"
+                "MODEL is a Hugging Face folder with tokenizer and chat template, a run directory or CONFIG,\n"
+                "or an adapter, as for generate; the template of the adapter's folder goes before the\n"
+                "model's. Weights are bf16 where config.json or the run says so.\n"
+                "\n"
+                "Commands, each on a line of its own:\n"
+                "\n" CHAT_COMMANDS_HELP "\n"
+                "\n"
+                "Where the context has no room for all turns and an answer of --max-tokens (at most a quarter\n"
+                "of the context), the oldest questions are dropped with their answers, and a note says so; a\n"
+                "message that is too long by itself is refused. --context takes memory for keys and values.\n"
+                "\n"
+                "--print applies a chat template to a conversation, as transformers' apply_chat_template does:\n"
+                "the template of a model's folder (chat_template.jinja or tokenizer_config.json) or a file. A\n"
+                "template that asks for too much time or memory is stopped.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .max_positional = 1,

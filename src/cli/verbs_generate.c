@@ -4,14 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/file.h"
-#include "base/json.h"
 #include "base/log.h"
-#include "base/parallel.h"
-#include "cli/cli.h"
-#include "tok/unicode.h"
-#include "train/generate.h"
-#include "train/resolve.h"
+#include "cli/generate_args.h"
 
 enum { DEFAULT_TOKENS = 200 };
 
@@ -52,26 +46,12 @@ typedef struct generate_call {
     bool json;
 } generate_call;
 
-static void print_piece(void *ctx, const char *text, size_t n) {
-    (void)ctx;
-    fwrite(text, 1, n, stdout);
-    fflush(stdout);
-}
-
-static json_t *clean_string(const char *text, size_t n) {
-    str clean = {0};
-    utf8_sanitize(text, n, &clean);
-    json_t *value = json_stringn(clean.p ? clean.p : "", clean.n);
-    str_free(&clean);
-    return value;
-}
-
 static void print_json(const str *prompt, const generate_result *r) {
     json_t *o = json_object(), *ids = json_array();
     for (int64_t i = 0; i < r->ids.n; i++)
         json_array_append_new(ids, json_integer(r->ids.p[i]));
-    json_object_set_new(o, "prompt", clean_string(prompt->p ? prompt->p : "", prompt->n));
-    json_object_set_new(o, "text", clean_string(r->text.p ? r->text.p : "", r->text.n));
+    json_object_set_new(o, "prompt", generation_json_text(prompt->p ? prompt->p : "", prompt->n));
+    json_object_set_new(o, "text", generation_json_text(r->text.p ? r->text.p : "", r->text.n));
     json_object_set_new(o, "tokens", json_integer(r->ids.n));
     json_object_set_new(o, "ids", ids);
     json_object_set_new(o, "finish_reason",
@@ -88,9 +68,9 @@ static void print_json(const str *prompt, const generate_result *r) {
 static drv_status print_sample(generate_call *call, prompt_cost *cost, generate_result *r) {
     const str *prompt = call->prompt;
     DRV_TRY(generator_prompt(call->generator, call->ids.p, call->ids.n, cost));
-    if (!call->json) print_piece(NULL, prompt->p ? prompt->p : "", prompt->n);
+    if (!call->json) generation_print(NULL, prompt->p ? prompt->p : "", prompt->n);
     drv_status status = generate(call->generator, &call->opts, r);
-    if (!call->json) print_piece(NULL, "\n", 1); // before the line on standard error
+    if (!call->json) generation_print(NULL, "\n", 1); // before the line on standard error
     DRV_TRY_CTX(status, "\"%s\"", call->folder);
     if (call->json) print_json(prompt, r);
     return DRV_OK;
@@ -118,43 +98,12 @@ static drv_status print_samples(generate_call *call) {
 }
 
 // --- the verb
-static drv_status read_precision(const cli_args *args, generate_precision *out) {
-    const char *name = cli_get(args, "--precision", "auto");
-    if (strcmp(name, "bf16") == 0)
-        *out = GENERATE_BF16;
-    else if (strcmp(name, "fp32") == 0)
-        *out = GENERATE_FP32;
-    else if (cli_has(args, "--precision"))
-        return drv_fail(DRV_E_USAGE, "generate: --precision is \"%s\", expected bf16 or fp32",
-                name);
-    return DRV_OK;
-}
-
 static drv_status read_options(arena *a, const cli_args *args, generator_opts *model,
         generate_call *call) {
-    generate_opts *o = &call->opts;
-    int64_t threads = 0;
-    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o->max_tokens));
-    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o->sampling.temperature));
-    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &o->sampling.top_p));
-    DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &o->sampling.top_k));
-    DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
-    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
     DRV_TRY(cli_get_i64(args, "--n", 1, 1 << 24, &call->n));
-    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    DRV_TRY(read_precision(args, &model->precision));
-    o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
-    for (int i = 0; i < o->n_stops; i++)
-        if (!*o->stops[i])
-            return drv_fail(DRV_E_USAGE, "generate: --stop is empty, expected a text");
+    DRV_TRY(generation_read(a, args, model, &call->opts));
     call->json = cli_has(args, "--json");
-    if (!call->json) o->emit = print_piece;
-    par_set_threads((int)threads);
-    model_ref ref;
-    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
-            cli_get(args, "--adapter", NULL), &ref));
-    model->folder = ref.folder;
-    model->adapter = ref.adapter;
+    if (!call->json) call->opts.emit = generation_print;
     call->folder = model->folder;
     return DRV_OK;
 }
@@ -188,9 +137,7 @@ static drv_status prepare(arena *a, const generator_opts *model, generate_call *
 static drv_status run_generate(arena *a, const cli_args *args) {
     str prompt = {0};
     generator_opts model = {0};
-    generate_call call = {.prompt = &prompt,
-            .n = 1,
-            .opts.sampling = {.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1}};
+    generate_call call = {.prompt = &prompt, .n = 1};
     DRV_TRY(read_options(a, args, &model, &call));
     drv_status status = read_prompt(args, &prompt);
     if (status == DRV_OK) status = prepare(a, &model, &call);
@@ -206,15 +153,7 @@ static const cli_option generate_options[] = {CLI_ADAPTER,
         {"--prompt-file", "FILE", "the same from a file; - reads standard input"},
         {"--max-tokens", "N", "at most N new tokens (default 200, or what the context leaves)"},
         {"--n", "N", "samples of the prompt (default 1), with --- between them"},
-        {"--temperature", "X", "0: always the likeliest token (default 0.8)"},
-        {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},
-        {"--top-p", "X", "draw from the likeliest tokens of this total probability (default 0.95)"},
-        {"--repetition-penalty", "X", "over 1: tokens that occurred are less likely (default 1)"},
-        {"--stop", "TEXT", "end before this text (repeatable)"},
-        {"--seed", "N", "of the draws (default 0)"},
-        {"--precision", "NAME", "of the weights, bf16 or fp32 (default: the model's, see above)"},
-        {"--json", NULL, "print one JSON object per sample"},
-        {"--threads", "N", "0: all cores (default)"}};
+        {"--json", NULL, "print one JSON object per sample"}, GENERATION_OPTIONS};
 
 const verb verb_generate = {
         .name = "generate",

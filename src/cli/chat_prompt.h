@@ -1,0 +1,19 @@
+// The prompt of drover chat: lines from standard input, commands among them, answers to the rest.
+#pragma once
+#include "cli/conversation.h"
+
+// What the help of the verb says of commands.
+#define CHAT_COMMANDS_HELP                                                                         \
+    "/system TEXT  the system message from now on; without TEXT: none\n"                           \
+    "/reset        forget the turns; the system message stays\n"                                   \
+    "/help         these commands\n"                                                               \
+    "/exit         leave, as at the end of the input and by Ctrl-C at the prompt\n"                \
+    "//TEXT        a message that begins with /"
+
+// From now on Ctrl-C (SIGINT) ends an answer or, at the prompt, the conversation.
+void chat_prompt_listen(void);
+// An `interrupted` of generator_opts.
+bool chat_prompt_interrupted(void *ctx);
+// Until the input ends. On a terminal a failure is told and the conversation goes on; else it is
+// returned, with the number of its line.
+DRV_CHECKED drv_status chat_prompt_run(conversation *c);

@@ -1,0 +1,59 @@
+// Options that generate and chat share, and text on its way out.
+#include "cli/generate_args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "train/resolve.h"
+
+static drv_status read_precision(const cli_args *args, generate_precision *out) {
+    const char *name = cli_get(args, "--precision", "auto");
+    if (strcmp(name, "bf16") == 0)
+        *out = GENERATE_BF16;
+    else if (strcmp(name, "fp32") == 0)
+        *out = GENERATE_FP32;
+    else if (cli_has(args, "--precision"))
+        return drv_fail(DRV_E_USAGE, "%s: --precision is \"%s\", expected bf16 or fp32", args->name,
+                name);
+    return DRV_OK;
+}
+
+drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
+        generate_opts *o) {
+    int64_t threads = 0;
+    o->sampling = (sample_opts){.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1};
+    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o->max_tokens));
+    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o->sampling.temperature));
+    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &o->sampling.top_p));
+    DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &o->sampling.top_k));
+    DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
+    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
+    DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
+    DRV_TRY(read_precision(args, &model->precision));
+    o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
+    for (int i = 0; i < o->n_stops; i++)
+        if (!*o->stops[i])
+            return drv_fail(DRV_E_USAGE, "%s: --stop is empty, expected a text", args->name);
+    par_set_threads((int)threads);
+    model_ref ref;
+    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
+            cli_get(args, "--adapter", NULL), &ref));
+    model->folder = ref.folder;
+    model->adapter = ref.adapter;
+    return DRV_OK;
+}
+
+void generation_print(void *ctx, const char *text, size_t n) {
+    (void)ctx;
+    fwrite(text, 1, n, stdout);
+    fflush(stdout);
+}
+
+json_t *generation_json_text(const char *text, size_t n) {
+    str clean = {0};
+    utf8_sanitize(text, n, &clean);
+    json_t *value = json_stringn(clean.p ? clean.p : "", clean.n);
+    str_free(&clean);
+    return value;
+}

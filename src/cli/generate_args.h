@@ -1,0 +1,32 @@
+// What generate and chat share: options of the model and of the draws, and how text is given out.
+#pragma once
+#include "base/json.h"
+#include "cli/cli.h"
+#include "train/generate.h"
+
+// Rows for a table of options; --max-tokens, which generation_read reads too, has a default of its
+// own in each verb.
+#define GENERATION_OPTIONS                                                                         \
+    {"--temperature", "X", "0: always the likeliest token (default 0.8)"},                         \
+            {"--top-k", "N", "draw from the N likeliest tokens (default 0: all)"},                 \
+            {"--top-p", "X",                                                                       \
+                    "draw from the likeliest tokens of this total probability (default 0.95)"},    \
+            {"--repetition-penalty", "X",                                                          \
+                    "over 1: tokens that occurred are less likely (default 1)"},                   \
+            {"--stop", "TEXT", "end before this text (repeatable)"},                               \
+            {"--seed", "N", "of the draws (default 0)"},                                           \
+            {"--precision", "NAME",                                                                \
+                    "of the weights, bf16 or fp32 (default: the model's, see above)"},             \
+    {                                                                                              \
+        "--threads", "N", "0: all cores (default)"                                                 \
+    }
+
+// Reads them, finds the model (the first positional argument, --adapter) and sets the threads. What
+// it points to lives in `a` or in the arguments.
+DRV_CHECKED drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
+        generate_opts *out);
+
+// An `emit` of generate_opts: to standard output, at once.
+void generation_print(void *ctx, const char *text, size_t n);
+// A new JSON string; bytes that are not UTF-8 become U+FFFD.
+json_t *generation_json_text(const char *text, size_t n);

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/eval_choices.h"
 #include "comm/comm.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
@@ -52,7 +53,9 @@ const verb verb_train = {
 // --- eval
 static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
         {"--stride", "N", "whole documents, longer ones by windows of N (default: as in training)"},
-        {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"}};
+        {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"},
+        {"--choices", "FILE", "multiple choice in JSON lines: acc and acc_norm"},
+        {"--no-bos", NULL, "with --choices: no special tokens around texts"}};
 
 // Of a run the newest checkpoint, which is an adapter if the run trains LoRA.
 static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
@@ -112,6 +115,9 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     model_ref model;
     double loss;
     int64_t tokens, stride = 0;
+    if (cli_has(args, "--choices")) return eval_choices(a, args);
+    if (cli_has(args, "--no-bos"))
+        return drv_fail(DRV_E_USAGE, "eval: --no-bos goes with --choices");
     DRV_TRY(open_eval(a, args, &cfg, &model));
     par_set_threads((int)cfg.threads);
     DRV_TRY(cli_get_i64(args, "--stride", 1, cfg.sequence_length, &stride));
@@ -133,12 +139,19 @@ static drv_status run_eval(arena *a, const cli_args *args) {
 
 const verb verb_eval = {
         .name = "eval",
-        .summary = "mean loss and perplexity over all tokens of a data set",
-        .usage = "CONFIG|MODEL [--adapter DIR] --data PREFIX [--json] [--set KEY=VALUE]...",
+        .summary = "mean loss and perplexity of a data set, or accuracy on multiple choice",
+        .usage = "CONFIG|MODEL [--adapter DIR] --data PREFIX|--choices FILE [OPTION]...",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
                 "when its CONFIG is given, the newest valid checkpoint is evaluated. An adapter (a folder that\n"
                 "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
-                "the base that it names.",
+                "the base that it names.\n"
+                "\n"
+                "--choices scores each choice by its log-likelihood after the context, as\n"
+                "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest per character of\n"
+                "the choice; stderr is that of the mean. FILE has one record per line: HellaSwag's or ARC's as\n"
+                "they are on Hugging Face, or\n"
+                "    {\"context\": \"The sky is\", \"choices\": [\"blue\", \"a fish\"], \"gold\": 0}\n"
+                "A space stands between the two. --no-bos is its add_bos_token=False, once the default there.",
         .options = eval_options,
         .n_options = sizeof eval_options / sizeof *eval_options,
         .max_positional = 1,

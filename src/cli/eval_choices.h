@@ -1,0 +1,5 @@
+// eval --choices: multiple choice instead of a data set.
+#pragma once
+#include "cli/cli.h"
+
+DRV_CHECKED drv_status eval_choices(arena *a, const cli_args *args);

@@ -1,0 +1,48 @@
+// Multiple choice as lm-evaluation-harness scores it: the log-likelihood of each choice after its
+// context; accuracy by the largest (acc), and by the largest per character of the choice (acc_norm).
+#pragma once
+#include "train/generator.h"
+
+typedef struct text_span { // UTF-8, lives in the arena
+    const char *p;
+    size_t n;
+} text_span;
+
+typedef struct choice_record {
+    int64_t line; // of the file, from 1
+    text_span context, *choice;
+    size_t n_stripped; // bytes of the context before the white space at its end
+    int n_choices, gold;
+} choice_record;
+
+typedef struct choice_set {
+    const char *path;
+    choice_record *record;
+    int64_t n;
+} choice_set;
+
+// Reads JSON lines; blank ones are skipped. What a record is, is told by its fields:
+//   {"context" or "query", "choices": [text], "gold", "label" or "answer": number or text of one}
+//   HellaSwag: {"activity_label", "ctx_a", "ctx_b", "endings", "label"}
+//   ARC: {"question", "choices": {"text": [...], "label": [...]}, "answerKey"}
+// with the texts that lm-evaluation-harness makes of the last two. DRV_E_DATA: file and line, what
+// is there and what was expected; also when there is no record at all.
+DRV_CHECKED drv_status choices_read(arena *a, const char *path, choice_set *out);
+// The same from n bytes; `path` is for messages.
+DRV_CHECKED drv_status choices_parse(arena *a, const char *path, const char *p, size_t n,
+        choice_set *out);
+
+typedef struct choices_result {
+    int64_t n;
+    double acc, acc_norm;         // shares of n
+    double acc_err, acc_norm_err; // standard errors; NaN when n is 1
+    double **log_likelihood;      // [record][choice], natural logarithm
+    int64_t n_cut; // choices whose context lost tokens on its left: beyond the model's
+} choices_result;
+
+// Loads `g` (opened, not loaded) with room for the longest record and scores all of them.
+// `specials`: what the tokenizer puts around a text is there too. DRV_E_DATA: a choice adds no
+// token or does not fit into the model's context; DRV_STOPPED: interrupted. The result lives in
+// `a`.
+DRV_CHECKED drv_status choices_score(arena *a, generator *g, const choice_set *set, bool specials,
+        choices_result *out);

@@ -1,0 +1,21 @@
+// Any bytes as a file of multiple choice: whole records, or one line of refusal.
+#include <stdint.h>
+
+#include "train/choices.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+
+int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+    arena *a = arena_new("fuzz");
+    choice_set set;
+    const drv_status status = choices_parse(a, "FILE", (const char *)p, n, &set);
+    DRV_ASSERT(status == DRV_OK || status == DRV_E_DATA, "%d: %s", status, drv_message());
+    for (int64_t i = 0; status == DRV_OK && i < set.n; i++) {
+        const choice_record *r = set.record + i;
+        DRV_ASSERT(r->n_choices >= 2 && r->gold >= 0 && r->gold < r->n_choices, "gold %d of %d",
+                r->gold, r->n_choices);
+        DRV_ASSERT(r->n_stripped <= r->context.n && r->line > 0, "line %lld", (long long)r->line);
+    }
+    arena_free(a);
+    return 0;
+}

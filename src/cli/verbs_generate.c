@@ -228,7 +228,7 @@ const verb verb_generate = {
                 "place of MODEL, and is then used with the base that it names.\n"
                 "\n"
                 "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"
-                "trained in bf16 (their fp32 masters are rounded, as in training): generation is bound by\n"
+                "trained in bf16 (fp32 weights are rounded, as in training): generation is bound by\n"
                 "memory, and half the bytes take half the time. --precision says otherwise.\n"
                 "\n"
                 "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"

@@ -43,7 +43,8 @@ static json_t *read_optional(arena *a, const char *folder, const char *name) {
     return value;
 }
 
-// What config.json calls its dtype, or what a run of ours computed in while it wrote fp32 masters.
+// What config.json calls its dtype, or, where a checkpoint was saved in fp32, what its run computed
+// in.
 static bool says_bf16(arena *a, const char *folder) {
     json_t *config = read_optional(a, folder, "config.json"),
            *run = read_optional(a, folder, "trainer.json");

@@ -45,6 +45,10 @@ static void say_ranks(const run_config *cfg, const comm *c) {
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, (long long)cfg->data_ranks, (long long)cfg->n_lanes,
             cfg->n_lanes > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
+    if (cfg->zero > 0 && cfg->data_ranks > 1)
+        log_warn("parallel.zero is %lld, which has no effect so far: each rank holds all of the "
+                 "optimizer's state",
+                (long long)cfg->zero);
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {

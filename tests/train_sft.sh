@@ -1,0 +1,62 @@
+#!/bin/bash
+# SFT from JSON lines to a trained model: which tokens are answers, what the loss counts, whole examples in rows,
+# long ones cut or left out and counted, runs resumed to the bit, damaged roles refused.
+. "$(dirname "$0")"/story.bash
+make_data
+awk 'BEGIN { for (i = 0; i < 120; i++) printf "{\"messages\": [{\"role\": \"user\", \"content\": \"Where is fox %d?\"}, {\"role\": \"assistant\", \"content\": \"By hen %d.\"}, {\"role\": \"user\", \"content\": \"And dog %d?\"}, {\"role\": \"assistant\", \"content\": \"With hen %d.\"}]}\n", i, i * 7 % 31, i, i * 5 % 13 }' >chat.jsonl
+cat >chat.jinja <<'JINJA'
+{% for m in messages %}<{{ m.role }}>{{ m.content }}</>
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}
+JINJA
+build=("$drover" data build --sft --tokenizer tok --template chat.jinja)
+expect 0 "120 documents" "${build[@]}" --input chat.jsonl --out data/chat
+says "tokens of answers" "of last answers"
+expect 0 "" "$drover" data show data/chat --tokenizer tok
+says "<user>Where is fox 0?</>" "<assistant>[[By hen 0.</>" "<assistant>[[*With hen 0.</>"
+check "a question counts" eval '! grep -qF "[[Where" out'
+
+cat >sft.yaml <<YAML
+model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}
+tokenizer: tok
+data: {train: data/chat, valid: data/chat, sequence_length: 128}
+training: {steps: 12, global_batch_size: 4, micro_batch_size: 2, precision: bf16}
+schedule: {warmup_steps: 2, type: constant}
+checkpoint: {every: 3, keep: 4}
+YAML
+first_loss() { grep -m 1 '"step":1,' "$1/metrics.jsonl" | grep -o '"loss":[0-9.]*'; }
+answers=$(awk '{ n += $1 } END { print n }' <<<"$("${build[@]}" --input chat.jsonl --out data/again 2>&1 | grep -o '[0-9]* tokens of answers')")
+
+# --- what counts
+expect 0 "step-000012" "$drover" train sft.yaml --set run_dir=straight
+says "120 examples in"
+expect 0 "tokens $answers" "$drover" eval straight --data data/chat
+expect 0 "step-000012" "$drover" train sft.yaml --set run_dir=last --set data.loss=last
+expect 0 "step-000012" "$drover" train sft.yaml --set run_dir=all --set data.loss=all
+check "data.loss changes nothing" [ "$(first_loss straight)" != "$(first_loss last)" -a "$(first_loss straight)" != "$(first_loss all)" ]
+
+# --- stopped and resumed
+sums straight 000012 >want
+expect 0 "step-000006" "$drover" train sft.yaml --set run_dir=resumed --set training.steps=6
+expect 0 "resumed from resumed/checkpoints/step-000006" "$drover" train sft.yaml --set run_dir=resumed
+check "a resumed run gives other bits" eval 'sums resumed 000012 | cmp -s - want'
+expect 0 "data.loss" "$drover" train sft.yaml --set run_dir=resumed --set training.steps=14 --set data.loss=last
+
+# --- examples longer than a row
+expect 0 "120 examples in" "$drover" train sft.yaml --set run_dir=cut --set data.sequence_length=32 --set training.steps=2
+says "cut"
+expect 1 "nothing to predict: of 120 examples 120 are longer than 33 tokens and left out" "$drover" train sft.yaml --set run_dir=drop --set data.sequence_length=32 --set data.too_long=drop --set training.steps=2
+
+# --- roles that are not those of the tokens
+cp data/chat.roles kept
+head -c 100 kept >data/chat.roles
+expect 1 "data/chat.roles" "$drover" train sft.yaml --set run_dir=short
+{ printf '\x09'; tail -c +2 kept; } >data/chat.roles
+expect 1 "data/chat.roles" "$drover" train sft.yaml --set run_dir=strange
+cp kept data/chat.roles
+
+# --- lines that are not examples are skipped, named and counted
+printf '%s\n' '{"prompt": "a"}' '[1]' '{"messages": [{"role": "assistant", "content": "x"}, 3]}' >odd.jsonl
+head -3 chat.jsonl >>odd.jsonl
+expect 0 "skipped 3 records" "${build[@]}" --input odd.jsonl --out data/odd
+says 'odd.jsonl:1: "prompt" has no answer beside it' "odd.jsonl:2: no JSON object" "odd.jsonl:3:" "3 documents"
+finish

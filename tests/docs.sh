@@ -1,7 +1,8 @@
 #!/bin/bash
 # Runs every command of docs/*.md and README.md as a reader would: the blocks marked ```sh of a page, in order, in an empty
 # folder, with drover on the PATH. A block marked ```yaml whose first line is "# FILE" is written to FILE first. Other
-# blocks (```console, ```text, ...) are not run. The last line is "N passed, N failed".
+# blocks (```console, ```text, ...) are not run. A page with a line "<!-- needs: FILE -->" is skipped where the file is
+# missing, and says so. The last line is "N passed, N failed".
 . "$(dirname "$0")"/program.bash
 docs=$(realpath "$(dirname "$0")")/../docs
 dir=$(mktemp -d)
@@ -24,6 +25,11 @@ for page in "$docs"/*.md; do
     script_of "$page" >"$dir/script"
     [ "$(grep -c '^## line' "$dir/script" || true)$(grep -c 'echo "## line' "$dir/script")" = 00 ] && continue
     name=$(basename "$page" .md)
+    needs=$(sed -n 's/^<!-- needs: \(.*\) -->$/\1/p' "$page")
+    if [ -n "$needs" ] && [ ! -e "${needs/#\~/$HOME}" ]; then
+        echo "skipped: docs/$name.md needs $needs (tools/fetch_smollm2.sh fetches it)"
+        continue
+    fi
     mkdir "$dir/$name"
     if (cd "$dir/$name" && bash "$dir/script") >"$dir/out" 2>&1; then
         passed=$((passed + 1))

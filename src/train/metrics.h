@@ -9,8 +9,8 @@
 typedef struct step_metrics {
     int64_t step, steps;
     double loss, lr, grad_norm, param_norm;
-    int64_t tokens, consumed_samples;  // so far
-    int64_t step_tokens, step_samples; // of this step
+    int64_t tokens, consumed_samples;  // so far; tokens that were learned
+    int64_t step_tokens, step_samples; // of this step: of its rows, learned or not
     double tokens_per_s, step_s, data_s, compute_s, update_s, save_s;
     double mfu; // 0: unknown
     double eta_s;

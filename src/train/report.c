@@ -15,7 +15,7 @@ struct report {
     const char *run_dir, *config;
     int64_t log_every;
     step_metrics first, last; // of this process; first.steps is 0 before the first step
-    int64_t tokens_before;    // trained on by earlier parts of the run
+    int64_t tokens;           // of the rows of its steps, as in their tokens/s
     double begin_s;           // when the first step began
     spark losses;
     double first_valid, last_valid; // NaN: no evaluation yet
@@ -59,10 +59,10 @@ void report_step(report *r, const step_metrics *m) {
     if (r->first.steps == 0) {
         r->first = *m;
         r->begin_s = clock_s() - m->step_s;
-        r->tokens_before = m->tokens - m->step_tokens;
         log_info("first step %.2f s after the start of the process", clock_process_s());
     }
     r->last = *m;
+    r->tokens += m->step_tokens;
     spark_add(&r->losses, m->loss);
     step_line line;
     fill_line(&line, m);
@@ -109,7 +109,7 @@ void report_summary(report *r, const char *model, bool has_tokenizer) {
         log_info("model: %s", model);
         return;
     }
-    const double seconds = clock_s() - r->begin_s, tokens = (double)(m->tokens - r->tokens_before);
+    const double seconds = clock_s() - r->begin_s, tokens = (double)r->tokens;
     log_info("%s: step %lld of %lld, %s tokens in %s, %.0f tokens/s",
             m->step < m->steps ? "stopped" : "done", (long long)m->step, (long long)m->steps,
             str_si(tokens), str_long_duration(seconds), tokens / seconds);

@@ -58,13 +58,12 @@ static drv_status count_bad_step(run *r, const step_metrics *m) {
 
 static void fill_metrics(run *r, step_metrics *m) {
     const run_config *cfg = r->cfg;
-    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
     m->steps = cfg->steps;
     m->tokens = r->state.tokens;
-    m->step_tokens = r->batch->counted;
+    m->step_tokens = cfg->global_batch_size * cfg->sequence_length;
     m->step_samples = cfg->global_batch_size;
     m->consumed_samples = r->state.rows_taken;
-    m->tokens_per_s = tokens / m->step_s;
+    m->tokens_per_s = (double)m->step_tokens / m->step_s;
     if (r->peak_flops > 0) m->mfu = m->tokens_per_s * r->flops_per_token / r->peak_flops;
     r->mean_step_s = r->mean_step_s > 0 ? 0.9 * r->mean_step_s + 0.1 * m->step_s : m->step_s;
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);

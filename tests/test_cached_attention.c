@@ -32,7 +32,7 @@ static void fill_cache(problem *x) {
     const int64_t width = args->n_heads + 2 * args->n_kv_heads, d = args->head_dim;
     const int64_t capacity = args->seq + SPARE;
     for (int64_t i = 0; i < x->keys.n; i++)
-        array_put(&x->keys, i, NAN), array_put(&x->values, i, NAN);
+        array_put(&x->keys, i, (double)NAN), array_put(&x->values, i, (double)NAN);
     for (int64_t g = 0; g < args->n_kv_heads; g++)
         for (int64_t i = 0; i < args->seq * d; i++) {
             const int64_t to = g * capacity * d + i,

@@ -149,7 +149,7 @@ static void a_prompt_may_come_in_pieces(void **state) {
     int32_t ids[CONTEXT], other[CONTEXT];
     float want[VOCAB], got[VOCAB];
     prompt_of(CONTEXT, ids);
-    for (int asked = GENERATE_BF16; asked <= GENERATE_FP32; asked++) {
+    for (generate_precision asked = GENERATE_BF16; asked <= GENERATE_FP32; asked++) {
         opened *m = open_model("tied", asked);
         float shorter[VOCAB];
         logits_after(m->g, ids, 200, shorter);

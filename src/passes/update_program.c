@@ -8,7 +8,7 @@ static tensor *state(graph *g, tensor_class cls, const char *prefix, const tenso
 
 static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
     const int ranks = g->mesh.size[axis];
-    const op_attrs attrs = {.axis = axis, .ranks = ranks, .in_place = in_place};
+    const op_attrs attrs = {.axis = (int)axis, .ranks = ranks, .in_place = in_place};
     return ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 

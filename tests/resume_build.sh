@@ -16,15 +16,15 @@ for name, lines in (("a", 9000), ("b", 9000), ("c", 150000)):
 PY
 "$drover" tokenizer train --input a.jsonl --vocab-size 300 --out tok 2>/dev/null || exit 1
 # Nice, so that on a busy machine the loop below sees the journal before the build is done.
-build() { nice -n 19 "$drover" data build --input '[abc].jsonl' --tokenizer tok --out "$1" --append-eod 2>"$1.log"; }
+command=(nice -n 19 "$drover" data build --input '[abc].jsonl' --tokenizer tok --append-eod)
+build() { "${command[@]}" --out "$1" 2>"$1.log"; }
 failed=0
 fail() { echo "FAILED: $1"; failed=1; tail -n 3 ./*.log; }
 build whole || fail "the build that is not killed"
 for try in 1 2 3 4 5 6 7 8 9 10; do
     rm -f set.*
-    build set &
+    "${command[@]}" --out set 2>set.log & # not by the function: $! is the build itself, and wait its end
     for _ in $(seq 2000); do [ -e set.build.json ] && break; sleep 0.005; done
-    pkill -9 -P $! 2>/dev/null
     kill -9 $! 2>/dev/null
     wait $! 2>/dev/null
     [ -e set.idx ] || break # killed in time

@@ -17,6 +17,10 @@ static drv_status steps(comm *c, void *ctx) {
     float x[1500] = {0};
     const int rank = comm_rank(c);
     const bool computes = strstr(dir, "computes") && rank != VICTIM;
+    // What mpirun has not forwarded when it ends a job is lost: each rank's words go to a file.
+    snprintf(path, sizeof path, "%s/said-%d", dir, rank);
+    if (!freopen(path, "a", stderr)) return drv_fail(DRV_E_IO, "\"%s\" cannot be opened", path);
+    setvbuf(stderr, NULL, _IONBF, 0);
     DRV_TRY(comm_record(c, dir));
     snprintf(path, sizeof path, "%s/pid-%d", dir, rank);
     snprintf(text, sizeof text, "%d", (int)getpid());
@@ -40,6 +44,15 @@ static pid_t pid_of(arena *a, const char *dir, int rank) {
     return (pid_t)pid;
 }
 
+// What all ranks and mpirun have said.
+static const char *said_by_all(arena *a, const char *dir, const char *out) {
+    const char *text = text_of(a, out);
+    for (int rank = 0; rank < RANKS; rank++)
+        text = arena_printf(a, "%s\n%s", text,
+                text_of(a, arena_printf(a, "%s/said-%d", dir, rank)));
+    return text;
+}
+
 static int count(const char *text, const char *what) {
     int n = 0;
     for (const char *at = text; (at = strstr(at, what)); at++)
@@ -59,7 +72,7 @@ static void kill_one(const char *folder) {
     kill(pid_of(a, dir, VICTIM), SIGKILL);
     const int status = exit_of(run);
     const double took = clock_s() - begin;
-    const char *text = text_of(a, out);
+    const char *text = said_by_all(a, dir, out);
     if (status == 0 || took > 5) fail_msg("status %d after %.1f s: %s", status, took, text);
     const char *named = arena_printf(a, "drover: rank %d (", VICTIM);
     if (count(text, named) != RANKS - 1 || count(text, "died at step ") != RANKS - 1)
@@ -89,14 +102,15 @@ static void a_stopped_rank_is_found(void **state) {
     const pid_t victim = pid_of(a, dir, VICTIM);
     pid_of(a, dir, 0);
     kill(victim, SIGSTOP);
-    for (int i = 0; i < 1000 && !strstr(text_of(a, out), "the others wait for this one"); i++)
+    for (int i = 0; i < 1000 && !strstr(said_by_all(a, dir, out), "the others wait for this one");
+            i++)
         usleep(10000);
     kill(victim, SIGCONT);
-    for (int i = 0; i < 1000 && !strstr(text_of(a, out), "rank 2 goes on"); i++)
+    for (int i = 0; i < 1000 && !strstr(said_by_all(a, dir, out), "rank 2 goes on"); i++)
         usleep(10000);
     kill(victim, SIGSTOP); // and now for good
     const int status = exit_of(run);
-    const char *text = text_of(a, out);
+    const char *text = said_by_all(a, dir, out);
     static const char *const said[] = {"rank 2 (", "holds up the others", "all_reduce over world",
             "the others wait for this one", "rank 2 goes on", "stopped answering at step"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)

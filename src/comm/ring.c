@@ -18,7 +18,8 @@
 #include "comm/ring_connect.h"
 
 #define BEAT_S  0.25
-#define GRACE_S 0.4 // for the main thread to end by itself; mpirun kills survivors after 1.0 s
+#define HOLD_S  0.6 // nobody ends before: mpirun kills the others at the first that does
+#define GRACE_S 0.2 // for the main thread to end by itself; mpirun kills survivors after 1.0 s
 #define FLUSH_S 0.3
 #define YIELD_S 0.15
 
@@ -193,6 +194,13 @@ static void beat(struct ring *r) {
     if (!has_failed(r->c)) watch(r, clock_s());
 }
 
+// Each rank names the dead before mpirun ends it.
+static void hold_back(const struct ring *r) {
+    if (r->failed_s == 0 || r->c->failure->kind == FAIL_GAVE_UP) return;
+    const double left = r->failed_s + HOLD_S - clock_s();
+    if (left > 0) usleep((useconds_t)(1e6 * left));
+}
+
 // The main thread is in a computation, or in something that does not look at the failure.
 static void end_process(struct ring *r) {
     const comm_failure *f = r->c->failure;
@@ -200,6 +208,7 @@ static void end_process(struct ring *r) {
     if (r->failed_s == 0 || clock_s() < r->failed_s + (mine ? 10 : GRACE_S)) return;
     progress_end();
     if (f->kind != FAIL_GAVE_UP) fprintf(stderr, "drover: %s\n", f->text);
+    hold_back(r);
     _exit(1);
 }
 
@@ -302,6 +311,7 @@ void ring_close(struct ring *r, bool failed) {
     const note bye = {.kind = NOTE_BYE, .rank = r->c->rank};
     if (!failed) send_both(r, &bye);
     flush_all(r);
+    hold_back(r);
     for (int i = 0; i < 2; i++) {
         drain(&r->link[i]);
         str_free(&r->link[i].in);

@@ -175,10 +175,10 @@ static void print_plan_json(const plan_report *r) {
     const json_int_t n = model_parameters(&r->cfg->model);
     json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
             "trainable_parameters",
-            r->cfg->lora.rank > 0 ? (json_int_t)params_trainable(&r->p->params) : n,
-            "flops_per_token", r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks",
-            r->ranks, "bytes", bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits",
-            r->fits, "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
+            lora_is_on(r->cfg) ? (json_int_t)params_trainable(&r->p->params) : n, "flops_per_token",
+            r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks", r->ranks, "bytes",
+            bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
+            "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
             (json_int_t)r->limit.free, "would_fit", r->would_fit);
     json_t *wire = json_object();
     for (int axis = 0; axis < N_AXES; axis++)

@@ -97,8 +97,7 @@ static bool is_small(dtype dt, int64_t n) {
 }
 
 int64_t comm_scratch(const comm_group *g, dtype dt, int64_t n) {
-    if (g->n == 1) return 0;
-    return (is_small(dt, n) ? n : div_up(n, g->n)) * g->n * dtype_bytes(dt);
+    return wire_scratch(dt, n, g->n);
 }
 
 // What this rank has of every place is joined: from[i], and its own.

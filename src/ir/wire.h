@@ -1,11 +1,20 @@
 // Bytes that a rank sends in a collective, as src/comm does it: what a plan says and a run counts.
 #pragma once
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "base/round.h"
 
 // Sums up to this size travel whole: one round of messages instead of two.
 enum { WIRE_SMALL_BYTES = 4096 };
+
+// Memory that a sum of n elements is joined in.
+static inline int64_t wire_scratch(dtype dt, int64_t n, int ranks) {
+    if (ranks == 1) return 0;
+    const bool whole = n * dtype_bytes(dt) <= WIRE_SMALL_BYTES;
+    return (whole ? n : div_up(n, ranks)) * ranks * dtype_bytes(dt);
+}
 
 static inline double wire_gather(double part_bytes, int ranks) {
     return part_bytes * (ranks - 1);

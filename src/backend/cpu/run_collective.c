@@ -40,13 +40,9 @@ static void move(const instruction *ins) {
         memcpy(ins->out[0], ins->in[0], (size_t)tensor_bytes(ins->node->in[0]));
 }
 
-// As comm_scratch has it.
-static int64_t join_bytes(const node *n, int64_t elements) {
-    const int64_t unit = dtype_bytes(n->in[0]->dt), ranks = n->attrs.ranks;
-    if (ranks == 1) return 0;
-    return round_up((elements * unit <= WIRE_SMALL_BYTES ? elements : div_up(elements, ranks)) *
-                            ranks * unit,
-            64);
+static int64_t join_bytes(const node *n) {
+    const tensor *x = n->in[0];
+    return round_up(wire_scratch(x->dt, tensor_elements(x), n->attrs.ranks), 64);
 }
 
 static void all_reduce(const instruction *ins) {
@@ -59,7 +55,7 @@ static void all_reduce(const instruction *ins) {
 
 static int64_t reduce_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    return join_bytes(n, tensor_elements(n->in[0]));
+    return join_bytes(n);
 }
 
 const cpu_op cpu_op_all_reduce = {.run = all_reduce, .workspace = reduce_workspace};
@@ -93,7 +89,7 @@ static void reduce_scatter(const instruction *ins) {
     }
     char *parts = ins->in[0];
     if (c.outer > 1) {
-        parts = (char *)ins->workspace + join_bytes(ins->node, n);
+        parts = (char *)ins->workspace + join_bytes(ins->node);
         repack(&c, ins->in[0], parts, true);
     }
     *ins->failed = comm_reduce_scatter(ins->group, x->dt, COMM_SUM, parts, n, NULL, ins->out[0],
@@ -104,7 +100,7 @@ static int64_t scatter_workspace(const node *n, int n_threads) {
     (void)n_threads;
     if (n->attrs.ranks == 1) return 0;
     const bool packs = cut_of(n, n->in[0]).outer > 1;
-    return join_bytes(n, tensor_elements(n->in[0])) + (packs ? tensor_bytes(n->in[0]) : 0);
+    return join_bytes(n) + (packs ? tensor_bytes(n->in[0]) : 0);
 }
 
 const cpu_op cpu_op_reduce_scatter = {.run = reduce_scatter, .workspace = scatter_workspace};

@@ -51,7 +51,7 @@ static void values_out_of_range_are_refused(void **state) {
             {TINY "training: {precision: [bf16]}\n", {"precision", "a list of 1"}},
             {TINY "backend: gpu\n", {"run.yaml:2", "backend", "gpu", "cpu"}},
             {TINY "parallel: {pipeline: 2}\n",
-                    {"run.yaml:2", "parallel.pipeline", "2", "expected 1: one process"}},
+                    {"run.yaml:2", "parallel.pipeline", "2", "expected 1: more is not there yet"}},
             {TINY "parallel: {zero: banana}\n", {"parallel.zero", "banana"}},
             {TINY "parallel: {data: some}\n", {"parallel.data", "some", "auto or a whole number"}},
             {TINY "parallel: {sequence: 2}\n", {"parallel.sequence", "true or false"}},

@@ -40,7 +40,7 @@ const char *schedule_name(schedule_type t) {
 #define KEY(name, kind, member)                                                                    \
     .path = name, .type = &type_##kind, .offset = offsetof(run_config, member)
 #define COUNT(member) .count_offset = offsetof(run_config, member)
-#define ONE_PROCESS   "1: one process trains so far"
+#define ONE_YET       "1: more is not there yet"
 
 static const key model_source_keys[] = {
         {KEY("model.preset", text, preset), .initial = "",
@@ -145,9 +145,9 @@ static const key run_keys[] = {
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,
                 .help = "ranks that share each product; above 1: drover plan alone, so far"},
         {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1,
-                .expected = ONE_PROCESS, .help = "ranks that share the layers"},
+                .expected = ONE_YET, .help = "ranks that share the layers"},
         {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1,
-                .expected = ONE_PROCESS, .help = "ranks that share each row"},
+                .expected = ONE_YET, .help = "ranks that share each row"},
         {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},

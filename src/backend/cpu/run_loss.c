@@ -2,8 +2,8 @@
 // then their gradient in the compute type in the same place.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
-// gradient is an output; of a vocabulary that is split over ranks also: what this rank and all ranks have found of each row of
-// a chunk | a row of logits for each thread.
+// gradient is an output; of a vocabulary that is split over ranks also: what this rank and all
+// ranks have found of each row of a chunk | a row of logits for each thread.
 #include <math.h>
 #include <string.h>
 
@@ -192,7 +192,8 @@ static void loss(const instruction *ins) {
             .n_vocab = n->in[1]->dim[0],
             .dt = n->in[0]->dt,
             .grad = n->op == OP_linear_cross_entropy_grad};
-    char *scratch = call.logits + logits_bytes(n), *own = scratch + products_bytes(n, par_threads());
+    char *scratch = call.logits + logits_bytes(n),
+         *own = scratch + products_bytes(n, par_threads());
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
     if (call.grad) call.scale = *(const double *)ins->in[3];
     if (ins->group) {

@@ -102,7 +102,7 @@ static drv_status check_metadata(const char *path, const json_t *metadata) {
         return drv_fail(DRV_E_DATA, "%s: __metadata__ is no JSON object", path);
     json_object_foreach((json_t *)(uintptr_t)metadata, key,
             v) if (!json_is_string(v)) return drv_fail(DRV_E_DATA,
-            "%s: __metadata__: \"%.80s\" is no text", path, key);
+            "%s: __metadata__: \"%.80s\" is not a string", path, key);
     return DRV_OK;
 }
 
@@ -203,7 +203,7 @@ static drv_status open_header(arena *a, st_file *f) {
     if (fstat(f->fd, &about) != 0)
         return drv_fail(DRV_E_IO, "could not look at \"%s\": %s", f->path, strerror(errno));
     if (!S_ISREG(about.st_mode))
-        return drv_fail(DRV_E_IO, "\"%s\" is no file, expected safetensors", f->path);
+        return drv_fail(DRV_E_IO, "\"%s\" is not a file, expected safetensors", f->path);
     if (about.st_size < 8) return too_short(f->path, about.st_size);
     DRV_TRY(read_at(f, 0, 8, &n_header));
     DRV_TRY(check_header_length(f->path, n_header, about.st_size));

@@ -56,8 +56,8 @@ static drv_status check_all(dataset *set) {
     return status;
 }
 
-drv_status dataset_open_roles(arena *a, dataset *set) {
-    const char *path = arena_printf(a, "%s.roles", set->prefix);
+drv_status dataset_open_roles(arena *mem, dataset *set) {
+    const char *path = arena_printf(mem, "%s.roles", set->prefix);
     const dataset_about *about = &set->about;
     set->roles_fd = open(path, O_RDONLY | O_CLOEXEC);
     if (set->roles_fd < 0 && errno != ENOENT)

@@ -3,8 +3,8 @@
 //   loss = sum over tokens with label >= 0 of  logsumexp_V(h W^T) - (h W^T)[label]
 // linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1]. A negative label is not counted. With
 // `ranks`, w is this rank's part of the rows of one of ranks x V: ranks tell each other the log of
-// their sum of exponents and the logit of the label, 16 bytes a token; the loss is that of all, dh
-// one of several partial sums.
+// their sum of exponents and the logit of the label, 16 bytes per token; the loss is that of all,
+// dh one of several partial sums.
 #include "ir/grad.h"
 #include "ir/wire.h"
 

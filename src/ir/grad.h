@@ -13,7 +13,7 @@ struct grad_ctx {
 };
 
 // Allocates the arrays, marks what is wanted, and gives every trainable weight W the state
-// "grad.W", zero at the start of a step, in the accumulation type.
+// "grad.W", zero at the start of a step, in the accumulation type; a share of W has "grad.W.second".
 grad_ctx grad_open(graph *g);
 // Applies the replacements. The graph may then be pruned.
 void grad_close(grad_ctx *ctx);

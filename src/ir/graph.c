@@ -31,6 +31,7 @@ static tensor *new_tensor(graph *g, dtype dt, int n_dims, const int64_t *dim) {
     t->id = g->n_tensors;
     t->dt = dt;
     t->n_dims = n_dims;
+    t->n_slots = 1;
     for (int i = 0; i < n_dims; i++)
         t->dim[i] = dim[i];
     g->tensors = grow(g->a, g->tensors, g->n_tensors, &g->cap_tensors);

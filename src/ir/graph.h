@@ -65,6 +65,7 @@ typedef enum tensor_class {
     TENSOR_GRAD,      // accumulated gradient of a weight
     TENSOR_OPTIMIZER, // master weights and moments
     TENSOR_CACHE,     // keys and values while generating
+    TENSOR_KEPT,      // what one program of a pipeline stage leaves for another
     N_TENSOR_CLASSES
 } tensor_class;
 
@@ -125,7 +126,11 @@ typedef struct tensor {
     int n_dims;
     int64_t dim[MAX_DIMS];
     tensor_class cls;
-    bool trainable;       // of weights: autodiff makes its gradient; true unless said otherwise
+    // Of weights: autodiff makes its gradient; true unless said otherwise. Of real inputs: false
+    // unless said otherwise.
+    bool trainable;
+    // Of state: so many copies, of which a program sees the one that the back end was told.
+    int n_slots;
     node *def;            // NULL: exists before the program runs
     struct tensor *alias; // shares this older value's storage; NULL otherwise
 } tensor;
@@ -181,7 +186,7 @@ void graph_move_output(graph *g, tensor *from, tensor *to);
 void graph_prune(graph *g);
 
 int64_t tensor_elements(const tensor *t);
-int64_t tensor_bytes(const tensor *t);
+int64_t tensor_bytes(const tensor *t);      // of one slot
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 
 // Checks shapes, aliases and attributes against the op rows, definitions before uses, that nobody

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "data/read/byte_stream.h"
 #include "data/read/content.h"
+#include "data/read/array_scan.h"
 #include "data/read/parquet.h"
 #include "tok/tokenizer.h"
 
@@ -26,7 +27,9 @@ struct reader {
     input_file *f;
     byte_stream *stream;
     parquet_reader *parquet;
-    bool eof, within;   // within: a piece of the text was handed out
+    bool eof, within; // within: a piece of the text was handed out
+    bool is_array;    // its records are the elements of one JSON array
+    array_scan array;
     const char *broken; // why none of the file can be read; it is one broken record
     int64_t number;
     str buffer; // read ahead, from `at`
@@ -116,7 +119,8 @@ static void name_content(reader *in, input_packing packing) {
                                                                                   ", zstd"};
     if (!in->f->guessed && packing == in->f->packing) return;
     if (in->named++ < NAMED_FILES)
-        log_info("%s: %s%s", in->f->name, kinds[in->f->kind], packings[packing]);
+        log_info("%s: %s%s", in->f->name, in->is_array ? "a JSON array" : kinds[in->f->kind],
+                packings[packing]);
     if (in->named == NAMED_FILES) log_info("more files are recognised by their content, not named");
 }
 
@@ -133,7 +137,7 @@ static drv_status fill_front(reader *in, bool line) {
 static drv_status look_at_content(reader *in) {
     input_file *file = in->f;
     const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator;
-    DRV_TRY(fill_front(in, open));
+    DRV_TRY(fill_front(in, open || file->kind == INPUT_JSONL));
     const char *p = in->buffer.p ? in->buffer.p : "";
     const content_mark mark = content_mark_of(p, in->buffer.n);
     if (mark == MARK_UTF8) in->at = 3;
@@ -143,13 +147,17 @@ static drv_status look_at_content(reader *in) {
         file->kind = INPUT_PARQUET;
     else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))
         file->kind = INPUT_JSONL;
+    in->is_array = (open || file->kind == INPUT_JSONL) &&
+                   content_is_json_array(p + in->at, in->buffer.n - in->at);
+    if (in->is_array) file->kind = INPUT_JSONL;
     name_content(in, byte_stream_packing(in->stream));
     return parquet ? open_parquet(in) : DRV_OK;
 }
 
 static drv_status open_next(reader *in) {
     in->f = &in->files[in->next++];
-    in->eof = in->within = false;
+    in->eof = in->within = in->is_array = false;
+    in->array = (array_scan){0};
     in->broken = NULL;
     in->number = 0;
     str_clear(&in->buffer);
@@ -199,6 +207,27 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
     }
 }
 
+// The next element of the array that the file is.
+static drv_status next_element(reader *in, str *bytes, bool *done) {
+    for (;;) {
+        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
+        switch (array_scan_next(&in->array, p, in->buffer.n - in->at, in->eof)) {
+        case ARRAY_ELEMENT:
+            str_add(bytes, p + in->array.begin, in->array.end - in->array.begin);
+            in->at += in->array.end;
+            return DRV_OK;
+        case ARRAY_END:
+            *done = true;
+            return DRV_OK;
+        case ARRAY_BROKEN:
+            return drv_fail(DRV_E_DATA, "%s: a broken JSON array: after element %lld: %s",
+                    in->f->name, (long long)in->number, in->array.why);
+        case ARRAY_MORE:
+            DRV_TRY(fill(in));
+        }
+    }
+}
+
 static bool blank(const char *p, size_t n) {
     for (size_t i = 0; i < n; i++)
         if (p[i] != ' ' && p[i] != '\t' && p[i] != '\r') return false;
@@ -220,6 +249,7 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
         out->broken = in->broken;
         return DRV_OK;
     }
+    if (in->is_array) return next_element(in, bytes, done);
     for (;;) {
         *done = in->eof && in->at >= in->buffer.n && !in->within;
         if (*done) return DRV_OK;

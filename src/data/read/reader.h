@@ -1,6 +1,7 @@
 // Records of text from files: .txt (a file is a document, or the parts between a separator),
-// .jsonl, .ndjson and .json (an object per line), .parquet (a row). Texts and lines also as gzip or
-// zstd. Standard input and files of another ending are recognised by their content.
+// .jsonl, .ndjson and .json (an object per line, or one array of objects), .parquet (a row). Texts
+// and lines also as gzip or zstd. Standard input and files of another ending are recognised by
+// their content.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +25,7 @@ typedef struct record {
     size_t at, n; // its bytes in what reader_next appended to: a line of JSON, or text as it lies,
                   // not yet UTF-8
     int file;     // number in the list
-    int64_t number; // line, row or document in the file, from 1
+    int64_t number; // line, element, row or document in the file, from 1
     bool json;
     bool begins, ends;  // pieces of one text, see split_cut; a record alone is both
     const char *broken; // why there is no text; NULL: there is

@@ -174,7 +174,7 @@ tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
 node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 // Makes a node without appending it (passes insert it themselves).
-node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
+node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 void graph_append(graph *g, node *n);
 
 // Names a value and keeps it for the host. The name must live as long as the graph.

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
+#include "backend/pjrt/plugin_file.h"
+#include "base/file.h"
 
 const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS] = {
 #define X(name, place, args, last) {#name, place, PJRT_SIZE(args, last)},
@@ -106,7 +107,16 @@ static drv_status check_api(const pjrt_plugin *p) {
 }
 
 // What dlopen says names the file; its own words are the reason.
+static drv_status check_file(const pjrt_plugin *p) {
+    file_map map;
+    DRV_TRY(file_map_open(p->path, &map));
+    const drv_status status = plugin_file_check(map.p, map.n);
+    file_map_close(&map);
+    return status;
+}
+
 static drv_status open_library(pjrt_plugin *p) {
+    DRV_TRY_CTX(check_file(p), "plugin \"%s\": could not open \"%s\"", p->name, p->path);
     void *library = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
     if (!library) {
         const char *reason = dlerror(), *after = reason ? strstr(reason, p->path) : NULL;

@@ -67,8 +67,8 @@ static expected next_line(char **p) {
 
 // Sums of fp32 losses: 2^-24 of logits of some 10, in each of `tokens`.
 static void check_loss(const score_result *got, const expected *want, const char *what) {
-    if (got->tokens != want->tokens || fabs(got->loss + want->log_likelihood) >
-                                               2e-5 * (double)(want->tokens + 1))
+    if (got->tokens != want->tokens ||
+            fabs(got->loss + want->log_likelihood) > 2e-5 * (double)(want->tokens + 1))
         fail_msg("%s, context %lld, stride %lld: %.9g of %lld tokens, expected %.9g of %lld", what,
                 (long long)want->context, (long long)want->stride, -got->loss,
                 (long long)got->tokens, want->log_likelihood, (long long)want->tokens);

@@ -68,8 +68,7 @@ drv_status eval_logits(arena *a, const score_opts *opts, const documents *d, con
     scorer_opts how = opts->model;
     model_config shape;
     scorer *model = NULL;
-    if (file_exists(path))
-        return drv_fail(DRV_E_USAGE, "\"%s\" exists, expected a new file", path);
+    if (file_exists(path)) return drv_fail(DRV_E_USAGE, "\"%s\" exists, expected a new file", path);
     how.rows = 1;
     how.row_tokens = n;
     how.logits = true;

@@ -213,7 +213,7 @@ static void print_result(arena *a, const cli_args *args, const score_opts *opts,
 // What does not go together.
 static drv_status check_options(const cli_args *args) {
     static const struct {
-        const char *with, *not;
+        const char *with, *not ;
     } pairs[] = {{"--choices", "--data"}, {"--choices", "--text"}, {"--text", "--data"},
             {"--choices", "--stride"}, {"--choices", "--context"}, {"--choices", "--logits"},
             {"--choices", "--set"}, {"--text", "--set"}};
@@ -222,9 +222,9 @@ static drv_status check_options(const cli_args *args) {
     } needs[] = {{"--json-key", "--text", NULL}, {"--separator", "--text", NULL},
             {"--logits", "--text", NULL}, {"--no-bos", "--text", "--choices"}};
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (cli_has(args, pairs[i].with) && cli_has(args, pairs[i].not))
+        if (cli_has(args, pairs[i].with) && cli_has(args, pairs[i].not ))
             return drv_fail(DRV_E_USAGE, "eval: %s and %s exclude each other", pairs[i].with,
-                    pairs[i].not);
+                    pairs[i].not );
     for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
         const bool there = cli_has(args, needs[i].wants) ||
                            (needs[i].or_wants && cli_has(args, needs[i].or_wants));

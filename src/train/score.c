@@ -86,8 +86,7 @@ drv_status score_documents(arena *a, const score_opts *opts, const documents *d,
     t.losses = losses;
     drv_status status = scorer_open(a, &how, &model);
     t.p.begin_s = clock_s();
-    if (status == DRV_OK)
-        status = scorer_pieces(model, d->ids.p, &list, losses, after_pieces, &t);
+    if (status == DRV_OK) status = scorer_pieces(model, d->ids.p, &list, losses, after_pieces, &t);
     sum_losses(&t);
     scorer_close(model);
     free(losses);

@@ -23,13 +23,13 @@ void scorer_choose_rows(int64_t context, int64_t longest, scorer_opts *out);
 // Plans and loads it. DRV_E_DEVICE: it needs more memory than this machine has left, told before
 // any weight is read, with the row_tokens that would fit.
 DRV_CHECKED drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out);
-void scorer_close(scorer *s); // NULL is allowed
+void scorer_close(scorer *s);   // NULL is allowed
 batch *scorer_batch(scorer *s); // [rows, row_tokens], to be filled for scorer_run
 // losses [rows, row_tokens]: -log p of each label, 0 where it is negative. They live until the next
 // call. DRV_E_DATA: one is not finite.
 DRV_CHECKED drv_status scorer_run(scorer *s, const double **losses);
-// Of a scorer opened with opts.logits: runs the batch, whose labels play no part; then the logits of
-// token `at` of it, [vocab_size].
+// Of a scorer opened with opts.logits: runs the batch, whose labels play no part; then the logits
+// of token `at` of it, [vocab_size].
 DRV_CHECKED drv_status scorer_run_logits(scorer *s);
 DRV_CHECKED drv_status scorer_read_logits(scorer *s, int64_t at, float *logits);
 

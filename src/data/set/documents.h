@@ -8,15 +8,15 @@ typedef struct documents_opts {
     const char *const *inputs;
     int n_inputs;
     int32_t prefix; // stands before each document
-    bool specials;  // with what the tokenizer puts around a text, unless the text begins with `prefix`
+    bool specials; // with what the tokenizer puts around a text, unless the text begins with `prefix`
 } documents_opts;
 
 typedef struct documents {
     id_list ids;    // of all, each after the prefix
     int64_t *begin; // [n + 1] where each begins, with its prefix
     int64_t n, cap;
-    // Of their texts, as lm-evaluation-harness counts: bytes of UTF-8, and parts that re.split of \s+
-    // makes.
+    // Of their texts, as lm-evaluation-harness counts: bytes of UTF-8, and parts that re.split of
+    // \s+ makes.
     int64_t bytes, words;
     int64_t skipped, replaced; // broken records; invalid byte sequences, read as U+FFFD
 } documents;

@@ -116,7 +116,7 @@ both
 refused generate $model --prompt x --prompt-file text.txt
 both
 refused eval $model --data data/set --no-bos
-says "eval: --no-bos needs --choices"
+says "eval: --no-bos needs --text or --choices"
 refused data build --sft --input text.txt --tokenizer tok --out x --append-eod
 both
 refused data build --input text.txt --tokenizer tok --out x --template alpaca

@@ -15,15 +15,15 @@
 #include "base/log.h"
 #include "base/str.h"
 
-// Of what tells no size: read per call, and more than any text that drover reads whole.
+// Of files without a size: bytes read per call, and a limit beyond any text that drover reads whole.
 enum { STREAM_BYTES = 1 << 16, MAX_STREAM_BYTES = 1 << 30 };
 
 static drv_status io_fail(const char *what, const char *path) {
     return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
 }
 
-// Opens what is no folder. `n` is 0 where the size is not known before the end: pipes, terminals,
-// files of /proc.
+// Opens anything but a folder. `n` is 0 where the size is not known before the end: pipes,
+// terminals, files of /proc.
 static drv_status open_readable(const char *path, int *fd, size_t *n) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -78,7 +78,7 @@ static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, si
     return DRV_OK;
 }
 
-// Reads to the end what tells no size. `out` is to be freed, after a failure as well.
+// Reads to the end a file that has no size. str_free `out`, after a failure as well.
 static drv_status read_stream(int fd, const char *path, str *out) {
     size_t got;
     do {
@@ -94,7 +94,7 @@ static drv_status read_stream(int fd, const char *path, str *out) {
     return DRV_OK;
 }
 
-drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes) {
+drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) {
     int fd;
     size_t size, done;
     str stream = {0};
@@ -102,12 +102,12 @@ drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes) {
     DRV_TRY(open_readable(path, &fd, &size));
     drv_status status;
     if (size > 0) {
-        bytes = arena_alloc(a, size + 1);
+        bytes = arena_alloc(mem, size + 1);
         status = read_up_to(fd, path, bytes, size, &done);
     } else {
         status = read_stream(fd, path, &stream);
         done = stream.n;
-        bytes = arena_alloc(a, done + 1);
+        bytes = arena_alloc(mem, done + 1);
         if (done > 0) memcpy(bytes, stream.p, done);
         str_free(&stream);
     }
@@ -308,8 +308,8 @@ static drv_status held_by_another(int fd, const char *path, const char *what) {
             process, what, path);
 }
 
-drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out) {
-    *out = (file_lock){.fd = -1, .path = arena_strdup(a, path)};
+drv_status file_lock_take(arena *mem, const char *path, const char *what, file_lock *out) {
+    *out = (file_lock){.fd = -1, .path = arena_strdup(mem, path)};
     for (;;) {
         struct stat held, there;
         const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -319,8 +319,8 @@ drv_status file_lock_take(arena *a, const char *path, const char *what, file_loc
             log_warn("could not lock \"%s\": %s; do not write %s from two processes", path,
                     strerror(errno), what);
         }
-        // Its last holder may have removed the file meanwhile: then the lock is on a file that
-        // no other process can find.
+        // Its last holder may have removed the file in the meantime: then the lock is on a file
+        // that no other process can find.
         if (fstat(fd, &held) != 0 || stat(path, &there) != 0 || held.st_ino != there.st_ino ||
                 held.st_dev != there.st_dev) {
             close(fd);

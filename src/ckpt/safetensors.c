@@ -101,7 +101,7 @@ static drv_status check_metadata(const char *path, const json_t *metadata) {
         return drv_fail(DRV_E_DATA, "%s: __metadata__ is no JSON object", path);
     json_object_foreach((json_t *)(uintptr_t)metadata, key,
             v) if (!json_is_string(v)) return drv_fail(DRV_E_DATA,
-            "%s: __metadata__: \"%.80s\" is no text", path, key);
+            "%s: __metadata__: \"%.80s\" is not a string", path, key);
     return DRV_OK;
 }
 

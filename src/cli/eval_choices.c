@@ -32,10 +32,6 @@ static void print_result(const choices_result *r, bool json) {
 }
 
 drv_status eval_choices(arena *a, const cli_args *args) {
-    static const char *const others[] = {"--data", "--stride", "--set"};
-    for (int i = 0; i < 3; i++)
-        if (cli_has(args, others[i]))
-            return drv_fail(DRV_E_USAGE, "eval: --choices and %s exclude each other", others[i]);
     choice_set set;
     model_ref model;
     generator *g = NULL;

@@ -8,6 +8,7 @@
 #include "cli/eval_choices.h"
 #include "comm/comm.h"
 #include "train/carry.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/resolve.h"
@@ -57,6 +58,8 @@ static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"},
         {"--choices", "FILE", "multiple choice in JSON lines: acc and acc_norm"},
         {"--no-bos", NULL, "with --choices: no special tokens around texts"}};
+static const cli_rule eval_rules[] = {{.option = "--choices", .excludes = "--data --stride --set"},
+        {.option = "--no-bos", .needs = "--choices"}};
 
 // Of a run the newest checkpoint, which is an adapter if the run trains LoRA.
 static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
@@ -117,15 +120,13 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     double loss;
     int64_t tokens, stride = 0;
     if (cli_has(args, "--choices")) return eval_choices(a, args);
-    if (cli_has(args, "--no-bos"))
-        return drv_fail(DRV_E_USAGE, "eval: --no-bos goes with --choices");
     DRV_TRY(open_eval(a, args, &cfg, &model));
     par_set_threads((int)cfg.threads);
     DRV_TRY(cli_get_i64(args, "--stride", 1, cfg.sequence_length, &stride));
     DRV_TRY_CTX(batch_open_rows(a, &cfg, false, stride, &r), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
     carry_check_data(&cfg, r);
-    DRV_TRY(backend_open(a, cfg.backend, &device));
+    DRV_TRY(device_open(a, &cfg, &device));
     DRV_TRY(programs_build(a, &cfg, &built));
     built.b = device;
     DRV_TRY(backend_compile(a, device, built.eval_graph, &built.eval_plan, &built.eval));
@@ -142,7 +143,9 @@ static drv_status run_eval(arena *a, const cli_args *args) {
 const verb verb_eval = {
         .name = "eval",
         .summary = "mean loss and perplexity of a data set, or accuracy on multiple choice",
-        .usage = "CONFIG|MODEL [--adapter DIR] --data PREFIX|--choices FILE [OPTION]...",
+        .usage = "CONFIG [--data PREFIX] [--set KEY=VALUE]...\n"
+                 "MODEL [--adapter DIR] --data PREFIX [--stride N]\n"
+                 "CONFIG|MODEL [--adapter DIR] --choices FILE [--no-bos]",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
                 "when its CONFIG is given, the newest valid checkpoint is evaluated. An adapter (a folder that\n"
                 "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
@@ -156,6 +159,8 @@ const verb verb_eval = {
                 "A space stands between the two. --no-bos is its add_bos_token=False, once the default there.",
         .options = eval_options,
         .n_options = sizeof eval_options / sizeof *eval_options,
+        .rules = eval_rules,
+        .n_rules = sizeof eval_rules / sizeof *eval_rules,
         .max_positional = 1,
         .run = run_eval,
 };

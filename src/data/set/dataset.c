@@ -185,25 +185,25 @@ int64_t dataset_document_of(const dataset *set, int64_t token) {
     return low;
 }
 
-int64_t dataset_token(int code, const unsigned char *p) {
+int64_t dataset_token(int code, const unsigned char *bytes) {
     int16_t i16;
     uint16_t u16;
     int32_t i32;
     switch (code) {
     case 1:
-        return *p;
+        return *bytes;
     case 2:
-        return (signed char)*p;
+        return (signed char)*bytes;
     case 3:
-        memcpy(&i16, p, 2);
+        memcpy(&i16, bytes, 2);
         return i16;
     case 4:
-        memcpy(&i32, p, 4);
+        memcpy(&i32, bytes, 4);
         return i32;
     case 5:
-        return get_i64(p);
+        return get_i64(bytes);
     default:
-        memcpy(&u16, p, 2);
+        memcpy(&u16, bytes, 2);
         return u16;
     }
 }

@@ -46,6 +46,8 @@ static drv_status open_data(run *r) {
                 config_where(cfg, key), key);
     }
     const rows *both[2] = {r->train_rows, r->valid_rows};
+    if (r->leads) carry_check_data(cfg, r->train_rows);
+    if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
     if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
     r->reader = batch_reader_new(r->a, r->train_rows, cfg->global_batch_size, cfg->sequence_length);
     return DRV_OK;
@@ -116,6 +118,7 @@ static drv_status resume_from(run *r, const char *folder) {
             (long long)r->state.step, (long long)r->state.rows_taken,
             str_si((double)r->state.tokens));
     resume_say_changes(before, r->about);
+    if (r->leads) carry_say_changes(&r->content, folder);
     begin_part(r, before);
     json_decref(before);
     return DRV_OK;

@@ -1,5 +1,6 @@
 // Documents and data sets through a scorer, with progress.
 #include "train/score.h"
+#include "train/carry.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,6 +129,7 @@ drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, s
     run_config wide = *cfg;
     wide.sequence_length = opts->context;
     DRV_TRY(batch_open_rows(a, &wide, false, opts->stride, &r));
+    carry_check_data(cfg, r);
     out->longest = rows_longest(r);
     scorer_choose_rows(opts->context, out->longest, &how);
     if (how.row_tokens < opts->context) { // each document is one window: rows may be as short

@@ -27,6 +27,14 @@ static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
         {"--json-key", "KEY", "of the text in JSON lines, or the Parquet column (default: text)"},
         {"--separator", "TEXT", "between the documents of a .txt (default: a file is one)"},
         {"--no-bos", NULL, "no special tokens around texts, choices and contexts"}};
+static const cli_rule eval_rules[] = {
+        {.option = "--choices", .excludes = "--data --text --stride --context --logits --set"},
+        {.option = "--text", .excludes = "--data --set"},
+        {.option = "--json-key", .needs = "--text"},
+        {.option = "--separator", .needs = "--text"},
+        {.option = "--logits", .needs = "--text"},
+        {.option = "--no-bos", .needs = "--text --choices"},
+};
 
 // --- the model
 static bool is_config(const cli_args *args) {
@@ -210,36 +218,9 @@ static void print_result(arena *a, const cli_args *args, const score_opts *opts,
                 (long long)r->bytes);
 }
 
-// What does not go together.
-static drv_status check_options(const cli_args *args) {
-    static const struct {
-        const char *with, *not ;
-    } pairs[] = {{"--choices", "--data"}, {"--choices", "--text"}, {"--text", "--data"},
-            {"--choices", "--stride"}, {"--choices", "--context"}, {"--choices", "--logits"},
-            {"--choices", "--set"}, {"--text", "--set"}};
-    static const struct {
-        const char *option, *wants, *or_wants;
-    } needs[] = {{"--json-key", "--text", NULL}, {"--separator", "--text", NULL},
-            {"--logits", "--text", NULL}, {"--no-bos", "--text", "--choices"}};
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (cli_has(args, pairs[i].with) && cli_has(args, pairs[i].not ))
-            return drv_fail(DRV_E_USAGE, "eval: %s and %s exclude each other", pairs[i].with,
-                    pairs[i].not );
-    for (size_t i = 0; i < sizeof needs / sizeof *needs; i++) {
-        const bool there = cli_has(args, needs[i].wants) ||
-                           (needs[i].or_wants && cli_has(args, needs[i].or_wants));
-        if (cli_has(args, needs[i].option) && !there)
-            return drv_fail(DRV_E_USAGE, "eval: %s goes with %s%s%s", needs[i].option,
-                    needs[i].wants, needs[i].or_wants ? " or " : "",
-                    needs[i].or_wants ? needs[i].or_wants : "");
-    }
-    return DRV_OK;
-}
-
 static drv_status run_eval(arena *a, const cli_args *args) {
     score_opts opts = {0};
     score_result result = {0};
-    DRV_TRY(check_options(args));
     if (cli_has(args, "--choices")) {
         DRV_TRY(open_model(a, args, &opts.model));
         par_set_threads(0);
@@ -291,6 +272,8 @@ const verb verb_eval = {
                 "Ctrl-C stops, prints what was scored so far, and exits 3.",
         .options = eval_options,
         .n_options = sizeof eval_options / sizeof *eval_options,
+        .rules = eval_rules,
+        .n_rules = sizeof eval_rules / sizeof *eval_rules,
         .max_positional = 1,
         .run = run_eval,
 };

@@ -22,8 +22,6 @@ static drv_status read_stream(FILE *f, const char *name, str *out) {
 static drv_status read_prompt(const cli_args *args, str *out) {
     const char *text = cli_get(args, "--prompt", NULL),
                *path = cli_get(args, "--prompt-file", NULL);
-    if (text && path)
-        return drv_fail(DRV_E_USAGE, "generate: --prompt and --prompt-file exclude each other");
     if ((text && strcmp(text, "-") == 0) || (path && strcmp(path, "-") == 0))
         return read_stream(stdin, "standard input", out);
     if (text) str_puts(out, text);
@@ -155,6 +153,9 @@ static const cli_option generate_options[] = {CLI_ADAPTER,
         {"--n", "N", "samples of the prompt (default 1), with --- between them"},
         {"--json", NULL, "print one JSON object per sample"}, GENERATION_OPTIONS};
 
+static const cli_rule generate_rules[] = {{.option = "--prompt", .may_be_empty = true},
+        {.option = "--prompt-file", .excludes = "--prompt"}};
+
 const verb verb_generate = {
         .name = "generate",
         .summary = "write text with a model",
@@ -175,6 +176,8 @@ const verb verb_generate = {
                 "tokens_per_s; the text ends before a stop text.",
         .options = generate_options,
         .n_options = sizeof generate_options / sizeof *generate_options,
+        .rules = generate_rules,
+        .n_rules = sizeof generate_rules / sizeof *generate_rules,
         .max_positional = 1,
         .run = run_generate,
 };

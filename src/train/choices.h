@@ -15,10 +15,12 @@ typedef struct choice_record {
     int n_choices, gold;
 } choice_record;
 
+enum { MAX_BAD_LINES = 10 };
 typedef struct choice_set {
     const char *path;
     choice_record *record;
-    int64_t n;
+    int64_t n, n_bad;               // n_bad: lines that are no records
+    const char *bad[MAX_BAD_LINES]; // what is wrong with the first of them
 } choice_set;
 
 // Reads JSON lines; blank ones are skipped. What a record is, is told by its fields:
@@ -26,7 +28,8 @@ typedef struct choice_set {
 //   HellaSwag: {"activity_label", "ctx_a", "ctx_b", "endings", "label"}
 //   ARC: {"question", "choices": {"text": [...], "label": [...]}, "answerKey"}
 // with the texts that lm-evaluation-harness makes of the last two. DRV_E_DATA: file and line, what
-// is there and what was expected; also when there is no record at all.
+// is there and what was expected; also when there is no record at all. Where more than one line is
+// wrong, each of the first is a warning.
 DRV_CHECKED drv_status choices_read(arena *a, const char *path, choice_set *out);
 // The same from n bytes; `path` is for messages.
 DRV_CHECKED drv_status choices_parse(arena *a, const char *path, const char *p, size_t n,

@@ -35,6 +35,11 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # Depends as dpkg-shlibdeps finds them
+# What the program needs it depends on; what its MPI module needs is recommended (deb_depends.cmake).
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/deb_depends.cmake)
+set(CPACK_DROVER_PROGRAM ${CMAKE_BINARY_DIR}/drover)
+if(TARGET drover_mpi)
+  set(CPACK_DROVER_MPI_MODULE ${CMAKE_BINARY_DIR}/drover_mpi.so)
+endif()
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
 include(CPack)

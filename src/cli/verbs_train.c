@@ -75,6 +75,10 @@ static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, mod
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
     const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
     int k = 0;
+    if (target && !adapter && !data && file_is_dir(path_join(a, target, "checkpoints"))) {
+        target = path_join(a, target, "config.yaml"); // a run knows its data
+        if (!file_exists(target)) return drv_fail(DRV_E_USAGE, "eval: no data; give --data PREFIX");
+    }
     const bool config = target && file_exists(target) && !file_is_dir(target);
     if (config && adapter)
         return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
@@ -140,7 +144,7 @@ static drv_status run_eval(arena *a, const cli_args *args) {
 const verb verb_eval = {
         .name = "eval",
         .summary = "mean loss and perplexity of a data set, or accuracy on multiple choice",
-        .usage = "CONFIG [--data PREFIX] [--set KEY=VALUE]...\n"
+        .usage = "CONFIG|RUN_DIR [--data PREFIX] [--set KEY=VALUE]...\n"
                  "MODEL [--adapter DIR] --data PREFIX [--stride N]\n"
                  "CONFIG|MODEL [--adapter DIR] --choices FILE [--no-bos]",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"

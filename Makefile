@@ -38,7 +38,7 @@ uninstall:
 	  while read -r d; do rmdir "$(DESTDIR)$$d" 2>/dev/null; done; rm $(BUILD)/installed.txt
 
 package: manual
-	@tools/install_deps.sh file dpkg-dev
+	@tools/install_deps.sh dpkg-dev
 	@cpack -G DEB --config $(BUILD)/CPackConfig.cmake -B $(BUILD)
 
 deps:

@@ -33,11 +33,11 @@ static void names_of_the_hub(void **state) {
             {"", ""},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const char *want = *cases[i].fetched
-                                   ? arena_printf(a,
-                                             "; to fetch it from the hub: drover model get hf:%s",
-                                             cases[i].fetched)
-                                   : "";
+        const char *want =
+                *cases[i].fetched
+                        ? arena_printf(a, "; to fetch it from the hub: drover model get hf:%s",
+                                  cases[i].fetched)
+                        : "";
         assert_string_equal(hub_hint(a, cases[i].name), want);
     }
     assert_non_null(strstr(hub_hint(a, "~/models/x"), "expanded by a shell"));

@@ -23,8 +23,7 @@ static const char *without_prefix(const char *name, bool *said) {
 
 const char *hub_hint(arena *a, const char *name) {
     bool said;
-    if (*name == '~')
-        return "; \"~\" is expanded by a shell only, so write the path in full";
+    if (*name == '~') return "; \"~\" is expanded by a shell only, so write the path in full";
     const char *repo = without_prefix(name, &said);
     const size_t org = strspn(repo, allowed);
     if (org == 0 || repo[0] == '.') return "";

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/eval_choices.h"
 #include "comm/comm.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/resolve.h"
@@ -127,7 +128,7 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     DRV_TRY(cli_get_i64(args, "--stride", 1, cfg.sequence_length, &stride));
     DRV_TRY_CTX(batch_open_rows(a, &cfg, false, stride, &r), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
-    DRV_TRY(backend_open(a, cfg.backend, &device));
+    DRV_TRY(device_open(a, &cfg, &device));
     DRV_TRY(programs_build(a, &cfg, &built));
     built.b = device;
     DRV_TRY(backend_compile(a, device, built.eval_graph, &built.eval_plan, &built.eval));

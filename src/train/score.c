@@ -1,12 +1,12 @@
 // Documents and data sets through a scorer, with progress.
 #include "train/score.h"
-#include "train/carry.h"
 
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "train/carry.h"
 #include "train/stop.h"
 
 typedef struct pass { // over all rows

@@ -119,6 +119,7 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     if (cli_has(args, "--no-bos"))
         return drv_fail(DRV_E_USAGE, "eval: --no-bos goes with --choices");
     DRV_TRY(open_eval(a, args, &cfg, &model));
+    config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     DRV_TRY(cli_get_i64(args, "--stride", 1, cfg.sequence_length, &stride));
     DRV_TRY_CTX(batch_open_rows(a, &cfg, false, stride, &r), "%s",

@@ -9,7 +9,7 @@
 static const dtype types[] = {DT_F32, DT_BF16, DT_F64, DT_I32, DT_I64};
 enum { N_TYPES = sizeof types / sizeof *types };
 
-// Element i of what a rank brings. Reals are no sums of few bits, so another order shows; every
+// Element i of what a rank brings. Reals are not sums of few bits, so another order shows; every
 // 7th is a zero of either sign, and rank 1 has a NaN.
 static double value_of(dtype dt, int rank, int64_t i, bool nan) {
     const double x = noise((uint64_t)rank + 11, (uint64_t)i);

@@ -36,7 +36,8 @@ static void cut(int64_t n, int place, int ranks, int64_t *first, int64_t *count)
 }
 
 // A run of the elements of rows [row, row + rows), as a ZeRO rank has it.
-static void add_run(ckpt_tensor *t, const spec *s, int64_t row, int64_t rows, int place, int ranks) {
+static void add_run(ckpt_tensor *t, const spec *s, int64_t row, int64_t rows, int place,
+        int ranks) {
     int64_t first, n;
     cut(rows * columns_of(s), place, ranks, &first, &n);
     t->n_pieces = n ? pieces_of_run(first, n, columns_of(s), t->piece) : 0;
@@ -105,8 +106,7 @@ static float element_of(const ckpt_tensor *t, int which, int64_t i) {
     for (int k = 0; k < t->n_pieces; k++) {
         const int64_t n = piece_elements(&t->piece[k]);
         if (i < n)
-            return value_of(which,
-                    piece_place(&t->piece[k], tensor_columns(&t->entry), i, &run));
+            return value_of(which, piece_place(&t->piece[k], tensor_columns(&t->entry), i, &run));
         i -= n;
     }
     return 0;

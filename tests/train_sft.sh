@@ -15,6 +15,14 @@ expect 0 "" "$drover" data show data/chat --tokenizer tok
 says "<user>Where is fox 0?</>" "<assistant>[[By hen 0.</>" "<assistant>[[*With hen 0.</>"
 check "a question counts" eval '! grep -qF "[[Where" out'
 
+# one array of objects, as Alpaca is published, gives the same set
+{ echo '['; sed '$!s/$/,/' chat.jsonl; echo ']'; } >chat.json
+expect 0 "120 documents" "${build[@]}" --input chat.json --out data/array
+check "an array gives other tokens" cmp data/array.bin data/chat.bin
+check "an array gives other roles" cmp data/array.roles data/chat.roles
+{ echo '['; sed 's/$/,/' chat.jsonl; } >cut.json
+expect 1 "cut.json: a broken JSON array: after element 120: the file ends within the array" "${build[@]}" --input cut.json --out data/cut
+
 cat >sft.yaml <<YAML
 model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}
 tokenizer: tok

@@ -10,7 +10,7 @@
 //     manifest.json                   size and hash by blocks of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
-// What has no valid manifest is no checkpoint. What stood in its place and was refused becomes
+// What has no valid manifest is not a checkpoint. What stood in its place and was refused becomes
 // step-000100.refused.
 //
 // The ranks of a job write and read one folder together, whatever each has of a tensor. All list

@@ -1,7 +1,6 @@
 // What lies in a folder of checkpoints: names in order, what killed writers left, and the newest
 // that is whole.
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -60,7 +60,7 @@ static drv_status refuse(arena *a, const char *path) {
                 "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
                 path);
     if (!file_is_dir(path))
-        return drv_fail(DRV_E_DATA, "\"%s\" is no model, expected a Hugging Face folder", path);
+        return drv_fail(DRV_E_DATA, "\"%s\" is not a model, expected a Hugging Face folder", path);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (file_exists(path_join(a, path, refused[i].file)))
             return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s: that is %s", path,

@@ -1,7 +1,6 @@
 // Whether a checkpoint is whole. The ranks of a job share the work: each hashes its blocks of every
 // file, all see all digests, and so all come to the same verdict.
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -130,8 +129,9 @@ static drv_status hash_share(verification *v, int file, XXH3_state_t *state, cha
     const listed_file *f = &v->files[file];
     const block_range mine = share_of(v, file, v->rank);
     if (mine.first == mine.end) return DRV_OK;
-    const int fd = open(f->path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", f->path, strerror(errno));
+    int fd;
+    int64_t bytes;
+    DRV_TRY(file_open_regular(f->path, &fd, &bytes));
     drv_status status = DRV_OK;
     for (int64_t b = mine.first; b < mine.end && status == DRV_OK; b++) {
         const int64_t size = f->by_blocks ? v->block_bytes : f->bytes, first = b * size,

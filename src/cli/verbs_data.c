@@ -275,7 +275,7 @@ static const cli_option build_options[] = {{"--input", "PATH...",
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
-        {"--sft", NULL, "lines of JSON are conversations: see above"},
+        {"--sft", NULL, "the records are conversations: see above"},
         {"--template", "NAME",
                 "of --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
@@ -315,12 +315,12 @@ static const verb subverbs[] = {
                         "whatever the number of workers. If it is killed, the same command resumes it after the last\n"
                         "input file that was done.\n"
                         "\n"
-                        "--sft makes a set for fine-tuning of lines of JSON with messages (role, content), conversations\n"
-                        "(from, value), prompt and response or completion, or instruction, input or context, and output\n"
-                        "or response. The tokens are those of transformers' apply_chat_template; PREFIX.roles marks the\n"
-                        "answers, so that training can count them alone (data.loss). Where an answer begins is said by\n"
-                        "{% generation %} in the template, else by the generation prompt; where the template's text\n"
-                        "of a few messages is not how that of more begins, the build ends and says so.",
+                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects) with messages (role,\n"
+                        "content), conversations (from, value), prompt and response or completion, or instruction, input\n"
+                        "or context, and output or response. The tokens are those of transformers' apply_chat_template;\n"
+                        "PREFIX.roles marks the answers, so that training can count them alone (data.loss). Where an\n"
+                        "answer begins is said by {% generation %} in the template, else by the generation prompt; where\n"
+                        "the template's text of a few messages is not how that of more begins, the build ends and says so.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
                 .run = data_build,

@@ -28,3 +28,13 @@ bool content_is_json_lines(const char *p, size_t n, bool whole) {
     bool first = true;
     return jc_next(&c, '{', &first, NULL) && !c.error;
 }
+
+bool content_is_json_array(const char *p, size_t n) {
+    json_cursor c = {.p = p, .end = p + n};
+    if (jc_peek(&c) != '[') return false;
+    c.p++;
+    if (jc_peek(&c) != '{') return false;
+    c.p++;
+    const char next = jc_peek(&c);
+    return next == '"' || next == '}' || next == 0;
+}

@@ -11,3 +11,5 @@ bool content_is_parquet(const char *p, size_t n);
 // The first line that is not blank is a JSON object; of a line that is not all there yet: may
 // become one. `whole`: the file has no more than these bytes.
 bool content_is_json_lines(const char *p, size_t n, bool whole);
+// One array of objects, as [{"instruction": ...
+bool content_is_json_array(const char *p, size_t n);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "data/read/byte_stream.h"
 #include "data/read/content.h"
+#include "data/read/array_scan.h"
 #include "data/read/parquet.h"
 #include "tok/tokenizer.h"
 
@@ -26,20 +27,22 @@ struct reader {
     input_file *f;
     byte_stream *stream;
     parquet_reader *parquet;
-    bool eof, within;   // within: a piece of the text was handed out
+    bool eof, within; // within: a piece of the text was handed out
+    bool is_array;    // its records are the elements of one JSON array
+    array_scan array;
     const char *broken; // why none of the file can be read; it is one broken record
     int64_t number;
     str buffer; // read ahead, from `at`
     size_t at;
 };
 
-drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const reader_opts *opts,
+drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, const reader_opts *opts,
         reader **out) {
-    reader *in = ARENA_NEW(a, reader);
-    *in = (reader){.a = a, .o = *opts};
+    reader *in = ARENA_NEW(mem, reader);
+    *in = (reader){.a = mem, .o = *opts};
     if (!in->o.key) in->o.key = "text";
     if (opts->separator) {
-        char *separator = arena_strdup(a, opts->separator);
+        char *separator = arena_strdup(mem, opts->separator);
         if (!str_unescape(separator) || !*separator)
             return drv_fail(DRV_E_USAGE,
                     "the separator is \"%s\", expected some text, in which \\n, \\t, \\r and \\\\ "
@@ -47,7 +50,7 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
                     opts->separator);
         in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(a, inputs, n_inputs, &in->files, &in->n_files));
+    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
         if (in->files[i].guessed && (opts->key || opts->lines)) in->files[i].kind = INPUT_JSONL;
@@ -116,7 +119,8 @@ static void name_content(reader *in, input_packing packing) {
                                                                                   ", zstd"};
     if (!in->f->guessed && packing == in->f->packing) return;
     if (in->named++ < NAMED_FILES)
-        log_info("%s: %s%s", in->f->name, kinds[in->f->kind], packings[packing]);
+        log_info("%s: %s%s", in->f->name, in->is_array ? "a JSON array" : kinds[in->f->kind],
+                packings[packing]);
     if (in->named == NAMED_FILES) log_info("more files are recognised by their content, not named");
 }
 
@@ -133,7 +137,7 @@ static drv_status fill_front(reader *in, bool line) {
 static drv_status look_at_content(reader *in) {
     input_file *file = in->f;
     const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator;
-    DRV_TRY(fill_front(in, open));
+    DRV_TRY(fill_front(in, open || file->kind == INPUT_JSONL));
     const char *p = in->buffer.p ? in->buffer.p : "";
     const content_mark mark = content_mark_of(p, in->buffer.n);
     if (mark == MARK_UTF8) in->at = 3;
@@ -143,13 +147,17 @@ static drv_status look_at_content(reader *in) {
         file->kind = INPUT_PARQUET;
     else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))
         file->kind = INPUT_JSONL;
+    in->is_array = (open || file->kind == INPUT_JSONL) &&
+                   content_is_json_array(p + in->at, in->buffer.n - in->at);
+    if (in->is_array) file->kind = INPUT_JSONL;
     name_content(in, byte_stream_packing(in->stream));
     return parquet ? open_parquet(in) : DRV_OK;
 }
 
 static drv_status open_next(reader *in) {
     in->f = &in->files[in->next++];
-    in->eof = in->within = false;
+    in->eof = in->within = in->is_array = false;
+    in->array = (array_scan){0};
     in->broken = NULL;
     in->number = 0;
     str_clear(&in->buffer);
@@ -171,20 +179,21 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
     const size_t n_mark = mark ? strlen(mark) : 0;
     size_t uncut = 0; // there is no place to cut before
     for (size_t searched = 0;;) {
-        const size_t n = in->buffer.n - in->at;
-        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
-        const char *found =
-                mark && n > searched ? memmem(p + searched, n - searched, mark, n_mark) : NULL;
+        const size_t n_left = in->buffer.n - in->at;
+        const char *left = in->buffer.p ? in->buffer.p + in->at : "";
+        const char *found = mark && n_left > searched
+                                    ? memmem(left + searched, n_left - searched, mark, n_mark)
+                                    : NULL;
         out->begins = !in->within;
         out->ends = true;
         if (found || in->eof) {
-            take(in, found ? (size_t)(found - p) : n, found ? n_mark : 0, bytes);
+            take(in, found ? (size_t)(found - left) : n_left, found ? n_mark : 0, bytes);
             in->within = false;
             return DRV_OK;
         }
         // A mark that is not all there yet must not be cut.
-        if (!out->json && !in->o.whole && n > PIECE_BYTES + n_mark) {
-            const size_t cut = split_cut(p + uncut, n - n_mark - uncut);
+        if (!out->json && !in->o.whole && n_left > PIECE_BYTES + n_mark) {
+            const size_t cut = split_cut(left + uncut, n_left - n_mark - uncut);
             if (cut) {
                 take(in, uncut + cut, 0, bytes);
                 in->within = true;
@@ -192,9 +201,30 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
                 return DRV_OK;
             }
         }
-        searched = n > n_mark ? n - n_mark : 0;
-        if (n > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
+        searched = n_left > n_mark ? n_left - n_mark : 0;
+        if (n_left > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
         DRV_TRY(fill(in));
+    }
+}
+
+// The next element of the array that the file is.
+static drv_status next_element(reader *in, str *bytes, bool *done) {
+    for (;;) {
+        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
+        switch (array_scan_next(&in->array, p, in->buffer.n - in->at, in->eof)) {
+        case ARRAY_ELEMENT:
+            str_add(bytes, p + in->array.begin, in->array.end - in->array.begin);
+            in->at += in->array.end;
+            return DRV_OK;
+        case ARRAY_END:
+            *done = true;
+            return DRV_OK;
+        case ARRAY_BROKEN:
+            return drv_fail(DRV_E_DATA, "%s: a broken JSON array: after element %lld: %s",
+                    in->f->name, (long long)in->number, in->array.why);
+        case ARRAY_MORE:
+            DRV_TRY(fill(in));
+        }
     }
 }
 
@@ -219,6 +249,7 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
         out->broken = in->broken;
         return DRV_OK;
     }
+    if (in->is_array) return next_element(in, bytes, done);
     for (;;) {
         *done = in->eof && in->at >= in->buffer.n && !in->within;
         if (*done) return DRV_OK;

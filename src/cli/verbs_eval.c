@@ -128,6 +128,7 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     run_config cfg;
     model_ref model;
     DRV_TRY(open_set(a, args, &cfg, &model));
+    config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     opts->model =
             (scorer_opts){.folder = model.folder, .adapter = model.adapter, .backend = cfg.backend};

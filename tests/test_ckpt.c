@@ -30,6 +30,7 @@ static void safetensors_that_lie(void **state) {
     parse_says(T("F32", "[2]", "[8,0]"), -1, 8, "bytes 8 to 0");
     parse_says(T("F32", "[2]", "[-8,0]"), -1, 8, "bytes -8");
     parse_says(T("F32", "[3]", "[0,8]"), -1, 8, "do not fit shape");
+    parse_says(T("F32", "[1]", "[0,8]"), -1, 8, "do not fit shape");
     parse_says(T("F32", "[-2]", "[0,8]"), -1, 8, "negative or too large");
     parse_says(T("F32", "[4294967296,4294967296,4]", "[0,8]"), -1, 8, "negative or too large");
     parse_says(T("F99", "[2]", "[0,8]"), -1, 8, "dtype is missing or unknown");
@@ -38,6 +39,8 @@ static void safetensors_that_lie(void **state) {
     parse_says("{\"t\":", -1, 8, "not valid JSON");
     parse_says("[]", -1, 8, "no JSON object");
     parse_says("{}", 1 << 30, 8, "header length");
+    parse_says("{}", 11, 8, "header length is 11, but the file has 18 bytes");
+    parse_says("{}        ", 10, 0, NULL);
     parse_says("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":"
                "\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
             -1, 12, "overlaps");
@@ -116,21 +119,23 @@ static void adapters_are_checkpoints(void **state) {
     arena_free(a);
 }
 
-// Broken checkpoints, newer or older, are never removed and do not count; one in the way is renamed.
+// Broken checkpoints, newer or older, are never removed and do not count, nor do newer ones that
+// are whole; one in the way is renamed.
 static void retention_spares_the_broken(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
-    const char *dir = save_some(a, 5, 9, 0);
-    static const char *const broken[] = {"step-000005", "step-000008", "step-000009"};
-    for (int i = 0; i < 3; i++)
+    const char *dir = save_some(a, 4, 10, 0);
+    static const char *const broken[] = {"step-000005", "step-000007", "step-000008",
+            "step-000009"};
+    for (int i = 0; i < 4; i++)
         OK(file_write_atomic(path_join(a, path_join(a, dir, broken[i]), "trainer.json"), "{", 1));
     save_range(dir, 8, 8, 2);
     char **names;
     int n;
     OK(dir_list(a, dir, &names, &n));
-    static const char *const left[] = {"step-000005", "step-000007", "step-000008",
-            "step-000008.refused", "step-000009"};
-    assert_int_equal(n, 5);
+    static const char *const left[] = {"step-000005", "step-000006", "step-000007", "step-000008",
+            "step-000008.refused", "step-000009", "step-000010"};
+    assert_int_equal(n, 7);
     for (int i = 0; i < n; i++)
         assert_string_equal(names[i], left[i]);
     OK(ckpt_verify(path_join(a, dir, "step-000008")));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "train/device.h"
 #include "train/carry.h"
 #include "train/fit.h"
 #include "train/lora_state.h"
@@ -46,6 +47,8 @@ static drv_status open_data(run *r) {
                 config_where(cfg, key), key);
     }
     const rows *both[2] = {r->train_rows, r->valid_rows};
+    if (r->leads) carry_check_data(cfg, r->train_rows);
+    if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
     if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
     const mesh m = programs_mesh(cfg);
     r->reader = batch_reader_new(r->a, r->train_rows, cfg,
@@ -118,6 +121,7 @@ static drv_status resume_from(run *r, const char *folder) {
             (long long)r->state.step, (long long)r->state.rows_taken,
             str_si((double)r->state.tokens));
     resume_say_changes(before, r->about);
+    if (r->leads) carry_say_changes(&r->content, folder);
     begin_part(r, before);
     json_decref(before);
     return DRV_OK;
@@ -204,7 +208,7 @@ static drv_status open_folder(run *r, bool fresh) {
 static drv_status open_programs(run *r) {
     const run_config *cfg = r->cfg;
     DRV_TRY(open_data(r));
-    DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
+    DRV_TRY(device_open(r->a, cfg, &r->b));
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);

@@ -198,8 +198,7 @@ static drv_status end(run *r, drv_status status) {
     if (status == DRV_OK) {
         if (saved == DRV_OK && r->saved_step >= 0)
             report_summary(r->report,
-                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step),
-                    *r->cfg->tokenizer);
+                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
         return saved;
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);

@@ -143,7 +143,7 @@ static drv_status save_rank(comm *c, void *ctx) {
     }
     // All know of a failure, and by the same words.
     if (j->fails >= 0 &&
-            (status != DRV_E_IO || !strstr(drv_message(), "): no room on this host; older")))
+            (status != DRV_E_IO || !strstr(drv_message(), ": no room on this host; older")))
         status = drv_fail(DRV_E_DATA, "rank %d: %d, %s", st.rank, (int)status, drv_message());
     else if (j->fails >= 0)
         status = DRV_OK;

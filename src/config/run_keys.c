@@ -159,7 +159,7 @@ static const key run_keys[] = {
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
-                .help = "ZeRO stage of the optimizer; without effect: each rank holds all of it so far"},
+                .help = "1: data ranks share the optimizer (ZeRO), so that masters and moments take a part each; 0: each has all; the same bits"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,

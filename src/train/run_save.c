@@ -44,8 +44,8 @@ drv_status run_start_save(run *r) {
         r->saver = ckpt_saver_new(r->checkpoints, r->cfg->checkpoint_keep,
                 state_ranks(&r->p, &ranks), read_state, r->b);
         int *n_model = &r->content.n_model;
-        r->content.model = r->content.is_adapter ? state_adapter(r->a, &r->p, n_model)
-                                                 : state_model(r->a, &r->p, n_model);
+        r->content.model = r->content.is_adapter ? state_adapter(r->a, &r->p, false, n_model)
+                                                 : state_model(r->a, &r->p, false, n_model);
         r->content.optimizer = state_optimizer(r->a, &r->p, &r->content.n_optimizer);
     }
     char *json = trainer_json_text(&r->state, r->about);

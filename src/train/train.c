@@ -75,7 +75,9 @@ static drv_status train_step(run *r, step_metrics *m) {
     run_state *state = &r->state;
     const int64_t step = state->step + 1;
     const double begin = clock_s();
-    DRV_TRY(batch_reader_next(&r->reader, step < cfg->steps, &r->batch));
+    DRV_TRY(ranks_together(r, batch_reader_next(&r->reader, step < cfg->steps, &r->batch)));
+    DRV_TRY(comm_all_reduce(comm_axes(r->comm, &r->stepper.mesh, 1u << AXIS_DATA), DT_I64, COMM_SUM,
+            &r->batch->counted, 1, NULL));
     const double data = clock_s();
     m->lr = schedule_lr(cfg, step);
     m->loss = m->grad_norm = m->param_norm = (double)NAN;

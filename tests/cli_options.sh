@@ -116,7 +116,7 @@ both
 refused generate $model --prompt x --prompt-file text.txt
 both
 refused eval $model --data data/set --no-bos
-says "eval: --no-bos needs --choices"
+says "eval: --no-bos needs --text or --choices"
 refused data build --sft --input text.txt --tokenizer tok --out x --append-eod
 both
 refused data build --input text.txt --tokenizer tok --out x --template alpaca
@@ -154,7 +154,7 @@ expect 0 "loss " "$drover" eval run
 expect 0 "\"loss\"" "$drover" eval run --json
 cp -r run bare
 rm bare/config.yaml
-expect 2 "no data; give --data PREFIX" "$drover" eval bare
+expect 2 "eval: nothing to evaluate; give --data PREFIX" "$drover" eval bare
 mkdir -p none/checkpoints
 expect 0 "none/checkpoints holds no checkpoint" "$drover" ckpt list none
 

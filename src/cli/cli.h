@@ -18,7 +18,7 @@ typedef struct cli_option {
 // is refused by cli_parse.
 typedef struct cli_rule {
     const char *option;
-    const char *needs;    // "--sft": the option says nothing without that one; NULL: it does
+    const char *needs;    // "--text --choices": the option says nothing without one; NULL: it does
     const char *excludes; // "--data --stride": those say nothing beside the option; NULL: none
     bool may_be_empty;    // "" is a value, as of a text
 } cli_rule;

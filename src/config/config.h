@@ -117,6 +117,8 @@ bool config_loads_weights(const run_config *cfg);
 // "configuration", when nobody did. For messages:
 // DRV_TRY_CTX(..., "%s: tokenizer", config_where(cfg, "tokenizer")).
 const char *config_where(const run_config *cfg, const char *path);
+// Whether a key was given a value.
+bool config_gives(const run_config *cfg, const char *path);
 
 // The effective options as YAML that config_load reads back to the same; with_help adds defaults
 // and what each means.

@@ -1,7 +1,7 @@
 // Multiple choice as lm-evaluation-harness scores it: the log-likelihood of each choice after its
 // context; accuracy by the largest (acc), and by the largest per character of the choice (acc_norm).
 #pragma once
-#include "train/generator.h"
+#include "train/scorer.h"
 
 typedef struct text_span { // UTF-8, lives in the arena
     const char *p;
@@ -33,16 +33,21 @@ DRV_CHECKED drv_status choices_parse(arena *a, const char *path, const char *p, 
         choice_set *out);
 
 typedef struct choices_result {
-    int64_t n;
+    int64_t n;                    // records that were scored
     double acc, acc_norm;         // shares of n
     double acc_err, acc_norm_err; // standard errors; NaN when n is 1
-    double **log_likelihood;      // [record][choice], natural logarithm
-    int64_t n_cut; // choices whose context lost tokens on its left: beyond the model's
+    double **log_likelihood; // [record][choice], natural logarithm; NaN: not scored, if interrupted
+    int64_t n_cut;           // choices whose context lost tokens on its left: beyond the model's
+    int64_t n_tokens;        // of all choices with their contexts
+    double seconds;          // of scoring
 } choices_result;
 
-// Loads `g` (opened, not loaded) with room for the longest record and scores all of them.
-// `specials`: what the tokenizer puts around a text is there too. DRV_E_DATA: a choice adds no
-// token or does not fit into the model's context; DRV_STOPPED: interrupted. The result lives in
-// `a`.
-DRV_CHECKED drv_status choices_score(arena *a, generator *g, const choice_set *set, bool specials,
+typedef struct choices_opts {
+    scorer_opts model; // its rows are chosen here
+    bool specials;     // what the tokenizer puts around a text is there too
+} choices_opts;
+
+// Scores all records. DRV_E_DATA: a choice adds no token or does not fit into the model's context;
+// DRV_STOPPED: a signal asked for it, *out is of those that were scored. The result lives in `a`.
+DRV_CHECKED drv_status choices_score(arena *a, const choices_opts *opts, const choice_set *set,
         choices_result *out);

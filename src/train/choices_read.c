@@ -77,10 +77,6 @@ static drv_status read_gold(const json_t *o, const char *key, const json_t *choi
 }
 
 // --- white space
-static bool is_space(uint32_t cp) { // as Python's str.strip
-    return (cp_table()[cp] & CP_SPACE) || (cp >= 0x1c && cp <= 0x1f);
-}
-
 // Bytes of white space at the beginning, and the bytes up to that at the end.
 static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
     const unsigned char *s = (const unsigned char *)p, *const stop = s + n;
@@ -88,7 +84,7 @@ static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
     *end = 0;
     while (s < stop) {
         const size_t at = (size_t)(s - (const unsigned char *)p);
-        if (is_space(utf8_next(&s))) continue;
+        if (cp_is_python_space(utf8_next(&s))) continue;
         if (*begin == n) *begin = at;
         *end = (size_t)(s - (const unsigned char *)p);
     }

@@ -106,13 +106,13 @@ static void a_stopped_rank_is_found(void **state) {
             i++)
         usleep(10000);
     kill(victim, SIGCONT);
-    for (int i = 0; i < 1000 && !strstr(said_by_all(a, dir, out), "rank 2 goes on"); i++)
+    for (int i = 0; i < 1000 && !strstr(said_by_all(a, dir, out), "rank 2 continues"); i++)
         usleep(10000);
     kill(victim, SIGSTOP); // and now for good
     const int status = exit_of(run);
     const char *text = said_by_all(a, dir, out);
     static const char *const said[] = {"rank 2 (", "holds up the others", "all_reduce over world",
-            "the others wait for this one", "rank 2 goes on", "stopped answering at step"};
+            "the others wait for this one", "rank 2 continues", "stopped answering at step"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);
     assert_int_not_equal(status, 0);

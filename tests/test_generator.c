@@ -219,7 +219,7 @@ static void interrupted(void **state) {
     FAILS(generator_prompt(m->g, ids, 400, &cost), DRV_STOPPED, "interrupted");
     assert_in_range(cost.n_tokens, 1, 398);
     m->opts.interrupted = NULL;
-    logits_after(m->g, ids, 400, got); // goes on where it was
+    logits_after(m->g, ids, 400, got); // continues where it was
     assert_memory_equal(got, want, sizeof got);
     m->opts.interrupted = after_some_calls;
     calls = 7;

@@ -55,7 +55,7 @@ check "a second SIGINT leaves a checkpoint" [ -z "$(ls impatient/checkpoints)" ]
 stop bounce INT INT
 check "one key press told twice exits $code instead of 3" [ $code = 3 ]
 
-# SIGUSR2 saves and goes on.
+# SIGUSR2 saves and continues.
 for attempt in $(seq 20); do
     rm -rf onward
     begin onward

@@ -82,13 +82,13 @@ static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, 
     return DRV_OK;
 }
 
-drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc, char **argv,
+drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int argc, char **argv,
         cli_args *out) {
-    *out = (cli_args){.name = parent ? arena_printf(a, "%s %s", parent->name, sought->name)
+    *out = (cli_args){.name = parent ? arena_printf(mem, "%s %s", parent->name, sought->name)
                                      : sought->name,
             .verb = sought,
             .parent = parent,
-            .positional = ARENA_ARRAY(a, char *, argc + 1)};
+            .positional = ARENA_ARRAY(mem, char *, argc + 1)};
     bool options = true; // until "--"
     for (int i = 0; i < argc; i++) {
         if (!options || is_value(argv[i])) {
@@ -99,7 +99,7 @@ drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc,
             out->help = true;
             return DRV_OK;
         } else {
-            DRV_TRY(parse_option(a, out, argc, argv, &i));
+            DRV_TRY(parse_option(mem, out, argc, argv, &i));
         }
     }
     if (out->n_positional > sought->max_positional && sought->max_positional > 0)

@@ -31,7 +31,7 @@ static void print_result(const choices_result *r, bool json) {
     printf("\"records\": %lld, \"truncated\": %lld}\n", (long long)r->n, (long long)r->n_cut);
 }
 
-drv_status eval_choices(arena *a, const cli_args *args) {
+drv_status eval_choices(arena *mem, const cli_args *args) {
     static const char *const others[] = {"--data", "--stride", "--set"};
     for (int i = 0; i < 3; i++)
         if (cli_has(args, others[i]))
@@ -40,13 +40,13 @@ drv_status eval_choices(arena *a, const cli_args *args) {
     model_ref model;
     generator *g = NULL;
     choices_result result;
-    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
+    DRV_TRY(model_resolve(mem, args->n_positional ? args->positional[0] : NULL,
             cli_get(args, "--adapter", NULL), &model));
-    DRV_TRY(choices_read(a, cli_get(args, "--choices", NULL), &set));
+    DRV_TRY(choices_read(mem, cli_get(args, "--choices", NULL), &set));
     par_set_threads(0);
     const generator_opts opts = {.folder = model.folder, .adapter = model.adapter};
-    drv_status status = generator_open(a, &opts, &g);
-    if (status == DRV_OK) status = choices_score(a, g, &set, !cli_has(args, "--no-bos"), &result);
+    drv_status status = generator_open(mem, &opts, &g);
+    if (status == DRV_OK) status = choices_score(mem, g, &set, !cli_has(args, "--no-bos"), &result);
     if (status == DRV_OK) {
         if (result.n_cut)
             log_warn("%lld choices are longer than the model's context of %lld with their context: its left is cut",

@@ -96,15 +96,16 @@ static drv_status print_text(arena *a, const chat_model *m, const chat_input *in
     return DRV_OK;
 }
 
-static drv_status print_conversation(arena *a, const cli_args *args) {
-    chat_model m;
+static drv_status print_conversation(arena *mem, const cli_args *args) {
+    chat_model model;
     extras beside;
     const char *path;
     json_t *messages;
-    DRV_TRY(find_template(a, args, (const char *const *)args->positional, args->n_positional, &m));
+    DRV_TRY(find_template(mem, args, (const char *const *)args->positional, args->n_positional,
+            &model));
     DRV_TRY(cli_need(args, "--messages", &path));
-    set_special(a, args, "--bos", "bos_token", &m);
-    set_special(a, args, "--eos", "eos_token", &m);
+    set_special(mem, args, "--bos", "bos_token", &model);
+    set_special(mem, args, "--eos", "eos_token", &model);
     DRV_TRY(read_json(path, "messages", &messages));
     drv_status status = read_extras(args, &beside);
     if (status == DRV_OK) {
@@ -113,10 +114,10 @@ static drv_status print_conversation(arena *a, const cli_args *args) {
                 .tools = beside.tools,
                 .documents = beside.documents,
                 .add_generation_prompt = cli_has(args, "--generation-prompt"),
-                .specials = m.specials,
-                .n_specials = m.n_specials};
+                .specials = model.specials,
+                .n_specials = model.n_specials};
         localtime_r(&now, &in.now);
-        status = print_text(a, &m, &in);
+        status = print_text(mem, &model, &in);
         free_extras(&beside);
     }
     json_decref(messages);
@@ -186,18 +187,21 @@ static drv_status run_chat(arena *a, const cli_args *args) {
     return answer_messages(a, args);
 }
 
-static const cli_option options[] = {CLI_ADAPTER,
+static const cli_option options[] = {
+        CLI_ADAPTER,
         {"--system", "TEXT", "the system message that the conversation begins with"},
-        {"--max-tokens", "N", "at most N tokens an answer (default: what the context leaves)"},
+        {"--max-tokens", "N", "at most N tokens per answer (default: what the context leaves)"},
         {"--context", "N", "tokens of the conversation (default 4096, or the model's if fewer)"},
-        GENERATION_OPTIONS, {"--template", "FILE", "a Jinja template; default: the model's own"},
+        GENERATION_OPTIONS,
+        {"--template", "FILE", "a Jinja template; default: the model's own"},
         {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},
         {"--documents", "FILE", "JSON: a list of documents, likewise"},
         {"--bos", "TEXT", "what the template sees as bos_token"},
         {"--eos", "TEXT", "and as eos_token"},
         {"--print", NULL, "answer nothing: print the text of --messages"},
         {"--messages", "FILE", "JSON: a list of {\"role\", \"content\"}, to print"},
-        {"--generation-prompt", NULL, "end the printed text with what begins the answer"}};
+        {"--generation-prompt", NULL, "end the printed text with what begins the answer"},
+};
 
 const verb verb_chat = {
         .name = "chat",

@@ -14,8 +14,10 @@
 #include "train/state.h"
 #include "train/train.h"
 
-static const cli_option train_options[] = {CLI_SET,
-        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"}};
+static const cli_option train_options[] = {
+        CLI_SET,
+        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"},
+};
 
 static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
@@ -23,7 +25,7 @@ static drv_status run_train(arena *a, const cli_args *args) {
     const char **sets = cli_get_all(a, args, "--set", &n);
     const drv_status status = config_load(a, args->positional[0], sets, n, &cfg);
     if (status != DRV_OK && comm_launched_rank() > 0)
-        return drv_fail(status, "%s", ""); // rank 0 says it
+        return drv_fail(status, "%s", ""); // rank 0 reports it
     DRV_TRY(status);
     return train(a, &cfg, cli_has(args, "--fresh"));
 }
@@ -40,9 +42,9 @@ const verb verb_train = {
                 "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) shares the rows of each step among\n"
                 "N processes; parallel.lanes makes the result independent of N, to the bit.\n"
                 "\n"
-                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the micro-batch at hand, save the last finished\n"
+                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
                 "step and exit 3: the same command resumes. A second SIGINT ends at once. SIGUSR2 saves and\n"
-                "goes on. Exit status: 0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
+                "continues. Exit status: 0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
         .options = train_options,
         .n_options = sizeof train_options / sizeof *train_options,
         .min_positional = 1,
@@ -51,11 +53,15 @@ const verb verb_train = {
 };
 
 // --- eval
-static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
+static const cli_option eval_options[] = {
+        CLI_SET,
+        CLI_JSON,
+        CLI_ADAPTER,
         {"--stride", "N", "whole documents, longer ones by windows of N (default: as in training)"},
         {"--data", "PREFIX", "tokenised data set; all its tokens are predicted"},
         {"--choices", "FILE", "multiple choice in JSON lines: acc and acc_norm"},
-        {"--no-bos", NULL, "with --choices: no special tokens around texts"}};
+        {"--no-bos", NULL, "with --choices: no special tokens around texts"},
+};
 
 // Of a run the newest checkpoint, which is an adapter if the run trains LoRA.
 static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
@@ -66,32 +72,32 @@ static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
     return resume_check_model(checkpoint, &cfg->model, lora, false); // ids of tokens decide no loss
 }
 
-static drv_status open_eval(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
+static drv_status open_eval(arena *mem, const cli_args *args, run_config *cfg, model_ref *model) {
     const char *target = args->n_positional ? args->positional[0] : NULL,
                *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL);
     int n_sets;
-    const char **sets = cli_get_all(a, args, "--set", &n_sets);
-    const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
+    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
+    const char **all = ARENA_ARRAY(mem, const char *, n_sets + 3);
     int k = 0;
     const bool config = target && file_exists(target) && !file_is_dir(target);
     if (config && adapter)
         return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
                 target);
     if (!config) {
-        DRV_TRY(model_resolve(a, target, adapter, model));
-        all[k++] = arena_printf(a, "model.from=%s", model->folder);
+        DRV_TRY(model_resolve(mem, target, adapter, model));
+        all[k++] = arena_printf(mem, "model.from=%s", model->folder);
     }
     for (int i = 0; i < n_sets; i++)
         all[k++] = sets[i];
-    DRV_TRY(config_load(a, config ? target : NULL, all, k, cfg));
+    DRV_TRY(config_load(mem, config ? target : NULL, all, k, cfg));
     if (data) {
-        cfg->valid = ARENA_NEW(a, data_source);
+        cfg->valid = ARENA_NEW(mem, data_source);
         *cfg->valid = (data_source){data, 1, "--data"};
         cfg->n_valid = 1;
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)
         return drv_fail(DRV_E_USAGE, "eval: no data; give --data PREFIX");
-    if (config) DRV_TRY(open_run_model(a, cfg, model));
+    if (config) DRV_TRY(open_run_model(mem, cfg, model));
     cfg->lora.adapter = model->adapter;
     return DRV_OK;
 }
@@ -107,32 +113,32 @@ static void print_result(bool json, double loss, int64_t tokens) {
         printf("loss %.6f  perplexity %.4f  tokens %lld\n", loss, exp(loss), (long long)tokens);
 }
 
-static drv_status run_eval(arena *a, const cli_args *args) {
+static drv_status run_eval(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
     backend *device;
-    rows *r;
+    rows *in;
     model_ref model;
     double loss;
     int64_t tokens, stride = 0;
-    if (cli_has(args, "--choices")) return eval_choices(a, args);
+    if (cli_has(args, "--choices")) return eval_choices(mem, args);
     if (cli_has(args, "--no-bos"))
         return drv_fail(DRV_E_USAGE, "eval: --no-bos goes with --choices");
-    DRV_TRY(open_eval(a, args, &cfg, &model));
+    DRV_TRY(open_eval(mem, args, &cfg, &model));
     par_set_threads((int)cfg.threads);
     DRV_TRY(cli_get_i64(args, "--stride", 1, cfg.sequence_length, &stride));
-    DRV_TRY_CTX(batch_open_rows(a, &cfg, false, stride, &r), "%s",
+    DRV_TRY_CTX(batch_open_rows(mem, &cfg, false, stride, &in), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
-    DRV_TRY(backend_open(a, cfg.backend, &device));
-    DRV_TRY(programs_build(a, &cfg, &built));
+    DRV_TRY(backend_open(mem, cfg.backend, &device));
+    DRV_TRY(programs_build(mem, &cfg, &built));
     built.b = device;
-    DRV_TRY(backend_compile(a, device, built.eval_graph, &built.eval_plan, &built.eval));
+    DRV_TRY(backend_compile(mem, device, built.eval_graph, &built.eval_plan, &built.eval));
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     DRV_TRY(*model.adapter ? lora_load_eval(&built, model.folder, model.adapter)
                            : state_load_eval_weights(&built, model.folder));
-    DRV_TRY(evaluate(&built, r, 0, NULL, &loss, &tokens));
+    DRV_TRY(evaluate(&built, in, 0, NULL, &loss, &tokens));
     print_result(cli_has(args, "--json"), loss, tokens);
-    rows_close(r);
+    rows_close(in);
     backend_close(device);
     return DRV_OK;
 }
@@ -143,7 +149,7 @@ const verb verb_eval = {
         .usage = "CONFIG|MODEL [--adapter DIR] --data PREFIX|--choices FILE [OPTION]...",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
                 "when its CONFIG is given, the newest valid checkpoint is evaluated. An adapter (a folder that\n"
-                "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
+                "PEFT saved, a checkpoint of a LoRA run) may take the place of MODEL, and is then used with\n"
                 "the base that it names.\n"
                 "\n"
                 "--choices scores each choice by its log-likelihood after the context, as\n"

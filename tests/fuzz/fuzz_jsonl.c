@@ -26,7 +26,7 @@ static void same_as_jansson(const char *p, size_t n) {
     const bool ours = !c.error && jc_peek(&c) == 0 && found;
     json_t *o = json_loadb(p, n, JSON_ALLOW_NUL, NULL);
     const json_t *want = json_object_get(o, "text");
-    // Jansson also refuses what is no UTF-8, half surrogate pairs and numbers that do not fit.
+    // Jansson also refuses what is not UTF-8, half surrogate pairs and numbers that do not fit.
     if (o && json_object_size(o) == 1 && json_is_string(want)) {
         DRV_ASSERT(ours, "jansson takes it");
         DRV_ASSERT(text.n == json_string_length(want) &&

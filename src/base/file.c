@@ -38,6 +38,34 @@ static drv_status open_readable(const char *path, int *fd, size_t *n) {
     return DRV_OK;
 }
 
+static const char *kind_of(mode_t mode) {
+    static const struct {
+        mode_t kind;
+        const char *name;
+    } kinds[] = {{S_IFDIR, "a folder"}, {S_IFIFO, "a pipe"}, {S_IFSOCK, "a socket"},
+            {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if ((mode & S_IFMT) == kinds[i].kind) return kinds[i].name;
+    return "no file";
+}
+
+drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // else it waits for a pipe's writer
+    if (*fd < 0) return io_fail("open", path);
+    drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : io_fail("look at", path);
+    if (status == DRV_OK && !S_ISREG(st.st_mode))
+        status = drv_fail(DRV_E_IO, "could not read \"%s\": it is %s, expected a file on a disk",
+                path, kind_of(st.st_mode));
+    if (status == DRV_OK) {
+        *n_bytes = st.st_size;
+        return DRV_OK;
+    }
+    close(*fd);
+    *fd = -1;
+    return status;
+}
+
 // Reads up to `n` bytes, fewer only at the end.
 static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, size_t *done) {
     for (*done = 0; *done < n;) {
@@ -108,21 +136,29 @@ static drv_status map_stream(int fd, const char *path, file_map *out) {
     return status;
 }
 
+static drv_status map_file(int fd, const char *path, size_t n, file_map *out) {
+    void *p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) return io_fail("map", path);
+    *out = (file_map){p, n};
+    return DRV_OK;
+}
+
 drv_status file_map_open(const char *path, file_map *out) {
     int fd;
     size_t size;
     DRV_TRY(open_readable(path, &fd, &size));
     *out = (file_map){(const unsigned char *)"", 0};
-    drv_status status = DRV_OK;
-    if (size > 0) {
-        void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
-            status = io_fail("map", path);
-        else
-            *out = (file_map){p, size};
-    } else {
-        status = map_stream(fd, path, out);
-    }
+    const drv_status status = size > 0 ? map_file(fd, path, size, out) : map_stream(fd, path, out);
+    close(fd);
+    return status;
+}
+
+drv_status file_map_regular(const char *path, file_map *out) {
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
+    *out = (file_map){(const unsigned char *)"", 0};
+    const drv_status status = size > 0 ? map_file(fd, path, (size_t)size, out) : DRV_OK;
     close(fd);
     return status;
 }

@@ -10,6 +10,10 @@
 // The whole file, pipe or device, followed by a NUL that is not counted.
 DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes);
 
+// Opens what has a size and can be read at any place: a file on a disk. Anything else (a pipe, a
+// device, a folder) is refused at once, by what it is; nobody has to write into a pipe first.
+DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
+
 // A read-only memory map; what cannot be mapped (a pipe, a file of /proc) is read into memory. An
 // empty file gives p = "" and n = 0.
 typedef struct file_map {
@@ -17,6 +21,8 @@ typedef struct file_map {
     size_t n;
 } file_map;
 DRV_CHECKED drv_status file_map_open(const char *path, file_map *out);
+DRV_CHECKED drv_status file_map_regular(const char *path,
+        file_map *out); // of a file on a disk alone
 void file_map_close(file_map *m);
 
 // Writes all bytes to the descriptor.

@@ -2,13 +2,12 @@
 #include "ckpt/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/dtype.h"
+#include "base/file.h"
 #include "base/json.h"
 
 static const struct {
@@ -197,27 +196,23 @@ static drv_status read_at(const st_file *f, int64_t at, int64_t n, void *out) {
     return DRV_OK;
 }
 
-static drv_status open_header(arena *a, st_file *f) {
-    struct stat about;
+static drv_status open_header(arena *a, int64_t n_file, st_file *f) {
     uint64_t n_header;
-    if (fstat(f->fd, &about) != 0)
-        return drv_fail(DRV_E_IO, "could not look at \"%s\": %s", f->path, strerror(errno));
-    if (!S_ISREG(about.st_mode))
-        return drv_fail(DRV_E_IO, "\"%s\" is not a file, expected safetensors", f->path);
-    if (about.st_size < 8) return too_short(f->path, about.st_size);
+    if (n_file < 8) return too_short(f->path, n_file);
     DRV_TRY(read_at(f, 0, 8, &n_header));
-    DRV_TRY(check_header_length(f->path, n_header, about.st_size));
+    DRV_TRY(check_header_length(f->path, n_header, n_file));
     char *header = mem_alloc((size_t)n_header + 1);
     drv_status status = read_at(f, 8, (int64_t)n_header, header);
-    if (status == DRV_OK) status = parse_text(a, header, n_header, about.st_size, f);
+    if (status == DRV_OK) status = parse_text(a, header, n_header, n_file, f);
     free(header);
     return status;
 }
 
 drv_status st_open(arena *a, const char *path, st_file *out) {
-    *out = (st_file){.path = arena_strdup(a, path), .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (out->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    drv_status status = open_header(a, out);
+    int64_t n_file;
+    *out = (st_file){.path = arena_strdup(a, path), .fd = -1};
+    DRV_TRY(file_open_regular(path, &out->fd, &n_file));
+    drv_status status = open_header(a, n_file, out);
     if (status != DRV_OK) st_close(out);
     return status;
 }

@@ -15,6 +15,7 @@
 #include "cli/step_time.h"
 #include "config/config.h"
 #include "ir/op.h"
+#include "train/device.h"
 #include "train/programs.h"
 
 // Peaks of the two types, FLOP/s.
@@ -93,7 +94,7 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
 static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *cfg) {
     backend *device;
     peaks peak = {0, 0};
-    DRV_TRY(backend_open(a, cfg->backend, &device));
+    DRV_TRY(device_open(a, cfg, &device));
     const backend_info info = backend_describe(device);
     if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE,
@@ -169,7 +170,7 @@ static drv_status bench_step(arena *mem, const cli_args *args, const run_config 
     programs p;
     peaks peak = {0, 0};
     step_times times;
-    DRV_TRY(backend_open(mem, cfg->backend, &device));
+    DRV_TRY(device_open(mem, cfg, &device));
     DRV_TRY(raise_peaks(device, &peak));
     DRV_TRY(programs_build(mem, cfg, &p));
     DRV_TRY(programs_load(mem, device, &p));

@@ -7,6 +7,7 @@
 #include "cli/cli.h"
 #include "cli/eval_choices.h"
 #include "comm/comm.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/resolve.h"
@@ -129,7 +130,7 @@ static drv_status run_eval(arena *mem, const cli_args *args) {
     DRV_TRY(cli_get_i64(args, "--stride", 1, cfg.sequence_length, &stride));
     DRV_TRY_CTX(batch_open_rows(mem, &cfg, false, stride, &in), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
-    DRV_TRY(backend_open(mem, cfg.backend, &device));
+    DRV_TRY(device_open(mem, &cfg, &device));
     DRV_TRY(programs_build(mem, &cfg, &built));
     built.b = device;
     DRV_TRY(backend_compile(mem, device, built.eval_graph, &built.eval_plan, &built.eval));

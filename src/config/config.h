@@ -43,6 +43,13 @@ typedef struct lora_config {
     const char *adapter; // PEFT folder to continue from, which says all of the above; ""
 } lora_config;
 
+typedef struct pjrt_config {
+    const char *plugin;
+    const char **flags;
+    int n_flags;
+    double memory_fraction;
+} pjrt_config;
+
 typedef struct run_config {
     const char *file; // as given on the command line; NULL: none
     // model
@@ -86,6 +93,7 @@ typedef struct run_config {
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
     const char *backend;
+    pjrt_config pjrt; // of backend pjrt
     const char *run_dir;
     const struct given_keys *given; // what was said, and where: for config_where; NULL: nothing
 } run_config;

@@ -23,7 +23,7 @@ static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear"
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
 
 static const choice auto_choices[] = {{"auto", 0}, {NULL, 0}};
-static const choice backend_choices[] = {{"cpu", 0}, {NULL, 0}};
+static const choice backend_choices[] = {{"cpu", 0}, {"pjrt", 0}, {NULL, 0}};
 
 const char *precision_name(precision p) {
     return choice_name(precision_choices, (int)p);
@@ -165,7 +165,14 @@ static const key run_keys[] = {
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
                 .help = "how many of the newest to keep; 0: all"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
-                .help = "what computes"},
+                .help = "what computes; pjrt: an accelerator, or anything else that has a PJRT plugin"},
+        {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
+                .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
+                        "or the first that drover devices lists"},
+        {KEY("pjrt.flags", texts, pjrt.flags), COUNT(pjrt.n_flags), .initial = "[]",
+                .help = "options of the plugin's compiler, NAME=VALUE: xla_gpu_enable_triton_gemm=False"},
+        {KEY("pjrt.memory_fraction", real, pjrt.memory_fraction), .initial = "0", .max = 1,
+                .help = "share of a GPU's memory that is taken at once; 0: the plugin's own"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
                 .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
 };

@@ -2,12 +2,11 @@
 #include "gguf/gguf.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/str.h"
 
 enum {
@@ -347,19 +346,9 @@ static drv_status parse_file(arena *a, gguf_file *f) {
 }
 
 drv_status gguf_open(arena *a, const char *path, gguf_file *out) {
-    struct stat st;
-    gguf_file f = {.path = arena_strdup(a, path), .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (f.fd < 0 || fstat(f.fd, &st) != 0) {
-        const drv_status status =
-                drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-        gguf_close(&f);
-        return status;
-    }
-    f.size = st.st_size;
-    drv_status status = DRV_OK;
-    if (!S_ISREG(st.st_mode))
-        status = drv_fail(DRV_E_IO, "\"%s\" is not a file that can be read at any place", path);
-    if (status == DRV_OK) status = parse_file(a, &f);
+    gguf_file f = {.path = arena_strdup(a, path), .fd = -1};
+    DRV_TRY(file_open_regular(path, &f.fd, &f.size));
+    const drv_status status = parse_file(a, &f);
     if (status == DRV_OK)
         *out = f;
     else
@@ -375,8 +364,9 @@ void gguf_close(gguf_file *f) {
 
 bool gguf_is_gguf(const char *path) {
     char magic[4];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
+    int fd;
+    int64_t size;
+    if (file_open_regular(path, &fd, &size) != DRV_OK) return false;
     const bool found = pread(fd, magic, 4, 0) == 4 && memcmp(magic, "GGUF", 4) == 0;
     close(fd);
     return found;

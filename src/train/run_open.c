@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "train/device.h"
 #include "train/carry.h"
 #include "train/fit.h"
 #include "train/lora_state.h"
@@ -198,7 +199,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(open_run_dir(r, fresh));
     DRV_TRY(ranks_open_files(r));
     DRV_TRY(open_data(r));
-    DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
+    DRV_TRY(device_open(r->a, cfg, &r->b));
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);

@@ -2,7 +2,6 @@
 #include "data/set/dataset_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,16 +117,16 @@ static uint64_t hash_index(const dataset *set) {
 static drv_status check(arena *a, dataset *set) {
     char *idx = arena_printf(a, "%s.idx", set->prefix),
          *bin = arena_printf(a, "%s.bin", set->prefix);
-    DRV_TRY(file_map_open(idx, &set->idx));
+    int64_t n_bytes;
+    DRV_TRY(file_map_regular(idx, &set->idx));
     DRV_TRY(check_header(set, idx));
     DRV_TRY(check_index(set, idx));
     set->idx_hash = hash_index(set);
-    set->fd = open(bin, O_RDONLY | O_CLOEXEC);
-    if (set->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", bin, strerror(errno));
-    if (file_size(bin) != set->n_tokens * set->token_bytes)
+    DRV_TRY(file_open_regular(bin, &set->fd, &n_bytes));
+    if (n_bytes != set->n_tokens * set->token_bytes)
         return drv_fail(DRV_E_DATA,
                 "%s: %lld bytes long, but its index says %lld tokens of %d bytes", bin,
-                (long long)file_size(bin), (long long)set->n_tokens, set->token_bytes);
+                (long long)n_bytes, (long long)set->n_tokens, set->token_bytes);
     return DRV_OK;
 }
 

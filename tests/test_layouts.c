@@ -57,35 +57,35 @@ static drv_status put_weights(comm *c, arena *a, const programs *p, const mesh *
     return DRV_OK;
 }
 
-static drv_status one_rank(comm *c, arena *a, layout_run *r) {
+static drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     run_config cfg;
-    programs p;
-    backend *b;
-    DRV_TRY(config_from_sets(a, r->sets, r->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(c)));
-    cfg.rank = comm_rank(c);
-    const mesh m = programs_mesh(&cfg);
-    DRV_TRY(backend_open(a, "cpu", &b));
-    backend_join(b, c, &m);
-    DRV_TRY(programs_build(a, &cfg, &p));
-    DRV_TRY(programs_load(a, b, &p));
-    DRV_TRY(programs_check_held(&p));
-    DRV_TRY(programs_init_weights(&p));
-    stepper s = stepper_new(a, &p, c, &m);
+    programs built;
+    backend *device;
+    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
+    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
+    cfg.rank = comm_rank(self);
+    const mesh ranks = programs_mesh(&cfg);
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &ranks);
+    DRV_TRY(programs_build(mem, &cfg, &built));
+    DRV_TRY(programs_load(mem, device, &built));
+    DRV_TRY(programs_check_held(&built));
+    DRV_TRY(programs_init_weights(&built));
+    stepper s = stepper_new(mem, &built, self, &ranks);
     const double hyper[4] = {1e-3, 0.1, 0.05, 1};
     for (int step = 0; step < STEPS; step++) {
-        const batch global = make_batch(a, &cfg, step);
+        const batch global = make_batch(mem, &cfg, step);
         double loss, grad_norm, param_norm;
         s.step = step + 1;
         DRV_TRY(stepper_gradients(&s, &global, NULL, NULL, &loss));
         DRV_TRY(stepper_update(&s, hyper, &grad_norm, &param_norm));
-        if (comm_rank(c) != 0) continue;
-        r->loss[step] = loss;
-        r->grad_norm[step] = grad_norm;
-        r->param_norm[step] = param_norm;
+        if (comm_rank(self) != 0) continue;
+        run->loss[step] = loss;
+        run->grad_norm[step] = grad_norm;
+        run->param_norm[step] = param_norm;
     }
-    DRV_TRY(put_weights(c, a, &p, &m, r->weights));
-    backend_close(b);
+    DRV_TRY(put_weights(self, mem, &built, &ranks, run->weights));
+    backend_close(device);
     return DRV_OK;
 }
 

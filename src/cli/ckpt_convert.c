@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cli/generate_args.h"
 #include "base/parallel.h"
 #include "ckpt/consolidate.h"
 #include "ckpt/gguf_writer.h"
@@ -60,7 +61,7 @@ static void print_result(const char *out, const convert_result *r) {
     if (r->compared) print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
-    printf("try it: drover generate %s --prompt \"Once upon a time\"\n", out);
+    generation_print_hint(out);
 }
 
 // --- verbs
@@ -98,24 +99,10 @@ static drv_status export_gguf(arena *a, const cli_args *args, const char *path, 
     return status;
 }
 
-// Folder or file: each has options that the other does not.
-static drv_status check_options(const cli_args *args) {
-    static const char *const of_folder[] = {"--out", "--dtype", "--max-shard-size"};
-    if (!cli_has(args, "--gguf") && cli_has(args, "--type"))
-        return drv_fail(DRV_E_USAGE,
-                "ckpt export: --type goes with --gguf FILE, --dtype with --out DIR");
-    for (size_t i = 0; i < 3; i++)
-        if (cli_has(args, "--gguf") && cli_has(args, of_folder[i]))
-            return drv_fail(DRV_E_USAGE, "ckpt export: --gguf FILE and %s exclude each other",
-                    of_folder[i]);
-    return DRV_OK;
-}
-
 drv_status ckpt_export(arena *a, const cli_args *args) {
     const char *path, *out, *gguf = cli_get(args, "--gguf", NULL);
     model_write_opts opts;
     convert_result result;
-    DRV_TRY(check_options(args));
     if (!gguf) DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, "export", &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));
@@ -156,33 +143,33 @@ drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-drv_status ckpt_compare(arena *mem, const cli_args *args) {
+drv_status ckpt_compare(arena *a, const cli_args *args) {
     const char *paths[2];
-    model models[2];
-    comparison result;
+    model m[2];
+    comparison c;
     par_set_threads(0);
     for (int k = 0; k < 2; k++)
-        DRV_TRY(find_model(mem, args->positional[k], &paths[k]));
-    DRV_TRY(model_open(mem, paths[0], &models[0]));
-    drv_status status = model_open(mem, paths[1], &models[1]);
+        DRV_TRY(find_model(a, args->positional[k], &paths[k]));
+    DRV_TRY(model_open(a, paths[0], &m[0]));
+    drv_status status = model_open(a, paths[1], &m[1]);
     if (status == DRV_OK) {
-        status = compare_models(mem, &models[0], &models[1], false, &result);
-        model_close(&models[1]);
+        status = compare_models(a, &m[0], &m[1], false, &c);
+        model_close(&m[1]);
     }
-    model_close(&models[0]);
+    model_close(&m[0]);
     DRV_TRY(status);
     if (cli_has(args, "--json")) {
-        json_t *json = comparison_json(&result, paths[0], paths[1]);
+        json_t *json = comparison_json(&c, paths[0], paths[1]);
         char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
         puts(text);
         free(text);
         json_decref(json);
     } else {
-        printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", result.type_a, result.hash_a, paths[0],
-                result.type_b, result.hash_b, paths[1]);
-        print_comparison(&result);
-        if (!result.problem) puts("good: B is A within the bounds");
+        printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", c.type_a, c.hash_a, paths[0], c.type_b, c.hash_b,
+                paths[1]);
+        print_comparison(&c);
+        if (!c.problem) puts("good: B is A within the bounds");
     }
-    if (!result.problem) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "\"%s\" and \"%s\": %s", paths[0], paths[1], result.problem);
+    if (!c.problem) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\" and \"%s\": %s", paths[0], paths[1], c.problem);
 }

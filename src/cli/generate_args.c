@@ -1,13 +1,14 @@
-// Options that generate and chat share, and text on its way out.
+// Options that generate and chat share, text on its way out, and how to try a model.
 #include "cli/generate_args.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parallel.h"
+#include "train/model_hint.h"
 #include "train/resolve.h"
 
-static drv_status read_precision(const cli_args *args, generate_precision *out) {
+drv_status generation_precision(const cli_args *args, generate_precision *out) {
     const char *name = cli_get(args, "--precision", "auto");
     if (strcmp(name, "bf16") == 0)
         *out = GENERATE_BF16;
@@ -19,26 +20,22 @@ static drv_status read_precision(const cli_args *args, generate_precision *out) 
     return DRV_OK;
 }
 
-drv_status generation_read(arena *mem, const cli_args *args, generator_opts *model,
-        generate_opts *out) {
+drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
+        generate_opts *o) {
     int64_t threads = 0;
-    out->sampling = (sample_opts){.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1};
-    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &out->max_tokens));
-    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &out->sampling.temperature));
-    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &out->sampling.top_p));
-    DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &out->sampling.top_k));
-    DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100,
-            &out->sampling.repetition_penalty));
-    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &out->seed));
+    o->sampling = (sample_opts){.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1};
+    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o->max_tokens));
+    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o->sampling.temperature));
+    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &o->sampling.top_p));
+    DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &o->sampling.top_k));
+    DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
+    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    DRV_TRY(read_precision(args, &model->precision));
-    out->stops = cli_get_all(mem, args, "--stop", &out->n_stops);
-    for (int i = 0; i < out->n_stops; i++)
-        if (!*out->stops[i])
-            return drv_fail(DRV_E_USAGE, "%s: --stop is empty, expected a text", args->name);
+    DRV_TRY(generation_precision(args, &model->precision));
+    o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
     par_set_threads((int)threads);
     model_ref ref;
-    DRV_TRY(model_resolve(mem, args->n_positional ? args->positional[0] : NULL,
+    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
             cli_get(args, "--adapter", NULL), &ref));
     model->folder = ref.folder;
     model->adapter = ref.adapter;
@@ -49,6 +46,13 @@ void generation_print(void *ctx, const char *text, size_t n) {
     (void)ctx;
     fwrite(text, 1, n, stdout);
     fflush(stdout);
+}
+
+void generation_print_hint(const char *folder) {
+    str command = {0};
+    model_hint(folder, &command);
+    if (command.n > 0) printf("try it: %s\n", command.p);
+    str_free(&command);
 }
 
 json_t *generation_json_text(const char *text, size_t n) {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "cli/ckpt_convert.h"
 #include "cli/ckpt_import.h"
@@ -56,17 +57,18 @@ static void print_json(json_t *value) {
     json_decref(value);
 }
 
-static drv_status run_list(arena *mem, const cli_args *args) {
+static drv_status run_list(arena *a, const cli_args *args) {
     const char *run_dir = args->positional[0];
-    char **names, *dir = path_join(mem, run_dir, "checkpoints");
-    int n_steps;
-    if (!file_is_dir(dir)) dir = arena_strdup(mem, run_dir);
+    char **names, *dir = path_join(a, run_dir, "checkpoints");
+    int n;
+    if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
-    DRV_TRY(ckpt_list(mem, dir, &names, &n_steps));
+    DRV_TRY(ckpt_list(a, dir, &names, &n));
+    if (n == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
     json_t *all = json_array();
-    for (int i = 0; i < n_steps; i++) {
-        const listed x = look_at(mem, path_join(mem, dir, names[i]));
+    for (int i = 0; i < n; i++) {
+        const listed x = look_at(a, path_join(a, dir, names[i]));
         char loss[32] = "not known";
         if (isfinite(x.loss)) snprintf(loss, sizeof loss, "%.4f", x.loss);
         if (cli_has(args, "--json"))
@@ -107,18 +109,18 @@ static void print_tensor(const char *file, const st_tensor *t) {
     puts("]");
 }
 
-static drv_status run_show(arena *mem, const cli_args *args) {
+static drv_status run_show(arena *a, const cli_args *args) {
     const char *path = args->positional[0];
-    DRV_TRY(refuse_run(mem, path));
+    DRV_TRY(refuse_run(a, path));
     const bool json = cli_has(args, "--json");
     char **names;
-    int n_steps, n_files = 0;
-    DRV_TRY(dir_list(mem, path, &names, &n_steps));
+    int n, n_files = 0;
+    DRV_TRY(dir_list(a, path, &names, &n));
     json_t *tensors = json_array();
-    for (int i = 0; i < n_steps; i++) {
+    for (int i = 0; i < n; i++) {
         st_file f;
         if (!str_ends(names[i], ".safetensors")) continue;
-        drv_status status = st_open(mem, path_join(mem, path, names[i]), &f);
+        drv_status status = st_open(a, path_join(a, path, names[i]), &f);
         if (status != DRV_OK) {
             json_decref(tensors);
             return status;
@@ -157,7 +159,7 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
-        {"--max-shard-size", "BYTES", "largest size of a file, as 500M or 2G (default 5 GB)"},
+        {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
         {"--force", NULL,
                 "write into a folder that has files; model*.safetensors in it are removed"},
 };
@@ -177,24 +179,20 @@ static const cli_option json_options[] = {CLI_JSON};
                 "write into a folder that has other files; an earlier model in it is removed"      \
     }
 
-static const cli_option merge_options[] = {
-        OUT_OPTION,
+static const cli_option merge_options[] = {OUT_OPTION,
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION,
-        {"--no-verify", NULL, "do not replay and compare the result"},
-        FORCE_OPTION,
-        {"--threads", "N", "0: all cores (default)"},
-};
-static const cli_option export_options[] = {
-        OUT_OPTION,
+        SHARD_OPTION, {"--no-verify", NULL, "do not replay and compare the result"}, FORCE_OPTION,
+        {"--threads", "N", "0: all cores (default)"}};
+static const cli_option export_options[] = {OUT_OPTION,
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION,
-        {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
+        SHARD_OPTION, {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
         {"--type", "TYPE", "type of its matrices: f32, f16, bf16 or q8_0 (default: as they are)"},
         {"--no-verify", NULL, "do not replay and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
-        {"--threads", "N", "0: all cores (default)"},
-};
+        {"--threads", "N", "0: all cores (default)"}};
+static const cli_rule export_rules[] = {{.option = "--gguf",
+                                                .excludes = "--out --dtype --max-shard-size"},
+        {.option = "--type", .needs = "--gguf"}};
 static const cli_option consolidate_options[] = {OUT_OPTION,
         {"--max-shard-size", "SIZE",
                 "largest size of a file of weights, as 500MB or 2GB (default: one file)"},
@@ -286,6 +284,8 @@ static const verb subverbs[] = {
                         "(FILE.unproved) and exits 1.",
                 .options = export_options,
                 .n_options = sizeof export_options / sizeof *export_options,
+                .rules = export_rules,
+                .n_rules = sizeof export_rules / sizeof *export_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_export,

@@ -22,31 +22,25 @@ static void say_answers(const char *prefix, const build_counts *all) {
                 (long long)all->no_answer);
 }
 
-static drv_status read_build_opts(arena *mem, const cli_args *args, build_opts *out) {
-    *out = (build_opts){.reader = {.key = cli_get(args, "--json-key", NULL),
-                                .separator = cli_get(args, "--separator", NULL),
-                                .strict = cli_has(args, "--strict")},
+static drv_status data_build(arena *a, const cli_args *args) {
+    int64_t workers = 0;
+    build_stats stats;
+    build_opts opts = {.reader = {.key = cli_get(args, "--json-key", NULL),
+                               .separator = cli_get(args, "--separator", NULL),
+                               .strict = cli_has(args, "--strict")},
             .version = drover_number(),
             .append_eod = cli_has(args, "--append-eod") || cli_has(args, "--eod"),
             .eod = cli_get(args, "--eod", NULL),
             .sft = cli_has(args, "--sft"),
             .template = cli_get(args, "--template", NULL)};
-    if (out->template && !out->sft)
-        return drv_fail(DRV_E_USAGE, "data build: --template needs --sft");
-    if (out->sft && (out->reader.key || out->reader.separator))
+    opts.inputs = cli_get_all(a, args, "--input", &opts.n_inputs);
+    if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
+    DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
+    DRV_TRY(cli_need(args, "--out", &opts.prefix));
+    if (str_ends(opts.prefix, "/"))
         return drv_fail(DRV_E_USAGE,
-                "data build: --sft takes whole lines of JSON: no --json-key, no --separator");
-    out->inputs = cli_get_all(mem, args, "--input", &out->n_inputs);
-    if (!out->n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
-    DRV_TRY(cli_need(args, "--tokenizer", &out->tokenizer));
-    return cli_need(args, "--out", &out->prefix);
-}
-
-static drv_status data_build(arena *a, const cli_args *args) {
-    int64_t workers = 0;
-    build_stats stats;
-    build_opts opts;
-    DRV_TRY(read_build_opts(a, args, &opts));
+                "data build: --out is \"%s\", a folder, expected what the names of the files begin with",
+                opts.prefix);
     DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(a, &opts, &stats));
@@ -84,8 +78,8 @@ static drv_status print_info_json(const dataset *d) {
     return DRV_OK;
 }
 
-static drv_status data_info(arena *mem, const cli_args *args, const dataset *set) {
-    (void)mem;
+static drv_status data_info(arena *a, const cli_args *args, const dataset *set) {
+    (void)a;
     const dataset_about *about = &set->about;
     if (cli_has(args, "--json")) return print_info_json(set);
     printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n",
@@ -132,7 +126,7 @@ static drv_status show_answers(const dataset *d, const tokenizer *t, int64_t fir
     return status;
 }
 
-static drv_status data_show(arena *mem, const cli_args *args, const dataset *set) {
+static drv_status data_show(arena *a, const cli_args *args, const dataset *set) {
     int64_t document = 0;
     const char *dir = cli_get(args, "--tokenizer", NULL);
     if (set->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", set->prefix);
@@ -142,7 +136,7 @@ static drv_status data_show(arena *mem, const cli_args *args, const dataset *set
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};
     drv_status s = dataset_read(set, first, n, INT32_MAX, ids.p);
     tokenizer *t = NULL;
-    if (s == DRV_OK && dir) s = tokenizer_open(mem, dir, &t);
+    if (s == DRV_OK && dir) s = tokenizer_open(a, dir, &t);
     if (s == DRV_OK && t && dataset_has_roles(set)) {
         s = show_answers(set, t, first, &ids);
         tokenizer_close(t);
@@ -160,36 +154,33 @@ static drv_status data_show(arena *mem, const cli_args *args, const dataset *set
 }
 
 // The entries of the vocabulary that the tokens must be in, and its name for messages.
-static drv_status verify_vocab(arena *mem, const cli_args *args, const dataset *set,
-        int64_t *n_vocab, const char **name) {
+static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *set, int64_t *n_vocab,
+        const char **name) {
     const char *dir = cli_get(args, "--tokenizer", NULL);
     *n_vocab = INT32_MAX;
     *name = "any vocabulary of up to 2^31 - 1 entries";
-    if (dir && cli_has(args, "--vocab-size"))
-        return drv_fail(DRV_E_USAGE, "data verify: --tokenizer and --vocab-size both say how large "
-                                     "the vocabulary is; give one");
     if (cli_has(args, "--vocab-size")) {
         DRV_TRY(cli_get_i64(args, "--vocab-size", 1, INT32_MAX, n_vocab));
-        *name = arena_printf(mem, "a vocabulary of %lld entries", (long long)*n_vocab);
+        *name = arena_printf(a, "a vocabulary of %lld entries", (long long)*n_vocab);
     } else if (dir) {
         tokenizer *t;
-        DRV_TRY(tokenizer_open(mem, dir, &t));
+        DRV_TRY(tokenizer_open(a, dir, &t));
         *n_vocab = tokenizer_n_vocab(t);
-        *name = arena_printf(mem, "the %lld tokens of %s", (long long)*n_vocab, tokenizer_path(t));
+        *name = arena_printf(a, "the %lld tokens of %s", (long long)*n_vocab, tokenizer_path(t));
         uint64_t hash;
         const drv_status status = dataset_tokenizer_hash(tokenizer_path(t), &hash);
         tokenizer_close(t);
         DRV_TRY(status);
         if (set->about.known && set->about.tokenizer_hash &&
                 strcmp(set->about.tokenizer_hash,
-                        arena_printf(mem, "%016llx", (unsigned long long)hash)) != 0)
+                        arena_printf(a, "%016llx", (unsigned long long)hash)) != 0)
             return drv_fail(DRV_E_DATA,
                     "%s: built with another tokenizer, \"%s\" (xxh3 %s), expected %s (xxh3 %016llx)",
                     set->prefix, set->about.tokenizer ? set->about.tokenizer : "?",
                     set->about.tokenizer_hash, dir, (unsigned long long)hash);
     } else if (set->about.known && set->about.n_vocab > 0) {
         *n_vocab = set->about.n_vocab;
-        *name = arena_printf(mem, "the %lld tokens of the tokenizer that it was built with",
+        *name = arena_printf(a, "the %lld tokens of the tokenizer that it was built with",
                 (long long)*n_vocab);
     }
     return DRV_OK;
@@ -273,8 +264,8 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 }
 
 static const cli_option get_options[] = {{"--out", "DIR", "where the files go"}, CLI_FETCH};
-static const cli_option build_options[] = {
-        {"--input", "PATH...", "files, folders, globs, or - for standard input"},
+static const cli_option build_options[] = {{"--input", "PATH...",
+                                                   "files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
@@ -286,18 +277,20 @@ static const cli_option build_options[] = {
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
-        {"--strict", NULL, "a broken record stops the run instead of being skipped"},
-};
-static const cli_option show_options[] = {
-        {"--tokenizer", "DIR", "print text, not ids"},
-        {"--document", "N", "which document (default 0)"},
-};
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
+static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
+        {"--document", "N", "which document (default 0)"}};
 static const cli_option info_options[] = {CLI_JSON};
-static const cli_option verify_options[] = {
-        {"--tokenizer", "DIR",
-                "the tokenizer that built the set; every token must be in its vocabulary"},
-        {"--vocab-size", "N", "every token must be smaller"},
-};
+static const cli_option verify_options[] =
+        {{"--tokenizer", "DIR",
+                 "the tokenizer that built the set; every token must be in its vocabulary"},
+                {"--vocab-size", "N", "every token must be smaller"}};
+
+static const cli_rule build_rules[] = {{.option = "--sft",
+                                               .excludes =
+                                                       "--json-key --separator --append-eod --eod"},
+        {.option = "--template", .needs = "--sft"}};
+static const cli_rule verify_rules[] = {{.option = "--vocab-size", .excludes = "--tokenizer"}};
 
 static const verb subverbs[] = {
         {
@@ -332,6 +325,8 @@ static const verb subverbs[] = {
                         "the template's text of a few messages is not how that of more begins, the build ends and says so.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
+                .rules = build_rules,
+                .n_rules = sizeof build_rules / sizeof *build_rules,
                 .run = data_build,
         },
         {
@@ -366,6 +361,8 @@ static const verb subverbs[] = {
                         "built the set. A failure names token, document and value.",
                 .options = verify_options,
                 .n_options = sizeof verify_options / sizeof *verify_options,
+                .rules = verify_rules,
+                .n_rules = sizeof verify_rules / sizeof *verify_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_verify,

@@ -143,7 +143,7 @@ static const key run_keys[] = {
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
                 .help = "reached by the decay one step after the last, so that with 0 no step is wasted"},
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,
-                .help = "ranks that share each product; above 1: drover plan alone, so far"},
+                .help = "ranks that share each product: heads, ffn and vocabulary are cut among them"},
         {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1,
                 .expected = ONE_YET, .help = "ranks that share the layers"},
         {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1,

@@ -11,6 +11,7 @@ enum { MAX_SLOTS = 20 }; // 2^20 lanes
 typedef struct programs {
     const run_config *c;
     backend *b;
+    comm *comm; // with whom state is loaded; NULL: alone
     param_list params;
     dtype dt; // of compute
     graph *step_graph, *update_graph, *eval_graph;

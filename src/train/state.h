@@ -3,6 +3,8 @@
 #include "ckpt/ckpt.h"
 #include "train/programs.h"
 
+// The ranks that load and save together; NULL: this one is alone.
+const ckpt_ranks *state_ranks(const programs *p, ckpt_ranks *out);
 // Every Hugging Face parameter of the model, read from the fp32 masters.
 ckpt_tensor *state_model(arena *a, const programs *p, int *n);
 // The same of its low-rank branches, under PEFT's names.

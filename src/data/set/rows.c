@@ -286,6 +286,16 @@ int64_t rows_per_epoch(const rows *stream) {
     return n;
 }
 
+int64_t rows_longest(const rows *stream) {
+    int64_t longest = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++) {
+        const packed_rows *pack = &stream->sources[i].pack;
+        for (int64_t k = 0; k < (pack->n_rows ? pack->row[pack->n_rows] : 0); k++)
+            if (pack->pieces[k].n > longest) longest = pack->pieces[k].n;
+    }
+    return longest;
+}
+
 int64_t rows_taken(const rows *stream) {
     return stream->taken;
 }

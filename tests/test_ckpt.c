@@ -305,7 +305,7 @@ static void indexes_that_lie(void **state) {
             {"{}", "weight_map is missing"},
             {"[]", "weight_map is missing"},
             {"{\"weight_map\": {}}", "weight_map is empty"},
-            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is no object"},
+            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is not an object"},
             {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is not a file name"},
             {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is not a file name"},
             {"{\"weight_map\": {\"w\": \"three.safetensors\"}}",

@@ -19,9 +19,8 @@ static bool is_listed(const char *const *list, int n, const char *text) {
 }
 
 static drv_status check_special(const char *option, const char *text) {
-    if (*text && utf8_valid(text, strlen(text))) return DRV_OK;
-    return drv_fail(DRV_E_USAGE, "tokenizer train: %s is %s, expected a text", option,
-            *text ? "not UTF-8" : "empty");
+    if (utf8_valid(text, strlen(text))) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "tokenizer train: %s is \"%s\", which is not UTF-8", option, text);
 }
 
 // The special tokens in the order of their ids: those of --special, then those of --bos, --eos,

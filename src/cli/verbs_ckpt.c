@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "cli/ckpt_convert.h"
 #include "cli/ckpt_import.h"
@@ -64,6 +65,7 @@ static drv_status run_list(arena *a, const cli_args *args) {
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
     DRV_TRY(ckpt_list(a, dir, &names, &n));
+    if (n == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
     json_t *all = json_array();
     for (int i = 0; i < n; i++) {
         const listed x = look_at(a, path_join(a, dir, names[i]));
@@ -157,7 +159,7 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "of all tensors: bf16, f16 or f32 (default: see above)"},
-        {"--max-shard-size", "BYTES", "of a file, as 500M or 2G (default 5 GB)"},
+        {"--max-shard-size", "SIZE", "of a file, as 500MB or 2GB (default 5GB)"},
         {"--force", NULL, "write into a folder that has files; model*.safetensors there go"},
 };
 
@@ -181,6 +183,9 @@ static const cli_option export_options[] = {OUT_OPTION,
         {"--no-verify", NULL, "do not replay and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"}};
+static const cli_rule export_rules[] = {{.option = "--gguf",
+                                                .excludes = "--out --dtype --max-shard-size"},
+        {.option = "--type", .needs = "--gguf"}};
 static const cli_option consolidate_options[] = {OUT_OPTION,
         {"--max-shard-size", "SIZE", "of a file of weights, as 500MB or 2GB (default: one file)"},
         FORCE_OPTION};
@@ -271,6 +276,8 @@ static const verb subverbs[] = {
                         "(FILE.unproved) and exits 1.",
                 .options = export_options,
                 .n_options = sizeof export_options / sizeof *export_options,
+                .rules = export_rules,
+                .n_rules = sizeof export_rules / sizeof *export_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = ckpt_export,

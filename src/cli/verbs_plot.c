@@ -66,9 +66,6 @@ static drv_status run_plot(arena *a, const cli_args *args) {
     if (file && !html && !svg)
         return drv_fail(DRV_E_USAGE,
                 "plot: --out is \"%s\", expected a name ending in .svg or .html", file);
-    if (file && (cli_has(args, "--width") || cli_has(args, "--height")))
-        return drv_fail(DRV_E_USAGE,
-                "plot: --width and --height are for the terminal, not for --out");
     DRV_TRY(cli_get_i64(args, "--width", 20, 10000, &width));
     DRV_TRY(cli_get_i64(args, "--height", 8, 1000, &height));
     plot p = {.n_runs = args->n_positional, .keys = keys};
@@ -105,6 +102,8 @@ static const cli_option options[] =
                 {"--height", "N", "rows of a chart on the terminal (default 16)"},
                 {"--ascii", NULL, "letters instead of braille"}};
 
+static const cli_rule rules[] = {{.option = "--out", .excludes = "--width --height --ascii"}};
+
 const verb verb_plot = {
         .name = "plot",
         .summary = "draw the curves of runs",
@@ -115,6 +114,8 @@ const verb verb_plot = {
                 "Example: drover plot runs/a runs/b --out compare.svg",
         .options = options,
         .n_options = sizeof options / sizeof *options,
+        .rules = rules,
+        .n_rules = sizeof rules / sizeof *rules,
         .min_positional = 1,
         .max_positional = 1 << 20,
         .run = run_plot,

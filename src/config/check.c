@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/hub_name.h"
 #include "config/config_internal.h"
 
 // --- model.preset and model.from
@@ -23,16 +24,6 @@ static drv_status unknown_preset(arena *a, const run_config *cfg) {
     return status;
 }
 
-// ORG/NAME, as the Hugging Face hub names repositories.
-static bool is_hub_name(const char *text) {
-    static const char allowed[] =
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    const size_t org = strspn(text, allowed);
-    if (org == 0 || text[org] != '/' || text[0] == '.') return false;
-    const size_t name = strspn(text + org + 1, allowed);
-    return name > 0 && text[org + 1 + name] == 0;
-}
-
 static drv_status refuse_from(const run_config *cfg, const char *what) {
     return drv_fail(DRV_E_USAGE, "%s: key \"model.from\" is \"%s\", %s",
             config_where(cfg, "model.from"), cfg->from, what);
@@ -40,12 +31,8 @@ static drv_status refuse_from(const run_config *cfg, const char *what) {
 
 static drv_status check_folder(arena *mem, const run_config *cfg) {
     const char *from = cfg->from;
-    if (!file_exists(from) && is_hub_name(from))
-        return refuse_from(cfg,
-                arena_printf(mem,
-                        "which is not a folder; to fetch it from the hub: drover model get hf:%s",
-                        from));
-    if (!file_exists(from)) return refuse_from(cfg, "which is not a folder");
+    if (!file_exists(from))
+        return refuse_from(cfg, arena_printf(mem, "which is not a folder%s", hub_hint(mem, from)));
     if (!file_is_dir(from) && str_ends(from, ".gguf"))
         return refuse_from(cfg,
                 arena_printf(mem,
@@ -173,6 +160,13 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
                 (long long)micro_batches, (long long)cfg->data_ranks);
     return DRV_OK;
+}
+
+void config_one_rank(run_config *cfg) {
+    cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
+    cfg->data_parallel = cfg->data_ranks = 1;
+    cfg->lanes = cfg->n_lanes = 1;
+    cfg->rank = 0;
 }
 
 // As if the ranks that the config asks for were there.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/hub_name.h"
 #include "tok/loader.h"
 
 drv_status loader_refuse(const loader *l, const char *what, const char *value) {
@@ -304,6 +305,10 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
 }
 
 drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
+    if (!file_exists(path))
+        return drv_fail(DRV_E_IO,
+                "could not open \"%s\": No such file or directory; expected a folder with tokenizer.json%s",
+                path, hub_hint(a, path));
     if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
     loader l = {.a = a, .path = path, .t = ARENA_NEW(a, tokenizer)};
     l.t->path = path;

@@ -5,13 +5,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hub_name.h"
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
 #include "config/config.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
-    DRV_TRY(ckpt_newest(a, dir, folder));
+    DRV_TRY(ckpt_newest(a, NULL, dir, folder));
     if (!*folder)
         return drv_fail(DRV_E_DATA, "\"%s\" has no checkpoint yet: %s holds no step-NNNNNN", run,
                 dir);
@@ -34,8 +35,8 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
     run_config cfg;
     if (stat(name, &st) != 0)
         return drv_fail(DRV_E_IO,
-                "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config",
-                name, strerror(errno));
+                "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config%s",
+                name, strerror(errno), hub_hint(a, name));
     if (!S_ISDIR(st.st_mode) && str_ends(name, ".gguf"))
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",

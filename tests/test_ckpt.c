@@ -69,9 +69,10 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
 }
 
 static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, bool is_adapter) {
-    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
-            {{"n", 1, {5, 0}, ST_F32}, "n", 0}},
-                             optimizer[] = {{{"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0}};
+    const ckpt_tensor model[] = {ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+            ckpt_whole((st_entry){"n", 1, {5, 0}, ST_F32}, "n", 0)},
+                      optimizer[] = {
+                              ckpt_whole((st_entry){"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0)};
     const ckpt_carried carried = {"tokenizer.json", "{}", 2};
     const ckpt_content c = {.model = model,
             .optimizer = optimizer,
@@ -82,7 +83,7 @@ static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, boo
             .is_adapter = is_adapter,
             .carried = &carried,
             .n_carried = 1};
-    ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
+    ckpt_saver *s = ckpt_saver_new(dir, keep, NULL, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
         ckpt_wait_read(s);
@@ -107,7 +108,7 @@ static void adapters_are_checkpoints(void **state) {
     arena *a = arena_new("ckpt");
     const char *dir = temporary_dir(a), *path, *json;
     save_as(dir, 1, 1, 0, true);
-    OK(ckpt_newest(a, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, &path));
     assert_true(file_exists(path_join(a, path, "adapter_model.safetensors")));
     assert_true(file_exists(path_join(a, path, "adapter_config.json")));
     assert_false(file_exists(path_join(a, path, "model.safetensors")));
@@ -150,7 +151,7 @@ static void newest_and_retention(void **state) {
     OK(ckpt_list(a, dir, &names, &n));
     assert_int_equal(n, 3);
     assert_string_equal(names[0], "step-000010");
-    OK(ckpt_newest(a, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, &path));
     assert_string_equal(path, path_join(a, dir, "step-000012"));
     arena_free(a);
 }
@@ -179,7 +180,7 @@ static void harmed(void **state) {
         assert_true(i == 4 || ckpt_verify(last) == DRV_E_DATA);
         unlink(file);
         assert_true(ckpt_verify(last) == DRV_E_IO);
-        OK(ckpt_newest(a, dir, &path));
+        OK(ckpt_newest(a, NULL, dir, &path));
         assert_string_equal(path, path_join(a, dir, "step-000001"));
         OK(file_write_atomic(file, good, n));
         OK(ckpt_verify(last));
@@ -197,26 +198,26 @@ static void failed_save_leaves_the_old(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
-    const ckpt_tensor t = {{"w", 2, {3, 4}, ST_F32}, "w", 0};
+    const ckpt_tensor t = ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0);
     const ckpt_content c = {.model = &t,
             .optimizer = &t,
             .n_model = 1,
             .n_optimizer = 1,
             .config_json = "{}",
             .trainer_json = "{}"};
-    ckpt_saver *s = ckpt_saver_new(dir, 1, no_space, NULL);
+    ckpt_saver *s = ckpt_saver_new(dir, 1, NULL, no_space, NULL);
     OK(ckpt_start(s, 2, &c));
     FAILS(ckpt_wait(s), DRV_E_IO, "no space left; older checkpoints are untouched");
     ckpt_saver_free(s);
     assert_false(file_exists(path_join(a, dir, "step-000002.tmp")));
-    OK(ckpt_newest(a, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, &path));
     assert_string_equal(path, path_join(a, dir, "step-000001"));
     arena_free(a);
 }
 
-static drv_status keep_value(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values) {
-    (void)t, (void)first, (void)n;
+static drv_status keep_value(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    (void)t, (void)piece, (void)first, (void)n;
     *(float *)ctx += values[0];
     return DRV_OK;
 }
@@ -244,17 +245,17 @@ static void make_file(const char *path, const made *list, int n) {
 
 static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
     float sum = 0;
-    return ckpt_fill(dir, "model", list, n, &(ckpt_sink){keep_value, &sum, false});
+    return ckpt_fill(NULL, dir, "model", list, n, &(ckpt_sink){keep_value, &sum, false});
 }
 
 static void filling(void **state) {
     (void)state;
     arena *a = arena_new("fill");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor w = {{"w", 2, {3, 4}, ST_F32}, "w", 0},
-                      turned = {{"w", 2, {4, 3}, ST_F32}, "w", 0},
-                      flat = {{"w", 1, {12, 0}, ST_F32}, "w", 0},
-                      v = {{"v", 1, {3, 0}, ST_F32}, "v", 0};
+    const ckpt_tensor w = ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+                      turned = ckpt_whole((st_entry){"w", 2, {4, 3}, ST_F32}, "w", 0),
+                      flat = ckpt_whole((st_entry){"w", 1, {12, 0}, ST_F32}, "w", 0),
+                      v = ckpt_whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "neither model.safetensors nor its index");
     make_file(file, &(made){"w", 3, 4, 1}, 1);
     OK(fill(dir, &w, 1));
@@ -265,7 +266,7 @@ static void filling(void **state) {
     make_file(file, (made[]){{"w", 3, 4, 1}, {"layers.0.rotary_emb.inv_freq", 2, 0, 1}}, 2);
     OK(fill(dir, &w, 1)); // old releases stored them
     make_file(file, (made[]){{"w", 3, 4, 1}, {"x", 3, 0, (float)NAN}, {"v", 3, 0, 1}}, 3);
-    const ckpt_tensor x = {{"x", 1, {3, 0}, ST_F32}, "x", 0};
+    const ckpt_tensor x = ckpt_whole((st_entry){"x", 1, {3, 0}, ST_F32}, "x", 0);
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
@@ -277,7 +278,8 @@ static void filling_tied(void **state) {
     (void)state;
     arena *a = arena_new("tied");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor embedding = {{"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0};
+    const ckpt_tensor embedding =
+            ckpt_whole((st_entry){"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0);
     made list[] = {{"lm_head.weight", 3, 4, 2}, {"model.embed_tokens.weight", 3, 4, 2}};
     make_file(file, list, 2);
     OK(fill(dir, &embedding, 1));
@@ -291,8 +293,8 @@ static void indexes_that_lie(void **state) {
     (void)state;
     arena *a = arena_new("index");
     const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
-    const ckpt_tensor list[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
-            {{"v", 1, {3, 0}, ST_F32}, "v", 0}};
+    const ckpt_tensor list[] = {ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+            ckpt_whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0)};
     make_file(path_join(a, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
     make_file(path_join(a, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
     make_file(path_join(a, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
@@ -303,7 +305,7 @@ static void indexes_that_lie(void **state) {
             {"{}", "weight_map is missing"},
             {"[]", "weight_map is missing"},
             {"{\"weight_map\": {}}", "weight_map is empty"},
-            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is not an object"},
+            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is no object"},
             {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is not a file name"},
             {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is not a file name"},
             {"{\"weight_map\": {\"w\": \"three.safetensors\"}}",

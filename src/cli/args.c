@@ -103,13 +103,22 @@ static bool is_number(const cli_option *o) {
            strcmp(o->value, "SIZE") == 0;
 }
 
+// "--text or --choices" of "--text --choices".
+static const char *any_of(arena *a, const char *list) {
+    const char *text = NULL;
+    for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));)
+        text = text ? arena_printf(a, "%s or %s", text, name) : name;
+    return text;
+}
+
 static drv_status check_rule(arena *a, const cli_args *args, const cli_rule *rule) {
     const char *other = rule->excludes ? first_given(a, args, rule->excludes) : NULL;
     if (other)
         return drv_fail(DRV_E_USAGE, "%s: %s and %s exclude each other", args->name, rule->option,
                 other);
     if (rule->needs && !first_given(a, args, rule->needs))
-        return drv_fail(DRV_E_USAGE, "%s: %s needs %s", args->name, rule->option, rule->needs);
+        return drv_fail(DRV_E_USAGE, "%s: %s needs %s", args->name, rule->option,
+                any_of(a, rule->needs));
     return DRV_OK;
 }
 

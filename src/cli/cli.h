@@ -18,7 +18,7 @@ typedef struct cli_option {
 // is refused by cli_parse.
 typedef struct cli_rule {
     const char *option;
-    const char *needs;    // "--sft": the option says nothing without that one; NULL: it does
+    const char *needs;    // "--text --choices": the option says nothing without one; NULL: it does
     const char *excludes; // "--data --stride": those say nothing beside the option; NULL: none
     bool may_be_empty;    // "" is a value, as of a text
 } cli_rule;
@@ -43,7 +43,7 @@ struct verb {
 
 extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate,
         verb_ckpt, verb_tokenizer, verb_data, verb_model, verb_bench, verb_doctor, verb_plot,
-        verb_chat;
+        verb_chat, verb_devices;
 
 // All verbs, in the order of the help.
 extern const verb *const cli_verbs[];

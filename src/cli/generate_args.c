@@ -8,7 +8,7 @@
 #include "train/model_hint.h"
 #include "train/resolve.h"
 
-static drv_status read_precision(const cli_args *args, generate_precision *out) {
+drv_status generation_precision(const cli_args *args, generate_precision *out) {
     const char *name = cli_get(args, "--precision", "auto");
     if (strcmp(name, "bf16") == 0)
         *out = GENERATE_BF16;
@@ -31,7 +31,7 @@ drv_status generation_read(arena *a, const cli_args *args, generator_opts *model
     DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
     DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    DRV_TRY(read_precision(args, &model->precision));
+    DRV_TRY(generation_precision(args, &model->precision));
     o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
     par_set_threads((int)threads);
     model_ref ref;

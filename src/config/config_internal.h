@@ -4,9 +4,6 @@
 #include "config/config.h"
 #include "config/value.h"
 
-// Whether a key was given a value.
-bool config_gives(const run_config *cfg, const char *path);
-
 // Fills cfg->model from the preset or from model.from, and the default of model.weights.
 DRV_CHECKED drv_status config_base_model(arena *mem, run_config *cfg);
 // Drops the token ids of model.from's config.json when another tokenizer makes the data.

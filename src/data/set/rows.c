@@ -40,6 +40,7 @@ struct rows {
     double shares[N_PARTS]; // of a sum of 1; all 0: no split
     source *sources;
     int64_t taken;
+    int64_t n_read;       // rows that were laid out, others passed over
     int32_t *buffer;      // T + 1 tokens
     unsigned char *roles; // T
     char last[512];
@@ -286,6 +287,16 @@ int64_t rows_per_epoch(const rows *stream) {
     return n;
 }
 
+int64_t rows_longest(const rows *stream) {
+    int64_t longest = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++) {
+        const packed_rows *pack = &stream->sources[i].pack;
+        for (int64_t k = 0; k < (pack->n_rows ? pack->row[pack->n_rows] : 0); k++)
+            if (pack->pieces[k].n > longest) longest = pack->pieces[k].n;
+    }
+    return longest;
+}
+
 int64_t rows_taken(const rows *stream) {
     return stream->taken;
 }
@@ -327,6 +338,15 @@ void rows_seek(rows *stream, int64_t taken) {
         return;
     }
     for (stream->taken = 0; stream->taken < taken; stream->taken++)
+        furthest_behind(stream)->taken++;
+}
+
+void rows_skip(rows *stream, int64_t n) {
+    if (!stream->opts.shuffle || stream->opts.n_sources == 1) {
+        rows_seek(stream, stream->taken + n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, stream->taken++)
         furthest_behind(stream)->taken++;
 }
 
@@ -425,7 +445,8 @@ drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *
     DRV_TRY(fill_row(stream, src, row, &(row_out){tokens, position, labels, counted}));
     src->taken++;
     stream->taken++;
-    if (stream->taken % 64 == 0) dataset_forget(src->set); // memory must not grow with the data set
+    if (++stream->n_read % 64 == 0)
+        dataset_forget(src->set); // memory must not grow with the data set
     return DRV_OK;
 }
 

@@ -149,6 +149,15 @@ cp -r tok chatty
 printf '{{ messages }}' >chatty/chat_template.jinja
 expect 0 "try it: drover chat chat/checkpoints/step-000001" "$drover" train run.yaml --set training.steps=1 --set run_dir=chat --set tokenizer=chatty
 
+# --- a run knows its data; a folder without checkpoints says so
+expect 0 "loss " "$drover" eval run
+expect 0 "\"loss\"" "$drover" eval run --json
+cp -r run bare
+rm bare/config.yaml
+expect 2 "eval: nothing to evaluate; give --data PREFIX" "$drover" eval bare
+mkdir -p none/checkpoints
+expect 0 "none/checkpoints holds no checkpoint" "$drover" ckpt list none
+
 # --- what is one line, and what a long value leaves of it
 refused generate $model --seed $'1\n2\033[2J'
 says 'is "1?2?[2J", expected a whole number'

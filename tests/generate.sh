@@ -60,7 +60,7 @@ check "the same seed again" same "$(gen $model --prompt Document --max-tokens 12
 gen $model --prompt Document --max-tokens 12 --n 8 --json >lines
 check "others differ" test "$(json '"-".join(map(str, o["ids"]))' <lines | tr ' ' '\n' | sort -u | wc -l)" -gt 1
 check "one object per sample" same "$(wc -l <lines)" 8
-check "with these keys" same "$(json 'sorted(o) == ["finish_reason", "ids", "prompt", "text", "tokens", "tokens_per_s"]' <lines)" "True True True True True True True True"
+check "with these keys" same "$(json 'sorted(o) == ["finish_reason", "ids", "prompt", "prompt_tokens", "prompt_tokens_per_s", "text", "tokens", "tokens_per_s"]' <lines)" "True True True True True True True True"
 check "tokens are counted" same "$(json 'o["tokens"] == len(o["ids"])' <lines | tr ' ' '\n' | sort -u)" True
 check "--top-k 1 is greedy" same "$(gen $model --prompt "Document 7" --max-tokens 12 --top-k 1)" "$want"
 

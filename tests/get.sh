@@ -66,6 +66,11 @@ ok "a server without ranges gives all of it" run "$HF_ENDPOINT/plain/data/part%2
 ok "part 3 is whole" same "half/part%203.jsonl" "data/part 3.jsonl"
 ok "no server" fails http://127.0.0.1:1/file --out x --tries 2
 ok "is said" says "given up after 2 tries"
+endpoint=$HF_ENDPOINT
+export HF_ENDPOINT=http://127.0.0.1:1
+ok "no hub" fails hf:a/b --out x --tries 1
+ok "its tries are counted too" says "given up after 1 try:"
+export HF_ENDPOINT=$endpoint
 ok "bad spec" fails hf:good --out x
 ok "is explained" says "expected hf:ORG/NAME"
 # Models

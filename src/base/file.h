@@ -28,6 +28,9 @@ void file_map_close(file_map *m);
 // Writes all bytes to the descriptor.
 DRV_CHECKED drv_status file_write_all(int fd, const char *path, const void *p, size_t n);
 
+// The same at a place of its own in the file.
+DRV_CHECKED drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int64_t at);
+
 // Writes aside ("PATH.tmp"), fsyncs, renames into place, fsyncs the folder: after a crash the old
 // content or the new one is there, never a part.
 DRV_CHECKED drv_status file_write_atomic(const char *path, const void *p, size_t n);

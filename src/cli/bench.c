@@ -162,8 +162,10 @@ static void print_step(const programs *p, const step_times *t, const peaks *gemm
                 all_flops_per_s / 1e9, 100 * all_ratio);
 }
 
-static drv_status bench_step(arena *a, const cli_args *args, const run_config *cfg) {
+static drv_status bench_step(arena *a, const cli_args *args, const run_config *of_run) {
     int64_t repeats = 3;
+    run_config one = *of_run, *cfg = &one;
+    config_one_rank(cfg);
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     backend *device;
     programs p;

@@ -19,7 +19,8 @@ drv_status fetch_options(arena *a, const cli_args *args, const char *out, fetch_
     *o = (fetch_opts){.hub = {.endpoint = arena_strndup(a, endpoint, length),
                               .token = token && *token ? token : NULL,
                               .revision = cli_get(args, "--revision", "main"),
-                              .out = out}};
+                              .out = out,
+                              .tries = (int)tries}};
     o->http = (download_opts){.parallel = (int)parallel,
             .tries = (int)tries,
             .token = o->hub.token,

@@ -24,6 +24,7 @@ const verb *const cli_verbs[] = {
         &verb_ckpt,
         &verb_chat,
         &verb_bench,
+        &verb_devices,
         &verb_doctor,
 };
 const int n_cli_verbs = sizeof cli_verbs / sizeof *cli_verbs;

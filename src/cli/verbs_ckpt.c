@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "cli/ckpt_convert.h"
 #include "cli/ckpt_import.h"
@@ -64,6 +65,7 @@ static drv_status run_list(arena *a, const cli_args *args) {
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
     DRV_TRY(ckpt_list(a, dir, &names, &n));
+    if (n == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
     json_t *all = json_array();
     for (int i = 0; i < n; i++) {
         const listed x = look_at(a, path_join(a, dir, names[i]));

@@ -37,9 +37,17 @@ static const cli_rule eval_rules[] = {
 };
 
 // --- the model
-static bool is_config(const cli_args *args) {
+// The config that is named, or that of a run directory where no other data is: a run knows its own.
+// NULL: a model is named.
+static const char *config_of(arena *a, const cli_args *args) {
     const char *target = args->n_positional ? args->positional[0] : NULL;
-    return target && file_exists(target) && !file_is_dir(target) && !str_ends(target, ".gguf");
+    if (!target || str_ends(target, ".gguf")) return NULL;
+    if (file_exists(target) && !file_is_dir(target)) return target;
+    const char *beside = path_join(a, target, "config.yaml");
+    const bool own_data = !cli_has(args, "--adapter") && !cli_has(args, "--data");
+    return own_data && file_is_dir(path_join(a, target, "checkpoints")) && file_exists(beside)
+                   ? beside
+                   : NULL;
 }
 
 static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
@@ -77,12 +85,12 @@ static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
 
 static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
     const char *target = args->n_positional ? args->positional[0] : NULL,
-               *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL);
+               *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL),
+               *config = config_of(a, args);
     int n_sets;
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
     const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
     int k = 0;
-    const bool config = is_config(args);
     if (config && adapter)
         return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
                 target);
@@ -92,7 +100,7 @@ static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, mode
     }
     for (int i = 0; i < n_sets; i++)
         all[k++] = sets[i];
-    DRV_TRY(config_load(a, config ? target : NULL, all, k, cfg));
+    DRV_TRY(config_load(a, config, all, k, cfg));
     if (data) {
         cfg->valid = ARENA_NEW(a, data_source);
         *cfg->valid = (data_source){data, 1, "--data"};
@@ -120,14 +128,15 @@ static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, sco
     run_config cfg;
     model_ref model;
     DRV_TRY(open_set(a, args, &cfg, &model));
+    config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     opts->model =
             (scorer_opts){.folder = model.folder, .adapter = model.adapter, .backend = cfg.backend};
     DRV_TRY(set_precision(a, args, &opts->model));
-    if (!cli_has(args, "--precision") &&
-            (is_config(args) || config_gives(&cfg, "training.precision")))
+    const bool config = config_of(a, args) != NULL;
+    if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
         opts->model.bf16 = cfg.precision == PRECISION_BF16;
-    const bool said = is_config(args) || config_gives(&cfg, "data.sequence_length");
+    const bool said = config || config_gives(&cfg, "data.sequence_length");
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));
     stop_listen();
@@ -238,9 +247,10 @@ static drv_status run_eval(arena *a, const cli_args *args) {
 const verb verb_eval = {
         .name = "eval",
         .summary = "mean loss and perplexity of texts, or accuracy on multiple choice",
-        .usage = "CONFIG|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
+        .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
-                "when its CONFIG is given, the newest valid checkpoint is evaluated. An adapter (a folder that\n"
+                "when its CONFIG is given, the newest valid checkpoint is evaluated, by default on the run's\n"
+                "validation data. An adapter (a folder that\n"
                 "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
                 "the base that it names.\n"
                 "\n"

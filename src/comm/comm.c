@@ -288,7 +288,9 @@ drv_status comm_agree_on_first(comm *c, drv_status status) {
     } first = {(int32_t)status, ""};
     int32_t worst = status == DRV_OK ? 0 : c->size - c->rank;
     if (c->size == 1 || status == DRV_E_PEER) return status;
-    if (status != DRV_OK)
+    if (status != DRV_OK && c->rank == 0)
+        snprintf(first.text, sizeof first.text, "%s", drv_message());
+    else if (status != DRV_OK)
         snprintf(first.text, sizeof first.text, "rank %d (%s): %s", c->rank, c->info[c->rank].host,
                 drv_message());
     DRV_TRY(comm_all_reduce(c->world, DT_I32, COMM_MAX, &worst, 1, NULL));

@@ -118,7 +118,8 @@ DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool
 // All ranks tell how they fared. DRV_OK only if all did well; a rank that did not gets its own
 // status and message back, the others DRV_E_PEER (see comm_abort on what they print).
 DRV_CHECKED drv_status comm_agree(comm *c, drv_status status);
-// The same, but all get the status of the lowest rank that failed, and its message with its name.
+// The same, but all get the status of the lowest rank that failed, and its message, with its name
+// unless it is rank 0.
 DRV_CHECKED drv_status comm_agree_on_first(comm *c, drv_status status);
 // Tells all other ranks that this one fails with drv_message(), and why. They end with DRV_E_PEER
 // and an empty message: it is printed once, by the rank that it is of. Where several fail at the

@@ -162,6 +162,13 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     return DRV_OK;
 }
 
+void config_one_rank(run_config *cfg) {
+    cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
+    cfg->data_parallel = cfg->data_ranks = 1;
+    cfg->lanes = cfg->n_lanes = 1;
+    cfg->rank = 0;
+}
+
 // As if the ranks that the config asks for were there.
 static drv_status check_ranks(run_config *cfg) {
     const int64_t data = cfg->data_parallel ? cfg->data_parallel : 1;

@@ -109,6 +109,8 @@ DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
+// For what runs on one rank whatever the layout of training: evaluating a model, measuring.
+void config_one_rank(run_config *cfg);
 // training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
 save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.

@@ -35,11 +35,12 @@ void resume_note_saved(const char *run_dir, int64_t step) {
 static const char how_to_start[] =
         "restore a checkpoint, or start again at step 0 with `drover train CONFIG --fresh`, which moves what is there to RUN_DIR/before-N";
 
-drv_status resume_choose(arena *a, const char *run_dir, const char **folder) {
+drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
+        const char **folder) {
     const char *dir = path_join(a, run_dir, "checkpoints");
     const int64_t saved = saved_step(run_dir);
-    DRV_TRY(ckpt_clean(dir));
-    drv_status status = ckpt_newest(a, dir, folder);
+    DRV_TRY(ckpt_agree(ranks, ckpt_rank(ranks) == 0 ? ckpt_clean(dir) : DRV_OK));
+    drv_status status = ckpt_newest(a, ranks, dir, folder);
     if (status != DRV_OK) {
         const char *why = arena_strdup(a, drv_message());
         return drv_fail(status, "%s; %s", why, how_to_start);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "train/carry.h"
 #include "train/stop.h"
 
 typedef struct pass { // over all rows
@@ -128,6 +129,7 @@ drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, s
     run_config wide = *cfg;
     wide.sequence_length = opts->context;
     DRV_TRY(batch_open_rows(a, &wide, false, opts->stride, &r));
+    carry_check_data(cfg, r);
     out->longest = rows_longest(r);
     scorer_choose_rows(opts->context, out->longest, rows_packed_tokens(r), &how);
     if (how.row_tokens < opts->context) { // each document is one window: rows may be as short

@@ -42,6 +42,7 @@ void lower_set(lowering *l, const node *n, int o, hlo_value v) {
         same = v.dim[i] == t->dim[i];
     DRV_ASSERT(same, "output %d of %s, node %d", o, op_rows[n->op]->name, l->node);
     l->values[t->id] = v;
+    l->is_set[t->id] = true;
 }
 
 void lower_round(lowering *l, const node *n, int o, hlo_value v) {
@@ -162,17 +163,25 @@ static drv_status check_nodes(const graph *g) {
     return DRV_OK;
 }
 
+static void lower_node(lowering *l, const node *n) {
+    lower_ops[n->op]->lower(l, n);
+    for (int o = 0; o < n->n_out; o++)
+        DRV_ASSERT(l->is_set[n->out[o]->id], "the rule of %s leaves out output %d",
+                op_rows[n->op]->name, o);
+}
+
 drv_status lower_graph(arena *a, const graph *g, const lower_options *options, lowered *out) {
     lowering l = {.g = g, .options = *options};
     const tensor **results = ARENA_ARRAY(a, const tensor *, g->n_tensors);
     DRV_TRY(check_nodes(g));
     *out = (lowered){.first_line = ARENA_ARRAY(a, int, g->n_nodes), .g = g};
     l.values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
+    l.is_set = ARENA_ARRAY(a, bool, g->n_tensors);
     find_signature(a, &l, out, results);
     put_head(&l, out);
     for (l.node = 0; l.node < g->n_nodes; l.node++) {
         out->first_line[l.node] = l.h.n_lines + 1;
-        lower_ops[g->nodes[l.node]->op]->lower(&l, g->nodes[l.node]);
+        lower_node(&l, g->nodes[l.node]);
     }
     put_results(a, &l, out, results);
     out->text = l.h.s;

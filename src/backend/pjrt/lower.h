@@ -25,6 +25,7 @@ typedef struct lowering { // a graph while it is being lowered
     const graph *g;
     lower_options options;
     hlo_value *values; // by tensor id
+    bool *is_set;      // by tensor id: a rule has given its value
     int node;          // the one whose rule runs
 } lowering;
 

@@ -2,8 +2,9 @@
 // vocabulary matrix is stored.
 #include "backend/pjrt/lower.h"
 
-// What a chunk carries on to the next: the loss, and the gradients that are wanted.
-enum { LOSS };
+// What a chunk carries on to the next, in the order of the outputs: the loss, then that of each
+// token, or of the gradient those that are wanted.
+enum { LOSS, TOKENS };
 
 typedef struct loss_call {
     lowering *l;
@@ -27,11 +28,12 @@ static hlo_value logits_grad(const loss_call *c, hlo_value logits, hlo_value lse
             c->h.type);
 }
 
-static hlo_value add_loss(hlo_text *h, hlo_value loss, hlo_value lse, hlo_value own,
-        hlo_value counts) {
+// The loss of each row, 0 of those that do not count.
+static hlo_value row_losses(hlo_text *h, hlo_value lse, hlo_value own, hlo_value counts,
+        hlo_type type) {
     const hlo_value row =
             hlo_select(h, counts, hlo_binary(h, "subtract", lse, own), hlo_fill(h, 0, &lse));
-    return hlo_binary(h, "add", loss, hlo_reduce_all(h, "add", hlo_convert(h, row, loss.type)));
+    return hlo_convert(h, row, type);
 }
 
 static void chunk(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
@@ -52,8 +54,12 @@ static void chunk(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
     const hlo_value own =
             hlo_reduce(h, "add", hlo_select(h, hit, logits, hlo_fill(h, 0, &logits)), 1, columns);
     const hlo_value counts = hlo_compare(h, "GE", label, hlo_fill(h, 0, &label));
-    carried[LOSS] = add_loss(h, carried[LOSS], lse, own, counts);
-    if (!c->grad) return;
+    const hlo_value row = row_losses(h, lse, own, counts, carried[LOSS].type);
+    carried[LOSS] = hlo_binary(h, "add", carried[LOSS], hlo_reduce_all(h, "add", row));
+    if (!c->grad) {
+        carried[TOKENS] = hlo_put(h, carried[TOKENS], row, 0, first);
+        return;
+    }
     const hlo_value d = logits_grad(c, logits, lse, hit, counts);
     if (c->dh)
         carried[c->dh] = hlo_put(h, carried[c->dh], hlo_dot(h, d, c->w, 1, 0, c->h.type), 0, first);
@@ -86,7 +92,12 @@ static void loss(lowering *l, const node *n) {
         if (!n->attrs.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &c.h);
         if (!n->attrs.skip_dw) carried[c.dw = n_carried++] = lower_in(l, n, 4);
     }
+    if (!grad) {
+        const hlo_value like = {.type = carried[LOSS].type, .n_dims = 1, .dim = {c.h.dim[0]}};
+        carried[n_carried++] = hlo_fill(h, 0, &like);
+    }
     hlo_repeat(h, (int)n_chunks, carried, n_carried, chunk, &c);
+    if (!grad) carried[TOKENS] = hlo_slice(h, carried[TOKENS], 0, 0, rows);
     if (c.dh) carried[c.dh] = hlo_slice(h, carried[c.dh], 0, 0, rows);
     carried[LOSS] = hlo_reshape(h, carried[LOSS], HLO_DIMS(1));
     for (int o = 0; o < n_carried; o++)

@@ -1,6 +1,6 @@
 // The PJRT back end: graphs printed as StableHLO, compiled and run by a plugin; state stays on the
 // device between programs.
-#include "backend/backend.h"
+#include "backend/pjrt/pjrt_backend.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +30,10 @@ typedef struct pjrt_backend {
 
 static pjrt_backend *self(backend *b) {
     return (pjrt_backend *)b;
+}
+
+lower_options *pjrt_lowering(backend *b) {
+    return &self(b)->lower;
 }
 
 // A program may fail after it has been started: the next call says so.

@@ -245,8 +245,8 @@ static drv_status check(const transfer *job, char *why, size_t cap) {
 static drv_status again(transfer *job, const char *why) {
     if (job->have > job->began_with) job->failures = 0;
     if (++job->failures >= job->opts->tries)
-        return drv_fail(DRV_E_IO, "%s: given up after %d tries: %s", job->file->url, job->failures,
-                why);
+        return drv_fail(DRV_E_IO, "%s: given up after %d tr%s: %s", job->file->url, job->failures,
+                job->failures == 1 ? "y" : "ies", why);
     double wait = FIRST_WAIT_S * 0.25 * (1 << (job->failures < 9 ? job->failures : 9));
     if (job->retry_after > 0) wait = job->retry_after;
     if (wait > MAX_WAIT_S) wait = MAX_WAIT_S;

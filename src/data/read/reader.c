@@ -127,11 +127,27 @@ static void name_content(reader *in, input_packing packing) {
 // Enough of the front to tell: a first line, or a good part of it.
 static drv_status fill_front(reader *in, bool line) {
     enum { FRONT = 1 << 16 };
-    while (!in->eof &&
-            (in->buffer.n < 4 || (line && in->buffer.n < FRONT &&
-                                         !memchr(in->buffer.p + 3, '\n', in->buffer.n - 3))))
+    while (!in->eof && (in->buffer.n < CONTENT_BYTES ||
+                               (line && in->buffer.n < FRONT &&
+                                       !memchr(in->buffer.p + 3, '\n', in->buffer.n - 3))))
         DRV_TRY(fill(in));
     return DRV_OK;
+}
+
+// What is no text is refused where a person named it, and is a broken record in a folder of texts.
+static drv_status look_for_foreign(reader *in) {
+    const char *unpack,
+            *name = content_foreign(in->buffer.p ? in->buffer.p : "", in->buffer.n, &unpack);
+    if (!name) return DRV_OK;
+    if (!in->f->guessed) {
+        in->broken = "is no text by its first bytes";
+        return DRV_OK;
+    }
+    const bool piped = strcmp(in->f->path, "-") == 0;
+    return drv_fail(DRV_E_DATA,
+            "%s is %s, expected text, JSON lines or Parquet, as it is or packed by gzip or zstd%s%s%s%s",
+            in->f->name, name, unpack ? "; to unpack it: " : "", unpack ? unpack : "",
+            unpack && !piped ? " " : "", unpack && !piped ? in->f->name : "");
 }
 
 static drv_status look_at_content(reader *in) {
@@ -143,6 +159,7 @@ static drv_status look_at_content(reader *in) {
     if (mark == MARK_UTF8) in->at = 3;
     if (mark == MARK_UTF16) in->broken = "is UTF-16, expected UTF-8";
     const bool parquet = file->guessed && content_is_parquet(p, in->buffer.n);
+    DRV_TRY(look_for_foreign(in));
     if (parquet)
         file->kind = INPUT_PARQUET;
     else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))

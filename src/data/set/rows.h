@@ -75,6 +75,9 @@ int64_t rows_taken(const rows *stream);
 // Moves to where `taken` rows have been taken. O(taken) additions only for shuffled blends.
 void rows_seek(rows *stream, int64_t taken);
 
+// Passes over n rows.
+void rows_skip(rows *stream, int64_t n);
+
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]
 // (the next token; -1 where there is none to predict). Adds to *counted the labels that count.
 DRV_CHECKED drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *labels,

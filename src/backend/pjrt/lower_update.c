@@ -15,11 +15,8 @@ static hlo_value squares_of(lowering *l, hlo_value x) {
 static void sum_squares(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     hlo_value total = hlo_scalar(h, lower_type(l, DT_F64), 0);
-    for (int k = 0; k < n->n_in; k++) {
-        hlo_value s = squares_of(l, lower_in(l, n, k));
-        if (k < n->attrs.n_alike) s = hlo_scale(h, s, 1.0 / n->attrs.copies);
-        total = hlo_binary(h, "add", total, s);
-    }
+    for (int k = 0; k < n->n_in; k++)
+        total = hlo_binary(h, "add", total, squares_of(l, lower_in(l, n, k)));
     lower_set(l, n, 0, hlo_reshape(h, total, HLO_DIMS(1)));
 }
 
@@ -103,5 +100,27 @@ static void take_back(lowering *l, const node *n) {
     lower_set(l, n, 0, hlo_binary(&l->h, "add", lower_in(l, n, 1), lower_in(l, n, 0)));
 }
 
+// --- shards, of one rank: all of a tensor
+static hlo_value shaped_as(lowering *l, hlo_value x, const tensor *t) {
+    return hlo_reshape(&l->h, x, t->n_dims, t->dim);
+}
+
+static void reduce_shard(lowering *l, const node *n) {
+    const hlo_value g = lower_in(l, n, 0);
+    lower_set(l, n, 0, shaped_as(l, g, n->out[0]));
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
+}
+
+static void take_shard(lowering *l, const node *n) {
+    lower_set(l, n, 0, shaped_as(l, lower_in(l, n, 0), n->out[0]));
+}
+
+static void gather_shards(lowering *l, const node *n) {
+    lower_set(l, n, 0, shaped_as(l, lower_in(l, n, 1), n->out[0]));
+}
+
+const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
+const lower_op lower_op_take_shard = {.lower = take_shard};
+const lower_op lower_op_gather_shards = {.lower = gather_shards};
 const lower_op lower_op_put_aside = {.lower = put_aside};
 const lower_op lower_op_take_back = {.lower = take_back};

@@ -75,8 +75,8 @@ expect 1 "could not create" "$drover" eval $golden --text short.txt --logits now
 # --- what is refused
 expect 2 "nothing to evaluate" "$drover" eval $golden
 expect 2 "exclude each other" "$drover" eval $golden --text short.txt --data data/set
-expect 2 "goes with --text" "$drover" eval $golden --data data/set --no-bos
-expect 2 "goes with --text" "$drover" eval $golden --data data/set --logits x
+expect 2 "--no-bos needs --text or --choices" "$drover" eval $golden --data data/set --no-bos
+expect 2 "--logits needs --text" "$drover" eval $golden --data data/set --logits x
 expect 2 "--context" "$drover" eval $golden --text short.txt --context 65
 expect 2 "--stride" "$drover" eval $golden --text short.txt --context 8 --stride 9
 expect 1 "nowhere.txt" "$drover" eval $golden --text nowhere.txt

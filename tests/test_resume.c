@@ -139,7 +139,7 @@ static void moments_are_not_trusted(void **state) {
     static const moments cases[] = {{FIRST, -1, ST_F32, NULL, NULL},
             {SECOND, 1, ST_F32, NULL, NULL},
             {SECOND, -1, ST_F32, NULL,
-                    "\"" SECOND "\" is -1 at element 3, expected no negative number"},
+                    "\"" SECOND "\" is -1 in row 0, expected no negative number"},
             {FIRST, (float)NAN, ST_F32, NULL, "tensor \"" FIRST "\" is NaN at [0, 3]"},
             {SECOND, (float)INFINITY, ST_F32, NULL, "tensor \"" SECOND "\" is infinite at [0, 3]"},
             {FIRST, 0, ST_BF16, NULL, "tensor \"" FIRST "\" is BF16, expected F32 to resume from"},

@@ -12,7 +12,7 @@ train() { "$drover" tokenizer train --input text.txt --vocab-size 400 "$@"; }
 
 # --- roles of special tokens
 expect 0 "special token <|endoftext|>: id 0, beginning of text (bos), end of text (eos)" train --out plain
-expect 0 "special token <s>: id 0, beginning of text (bos), put in front of each text" \
+expect 0 "special token <s>: id 0, beginning of text (bos), put before each text" \
     train --out roles --bos "<s>" --eos "</s>" --pad "<pad>" --unk "<unk>"
 has '"bos_token": "<s>"' roles/tokenizer_config.json
 has '"unk_token": "<unk>"' roles/special_tokens_map.json

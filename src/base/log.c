@@ -246,7 +246,7 @@ static void set_status(const log_field *fields, int n) {
     }
 }
 
-void progress_fields(const log_field *fields, int n) {
+void progress_fields(const log_field *fields, int n_fields) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
     if (only_file) return;
@@ -255,7 +255,7 @@ void progress_fields(const log_field *fields, int n) {
     if (status.last_s >= 0 && now - status.last_s < (terminal ? 0.1 : 10.0)) return;
     take_screen();
     status.last_s = now;
-    set_status(fields, n);
+    set_status(fields, n_fields);
     if (terminal) {
         watch_signals();
         redraw();

@@ -29,7 +29,7 @@ void log_fields(const log_field *fields, int n);
 // Where the screen is not a terminal it is an ordinary line, printed every ten seconds: work that
 // is done sooner prints none.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void progress_fields(const log_field *fields, int n);
+void progress_fields(const log_field *fields, int n_fields);
 // Takes the status line away; nothing of it stays on the screen.
 void progress_end(void);
 

@@ -70,7 +70,7 @@ static const key run_keys[] = {
                 .help = "tokens per row"},
         {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "auto",
                 .help = "documents: rows are cut every sequence_length tokens, attention stays inside a document; stream: it "
-                        "goes on across, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
+                        "crosses documents, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
                         "--sft built, else documents"},
         {KEY("data.loss", choice, loss), .choices = loss_choices, .initial = "auto",
                 .help = "which tokens are learned: responses, the last response of each conversation, or all; auto: "

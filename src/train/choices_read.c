@@ -17,7 +17,7 @@ static drv_status need_text(const json_t *o, const char *key, const json_t **out
     *out = json_object_get(o, key);
     if (json_is_string(*out)) return DRV_OK;
     return drv_fail(DRV_E_DATA, "\"%s\" is %s, expected a text", key,
-            *out ? "no text" : "not there");
+            *out ? "not a string" : "not there");
 }
 
 static drv_status need_texts(const json_t *list, const char *key) {
@@ -25,14 +25,14 @@ static drv_status need_texts(const json_t *list, const char *key) {
     if (n < 2 || n > MAX_CHOICES)
         return drv_fail(DRV_E_DATA, "\"%s\" is %s, expected a list of 2 to %d texts", key,
                 !list                  ? "not there"
-                : !json_is_array(list) ? "no list"
+                : !json_is_array(list) ? "not a list"
                 : n < 2                ? "a list of fewer than 2"
                                        : "a longer list",
                 MAX_CHOICES);
     for (size_t i = 0; i < n; i++)
         if (json_string_length(json_array_get(list, i)) == 0) // 0: no text, too
             return drv_fail(DRV_E_DATA, "\"%s\"[%zu] is %s, expected a text", key, i,
-                    json_is_string(json_array_get(list, i)) ? "empty" : "no text");
+                    json_is_string(json_array_get(list, i)) ? "empty" : "not a string");
     return DRV_OK;
 }
 

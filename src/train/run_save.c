@@ -22,7 +22,7 @@ static drv_status note_result(run *r, drv_status status) {
     }
     if (status == DRV_E_PEER) return status;
     if (++r->failed_saves < MAX_FAILED_SAVES) {
-        log_warn("%s; training goes on and tries again at the next checkpoint", drv_message());
+        log_warn("%s; training continues and tries again at the next checkpoint", drv_message());
         return DRV_OK;
     }
     return drv_context(status, "%d times in a row", r->failed_saves);

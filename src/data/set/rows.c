@@ -297,6 +297,13 @@ int64_t rows_longest(const rows *stream) {
     return longest;
 }
 
+int64_t rows_packed_tokens(const rows *stream) {
+    int64_t n = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++)
+        n += stream->sources[i].pack.n_tokens;
+    return n;
+}
+
 int64_t rows_taken(const rows *stream) {
     return stream->taken;
 }

@@ -34,7 +34,7 @@ const char *gemm_way(const gemm_machine *m, dtype in);
 const kernels *gemm_kernels(const gemm_machine *m);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
-DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out);
+DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *m, const gemm_shape *s, gemm **out);
 // Workspace: gemm_workspace() bytes for the team of threads that it was built for.
 int64_t gemm_workspace(const gemm_shape *s, int threads);
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace);

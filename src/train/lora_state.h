@@ -32,6 +32,6 @@ DRV_CHECKED drv_status lora_load(programs *p, const char *adapter, bool exact);
 // weight is added to it.
 DRV_CHECKED drv_status lora_load_eval(programs *p, const char *base, const char *adapter);
 
-// Texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
-DRV_CHECKED drv_status lora_describe(arena *a, const run_config *cfg, const programs *p,
+// Texts of a checkpoint's adapter_config.json and base.json; they live in `mem`.
+DRV_CHECKED drv_status lora_describe(arena *mem, const run_config *cfg, const programs *progs,
         const json_t *hashes, const char **adapter_config, const char **base);

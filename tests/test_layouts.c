@@ -3,7 +3,10 @@
 #include "ranks.h"
 
 #include <math.h>
+#include <pthread.h>
 
+#include "ckpt/pieces.h"
+#include "train/state.h"
 #include "train/step.h"
 
 enum { STEPS = 3, MAX_SETS = 16 };
@@ -12,7 +15,9 @@ typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];
     int n_sets, ranks;
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
-    float *weights; // of the whole model; free it
+    int64_t optimizer_bytes, sent[N_AXES]; // of rank 0; of all ranks together, of the updates
+    double wire[N_AXES];                   // of a rank, of an update, as planned
+    float *weights;                        // of the whole model; free it
     int64_t n_weights;
 } layout_run;
 
@@ -35,57 +40,80 @@ static batch make_batch(arena *a, const run_config *cfg, int step) {
     return b;
 }
 
-// This rank's part of all masters, at its place in the whole model: Hugging Face parameters one
-// after the other. What several ranks hold alike, one writes.
+static bool is_first_copy(const mesh *m, int rank, unsigned replicated) {
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (replicated >> axis & 1 && mesh_place(m, rank, (mesh_axis)axis) > 0) return false;
+    return true;
+}
+
+// This rank's pieces of all masters, at their places in the whole model: Hugging Face parameters
+// one after the other. What several ranks hold alike, one writes.
 static drv_status put_weights(comm *c, arena *a, const programs *p, const mesh *m, float *whole) {
-    const int rank = comm_rank(c);
-    int64_t at = 0;
-    for (int i = 0; i < p->params.n; i++) {
-        const param *w = &p->params.p[i];
-        const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1;
-        const bool writes = mesh_place(m, rank, AXIS_DATA) == 0 &&
-                            (w->split != SPLIT_NONE || mesh_place(m, rank, AXIS_TENSOR) == 0);
-        for (int k = 0; k < w->n_parts; k++) {
-            const param_part *part = &w->part[k];
-            for (int64_t row = 0; writes && row < part->rows; row++)
-                DRV_TRY(backend_read(p->b, 0, programs_master(a, p, w),
-                        4 * (part->row + row) * columns, 4 * columns,
-                        whole + at + (part->first_row + row) * w->all_columns + w->first_column));
-            at += part->all_rows * w->all_columns;
+    int n;
+    const ckpt_tensor *list = state_model(a, p, false, &n);
+    for (int i = 0; i < n; i++) {
+        const int64_t columns = tensor_columns(&list[i].entry);
+        for (int k = 0; k < list[i].n_pieces; k++) {
+            const ckpt_piece *piece = &list[i].piece[k];
+            const int64_t elements = piece_elements(piece);
+            if (!is_first_copy(m, comm_rank(c), piece->replicated)) continue;
+            float *values = ARENA_ARRAY(a, float, elements);
+            DRV_TRY(backend_read(p->b, 0, piece->source, piece->offset, 4 * elements, values));
+            for (int64_t e = 0, run; e < elements; e += run) {
+                const int64_t place = piece_place(piece, columns, e, &run);
+                if (run > elements - e) run = elements - e;
+                memcpy(whole + place, values + e, sizeof *whole * (size_t)run);
+            }
         }
+        whole += st_entry_elements(&list[i].entry);
     }
     return DRV_OK;
 }
 
-static drv_status one_rank(comm *self, arena *mem, layout_run *run) {
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of a layout_run, which ranks share
+
+static int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
+    return comm_sent(comm_axes(c, m, 1u << axis));
+}
+
+static drv_status one_rank(comm *c, arena *a, layout_run *r) {
     run_config cfg;
-    programs built;
-    backend *device;
-    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
-    cfg.rank = comm_rank(self);
-    const mesh ranks = programs_mesh(&cfg);
-    DRV_TRY(backend_open(mem, "cpu", &device));
-    backend_join(device, self, &ranks);
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(programs_check_held(&built));
-    DRV_TRY(programs_init_weights(&built));
-    stepper s = stepper_new(mem, &built, self, &ranks);
+    programs p;
+    backend *b;
+    DRV_TRY(config_from_sets(a, r->sets, r->n_sets, &cfg));
+    DRV_TRY(config_set_ranks(&cfg, comm_size(c)));
+    cfg.rank = comm_rank(c);
+    const mesh m = programs_mesh(&cfg);
+    DRV_TRY(backend_open(a, "cpu", &b));
+    backend_join(b, c, &m);
+    DRV_TRY(programs_build(a, &cfg, &p));
+    DRV_TRY(programs_load(a, b, &p));
+    DRV_TRY(programs_check_held(&p));
+    DRV_TRY(programs_init_weights(&p));
+    stepper s = stepper_new(a, &p, c, &m);
     const double hyper[4] = {1e-3, 0.1, 0.05, 1};
     for (int step = 0; step < STEPS; step++) {
-        const batch global = make_batch(mem, &cfg, step);
+        const batch global = make_batch(a, &cfg, step);
         double loss, grad_norm, param_norm;
         s.step = step + 1;
         DRV_TRY(stepper_gradients(&s, &global, NULL, NULL, &loss));
+        const int64_t before[] = {sent_along(c, &m, AXIS_DATA), sent_along(c, &m, AXIS_TENSOR)};
         DRV_TRY(stepper_update(&s, hyper, &grad_norm, &param_norm));
-        if (comm_rank(self) != 0) continue;
-        run->loss[step] = loss;
-        run->grad_norm[step] = grad_norm;
-        run->param_norm[step] = param_norm;
+        pthread_mutex_lock(&lock);
+        r->sent[AXIS_DATA] += sent_along(c, &m, AXIS_DATA) - before[0];
+        r->sent[AXIS_TENSOR] += sent_along(c, &m, AXIS_TENSOR) - before[1];
+        pthread_mutex_unlock(&lock);
+        if (comm_rank(c) != 0) continue;
+        r->loss[step] = loss;
+        r->grad_norm[step] = grad_norm;
+        r->param_norm[step] = param_norm;
     }
-    DRV_TRY(put_weights(self, mem, &built, &ranks, run->weights));
-    backend_close(device);
+    if (comm_rank(c) == 0) {
+        r->optimizer_bytes = programs_memory(&p).optimizer;
+        memcpy(r->wire, p.update_plan->wire_bytes, sizeof r->wire);
+    }
+    DRV_TRY(put_weights(c, a, &p, &m, r->weights));
+    backend_close(b);
     return DRV_OK;
 }
 
@@ -130,13 +158,15 @@ static void lanes_give_the_same_bits_on_any_ranks(void **state) {
     (void)state;
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
-        const char *sets[] = {"parallel.lanes=8", precisions[p]};
+        const char *sets[] = {"parallel.lanes=8", precisions[p], NULL};
         layout_run one = run_layout(1, sets, 2);
-        for (int ranks = 2; ranks <= 8; ranks *= 2) {
-            layout_run several = run_layout(ranks, sets, 2);
-            expect_same_bits(&several, &one);
-            free(several.weights);
-        }
+        for (int ranks = 2; ranks <= 8; ranks *= 2)
+            for (int zero = 0; zero < 2; zero++) {
+                sets[2] = zero ? "parallel.zero=1" : "parallel.zero=0";
+                layout_run several = run_layout(ranks, sets, 3);
+                expect_same_bits(&several, &one);
+                free(several.weights);
+            }
         free(one.weights);
     }
 }
@@ -149,6 +179,42 @@ static void three_ranks_are_three_lanes(void **state) {
     expect_same_bits(&three, &one);
     free(one.weights);
     free(three.weights);
+}
+
+// --- ZeRO: the same bits, a part of the memory, and the bytes on the wire that a plan says
+static void data_ranks_share_the_optimizer(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        const char *tensor, *precision, *tied;
+    } cases[] = {{2, "1", "fp32", "true"}, {3, "1", "bf16", "false"}, {4, "2", "bf16", "true"},
+            {4, "1", "fp32", "false"}, {8, "2", "fp32", "true"}, {8, "4", "bf16", "false"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("sets");
+        const char *sets[] = {"training.global_batch_size=12", "parallel.zero=0",
+                arena_printf(a, "parallel.tensor=%s", cases[i].tensor),
+                arena_printf(a, "training.precision=%s", cases[i].precision),
+                arena_printf(a, "model.tie_word_embeddings=%s", cases[i].tied)};
+        layout_run whole = run_layout(cases[i].ranks, sets, 5);
+        sets[1] = "parallel.zero=1";
+        layout_run shards = run_layout(cases[i].ranks, sets, 5);
+        expect_same_bits(&shards, &whole);
+        const int data = cases[i].ranks / (cases[i].tensor[0] - '0');
+        const double share = (double)shards.optimizer_bytes / (double)whole.optimizer_bytes;
+        if (share > 1.0 / data + 0.1) fail_msg("case %zu: %g of the optimizer's memory", i, share);
+        for (int axis = 0; axis < N_AXES; axis++)
+            for (int k = 0; k < 2; k++) {
+                const layout_run *r = k ? &shards : &whole;
+                const double planned = STEPS * cases[i].ranks * r->wire[axis];
+                if (axis != AXIS_DATA && axis != AXIS_TENSOR) continue;
+                if (fabs((double)r->sent[axis] - planned) > 1e-9 * planned + 0.5)
+                    fail_msg("case %zu, zero %d, axis %d: %lld bytes sent, %g planned", i, k, axis,
+                            (long long)r->sent[axis], planned);
+            }
+        free(whole.weights);
+        free(shards.weights);
+        arena_free(a);
+    }
 }
 
 // --- tensor and sequence parallel
@@ -264,6 +330,7 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_give_the_same_bits_on_any_ranks),
             cmocka_unit_test(three_ranks_are_three_lanes),
+            cmocka_unit_test(data_ranks_share_the_optimizer),
             cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(tensor_ranks_of_bf16),
             cmocka_unit_test(a_split_model_begins_alike),
             cmocka_unit_test(heads_that_do_not_divide_are_refused),

@@ -18,6 +18,7 @@ const verb *const cli_verbs[] = {
         &verb_config,
         &verb_plan,
         &verb_graph,
+        &verb_compile,
         &verb_tokenizer,
         &verb_data,
         &verb_model,

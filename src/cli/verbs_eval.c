@@ -250,7 +250,8 @@ const verb verb_eval = {
         .summary = "mean loss and perplexity of texts, or accuracy on multiple choice",
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
-                "when its CONFIG is given, the newest valid checkpoint is evaluated. An adapter (a folder that\n"
+                "when its CONFIG is given, the newest valid checkpoint is evaluated, by default on the run's\n"
+                "validation data. An adapter (a folder that\n"
                 "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
                 "the base that it names.\n"
                 "\n"

@@ -55,7 +55,7 @@ static const peer_key peers[] = {
                 "training.recompute", "none, selective or full"},
         {"zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
          "data_parallel_shard_degree wrap_with_zero",
-                "parallel.zero", "without effect so far"},
+                "parallel.zero", NULL},
         // optimizer and schedule
         {"adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
                 "both in one list, as [0.9, 0.95]"},

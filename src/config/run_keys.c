@@ -159,7 +159,7 @@ static const key run_keys[] = {
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
-                .help = "ZeRO stage of the optimizer; without effect: each rank holds all of it so far"},
+                .help = "1: data ranks share the optimizer (ZeRO), so that masters and moments take a part each; 0: each has all; the same bits"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
@@ -173,6 +173,9 @@ static const key run_keys[] = {
                 .help = "options of the plugin's compiler, NAME=VALUE: xla_gpu_enable_triton_gemm=False"},
         {KEY("pjrt.memory_fraction", real, pjrt.memory_fraction), .initial = "0", .max = 1,
                 .help = "share of a GPU's memory that is taken at once; 0: the plugin's own"},
+        {KEY("pjrt.cache", text, pjrt.cache), .initial = "",
+                .help = "folder of compiled programs; none: compile anew each time; nothing: "
+                        "DROVER_COMPILE_CACHE, or drover/compiled in the user's cache"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
                 .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
 };

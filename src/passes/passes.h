@@ -24,6 +24,7 @@ typedef struct update_opts {
     mesh mesh;                              // gradients are summed over the data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
     bool sequence;     // tensor ranks share the tokens between products
+    bool zero;         // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
 } update_opts;
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 

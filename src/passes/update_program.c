@@ -1,56 +1,85 @@
 // The update program: norm of all gradients, then one AdamW node per weight.
 #include "ir/op.h"
+#include "ir/shard.h"
 #include "passes/passes.h"
 
 static tensor *state(graph *g, tensor_class cls, const char *prefix, const tensor *w, dtype dt) {
     return graph_state(g, cls, arena_printf(g->a, "%s%s", prefix, w->name), dt, w->n_dims, w->dim);
 }
 
+static op_attrs along(const graph *g, mesh_axis axis) {
+    return (op_attrs){.axis = (int)axis, .ranks = g->mesh.size[axis]};
+}
+
 static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
-    const int ranks = g->mesh.size[axis];
-    const op_attrs attrs = {.axis = (int)axis, .ranks = ranks, .in_place = in_place};
-    return ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
+    op_attrs attrs = along(g, axis);
+    attrs.in_place = in_place;
+    return attrs.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
 // What each tensor rank has of the gradient of a weight that all have is a partial sum over its
 // tokens, if they share the tokens between products.
-static tensor *gradient(graph *g, const tensor *w, bool split, bool sequence) {
+static tensor *gradient(graph *g, const tensor *w, bool split, const update_opts *opts) {
     tensor *grad = state(g, TENSOR_GRAD, "grad.", w, dtype_acc(w->dt));
-    grad = sum_over(g, grad, AXIS_DATA, true);
-    return sequence && !split ? sum_over(g, grad, AXIS_TENSOR, true) : grad;
+    const op_attrs attrs = along(g, AXIS_DATA);
+    if (opts->zero)
+        grad = graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
+    else
+        grad = sum_over(g, grad, AXIS_DATA, true);
+    return opts->sequence && !split ? sum_over(g, grad, AXIS_TENSOR, !opts->zero) : grad;
 }
 
-// Of tensors that are split over the tensor axis or alike on it: each element counts once.
-static tensor *global_squares(graph *g, tensor *const *t, int n, const bool *split) {
-    const int ranks = g->mesh.size[AXIS_TENSOR];
+// Of all weights; what tensor ranks have alike comes first.
+static tensor *global_squares(graph *g, tensor *const *t, int n, const update_opts *opts) {
     tensor **in = ARENA_ARRAY(g->a, tensor *, n);
     int n_in = 0;
     op_attrs attrs = {0};
+    if (g->mesh.size[AXIS_TENSOR] > 1) attrs.axes |= 1 << AXIS_TENSOR;
+    if (opts->zero) attrs.axes |= 1 << AXIS_DATA;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++)
-            if ((ranks > 1 && split[i]) == pass) in[n_in++] = t[i];
-    for (int i = 0; i < n && ranks > 1; i++)
-        attrs.n_alike += !split[i];
-    if (attrs.n_alike) attrs.copies = ranks;
-    return sum_over(g, graph_add(g, OP_sum_squares, n, in, &attrs)->out[0], AXIS_TENSOR, false);
+            if ((opts->split && opts->split[i]) == pass) in[n_in++] = t[i];
+    for (int i = 0; i < n && g->mesh.size[AXIS_TENSOR] > 1; i++)
+        attrs.n_alike += !opts->split[i];
+    return graph_add(g, OP_sum_squares, n, in, &attrs)->out[0];
 }
 
-// The new value of a weight's master.
-static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
+// State of the optimizer beside a weight: its shard, where data ranks share it.
+static tensor *optimizer_state(graph *g, const char *prefix, const tensor *w,
         const update_opts *opts) {
     const dtype acc = dtype_acc(w->dt);
-    const bool copy = w->dt != acc; // the weight is a rounded copy of the master
-    tensor *in[7] = {NULL, NULL, NULL, grad, norm2, hyper};
-    in[0] = copy ? state(g, TENSOR_OPTIMIZER, "master.", w, acc)
-                 : state(g, TENSOR_WEIGHT, "", w, acc);
-    in[1] = state(g, TENSOR_OPTIMIZER, "adam_m.", w, acc);
-    in[2] = state(g, TENSOR_OPTIMIZER, "adam_v.", w, acc);
-    if (copy) in[6] = state(g, TENSOR_WEIGHT, "", w, w->dt);
+    const int64_t length = shard_length(tensor_elements(w), g->mesh.size[AXIS_DATA]);
+    if (!opts->zero) return state(g, TENSOR_OPTIMIZER, prefix, w, acc);
+    return graph_state(g, TENSOR_OPTIMIZER, arena_printf(g->a, "%s%s", prefix, w->name), acc, 1,
+            &length);
+}
+
+// What is updated of a weight; where data ranks share the work, a copy of its shard.
+static tensor *share_of(graph *g, tensor *w, const update_opts *opts) {
+    const op_attrs attrs = along(g, AXIS_DATA);
+    return opts->zero ? graph_add(g, OP_take_shard, 1, &w, &attrs)->out[0] : w;
+}
+
+// The new value of a weight's master, or of its shard.
+static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
+        const update_opts *opts) {
+    const op_attrs over_data = along(g, AXIS_DATA);
+    const bool copy = w->dt != dtype_acc(w->dt); // the weight is a rounded copy of the master
+    tensor *in[7] = {NULL, NULL, NULL, grad, norm2, hyper},
+           *weight = state(g, TENSOR_WEIGHT, "", w, w->dt);
+    tensor *share = share_of(g, weight, opts);
+    in[0] = copy ? optimizer_state(g, "master.", w, opts) : share;
+    in[1] = optimizer_state(g, "adam_m.", w, opts);
+    in[2] = optimizer_state(g, "adam_v.", w, opts);
+    if (copy) in[6] = share;
     const op_attrs attrs = {.beta1 = opts->beta1,
             .beta2 = opts->beta2,
             .eps = opts->eps,
             .weight_decay = w->n_dims == 2 ? opts->weight_decay : 0};
-    return graph_add(g, OP_adamw, copy ? 7 : 6, in, &attrs)->out[0];
+    const node *n = graph_add(g, OP_adamw, copy ? 7 : 6, in, &attrs);
+    tensor *gathered[] = {weight, n->out[copy ? 4 : 0]};
+    if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
+    return n->out[0];
 }
 
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts) {
@@ -60,12 +89,12 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
-        grads[i] = gradient(g, weights[i], opts->split && opts->split[i], opts->sequence);
-    tensor *norm2 = global_squares(g, grads, n, opts->split);
+        grads[i] = gradient(g, weights[i], opts->split && opts->split[i], opts);
+    tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)
         updated[i] = update(g, weights[i], grads[i], norm2, hyper, opts);
-    graph_output(g, global_squares(g, updated, n, opts->split), "param_norm2");
+    graph_output(g, global_squares(g, updated, n, opts), "param_norm2");
     g->stage = STAGE_DIFFERENTIATED;
     return g;
 }

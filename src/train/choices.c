@@ -226,7 +226,7 @@ static drv_status open_and_score(arena *a, scoring *s) {
     DRV_TRY(tokenizer_open(a, how.folder, &s->tokenizer));
     s->encoder = encoder_new(s->tokenizer);
     drv_status status = encode_all(a, s, &longest);
-    scorer_choose_rows(s->model.max_position_embeddings, longest, &how);
+    scorer_choose_rows(s->model.max_position_embeddings, longest, s->n_tokens, &how);
     if (status == DRV_OK) status = scorer_open(a, &how, &model);
     if (status == DRV_OK) status = score_all(a, s, model);
     scorer_close(model);

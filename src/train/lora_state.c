@@ -212,7 +212,7 @@ static drv_status check_branches(arena *a, const programs *p, const adapter *ad)
 
 static drv_status load_opened(arena *a, programs *p, const adapter *ad, const ckpt_sink *sink) {
     int n;
-    const ckpt_tensor *list = state_adapter(a, p, &n);
+    const ckpt_tensor *list = state_adapter(a, p, true, &n);
     DRV_TRY(check_branches(a, p, ad));
     for (int i = 0; i < n; i++)
         DRV_TRY(read_part(ad, &list[i], sink));

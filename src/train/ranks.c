@@ -41,14 +41,11 @@ static int count_hosts(const comm *c) {
 
 static void say_ranks(const run_config *cfg, const comm *c) {
     const int hosts = count_hosts(c), threads = par_threads();
-    log_info("%d ranks on %d host%s over %s: tensor %lld, data %lld, %lld lane%s; %d thread%s a rank",
+    log_info("%d ranks on %d host%s over %s: tensor %lld, data %lld, %lld lane%s%s; %d thread%s a rank",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, (long long)cfg->data_ranks, (long long)cfg->n_lanes,
-            cfg->n_lanes > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
-    if (cfg->zero > 0 && cfg->data_ranks > 1)
-        log_warn("parallel.zero is %lld, which has no effect so far: each rank holds all of the "
-                 "optimizer's state",
-                (long long)cfg->zero);
+            cfg->n_lanes > 1 ? "s" : "", cfg->zero && cfg->data_ranks > 1 ? ", ZeRO-1" : "",
+            threads, threads > 1 ? "s" : "");
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {

@@ -50,7 +50,9 @@ static drv_status open_data(run *r) {
     if (r->leads) carry_check_data(cfg, r->train_rows);
     if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
     if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
-    r->reader = batch_reader_new(r->a, r->train_rows, cfg->global_batch_size, cfg->sequence_length);
+    const mesh m = programs_mesh(cfg);
+    r->reader = batch_reader_new(r->a, r->train_rows, cfg,
+            mesh_place(&m, comm_rank(r->comm), AXIS_DATA));
     return DRV_OK;
 }
 

@@ -46,18 +46,23 @@ static ckpt_tensor tensor_of(const param *w, const param_part *part, const char 
 
 // All parts of the parameters that are `wanted`; `source` is where their values are.
 static ckpt_tensor *add_tensors(arena *a, const programs *p, bool (*wanted)(const param *w),
-        const char *hf_prefix, const char *source_prefix, ckpt_tensor *t, int *n) {
+        const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *t, int *n) {
     for (int i = 0; i < p->params.n; i++) {
         const param *w = &p->params.p[i];
         if (!wanted(w)) continue;
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, w->name)
                                            : programs_master(a, p, w);
-        unsigned replicated = 1u << AXIS_DATA | 1u << AXIS_CONTEXT;
+        // A weight that computes is whole on each data rank; what the optimizer has need not be.
+        const bool sharded = p->zero && strcmp(source, w->name) != 0 && !to_load;
+        const programs_shard shard =
+                sharded ? programs_shard_of(p, w) : (programs_shard){0, param_elements(w)};
+        unsigned replicated = 1u << AXIS_CONTEXT;
         if (w->split == SPLIT_NONE) replicated |= 1u << AXIS_TENSOR;
+        if (!sharded) replicated |= 1u << AXIS_DATA;
         for (int k = 0; k < w->n_parts; k++)
             t[(*n)++] = tensor_of(w, &w->part[k],
-                    arena_printf(a, "%s%s", hf_prefix, w->part[k].hf_name), source, 0,
-                    param_elements(w), replicated);
+                    arena_printf(a, "%s%s", hf_prefix, w->part[k].hf_name), source, shard.first,
+                    shard.n, replicated);
     }
     return t;
 }
@@ -66,21 +71,23 @@ static int64_t max_parts(const programs *p) {
     return 3 * (int64_t)p->params.n;
 }
 
-ckpt_tensor *state_model(arena *a, const programs *p, int *n) {
+ckpt_tensor *state_model(arena *a, const programs *p, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
     *n = 0;
-    return add_tensors(a, p, is_model, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+    return add_tensors(a, p, is_model, "", NULL, to_load, t, n);
 }
 
-ckpt_tensor *state_adapter(arena *a, const programs *p, int *n) {
+ckpt_tensor *state_adapter(arena *a, const programs *p, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
     *n = 0;
-    return add_tensors(a, p, is_adapter, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+    return add_tensors(a, p, is_adapter, "", NULL, to_load, t, n);
 }
 
 ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
     *n = 0;
-    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", t, n);
-    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", t, n);
+    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", false, t, n);
+    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", false, t, n);
 }
 
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
@@ -131,7 +138,7 @@ ckpt_sink state_compute_sink(programs *p) {
 drv_status state_load_model(programs *p, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load weights");
     int n;
-    ckpt_tensor *t = state_model(a, p, &n);
+    ckpt_tensor *t = state_model(a, p, true, &n);
     ckpt_ranks ranks;
     drv_status s = ckpt_fill(state_ranks(p, &ranks), folder, "model", t, n, sink);
     arena_free(a);

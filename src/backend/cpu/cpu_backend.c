@@ -124,6 +124,10 @@ static drv_status lower(cpu_backend *b, const node *n, instruction *out) {
             .kernels = b->kernels,
             .attention = b->attention};
     DRV_TRY(find_group(b, n, &out->group));
+    out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (n->attrs.axes >> axis & 1 && b->mesh.size[axis] > 1)
+            out->along[axis] = comm_axes(b->comm, &b->mesh, 1u << axis);
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
 }
 

@@ -15,11 +15,8 @@ static hlo_value squares_of(lowering *l, hlo_value x) {
 static void sum_squares(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     hlo_value total = hlo_scalar(h, lower_type(l, DT_F64), 0);
-    for (int k = 0; k < n->n_in; k++) {
-        hlo_value s = squares_of(l, lower_in(l, n, k));
-        if (k < n->attrs.n_alike) s = hlo_scale(h, s, 1.0 / n->attrs.copies);
-        total = hlo_binary(h, "add", total, s);
-    }
+    for (int k = 0; k < n->n_in; k++)
+        total = hlo_binary(h, "add", total, squares_of(l, lower_in(l, n, k)));
     lower_set(l, n, 0, hlo_reshape(h, total, HLO_DIMS(1)));
 }
 
@@ -91,6 +88,30 @@ static void adamw(lowering *l, const node *n) {
 }
 
 const lower_op lower_op_adamw = {.lower = adamw};
+
+// --- shards: of one rank, all of a tensor in a row
+static hlo_value in_a_row(lowering *l, hlo_value x) {
+    return hlo_reshape(&l->h, x, HLO_DIMS(hlo_elements(&x)));
+}
+
+static void take_shard(lowering *l, const node *n) {
+    lower_set(l, n, 0, in_a_row(l, lower_in(l, n, 0)));
+}
+
+static void reduce_shard(lowering *l, const node *n) {
+    const hlo_value g = lower_in(l, n, 0);
+    take_shard(l, n);
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
+}
+
+static void gather_shards(lowering *l, const node *n) {
+    const hlo_value w = lower_in(l, n, 0);
+    lower_set(l, n, 0, hlo_reshape(&l->h, lower_in(l, n, 1), w.n_dims, w.dim));
+}
+
+const lower_op lower_op_take_shard = {.lower = take_shard};
+const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
+const lower_op lower_op_gather_shards = {.lower = gather_shards};
 
 // --- lanes
 static void put_aside(lowering *l, const node *n) {

@@ -40,6 +40,7 @@ struct rows {
     double shares[N_PARTS]; // of a sum of 1; all 0: no split
     source *sources;
     int64_t taken;
+    int64_t n_read;       // rows that were laid out, others passed over
     int32_t *buffer;      // T + 1 tokens
     unsigned char *roles; // T
     char last[512];
@@ -296,6 +297,13 @@ int64_t rows_longest(const rows *stream) {
     return longest;
 }
 
+int64_t rows_packed_tokens(const rows *stream) {
+    int64_t n = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++)
+        n += stream->sources[i].pack.n_tokens;
+    return n;
+}
+
 int64_t rows_taken(const rows *stream) {
     return stream->taken;
 }
@@ -337,6 +345,15 @@ void rows_seek(rows *stream, int64_t taken) {
         return;
     }
     for (stream->taken = 0; stream->taken < taken; stream->taken++)
+        furthest_behind(stream)->taken++;
+}
+
+void rows_skip(rows *stream, int64_t n) {
+    if (!stream->opts.shuffle || stream->opts.n_sources == 1) {
+        rows_seek(stream, stream->taken + n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, stream->taken++)
         furthest_behind(stream)->taken++;
 }
 
@@ -435,7 +452,8 @@ drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *
     DRV_TRY(fill_row(stream, src, row, &(row_out){tokens, position, labels, counted}));
     src->taken++;
     stream->taken++;
-    if (stream->taken % 64 == 0) dataset_forget(src->set); // memory must not grow with the data set
+    if (++stream->n_read % 64 == 0)
+        dataset_forget(src->set); // memory must not grow with the data set
     return DRV_OK;
 }
 

@@ -1,14 +1,22 @@
 // The ops of the update program.
 #include "ir/op.h"
+#include "ir/wire.h"
 
-// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs. Where that is to be
-// summed over ranks, the first n_alike, which `copies` ranks hold alike, count 1 / copies each.
+// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs, and over the ranks
+// along `axes`. Of the first n_alike inputs, which tensor ranks hold alike, those of the first one
+// count. Sums of SQUARES_CHUNK elements are added without rounding, so it does not matter which
+// rank has which of them.
 static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_1d(DT_F64, 1);
     *n_out = 1;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i]->dt == DT_I32) return "inputs must be real";
     return NULL;
+}
+
+// Along one axis: the exact sum travels as it is.
+static double squares_wire(const node *n) {
+    return wire_all_reduce(WIRE_EXACT_BYTES, n->attrs.ranks);
 }
 
 static void squares_example(example *e) {
@@ -21,7 +29,8 @@ const op_row op_row_sum_squares = {
         .min_in = 1,
         .max_in = -1,
         .shape = squares_shape,
-        .attrs = ATTR(n_alike) | ATTR(copies),
+        .wire = squares_wire,
+        .attrs = ATTR(axes) | ATTR(n_alike),
         .examples = {squares_example},
         .built = true,
         .differentiated = true,

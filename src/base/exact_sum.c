@@ -1,0 +1,45 @@
+// Limbs hold integers below 2^53, so adding to them is exact; carries are moved on in time.
+#include "base/exact_sum.h"
+
+#include <math.h>
+#include <string.h>
+
+#define LIMB_RANGE 4294967296.0 // 2^32
+enum { NOT_FINITE = EXACT_LIMBS - 1, LOWEST = -1074, MANY = 1 << 20 };
+
+// The 53 bits of x, from the bit that counts 2^(place - 1074), reach into three limbs at most.
+void exact_add(exact_sum *s, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int exponent = (int)(bits >> 52 & 0x7FF), place = exponent ? exponent - 1 : 0;
+    if (exponent == 0x7FF) {
+        s->limb[NOT_FINITE] += 1;
+        return;
+    }
+    const uint64_t fraction = (bits & 0xFFFFFFFFFFFFF) | (uint64_t)(exponent != 0) << 52,
+                   above = fraction >> (32 - place % 32);
+    double *limb = &s->limb[place / 32];
+    limb[0] += (double)(uint32_t)(fraction << place % 32);
+    limb[1] += (double)(uint32_t)above;
+    limb[2] += (double)(above >> 32);
+    if (++s->n_since == MANY) exact_settle(s);
+}
+
+void exact_settle(exact_sum *s) {
+    double carry = 0;
+    for (int k = 0; k < NOT_FINITE; k++) {
+        const double x = s->limb[k] + carry;
+        carry = floor(x / LIMB_RANGE);
+        s->limb[k] = x - carry * LIMB_RANGE;
+    }
+    s->n_since = 0;
+}
+
+double exact_value(exact_sum *s) {
+    double sum = 0;
+    if (s->limb[NOT_FINITE] > 0) return (double)NAN;
+    exact_settle(s);
+    for (int k = NOT_FINITE; k-- > 0;)
+        sum += ldexp(s->limb[k], 32 * k + LOWEST);
+    return sum;
+}

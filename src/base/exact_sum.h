@@ -1,0 +1,20 @@
+// Sums of doubles without rounding: the same for any order and any way to share them. A number is
+// kept in limbs of 32 bits, each an integer in a double, so that limbs of several sums can be added
+// one by one, by any reduction. (A superaccumulator: Kulisch, Computer Arithmetic and Validity 2008.)
+#pragma once
+#include <stdint.h>
+
+// Limb k counts 2^(32 k - 1074): from the smallest subnormal to beyond the largest double; the last
+// one counts numbers that are not finite.
+enum { EXACT_LIMBS = 68 };
+
+typedef struct exact_sum {
+    double limb[EXACT_LIMBS];
+    int n_since; // numbers since the carries were moved on
+} exact_sum;
+
+void exact_add(exact_sum *s, double x); // x >= 0; NaN and infinity make the sum NaN
+// Moves carries on: limbs of up to 2^20 such sums may then be added.
+void exact_settle(exact_sum *s);
+// The sum, rounded; the limbs may be sums of settled ones.
+double exact_value(exact_sum *s);

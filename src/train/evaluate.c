@@ -32,27 +32,27 @@ typedef struct evaluation {
 // Rows [first, ...) of the evaluation, as many as a micro-batch takes.
 static drv_status run_micro_batch(evaluation *self, int64_t first) {
     programs *progs = self->p;
-    batch *b = &self->batch;
+    batch *rows_in = &self->batch;
     const bool spread = rows_n_sources(self->rows) > 1 && self->n_rows < self->all;
     double loss;
-    batch_clear(b);
+    batch_clear(rows_in);
     if (!spread) rows_seek(self->rows, first);
-    for (int64_t i = first; i < self->n_rows && b->filled < b->rows; i++) {
+    for (int64_t i = first; i < self->n_rows && rows_in->filled < rows_in->rows; i++) {
         if (spread)
             rows_seek(self->rows, (int64_t)((double)i * (double)self->all / (double)self->n_rows));
-        DRV_TRY(batch_add_row(b, self->rows));
+        DRV_TRY(batch_add_row(rows_in, self->rows));
     }
-    batch_pad(b);
-    DRV_TRY(batch_write(b, progs, 0));
+    batch_pad(rows_in);
+    DRV_TRY(batch_write(rows_in, progs, 0));
     DRV_TRY(backend_run(progs->b, progs->eval));
     DRV_TRY(backend_read(progs->b, 0, "loss", 0, sizeof loss, &loss));
-    self->losses[first / b->rows] = loss;
-    self->counted[first / b->rows] = b->counted;
+    self->losses[first / rows_in->rows] = loss;
+    self->counted[first / rows_in->rows] = rows_in->counted;
     self->sum += loss;
-    self->tokens += b->counted;
+    self->tokens += rows_in->counted;
     if (isfinite(loss)) return DRV_OK;
     return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number; rows: %s", loss,
-            b->names.p);
+            rows_in->names.p);
 }
 
 // What the ranks have computed: each element is zero on all but one.

@@ -42,7 +42,7 @@ static drv_status read_options(const cli_args *args, const char *what, model_wri
 }
 
 // --- what is printed
-static void print_comparison(const comparison *c) {
+void ckpt_print_comparison(const comparison *c) {
     const bool same = strcmp(c->hash_a, c->hash_b) == 0 && c->hash_a[0];
     if (c->tokens == 0) return;
     printf("%lld tokens, %lld logits each%s\n", (long long)c->tokens, (long long)c->vocab,
@@ -58,7 +58,7 @@ static void print_comparison(const comparison *c) {
 static void print_result(const char *out, const convert_result *r) {
     log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
             str_bytes((double)r->written.bytes), st_type_name(r->written.type), r->written.seconds);
-    if (r->compared) print_comparison(&r->comparison);
+    if (r->compared) ckpt_print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
     generation_print_hint(out);
@@ -73,7 +73,7 @@ static drv_status prove_gguf(arena *a, const model *from, const char *file) {
     drv_status status = compare_models(a, from, &made, true, &c);
     model_close(&made);
     DRV_TRY(status);
-    print_comparison(&c);
+    ckpt_print_comparison(&c);
     DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", file),
             comparison_json(&c, from->path, file)));
     if (!c.problem) {
@@ -111,7 +111,7 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     if (status == DRV_OK)
         print_result(out, &result);
     else if (result.compared)
-        print_comparison(&result.comparison);
+        ckpt_print_comparison(&result.comparison);
     return status;
 }
 
@@ -128,7 +128,7 @@ drv_status ckpt_merge(arena *a, const cli_args *args) {
     if (status == DRV_OK)
         print_result(out, &result);
     else if (result.compared)
-        print_comparison(&result.comparison);
+        ckpt_print_comparison(&result.comparison);
     return status;
 }
 
@@ -167,7 +167,7 @@ drv_status ckpt_compare(arena *mem, const cli_args *args) {
     } else {
         printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", result.type_a, result.hash_a, paths[0],
                 result.type_b, result.hash_b, paths[1]);
-        print_comparison(&result);
+        ckpt_print_comparison(&result);
         if (!result.problem) puts("good: B is A within the bounds");
     }
     if (!result.problem) return DRV_OK;

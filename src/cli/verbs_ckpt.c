@@ -160,6 +160,7 @@ static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
         {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
+        {"--no-verify", NULL, "do not compare the result with its source"},
         {"--force", NULL,
                 "write into a folder that has files; model*.safetensors in it are removed"},
 };
@@ -212,6 +213,9 @@ static const verb subverbs[] = {
                         "a Mistral without sliding window. The tokenizer is made from the metadata. Quantised weights\n"
                         "become f32, which holds them exactly; --dtype bf16 halves that and rounds. Other weights keep\n"
                         "their type. docs/conversions.md says what is carried through.\n"
+                        "\n"
+                        "The weights written are held against the source by a hash of all values; where --dtype has\n"
+                        "rounded them, both are replayed and compared as by export. verify.json tells the result.\n"
                         "\n"
                         "Folders: safetensors of one or many files. Pickles (pytorch_model.bin) and Meta's own layout\n"
                         "(consolidated.00.pth) are refused with what to do instead; models that differ from a Llama\n"

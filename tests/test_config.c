@@ -100,6 +100,17 @@ static void keys_in_conflict_are_named(void **state) {
                     {"model.bos_token_id is 512", "0 to 511", "vocab_size is 512"}},
             {"model: {preset: tiny, eos_token_id: [1, 600]}\n", {"eos_token_id is 600"}},
             {"model: {preset: tiny, pad_token_id: 512}\n", {"pad_token_id is 512"}},
+            {TINY "training: {global_batch_size: 4}\nparallel: {lanes: 3}\n",
+                    {"run.yaml:3", "parallel.lanes", "is 3", "a divisor of the 4 micro-batches"}},
+            {TINY "parallel: {data: 2, lanes: 1}\n",
+                    {"parallel.lanes", "is 1", "a multiple of the 2 data-parallel ranks"}},
+            {"model: {preset: tiny, max_position_embeddings: 4096}\n"
+             "training: {micro_batch_size: 1048576, global_batch_size: 1048576}\n"
+             "data: {sequence_length: 2048}\n",
+                    {"run.yaml:2", "micro_batch_size 1048576", "sequence_length 2048", "2^30"}},
+            {TINY "lora: {rank: 4, alpha: 0}\n",
+                    {"run.yaml:2", "lora.alpha", "0", "the branches would count nothing"}},
+            {TINY "lora: {adapter: x, rank: 0}\n", {"lora.adapter", "there is no LoRA"}},
     };
     REFUSE_ALL(cases);
 }
@@ -241,6 +252,8 @@ static void model_from_a_folder_that_is_none(void **state) {
             {folder_with(mem, (const char *const[]){NULL}, ""), "no config.json"},
             {run, "one of its checkpoints"},
             {path_join(mem, pickled, "config.json"), "expected the folder"},
+            {path_join(mem, folder_with(mem, (const char *const[]){"m.gguf", NULL}, ""), "m.gguf"),
+                    "m.gguf --out DIR"},
             {folder_with(mem, (const char *const[]){"params.json", "consolidated.00.pth", NULL},
                      "{}"),
                     "Meta's own format"},
@@ -255,6 +268,10 @@ static void model_from_a_folder_that_is_none(void **state) {
     }
     run_config cfg;
     OK(load(mem, arena_printf(mem, "model: {from: %s, weights: random}\n", pickled), &cfg));
+    const char *both = folder_with(mem,
+            (const char *const[]){"config.json", "model.safetensors", "training_args.bin", NULL},
+            shape);
+    OK(load(mem, arena_printf(mem, "model: {from: %s}\n", both), &cfg));
     arena_free(mem);
 }
 
@@ -286,6 +303,9 @@ static void weights_and_ids_come_with_model_from(void **state) {
     assert_int_equal(cfg.model.n_eos, 0);
     assert_int_equal(cfg.model.pad_token_id, 5);
 
+    OK(load(mem, arena_printf(mem, "model: {from: %s}\ntokenizer: %s\n", from, other), &cfg));
+    assert_int_equal(cfg.model.pad_token_id, -1);
+
     OK(load(mem, TINY, &cfg)); // a preset has a shape, no tokenizer
     assert_false(config_loads_weights(&cfg));
     assert_int_equal(cfg.model.bos_token_id, -1);
@@ -310,6 +330,28 @@ static void right_configs(void **state) {
         OK(load(a, cases[i], &cfg));
         arena_free(a);
     }
+}
+
+// What follows from other keys, and from the processes that were started.
+static void defaults_that_depend_on_others(void **state) {
+    (void)state;
+    arena *a = arena_new("config");
+    run_config cfg;
+    OK(load(a, TINY "lora: {dropout: 0.1}\n", &cfg));
+    assert_int_equal(cfg.lora.rank, 8);
+    assert_true(cfg.lora.alpha == 8);
+    assert_int_equal(cfg.lora.n_target_modules, 2);
+    OK(load(a, TINY "lora: {rank: 4}\n", &cfg));
+    assert_true(cfg.lora.alpha == 4);
+    OK(load(a, TINY, &cfg));
+    assert_int_equal(cfg.lora.rank, 0);
+    OK(load(a, TINY "parallel: {data: 2}\n", &cfg));
+    OK(config_set_ranks(&cfg, 2));
+    assert_int_equal(cfg.n_lanes, 2);
+    FAILS(config_set_ranks(&cfg, 4), DRV_E_USAGE,
+            "key \"parallel.data\" is 2, but 4 ranks were started, expected mpirun -n 2");
+    FAILS(config_set_ranks(&cfg, 1), DRV_E_USAGE, "but 1 rank was started");
+    arena_free(a);
 }
 
 static void overrides_replace_what_the_file_says(void **state) {
@@ -354,6 +396,7 @@ int main(void) {
             cmocka_unit_test(other_trainers_keys_are_answered),
             cmocka_unit_test(model_from_a_folder_that_is_none),
             cmocka_unit_test(weights_and_ids_come_with_model_from), cmocka_unit_test(right_configs),
+            cmocka_unit_test(defaults_that_depend_on_others),
             cmocka_unit_test(overrides_replace_what_the_file_says)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

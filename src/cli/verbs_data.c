@@ -110,7 +110,7 @@ static drv_status show_answers(const dataset *d, const tokenizer *t, int64_t fir
         const id_list *ids) {
     static const char *const begin[2][3] = {{"", "[[", "[[*"}, {"", "\033[32m", "\033[1;32m"}},
                              *const end[2][3] = {{"", "]]", "*]]"}, {"", "\033[0m", "\033[0m"}};
-    const int look = isatty(1) && !getenv("NO_COLOR");
+    const int look = terminal_has_colour(STDOUT_FILENO);
     unsigned char *roles = mem_alloc((size_t)(ids->n + 1));
     const drv_status status = dataset_read_roles(d, first, ids->n, roles);
     for (int64_t i = 0, next; status == DRV_OK && i < ids->n; i = next) {

@@ -52,7 +52,7 @@ else
 fi
 
 # --- targets
-expect 2 'target "cuda:h300" is unknown, expected cuda:h200, h100, a100 or b200; did you mean "cuda:h200"?' "$drover" compile run.yaml --target cuda:h300
+expect 2 'target "cuda:b20" is unknown, expected cuda:h200, h100, a100 or b200; did you mean "cuda:b200"?' "$drover" compile run.yaml --target cuda:b20
 expect 2 'target "h200", expected cuda:h200' "$drover" compile run.yaml --target h200
 expect 1 'plugin "cuda" is not there' "$drover" compile run.yaml --target cuda:h200
 if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then

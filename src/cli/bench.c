@@ -170,6 +170,10 @@ static drv_status bench_step(arena *a, const cli_args *args, const run_config *c
     step_times times;
     DRV_TRY(backend_open(a, cfg->backend, &device));
     DRV_TRY(raise_peaks(device, &peak));
+    if (cfg->pipeline_parallel > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.pipeline\" is %lld, expected 1: bench step is one process",
+                config_where(cfg, "parallel.pipeline"), (long long)cfg->pipeline_parallel);
     DRV_TRY(programs_build(a, cfg, &p));
     DRV_TRY(programs_load(a, device, &p));
     DRV_TRY(programs_init_weights(&p));

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/plan_stages.h"
 #include "cli/step_time.h"
 #include "train/fit.h"
 #include "train/lora_state.h"
@@ -53,23 +54,25 @@ const verb verb_config = {
 };
 
 static const cli_option graph_options[] = {CLI_SET,
-        {"--program", "NAME", "step (default), update or eval"}};
+        {"--program", "NAME", "step (default), update or eval; of a pipeline stage0.forward, ..."}};
+
+static drv_status refuse_program(arena *a, const programs *p, const char *name) {
+    const char *names = "";
+    for (int i = 0; i < p->n_all; i++)
+        names = arena_printf(a, "%s%s%s", names, i == 0 ? "" : ", ", p->all[i].graph->name);
+    return drv_fail(DRV_E_USAGE, "graph: --program is \"%s\", expected one of %s", name, names);
+}
 
 static drv_status run_graph(arena *a, const cli_args *args) {
     run_config cfg;
     programs p;
     DRV_TRY(load(a, args, &cfg));
     DRV_TRY(programs_build(a, &cfg, &p));
-    const char *name = cli_get(args, "--program", "step");
-    const graph *g = strcmp(name, "step") == 0     ? p.step_graph
-                     : strcmp(name, "update") == 0 ? p.update_graph
-                     : strcmp(name, "eval") == 0   ? p.eval_graph
-                                                   : NULL;
-    if (!g)
-        return drv_fail(DRV_E_USAGE, "graph: --program is \"%s\", expected step, update or eval",
-                name);
+    const char *name = cli_get(args, "--program", p.all[0].graph->name);
+    const built_program *found = programs_find(&p, name);
+    if (!found) return refuse_program(a, &p, name);
     str text = {0};
-    graph_print(g, &text);
+    graph_print(found->graph, &text);
     fwrite(text.p, 1, text.n, stdout);
     str_free(&text);
     return DRV_OK;
@@ -100,8 +103,9 @@ typedef struct plan_report {
     double flops_per_token, again; // of them, and beside them for what is computed again
     double step_s, run_s;          // seconds 0: not known
     bool fits;
-    const char *would_fit; // keys to set; NULL: none would, or it fits
-    bool is_measured;      // step_s is of micro-batches that were run, not of the GEMM peak
+    const char *would_fit;     // keys to set; NULL: none would, or it fits
+    const plan_stages *stages; // NULL: no pipeline
+    bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
 } plan_report;
 
 static void print_memory(const plan_report *r) {
@@ -128,6 +132,13 @@ static double trainable_share(const plan_report *r) {
     return (double)params_trainable(&r->p->params) / (double)model_parameters(&r->cfg->model);
 }
 
+static void print_nodes(const programs *p) {
+    for (int i = 0; i < p->n_all; i++)
+        printf("%s%d in %s", i == 0 ? "nodes         " : ", ", p->all[i].graph->n_nodes,
+                p->all[i].graph->name);
+    printf("\n");
+}
+
 static void print_plan(const plan_report *r) {
     const run_config *cfg = r->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
@@ -139,16 +150,17 @@ static void print_plan(const plan_report *r) {
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
     if (r->ranks > 1)
-        printf("layout        tensor %d%s, data %d, %lld lanes\n", r->mesh.size[AXIS_TENSOR],
+        printf("layout        tensor %d%s, pipeline %d, data %d, %lld lanes\n",
+                r->mesh.size[AXIS_TENSOR],
                 r->p->params.layout.sequence ? " with its tokens shared" : "",
-                r->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
+                r->mesh.size[AXIS_PIPELINE], r->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
+    if (r->stages) plan_stages_print(r->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
             str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
     if (r->again > 0)
         printf("              and %s per token to compute again what is not kept\n",
                 str_si(r->again));
-    printf("nodes         %d in step, %d in update, %d in eval\n", r->p->step_graph->n_nodes,
-            r->p->update_graph->n_nodes, r->p->eval_graph->n_nodes);
+    print_nodes(r->p);
     print_memory(r);
     for (int axis = 0; axis < N_AXES; axis++)
         if (r->mesh.size[axis] > 1)
@@ -184,6 +196,7 @@ static void print_plan_json(const plan_report *r) {
     for (int axis = 0; axis < N_AXES; axis++)
         json_object_set_new(wire, mesh_axis_name((mesh_axis)axis), json_real(r->wire[axis]));
     json_object_set_new(o, "wire_bytes", wire);
+    if (r->stages) json_object_set_new(o, "pipeline", plan_stages_json(r->stages));
     json_object_set_new(o, "step_is_measured", json_boolean(r->is_measured));
     char *text = json_dumps(o, 0);
     puts(text);
@@ -199,7 +212,8 @@ static drv_status measure_time(arena *a, plan_report *r) {
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0)
         r->step_s = (r->flops_per_token + r->again) * tokens /
-                    ((double)cfg->tensor_parallel * 0.75 * peak);
+                    ((double)(cfg->tensor_parallel * cfg->pipeline_parallel) * 0.75 * peak *
+                            (1 - (r->stages ? r->stages->result.bubble : 0)));
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
     return DRV_OK;
@@ -214,6 +228,8 @@ static drv_status run_plan(arena *a, const cli_args *args) {
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
     if (ranks) DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
+    plan_stages stages;
+    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(a, &cfg, &stages));
     DRV_TRY(backend_open(a, "null", &null));
     DRV_TRY(programs_build(a, &cfg, &built));
     DRV_TRY(programs_load(a, null, &built));
@@ -222,14 +238,16 @@ static drv_status run_plan(arena *a, const cli_args *args) {
             .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
             .mesh = programs_mesh(&cfg),
+            .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
             .flops_per_token = programs_flops_per_token(&built, false)};
     r.ranks = mesh_ranks(&r.mesh);
     programs_wire(&built, r.wire);
+    if (r.stages) memcpy(r.wire, stages.wire, sizeof r.wire);
     r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
     r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
     if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
     DRV_TRY(measure_time(a, &r));
-    if (cfg.tensor_parallel == 1) // one rank alone cannot run products that several share
+    if (cfg.tensor_parallel * cfg.pipeline_parallel == 1) // what several share one cannot run
         DRV_TRY(step_rehearse(a, &cfg, &r.limit, r.step_s, &r.step_s, &r.is_measured));
     r.run_s = r.step_s * (double)cfg.steps;
     if (cli_has(args, "--json"))
@@ -249,7 +267,9 @@ const verb verb_plan = {
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
                 "takes without evaluations and checkpoints: by the peak of matrix products, or, where a\n"
-                "micro-batch takes less than a second, by running some on random tokens.\n"
+                "micro-batch takes less than a second, by running some on random tokens. Of a pipeline it\n"
+                "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
+                "time in which a rank waits, found by simulating the schedule.\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,
         .n_options = sizeof plan_options / sizeof *plan_options,

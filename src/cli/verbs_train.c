@@ -124,9 +124,10 @@ static drv_status run_eval(arena *a, const cli_args *args) {
     DRV_TRY_CTX(batch_open_rows(a, &cfg, false, stride, &r), "%s",
             cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
     DRV_TRY(backend_open(a, cfg.backend, &device));
+    cfg.pipeline_parallel = cfg.virtual_stages = 1; // one process has the whole model
     DRV_TRY(programs_build(a, &cfg, &built));
     built.b = device;
-    DRV_TRY(backend_compile(a, device, built.eval_graph, &built.eval_plan, &built.eval));
+    DRV_TRY(backend_compile(a, device, built.eval_graph, NULL, &built.eval));
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     DRV_TRY(*model.adapter ? lora_load_eval(&built, model.folder, model.adapter)
                            : state_load_eval_weights(&built, model.folder));

@@ -84,7 +84,9 @@ typedef struct node node;
     X(int, seq)      /* attention: tokens per row */                                               \
     X(int, inverse)  /* rope: rotate back */                                                       \
     X(int, axis)     /* collectives: mesh axis */                                                  \
-    X(int, ranks)    /* collectives: size of that axis */                                          \
+    X(int, axes)     /* sum_squares: mesh axes, bits */                                            \
+    X(int, ranks)    /* collectives: size of that axis, or of those axes */                        \
+    X(int, ends)     /* all_reduce: of the first and the last rank of the axis alone */            \
     X(int, dim)      /* collectives: dim that is cut in parts */                                   \
     X(int, in_place) /* all_reduce: of state */                                                    \
     X(int, n_alike)  /* sum_squares: so many first inputs are the same on `copies` ranks */        \

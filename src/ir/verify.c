@@ -69,6 +69,9 @@ static drv_status check_row(const checker *c, const node *n) {
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", c->g->name, c->index, row->name,
                 bad);
     const int axis = n->attrs.axis, ranks = n->attrs.ranks;
+    if (row->attrs & ATTR(axes) && n->attrs.axes && ranks != mesh_along(&c->g->mesh, n->attrs.axes))
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but its axes have %d",
+                c->g->name, c->index, row->name, ranks, mesh_along(&c->g->mesh, n->attrs.axes));
     if (row->attrs & ATTR(axis) && ranks && ranks != c->g->mesh.size[axis])
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
                 c->g->name, c->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),

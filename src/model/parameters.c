@@ -135,6 +135,23 @@ static layer_params add_layer(arena *a, param_list *list, int i) {
     return w;
 }
 
+// [V, H]
+static const param *table(arena *a, param_list *list, const char *name) {
+    const model_layout *l = &list->layout;
+    return matrix(a, list, -1, name, SPLIT_ROWS, l->vocab, l->hidden);
+}
+
+// A tied head is the embedding, or, where that is on another rank, a copy of it by the same name.
+static void add_head(arena *a, param_list *list) {
+    const model_layout *l = &list->layout;
+    list->final_norm = norm(a, list, -1, "model.norm.weight", l->hidden);
+    list->head = list->embedding;
+    if (!l->model->tie_word_embeddings) list->head = table(a, list, "lm_head.weight");
+    if (list->head) return;
+    list->head = table(a, list, "model.embed_tokens.weight");
+    list->p[list->n - 1].is_copy = true;
+}
+
 param_list llama_params(arena *a, const model_layout *l, const lora_set *lora) {
     enum { PER_LAYER = sizeof(layer_params) / sizeof(param *), OUTSIDE = 3 };
     enum { BRANCHES_PER_LAYER = 4 + 7 }; // an A for each input, a B for each projection
@@ -142,14 +159,11 @@ param_list llama_params(arena *a, const model_layout *l, const lora_set *lora) {
     param_list list = {.layout = *l, .by_part = {.a = a}};
     list.p = ARENA_ARRAY(a, param, (PER_LAYER + BRANCHES_PER_LAYER) * l->n_layers + OUTSIDE);
     list.layer = ARENA_ARRAY(a, layer_params, l->n_layers);
-    list.embedding =
-            matrix(a, &list, -1, "model.embed_tokens.weight", SPLIT_ROWS, l->vocab, l->hidden);
-    for (int i = 0; i < l->n_layers; i++)
-        list.layer[i] = add_layer(a, &list, i);
-    list.final_norm = norm(a, &list, -1, "model.norm.weight", l->hidden);
-    list.head = l->model->tie_word_embeddings
-                        ? list.embedding
-                        : matrix(a, &list, -1, "lm_head.weight", SPLIT_ROWS, l->vocab, l->hidden);
+    if (l->embeds) list.embedding = table(a, &list, "model.embed_tokens.weight");
+    for (int v = 0; v < l->n_chunks; v++)
+        for (int i = 0; i < l->chunk[v].n; i++)
+            list.layer[l->chunk[v].at + i] = add_layer(a, &list, l->chunk[v].first + i);
+    if (l->heads) add_head(a, &list);
     for (int i = 0; has_lora && i < l->n_layers; i++)
         add_layer_branches(a, &list, i, lora);
     for (int i = 0; i < list.n; i++)

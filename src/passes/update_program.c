@@ -20,19 +20,34 @@ static tensor *gradient(graph *g, const tensor *w, bool split, bool sequence) {
     return sequence && !split ? sum_over(g, grad, AXIS_TENSOR, true) : grad;
 }
 
-// Of tensors that are split over the tensor axis or alike on it: each element counts once.
-static tensor *global_squares(graph *g, tensor *const *t, int n, const bool *split) {
+// Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
+static tensor *both_uses(graph *g, const tensor *w, tensor *grad) {
+    const int stages = g->mesh.size[AXIS_PIPELINE];
+    const op_attrs ends = {.axis = AXIS_PIPELINE, .ranks = stages, .in_place = 1, .ends = 1};
+    if (stages > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
+    const char *name = arena_printf(g->a, "grad.%s.second", w->name);
+    tensor *second = graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), w->n_dims, w->dim);
+    tensor *in[] = {grad, sum_over(g, second, AXIS_DATA, true)};
+    return graph_add(g, OP_take_back, 2, in, NULL)->out[0];
+}
+
+// Of tensors that are split over the tensor axis or alike on it, on all stages: each element counts
+// once.
+static tensor *global_squares(graph *g, tensor *const *t, int n, const update_opts *opts) {
     const int ranks = g->mesh.size[AXIS_TENSOR];
     tensor **in = ARENA_ARRAY(g->a, tensor *, n);
     int n_in = 0;
-    op_attrs attrs = {0};
+    op_attrs attrs = {.axes = 1 << AXIS_PIPELINE | 1 << AXIS_TENSOR};
+    attrs.ranks = mesh_along(&g->mesh, attrs.axes);
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < n; i++)
-            if ((ranks > 1 && split[i]) == pass) in[n_in++] = t[i];
-    for (int i = 0; i < n && ranks > 1; i++)
-        attrs.n_alike += !split[i];
+        for (int i = 0; i < n; i++) {
+            const bool alike = ranks > 1 && !opts->split[i];
+            if (alike == pass || (opts->copy && opts->copy[i])) continue;
+            in[n_in++] = t[i];
+            attrs.n_alike += alike;
+        }
     if (attrs.n_alike) attrs.copies = ranks;
-    return sum_over(g, graph_add(g, OP_sum_squares, n, in, &attrs)->out[0], AXIS_TENSOR, false);
+    return graph_add(g, OP_sum_squares, n_in, in, &attrs)->out[0];
 }
 
 // The new value of a weight's master.
@@ -61,11 +76,13 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
         grads[i] = gradient(g, weights[i], opts->split && opts->split[i], opts->sequence);
-    tensor *norm2 = global_squares(g, grads, n, opts->split);
+    for (int i = 0; i < n && opts->tied; i++)
+        if (opts->tied[i]) grads[i] = both_uses(g, weights[i], grads[i]);
+    tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)
         updated[i] = update(g, weights[i], grads[i], norm2, hyper, opts);
-    graph_output(g, global_squares(g, updated, n, opts->split), "param_norm2");
+    graph_output(g, global_squares(g, updated, n, opts), "param_norm2");
     g->stage = STAGE_DIFFERENTIATED;
     return g;
 }

@@ -121,6 +121,15 @@ int64_t plan_state_bytes(const tensor *t) {
     return round_up(tensor_bytes(t) * t->n_slots, PLAN_ALIGN);
 }
 
+// Of several axes, the first: only the few bytes of a norm go over more than one.
+static int axis_of(const op_attrs *attrs) {
+    int axis = 0;
+    if (!attrs->axes) return attrs->axis;
+    while (!(attrs->axes >> axis & 1))
+        axis++;
+    return axis;
+}
+
 static void add_up(plan *p) {
     const graph *g = p->g;
     for (int i = 0; i < g->n_tensors; i++) {
@@ -130,7 +139,7 @@ static void add_up(plan *p) {
     for (int i = 0; i < g->n_nodes; i++) {
         const op_row *row = op_rows[g->nodes[i]->op];
         if (row->flops) p->flops += row->flops(g->nodes[i]);
-        if (row->wire) p->wire_bytes[g->nodes[i]->attrs.axis] += row->wire(g->nodes[i]);
+        if (row->wire) p->wire_bytes[axis_of(&g->nodes[i]->attrs)] += row->wire(g->nodes[i]);
     }
 }
 

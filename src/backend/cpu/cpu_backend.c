@@ -104,15 +104,18 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
     return DRV_OK;
 }
 
-// The ranks along the axis of a collective.
+// The ranks along the axes of a collective.
 static drv_status find_group(cpu_backend *b, const node *n, comm_group **out) {
+    const int axes = n->attrs.axes ? n->attrs.axes : 1 << n->attrs.axis;
     *out = NULL;
     if (n->attrs.ranks <= 1) return DRV_OK;
-    const mesh_axis axis = (mesh_axis)n->attrs.axis;
-    if (b->mesh.size[axis] != n->attrs.ranks)
-        return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
-                op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
-    *out = comm_axes(b->comm, &b->mesh, 1u << axis);
+    if (mesh_along(&b->mesh, axes) != n->attrs.ranks)
+        return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but its axes have %d here",
+                op_rows[n->op]->name, n->attrs.ranks, mesh_along(&b->mesh, axes));
+    *out = comm_axes(b->comm, &b->mesh, (unsigned)axes);
+    if (!n->attrs.ends) return DRV_OK;
+    const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.ranks - 1)};
+    *out = comm_ranks(b->comm, "ends of an axis", ends, 2);
     return DRV_OK;
 }
 

@@ -3,9 +3,11 @@
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
+#include "base/exact_sum.h"
 #include "base/round.h"
 
-// --- sum_squares: partial sums by chunk of each input, joined in order
+// --- sum_squares: partial sums by chunk of each input, joined exactly: also over ranks, which have
+// other tensors, the result is that of one
 typedef struct squares_call {
     const instruction *ins;
     int input;
@@ -22,22 +24,21 @@ static void squares_chunk(void *arg, int64_t c, int thread) {
 }
 
 static void sum_squares(const instruction *ins) {
-    double total = 0;
+    const op_attrs *attrs = &ins->node->attrs;
+    exact_sum total = {0};
     squares_call call = {ins, 0, ins->workspace};
     for (call.input = 0; call.input < ins->node->n_in; call.input++) {
         const int64_t n = div_up(tensor_elements(ins->node->in[call.input]), CHUNK_ELEMENTS);
-        const bool alike = call.input < ins->node->attrs.n_alike;
         par_for(n, squares_chunk, &call);
-        double sum = 0;
-        for (int64_t c = 0; c < n; c++) {
-            if (alike)
-                sum += call.sums[c];
-            else
-                total += call.sums[c];
-        }
-        total += alike ? sum / ins->node->attrs.copies : 0;
+        for (int64_t c = 0; c < n; c++)
+            exact_sum_add(&total,
+                    call.input < attrs->n_alike ? call.sums[c] / attrs->copies : call.sums[c]);
     }
-    *(double *)ins->out[0] = total;
+    exact_sum_carry(&total);
+    if (ins->group)
+        *ins->failed =
+                comm_all_reduce(ins->group, DT_F64, COMM_SUM, total.digit, EXACT_DIGITS, NULL);
+    *(double *)ins->out[0] = exact_sum_total(&total);
 }
 
 static int64_t sum_squares_workspace(const node *n, int n_threads) {
@@ -105,9 +106,11 @@ static void take_back_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
     const tensor *g = ins->node->in[0];
-    const int64_t first = c * CHUNK_ELEMENTS;
-    ins->kernels->add(g->dt, chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c),
-            input_at(ins, 1, first), input_at(ins, 0, first), output_at(ins, 0, first));
+    const int64_t first = c * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c);
+    ins->kernels->add(g->dt, n, input_at(ins, 1, first), input_at(ins, 0, first),
+            output_at(ins, 0, first));
+    memset(output_at(ins, 1, first), 0, (size_t)(n * dtype_bytes(g->dt)));
 }
 
 static void take_back(const instruction *ins) {

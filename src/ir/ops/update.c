@@ -1,14 +1,23 @@
 // The ops of the update program.
+#include "base/exact_sum.h"
 #include "ir/op.h"
+#include "ir/wire.h"
 
-// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs. Where that is to be
-// summed over ranks, the first n_alike, which `copies` ranks hold alike, count 1 / copies each.
+// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs, on all ranks along
+// `axes`. The first n_alike, which `copies` ranks hold alike, count 1 / copies each. Chunks of an
+// input are summed in order; their sums are added exactly, so it does not matter who has which.
 static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_1d(DT_F64, 1);
     *n_out = 1;
     for (int i = 0; i < n->n_in; i++)
         if (n->in[i]->dt == DT_I32) return "inputs must be real";
     return NULL;
+}
+
+// The digits of an exact sum.
+static double squares_wire(const node *n) {
+    if (n->attrs.ranks <= 1) return 0;
+    return wire_all_reduce(EXACT_DIGITS * sizeof(double), n->attrs.ranks);
 }
 
 static void squares_example(example *e) {
@@ -21,7 +30,8 @@ const op_row op_row_sum_squares = {
         .min_in = 1,
         .max_in = -1,
         .shape = squares_shape,
-        .attrs = ATTR(n_alike) | ATTR(copies),
+        .attrs = ATTR(n_alike) | ATTR(copies) | ATTR(axes) | ATTR(ranks),
+        .wire = squares_wire,
         .examples = {squares_example},
         .built = true,
         .differentiated = true,

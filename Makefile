@@ -34,11 +34,11 @@ install: manual
 uninstall:
 	@[ -e $(BUILD)/installed.txt ] || { echo "nothing was installed from $(BUILD)/" >&2; exit 1; }
 	@while read -r f; do rm -fv "$(DESTDIR)$$f"; done <$(BUILD)/installed.txt
-	@sed -n 's|\(.*/doc/drover/.*\)/.*|\1|p;s|\(.*/doc/drover\)/.*|\1|p' $(BUILD)/installed.txt | sort -ru | \
+	@sed -n 's|/[^/]*$$||p' $(BUILD)/installed.txt | grep -E '/drover(/|$$)' | sort -ru | \
 	  while read -r d; do rmdir "$(DESTDIR)$$d" 2>/dev/null; done; rm $(BUILD)/installed.txt
 
 package: manual
-	@tools/install_deps.sh file dpkg-dev
+	@tools/install_deps.sh dpkg-dev
 	@cpack -G DEB --config $(BUILD)/CPackConfig.cmake -B $(BUILD)
 
 deps:

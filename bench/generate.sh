@@ -1,5 +1,6 @@
 #!/bin/bash
-# Generation against the memory's read bandwidth, in one run: llama-135m with random weights, greedy, bf16 and fp32.
+# Generation in one run, llama-135m with random weights, bf16 and fp32: decoding against the memory's read bandwidth,
+# then prompts of 512, 1,024 and 1,900 tokens against the GEMM peak.
 # usage: bench/generate.sh build/drover [ROUNDS (5)]    (needs 1.5 GB in ${TMPDIR:-/tmp}, kept between runs)
 set -e
 rounds=${2:-5}
@@ -49,4 +50,49 @@ for precision, size in (("bf16", 2), ("fp32", 4)):
         print(f"{precision}: {rate:.1f} tokens/s, weights read at {used:.1f} GB/s of {read:.1f}: {used / read:.2f}")
     print(f"{precision}: median {statistics.median(r for r, _, _ in mine):.1f} tokens/s, "
           f"{statistics.median(shares):.2f} of the read bandwidth (from {shares[0]:.2f} to {shares[-1]:.2f})")
+PYTHON
+
+# Prompts: the GEMM peak of each type just before and just after each prompt, and the medians count. The prompt is the
+# beginning of a text; how many tokens it has stands in the output.
+[ -e prompt.txt ] || awk 'BEGIN { for (i = 0; i < 4000; i++) printf "Document %d tells of %d lazy hens.\n", i, i * i % 97 }' |
+    head -c 20000 >prompt.txt
+ids=$("$drover" tokenizer encode --tokenizer tok --input prompt.txt)
+for n in 512 1024 1900; do
+    echo $ids | cut -d ' ' -f "1-$n" | "$drover" tokenizer decode --tokenizer tok >prompt.$n
+done
+for ((round = 0; round < rounds; round++)); do
+    for n in 512 1024 1900; do
+        for precision in bf16 fp32; do
+            "$drover" bench gemm --set model.preset=llama-135m --json | sed "s/^/peak /"
+            "$drover" generate run/checkpoints/step-000001 --prompt-file prompt.$n --temperature 0 --max-tokens 1 \
+                --precision $precision --json | sed "s/^/$precision /"
+        done
+    done
+done >lines
+"$drover" bench gemm --set model.preset=llama-135m --json | sed "s/^/peak /" >>lines
+python3 - lines run/checkpoints/step-000001/config.json <<'PYTHON'
+import json, statistics, sys
+c = json.load(open(sys.argv[2]))
+h, f, layers = c["hidden_size"], c["intermediate_size"], c["num_hidden_layers"]
+q = c["num_attention_heads"] * c["head_dim"]
+kv = c["num_key_value_heads"] * c["head_dim"]
+def flops(n):  # products of the layers and the causal half of attention, no logits
+    return layers * (2 * n * h * (2 * q + 2 * kv + 3 * f) + 2 * n * n * q)
+peaks, runs = [], []  # FLOP/s by type; (precision, JSON of generate, how many peaks came before)
+for line in open(sys.argv[1]):
+    kind, text = line.split(" ", 1)
+    if kind == "peak":
+        peaks.append(json.loads(text))
+    else:
+        runs.append((kind, json.loads(text), len(peaks)))
+for precision in "bf16", "fp32":
+    for n in sorted({run["prompt_tokens"] for _, run, _ in runs}):
+        shares, rates = [], []
+        for kind, run, i in runs:
+            if kind == precision and run["prompt_tokens"] == n:
+                peak = max(p["gemm_peak_" + precision] for p in peaks[i - 1:i + 1])
+                rates.append(run["prompt_tokens_per_s"])
+                shares.append(flops(n) * rates[-1] / n / peak)
+        print(f"prompt of {n} tokens, {precision}: median {statistics.median(rates):.0f} tokens/s, "
+              f"{statistics.median(shares):.2f} of the {precision} GEMM peak (from {min(shares):.2f} to {max(shares):.2f})")
 PYTHON

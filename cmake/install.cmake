@@ -22,9 +22,7 @@ endif()
 install(FILES ${MADE}/drover.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 install(FILES ${MADE}/drover.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions RENAME drover)
 install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-if(EXISTS ${CMAKE_SOURCE_DIR}/examples)
-  install(DIRECTORY examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
-endif()
+install(DIRECTORY examples docs DESTINATION ${CMAKE_INSTALL_DOCDIR}) # the README names both
 
 set(CPACK_PACKAGE_NAME drover)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -35,6 +33,11 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON) # Depends as dpkg-shlibdeps finds them
+# What the program needs it depends on; what its MPI module needs is recommended (deb_depends.cmake).
+set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/deb_depends.cmake)
+set(CPACK_DROVER_PROGRAM ${CMAKE_BINARY_DIR}/drover)
+if(TARGET drover_mpi)
+  set(CPACK_DROVER_MPI_MODULE ${CMAKE_BINARY_DIR}/drover_mpi.so)
+endif()
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
 include(CPack)

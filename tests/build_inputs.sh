@@ -27,6 +27,63 @@ text() { "$drover" data show set --document "$1" --tokenizer tok; } # of a docum
 printf 'the cat and the dog and the hat and that was that' >small.txt
 "$drover" tokenizer train --input small.txt --vocab-size 280 --special '<|endoftext|>' --special '<|sep|>' --out tok 2>log || { cat log; exit 1; }
 
+# --- what is no text is refused by its name, and is a broken record in a folder
+python3 - <<'PY'
+import bz2, gzip, io, lzma, os, tarfile, zipfile
+text = b'{"text": "the cat"}\n' * 50
+packed = {"xz": lzma.compress(text), "bz2": bz2.compress(text), "twice": gzip.compress(gzip.compress(text)),
+          "lz4": b"\x04\x22\x4d\x18" + text, "pdf": b"%PDF-1.7\n" + text, "png": b"\x89PNG\r\n\x1a\n" + text}
+with zipfile.ZipFile("made.zip", "w") as archive:
+    archive.writestr("a.jsonl", text)
+packed["zip"] = open("made.zip", "rb").read()
+tar = io.BytesIO()
+with tarfile.open(fileobj=tar, mode="w") as archive:
+    info = tarfile.TarInfo("a.jsonl")
+    info.size = len(text)
+    archive.addfile(info, io.BytesIO(text))
+packed["tar"] = tar.getvalue()
+packed["tar-gz"] = gzip.compress(tar.getvalue())
+for name, data in packed.items():
+    open("foreign." + name, "wb").write(data)
+os.mkdir("mixed")
+open("mixed/a.txt", "wb").write(b"the cat")
+open("mixed/b.txt", "wb").write(lzma.compress(text))
+PY
+refuses() { # FILE TEXT...: both as a file and by a pipe
+    local file=$1 text
+    shift
+    ok "$file is refused" fails build --input "$file"
+    for text in "$@"; do ok "$file: $text" says "$text"; done
+    ok "$file is refused by a pipe" fails piped "$file"
+    ok "$file by a pipe: $1" says "standard input $1"
+    ok "nothing is left of $file" [ ! -e set.bin ]
+}
+refuses foreign.xz "is xz, expected text" "xz -dc foreign.xz"
+refuses foreign.bz2 "is bzip2, expected text" "bzip2 -dc foreign.bz2"
+refuses foreign.lz4 "is lz4"
+refuses foreign.twice "is gzip packed twice"
+refuses foreign.zip "is a zip archive" "unzip -p"
+refuses foreign.tar "is a tar archive"
+refuses foreign.tar-gz "is a tar archive"
+refuses foreign.pdf "is PDF"
+refuses foreign.png "is a PNG image"
+ok "a folder with one" build --input mixed
+ok "it is skipped by name" says "skipped: .*b.txt.*is no text by its first bytes"
+ok "the other is read" documents 1
+rm set.*
+
+# --- a folder as it comes: capitals, links that lead back
+mkdir -p deep/er
+cp small.txt deep/A.TXT
+printf '{"text": "the cat"}\n' >deep/er/B.JSONL
+gzip -c small.txt >deep/er/C.Txt.GZ
+ln -s ../../deep deep/er/back
+ln -s . deep/self
+ok "a folder with links to itself" build --input deep
+ok "each file counts once, endings in any letters" documents 3
+ok "the link is named" says "deep/er/back leads back to a folder above it"
+rm set.*
+
 # --- standard input and unknown endings, by content
 printf '{"text": "the cat"}\n\n{"text": "that\\nhat"}\n' >lines.jsonl
 gzip -k lines.jsonl

@@ -67,11 +67,11 @@ says 2 "data build: --strict takes no value" data build --strict=yes
 says 2 "generate: --seed is given twice" generate x --seed 1 --seed 2
 says 2 "usage: drover train CONFIG" train
 says 2 '"two" is one argument too many' train one two
-says 2 '"one" is not an option' doctor one
+says 2 '"one" is one argument too many' doctor one
 says 1 'could not open "--x"' train -- --x
 says 2 'generate: --top-p is "nan"' generate x --top-p nan
 
-# --- which drover this is
+# --- the version
 for way in --version version -V; do
     "$drover" $way >out
     check "$way" grep -qE '^drover [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+\)$' out

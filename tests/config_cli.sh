@@ -7,7 +7,7 @@ tree=$(realpath "$(dirname "$0")/..")
 # --- the reference of all keys
 "$drover" config --reference >keys.md
 cmp -s keys.md "$tree/docs/keys.md" && ok || bad "docs/keys.md is old: build/drover config --reference >docs/keys.md"
-expect 2 "stands alone" "$drover" config --reference --set model.preset=tiny
+expect 2 "--reference and --set exclude each other" "$drover" config --reference --set model.preset=tiny
 
 # --- what config prints is a config
 "$drover" config --set model.preset=llama-3.1-8b --set 'tokenizer="a \"b\": #c"' --set run_dir=x >printed.yaml

@@ -42,7 +42,7 @@ model=run/checkpoints/step-000060
 greedy="--temperature 0 --max-tokens 12"
 want=$(gen $model --prompt "Document 7" $greedy)
 check "the text begins with the prompt" test "${want:0:10}" = "Document 7"
-check "and goes on" test ${#want} -gt 12
+check "and continues" test ${#want} -gt 12
 check "a run directory" same "$(gen run --prompt "Document 7" $greedy)" "$want"
 check "a config" same "$(gen run.yaml --prompt "Document 7" $greedy)" "$want"
 printf 'Document 7' >prompt.txt
@@ -60,7 +60,7 @@ check "the same seed again" same "$(gen $model --prompt Document --max-tokens 12
 gen $model --prompt Document --max-tokens 12 --n 8 --json >lines
 check "others differ" test "$(json '"-".join(map(str, o["ids"]))' <lines | tr ' ' '\n' | sort -u | wc -l)" -gt 1
 check "one object per sample" same "$(wc -l <lines)" 8
-check "with these keys" same "$(json 'sorted(o) == ["finish_reason", "ids", "prompt", "text", "tokens", "tokens_per_s"]' <lines)" "True True True True True True True True"
+check "with these keys" same "$(json 'sorted(o) == ["finish_reason", "ids", "prompt", "prompt_tokens", "prompt_tokens_per_s", "text", "tokens", "tokens_per_s"]' <lines)" "True True True True True True True True"
 check "tokens are counted" same "$(json 'o["tokens"] == len(o["ids"])' <lines | tr ' ' '\n' | sort -u)" True
 check "--top-k 1 is greedy" same "$(gen $model --prompt "Document 7" --max-tokens 12 --top-k 1)" "$want"
 

@@ -33,11 +33,11 @@ ok "all files of a data set come" run hf:good/set --out all --parallel 3
 for i in 0 1 2 3; do ok "part $i is whole" same "all/data/part $i.jsonl" "data/part $i.jsonl"; done
 ok "the parquet file is whole" same all/sample/10BT/a.parquet sample/10BT/a.parquet
 ok "no part is left" test -z "$(find all -name '*.part')"
-ok "what is no data stays there" test ! -e all/README.md
+ok "what is not data stays there" test ! -e all/README.md
 ok "cut off, it went on from there" grep -q "resolve/main/data/part%201.jsonl bytes=[1-9]" server.log
 before=$(grep -c resolve server.log)
 ok "a second run loads nothing" run hf:good/set --out all
-ok "and says so" says "5 of them there before"
+ok "and says so" says "5 of them already there"
 ok "nor asks for files" test "$before" = "$(grep -c resolve server.log)"
 ok "a config by the card" run hf:good/set:sample-10BT --out config
 ok "has its file" test -e config/sample/10BT/a.parquet -a ! -e config/data
@@ -66,6 +66,11 @@ ok "a server without ranges gives all of it" run "$HF_ENDPOINT/plain/data/part%2
 ok "part 3 is whole" same "half/part%203.jsonl" "data/part 3.jsonl"
 ok "no server" fails http://127.0.0.1:1/file --out x --tries 2
 ok "is said" says "given up after 2 tries"
+endpoint=$HF_ENDPOINT
+export HF_ENDPOINT=http://127.0.0.1:1
+ok "no hub" fails hf:a/b --out x --tries 1
+ok "its tries are counted too" says "given up after 1 try:"
+export HF_ENDPOINT=$endpoint
 ok "bad spec" fails hf:good --out x
 ok "is explained" says "expected hf:ORG/NAME"
 # Models

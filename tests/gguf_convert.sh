@@ -16,7 +16,7 @@ for model in tied untied_llama3; do
     for type in f32 bf16 f16; do
         expect 0 "proved" "$drover" ckpt export "$golden/$model" --out $model-$type --dtype $type
         expect 0 "tensors" "$drover" ckpt export $model-$type --gguf $model-$type.gguf
-        expect 0 "try it" "$drover" ckpt import $model-$type.gguf --out $model-$type-back
+        expect 0 "in a config: model: {from:" "$drover" ckpt import $model-$type.gguf --out $model-$type-back
         check "$model $type is byte-identical" same $model-$type $model-$type-back
         check "$model $type: the shape is the same" same_shape $model-$type $model-$type-back
     done
@@ -28,15 +28,15 @@ expect 0 "of F32" "$drover" ckpt import tied-q8.gguf --out tied-q8
 expect 0 "of BF16" "$drover" ckpt import tied-q8.gguf --out tied-q8-bf16 --dtype bf16
 
 echo "-- a tokenizer becomes tokenizer.json, and GGUF again"
-expect 0 "try it" "$drover" ckpt import "$corpus"/bpe.gguf --out bpe
+expect 0 "in a config: model: {from:" "$drover" ckpt import "$corpus"/bpe.gguf --out bpe
 expect 0 "0 4 6" "$drover" tokenizer encode --tokenizer bpe < <(printf 'ab a')
 check "the chat template is there" grep -q '"chat_template": "{{ messages }}"' bpe/tokenizer_config.json
-check "a filler is no token" test -z "$(grep PAD7 bpe/tokenizer.json)"
-expect 0 "try it" "$drover" ckpt import "$corpus"/sentencepiece.gguf --out sp
+check "a filler is not a token" test -z "$(grep PAD7 bpe/tokenizer.json)"
+expect 0 "in a config: model: {from:" "$drover" ckpt import "$corpus"/sentencepiece.gguf --out sp
 expect 0 "1 9 7 3 7" "$drover" tokenizer encode --tokenizer sp < <(printf 'ab a\n a')
 for model in bpe sp; do
     expect 0 "tensors" "$drover" ckpt export $model --gguf $model.gguf
-    expect 0 "try it" "$drover" ckpt import $model.gguf --out $model-back
+    expect 0 "in a config: model: {from:" "$drover" ckpt import $model.gguf --out $model-back
     for file in tokenizer.json tokenizer_config.json generation_config.json config.json model.safetensors; do
         check "$model: $file is the same" cmp $model/$file $model-back/$file
     done
@@ -52,7 +52,7 @@ expect 1 "a pickle, which can run code" "$drover" ckpt import pickle --out none
 expect 1 "Meta's own layout" "$drover" ckpt import meta --out none
 expect 2 "full\" has files in it, as \"mine\"" "$drover" ckpt import bpe.gguf --out full
 check "the folder is as it was" untouched full mine
-expect 0 "try it" "$drover" ckpt import bpe.gguf --out full --force
+expect 0 "in a config: model: {from:" "$drover" ckpt import bpe.gguf --out full --force
 check "--force keeps other files" test -e full/mine -a -e full/model.safetensors
 expect 2 "bpe.gguf\" is there already; --force replaces it" "$drover" ckpt export bpe --gguf bpe.gguf
 expect 2 "expected f32, f16, bf16 or q8_0" "$drover" ckpt export bpe --gguf new.gguf --type q4_k
@@ -69,7 +69,7 @@ for type in qwen2:"biases on q_proj" mixtral:"a mixture of experts" mistral:"sli
     expect 1 "${type#*:}" "$drover" ckpt import ${type%%:*} --out none
 done
 sed -i 's/"hidden_act"/"sliding_window": null, "hidden_act"/' mistral/config.json
-expect 0 "try it" "$drover" ckpt import mistral --out from-mistral
+expect 0 "in a config: model: {from:" "$drover" ckpt import mistral --out from-mistral
 check "a Mistral without a window is a Llama" same tied-f32 from-mistral
 check "nothing was written" test ! -e none -a ! -e none.tmp -a ! -e new.gguf
 

@@ -3,8 +3,11 @@
 #pragma once
 #include "ranks.h"
 
+#include <pthread.h>
 #include <string.h>
 
+#include "ckpt/pieces.h"
+#include "train/state.h"
 #include "train/step.h"
 
 enum { STEPS = 3, MAX_SETS = 16 };
@@ -13,7 +16,9 @@ typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];
     int n_sets, ranks;
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
-    float *weights; // of the whole model; free it
+    int64_t optimizer_bytes, sent[N_AXES]; // of rank 0; of all ranks together, of the updates
+    double wire[N_AXES];                   // of a rank, of an update, as planned
+    float *weights;                        // of the whole model; free it
     int64_t n_weights;
 } layout_run;
 
@@ -36,6 +41,12 @@ static inline batch make_batch(arena *a, const run_config *cfg, int step) {
     return b;
 }
 
+static inline bool is_first_copy(const mesh *m, int rank, unsigned replicated) {
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (replicated >> axis & 1 && mesh_place(m, rank, (mesh_axis)axis) > 0) return false;
+    return true;
+}
+
 // Where a Hugging Face parameter begins in the whole model.
 static inline int64_t place_of(const param_list *model, const char *hf_name) {
     int64_t at = 0;
@@ -48,28 +59,37 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
     return 0;
 }
 
-// This rank's part of all masters, at its place in the whole model: Hugging Face parameters one
-// after the other. What several ranks hold alike, one writes.
+// This rank's pieces of all masters, at their places in the whole model: Hugging Face parameters
+// one after the other. What several ranks hold alike, one writes.
 static inline drv_status put_weights(comm *c, arena *a, const programs *p, const mesh *m,
         float *whole) {
-    const int rank = comm_rank(c);
     const model_layout all = layout_of(p->params.layout.model);
     const param_list model = llama_params(a, &all, NULL);
-    for (int i = 0; i < p->params.n; i++) {
-        const param *w = &p->params.p[i];
-        const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1;
-        const bool writes = mesh_place(m, rank, AXIS_DATA) == 0 && !w->is_copy &&
-                            (w->split != SPLIT_NONE || mesh_place(m, rank, AXIS_TENSOR) == 0);
-        for (int k = 0; k < w->n_parts; k++) {
-            const param_part *part = &w->part[k];
-            const int64_t at = place_of(&model, part->hf_name);
-            for (int64_t row = 0; writes && row < part->rows; row++)
-                DRV_TRY(backend_read(p->b, 0, programs_master(a, p, w),
-                        4 * (part->row + row) * columns, 4 * columns,
-                        whole + at + (part->first_row + row) * w->all_columns + w->first_column));
+    int n;
+    const ckpt_tensor *list = state_model(a, p, false, &n);
+    for (int i = 0; i < n; i++) {
+        const int64_t columns = tensor_columns(&list[i].entry);
+        float *begin = whole + place_of(&model, list[i].entry.name);
+        for (int k = 0; k < list[i].n_pieces; k++) {
+            const ckpt_piece *piece = &list[i].piece[k];
+            const int64_t elements = piece_elements(piece);
+            if (!is_first_copy(m, comm_rank(c), piece->replicated)) continue;
+            float *values = ARENA_ARRAY(a, float, elements);
+            DRV_TRY(backend_read(p->b, 0, piece->source, piece->offset, 4 * elements, values));
+            for (int64_t e = 0, run; e < elements; e += run) {
+                const int64_t place = piece_place(piece, columns, e, &run);
+                if (run > elements - e) run = elements - e;
+                memcpy(begin + place, values + e, sizeof *whole * (size_t)run);
+            }
         }
     }
     return DRV_OK;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of a layout_run, which ranks share
+
+static inline int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
+    return comm_sent(comm_axes(c, m, 1u << axis));
 }
 
 static inline drv_status one_rank(comm *c, arena *a, layout_run *r) {
@@ -93,11 +113,20 @@ static inline drv_status one_rank(comm *c, arena *a, layout_run *r) {
         double loss, grad_norm, param_norm;
         s.step = step + 1;
         DRV_TRY(stepper_gradients(&s, &global, NULL, NULL, &loss));
+        const int64_t before[] = {sent_along(c, &m, AXIS_DATA), sent_along(c, &m, AXIS_TENSOR)};
         DRV_TRY(stepper_update(&s, hyper, &grad_norm, &param_norm));
+        pthread_mutex_lock(&lock);
+        r->sent[AXIS_DATA] += sent_along(c, &m, AXIS_DATA) - before[0];
+        r->sent[AXIS_TENSOR] += sent_along(c, &m, AXIS_TENSOR) - before[1];
+        pthread_mutex_unlock(&lock);
         if (comm_rank(c) != 0) continue;
         r->loss[step] = loss;
         r->grad_norm[step] = grad_norm;
         r->param_norm[step] = param_norm;
+    }
+    if (comm_rank(c) == 0) {
+        r->optimizer_bytes = programs_memory(&p).optimizer;
+        memcpy(r->wire, programs_find(&p, "update")->plan->wire_bytes, sizeof r->wire);
     }
     DRV_TRY(put_weights(c, a, &p, &m, r->weights));
     backend_close(b);

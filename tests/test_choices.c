@@ -29,18 +29,20 @@ static void skip_line(char **p) {
 
 static void check_scores(bool specials) {
     arena *a = arena_new("test");
-    const generator_opts opts = {.folder = golden_path(a, "choices")};
-    generator *g;
+    const choices_opts opts = {.model = {.folder = golden_path(a, "choices"),
+                                       .adapter = "",
+                                       .backend = ""},
+            .specials = specials};
     choice_set set;
     choices_result result;
     char *text;
     size_t n;
     int right = 0, right_norm = 0;
-    OK(choices_read(a, path_join(a, opts.folder, "records.jsonl"), &set));
+    OK(choices_read(a, path_join(a, opts.model.folder, "records.jsonl"), &set));
     assert_int_equal(set.n, 9);
-    OK(generator_open(a, &opts, &g));
-    OK(choices_score(a, g, &set, specials, &result));
-    OK(file_read(a, path_join(a, opts.folder, "scores.txt"), &text, &n));
+    OK(choices_score(a, &opts, &set, &result));
+    assert_int_equal(result.n, 9);
+    OK(file_read(a, path_join(a, opts.model.folder, "scores.txt"), &text, &n));
     for (int64_t i = 0; i < set.n; i++) {
         if (!specials) skip_line(&text);
         check_line(&text, specials, set.record + i, result.log_likelihood[i], &right, &right_norm);
@@ -53,7 +55,6 @@ static void check_scores(bool specials) {
     assert_true(fabs(result.acc_norm - right_norm / 9.0) < 1e-12);
     assert_true(fabs(result.acc_err - sqrt(acc * (1 - acc) / 8)) < 1e-12);
     assert_int_equal(result.n_cut, 2);
-    generator_close(g);
     arena_free(a);
 }
 
@@ -72,12 +73,12 @@ static void bad_records_are_refused_with_their_line(void **state) {
             {"{\"context\": \"a\", \"choices\": [\"a\", \"b\"]}",
                     "no \"gold\", \"label\" or \"answer\""},
             {"{\"context\": 7, \"choices\": [\"a\", \"b\"], \"gold\": 0}",
-                    "\"context\" is no text"},
+                    "\"context\" is not a string"},
             {"{\"context\": \"a\", \"gold\": 0}", "\"choices\" is not there"},
-            {"{\"context\": \"a\", \"choices\": \"ab\", \"gold\": 0}", "\"choices\" is no list"},
+            {"{\"context\": \"a\", \"choices\": \"ab\", \"gold\": 0}", "\"choices\" is not a list"},
             {"{\"context\": \"a\", \"choices\": [\"a\"], \"gold\": 0}", "a list of fewer than 2"},
             {"{\"context\": \"a\", \"choices\": [\"a\", 3], \"gold\": 0}",
-                    "\"choices\"[1] is no text"},
+                    "\"choices\"[1] is not a string"},
             {"{\"context\": \"a\", \"choices\": [\"a\", \"\"], \"gold\": 0}",
                     "\"choices\"[1] is empty"},
             {"{\"context\": \"a\", \"choices\": [\"a\", \"b\"], \"gold\": 2}",

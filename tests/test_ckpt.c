@@ -30,14 +30,17 @@ static void safetensors_that_lie(void **state) {
     parse_says(T("F32", "[2]", "[8,0]"), -1, 8, "bytes 8 to 0");
     parse_says(T("F32", "[2]", "[-8,0]"), -1, 8, "bytes -8");
     parse_says(T("F32", "[3]", "[0,8]"), -1, 8, "do not fit shape");
+    parse_says(T("F32", "[1]", "[0,8]"), -1, 8, "do not fit shape");
     parse_says(T("F32", "[-2]", "[0,8]"), -1, 8, "negative or too large");
     parse_says(T("F32", "[4294967296,4294967296,4]", "[0,8]"), -1, 8, "negative or too large");
     parse_says(T("F99", "[2]", "[0,8]"), -1, 8, "dtype is missing or unknown");
     parse_says(T("F32", "2", "[0,8]"), -1, 8, "shape is not a list");
     parse_says(T("F32", "[2]", "[0]"), -1, 8, "not two numbers");
     parse_says("{\"t\":", -1, 8, "not valid JSON");
-    parse_says("[]", -1, 8, "no JSON object");
+    parse_says("[]", -1, 8, "not a JSON object");
     parse_says("{}", 1 << 30, 8, "header length");
+    parse_says("{}", 11, 8, "header length is 11, but the file has 18 bytes");
+    parse_says("{}        ", 10, 0, NULL);
     parse_says("{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},\"b\":{\"dtype\":"
                "\"F32\",\"shape\":[2],\"data_offsets\":[4,12]}}",
             -1, 12, "overlaps");
@@ -49,8 +52,8 @@ static void safetensors_that_lie(void **state) {
             -1, 4, "bytes 2 to 3");
     parse_says("{}", -1, 4, "4 bytes after");
     parse_says("{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL);
-    parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is no text");
-    parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is no JSON object");
+    parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is not a string");
+    parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is not a JSON object");
     parse_says("{\"__metadata__\":null}", -1, 0, NULL);
     parse_says(" {} ", -1, 0, NULL);
     parse_says("", -1, 0, "not valid JSON");
@@ -66,9 +69,10 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
 }
 
 static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, bool is_adapter) {
-    static const ckpt_tensor model[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
-            {{"n", 1, {5, 0}, ST_F32}, "n", 0}},
-                             optimizer[] = {{{"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0}};
+    const ckpt_tensor model[] = {ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+            ckpt_whole((st_entry){"n", 1, {5, 0}, ST_F32}, "n", 0)},
+                      optimizer[] = {
+                              ckpt_whole((st_entry){"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0)};
     const ckpt_carried carried = {"tokenizer.json", "{}", 2};
     const ckpt_content c = {.model = model,
             .optimizer = optimizer,
@@ -79,7 +83,7 @@ static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, boo
             .is_adapter = is_adapter,
             .carried = &carried,
             .n_carried = 1};
-    ckpt_saver *s = ckpt_saver_new(dir, keep, zeros, NULL);
+    ckpt_saver *s = ckpt_saver_new(dir, keep, NULL, zeros, NULL);
     for (int64_t i = from; i <= to; i++) {
         OK(ckpt_start(s, i, &c));
         ckpt_wait_read(s);
@@ -104,7 +108,7 @@ static void adapters_are_checkpoints(void **state) {
     arena *a = arena_new("ckpt");
     const char *dir = temporary_dir(a), *path, *json;
     save_as(dir, 1, 1, 0, true);
-    OK(ckpt_newest(a, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, &path));
     assert_true(file_exists(path_join(a, path, "adapter_model.safetensors")));
     assert_true(file_exists(path_join(a, path, "adapter_config.json")));
     assert_false(file_exists(path_join(a, path, "model.safetensors")));
@@ -115,21 +119,23 @@ static void adapters_are_checkpoints(void **state) {
     arena_free(a);
 }
 
-// Broken checkpoints, newer or older, are never removed and do not count; one in the way is renamed.
+// Broken checkpoints, newer or older, are never removed and do not count, nor do newer ones that
+// are whole; one in the way is renamed.
 static void retention_spares_the_broken(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
-    const char *dir = save_some(a, 5, 9, 0);
-    static const char *const broken[] = {"step-000005", "step-000008", "step-000009"};
-    for (int i = 0; i < 3; i++)
+    const char *dir = save_some(a, 4, 10, 0);
+    static const char *const broken[] = {"step-000005", "step-000007", "step-000008",
+            "step-000009"};
+    for (int i = 0; i < 4; i++)
         OK(file_write_atomic(path_join(a, path_join(a, dir, broken[i]), "trainer.json"), "{", 1));
     save_range(dir, 8, 8, 2);
     char **names;
     int n;
     OK(dir_list(a, dir, &names, &n));
-    static const char *const left[] = {"step-000005", "step-000007", "step-000008",
-            "step-000008.refused", "step-000009"};
-    assert_int_equal(n, 5);
+    static const char *const left[] = {"step-000005", "step-000006", "step-000007", "step-000008",
+            "step-000008.refused", "step-000009", "step-000010"};
+    assert_int_equal(n, 7);
     for (int i = 0; i < n; i++)
         assert_string_equal(names[i], left[i]);
     OK(ckpt_verify(path_join(a, dir, "step-000008")));
@@ -145,7 +151,7 @@ static void newest_and_retention(void **state) {
     OK(ckpt_list(a, dir, &names, &n));
     assert_int_equal(n, 3);
     assert_string_equal(names[0], "step-000010");
-    OK(ckpt_newest(a, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, &path));
     assert_string_equal(path, path_join(a, dir, "step-000012"));
     arena_free(a);
 }
@@ -174,7 +180,7 @@ static void harmed(void **state) {
         assert_true(i == 4 || ckpt_verify(last) == DRV_E_DATA);
         unlink(file);
         assert_true(ckpt_verify(last) == DRV_E_IO);
-        OK(ckpt_newest(a, dir, &path));
+        OK(ckpt_newest(a, NULL, dir, &path));
         assert_string_equal(path, path_join(a, dir, "step-000001"));
         OK(file_write_atomic(file, good, n));
         OK(ckpt_verify(last));
@@ -192,26 +198,26 @@ static void failed_save_leaves_the_old(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
-    const ckpt_tensor t = {{"w", 2, {3, 4}, ST_F32}, "w", 0};
+    const ckpt_tensor t = ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0);
     const ckpt_content c = {.model = &t,
             .optimizer = &t,
             .n_model = 1,
             .n_optimizer = 1,
             .config_json = "{}",
             .trainer_json = "{}"};
-    ckpt_saver *s = ckpt_saver_new(dir, 1, no_space, NULL);
+    ckpt_saver *s = ckpt_saver_new(dir, 1, NULL, no_space, NULL);
     OK(ckpt_start(s, 2, &c));
     FAILS(ckpt_wait(s), DRV_E_IO, "no space left; older checkpoints are untouched");
     ckpt_saver_free(s);
     assert_false(file_exists(path_join(a, dir, "step-000002.tmp")));
-    OK(ckpt_newest(a, dir, &path));
+    OK(ckpt_newest(a, NULL, dir, &path));
     assert_string_equal(path, path_join(a, dir, "step-000001"));
     arena_free(a);
 }
 
-static drv_status keep_value(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values) {
-    (void)t, (void)first, (void)n;
+static drv_status keep_value(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    (void)t, (void)piece, (void)first, (void)n;
     *(float *)ctx += values[0];
     return DRV_OK;
 }
@@ -239,17 +245,17 @@ static void make_file(const char *path, const made *list, int n) {
 
 static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
     float sum = 0;
-    return ckpt_fill(dir, "model", list, n, &(ckpt_sink){keep_value, &sum, false});
+    return ckpt_fill(NULL, dir, "model", list, n, &(ckpt_sink){keep_value, &sum, false});
 }
 
 static void filling(void **state) {
     (void)state;
     arena *a = arena_new("fill");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor w = {{"w", 2, {3, 4}, ST_F32}, "w", 0},
-                      turned = {{"w", 2, {4, 3}, ST_F32}, "w", 0},
-                      flat = {{"w", 1, {12, 0}, ST_F32}, "w", 0},
-                      v = {{"v", 1, {3, 0}, ST_F32}, "v", 0};
+    const ckpt_tensor w = ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+                      turned = ckpt_whole((st_entry){"w", 2, {4, 3}, ST_F32}, "w", 0),
+                      flat = ckpt_whole((st_entry){"w", 1, {12, 0}, ST_F32}, "w", 0),
+                      v = ckpt_whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "neither model.safetensors nor its index");
     make_file(file, &(made){"w", 3, 4, 1}, 1);
     OK(fill(dir, &w, 1));
@@ -260,7 +266,7 @@ static void filling(void **state) {
     make_file(file, (made[]){{"w", 3, 4, 1}, {"layers.0.rotary_emb.inv_freq", 2, 0, 1}}, 2);
     OK(fill(dir, &w, 1)); // old releases stored them
     make_file(file, (made[]){{"w", 3, 4, 1}, {"x", 3, 0, (float)NAN}, {"v", 3, 0, 1}}, 3);
-    const ckpt_tensor x = {{"x", 1, {3, 0}, ST_F32}, "x", 0};
+    const ckpt_tensor x = ckpt_whole((st_entry){"x", 1, {3, 0}, ST_F32}, "x", 0);
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
@@ -272,7 +278,8 @@ static void filling_tied(void **state) {
     (void)state;
     arena *a = arena_new("tied");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
-    const ckpt_tensor embedding = {{"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0};
+    const ckpt_tensor embedding =
+            ckpt_whole((st_entry){"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0);
     made list[] = {{"lm_head.weight", 3, 4, 2}, {"model.embed_tokens.weight", 3, 4, 2}};
     make_file(file, list, 2);
     OK(fill(dir, &embedding, 1));
@@ -286,8 +293,8 @@ static void indexes_that_lie(void **state) {
     (void)state;
     arena *a = arena_new("index");
     const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
-    const ckpt_tensor list[] = {{{"w", 2, {3, 4}, ST_F32}, "w", 0},
-            {{"v", 1, {3, 0}, ST_F32}, "v", 0}};
+    const ckpt_tensor list[] = {ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+            ckpt_whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0)};
     make_file(path_join(a, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
     make_file(path_join(a, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
     make_file(path_join(a, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
@@ -298,9 +305,9 @@ static void indexes_that_lie(void **state) {
             {"{}", "weight_map is missing"},
             {"[]", "weight_map is missing"},
             {"{\"weight_map\": {}}", "weight_map is empty"},
-            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is no object"},
-            {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is no file name"},
-            {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is no file name"},
+            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is not an object"},
+            {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is not a file name"},
+            {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is not a file name"},
             {"{\"weight_map\": {\"w\": \"three.safetensors\"}}",
                     "names \"three.safetensors\", which is not there"},
             {"{\"weight_map\": {\"w\": \"two.safetensors\", \"v\": \"two.safetensors\"}}",

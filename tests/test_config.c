@@ -166,6 +166,17 @@ static void other_trainers_keys_are_answered(void **state) {
     static const struct {
         const char *yaml, *ours;
     } cases[] = {{"learning_rate: 1", "\"optimizer.lr\""},
+            {"learning_rat: 1", "did you mean \"learning_rate\"? here it is \"optimizer.lr\""},
+            {"LEARNING-RATE: 1", "here it is \"optimizer.lr\""},
+            {"grad_accum: 1", "did you mean \"grad_accum_steps\"? here it is"},
+            {"lr_schedular_type: 1", "here it is \"schedule.type\""},
+            {"training: {per_device_train_batchsize: 1}", "\"training.micro_batch_size\""},
+            {"seqlen: 1", "here it is \"data.sequence_length\""},
+            {"gbs: 1", "here it is \"training.global_batch_size\""},
+            {"bf-16: 1", "here it is \"training.precision\""},
+            {"model: {num_layer: 1}", "here it is \"model.num_hidden_layers\""},
+            {"optimizer: {lr_: 1}", "did you mean \"optimizer.lr\"?"},
+            {"abc: 1", "expected one of those that drover config prints"},
             {"optimizer: {learning_rate: 1}", "\"optimizer.lr\""},
             {"gradient_accumulation_steps: 4", "\"training.global_batch_size\""},
             {"per_device_train_batch_size: 4", "\"training.micro_batch_size\""},
@@ -231,6 +242,7 @@ static void model_from_a_folder_that_is_none(void **state) {
         const char *from, *says;
     } cases[] = {{"/nowhere", "\"/nowhere\", which is not a folder"},
             {"meta-llama/Llama-3.1-8B", "drover model get hf:meta-llama/Llama-3.1-8B"},
+            {"https://huggingface.co/org/name", "drover model get hf:org/name"},
             {folder_with(a, (const char *const[]){NULL}, ""), "no config.json"},
             {run, "one of its checkpoints"},
             {path_join(a, pickled, "config.json"), "expected the folder"},

@@ -8,13 +8,15 @@ static void lanes_give_the_same_bits_on_any_ranks(void **state) {
     (void)state;
     static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
     for (int p = 0; p < 2; p++) {
-        const char *sets[] = {"parallel.lanes=8", precisions[p]};
+        const char *sets[] = {"parallel.lanes=8", precisions[p], NULL};
         layout_run one = run_layout(1, sets, 2);
-        for (int ranks = 2; ranks <= 8; ranks *= 2) {
-            layout_run several = run_layout(ranks, sets, 2);
-            expect_same_bits(&several, &one);
-            free(several.weights);
-        }
+        for (int ranks = 2; ranks <= 8; ranks *= 2)
+            for (int zero = 0; zero < 2; zero++) {
+                sets[2] = zero ? "parallel.zero=1" : "parallel.zero=0";
+                layout_run several = run_layout(ranks, sets, 3);
+                expect_same_bits(&several, &one);
+                free(several.weights);
+            }
         free(one.weights);
     }
 }
@@ -27,6 +29,42 @@ static void three_ranks_are_three_lanes(void **state) {
     expect_same_bits(&three, &one);
     free(one.weights);
     free(three.weights);
+}
+
+// --- ZeRO: the same bits, a part of the memory, and the bytes on the wire that a plan says
+static void data_ranks_share_the_optimizer(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        const char *tensor, *precision, *tied;
+    } cases[] = {{2, "1", "fp32", "true"}, {3, "1", "bf16", "false"}, {4, "2", "bf16", "true"},
+            {4, "1", "fp32", "false"}, {8, "2", "fp32", "true"}, {8, "4", "bf16", "false"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("sets");
+        const char *sets[] = {"training.global_batch_size=12", "parallel.zero=0",
+                arena_printf(a, "parallel.tensor=%s", cases[i].tensor),
+                arena_printf(a, "training.precision=%s", cases[i].precision),
+                arena_printf(a, "model.tie_word_embeddings=%s", cases[i].tied)};
+        layout_run whole = run_layout(cases[i].ranks, sets, 5);
+        sets[1] = "parallel.zero=1";
+        layout_run shards = run_layout(cases[i].ranks, sets, 5);
+        expect_same_bits(&shards, &whole);
+        const int data = cases[i].ranks / (cases[i].tensor[0] - '0');
+        const double share = (double)shards.optimizer_bytes / (double)whole.optimizer_bytes;
+        if (share > 1.0 / data + 0.1) fail_msg("case %zu: %g of the optimizer's memory", i, share);
+        for (int axis = 0; axis < N_AXES; axis++)
+            for (int k = 0; k < 2; k++) {
+                const layout_run *r = k ? &shards : &whole;
+                const double planned = STEPS * cases[i].ranks * r->wire[axis];
+                if (axis != AXIS_DATA && axis != AXIS_TENSOR) continue;
+                if (fabs((double)r->sent[axis] - planned) > 1e-9 * planned + 0.5)
+                    fail_msg("case %zu, zero %d, axis %d: %lld bytes sent, %g planned", i, k, axis,
+                            (long long)r->sent[axis], planned);
+            }
+        free(whole.weights);
+        free(shards.weights);
+        arena_free(a);
+    }
 }
 
 // --- tensor and sequence parallel
@@ -142,6 +180,7 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_give_the_same_bits_on_any_ranks),
             cmocka_unit_test(three_ranks_are_three_lanes),
+            cmocka_unit_test(data_ranks_share_the_optimizer),
             cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(tensor_ranks_of_bf16),
             cmocka_unit_test(a_split_model_begins_alike),
             cmocka_unit_test(heads_that_do_not_divide_are_refused),

@@ -27,10 +27,10 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     comm *c = w->c;
     const bool receives = pipeline_receives(&w->schedule->shape, comm_rank(c), item);
     const int *words = message, n = MESSAGE / (int)sizeof *words;
-    EXPECT(receives == (message != NULL));
+    EXPECT(c, receives == (message != NULL));
     if (!message) return DRV_OK;
     const int want = stamp(w, item, item->work == WORK_FORWARD ? -1 : 1);
-    EXPECT(words[0] == want && words[n - 1] == want);
+    EXPECT(c, words[0] == want && words[n - 1] == want);
     return DRV_OK;
 }
 

@@ -81,8 +81,8 @@ static void same_as_transformers(void **state) {
 
 static void broken_records(void **state) {
     (void)state;
-    setting s = open_setting();
-    const sft_format *f = format_of(&s, "chatml.jinja");
+    setting setup = open_setting();
+    const sft_format *format = format_of(&setup, "chatml.jinja");
     static const struct {
         const char *line, *says;
     } cases[] = {
@@ -91,29 +91,31 @@ static void broken_records(void **state) {
             {"{}", "no form that is known"},
             {"{\"text\": \"x\"}", "expected messages, conversations"},
             {"{\"messages\": []}", "the conversation is empty"},
-            {"{\"messages\": [1]}", "message 0 is no object"},
+            {"{\"messages\": [1]}", "message 0 is not an object"},
             {"{\"messages\": [{\"content\": \"x\"}]}", "message 0 has no \"role\""},
             {"{\"conversations\": [{\"from\": \"alien\", \"value\": \"x\"}]}",
                     "turn 0 is from \"alien\""},
             {"{\"conversations\": [{\"from\": \"human\"}]}",
                     "turn 0 has no \"from\" and \"value\""},
             {"{\"instruction\": \"x\"}", "\"instruction\" has no answer beside it"},
-            {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is no text"},
-            {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}", "\"input\" is no text"},
-            {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is no text"},
-            {"{\"prompt\": \"x\", \"response\": \"y\", \"tools\": \"no\"}", "\"tools\" is no list"},
+            {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is not a string"},
+            {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}",
+                    "\"input\" is not a string"},
+            {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is not a string"},
+            {"{\"prompt\": \"x\", \"response\": \"y\", \"tools\": \"no\"}",
+                    "\"tools\" is not a list"},
             {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}",
                     "begins with the assistant"},
             {"{\"messages\": [{\"role\": \"user\", \"content\": \"\xFF\"}]}", "not valid JSON"},
     };
     sft_example x = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FAILS(sft_encode(f, s.e, cases[i].line, strlen(cases[i].line), &x), DRV_E_DATA,
+        FAILS(sft_encode(format, setup.e, cases[i].line, strlen(cases[i].line), &x), DRV_E_DATA,
                 cases[i].says);
         assert_true(x.ids.n == 0 && x.roles.n == 0 && !x.misfit);
     }
     sft_example_free(&x);
-    close_setting(&s);
+    close_setting(&setup);
 }
 
 // A template whose text of a few messages is not how the text of more begins, and that has no marks.

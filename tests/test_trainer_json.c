@@ -5,8 +5,9 @@
 
 #include "train/trainer_json.h"
 
-// A checkpoint of 40 steps of 8 rows of 64 tokens, with one member replaced ("" : left out).
-static const char *write_json(arena *a, const char *key, const char *value) {
+// A checkpoint of 40 steps of 8 rows of 64 tokens, with one member replaced ("" : left out),
+// another left out.
+static const char *write_json(arena *a, const char *key, const char *value, const char *without) {
     const char *dir = path_join(a, temporary_dir(a), "step-000040");
     static const char *const members[][2] = {{"step", "40"}, {"updates", "39"},
             {"rows_taken", "320"}, {"tokens", "20000"}, {"bad_steps", "0"}, {"evaluated", "40"},
@@ -16,6 +17,7 @@ static const char *write_json(arena *a, const char *key, const char *value) {
     str_puts(&text, "{\"seed\": 1");
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
         const char *v = strcmp(members[i][0], key) == 0 ? value : members[i][1];
+        if (strcmp(members[i][0], without) == 0) continue;
         if (*v) str_printf(&text, ", \"%s\": %s", members[i][0], v);
     }
     str_puts(&text, "}");
@@ -51,11 +53,36 @@ static void nothing_is_believed(void **state) {
             {"part_step", "41", "\"part_step\" is 41"},
             {"part_rows", "8", "\"part_rows\" is 8, expected 0 to 0"},
             {"global_batch_size", "0", "\"global_batch_size\" is 0"},
+            {"sequence_length", "0", "\"sequence_length\" is 0, expected 1"},
+            {"sequence_length", "", "\"sequence_length\" is 0, expected 1"},
+            {"part_tokens", "1", "\"part_tokens\" is 1, expected 0 to 0"},
             {"loss", "\"low\"", "loss"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("trainer.json");
-        const char *dir = write_json(a, cases[i].key, cases[i].value);
+        const char *dir = write_json(a, cases[i].key, cases[i].value, "");
+        run_state read;
+        json_t *about = NULL;
+        if (cases[i].says)
+            FAILS(trainer_json_read(dir, &read, &about), DRV_E_DATA, cases[i].says);
+        else
+            OK(trainer_json_read(dir, &read, &about));
+        json_decref(about);
+        arena_free(a);
+    }
+}
+
+// What an earlier version wrote says neither batch nor length: ranges alone hold.
+static void without_a_batch_size(void **state) {
+    (void)state;
+    static const struct {
+        const char *key, *value, *says;
+    } cases[] = {{"", "", NULL}, {"rows_taken", "320", NULL}, {"tokens", "-1", "\"tokens\" is -1"},
+            {"rows_taken", "39", "\"rows_taken\" is 39, expected 40"},
+            {"tokens", "5368709121", "expected 0 to 5368709120"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("trainer.json");
+        const char *dir = write_json(a, cases[i].key, cases[i].value, "global_batch_size");
         run_state read;
         json_t *about = NULL;
         if (cases[i].says)
@@ -70,7 +97,7 @@ static void nothing_is_believed(void **state) {
 static void a_renamed_folder(void **state) {
     (void)state;
     arena *a = arena_new("trainer.json");
-    const char *dir = write_json(a, "", ""), *other = arena_printf(a, "%s1", dir);
+    const char *dir = write_json(a, "", "", ""), *other = arena_printf(a, "%s1", dir);
     run_state read;
     json_t *about = NULL;
     assert_int_equal(rename(dir, other), 0);
@@ -88,6 +115,7 @@ static void written_and_read(void **state) {
     run_state read;
     json_t *about = json_pack("{s:i, s:i}", "global_batch_size", 8, "sequence_length", 16), *back;
     char *text = trainer_json_text(&written, about);
+    assert_non_null(strstr(text, "\"loss\": null"));
     OK(dir_make(dir));
     OK(file_write_atomic(path_join(a, dir, "trainer.json"), text, strlen(text)));
     OK(trainer_json_read(dir, &read, &back));
@@ -102,6 +130,7 @@ static void written_and_read(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_is_believed),
-            cmocka_unit_test(a_renamed_folder), cmocka_unit_test(written_and_read)};
+            cmocka_unit_test(without_a_batch_size), cmocka_unit_test(a_renamed_folder),
+            cmocka_unit_test(written_and_read)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

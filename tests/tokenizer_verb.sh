@@ -12,7 +12,7 @@ train() { "$drover" tokenizer train --input text.txt --vocab-size 400 "$@"; }
 
 # --- roles of special tokens
 expect 0 "special token <|endoftext|>: id 0, beginning of text (bos), end of text (eos)" train --out plain
-expect 0 "special token <s>: id 0, beginning of text (bos), put in front of each text" \
+expect 0 "special token <s>: id 0, beginning of text (bos), put before each text" \
     train --out roles --bos "<s>" --eos "</s>" --pad "<pad>" --unk "<unk>"
 has '"bos_token": "<s>"' roles/tokenizer_config.json
 has '"unk_token": "<unk>"' roles/special_tokens_map.json
@@ -25,7 +25,7 @@ has "no token ends a text" out
 lacks bos_token none/tokenizer_config.json
 expect 2 '"<one>" is given twice' train --out twice --special "<one>" --special "<one>"
 expect 2 "--eos is empty" train --out empty --eos ""
-expect 2 "--pad is not UTF-8" train --out bytes --pad $'\xff'
+expect 2 "--pad is \"?\", which is not UTF-8" train --out bytes --pad $'\xff'
 expect 0 "special token a: id 0" train --out letter --special a # a symbol of the alphabet: one id
 same "$(printf 'a' | "$drover" tokenizer encode --tokenizer letter)" 0 "a special token of one letter"
 
@@ -36,9 +36,11 @@ printf '{"text": "a \\"fox\\""}\n{"text": ""}\n{"text": "hens\\n"}\n' >three.jso
 "$drover" tokenizer encode --tokenizer plain --json-key text --input three.jsonl >three.ids
 same "$(wc -l <three.ids)" 3 "an array for each record"
 same "$("$drover" tokenizer decode --tokenizer plain --json-key text --input three.ids | tr '\n' ' ')" \
-    '"a \"fox\"" "" "hens\n" ' "a string for each array"
+    '{"text": "a \"fox\""} {"text": ""} {"text": "hens\n"} ' "a record for each array"
+same "$("$drover" tokenizer decode --tokenizer plain --json-key body --input three.ids | head -n 1)" \
+    '{"body": "a \"fox\""}' "under the key that was asked for"
 printf '1 2\n3 x4\n' >wrong
-expect 1 'wrong:2: "x4" is no token id' "$drover" tokenizer decode --tokenizer plain --input wrong
+expect 1 'wrong:2: "x4" is not a token id' "$drover" tokenizer decode --tokenizer plain --input wrong
 printf '1 400' >large
 expect 1 "large:1: token id 400 is not in the vocabulary, expected 0 to 399" \
     "$drover" tokenizer decode --tokenizer plain --input large

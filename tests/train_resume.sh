@@ -31,7 +31,7 @@ while [ $kills -lt 20 ]; do
 done
 expect 0 "step-000040" "$drover" train run.yaml --set run_dir=killed
 check "20 kills change the result (SEED=$seed)" same_bits killed 000040
-check "metrics.jsonl has not one line a step after kills (SEED=$seed)" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
+check "metrics.jsonl has not one line per step after kills (SEED=$seed)" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
 check "a killed writer's folder was left (SEED=$seed)" [ -z "$(ls killed/checkpoints | grep tmp)" ]
 
 # --- harmed checkpoints
@@ -49,7 +49,9 @@ cp -r straight lost
 truncate -s -1 lost/checkpoints/step-*/model.safetensors
 cp -r lost before
 expect 1 "all checkpoints are refused" "$drover" train run.yaml --set run_dir=lost
-says "step-000039/model.safetensors" "step-000040/model.safetensors" "bytes, expected" "--fresh"
+for text in "step-000039/model.safetensors" "step-000040/model.safetensors" "bytes, expected" "--fresh"; do
+    check "the message itself does not say $text" eval 'tail -n 1 out | grep -qF -- "$text"'
+done
 check "a refused start changes metrics" cmp -s lost/metrics.jsonl before/metrics.jsonl
 check "a refused start changes checkpoints" diff -r lost/checkpoints before/checkpoints
 rm -rf lost/checkpoints
@@ -59,17 +61,24 @@ expect 0 "step-000040" "$drover" train run.yaml --set run_dir=lost --fresh
 says "lost/before-1"
 check "a fresh start gives other bits" same_bits lost 000040
 check "a fresh start removes what was there" diff -r lost/before-1/checkpoints before/checkpoints
-cp -r straight locked
-chmod 000 locked/checkpoints
 if [ "$(id -u)" != 0 ]; then
-    expect 1 "Permission denied" "$drover" train run.yaml --set run_dir=locked
+    as_user=()
 elif command -v setpriv >/dev/null; then # permissions do not bind root
-    chown -R 65534:65534 "$dir"
-    expect 1 "Permission denied" setpriv --reuid=65534 --regid=65534 --clear-groups "$drover" train run.yaml --set run_dir=locked
+    as_user=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+fi
+if [ -n "${as_user+is set}" ]; then
+    cp -r straight locked
+    [ -z "${as_user[*]}" ] || chown -R 65534:65534 "$dir"
+    for what in locked/checkpoints "locked/checkpoints/step-000039/config.json locked/checkpoints/step-000040/trainer.json"; do
+        chmod 000 $what
+        expect 1 "Permission denied" "${as_user[@]}" "$drover" train run.yaml --set run_dir=locked
+        chmod 700 $what
+        check "a run without permission changes its metrics" cmp -s locked/metrics.jsonl straight/metrics.jsonl
+    done
+    says "all checkpoints are refused" "--fresh"
 else
     echo "not tried: folders without permission (this is root, without setpriv)"
 fi
-chmod 700 locked/checkpoints
 
 # --- another model is refused, by the field
 cp -r straight other
@@ -81,6 +90,7 @@ expect 2 "num_attention_heads is 8, but the config's model has 4" "$drover" trai
     --set model.num_attention_heads=4 --set model.num_key_value_heads=4 --set model.head_dim=16
 check "a refused config replaces config.yaml" cmp -s other/config.yaml straight/config.yaml
 expect 0 "model.initializer_range: 0.02 -> 0.05" "$drover" train run.yaml --set run_dir=other --set model.initializer_range=0.05
+check "it is said twice" [ "$(grep -c initializer_range out)" = 1 ]
 
 # --- what changed on purpose is said
 cp -r straight changed
@@ -99,6 +109,17 @@ mkdir kept && cp data/set.* kept/
 for f in data/short.*; do cp "$f" "data/set.${f#data/short.}"; done
 expect 0 'data set "data/set": tokens' "$drover" train run.yaml --set run_dir=otherdata --set training.steps=42
 cp kept/* data/
+# The same name, another tokenizer: said of the run and of its data.
+cp -r straight othertok
+cp -r tok tok2
+printf '\n' >>tok2/tokenizer.json
+mv tok tok1 && mv tok2 tok
+expect 0 "tokenizer.json is not that of othertok/checkpoints/step-000040" "$drover" train run.yaml --set run_dir=othertok --set training.steps=41
+says 'data set "data/set" was built with another tokenizer'
+check "the new tokenizer is not carried" cmp -s tok/tokenizer.json othertok/checkpoints/step-000041/tokenizer.json
+rm -rf tok && mv tok1 tok
+expect 0 '"loss"' "$drover" eval straight --data data/set --json
+check "the right tokenizer is warned of" [ "$(grep -c tokenizer out)" = 0 ]
 
 # --- a first part without a checkpoint
 expect 0 "step-000040" "$drover" train run.yaml --set run_dir=early --set checkpoint.every=0

@@ -5,10 +5,15 @@
 
 #include "base/parallel.h"
 
-drv_status backend_open(arena *a, const char *name, backend **out) {
+drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts, backend **out) {
     if (strcmp(name, "cpu") == 0) return backend_open_cpu(a, out);
+    if (strcmp(name, "pjrt") == 0) return backend_open_pjrt(a, opts, out);
     if (strcmp(name, "null") == 0) return backend_open_null(a, &backend_cpu, out);
-    return drv_fail(DRV_E_USAGE, "back end \"%s\" is unknown, expected cpu or null", name);
+    return drv_fail(DRV_E_USAGE, "back end \"%s\" is unknown, expected cpu, pjrt or null", name);
+}
+
+drv_status backend_open(arena *a, const char *name, backend **out) {
+    return backend_open_with(a, name, &(backend_opts){0}, out);
 }
 
 double backend_peak_flops(backend *b) {
@@ -24,6 +29,9 @@ static int64_t workspace(void *ctx, const node *n) {
 }
 
 drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out) {
+    if (g->mesh.size[AXIS_PIPELINE] > 1 && !b->v->use_slot)
+        return drv_fail(DRV_E_DEVICE, "back end \"%s\" runs no pipelines, expected cpu",
+                b->v->name);
     plan *made = plan_make(a, g, workspace, b);
     if (p) *p = made;
     return b->v->load(b, made, out);

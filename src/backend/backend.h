@@ -55,7 +55,8 @@ typedef struct backend_vtable {
             const void *src);
     drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
             void *dst);
-    int64_t (*held_bytes)(backend *b);            // of state and arenas
+    // Of state and arenas; 0: the memory is not placed by the plan.
+    int64_t (*held_bytes)(backend *b);
     void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call
     void (*describe)(backend *b, backend_info *out);
     // One line on how numbers are made, the same in every run on this machine with these settings.
@@ -125,6 +126,17 @@ static inline void backend_close(backend *b) {
 // unknown.
 double backend_peak_flops(backend *b);
 
+// What a back end may be told when it is opened; zero: its defaults.
+typedef struct backend_opts {
+    // pjrt: name or path of the plugin (backend/pjrt/plugin.h), options of its compiler as
+    // NAME=VALUE, and the share of a GPU's memory that is taken at once
+    const char *plugin;
+    const char *const *flags;
+    int n_flags;
+    double memory_fraction;
+    const char *cache_dir; // of compiled programs; NULL: the user's; "none"
+} backend_opts;
+
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
 // DROVER_GEMM=bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);
@@ -133,8 +145,14 @@ extern const backend_vtable backend_cpu;
 DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned_for,
         backend **out);
 
-// By name: cpu, or null, which plans for cpu.
-DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out);
+// Any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it cannot
+// be opened.
+DRV_CHECKED drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out);
+
+// By name: cpu, pjrt, or null, which plans for cpu.
+DRV_CHECKED drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts,
+        backend **out);
+DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); // with the defaults
 
 // Plans a graph for a back end and loads it.
 DRV_CHECKED drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out);

@@ -1,44 +1,45 @@
-// Exact sums in digits of 32 bits. A double is at most three of them.
+// Limbs hold integers below 2^53, so adding to them is exact; carries are moved on in time.
 #include "base/exact_sum.h"
 
 #include <math.h>
+#include <string.h>
 
-enum { DIGIT_BITS = 32, LOWEST = -1074, MAX_ADDED = 1 << 20 };
-static const double unit = 4294967296.0; // 2^DIGIT_BITS
+#define LIMB_RANGE 4294967296.0 // 2^32
+enum { NOT_FINITE = EXACT_LIMBS - 1, LOWEST = -1074, MANY = 1 << 20 };
 
-void exact_sum_add(exact_sum *s, double x) {
-    int exponent;
-    if (x == 0) return;
-    if (!isfinite(x)) {
-        s->digit[0] = (double)NAN;
+// The 53 bits of x, from the bit that counts 2^(place - 1074), reach into three limbs at most.
+void exact_add(exact_sum *s, double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const int exponent = (int)(bits >> 52 & 0x7FF), place = exponent ? exponent - 1 : 0;
+    if (exponent == 0x7FF) {
+        s->limb[NOT_FINITE] += 1;
         return;
     }
-    if (s->n_added++ == MAX_ADDED) exact_sum_carry(s);
-    frexp(x, &exponent);                 // x < 2^exponent
-    const int above = exponent - LOWEST; // bits of x above the lowest unit; > 0
-    for (int i = (above - 1) / DIGIT_BITS; i >= 0 && x > 0; i--) {
-        const double part = trunc(ldexp(x, -LOWEST - i * DIGIT_BITS));
-        s->digit[i] += part;
-        x -= ldexp(part, i * DIGIT_BITS + LOWEST);
-    }
+    const uint64_t fraction = (bits & 0xFFFFFFFFFFFFF) | (uint64_t)(exponent != 0) << 52,
+                   above = fraction >> (32 - place % 32);
+    double *limb = &s->limb[place / 32];
+    limb[0] += (double)(uint32_t)(fraction << place % 32);
+    limb[1] += (double)(uint32_t)above;
+    limb[2] += (double)(above >> 32);
+    if (++s->n_since == MANY) exact_settle(s);
 }
 
-void exact_sum_carry(exact_sum *s) {
+void exact_settle(exact_sum *s) {
     double carry = 0;
-    for (int i = 0; i < EXACT_DIGITS; i++) {
-        const double digit = s->digit[i] + carry;
-        carry = floor(digit / unit);
-        s->digit[i] = digit - carry * unit;
+    for (int k = 0; k < NOT_FINITE; k++) {
+        const double x = s->limb[k] + carry;
+        carry = floor(x / LIMB_RANGE);
+        s->limb[k] = x - carry * LIMB_RANGE;
     }
-    s->n_added = 0;
+    s->n_since = 0;
 }
 
-// From the highest digit on: what comes after the third that is not zero is below the last bit.
-double exact_sum_total(exact_sum *s) {
-    double total = 0;
-    if (isnan(s->digit[0])) return (double)NAN;
-    exact_sum_carry(s);
-    for (int i = EXACT_DIGITS - 1; i >= 0; i--)
-        total += ldexp(s->digit[i], i * DIGIT_BITS + LOWEST);
-    return total;
+double exact_value(exact_sum *s) {
+    double sum = 0;
+    if (s->limb[NOT_FINITE] > 0) return (double)NAN;
+    exact_settle(s);
+    for (int k = NOT_FINITE; k-- > 0;)
+        sum += ldexp(s->limb[k], 32 * k + LOWEST);
+    return sum;
 }

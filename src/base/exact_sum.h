@@ -1,18 +1,20 @@
-// Sums of doubles that do not depend on the order of the addends, nor on how they were dealt out to
-// ranks: whole numbers of fixed point, wide enough for every double. Rounded once, at the end.
+// Sums of doubles without rounding: the same for any order and any way to share them. A number is
+// kept in limbs of 32 bits, each an integer in a double, so that limbs of several sums can be added
+// one by one, by any reduction. (A superaccumulator: Kulisch, Computer Arithmetic and Validity 2008.)
 #pragma once
+#include <stdint.h>
 
-// Digit i counts units of 2^(32 i - 1074). Digits are doubles, so that ranks may add them as such:
-// exact for up to 2^20 addends between two calls of exact_sum_carry, and for as many ranks.
-enum { EXACT_DIGITS = 67 };
+// Limb k counts 2^(32 k - 1074): from the smallest subnormal to beyond the largest double; the last
+// one counts numbers that are not finite.
+enum { EXACT_LIMBS = 68 };
+
 typedef struct exact_sum {
-    double digit[EXACT_DIGITS];
-    int n_added; // since the last carry
+    double limb[EXACT_LIMBS];
+    int n_since; // numbers since the carries were moved on
 } exact_sum;
 
-// x >= 0; what is not finite makes the total NaN. Zeroed memory is an empty sum.
-void exact_sum_add(exact_sum *s, double x);
-// Brings every digit below 2^32: then equal sums have equal digits.
-void exact_sum_carry(exact_sum *s);
-// Rounded to within one unit in the last place, the same for equal sums.
-double exact_sum_total(exact_sum *s);
+void exact_add(exact_sum *s, double x); // x >= 0; NaN and infinity make the sum NaN
+// Moves carries on: limbs of up to 2^20 such sums may then be added.
+void exact_settle(exact_sum *s);
+// The sum, rounded; the limbs may be sums of settled ones.
+double exact_value(exact_sum *s);

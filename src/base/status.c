@@ -1,31 +1,64 @@
-// The message of the last error, one for each thread, and the end of the process on a broken
-// promise.
+// The message of the last error, one for each thread, and the end of the process when an
+// assertion fails.
 #include "base/status.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static _Thread_local char message[2048];
 
+// The length of `text` up to `n` bytes, less a character that would be cut.
+static size_t whole_characters(const char *text, size_t n) {
+    while (n > 0 && ((unsigned char)text[n] & 0xC0) == 0x80)
+        n--;
+    return n;
+}
+
+// Keeps `text` as the message: one line, whatever a file's name or an option's value has in it. One
+// that is too long loses its middle, since the place stands in front and what was expected at the
+// end.
+static void record(const char *text) {
+    static const char gap[] = " ... ";
+    const size_t n = strlen(text), half = (sizeof message - sizeof gap) / 2;
+    if (n < sizeof message) {
+        memcpy(message, text, n + 1);
+    } else {
+        const size_t head = whole_characters(text, half);
+        const char *tail = text + n - half;
+        while (((unsigned char)*tail & 0xC0) == 0x80)
+            tail++;
+        snprintf(message, sizeof message, "%.*s%s%s", (int)head, text, gap, tail);
+    }
+    for (char *c = message; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F) *c = '?';
+}
+
 drv_status drv_fail(drv_status code, const char *fmt, ...) {
+    char *text;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(message, sizeof message, fmt, ap);
+    const int n = vasprintf(&text, fmt, ap);
     va_end(ap);
+    record(n >= 0 ? text : fmt);
+    if (n >= 0) free(text);
     return code;
 }
 
 drv_status drv_context(drv_status code, const char *fmt, ...) {
-    char old[sizeof message];
-    memcpy(old, message, sizeof old);
+    char *context, *text = NULL;
     va_list ap;
     va_start(ap, fmt);
-    int n = vsnprintf(message, sizeof message, fmt, ap);
+    const bool formatted = vasprintf(&context, fmt, ap) >= 0;
     va_end(ap);
-    if (n >= 0 && (size_t)n < sizeof message)
-        snprintf(message + n, sizeof message - (size_t)n, ": %s", old);
+    if (!formatted) return code; // out of memory: the message itself stays
+    if (asprintf(&text, "%s: %s", context, message) >= 0) {
+        record(text);
+        free(text);
+    }
+    free(context);
     return code;
 }
 

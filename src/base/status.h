@@ -15,7 +15,7 @@ typedef enum drv_status {
 #define DRV_CHECKED __attribute__((warn_unused_result))
 
 // Records the message (lower case, no full stop, names quoted, value and expectation) and returns
-// `code`.
+// `code`. It stays one line: control characters become "?"; one of more than 2 KiB loses its middle.
 drv_status drv_fail(drv_status code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 // Puts "context: " before the recorded message and returns `code` unchanged.

@@ -42,6 +42,18 @@ void str_replace(str *s, const void *bytes, size_t n, const char *from, const ch
     }
 }
 
+void str_add_shell(str *s, const char *path) {
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                                "._-/+=:,@%";
+    if (*path && *path != '-' && path[strspn(path, plain)] == 0) {
+        str_puts(s, path);
+        return;
+    }
+    str_puts(s, *path == '-' ? "./'" : "'");
+    str_replace(s, path, strlen(path), "'", "'\\''");
+    str_puts(s, "'");
+}
+
 void str_add_json(str *s, const char *p, size_t n) {
     str_puts(s, "\"");
     for (size_t i = 0; i < n; i++) {
@@ -148,7 +160,8 @@ static int edit_distance(const char *a, const char *b) {
 
 const char *str_nearest(const char *s, const char *const *names, int n) {
     const char *best = NULL;
-    int best_d = (int)strlen(s) / 3 + 2;
+    const int n_s = (int)strlen(s);
+    int best_d = (n_s / 3 + 1 < n_s / 2 ? n_s / 3 + 1 : n_s / 2) + 1;
     for (int i = 0; i < n; i++) {
         int d = edit_distance(s, names[i]);
         if (d < best_d) best_d = d, best = names[i];
@@ -218,7 +231,7 @@ const char *str_long_duration(double seconds) {
             {60, "min", "min"}, {1, "s", "s"}};
     enum { N = sizeof units / sizeof *units };
     char *out = slot();
-    if (!(seconds >= 0) || seconds > 1e12) { // some 30,000 years: a number would tell nothing
+    if (!(seconds >= 0) || seconds > 1e12) { // some 30,000 years: a number would mean nothing
         snprintf(out, 48, seconds > 0 ? "more than 30,000 years" : "?");
         return out;
     }

@@ -16,6 +16,8 @@ void str_puts(str *s, const char *text);
 void str_printf(str *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Appends bytes with every `from` in them as `to`.
 void str_replace(str *s, const void *bytes, size_t n, const char *from, const char *to);
+// Appends a path as a shell takes it: in single quotes where it needs them.
+void str_add_shell(str *s, const char *path);
 // Appends valid UTF-8 as a JSON text, quotes included.
 void str_add_json(str *s, const char *p, size_t n);
 void str_clear(str *s); // keeps the memory
@@ -33,7 +35,7 @@ bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
 
 // Of `n` names the one with the smallest edit distance to `s`, if that is small enough to be a
-// slip of the keyboard (at most a third of the length, plus one); else NULL.
+// slip of the keyboard (at most a third of the length, plus one, and half of it); else NULL.
 const char *str_nearest(const char *s, const char *const *names, int n);
 
 // "1.5 GiB", "12.3 MiB", "512 B" in a buffer that this thread's next 7 calls (of all below) leave

@@ -32,7 +32,7 @@ bool chat_template_marks(const chat_template *t) {
     return t->marks;
 }
 
-// A copy of a message without its nulls; its reasoning goes by all the names that templates know.
+// A copy of a message without its nulls; its reasoning is there under every name that templates use.
 static json_t *plain_message(const json_t *message) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_t *reasoning = NULL, *out = json_object(), *v;
@@ -55,7 +55,8 @@ static drv_status add_messages(jinja_context *c, const json_t *messages) {
         return drv_fail(DRV_E_DATA, "the conversation is empty, expected a list of messages");
     for (size_t i = 0; i < json_array_size(messages); i++) {
         const json_t *message = json_array_get(messages, i);
-        if (!json_is_object(message)) return drv_fail(DRV_E_DATA, "message %zu is no object", i);
+        if (!json_is_object(message))
+            return drv_fail(DRV_E_DATA, "message %zu is not an object", i);
         json_t *plain = plain_message(message);
         value v;
         drv_status status = value_from_json(&c->m, plain, 0, &v);

@@ -7,32 +7,61 @@
 //                                     the fp32 weights, where the model file is of another type
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
 //     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
-//     manifest.json                   size and XXH3-128 of every other file; written last
+//     manifest.json                   size and hash by blocks of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
-// What has no valid manifest is no checkpoint. What stood in its place and was refused becomes
+// What has no valid manifest is not a checkpoint. What stood in its place and was refused becomes
 // step-000100.refused.
+//
+// The ranks of a job write and read one folder together, whatever each has of a tensor. All list
+// the same tensors in the same order; each says which pieces are its own. A file is cut in blocks
+// among the ranks: each writes, syncs and hashes its own, from what the others send it. So no rank
+// holds all, and the files are the same bytes for any layout.
 #pragma once
 #include "base/file.h"
 #include "base/json.h"
 #include "ckpt/model_source.h"
+#include "comm/comm.h"
 
-// A tensor to save or to fill, and where its bytes are for the owner of the state.
+// Who takes part. A pointer to it that is NULL: this process alone.
+typedef struct ckpt_ranks {
+    comm *comm;
+    mesh mesh;
+    int64_t block_bytes; // of new files, recorded in the manifest; 0: CKPT_BLOCK_BYTES
+} ckpt_ranks;
+int ckpt_rank(const ckpt_ranks *r);
+int ckpt_size(const ckpt_ranks *r);
+// The status of all, with the message of the first that failed; DRV_E_PEER: the job has failed.
+DRV_CHECKED drv_status ckpt_agree(const ckpt_ranks *r, drv_status status);
+
+// A rectangle of a tensor that a rank has: its values lie one after the other, row by row, as fp32.
+// A vector is a column of rows. All ranks that differ along `replicated` axes alone (bits 1 <<
+// AXIS_DATA, ...) have the same one; apart from that the pieces of all ranks tile the tensor.
+typedef struct ckpt_piece {
+    int64_t row, rows, column, columns;
+    const char *source; // name that the owner of the state knows
+    int64_t offset;     // bytes there
+    unsigned replicated;
+} ckpt_piece;
+
+// What a rank has of a tensor: nothing, a rectangle, or a run of elements, which is up to three.
+enum { MAX_CKPT_PIECES = 3 };
 typedef struct ckpt_tensor {
-    st_entry entry;
-    const char *source; // name that the callback knows
-    int64_t offset;     // bytes
+    st_entry entry; // of the whole
+    ckpt_piece piece[MAX_CKPT_PIECES];
+    int n_pieces;
 } ckpt_tensor;
+// All of it, on every rank.
+ckpt_tensor ckpt_whole(st_entry entry, const char *source, int64_t offset);
 
 typedef drv_status (
         *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);
-// Takes the values of a folder's tensors, in pieces.
+// Takes the values of this rank's pieces: elements [first, first + n) of one, in rising order.
 typedef struct ckpt_sink {
-    drv_status (
-            *write)(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n, const float *values);
+    drv_status (*write)(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
+            int64_t n, const float *values);
     void *ctx;
     bool fp32_only; // for a resume: fp32 weights, which the model file or the masters beside it hold
-
 } ckpt_sink;
 
 typedef struct ckpt_content {
@@ -47,8 +76,10 @@ typedef struct ckpt_content {
 
 // A background writer for one run. The state must not change from ckpt_start until ckpt_wait_read
 // returns: the files are written from it in place, so a checkpoint needs no second copy in memory.
+// Ranks (NULL: one) start the same saves in the same order, and all succeed or all fail.
 typedef struct ckpt_saver ckpt_saver;
-ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, ckpt_read read, void *ctx);
+ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
+        void *ctx);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *s, int64_t step, const ckpt_content *content);
@@ -62,9 +93,13 @@ void ckpt_saver_free(ckpt_saver *s);
 // The newest checkpoint in `dir` whose files all match its manifest; refused ones are warned of by
 // name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
 // refused, with the reasons.
-DRV_CHECKED drv_status ckpt_newest(arena *a, const char *dir, const char **path);
+// All ranks look, and find the same.
+DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
+        const char **path);
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
+// The same by all ranks, each its share of the bytes.
+DRV_CHECKED drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path);
 // Names "step-NNNNNN" in `dir`, oldest first; none when there is no `dir`.
 DRV_CHECKED drv_status ckpt_list(arena *a, const char *dir, char ***names, int *n);
 // NNNNNN of ".../step-NNNNNN"; -1: another name.
@@ -74,8 +109,9 @@ DRV_CHECKED drv_status ckpt_clean(const char *dir);
 
 // A model has exactly these tensors, beside what model_source_drops. DRV_E_DATA as ckpt_fill.
 DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n);
-// Fills every tensor from a model (a checkpoint is one). `which`: "model" or "optimizer".
+// Fills the pieces of every rank from a model (a checkpoint is one). `which`: "model" or
+// "optimizer". Each rank reads its share of every tensor and sends the others what is theirs.
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
 // index does not fit its files.
-DRV_CHECKED drv_status ckpt_fill(const char *folder, const char *which, const ckpt_tensor *list,
-        int n, const ckpt_sink *sink);
+DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *folder, const char *which,
+        const ckpt_tensor *list, int n, const ckpt_sink *sink);

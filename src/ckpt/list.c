@@ -1,11 +1,9 @@
-// What lies in a folder of checkpoints: names in order, what killed writers left, whether a
-// checkpoint is whole, and the newest that is.
+// What lies in a folder of checkpoints: names in order, what killed writers left, and the newest
+// that is whole.
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
@@ -48,99 +46,34 @@ drv_status ckpt_clean(const char *dir) {
     return status;
 }
 
-// --- whole or not
-// Read in pieces, not mapped: pages of a map would count as this process's memory.
-static drv_status hash_file(const char *path, char hex[33]) {
-    enum { PIECE = 1 << 20 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    XXH3_state_t *state = XXH3_createState();
-    XXH3_128bits_reset(state);
-    char *piece = mem_alloc(PIECE);
-    ssize_t got;
-    while ((got = read(fd, piece, PIECE)) > 0 || (got < 0 && errno == EINTR))
-        if (got > 0) XXH3_128bits_update(state, piece, (size_t)got);
-    drv_status status =
-            got < 0 ? drv_fail(DRV_E_IO, "could not read \"%s\": %s", path, strerror(errno))
-                    : DRV_OK;
-    XXH128_hash_t hash = XXH3_128bits_digest(state);
-    snprintf(hex, 33, "%016llx%016llx", (unsigned long long)hash.high64,
-            (unsigned long long)hash.low64);
-    XXH3_freeState(state);
-    free(piece);
-    close(fd);
-    return status;
-}
-
-static drv_status verify_file(arena *a, const char *folder, const char *name, const json_t *entry) {
-    const char *path = path_join(a, folder, name),
-               *expected = json_string_value(json_object_get(entry, "xxh3_128"));
-    const json_t *bytes = json_object_get(entry, "bytes");
-    if (!expected || !json_is_integer(bytes) || strchr(name, '/'))
-        return drv_fail(DRV_E_DATA, "%s: manifest.json: bad entry \"%s\"", folder, name);
-    if (access(path, F_OK) != 0)
-        return drv_fail(DRV_E_IO, "%s: %s", path,
-                errno == ENOENT ? "missing, but its manifest.json lists it" : strerror(errno));
-    if (file_size(path) != json_integer_value(bytes))
-        return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", path,
-                (long long)file_size(path), (long long)json_integer_value(bytes));
-    char hex[33];
-    DRV_TRY(hash_file(path, hex));
-    if (strcmp(hex, expected) != 0)
-        return drv_fail(DRV_E_DATA,
-                "%s: content has hash %s, expected %s: it has changed since it was written", path,
-                hex, expected);
-    return DRV_OK;
-}
-
-// The manifest is of this folder and lists all that a run needs to resume.
-static drv_status check_manifest(const char *folder, const json_t *manifest) {
-    const json_t *files = json_object_get(manifest, "files");
-    const json_t *step = json_object_get(manifest, "step");
-    // Of each line one has to be there.
-    static const char *const required[][3] = {{"config.json", "adapter_config.json"},
-            {"trainer.json"}, {"optimizer.safetensors"},
-            {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"}};
-    for (size_t i = 0; i < sizeof required / sizeof *required; i++) {
-        bool found = false;
-        for (int k = 0; k < 3 && required[i][k]; k++)
-            found |= json_object_get(files, required[i][k]) != NULL;
-        if (!found)
-            return drv_fail(DRV_E_DATA, "%s/manifest.json does not list %s", folder,
-                    required[i][0]);
+// --- the newest
+// Rank 0 has read the folder; all look at the same ones.
+static drv_status share_names(arena *a, const ckpt_ranks *ranks, char ***names, int *n) {
+    if (ckpt_size(ranks) == 1) return DRV_OK;
+    comm_group *world = comm_world(ranks->comm);
+    DRV_TRY(comm_broadcast(world, 0, n, sizeof *n));
+    if (ckpt_rank(ranks) != 0) *names = ARENA_ARRAY(a, char *, *n + 1);
+    for (int i = 0; i < *n; i++) {
+        int64_t bytes = ckpt_rank(ranks) == 0 ? (int64_t)strlen((*names)[i]) + 1 : 0;
+        DRV_TRY(comm_broadcast(world, 0, &bytes, sizeof bytes));
+        if (ckpt_rank(ranks) != 0) (*names)[i] = arena_alloc(a, (size_t)bytes);
+        DRV_TRY(comm_broadcast(world, 0, (*names)[i], bytes));
     }
-    const int64_t named = ckpt_step_of(folder);
-    if (named >= 0 && (!json_is_integer(step) || json_integer_value(step) != named))
-        return drv_fail(DRV_E_DATA, "%s/manifest.json: step is %lld, expected %lld as in the name",
-                folder, (long long)json_integer_value(step), (long long)named);
     return DRV_OK;
 }
 
-drv_status ckpt_verify(const char *path) {
-    arena *a = arena_new("verify");
-    json_t *manifest = NULL;
-    drv_status status = json_read_file(path_join(a, path, "manifest.json"), &manifest);
-    if (status == DRV_OK) status = check_manifest(path, manifest);
-    const char *name;
-    json_t *entry;
-    if (status == DRV_OK) json_object_foreach(json_object_get(manifest, "files"), name, entry) {
-            status = verify_file(a, path, name, entry);
-            if (status != DRV_OK) break;
-        }
-    json_decref(manifest);
-    arena_free(a);
-    return status;
-}
-
-drv_status ckpt_newest(arena *a, const char *dir, const char **path) {
-    char **names;
-    int n;
+drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const char **path) {
+    char **names = NULL;
+    int n = 0;
     str reasons = {0};
     *path = NULL;
-    DRV_TRY(ckpt_list(a, dir, &names, &n));
+    DRV_TRY(ckpt_agree(ranks, ckpt_rank(ranks) == 0 ? ckpt_list(a, dir, &names, &n) : DRV_OK));
+    DRV_TRY(share_names(a, ranks, &names, &n));
     for (int i = n - 1; i >= 0; i--) {
         const char *candidate = path_join(a, dir, names[i]);
-        if (ckpt_verify(candidate) == DRV_OK) {
+        const drv_status whole = ckpt_verify_shared(ranks, candidate);
+        if (whole == DRV_E_PEER) return whole;
+        if (whole == DRV_OK) {
             *path = candidate;
             str_free(&reasons);
             return DRV_OK;

@@ -1,10 +1,13 @@
-// Tensors of a model into the state of a run: exactly those that are expected.
+// Tensors of a model into the state of a run: exactly those that are expected. Several ranks read a
+// tensor together, some rows each, and send the others what they have pieces of: each byte is read
+// once, whatever the layout.
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt/ckpt.h"
+#include "base/round.h"
+#include "ckpt/pieces.h"
 
-enum { PIECE = 1 << 18 }; // bytes in fp32
+enum { PIECE = 1 << 18, SHARED_PIECE = 1 << 21 }; // bytes in fp32 that a rank reads at a time
 
 // --- what should not be there
 static drv_status refuse_unexpected(arena *a, const model_source *s, const ckpt_tensor *list, int n,
@@ -49,21 +52,167 @@ static drv_status check_shape(const source_tensor *from, const st_entry *to) {
     return status;
 }
 
-static drv_status fill_tensor(const model_source *s, const source_tensor *from,
-        const ckpt_tensor *to, const ckpt_sink *sink) {
-    if (sink->fp32_only && from->type != ST_F32)
+typedef struct filling {
+    const ckpt_ranks *ranks;
+    int rank, n_ranks;
+    const model_source *source;
+    const ckpt_sink *sink;
+    const source_tensor *from; // under way
+    const ckpt_tensor *to;
+    ckpt_tensor *all;   // of all ranks: who has which piece of it
+    int64_t chunk_rows; // that a rank reads in a round
+    float *rows, *out, *in;
+    int64_t out_cap, in_cap;       // elements
+    int64_t *out_bytes, *in_bytes; // by rank
+    drv_status status;             // of this rank
+} filling;
+
+// Rows [row, row + *n) that a rank reads in a round.
+static int64_t rows_of(const filling *f, int rank, int64_t round, int64_t *n) {
+    const int64_t row = (round * f->n_ranks + rank) * f->chunk_rows, left = f->from->rows - row;
+    *n = left < 0 ? 0 : left < f->chunk_rows ? left : f->chunk_rows;
+    return row;
+}
+
+typedef struct range { // of elements of a piece
+    int64_t first, n;
+} range;
+
+static range part_in(const filling *f, const ckpt_piece *p, int64_t row, int64_t n_rows) {
+    const int64_t columns = f->from->cols, first = piece_before(p, columns, row * columns);
+    return (range){first, piece_before(p, columns, (row + n_rows) * columns) - first};
+}
+
+static int64_t elements_in(const filling *f, const ckpt_tensor *t, int64_t row, int64_t n_rows) {
+    int64_t n = 0;
+    for (int k = 0; k < t->n_pieces; k++)
+        n += part_in(f, &t->piece[k], row, n_rows).n;
+    return n;
+}
+
+static float *room(float *p, int64_t *cap, int64_t n) {
+    if (n <= *cap) return p;
+    *cap = n;
+    return mem_realloc(p, sizeof *p * (size_t)n);
+}
+
+// Of the rows that were read: what a rank has of them, piece by piece.
+static float *pack(const filling *f, const ckpt_tensor *t, int64_t row, int64_t n_rows, float *at) {
+    const int64_t columns = f->from->cols;
+    for (int k = 0; k < t->n_pieces; k++) {
+        const ckpt_piece *p = &t->piece[k];
+        const range part = part_in(f, p, row, n_rows);
+        for (int64_t i = 0, run; i < part.n; i += run) {
+            const int64_t place = piece_place(p, columns, part.first + i, &run);
+            if (run > part.n - i) run = part.n - i;
+            memcpy(at + i, f->rows + place - row * columns, sizeof *at * (size_t)run);
+        }
+        at += part.n;
+    }
+    return at;
+}
+
+static drv_status give(filling *f, int64_t row, int64_t n_rows, const float *values) {
+    for (int k = 0; k < f->to->n_pieces; k++) {
+        const ckpt_piece *p = &f->to->piece[k];
+        const range part = part_in(f, p, row, n_rows);
+        if (part.n == 0) continue;
+        DRV_TRY(f->sink->write(f->sink->ctx, f->to, p, part.first, part.n, values));
+        values += part.n;
+    }
+    return DRV_OK;
+}
+
+static void read_rows(filling *f, int64_t row, int64_t n) {
+    if (f->status == DRV_OK && n) f->status = source_read_f32(f->source, f->from, row, n, f->rows);
+}
+
+// A rank that has failed goes on sending, so that the others can end the tensor.
+static drv_status fill_round(filling *f, int64_t round) {
+    int64_t n, total_out = 0, total_in = 0;
+    const int64_t row = rows_of(f, f->rank, round, &n);
+    read_rows(f, row, n);
+    for (int r = 0; r < f->n_ranks; r++) {
+        int64_t n_theirs;
+        const int64_t theirs = rows_of(f, r, round, &n_theirs);
+        const int64_t out = elements_in(f, &f->all[r], row, n),
+                      in = elements_in(f, f->to, theirs, n_theirs);
+        f->out_bytes[r] = out * (int64_t)sizeof(float);
+        f->in_bytes[r] = in * (int64_t)sizeof(float);
+        total_out += out;
+        total_in += in;
+    }
+    f->out = room(f->out, &f->out_cap, total_out);
+    f->in = room(f->in, &f->in_cap, total_in);
+    float *at = f->out;
+    for (int r = 0; r < f->n_ranks; r++)
+        at = pack(f, &f->all[r], row, n, at);
+    DRV_TRY(comm_all_to_all(comm_world(f->ranks->comm), f->out, f->out_bytes, f->in, f->in_bytes,
+            0));
+    const float *values = f->in;
+    for (int r = 0; r < f->n_ranks && f->status == DRV_OK; r++) {
+        const int64_t theirs = rows_of(f, r, round, &n);
+        f->status = give(f, theirs, n, values);
+        values += f->in_bytes[r] / (int64_t)sizeof(float);
+    }
+    return DRV_OK;
+}
+
+// One rank: rows that it wants nothing of are not read.
+static drv_status fill_alone(filling *f) {
+    for (int64_t row = 0, n; row < f->from->rows && f->status == DRV_OK; row += f->chunk_rows) {
+        n = f->from->rows - row < f->chunk_rows ? f->from->rows - row : f->chunk_rows;
+        const int64_t wanted = elements_in(f, f->to, row, n);
+        if (wanted == 0) continue;
+        read_rows(f, row, n);
+        f->out = room(f->out, &f->out_cap, wanted);
+        if (f->status != DRV_OK) break;
+        const bool whole = wanted == n * f->from->cols;
+        if (!whole) pack(f, f->to, row, n, f->out);
+        f->status = give(f, row, n, whole ? f->rows : f->out);
+    }
+    return f->status;
+}
+
+static drv_status fill_together(filling *f) {
+    DRV_TRY(comm_all_gather(comm_world(f->ranks->comm), f->to, sizeof *f->to, NULL, f->all));
+    const int64_t rounds = div_up(f->from->rows, f->chunk_rows * f->n_ranks);
+    for (int64_t k = 0; k < rounds; k++)
+        DRV_TRY(fill_round(f, k));
+    return ckpt_agree(f->ranks, f->status);
+}
+
+static drv_status fill_tensor(filling *f, const source_tensor *from, const ckpt_tensor *to) {
+    f->from = from;
+    f->to = to;
+    if (f->sink->fp32_only && from->type != ST_F32)
         return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32 to resume from",
                 from->file, to->entry.name, from->type_name);
-    const int64_t rows = source_piece_rows(from, PIECE);
-    float *piece = mem_alloc(sizeof *piece * (size_t)(rows * from->cols));
+    f->chunk_rows = source_piece_rows(from, f->n_ranks > 1 ? SHARED_PIECE : PIECE);
+    f->rows = mem_alloc(sizeof *f->rows * (size_t)(f->chunk_rows * from->cols));
+    const drv_status status = f->n_ranks > 1 ? fill_together(f) : fill_alone(f);
+    free(f->rows);
+    return status;
+}
+
+static drv_status fill_all(const ckpt_ranks *ranks, const model_source *s, const ckpt_tensor *list,
+        int n, const ckpt_sink *sink) {
+    filling f = {.ranks = ranks,
+            .rank = ckpt_rank(ranks),
+            .n_ranks = ckpt_size(ranks),
+            .source = s,
+            .sink = sink};
+    f.all = mem_alloc(sizeof *f.all * (size_t)f.n_ranks);
+    f.out_bytes = mem_alloc(sizeof *f.out_bytes * (size_t)f.n_ranks);
+    f.in_bytes = mem_alloc(sizeof *f.in_bytes * (size_t)f.n_ranks);
     drv_status status = DRV_OK;
-    for (int64_t row = 0; row < from->rows && status == DRV_OK; row += rows) {
-        const int64_t n = from->rows - row < rows ? from->rows - row : rows;
-        status = source_read_f32(s, from, row, n, piece);
-        if (status == DRV_OK)
-            status = sink->write(sink->ctx, to, row * from->cols, n * from->cols, piece);
-    }
-    free(piece);
+    for (int i = 0; i < n && status == DRV_OK; i++)
+        status = fill_tensor(&f, model_source_find(s, list[i].entry.name), &list[i]);
+    free(f.all);
+    free(f.out_bytes);
+    free(f.in_bytes);
+    free(f.out);
+    free(f.in);
     return status;
 }
 
@@ -85,8 +234,8 @@ drv_status ckpt_check(const model_source *s, const ckpt_tensor *list, int n) {
     return check(s, list, n, false);
 }
 
-drv_status ckpt_fill(const char *path, const char *which, const ckpt_tensor *list, int n,
-        const ckpt_sink *sink) {
+drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
+        const ckpt_tensor *list, int n, const ckpt_sink *sink) {
     arena *a = arena_new("load");
     model_source s;
     const bool is_model = strcmp(which, "model") == 0;
@@ -94,8 +243,8 @@ drv_status ckpt_fill(const char *path, const char *which, const ckpt_tensor *lis
                         : sink->fp32_only ? model_source_open_masters(a, path, &s)
                                           : model_source_open(a, path, &s);
     if (status == DRV_OK) status = check(&s, list, n, !is_model);
-    for (int i = 0; i < n && status == DRV_OK; i++)
-        status = fill_tensor(&s, model_source_find(&s, list[i].entry.name), &list[i], sink);
+    status = ckpt_agree(ranks, status);
+    if (status == DRV_OK) status = fill_all(ranks, &s, list, n, sink);
     model_source_close(&s);
     arena_free(a);
     return status;

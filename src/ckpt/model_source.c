@@ -8,6 +8,7 @@
 
 #include "base/dtype.h"
 #include "base/file.h"
+#include "base/hub_name.h"
 #include "gguf/gguf.h"
 
 const char *const ckpt_carried_names[] = {"tokenizer.json", "tokenizer_config.json",
@@ -54,13 +55,14 @@ static const struct {
 };
 
 static drv_status refuse(arena *a, const char *path) {
-    if (!file_exists(path)) return drv_fail(DRV_E_IO, "\"%s\" does not exist", path);
+    if (!file_exists(path))
+        return drv_fail(DRV_E_IO, "\"%s\" does not exist%s", path, hub_hint(a, path));
     if (!file_is_dir(path) && str_ends(path, ".safetensors"))
         return drv_fail(DRV_E_DATA,
                 "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
                 path);
     if (!file_is_dir(path))
-        return drv_fail(DRV_E_DATA, "\"%s\" is no model, expected a Hugging Face folder", path);
+        return drv_fail(DRV_E_DATA, "\"%s\" is not a model, expected a Hugging Face folder", path);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (file_exists(path_join(a, path, refused[i].file)))
             return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s: that is %s", path,

@@ -7,17 +7,21 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include "base/json.h"
 #include "base/str.h"
+#include "ckpt/block_hash.h"
 
-drv_status out_folder_begin(arena *a, const char *path, out_folder *out) {
+void out_folder_follow(arena *a, const char *path, out_folder *out) {
     size_t n = strlen(path);
     while (n > 1 && path[n - 1] == '/')
         n--;
-    *out = (out_folder){.a = a, .path = arena_strndup(a, path, n)};
+    *out = (out_folder){.a = a, .path = arena_strndup(a, path, n), .block_bytes = CKPT_BLOCK_BYTES};
     out->tmp = arena_printf(a, "%s.tmp", out->path);
+}
+
+drv_status out_folder_begin(arena *a, const char *path, out_folder *out) {
+    out_folder_follow(a, path, out);
     DRV_TRY(dir_remove(out->tmp));
     return dir_make(out->tmp);
 }
@@ -30,29 +34,29 @@ drv_status out_stream_open(out_folder *o, const char *name, out_stream *out) {
     out->fd = open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (out->fd < 0)
         return drv_fail(DRV_E_IO, "could not create \"%s\": %s", out->path, strerror(errno));
-    XXH3_state_t *state = XXH3_createState();
-    DRV_ASSERT(state, "no memory to hash in");
-    XXH3_128bits_reset(state);
-    out->hash = state;
+    out->hash = block_hasher_new(o->block_bytes);
     return DRV_OK;
 }
 
 drv_status out_stream_write(out_stream *s, const void *p, size_t n) {
-    XXH3_128bits_update(s->hash, p, n);
+    block_hasher_add(s->hash, p, n);
     s->bytes += (int64_t)n;
     return file_write_all(s->fd, s->path, p, n);
+}
+
+void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]) {
+    MEM_GROW(o->files, o->n, o->cap);
+    written_file *f = &o->files[o->n++];
+    *f = (written_file){.name = arena_strdup(o->a, name), .bytes = bytes};
+    memcpy(f->hash, hash, sizeof f->hash);
 }
 
 drv_status out_stream_close(out_stream *s, drv_status status) {
     if (s->fd < 0) return status;
     out_folder *o = s->folder;
-    const XXH128_hash_t hash = XXH3_128bits_digest(s->hash);
-    XXH3_freeState(s->hash);
-    MEM_GROW(o->files, o->n, o->cap);
-    written_file *f = &o->files[o->n++];
-    *f = (written_file){.name = s->name, .bytes = s->bytes};
-    snprintf(f->hash, sizeof f->hash, "%016llx%016llx", (unsigned long long)hash.high64,
-            (unsigned long long)hash.low64);
+    char hash[33];
+    block_hasher_free(s->hash, hash);
+    out_folder_note(o, s->name, s->bytes, hash);
     // An error of close is one of the data (NFS, quotas).
     if (close(s->fd) != 0 && status == DRV_OK)
         status = drv_fail(DRV_E_IO, "could not close \"%s\": %s", s->path, strerror(errno));
@@ -85,10 +89,10 @@ drv_status out_folder_manifest(out_folder *o, int64_t step) {
     json_t *files = json_object();
     for (int i = 0; i < o->n; i++)
         json_object_set_new(files, o->files[i].name,
-                json_pack("{s:I, s:s}", "bytes", (json_int_t)o->files[i].bytes, "xxh3_128",
+                json_pack("{s:I, s:s}", "bytes", (json_int_t)o->files[i].bytes, "xxh3_128_blocks",
                         o->files[i].hash));
-    json_t *m = json_pack("{s:s, s:i, s:I, s:o}", "format", "drover checkpoint", "version", 1,
-            "step", (json_int_t)step, "files", files);
+    json_t *m = json_pack("{s:s, s:i, s:I, s:I, s:o}", "format", "drover checkpoint", "version", 2,
+            "step", (json_int_t)step, "block_bytes", (json_int_t)o->block_bytes, "files", files);
     return json_write_file(path_join(o->a, o->tmp, "manifest.json"), m);
 }
 

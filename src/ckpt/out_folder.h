@@ -7,7 +7,7 @@
 typedef struct written_file {
     const char *name;
     int64_t bytes;
-    char hash[33]; // XXH3-128 in hex
+    char hash[33]; // by blocks (block_hash.h), in hex
 } written_file;
 
 typedef struct out_folder { // single owner
@@ -15,10 +15,15 @@ typedef struct out_folder { // single owner
     const char *path, *tmp;
     written_file *files; // in the order of writing
     int n, cap;
+    int64_t block_bytes;
 } out_folder;
 
 // Makes PATH.tmp; what a killed writer left there goes.
 DRV_CHECKED drv_status out_folder_begin(arena *a, const char *path, out_folder *out);
+// The same folder for a rank that is not the one to make it: only names.
+void out_folder_follow(arena *a, const char *path, out_folder *out);
+// A file of it that others have written and hashed.
+void out_folder_note(out_folder *o, const char *name, int64_t bytes, const char hash[33]);
 // A whole file.
 DRV_CHECKED drv_status out_folder_put(out_folder *o, const char *name, const void *p, size_t n);
 // Brings all files and the folder to the disk.
@@ -39,7 +44,7 @@ typedef struct out_stream {
     out_folder *folder;
     const char *name, *path;
     int fd;
-    void *hash;
+    struct block_hasher *hash;
     int64_t bytes;
 } out_stream;
 DRV_CHECKED drv_status out_stream_open(out_folder *o, const char *name, out_stream *out);

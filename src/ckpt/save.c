@@ -1,4 +1,5 @@
-// A checkpoint is written by a thread of its own, file by file, each hashed on the way.
+// A checkpoint is written by a thread of its own, file by file, each hashed on the way. Of several
+// ranks each has such a thread; they write the tensors together, and rank 0 all else.
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -7,9 +8,8 @@
 
 #include "base/log.h"
 #include "ckpt/ckpt.h"
-#include "ckpt/tensor_writer.h"
-
-enum { PIECE = 1 << 20 };
+#include "ckpt/block_hash.h"
+#include "ckpt/shared_writer.h"
 
 // A checkpoint of this folder whose bytes were checked once: written here, or verified by retain.
 typedef struct known_checkpoint {
@@ -20,6 +20,8 @@ typedef struct known_checkpoint {
 struct ckpt_saver {
     const char *dir;
     int64_t keep, step;
+    ckpt_ranks mine;         // a twin of the run's ranks
+    const ckpt_ranks *ranks; // NULL: one
     ckpt_read read;
     void *ctx;
     ckpt_content content;
@@ -29,7 +31,7 @@ struct ckpt_saver {
     known_checkpoint *known;
     int n_known, cap_known;
     pthread_t thread;
-    bool running, state_read, done;
+    bool running, has_thread, state_read, done;
     pthread_mutex_t lock; // of state_read and done
     pthread_cond_t changed;
     drv_status status;
@@ -41,35 +43,6 @@ static drv_status write_text(ckpt_saver *saver, const char *name, const char *te
     return out_folder_put(&saver->folder, name, text, strlen(text));
 }
 
-// The state is fp32; what the entry has of another type is rounded on the way.
-static drv_status copy_tensor(ckpt_saver *saver, tensor_writer *w, const ckpt_tensor *t,
-        float *piece) {
-    enum { ELEMENTS = PIECE / 4 };
-    const int64_t elements = st_entry_elements(&t->entry);
-    for (int64_t at = 0; at < elements; at += ELEMENTS) {
-        const int64_t n = elements - at < ELEMENTS ? elements - at : ELEMENTS;
-        DRV_TRY(saver->read(saver->ctx, t->source, t->offset + 4 * at, 4 * n, piece));
-        if (t->entry.type != ST_F32)
-            DRV_TRY(tensor_round(t->entry.name, t->entry.type, piece, n, piece));
-        DRV_TRY(tensor_writer_add(w, piece, n * st_type_bytes(t->entry.type)));
-    }
-    return DRV_OK;
-}
-
-static drv_status write_tensors(ckpt_saver *saver, const char *name, const ckpt_tensor *t, int n,
-        int64_t shard_bytes) {
-    st_entry *entries = ARENA_ARRAY(saver->a, st_entry, n);
-    tensor_writer *w;
-    for (int i = 0; i < n; i++)
-        entries[i] = t[i].entry;
-    drv_status status = tensor_writer_open(&saver->folder, name, entries, n, shard_bytes, &w);
-    float *piece = mem_alloc(PIECE);
-    for (int i = 0; i < n && status == DRV_OK; i++)
-        status = copy_tensor(saver, w, &t[i], piece);
-    free(piece);
-    return tensor_writer_close(w, status);
-}
-
 static drv_status write_model(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
     ckpt_tensor *list = ARENA_ARRAY(saver->a, ckpt_tensor, c->n_model);
@@ -77,7 +50,8 @@ static drv_status write_model(ckpt_saver *saver) {
         list[i] = c->model[i];
         list[i].entry.type = c->is_adapter ? ST_F32 : c->model_type;
     }
-    return write_tensors(saver, c->is_adapter ? "adapter_model" : "model", list, c->n_model, 0);
+    return shared_write(saver->ranks, &saver->folder, c->is_adapter ? "adapter_model" : "model",
+            list, c->n_model, 0, saver->read, saver->ctx);
 }
 
 // The fp32 weights go along where the model file has them rounded.
@@ -92,7 +66,8 @@ static drv_status write_optimizer(ckpt_saver *saver) {
         list[n].entry.type = ST_F32;
         list[n++].entry.name = arena_printf(saver->a, CKPT_MASTER "%s", c->model[i].entry.name);
     }
-    return write_tensors(saver, "optimizer", list, n, INT64_MAX);
+    return shared_write(saver->ranks, &saver->folder, "optimizer", list, n, INT64_MAX, saver->read,
+            saver->ctx);
 }
 
 // --- retention
@@ -156,12 +131,19 @@ static void read_done(ckpt_saver *saver) {
     pthread_mutex_unlock(&saver->lock);
 }
 
-static drv_status save(ckpt_saver *saver) {
+static drv_status begin(ckpt_saver *saver) {
+    const ckpt_ranks *ranks = saver->ranks;
+    out_folder *o = &saver->folder;
+    out_folder_follow(saver->a, saver->final, o);
+    if (ckpt_rank(ranks) == 0) DRV_TRY(out_folder_begin(saver->a, saver->final, o));
+    if (ranks && ranks->block_bytes) o->block_bytes = ranks->block_bytes;
+    return DRV_OK;
+}
+
+// What rank 0 does alone: texts, the manifest, the place of the whole.
+static drv_status finish(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
-    DRV_TRY(out_folder_begin(saver->a, saver->final, &saver->folder));
-    DRV_TRY(write_model(saver));
-    DRV_TRY(write_optimizer(saver));
-    read_done(saver);
+    if (ckpt_rank(saver->ranks) != 0) return DRV_OK;
     DRV_TRY(write_text(saver, c->is_adapter ? "adapter_config.json" : "config.json",
             c->config_json));
     DRV_TRY(write_text(saver, "trainer.json", c->trainer_json));
@@ -171,11 +153,23 @@ static drv_status save(ckpt_saver *saver) {
     DRV_TRY(out_folder_sync(&saver->folder));
     DRV_TRY(out_folder_manifest(&saver->folder, saver->step));
     DRV_TRY(move_aside(saver));
-    DRV_TRY(out_folder_commit(&saver->folder, saver->final));
+    return out_folder_commit(&saver->folder, saver->final);
+}
+
+static drv_status save(ckpt_saver *saver) {
+    DRV_TRY(ckpt_agree(saver->ranks, begin(saver)));
+    DRV_TRY(write_model(saver));
+    DRV_TRY(write_optimizer(saver));
+    read_done(saver);
+    return ckpt_agree(saver->ranks, finish(saver));
+}
+
+// The checkpoint is in place: that an old one could not be removed does not make it fail.
+static void in_place(ckpt_saver *saver) {
+    if (ckpt_rank(saver->ranks) != 0) return;
     note_known(saver, saver->step, true);
-    // The checkpoint is in place: that an old one could not be removed does not make it fail.
     if (retain(saver) != DRV_OK) log_warn("old checkpoints: %s", drv_message());
-    return DRV_OK;
+    log_info("checkpoint: %s", saver->final);
 }
 
 static void *save_thread(void *arg) {
@@ -183,9 +177,9 @@ static void *save_thread(void *arg) {
     saver->status = save(saver);
     if (saver->status != DRV_OK) {
         snprintf(saver->message, sizeof saver->message, "%s", drv_message());
-        out_folder_discard(&saver->folder);
+        if (ckpt_rank(saver->ranks) == 0) out_folder_discard(&saver->folder);
     } else {
-        log_info("checkpoint: %s", saver->final);
+        in_place(saver);
     }
     pthread_mutex_lock(&saver->lock);
     saver->state_read = saver->done = true;
@@ -194,9 +188,15 @@ static void *save_thread(void *arg) {
     return NULL;
 }
 
-ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, ckpt_read read, void *ctx) {
+ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
+        void *ctx) {
     ckpt_saver *saver = mem_alloc(sizeof *saver);
     *saver = (ckpt_saver){.dir = dir, .keep = keep, .read = read, .ctx = ctx, .state_read = true};
+    if (ranks) {
+        saver->mine = *ranks;
+        saver->mine.comm = comm_twin(ranks->comm);
+        saver->ranks = &saver->mine;
+    }
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
     return saver;
@@ -204,10 +204,12 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, ckpt_read read, void *
 
 drv_status ckpt_wait(ckpt_saver *saver) {
     if (!saver->running) return DRV_OK;
-    pthread_join(saver->thread, NULL);
+    if (saver->has_thread) pthread_join(saver->thread, NULL);
     saver->running = false;
     drv_status status = saver->status;
-    if (status != DRV_OK)
+    if (status == DRV_E_PEER)
+        drv_fail(status, "%s", saver->message);
+    else if (status != DRV_OK)
         drv_fail(status, "could not save checkpoint \"%s\": %s; older checkpoints are untouched",
                 saver->final, saver->message);
     arena_free(saver->a);
@@ -224,10 +226,10 @@ drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *conte
     saver->final = arena_printf(saver->a, "%s/step-%06lld", saver->dir, (long long)step);
     saver->folder = (out_folder){0};
     saver->state_read = saver->done = false;
-    saver->running = pthread_create(&saver->thread, NULL, save_thread, saver) == 0;
-    if (saver->running) return DRV_OK;
-    saver->state_read = true;
-    return drv_fail(DRV_E_DEVICE, "could not start a thread to save in");
+    saver->running = true;
+    saver->has_thread = pthread_create(&saver->thread, NULL, save_thread, saver) == 0;
+    if (!saver->has_thread) save_thread(saver); // other ranks count on this one
+    return DRV_OK;
 }
 
 void ckpt_wait_read(ckpt_saver *saver) {
@@ -247,6 +249,7 @@ bool ckpt_ended(ckpt_saver *saver) {
 void ckpt_saver_free(ckpt_saver *saver) {
     if (!saver) return;
     if (ckpt_wait(saver) != DRV_OK) log_warn("%s", drv_message());
+    if (saver->ranks) comm_twin_close(saver->mine.comm);
     free(saver->known);
     pthread_mutex_destroy(&saver->lock);
     pthread_cond_destroy(&saver->changed);

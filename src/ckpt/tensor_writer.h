@@ -7,10 +7,25 @@
 // As save_pretrained of transformers 4 (huggingface_hub: "5GB" is decimal).
 #define SHARD_BYTES 5000000000LL
 
+// Which tensors go into which file.
+typedef struct tensor_shards {
+    arena *a;
+    const char *name;
+    const st_entry *list;
+    int n, n_shards;
+    int *first; // of each shard, and n after the last
+} tensor_shards;
+// A shard takes tensors until the next would make it larger than shard_bytes (0: SHARD_BYTES); one
+// that is larger has a shard for itself.
+tensor_shards tensor_shards_of(arena *a, const char *name, const st_entry *list, int n,
+        int64_t shard_bytes);
+const char *tensor_shard_name(const tensor_shards *s, int shard);
+// NAME.safetensors.index.json, where there are several.
+DRV_CHECKED drv_status tensor_shards_index(const tensor_shards *s, out_folder *o);
+
 typedef struct tensor_writer tensor_writer; // lives in the folder's arena
 
-// `list` is all that will be written and outlives the writer. A shard takes tensors until the next
-// would make it larger than shard_bytes (0: SHARD_BYTES); one that is larger has a shard for itself.
+// `list` is all that will be written and outlives the writer.
 DRV_CHECKED drv_status tensor_writer_open(out_folder *o, const char *name, const st_entry *list,
         int n, int64_t shard_bytes, tensor_writer **out);
 // The next bytes of the data, all within one tensor.

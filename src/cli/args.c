@@ -82,6 +82,73 @@ static drv_status parse_option(arena *a, cli_args *args, int argc, char **argv, 
     return DRV_OK;
 }
 
+static bool was_given(const cli_args *args, const char *name) {
+    for (int i = 0; i < args->n_options; i++)
+        if (strcmp(args->option[i].name, name) == 0) return true;
+    return false;
+}
+
+// The first of the words in `list` that was given as an option; NULL: none was.
+static const char *first_given(arena *a, const cli_args *args, const char *list) {
+    for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));) {
+        DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
+        if (was_given(args, name)) return name;
+    }
+    return NULL;
+}
+
+// Numbers and sizes say better themselves what was expected instead of nothing.
+static bool is_number(const cli_option *o) {
+    return strcmp(o->value, "N") == 0 || strcmp(o->value, "X") == 0 ||
+           strcmp(o->value, "SIZE") == 0;
+}
+
+// "--text or --choices" of "--text --choices".
+static const char *any_of(arena *a, const char *list) {
+    const char *text = NULL;
+    for (char *rest = arena_strdup(a, list), *name; (name = strsep(&rest, " "));)
+        text = text ? arena_printf(a, "%s or %s", text, name) : name;
+    return text;
+}
+
+static drv_status check_rule(arena *a, const cli_args *args, const cli_rule *rule) {
+    const char *other = rule->excludes ? first_given(a, args, rule->excludes) : NULL;
+    if (other)
+        return drv_fail(DRV_E_USAGE, "%s: %s and %s exclude each other", args->name, rule->option,
+                other);
+    if (rule->needs && !first_given(a, args, rule->needs))
+        return drv_fail(DRV_E_USAGE, "%s: %s needs %s", args->name, rule->option,
+                any_of(a, rule->needs));
+    return DRV_OK;
+}
+
+static bool may_be_empty(const verb *v, const cli_option *o) {
+    for (int i = 0; i < v->n_rules; i++)
+        if (v->rules[i].may_be_empty && strcmp(v->rules[i].option, o->name) == 0) return true;
+    return is_number(o);
+}
+
+static drv_status check_options(arena *a, const cli_args *args) {
+    const verb *v = args->verb;
+    for (int i = 0; i < args->n_options; i++) {
+        const cli_option *o = find(v, args->option[i].name);
+        if (o->value && !*args->option[i].value && !may_be_empty(v, o))
+            return drv_fail(DRV_E_USAGE, "%s: %s is empty, expected %s", args->name, o->name,
+                    o->value);
+    }
+    for (int i = 0; i < v->n_rules; i++)
+        if (was_given(args, v->rules[i].option)) DRV_TRY(check_rule(a, args, &v->rules[i]));
+    return DRV_OK;
+}
+
+// "usage: drover ckpt verify CHECKPOINT, or drover ckpt verify A B".
+static drv_status missing_argument(arena *a, const cli_args *args) {
+    const char *text = "";
+    for (char *rest = arena_strdup(a, args->verb->usage), *form; (form = strsep(&rest, "\n"));)
+        text = arena_printf(a, "%s%sdrover %s %s", text, *text ? ", or " : "", args->name, form);
+    return drv_fail(DRV_E_USAGE, "usage: %s", text);
+}
+
 drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc, char **argv,
         cli_args *out) {
     *out = (cli_args){.name = parent ? arena_printf(a, "%s %s", parent->name, sought->name)
@@ -102,15 +169,11 @@ drv_status cli_parse(arena *a, const verb *parent, const verb *sought, int argc,
             DRV_TRY(parse_option(a, out, argc, argv, &i));
         }
     }
-    if (out->n_positional > sought->max_positional && sought->max_positional > 0)
-        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is one argument too many; usage: drover %s %s",
-                out->name, out->positional[sought->max_positional], out->name, sought->usage);
     if (out->n_positional > sought->max_positional)
-        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is not an option; usage: drover %s %s", out->name,
-                out->positional[0], out->name, sought->usage);
-    if (out->n_positional < sought->min_positional)
-        return drv_fail(DRV_E_USAGE, "usage: drover %s %s", out->name, sought->usage);
-    return DRV_OK;
+        return drv_fail(DRV_E_USAGE, "%s: \"%s\" is one argument too many; see drover help %s",
+                out->name, out->positional[sought->max_positional], out->name);
+    if (out->n_positional < sought->min_positional) return missing_argument(a, out);
+    return check_options(a, out);
 }
 
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise) {
@@ -122,9 +185,7 @@ const char *cli_get(const cli_args *args, const char *name, const char *otherwis
 
 bool cli_has(const cli_args *args, const char *name) {
     DRV_ASSERT(find(args->verb, name), "%s has no option %s", args->name, name);
-    for (int i = 0; i < args->n_options; i++)
-        if (strcmp(args->option[i].name, name) == 0) return true;
-    return false;
+    return was_given(args, name);
 }
 
 drv_status cli_get_i64(const cli_args *args, const char *name, int64_t min, int64_t max,

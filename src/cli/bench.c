@@ -15,6 +15,7 @@
 #include "cli/step_time.h"
 #include "config/config.h"
 #include "ir/op.h"
+#include "train/device.h"
 #include "train/programs.h"
 
 // Peaks of the two types, FLOP/s.
@@ -93,7 +94,7 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
 static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *cfg) {
     backend *device;
     peaks peak = {0, 0};
-    DRV_TRY(backend_open(a, cfg->backend, &device));
+    DRV_TRY(device_open(a, cfg, &device));
     const backend_info info = backend_describe(device);
     if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE,
@@ -161,14 +162,16 @@ static void print_step(const programs *p, const step_times *t, const peaks *gemm
                 all_flops_per_s / 1e9, 100 * all_ratio);
 }
 
-static drv_status bench_step(arena *a, const cli_args *args, const run_config *cfg) {
+static drv_status bench_step(arena *a, const cli_args *args, const run_config *of_run) {
     int64_t repeats = 3;
+    run_config one = *of_run, *cfg = &one;
+    config_one_rank(cfg);
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     backend *device;
     programs p;
     peaks peak = {0, 0};
     step_times times;
-    DRV_TRY(backend_open(a, cfg->backend, &device));
+    DRV_TRY(device_open(a, cfg, &device));
     DRV_TRY(raise_peaks(device, &peak));
     if (cfg->pipeline_parallel > 1)
         return drv_fail(DRV_E_USAGE,
@@ -223,11 +226,11 @@ static const cli_option step_options[] = {CLI_SET, CLI_JSON,
 static const cli_option tokenizer_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--input", "FILE", "the text"}, CLI_JSON,
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
-        {"--threads", "N", "how many (default: all cores)"}};
+        {"--threads", "N", "threads (default: all cores)"}};
 static const cli_option data_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--input", "FILE", "what is built"}, CLI_JSON,
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--threads", "N", "how many (default: all cores)"}};
+        {"--threads", "N", "threads (default: all cores)"}};
 
 static const verb subverbs[] = {
         {

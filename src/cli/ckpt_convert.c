@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "cli/generate_args.h"
 #include "base/parallel.h"
 #include "ckpt/consolidate.h"
 #include "ckpt/gguf_writer.h"
@@ -49,7 +50,7 @@ static void print_comparison(const comparison *c) {
     printf("largest difference of logits  %.3g (bound %.3g)\n", c->max_abs, c->bound_max_abs);
     printf("relative to their spread      %.3g (bound %.3g)\n", c->rms, c->bound_rms);
     if (c->effect > 0) printf("what the adapter changes      %.3g\n", c->effect);
-    printf("KL divergence                 %.3g nats a token, at most %.3g\n", c->kl, c->kl_max);
+    printf("KL divergence                 %.3g nats per token, at most %.3g\n", c->kl, c->kl_max);
     printf("same likeliest token          %lld of %lld\n", (long long)c->same_top,
             (long long)c->tokens);
 }
@@ -60,7 +61,7 @@ static void print_result(const char *out, const convert_result *r) {
     if (r->compared) print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
-    printf("try it: drover generate %s --prompt \"Once upon a time\"\n", out);
+    generation_print_hint(out);
 }
 
 // --- verbs
@@ -98,24 +99,10 @@ static drv_status export_gguf(arena *a, const cli_args *args, const char *path, 
     return status;
 }
 
-// Folder or file: each has options that the other does not.
-static drv_status check_options(const cli_args *args) {
-    static const char *const of_folder[] = {"--out", "--dtype", "--max-shard-size"};
-    if (!cli_has(args, "--gguf") && cli_has(args, "--type"))
-        return drv_fail(DRV_E_USAGE,
-                "ckpt export: --type is of --gguf FILE; --dtype is of --out DIR");
-    for (size_t i = 0; i < 3; i++)
-        if (cli_has(args, "--gguf") && cli_has(args, of_folder[i]))
-            return drv_fail(DRV_E_USAGE, "ckpt export: --gguf FILE and %s exclude each other",
-                    of_folder[i]);
-    return DRV_OK;
-}
-
 drv_status ckpt_export(arena *a, const cli_args *args) {
     const char *path, *out, *gguf = cli_get(args, "--gguf", NULL);
     model_write_opts opts;
     convert_result result;
-    DRV_TRY(check_options(args));
     if (!gguf) DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, "export", &opts));
     DRV_TRY(find_model(a, args->positional[0], &path));

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "cli/generate_args.h"
 #include "ckpt/model_writer.h"
 #include "convert/model.h"
 
@@ -67,8 +68,7 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     try_tokenizer(a, out);
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
             str_bytes((double)written.bytes), st_type_name(written.type), written.seconds);
-    printf("in a config: model: {from: %s}\ntry it: drover generate %s --prompt \"Once upon a "
-           "time\"\n",
-            out, out);
+    printf("in a config: model: {from: %s}\n", out);
+    generation_print_hint(out);
     return DRV_OK;
 }

@@ -14,6 +14,15 @@ typedef struct cli_option {
     const char *help;  // one with "(repeatable" in it may be given more than once
 } cli_option;
 
+// What holds of an option beside others of the same verb. No option is ignored: one that would be
+// is refused by cli_parse.
+typedef struct cli_rule {
+    const char *option;
+    const char *needs;    // "--text --choices": the option says nothing without one; NULL: it does
+    const char *excludes; // "--data --stride": those say nothing beside the option; NULL: none
+    bool may_be_empty;    // "" is a value, as of a text
+} cli_rule;
+
 typedef struct cli_args cli_args;
 typedef struct verb verb;
 
@@ -24,6 +33,8 @@ struct verb {
     const char *help;  // paragraphs that teach, in lines as they print
     const cli_option *options;
     int n_options;
+    const cli_rule *rules; // options without one stand alone and have a value
+    int n_rules;
     int min_positional, max_positional;
     drv_status (*run)(arena *a, const cli_args *args);
     const verb *subverbs;
@@ -32,7 +43,7 @@ struct verb {
 
 extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate,
         verb_ckpt, verb_tokenizer, verb_data, verb_model, verb_bench, verb_doctor, verb_plot,
-        verb_chat;
+        verb_chat, verb_devices, verb_compile;
 
 // All verbs, in the order of the help.
 extern const verb *const cli_verbs[];
@@ -51,8 +62,9 @@ struct cli_args {
     bool help; // --help was among the arguments: nothing else was checked
 };
 
-// Parses what follows the verb's name. Options that the verb does not have, options given twice and
-// missing values are DRV_E_USAGE, with the nearest name or the subverbs that take the option.
+// Parses what follows the verb's name. Options that the verb does not have, options given twice,
+// missing and empty values and options that say nothing beside the others are DRV_E_USAGE, with the
+// nearest name or the subverbs that take the option.
 DRV_CHECKED drv_status cli_parse(arena *a, const verb *parent, const verb *v, int argc, char **argv,
         cli_args *out);
 // The value of an option, or `otherwise` when it was not given.

@@ -9,16 +9,20 @@
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/cli.h"
+#include "cli/plugin_report.h"
 
 typedef struct machine {
     backend_info info;
     double f32, bf16; // peaks, FLOP/s
     double memory, free_now;
+    plugin_report plugins[MAX_PLUGINS];
+    int n_plugins;
 } machine;
 
 static drv_status look(arena *a, machine *out) {
     backend *b;
     struct sysinfo system;
+    out->n_plugins = plugins_look(a, NULL, out->plugins);
     DRV_TRY(backend_open(a, "cpu", &b));
     out->info = backend_describe(b);
     drv_status status = backend_peak(b, DT_F32, 4, &out->f32);
@@ -32,11 +36,12 @@ static drv_status look(arena *a, machine *out) {
 
 static void print_json(const machine *m) {
     const backend_info *info = &m->info;
-    json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss}", "version", drover_number(),
+    json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss so}", "version", drover_number(),
             "commit", drover_commit(), "cpu", info->device, "level", info->kernels, "features",
             info->features, "threads", par_threads(), "memory_bytes", (json_int_t)m->memory,
             "libraries", info->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
-            "bf16_arithmetic", info->bf16_by);
+            "bf16_arithmetic", info->bf16_by, "pjrt",
+            plugin_reports_json(m->plugins, m->n_plugins));
     char *text = json_dumps(o, JSON_REAL_PRECISION(5));
     puts(text);
     free(text);
@@ -49,7 +54,24 @@ static const char compiler[] = __VERSION__;
 static const char compiler[] = "gcc " __VERSION__;
 #endif
 
-static void print_text(const machine *m) {
+// One line a plugin that is there; of the others, how to get one.
+static void print_plugins(arena *a, const machine *m) {
+    int there = 0;
+    for (int i = 0; i < m->n_plugins; i++) {
+        const plugin_report *r = &m->plugins[i];
+        if (!r->path) continue;
+        there++;
+        printf("PJRT        %s: %s\n", r->name, plugin_report_text(a, r));
+    }
+    if (there < m->n_plugins) {
+        printf("PJRT        not there:");
+        for (int i = 0; i < m->n_plugins; i++)
+            if (!m->plugins[i].path) printf(" %s", m->plugins[i].name);
+        printf(" (drover devices says how to get one)\n");
+    }
+}
+
+static void print_text(arena *a, const machine *m) {
     const backend_info *info = &m->info;
     printf("drover      %s, commit %s, compiled with %s\n", drover_number(), drover_commit(),
             compiler);
@@ -61,6 +83,7 @@ static void print_text(const machine *m) {
     printf("libraries   %s, jansson %s\n", info->libraries, jansson_version_str());
     printf("GEMM peak   fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", m->f32 / 1e9, m->bf16 / 1e9);
     printf("bf16 mode   multiplies by %s\n", info->bf16_by);
+    print_plugins(a, m);
     const bool widens = info->bf16_peak == DT_F32;
     const double chosen = widens ? m->f32 : m->bf16, other = widens ? m->bf16 : m->f32;
     if (other > 1.1 * chosen)
@@ -75,7 +98,7 @@ static drv_status run(arena *a, const cli_args *args) {
     if (cli_has(args, "--json"))
         print_json(&m);
     else
-        print_text(&m);
+        print_text(a, &m);
     return DRV_OK;
 }
 
@@ -85,7 +108,7 @@ const verb verb_doctor = {
         .summary = "describe this machine and how drover uses it",
         .usage = "[--json]",
         .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory,\n"
-                "libraries and the measured GEMM peaks.",
+                "libraries, the measured GEMM peaks, and the PJRT plugins for accelerators.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .run = run,

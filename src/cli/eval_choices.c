@@ -5,9 +5,8 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "base/parallel.h"
 #include "train/choices.h"
-#include "train/resolve.h"
+#include "train/stop.h"
 
 // JSON has no word but null for the standard error of one record.
 static void print_number(const char *name, double value) {
@@ -17,7 +16,7 @@ static void print_number(const char *name, double value) {
         printf("\"%s\": null, ", name);
 }
 
-static void print_result(const choices_result *r, bool json) {
+static void print_result(const choices_result *r, bool json, bool complete) {
     if (!json) {
         printf("acc %.4f (stderr %.4f)  acc_norm %.4f (stderr %.4f)  records %lld\n", r->acc,
                 r->acc_err, r->acc_norm, r->acc_norm_err, (long long)r->n);
@@ -28,31 +27,26 @@ static void print_result(const choices_result *r, bool json) {
     print_number("acc_stderr", r->acc_err);
     print_number("acc_norm", r->acc_norm);
     print_number("acc_norm_stderr", r->acc_norm_err);
-    printf("\"records\": %lld, \"truncated\": %lld}\n", (long long)r->n, (long long)r->n_cut);
+    printf("\"records\": %lld, \"truncated\": %lld, \"complete\": %s}\n", (long long)r->n,
+            (long long)r->n_cut, complete ? "true" : "false");
 }
 
-drv_status eval_choices(arena *a, const cli_args *args) {
-    static const char *const others[] = {"--data", "--stride", "--set"};
-    for (int i = 0; i < 3; i++)
-        if (cli_has(args, others[i]))
-            return drv_fail(DRV_E_USAGE, "eval: --choices and %s exclude each other", others[i]);
+drv_status eval_choices(arena *a, const cli_args *args, const scorer_opts *model) {
+    const choices_opts opts = {.model = *model, .specials = !cli_has(args, "--no-bos")};
     choice_set set;
-    model_ref model;
-    generator *g = NULL;
     choices_result result;
-    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
-            cli_get(args, "--adapter", NULL), &model));
     DRV_TRY(choices_read(a, cli_get(args, "--choices", NULL), &set));
-    par_set_threads(0);
-    const generator_opts opts = {.folder = model.folder, .adapter = model.adapter};
-    drv_status status = generator_open(a, &opts, &g);
-    if (status == DRV_OK) status = choices_score(a, g, &set, !cli_has(args, "--no-bos"), &result);
-    if (status == DRV_OK) {
-        if (result.n_cut)
-            log_warn("%lld choices are longer than the model's context of %lld with their context: its left is cut",
-                    (long long)result.n_cut, (long long)generator_context(g));
-        print_result(&result, cli_has(args, "--json"));
-    }
-    generator_close(g);
-    return status;
+    stop_listen();
+    const drv_status status = choices_score(a, &opts, &set, &result);
+    if (status != DRV_OK && (status != DRV_STOPPED || result.n == 0)) return status;
+    if (result.n_cut)
+        log_warn("%lld choices are longer than the model's context with what stands before them: its left is cut",
+                (long long)result.n_cut);
+    log_info("%lld tokens in %s, %s tokens/s", (long long)result.n_tokens,
+            str_long_duration(result.seconds),
+            str_si((double)result.n_tokens / (result.seconds > 0 ? result.seconds : 1)));
+    print_result(&result, cli_has(args, "--json"), status == DRV_OK);
+    if (status == DRV_OK) return DRV_OK;
+    return drv_context(status, "%lld of %lld records are scored", (long long)result.n,
+            (long long)set.n);
 }

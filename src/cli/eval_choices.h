@@ -1,5 +1,6 @@
-// eval --choices: multiple choice instead of a data set.
+// `drover eval --choices FILE`.
 #pragma once
 #include "cli/cli.h"
+#include "train/scorer.h"
 
-DRV_CHECKED drv_status eval_choices(arena *a, const cli_args *args);
+DRV_CHECKED drv_status eval_choices(arena *a, const cli_args *args, const scorer_opts *model);

@@ -1,13 +1,14 @@
-// Options that generate and chat share, and text on its way out.
+// Options that generate and chat share, text on its way out, and how to try a model.
 #include "cli/generate_args.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/parallel.h"
+#include "train/model_hint.h"
 #include "train/resolve.h"
 
-static drv_status read_precision(const cli_args *args, generate_precision *out) {
+drv_status generation_precision(const cli_args *args, generate_precision *out) {
     const char *name = cli_get(args, "--precision", "auto");
     if (strcmp(name, "bf16") == 0)
         *out = GENERATE_BF16;
@@ -30,11 +31,9 @@ drv_status generation_read(arena *a, const cli_args *args, generator_opts *model
     DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
     DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
-    DRV_TRY(read_precision(args, &model->precision));
+    DRV_TRY(generation_precision(args, &model->precision));
+    model->backend = cli_get(args, "--backend", NULL);
     o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
-    for (int i = 0; i < o->n_stops; i++)
-        if (!*o->stops[i])
-            return drv_fail(DRV_E_USAGE, "%s: --stop is empty, expected a text", args->name);
     par_set_threads((int)threads);
     model_ref ref;
     DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
@@ -48,6 +47,13 @@ void generation_print(void *ctx, const char *text, size_t n) {
     (void)ctx;
     fwrite(text, 1, n, stdout);
     fflush(stdout);
+}
+
+void generation_print_hint(const char *folder) {
+    str command = {0};
+    model_hint(folder, &command);
+    if (command.n > 0) printf("try it: %s\n", command.p);
+    str_free(&command);
 }
 
 json_t *generation_json_text(const char *text, size_t n) {

@@ -4,6 +4,16 @@
 #include "base/str.h"
 #include "cli/cli.h"
 
+enum { MAX_VERBS = 32 }; // of drover, and subverbs of one
+
+static void print_names(FILE *f, const verb *const *list, int n) {
+    int width = 0;
+    for (int i = 0; i < n; i++)
+        if ((int)strlen(list[i]->name) > width) width = (int)strlen(list[i]->name);
+    for (int i = 0; i < n; i++)
+        fprintf(f, "  %-*s  %s\n", width, list[i]->name, list[i]->summary);
+}
+
 static void print_verbs(FILE *f) {
     fputs("drover: pre-train Llama models, from text to a Hugging Face folder, in one program\n"
           "\n"
@@ -11,11 +21,10 @@ static void print_verbs(FILE *f) {
           "\n"
           "verbs:\n",
             f);
-    for (int i = 0; i < n_cli_verbs; i++)
-        fprintf(f, "  %-10s %s\n", cli_verbs[i]->name, cli_verbs[i]->summary);
+    print_names(f, cli_verbs, n_cli_verbs);
     fputs("\n"
           "drover help VERB [SUBVERB]    more about a verb; VERB --help does the same\n"
-          "drover --version              which drover this is\n"
+          "drover --version              print the version and the commit\n"
           "\n"
           "Results go to standard output; progress, log and errors go to standard error.\n"
           "Exit status: 0 done, 1 failed, 2 wrong usage, 3 stopped on request before the end.\n",
@@ -64,16 +73,18 @@ void cli_print_help(FILE *f, const verb *parent, const verb *v) {
         return;
     }
     fprintf(f, "usage: drover %s SUBVERB ...\n\nsubverbs:\n", name);
+    const verb *list[MAX_VERBS];
     for (int i = 0; i < v->n_subverbs; i++)
-        fprintf(f, "  %-10s %s\n", v->subverbs[i].name, v->subverbs[i].summary);
+        list[i] = &v->subverbs[i];
+    print_names(f, list, v->n_subverbs);
     if (v->help) fprintf(f, "\n%s\n", v->help);
     fprintf(f, "\ndrover help %s SUBVERB    says more\n", name);
 }
 
 drv_status cli_find_verb(const verb *parent, const char *name, const verb **out) {
-    const char *names[32] = {0};
+    const char *names[MAX_VERBS] = {0};
     const int n_words = parent ? parent->n_subverbs : n_cli_verbs;
-    DRV_ASSERT(n_words <= 32, "%d verbs", n_words);
+    DRV_ASSERT(n_words <= MAX_VERBS, "%d verbs", n_words);
     for (int i = 0; i < n_words; i++) {
         const verb *v = parent ? &parent->subverbs[i] : cli_verbs[i];
         names[i] = v->name;

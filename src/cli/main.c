@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/status_line.h"
 #include "base/version.h"
 #include "cli/cli.h"
 
@@ -17,12 +18,14 @@ const verb *const cli_verbs[] = {
         &verb_config,
         &verb_plan,
         &verb_graph,
+        &verb_compile,
         &verb_tokenizer,
         &verb_data,
         &verb_model,
         &verb_ckpt,
         &verb_chat,
         &verb_bench,
+        &verb_devices,
         &verb_doctor,
 };
 const int n_cli_verbs = sizeof cli_verbs / sizeof *cli_verbs;
@@ -69,6 +72,13 @@ static drv_status run(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
+static void print_failure(void) {
+    str line = {0};
+    text_add_clean(&line, drv_message(), false); // names and values may hold broken UTF-8
+    fprintf(stderr, "drover: %s\n", line.p);
+    str_free(&line);
+}
+
 int main(int argc, char **argv) {
     open_standard_files();
     cli_open_stdout();
@@ -81,8 +91,8 @@ int main(int argc, char **argv) {
     arena *a = arena_new("run");
     drv_status status = run(a, argc - 1, argv + 1);
     progress_end();
-    // A rank that ends because another one failed leaves it to that one to say why.
-    if (status != DRV_OK && *drv_message()) fprintf(stderr, "drover: %s\n", drv_message());
+    // A rank that ends because another one failed leaves it to the other to say why.
+    if (status != DRV_OK && *drv_message()) print_failure();
     cli_close_stdout();
     log_close_file();
     arena_free(a);

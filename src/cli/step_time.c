@@ -1,4 +1,4 @@
-// Steps on random tokens: what they compute is of no use, the time that they take is.
+// Steps on random tokens, for the time that they take.
 #include "cli/step_time.h"
 
 #include <math.h>
@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "train/device.h"
 #include "train/fit.h"
 
 static drv_status write_random_batch(programs *p, uint64_t index) {
@@ -108,7 +109,7 @@ drv_status step_rehearse(arena *a, const run_config *cfg, const memory_limit *li
     one.data_ranks = one.n_lanes = 1;
     DRV_TRY(fit_plan(&one, &planned));
     if (planned.total > 1 << 30 || planned.total > limit->free / 2) return DRV_OK;
-    DRV_TRY(backend_open(a, cfg->backend, &device));
+    DRV_TRY(device_open(a, cfg, &device));
     double micro_batch_s, update_s;
     const drv_status status = rehearse(a, &one, device, &micro_batch_s, &update_s);
     backend_close(device);

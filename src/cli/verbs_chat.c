@@ -7,7 +7,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/chat_prompt.h"
+#include "ckpt/adapter.h"
 #include "cli/generate_args.h"
+#include "train/resolve.h"
 
 // --- what the template sees
 
@@ -96,12 +98,38 @@ static drv_status print_text(arena *a, const chat_model *m, const chat_input *in
     return DRV_OK;
 }
 
+static bool holds_template(arena *a, const char *folder) {
+    return file_exists(path_join(a, folder, "chat_template.jinja")) ||
+           file_exists(path_join(a, folder, "tokenizer_config.json"));
+}
+
+// The folders that may have the template, as in a conversation: the adapter's, then the model's. A
+// folder of templates and tokenizers alone will do, and with --template none is needed.
+static drv_status template_folders(arena *a, const cli_args *args, const char **folders, int *n) {
+    const char *name = args->n_positional ? args->positional[0] : NULL,
+               *beside = cli_get(args, "--adapter", NULL);
+    *n = 0;
+    if (!name && !beside) return DRV_OK;
+    if (!beside && holds_template(a, name) && !adapter_is_folder(a, name)) {
+        folders[(*n)++] = name;
+        return DRV_OK;
+    }
+    model_ref model;
+    DRV_TRY(model_resolve(a, name, beside, &model));
+    if (*model.adapter) folders[(*n)++] = model.adapter;
+    folders[(*n)++] = model.folder;
+    return DRV_OK;
+}
+
 static drv_status print_conversation(arena *a, const cli_args *args) {
     chat_model m;
     extras beside;
     const char *path;
     json_t *messages;
-    DRV_TRY(find_template(a, args, (const char *const *)args->positional, args->n_positional, &m));
+    const char *folders[2];
+    int n_folders;
+    DRV_TRY(template_folders(a, args, folders, &n_folders));
+    DRV_TRY(find_template(a, args, folders, n_folders, &m));
     DRV_TRY(cli_need(args, "--messages", &path));
     set_special(a, args, "--bos", "bos_token", &m);
     set_special(a, args, "--eos", "eos_token", &m);
@@ -130,11 +158,11 @@ enum { DEFAULT_CONTEXT = 4096 };
 // read, which may take long.
 static drv_status load(arena *a, const cli_args *args, const generator_opts *model,
         chat_model *template, generator **out) {
-    const bool adapter = model->adapter && *model->adapter;
-    const char *folders[] = {adapter ? model->adapter : model->folder, model->folder};
+    const bool tuned = model->adapter && *model->adapter;
+    const char *folders[] = {tuned ? model->adapter : model->folder, model->folder};
     int64_t context = 0;
     DRV_TRY(cli_get_i64(args, "--context", 8, 1 << 24, &context));
-    DRV_TRY(find_template(a, args, folders, adapter ? 2 : 1, template));
+    DRV_TRY(find_template(a, args, folders, tuned ? 2 : 1, template));
     set_special(a, args, "--bos", "bos_token", template);
     set_special(a, args, "--eos", "eos_token", template);
     DRV_TRY(generator_open(a, model, out));
@@ -177,18 +205,12 @@ static drv_status answer_messages(arena *a, const cli_args *args) {
 
 static drv_status run_chat(arena *a, const cli_args *args) {
     if (cli_has(args, "--print")) return print_conversation(a, args);
-    static const char *const of_print[] = {"--messages", "--generation-prompt"};
-    for (size_t i = 0; i < sizeof of_print / sizeof *of_print; i++)
-        if (cli_has(args, of_print[i]))
-            return drv_fail(DRV_E_USAGE,
-                    "chat: %s needs --print; without it messages come from standard input",
-                    of_print[i]);
     return answer_messages(a, args);
 }
 
 static const cli_option options[] = {CLI_ADAPTER,
         {"--system", "TEXT", "the system message that the conversation begins with"},
-        {"--max-tokens", "N", "at most N tokens an answer (default: what the context leaves)"},
+        {"--max-tokens", "N", "at most N tokens per answer (default: what the context leaves)"},
         {"--context", "N", "tokens of the conversation (default 4096, or the model's if fewer)"},
         GENERATION_OPTIONS, {"--template", "FILE", "a Jinja template; default: the model's own"},
         {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},
@@ -198,6 +220,16 @@ static const cli_option options[] = {CLI_ADAPTER,
         {"--print", NULL, "answer nothing: print the text of --messages"},
         {"--messages", "FILE", "JSON: a list of {\"role\", \"content\"}, to print"},
         {"--generation-prompt", NULL, "end the printed text with what begins the answer"}};
+
+static const cli_rule rules[] =
+        {{.option = "--print",
+                 .excludes = "--system --max-tokens --context --temperature --top-k --top-p "
+                             "--repetition-penalty --stop --seed --precision --threads"},
+                {.option = "--messages", .needs = "--print"},
+                {.option = "--generation-prompt", .needs = "--print"},
+                {.option = "--system", .may_be_empty = true},
+                {.option = "--bos", .may_be_empty = true},
+                {.option = "--eos", .may_be_empty = true}};
 
 const verb verb_chat = {
         .name = "chat",
@@ -226,6 +258,8 @@ const verb verb_chat = {
                 "template that asks for too much time or memory is stopped.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
+        .rules = rules,
+        .n_rules = sizeof rules / sizeof *rules,
         .max_positional = 1,
         .run = run_chat,
 };

@@ -21,15 +21,17 @@ static drv_status load(arena *a, const cli_args *c, run_config *out) {
 
 static const cli_option config_options[] = {CLI_SET,
         {"--reference", NULL,
-                "print docs/keys.md: all keys as Markdown, of no config in particular"}};
+                "print docs/keys.md: all keys as Markdown, for no particular config"}};
+static const cli_rule config_rules[] = {{.option = "--reference", .excludes = "--set"}};
 
 static drv_status run_config_verb(arena *a, const cli_args *args) {
     run_config cfg;
     str text = {0};
     if (cli_has(args, "--reference")) {
-        if (args->n_positional || args->n_options > 1)
+        if (args->n_positional)
             return drv_fail(DRV_E_USAGE,
-                    "config: --reference stands alone, expected no CONFIG or --set");
+                    "config: --reference is of no config in particular, but \"%s\" is given",
+                    args->positional[0]);
         config_print_reference(&text);
     } else {
         DRV_TRY(load(a, args, &cfg));
@@ -49,6 +51,8 @@ const verb verb_config = {
                 "Example: drover config --set model.preset=llama-3.1-8b",
         .options = config_options,
         .n_options = sizeof config_options / sizeof *config_options,
+        .rules = config_rules,
+        .n_rules = sizeof config_rules / sizeof *config_rules,
         .max_positional = 1,
         .run = run_config_verb,
 };

@@ -33,15 +33,14 @@ static drv_status data_build(arena *a, const cli_args *args) {
             .eod = cli_get(args, "--eod", NULL),
             .sft = cli_has(args, "--sft"),
             .template = cli_get(args, "--template", NULL)};
-    if (opts.template && !opts.sft)
-        return drv_fail(DRV_E_USAGE, "data build: --template is of --sft, which is not given");
-    if (opts.sft && (opts.reader.key || opts.reader.separator))
-        return drv_fail(DRV_E_USAGE,
-                "data build: --sft takes whole lines of JSON: no --json-key, no --separator");
     opts.inputs = cli_get_all(a, args, "--input", &opts.n_inputs);
     if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
     DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
     DRV_TRY(cli_need(args, "--out", &opts.prefix));
+    if (str_ends(opts.prefix, "/"))
+        return drv_fail(DRV_E_USAGE,
+                "data build: --out is \"%s\", a folder, expected what the names of the files begin with",
+                opts.prefix);
     DRV_TRY(cli_get_i64(args, "--workers", 0, 4096, &workers));
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(a, &opts, &stats));
@@ -160,9 +159,6 @@ static drv_status verify_vocab(arena *a, const cli_args *args, const dataset *se
     const char *dir = cli_get(args, "--tokenizer", NULL);
     *n_vocab = INT32_MAX;
     *name = "any vocabulary of up to 2^31 - 1 entries";
-    if (dir && cli_has(args, "--vocab-size"))
-        return drv_fail(DRV_E_USAGE, "data verify: --tokenizer and --vocab-size both say how large "
-                                     "the vocabulary is; give one");
     if (cli_has(args, "--vocab-size")) {
         DRV_TRY(cli_get_i64(args, "--vocab-size", 1, INT32_MAX, n_vocab));
         *name = arena_printf(a, "a vocabulary of %lld entries", (long long)*n_vocab);
@@ -277,18 +273,24 @@ static const cli_option build_options[] = {{"--input", "PATH...",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
         {"--sft", NULL, "the records are conversations: see above"},
         {"--template", "NAME",
-                "of --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
+                "for --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
 static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
-        {"--document", "N", "which (default 0)"}};
+        {"--document", "N", "which document (default 0)"}};
 static const cli_option info_options[] = {CLI_JSON};
 static const cli_option verify_options[] =
         {{"--tokenizer", "DIR",
                  "the tokenizer that built the set; every token must be in its vocabulary"},
                 {"--vocab-size", "N", "every token must be smaller"}};
+
+static const cli_rule build_rules[] = {{.option = "--sft",
+                                               .excludes =
+                                                       "--json-key --separator --append-eod --eod"},
+        {.option = "--template", .needs = "--sft"}};
+static const cli_rule verify_rules[] = {{.option = "--vocab-size", .excludes = "--tokenizer"}};
 
 static const verb subverbs[] = {
         {
@@ -323,6 +325,8 @@ static const verb subverbs[] = {
                         "the template's text of a few messages is not how that of more begins, the build ends and says so.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
+                .rules = build_rules,
+                .n_rules = sizeof build_rules / sizeof *build_rules,
                 .run = data_build,
         },
         {
@@ -357,6 +361,8 @@ static const verb subverbs[] = {
                         "built the set. A failure names token, document and value.",
                 .options = verify_options,
                 .n_options = sizeof verify_options / sizeof *verify_options,
+                .rules = verify_rules,
+                .n_rules = sizeof verify_rules / sizeof *verify_rules,
                 .min_positional = 1,
                 .max_positional = 1,
                 .run = run_verify,

@@ -22,8 +22,6 @@ static drv_status read_stream(FILE *f, const char *name, str *out) {
 static drv_status read_prompt(const cli_args *args, str *out) {
     const char *text = cli_get(args, "--prompt", NULL),
                *path = cli_get(args, "--prompt-file", NULL);
-    if (text && path)
-        return drv_fail(DRV_E_USAGE, "generate: --prompt and --prompt-file exclude each other");
     if ((text && strcmp(text, "-") == 0) || (path && strcmp(path, "-") == 0))
         return read_stream(stdin, "standard input", out);
     if (text) str_puts(out, text);
@@ -46,7 +44,11 @@ typedef struct generate_call {
     bool json;
 } generate_call;
 
-static void print_json(const str *prompt, const generate_result *r) {
+static double rate(int64_t n, double seconds) {
+    return seconds > 0 ? (double)n / seconds : 0;
+}
+
+static void print_json(const str *prompt, const prompt_cost *cost, const generate_result *r) {
     json_t *o = json_object(), *ids = json_array();
     for (int64_t i = 0; i < r->ids.n; i++)
         json_array_append_new(ids, json_integer(r->ids.p[i]));
@@ -56,8 +58,9 @@ static void print_json(const str *prompt, const generate_result *r) {
     json_object_set_new(o, "ids", ids);
     json_object_set_new(o, "finish_reason",
             json_string(r->end == GENERATE_STOP ? "stop" : "length"));
-    json_object_set_new(o, "tokens_per_s",
-            json_real(r->seconds > 0 ? (double)r->ids.n / r->seconds : 0));
+    json_object_set_new(o, "tokens_per_s", json_real(rate(r->ids.n, r->seconds)));
+    json_object_set_new(o, "prompt_tokens", json_integer(cost->n_tokens));
+    json_object_set_new(o, "prompt_tokens_per_s", json_real(rate(cost->n_tokens, cost->seconds)));
     char *text = json_dumps(o, JSON_REAL_PRECISION(6));
     puts(text);
     fflush(stdout);
@@ -72,7 +75,7 @@ static drv_status print_sample(generate_call *call, prompt_cost *cost, generate_
     drv_status status = generate(call->generator, &call->opts, r);
     if (!call->json) generation_print(NULL, "\n", 1); // before the line on standard error
     DRV_TRY_CTX(status, "\"%s\"", call->folder);
-    if (call->json) print_json(prompt, r);
+    if (call->json) print_json(prompt, cost, r);
     return DRV_OK;
 }
 
@@ -91,8 +94,7 @@ static drv_status print_samples(generate_call *call) {
         generate_result_free(&r);
     }
     log_info("%lld prompt tokens in %.2f s, %lld new tokens in %.2f s: %.1f tokens/s, %s weights",
-            (long long)call->ids.n, prompt_s, (long long)tokens, seconds,
-            seconds > 0 ? (double)tokens / seconds : 0,
+            (long long)call->ids.n, prompt_s, (long long)tokens, seconds, rate(tokens, seconds),
             generator_is_bf16(call->generator) ? "bf16" : "fp32");
     return DRV_OK;
 }
@@ -155,6 +157,9 @@ static const cli_option generate_options[] = {CLI_ADAPTER,
         {"--n", "N", "samples of the prompt (default 1), with --- between them"},
         {"--json", NULL, "print one JSON object per sample"}, GENERATION_OPTIONS};
 
+static const cli_rule generate_rules[] = {{.option = "--prompt", .may_be_empty = true},
+        {.option = "--prompt-file", .excludes = "--prompt"}};
+
 const verb verb_generate = {
         .name = "generate",
         .summary = "write text with a model",
@@ -163,7 +168,7 @@ const verb verb_generate = {
                 "run directory or CONFIG, of which the newest checkpoint is taken. Nothing is printed\n"
                 "before the model is loaded and the prompt fits.\n"
                 "\n"
-                "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; it may stand in the\n"
+                "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; it may take the\n"
                 "place of MODEL, and is then used with the base that it names.\n"
                 "\n"
                 "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"
@@ -171,10 +176,13 @@ const verb verb_generate = {
                 "memory, and half the bytes take half the time. --precision says otherwise.\n"
                 "\n"
                 "Draws apply the penalty, temperature, top k and top p in the order of transformers.\n"
-                "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length) and\n"
-                "tokens_per_s; the text ends before a stop text.",
+                "--json prints prompt, text, tokens (new ones), ids, finish_reason (stop, length),\n"
+                "tokens_per_s, prompt_tokens (those that had to be computed: of a second sample none or\n"
+                "few) and prompt_tokens_per_s; the text ends before a stop text.",
         .options = generate_options,
         .n_options = sizeof generate_options / sizeof *generate_options,
+        .rules = generate_rules,
+        .n_rules = sizeof generate_rules / sizeof *generate_rules,
         .max_positional = 1,
         .run = run_generate,
 };

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/fetch.h"
+#include "cli/generate_args.h"
 
 static drv_status model_get(arena *a, const cli_args *args) {
     const char *spec = args->positional[0];
@@ -23,8 +24,8 @@ static drv_status model_get(arena *a, const cli_args *args) {
         has_tokenizer |= str_ends(list[i].path, "/tokenizer.json");
     if (!has_tokenizer)
         log_warn("%s: the model has no tokenizer.json; name another tokenizer in the config", out);
-    printf("in a config: model: {from: %s}\ntry it: drover generate %s --prompt \"Once upon a time\"\n",
-            out, out);
+    printf("in a config: model: {from: %s}\n", out);
+    generation_print_hint(out);
     return DRV_OK;
 }
 

@@ -102,7 +102,8 @@ static drv_status read_ids(const tokenizer *t, const char *where, const char *li
         errno = 0;
         const long long id = strtoll(p, &end, 10);
         if (end != p + n)
-            return drv_fail(DRV_E_DATA, "%s: \"%.*s\" is no token id", where, n < 40 ? n : 40, p);
+            return drv_fail(DRV_E_DATA, "%s: \"%.*s\" is not a token id", where, n < 40 ? n : 40,
+                    p);
         if (errno || id < 0 || id >= tokenizer_n_vocab(t))
             return drv_fail(DRV_E_DATA,
                     "%s: token id %.*s is not in the vocabulary, expected 0 to %d", where,
@@ -113,18 +114,19 @@ static drv_status read_ids(const tokenizer *t, const char *where, const char *li
     return DRV_OK;
 }
 
-static void print_json_text(const str *text) {
-    json_t *value = json_stringn(text->n ? text->p : "", text->n);
-    char *line = json_dumps(value, JSON_ENCODE_ANY | JSON_ENSURE_ASCII);
-    DRV_ASSERT(line, "a decoded text is no UTF-8");
+// A record as data build reads it.
+static void print_json_text(const char *key, const str *text) {
+    json_t *object = json_pack("{s: s%}", key, text->n ? text->p : "", text->n);
+    char *line = object ? json_dumps(object, JSON_ENSURE_ASCII) : NULL;
+    DRV_ASSERT(line, "a decoded text is not UTF-8");
     puts(line);
     free(line);
-    json_decref(value);
+    json_decref(object);
 }
 
-// Text of ids: all lines one after the other; with --json-key each line as a JSON string.
+// Text of ids: all lines one after the other; with --json-key each line as a record of that key.
 static drv_status decode_all(const tokenizer *t, const cli_args *args, FILE *f, const char *input) {
-    const bool json = cli_has(args, "--json-key");
+    const char *key = cli_get(args, "--json-key", NULL);
     id_list ids = {0}, line_ids = {0};
     str text = {0};
     char *line = NULL, where[512];
@@ -134,17 +136,17 @@ static drv_status decode_all(const tokenizer *t, const cli_args *args, FILE *f, 
         snprintf(where, sizeof where, "%s:%lld", input, (long long)number);
         status = read_ids(t, where, line, &line_ids);
         if (status != DRV_OK) break;
-        if (!json) {
+        if (!key) {
             id_list_append(&ids, line_ids.p, line_ids.n);
             continue;
         }
         str_clear(&text);
         tokenizer_decode(t, line_ids.p, line_ids.n, cli_has(args, "--no-special"), &text);
-        print_json_text(&text);
+        print_json_text(key, &text);
     }
     if (status == DRV_OK && ferror(f))
         status = drv_fail(DRV_E_IO, "could not read \"%s\": %s", input, strerror(errno));
-    if (status == DRV_OK && !json) {
+    if (status == DRV_OK && !key) {
         tokenizer_decode(t, ids.p, ids.n, cli_has(args, "--no-special"), &text);
         fwrite(text.n ? text.p : "", 1, text.n, stdout);
     }
@@ -173,20 +175,20 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
 #define TOKENIZER                                                                                  \
     { "--tokenizer", "DIR", "folder of tokenizer.json" }
 #define THREADS                                                                                    \
-    { "--threads", "N", "how many (default: all cores)" }
+    { "--threads", "N", "threads (default: all cores)" }
 
 static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokenizer.json goes"},
         {"--vocab-size", "N", "tokens (default 32000)"},
         {"--min-frequency", "N", "rarest pair to merge (default 2)"},
         {"--pattern", "NAME", "how words are split, gpt2 (default) or llama3"},
         {"--special", "TEXT", "a special token (repeatable); its name may tell its role"},
-        {"--bos", "TEXT", "token that begins a text; encoding puts it in front"},
+        {"--bos", "TEXT", "token that begins a text; encoding puts it first"},
         {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
-        {"--pad", "TEXT", "token that fills up rows"},
+        {"--pad", "TEXT", "token that pads rows"},
         {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
         {"--separator", "TEXT", "cuts .txt files into documents"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--memory", "SIZE", "for counting and merging, e.g. 512M (default 4G)"},
+        {"--memory", "SIZE", "memory for counting and merging, e.g. 512M (default 4G)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"}, THREADS};
 static const cli_option encode_options[] = {TOKENIZER,
         {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
@@ -194,7 +196,7 @@ static const cli_option encode_options[] = {TOKENIZER,
         {"--no-special", NULL, "without BOS/EOS of the template"}, THREADS};
 static const cli_option decode_options[] = {TOKENIZER,
         {"--input", "FILE", "ids, or - for standard input (default)"},
-        {"--json-key", "KEY", "a JSON string for each line of ids"},
+        {"--json-key", "KEY", "a line of JSON for each line of ids, its text under this key"},
         {"--no-special", NULL, "leave special tokens out"}};
 
 static const verb subverbs[] = {
@@ -222,8 +224,8 @@ static const verb subverbs[] = {
                 .name = "decode",
                 .summary = "ids to text",
                 .usage = "--tokenizer DIR [--input FILE]",
-                .help = "Reads ids as encode prints them, lines or JSON arrays, and prints their text; with --json-key, a\n"
-                        "JSON string for each line.",
+                .help = "Reads ids as encode prints them, lines or JSON arrays, and prints their text; with --json-key\n"
+                        "KEY, a record {\"KEY\": \"text\"} for each line, as data build reads them.",
                 .options = decode_options,
                 .n_options = sizeof decode_options / sizeof *decode_options,
                 .run = tokenizer_decode_verb,

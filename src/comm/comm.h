@@ -45,10 +45,10 @@ void comm_close(comm *c);
 comm *comm_twin(comm *c);
 void comm_twin_close(comm *twin);
 
-// Runs fn as n ranks, each in a thread with a team of n_threads of its own, and closes them. When
-// one fails, the others fail with DRV_E_PEER; the first failure is returned.
-DRV_CHECKED drv_status comm_run_threads(int n, int n_threads, const comm_opts *opts,
-        drv_status (*fn)(comm *c, void *ctx), void *ctx);
+// Runs fn as n_ranks ranks, each in a thread with a team of n_threads of its own, and closes them.
+// When one fails, the others fail with DRV_E_PEER; the first failure is returned.
+DRV_CHECKED drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,
+        drv_status (*fn)(comm *self, void *ctx), void *ctx);
 
 int comm_rank(const comm *c);
 int comm_size(const comm *c);
@@ -64,7 +64,7 @@ comm_group *comm_world(const comm *c);
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
 // Ranks of the job in rising order, this one among them. Groups that share two ranks have different
 // names.
-comm_group *comm_ranks(comm *c, const char *name, const int *ranks, int n);
+comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
@@ -121,7 +121,8 @@ DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool
 // All ranks tell how they fared. DRV_OK only if all did well; a rank that did not gets its own
 // status and message back, the others DRV_E_PEER (see comm_abort on what they print).
 DRV_CHECKED drv_status comm_agree(comm *c, drv_status status);
-// The same, but all get the status of the lowest rank that failed, and its message with its name.
+// The same, but all get the status of the lowest rank that failed, and its message, with its name
+// unless it is rank 0.
 DRV_CHECKED drv_status comm_agree_on_first(comm *c, drv_status status);
 // Tells all other ranks that this one fails with drv_message(), and why. They end with DRV_E_PEER
 // and an empty message: it is printed once, by the rank that it is of. Where several fail at the
@@ -134,4 +135,4 @@ DRV_CHECKED drv_status comm_check(const comm *c);
 // What this rank is doing, for messages and the table of a watchdog. The name must live on.
 void comm_note(comm *c, int64_t step, const char *program);
 // Keeps the last 64 operations of this rank in DIR/rank-NNNNN.txt, readable also after kill -9.
-DRV_CHECKED drv_status comm_record(comm *c, const char *dir);
+DRV_CHECKED drv_status comm_record(comm *self, const char *dir);

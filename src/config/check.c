@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/hub_name.h"
 #include "config/config_internal.h"
 
 // --- model.preset and model.from
@@ -23,43 +24,29 @@ static drv_status unknown_preset(arena *a, const run_config *cfg) {
     return status;
 }
 
-// ORG/NAME, as the Hugging Face hub names repositories.
-static bool is_hub_name(const char *text) {
-    static const char allowed[] =
-            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.";
-    const size_t org = strspn(text, allowed);
-    if (org == 0 || text[org] != '/' || text[0] == '.') return false;
-    const size_t name = strspn(text + org + 1, allowed);
-    return name > 0 && text[org + 1 + name] == 0;
-}
-
 static drv_status refuse_from(const run_config *cfg, const char *what) {
     return drv_fail(DRV_E_USAGE, "%s: key \"model.from\" is \"%s\", %s",
             config_where(cfg, "model.from"), cfg->from, what);
 }
 
-static drv_status check_folder(arena *a, const run_config *cfg) {
+static drv_status check_folder(arena *mem, const run_config *cfg) {
     const char *from = cfg->from;
-    if (!file_exists(from) && is_hub_name(from))
-        return refuse_from(cfg,
-                arena_printf(a,
-                        "which is not a folder; to fetch it from the hub: drover model get hf:%s",
-                        from));
-    if (!file_exists(from)) return refuse_from(cfg, "which is not a folder");
+    if (!file_exists(from))
+        return refuse_from(cfg, arena_printf(mem, "which is not a folder%s", hub_hint(mem, from)));
     if (!file_is_dir(from) && str_ends(from, ".gguf"))
         return refuse_from(cfg,
-                arena_printf(a,
+                arena_printf(mem,
                         "a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
                         from));
     if (!file_is_dir(from))
         return refuse_from(cfg, "a file, expected the folder that holds config.json and weights");
-    if (file_exists(path_join(a, from, "config.json"))) return DRV_OK;
-    if (file_is_dir(path_join(a, from, "checkpoints")))
+    if (file_exists(path_join(mem, from, "config.json"))) return DRV_OK;
+    if (file_is_dir(path_join(mem, from, "checkpoints")))
         return refuse_from(cfg,
-                arena_printf(a,
+                arena_printf(mem,
                         "a run directory, expected one of its checkpoints: drover ckpt list %s",
                         from));
-    if (file_exists(path_join(a, from, "params.json")))
+    if (file_exists(path_join(mem, from, "params.json")))
         return refuse_from(cfg,
                 "which has params.json but no config.json: Meta's own format, expected Hugging "
                 "Face's");
@@ -87,20 +74,20 @@ static drv_status check_weights(arena *a, const run_config *cfg) {
                     found));
 }
 
-drv_status config_base_model(arena *a, run_config *cfg) {
+drv_status config_base_model(arena *mem, run_config *cfg) {
     cfg->model = model_config_defaults();
     if (*cfg->preset && *cfg->from)
         return drv_fail(DRV_E_USAGE,
                 "%s: model.from \"%s\" and model.preset \"%s\" (%s) exclude each other",
                 config_where(cfg, "model.from"), cfg->from, cfg->preset,
                 config_where(cfg, "model.preset"));
-    if (*cfg->preset && !model_preset(cfg->preset, &cfg->model)) return unknown_preset(a, cfg);
+    if (*cfg->preset && !model_preset(cfg->preset, &cfg->model)) return unknown_preset(mem, cfg);
     if (*cfg->from) {
-        DRV_TRY(check_folder(a, cfg));
+        DRV_TRY(check_folder(mem, cfg));
         DRV_TRY_CTX(model_config_read(cfg->from, &cfg->model), "%s: model.from",
                 config_where(cfg, "model.from"));
         if (!config_gives(cfg, "model.weights")) cfg->weights = WEIGHTS_LOAD;
-        if (config_loads_weights(cfg)) DRV_TRY(check_weights(a, cfg));
+        if (config_loads_weights(cfg)) DRV_TRY(check_weights(mem, cfg));
     } else if (config_loads_weights(cfg)) {
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"model.weights\" is \"load\", which needs model.from, the folder to load "
@@ -184,6 +171,14 @@ static drv_status check_pipeline(const run_config *cfg) {
             config_where(cfg, "parallel.virtual_stages"), (long long)cfg->virtual_stages);
 }
 
+void config_one_rank(run_config *cfg) {
+    cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
+    cfg->virtual_stages = 1;
+    cfg->data_parallel = cfg->data_ranks = 1;
+    cfg->lanes = cfg->n_lanes = 1;
+    cfg->rank = 0;
+}
+
 // As if the ranks that the config asks for were there.
 static drv_status check_ranks(run_config *cfg) {
     const int64_t data = cfg->data_parallel ? cfg->data_parallel : 1;
@@ -238,7 +233,7 @@ static drv_status check_schedule(const run_config *cfg) {
 
 // A section lora without a rank has PEFT's default; what an adapter says stays open (rank and alpha
 // 0, no targets).
-static drv_status check_lora(arena *a, run_config *cfg) {
+static drv_status check_lora(arena *mem, run_config *cfg) {
     enum { DEFAULT_RANK = 8 };
     static const char *const others[] = {"lora.alpha", "lora.dropout", "lora.use_rslora",
             "lora.target_modules"};
@@ -254,7 +249,7 @@ static drv_status check_lora(arena *a, run_config *cfg) {
     if (!config_gives(cfg, "lora.rank") && any) lora->rank = DEFAULT_RANK;
     if (lora->n_target_modules == 0) {
         lora->n_target_modules = 2;
-        lora->target_modules = ARENA_ARRAY(a, const char *, 2);
+        lora->target_modules = ARENA_ARRAY(mem, const char *, 2);
         lora->target_modules[0] = "q_proj";
         lora->target_modules[1] = "v_proj";
     }

@@ -50,6 +50,14 @@ typedef struct lora_config {
     const char *adapter; // PEFT folder to continue from, which says all of the above; ""
 } lora_config;
 
+typedef struct pjrt_config {
+    const char *plugin;
+    const char **flags;
+    int n_flags;
+    double memory_fraction;
+    const char *cache;
+} pjrt_config;
+
 typedef struct run_config {
     const char *file; // as given on the command line; NULL: none
     // model
@@ -95,6 +103,7 @@ typedef struct run_config {
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
     const char *backend;
+    pjrt_config pjrt; // of backend pjrt
     const char *run_dir;
     const struct given_keys *given; // what was said, and where: for config_where; NULL: nothing
 } run_config;
@@ -112,6 +121,8 @@ DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
 // parallel.schedule, or what it stands for when that is auto.
 stage_schedule config_pipeline_schedule(const run_config *cfg);
+// For what runs on one rank whatever the layout of training: evaluating a model, measuring.
+void config_one_rank(run_config *cfg);
 // training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
 save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.
@@ -120,6 +131,8 @@ bool config_loads_weights(const run_config *cfg);
 // "configuration", when nobody did. For messages:
 // DRV_TRY_CTX(..., "%s: tokenizer", config_where(cfg, "tokenizer")).
 const char *config_where(const run_config *cfg, const char *path);
+// Whether a key was given a value.
+bool config_gives(const run_config *cfg, const char *path);
 
 // The effective options as YAML that config_load reads back to the same; with_help adds defaults
 // and what each means.

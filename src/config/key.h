@@ -83,5 +83,8 @@ int key_find(const char *path); // its index; -1: no key has this path
 // "here it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what
 // is known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
 const char *peer_key_hint(arena *a, const char *path, bool whole);
+// The names of all those keys into `out` (NULL: they are only counted); returns how many. They live
+// in `a`.
+int peer_key_names(arena *a, const char **out);
 // The table of peers' keys as Markdown.
 void peer_keys_print(str *out);

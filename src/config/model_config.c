@@ -264,7 +264,7 @@ static drv_status check_fixed(const value *root) {
     return DRV_OK;
 }
 
-static drv_status read_fields(arena *a, const value *root, model_config *out) {
+static drv_status read_fields(arena *mem, const value *root, model_config *out) {
     // Names of other versions of transformers, before today's, which count more.
     static const struct {
         const char *other, *path;
@@ -286,10 +286,10 @@ static drv_status read_fields(arena *a, const value *root, model_config *out) {
         const key *k = &model_keys[i];
         for (size_t j = 0; j < sizeof others / sizeof *others; j++) {
             const value *v = find_value(root, others[j].other);
-            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(a, k, v, out));
+            if (v && strcmp(others[j].path, k->path) == 0) DRV_TRY(k->type->parse(mem, k, v, out));
         }
         const value *v = find_value(root, k->path);
-        if (v) DRV_TRY(k->type->parse(a, k, v, out));
+        if (v) DRV_TRY(k->type->parse(mem, k, v, out));
     }
     return DRV_OK;
 }
@@ -311,7 +311,7 @@ drv_status model_config_of_json(const char *path, const json_t *json, model_conf
     const drv_status status = read_json(a, path, json, &m);
     arena_free(a);
     if (status != DRV_OK)
-        return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is no command line
+        return status == DRV_E_USAGE ? DRV_E_DATA : status; // it is not a command line
     *out = m;
     return DRV_OK;
 }

@@ -25,9 +25,9 @@ static const peer_key peers[] = {
                 "give the rows of a whole step, which micro_batch_size divides: rows per device x "
                 "accumulation steps x ranks"},
         {"per_device_train_batch_size per_gpu_train_batch_size train_micro_batch_size_per_gpu "
-         "micro_batch local_batch_size",
+         "micro_batch local_batch_size micro_bs mbs",
                 "training.micro_batch_size", "training.global_batch_size holds the rows of a step"},
-        {"train_batch_size batch_size effective_batch_size tokens_per_batch",
+        {"train_batch_size batch_size effective_batch_size tokens_per_batch gbs global_bs",
                 "training.global_batch_size", "in rows of data.sequence_length tokens"},
         {"per_device_eval_batch_size eval_batch_size", "training.micro_batch_size",
                 "evaluation takes the same micro-batches"},
@@ -55,7 +55,7 @@ static const peer_key peers[] = {
                 "training.recompute", "none, selective or full"},
         {"zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
          "data_parallel_shard_degree wrap_with_zero",
-                "parallel.zero", "without effect so far"},
+                "parallel.zero", NULL},
         // optimizer and schedule
         {"adam_beta1 adam_beta2 beta1 beta2 adamw_beta1", "optimizer.betas",
                 "both in one list, as [0.9, 0.95]"},
@@ -121,7 +121,7 @@ static const peer_key peers[] = {
         {"hidden_dropout attention_dropout dropout", NULL,
                 "there is no dropout but that of lora.dropout"},
         {"use_flash_attn flash_attn attn_implementation attention_backend "
-         "use_flash_attention_2 use_flash_attention",
+         "use_flash_attention_2 use_flash_attention flash_attention",
                 NULL, "attention is always fused"},
         // LoRA
         {"lora_r lora_rank r use_lora peft_type peft_config peft finetuning_type adapter_dim",
@@ -169,7 +169,8 @@ static const peer_key peers[] = {
         {"dataloader_num_workers num_workers num_proc preprocessing_num_workers", NULL,
                 "batches are read while the step before computes"},
         // the loop and its files
-        {"output_dir save_dir save exp_dir dump_folder results_dir out_dir explicit_log_dir",
+        {"output_dir save_dir save exp_dir dump_folder results_dir out_dir explicit_log_dir "
+         "exp_name experiment_name run_name",
                 "run_dir", NULL},
         {"save_steps save_interval checkpoint_interval every_n_train_steps save_every "
          "save_strategy save_n_steps checkpoint.interval",
@@ -199,10 +200,7 @@ static bool has_word(const char *words, const char *word) {
     return false;
 }
 
-const char *peer_key_hint(arena *a, const char *path, bool whole) {
-    char *full = arena_strdup(a, path);
-    for (char *p = full; *p; p++) // Megatron's arguments are written with dashes
-        if (*p == '-') *p = '_';
+const char *peer_key_hint(arena *a, const char *full, bool whole) {
     const char *dot = whole ? NULL : strrchr(full, '.'), *word = dot ? dot + 1 : full;
     for (int i = 0; i < N_PEERS; i++) {
         const peer_key *peer = &peers[i];
@@ -212,6 +210,18 @@ const char *peer_key_hint(arena *a, const char *path, bool whole) {
                 peer->remark ? peer->remark : "", peer->remark ? ")" : "");
     }
     return NULL;
+}
+
+int peer_key_names(arena *a, const char **out) {
+    int n = 0;
+    for (int i = 0; i < N_PEERS; i++)
+        for (const char *p = peers[i].names; *p;) {
+            const size_t length = strcspn(p, " ");
+            if (out) out[n] = arena_strndup(a, p, length);
+            n++;
+            p += length + (p[length] == ' ');
+        }
+    return n;
 }
 
 void peer_keys_print(str *out) {

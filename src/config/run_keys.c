@@ -26,7 +26,7 @@ static const choice schedules[] = {{"auto", SCHEDULE_AUTO}, {"1f1b", SCHEDULE_1F
         {"gpipe", SCHEDULE_GPIPE}, {"interleaved", SCHEDULE_INTERLEAVED}, {"zb-h1", SCHEDULE_ZB_H1},
         {NULL, 0}};
 static const choice auto_choices[] = {{"auto", 0}, {NULL, 0}};
-static const choice backend_choices[] = {{"cpu", 0}, {NULL, 0}};
+static const choice backend_choices[] = {{"cpu", 0}, {"pjrt", 0}, {NULL, 0}};
 
 const char *precision_name(precision p) {
     return choice_name(precision_choices, (int)p);
@@ -70,10 +70,10 @@ static const key run_keys[] = {
                         "1]"},
         {KEY("data.sequence_length", int, sequence_length), .min = 1, .max = 1 << 24,
                 .initial_note = "1024, or the model's context if that is shorter",
-                .help = "tokens a row"},
+                .help = "tokens per row"},
         {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "auto",
                 .help = "documents: rows are cut every sequence_length tokens, attention stays inside a document; stream: it "
-                        "goes on across, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
+                        "crosses documents, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
                         "--sft built, else documents"},
         {KEY("data.loss", choice, loss), .choices = loss_choices, .initial = "auto",
                 .help = "which tokens are learned: responses, the last response of each conversation, or all; auto: "
@@ -146,7 +146,7 @@ static const key run_keys[] = {
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
                 .help = "reached by the decay one step after the last, so that with 0 no step is wasted"},
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,
-                .help = "ranks that share each product; above 1: drover plan alone, so far"},
+                .help = "ranks that share each product: heads, ffn and vocabulary are cut among them"},
         {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1 << 10,
                 .help = "ranks that share the layers: each has a run of them, the last one fewer, "
                         "since it has the head too"},
@@ -172,13 +172,23 @@ static const key run_keys[] = {
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
-                .help = "ZeRO stage of the optimizer; without effect: each rank holds all of it so far"},
+                .help = "1: data ranks share the optimizer (ZeRO), so that masters and moments take a part each; 0: each has all; the same bits"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
                 .help = "how many of the newest to keep; 0: all"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",
-                .help = "what computes"},
+                .help = "what computes; pjrt: an accelerator, or anything else that has a PJRT plugin"},
+        {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
+                .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
+                        "or the first that drover devices lists"},
+        {KEY("pjrt.flags", texts, pjrt.flags), COUNT(pjrt.n_flags), .initial = "[]",
+                .help = "options of the plugin's compiler, NAME=VALUE: xla_gpu_enable_triton_gemm=False"},
+        {KEY("pjrt.memory_fraction", real, pjrt.memory_fraction), .initial = "0", .max = 1,
+                .help = "share of a GPU's memory that is taken at once; 0: the plugin's own"},
+        {KEY("pjrt.cache", text, pjrt.cache), .initial = "",
+                .help = "folder of compiled programs; none: compile anew each time; nothing: "
+                        "DROVER_COMPILE_CACHE, or drover/compiled in the user's cache"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
                 .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
 };

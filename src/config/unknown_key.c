@@ -1,9 +1,18 @@
 // Answers to keys that do not exist: another trainer's name for one of ours, a right word in a
 // wrong section, a slip of the keyboard.
+#include <ctype.h>
 #include <string.h>
 
 #include "config/config_internal.h"
 #include "config/key.h"
+
+// As keys are written here: Megatron's arguments have dashes, environments capitals.
+static const char *plain(arena *a, const char *path) {
+    char *text = arena_strdup(a, path);
+    for (char *p = text; *p; p++)
+        *p = *p == '-' ? '_' : (char)tolower((unsigned char)*p);
+    return text;
+}
 
 static const char *last_part(const char *path) {
     const char *dot = strrchr(path, '.');
@@ -32,7 +41,25 @@ static bool is_part(const char *x, const char *y) {
     return n >= 3 && m >= 3 && strncmp(x, y, n < m ? n : m) == 0;
 }
 
-// Near names in the section that was named, then in any.
+// Another trainer's key that `name` is a slip of, or most of; NULL when one of ours is nearer.
+static const char *nearest_peer(arena *a, const char *name, const char *const *ours, int n_ours) {
+    enum { MOST = 6 }; // letters of whole words that are enough to know a longer name by
+    const size_t n_name = strlen(name);
+    const int n_peers = peer_key_names(a, NULL), n = n_ours + n_peers;
+    const char **all = ARENA_ARRAY(a, const char *, n), **peers = all + n_ours;
+    memcpy(all, ours, sizeof *ours * (size_t)n_ours);
+    peer_key_names(a, peers);
+    for (int i = 0; i < n_peers; i++)
+        if (n_name >= MOST && str_starts(peers[i], name) && peers[i][n_name] == '_')
+            return peers[i];
+    const char *near = str_nearest(name, all, n); // of equally near ones the first: ours
+    for (int i = 0; i < n_peers && near; i++)
+        if (peers[i] == near) return near;
+    return NULL;
+}
+
+// Near names in the section that was named, then in any, then those of other trainers: the end of
+// the message.
 static const char *nearest_key(arena *a, const char *path) {
     const char *name = last_part(path);
     const size_t n_section = (size_t)(name - path);
@@ -45,23 +72,26 @@ static const char *nearest_key(arena *a, const char *path) {
         key_of_index(a, i, &table, &ours);
         all[n_all++] = last_part(ours);
         if (last_part(ours) != ours + n_section || strncmp(ours, path, n_section) != 0) continue;
-        if (is_part(last_part(ours), name)) return arena_printf(a, "\"%s\"", ours);
+        if (is_part(last_part(ours), name)) return arena_printf(a, "did you mean \"%s\"?", ours);
         near[n_near++] = last_part(ours);
     }
     const char *found = str_nearest(name, near, n_near);
-    if (found) return arena_printf(a, "\"%.*s%s\"", (int)n_section, path, found);
+    if (found) return arena_printf(a, "did you mean \"%.*s%s\"?", (int)n_section, path, found);
+    found = nearest_peer(a, name, all, n_all);
+    if (found)
+        return arena_printf(a, "did you mean \"%s\"? %s", found, peer_key_hint(a, found, false));
     found = str_nearest(name, all, n_all);
-    return found ? same_last_part(a, found) : NULL;
+    return found ? arena_printf(a, "did you mean %s?", same_last_part(a, found)) : NULL;
 }
 
 // The end of the message; NULL: nothing is known of such a key.
-static const char *hint(arena *a, const char *path) {
+static const char *hint(arena *a, const char *written) {
+    const char *path = plain(a, written);
     const char *peer = peer_key_hint(a, path, true), *same = same_last_part(a, path);
     if (peer) return peer;
     if (same) return arena_printf(a, "did you mean %s?", same);
     if ((peer = peer_key_hint(a, path, false))) return peer;
-    const char *near = nearest_key(a, path);
-    return near ? arena_printf(a, "did you mean %s?", near) : NULL;
+    return nearest_key(a, path);
 }
 
 // A section of another trainer: the first key in it that is known says the most.
@@ -70,13 +100,14 @@ static const value *first_known(arena *a, const value *v) {
         const value *item = &v->items[i];
         if (item->kind == VALUE_MAP && (item = first_known(a, item))) return item;
         item = &v->items[i];
-        if (same_last_part(a, item->path) || peer_key_hint(a, item->path, false)) return item;
+        const char *path = plain(a, item->path);
+        if (same_last_part(a, path) || peer_key_hint(a, path, false)) return item;
     }
     return NULL;
 }
 
 drv_status unknown_key(arena *a, const value *v) {
-    if (v->kind == VALUE_MAP && !peer_key_hint(a, v->path, false)) {
+    if (v->kind == VALUE_MAP && !peer_key_hint(a, plain(a, v->path), false)) {
         const value *known = first_known(a, v);
         if (known) v = known;
     }

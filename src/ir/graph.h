@@ -39,6 +39,9 @@
     X(linear_cross_entropy)                                                                        \
     X(linear_cross_entropy_grad)                                                                   \
     X(sum_squares)                                                                                 \
+    X(reduce_shard)                                                                                \
+    X(take_shard)                                                                                  \
+    X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
     X(put_aside)                                                                                   \
     X(take_back)                                                                                   \
@@ -81,16 +84,15 @@ typedef struct node node;
     X(int, n_heads)                                                                                \
     X(int, n_kv_heads)                                                                             \
     X(int, head_dim)                                                                               \
-    X(int, seq)      /* attention: tokens per row */                                               \
-    X(int, inverse)  /* rope: rotate back */                                                       \
-    X(int, axis)     /* collectives: mesh axis */                                                  \
-    X(int, axes)     /* sum_squares: mesh axes, bits */                                            \
-    X(int, ranks)    /* collectives: size of that axis, or of those axes */                        \
-    X(int, ends)     /* all_reduce: of the first and the last rank of the axis alone */            \
-    X(int, dim)      /* collectives: dim that is cut in parts */                                   \
-    X(int, in_place) /* all_reduce: of state */                                                    \
-    X(int, n_alike)  /* sum_squares: so many first inputs are the same on `copies` ranks */        \
-    X(int, copies)                                                                                 \
+    X(int, seq)           /* attention: tokens per row */                                          \
+    X(int, inverse)       /* rope: rotate back */                                                  \
+    X(int, axis)          /* collectives: mesh axis */                                             \
+    X(int, ranks)         /* collectives: size of that axis */                                     \
+    X(int, dim)           /* collectives: dim that is cut in parts */                              \
+    X(int, ends)          /* all_reduce: of the first and the last rank of the axis alone */       \
+    X(int, in_place)      /* all_reduce: of state */                                               \
+    X(int, axes)          /* sum_squares: over them as well, bits 1 << axis */                     \
+    X(int, n_alike)       /* sum_squares: so many first inputs are the same on all tensor ranks */ \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
@@ -176,7 +178,7 @@ tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
 node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 // Makes a node without appending it (passes insert it themselves).
-node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
+node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 void graph_append(graph *g, node *n);
 
 // Names a value and keeps it for the host. The name must live as long as the graph.

@@ -24,14 +24,6 @@ static inline int mesh_ranks(const mesh *m) {
     return n;
 }
 
-// Ranks along several axes (bits 1 << AXIS_DATA, ...).
-static inline int mesh_along(const mesh *m, int axes) {
-    int n = 1;
-    for (int axis = 0; axis < N_AXES; axis++)
-        if (axes >> axis & 1) n *= m->size[axis];
-    return n;
-}
-
 // How far apart neighbours along an axis are.
 static inline int mesh_stride(const mesh *m, mesh_axis axis) {
     int stride = 1;

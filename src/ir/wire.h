@@ -4,10 +4,14 @@
 #include <stdint.h>
 
 #include "base/dtype.h"
+#include "base/exact_sum.h"
 #include "base/round.h"
 
 // Sums up to this size travel whole: one round of messages instead of two.
 enum { WIRE_SMALL_BYTES = 4096 };
+
+// An exact sum of doubles (base/exact_sum.h).
+enum { WIRE_EXACT_BYTES = EXACT_LIMBS * 8 };
 
 // Memory that a sum of n elements is joined in.
 static inline int64_t wire_scratch(dtype dt, int64_t n, int ranks) {

@@ -17,6 +17,8 @@ typedef struct rope_args {
     int head_dim;
     double theta, factor, low_freq_factor, high_freq_factor, original_context; // factor 0: none
 } rope_args;
+// Of pair j: the angle of position p is p times it, in rad.
+double rope_frequency(const rope_args *args, int j);
 
 typedef struct adamw_args {
     double lr, beta1, beta2, eps, weight_decay;

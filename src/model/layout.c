@@ -84,6 +84,15 @@ void layout_share_layers(const model_config *model, int n_stages, int *out) {
         out[i] = each + (i >= others - rest);
 }
 
+model_layout layout_all_layers(const model_layout *l) {
+    model_layout all = *l;
+    all.n_layers = (int)l->model->num_hidden_layers;
+    all.n_chunks = 1;
+    all.chunk[0] = (layer_chunk){0, all.n_layers, 0};
+    all.embeds = all.heads = true;
+    return all;
+}
+
 drv_status layout_cut_layers(model_layout *l, int rank, int n_chunks) {
     const int ranks = l->mesh.size[AXIS_PIPELINE],
               place = mesh_place(&l->mesh, rank, AXIS_PIPELINE), n_stages = ranks * n_chunks,

@@ -28,6 +28,7 @@ typedef struct update_opts {
     // where its gradient has a second part (grad_open). `copy`: of one on another rank: norms count
     // it there.
     const bool *tied, *copy;
+    bool zero; // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
 } update_opts;
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 

@@ -1,71 +1,102 @@
 // The update program: norm of all gradients, then one AdamW node per weight.
 #include "ir/op.h"
+#include "ir/shard.h"
 #include "passes/passes.h"
 
 static tensor *state(graph *g, tensor_class cls, const char *prefix, const tensor *w, dtype dt) {
     return graph_state(g, cls, arena_printf(g->a, "%s%s", prefix, w->name), dt, w->n_dims, w->dim);
 }
 
+static op_attrs along(const graph *g, mesh_axis axis) {
+    return (op_attrs){.axis = (int)axis, .ranks = g->mesh.size[axis]};
+}
+
 static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
-    const int ranks = g->mesh.size[axis];
-    const op_attrs attrs = {.axis = (int)axis, .ranks = ranks, .in_place = in_place};
-    return ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
+    op_attrs attrs = along(g, axis);
+    attrs.in_place = in_place;
+    return attrs.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
 // What each tensor rank has of the gradient of a weight that all have is a partial sum over its
 // tokens, if they share the tokens between products.
-static tensor *gradient(graph *g, const tensor *w, bool split, bool sequence) {
-    tensor *grad = state(g, TENSOR_GRAD, "grad.", w, dtype_acc(w->dt));
-    grad = sum_over(g, grad, AXIS_DATA, true);
-    return sequence && !split ? sum_over(g, grad, AXIS_TENSOR, true) : grad;
+static tensor *gradient(graph *g, const tensor *w, const char *use, bool split,
+        const update_opts *opts) {
+    tensor *grad = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s%s", w->name, use),
+            dtype_acc(w->dt), w->n_dims, w->dim);
+    const op_attrs attrs = along(g, AXIS_DATA);
+    if (opts->zero)
+        grad = graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
+    else
+        grad = sum_over(g, grad, AXIS_DATA, true);
+    return opts->sequence && !split ? sum_over(g, grad, AXIS_TENSOR, !opts->zero) : grad;
 }
 
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
-static tensor *both_uses(graph *g, const tensor *w, tensor *grad) {
-    const int stages = g->mesh.size[AXIS_PIPELINE];
-    const op_attrs ends = {.axis = AXIS_PIPELINE, .ranks = stages, .in_place = 1, .ends = 1};
-    if (stages > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
-    const char *name = arena_printf(g->a, "grad.%s.second", w->name);
-    tensor *second = graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), w->n_dims, w->dim);
-    tensor *in[] = {grad, sum_over(g, second, AXIS_DATA, true)};
-    return graph_add(g, OP_take_back, 2, in, NULL)->out[0];
+static tensor *both_uses(graph *g, const tensor *w, tensor *grad, bool split,
+        const update_opts *opts) {
+    op_attrs ends = along(g, AXIS_PIPELINE);
+    ends.in_place = !opts->zero;
+    ends.ends = 1;
+    if (ends.ranks > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
+    tensor *in[] = {grad, gradient(g, w, ".second", split, opts)};
+    return graph_add(g, opts->zero ? OP_add : OP_take_back, 2, in, NULL)->out[0];
 }
 
-// Of tensors that are split over the tensor axis or alike on it, on all stages: each element counts
-// once.
+// Of all weights, on all stages; what tensor ranks have alike comes first.
 static tensor *global_squares(graph *g, tensor *const *t, int n, const update_opts *opts) {
-    const int ranks = g->mesh.size[AXIS_TENSOR];
+    const bool tensor_ranks = g->mesh.size[AXIS_TENSOR] > 1;
     tensor **in = ARENA_ARRAY(g->a, tensor *, n);
     int n_in = 0;
-    op_attrs attrs = {.axes = 1 << AXIS_PIPELINE | 1 << AXIS_TENSOR};
-    attrs.ranks = mesh_along(&g->mesh, attrs.axes);
+    op_attrs attrs = {0};
+    if (g->mesh.size[AXIS_PIPELINE] > 1) attrs.axes |= 1 << AXIS_PIPELINE;
+    if (tensor_ranks) attrs.axes |= 1 << AXIS_TENSOR;
+    if (opts->zero) attrs.axes |= 1 << AXIS_DATA;
     for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < n; i++) {
-            const bool alike = ranks > 1 && !opts->split[i];
-            if (alike == pass || (opts->copy && opts->copy[i])) continue;
+            const bool split = opts->split && opts->split[i];
+            if (split != pass || (opts->copy && opts->copy[i])) continue;
             in[n_in++] = t[i];
-            attrs.n_alike += alike;
+            attrs.n_alike += tensor_ranks && !split;
         }
-    if (attrs.n_alike) attrs.copies = ranks;
     return graph_add(g, OP_sum_squares, n_in, in, &attrs)->out[0];
 }
 
-// The new value of a weight's master.
-static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
+// State of the optimizer beside a weight: its shard, where data ranks share it.
+static tensor *optimizer_state(graph *g, const char *prefix, const tensor *w,
         const update_opts *opts) {
     const dtype acc = dtype_acc(w->dt);
-    const bool copy = w->dt != acc; // the weight is a rounded copy of the master
-    tensor *in[7] = {NULL, NULL, NULL, grad, norm2, hyper};
-    in[0] = copy ? state(g, TENSOR_OPTIMIZER, "master.", w, acc)
-                 : state(g, TENSOR_WEIGHT, "", w, acc);
-    in[1] = state(g, TENSOR_OPTIMIZER, "adam_m.", w, acc);
-    in[2] = state(g, TENSOR_OPTIMIZER, "adam_v.", w, acc);
-    if (copy) in[6] = state(g, TENSOR_WEIGHT, "", w, w->dt);
+    const int64_t length = shard_length(tensor_elements(w), g->mesh.size[AXIS_DATA]);
+    if (!opts->zero) return state(g, TENSOR_OPTIMIZER, prefix, w, acc);
+    return graph_state(g, TENSOR_OPTIMIZER, arena_printf(g->a, "%s%s", prefix, w->name), acc, 1,
+            &length);
+}
+
+// What is updated of a weight; where data ranks share the work, a copy of its shard.
+static tensor *share_of(graph *g, tensor *w, const update_opts *opts) {
+    const op_attrs attrs = along(g, AXIS_DATA);
+    return opts->zero ? graph_add(g, OP_take_shard, 1, &w, &attrs)->out[0] : w;
+}
+
+// The new value of a weight's master, or of its shard.
+static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
+        const update_opts *opts) {
+    const op_attrs over_data = along(g, AXIS_DATA);
+    const bool copy = w->dt != dtype_acc(w->dt); // the weight is a rounded copy of the master
+    tensor *in[7] = {NULL, NULL, NULL, grad, norm2, hyper},
+           *weight = state(g, TENSOR_WEIGHT, "", w, w->dt);
+    tensor *share = share_of(g, weight, opts);
+    in[0] = copy ? optimizer_state(g, "master.", w, opts) : share;
+    in[1] = optimizer_state(g, "adam_m.", w, opts);
+    in[2] = optimizer_state(g, "adam_v.", w, opts);
+    if (copy) in[6] = share;
     const op_attrs attrs = {.beta1 = opts->beta1,
             .beta2 = opts->beta2,
             .eps = opts->eps,
             .weight_decay = w->n_dims == 2 ? opts->weight_decay : 0};
-    return graph_add(g, OP_adamw, copy ? 7 : 6, in, &attrs)->out[0];
+    const node *n = graph_add(g, OP_adamw, copy ? 7 : 6, in, &attrs);
+    tensor *gathered[] = {weight, n->out[copy ? 4 : 0]};
+    if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
+    return n->out[0];
 }
 
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts) {
@@ -75,9 +106,10 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
-        grads[i] = gradient(g, weights[i], opts->split && opts->split[i], opts->sequence);
+        grads[i] = gradient(g, weights[i], "", opts->split && opts->split[i], opts);
     for (int i = 0; i < n && opts->tied; i++)
-        if (opts->tied[i]) grads[i] = both_uses(g, weights[i], grads[i]);
+        if (opts->tied[i])
+            grads[i] = both_uses(g, weights[i], grads[i], opts->split && opts->split[i], opts);
     tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)

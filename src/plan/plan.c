@@ -121,13 +121,15 @@ int64_t plan_state_bytes(const tensor *t) {
     return round_up(tensor_bytes(t) * t->n_slots, PLAN_ALIGN);
 }
 
-// Of several axes, the first: only the few bytes of a norm go over more than one.
-static int axis_of(const op_attrs *attrs) {
-    int axis = 0;
-    if (!attrs->axes) return attrs->axis;
-    while (!(attrs->axes >> axis & 1))
-        axis++;
-    return axis;
+// Bytes along its axis, or along each of its axes.
+static void add_wire(plan *p, const node *n) {
+    node along = *n;
+    if (op_rows[n->op]->attrs & ATTR(axis)) p->wire_bytes[n->attrs.axis] += op_rows[n->op]->wire(n);
+    for (int axis = 0; axis < N_AXES; axis++) {
+        if (!(n->attrs.axes >> axis & 1)) continue;
+        along.attrs.ranks = p->g->mesh.size[axis];
+        p->wire_bytes[axis] += op_rows[n->op]->wire(&along);
+    }
 }
 
 static void add_up(plan *p) {
@@ -139,7 +141,7 @@ static void add_up(plan *p) {
     for (int i = 0; i < g->n_nodes; i++) {
         const op_row *row = op_rows[g->nodes[i]->op];
         if (row->flops) p->flops += row->flops(g->nodes[i]);
-        if (row->wire) p->wire_bytes[axis_of(&g->nodes[i]->attrs)] += row->wire(g->nodes[i]);
+        if (row->wire) add_wire(p, g->nodes[i]);
     }
 }
 

@@ -13,6 +13,10 @@ uint32_t utf8_next(const unsigned char **p);
 int utf8_put(uint32_t cp, unsigned char *out);
 // The classes of all code points, 0 to 0x10FFFF.
 const uint8_t *cp_table(void);
+// White space as Python's str.strip and the \s of its re know it.
+static inline bool cp_is_python_space(uint32_t cp) {
+    return (cp_table()[cp] & CP_SPACE) || (cp >= 0x1c && cp <= 0x1f);
+}
 
 // Length of the longest valid prefix of s[0..n).
 size_t utf8_valid_prefix(const unsigned char *s, size_t n);

@@ -86,7 +86,8 @@ void batch_pad(batch *b) {
 }
 
 drv_status batch_write(const batch *b, programs *p, int64_t index) {
-    const int64_t n = p->c->micro_batch_size * b->row_tokens, at = index * n, bytes = n * 4;
+    const int64_t n = p->c->micro_batch_size * b->row_tokens,
+                  at = index * n - b->first_row * b->row_tokens, bytes = n * 4;
     for (int rank = 0; rank < p->b->n_local_ranks; rank++) {
         DRV_TRY(backend_write(p->b, rank, "tokens", 0, bytes, b->tokens + at));
         DRV_TRY(backend_write(p->b, rank, "position", 0, bytes, b->position + at));
@@ -117,7 +118,7 @@ drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
     const int64_t n = p->c->micro_batch_size;
     uint32_t words[64];
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t row = (uint64_t)(b->rows_taken - b->filled + index * n + i);
+        const uint64_t row = (uint64_t)(b->rows_before + index * n + i);
         const int64_t slot = i % 32;
         words[2 * slot] = (uint32_t)row;
         words[2 * slot + 1] = (uint32_t)(row >> 32);
@@ -129,17 +130,26 @@ drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
 }
 
 // --- reading ahead
-batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tokens) {
-    return (batch_reader){.rows = r,
-            .batches = {batch_new(a, n_rows, row_tokens), batch_new(a, n_rows, row_tokens)}};
+batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg, int place) {
+    const int64_t share = cfg->global_batch_size / cfg->data_ranks;
+    batch_reader reader = {.rows = r, .n_global = cfg->global_batch_size};
+    for (int i = 0; i < 2; i++) {
+        reader.batches[i] = batch_new(a, share, cfg->sequence_length);
+        reader.batches[i].first_row = place * share;
+    }
+    return reader;
 }
 
 static drv_status fill_other(void *ctx) {
     batch_reader *reader = ctx;
     batch *b = &reader->batches[!reader->current];
     batch_clear(b);
+    b->rows_before = rows_taken(reader->rows);
+    rows_skip(reader->rows, b->first_row);
     while (b->filled < b->rows)
         DRV_TRY(batch_add_row(b, reader->rows));
+    rows_skip(reader->rows, reader->n_global - b->first_row - b->rows);
+    b->rows_taken = rows_taken(reader->rows);
     return DRV_OK;
 }
 
@@ -156,8 +166,8 @@ drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
 
 int64_t batch_reader_bytes(const run_config *cfg) {
     enum { N_BATCHES = 2, N_ARRAYS = 3 }; // tokens, position, labels
-    return N_BATCHES * N_ARRAYS * (int64_t)sizeof(int32_t) * cfg->global_batch_size *
-           cfg->sequence_length;
+    return N_BATCHES * N_ARRAYS * (int64_t)sizeof(int32_t) *
+           (cfg->global_batch_size / cfg->data_ranks) * cfg->sequence_length;
 }
 
 void batch_reader_close(batch_reader *reader) {

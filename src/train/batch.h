@@ -4,12 +4,14 @@
 #include "data/set/rows.h"
 #include "train/programs.h"
 
-typedef struct batch { // rows of one global batch, or of one micro-batch of an evaluation
+// Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
+typedef struct batch {
     int64_t rows, row_tokens;
+    int64_t first_row;                   // of the global batch
     int64_t filled;                      // rows that are there
     int32_t *tokens, *position, *labels; // [rows, row_tokens]; label -1: nothing to predict
     int64_t counted;                     // labels that count
-    int64_t rows_taken;                  // of the source, with this batch
+    int64_t rows_before, rows_taken;     // of the source: before the global batch, with it
     str names;                           // which rows, for messages; str_free it
 } batch;
 
@@ -24,7 +26,7 @@ void batch_clear(batch *b);
 DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
 // Rows that predict nothing up to the last one.
 void batch_pad(batch *b);
-// Writes micro-batch `index` to the inputs of every local rank.
+// Writes micro-batch `index` of the global batch to the inputs of every local rank.
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
 // The same for one stage of a pipeline, into a slot: what that stage takes of the micro-batch.
@@ -37,12 +39,14 @@ DRV_CHECKED drv_status batch_write_rows(const batch *b, programs *p, int64_t ind
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
 typedef struct batch_reader {
     rows *rows;
+    int64_t n_global; // rows of a global batch
     batch batches[2];
     int current; // the batch that the caller has
     bool started;
     task task; // fills the other one
 } batch_reader;
-batch_reader batch_reader_new(arena *a, rows *r, int64_t n_rows, int64_t row_tokens);
+// Of the global batches of a config the rows that a data rank has: its share, one after the other.
+batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg, int place);
 // The next batch, which stays as it is until the next call. `more`: another one will be asked for,
 // so it is read meanwhile. An error of that read is returned by the call that asks for it.
 DRV_CHECKED drv_status batch_reader_next(batch_reader *reader, bool more, batch **out);

@@ -30,6 +30,41 @@ static const char *folder_of(arena *a, const char *path) {
     return slash ? arena_strndup(a, path, (size_t)(slash - path)) : ".";
 }
 
+void carry_say_changes(const ckpt_content *now, const char *folder) {
+    arena *a = arena_new("carried files");
+    for (int i = 0; i < now->n_carried; i++) {
+        const ckpt_carried *c = &now->carried[i];
+        const char *path = path_join(a, folder, c->name);
+        char *bytes;
+        size_t n;
+        if (file_exists(path) && file_read(a, path, &bytes, &n) == DRV_OK && n == c->n &&
+                memcmp(bytes, c->bytes, n) == 0)
+            continue;
+        log_info("changed since the last part: %s is not that of %s; new checkpoints carry the new one",
+                c->name, folder);
+    }
+    arena_free(a);
+}
+
+void carry_check_data(const run_config *cfg, const rows *stream) {
+    arena *a = arena_new("tokenizer of the data");
+    const char *path = cfg->tokenizer;
+    uint64_t hash;
+    if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
+    const bool known = *path && file_exists(path) && dataset_tokenizer_hash(path, &hash) == DRV_OK;
+    for (int i = 0; known && i < rows_n_sources(stream); i++) {
+        const dataset *set = rows_source(stream, i);
+        const char *built = set->about.tokenizer_hash;
+        if (!built || strcmp(built, arena_printf(a, "%016llx", (unsigned long long)hash)) == 0)
+            continue;
+        log_warn("data set \"%s\" was built with another tokenizer%s%s%s than \"%s\": its ids may mean other text",
+                set->prefix, set->about.tokenizer ? ", \"" : "",
+                set->about.tokenizer ? set->about.tokenizer : "", set->about.tokenizer ? "\"," : "",
+                cfg->tokenizer);
+    }
+    arena_free(a);
+}
+
 static bool same_file(arena *a, const char *x, const char *y) {
     char *in_x, *in_y;
     size_t n_x, n_y;

@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "tok/unicode.h"
 #include "train/choices.h"
@@ -16,7 +17,7 @@ static drv_status need_text(const json_t *o, const char *key, const json_t **out
     *out = json_object_get(o, key);
     if (json_is_string(*out)) return DRV_OK;
     return drv_fail(DRV_E_DATA, "\"%s\" is %s, expected a text", key,
-            *out ? "no text" : "not there");
+            *out ? "not a string" : "not there");
 }
 
 static drv_status need_texts(const json_t *list, const char *key) {
@@ -24,14 +25,14 @@ static drv_status need_texts(const json_t *list, const char *key) {
     if (n < 2 || n > MAX_CHOICES)
         return drv_fail(DRV_E_DATA, "\"%s\" is %s, expected a list of 2 to %d texts", key,
                 !list                  ? "not there"
-                : !json_is_array(list) ? "no list"
+                : !json_is_array(list) ? "not a list"
                 : n < 2                ? "a list of fewer than 2"
                                        : "a longer list",
                 MAX_CHOICES);
     for (size_t i = 0; i < n; i++)
         if (json_string_length(json_array_get(list, i)) == 0) // 0: no text, too
             return drv_fail(DRV_E_DATA, "\"%s\"[%zu] is %s, expected a text", key, i,
-                    json_is_string(json_array_get(list, i)) ? "empty" : "no text");
+                    json_is_string(json_array_get(list, i)) ? "empty" : "not a string");
     return DRV_OK;
 }
 
@@ -77,10 +78,6 @@ static drv_status read_gold(const json_t *o, const char *key, const json_t *choi
 }
 
 // --- white space
-static bool is_space(uint32_t cp) { // as Python's str.strip
-    return (cp_table()[cp] & CP_SPACE) || (cp >= 0x1c && cp <= 0x1f);
-}
-
 // Bytes of white space at the beginning, and the bytes up to that at the end.
 static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
     const unsigned char *s = (const unsigned char *)p, *const stop = s + n;
@@ -88,7 +85,7 @@ static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
     *end = 0;
     while (s < stop) {
         const size_t at = (size_t)(s - (const unsigned char *)p);
-        if (is_space(utf8_next(&s))) continue;
+        if (cp_is_python_space(utf8_next(&s))) continue;
         if (*begin == n) *begin = at;
         *end = (size_t)(s - (const unsigned char *)p);
     }
@@ -237,6 +234,13 @@ static bool is_blank(const char *p, size_t n) {
     return true;
 }
 
+// Keeps the message of a line that is no record.
+static void note_bad(arena *a, const char *path, int64_t line, choice_set *out) {
+    if (out->n_bad < MAX_BAD_LINES)
+        out->bad[out->n_bad] = arena_printf(a, "%s:%lld: %s", path, (long long)line, drv_message());
+    out->n_bad++;
+}
+
 drv_status choices_parse(arena *a, const char *path, const char *p, size_t n, choice_set *out) {
     *out = (choice_set){.path = path};
     int64_t line = 0, n_lines = 1;
@@ -250,12 +254,14 @@ drv_status choices_parse(arena *a, const char *path, const char *p, size_t n, ch
         choice_record *record = out->record + out->n;
         if (!is_blank(p, (size_t)(stop - p))) {
             record->line = line;
-            DRV_TRY_CTX(read_line(a, p, (size_t)(stop - p), record), "%s:%lld", out->path,
-                    (long long)line);
-            out->n++;
+            if (read_line(a, p, (size_t)(stop - p), record) == DRV_OK)
+                out->n++;
+            else
+                note_bad(a, path, line, out);
         }
         p = stop;
     }
+    if (out->n_bad) return drv_fail(DRV_E_DATA, "%s", out->bad[0]);
     if (out->n) return DRV_OK;
     return drv_fail(DRV_E_DATA, "%s has no record, expected one JSON object per line", out->path);
 }
@@ -265,5 +271,9 @@ drv_status choices_read(arena *a, const char *path, choice_set *out) {
     DRV_TRY(file_map_open(path, &map));
     const drv_status status = choices_parse(a, path, (const char *)map.p, map.n, out);
     file_map_close(&map);
-    return status;
+    if (out->n_bad <= 1) return status;
+    for (int64_t i = 0; i < out->n_bad && i < MAX_BAD_LINES; i++)
+        log_warn("%s", out->bad[i]);
+    return drv_fail(DRV_E_DATA, "%s: %lld of %lld lines are no records", path,
+            (long long)out->n_bad, (long long)(out->n + out->n_bad));
 }

@@ -2,6 +2,8 @@
 // there is.
 #include "train/fit.h"
 
+#include <string.h>
+
 drv_status fit_plan(const run_config *cfg, memory_plan *out) {
     arena *a = arena_new("fit");
     backend *null;
@@ -90,6 +92,7 @@ drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limi
 drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
     memory_plan planned;
     const char *keys;
+    if (strcmp(cfg->backend, "cpu") != 0) return DRV_OK; // a device's memory is its own
     DRV_TRY(fit_plan(cfg, &planned));
     if (fits(&planned, limit)) return DRV_OK;
     arena *a = arena_new("fit");

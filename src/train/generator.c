@@ -43,9 +43,7 @@ static json_t *read_optional(arena *a, const char *folder, const char *name) {
     return value;
 }
 
-// What config.json calls its dtype, or, where a checkpoint was saved in fp32, what its run computed
-// in.
-static bool says_bf16(arena *a, const char *folder) {
+bool generator_says_bf16(arena *a, const char *folder) {
     json_t *config = read_optional(a, folder, "config.json"),
            *run = read_optional(a, folder, "trainer.json");
     const char *type = json_string_value(json_object_get(config, "dtype"));
@@ -139,8 +137,8 @@ drv_status generator_load(generator *g, int64_t capacity) {
                 (long long)capacity, (long long)context);
     g->capacity = capacity ? capacity : context;
     const generate_precision asked = g->opts->precision;
-    const bool bf16 =
-            asked == GENERATE_BF16 || (asked == GENERATE_AUTO && says_bf16(g->a, g->opts->folder));
+    const bool bf16 = asked == GENERATE_BF16 ||
+                      (asked == GENERATE_AUTO && generator_says_bf16(g->a, g->opts->folder));
     DRV_TRY(lora_of_run(g->a, &g->config, &layout, &branches));
     g->p = (programs){.c = &g->config,
             .dt = bf16 ? DT_BF16 : DT_F32,

@@ -30,6 +30,10 @@ typedef struct generator_opts {
 
 typedef struct generator generator; // single owner
 
+// The weights of a folder are bf16: what config.json calls its dtype, or, where a checkpoint was
+// saved in fp32, what its run computed in.
+bool generator_says_bf16(arena *a, const char *folder);
+
 // Reads config.json and the tokenizer. What `opts` points to must outlive the generator, which
 // lives in `a`.
 DRV_CHECKED drv_status generator_open(arena *a, const generator_opts *opts, generator **out);

@@ -99,8 +99,8 @@ typedef struct hashing { // a sink before another one
     json_t *hashes;
 } hashing;
 
-static drv_status hash_values(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values) {
+static drv_status hash_values(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
     hashing *h = ctx;
     if (first == 0) XXH3_128bits_reset(h->state);
     XXH3_128bits_update(h->state, values, sizeof *values * (size_t)n);
@@ -111,7 +111,7 @@ static drv_status hash_values(void *ctx, const ckpt_tensor *t, int64_t first, in
                 (unsigned long long)hash.low64);
         json_object_set_new(h->hashes, t->entry.name, json_string(hex));
     }
-    return h->next->write(h->next->ctx, t, first, n, values);
+    return h->next->write(h->next->ctx, t, piece, first, n, values);
 }
 
 static drv_status load_hashed(programs *p, const char *folder, const ckpt_sink *next,
@@ -183,7 +183,7 @@ static drv_status read_part(const adapter *ad, const ckpt_tensor *t, const ckpt_
     const int64_t n = from->rows * from->cols;
     float *values = mem_alloc(sizeof *values * (size_t)n);
     drv_status status = source_read_f32(&ad->tensors, from, 0, from->rows, values);
-    if (status == DRV_OK) status = sink->write(sink->ctx, t, 0, n, values);
+    if (status == DRV_OK) status = sink->write(sink->ctx, t, &t->piece[0], 0, n, values);
     free(values);
     return status;
 }
@@ -210,7 +210,7 @@ static drv_status check_branches(arena *a, const programs *p, const adapter *ad)
 
 static drv_status load_opened(arena *a, programs *p, const adapter *ad, const ckpt_sink *sink) {
     int n;
-    const ckpt_tensor *list = state_adapter(a, p, &n);
+    const ckpt_tensor *list = state_adapter(a, p, true, &n);
     DRV_TRY(check_branches(a, p, ad));
     for (int i = 0; i < n; i++)
         DRV_TRY(read_part(ad, &list[i], sink));
@@ -244,11 +244,11 @@ typedef struct merging { // a sink before another one: W + scale B A of the outp
     float *a, *b;
 } merging;
 
-static drv_status merge_head(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values) {
+static drv_status merge_head(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
     const merging *m = ctx;
     if (!m->head || strcmp(t->entry.name, m->head->weight) != 0)
-        return m->next->write(m->next->ctx, t, first, n, values);
+        return m->next->write(m->next->ctx, t, piece, first, n, values);
     const int64_t cols = t->entry.dim[1], rank = m->head->rank;
     float *sum = mem_alloc(sizeof *sum * (size_t)n);
     memcpy(sum, values, sizeof *sum * (size_t)n);
@@ -258,7 +258,7 @@ static drv_status merge_head(void *ctx, const ckpt_tensor *t, int64_t first, int
             for (int64_t j = 0; j < cols; j++)
                 sum[row * cols + j] += (float)(factor * (double)m->a[r * cols + j]);
         }
-    drv_status status = m->next->write(m->next->ctx, t, first, n, sum);
+    drv_status status = m->next->write(m->next->ctx, t, piece, first, n, sum);
     free(sum);
     return status;
 }

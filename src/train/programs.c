@@ -10,6 +10,7 @@
 #include "base/rng.h"
 #include "base/round.h"
 #include "ir/op.h"
+#include "ir/shard.h"
 #include "train/batch.h"
 #include "train/lora_state.h"
 #include "train/pipeline_run.h"
@@ -113,7 +114,8 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
             if (of) DRV_TRY(build_lanes(a, list.w, n, of, &out->stage[v].lanes[part], out));
         }
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            programs_mesh(cfg), list.split, out->params.layout.sequence, list.tied, list.copy};
+            programs_mesh(cfg), list.split, out->params.layout.sequence, list.tied, list.copy,
+            out->zero};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -140,7 +142,9 @@ static drv_status check_mesh(const run_config *cfg) {
 }
 
 drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
-    *out = (programs){.c = cfg, .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32};
+    *out = (programs){.c = cfg,
+            .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
+            .zero = cfg->zero > 0 && cfg->data_ranks > 1};
     const mesh m = programs_mesh(cfg);
     model_layout layout;
     DRV_TRY(check_mesh(cfg));
@@ -197,17 +201,36 @@ const char *programs_master(arena *a, const programs *p, const param *w) {
     return has_master(p, w) ? arena_printf(a, "master.%s", w->name) : w->name;
 }
 
+programs_shard programs_shard_of(const programs *p, const param *w) {
+    const int64_t n = param_elements(w);
+    const mesh m = programs_mesh(p->c);
+    const int ranks = m.size[AXIS_DATA], place = mesh_place(&m, (int)p->c->rank, AXIS_DATA);
+    if (!p->zero) return (programs_shard){0, n};
+    return (programs_shard){shard_first(n, ranks, place), shard_count(n, ranks, place)};
+}
+
+// Those of elements [first, first + n) that this rank's master has.
+static drv_status write_master(programs *p, int rank, const param *w, int64_t first, int64_t n,
+        const float *values) {
+    char master[256];
+    const programs_shard shard = programs_shard_of(p, w);
+    const int64_t from = first > shard.first ? first : shard.first,
+                  end = first + n < shard.first + shard.n ? first + n : shard.first + shard.n;
+    snprintf(master, sizeof master, "master.%s", w->name);
+    if (from >= end) return DRV_OK;
+    return backend_write(p->b, rank, master, 4 * (from - shard.first), 4 * (end - from),
+            values + (from - first));
+}
+
 // Elements: of a piece of a weight that a thread fills, and that are rounded at a time.
 enum { PIECE = 1 << 16, ROUNDED = 2048 };
 
 drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t first, int64_t n,
         const float *values) {
-    char master[256];
     backend *b = p->b;
     if (param_dtype(w, p->dt) == DT_F32)
         return backend_write(b, rank, w->name, first * 4, n * 4, values);
-    snprintf(master, sizeof master, "master.%s", w->name);
-    if (has_master(p, w)) DRV_TRY(backend_write(b, rank, master, first * 4, n * 4, values));
+    if (has_master(p, w)) DRV_TRY(write_master(p, rank, w, first, n, values));
     uint16_t rounded[ROUNDED];
     for (int64_t i = 0; i < n; i += ROUNDED) {
         const int64_t m = n - i < ROUNDED ? n - i : ROUNDED;

@@ -33,8 +33,10 @@ typedef struct built_program {
 typedef struct programs {
     const run_config *c;
     backend *b;
+    comm *comm; // with whom state is loaded; NULL: alone
     param_list params;
-    dtype dt; // of compute
+    dtype dt;  // of compute
+    bool zero; // data ranks share the optimizer: masters and moments are shards (ir/shard.h)
     graph *step_graph, *update_graph, *eval_graph;
     executable *step, *update, *eval;
     lane_programs lanes;
@@ -66,8 +68,13 @@ DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 
 // Master name of a weight: "master.W" beside a bf16 weight, W itself in fp32.
 const char *programs_master(arena *a, const programs *p, const param *w);
-// Writes fp32 values of part of a weight (elements from `first`) to the master and the compute
-// copy.
+// Which elements of a weight its masters and moments on this rank are of.
+typedef struct programs_shard {
+    int64_t first, n;
+} programs_shard;
+programs_shard programs_shard_of(const programs *p, const param *w);
+// Writes fp32 values of part of a weight (elements from `first`) to the master, as far as this rank
+// has it, and the compute copy.
 DRV_CHECKED drv_status programs_write_weight(programs *p, int rank, const param *w, int64_t first,
         int64_t n, const float *values);
 // Fresh weights as transformers makes them: normal with initializer_range, norms 1.

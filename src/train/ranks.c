@@ -2,6 +2,7 @@
 #include "train/ranks.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,23 +42,19 @@ static int count_hosts(const comm *c) {
 
 static void say_ranks(const run_config *cfg, const comm *c) {
     const int hosts = count_hosts(c), threads = par_threads();
-    log_info("%d ranks on %d host%s over %s: tensor %lld, data %lld, %lld lane%s; %d thread%s a rank",
+    char pipeline[64] = "";
+    if (cfg->pipeline_parallel > 1)
+        snprintf(pipeline, sizeof pipeline, ", pipeline %lld x %lld stages",
+                (long long)cfg->pipeline_parallel, (long long)cfg->virtual_stages);
+    log_info("%d ranks on %d host%s over %s: tensor %lld%s, data %lld, %lld lane%s%s; %d thread%s a rank",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
-            (long long)cfg->tensor_parallel, (long long)cfg->data_ranks, (long long)cfg->n_lanes,
-            cfg->n_lanes > 1 ? "s" : "", threads, threads > 1 ? "s" : "");
-    if (cfg->zero > 0 && cfg->data_ranks > 1)
-        log_warn("parallel.zero is %lld, which has no effect so far: each rank holds all of the "
-                 "optimizer's state",
-                (long long)cfg->zero);
+            (long long)cfg->tensor_parallel, pipeline, (long long)cfg->data_ranks,
+            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "",
+            cfg->zero && cfg->data_ranks > 1 ? ", ZeRO-1" : "", threads, threads > 1 ? "s" : "");
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {
     log_to_file_only(!r->leads);
-    if (cfg->tensor_parallel > 1)
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.tensor\" is %lld, expected 1: training shares rows among ranks, "
-                "so far, and drover plan alone knows tensor ranks",
-                config_where(cfg, "parallel.tensor"), (long long)cfg->tensor_parallel);
     DRV_TRY(config_set_ranks(cfg, comm_size(r->comm)));
     cfg->rank = comm_rank(r->comm);
     if (comm_size(r->comm) > 1 && !cfg->threads) unbind();
@@ -78,26 +75,18 @@ drv_status ranks_open_files(run *r) {
     return DRV_OK;
 }
 
-drv_status ranks_share_path(run *r, const char **path) {
-    int64_t n = r->leads && *path ? (int64_t)strlen(*path) : -1;
-    if (comm_size(r->comm) == 1) return DRV_OK;
-    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, &n, sizeof n));
-    if (n < 0) {
-        *path = NULL;
-        return DRV_OK;
-    }
-    char *text = arena_alloc(r->a, (size_t)n + 1);
-    if (r->leads) memcpy(text, *path, (size_t)n);
-    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, text, n));
-    *path = text;
-    return DRV_OK;
-}
-
 drv_status ranks_agree(run *r, bool *save) {
-    int32_t asked[2] = {stop_number(), stop_take_save_request()};
-    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 2, NULL));
+    int32_t asked[3] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver)};
+    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 3, NULL));
     stop_take_over(asked[0]);
     r->stopping = asked[0] != 0;
     *save = asked[1];
+    r->save_ended = !asked[2];
     return DRV_OK;
+}
+
+drv_status ranks_together(run *r, drv_status status) {
+    status = comm_agree_on_first(r->comm, status);
+    r->together |= status != DRV_OK && status != DRV_E_PEER;
+    return status;
 }

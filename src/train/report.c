@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/spark.h"
+#include "train/model_hint.h"
 
 enum { SPARK_COLUMNS = 24, TEXT = 96 };
 
@@ -88,22 +89,7 @@ void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
 }
 
 // --- the end
-// A path as a shell takes it, in single quotes where it needs them. The caller frees *out.
-static const char *shell_word(const char *path, str *out) {
-    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                                "._-/+=:,@%";
-    str_clear(out);
-    if (*path && *path != '-' && path[strspn(path, plain)] == 0) {
-        str_puts(out, path);
-    } else {
-        str_puts(out, *path == '-' ? "./'" : "'");
-        str_replace(out, path, strlen(path), "'", "'\\''");
-        str_puts(out, "'");
-    }
-    return out->p;
-}
-
-void report_summary(report *r, const char *model, bool has_tokenizer) {
+void report_summary(report *r, const char *model) {
     const step_metrics *m = &r->last;
     if (r->first.steps == 0) { // no step was left to do
         log_info("model: %s", model);
@@ -124,12 +110,14 @@ void report_summary(report *r, const char *model, bool has_tokenizer) {
     if (!isnan(r->last_valid))
         log_info("validation loss %.4f at first, %.4f at last", r->first_valid, r->last_valid);
     log_info("model: %s", model);
-    str word = {0};
-    if (has_tokenizer)
-        log_info("try it: drover generate %s --prompt \"Once upon a time\"",
-                shell_word(model, &word));
-    log_info("curves: drover plot %s", shell_word(r->run_dir, &word));
-    if (m->step < m->steps && r->config)
-        log_info("resume: drover train %s", shell_word(r->config, &word));
-    str_free(&word);
+    str command = {0};
+    model_hint(model, &command);
+    if (command.n > 0) log_info("try it: %s", command.p);
+    str_clear(&command);
+    str_add_shell(&command, r->run_dir);
+    log_info("curves: drover plot %s", command.p);
+    str_clear(&command);
+    if (r->config) str_add_shell(&command, r->config);
+    if (m->step < m->steps && r->config) log_info("resume: drover train %s", command.p);
+    str_free(&command);
 }

@@ -11,5 +11,5 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
 // After every step, in order.
 void report_step(report *r, const step_metrics *m);
 void report_valid(report *r, int64_t step, double loss, int64_t tokens);
-// The end of the run: `model` is the last checkpoint, `has_tokenizer`: it can write text.
-void report_summary(report *r, const char *model, bool has_tokenizer);
+// The end of the run: `model` is the last checkpoint.
+void report_summary(report *r, const char *model);

@@ -5,13 +5,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/hub_name.h"
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
 #include "config/config.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
-    DRV_TRY(ckpt_newest(a, dir, folder));
+    DRV_TRY(ckpt_newest(a, NULL, dir, folder));
     if (!*folder)
         return drv_fail(DRV_E_DATA, "\"%s\" has no checkpoint yet: %s holds no step-NNNNNN", run,
                 dir);
@@ -34,8 +35,8 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
     run_config cfg;
     if (stat(name, &st) != 0)
         return drv_fail(DRV_E_IO,
-                "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config",
-                name, strerror(errno));
+                "could not open \"%s\": %s; expected a Hugging Face folder, a run directory or a config%s",
+                name, strerror(errno), hub_hint(a, name));
     if (!S_ISDIR(st.st_mode) && str_ends(name, ".gguf"))
         return drv_fail(DRV_E_USAGE,
                 "\"%s\" is a GGUF file; make a folder of it first: drover ckpt import %s --out DIR",
@@ -51,7 +52,7 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
     if (file_is_dir(path_join(a, name, "checkpoints"))) return ckpt_of_run(a, name, folder);
     if (looks_like_checkpoints(a, name)) return newest_in(a, name, name, folder);
     return drv_fail(DRV_E_DATA,
-            "\"%s\" is no model: it has neither config.json (a Hugging Face folder), adapter_config.json (an adapter) nor checkpoints/ (a run directory)",
+            "\"%s\" is not a model: it has neither config.json (a Hugging Face folder), adapter_config.json (an adapter) nor checkpoints/ (a run directory)",
             name);
 }
 
@@ -66,7 +67,7 @@ static drv_status base_of(arena *a, const char *folder, const char **out) {
     return drv_fail(DRV_E_DATA,
             "%s/adapter_config.json: base_model_name_or_path is \"%s\", %s; give the base as MODEL "
             "beside --adapter",
-            folder, named, *named ? "which is no folder here" : "so the base is not known");
+            folder, named, *named ? "which is not a folder here" : "so the base is not known");
 }
 
 drv_status model_resolve(arena *a, const char *name, const char *beside, model_ref *out) {
@@ -83,7 +84,7 @@ drv_status model_resolve(arena *a, const char *name, const char *beside, model_r
     if (beside) DRV_TRY(ckpt_resolve(a, beside, &out->adapter));
     if (beside && !adapter_is_folder(a, out->adapter))
         return drv_fail(DRV_E_USAGE,
-                "--adapter \"%s\" has no adapter_config.json: it is no adapter", beside);
+                "--adapter \"%s\" has no adapter_config.json: it is not an adapter", beside);
     if (out->folder) return DRV_OK;
     if (!*out->adapter) return drv_fail(DRV_E_USAGE, "no model: expected MODEL or --adapter");
     DRV_TRY(base_of(a, out->adapter, &out->folder));

@@ -35,11 +35,12 @@ void resume_note_saved(const char *run_dir, int64_t step) {
 static const char how_to_start[] =
         "restore a checkpoint, or start again at step 0 with `drover train CONFIG --fresh`, which moves what is there to RUN_DIR/before-N";
 
-drv_status resume_choose(arena *a, const char *run_dir, const char **folder) {
+drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
+        const char **folder) {
     const char *dir = path_join(a, run_dir, "checkpoints");
     const int64_t saved = saved_step(run_dir);
-    DRV_TRY(ckpt_clean(dir));
-    drv_status status = ckpt_newest(a, dir, folder);
+    DRV_TRY(ckpt_agree(ranks, ckpt_rank(ranks) == 0 ? ckpt_clean(dir) : DRV_OK));
+    drv_status status = ckpt_newest(a, ranks, dir, folder);
     if (status != DRV_OK) {
         const char *why = arena_strdup(a, drv_message());
         return drv_fail(status, "%s; %s", why, how_to_start);
@@ -138,6 +139,11 @@ static const char *consequence(const char *key) {
     return "";
 }
 
+// trainer.json may hold anything: what is no text is said as such.
+static const char *recorded(const json_t *value) {
+    return !value ? "none" : json_is_string(value) ? json_string_value(value) : "no text";
+}
+
 static void say_config(const json_t *before, const json_t *now) {
     const char *key;
     json_t *value;
@@ -145,12 +151,12 @@ static void say_config(const json_t *before, const json_t *now) {
         const json_t *old = json_object_get(before, key);
         const bool data = str_starts(key, "data.");
         if (old ? json_equal((json_t *)(uintptr_t)old, value) : !data) continue;
-        log_info("changed since the last part: %s: %s -> %s%s", key,
-                old ? json_string_value(old) : "none", json_string_value(value), consequence(key));
+        log_info("changed since the last part: %s: %s -> %s%s", key, recorded(old), recorded(value),
+                consequence(key));
     }
     json_object_foreach((json_t *)(uintptr_t)before, key,
             value) if (str_starts(key, "data.") && !json_object_get(now, key))
-            log_info("changed since the last part: %s: %s -> none%s", key, json_string_value(value),
+            log_info("changed since the last part: %s: %s -> none%s", key, recorded(value),
                     consequence(key));
 }
 

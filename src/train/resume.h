@@ -1,10 +1,12 @@
-// Which checkpoint a run goes on from, and what has changed since it was written.
+// Which checkpoint a run resumes from, and what has changed since it was written.
 #pragma once
+#include "ckpt/ckpt.h"
 #include "train/trainer_json.h"
 
 // The newest valid checkpoint of the run; NULL when none was ever completed. DRV_E_DATA when there
-// were some and none can be used: says why and what to do.
-DRV_CHECKED drv_status resume_choose(arena *a, const char *run_dir, const char **folder);
+// were some and none can be used: says why and what to do. All ranks choose the same.
+DRV_CHECKED drv_status resume_choose(arena *a, const ckpt_ranks *ranks, const char *run_dir,
+        const char **folder);
 // The checkpoint of this step is in place: so much a later start must find.
 void resume_note_saved(const char *run_dir, int64_t step);
 

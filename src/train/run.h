@@ -15,6 +15,7 @@ typedef struct run {
     bool leads; // rank 0: has the run directory's files, reports, saves
     stepper stepper;
     bool stopping; // several ranks: they have agreed to. A signal alone stops one rank only
+    bool together; // all ranks end here, for the same reason: they can save, and rank 0 says why
     backend *b;
     programs p;
     rows *train_rows, *valid_rows; // valid_rows NULL: no evaluation
@@ -32,6 +33,7 @@ typedef struct run {
     json_t *about;        // recorded in trainer.json beside the counters
     const char *checkpoints;
     int64_t saved_step, saving_step; // in place; under way. -1: none
+    bool save_ended;                 // on all ranks (ranks_agree)
     int failed_saves;                // in a row
     bool weights_lost;               // an update failed half-way: they belong to no step
     int lock;                        // file descriptor; 0: none
@@ -49,5 +51,5 @@ enum { MAX_FAILED_SAVES = 3 };
 DRV_CHECKED drv_status run_start_save(run *r);
 // Takes the result of a save that has ended. `wait`: of one that is under way too.
 DRV_CHECKED drv_status run_settle_save(run *r, bool wait);
-// The last finished step is in place when this returns DRV_OK.
+// The last finished step is in place when this returns DRV_OK. Like every save one of all ranks.
 DRV_CHECKED drv_status run_save_last(run *r);

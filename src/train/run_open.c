@@ -7,18 +7,20 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "train/device.h"
 #include "train/carry.h"
 #include "train/fit.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
 #include "train/resume.h"
 #include "train/run.h"
+#include "train/state.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
+    r->checkpoints = path_join(r->a, dir, "checkpoints");
     if (!r->leads) return DRV_OK;
     char *lock = path_join(r->a, dir, ".lock");
-    r->checkpoints = path_join(r->a, dir, "checkpoints");
     DRV_TRY(dir_make(dir));
     r->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (r->lock < 0)
@@ -45,8 +47,12 @@ static drv_status open_data(run *r) {
                 config_where(cfg, key), key);
     }
     const rows *both[2] = {r->train_rows, r->valid_rows};
+    if (r->leads) carry_check_data(cfg, r->train_rows);
+    if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
     if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
-    r->reader = batch_reader_new(r->a, r->train_rows, cfg->global_batch_size, cfg->sequence_length);
+    const mesh m = programs_mesh(cfg);
+    r->reader = batch_reader_new(r->a, r->train_rows, cfg,
+            mesh_place(&m, comm_rank(r->comm), AXIS_DATA));
     return DRV_OK;
 }
 
@@ -115,6 +121,7 @@ static drv_status resume_from(run *r, const char *folder) {
             (long long)r->state.step, (long long)r->state.rows_taken,
             str_si((double)r->state.tokens));
     resume_say_changes(before, r->about);
+    if (r->leads) carry_say_changes(&r->content, folder);
     begin_part(r, before);
     json_decref(before);
     return DRV_OK;
@@ -138,8 +145,8 @@ static drv_status open_weights(run *r) {
     const char *folder = NULL;
     r->state = run_state_new();
     r->saved_step = r->saving_step = -1;
-    if (r->leads) DRV_TRY(resume_choose(r->a, cfg->run_dir, &folder));
-    DRV_TRY(ranks_share_path(r, &folder));
+    ckpt_ranks ranks;
+    DRV_TRY(resume_choose(r->a, state_ranks(&r->p, &ranks), cfg->run_dir, &folder));
     if (lora_is_on(cfg)) DRV_TRY(open_base(r));
     if (folder) return resume_from(r, folder);
     if (r->leads) DRV_TRY(keep_lost_metrics(r));
@@ -185,7 +192,7 @@ static void set_save_dtype(run *r, json_t *config_json) {
     json_object_set_new(config_json, "torch_dtype", json_string(types[chosen].torch));
 }
 
-drv_status run_open(run *r, bool fresh) {
+static drv_status open_folder(run *r, bool fresh) {
     const run_config *cfg = r->cfg;
     if (lora_is_on(cfg) && !config_loads_weights(cfg))
         return drv_fail(DRV_E_USAGE,
@@ -195,10 +202,13 @@ drv_status run_open(run *r, bool fresh) {
     memory_limit limit = memory_limit_read("");
     limit.free /= comm_ranks_here(r->comm);
     DRV_TRY(fit_check(cfg, &limit)); // before anything is allocated or moved
-    DRV_TRY(open_run_dir(r, fresh));
-    DRV_TRY(ranks_open_files(r));
+    return open_run_dir(r, fresh);
+}
+
+static drv_status open_programs(run *r) {
+    const run_config *cfg = r->cfg;
     DRV_TRY(open_data(r));
-    DRV_TRY(backend_open(r->a, cfg->backend, &r->b));
+    DRV_TRY(device_open(r->a, cfg, &r->b));
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
@@ -210,10 +220,14 @@ drv_status run_open(run *r, bool fresh) {
     const mesh ranks = programs_mesh(cfg);
     backend_join(r->b, r->comm, &ranks);
     DRV_TRY(programs_build(r->a, cfg, &r->p));
+    r->p.comm = r->comm;
     DRV_TRY(programs_load(r->a, r->b, &r->p));
-    DRV_TRY(programs_check_held(&r->p));
-    DRV_TRY(open_weights(r));
-    r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
+    return programs_check_held(&r->p);
+}
+
+// What rank 0 has of a run beside its part of the work.
+static drv_status open_reports(run *r) {
+    const run_config *cfg = r->cfg;
     if (!r->leads) return DRV_OK;
     DRV_TRY(resume_write_config(cfg, r->state.step));
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
@@ -222,6 +236,16 @@ drv_status run_open(run *r, bool fresh) {
     run_measure_peak(r);
     say_size(r);
     return DRV_OK;
+}
+
+drv_status run_open(run *r, bool fresh) {
+    DRV_TRY(ranks_together(r, open_folder(r, fresh)));
+    DRV_TRY(ranks_together(r, ranks_open_files(r)));
+    DRV_TRY(ranks_together(r, open_programs(r)));
+    DRV_TRY(ranks_together(r, open_weights(r)));
+    const mesh ranks = programs_mesh(r->cfg);
+    r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
+    return ranks_together(r, open_reports(r));
 }
 
 void run_close(run *r) {

@@ -4,6 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/pieces.h"
+
+const ckpt_ranks *state_ranks(const programs *p, ckpt_ranks *out) {
+    *out = (ckpt_ranks){.comm = p->comm, .mesh = programs_mesh(p->c)};
+    return p->comm && comm_size(p->comm) > 1 ? out : NULL;
+}
+
 static bool is_model(const param *w) {
     return !w->is_adapter;
 }
@@ -14,61 +21,116 @@ static bool is_trained(const param *w) {
     return w->trainable;
 }
 
+// What this rank has of a part of a weight: elements [first, first + n) of its own part of the
+// whole weight, which lie at the beginning of `source`.
+static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name,
+        const char *source, int64_t first, int64_t n, unsigned replicated) {
+    const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1, begin = part->row * columns,
+                  end = begin + part->rows * columns;
+    const int64_t from = first > begin ? first : begin, to = first + n < end ? first + n : end;
+    ckpt_tensor t = {.entry = {name, w->n_dims,
+                             {part->all_rows, w->n_dims == 2 ? w->all_columns : 0}, ST_F32}};
+    if (from < to) t.n_pieces = pieces_of_run(from - begin, to - from, columns, t.piece);
+    int64_t offset = 4 * (from - first);
+    for (int k = 0; k < t.n_pieces; k++) {
+        ckpt_piece *p = &t.piece[k];
+        p->row += part->first_row;
+        p->column += w->n_dims == 2 ? w->first_column : 0;
+        p->source = source;
+        p->offset = offset;
+        p->replicated = replicated;
+        offset += 4 * p->rows * p->columns;
+    }
+    return t;
+}
+
+// The first and the last stage have it.
+static bool is_tied_table(const programs *p, const param *w) {
+    return w->is_copy || (p->c->model.tie_word_embeddings && w == p->params.embedding);
+}
+
+// The axes along which ranks have the same of it.
+static unsigned replicated(const programs *p, const param *w, bool sharded) {
+    unsigned axes = 1u << AXIS_CONTEXT;
+    if (w->split == SPLIT_NONE) axes |= 1u << AXIS_TENSOR;
+    if (!sharded) axes |= 1u << AXIS_DATA;
+    if (p->params.layout.mesh.size[AXIS_PIPELINE] == 1 || is_tied_table(p, w))
+        axes |= 1u << AXIS_PIPELINE;
+    return axes;
+}
+
+// All ranks name the same tensors, those of other stages without pieces.
+static param_list all_params(arena *a, const programs *p) {
+    if (!p->n_stages) return p->params;
+    const model_layout all = layout_all_layers(&p->params.layout);
+    return llama_params(a, &all, NULL); // LoRA knows no stages
+}
+
 // All parts of the parameters that are `wanted`; `source` is where their values are.
 static ckpt_tensor *add_tensors(arena *a, const programs *p, bool (*wanted)(const param *w),
-        const char *hf_prefix, const char *source_prefix, ckpt_tensor *t, int *n) {
-    for (int i = 0; i < p->params.n; i++) {
-        const param *w = &p->params.p[i];
-        if (!wanted(w)) continue;
-        const int64_t cols = w->n_dims == 2 ? w->dim[1] : 1;
+        const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *t, int *n) {
+    const param_list model = all_params(a, p);
+    for (int i = 0; i < model.n; i++) {
+        const param *named = &model.p[i], *w = param_of_part(&p->params, named->part[0].hf_name);
+        if (!wanted(named)) continue;
+        if (!w) { // of another stage
+            for (int k = 0; k < named->n_parts; k++)
+                t[(*n)++] = tensor_of(named, &named->part[k],
+                        arena_printf(a, "%s%s", hf_prefix, named->part[k].hf_name), "", 0, 0, 0);
+            continue;
+        }
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, w->name)
                                            : programs_master(a, p, w);
-        for (int k = 0; k < w->n_parts; k++) {
-            const param_part *part = &w->part[k];
-            t[(*n)++] = (ckpt_tensor){{arena_printf(a, "%s%s", hf_prefix, part->hf_name), w->n_dims,
-                                              {part->rows, w->n_dims == 2 ? cols : 0}, ST_F32},
-                    source, part->row * cols * 4};
-        }
+        // A weight that computes is whole on each data rank; what the optimizer has need not be.
+        const bool sharded = p->zero && strcmp(source, w->name) != 0 && !to_load;
+        const programs_shard shard =
+                sharded ? programs_shard_of(p, w) : (programs_shard){0, param_elements(w)};
+        for (int k = 0; k < w->n_parts; k++)
+            t[(*n)++] = tensor_of(w, &w->part[k],
+                    arena_printf(a, "%s%s", hf_prefix, w->part[k].hf_name), source, shard.first,
+                    shard.n, replicated(p, w, sharded));
     }
     return t;
 }
 
 static int64_t max_parts(const programs *p) {
-    return 3 * (int64_t)p->params.n;
+    return 3 * (6 * p->c->model.num_hidden_layers + 3 + p->params.n);
 }
 
-ckpt_tensor *state_model(arena *a, const programs *p, int *n) {
+ckpt_tensor *state_model(arena *a, const programs *p, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
     *n = 0;
-    return add_tensors(a, p, is_model, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+    return add_tensors(a, p, is_model, "", NULL, to_load, t, n);
 }
 
-ckpt_tensor *state_adapter(arena *a, const programs *p, int *n) {
+ckpt_tensor *state_adapter(arena *a, const programs *p, bool to_load, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
     *n = 0;
-    return add_tensors(a, p, is_adapter, "", NULL, ARENA_ARRAY(a, ckpt_tensor, max_parts(p)), n);
+    return add_tensors(a, p, is_adapter, "", NULL, to_load, t, n);
 }
 
 ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n) {
     ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, 2 * max_parts(p));
     *n = 0;
-    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", t, n);
-    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", t, n);
+    add_tensors(a, p, is_trained, "exp_avg.", "adam_m.", false, t, n);
+    return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", false, t, n);
 }
 
-static drv_status put_weight(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values) {
+static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
     programs *p = ctx;
     const param *w = param_of_part(&p->params, t->entry.name);
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(programs_write_weight(p, rank, w, t->offset / 4 + first, n, values));
+        DRV_TRY(programs_write_weight(p, rank, w, piece->offset / 4 + first, n, values));
     return DRV_OK;
 }
 
-static drv_status put_compute(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values) {
+static drv_status put_compute(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
     programs *p = ctx;
     const param *w = param_of_part(&p->params, t->entry.name);
     const bool bf16 = param_dtype(w, p->dt) == DT_BF16;
-    const int64_t element = t->offset / 4 + first;
+    const int64_t element = piece->offset / 4 + first;
     uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
     for (int64_t i = 0; i < n && bf16; i++)
         rounded[i] = f32_to_bf16(values[i]);
@@ -78,15 +140,16 @@ static drv_status put_compute(void *ctx, const ckpt_tensor *t, int64_t first, in
     return s;
 }
 
-static drv_status put_moment(void *ctx, const ckpt_tensor *t, int64_t first, int64_t n,
-        const float *values) {
+static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
     programs *p = ctx;
     for (int64_t i = 0; i < n && str_starts(t->entry.name, "exp_avg_sq."); i++)
         if (values[i] < 0)
-            return drv_fail(DRV_E_DATA, "\"%s\" is %g at element %lld, expected no negative number",
-                    t->entry.name, (double)values[i], (long long)(first + i));
+            return drv_fail(DRV_E_DATA, "\"%s\" is %g in row %lld, expected no negative number",
+                    t->entry.name, (double)values[i],
+                    (long long)(piece->row + (first + i) / piece->columns));
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->b, rank, t->source, t->offset + 4 * first, 4 * n, values));
+        DRV_TRY(backend_write(p->b, rank, piece->source, piece->offset + 4 * first, 4 * n, values));
     return DRV_OK;
 }
 
@@ -101,8 +164,9 @@ ckpt_sink state_compute_sink(programs *p) {
 drv_status state_load_model(programs *p, const char *folder, const ckpt_sink *sink) {
     arena *a = arena_new("load weights");
     int n;
-    ckpt_tensor *t = state_model(a, p, &n);
-    drv_status s = ckpt_fill(folder, "model", t, n, sink);
+    ckpt_tensor *t = state_model(a, p, true, &n);
+    ckpt_ranks ranks;
+    drv_status s = ckpt_fill(state_ranks(p, &ranks), folder, "model", t, n, sink);
     arena_free(a);
     return s;
 }
@@ -121,7 +185,9 @@ drv_status state_load_moments(programs *p, const char *folder) {
     arena *a = arena_new("load moments");
     int n;
     ckpt_tensor *list = state_optimizer(a, p, &n);
-    drv_status status = ckpt_fill(folder, "optimizer", list, n, &(ckpt_sink){put_moment, p, true});
+    ckpt_ranks ranks;
+    drv_status status = ckpt_fill(state_ranks(p, &ranks), folder, "optimizer", list, n,
+            &(ckpt_sink){put_moment, p, true});
     arena_free(a);
     return status;
 }

@@ -51,6 +51,7 @@ static drv_status count_bad_step(run *r, const step_metrics *m) {
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
                 (long long)m->step, why, m->loss, m->grad_norm, r->batch->names.p);
     if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
+    r->together = true;
     return drv_fail(DRV_E_DATA,
             "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
             (long long)m->step, (long long)state->bad_steps, why, m->loss, r->batch->names.p);
@@ -74,7 +75,9 @@ static drv_status train_step(run *r, step_metrics *m) {
     run_state *state = &r->state;
     const int64_t step = state->step + 1;
     const double begin = clock_s();
-    DRV_TRY(batch_reader_next(&r->reader, step < cfg->steps, &r->batch));
+    DRV_TRY(ranks_together(r, batch_reader_next(&r->reader, step < cfg->steps, &r->batch)));
+    DRV_TRY(comm_all_reduce(comm_axes(r->comm, &r->stepper.mesh, 1u << AXIS_DATA), DT_I64, COMM_SUM,
+            &r->batch->counted, 1, NULL));
     const double data = clock_s();
     m->lr = schedule_lr(cfg, step);
     m->loss = m->grad_norm = m->param_norm = (double)NAN;
@@ -187,14 +190,15 @@ static drv_status end(run *r, drv_status status) {
     // Asked while the last evaluation ran: all steps are done; the next start evaluates.
     if (status == DRV_STOPPED && step >= r->cfg->steps) status = DRV_OK;
     drv_status saved = DRV_OK;
-    if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES && status != DRV_E_PEER)
+    // Where one rank of several fails, the others are in the middle of a step.
+    r->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->comm) == 1;
+    if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES && r->together)
         saved = run_save_last(r);
     if (!r->leads) return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", why);
     if (status == DRV_OK) {
         if (saved == DRV_OK && r->saved_step >= 0)
             report_summary(r->report,
-                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step),
-                    *r->cfg->tokenizer);
+                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
         return saved;
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);
@@ -206,20 +210,24 @@ static drv_status end(run *r, drv_status status) {
     return drv_fail(status, "%s; step %lld is saved", why, (long long)r->saved_step);
 }
 
-static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
+static drv_status set_up(run *r, run_config *cfg) {
     DRV_TRY(ranks_set_up(r, cfg));
     DRV_TRY(carry_token_ids(r->a, cfg));
-    DRV_TRY(lora_resolve(r->a, cfg));
+    return lora_resolve(r->a, cfg);
+}
+
+static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
+    DRV_TRY(ranks_together(r, set_up(r, cfg)));
     stop_listen();
     DRV_TRY(run_open(r, fresh));
     return end(r, loop(r));
 }
 
-// A failure ends all ranks, with the message of the one that it is of. A stop is of all: rank 0
-// says it.
+// A failure ends all ranks, with the message of the one that it is of. What all know of, a stop or
+// a failure that they agreed on, rank 0 says.
 static drv_status leave_ranks(run *r, drv_status status, const char *message) {
     bool mine = r->leads || status == DRV_E_PEER;
-    if (status != DRV_OK && status != DRV_STOPPED) {
+    if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
         drv_fail(status, "%s", message);
         mine = comm_abort(r->comm, status);
     }

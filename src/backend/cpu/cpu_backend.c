@@ -104,15 +104,15 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
     return DRV_OK;
 }
 
-// The ranks along the axes of a collective.
+// The ranks along the axis of a collective, or the first and the last of them.
 static drv_status find_group(cpu_backend *b, const node *n, comm_group **out) {
-    const int axes = n->attrs.axes ? n->attrs.axes : 1 << n->attrs.axis;
     *out = NULL;
     if (n->attrs.ranks <= 1) return DRV_OK;
-    if (mesh_along(&b->mesh, axes) != n->attrs.ranks)
-        return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but its axes have %d here",
-                op_rows[n->op]->name, n->attrs.ranks, mesh_along(&b->mesh, axes));
-    *out = comm_axes(b->comm, &b->mesh, (unsigned)axes);
+    const mesh_axis axis = (mesh_axis)n->attrs.axis;
+    if (b->mesh.size[axis] != n->attrs.ranks)
+        return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
+                op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
+    *out = comm_axes(b->comm, &b->mesh, 1u << axis);
     if (!n->attrs.ends) return DRV_OK;
     const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.ranks - 1)};
     *out = comm_ranks(b->comm, "ends of an axis", ends, 2);
@@ -127,6 +127,10 @@ static drv_status lower(cpu_backend *b, const node *n, instruction *out) {
             .kernels = b->kernels,
             .attention = b->attention};
     DRV_TRY(find_group(b, n, &out->group));
+    out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (n->attrs.axes >> axis & 1 && b->mesh.size[axis] > 1)
+            out->along[axis] = comm_axes(b->comm, &b->mesh, 1u << axis);
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
 }
 

@@ -5,40 +5,56 @@
 #include "backend/cpu/cpu_op.h"
 #include "base/exact_sum.h"
 #include "base/round.h"
+#include "ir/shard.h"
 
-// --- sum_squares: partial sums by chunk of each input, joined exactly: also over ranks, which have
-// other tensors, the result is that of one
+// --- sum_squares: sums of SQUARES_CHUNK elements, added without rounding
 typedef struct squares_call {
     const instruction *ins;
     int input;
-    double *sums; // by chunk of this input
+    double *sums; // by SQUARES_CHUNK of this input
 } squares_call;
+
+// The rest of a tensor is added up as if zeros followed, as in a shard that is filled up.
+static double squares_of(const squares_call *call, int64_t first, int64_t n) {
+    const tensor *x = call->ins->node->in[call->input];
+    const char *p = input_at(call->ins, call->input, first);
+    if (n == SQUARES_CHUNK) return call->ins->kernels->sum_squares(x->dt, n, p);
+    double filled[SQUARES_CHUNK] = {0}; // of any type
+    memcpy(filled, p, (size_t)(n * dtype_bytes(x->dt)));
+    return call->ins->kernels->sum_squares(x->dt, SQUARES_CHUNK, filled);
+}
 
 static void squares_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const squares_call *call = arg;
-    const tensor *x = call->ins->node->in[call->input];
-    call->sums[c] = call->ins->kernels->sum_squares(x->dt,
-            chunk_length(tensor_elements(x), CHUNK_ELEMENTS, c),
-            input_at(call->ins, call->input, c * CHUNK_ELEMENTS));
+    const int64_t all = tensor_elements(call->ins->node->in[call->input]),
+                  end = c * CHUNK_ELEMENTS + chunk_length(all, CHUNK_ELEMENTS, c);
+    for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SQUARES_CHUNK)
+        call->sums[at / SQUARES_CHUNK] =
+                squares_of(call, at, end - at < SQUARES_CHUNK ? end - at : SQUARES_CHUNK);
+}
+
+static drv_status sum_over_ranks(const instruction *ins, exact_sum *sum) {
+    for (int axis = 0; axis < N_AXES; axis++) {
+        if (!ins->along[axis]) continue;
+        exact_settle(sum);
+        DRV_TRY(comm_all_reduce(ins->along[axis], DT_F64, COMM_SUM, sum->limb, EXACT_LIMBS, NULL));
+    }
+    return DRV_OK;
 }
 
 static void sum_squares(const instruction *ins) {
-    const op_attrs *attrs = &ins->node->attrs;
-    exact_sum total = {0};
+    exact_sum sum = {.n_since = 0};
     squares_call call = {ins, 0, ins->workspace};
     for (call.input = 0; call.input < ins->node->n_in; call.input++) {
-        const int64_t n = div_up(tensor_elements(ins->node->in[call.input]), CHUNK_ELEMENTS);
-        par_for(n, squares_chunk, &call);
-        for (int64_t c = 0; c < n; c++)
-            exact_sum_add(&total,
-                    call.input < attrs->n_alike ? call.sums[c] / attrs->copies : call.sums[c]);
+        if (call.input < ins->node->attrs.n_alike && ins->tensor_place > 0) continue;
+        const int64_t n = tensor_elements(ins->node->in[call.input]);
+        par_for(div_up(n, CHUNK_ELEMENTS), squares_chunk, &call);
+        for (int64_t c = 0; c < div_up(n, SQUARES_CHUNK); c++)
+            exact_add(&sum, call.sums[c]);
     }
-    exact_sum_carry(&total);
-    if (ins->group)
-        *ins->failed =
-                comm_all_reduce(ins->group, DT_F64, COMM_SUM, total.digit, EXACT_DIGITS, NULL);
-    *(double *)ins->out[0] = exact_sum_total(&total);
+    *ins->failed = sum_over_ranks(ins, &sum);
+    *(double *)ins->out[0] = exact_value(&sum);
 }
 
 static int64_t sum_squares_workspace(const node *n, int n_threads) {
@@ -46,7 +62,7 @@ static int64_t sum_squares_workspace(const node *n, int n_threads) {
     int64_t largest = 0;
     for (int k = 0; k < n->n_in; k++)
         if (tensor_elements(n->in[k]) > largest) largest = tensor_elements(n->in[k]);
-    return div_up(largest, CHUNK_ELEMENTS) * (int64_t)sizeof(double);
+    return div_up(largest, SQUARES_CHUNK) * (int64_t)sizeof(double);
 }
 
 const cpu_op cpu_op_sum_squares = {.run = sum_squares, .workspace = sum_squares_workspace};

@@ -213,8 +213,10 @@ static drv_status list(hub *request, json_t **info) {
 static drv_status list_files(hub *request, const char *spec, const hub_opts *o, download **files,
         int *n) {
     request->opts = o;
-    request->http =
-            (download_opts){.parallel = 1, .tries = 6, .token = o->token, .host = o->endpoint};
+    request->http = (download_opts){.parallel = 1,
+            .tries = o->tries,
+            .token = o->token,
+            .host = o->endpoint};
     json_t *info = NULL;
     char *revision = curl_easy_escape(NULL, o->revision, 0);
     request->revision = arena_strdup(request->a, revision);

@@ -8,6 +8,7 @@ typedef struct hub_opts {
     const char *token;    // HF_TOKEN; NULL: none
     const char *revision; // branch, tag or commit
     const char *out;      // folder of the files
+    int tries;            // to get the list of files
 } hub_opts;
 
 // `spec`: ORG/NAME or ORG/NAME:CONFIG. The files that drover reads (text, JSON lines, Parquet);

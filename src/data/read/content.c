@@ -16,6 +16,50 @@ bool content_is_parquet(const char *p, size_t n) {
     return n >= 4 && memcmp(p, "PAR1", 4) == 0;
 }
 
+// Magic numbers as their formats specify them; of a tar archive at byte 257 (POSIX, ustar).
+static const struct {
+    const char *name, *unpack;
+    size_t at, n;
+    const char *magic;
+} foreign[] = {
+        {"xz", "xz -dc", 0, 6,
+                "\xFD"
+                "7zXZ"},
+        {"bzip2", "bzip2 -dc", 4, 6, "1AY&SY"},
+        {"lz4", "lz4 -dc", 0, 4, "\x04\x22\x4D\x18"},
+        {"lzip", "lzip -dc", 0, 5, "LZIP\x01"},
+        {"snappy", NULL, 0, 10, "\xFF\x06\0\0sNaPpY"},
+        {"compress", "zcat", 0, 2, "\x1F\x9D"},
+        {"gzip packed twice", "zcat", 0, 3, "\x1F\x8B\x08"},
+        {"zstd packed twice", "zstd -dc", 0, 4, "\x28\xB5\x2F\xFD"},
+        {"a zip archive", "unzip -p", 0, 4, "PK\3\4"},
+        {"a 7z archive", "7z x -so", 0, 6, "7z\xBC\xAF\x27\x1C"},
+        {"a rar archive", NULL, 0, 6, "Rar!\x1A\x07"},
+        {"a tar archive", "tar -xO -f", 257, 5, "ustar"},
+        {"PDF", "pdftotext", 0, 5, "%PDF-"},
+        {"an Arrow file", NULL, 0, 6, "ARROW1"},
+        {"an Avro file", NULL, 0, 4, "Obj\x01"},
+        {"HDF5", NULL, 0, 8, "\x89HDF\r\n\x1A\n"},
+        {"an SQLite database", NULL, 0, 16, "SQLite format 3"},
+        {"a NumPy array", NULL, 0, 6, "\x93NUMPY"},
+        {"a GGUF model", NULL, 0, 4, "GGUF"},
+        {"a PNG image", NULL, 0, 8, "\x89PNG\r\n\x1A\n"},
+        {"a JPEG image", NULL, 0, 3, "\xFF\xD8\xFF"},
+        {"a program", NULL, 0, 4,
+                "\x7F"
+                "ELF"},
+};
+
+const char *content_foreign(const char *p, size_t n, const char **unpack) {
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++) {
+        if (n < foreign[i].at + foreign[i].n) continue;
+        if (memcmp(p + foreign[i].at, foreign[i].magic, foreign[i].n) != 0) continue;
+        *unpack = foreign[i].unpack;
+        return foreign[i].name;
+    }
+    return NULL;
+}
+
 bool content_is_json_lines(const char *p, size_t n, bool whole) {
     const char *end = p + n;
     while (p < end && (*p == ' ' || *p == '\t' || *p == '\r' || *p == '\n'))

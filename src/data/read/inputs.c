@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -24,6 +26,12 @@ typedef struct lister {
     int n_skipped, cap_skipped;
 } lister;
 
+// As from systems that know no small letters, too.
+static bool has_ending(const char *path, const char *ending) {
+    const size_t n = strlen(path), k = strlen(ending);
+    return n >= k && strcasecmp(path + n - k, ending) == 0;
+}
+
 // False: the ending says nothing.
 static bool classify(const char *path, input_file *file) {
     static const struct {
@@ -33,14 +41,14 @@ static bool classify(const char *path, input_file *file) {
             {".json", INPUT_JSONL}, {".ndjson", INPUT_JSONL}, {".parquet", INPUT_PARQUET}};
     char base[4096];
     snprintf(base, sizeof base, "%s", path);
-    file->packing = str_ends(base, ".gz")    ? PACKED_GZIP
-                    : str_ends(base, ".zst") ? PACKED_ZSTD
-                                             : PACKED_NOT;
+    file->packing = has_ending(base, ".gz")    ? PACKED_GZIP
+                    : has_ending(base, ".zst") ? PACKED_ZSTD
+                                               : PACKED_NOT;
     if (file->packing != PACKED_NOT)
         base[strlen(base) - (file->packing == PACKED_GZIP ? 3 : 4)] = 0;
     file->kind = INPUT_TEXT;
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (str_ends(base, known[i].ending)) {
+        if (has_ending(base, known[i].ending)) {
             file->kind = known[i].kind;
             return true;
         }
@@ -52,7 +60,7 @@ static const char *ending_of(const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     const char *dot = strrchr(name, '.');
     if (!dot || dot == name) return "without an ending";
-    if (strcmp(dot, ".gz") != 0 && strcmp(dot, ".zst") != 0) return dot;
+    if (!has_ending(dot, ".gz") && !has_ending(dot, ".zst")) return dot;
     const char *inner = dot;
     while (inner > name + 1 && inner[-1] != '.')
         inner--;
@@ -108,19 +116,38 @@ static drv_status add_file(lister *l, const char *path, bool named) {
     return DRV_OK;
 }
 
-static drv_status add_path(lister *l, const char *path, bool named) {
-    if (!file_is_dir(path)) return add_file(l, path, named);
+// A folder and those that it was reached by.
+typedef struct folder {
+    dev_t device;
+    ino_t inode;
+    const struct folder *above;
+} folder;
+
+static bool is_above(const folder *f, const struct stat *st) {
+    for (; f; f = f->above)
+        if (f->device == st->st_dev && f->inode == st->st_ino) return true;
+    return false;
+}
+
+static drv_status add_path(lister *l, const char *path, bool named, const folder *above) {
+    struct stat st;
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return add_file(l, path, named);
+    if (is_above(above, &st)) { // its files would come again and again
+        log_warn("%s leads back to a folder above it and is passed over", path);
+        return DRV_OK;
+    }
+    const folder here = {st.st_dev, st.st_ino, above};
     char **names;
     int n;
     DRV_TRY(dir_list(l->a, path, &names, &n));
     for (int i = 0; i < n; i++)
-        if (names[i][0] != '.') DRV_TRY(add_path(l, path_join(l->a, path, names[i]), false));
+        if (names[i][0] != '.') DRV_TRY(add_path(l, path_join(l->a, path, names[i]), false, &here));
     return DRV_OK;
 }
 
 static drv_status add_input(lister *l, const char *input) {
     if (strcmp(input, "-") == 0) return add_file(l, input, true);
-    if (file_exists(input)) return add_path(l, input, true);
+    if (file_exists(input)) return add_path(l, input, true, NULL);
     if (!strpbrk(input, "*?["))
         return drv_fail(DRV_E_IO, "could not open \"%s\": %s", input, strerror(errno));
     glob_t g;
@@ -129,7 +156,7 @@ static drv_status add_input(lister *l, const char *input) {
     if (code != 0) return drv_fail(DRV_E_IO, "could not look for \"%s\"", input);
     drv_status status = DRV_OK;
     for (size_t i = 0; status == DRV_OK && i < g.gl_pathc; i++)
-        status = add_path(l, g.gl_pathv[i], true);
+        status = add_path(l, g.gl_pathv[i], true, NULL);
     globfree(&g);
     return status;
 }

@@ -53,7 +53,7 @@ typedef struct schema_node {
     int64_t type, repetition, children;
 } schema_node;
 
-static schema_node read_schema_node(arena *a, thrift *in) {
+static schema_node read_schema_node(arena *mem, thrift *in) {
     schema_node node = {.name = "", .type = -1};
     for (thrift_field field = {0}; thrift_next(in, &field);) {
         size_t n;
@@ -67,7 +67,7 @@ static schema_node read_schema_node(arena *a, thrift *in) {
             break;
         case SCHEMA_NAME:
             p = thrift_bytes(in, &n);
-            node.name = arena_strndup(a, p, n);
+            node.name = arena_strndup(mem, p, n);
             break;
         case SCHEMA_CHILDREN:
             node.children = thrift_int(in);
@@ -125,14 +125,14 @@ static void walk_node(schema_walk *walk, const schema_node *node, parquet_column
     walk->leaves++;
 }
 
-static drv_status read_schema(arena *a, const parquet_file *file, thrift *in,
+static drv_status read_schema(arena *mem, const parquet_file *file, thrift *in,
         parquet_column *column) {
     thrift_type type;
     schema_walk walk = {.why = NULL};
     const int64_t n = thrift_list(in, &type);
     column->leaf = -1;
     for (int64_t i = 0; i < n && !in->bad && !walk.why; i++) {
-        const schema_node node = read_schema_node(a, in);
+        const schema_node node = read_schema_node(mem, in);
         if (i == 0)
             walk.level[0].left = node.children;
         else
@@ -241,16 +241,16 @@ static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
     return DRV_OK;
 }
 
-drv_status parquet_read_footer(arena *a, const parquet_file *file, const char *name,
+drv_status parquet_read_footer(arena *mem, const parquet_file *file, const char *name,
         parquet_column *out) {
     thrift in, groups = {.bad = true};
     bool schema = false;
     *out = (parquet_column){.name = name};
-    DRV_TRY(load_footer(a, file, &in));
+    DRV_TRY(load_footer(mem, file, &in));
     const int64_t at = file->size - 8 - (in.end - in.p);
     for (thrift_field field = {0}; thrift_next(&in, &field);) {
         if (field.id == FILE_SCHEMA && field.type == THRIFT_LIST) {
-            DRV_TRY(read_schema(a, file, &in, out));
+            DRV_TRY(read_schema(mem, file, &in, out));
             schema = true;
             continue;
         }
@@ -260,7 +260,7 @@ drv_status parquet_read_footer(arena *a, const parquet_file *file, const char *n
     if (in.bad || groups.bad || !schema) return parquet_broken(file, at, "a broken footer");
     thrift_type type;
     out->n_chunks = (int)thrift_list(&groups, &type);
-    out->chunks = ARENA_ARRAY(a, parquet_chunk, out->n_chunks + 1);
+    out->chunks = ARENA_ARRAY(mem, parquet_chunk, out->n_chunks + 1);
     for (int i = 0; i < out->n_chunks; i++)
         DRV_TRY(read_row_group(file, &groups, out, &out->chunks[i]));
     return DRV_OK;

@@ -31,7 +31,7 @@ typedef struct parquet_column {
     int n_chunks;
 } parquet_column;
 
-// Finds `name`; results live in `a`. DRV_E_DATA: no such column, no strings in it, or a broken
+// Finds `name`; results live in `mem`. DRV_E_DATA: no such column, no strings in it, or a broken
 // footer.
-DRV_CHECKED drv_status parquet_read_footer(arena *a, const parquet_file *file, const char *name,
+DRV_CHECKED drv_status parquet_read_footer(arena *mem, const parquet_file *file, const char *name,
         parquet_column *out);

@@ -36,13 +36,13 @@ struct reader {
     size_t at;
 };
 
-drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const reader_opts *opts,
+drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, const reader_opts *opts,
         reader **out) {
-    reader *in = ARENA_NEW(a, reader);
-    *in = (reader){.a = a, .o = *opts};
+    reader *in = ARENA_NEW(mem, reader);
+    *in = (reader){.a = mem, .o = *opts};
     if (!in->o.key) in->o.key = "text";
     if (opts->separator) {
-        char *separator = arena_strdup(a, opts->separator);
+        char *separator = arena_strdup(mem, opts->separator);
         if (!str_unescape(separator) || !*separator)
             return drv_fail(DRV_E_USAGE,
                     "the separator is \"%s\", expected some text, in which \\n, \\t, \\r and \\\\ "
@@ -50,7 +50,7 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
                     opts->separator);
         in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(a, inputs, n_inputs, &in->files, &in->n_files));
+    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
         if (in->files[i].guessed && (opts->key || opts->lines)) in->files[i].kind = INPUT_JSONL;
@@ -127,11 +127,27 @@ static void name_content(reader *in, input_packing packing) {
 // Enough of the front to tell: a first line, or a good part of it.
 static drv_status fill_front(reader *in, bool line) {
     enum { FRONT = 1 << 16 };
-    while (!in->eof &&
-            (in->buffer.n < 4 || (line && in->buffer.n < FRONT &&
-                                         !memchr(in->buffer.p + 3, '\n', in->buffer.n - 3))))
+    while (!in->eof && (in->buffer.n < CONTENT_BYTES ||
+                               (line && in->buffer.n < FRONT &&
+                                       !memchr(in->buffer.p + 3, '\n', in->buffer.n - 3))))
         DRV_TRY(fill(in));
     return DRV_OK;
+}
+
+// What is no text is refused where a person named it, and is a broken record in a folder of texts.
+static drv_status look_for_foreign(reader *in) {
+    const char *unpack,
+            *name = content_foreign(in->buffer.p ? in->buffer.p : "", in->buffer.n, &unpack);
+    if (!name) return DRV_OK;
+    if (!in->f->guessed) {
+        in->broken = "is no text by its first bytes";
+        return DRV_OK;
+    }
+    const bool piped = strcmp(in->f->path, "-") == 0;
+    return drv_fail(DRV_E_DATA,
+            "%s is %s, expected text, JSON lines or Parquet, as it is or packed by gzip or zstd%s%s%s%s",
+            in->f->name, name, unpack ? "; to unpack it: " : "", unpack ? unpack : "",
+            unpack && !piped ? " " : "", unpack && !piped ? in->f->name : "");
 }
 
 static drv_status look_at_content(reader *in) {
@@ -143,6 +159,7 @@ static drv_status look_at_content(reader *in) {
     if (mark == MARK_UTF8) in->at = 3;
     if (mark == MARK_UTF16) in->broken = "is UTF-16, expected UTF-8";
     const bool parquet = file->guessed && content_is_parquet(p, in->buffer.n);
+    DRV_TRY(look_for_foreign(in));
     if (parquet)
         file->kind = INPUT_PARQUET;
     else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))
@@ -179,20 +196,21 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
     const size_t n_mark = mark ? strlen(mark) : 0;
     size_t uncut = 0; // there is no place to cut before
     for (size_t searched = 0;;) {
-        const size_t n = in->buffer.n - in->at;
-        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
-        const char *found =
-                mark && n > searched ? memmem(p + searched, n - searched, mark, n_mark) : NULL;
+        const size_t n_left = in->buffer.n - in->at;
+        const char *left = in->buffer.p ? in->buffer.p + in->at : "";
+        const char *found = mark && n_left > searched
+                                    ? memmem(left + searched, n_left - searched, mark, n_mark)
+                                    : NULL;
         out->begins = !in->within;
         out->ends = true;
         if (found || in->eof) {
-            take(in, found ? (size_t)(found - p) : n, found ? n_mark : 0, bytes);
+            take(in, found ? (size_t)(found - left) : n_left, found ? n_mark : 0, bytes);
             in->within = false;
             return DRV_OK;
         }
         // A mark that is not all there yet must not be cut.
-        if (!out->json && !in->o.whole && n > PIECE_BYTES + n_mark) {
-            const size_t cut = split_cut(p + uncut, n - n_mark - uncut);
+        if (!out->json && !in->o.whole && n_left > PIECE_BYTES + n_mark) {
+            const size_t cut = split_cut(left + uncut, n_left - n_mark - uncut);
             if (cut) {
                 take(in, uncut + cut, 0, bytes);
                 in->within = true;
@@ -200,8 +218,8 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
                 return DRV_OK;
             }
         }
-        searched = n > n_mark ? n - n_mark : 0;
-        if (n > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
+        searched = n_left > n_mark ? n_left - n_mark : 0;
+        if (n_left > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
         DRV_TRY(fill(in));
     }
 }

@@ -2,7 +2,6 @@
 // opened: a set of instructions is small, and a wrong mask would train on the wrong tokens without
 // a sign.
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,17 +55,17 @@ static drv_status check_all(dataset *set) {
     return status;
 }
 
-drv_status dataset_open_roles(arena *a, dataset *set) {
-    const char *path = arena_printf(a, "%s.roles", set->prefix);
+drv_status dataset_open_roles(arena *mem, dataset *set) {
+    const char *path = arena_printf(mem, "%s.roles", set->prefix);
     const dataset_about *about = &set->about;
-    set->roles_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (set->roles_fd < 0 && errno != ENOENT)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    if (set->roles_fd < 0 && !(about->known && about->roles_hash)) return DRV_OK;
-    if (set->roles_fd < 0)
+    int64_t n_bytes;
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        if (!about->known || !about->roles_hash) return DRV_OK;
         return drv_fail(DRV_E_DATA,
                 "%s: is missing, but %s.idx.json says that the set has answers marked there", path,
                 set->prefix);
+    }
+    DRV_TRY(file_open_regular(path, &set->roles_fd, &n_bytes));
     if (about->known && !about->roles_hash) {
         log_warn("%s: left from another set, as %s.idx.json knows of none; it is left out of account",
                 path, set->prefix);
@@ -74,9 +73,9 @@ drv_status dataset_open_roles(arena *a, dataset *set) {
         set->roles_fd = -1;
         return DRV_OK;
     }
-    if (file_size(path) != set->n_tokens)
+    if (n_bytes != set->n_tokens)
         return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld, one for each token", path,
-                (long long)file_size(path), (long long)set->n_tokens);
+                (long long)n_bytes, (long long)set->n_tokens);
     DRV_TRY(check_all(set));
     if (about->known && strcmp(about->roles_hash, set->roles_hash) != 0)
         return drv_fail(DRV_E_DATA,

@@ -40,6 +40,7 @@ struct rows {
     double shares[N_PARTS]; // of a sum of 1; all 0: no split
     source *sources;
     int64_t taken;
+    int64_t n_read;       // rows that were laid out, others passed over
     int32_t *buffer;      // T + 1 tokens
     unsigned char *roles; // T
     char last[512];
@@ -218,10 +219,10 @@ static drv_status choose(const rows *stream, source *src) {
             src->set->prefix, rows_loss_name(src->loss), src->set->prefix);
 }
 
-static drv_status open_source(arena *a, rows *stream, int i, double total_weight) {
+static drv_status open_source(arena *mem, rows *stream, int i, double total_weight) {
     source *src = &stream->sources[i];
     const row_source_spec *spec = &stream->opts.sources[i];
-    DRV_TRY(dataset_open(a, spec->prefix, &src->set));
+    DRV_TRY(dataset_open(mem, spec->prefix, &src->set));
     src->weight = spec->weight / total_weight;
     DRV_TRY(choose(stream, src));
     src->by_tokens = needs_cut_by_tokens(stream, src);
@@ -244,10 +245,10 @@ static drv_status open_source(arena *a, rows *stream, int i, double total_weight
     return DRV_OK;
 }
 
-drv_status rows_open(arena *a, const rows_opts *opts, rows **out) {
-    rows *stream = ARENA_NEW(a, rows);
+drv_status rows_open(arena *mem, const rows_opts *opts, rows **out) {
+    rows *stream = ARENA_NEW(mem, rows);
     stream->opts = *opts;
-    stream->sources = ARENA_ARRAY(a, source, opts->n_sources);
+    stream->sources = ARENA_ARRAY(mem, source, opts->n_sources);
     double weight = 0, share = 0;
     for (int i = 0; i < opts->n_sources; i++)
         weight += opts->sources[i].weight;
@@ -258,10 +259,10 @@ drv_status rows_open(arena *a, const rows_opts *opts, rows **out) {
         share += opts->split[i];
     for (int i = 0; i < N_PARTS && share > 0; i++)
         stream->shares[i] = opts->split[i] / share;
-    stream->buffer = ARENA_ARRAY(a, int32_t, opts->row_tokens + 1);
-    stream->roles = ARENA_ARRAY(a, unsigned char, opts->row_tokens);
+    stream->buffer = ARENA_ARRAY(mem, int32_t, opts->row_tokens + 1);
+    stream->roles = ARENA_ARRAY(mem, unsigned char, opts->row_tokens);
     for (int i = 0; i < opts->n_sources; i++) {
-        const drv_status status = open_source(a, stream, i, weight);
+        const drv_status status = open_source(mem, stream, i, weight);
         if (status != DRV_OK) {
             rows_close(stream);
             return status;
@@ -283,6 +284,23 @@ int64_t rows_per_epoch(const rows *stream) {
     int64_t n = 0;
     for (int i = 0; i < stream->opts.n_sources; i++)
         n += stream->sources[i].n_rows;
+    return n;
+}
+
+int64_t rows_longest(const rows *stream) {
+    int64_t longest = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++) {
+        const packed_rows *pack = &stream->sources[i].pack;
+        for (int64_t k = 0; k < (pack->n_rows ? pack->row[pack->n_rows] : 0); k++)
+            if (pack->pieces[k].n > longest) longest = pack->pieces[k].n;
+    }
+    return longest;
+}
+
+int64_t rows_packed_tokens(const rows *stream) {
+    int64_t n = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++)
+        n += stream->sources[i].pack.n_tokens;
     return n;
 }
 
@@ -327,6 +345,15 @@ void rows_seek(rows *stream, int64_t taken) {
         return;
     }
     for (stream->taken = 0; stream->taken < taken; stream->taken++)
+        furthest_behind(stream)->taken++;
+}
+
+void rows_skip(rows *stream, int64_t n) {
+    if (!stream->opts.shuffle || stream->opts.n_sources == 1) {
+        rows_seek(stream, stream->taken + n);
+        return;
+    }
+    for (int64_t i = 0; i < n; i++, stream->taken++)
         furthest_behind(stream)->taken++;
 }
 
@@ -425,7 +452,8 @@ drv_status rows_next(rows *stream, int32_t *tokens, int32_t *position, int32_t *
     DRV_TRY(fill_row(stream, src, row, &(row_out){tokens, position, labels, counted}));
     src->taken++;
     stream->taken++;
-    if (stream->taken % 64 == 0) dataset_forget(src->set); // memory must not grow with the data set
+    if (++stream->n_read % 64 == 0)
+        dataset_forget(src->set); // memory must not grow with the data set
     return DRV_OK;
 }
 
@@ -449,7 +477,7 @@ const dataset *rows_source(const rows *stream, int i) {
 static json_t *source_fingerprint(const rows *stream, const source *src) {
     char hash[24];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)src->set->idx_hash);
-    json_t *prefix = json_string(src->set->prefix); // NULL: a path that is no UTF-8
+    json_t *prefix = json_string(src->set->prefix); // NULL: a path that is not UTF-8
     return json_pack("{s:o?, s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:s?, s:f, s:s}", "prefix",
             prefix, "tokens", (json_int_t)src->set->n_tokens, "documents",
             (json_int_t)src->set->n_documents, "idx_xxh3", hash, "tokenizer_xxh3",

@@ -4,8 +4,8 @@
 // linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1], that of each token f64[N]. A negative
 // label is not counted: its loss is 0. With
 // `ranks`, w is this rank's part of the rows of one of ranks x V: ranks tell each other the log of
-// their sum of exponents and the logit of the label, 16 bytes a token; the loss is that of all, dh
-// one of several partial sums.
+// their sum of exponents and the logit of the label, 16 bytes per token; the loss is that of all,
+// dh one of several partial sums.
 #include "ir/grad.h"
 #include "ir/wire.h"
 

@@ -3,9 +3,10 @@
 #include "ir/op.h"
 #include "ir/wire.h"
 
-// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs, on all ranks along
-// `axes`. The first n_alike, which `copies` ranks hold alike, count 1 / copies each. Chunks of an
-// input are summed in order; their sums are added exactly, so it does not matter who has which.
+// sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs, and over the ranks
+// along `axes`. Of the first n_alike inputs, which tensor ranks hold alike, those of the first one
+// count. Sums of SQUARES_CHUNK elements are added without rounding, so it does not matter which
+// rank has which of them.
 static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_1d(DT_F64, 1);
     *n_out = 1;
@@ -14,10 +15,9 @@ static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
     return NULL;
 }
 
-// The digits of an exact sum.
+// Along one axis: the exact sum travels as it is.
 static double squares_wire(const node *n) {
-    if (n->attrs.ranks <= 1) return 0;
-    return wire_all_reduce(EXACT_DIGITS * sizeof(double), n->attrs.ranks);
+    return wire_all_reduce(WIRE_EXACT_BYTES, n->attrs.ranks);
 }
 
 static void squares_example(example *e) {
@@ -30,8 +30,8 @@ const op_row op_row_sum_squares = {
         .min_in = 1,
         .max_in = -1,
         .shape = squares_shape,
-        .attrs = ATTR(n_alike) | ATTR(copies) | ATTR(axes) | ATTR(ranks),
         .wire = squares_wire,
+        .attrs = ATTR(axes) | ATTR(n_alike),
         .examples = {squares_example},
         .built = true,
         .differentiated = true,

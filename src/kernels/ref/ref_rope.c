@@ -17,12 +17,16 @@ static double scaled(const rope_args *args, double f) {
     return (1 - s) * f / args->factor + s * f;
 }
 
+double rope_frequency(const rope_args *args, int j) {
+    return scaled(args, pow(args->theta, -2.0 * j / args->head_dim));
+}
+
 void ref_rope_table(dtype dt, const rope_args *args, int64_t n, const int32_t *position,
         void *table) {
     const int half = args->head_dim / 2;
     const dtype acc = dtype_acc(dt);
     for (int j = 0; j < half; j++) {
-        double f = scaled(args, pow(args->theta, -2.0 * j / args->head_dim));
+        const double f = rope_frequency(args, j);
         for (int64_t i = 0; i < n; i++) {
             double angle = position[i] * f;
             put(acc, table, i * args->head_dim + j, cos(angle));

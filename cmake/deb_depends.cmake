@@ -1,0 +1,24 @@
+# Read by cpack: the libraries that dpkg-shlibdeps finds. CPack's own way would put those of the MPI module, which is
+# opened only under mpirun or srun, beside those of the program, and nobody could install drover without Open MPI.
+set(PLACE ${CPACK_TOPLEVEL_DIRECTORY}/shlibdeps)
+file(WRITE ${PLACE}/debian/control "Source: drover\nPackage: drover\nArchitecture: any\n") # dpkg-shlibdeps wants one
+
+function(libraries_of file out) # "libc6 (>= 2.36), libcurl4 (>= 7.16.2)" as a list
+  execute_process(COMMAND dpkg-shlibdeps -O --ignore-missing-info ${file} WORKING_DIRECTORY ${PLACE}
+    OUTPUT_VARIABLE found ERROR_VARIABLE why RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "dpkg-shlibdeps ${file}: ${why}")
+  endif()
+  string(REPLACE "shlibs:Depends=" "" found "${found}")
+  string(REPLACE ", " ";" found "${found}")
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
+libraries_of(${CPACK_DROVER_PROGRAM} DEPENDS)
+if(CPACK_DROVER_MPI_MODULE)
+  libraries_of(${CPACK_DROVER_MPI_MODULE} RECOMMENDS)
+  list(FILTER RECOMMENDS EXCLUDE REGEX "^libc6 ")
+  list(APPEND RECOMMENDS openmpi-bin) # mpirun
+endif()
+string(REPLACE ";" ", " CPACK_DEBIAN_PACKAGE_DEPENDS "${DEPENDS}")
+string(REPLACE ";" ", " CPACK_DEBIAN_PACKAGE_RECOMMENDS "${RECOMMENDS}")

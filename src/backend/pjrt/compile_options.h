@@ -1,0 +1,15 @@
+// The options of a compilation as the plugin reads them: a CompileOptionsProto, encoded by hand (a
+// dozen fields of one message; openxla xla/pjrt/proto/compile_options.proto).
+#pragma once
+#include "base/status.h"
+#include "base/str.h"
+
+typedef struct compile_options {
+    int n_replicas;           // devices that run the program side by side, at least 1
+    const int *devices;       // their ids; NULL: 0, 1, ...
+    const char *const *flags; // "NAME=VALUE" of the compiler's own options, without dashes
+    int n_flags;
+} compile_options;
+
+// Appends the bytes. DRV_E_USAGE: a flag without a name or a value.
+DRV_CHECKED drv_status compile_options_encode(const compile_options *options, str *out);

@@ -1,0 +1,118 @@
+// Writing StableHLO: values with types, and a function per operation that appends its line. Text is
+// in MLIR's generic form with operations and attributes that have not changed since StableHLO 1.0,
+// which plugins of 0.81 and 0.116 read alike (docs/adr/0013).
+//
+//   hlo_text h = {0};
+//   hlo_value y = hlo_binary(&h, "add", hlo_convert(&h, x, HLO_F32), r);
+//
+// Wrong types or shapes are our bug: abort.
+#pragma once
+#include "base/dtype.h"
+#include "base/status.h"
+#include "base/str.h"
+
+typedef enum hlo_type { HLO_F32, HLO_BF16, HLO_F64, HLO_I32, HLO_U32, HLO_U64, HLO_BOOL } hlo_type;
+enum { HLO_MAX_DIMS = 6 };
+
+typedef struct hlo_value { // copied freely
+    int id;                // %vID
+    int part;              // of an operation with several results; -1: it has one
+    hlo_type type;
+    int n_dims;
+    int64_t dim[HLO_MAX_DIMS];
+} hlo_value;
+
+typedef struct hlo_text {
+    str s;
+    int n_values; // ids given so far
+    int n_lines;  // ended so far
+} hlo_text;
+
+#define HLO_DIMS(...)                                                                              \
+    (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]) {                 \
+        __VA_ARGS__                                                                                \
+    }
+
+int64_t hlo_elements(const hlo_value *v);
+
+// A value that the caller defines itself: an argument.
+hlo_value hlo_new(hlo_text *h, hlo_type type, int n_dims, const int64_t *dim);
+void hlo_put_type(hlo_text *h, const hlo_value *v);          // tensor<2x3xf32>
+void hlo_put_value(hlo_text *h, const hlo_value *v);         // %v7 or %v7#1
+void hlo_put_values(hlo_text *h, const hlo_value *v, int n); // with commas between
+void hlo_put_types(hlo_text *h, const hlo_value *v, int n);
+void hlo_put_list(hlo_text *h, int n, const int64_t *x); // array<i64: 1, 2>
+void hlo_end_line(hlo_text *h);
+void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n);
+
+// --- constants
+hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x);
+hlo_value hlo_whole(hlo_text *h, hlo_type type, uint64_t x); // integers, all 64 bits
+// As many x as `like` has elements, of its type.
+hlo_value hlo_fill(hlo_text *h, double x, const hlo_value *like);
+// A vector of whole numbers.
+hlo_value hlo_table(hlo_text *h, hlo_type type, int n, const int64_t *x);
+// 0, 1, 2, ... along a dim.
+hlo_value hlo_iota(hlo_text *h, hlo_type type, int n_dims, const int64_t *dim, int along);
+
+// --- element by element; "negate", "exponential", "log", "rsqrt", "sqrt", "cosine", "logistic"
+hlo_value hlo_unary(hlo_text *h, const char *op, hlo_value x);
+// "add", "multiply", "maximum", "xor", ...: of one type and shape.
+hlo_value hlo_binary(hlo_text *h, const char *op, hlo_value a, hlo_value b);
+hlo_value hlo_scale(hlo_text *h, hlo_value x, double factor);
+hlo_value hlo_convert(hlo_text *h, hlo_value x, hlo_type type); // x itself where it has the type
+hlo_value hlo_bitcast(hlo_text *h, hlo_value x, hlo_type type); // the same bits, as many of them
+hlo_value hlo_compare(hlo_text *h, const char *direction, hlo_value a, hlo_value b); // "LT", "EQ"
+hlo_value hlo_select(hlo_text *h, hlo_value condition, hlo_value yes, hlo_value no);
+
+// --- shapes
+// Dim i of x becomes dim at[i] of the result.
+hlo_value hlo_broadcast(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim,
+        const int64_t *at);
+// A scalar as large as `like`; a vector along dim `at` of it.
+hlo_value hlo_spread(hlo_text *h, hlo_value x, const hlo_value *like);
+hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t at);
+hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
+// Dim i of the result is dim order[i] of x.
+hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
+// Elements [first, first + n) along one dim.
+hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n);
+hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
+// Zeros after the last element of a dim, up to a length of n.
+hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);
+
+// --- sums and products
+// "add" or "maximum" over some dims, which the result does not have.
+hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const int64_t *dims);
+hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x);
+// Product of matrices, or of batches of them where there are three dims: contracts dim ca of a with
+// dim cb of b (counted without the batch). Sums in fp32 or more, rounded to `out`.
+hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out);
+
+// --- rows by number; numbers are inside the table
+hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows);
+hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added);
+
+// x, not before `after` exists, and never taken for another computation of the same value.
+hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
+
+// --- places that a loop moves through
+typedef struct hlo_place { // `fixed` is read where there is no value
+    bool moves;
+    int64_t fixed;
+    hlo_value value; // i32 scalar
+} hlo_place;
+hlo_place hlo_at(int64_t fixed);
+hlo_place hlo_place_times(hlo_text *h, hlo_place p, int64_t factor);
+hlo_value hlo_place_value(hlo_text *h, hlo_place p); // i32 scalar
+// Elements [first, first + n) along one dim, and putting them back.
+hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_place first, int64_t n);
+hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_place first);
+// Element `at` of a table of whole numbers, the numbers of which are known.
+hlo_place hlo_place_of(hlo_text *h, const int64_t *table, int n, hlo_place at);
+
+// Runs `body` n times, n known; `carried` holds what a turn takes over and what it leaves. Few
+// turns are written out one after the other, more are a loop.
+typedef void hlo_body(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried);
+enum { HLO_MAX_UNROLLED = 3 };
+void hlo_repeat(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx);

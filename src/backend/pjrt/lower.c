@@ -1,0 +1,202 @@
+// The table of rules, a program's signature, and which node wrote which line.
+#include "backend/pjrt/lower.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/op.h"
+
+#define X(name) extern const lower_op lower_op_##name;
+IR_OPS(X)
+#undef X
+
+const lower_op *const lower_ops[N_OPS] = {
+#define X(name) &lower_op_##name,
+        IR_OPS(X)
+#undef X
+};
+
+// --- what rules use
+hlo_type lower_type(const lowering *l, dtype dt) {
+    static const hlo_type types[] = {[DT_F32] = HLO_F32, [DT_BF16] = HLO_BF16, [DT_I32] = HLO_I32};
+    DRV_ASSERT(dt != DT_I64, "no op has i64");
+    return dt == DT_F64 ? (l->options.has_f64 ? HLO_F64 : HLO_F32) : types[dt];
+}
+
+hlo_type lower_acc(const lowering *l, const tensor *t) {
+    return lower_type(l, dtype_acc(t->dt));
+}
+
+hlo_value lower_in(const lowering *l, const node *n, int k) {
+    return l->values[n->in[k]->id];
+}
+
+hlo_value lower_in_acc(lowering *l, const node *n, int k, int like) {
+    return hlo_convert(&l->h, lower_in(l, n, k), lower_acc(l, n->in[like]));
+}
+
+void lower_set(lowering *l, const node *n, int o, hlo_value v) {
+    const tensor *t = n->out[o];
+    bool same = v.type == lower_type(l, t->dt) && v.n_dims == t->n_dims;
+    for (int i = 0; same && i < t->n_dims; i++)
+        same = v.dim[i] == t->dim[i];
+    DRV_ASSERT(same, "output %d of %s, node %d", o, op_rows[n->op]->name, l->node);
+    l->values[t->id] = v;
+    l->is_set[t->id] = true;
+}
+
+void lower_round(lowering *l, const node *n, int o, hlo_value v) {
+    lower_set(l, n, o, hlo_convert(&l->h, v, lower_type(l, n->out[o]->dt)));
+}
+
+// --- the signature
+// State that nodes read, in the order of tensors.
+static bool *find_read(arena *a, const graph *g) {
+    bool *read = ARENA_ARRAY(a, bool, g->n_tensors);
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++) {
+            const tensor *t = g->nodes[i]->in[k];
+            if (!t->def) read[t->id] = true;
+        }
+    return read;
+}
+
+// By id of a state: the last value that took its place; NULL: it is not written.
+static const tensor **find_written(arena *a, const graph *g) {
+    const tensor **last = ARENA_ARRAY(a, const tensor *, g->n_tensors);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (op_rows[n->op]->renames) continue;
+        for (int o = 0; o < n->n_out; o++) {
+            const tensor *root = tensor_root(n->out[o]);
+            if (n->out[o]->alias && root->cls != TENSOR_TEMP) last[root->id] = n->out[o];
+        }
+    }
+    return last;
+}
+
+static lowered_state state_of(const lowering *l, const tensor *t, int alias) {
+    lowered_state s = {.name = t->name,
+            .host = t->dt,
+            .shape = {.dt = t->dt, .n_dims = t->n_dims},
+            .alias = alias};
+    if (t->dt == DT_F64 && !l->options.has_f64) s.shape.dt = DT_F32;
+    for (int i = 0; i < t->n_dims; i++)
+        s.shape.dim[i] = t->dim[i];
+    return s;
+}
+
+// Results: the written state in the order of its arguments, then what is new.
+static void find_signature(arena *a, lowering *l, lowered *out, const tensor **results) {
+    const graph *g = l->g;
+    const bool *read = find_read(a, g);
+    const tensor **written = find_written(a, g);
+    out->in = ARENA_ARRAY(a, lowered_state, g->n_tensors);
+    out->out = ARENA_ARRAY(a, lowered_state, g->n_tensors);
+    for (int i = 0; i < g->n_tensors; i++) {
+        const tensor *t = g->tensors[i];
+        if (t->def || t->cls == TENSOR_TEMP || !read[i]) continue;
+        l->values[i] = hlo_new(&l->h, lower_type(l, t->dt), t->n_dims, t->dim);
+        if (written[i]) {
+            results[out->n_out] = written[i];
+            out->out[out->n_out++] = state_of(l, t, out->n_in);
+        }
+        out->in[out->n_in++] = state_of(l, t, -1);
+    }
+    for (int i = 0; i < g->n_tensors; i++) {
+        const tensor *t = g->tensors[i];
+        if (!t->def || t->cls == TENSOR_TEMP || t->alias) continue;
+        results[out->n_out] = t;
+        out->out[out->n_out++] = state_of(l, t, -1);
+    }
+}
+
+static hlo_value value_of_state(const lowering *l, const lowered_state *s) {
+    hlo_value v = {.type = lower_type(l, s->host), .n_dims = s->shape.n_dims};
+    for (int i = 0; i < v.n_dims; i++)
+        v.dim[i] = s->shape.dim[i];
+    return v;
+}
+
+static void put_head(lowering *l, const lowered *out) {
+    hlo_text *h = &l->h;
+    str_printf(&h->s, "module @%s attributes {mhlo.num_partitions = 1 : i32, ", l->g->name);
+    str_puts(&h->s, "mhlo.num_replicas = 1 : i32} {");
+    hlo_end_line(h);
+    str_puts(&h->s, " func.func public @main(");
+    for (int i = 0; i < out->n_in; i++) {
+        const hlo_value v = value_of_state(l, &out->in[i]);
+        str_printf(&h->s, i ? ", %%v%d: " : "%%v%d: ", i); // arguments have the first ids
+        hlo_put_type(h, &v);
+        for (int o = 0; o < out->n_out; o++)
+            if (out->out[o].alias == i) str_printf(&h->s, " {tf.aliasing_output = %d : i32}", o);
+    }
+    str_puts(&h->s, ") -> (");
+    for (int o = 0; o < out->n_out; o++) {
+        const hlo_value v = value_of_state(l, &out->out[o]);
+        if (o) str_puts(&h->s, ", ");
+        hlo_put_type(h, &v);
+    }
+    str_puts(&h->s, ") {");
+    hlo_end_line(h);
+}
+
+static void put_results(arena *a, lowering *l, const lowered *out, const tensor *const *results) {
+    hlo_value *v = ARENA_ARRAY(a, hlo_value, out->n_out);
+    for (int o = 0; o < out->n_out; o++)
+        v[o] = l->values[results[o]->id];
+    hlo_put_return(&l->h, "func.return", v, out->n_out);
+    str_puts(&l->h.s, " }");
+    hlo_end_line(&l->h);
+    str_puts(&l->h.s, "}");
+    hlo_end_line(&l->h);
+}
+
+static drv_status check_nodes(const graph *g) {
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (n->attrs.ranks > 1)
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s is over %d ranks, but the pjrt back end runs one",
+                    g->name, i, op_rows[n->op]->name, n->attrs.ranks);
+    }
+    return DRV_OK;
+}
+
+static void lower_node(lowering *l, const node *n) {
+    lower_ops[n->op]->lower(l, n);
+    for (int o = 0; o < n->n_out; o++)
+        DRV_ASSERT(l->is_set[n->out[o]->id], "the rule of %s leaves out output %d",
+                op_rows[n->op]->name, o);
+}
+
+drv_status lower_graph(arena *a, const graph *g, const lower_options *options, lowered *out) {
+    lowering l = {.g = g, .options = *options};
+    const tensor **results = ARENA_ARRAY(a, const tensor *, g->n_tensors);
+    DRV_TRY(check_nodes(g));
+    *out = (lowered){.first_line = ARENA_ARRAY(a, int, g->n_nodes), .g = g};
+    l.values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
+    l.is_set = ARENA_ARRAY(a, bool, g->n_tensors);
+    find_signature(a, &l, out, results);
+    put_head(&l, out);
+    for (l.node = 0; l.node < g->n_nodes; l.node++) {
+        out->first_line[l.node] = l.h.n_lines + 1;
+        lower_node(&l, g->nodes[l.node]);
+    }
+    put_results(a, &l, out, results);
+    out->text = l.h.s;
+    return DRV_OK;
+}
+
+drv_status lower_explain(const lowered *l, drv_status failed) {
+    // "...: error: 17:9: ..." or "loc("-":17:9)", after the function that failed.
+    const char *at = drv_message();
+    int line = 0, column = 0, found = -1;
+    for (; *at && line == 0; at++)
+        if (*at == ':' && sscanf(at, ":%d:%d", &line, &column) != 2) line = 0;
+    for (int i = 0; i < l->g->n_nodes && l->first_line[i] <= line; i++)
+        found = i;
+    if (found < 0) return drv_context(failed, "graph \"%s\"", l->g->name);
+    return drv_context(failed, "graph \"%s\", node %d %s", l->g->name, found,
+            op_rows[l->g->nodes[found]->op]->name);
+}

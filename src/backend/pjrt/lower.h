@@ -1,0 +1,72 @@
+// From a graph to StableHLO: one rule per op, `lower_op_NAME` for each op of IR_OPS, in lower_*.c.
+// An op without a rule does not link. A rule reads the values of a node's inputs and sets those of
+// its outputs:
+//
+//   static void add(lowering *l, const node *n) {
+//       lower_set(l, n, 0, hlo_binary(&l->h, "add", lower_in(l, n, 0), lower_in(l, n, 1)));
+//   }
+//   const lower_op lower_op_add = {.lower = add};
+//
+// Values are immutable: an output that is "in place" is a new value, and the program's signature
+// says that it takes the memory of its input.
+#pragma once
+#include "backend/pjrt/hlo.h"
+#include "backend/pjrt/pjrt_client.h"
+#include "base/arena.h"
+#include "ir/graph.h"
+
+typedef struct lower_options {
+    bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
+    int attention_block; // queries and keys at a time; 0: 512
+} lower_options;
+
+typedef struct lowering { // a graph while it is being lowered
+    hlo_text h;
+    const graph *g;
+    lower_options options;
+    hlo_value *values; // by tensor id
+    bool *is_set;      // by tensor id: a rule has given its value
+    int node;          // the one whose rule runs
+} lowering;
+
+typedef struct lower_op {
+    // Appends the operations of a node.
+    void (*lower)(lowering *l, const node *n);
+} lower_op;
+extern const lower_op *const lower_ops[N_OPS];
+
+// --- what rules use
+hlo_value lower_in(const lowering *l, const node *n, int k);
+// The value must have the type and dims of the output.
+void lower_set(lowering *l, const node *n, int o, hlo_value v);
+hlo_type lower_type(const lowering *l, dtype dt);
+// The type of sums that belong to values of a tensor.
+hlo_type lower_acc(const lowering *l, const tensor *t);
+// Input k in the accumulation type of input `like`.
+hlo_value lower_in_acc(lowering *l, const node *n, int k, int like);
+// Converts to the type of output o and sets it.
+void lower_round(lowering *l, const node *n, int o, hlo_value v);
+
+// --- the whole
+typedef struct lowered_state { // an argument or a result of the program
+    const char *name;          // of the state
+    dtype host;                // its type on the host; shape.dt is that on the device
+    buffer_shape shape;
+    int alias; // of a result: the argument whose memory it takes; -1: none
+} lowered_state;
+
+typedef struct lowered {
+    str text; // freed by the caller
+    lowered_state *in, *out;
+    int n_in, n_out;
+    int *first_line; // by node: the line of the text, from 1, where it begins
+    const graph *g;
+} lowered;
+
+// DRV_E_DEVICE: the graph has an op that this back end does not run.
+DRV_CHECKED drv_status lower_graph(arena *a, const graph *g, const lower_options *options,
+        lowered *out);
+
+// The plugin's complaint about a line of the text becomes one about the node that wrote it: changes
+// the message of a failure that names "LINE:COLUMN" after the text's name.
+drv_status lower_explain(const lowered *l, drv_status failed);

@@ -1,0 +1,130 @@
+// Ops of the update program, and lanes.
+#include "backend/pjrt/lower.h"
+
+// --- sum_squares: in f64 where the device has it; else each row in fp32 first, so that no sum is
+// of more than a row's or a column's length
+static hlo_value squares_of(lowering *l, hlo_value x) {
+    hlo_text *h = &l->h;
+    const hlo_type sum = lower_type(l, DT_F64);
+    x = hlo_convert(h, x, l->options.has_f64 ? HLO_F64 : HLO_F32);
+    x = hlo_binary(h, "multiply", x, x);
+    if (!l->options.has_f64 && x.n_dims == 2) x = hlo_reduce(h, "add", x, 1, (int64_t[]){1});
+    return hlo_reduce_all(h, "add", hlo_convert(h, x, sum));
+}
+
+static void sum_squares(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    hlo_value total = hlo_scalar(h, lower_type(l, DT_F64), 0);
+    for (int k = 0; k < n->n_in; k++)
+        total = hlo_binary(h, "add", total, squares_of(l, lower_in(l, n, k)));
+    lower_set(l, n, 0, hlo_reshape(h, total, HLO_DIMS(1)));
+}
+
+const lower_op lower_op_sum_squares = {.lower = sum_squares};
+
+// --- adamw(p, m, v, g, norm2, hyper[, w])
+// Numbers of the step, scalars: f64 where the device has it, given to the elements in their type.
+typedef struct step_numbers {
+    hlo_value finite; // whether norm2 is
+    hlo_value grad_scale, lr, c1, c2;
+} step_numbers;
+
+static hlo_value number(hlo_text *h, hlo_value vector, int64_t i) {
+    return hlo_reshape(h, hlo_slice(h, vector, 0, i, 1), 0, NULL);
+}
+
+static step_numbers read_numbers(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value norm2 = number(h, lower_in(l, n, 4), 0), hyper = lower_in(l, n, 5);
+    const hlo_value clip = number(h, hyper, 3), one = hlo_fill(h, 1, &norm2);
+    const hlo_value norm = hlo_unary(h, "sqrt", norm2);
+    const hlo_value scale = hlo_binary(h, "minimum", one,
+            hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
+    const hlo_value clips = hlo_compare(h, "GT", clip, hlo_fill(h, 0, &clip));
+    return (step_numbers){.finite =
+                                  hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2)),
+            .grad_scale = hlo_select(h, clips, scale, one),
+            .lr = number(h, hyper, 0),
+            .c1 = number(h, hyper, 1),
+            .c2 = number(h, hyper, 2)};
+}
+
+static hlo_value everywhere(hlo_text *h, hlo_value number, const hlo_value *like) {
+    return hlo_spread(h, hlo_convert(h, number, like->type), like);
+}
+
+// b old + (1 - b) x
+static hlo_value moment(hlo_text *h, double b, hlo_value old, hlo_value x) {
+    return hlo_binary(h, "add", hlo_scale(h, old, b), hlo_scale(h, x, 1 - b));
+}
+
+static void adamw(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const op_attrs *attrs = &n->attrs;
+    const hlo_value p = lower_in(l, n, 0), m = lower_in(l, n, 1), v = lower_in(l, n, 2);
+    const step_numbers s = read_numbers(l, n);
+    const hlo_value g =
+            hlo_binary(h, "multiply", lower_in(l, n, 3), everywhere(h, s.grad_scale, &p));
+    const hlo_value new_m = moment(h, attrs->beta1, m, g),
+                    new_v = moment(h, attrs->beta2, v, hlo_binary(h, "multiply", g, g));
+    const hlo_value m_hat = hlo_binary(h, "divide", new_m, everywhere(h, s.c1, &p)),
+                    v_hat = hlo_binary(h, "divide", new_v, everywhere(h, s.c2, &p));
+    const hlo_value below =
+            hlo_binary(h, "add", hlo_unary(h, "sqrt", v_hat), hlo_fill(h, attrs->eps, &p));
+    const hlo_value step = hlo_binary(h, "add", hlo_binary(h, "divide", m_hat, below),
+            hlo_scale(h, p, attrs->weight_decay));
+    const hlo_value new_p =
+            hlo_binary(h, "subtract", p, hlo_binary(h, "multiply", everywhere(h, s.lr, &p), step));
+    const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}};
+    const hlo_value finite = hlo_spread(h, s.finite, &like),
+                    kept_p = hlo_select(h, finite, new_p, p);
+    lower_set(l, n, 0, kept_p);
+    lower_set(l, n, 1, hlo_select(h, finite, new_m, m));
+    lower_set(l, n, 2, hlo_select(h, finite, new_v, v));
+    lower_set(l, n, 3, hlo_fill(h, 0, &p));
+    if (n->n_in < 7) return;
+    const hlo_value w = lower_in(l, n, 6);
+    lower_set(l, n, 4, hlo_select(h, finite, hlo_convert(h, new_p, w.type), w));
+}
+
+const lower_op lower_op_adamw = {.lower = adamw};
+
+// --- shards: of one rank, all of a tensor in a row
+static hlo_value in_a_row(lowering *l, hlo_value x) {
+    return hlo_reshape(&l->h, x, HLO_DIMS(hlo_elements(&x)));
+}
+
+static void take_shard(lowering *l, const node *n) {
+    lower_set(l, n, 0, in_a_row(l, lower_in(l, n, 0)));
+}
+
+static void reduce_shard(lowering *l, const node *n) {
+    const hlo_value g = lower_in(l, n, 0);
+    take_shard(l, n);
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
+}
+
+static void gather_shards(lowering *l, const node *n) {
+    const hlo_value w = lower_in(l, n, 0);
+    lower_set(l, n, 0, hlo_reshape(&l->h, lower_in(l, n, 1), w.n_dims, w.dim));
+}
+
+const lower_op lower_op_take_shard = {.lower = take_shard};
+const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
+const lower_op lower_op_gather_shards = {.lower = gather_shards};
+
+// --- lanes
+static void put_aside(lowering *l, const node *n) {
+    const hlo_value g = lower_in(l, n, 0);
+    lower_set(l, n, 0, hlo_fill(&l->h, 0, &g));
+    lower_set(l, n, 1, g);
+}
+
+static void take_back(lowering *l, const node *n) {
+    const hlo_value slot = lower_in(l, n, 1);
+    lower_set(l, n, 0, hlo_binary(&l->h, "add", slot, lower_in(l, n, 0)));
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
+}
+
+const lower_op lower_op_put_aside = {.lower = put_aside};
+const lower_op lower_op_take_back = {.lower = take_back};

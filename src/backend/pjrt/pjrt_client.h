@@ -1,0 +1,87 @@
+// A client of a plugin: its devices, programs compiled for them, and buffers on them. Handles of
+// the plugin do not leave this interface; a failure is one line (DRV_E_DEVICE).
+#pragma once
+#include "backend/pjrt/compile_options.h"
+#include "backend/pjrt/plugin.h"
+#include "base/dtype.h"
+
+enum { PJRT_MAX_DIMS = 3 };
+
+// The type and dims of a buffer.
+typedef struct buffer_shape {
+    dtype dt;
+    int n_dims;
+    int64_t dim[PJRT_MAX_DIMS];
+} buffer_shape;
+int64_t buffer_bytes(const buffer_shape *s);
+
+// Single owner, but for downloads, which several threads may do at a time.
+typedef struct device_client {
+    const pjrt_plugin *plugin;
+    pjrt_client *handle;
+    pjrt_device *const *devices; // of this process; the plugin's
+    int n_devices;
+    const char *platform; // "cpu", "cuda"
+    const char *kind;     // of the first device: "NVIDIA H200"
+} device_client;
+
+typedef struct client_options {
+    int n_devices;          // virtual devices of a CPU plugin; 0: one
+    double memory_fraction; // of a GPU's memory, taken at once; 0: the plugin's own share
+} client_options;
+
+DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *options,
+        device_client **out);
+void client_close(device_client *c);
+
+// Bytes in use on a device and the most it gives; false: the plugin does not say.
+bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit);
+const char *client_device_kind(arena *a, const device_client *c, int device);
+
+// What the compiler plans, in bytes of one device.
+typedef struct compiled_memory {
+    int64_t argument, output, alias, temp, code;
+} compiled_memory;
+
+typedef struct device_program {
+    const char *name;
+    pjrt_loaded *handle;
+    int n_in, n_out;
+    const buffer_shape *in, *out; // of each device; the caller's
+    bool checked;                 // whether outputs have been compared with `out`
+} device_program;
+
+// Compiles StableHLO text (n bytes). `in` and `out` are what it takes and gives, and live as long
+// as the program.
+DRV_CHECKED drv_status client_compile(const device_client *c, const char *text, size_t n,
+        const compile_options *options, device_program *program);
+// A program as bytes for a file, and back: for one plugin and one kind of device.
+typedef struct saved_program {
+    const char *bytes;
+    size_t n;
+    void *owner;
+    void (*free_owner)(void *);
+} saved_program;
+DRV_CHECKED drv_status client_save(const device_client *c, const device_program *p,
+        saved_program *out);
+void client_saved_free(saved_program *s);
+DRV_CHECKED drv_status client_load(const device_client *c, const void *bytes, size_t n,
+        device_program *program);
+// False: the plugin does not say.
+bool client_program_memory(const device_client *c, const device_program *p, compiled_memory *out);
+void client_program_free(const device_client *c, device_program *p);
+
+// Copies dense rows to a device; `src` is free when it returns.
+DRV_CHECKED drv_status client_upload(const device_client *c, int device, const buffer_shape *shape,
+        const void *src, pjrt_buffer **out);
+// Waits for the value and copies it to dst as dense rows.
+DRV_CHECKED drv_status client_download(const device_client *c, pjrt_buffer *buffer,
+        const buffer_shape *shape, void *dst);
+void client_buffer_free(const device_client *c, pjrt_buffer *buffer); // NULL is allowed
+
+// Starts a program on the first n_devices devices: in[device][argument], out[device][output]. Each
+// argument is compared with what the program takes: a plugin would take any buffer of as many
+// bytes. Arguments that the program gives back (aliased) are gone when it returns, their handles
+// are still to be freed. *done[device] is to be waited for.
+DRV_CHECKED drv_status client_execute(const device_client *c, device_program *program,
+        int n_devices, pjrt_buffer *const *const *in, pjrt_buffer **const *out, pjrt_event **done);

@@ -1,0 +1,152 @@
+// Staging: pieces on the host, whole values on the device.
+#include "backend/pjrt/pjrt_state.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// Staging of states up to this size stays: inputs of every step, losses.
+enum { KEPT_BYTES = 1 << 16 };
+
+void state_table_open(arena *a, const device_client *c, state_table *out) {
+    *out = (state_table){.a = a, .client = c, .map.a = a};
+    pthread_mutex_init(&out->lock, NULL);
+}
+
+void state_table_close(state_table *s) {
+    for (int i = 0; i < s->n; i++) {
+        client_buffer_free(s->client, s->all[i]->buffer);
+        free(s->all[i]->staging);
+    }
+    free(s->all);
+    pthread_mutex_destroy(&s->lock);
+}
+
+device_state *state_table_find(state_table *s, const char *name) {
+    return name_map_get(&s->map, name);
+}
+
+device_state *state_table_get(state_table *s, const lowered_state *like) {
+    device_state *d = state_table_find(s, like->name);
+    if (d) {
+        DRV_ASSERT(d->host == like->host && buffer_bytes(&d->shape) == buffer_bytes(&like->shape),
+                "\"%s\" has two sizes", like->name);
+        return d;
+    }
+    d = ARENA_NEW(s->a, device_state);
+    *d = (device_state){.name = arena_strdup(s->a, like->name),
+            .host = like->host,
+            .shape = like->shape};
+    MEM_GROW(s->all, s->n, s->cap);
+    s->all[s->n++] = d;
+    name_map_set(&s->map, d->name, d);
+    return d;
+}
+
+static int64_t host_bytes(const device_state *d) {
+    return buffer_bytes(&d->shape) / dtype_bytes(d->shape.dt) * dtype_bytes(d->host);
+}
+
+// --- types: f64 on the host may be f32 on the device
+static bool is_converted(const device_state *d) {
+    return d->host != d->shape.dt;
+}
+
+static float *to_device_type(const device_state *d) {
+    const int64_t n = host_bytes(d) / (int64_t)sizeof(double);
+    const double *from = (const double *)(const void *)d->staging;
+    float *to = mem_alloc(sizeof *to * (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (float)from[i];
+    return to;
+}
+
+static drv_status download_converted(const state_table *s, const device_state *d) {
+    const int64_t n = host_bytes(d) / (int64_t)sizeof(double);
+    double *to = (double *)(void *)d->staging;
+    float *from = mem_alloc(sizeof *from * (size_t)n);
+    const drv_status status = client_download(s->client, d->buffer, &d->shape, from);
+    for (int64_t i = 0; status == DRV_OK && i < n; i++)
+        to[i] = (double)from[i];
+    free(from);
+    return status;
+}
+
+// --- staging, with the lock held
+static void drop_staging(device_state *d) {
+    if (d->newer || host_bytes(d) <= KEPT_BYTES) return;
+    free(d->staging);
+    d->staging = NULL;
+    d->holds_value = false;
+}
+
+// Staging that holds the value.
+static drv_status stage(state_table *s, device_state *d) {
+    if (d->holds_value) return DRV_OK;
+    if (!d->staging) d->staging = mem_zeroed((size_t)host_bytes(d));
+    if (d->buffer)
+        DRV_TRY_CTX(is_converted(d) ? download_converted(s, d)
+                                    : client_download(s->client, d->buffer, &d->shape, d->staging),
+                "\"%s\"", d->name);
+    d->holds_value = true;
+    return DRV_OK;
+}
+
+static void check_piece(const device_state *d, int64_t offset, int64_t bytes) {
+    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= host_bytes(d),
+            "\"%s\": %lld bytes at %lld of %lld", d->name, (long long)bytes, (long long)offset,
+            (long long)host_bytes(d));
+}
+
+drv_status state_write(state_table *s, device_state *d, int64_t offset, int64_t bytes,
+        const void *src) {
+    check_piece(d, offset, bytes);
+    pthread_mutex_lock(&s->lock);
+    const drv_status status = stage(s, d);
+    if (status == DRV_OK) d->newer = true; // from now on nobody drops it
+    pthread_mutex_unlock(&s->lock);
+    if (status == DRV_OK) memcpy(d->staging + offset, src, (size_t)bytes);
+    return status;
+}
+
+drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t bytes, void *dst) {
+    check_piece(d, offset, bytes);
+    pthread_mutex_lock(&s->lock);
+    if (s->last_read && s->last_read != d) drop_staging(s->last_read);
+    s->last_read = d;
+    const drv_status status = stage(s, d);
+    if (status == DRV_OK) memcpy(dst, d->staging + offset, (size_t)bytes);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+static drv_status upload(state_table *s, device_state *d) {
+    pjrt_buffer *made;
+    if (d->buffer && !d->newer) return DRV_OK;
+    DRV_TRY(stage(s, d)); // zeros, where nobody has written
+    float *converted = is_converted(d) ? to_device_type(d) : NULL;
+    const void *from = converted ? (const void *)converted : d->staging;
+    const drv_status status = client_upload(s->client, 0, &d->shape, from, &made);
+    free(converted);
+    if (status != DRV_OK) return drv_context(status, "\"%s\"", d->name);
+    client_buffer_free(s->client, d->buffer);
+    d->buffer = made;
+    d->newer = false;
+    drop_staging(d);
+    return DRV_OK;
+}
+
+drv_status state_upload(state_table *s, device_state *d) {
+    pthread_mutex_lock(&s->lock);
+    const drv_status status = upload(s, d);
+    pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+void state_take(state_table *s, device_state *d, pjrt_buffer *made) {
+    pthread_mutex_lock(&s->lock);
+    client_buffer_free(s->client, d->buffer);
+    d->buffer = made;
+    d->newer = d->holds_value = false;
+    drop_staging(d);
+    pthread_mutex_unlock(&s->lock);
+}

@@ -1,0 +1,31 @@
+// Hash of a file by blocks of a fixed size: each block has its XXH3-128, and the file that of the
+// list of them. So any split of a file among writers or readers, in blocks, gives the same hash
+// (docs/adr/0010).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CKPT_BLOCK_BYTES = 8 << 20 };
+
+typedef struct block_digest { // canonical: the most significant byte first
+    unsigned char byte[16];
+} block_digest;
+
+block_digest block_hash(const void *p, size_t n);
+void block_digest_hex(const block_digest *d, char hex[33]);
+// Of a file of n blocks, in their order, as hex.
+void block_hash_list(const block_digest *blocks, int64_t n, char hex[33]);
+
+// Rank `rank` of `ranks` has blocks first .. end - 1: neighbours, so that its writes are long.
+typedef struct block_range {
+    int64_t first, end;
+} block_range;
+static inline block_range blocks_of_rank(int64_t n_blocks, int rank, int ranks) {
+    return (block_range){rank * n_blocks / ranks, (rank + 1) * n_blocks / ranks};
+}
+
+// The same from a stream of bytes.
+typedef struct block_hasher block_hasher; // single owner
+block_hasher *block_hasher_new(int64_t block_bytes);
+void block_hasher_add(block_hasher *h, const void *p, size_t n);
+void block_hasher_free(block_hasher *h, char hex[33]); // hex NULL: nobody asks

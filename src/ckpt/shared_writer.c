@@ -1,0 +1,306 @@
+// A file is cut in blocks, and each rank writes its share of them. In every round each rank has one
+// block to write; all send it what they have of it, as runs of bytes that say where they belong.
+// What several ranks have alike is sent by the one that stands where the writer does: ranks that
+// share no tensor cut send nothing, and one rank alone sends nothing at all.
+//
+// Every byte is read from the state, hashed and written once. A rank that fails says so in the next
+// round in place of sizes, so all stop after the same one.
+#include "ckpt/shared_writer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/round.h"
+#include "ckpt/block_hash.h"
+#include "ckpt/pieces.h"
+#include "ckpt/tensor_writer.h"
+
+enum { SCRATCH = 1 << 16 }; // elements that are read and rounded at a time
+enum { FAILED = -1 };       // sent in place of a size
+
+typedef struct run { // of bytes, in front of them
+    uint32_t at, bytes;
+} run;
+
+typedef struct bytes { // that grow
+    char *p;
+    int64_t n, cap;
+} bytes;
+
+typedef struct shared_file {
+    const ckpt_ranks *ranks;
+    int rank, n_ranks;
+    const char *path;
+    int fd; // -1: not open
+    str header;
+    const ckpt_tensor *list;
+    int n;
+    int64_t *at; // in the file, of each tensor, and of the end
+    int64_t block_bytes, n_blocks;
+    ckpt_read read;
+    void *ctx;
+    float *scratch;
+    char *block;    // that this rank writes in this round
+    int64_t filled; // bytes of it
+    bytes out, in;  // of a round: to, from each rank
+    int64_t *out_bytes, *in_bytes;
+    block_digest *digests; // of this rank's blocks
+    drv_status status;     // of this rank
+    bool stopped;          // some rank has failed
+} shared_file;
+
+static void grow(bytes *b, int64_t n) {
+    if (b->n + n > b->cap) {
+        b->cap = b->cap + b->cap / 2 > b->n + n ? b->cap + b->cap / 2 : b->n + n;
+        b->p = mem_realloc(b->p, (size_t)b->cap);
+    }
+    b->n += n;
+}
+
+// --- what a rank sends
+// The block that a rank writes in a round; -1: none.
+static int64_t block_of(const shared_file *f, int rank, int64_t round) {
+    const block_range range = blocks_of_rank(f->n_blocks, rank, f->n_ranks);
+    return range.first + round < range.end ? range.first + round : -1;
+}
+
+static int64_t block_end(const shared_file *f, int64_t block) {
+    const int64_t end = (block + 1) * f->block_bytes;
+    return end < f->at[f->n] ? end : f->at[f->n];
+}
+
+// Of those that have the piece, this rank is the one to send it to `writer`.
+static bool is_mine_to_send(const shared_file *f, const ckpt_piece *p, int writer) {
+    for (int axis = 0; axis < N_AXES && f->n_ranks > 1; axis++)
+        if (p->replicated >> axis & 1 &&
+                mesh_place(&f->ranks->mesh, f->rank, (mesh_axis)axis) !=
+                        mesh_place(&f->ranks->mesh, writer, (mesh_axis)axis))
+            return false;
+    return true;
+}
+
+static void put_run(shared_file *f, int writer, int64_t at, const char *p, int64_t n) {
+    if (writer == f->rank) {
+        memcpy(f->block + at, p, (size_t)n);
+        f->filled += n;
+        return;
+    }
+    const run head = {(uint32_t)at, (uint32_t)n};
+    grow(&f->out, (int64_t)sizeof head + n);
+    memcpy(f->out.p + f->out.n - n - (int64_t)sizeof head, &head, sizeof head);
+    memcpy(f->out.p + f->out.n - n, p, (size_t)n);
+}
+
+// Elements [first, last) of the tensor, as far as they are in the piece. `at`: of element 0, in the
+// block.
+static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, const ckpt_piece *p,
+        int64_t first, int64_t last, int64_t at) {
+    const int64_t columns = tensor_columns(&t->entry), end = piece_before(p, columns, last),
+                  unit = st_type_bytes(t->entry.type);
+    for (int64_t i = piece_before(p, columns, first), n; i < end; i += n) {
+        n = end - i < SCRATCH ? end - i : SCRATCH;
+        DRV_TRY(f->read(f->ctx, p->source, p->offset + 4 * i, 4 * n, f->scratch));
+        if (t->entry.type != ST_F32)
+            DRV_TRY(tensor_round(t->entry.name, t->entry.type, f->scratch, n, f->scratch));
+        for (int64_t k = 0, length; k < n; k += length) {
+            const int64_t place = piece_place(p, columns, i + k, &length);
+            if (length > n - k) length = n - k;
+            put_run(f, writer, at + place * unit, (const char *)f->scratch + k * unit,
+                    length * unit);
+        }
+    }
+    return DRV_OK;
+}
+
+static drv_status put_block(shared_file *f, int writer, int64_t block) {
+    const int64_t begin = block * f->block_bytes, end = block_end(f, block);
+    for (int i = 0; i < f->n; i++) {
+        const ckpt_tensor *t = &f->list[i];
+        const int64_t from = f->at[i] > begin ? f->at[i] : begin,
+                      to = f->at[i + 1] < end ? f->at[i + 1] : end,
+                      unit = st_type_bytes(t->entry.type);
+        DRV_ASSERT(from >= to || (from - f->at[i]) % unit == 0, "\"%s\" is cut in an element",
+                t->entry.name);
+        for (int k = 0; k < t->n_pieces && from < to; k++)
+            if (is_mine_to_send(f, &t->piece[k], writer))
+                DRV_TRY(put_piece(f, writer, t, &t->piece[k], (from - f->at[i]) / unit,
+                        (to - f->at[i]) / unit, f->at[i] - begin));
+    }
+    return DRV_OK;
+}
+
+// --- rounds
+static void collect(shared_file *f, int64_t round) {
+    f->out.n = f->filled = 0;
+    for (int r = 0; r < f->n_ranks; r++) {
+        const int64_t block = block_of(f, r, round), before = f->out.n;
+        if (f->status == DRV_OK && block >= 0) f->status = put_block(f, r, block);
+        f->out_bytes[r] = f->out.n - before;
+    }
+    for (int r = 0; r < f->n_ranks && f->status != DRV_OK; r++)
+        f->out_bytes[r] = FAILED;
+}
+
+// DRV_E_PEER alone: what else fails on a rank is in f->status.
+static drv_status exchange(shared_file *f) {
+    if (f->n_ranks == 1) {
+        f->stopped = f->status != DRV_OK;
+        return DRV_OK;
+    }
+    comm_group *world = comm_world(f->ranks->comm);
+    DRV_TRY(comm_all_to_all(world, f->out_bytes, NULL, f->in_bytes, NULL, sizeof *f->in_bytes));
+    int64_t total = 0;
+    for (int r = 0; r < f->n_ranks; r++) {
+        f->stopped |= f->in_bytes[r] == FAILED;
+        total += f->in_bytes[r];
+    }
+    if (f->stopped) return DRV_OK;
+    f->in.n = 0;
+    grow(&f->in, total);
+    return comm_all_to_all(world, f->out.p, f->out_bytes, f->in.p, f->in_bytes, 0);
+}
+
+static void place_runs(shared_file *f) {
+    for (int64_t i = 0; f->n_ranks > 1 && i < f->in.n;) {
+        run head;
+        memcpy(&head, f->in.p + i, sizeof head);
+        memcpy(f->block + head.at, f->in.p + i + sizeof head, head.bytes);
+        f->filled += head.bytes;
+        i += (int64_t)sizeof head + head.bytes;
+    }
+}
+
+static drv_status write_block(shared_file *f, int64_t block) {
+    const int64_t begin = block * f->block_bytes, n = block_end(f, block) - begin,
+                  left = (int64_t)f->header.n - begin,
+                  head = left < 0   ? 0
+                         : left < n ? left
+                                    : n;
+    if (head > 0) memcpy(f->block, f->header.p + begin, (size_t)head);
+    place_runs(f);
+    if (f->filled + head != n)
+        return drv_fail(DRV_E_DEVICE,
+                "\"%s\": the ranks have %lld bytes of %lld at byte %lld; this is a fault of drover",
+                f->path, (long long)(f->filled + head), (long long)n, (long long)begin);
+    f->digests[block - blocks_of_rank(f->n_blocks, f->rank, f->n_ranks).first] =
+            block_hash(f->block, (size_t)n);
+    return file_write_at(f->fd, f->path, f->block, (size_t)n, begin);
+}
+
+static drv_status write_blocks(shared_file *f) {
+    const int64_t rounds = div_up(f->n_blocks, f->n_ranks);
+    for (int64_t k = 0; k < rounds; k++) {
+        const int64_t block = block_of(f, f->rank, k);
+        collect(f, k);
+        DRV_TRY(exchange(f));
+        if (f->stopped) break;
+        if (block >= 0) f->status = write_block(f, block);
+    }
+    return DRV_OK;
+}
+
+// --- the file
+static drv_status create(shared_file *f) {
+    f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f->fd < 0)
+        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", f->path, strerror(errno));
+    // Where many write, none of them makes the file longer.
+    if (f->n_ranks == 1 || ftruncate(f->fd, f->at[f->n]) == 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not make \"%s\" %lld bytes long: %s", f->path,
+            (long long)f->at[f->n], strerror(errno));
+}
+
+static drv_status open_created(shared_file *f) {
+    if (f->rank == 0) return DRV_OK;
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC);
+    if (f->fd >= 0) return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not open \"%s\": %s", f->path, strerror(errno));
+}
+
+// To the disk, on every rank that wrote: an error of close is one of the data (NFS, quotas).
+static drv_status close_file(shared_file *f, drv_status status) {
+    if (f->fd < 0) return status;
+    if (status == DRV_OK && fsync(f->fd) != 0)
+        status = drv_fail(DRV_E_IO, "could not sync \"%s\": %s", f->path, strerror(errno));
+    if (close(f->fd) != 0 && status == DRV_OK)
+        status = drv_fail(DRV_E_IO, "could not close \"%s\": %s", f->path, strerror(errno));
+    f->fd = -1;
+    return status;
+}
+
+static drv_status write_file(shared_file *f) {
+    DRV_TRY(ckpt_agree(f->ranks, f->rank == 0 ? create(f) : DRV_OK));
+    DRV_TRY(ckpt_agree(f->ranks, open_created(f)));
+    const drv_status lost = write_blocks(f);
+    if (lost != DRV_OK) return lost;
+    f->status = close_file(f, f->status);
+    return ckpt_agree(f->ranks, f->status);
+}
+
+static drv_status note_file(shared_file *f, out_folder *o, const char *name) {
+    block_digest *all = f->digests;
+    int64_t *sizes = ARENA_ARRAY(o->a, int64_t, f->n_ranks);
+    char hex[33];
+    for (int r = 0; r < f->n_ranks; r++) {
+        const block_range range = blocks_of_rank(f->n_blocks, r, f->n_ranks);
+        sizes[r] = (range.end - range.first) * (int64_t)sizeof *all;
+    }
+    if (f->n_ranks > 1) {
+        all = ARENA_ARRAY(o->a, block_digest, f->n_blocks + 1);
+        DRV_TRY(comm_all_gather(comm_world(f->ranks->comm), f->digests, 0, sizes, all));
+    }
+    block_hash_list(all, f->n_blocks, hex);
+    if (f->rank == 0) out_folder_note(o, name, f->at[f->n], hex);
+    return DRV_OK;
+}
+
+static drv_status write_shard(const ckpt_ranks *ranks, out_folder *o, const char *name,
+        const st_entry *entries, const ckpt_tensor *list, int n, ckpt_read read, void *ctx) {
+    shared_file f = {.ranks = ranks,
+            .rank = ckpt_rank(ranks),
+            .n_ranks = ckpt_size(ranks),
+            .path = path_join(o->a, o->tmp, name),
+            .fd = -1,
+            .list = list,
+            .n = n,
+            .at = ARENA_ARRAY(o->a, int64_t, n + 1),
+            .block_bytes = o->block_bytes,
+            .read = read,
+            .ctx = ctx};
+    st_header(entries, n, &f.header);
+    f.at[0] = (int64_t)f.header.n;
+    for (int i = 0; i < n; i++)
+        f.at[i + 1] = f.at[i] + st_entry_bytes(&entries[i]);
+    f.n_blocks = div_up(f.at[n], f.block_bytes);
+    f.digests = ARENA_ARRAY(o->a, block_digest, f.n_blocks + 1);
+    f.out_bytes = ARENA_ARRAY(o->a, int64_t, f.n_ranks);
+    f.in_bytes = ARENA_ARRAY(o->a, int64_t, f.n_ranks);
+    f.scratch = mem_alloc(sizeof *f.scratch * SCRATCH);
+    f.block = mem_alloc((size_t)f.block_bytes);
+    drv_status status = write_file(&f);
+    status = close_file(&f, status);
+    if (status == DRV_OK) status = note_file(&f, o, name);
+    str_free(&f.header);
+    free(f.scratch);
+    free(f.block);
+    free(f.out.p);
+    free(f.in.p);
+    return status;
+}
+
+drv_status shared_write(const ckpt_ranks *ranks, out_folder *o, const char *name,
+        const ckpt_tensor *list, int n, int64_t shard_bytes, ckpt_read read, void *ctx) {
+    st_entry *entries = ARENA_ARRAY(o->a, st_entry, n + 1);
+    for (int i = 0; i < n; i++)
+        entries[i] = list[i].entry;
+    const tensor_shards shards = tensor_shards_of(o->a, name, entries, n, shard_bytes);
+    for (int s = 0; s < shards.n_shards; s++) {
+        const int first = shards.first[s], count = shards.first[s + 1] - first;
+        DRV_TRY(write_shard(ranks, o, tensor_shard_name(&shards, s), entries + first, list + first,
+                count, read, ctx));
+    }
+    return ckpt_agree(ranks, ckpt_rank(ranks) == 0 ? tensor_shards_index(&shards, o) : DRV_OK);
+}

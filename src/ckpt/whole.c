@@ -1,0 +1,226 @@
+// Whether a checkpoint is whole. The ranks of a job share the work: each hashes its blocks of every
+// file, all see all digests, and so all come to the same verdict.
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "base/round.h"
+#include "ckpt/block_hash.h"
+#include "ckpt/ckpt.h"
+
+typedef struct listed_file {
+    const char *name, *path;
+    int64_t bytes, n_blocks;
+    const char *hash;
+    bool by_blocks; // else of the whole file, as versions before 2 did
+} listed_file;
+
+typedef struct verification {
+    arena *a;
+    const char *folder;
+    int rank, ranks;
+    json_t *manifest;
+    int64_t block_bytes;
+    listed_file *files;
+    int n;
+    block_digest *mine; // of this rank's blocks, file by file
+    int64_t n_mine;
+} verification;
+
+// --- the manifest
+// It is of this folder and lists all that a run needs to resume.
+static drv_status check_manifest(const char *folder, const json_t *manifest) {
+    const json_t *files = json_object_get(manifest, "files");
+    const json_t *step = json_object_get(manifest, "step");
+    // Of each line one has to be there.
+    static const char *const required[][3] = {{"config.json", "adapter_config.json"},
+            {"trainer.json"}, {"optimizer.safetensors"},
+            {"model.safetensors", "model.safetensors.index.json", "adapter_model.safetensors"}};
+    for (size_t i = 0; i < sizeof required / sizeof *required; i++) {
+        bool found = false;
+        for (int k = 0; k < 3 && required[i][k]; k++)
+            found |= json_object_get(files, required[i][k]) != NULL;
+        if (!found)
+            return drv_fail(DRV_E_DATA, "%s/manifest.json does not list %s", folder,
+                    required[i][0]);
+    }
+    const int64_t named = ckpt_step_of(folder);
+    if (named >= 0 && (!json_is_integer(step) || json_integer_value(step) != named))
+        return drv_fail(DRV_E_DATA, "%s/manifest.json: step is %lld, expected %lld as in the name",
+                folder, (long long)json_integer_value(step), (long long)named);
+    return DRV_OK;
+}
+
+static drv_status read_block_bytes(verification *v) {
+    const json_t *given = json_object_get(v->manifest, "block_bytes");
+    v->block_bytes = given ? json_integer_value(given) : CKPT_BLOCK_BYTES;
+    if (v->block_bytes >= 1 && v->block_bytes <= 1 << 30) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s/manifest.json: block_bytes is %lld, expected 1 to 2^30",
+            v->folder, (long long)v->block_bytes);
+}
+
+static drv_status list_file(verification *v, const char *name, const json_t *entry) {
+    const json_t *bytes = json_object_get(entry, "bytes");
+    const char *whole = json_string_value(json_object_get(entry, "xxh3_128")),
+               *blocks = json_string_value(json_object_get(entry, "xxh3_128_blocks"));
+    if (!(whole || blocks) || !json_is_integer(bytes) || strchr(name, '/'))
+        return drv_fail(DRV_E_DATA, "%s: manifest.json: bad entry \"%s\"", v->folder, name);
+    listed_file *f = &v->files[v->n++];
+    *f = (listed_file){.name = name,
+            .path = path_join(v->a, v->folder, name),
+            .bytes = json_integer_value(bytes),
+            .hash = blocks ? blocks : whole,
+            .by_blocks = blocks != NULL};
+    if (access(f->path, F_OK) != 0)
+        return drv_fail(DRV_E_IO, "%s: %s", f->path,
+                errno == ENOENT ? "missing, but its manifest.json lists it" : strerror(errno));
+    if (file_size(f->path) != f->bytes)
+        return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", f->path,
+                (long long)file_size(f->path), (long long)f->bytes);
+    // A file that was hashed as one is one block, whoever has that.
+    f->n_blocks = f->by_blocks ? div_up(f->bytes, v->block_bytes) : 1;
+    return DRV_OK;
+}
+
+static drv_status list_files(verification *v) {
+    const char *name;
+    json_t *entry, *files;
+    DRV_TRY(json_read_file(path_join(v->a, v->folder, "manifest.json"), &v->manifest));
+    DRV_TRY(check_manifest(v->folder, v->manifest));
+    DRV_TRY(read_block_bytes(v));
+    files = json_object_get(v->manifest, "files");
+    v->files = ARENA_ARRAY(v->a, listed_file, json_object_size(files) + 1);
+    json_object_foreach(files, name, entry) DRV_TRY(list_file(v, name, entry));
+    return DRV_OK;
+}
+
+// --- hashes
+// Read in pieces, not mapped: pages of a map would count as this process's memory.
+static drv_status hash_range(int fd, const listed_file *f, int64_t first, int64_t n,
+        XXH3_state_t *state, char *piece, block_digest *out) {
+    enum { PIECE = 1 << 20 };
+    XXH128_canonical_t canonical;
+    XXH3_128bits_reset(state);
+    for (int64_t at = first; at < first + n;) {
+        const int64_t left = first + n - at;
+        const ssize_t got = pread(fd, piece, (size_t)(left < PIECE ? left : PIECE), at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0)
+            return drv_fail(DRV_E_IO, "could not read \"%s\": %s", f->path, strerror(errno));
+        if (got == 0) return drv_fail(DRV_E_DATA, "%s: shortened while it was read", f->path);
+        XXH3_128bits_update(state, piece, (size_t)got);
+        at += got;
+    }
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    memcpy(out->byte, canonical.digest, sizeof out->byte);
+    return DRV_OK;
+}
+
+// Every rank gets its share of each file; a file of one block is the turn of another rank each time.
+static block_range share_of(const verification *v, int file, int rank) {
+    const listed_file *f = &v->files[file];
+    const int turn = f->n_blocks < v->ranks ? (rank + file) % v->ranks : rank;
+    return blocks_of_rank(f->n_blocks, turn, v->ranks);
+}
+
+static drv_status hash_share(verification *v, int file, XXH3_state_t *state, char *piece) {
+    const listed_file *f = &v->files[file];
+    const block_range mine = share_of(v, file, v->rank);
+    if (mine.first == mine.end) return DRV_OK;
+    int fd;
+    int64_t bytes;
+    DRV_TRY(file_open_regular(f->path, &fd, &bytes));
+    drv_status status = DRV_OK;
+    for (int64_t b = mine.first; b < mine.end && status == DRV_OK; b++) {
+        const int64_t size = f->by_blocks ? v->block_bytes : f->bytes, first = b * size,
+                      left = f->bytes - first;
+        status = hash_range(fd, f, first, left < size ? left : size, state, piece,
+                &v->mine[v->n_mine++]);
+    }
+    close(fd);
+    return status;
+}
+
+static drv_status hash_shares(verification *v) {
+    enum { PIECE = 1 << 20 };
+    int64_t n = 0;
+    drv_status status = DRV_OK;
+    for (int i = 0; i < v->n; i++)
+        n += v->files[i].n_blocks;
+    v->mine = ARENA_ARRAY(v->a, block_digest, n + 1);
+    XXH3_state_t *state = XXH3_createState();
+    DRV_ASSERT(state, "no memory to hash in");
+    char *piece = mem_alloc(PIECE);
+    for (int i = 0; i < v->n && status == DRV_OK; i++)
+        status = hash_share(v, i, state, piece);
+    free(piece);
+    XXH3_freeState(state);
+    return status;
+}
+
+// Digests of all ranks, one rank after the other -> by file.
+static drv_status compare(const verification *v, const block_digest *all) {
+    const block_digest **next = ARENA_ARRAY(v->a, const block_digest *, v->ranks);
+    const block_digest *at = all;
+    for (int r = 0; r < v->ranks; r++) {
+        next[r] = at;
+        for (int i = 0; i < v->n; i++)
+            at += share_of(v, i, r).end - share_of(v, i, r).first;
+    }
+    for (int i = 0; i < v->n; i++) {
+        const listed_file *f = &v->files[i];
+        block_digest *list = ARENA_ARRAY(v->a, block_digest, f->n_blocks + 1);
+        char hex[33];
+        for (int r = 0; r < v->ranks; r++) {
+            const block_range share = share_of(v, i, r);
+            for (int64_t b = share.first; b < share.end; b++)
+                list[b] = *next[r]++;
+        }
+        block_hash_list(list, f->n_blocks, hex);
+        if (!f->by_blocks) block_digest_hex(list, hex);
+        if (strcmp(hex, f->hash) != 0)
+            return drv_fail(DRV_E_DATA,
+                    "%s: content has hash %s, expected %s: it has changed since it was written",
+                    f->path, hex, f->hash);
+    }
+    return DRV_OK;
+}
+
+static drv_status gather(const verification *v, const ckpt_ranks *ranks, block_digest **all) {
+    int64_t *bytes = ARENA_ARRAY(v->a, int64_t, v->ranks), total = 0;
+    *all = v->mine;
+    if (v->ranks == 1) return DRV_OK;
+    for (int r = 0; r < v->ranks; r++) {
+        for (int i = 0; i < v->n; i++)
+            bytes[r] += share_of(v, i, r).end - share_of(v, i, r).first;
+        bytes[r] *= (int64_t)sizeof **all;
+        total += bytes[r];
+    }
+    *all = arena_alloc(v->a, (size_t)total + 1);
+    return comm_all_gather(comm_world(ranks->comm), v->mine, 0, bytes, *all);
+}
+
+static drv_status verify(verification *v, const ckpt_ranks *ranks) {
+    block_digest *all;
+    DRV_TRY(ckpt_agree(ranks, list_files(v)));
+    DRV_TRY(ckpt_agree(ranks, hash_shares(v)));
+    DRV_TRY(gather(v, ranks, &all));
+    return compare(v, all);
+}
+
+drv_status ckpt_verify_shared(const ckpt_ranks *ranks, const char *path) {
+    verification v = {.a = arena_new("verify"),
+            .folder = path,
+            .ranks = ckpt_size(ranks),
+            .rank = ckpt_rank(ranks)};
+    const drv_status status = verify(&v, ranks);
+    json_decref(v.manifest);
+    arena_free(v.a);
+    return status;
+}
+
+drv_status ckpt_verify(const char *path) {
+    return ckpt_verify_shared(NULL, path);
+}

@@ -1,0 +1,8 @@
+// `drover eval --logits FILE`.
+#pragma once
+#include "train/score.h"
+
+// The logits of the first document of `d`, as many tokens as the context holds, as a safetensors
+// file: token_ids and logits. Something that lies there is not overwritten (DRV_E_USAGE).
+DRV_CHECKED drv_status eval_logits(arena *a, const score_opts *opts, const documents *d,
+        const char *path);

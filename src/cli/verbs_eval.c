@@ -1,0 +1,289 @@
+// drover eval: data sets and texts by their loss, multiple choice by its accuracy, or the logits.
+#include <math.h>
+#include <stdio.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/parallel.h"
+#include "cli/cli.h"
+#include "cli/eval_choices.h"
+#include "cli/eval_logits.h"
+#include "cli/generate_args.h"
+#include "train/lora_state.h"
+#include "train/prefix.h"
+#include "train/resolve.h"
+#include "train/resume.h"
+#include "train/score.h"
+#include "train/stop.h"
+
+static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
+        {"--data", "PREFIX", "tokenised data set; without it, data.valid or the split of CONFIG"},
+        {"--text", "PATH...", "texts: .txt, .jsonl, .parquet, folders of them"},
+        {"--choices", "FILE", "multiple choice in JSON lines: acc and acc_norm"},
+        {"--context", "N", "tokens that a window holds (default: the model's, or CONFIG's rows)"},
+        {"--stride", "N", "tokens that a window predicts of a longer document (default: all)"},
+        {"--logits", "FILE", "write the logits of the beginning of the text as safetensors"},
+        {"--precision", "NAME", "of the weights, bf16 or fp32 (default: the model's)"},
+        {"--json-key", "KEY", "of the text in JSON lines, or the Parquet column (default: text)"},
+        {"--separator", "TEXT", "between the documents of a .txt (default: a file is one)"},
+        {"--no-bos", NULL, "no special tokens around texts, choices and contexts"}};
+static const cli_rule eval_rules[] = {
+        {.option = "--choices", .excludes = "--data --text --stride --context --logits --set"},
+        {.option = "--text", .excludes = "--data --set"},
+        {.option = "--json-key", .needs = "--text"},
+        {.option = "--separator", .needs = "--text"},
+        {.option = "--logits", .needs = "--text"},
+        {.option = "--no-bos", .needs = "--text --choices"},
+};
+
+// --- the model
+// The config that is named, or that of a run directory where no other data is: a run knows its own.
+// NULL: a model is named.
+static const char *config_of(arena *a, const cli_args *args) {
+    const char *target = args->n_positional ? args->positional[0] : NULL;
+    if (!target || str_ends(target, ".gguf")) return NULL;
+    if (file_exists(target) && !file_is_dir(target)) return target;
+    const char *beside = path_join(a, target, "config.yaml");
+    const bool own_data = !cli_has(args, "--adapter") && !cli_has(args, "--data");
+    return own_data && file_is_dir(path_join(a, target, "checkpoints")) && file_exists(beside)
+                   ? beside
+                   : NULL;
+}
+
+static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
+    generate_precision asked = GENERATE_AUTO;
+    DRV_TRY(generation_precision(args, &asked));
+    out->bf16 = asked == GENERATE_BF16 ||
+                (asked == GENERATE_AUTO && generator_says_bf16(a, out->folder));
+    return DRV_OK;
+}
+
+static drv_status open_model(arena *a, const cli_args *args, scorer_opts *out) {
+    model_ref ref;
+    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
+            cli_get(args, "--adapter", NULL), &ref));
+    *out = (scorer_opts){.folder = ref.folder, .adapter = ref.adapter, .backend = ""};
+    return set_precision(a, args, out);
+}
+
+static drv_status read_windows(const cli_args *args, int64_t most, int64_t usual, score_opts *out) {
+    out->context = usual;
+    DRV_TRY(cli_get_i64(args, "--context", 1, most, &out->context));
+    out->stride = out->context;
+    return cli_get_i64(args, "--stride", 1, out->context, &out->stride);
+}
+
+// --- data sets
+// Of a run the newest checkpoint, which is an adapter if the run trains LoRA.
+static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
+    const bool lora = lora_is_on(cfg);
+    const char *checkpoint;
+    DRV_TRY(ckpt_of_run(a, cfg->run_dir, &checkpoint));
+    *out = lora ? (model_ref){cfg->from, checkpoint} : (model_ref){checkpoint, ""};
+    return resume_check_model(checkpoint, &cfg->model, lora, false); // ids of tokens decide no loss
+}
+
+static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
+    const char *target = args->n_positional ? args->positional[0] : NULL,
+               *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL),
+               *config = config_of(a, args);
+    int n_sets;
+    const char **sets = cli_get_all(a, args, "--set", &n_sets);
+    const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
+    int k = 0;
+    if (config && adapter)
+        return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
+                target);
+    if (!config) {
+        DRV_TRY(model_resolve(a, target, adapter, model));
+        all[k++] = arena_printf(a, "model.from=%s", model->folder);
+    }
+    for (int i = 0; i < n_sets; i++)
+        all[k++] = sets[i];
+    DRV_TRY(config_load(a, config, all, k, cfg));
+    if (data) {
+        cfg->valid = ARENA_NEW(a, data_source);
+        *cfg->valid = (data_source){data, 1, "--data"};
+        cfg->n_valid = 1;
+    }
+    if (cfg->n_valid == 0 && cfg->split[1] <= 0)
+        return drv_fail(DRV_E_USAGE,
+                "eval: nothing to evaluate; give --data PREFIX, --text PATH or --choices FILE");
+    return config ? open_run_model(a, cfg, model) : DRV_OK;
+}
+
+// A run that has never seen such positions gives no meaning to them.
+static void warn_of_context(arena *a, const char *folder, const score_result *r) {
+    json_t *run = NULL;
+    const char *path = path_join(a, folder, "trainer.json");
+    if (!file_exists(path) || json_read_file(path, &run) != DRV_OK) return;
+    const int64_t trained = json_integer_value(json_object_get(run, "sequence_length"));
+    if (trained > 0 && r->longest > trained)
+        log_warn("windows have up to %lld tokens, and the run that wrote %s had rows of %lld; --context %lld evaluates it by those",
+                (long long)r->longest, folder, (long long)trained, (long long)trained);
+    json_decref(run);
+}
+
+static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, score_result *out) {
+    run_config cfg;
+    model_ref model;
+    DRV_TRY(open_set(a, args, &cfg, &model));
+    config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
+    par_set_threads((int)cfg.threads);
+    opts->model =
+            (scorer_opts){.folder = model.folder, .adapter = model.adapter, .backend = cfg.backend};
+    DRV_TRY(set_precision(a, args, &opts->model));
+    const bool config = config_of(a, args) != NULL;
+    if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
+        opts->model.bf16 = cfg.precision == PRECISION_BF16;
+    const bool said = config || config_gives(&cfg, "data.sequence_length");
+    const int64_t most = cfg.model.max_position_embeddings;
+    DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));
+    stop_listen();
+    drv_status status = score_rows(a, opts, &cfg, out);
+    if (status != DRV_OK)
+        return drv_context(status, "%s",
+                cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
+    if (!*model.adapter) warn_of_context(a, model.folder, out);
+    return DRV_OK;
+}
+
+// --- texts
+static drv_status read_texts(arena *a, const cli_args *args, const scorer_opts *model,
+        const model_config *shape, documents *out) {
+    tokenizer *t;
+    documents_opts opts = {.reader = {.key = cli_get(args, "--json-key", NULL),
+                                   .separator = cli_get(args, "--separator", NULL)},
+            .specials = !cli_has(args, "--no-bos")};
+    opts.inputs = cli_get_all(a, args, "--text", &opts.n_inputs);
+    DRV_TRY(tokenizer_open(a, model->folder, &t));
+    drv_status status = prefix_token(t, &opts.prefix);
+    if (status == DRV_OK) status = documents_read(a, t, &opts, out);
+    tokenizer_close(t);
+    DRV_TRY(status);
+    return prefix_check_ids(out->ids.p, out->ids.n, shape->vocab_size);
+}
+
+static drv_status eval_texts(arena *a, const cli_args *args, score_opts *opts, score_result *out) {
+    model_config shape;
+    documents texts;
+    DRV_TRY(open_model(a, args, &opts->model));
+    DRV_TRY(model_config_read(opts->model.folder, &shape));
+    const int64_t most = shape.max_position_embeddings;
+    DRV_TRY(read_windows(args, most, most, opts));
+    par_set_threads(0);
+    stop_listen();
+    DRV_TRY(read_texts(a, args, &opts->model, &shape, &texts));
+    if (texts.skipped || texts.replaced)
+        log_warn("skipped %lld records, replaced %lld invalid byte sequences",
+                (long long)texts.skipped, (long long)texts.replaced);
+    drv_status status;
+    if (cli_has(args, "--logits"))
+        status = eval_logits(a, opts, &texts, cli_get(args, "--logits", NULL));
+    else
+        status = score_documents(a, opts, &texts, out);
+    documents_free(&texts);
+    if (status == DRV_OK && !*opts->model.adapter) warn_of_context(a, opts->model.folder, out);
+    return status;
+}
+
+// --- results
+// The perplexity of a loss above 709 is beyond a double; JSON has no word for that but null.
+static const char *number(arena *a, double x) {
+    return isfinite(x) ? arena_printf(a, "%.9g", x) : "null";
+}
+
+static void print_json(arena *a, const score_opts *opts, const score_result *r) {
+    const double loss = r->loss / (double)r->tokens;
+    printf("{\"loss\": %s, \"perplexity\": %s, \"tokens\": %lld, ", number(a, loss),
+            number(a, exp(loss)), (long long)r->tokens);
+    if (r->documents)
+        printf("\"documents\": %lld, \"words\": %lld, \"bytes\": %lld, ", (long long)r->documents,
+                (long long)r->words, (long long)r->bytes);
+    if (r->bytes)
+        printf("\"word_perplexity\": %s, \"byte_perplexity\": %s, \"bits_per_byte\": %s, ",
+                number(a, exp(r->loss / (double)r->words)),
+                number(a, exp(r->loss / (double)r->bytes)),
+                number(a, r->loss / (double)r->bytes / log(2)));
+    printf("\"context\": %lld, \"stride\": %lld, \"complete\": %s}\n", (long long)opts->context,
+            (long long)opts->stride, r->complete ? "true" : "false");
+}
+
+static void print_result(arena *a, const cli_args *args, const score_opts *opts,
+        const score_result *r) {
+    const double loss = r->loss / (double)r->tokens;
+    log_info("windows of up to %lld tokens (context %lld, stride %lld), %s tokens/s",
+            (long long)r->longest, (long long)opts->context, (long long)opts->stride,
+            str_si((double)r->computed / (r->seconds > 0 ? r->seconds : 1)));
+    if (cli_has(args, "--json")) {
+        print_json(a, opts, r);
+        return;
+    }
+    printf("loss %.6f  perplexity %.4f  tokens %lld\n", loss, exp(loss), (long long)r->tokens);
+    if (r->bytes)
+        printf("per word %.4f  per byte %.4f  bits per byte %.6f  documents %lld  words %lld  bytes %lld\n",
+                exp(r->loss / (double)r->words), exp(r->loss / (double)r->bytes),
+                r->loss / (double)r->bytes / log(2), (long long)r->documents, (long long)r->words,
+                (long long)r->bytes);
+}
+
+static drv_status run_eval(arena *a, const cli_args *args) {
+    score_opts opts = {0};
+    score_result result = {0};
+    if (cli_has(args, "--choices")) {
+        DRV_TRY(open_model(a, args, &opts.model));
+        par_set_threads(0);
+        return eval_choices(a, args, &opts.model);
+    }
+    drv_status status = cli_has(args, "--text") ? eval_texts(a, args, &opts, &result)
+                                                : eval_set(a, args, &opts, &result);
+    if (cli_has(args, "--logits")) return status;
+    if (status != DRV_OK && (status != DRV_STOPPED || result.tokens == 0)) return status;
+    print_result(a, args, &opts, &result);
+    if (status == DRV_OK) return DRV_OK;
+    return drv_context(status, "%lld tokens are scored", (long long)result.tokens);
+}
+
+const verb verb_eval = {
+        .name = "eval",
+        .summary = "mean loss and perplexity of texts, or accuracy on multiple choice",
+        .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
+        .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
+                "when its CONFIG is given, the newest valid checkpoint is evaluated, by default on the run's\n"
+                "validation data. An adapter (a folder that\n"
+                "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
+                "the base that it names.\n"
+                "\n"
+                "Each token is predicted from all that stands before it in its document. A document longer than\n"
+                "the context goes by windows, each of which predicts --stride more tokens than the one before;\n"
+                "by default as many as it holds, so that most are read once and those at the beginning of a\n"
+                "window have little before them. A smaller stride gives each at least context - stride tokens\n"
+                "and takes context / stride times as long. Short documents share a row and do not see each\n"
+                "other. The context is the model's max_position_embeddings; with CONFIG or --set\n"
+                "data.sequence_length=N, that. (Validation during training takes the rows of the run instead,\n"
+                "cut where they are cut in training: its loss is comparable within the run.)\n"
+                "\n"
+                "--text gives the figures of lm-evaluation-harness's loglikelihood_rolling: the token that\n"
+                "begins a text (or ends one) stands before each document, whose first token is predicted too;\n"
+                "with perplexity per word and byte, and bits per byte, which compare models that have\n"
+                "different tokenizers. Of a data set the first token of a document is context alone, as in\n"
+                "training; of one built with --sft, answers are scored (data.loss).\n"
+                "\n"
+                "--choices scores each choice by its log-likelihood after the context, as\n"
+                "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest per character of\n"
+                "the choice; stderr is that of the mean. FILE has one record per line: HellaSwag's or ARC's as\n"
+                "they are on Hugging Face, or\n"
+                "    {\"context\": \"The sky is\", \"choices\": [\"blue\", \"a fish\"], \"gold\": 0}\n"
+                "A space stands between the two. --no-bos is add_bos_token=False of that program.\n"
+                "\n"
+                "--logits writes token_ids [N] and logits [N, vocabulary] in fp32 of the first document, cut at\n"
+                "the context, and nothing else: to compare models and programs position by position.\n"
+                "\n"
+                "Ctrl-C stops, prints what was scored so far, and exits 3.",
+        .options = eval_options,
+        .n_options = sizeof eval_options / sizeof *eval_options,
+        .rules = eval_rules,
+        .n_rules = sizeof eval_rules / sizeof *eval_rules,
+        .max_positional = 1,
+        .run = run_eval,
+};

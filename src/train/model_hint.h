@@ -1,0 +1,7 @@
+// The command with which a person tries a model.
+#pragma once
+#include "base/str.h"
+
+// Appends "drover chat FOLDER" for a model that has a chat template, else "drover generate FOLDER
+// --prompt ..."; nothing for one without a tokenizer.
+void model_hint(const char *folder, str *out);

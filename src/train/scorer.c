@@ -1,0 +1,219 @@
+// Opens a model for scoring, and runs packed windows through it.
+#include "train/scorer.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/log.h"
+#include "base/round.h"
+#include "train/fit.h"
+#include "train/lora_state.h"
+#include "train/state.h"
+
+struct scorer {
+    run_config config;
+    programs p; // only weights, back end and eval program are used
+    plan *plan; // of that program
+    batch batch;
+    double *losses; // [rows, row_tokens]
+};
+
+void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out) {
+    // Full rows of SCORER_TOKENS, or a few shorter ones that a small set fills just as well.
+    const int64_t n_rows = div_up(total, SCORER_TOKENS), even = n_rows ? div_up(total, n_rows) : 1,
+                  fair = round_up(even + even / 32, 64);
+    const int64_t short_of = fair < SCORER_TOKENS ? fair : SCORER_TOKENS,
+                  wanted = longest > short_of ? longest : short_of;
+    out->row_tokens = wanted < context ? wanted : context;
+    out->rows = out->row_tokens < SCORER_TOKENS / 2 && total > out->row_tokens
+                        ? SCORER_TOKENS / out->row_tokens
+                        : 1;
+}
+
+// --- opening
+// The program of `opts`, planned and loaded on `b`.
+static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
+    lora_set branches;
+    const model_layout layout = layout_of(&s->config.model);
+    DRV_TRY(lora_of_run(a, &s->config, &layout, &branches));
+    s->p = (programs){.c = &s->config,
+            .b = b,
+            .dt = opts->bf16 ? DT_BF16 : DT_F32,
+            .params = llama_params(a, &layout, &branches)};
+    const llama_opts shape = {.rows = opts->rows, .seq = opts->row_tokens, .dt = s->p.dt};
+    s->p.eval_graph =
+            llama_build(a, &s->p.params, opts->logits ? LLAMA_LOGITS : LLAMA_SCORE, &shape);
+    DRV_TRY(graph_verify(s->p.eval_graph, STAGE_BUILT));
+    return backend_compile(a, b, s->p.eval_graph, &s->plan, &s->p.eval);
+}
+
+// Bytes that it would hold.
+static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_t *out) {
+    arena *a = arena_new("a plan of scoring");
+    backend *null;
+    scorer s = {.config = like->config};
+    drv_status status = backend_open(a, "null", &null);
+    if (status == DRV_OK) status = compile(a, null, opts, &s);
+    if (status == DRV_OK) {
+        *out = s.plan->arena_bytes + PROCESS_BYTES;
+        for (int i = 0; i < N_TENSOR_CLASSES; i++)
+            *out += s.plan->class_bytes[i];
+        backend_close(null);
+    }
+    arena_free(a);
+    return status;
+}
+
+static drv_status check_memory(const scorer_opts *opts, const scorer *s) {
+    const memory_limit limit = memory_limit_read("");
+    scorer_opts smaller = *opts;
+    int64_t needed, bytes;
+    DRV_TRY(plan_bytes(opts, s, &needed));
+    for (bytes = needed; bytes > limit.free && smaller.row_tokens > 64;) {
+        smaller.row_tokens /= 2;
+        smaller.rows = 1;
+        DRV_TRY(plan_bytes(&smaller, s, &bytes));
+    }
+    if (needed <= limit.free) return DRV_OK;
+    if (bytes <= limit.free)
+        return drv_fail(DRV_E_DEVICE,
+                "\"%s\" on texts of %lld tokens needs %s of memory, but %s are %s; this would fit: --context %lld",
+                opts->folder, (long long)opts->row_tokens, str_bytes((double)needed),
+                str_bytes((double)limit.free), limit.what, (long long)smaller.row_tokens);
+    return drv_fail(DRV_E_DEVICE,
+            "\"%s\" needs %s of memory, but %s are %s; expected a smaller model%s", opts->folder,
+            str_bytes((double)bytes), str_bytes((double)limit.free), limit.what,
+            opts->bf16 ? "" : " or --precision bf16");
+}
+
+drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
+    scorer *s = ARENA_NEW(a, scorer);
+    backend *b;
+    s->config.lora.adapter = opts->adapter;
+    s->config.micro_batch_size = opts->rows;
+    s->config.sequence_length = opts->row_tokens;
+    DRV_TRY(model_config_read(opts->folder, &s->config.model));
+    DRV_TRY(check_memory(opts, s));
+    DRV_TRY(backend_open(a, *opts->backend ? opts->backend : "cpu", &b));
+    *out = s;
+    DRV_TRY(compile(a, b, opts, s));
+    s->batch = batch_new(a, opts->rows, opts->row_tokens);
+    s->losses = ARENA_ARRAY(a, double, opts->rows * opts->row_tokens);
+    // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
+    return *opts->adapter ? lora_load_eval(&s->p, opts->folder, opts->adapter)
+                          : state_load_eval_weights(&s->p, opts->folder);
+}
+
+void scorer_close(scorer *s) {
+    if (!s) return;
+    str_free(&s->batch.names);
+    if (s->p.b) backend_close(s->p.b);
+}
+
+// --- running
+batch *scorer_batch(scorer *s) {
+    return &s->batch;
+}
+
+drv_status scorer_run(scorer *s, const double **losses) {
+    const batch *b = &s->batch;
+    const int64_t n = b->rows * b->row_tokens;
+    DRV_TRY(batch_write(b, &s->p, 0));
+    DRV_TRY(backend_run(s->p.b, s->p.eval));
+    DRV_TRY(backend_read(s->p.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
+    *losses = s->losses;
+    for (int64_t i = 0; i < n; i++)
+        if (!isfinite(s->losses[i]))
+            return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number%s%s",
+                    s->losses[i], b->names.n ? "; rows: " : "", b->names.n ? b->names.p : "");
+    return DRV_OK;
+}
+
+// --- logits
+drv_status scorer_run_logits(scorer *s) {
+    const batch *b = &s->batch;
+    const int64_t bytes = b->rows * b->row_tokens * (int64_t)sizeof(int32_t);
+    DRV_TRY(backend_write(s->p.b, 0, "tokens", 0, bytes, b->tokens));
+    DRV_TRY(backend_write(s->p.b, 0, "position", 0, bytes, b->position));
+    return backend_run(s->p.b, s->p.eval);
+}
+
+drv_status scorer_read_logits(scorer *s, int64_t at, float *logits) {
+    const int64_t n = s->config.model.vocab_size;
+    if (s->p.dt == DT_F32) return backend_read(s->p.b, 0, "logits", 4 * at * n, 4 * n, logits);
+    // In the second half of its place; widened from the front, none is overwritten before its turn.
+    uint16_t *words = (uint16_t *)(void *)(logits + n) - n;
+    DRV_TRY(backend_read(s->p.b, 0, "logits", 2 * at * n, 2 * n, words));
+    for (int64_t i = 0; i < n; i++) {
+        const float wide = bf16_to_f32(words[i]);
+        memcpy(logits + i, &wide, sizeof wide);
+    }
+    return DRV_OK;
+}
+
+// --- pieces
+typedef struct packed_run {
+    scorer *s;
+    const int32_t *ids;
+    const packed_rows *pack;
+    double *losses;
+    int64_t n_tokens; // of pieces so far
+} packed_run;
+
+// The next free row of the batch gets the pieces of `row`.
+static void add_row(packed_run *r, int64_t row) {
+    batch *b = &r->s->batch;
+    int64_t at = b->filled++ * b->row_tokens;
+    const int64_t end = at + b->row_tokens;
+    for (int64_t k = r->pack->row[row]; k < r->pack->row[row + 1]; k++) {
+        const row_piece *piece = &r->pack->pieces[k];
+        for (int32_t i = 0; i < piece->n; i++, at++) {
+            b->tokens[at] = r->ids[piece->first + i];
+            b->position[at] = i;
+            b->labels[at] = i < piece->skip ? -1 : r->ids[piece->first + i + 1];
+        }
+        r->n_tokens += piece->n;
+    }
+    for (int32_t i = 0; at < end; i++, at++) {
+        b->tokens[at] = 0;
+        b->position[at] = i;
+        b->labels[at] = -1;
+    }
+}
+
+static void take_row(const packed_run *r, int64_t row, const double *losses) {
+    for (int64_t k = r->pack->row[row]; k < r->pack->row[row + 1]; k++) {
+        const row_piece *piece = &r->pack->pieces[k];
+        for (int32_t i = piece->skip; i < piece->n; i++)
+            r->losses[piece->first + i + 1] = losses[i];
+        losses += piece->n;
+    }
+}
+
+static drv_status run_rows(packed_run *r, scorer_each each, void *ctx) {
+    batch *b = &r->s->batch;
+    const double *losses;
+    for (int64_t row = 0, n; row < r->pack->n_rows; row += n) {
+        batch_clear(b);
+        for (n = 0; n < b->rows && row + n < r->pack->n_rows; n++)
+            add_row(r, row + n);
+        batch_pad(b);
+        DRV_TRY(scorer_run(r->s, &losses));
+        for (int64_t i = 0; i < n; i++)
+            take_row(r, row + i, losses + i * b->row_tokens);
+        if (each) DRV_TRY(each(ctx, r->n_tokens));
+    }
+    return DRV_OK;
+}
+
+drv_status scorer_pieces(scorer *s, const int32_t *ids, const piece_list *pieces, double *losses,
+        scorer_each each, void *ctx) {
+    packed_rows pack;
+    packing_make(pieces, s->batch.row_tokens, &pack);
+    packed_run r = {s, ids, &pack, losses, 0};
+    const drv_status status = run_rows(&r, each, ctx);
+    packing_free(&pack);
+    return status;
+}

@@ -1,0 +1,180 @@
+// Every op on a PJRT plugin: the examples of all rows of the op table, in fp32 and bf16, against
+// the CPU back end's definition in double; attention in small blocks as in one; numbers in f32
+// where a device has no f64. Skipped, saying so, where there is no plugin.
+#include "harness.h"
+
+#include <math.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backend/pjrt/pjrt_backend.h"
+#include "backend/pjrt/plugin.h"
+
+// What programs are lowered with; changed by the tests below.
+static lower_options lowered_with = {.has_f64 = true};
+
+// One example of an op on a back end; results of its last node can be read.
+typedef struct op_run {
+    arena *a;
+    backend *b;
+    example e;
+    node *last;
+    executable *program;
+} op_run;
+
+static op_run run_open(const char *name, const backend_opts *opts, op_kind op, int which,
+        dtype dt) {
+    op_run r = {.a = arena_new("example")};
+    OK(backend_open_with(r.a, name, opts, &r.b));
+    if (strcmp(name, "pjrt") == 0) *pjrt_lowering(r.b) = lowered_with;
+    r.e = (example){.g = graph_new(r.a, op_rows[op]->name), .dt = dt};
+    op_rows[op]->examples[which](&r.e);
+    r.last = r.e.g->nodes[r.e.g->n_nodes - 1];
+    for (int o = 0; o < r.last->n_out; o++)
+        if (tensor_root(r.last->out[o])->cls == TENSOR_TEMP)
+            graph_output(r.e.g, r.last->out[o], arena_printf(r.a, "out%d", o));
+    r.e.g->stage = op_rows[op]->built ? STAGE_BUILT : STAGE_DIFFERENTIATED;
+    OK(backend_compile(r.a, r.b, r.e.g, NULL, &r.program));
+    example_fill(r.b, &r.e);
+    OK(backend_run(r.b, r.program));
+    return r;
+}
+
+static void run_close(op_run *r) {
+    backend_close(r->b);
+    arena_free(r->a);
+}
+
+static double *output(const op_run *r, int o) {
+    const tensor *t = r->last->out[o];
+    double *x = ARENA_ARRAY(r->a, double, tensor_elements(t));
+    for (int64_t k = 0; k < tensor_elements(t); k++)
+        x[k] = element_read(r->b, t, k);
+    return x;
+}
+
+// Sums of at most 40 products: a few times 2^-24. bf16 rounds values on the way (probabilities, the
+// saved output) and at the end: a few times 2^-9.
+static double tolerance_of(dtype computed, dtype stored) {
+    return computed == DT_BF16 || stored == DT_BF16 ? 0x1p-6 : 1e-5;
+}
+
+static void compare(const backend_opts *opts, op_kind op, int which, dtype dt) {
+    op_run got = run_open("pjrt", opts, op, which, dt);
+    setenv("DROVER_CPU", "ref", 1);
+    op_run want = run_open("cpu", opts, op, which, DT_F64);
+    unsetenv("DROVER_CPU");
+    assert_int_equal(got.last->n_out, want.last->n_out);
+    for (int o = 0; o < got.last->n_out; o++) {
+        const tensor *t = got.last->out[o];
+        const double bound = tolerance_of(dt, t->dt),
+                     error = relative_error(output(&got, o), output(&want, o), tensor_elements(t));
+        if (!(error <= bound))
+            fail_msg("%s, example %d, output %d, %s: relative error %.3g, bound %.3g",
+                    op_rows[op]->name, which, o, dtype_name(dt), error, bound);
+    }
+    run_close(&got);
+    run_close(&want);
+}
+
+static void every_example(void **state) {
+    const backend_opts *opts = *state;
+    for (int op = 0; op < N_OPS; op++)
+        for (int which = 0; which < MAX_EXAMPLES && op_rows[op]->examples[which]; which++) {
+            compare(opts, (op_kind)op, which, DT_F32);
+            compare(opts, (op_kind)op, which, DT_BF16);
+        }
+}
+
+// Devices without f64: loss, norms and hyper are f32 there.
+static void numbers_in_f32(void **state) {
+    static const op_kind ops[] = {OP_linear_cross_entropy, OP_linear_cross_entropy_grad,
+            OP_sum_squares, OP_adamw};
+    lowered_with.has_f64 = false;
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        for (int which = 0; which < MAX_EXAMPLES && op_rows[ops[i]]->examples[which]; which++)
+            compare(*state, ops[i], which, DT_F32);
+    lowered_with.has_f64 = true;
+}
+
+// Rows of five tokens in blocks of 1 .. 4: three and fewer pairs are written out, more are a loop;
+// the last block is shorter.
+static void attention_in_blocks(void **state) {
+    for (lowered_with.attention_block = 1; lowered_with.attention_block <= 4;
+            lowered_with.attention_block++)
+        for (int dt = DT_F32; dt <= DT_BF16; dt++) {
+            compare(*state, OP_attention, 0, (dtype)dt);
+            compare(*state, OP_attention_grad, 0, (dtype)dt);
+        }
+    lowered_with.attention_block = 0;
+}
+
+// Angles at large positions, where fp32 has lost them.
+static void far_positions(void **state) {
+    enum { N = 6, D = 8 };
+    static const int32_t at[N] = {0, 1, 4095, 131071, 524287, 1048575};
+    arena *a = arena_new("rope");
+    backend *b;
+    executable *e;
+    OK(backend_open_with(a, "pjrt", *state, &b));
+    graph *g = graph_new(a, "far");
+    tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){N});
+    const op_attrs attrs = {.head_dim = D, .theta = 500000, .table_dtype = DT_F32};
+    tensor *table = graph_add(g, OP_rope_table, 1, &position, &attrs)->out[0];
+    graph_output(g, table, "table");
+    OK(backend_compile(a, b, g, NULL, &e));
+    OK(backend_write(b, 0, "position", 0, sizeof at, at));
+    OK(backend_run(b, e));
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < D / 2; j++) {
+            const double angle = at[i] * pow(500000, -2.0 * j / D);
+            const double c = element_read(b, table, i * D + j),
+                         s = element_read(b, table, i * D + D / 2 + j);
+            if (!(fabs(c - cos(angle)) < 4e-7 && fabs(s - sin(angle)) < 4e-7))
+                fail_msg("position %d, pair %d: cos %.9g, sin %.9g, expected %.9g, %.9g", at[i], j,
+                        c, s, cos(angle), sin(angle));
+        }
+    backend_close(b);
+    arena_free(a);
+}
+
+static bool has_plugin(const char *wanted) {
+    arena *a = arena_new("plugin");
+    const char *name, *path;
+    const drv_status status = plugin_find(a, wanted, &name, &path);
+    if (status != DRV_OK) fprintf(stderr, "left out: %s\n", drv_message());
+    arena_free(a);
+    return status == DRV_OK;
+}
+
+static int test_plugin(const char *plugin) {
+    backend_opts opts = {.plugin = plugin, .cache_dir = "none"};
+    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_example, &opts),
+            cmocka_unit_test_prestate(numbers_in_f32, &opts),
+            cmocka_unit_test_prestate(attention_in_blocks, &opts),
+            cmocka_unit_test_prestate(far_positions, &opts)};
+    return cmocka_run_group_tests_name(plugin, tests, NULL, NULL);
+}
+
+// The oldest plugin that is supported, in a process of its own: two copies of XLA do not live in one.
+static int test_oldest(void) {
+    arena *a = arena_new("oldest");
+    const char *folder = path_join(a, plugin_folder(a), "oldest");
+    const pid_t child = fork();
+    int status = 0;
+    if (child == 0) {
+        setenv("DROVER_PJRT_DIR", folder, 1);
+        exit(has_plugin("cpu") ? test_plugin("cpu") : 0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) != child) status = 1;
+    arena_free(a);
+    return status;
+}
+
+int main(void) {
+    enum { SKIPPED = 77 };
+    const int oldest = test_oldest();
+    par_set_threads(2);
+    if (!has_plugin("cpu")) return oldest ? oldest : SKIPPED;
+    return test_plugin("cpu") || oldest;
+}

@@ -1,0 +1,336 @@
+// What a run may be resumed with: every field of the model is compared, what changed on purpose is
+// said in a line of its own, configs of earlier parts stay.
+#include "harness.h"
+
+#include <math.h>
+
+#include "base/log.h"
+#include "config/key.h"
+#include "train/carry.h"
+#include "train/resume.h"
+
+// --- the model
+static model_config some_model(void) {
+    return (model_config){.vocab_size = 400,
+            .hidden_size = 64,
+            .intermediate_size = 172,
+            .num_hidden_layers = 2,
+            .num_attention_heads = 8,
+            .num_key_value_heads = 4,
+            .head_dim = 8,
+            .max_position_embeddings = 512,
+            .rms_norm_eps = 1e-5,
+            .rope_theta = 10000,
+            .initializer_range = 0.02,
+            .rope_type = ROPE_LLAMA3,
+            .rope_factor = 8,
+            .rope_low_freq_factor = 1,
+            .rope_high_freq_factor = 4,
+            .rope_original_context = 256,
+            .bos_token_id = 1,
+            .pad_token_id = 2,
+            .eos_token_id = {3},
+            .n_eos = 1};
+}
+
+// The folder of a checkpoint of this model.
+static const char *write_config(arena *a, const model_config *m) {
+    const char *dir = path_join(a, temporary_dir(a), "step-000001");
+    OK(dir_make(dir));
+    OK(json_write_file(path_join(a, dir, "config.json"), model_config_json(m)));
+    return dir;
+}
+
+static void change(model_config *m, const key *k) {
+    void *at = (char *)m + k->offset;
+    if (k->type == &type_int || k->type == &type_ids)
+        ++*(int64_t *)at;
+    else if (k->type == &type_real)
+        *(double *)at *= 1.0000001;
+    else if (k->type == &type_bool)
+        *(bool *)at = !*(bool *)at;
+    else
+        m->rope_type = ROPE_DEFAULT;
+}
+
+static bool is_free(const char *field) {
+    static const char *const fields[] = {"initializer_range", "max_position_embeddings",
+            "bos_token_id", "eos_token_id", "pad_token_id"};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++)
+        if (strcmp(field, fields[i]) == 0) return true;
+    return false;
+}
+
+static void every_field_of_the_model_is_compared(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const model_config saved = some_model();
+    const char *dir = write_config(a, &saved);
+    OK(resume_check_model(dir, &saved, false, false));
+    for (int i = 0; i < n_model_keys; i++) {
+        model_config other = saved;
+        const char *field = model_keys[i].path;
+        change(&other, &model_keys[i]);
+        if (is_free(field))
+            OK(resume_check_model(dir, &other, false, false));
+        else // of rope_scaling's parts the whole is named
+            FAILS(resume_check_model(dir, &other, false, false), DRV_E_USAGE,
+                    arena_printf(a, "%.*s is ", (int)strcspn(field, "."), field));
+    }
+    arena_free(a);
+}
+
+// A field that one of the two does not have is a difference as well, whichever it is.
+static void a_field_of_one_alone(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const model_config scaled = some_model();
+    model_config plain = scaled;
+    plain.rope_type = ROPE_DEFAULT;
+    FAILS(resume_check_model(write_config(a, &plain), &scaled, false, false), DRV_E_USAGE,
+            "rope_scaling is absent, but the config's model has {");
+    FAILS(resume_check_model(write_config(a, &scaled), &plain, false, false), DRV_E_USAGE,
+            "but the config's model has absent");
+    arena_free(a);
+}
+
+// --- the optimizer
+// What the moments of a small model are read from: all 0 but element 3 of this tensor.
+typedef struct moments {
+    const char *tensor;
+    float value;
+    st_type type;     // of that tensor
+    const char *more; // a tensor that no parameter has; NULL: none
+    const char *says; // NULL: it is read
+} moments;
+
+static void check_moments(const test_run *r, const moments *m) {
+    arena *a = arena_new("moments");
+    int n;
+    str file = {0};
+    const ckpt_tensor *list = state_optimizer(a, &r->p, &n);
+    st_entry *entries = ARENA_ARRAY(a, st_entry, n + 1);
+    for (int i = 0; i < n; i++) {
+        entries[i] = list[i].entry;
+        if (strcmp(entries[i].name, m->tensor) == 0) entries[i].type = m->type;
+    }
+    if (m->more) entries[n++] = (st_entry){m->more, 1, {4, 0}, ST_F32};
+    st_header(entries, n, &file);
+    for (int i = 0; i < n; i++)
+        for (int64_t k = 0; k < st_entry_elements(&entries[i]); k++) {
+            const float x = k == 3 && strcmp(entries[i].name, m->tensor) == 0 ? m->value : 0;
+            str_add(&file, &x, (size_t)st_type_bytes(entries[i].type));
+        }
+    const char *dir = temporary_dir(a);
+    OK(file_write_atomic(path_join(a, dir, "optimizer.safetensors"), file.p, file.n));
+    test_run *to = (test_run *)(uintptr_t)r;
+    if (m->says)
+        FAILS(state_load_moments(&to->p, dir), DRV_E_DATA, m->says);
+    else
+        OK(state_load_moments(&to->p, dir));
+    str_free(&file);
+    arena_free(a);
+}
+
+static void moments_are_not_trusted(void **state) {
+    (void)state;
+#define FIRST  "exp_avg.model.layers.0.mlp.down_proj.weight"
+#define SECOND "exp_avg_sq.model.layers.0.mlp.down_proj.weight"
+    static const moments cases[] = {{FIRST, -1, ST_F32, NULL, NULL},
+            {SECOND, 1, ST_F32, NULL, NULL},
+            {SECOND, -1, ST_F32, NULL,
+                    "\"" SECOND "\" is -1 in row 0, expected no negative number"},
+            {FIRST, (float)NAN, ST_F32, NULL, "tensor \"" FIRST "\" is NaN at [0, 3]"},
+            {SECOND, (float)INFINITY, ST_F32, NULL, "tensor \"" SECOND "\" is infinite at [0, 3]"},
+            {FIRST, 0, ST_BF16, NULL, "tensor \"" FIRST "\" is BF16, expected F32 to resume from"},
+            {FIRST, 0, ST_F32, "exp_avg.x", "tensor \"exp_avg.x\" has no place in the model"}};
+    test_run *r = test_run_open((const char *[]){"model.preset=tiny"}, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_moments(r, &cases[i]);
+    test_run_close(r);
+}
+
+// --- what has changed
+// Messages go to a file from here on; said(...) is what is in it since the last call.
+static const char *log_path;
+
+static const char *said(arena *a) {
+    static size_t before;
+    char *text;
+    size_t n;
+    OK(file_read(a, log_path, &text, &n));
+    text += before;
+    before = n;
+    return text;
+}
+
+static int count(const char *text, const char *part) {
+    int n = 0;
+    for (const char *at = text; (at = strstr(at, part)); at++)
+        n++;
+    return n;
+}
+
+static json_t *about(const char *config, const char *source, const char *arithmetic) {
+    json_t *o = json_loads(config, 0, NULL), *s = json_loads(source, 0, NULL);
+    assert_true(o && s);
+    return json_pack("{s:s, s:o, s:{s:[o]}}", "arithmetic", arithmetic, "config", o, "data",
+            "sources", s);
+}
+
+#define CONFIG                                                                                     \
+    "{\"tokenizer\": \"tok\", \"data.train\": \"a\", \"data.split\": \"[9, 1, 0]\", "              \
+    "\"data.pack\": \"auto\", "                                                                    \
+    "\"data.sequence_length\": \"64\", \"training.seed\": \"1\", "                                 \
+    "\"training.global_batch_size\": \"8\", \"optimizer.lr\": \"0.1\", "                           \
+    "\"schedule.type\": \"cosine\"}"
+#define SOURCE                                                                                     \
+    "{\"prefix\": \"a\", \"tokens\": 100, \"documents\": 7, \"idx_xxh3\": \"01\", "                \
+    "\"tokenizer_xxh3\": \"02\", \"roles_xxh3\": null, \"split_by\": \"documents\"}"
+
+static const char *replaced(arena *a, const char *text, const char *from, const char *to) {
+    str out = {0};
+    str_replace(&out, text, strlen(text), from, to);
+    const char *copy = arena_strdup(a, out.p);
+    assert_string_not_equal(copy, text);
+    str_free(&out);
+    return copy;
+}
+
+static void what_changed_is_said_in_one_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *from, *to; // in the config, or in what is said of its data
+        const char *says;
+    } cases[] = {
+            {"\"0.1\"", "\"0.2\"", "optimizer.lr: 0.1 -> 0.2\n"},
+            {"cosine", "linear", "schedule.type: cosine -> linear\n"},
+            {"\"8\"", "\"16\"", "training.global_batch_size: 8 -> 16\n"},
+            {"seed\": \"1\"", "seed\": \"2\"", "training.seed: 1 -> 2; rows come in another order"},
+            {"\"64\"", "\"32\"", "data.sequence_length: 64 -> 32; rows are cut anew"},
+            {"train\": \"a\"", "train\": \"b\"", "data.train: a -> b; rows come from other data"},
+            {"[9, 1, 0]", "[8, 2, 0]",
+                    "data.split: [9, 1, 0] -> [8, 2, 0]; rows come from other documents"},
+            {"auto", "stream", "data.pack: auto -> stream; attention and positions differ"},
+            {"\"data.pack\": \"auto\", ", "", "data.pack: auto -> none; attention"},
+            {"\"tok\"", "\"tok2\"", "tokenizer: tok -> tok2; new checkpoints carry the new one\n"},
+            {"\"tokens\": 100", "\"tokens\": 99", "data set \"a\": tokens 100 -> 99; rows come"},
+            {"\"documents\": 7", "\"documents\": 8", "data set \"a\": documents 7 -> 8; rows"},
+            {"\"01\"", "\"0a\"", "data set \"a\": idx_xxh3 \"01\" -> \"0a\"; rows come"},
+            {"\"02\"", "\"0b\"", "data set \"a\": tokenizer_xxh3 \"02\" -> \"0b\"; rows come"},
+            {"null", "\"03\"", "data set \"a\": roles_xxh3 null -> \"03\"; rows come"},
+            {"\"documents\"}", "\"tokens\"}",
+                    "data set \"a\": split_by \"documents\" -> \"tokens\""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("test");
+        const bool in_config = strstr(CONFIG, cases[i].from);
+        json_t *before = about(CONFIG, SOURCE, "fp32"),
+               *now = about(in_config ? replaced(a, CONFIG, cases[i].from, cases[i].to) : CONFIG,
+                       in_config ? SOURCE : replaced(a, SOURCE, cases[i].from, cases[i].to),
+                       "fp32");
+        resume_say_changes(before, before);
+        assert_string_equal(said(a), "");
+        resume_say_changes(before, now);
+        const char *text = said(a);
+        if (!strstr(text, cases[i].says) || count(text, "changed since the last part: ") != 1)
+            fail_msg("case %zu: \"%s\", expected one line with \"%s\"", i, text, cases[i].says);
+        json_decref(before);
+        json_decref(now);
+        arena_free(a);
+    }
+}
+
+static void another_arithmetic_is_said(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    json_t *before = about(CONFIG, SOURCE, "fp32"), *now = about(CONFIG, SOURCE, "AMX"),
+           *old = json_pack("{s:i, s:i}", "seed", 1, "sequence_length", 64),
+           *newer = json_pack("{s:i, s:i}", "seed", 2, "sequence_length", 64);
+    resume_say_changes(before, now);
+    assert_non_null(strstr(said(a), "arithmetic: \"fp32\" -> \"AMX\"; the last bits differ"));
+    json_object_set_new(json_object_get(before, "config"), "optimizer.lr", json_integer(3));
+    resume_say_changes(before, before); // what is recorded is trusted for nothing
+    resume_say_changes(before, now);
+    assert_non_null(strstr(said(a), "optimizer.lr: no text -> 0.1\n"));
+    resume_say_changes(old, newer); // a checkpoint of an earlier version records no config
+    const char *text = said(a);
+    assert_non_null(strstr(text, "seed: 1 -> 2; rows come in another order"));
+    assert_int_equal(count(text, "changed since"), 1);
+    json_decref(before);
+    json_decref(now);
+    json_decref(old);
+    json_decref(newer);
+    arena_free(a);
+}
+
+static void other_files_that_are_carried_are_said(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a);
+    const ckpt_carried carried[] = {{"tokenizer.json", "{}", 2}, {"chat_template.jinja", "x", 1}};
+    const ckpt_content now = {.carried = carried, .n_carried = 2};
+    OK(file_write_atomic(path_join(a, dir, "tokenizer.json"), "{}", 2));
+    OK(file_write_atomic(path_join(a, dir, "chat_template.jinja"), "x", 1));
+    carry_say_changes(&now, dir);
+    assert_string_equal(said(a), "");
+    OK(file_write_atomic(path_join(a, dir, "chat_template.jinja"), "y", 1));
+    carry_say_changes(&now, dir);
+    const char *text = said(a);
+    assert_non_null(
+            strstr(text, "changed since the last part: chat_template.jinja is not that of"));
+    assert_int_equal(count(text, "changed since"), 1);
+    arena_free(a);
+}
+
+// --- config.yaml
+static void configs_of_earlier_parts_stay(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *set = arena_printf(a, "run_dir=%s", dir);
+    static const struct {
+        const char *lr;
+        int64_t step;
+        const char *keeps, *with; // NULL: nothing new
+    } parts[] = {{"0.1", 0, NULL, NULL}, {"0.1", 5, NULL, NULL},
+            {"0.2", 5, "config.until-000005.yaml", "lr: 0.1"},
+            {"0.3", 5, "config.until-000005-2.yaml", "lr: 0.2"},
+            {"0.4", 9, "config.until-000009.yaml", "lr: 0.3"}};
+    int n_kept = 1; // config.yaml
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        run_config cfg;
+        char *text, **names;
+        int n;
+        OK(config_from_sets(a,
+                (const char *[]){"model.preset=tiny", set,
+                        arena_printf(a, "optimizer.lr=%s", parts[i].lr)},
+                3, &cfg));
+        OK(resume_write_config(&cfg, parts[i].step));
+        OK(file_read(a, path_join(a, dir, "config.yaml"), &text, NULL));
+        assert_non_null(strstr(text, arena_printf(a, "lr: %s", parts[i].lr)));
+        n_kept += parts[i].keeps != NULL;
+        OK(dir_list(a, dir, &names, &n));
+        assert_int_equal(n, n_kept);
+        if (!parts[i].keeps) continue;
+        OK(file_read(a, path_join(a, dir, parts[i].keeps), &text, NULL));
+        assert_non_null(strstr(text, parts[i].with));
+    }
+    arena_free(a);
+}
+
+int main(void) {
+    arena *a = arena_new("log");
+    log_path = path_join(a, temporary_dir(a), "log.txt");
+    if (log_open_file(log_path) != DRV_OK) return 1;
+    log_to_file_only(true);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_field_of_the_model_is_compared),
+            cmocka_unit_test(a_field_of_one_alone), cmocka_unit_test(moments_are_not_trusted),
+            cmocka_unit_test(what_changed_is_said_in_one_line),
+            cmocka_unit_test(another_arithmetic_is_said),
+            cmocka_unit_test(other_files_that_are_carried_are_said),
+            cmocka_unit_test(configs_of_earlier_parts_stay)};
+    const int n_failed = cmocka_run_group_tests(tests, NULL, NULL);
+    log_close_file();
+    arena_free(a);
+    return n_failed;
+}

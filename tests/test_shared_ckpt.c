@@ -1,0 +1,327 @@
+// Checkpoints that several ranks write and read together: the files of one rank, whatever each has
+// of a tensor, under another layout too; a rank that fails fails the save of all, with its message.
+#include "ranks.h"
+
+#include <stdatomic.h>
+
+#include "ckpt/pieces.h"
+
+// Every way to have a part of a tensor.
+typedef enum owned { ALIKE, BY_ROWS, BY_COLUMNS, BY_RUNS, BY_ROWS_AND_RUNS, BY_STAGE } owned;
+
+typedef struct spec {
+    const char *name;
+    int64_t rows, columns; // columns 0: a vector
+    owned how;
+} spec;
+
+static const spec specs[] = {{"embedding", 96, 17, BY_ROWS}, {"norm", 40, 0, ALIKE},
+        {"down", 24, 48, BY_COLUMNS}, {"moments", 31, 13, BY_RUNS}, {"up", 40, 9, BY_ROWS_AND_RUNS},
+        {"first", 16, 5, BY_STAGE}, {"vector", 77, 0, BY_RUNS}, {"one", 1, 1, ALIKE}};
+enum { N_SPECS = sizeof specs / sizeof *specs };
+
+// Element i of a tensor.
+static float value_of(int which, int64_t i) {
+    return (float)noise((uint64_t)which + 3, (uint64_t)i);
+}
+
+static int64_t columns_of(const spec *s) {
+    return s->columns ? s->columns : 1;
+}
+
+// The rank's share of n things.
+static void cut(int64_t n, int place, int ranks, int64_t *first, int64_t *count) {
+    *first = place * n / ranks;
+    *count = (place + 1) * n / ranks - *first;
+}
+
+// A run of the elements of rows [row, row + rows), as a ZeRO rank has it.
+static void add_run(ckpt_tensor *t, const spec *s, int64_t row, int64_t rows, int place,
+        int ranks) {
+    int64_t first, n;
+    cut(rows * columns_of(s), place, ranks, &first, &n);
+    t->n_pieces = n ? pieces_of_run(first, n, columns_of(s), t->piece) : 0;
+    for (int k = 0; k < t->n_pieces; k++)
+        t->piece[k].row += row;
+}
+
+static ckpt_tensor tensor_of(const spec *s, const mesh *m, int rank) {
+    ckpt_tensor t = {.entry = {s->name, s->columns ? 2 : 1, {s->rows, s->columns}, ST_F32}};
+    const int tp = mesh_place(m, rank, AXIS_TENSOR), dp = mesh_place(m, rank, AXIS_DATA),
+              pp = mesh_place(m, rank, AXIS_PIPELINE), n_tp = m->size[AXIS_TENSOR],
+              n_dp = m->size[AXIS_DATA], n_pp = m->size[AXIS_PIPELINE];
+    const unsigned data = 1u << AXIS_DATA, tensors = 1u << AXIS_TENSOR,
+                   stages = 1u << AXIS_PIPELINE, context = 1u << AXIS_CONTEXT;
+    ckpt_piece p = {.rows = s->rows, .columns = columns_of(s)};
+    unsigned alike = stages | context;
+    t.n_pieces = 1;
+    if (s->how == BY_ROWS || s->how == BY_ROWS_AND_RUNS) cut(s->rows, tp, n_tp, &p.row, &p.rows);
+    if (s->how == BY_COLUMNS) cut(p.columns, tp, n_tp, &p.column, &p.columns);
+    if (s->how == ALIKE || s->how == BY_STAGE || s->how == BY_RUNS) alike |= tensors;
+    t.piece[0] = p;
+    if (s->how == BY_RUNS || s->how == BY_ROWS_AND_RUNS)
+        add_run(&t, s, p.row, p.rows, dp, n_dp);
+    else
+        alike |= data;
+    if (s->how == BY_STAGE) { // the last stage alone has it
+        alike &= ~stages;
+        if (pp != n_pp - 1) t.n_pieces = 0;
+    }
+    for (int k = 0; k < t.n_pieces; k++) {
+        t.piece[k].source = s->name;
+        t.piece[k].offset = 0;
+        t.piece[k].replicated = alike;
+    }
+    return t;
+}
+
+// --- a rank
+typedef struct job {
+    mesh mesh;
+    const char *dir;
+    int fails; // this rank cannot read its state; -1: none
+    st_type type;
+} job;
+
+typedef struct rank_state { // found by the tensor's name; where pieces lie is told by their values
+    const job *j;
+    int rank;
+    ckpt_tensor list[N_SPECS];
+} rank_state;
+
+// Piece k of a tensor begins where the ones before it end.
+static void lay_out(rank_state *st) {
+    for (int i = 0; i < N_SPECS; i++) {
+        int64_t offset = 0;
+        st->list[i] = tensor_of(&specs[i], &st->j->mesh, st->rank);
+        for (int k = 0; k < st->list[i].n_pieces; k++) {
+            st->list[i].piece[k].offset = offset;
+            offset += 4 * piece_elements(&st->list[i].piece[k]);
+        }
+    }
+}
+
+static float element_of(const ckpt_tensor *t, int which, int64_t i) {
+    int64_t run;
+    for (int k = 0; k < t->n_pieces; k++) {
+        const int64_t n = piece_elements(&t->piece[k]);
+        if (i < n)
+            return value_of(which, piece_place(&t->piece[k], tensor_columns(&t->entry), i, &run));
+        i -= n;
+    }
+    return 0;
+}
+
+static drv_status read_piece(void *ctx, const char *source, int64_t offset, int64_t bytes,
+        void *dst) {
+    const rank_state *st = ctx;
+    if (st->j->fails == st->rank) return drv_fail(DRV_E_IO, "no room on this host");
+    for (int i = 0; i < N_SPECS; i++)
+        for (int64_t k = 0; strcmp(specs[i].name, source) == 0 && k < bytes / 4; k++)
+            ((float *)dst)[k] = element_of(&st->list[i], i, offset / 4 + k);
+    return DRV_OK;
+}
+
+static drv_status save_rank(comm *c, void *ctx) {
+    job *j = ctx;
+    rank_state st = {.j = j, .rank = comm_rank(c)};
+    lay_out(&st);
+    const ckpt_content content = {.model = st.list,
+            .optimizer = st.list,
+            .n_model = N_SPECS,
+            .n_optimizer = N_SPECS,
+            .model_type = j->type,
+            .config_json = "{}",
+            .trainer_json = "{\"step\": 1}"};
+    const ckpt_ranks ranks = {c, j->mesh, 1 << 10};
+    ckpt_saver *s = ckpt_saver_new(j->dir, 2, &ranks, read_piece, &st);
+    drv_status status = DRV_OK;
+    for (int64_t step = 1; step <= 3 && status == DRV_OK; step++) {
+        status = ckpt_start(s, step, &content);
+        ckpt_wait_read(s);
+        if (status == DRV_OK) status = ckpt_wait(s);
+    }
+    // All know of a failure, and by the same words.
+    if (j->fails >= 0 &&
+            (status != DRV_E_IO || !strstr(drv_message(), ": no room on this host; older")))
+        status = drv_fail(DRV_E_DATA, "rank %d: %d, %s", st.rank, (int)status, drv_message());
+    else if (j->fails >= 0)
+        status = DRV_OK;
+    ckpt_saver_free(s);
+    return status;
+}
+
+static mesh mesh_of(int pp, int dp, int tp) {
+    return (mesh){{pp, dp, 1, tp}};
+}
+
+static void run_job(job *j, drv_status (*fn)(comm *c, void *ctx)) {
+    OK(comm_run_threads(mesh_ranks(&j->mesh), 1, NULL, fn, j));
+}
+
+static const mesh meshes[] = {{{1, 1, 1, 1}}, {{1, 1, 1, 2}}, {{1, 2, 1, 1}}, {{1, 2, 1, 2}},
+        {{1, 1, 1, 4}}, {{1, 4, 1, 1}}, {{2, 1, 1, 2}}, {{2, 2, 1, 2}}, {{1, 3, 1, 2}}};
+enum { N_MESHES = sizeof meshes / sizeof *meshes };
+
+static void expect_same_file(arena *a, const char *one, const char *two, const char *name) {
+    char *x, *y;
+    size_t n, m;
+    OK(file_read(a, path_join(a, one, name), &x, &n));
+    OK(file_read(a, path_join(a, two, name), &y, &m));
+    if (n != m || memcmp(x, y, n) != 0) fail_msg("%s: %s is not that of one rank", two, name);
+}
+
+static void files_are_those_of_one_rank(void **state) {
+    (void)state;
+    static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
+            "manifest.json"};
+    static const st_type types[] = {ST_F32, ST_BF16};
+    arena *a = arena_new("test");
+    for (int t = 0; t < 2; t++) {
+        const char *one = NULL;
+        for (int i = 0; i < N_MESHES; i++) {
+            job j = {meshes[i], temporary_dir(a), -1, types[t]};
+            run_job(&j, save_rank);
+            const char *folder = path_join(a, j.dir, "step-000003");
+            OK(ckpt_verify(folder));
+            if (!one) one = folder;
+            for (int k = 0; k < 3; k++)
+                expect_same_file(a, one, folder, files[k]);
+            assert_false(file_exists(path_join(a, j.dir, "step-000001"))); // two are kept
+            assert_true(file_exists(path_join(a, j.dir, "step-000002")));
+        }
+    }
+    arena_free(a);
+}
+
+// --- loading
+static drv_status check_piece(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
+        int64_t first, int64_t n, const float *values) {
+    _Atomic int64_t *left = ctx;
+    int which = 0;
+    while (strcmp(specs[which].name, t->entry.name) != 0)
+        which++;
+    for (int64_t i = 0; i < n; i++) {
+        int64_t run;
+        const int64_t place = piece_place(piece, tensor_columns(&t->entry), first + i, &run);
+        if (values[i] != value_of(which, place))
+            return drv_fail(DRV_E_DATA, "%s: element %lld of a piece", t->entry.name,
+                    (long long)(first + i));
+    }
+    *left -= n;
+    return DRV_OK;
+}
+
+static drv_status load_rank(comm *c, void *ctx) {
+    const job *j = ctx;
+    rank_state st = {.j = j, .rank = comm_rank(c)};
+    arena *a = arena_new("load");
+    const ckpt_ranks ranks = {c, j->mesh, 0};
+    const char *newest;
+    _Atomic int64_t left = 0;
+    lay_out(&st);
+    for (int i = 0; i < N_SPECS; i++)
+        for (int k = 0; k < st.list[i].n_pieces; k++)
+            left += piece_elements(&st.list[i].piece[k]);
+    DRV_TRY(ckpt_newest(a, &ranks, j->dir, &newest));
+    EXPECT(c, newest && ckpt_step_of(newest) == 3);
+    const ckpt_sink sink = {check_piece, &left, true};
+    DRV_TRY(ckpt_fill(&ranks, newest, "model", st.list, N_SPECS, &sink));
+    EXPECT(c, left == 0);
+    arena_free(a);
+    return DRV_OK;
+}
+
+static void any_layout_reads_what_any_wrote(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    for (int i = 0; i < N_MESHES; i++) {
+        job j = {meshes[i], temporary_dir(a), -1, ST_F32};
+        run_job(&j, save_rank);
+        for (int k = 0; k < N_MESHES; k++) {
+            j.mesh = meshes[k];
+            run_job(&j, load_rank);
+        }
+    }
+    arena_free(a);
+}
+
+// --- what goes wrong
+static void one_rank_fails_for_all(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    for (int who = 0; who < 4; who++) {
+        job j = {mesh_of(1, 2, 2), temporary_dir(a), who, ST_F32};
+        run_job(&j, save_rank);
+        char **names;
+        int n;
+        OK(dir_list(a, j.dir, &names, &n));
+        assert_int_equal(n, 0); // nothing is left, not even step-000001.tmp
+    }
+    arena_free(a);
+}
+
+static drv_status refuse_rank(comm *c, void *ctx) {
+    const job *j = ctx;
+    const ckpt_ranks ranks = {c, j->mesh, 0};
+    arena *a = arena_new("verify");
+    const char *folder = path_join(a, j->dir, "step-000003");
+    const drv_status status = ckpt_verify_shared(&ranks, folder);
+    arena_free(a);
+    EXPECT(c, status == DRV_E_DATA && strstr(drv_message(), "model.safetensors: content has hash"));
+    return DRV_OK;
+}
+
+// Whoever has the block with the flipped bit, all see it.
+static void all_see_a_flipped_bit(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    job j = {mesh_of(1, 1, 4), temporary_dir(a), -1, ST_F32};
+    run_job(&j, save_rank);
+    const char *path = path_join(a, path_join(a, j.dir, "step-000003"), "model.safetensors");
+    char *good;
+    size_t n;
+    OK(file_read(a, path, &good, &n));
+    for (size_t at = 3; at < n; at += n / 7) {
+        good[at] ^= 1;
+        OK(file_write_atomic(path, good, n));
+        run_job(&j, refuse_rank);
+        good[at] ^= 1;
+    }
+    arena_free(a);
+}
+
+// Manifests of version 1 hashed each file as a whole.
+static void manifests_of_version_1_are_read(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *dir = path_join(a, temporary_dir(a), "step-000007");
+    static const char *const texts[][2] = {{"model.safetensors", "abc"}, {"config.json", ""},
+            {"trainer.json", "abc"}, {"optimizer.safetensors", ""}};
+    static const char abc[] = "06b05ab6733a618578af5f94892f3950", // XXH3-128, from xxhsum -H128
+            empty[] = "99aa06d3014798d86001c324468d497f";
+    OK(dir_make(dir));
+    str manifest = {0};
+    str_puts(&manifest, "{\"version\": 1, \"step\": 7, \"files\": {");
+    for (int i = 0; i < 4; i++) {
+        const size_t n = strlen(texts[i][1]);
+        OK(file_write_atomic(path_join(a, dir, texts[i][0]), texts[i][1], n));
+        str_printf(&manifest, "%s\"%s\": {\"bytes\": %zu, \"xxh3_128\": \"%s\"}", i ? ", " : "",
+                texts[i][0], n, n ? abc : empty);
+    }
+    str_puts(&manifest, "}}");
+    OK(file_write_atomic(path_join(a, dir, "manifest.json"), manifest.p, manifest.n));
+    OK(ckpt_verify(dir));
+    OK(file_write_atomic(path_join(a, dir, "trainer.json"), "abd", 3));
+    FAILS(ckpt_verify(dir), DRV_E_DATA, "trainer.json: content has hash");
+    str_free(&manifest);
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_those_of_one_rank),
+            cmocka_unit_test(any_layout_reads_what_any_wrote),
+            cmocka_unit_test(one_rank_fails_for_all), cmocka_unit_test(all_see_a_flipped_bit),
+            cmocka_unit_test(manifests_of_version_1_are_read)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,99 @@
+#!/bin/bash
+# backend: pjrt as a user has it, on a CPU plugin: the losses of `cpu`, runs that change the back end half-way,
+# the same bits after a kill, evaluation, recomputation, LoRA. Skipped where there is no plugin.
+. "$(dirname "$0")"/story.bash
+folder=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
+if ! ls "$folder"/cpu/*.so >/dev/null 2>&1; then
+    echo "skipped: no plugin in $folder/cpu (tools/fetch_pjrt.py cpu gets one)"
+    exit 77
+fi
+export DROVER_PJRT_DIR=$folder DROVER_PJRT_PLUGIN=cpu DROVER_COMPILE_CACHE=$dir/cache
+make_data
+train() { expect 0 "" "$drover" train run.yaml --set schedule.type=constant --set checkpoint.every=10 --set run_dir="$@"; }
+losses() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1/metrics.jsonl"; }
+# near BOUND A B: as many losses, each within BOUND
+near() {
+    paste <(losses "$2") <(losses "$3") | awk -v bound="$1" '
+        NF != 2 || $1 - $2 > bound || $2 - $1 > bound { print "loss", NR, $0 >"out"; wrong = 1 } END { exit wrong || NR == 0 }'
+}
+
+# --- 20 steps on both, fp32 and bf16
+for precision in fp32 bf16; do
+    for backend in cpu pjrt; do
+        train $backend-$precision --set training.steps=20 --set training.precision=$precision --set backend=$backend
+    done
+    check "$precision: losses of pjrt and cpu differ" near 1e-4 cpu-$precision pjrt-$precision
+done
+
+# --- ten steps on one, resumed on the other
+for backends in "cpu pjrt" "pjrt cpu"; do
+    set -- $backends
+    train $1-$2 --set training.steps=10 --set training.precision=fp32 --set backend="$1"
+    train $1-$2 --set training.steps=20 --set training.precision=fp32 --set backend="$2"
+    says "resumed from $1-$2/checkpoints/step-000010"
+    says "arithmetic"
+    check "resumed on $2 after $1: losses differ" near 1e-4 cpu-fp32 $1-$2
+done
+
+# --- the same bits: unbroken, resumed, killed
+train again --set training.steps=10 --set backend=pjrt
+train again --set training.steps=20 --set backend=pjrt
+sums pjrt-bf16 000020 >want
+check "resumed on pjrt: other bits" cmp -s <(sums again 000020) want
+"$drover" train run.yaml --set schedule.type=constant --set backend=pjrt --set training.steps=20 --set checkpoint.every=1 --set run_dir=killed >out 2>&1 &
+wait_for test -d killed/checkpoints/step-000003
+kill -9 $!
+wait $! 2>/dev/null
+train killed --set training.steps=20 --set backend=pjrt
+check "killed and resumed on pjrt: other bits" cmp -s <(sums killed 000020) want
+
+# --- other programs: evaluation, recomputation, clipping off, LoRA with dropout
+for backend in cpu pjrt; do
+    expect 0 "" "$drover" eval run.yaml --set backend=$backend --set run_dir=cpu-fp32 --set training.precision=fp32 --data data/set --json
+    sed -n 's/.*"loss": *\([0-9.]*\).*/{"loss": \1}/p' out >eval-$backend.json
+    mkdir -p eval-$backend && mv eval-$backend.json eval-$backend/metrics.jsonl
+done
+check "evaluation differs" near 1e-5 eval-cpu eval-pjrt
+for mode in selective full; do
+    train $mode --set training.steps=20 --set training.recompute=$mode --set backend=pjrt
+    check "recompute $mode: losses differ" near 1e-4 cpu-bf16 $mode
+done
+for backend in cpu pjrt; do
+    train lora-$backend --set model.preset=null --set model.vocab_size=null --set model.num_hidden_layers=null --set model.from=cpu-fp32/checkpoints/step-000020 \
+        --set model.weights=load --set lora.rank=4 --set lora.dropout=0.1 --set training.steps=10 --set training.precision=fp32 --set backend=$backend
+done
+check "LoRA: losses differ" near 1e-4 lora-cpu lora-pjrt
+
+# --- generation: the same likeliest tokens
+for backend in cpu pjrt; do
+    expect 0 "" "$drover" generate cpu-fp32/checkpoints/step-000020 --prompt "Document 7 tells of" --temperature 0 \
+        --max-tokens 20 --precision fp32 --backend $backend
+    grep '^Document 7' out >text-$backend
+done
+check "generation differs" cmp -s text-cpu text-pjrt
+
+# --- the compile cache: filled once, used again, a damaged or foreign file is named and replaced
+compile() { "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache="$dir/compiled" "$@"; }
+expect 0 "Total successful: 3" compile
+says "Total graphs: 3" "Total failed: 0"
+check "not three programs" [ "$(ls compiled | wc -l)" = 3 ]
+ls -i compiled >files
+expect 0 "Total successful: 3" compile
+check "compiled again though they were there" cmp -s files <(ls -i compiled)
+expect 0 "Total successful: 3" compile --set pjrt.flags=[xla_allow_excess_precision=True]
+check "other options, but the same programs" [ "$(ls compiled | wc -l)" = 6 ]
+expect 0 "Total successful: 3" compile
+expect 0 "Total successful: 3" compile --set pjrt.flags=[xla_allow_excess_precision=True]
+for harm in 'truncate -s 10' 'truncate -s 0' 'sed -i s/drvprog1/drvprog0/' 'head -c 1000 /dev/urandom >'; do
+    for file in compiled/*; do eval "$harm $file"; done
+    expect 0 "Total successful: 3" compile
+    says "compile cache: \"$dir/compiled/" "the program is compiled again"
+    expect 0 "Total successful: 3" compile
+    check "harmed files were not replaced ($harm)" [ "$(grep -c 'compiled again' out)" = 0 ]
+done
+for i in 1 2 3; do compile >many$i 2>&1 --set data.sequence_length=32 & done
+wait
+for i in 1 2 3; do check "several writers: $i" grep -q "Total successful: 3" many$i; done
+check "files written aside were left" [ -z "$(ls compiled | grep -v 'pjrt$')" ]
+expect 0 "Total successful: 3" "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache=none
+finish

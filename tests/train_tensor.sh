@@ -1,0 +1,94 @@
+#!/bin/bash
+# Tensor and data ranks over mpirun: losses near those of one process, checkpoints that any layout goes on from,
+# evaluation of what several ranks wrote, what cannot be cut. Needs mpirun and drover_mpi.so.
+. "$(dirname "$0")"/story.bash
+if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
+    echo "skipped: no mpirun, or drover is built without it"
+    exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
+ranks() { # N ARGUMENTS...: drover under mpirun
+    local n=$1
+    shift
+    mpirun --oversubscribe -n "$n" "$drover" "$@"
+}
+train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
+    local n=$1 run=$2 sets=()
+    shift 2
+    for set in "$@"; do sets+=(--set "$set"); done
+    if [ "$n" = 1 ]; then "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
+    else ranks "$n" train run.yaml --set run_dir="$run" "${sets[@]}"; fi
+}
+losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
+near() { # RUN ONE: all losses within 1e-3
+    paste <(losses "$1") <(losses "$2") | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-6 { bad = 1 } END { exit bad || NR < 9 }'
+}
+make_data
+sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
+
+expect 0 "step 9" train 1 one
+expect 0 "2 ranks on 1 host over MPI: tensor 2, data 1" train 2 t2 parallel.tensor=2
+expect 0 "tensor 2, data 2, 2 lanes" train 4 t2d2 parallel.tensor=2
+expect 0 "tensor 4, data 1" train 4 t4 parallel.tensor=4 parallel.sequence=false
+expect 0 "tensor 2, data 4" train 8 t2d4 parallel.tensor=2
+for run in t2 t2d2 t4 t2d4; do
+    check "$run: losses of one rank" near $run one
+    expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000009
+    expect 0 "loss 5.649" "$drover" eval run.yaml --set run_dir=$run --set parallel.tensor=2
+done
+check "files have the sizes of one rank's" test "$(cd one/checkpoints/step-000009 && stat -c '%n %s' -- *.safetensors)" = "$(cd t2d2/checkpoints/step-000009 && stat -c '%n %s' -- *.safetensors)"
+expect 0 "" "$drover" generate t2 --prompt "Document" --max-tokens 4
+
+# --- the bits of data ranks are those of one, also where each has a part of the products
+expect 0 "data 2, 4 lanes" train 4 lanes2 parallel.tensor=2 parallel.lanes=4
+expect 0 "data 4, 4 lanes" train 8 lanes4 parallel.tensor=2 parallel.lanes=4
+expect 0 "data 1, 4 lanes" train 2 lanes1 parallel.tensor=2 parallel.lanes=4
+for run in lanes2 lanes4; do
+    check "$run: the bits of one data rank" test "$(sums lanes1 000009)" = "$(sums $run 000009)"
+done
+
+# --- from one layout to another
+expect 0 "step 6" train 4 mixed training.steps=6 parallel.tensor=2
+expect 0 "resumed from mixed/checkpoints/step-000006" train 1 mixed training.steps=6
+expect 0 "resumed from mixed/checkpoints/step-000006" train 4 mixed parallel.tensor=4
+check "tensor 2 data 2, then tensor 4: losses of one" near mixed one
+expect 0 "resumed from mixed/checkpoints/step-000009" train 2 mixed training.steps=10
+expect 0 "resumed from mixed/checkpoints/step-000010" train 1 mixed training.steps=11
+# A resume keeps every bit: the same steps without a break.
+expect 0 "step 6" train 4 broken training.steps=6 parallel.tensor=2
+expect 0 "resumed" train 4 broken parallel.tensor=2
+sed -i 's/"created[^,]*,//' broken/checkpoints/step-000009/trainer.json t2d2/checkpoints/step-000009/trainer.json
+for file in model optimizer; do
+    check "tensor 2 data 2 resumed: $file of the unbroken run" cmp broken/checkpoints/step-000009/$file.safetensors t2d2/checkpoints/step-000009/$file.safetensors
+done
+# Weights of a folder, whatever wrote them: one rank's, cut among four.
+expect 0 "weights from one/checkpoints/step-000009" train 4 tuned model.preset= model.from=one/checkpoints/step-000009 parallel.tensor=2 training.steps=2
+expect 0 "weights from one/checkpoints/step-000009" train 1 tuned1 model.preset= model.from=one/checkpoints/step-000009 training.steps=2
+check "they are alike" awk '($1 - $2) ^ 2 > 1e-6 { exit 1 }' <(paste <(losses tuned) <(losses tuned1))
+
+# --- a disk that is full for one rank: a file size limit stands for it
+mpirun --oversubscribe -n 4 "$drover" train run.yaml --set run_dir=full --set parallel.tensor=2 --set training.steps=100000 --set checkpoint.every=10 >out 2>&1 &
+mpirun=$!
+wait_for grep -q '"step":4,' full/metrics.jsonl
+for pid in $(pgrep -P $mpirun); do
+    tr '\0' '\n' <"/proc/$pid/environ" | grep -qx OMPI_COMM_WORLD_RANK=3 && break
+done
+if prlimit --pid "$pid" --fsize=300000:unlimited 2>/dev/null; then
+    wait $mpirun
+    check "three failed saves end all ranks" test $? != 0
+    says "could not save checkpoint" "rank 3 (" "training goes on and tries again" "3 times in a row"
+    check "the end is said once" test "$(grep -c '3 times in a row' out)" = 1
+    check "nothing is left of failed saves" test -z "$(ls full/checkpoints | grep -v '^step-0*[0-9]*$')"
+else
+    echo "not tried: a full disk (prlimit does not work here)"
+    kill -TERM $mpirun
+    wait $mpirun
+fi
+
+# --- what cannot be cut
+expect 2 "\"parallel.tensor\" is 3, expected a divisor of model.num_attention_heads" train 3 bad parallel.tensor=3 parallel.sequence=false
+check "it is said once" test "$(grep -c 'num_attention_heads' out)" = 1
+expect 2 "a divisor of model.vocab_size 399" train 2 bad parallel.tensor=2 model.vocab_size=399 tokenizer=
+expect 2 "expected 1 with lora" train 2 bad parallel.tensor=2 lora.rank=4 model.preset= model.from=one/checkpoints/step-000009
+expect 2 "3 ranks were started, expected a multiple of tensor 2" train 3 bad parallel.tensor=2
+finish

@@ -154,10 +154,9 @@ static void print_plan(const plan_report *r) {
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
     if (r->ranks > 1)
-        printf("layout        tensor %d%s, pipeline %d, data %d, %lld lanes\n",
-                r->mesh.size[AXIS_TENSOR],
+        printf("layout        tensor %d%s, data %d, %lld lanes\n", r->mesh.size[AXIS_TENSOR],
                 r->p->params.layout.sequence ? " with its tokens shared" : "",
-                r->mesh.size[AXIS_PIPELINE], r->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
+                r->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
     if (r->stages) plan_stages_print(r->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
             str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));

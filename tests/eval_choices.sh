@@ -19,6 +19,14 @@ expect 0 '"acc"' "$drover" eval $golden --choices $golden/records.jsonl --json -
 check "acc without special tokens" near "$(field acc)" "$(right 3 0)"
 expect 0 '"acc"' "$drover" eval $golden --choices $golden/records.jsonl --json --precision bf16
 
+# --- of two choices that are the same the first one is taken, wherever they lie in a row
+python3 - >twice.jsonl <<'PY'
+import json
+for i in range(40):
+    print(json.dumps({"context": "A man " * (i % 5) + "sings", "choices": ["Zz qX", "a song", "a song"], "gold": 1 + i % 2}))
+PY
+expect 0 '"acc": 0.5,' "$drover" eval $golden --choices twice.jsonl --json
+
 # --- lines that are no records
 printf '%s\n' '{"context": "a", "choices": ["a", "b"], "gold": 1}' '{"context": "a"' '' '{"context": "a", "choices": ["a"], "gold": 0}' >bad.jsonl
 expect 1 "bad.jsonl: 2 of 3 lines are no records" "$drover" eval $golden --choices bad.jsonl

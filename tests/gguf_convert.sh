@@ -17,6 +17,7 @@ for model in tied untied_llama3; do
         expect 0 "proved" "$drover" ckpt export "$golden/$model" --out $model-$type --dtype $type
         expect 0 "tensors" "$drover" ckpt export $model-$type --gguf $model-$type.gguf
         expect 0 "in a config: model: {from:" "$drover" ckpt import $model-$type.gguf --out $model-$type-back
+        says "proved: all weights are equal to the bit"
         check "$model $type is byte-identical" same $model-$type $model-$type-back
         check "$model $type: the shape is the same" same_shape $model-$type $model-$type-back
     done
@@ -25,7 +26,12 @@ check "llama3's scaling came back" grep -q '"original_max_position_embeddings": 
 expect 0 "all weights are equal" "$drover" ckpt verify untied_llama3-bf16 untied_llama3-bf16.gguf
 expect 0 "Q8_0" "$drover" ckpt export tied-f32 --gguf tied-q8.gguf --type q8_0
 expect 0 "of F32" "$drover" ckpt import tied-q8.gguf --out tied-q8
+says "proved: all weights are equal to the bit"
 expect 0 "of BF16" "$drover" ckpt import tied-q8.gguf --out tied-q8-bf16 --dtype bf16
+says "same likeliest token" "proved; verify.json"
+check "import is proved" grep -q '"good": true' tied-q8-bf16/verify.json
+expect 0 "of BF16" "$drover" ckpt import tied-q8.gguf --out tied-q8-not --dtype bf16 --no-verify
+check "--no-verify claims nothing" [ ! -e tied-q8-not/verify.json ]
 
 echo "-- a tokenizer becomes tokenizer.json, and GGUF again"
 expect 0 "in a config: model: {from:" "$drover" ckpt import "$corpus"/bpe.gguf --out bpe

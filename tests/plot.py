@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """drover plot on runs made here: every drawing is read back. usage: plot.py DROVER"""
-import json, math, os, re, subprocess, sys, tempfile, xml.etree.ElementTree as ET
+import json, math, os, pty, re, subprocess, sys, tempfile, xml.etree.ElementTree as ET
 
 drover = os.path.realpath(sys.argv[1])
 passed = failed = 0
@@ -83,6 +83,37 @@ def as_a_file():
     ET.fromstring(re.search("<svg.*</svg>", html, re.S)[0])
 
 
+def seen(env, *args):
+    """What a terminal is sent."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        kept = {k: v for k, v in os.environ.items() if k not in ("LC_ALL", "LC_CTYPE", "LANG", "TERM", "NO_COLOR")}
+        os.execve(drover, [drover, "plot", *args], {**kept, **env})
+    out = b""
+    while True:
+        try:
+            part = os.read(fd, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        out += part
+    check(f"plot {' '.join(args)} on a terminal", os.waitpid(pid, 0)[1] == 0, out)
+    return out.decode()
+
+
+def on_poor_terminals():
+    good = {"LANG": "C.UTF-8", "TERM": "xterm"}
+    check("braille and colours", re.search("[\u2800-\u28ff]", seen(good, "falling", "flat")) and "\033[3" in seen(good, "falling", "flat"))
+    check("one run needs no colour", "\033" not in seen(good, "falling"))
+    for change in {"NO_COLOR": "1"}, {"TERM": "dumb"}:
+        check(f"no colour with {change}", "\033" not in seen({**good, **change}, "falling", "flat"))
+    check("an empty NO_COLOR says nothing", "\033[3" in seen({**good, "NO_COLOR": ""}, "falling", "flat"))
+    for locale in {"LANG": "C"}, {"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, {"LANG": ""}:
+        out = seen({"TERM": "xterm", **locale}, "falling", "flat")
+        check(f"ASCII alone in {locale}", out.isascii(), ascii(out))
+
+
 def decode(chart):
     """Of the first panel: labels by row, cells by row, [(column, number)] of the x axis."""
     lines = chart.splitlines()
@@ -128,10 +159,11 @@ def axes_tell_the_truth():
         _, cells, _ = decode(out)
         curve_dots = dots(cells)
         columns = sorted(curve_dots)
-        check(f"{run}: every column has a dot, up to the last", columns == list(range(columns[-1] + 1)) and
-              (columns[-1] + 1) // 2 + 4 >= 70 - 4, (columns, out))
+        check(f"{run}: every column has a dot, up to the last", columns == list(range(2 * out.count("─"))), (columns, out))
         check(f"{run}: a line that rises goes up", all(min(curve_dots[a]) >= max(curve_dots[b])
                                                      for a, b in zip(columns, columns[1:])), out)
+    out, _ = plot("growing", "--keys", "grad_norm", "--width", "70", "--height", "24")
+    check("an axis that nearly begins at zero begins there", 0 in decode(out)[0].values(), out)
     out, _ = plot("falling", "diagonal", "--keys", "loss", "--width", "70")
     _, cells, _ = decode(out)
     check("a letter at the end of each curve", {"a", "b"} <= set("".join(cells)), out)
@@ -176,9 +208,14 @@ def odd_runs():
     write("again", [record(s, 9.0) for s in range(1, 20)] + [record(s, 2.0) for s in range(10, 12)])
     out, _ = plot("again", "--ascii")
     check("steps that come again replace the old ones", "2 at step 11" in out, out)
-    write("nan", [record(1, 4.0), record(2, None), '{"step": 3, "loss": 1e999}\n', record(4, 2.0)])
+    plot("again", "--out", "x.svg", "--keys", "loss")
+    xs = [x for x, _ in curve(ET.parse("x.svg").getroot(), "mean")[0]]
+    check("and the curve does not go back", len(xs) == 11 and xs == sorted(xs), xs)
+    write("nan", [record(1, 4.0), record(2, None), '{"step": 3, "loss": 1e999}\n', record(3, 1e200), record(4, 2.0)])
     out, _ = plot("nan", "--ascii")
     check("null is a gap", "2 at step 4" in out, out)
+    plot("nan", "--out", "x.svg", "--keys", "loss")
+    check("and so is what no axis has room for", len(curve(ET.parse("x.svg").getroot(), "mean")[0]) == 2)
     write("empty", [])
     out, err = plot("empty", "falling", "--ascii")
     check("an empty run is named", "empty: nothing to draw yet" in err and "empty  nothing yet" in out, err + out)
@@ -203,9 +240,11 @@ with tempfile.TemporaryDirectory() as folder:
     write("falling", [record(s, 10 - s / 10) for s in range(1, 91)] + [{"step": 90, "val_loss": 2.5}])
     write("flat", [record(s, 5.0) for s in range(1, 61)])
     write("diagonal", [record(s, float(s)) for s in range(1, 101)])
+    write("growing", [record(s, 1.0, grad_norm=2.0 + s) for s in range(1, 21)])
     write("million", [record(s, 1e6 * s) for s in range(1, 1001)])
     write("valid", [record(s, 4.0) for s in range(1, 41)] + [{"step": 20, "val_loss": 3.0}, {"step": 40, "val_loss": 2.25}])
     on_a_terminal()
+    on_poor_terminals()
     axes_tell_the_truth()
     as_a_file()
     pictures_tell_the_truth()

@@ -162,7 +162,7 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate) {
         all.position[i] = i % 32;
     }
     all.filled = 4;
-    all.rows_taken = first_row + 4;
+    all.rows_before = first_row;
     double sum = 0;
     for (int64_t i = 0; i < 4 / micro; i++) {
         OK(batch_write(&all, &run->p, i));

@@ -45,15 +45,24 @@ bool log_is_terminal(void) {
     return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
-bool log_is_utf8(void) {
+bool terminal_is_utf8(int descriptor) {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    if (!isatty(STDERR_FILENO)) return true;
+    if (!isatty(descriptor)) return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (!value || !*value) continue;
         return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
     }
     return false;
+}
+
+bool log_is_utf8(void) {
+    return terminal_is_utf8(STDERR_FILENO);
+}
+
+bool terminal_has_colour(int descriptor) {
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    return isatty(descriptor) && term && strcmp(term, "dumb") != 0 && !(no_colour && *no_colour);
 }
 
 // The last column stays free: a character there makes some terminals begin a new line.

@@ -37,3 +37,7 @@ void progress_end(void);
 bool log_is_terminal(void);
 // Messages may have characters beyond ASCII: the locale says UTF-8, or standard error is a file.
 bool log_is_utf8(void);
+// The same of any descriptor.
+bool terminal_is_utf8(int descriptor);
+// A terminal that knows colours, and nobody asked for none (NO_COLOR, as no-color.org has it).
+bool terminal_has_colour(int descriptor);

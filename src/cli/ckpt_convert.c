@@ -42,7 +42,7 @@ static drv_status read_options(const cli_args *args, const char *what, model_wri
 }
 
 // --- what is printed
-static void print_comparison(const comparison *c) {
+void ckpt_print_comparison(const comparison *c) {
     const bool same = strcmp(c->hash_a, c->hash_b) == 0 && c->hash_a[0];
     if (c->tokens == 0) return;
     printf("%lld tokens, %lld logits each%s\n", (long long)c->tokens, (long long)c->vocab,
@@ -58,7 +58,7 @@ static void print_comparison(const comparison *c) {
 static void print_result(const char *out, const convert_result *r) {
     log_info("%s: %d tensors, %s of %s in %.1f s", out, r->written.n_tensors,
             str_bytes((double)r->written.bytes), st_type_name(r->written.type), r->written.seconds);
-    if (r->compared) print_comparison(&r->comparison);
+    if (r->compared) ckpt_print_comparison(&r->comparison);
     printf(r->compared ? "proved: verify.json in it holds these numbers\n"
                        : "not verified: drover ckpt verify compares two models\n");
     generation_print_hint(out);
@@ -73,7 +73,7 @@ static drv_status prove_gguf(arena *a, const model *from, const char *file) {
     drv_status status = compare_models(a, from, &made, true, &c);
     model_close(&made);
     DRV_TRY(status);
-    print_comparison(&c);
+    ckpt_print_comparison(&c);
     DRV_TRY(json_write_file(arena_printf(a, "%s.verify.json", file),
             comparison_json(&c, from->path, file)));
     if (!c.problem) {
@@ -111,7 +111,7 @@ drv_status ckpt_export(arena *a, const cli_args *args) {
     if (status == DRV_OK)
         print_result(out, &result);
     else if (result.compared)
-        print_comparison(&result.comparison);
+        ckpt_print_comparison(&result.comparison);
     return status;
 }
 
@@ -128,7 +128,7 @@ drv_status ckpt_merge(arena *a, const cli_args *args) {
     if (status == DRV_OK)
         print_result(out, &result);
     else if (result.compared)
-        print_comparison(&result.comparison);
+        ckpt_print_comparison(&result.comparison);
     return status;
 }
 
@@ -143,33 +143,33 @@ drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-drv_status ckpt_compare(arena *a, const cli_args *args) {
+drv_status ckpt_compare(arena *mem, const cli_args *args) {
     const char *paths[2];
-    model m[2];
-    comparison c;
+    model models[2];
+    comparison result;
     par_set_threads(0);
     for (int k = 0; k < 2; k++)
-        DRV_TRY(find_model(a, args->positional[k], &paths[k]));
-    DRV_TRY(model_open(a, paths[0], &m[0]));
-    drv_status status = model_open(a, paths[1], &m[1]);
+        DRV_TRY(find_model(mem, args->positional[k], &paths[k]));
+    DRV_TRY(model_open(mem, paths[0], &models[0]));
+    drv_status status = model_open(mem, paths[1], &models[1]);
     if (status == DRV_OK) {
-        status = compare_models(a, &m[0], &m[1], false, &c);
-        model_close(&m[1]);
+        status = compare_models(mem, &models[0], &models[1], false, &result);
+        model_close(&models[1]);
     }
-    model_close(&m[0]);
+    model_close(&models[0]);
     DRV_TRY(status);
     if (cli_has(args, "--json")) {
-        json_t *json = comparison_json(&c, paths[0], paths[1]);
+        json_t *json = comparison_json(&result, paths[0], paths[1]);
         char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
         puts(text);
         free(text);
         json_decref(json);
     } else {
-        printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", c.type_a, c.hash_a, paths[0], c.type_b, c.hash_b,
-                paths[1]);
-        print_comparison(&c);
-        if (!c.problem) puts("good: B is A within the bounds");
+        printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", result.type_a, result.hash_a, paths[0],
+                result.type_b, result.hash_b, paths[1]);
+        ckpt_print_comparison(&result);
+        if (!result.problem) puts("good: B is A within the bounds");
     }
-    if (!c.problem) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "\"%s\" and \"%s\": %s", paths[0], paths[1], c.problem);
+    if (!result.problem) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\" and \"%s\": %s", paths[0], paths[1], result.problem);
 }

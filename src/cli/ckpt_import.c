@@ -9,8 +9,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "cli/generate_args.h"
-#include "ckpt/model_writer.h"
-#include "convert/model.h"
+#include "cli/ckpt_convert.h"
+#include "convert/convert.h"
 
 static int by_name(const void *x, const void *y) {
     return strcmp(((const st_entry *)x)->name, ((const st_entry *)y)->name);
@@ -18,7 +18,7 @@ static int by_name(const void *x, const void *y) {
 
 // In the order of a folder that is there, or by name as transformers saves a model.
 static drv_status write_folder(arena *a, const model *m, const char *out,
-        const model_write_opts *opts, model_written *written) {
+        const model_write_opts *opts, bool verify, convert_result *result) {
     const model_source *s = &m->source;
     st_entry *list = ARENA_ARRAY(a, st_entry, s->n + 1);
     int n = 0;
@@ -28,7 +28,7 @@ static drv_status write_folder(arena *a, const model *m, const char *out,
         list[n++] = (st_entry){.name = t->name, .n_dims = t->n_dims, .dim = {t->dim[0], t->dim[1]}};
     }
     if (!file_is_dir(s->path)) qsort(list, (size_t)n, sizeof *list, by_name);
-    return model_write(a, s, list, n, out, opts, written);
+    return convert_import(a, m, list, n, out, opts, verify, result);
 }
 
 // The folder is complete; a tokenizer that drover does not read would be found out only later.
@@ -57,17 +57,27 @@ drv_status ckpt_import(arena *a, const cli_args *args) {
     const char *in = args->positional[0], *out;
     model_write_opts opts;
     model m;
-    model_written written;
+    convert_result result;
     DRV_TRY(cli_need(args, "--out", &out));
     DRV_TRY(read_options(args, &opts));
     DRV_TRY(model_write_check(in, out, opts.force));
     DRV_TRY(model_open(a, in, &m));
-    const drv_status status = write_folder(a, &m, out, &opts, &written);
+    const drv_status status =
+            write_folder(a, &m, out, &opts, !cli_has(args, "--no-verify"), &result);
     model_close(&m);
-    DRV_TRY(status);
+    if (status != DRV_OK) {
+        if (result.compared) ckpt_print_comparison(&result.comparison);
+        return status;
+    }
+    const model_written written = result.written;
     try_tokenizer(a, out);
     log_info("%s: %d tensors, %s of %s in %.1f s", out, written.n_tensors,
             str_bytes((double)written.bytes), st_type_name(written.type), written.seconds);
+    if (result.compared) {
+        ckpt_print_comparison(&result.comparison);
+        printf("proved%s; verify.json in it says so\n",
+                result.comparison.tokens ? "" : ": all weights are equal to the bit");
+    }
     printf("in a config: model: {from: %s}\n", out);
     generation_print_hint(out);
     return DRV_OK;

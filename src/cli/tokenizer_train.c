@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/task.h"
 #include "data/read/text_batch.h"
@@ -135,6 +136,17 @@ static drv_status read_options(arena *a, const cli_args *args, bpe_trainer_opts 
     return choose_specials(a, args, o);
 }
 
+// A model's own tokenizer is not replaced by one whose ids mean something else, nor any silently.
+static drv_status check_folder(arena *mem, const char *out) {
+    if (file_exists(path_join(mem, out, "config.json")))
+        return drv_fail(DRV_E_USAGE,
+                "tokenizer train: --out is \"%s\", which holds a model (config.json), expected a folder of its own",
+                out);
+    const char *old = path_join(mem, out, "tokenizer.json");
+    if (file_exists(old)) log_info("%s is there already; it is replaced when this is done", old);
+    return DRV_OK;
+}
+
 drv_status tokenizer_train(arena *mem, const cli_args *args) {
     bpe_trainer_opts opts = {.vocab_size = 32000, .min_frequency = 2};
     const reader_opts from = {.key = cli_get(args, "--json-key", NULL),
@@ -147,6 +159,7 @@ drv_status tokenizer_train(arena *mem, const cli_args *args) {
     DRV_TRY(cli_need(args, "--out", &out));
     if (!n_inputs) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
     DRV_TRY(read_options(mem, args, &opts));
+    DRV_TRY(check_folder(mem, out));
     const double begin = clock_s();
     int64_t bytes = 0, n_vocab = 0;
     reader *r;

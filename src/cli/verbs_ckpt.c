@@ -57,18 +57,18 @@ static void print_json(json_t *value) {
     json_decref(value);
 }
 
-static drv_status run_list(arena *a, const cli_args *args) {
+static drv_status run_list(arena *mem, const cli_args *args) {
     const char *run_dir = args->positional[0];
-    char **names, *dir = path_join(a, run_dir, "checkpoints");
-    int n;
-    if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
+    char **names, *dir = path_join(mem, run_dir, "checkpoints");
+    int n_steps;
+    if (!file_is_dir(dir)) dir = arena_strdup(mem, run_dir);
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
-    DRV_TRY(ckpt_list(a, dir, &names, &n));
-    if (n == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
+    DRV_TRY(ckpt_list(mem, dir, &names, &n_steps));
+    if (n_steps == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
     json_t *all = json_array();
-    for (int i = 0; i < n; i++) {
-        const listed x = look_at(a, path_join(a, dir, names[i]));
+    for (int i = 0; i < n_steps; i++) {
+        const listed x = look_at(mem, path_join(mem, dir, names[i]));
         char loss[32] = "not known";
         if (isfinite(x.loss)) snprintf(loss, sizeof loss, "%.4f", x.loss);
         if (cli_has(args, "--json"))
@@ -109,18 +109,18 @@ static void print_tensor(const char *file, const st_tensor *t) {
     puts("]");
 }
 
-static drv_status run_show(arena *a, const cli_args *args) {
+static drv_status run_show(arena *mem, const cli_args *args) {
     const char *path = args->positional[0];
-    DRV_TRY(refuse_run(a, path));
+    DRV_TRY(refuse_run(mem, path));
     const bool json = cli_has(args, "--json");
     char **names;
-    int n, n_files = 0;
-    DRV_TRY(dir_list(a, path, &names, &n));
+    int n_steps, n_files = 0;
+    DRV_TRY(dir_list(mem, path, &names, &n_steps));
     json_t *tensors = json_array();
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_steps; i++) {
         st_file f;
         if (!str_ends(names[i], ".safetensors")) continue;
-        drv_status status = st_open(a, path_join(a, path, names[i]), &f);
+        drv_status status = st_open(mem, path_join(mem, path, names[i]), &f);
         if (status != DRV_OK) {
             json_decref(tensors);
             return status;
@@ -160,6 +160,7 @@ static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
         {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
         {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
+        {"--no-verify", NULL, "do not compare the result with its source"},
         {"--force", NULL,
                 "write into a folder that has files; model*.safetensors in it are removed"},
 };
@@ -212,6 +213,9 @@ static const verb subverbs[] = {
                         "a Mistral without sliding window. The tokenizer is made from the metadata. Quantised weights\n"
                         "become f32, which holds them exactly; --dtype bf16 halves that and rounds. Other weights keep\n"
                         "their type. docs/conversions.md says what is carried through.\n"
+                        "\n"
+                        "The weights written are held against the source by a hash of all values; where --dtype has\n"
+                        "rounded them, both are replayed and compared as by export. verify.json tells the result.\n"
                         "\n"
                         "Folders: safetensors of one or many files. Pickles (pytorch_model.bin) and Meta's own layout\n"
                         "(consolidated.00.pth) are refused with what to do instead; models that differ from a Llama\n"

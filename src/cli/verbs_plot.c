@@ -83,12 +83,10 @@ static drv_status run_plot(arena *mem, const cli_args *args) {
         if (status == DRV_OK)
             log_info("%s: %d run%s", file, drawn.n_runs, drawn.n_runs == 1 ? "" : "s");
     } else {
-        const char *no_colour = getenv("NO_COLOR");
-        const bool terminal = isatty(STDOUT_FILENO);
         const plot_terminal_opts opts = {.columns = (int)width,
                 .rows = (int)height,
-                .utf8 = !cli_has(args, "--ascii"),
-                .colour = terminal && drawn.n_runs > 1 && !(no_colour && *no_colour)};
+                .utf8 = !cli_has(args, "--ascii") && terminal_is_utf8(STDOUT_FILENO),
+                .colour = drawn.n_runs > 1 && terminal_has_colour(STDOUT_FILENO)};
         plot_terminal(mem, &drawn, &opts, &out);
         fwrite(out.p, 1, out.n, stdout);
     }
@@ -102,7 +100,7 @@ static const cli_option options[] = {
                 "keys of metrics.jsonl (default loss; in a file also lr, grad_norm, tokens_per_s)"},
         {"--width", "N", "columns of the terminal (default: all)"},
         {"--height", "N", "rows of a chart on the terminal (default 16)"},
-        {"--ascii", NULL, "letters instead of braille"},
+        {"--ascii", NULL, "letters instead of braille, as on a terminal without UTF-8"},
 };
 
 static const cli_rule rules[] = {{.option = "--out", .excludes = "--width --height --ascii"}};

@@ -20,3 +20,8 @@ DRV_CHECKED drv_status convert_export(arena *a, const char *path, const char *ou
 // tokenizer counts when it has one.
 DRV_CHECKED drv_status convert_merge(arena *a, const char *base, const char *adapter_path,
         const char *out, const model_write_opts *opts, bool verify, convert_result *result);
+
+// A model from elsewhere, by the tensors of `list`. `verify`: the hashes of all weights are
+// compared, and where rounding makes them differ, the two are replayed as above.
+DRV_CHECKED drv_status convert_import(arena *a, const model *from, const st_entry *list, int n,
+        const char *out, const model_write_opts *opts, bool verify, convert_result *result);

@@ -3,6 +3,8 @@
 #include "train/choices.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -15,6 +17,7 @@ enum { ROWS_TOGETHER = 32 };
 
 typedef struct request { // one choice: ids[begin, begin + n) of the list, the last n_scored count
     int64_t begin, n, n_scored;
+    bool again; // the ids of an earlier choice of the record, whose score it has
 } request;
 
 typedef struct scoring {
@@ -43,31 +46,33 @@ static drv_status add_ids(scoring *s, const char *text, size_t n, bool specials,
 // lm-evaluation-harness's _encode_pair: white space at the end of the context goes to the choice;
 // the ids of the choice are those of the whole text after as many as the context alone has. Where
 // there is no context, the prefix token stands for it.
-static drv_status encode(scoring *s, const choice_record *record, text_span choice, request *out) {
+static drv_status encode(scoring *self, const choice_record *record, text_span choice,
+        request *out) {
     const text_span context = record->context;
     str text = {0};
     str_add(&text, context.p, context.n);
     str_puts(&text, " ");
     str_add(&text, choice.p, choice.n);
-    out->begin = s->ids.n;
-    s->whole.n = 0;
-    const bool specials = s->opts->specials && context.n > 0;
-    drv_status status = add_ids(s, text.p, text.n, specials, &s->whole);
+    out->begin = self->ids.n;
+    self->whole.n = 0;
+    const bool specials = self->opts->specials && context.n > 0;
+    drv_status status = add_ids(self, text.p, text.n, specials, &self->whole);
     str_free(&text);
     DRV_TRY(status);
-    if (context.n) DRV_TRY(add_ids(s, context.p, record->n_stripped, specials, &s->ids));
-    int64_t n_context = s->ids.n - out->begin;
+    if (context.n) DRV_TRY(add_ids(self, context.p, record->n_stripped, specials, &self->ids));
+    int64_t n_context = self->ids.n - out->begin;
     const int64_t n_known = n_context;
     if (n_context == 0) {
         int32_t prefix;
-        DRV_TRY_CTX(prefix_token(s->tokenizer, &prefix), "the context has no token");
-        id_list_add(&s->ids, prefix);
+        DRV_TRY_CTX(prefix_token(self->tokenizer, &prefix), "the context has no token");
+        id_list_add(&self->ids, prefix);
         n_context = 1;
         // A choice that brings that token itself does not get it twice.
-        if (s->whole.n && s->whole.p[0] == prefix) s->ids.n = out->begin;
+        if (self->whole.n && self->whole.p[0] == prefix) self->ids.n = out->begin;
     }
-    if (s->whole.n > n_known) id_list_append(&s->ids, s->whole.p + n_known, s->whole.n - n_known);
-    out->n = s->ids.n - out->begin;
+    if (self->whole.n > n_known)
+        id_list_append(&self->ids, self->whole.p + n_known, self->whole.n - n_known);
+    out->n = self->ids.n - out->begin;
     out->n_scored = out->n - n_context;
     return DRV_OK;
 }
@@ -88,6 +93,20 @@ static drv_status fit(scoring *s, request *r) {
     return DRV_OK;
 }
 
+// Rounding depends on the place in a row: a choice that is there twice is scored once, so that the
+// first of the two is the better one, as where scores are exact.
+static void find_again(scoring *s, request *list, int k) {
+    for (int i = 0; i < k; i++) {
+        if (list[i].n != list[k].n || list[i].n_scored != list[k].n_scored) continue;
+        const int32_t *ids = s->ids.p;
+        if (memcmp(ids + list[i].begin, ids + list[k].begin, sizeof *ids * (size_t)list[k].n) != 0)
+            continue;
+        list[k] = list[i];
+        list[k].again = true;
+        return;
+    }
+}
+
 static drv_status encode_all(arena *a, scoring *s, int64_t *longest) {
     s->requests = ARENA_ARRAY(a, request *, s->set->n);
     *longest = 0;
@@ -99,8 +118,9 @@ static drv_status encode_all(arena *a, scoring *s, int64_t *longest) {
             drv_status status = encode(s, record, record->choice[k], r);
             if (status == DRV_OK) status = fit(s, r);
             DRV_TRY_CTX(status, "%s:%lld: choice %d", s->set->path, (long long)record->line, k);
+            find_again(s, s->requests[i], k);
             if (r->n - 1 > *longest) *longest = r->n - 1;
-            s->n_tokens += r->n - 1;
+            if (!r->again) s->n_tokens += r->n - 1;
         }
         progress("tokens: record %lld of %lld", (long long)i + 1, (long long)s->set->n);
     }
@@ -184,6 +204,7 @@ static drv_status score_together(scoring *s, scorer *model, int64_t most_tokens)
     for (s->end = s->first; s->end < s->set->n && n < most_tokens; s->end++)
         for (int k = 0; k < s->set->record[s->end].n_choices; k++) {
             const request *r = s->requests[s->end] + k;
+            if (r->again) continue;
             MEM_GROW(pieces.p, pieces.n, pieces.cap);
             pieces.p[pieces.n++] =
                     (row_piece){r->begin, (int32_t)(r->n - 1), (int32_t)(r->n - 1 - r->n_scored)};

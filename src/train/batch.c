@@ -97,7 +97,8 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
 }
 
 drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t index) {
-    const int64_t n = p->c->micro_batch_size * b->row_tokens, at = index * n, bytes = n * 4;
+    const int64_t n = p->c->micro_batch_size * b->row_tokens,
+                  at = index * n - b->first_row * b->row_tokens, bytes = n * 4;
     const model_layout *l = &p->params.layout;
     const struct {
         const char *name;

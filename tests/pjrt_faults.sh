@@ -51,6 +51,20 @@ else
     echo "left out: libraries that are no plugin; no cc"
 fi
 
+# --- targets
+expect 2 'target "cuda:b20" is unknown, expected cuda:h200, h100, a100 or b200; did you mean "cuda:b200"?' "$drover" compile run.yaml --target cuda:b20
+expect 2 'target "h200", expected cuda:h200' "$drover" compile run.yaml --target h200
+expect 1 'plugin "cuda" is not there' "$drover" compile run.yaml --target cuda:h200
+if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then
+    mkdir -p alone
+    ln -s "$real"/cuda/xla_cuda_plugin.so alone/cuda.so
+    CUDA_HOME=$PWD PATH=/usr/bin:/bin expect 1 "CUDA's ptxas and libdevice.10.bc are not there" "$drover" compile run.yaml \
+        --target cuda:h200 --set pjrt.plugin=$PWD/alone/cuda.so
+    [ -e "$real"/cuda/tools/bin/ptxas ] && DROVER_PJRT_DIR=$real expect 0 "Total successful: 3" "$drover" compile run.yaml --target cuda:h200
+else
+    echo "left out: the CUDA plugin; none in $real (tools/fetch_pjrt.py cuda)"
+fi
+
 # --- a real plugin that is told nonsense, or is damaged
 plugin=$(ls "$real"/cpu/*.so 2>/dev/null | head -1)
 if [ -n "$plugin" ]; then

@@ -33,6 +33,12 @@ typedef struct backend_product {
     bool accumulate;
 } backend_product;
 
+// What a program needs as its compiler plans it, in bytes of one device. `aliased` of the results
+// take the memory of arguments.
+typedef struct backend_memory {
+    int64_t arguments, results, aliased, temporary, code;
+} backend_memory;
+
 typedef struct backend_vtable {
     const char *name;
     // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
@@ -57,6 +63,8 @@ typedef struct backend_vtable {
             void *dst);
     // Of state and arenas; 0: the memory is not placed by the plan.
     int64_t (*held_bytes)(backend *b);
+    // What a loaded program needs. False: unknown. NULL: as the plan says.
+    bool (*memory)(backend *b, const executable *e, backend_memory *out);
     void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call
     void (*describe)(backend *b, backend_info *out);
     // One line on how numbers are made, the same in every run on this machine with these settings.
@@ -100,6 +108,9 @@ static inline drv_status backend_read(backend *b, int rank, const char *name, in
 static inline int64_t backend_held_bytes(backend *b) {
     return b->v->held_bytes(b);
 }
+static inline bool backend_program_memory(backend *b, const executable *e, backend_memory *out) {
+    return b->v->memory && b->v->memory(b, e, out);
+}
 static inline void backend_profile(backend *b, double s[N_OPS]) {
     b->v->profile(b, s);
 }
@@ -134,6 +145,7 @@ typedef struct backend_opts {
     const char *const *flags;
     int n_flags;
     double memory_fraction;
+    const char *target;    // "cuda:h200": programs are compiled for it and not run; NULL: none
     const char *cache_dir; // of compiled programs; NULL: the user's; "none"
 } backend_opts;
 

@@ -12,12 +12,19 @@
 static bool compile_one(arena *a, backend *b, graph *g) {
     const double start = clock_s();
     executable *made;
+    backend_memory m;
     const drv_status status = backend_compile(a, b, g, NULL, &made);
-    if (status == DRV_OK)
-        fprintf(stderr, "%-8s%d nodes, %.1f s\n", g->name, g->n_nodes, clock_s() - start);
-    else
+    if (status != DRV_OK) {
         fprintf(stderr, "%-8s%s\n", g->name, drv_message());
-    return status == DRV_OK;
+        return false;
+    }
+    fprintf(stderr, "%-8s%d nodes, %.1f s", g->name, g->n_nodes, clock_s() - start);
+    if (backend_program_memory(b, made, &m))
+        fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
+                str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
+                str_bytes((double)m.temporary));
+    fputs("\n", stderr);
+    return true;
 }
 
 static drv_status run(arena *a, const cli_args *args) {
@@ -28,7 +35,11 @@ static drv_status run(arena *a, const cli_args *args) {
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
     DRV_TRY(config_load(a, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
-    DRV_TRY(device_open(a, &cfg, &device));
+    const char *target = cli_get(args, "--target", NULL);
+    if (target)
+        DRV_TRY_CTX(device_open_target(a, &cfg, target, &device), "compile");
+    else
+        DRV_TRY(device_open(a, &cfg, &device));
     DRV_TRY(programs_build(a, &cfg, &built));
     const int n = built.n_all;
     for (int i = 0; i < n; i++)
@@ -39,16 +50,22 @@ static drv_status run(arena *a, const cli_args *args) {
                     : DRV_OK;
 }
 
-static const cli_option options[] = {CLI_SET};
+static const cli_option options[] = {CLI_SET,
+        {"--target", "GPU",
+                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"}};
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",
-        .usage = "CONFIG [--set KEY=VALUE]...",
+        .usage = "CONFIG [--target GPU] [--set KEY=VALUE]...",
         .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"
                 "`backend: cpu` has nothing to keep: its programs are checked. Ends with how many graphs\n"
-                "there are, and how many were compiled and failed; exit status 1 when one failed.",
+                "there are, and how many were compiled and failed; exit status 1 when one failed.\n"
+                "\n"
+                "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
+                "what the compiler plans: does the step compile, and does it fit? It needs the CUDA plugin\n"
+                "and its ptxas (tools/fetch_pjrt.py cuda).",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .min_positional = 1,

@@ -5,3 +5,7 @@
 
 // DRV_E_DEVICE, DRV_E_USAGE: it cannot be opened; the message names the key.
 DRV_CHECKED drv_status device_open(arena *a, const run_config *cfg, backend **out);
+// The same for a device that need not be there, "cuda:h200", whatever back end the config names:
+// programs are compiled and not run.
+DRV_CHECKED drv_status device_open_target(arena *a, const run_config *cfg, const char *target,
+        backend **out);

@@ -22,6 +22,7 @@ typedef struct pjrt_memory pjrt_memory;
 typedef struct pjrt_executable pjrt_executable;
 typedef struct pjrt_loaded pjrt_loaded; // an executable on its devices
 typedef struct pjrt_buffer pjrt_buffer;
+typedef struct pjrt_topology pjrt_topology; // devices that need not be there
 
 // --- numbers
 // Types of elements; those that drover has.
@@ -342,6 +343,30 @@ typedef struct pjrt_download_args {
     pjrt_event *event; // (out)
 } pjrt_download_args;
 
+typedef struct pjrt_topology_create_args {
+    pjrt_head head;
+    const char *name;
+    size_t name_size;
+    const pjrt_named_value *options;
+    size_t n_options;
+    pjrt_topology *topology; // (out)
+} pjrt_topology_create_args;
+
+typedef struct pjrt_topology_args {
+    pjrt_head head;
+    pjrt_topology *topology;
+} pjrt_topology_args;
+
+typedef struct pjrt_compile_args { // without a client
+    pjrt_head head;
+    const pjrt_topology *topology;
+    const pjrt_program *program;
+    const char *options;
+    size_t options_size;
+    pjrt_client *client;
+    pjrt_executable *executable; // (out)
+} pjrt_compile_args;
+
 // --- the table: X(name in the packages' header, its place, arguments, their last member). A size
 // that a plugin is told ends with that member, without padding.
 #define PJRT_SLOTS(X)                                                                              \
@@ -374,6 +399,9 @@ typedef struct pjrt_download_args {
     X(Buffer_ElementType, 59, pjrt_buffer_type_args, type)                                         \
     X(Buffer_Dimensions, 60, pjrt_buffer_dims_args, n_dims)                                        \
     X(Buffer_ToHostBuffer, 70, pjrt_download_args, event)                                          \
+    X(TopologyDescription_Create, 82, pjrt_topology_create_args, topology)                         \
+    X(TopologyDescription_Destroy, 83, pjrt_topology_args, topology)                               \
+    X(Compile, 89, pjrt_compile_args, executable)                                                  \
     X(Executable_GetCompiledMemoryStats, 96, pjrt_compiled_memory_args, peak_unpadded_heap)
 
 typedef enum pjrt_slot {

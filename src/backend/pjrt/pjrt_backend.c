@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/pjrt/compile_cache.h"
+#include "backend/pjrt/gpu_target.h"
 #include "backend/pjrt/pjrt_state.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -99,6 +100,9 @@ static drv_status prepare(backend *b) {
 
 static drv_status run(backend *base, executable *e) {
     pjrt_backend *b = self(base);
+    if (!b->client->handle)
+        return drv_fail(DRV_E_DEVICE, "program \"%s\" was compiled for a target, not to run here",
+                e->program.name);
     DRV_TRY(settle(b));
     for (int i = 0; i < e->program.n_in; i++) {
         DRV_TRY(state_upload(&b->states, e->in[i]));
@@ -139,6 +143,13 @@ static drv_status read_state(backend *b, int rank, const char *name, int64_t off
 static int64_t held_bytes(backend *b) {
     (void)b; // the compiler places it, not the plan
     return 0;
+}
+
+static bool program_memory(backend *b, const executable *e, backend_memory *out) {
+    compiled_memory m;
+    if (!client_program_memory(self(b)->client, &e->program, &m)) return false;
+    *out = (backend_memory){m.argument, m.output, m.alias, m.temp, m.code};
+    return true;
 }
 
 static void profile(backend *b, double s[N_OPS]) {
@@ -191,6 +202,7 @@ static const backend_vtable calls = {.name = "pjrt",
         .write = write_state,
         .read = read_state,
         .held_bytes = held_bytes,
+        .memory = program_memory,
         .profile = profile,
         .describe = describe,
         .arithmetic = arithmetic,
@@ -198,27 +210,51 @@ static const backend_vtable calls = {.name = "pjrt",
         .close = finish};
 
 // XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
-// a flag that they do not know.
-static void set_flags(pjrt_backend *b, const backend_opts *opts) {
-    const bool xla = strstr(b->plugin->name, "cpu") || strstr(b->plugin->name, "cuda") ||
-                     strstr(b->plugin->name, "rocm");
-    const char **flags = ARENA_ARRAY(b->a, const char *, opts->n_flags + 1);
+// a flag that they do not know. For CUDA it dies where it finds no ptxas.
+static drv_status set_flags(pjrt_backend *b, const backend_opts *opts) {
+    enum { OWN_FLAGS = 2 };
+    const char *name = b->plugin->name, *tools;
+    const bool cuda = strstr(name, "cuda") != NULL;
+    const char **flags = ARENA_ARRAY(b->a, const char *, opts->n_flags + OWN_FLAGS);
     int n = 0;
-    if (xla) flags[n++] = "xla_allow_excess_precision=False";
+    if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
+        flags[n++] = "xla_allow_excess_precision=False";
+    if (cuda) {
+        DRV_TRY(cuda_tools_find(b->a, b->plugin->path, &tools));
+        flags[n++] = arena_printf(b->a, "xla_gpu_cuda_data_dir=%s", tools);
+    }
     for (int i = 0; i < opts->n_flags; i++)
         flags[n++] = opts->flags[i];
     b->compile = (compile_options){.n_replicas = 1, .flags = flags, .n_flags = n};
+    return DRV_OK;
+}
+
+// "cuda:h200"
+static drv_status open_target(pjrt_backend *b, const backend_opts *opts) {
+    static const char cuda[] = "cuda:";
+    const char *config;
+    if (strncmp(opts->target, cuda, strlen(cuda)) != 0)
+        return drv_fail(DRV_E_USAGE, "target \"%s\", expected cuda:h200, h100, a100 or b200",
+                opts->target);
+    DRV_TRY(gpu_target_config(b->a, opts->target + strlen(cuda), &config));
+    DRV_TRY(plugin_open(b->a, opts->plugin && *opts->plugin ? opts->plugin : "cuda", &b->plugin));
+    DRV_TRY(set_flags(b, opts));
+    return client_open_target(b->a, b->plugin, config, &b->client);
+}
+
+static drv_status open_device(pjrt_backend *b, const backend_opts *opts) {
+    const client_options client = {.memory_fraction = opts->memory_fraction};
+    DRV_TRY(plugin_open(b->a, opts->plugin, &b->plugin));
+    DRV_TRY(client_open(b->a, b->plugin, &client, &b->client));
+    return set_flags(b, opts);
 }
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
     b->base = (backend){&calls, 1};
     b->a = a;
-    DRV_TRY(plugin_open(a, opts->plugin, &b->plugin));
-    const client_options client = {.memory_fraction = opts->memory_fraction};
-    DRV_TRY(client_open(a, b->plugin, &client, &b->client));
-    set_flags(b, opts);
-    compile_cache_open(a, b->plugin, opts->cache_dir, &b->cache);
+    DRV_TRY(opts->target ? open_target(b, opts) : open_device(b, opts));
+    compile_cache_open(a, b->plugin, opts->target ? "none" : opts->cache_dir, &b->cache);
     b->lower = (lower_options){.has_f64 = b->plugin->has_f64};
     state_table_open(a, b->client, &b->states);
     *out = &b->base;

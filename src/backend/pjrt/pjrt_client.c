@@ -96,13 +96,39 @@ drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *opt
     return status;
 }
 
+drv_status client_open_target(arena *a, const pjrt_plugin *p, const char *config,
+        device_client **out) {
+    pjrt_named_value values[] = {option("target_config", PJRT_VALUE_STRING),
+            option("topology", PJRT_VALUE_STRING),
+            option("host_target_machine_options", PJRT_VALUE_STRING)};
+    // partitions x hosts x devices of a host
+    const char *texts[] = {config, "1x1x1", "triple: \"x86_64-unknown-linux-gnu\""};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        values[i].value.string = texts[i];
+        values[i].value_size = strlen(texts[i]);
+    }
+    pjrt_topology_create_args args = {.name = "", .options = values, .n_options = 3};
+    DRV_TRY(plugin_call(p, PJRT_SLOT_TopologyDescription_Create, &args));
+    device_client *c = ARENA_NEW(a, device_client);
+    *c = (device_client){.plugin = p,
+            .topology = args.topology,
+            .platform = "cuda",
+            .kind = "target"};
+    *out = c;
+    return DRV_OK;
+}
+
 // What fails while something is given back is not reported: there is nothing left to do about it.
 static void give_back(const pjrt_plugin *p, pjrt_slot slot, void *args) {
     if (plugin_call(p, slot, args) != DRV_OK) return;
 }
 
 void client_close(device_client *c) {
-    give_back(c->plugin, PJRT_SLOT_Client_Destroy, &(pjrt_client_args){.client = c->handle});
+    if (c->topology)
+        give_back(c->plugin, PJRT_SLOT_TopologyDescription_Destroy,
+                &(pjrt_topology_args){.topology = c->topology});
+    if (c->handle)
+        give_back(c->plugin, PJRT_SLOT_Client_Destroy, &(pjrt_client_args){.client = c->handle});
 }
 
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit) {
@@ -120,24 +146,48 @@ bool client_memory(const device_client *c, int device, int64_t *used, int64_t *l
 static drv_status executable_of(const device_client *c, const device_program *p,
         pjrt_executable **out) {
     pjrt_get_executable_args args = {.loaded = p->handle};
+    if (p->unloaded) {
+        *out = p->unloaded;
+        return DRV_OK;
+    }
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_LoadedExecutable_GetExecutable, &args));
     *out = args.executable;
     return DRV_OK;
 }
 
-static void executable_free(const device_client *c, pjrt_executable *e) {
-    give_back(c->plugin, PJRT_SLOT_Executable_Destroy, &(pjrt_executable_args){.executable = e});
+// Gives back what executable_of has got.
+static void executable_free(const device_client *c, const device_program *p, pjrt_executable *e) {
+    if (e != p->unloaded)
+        give_back(c->plugin, PJRT_SLOT_Executable_Destroy,
+                &(pjrt_executable_args){.executable = e});
 }
 
 static drv_status check_n_outputs(const device_client *c, const device_program *p) {
     pjrt_n_outputs_args args = {0};
     DRV_TRY(executable_of(c, p, &args.executable));
     const drv_status status = plugin_call(c->plugin, PJRT_SLOT_Executable_NumOutputs, &args);
-    executable_free(c, args.executable);
+    executable_free(c, p, args.executable);
     DRV_TRY(status);
     if ((int)args.n_outputs != p->n_out)
         return drv_fail(DRV_E_DEVICE, "plugin \"%s\": program \"%s\" gives %d values, expected %d",
                 c->plugin->name, p->name, (int)args.n_outputs, p->n_out);
+    return DRV_OK;
+}
+
+static drv_status compile_source(const device_client *c, const pjrt_program *source,
+        const str *options, device_program *program) {
+    pjrt_client_compile_args here = {.client = c->handle,
+            .program = source,
+            .options = options->p,
+            .options_size = options->n};
+    pjrt_compile_args there = {.topology = c->topology,
+            .program = source,
+            .options = options->p,
+            .options_size = options->n};
+    DRV_TRY(c->topology ? plugin_call(c->plugin, PJRT_SLOT_Compile, &there)
+                        : plugin_call(c->plugin, PJRT_SLOT_Client_Compile, &here));
+    program->handle = here.executable;
+    program->unloaded = there.executable;
     return DRV_OK;
 }
 
@@ -149,14 +199,10 @@ drv_status client_compile(const device_client *c, const char *text, size_t n,
     source.code_size = n;
     source.format = "mlir";
     source.format_size = strlen("mlir");
-    pjrt_client_compile_args args = {.client = c->handle, .program = &source};
     drv_status status = compile_options_encode(options, &encoded);
-    args.options = encoded.p;
-    args.options_size = encoded.n;
-    if (status == DRV_OK) status = plugin_call(c->plugin, PJRT_SLOT_Client_Compile, &args);
+    if (status == DRV_OK) status = compile_source(c, &source, &encoded, program);
     str_free(&encoded);
     DRV_TRY(status);
-    program->handle = args.executable;
     status = check_n_outputs(c, program);
     if (status != DRV_OK) client_program_free(c, program);
     return status;
@@ -167,7 +213,7 @@ drv_status client_save(const device_client *c, const device_program *p, saved_pr
     DRV_TRY(executable_of(c, p, &executable));
     pjrt_serialize_args args = {.executable = executable};
     const drv_status status = plugin_call(c->plugin, PJRT_SLOT_Executable_Serialize, &args);
-    executable_free(c, executable);
+    executable_free(c, p, executable);
     DRV_TRY(status);
     *out = (saved_program){args.bytes, args.n_bytes, args.owner, args.free_owner};
     return DRV_OK;
@@ -194,7 +240,7 @@ bool client_program_memory(const device_client *c, const device_program *p, comp
         return false;
     const drv_status status =
             plugin_call(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats, &args);
-    executable_free(c, args.executable);
+    executable_free(c, p, args.executable);
     *out = (compiled_memory){args.argument, args.output, args.alias, args.temp, args.code};
     return status == DRV_OK;
 }
@@ -203,7 +249,11 @@ void client_program_free(const device_client *c, device_program *p) {
     if (p->handle)
         give_back(c->plugin, PJRT_SLOT_LoadedExecutable_Destroy,
                 &(pjrt_loaded_args){.executable = p->handle});
+    if (p->unloaded)
+        give_back(c->plugin, PJRT_SLOT_Executable_Destroy,
+                &(pjrt_executable_args){.executable = p->unloaded});
     p->handle = NULL;
+    p->unloaded = NULL;
 }
 
 // --- buffers

@@ -18,7 +18,8 @@ int64_t buffer_bytes(const buffer_shape *s);
 // Single owner, but for downloads, which several threads may do at a time.
 typedef struct device_client {
     const pjrt_plugin *plugin;
-    pjrt_client *handle;
+    pjrt_client *handle;         // NULL: of a target, for which programs are compiled and not run
+    pjrt_topology *topology;     // of a target; else NULL
     pjrt_device *const *devices; // of this process; the plugin's
     int n_devices;
     const char *platform; // "cpu", "cuda"
@@ -31,6 +32,9 @@ typedef struct client_options {
 } client_options;
 
 DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *options,
+        device_client **out);
+// Stands for one GPU that need not be there; `config` is from gpu_target_config.
+DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *p, const char *config,
         device_client **out);
 void client_close(device_client *c);
 
@@ -45,7 +49,8 @@ typedef struct compiled_memory {
 
 typedef struct device_program {
     const char *name;
-    pjrt_loaded *handle;
+    pjrt_loaded *handle;       // NULL: compiled for a target
+    pjrt_executable *unloaded; // then
     int n_in, n_out;
     const buffer_shape *in, *out; // of each device; the caller's
     bool checked;                 // whether outputs have been compared with `out`

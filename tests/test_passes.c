@@ -126,8 +126,13 @@ static void compare_weight(const small_run *r, const frozen_case *c, const param
     if (!p->trainable && grad) fail_msg("%s: %s is frozen and has a gradient", c->name, p->name);
     if (!p->trainable) return;
     if (!grad) fail_msg("%s: no gradient of %s", c->name, p->name);
+    // Of a table that is used twice, each use has a part.
+    const tensor *second = graph_find(r->step, arena_printf(r->a, "grad.%s.second", p->name));
+    assert_true(!second == !(c->tied && strstr(p->name, "embed")));
     for (int64_t k = 0; k < param_elements(p); k += 3) {
-        const double x = element_read(r->b, w, k), got = element_read(r->b, grad, k);
+        const double x = element_read(r->b, w, k),
+                     got = element_read(r->b, grad, k) +
+                           (second ? element_read(r->b, second, k) : 0);
         element_write(r->b, w, k, x + h);
         const double up = loss_of(r);
         element_write(r->b, w, k, x - h);

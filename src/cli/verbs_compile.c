@@ -9,20 +9,6 @@
 #include "train/device.h"
 #include "train/programs.h"
 
-enum { MAX_GRAPHS = 3 + 2 * MAX_SLOTS };
-
-static int list_graphs(const programs *p, graph *out[MAX_GRAPHS]) {
-    int n = 0;
-    out[n++] = p->step_graph;
-    out[n++] = p->update_graph;
-    out[n++] = p->eval_graph;
-    for (int i = 0; i < p->n_slots; i++) {
-        out[n++] = p->aside_graph[i];
-        out[n++] = p->back_graph[i];
-    }
-    return n;
-}
-
 static bool compile_one(arena *a, backend *b, graph *g) {
     const double start = clock_s();
     executable *made;
@@ -45,7 +31,6 @@ static drv_status run(arena *a, const cli_args *args) {
     run_config cfg;
     programs built;
     backend *device;
-    graph *graphs[MAX_GRAPHS];
     int n_sets, n_failed = 0;
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
     DRV_TRY(config_load(a, args->positional[0], sets, n_sets, &cfg));
@@ -56,9 +41,9 @@ static drv_status run(arena *a, const cli_args *args) {
     else
         DRV_TRY(device_open(a, &cfg, &device));
     DRV_TRY(programs_build(a, &cfg, &built));
-    const int n = list_graphs(&built, graphs);
+    const int n = built.n_all;
     for (int i = 0; i < n; i++)
-        n_failed += !compile_one(a, device, graphs[i]);
+        n_failed += !compile_one(a, device, built.all[i].graph);
     backend_close(device);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", n, n - n_failed, n_failed);
     return n_failed ? drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled", n_failed, n)

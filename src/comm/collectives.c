@@ -51,6 +51,10 @@ drv_status comm_wait(comm_group *g, const char *what, comm_transfer *list, int n
     return DRV_OK;
 }
 
+void comm_cancel(comm_group *g, comm_transfer *list, int n) {
+    g->c->v->cancel(g->c, list, n);
+}
+
 drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool *done) {
     *done = n == 0;
     if (n) DRV_TRY(g->c->v->advance(g->c, list, n, false, done));

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/rng.h"
 
 static double or_default(double given, double otherwise) {
     return given > 0 ? given : otherwise;
@@ -63,8 +64,9 @@ void comm_close(comm *c) {
     comm_free(c);
 }
 
-// Tags of twins begin here: below what the MPI standard grants, above what a run opens.
-enum { TWIN_TAGS = 1 << 10, MAX_TWINS = 16 };
+// A group's tag follows from its name alone, since ranks need not open the same groups. Twins have
+// tags of their own; all stay below the 32767 that the MPI standard grants.
+enum { N_TAGS = 1920, MAX_TWINS = 16 };
 
 comm *comm_twin(comm *c) {
     arena *a = arena_new("a second thread of a rank");
@@ -79,7 +81,7 @@ comm *comm_twin(comm *c) {
             .opts = c->opts,
             .info = c->info,
             .failure = c->failure,
-            .n_groups = TWIN_TAGS * c->n_twins,
+            .first_tag = N_TAGS * c->n_twins,
             .began_s = clock_s()};
     pthread_mutex_init(&twin->lock, NULL);
     for (int i = 0; i < c->size; i++)
@@ -138,12 +140,20 @@ static comm_group *find_group(const comm *c, const char *name, const int *ranks,
     return NULL;
 }
 
+static int tag_of(const comm *c, const char *name) {
+    const int tag = c->first_tag + (int)(hash_name(name) % N_TAGS);
+    for (const comm_group *g = c->groups; g; g = g->next)
+        DRV_ASSERT(g->tag != tag || strcmp(g->name, name) == 0,
+                "groups \"%s\" and \"%s\" have one tag: name one of them otherwise", g->name, name);
+    return tag;
+}
+
 comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks) {
     comm_group *group = find_group(self, name, ranks, n_ranks);
     if (group) return group;
     group = ARENA_NEW(self->a, comm_group);
     *group = (comm_group){.c = self,
-            .tag = self->n_groups++,
+            .tag = tag_of(self, name),
             .n = n_ranks,
             .place = -1,
             .ranks = ARENA_ARRAY(self->a, int, n_ranks),

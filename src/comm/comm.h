@@ -62,7 +62,8 @@ comm_group *comm_world(const comm *c);
 // The ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the order
 // of their ranks; `of` may not be larger than the world. Opened once, the same one is returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
-// Ranks of the job in rising order, this one among them.
+// Ranks of the job in rising order, this one among them. Groups that share two ranks have different
+// names.
 comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
@@ -111,6 +112,8 @@ void comm_send(comm_group *g, int to, const void *p, int64_t bytes, comm_transfe
 void comm_receive(comm_group *g, int from, void *p, int64_t bytes, comm_transfer *t);
 // Until all are done. `what` names the operation where a rank is looked for that holds up others.
 DRV_CHECKED drv_status comm_wait(comm_group *g, const char *what, comm_transfer *list, int n);
+// Gives up what was begun and is not done, when this rank cannot go on: the memory is free again.
+void comm_cancel(comm_group *g, comm_transfer *list, int n);
 // Moves on what is under way, and says whether that is done; never waits.
 DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool *done);
 

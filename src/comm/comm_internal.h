@@ -50,8 +50,8 @@ typedef struct piece { // of memory, for one place
 
 struct comm_group {
     comm *c;
-    char name[24];
-    int tag; // its number in c
+    char name[40];
+    int tag; // by its name
     int n, place;
     int *ranks;
     // Of the collective under way, by place.
@@ -72,7 +72,7 @@ struct comm {
     rank_info *info; // by rank
     comm_failure *failure;
     comm_group *world, *groups;
-    int n_groups, n_twins;
+    int first_tag, n_twins;
     char *scratch;
     int64_t scratch_bytes;
     // Of this rank; locked, since the failure ring reads it.

@@ -162,8 +162,18 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     return DRV_OK;
 }
 
+static drv_status check_pipeline(const run_config *cfg) {
+    const bool interleaved = config_pipeline_schedule(cfg) == SCHEDULE_INTERLEAVED;
+    if (cfg->virtual_stages == 1 || (cfg->pipeline_parallel > 1 && interleaved)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"parallel.virtual_stages\" is %lld, expected 1, or parallel.pipeline above 1 "
+            "and parallel.schedule: interleaved",
+            config_where(cfg, "parallel.virtual_stages"), (long long)cfg->virtual_stages);
+}
+
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
+    cfg->virtual_stages = 1;
     cfg->data_parallel = cfg->data_ranks = 1;
     cfg->lanes = cfg->n_lanes = 1;
     cfg->rank = 0;
@@ -254,6 +264,7 @@ static drv_status check_lora(arena *mem, run_config *cfg) {
 
 drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_model(cfg));
+    DRV_TRY(check_pipeline(cfg));
     DRV_TRY(check_ranks(cfg));
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_data(cfg));

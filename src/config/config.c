@@ -102,6 +102,11 @@ bool config_gives(const run_config *cfg, const char *path) {
     return cfg->given && cfg->given->value[i] && cfg->given->value[i]->kind != VALUE_NULL;
 }
 
+stage_schedule config_pipeline_schedule(const run_config *cfg) {
+    if (cfg->pipeline_schedule != SCHEDULE_AUTO) return cfg->pipeline_schedule;
+    return cfg->virtual_stages > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
+}
+
 save_dtype config_save_dtype(const run_config *cfg) {
     if (cfg->save_dtype != SAVE_AUTO) return cfg->save_dtype;
     return cfg->precision == PRECISION_BF16 ? SAVE_BF16 : SAVE_F32;

@@ -10,6 +10,13 @@
 enum { EVAL_TOKENS = 100000 }; // an evaluation by default (docs/adr/0005)
 
 typedef enum precision { PRECISION_BF16, PRECISION_F32 } precision;
+typedef enum stage_schedule {
+    SCHEDULE_AUTO,
+    SCHEDULE_1F1B,
+    SCHEDULE_GPIPE,
+    SCHEDULE_INTERLEAVED,
+    SCHEDULE_ZB_H1
+} stage_schedule;
 typedef enum save_dtype { SAVE_AUTO, SAVE_F32, SAVE_BF16, SAVE_F16 } save_dtype;
 typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
 typedef enum schedule_type {
@@ -86,6 +93,8 @@ typedef struct run_config {
     // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
     int64_t lanes;                                                               // 0: auto
+    stage_schedule pipeline_schedule; // see config_pipeline_schedule
+    int64_t virtual_stages;           // of each pipeline rank
     // Of the job, by config_set_ranks: what auto came to. 1 until then.
     int64_t data_ranks, n_lanes;
     int64_t rank; // of this process
@@ -110,6 +119,8 @@ DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
+// parallel.schedule, or what it stands for when that is auto.
+stage_schedule config_pipeline_schedule(const run_config *cfg);
 // For what runs on one rank whatever the layout of training: evaluating a model, measuring.
 void config_one_rank(run_config *cfg);
 // training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.

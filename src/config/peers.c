@@ -84,9 +84,12 @@ static const peer_key peers[] = {
         {"tensor_model_parallel_size tensor_parallel_size tensor_parallel_degree tp tp_size "
          "tp_degree",
                 "parallel.tensor", NULL},
-        {"pipeline_model_parallel_size pipeline_parallel_size pipeline_parallel_degree pp pp_size "
-         "virtual_pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage",
+        {"pipeline_model_parallel_size pipeline_parallel_size pipeline_parallel_degree pp pp_size",
                 "parallel.pipeline", NULL},
+        {"virtual_pipeline_model_parallel_size num_layers_per_virtual_pipeline_stage "
+         "pipeline_parallel_layers_per_stage interleave_group_size",
+                "parallel.virtual_stages", "runs of layers of each rank"},
+        {"pipeline_parallel_schedule pipeline_schedule", "parallel.schedule", NULL},
         {"context_parallel_size context_parallel_degree cp cp_size", "parallel.context", NULL},
         {"data_parallel_size data_parallel_degree dp dp_size data_parallel_replicate_degree "
          "devices num_nodes nproc_per_node num_gpus world_size gpus",

@@ -22,6 +22,9 @@ static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
 
+static const choice schedules[] = {{"auto", SCHEDULE_AUTO}, {"1f1b", SCHEDULE_1F1B},
+        {"gpipe", SCHEDULE_GPIPE}, {"interleaved", SCHEDULE_INTERLEAVED}, {"zb-h1", SCHEDULE_ZB_H1},
+        {NULL, 0}};
 static const choice auto_choices[] = {{"auto", 0}, {NULL, 0}};
 static const choice backend_choices[] = {{"cpu", 0}, {"pjrt", 0}, {NULL, 0}};
 
@@ -144,8 +147,18 @@ static const key run_keys[] = {
                 .help = "reached by the decay one step after the last, so that with 0 no step is wasted"},
         {KEY("parallel.tensor", int, tensor_parallel), .initial = "1", .min = 1, .max = 1 << 10,
                 .help = "ranks that share each product: heads, ffn and vocabulary are cut among them"},
-        {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1,
-                .expected = ONE_YET, .help = "ranks that share the layers"},
+        {KEY("parallel.pipeline", int, pipeline_parallel), .initial = "1", .min = 1, .max = 1 << 10,
+                .help = "ranks that share the layers: each has a run of them, the last one fewer, "
+                        "since it has the head too"},
+        {KEY("parallel.schedule", choice, pipeline_schedule), .choices = schedules,
+                .initial = "auto",
+                .help = "order of the micro-batches in a pipeline. 1f1b: one forward, one backward; "
+                        "gpipe: all forwards first; interleaved: 1f1b with virtual_stages; zb-h1: "
+                        "weight gradients fill the gaps; auto: 1f1b, or interleaved where there are "
+                        "virtual stages"},
+        {KEY("parallel.virtual_stages", int, virtual_stages), .initial = "1", .min = 1, .max = 32,
+                .help = "runs of layers of each pipeline rank: n of them leave a gap of 1/n, for n "
+                        "times the messages"},
         {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1,
                 .expected = ONE_YET, .help = "ranks that share each row"},
         {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",

@@ -89,6 +89,7 @@ typedef struct node node;
     X(int, axis)          /* collectives: mesh axis */                                             \
     X(int, ranks)         /* collectives: size of that axis */                                     \
     X(int, dim)           /* collectives: dim that is cut in parts */                              \
+    X(int, ends)          /* all_reduce: of the first and the last rank of the axis alone */       \
     X(int, in_place)      /* all_reduce: of state */                                               \
     X(int, axes)          /* sum_squares: over them as well, bits 1 << axis */                     \
     X(int, n_alike)       /* sum_squares: so many first inputs are the same on all tensor ranks */ \

@@ -1,6 +1,12 @@
 // The sizes of one rank.
 #include "model/layout.h"
 
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/arena.h"
+#include "base/round.h"
+
 static void find_widths(model_layout *l) {
     l->q_width = (int64_t)l->n_heads * l->head_dim;
     l->kv_width = (int64_t)l->n_kv_heads * l->head_dim;
@@ -10,6 +16,10 @@ static void find_widths(model_layout *l) {
 model_layout layout_of(const model_config *model) {
     model_layout l = {.model = model,
             .n_layers = (int)model->num_hidden_layers,
+            .n_chunks = 1,
+            .chunk = {{0, (int)model->num_hidden_layers, 0}},
+            .embeds = true,
+            .heads = true,
             .n_heads = (int)model->num_attention_heads,
             .n_kv_heads = (int)model->num_key_value_heads,
             .head_dim = (int)model->head_dim,
@@ -45,5 +55,64 @@ drv_status layout_on(const model_config *model, const mesh *place, int rank, boo
     l.sequence = sequence && n_tensor > 1;
     find_widths(&l);
     *out = l;
+    return DRV_OK;
+}
+
+// --- stages
+double layout_head_in_layers(const model_config *m) {
+    const double h = (double)m->hidden_size, q = (double)(m->num_attention_heads * m->head_dim),
+                 kv = (double)(m->num_key_value_heads * m->head_dim);
+    const double layer = h * (2 * q + 2 * kv + 3 * (double)m->intermediate_size);
+    return h * (double)m->vocab_size / layer;
+}
+
+void layout_share_layers(const model_config *model, int n_stages, int *out) {
+    const int all = (int)model->num_hidden_layers, others = n_stages - 1;
+    const double head = layout_head_in_layers(model);
+    int last = all;
+    double best = 0;
+    for (int n = others ? 1 : all; n <= all - others; n++) { // of the last stage
+        const double slowest_other = others ? (double)div_up(all - n, others) : 0;
+        const double slowest = fmax(slowest_other, n + head);
+        if (n > 1 && best > 0 && slowest > best) continue;
+        best = slowest;
+        last = n;
+    }
+    out[others] = last;
+    const int each = others ? (all - last) / others : 0, rest = others ? (all - last) % others : 0;
+    for (int i = 0; i < others; i++)
+        out[i] = each + (i >= others - rest);
+}
+
+model_layout layout_all_layers(const model_layout *l) {
+    model_layout all = *l;
+    all.n_layers = (int)l->model->num_hidden_layers;
+    all.n_chunks = 1;
+    all.chunk[0] = (layer_chunk){0, all.n_layers, 0};
+    all.embeds = all.heads = true;
+    return all;
+}
+
+drv_status layout_cut_layers(model_layout *l, int rank, int n_chunks) {
+    const int ranks = l->mesh.size[AXIS_PIPELINE],
+              place = mesh_place(&l->mesh, rank, AXIS_PIPELINE), n_stages = ranks * n_chunks,
+              all = (int)l->model->num_hidden_layers;
+    if (all < n_stages)
+        return drv_fail(DRV_E_USAGE,
+                "the %d layers of the model are fewer than %d stages: parallel.pipeline %d x "
+                "parallel.virtual_stages %d",
+                all, n_stages, ranks, n_chunks);
+    int *n = mem_alloc(sizeof *n * (size_t)n_stages), first = 0;
+    layout_share_layers(l->model, n_stages, n);
+    l->n_layers = 0;
+    l->n_chunks = n_chunks;
+    for (int stage = 0; stage < n_stages; first += n[stage++]) {
+        if (stage % ranks != place) continue;
+        l->chunk[stage / ranks] = (layer_chunk){first, n[stage], l->n_layers};
+        l->n_layers += n[stage];
+    }
+    free(n);
+    l->embeds = place == 0;
+    l->heads = place == ranks - 1;
     return DRV_OK;
 }

@@ -7,11 +7,24 @@
 #include "config/model_config.h"
 #include "ir/mesh.h"
 
+// A stage of the pipeline on this rank: consecutive layers of the model. A micro-batch visits the
+// ranks in order, as many times as each has chunks: chunk v of place p is stage v * ranks + p.
+enum { MAX_CHUNKS = 32 };
+typedef struct layer_chunk {
+    int first, n; // layers, numbered in the whole model
+    int at;       // where they begin among those of this rank
+} layer_chunk;
+
 // What one rank of a mesh has: over the tensor axis heads, feed-forward width and vocabulary are
-// cut in equal parts. `sequence`: between products each rank has a part of the tokens.
+// cut in equal parts, over the pipeline axis the layers in runs. `sequence`: between products each
+// tensor rank has a part of the tokens.
 typedef struct model_layout {
     const model_config *model; // must outlive the layout; for what ranks do not share (eps, theta)
-    int n_layers, n_heads, n_kv_heads, head_dim;
+    int n_layers;              // of this rank, in all its chunks
+    int n_chunks;
+    layer_chunk chunk[MAX_CHUNKS];
+    bool embeds, heads; // the first stage is here; the last one is, with final norm and head
+    int n_heads, n_kv_heads, head_dim;
     int64_t hidden, vocab, ffn; // H, V, F
     int64_t q_width, kv_width;  // columns of q, and of k or v
     int64_t qkv_width;          // C = q_width + 2 kv_width
@@ -21,6 +34,16 @@ typedef struct model_layout {
 } model_layout;
 
 model_layout layout_of(const model_config *model); // of one rank alone
-// Of a rank of the mesh. DRV_E_USAGE names what the mesh does not divide.
-DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *place, int rank,
-        bool sequence, model_layout *out);
+// Products of a token in the head, in those of a layer (Llama-3.1-8B: 2.4).
+double layout_head_in_layers(const model_config *model);
+// Layers of each stage. The last one also has the head, which takes as long as some of them, so it
+// gets fewer; of what does not divide the first gets nothing if it can be (it has the embedding,
+// and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
+void layout_share_layers(const model_config *model, int n_stages, int *out);
+// Of a rank of the mesh, one chunk. DRV_E_USAGE names what the mesh does not divide.
+DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *m, int rank, bool sequence,
+        model_layout *out);
+// The same with the layers of all stages, as one rank has them.
+model_layout layout_all_layers(const model_layout *l);
+// Gives it the layers of `n_chunks` stages. DRV_E_USAGE: there are fewer layers than stages.
+DRV_CHECKED drv_status layout_cut_layers(model_layout *l, int rank, int n_chunks);

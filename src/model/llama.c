@@ -8,6 +8,9 @@ typedef struct builder {
     const param_list *params;
     const llama_opts *opts;
     llama_mode mode;
+    const layer_chunk *layers;
+    bool staged; // one of several stages
+    bool is_first, is_last;
     tensor *position, *rope; // rope_ND
 } builder;
 
@@ -29,11 +32,29 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     return add1(b, OP_matmul, 2, in, (op_attrs){.tb = 1});
 }
 
+static bool is_cached(const builder *b) {
+    return b->mode == LLAMA_PREFILL || b->mode == LLAMA_DECODE;
+}
+
+// The cached programs live side by side and take different numbers of tokens; so do the stages of a
+// rank, each with its micro-batches.
+static const char *input_name(const builder *b, const char *name) {
+    if (is_cached(b)) return arena_printf(b->g->a, "%s.%s", b->g->name, name);
+    return b->staged ? arena_printf(b->g->a, "%s.%d", name, b->opts->chunk) : name;
+}
+
+static tensor *input(builder *b, const char *name, dtype dt, int n_dims, const int64_t *dim) {
+    tensor *t = graph_state(b->g, TENSOR_INPUT, name, dt, n_dims, dim);
+    if (b->opts->n_slots) t->n_slots = b->opts->n_slots;
+    return t;
+}
+
 static tensor *dropped(builder *b, tensor *x_NK, int site) {
     const llama_opts *opts = b->opts;
     const int64_t n = 2 * opts->rows;
-    tensor *rows = graph_find(b->g, "rows");
-    if (!rows) rows = graph_state(b->g, TENSOR_INPUT, "rows", DT_I32, 1, &n);
+    const char *name = input_name(b, "rows");
+    tensor *rows = graph_find(b->g, name);
+    if (!rows) rows = input(b, name, DT_I32, 1, &n);
     const op_attrs attrs = {.seq = (int)opts->seq,
             .rate = opts->dropout,
             .site = site,
@@ -83,15 +104,9 @@ static tensor *linear(builder *b, tensor *x_NK, const param *w_OK) {
     return w_OK->branches ? with_branches(b, x_NK, w_OK->branches, y_NO) : y_NO;
 }
 
-static bool is_cached(const builder *b) {
-    return b->mode == LLAMA_PREFILL || b->mode == LLAMA_DECODE;
-}
-
-// The cached programs live side by side and take different numbers of tokens.
 static tensor *i32_input(builder *b, const char *name) {
     int64_t n = b->opts->rows * b->opts->seq;
-    if (is_cached(b)) name = arena_printf(b->g->a, "%s.%s", b->g->name, name);
-    return graph_state(b->g, TENSOR_INPUT, name, DT_I32, 1, &n);
+    return input(b, input_name(b, name), DT_I32, 1, &n);
 }
 
 static tensor *rope_table(builder *b) {
@@ -156,12 +171,19 @@ static int logit_rows(const builder *b) {
     return (int)(rows < n ? rows : n);
 }
 
+// A tied table is used here for the second time.
+static tensor *head_table(builder *b) {
+    tensor *w_VH = weight(b, b->params->head);
+    if (b->params->head != b->params->embedding) return w_VH;
+    return add1(b, OP_share, 1, &w_VH, (op_attrs){.axis = AXIS_PIPELINE, .ranks = 1});
+}
+
 static void head(builder *b, tensor *x_NH) {
     if (b->mode != LLAMA_LOSS && b->mode != LLAMA_SCORE) {
         graph_output(b->g, linear(b, x_NH, b->params->head), "logits");
         return;
     }
-    tensor *w_VH = weight(b, b->params->head);
+    tensor *w_VH = head_table(b);
     tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
     op_attrs attrs = over_tensor(b);
     attrs.chunk = logit_rows(b);
@@ -172,34 +194,62 @@ static void head(builder *b, tensor *x_NH) {
         graph_output(b->g, n->out[1], "token_loss");
 }
 
-graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts) {
+// The residual stream that the layers begin with.
+static tensor *enter_stage(builder *b) {
+    const model_layout *l = b->l;
+    tensor *h_NH;
+    if (b->is_first) {
+        tensor *in[] = {i32_input(b, "tokens"), weight(b, b->params->embedding)};
+        b->position = i32_input(b, "position");
+        h_NH = leave(b, add1(b, OP_embedding, 2, in, over_tensor(b)));
+    } else {
+        const int64_t n = b->opts->rows * b->opts->seq;
+        const int64_t dim[] = {l->sequence ? n / l->mesh.size[AXIS_TENSOR] : n, l->hidden};
+        h_NH = input(b, input_name(b, "h"), b->opts->dt, 2, dim);
+        h_NH->trainable = true;
+        b->position = i32_input(b, "position");
+    }
+    b->rope = rope_table(b);
+    return h_NH;
+}
+
+static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
+    if (!b->is_last) {
+        tensor *in[] = {h_NH, branch_NH};
+        graph_output(b->g, add1(b, OP_add, 2, in, (op_attrs){0}), input_name(b, "out"));
+        return;
+    }
+    tensor *x_NH = norm_of_stream(b, b->params->final_norm, &h_NH, &branch_NH);
+    if (b->mode != LLAMA_PREFILL) head(b, x_NH);
+}
+
+graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "score", "logits", "prefill", "decode"};
     // Prompts go through in blocks of several sizes: a program for each.
-    const char *name = mode == LLAMA_PREFILL
-                               ? arena_printf(mem, "prefill.%lld", (long long)opts->seq)
-                               : names[mode];
-    builder build = {.g = graph_new(mem, name),
+    const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
+                                             : names[mode];
+    builder b = {.g = graph_new(a, name),
             .l = &params->layout,
             .params = params,
             .opts = opts,
             .mode = mode};
-    build.g->mesh = build.l->mesh;
-    tensor *tokens = i32_input(&build, "tokens"), *table_VH = weight(&build, params->embedding);
-    tensor *branch_NH = NULL, *in[] = {tokens, table_VH};
-    build.position = i32_input(&build, "position");
-    tensor *h_NH = leave(&build, add1(&build, OP_embedding, 2, in, over_tensor(&build)));
-    build.rope = rope_table(&build);
-    for (int i = 0; i < build.l->n_layers; i++) {
-        const layer_params *w = &params->layer[i];
-        build.g->layer = i;
-        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
-        branch_NH = attention_block(&build, w, x_NH);
-        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &branch_NH);
-        branch_NH = mlp_block(&build, w, x_NH);
+    const model_layout *l = b.l;
+    b.layers = &l->chunk[opts->chunk];
+    b.staged = l->mesh.size[AXIS_PIPELINE] > 1;
+    b.is_first = b.layers->first == 0;
+    b.is_last = b.layers->first + b.layers->n == l->model->num_hidden_layers;
+    b.g->mesh = l->mesh;
+    tensor *branch_NH = NULL, *h_NH = enter_stage(&b);
+    for (int i = 0; i < b.layers->n; i++) {
+        const layer_params *w = &params->layer[b.layers->at + i];
+        b.g->layer = b.layers->first + i;
+        tensor *x_NH = norm_of_stream(&b, w->input_norm, &h_NH, &branch_NH);
+        branch_NH = attention_block(&b, w, x_NH);
+        x_NH = norm_of_stream(&b, w->post_norm, &h_NH, &branch_NH);
+        branch_NH = mlp_block(&b, w, x_NH);
     }
-    build.g->layer = -1;
-    tensor *x_NH = norm_of_stream(&build, params->final_norm, &h_NH, &branch_NH);
-    if (mode != LLAMA_PREFILL) head(&build, x_NH);
-    graph_prune(build.g);
-    return build.g;
+    b.g->layer = -1;
+    leave_stage(&b, h_NH, branch_NH);
+    graph_prune(b.g);
+    return b.g;
 }

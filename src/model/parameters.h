@@ -36,8 +36,9 @@ typedef struct param {
     param_part part[MAX_PARTS];
     int n_parts;
     param_init init;
-    bool trainable;  // false: frozen, no gradient, no master, no optimizer state
-    bool is_adapter; // stored in an adapter's folder, not in the model's
+    bool trainable; // false: frozen, no gradient, no master, no optimizer state
+    bool is_copy;   // the first stage of the pipeline has it as well (a tied head): it counts there
+    bool is_adapter;                       // stored in an adapter's folder, not in the model's
     const struct param_branches *branches; // of a projection; NULL: none
 } param;
 
@@ -65,9 +66,10 @@ typedef struct param_list {
     model_layout layout;
     param *p; // all of them, each once, in the order of the data
     int n;
-    const param *embedding, *final_norm, *head; // [V, H], [H], [V, H]; tied: head is embedding
-    layer_params *layer;                        // layout.n_layers
-    name_map by_part;                           // Hugging Face name -> param
+    // [V, H], [H], [V, H]; tied: head is embedding. NULL where another stage has them.
+    const param *embedding, *final_norm, *head;
+    layer_params *layer; // layout.n_layers, chunk after chunk
+    name_map by_part;    // Hugging Face name -> param
 } param_list;
 
 // All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `mem`.

@@ -17,14 +17,18 @@ typedef enum recompute_policy {
 } recompute_policy;
 void pass_recompute(graph *g, recompute_policy policy);
 
-// The update program: global norm, then AdamW, for `n` weights given as tensors of a training graph
-// (the trainable ones).
+// The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
+// tensors of a training graph (the trainable ones).
 typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices only
     mesh mesh;                              // gradients are summed over the data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
     bool sequence;     // tensor ranks share the tokens between products
-    bool zero;         // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
+    // By weight; NULL: none. `tied`: used on the first and on the last stage, or twice on one rank,
+    // where its gradient has a second part (grad_open). `copy`: of one on another rank: norms count
+    // it there.
+    const bool *tied, *copy;
+    bool zero; // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
 } update_opts;
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 

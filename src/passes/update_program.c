@@ -19,8 +19,10 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
 
 // What each tensor rank has of the gradient of a weight that all have is a partial sum over its
 // tokens, if they share the tokens between products.
-static tensor *gradient(graph *g, const tensor *w, bool split, const update_opts *opts) {
-    tensor *grad = state(g, TENSOR_GRAD, "grad.", w, dtype_acc(w->dt));
+static tensor *gradient(graph *g, const tensor *w, const char *use, bool split,
+        const update_opts *opts) {
+    tensor *grad = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s%s", w->name, use),
+            dtype_acc(w->dt), w->n_dims, w->dim);
     const op_attrs attrs = along(g, AXIS_DATA);
     if (opts->zero)
         grad = graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
@@ -29,19 +31,34 @@ static tensor *gradient(graph *g, const tensor *w, bool split, const update_opts
     return opts->sequence && !split ? sum_over(g, grad, AXIS_TENSOR, !opts->zero) : grad;
 }
 
-// Of all weights; what tensor ranks have alike comes first.
+// Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
+static tensor *both_uses(graph *g, const tensor *w, tensor *grad, bool split,
+        const update_opts *opts) {
+    op_attrs ends = along(g, AXIS_PIPELINE);
+    ends.in_place = !opts->zero;
+    ends.ends = 1;
+    if (ends.ranks > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
+    tensor *in[] = {grad, gradient(g, w, ".second", split, opts)};
+    return graph_add(g, opts->zero ? OP_add : OP_take_back, 2, in, NULL)->out[0];
+}
+
+// Of all weights, on all stages; what tensor ranks have alike comes first.
 static tensor *global_squares(graph *g, tensor *const *t, int n, const update_opts *opts) {
+    const bool tensor_ranks = g->mesh.size[AXIS_TENSOR] > 1;
     tensor **in = ARENA_ARRAY(g->a, tensor *, n);
     int n_in = 0;
     op_attrs attrs = {0};
-    if (g->mesh.size[AXIS_TENSOR] > 1) attrs.axes |= 1 << AXIS_TENSOR;
+    if (g->mesh.size[AXIS_PIPELINE] > 1) attrs.axes |= 1 << AXIS_PIPELINE;
+    if (tensor_ranks) attrs.axes |= 1 << AXIS_TENSOR;
     if (opts->zero) attrs.axes |= 1 << AXIS_DATA;
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < n; i++)
-            if ((opts->split && opts->split[i]) == pass) in[n_in++] = t[i];
-    for (int i = 0; i < n && g->mesh.size[AXIS_TENSOR] > 1; i++)
-        attrs.n_alike += !opts->split[i];
-    return graph_add(g, OP_sum_squares, n, in, &attrs)->out[0];
+        for (int i = 0; i < n; i++) {
+            const bool split = opts->split && opts->split[i];
+            if (split != pass || (opts->copy && opts->copy[i])) continue;
+            in[n_in++] = t[i];
+            attrs.n_alike += tensor_ranks && !split;
+        }
+    return graph_add(g, OP_sum_squares, n_in, in, &attrs)->out[0];
 }
 
 // State of the optimizer beside a weight: its shard, where data ranks share it.
@@ -89,7 +106,10 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
-        grads[i] = gradient(g, weights[i], opts->split && opts->split[i], opts);
+        grads[i] = gradient(g, weights[i], "", opts->split && opts->split[i], opts);
+    for (int i = 0; i < n && opts->tied; i++)
+        if (opts->tied[i])
+            grads[i] = both_uses(g, weights[i], grads[i], opts->split && opts->split[i], opts);
     tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)

@@ -1,6 +1,7 @@
 // Global batches, read ahead, and their way into the back end.
 #include "train/batch.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bus_error.h"
@@ -91,6 +92,25 @@ drv_status batch_write(const batch *b, programs *p, int64_t index) {
         DRV_TRY(backend_write(p->b, rank, "tokens", 0, bytes, b->tokens + at));
         DRV_TRY(backend_write(p->b, rank, "position", 0, bytes, b->position + at));
         DRV_TRY(backend_write(p->b, rank, "labels", 0, bytes, b->labels + at));
+    }
+    return DRV_OK;
+}
+
+drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+    const int64_t n = p->c->micro_batch_size * b->row_tokens,
+                  at = index * n - b->first_row * b->row_tokens, bytes = n * 4;
+    const model_layout *l = &p->params.layout;
+    const struct {
+        const char *name;
+        const int32_t *from;
+        bool taken;
+    } inputs[] = {{"tokens", b->tokens, l->embeds && chunk == 0}, {"position", b->position, true},
+            {"labels", b->labels, programs_is_last(p, chunk)}};
+    char name[32];
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        if (!inputs[i].taken) continue;
+        snprintf(name, sizeof name, "%s.%d", inputs[i].name, chunk);
+        DRV_TRY(backend_write(p->b, 0, name, slot * bytes, bytes, inputs[i].from + at));
     }
     return DRV_OK;
 }

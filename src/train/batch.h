@@ -29,6 +29,10 @@ void batch_pad(batch *b);
 // Writes micro-batch `index` of the global batch to the inputs of every local rank.
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
+// The same for one stage of a pipeline, into a slot: what that stage takes of the micro-batch.
+DRV_CHECKED drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot,
+        int64_t index);
+
 // Writes the numbers in the run of the rows of micro-batch `index`, which dropout is a function of.
 DRV_CHECKED drv_status batch_write_rows(const batch *b, programs *p, int64_t index);
 

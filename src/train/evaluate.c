@@ -5,6 +5,8 @@
 
 #include "base/log.h"
 #include "base/round.h"
+#include "train/pipeline_run.h"
+#include "train/stages.h"
 #include "train/stop.h"
 
 int64_t evaluate_run_rows(const run_config *cfg, const rows *r) {
@@ -30,60 +32,120 @@ typedef struct evaluation {
 } evaluation;
 
 // Rows [first, ...) of the evaluation, as many as a micro-batch takes.
-static drv_status run_micro_batch(evaluation *self, int64_t first) {
-    programs *progs = self->p;
-    batch *rows_in = &self->batch;
-    const bool spread = rows_n_sources(self->rows) > 1 && self->n_rows < self->all;
-    double loss;
-    batch_clear(rows_in);
-    if (!spread) rows_seek(self->rows, first);
-    for (int64_t i = first; i < self->n_rows && rows_in->filled < rows_in->rows; i++) {
-        if (spread)
-            rows_seek(self->rows, (int64_t)((double)i * (double)self->all / (double)self->n_rows));
-        DRV_TRY(batch_add_row(rows_in, self->rows));
+static drv_status fill_batch(evaluation *e, int64_t first) {
+    batch *b = &e->batch;
+    const bool spread = rows_n_sources(e->rows) > 1 && e->n_rows < e->all;
+    batch_clear(b);
+    if (!spread) rows_seek(e->rows, first);
+    for (int64_t i = first; i < e->n_rows && b->filled < b->rows; i++) {
+        if (spread) rows_seek(e->rows, (int64_t)((double)i * (double)e->all / (double)e->n_rows));
+        DRV_TRY(batch_add_row(b, e->rows));
     }
-    batch_pad(rows_in);
-    DRV_TRY(batch_write(rows_in, progs, 0));
-    DRV_TRY(backend_run(progs->b, progs->eval));
-    DRV_TRY(backend_read(progs->b, 0, "loss", 0, sizeof loss, &loss));
-    self->losses[first / rows_in->rows] = loss;
-    self->counted[first / rows_in->rows] = rows_in->counted;
-    self->sum += loss;
-    self->tokens += rows_in->counted;
-    if (isfinite(loss)) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number; rows: %s", loss,
-            rows_in->names.p);
+    batch_pad(b);
+    e->counted[first / b->rows] = b->counted;
+    e->tokens += b->counted;
+    return DRV_OK;
 }
 
-// What the ranks have computed: each element is zero on all but one.
+// Of the rows that are in the batch.
+static drv_status note_loss(evaluation *e, int64_t first) {
+    const batch *b = &e->batch;
+    double loss;
+    DRV_TRY(backend_read(e->p->b, 0, "loss", 0, sizeof loss, &loss));
+    e->losses[first / b->rows] = loss;
+    e->sum += loss;
+    if (isfinite(loss)) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number; rows: %s", loss,
+            b->names.p);
+}
+
+static drv_status run_micro_batch(evaluation *e, int64_t first) {
+    DRV_TRY(fill_batch(e, first));
+    DRV_TRY(batch_write(&e->batch, e->p, 0));
+    DRV_TRY(backend_run(e->p->b, e->p->eval));
+    return note_loss(e, first);
+}
+
+// --- by a pipeline: this rank's stages of every micro-batch of its data rank
+static int64_t first_row(const evaluation *e, const pipeline_task *item) {
+    const int ranks = e->share ? group_size(e->share) : 1,
+              me = e->share ? group_place(e->share) : 0;
+    return (me + (int64_t)item->micro_batch * ranks) * e->batch.rows;
+}
+
+static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
+    evaluation *e = ctx;
+    DRV_TRY(fill_batch(e, first_row(e, item)));
+    backend_use_slot(e->p->b, 0);
+    if (message) DRV_TRY(stages_put(e->p, item, 0, message));
+    return batch_write_stage(&e->batch, e->p, item->chunk, 0, 0);
+}
+
+static drv_status compute(void *ctx, const pipeline_task *item) {
+    evaluation *e = ctx;
+    DRV_TRY(backend_run(e->p->b, e->p->stage[item->chunk].eval));
+    return programs_is_last(e->p, item->chunk) ? note_loss(e, first_row(e, item)) : DRV_OK;
+}
+
+static drv_status give(void *ctx, const pipeline_task *item, void *message) {
+    const evaluation *e = ctx;
+    return stages_get(e->p, item, message);
+}
+
+static drv_status run_stages(evaluation *e) {
+    const int ranks = e->share ? group_size(e->share) : 1,
+              me = e->share ? group_place(e->share) : 0;
+    const pipeline_actions actions = {e, take, compute, give};
+    pipeline_shape shape = stages_shape(e->p->c);
+    pipeline_schedule schedule;
+    shape.forward_only = true;
+    shape.micro_batches = (int)((e->n_micro_batches - me + ranks - 1) / ranks);
+    if (shape.micro_batches == 0) return DRV_OK;
+    arena *a = arena_new("schedule");
+    drv_status status = pipeline_build(a, &shape, &schedule);
+    if (status == DRV_OK) status = pipeline_run(e->p->link, &schedule, &actions);
+    arena_free(a);
+    return status;
+}
+
+// --- of all ranks
+// What the ranks have computed: each element is zero on all but one. The last stage has the losses.
 static drv_status join_ranks(evaluation *e) {
     const int64_t n = e->n_micro_batches;
+    const pipeline_link *link = e->p->link;
+    if (link)
+        DRV_TRY(comm_broadcast(link->forward, link->ranks - 1, e->losses,
+                n * (int64_t)sizeof(double)));
     if (!e->share) return DRV_OK;
     DRV_TRY(comm_all_reduce(e->share, DT_F64, COMM_SUM, e->losses, n, NULL));
     return comm_all_reduce(e->share, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
-static drv_status run_all(evaluation *self) {
-    const int64_t micro = self->batch.rows;
-    const int ranks = self->share ? group_size(self->share) : 1,
-              me = self->share ? group_place(self->share) : 0;
-    for (int64_t first = me * micro; first < self->n_rows; first += ranks * micro) {
+static drv_status run_rows(evaluation *e) {
+    const int64_t micro = e->batch.rows;
+    const int ranks = e->share ? group_size(e->share) : 1,
+              me = e->share ? group_place(e->share) : 0;
+    for (int64_t first = me * micro; first < e->n_rows; first += ranks * micro) {
         if (stop_requested() && ranks == 1)
             return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
-        DRV_TRY(run_micro_batch(self, first));
-        if (self->n_rows > 20 * micro)
+        DRV_TRY(run_micro_batch(e, first));
+        if (e->n_rows > 20 * micro)
             progress("evaluating: row %lld of %lld, loss %.4f", (long long)(first + micro),
-                    (long long)self->n_rows, self->sum / (double)(self->tokens ? self->tokens : 1));
+                    (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1));
     }
-    DRV_TRY(join_ranks(self));
-    self->sum = 0;
-    self->tokens = 0;
-    for (int64_t i = 0; i < self->n_micro_batches; i++) {
-        self->sum += self->losses[i];
-        self->tokens += self->counted[i];
+    return DRV_OK;
+}
+
+static drv_status run_all(evaluation *e) {
+    DRV_TRY(e->p->n_stages ? run_stages(e) : run_rows(e));
+    DRV_TRY(join_ranks(e));
+    e->sum = 0;
+    e->tokens = 0;
+    for (int64_t i = 0; i < e->n_micro_batches; i++) {
+        e->sum += e->losses[i];
+        e->tokens += e->counted[i];
     }
-    if (self->tokens == 0)
-        return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
+    if (e->tokens == 0) return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
     return DRV_OK;
 }
 

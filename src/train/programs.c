@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/parallel.h"
@@ -12,58 +13,111 @@
 #include "ir/shard.h"
 #include "train/batch.h"
 #include "train/lora_state.h"
+#include "train/pipeline_run.h"
+#include "train/stages.h"
 
-static drv_status build_step(arena *a, const run_config *cfg, const llama_opts *shape,
-        programs *out) {
-    llama_opts opts = *shape;
-    opts.dropout = cfg->lora.dropout;
-    opts.seed = cfg->seed;
-    static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
-            [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
-            [RECOMPUTE_FULL] = KEEP_STREAM};
-    graph *g = llama_build(a, &out->params, LLAMA_LOSS, &opts);
-    g->name = "step";
-    out->step_graph = g;
-    DRV_TRY(graph_verify(g, STAGE_BUILT));
-    pass_autodiff(g, "loss");
-    DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
-    pass_recompute(g, policies[cfg->recompute]);
-    return graph_verify(g, STAGE_DIFFERENTIATED);
+void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_micro_batch) {
+    if (p->n_all == p->cap_all) {
+        const int cap = p->cap_all ? 2 * p->cap_all : 16;
+        built_program *list = ARENA_ARRAY(a, built_program, cap);
+        if (p->n_all) memcpy(list, p->all, sizeof *list * (size_t)p->n_all);
+        p->all = list;
+        p->cap_all = cap;
+    }
+    p->all[p->n_all++] = (built_program){g, NULL, run, each_micro_batch};
 }
 
-static drv_status build_eval(arena *a, const llama_opts *opts, programs *out) {
-    out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, opts);
+const built_program *programs_find(const programs *p, const char *name) {
+    for (int i = 0; i < p->n_all; i++)
+        if (strcmp(p->all[i].graph->name, name) == 0) return &p->all[i];
+    return NULL;
+}
+
+static drv_status build_step(arena *a, const run_config *cfg, programs *out) {
+    llama_opts opts = stages_step_opts(cfg, out->dt);
+    out->step_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
+    out->step_graph->name = "step";
+    programs_add(a, out, out->step_graph, &out->step, true);
+    return stages_differentiate(cfg, out->step_graph, "loss");
+}
+
+static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
+    const llama_opts opts = {.rows = cfg->micro_batch_size,
+            .seq = cfg->sequence_length,
+            .dt = out->dt};
+    out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     out->eval_graph->name = "eval";
+    programs_add(a, out, out->eval_graph, &out->eval, false);
     return graph_verify(out->eval_graph, STAGE_BUILT);
 }
 
-// Slots for the binary counter of this rank's lanes.
-static drv_status build_lanes(arena *a, const run_config *cfg, tensor *const *weights, int n,
-        programs *out) {
-    for (int64_t lanes = cfg->n_lanes / cfg->data_ranks; (int64_t)1 << out->n_slots < lanes;) {
-        const int slot = out->n_slots++;
-        out->aside_graph[slot] = pass_lane(a, weights, n, slot, true);
-        out->back_graph[slot] = pass_lane(a, weights, n, slot, false);
-        DRV_TRY(graph_verify(out->aside_graph[slot], STAGE_DIFFERENTIATED));
-        DRV_TRY(graph_verify(out->back_graph[slot], STAGE_DIFFERENTIATED));
+// Slots for the binary counter of this rank's lanes. `of`: the program that adds to the gradients.
+static drv_status build_lanes(arena *a, tensor *const *weights, int n, const graph *of,
+        lane_programs *lanes, programs *out) {
+    tensor **added = ARENA_ARRAY(a, tensor *, n);
+    int n_added = 0;
+    for (int i = 0; i < n; i++)
+        if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
+            added[n_added++] = weights[i];
+    for (int slot = 0; slot < out->n_lane_slots && n_added; slot++) {
+        graph *aside = pass_lane(a, added, n_added, slot, true),
+              *back = pass_lane(a, added, n_added, slot, false);
+        if (out->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
+        if (out->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
+        programs_add(a, out, aside, &lanes->aside[slot], false);
+        programs_add(a, out, back, &lanes->back[slot], false);
+        DRV_TRY(graph_verify(aside, STAGE_DIFFERENTIATED));
+        DRV_TRY(graph_verify(back, STAGE_DIFFERENTIATED));
     }
     return DRV_OK;
 }
 
-static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
-    tensor **weights = ARENA_ARRAY(a, tensor *, out->params.n);
-    bool *split = ARENA_ARRAY(a, bool, out->params.n);
-    int n = 0;
-    for (int i = 0; i < out->params.n; i++) {
-        const param *w = &out->params.p[i];
+// The weights of the update, and what it has to know of each.
+typedef struct update_weights {
+    tensor **w; // n trained ones, then second uses
+    bool *split, *tied, *copy;
+    int n, n_second;
+} update_weights;
+
+static update_weights list_weights(arena *a, const programs *p) {
+    const param_list *params = &p->params;
+    graph *g = graph_new(a, "weights");
+    update_weights list = {ARENA_ARRAY(a, tensor *, params->n + 1), ARENA_ARRAY(a, bool, params->n),
+            ARENA_ARRAY(a, bool, params->n), ARENA_ARRAY(a, bool, params->n), 0, 0};
+    for (int i = 0; i < params->n; i++) {
+        const param *w = &params->p[i];
         if (!w->trainable) continue;
-        split[n] = w->split != SPLIT_NONE;
-        weights[n++] = graph_find(out->step_graph, w->name);
+        const bool table = w == params->embedding || w == params->head;
+        list.split[list.n] = w->split != SPLIT_NONE;
+        list.tied[list.n] = table && p->c->model.tie_word_embeddings;
+        list.copy[list.n] = w->is_copy;
+        list.w[list.n++] =
+                graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, p->dt), w->n_dims, w->dim);
     }
-    DRV_TRY(build_lanes(a, cfg, weights, n, out));
+    const param *head = params->head;
+    if (head && head == params->embedding && head->trainable)
+        list.w[list.n + list.n_second++] =
+                graph_state(g, TENSOR_WEIGHT, arena_printf(a, "%s.second", head->name),
+                        param_dtype(head, p->dt), head->n_dims, head->dim);
+    return list;
+}
+
+static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
+    const update_weights list = list_weights(a, out);
+    const int n = list.n + list.n_second;
+    for (int64_t lanes = cfg->n_lanes / cfg->data_ranks; (int64_t)1 << out->n_lane_slots < lanes;)
+        out->n_lane_slots++;
+    if (!out->n_stages) DRV_TRY(build_lanes(a, list.w, n, out->step_graph, &out->lanes, out));
+    for (int v = 0; v < out->n_stages; v++)
+        for (int part = CUT_BACKWARD; part < N_CUTS; part++) {
+            const graph *of = out->stage[v].graph[part];
+            if (of) DRV_TRY(build_lanes(a, list.w, n, of, &out->stage[v].lanes[part], out));
+        }
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            programs_mesh(cfg), split, out->params.layout.sequence, out->zero};
-    out->update_graph = pass_update(a, weights, n, &opts);
+            programs_mesh(cfg), list.split, out->params.layout.sequence, list.tied, list.copy,
+            out->zero};
+    out->update_graph = pass_update(a, list.w, list.n, &opts);
+    programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
 
@@ -75,9 +129,10 @@ mesh programs_mesh(const run_config *cfg) {
 // What has no graph yet, and micro-batches that do not divide.
 static drv_status check_mesh(const run_config *cfg) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * cfg->sequence_length;
-    if (t > 1 && cfg->lora.rank > 0)
-        return drv_fail(DRV_E_USAGE, "%s: key \"parallel.tensor\" is %lld, expected 1 with lora",
-                config_where(cfg, "parallel.tensor"), (long long)t);
+    const char *shared = t > 1 ? "parallel.tensor" : "parallel.pipeline";
+    if ((t > 1 || cfg->pipeline_parallel > 1) && cfg->lora.rank > 0)
+        return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is %lld, expected 1 with lora",
+                config_where(cfg, shared), shared, (long long)(t > 1 ? t : cfg->pipeline_parallel));
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
@@ -95,27 +150,46 @@ drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
     DRV_TRY(check_mesh(cfg));
     DRV_TRY_CTX(layout_on(&cfg->model, &m, (int)cfg->rank, cfg->sequence_parallel, &layout), "%s",
             config_where(cfg, "parallel.tensor"));
+    if (cfg->pipeline_parallel > 1)
+        DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
+                config_where(cfg, "parallel.pipeline"));
     lora_set branches;
     DRV_TRY(lora_of_run(a, cfg, &layout, &branches));
     out->params = llama_params(a, &layout, &branches);
-    const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = cfg->sequence_length,
-            .dt = out->dt};
-    DRV_TRY(build_step(a, cfg, &opts, out));
-    DRV_TRY(build_eval(a, &opts, out));
+    if (cfg->pipeline_parallel > 1) {
+        DRV_TRY(stages_build(a, cfg, out));
+    } else {
+        DRV_TRY(build_step(a, cfg, out));
+        DRV_TRY(build_eval(a, cfg, out));
+    }
     return build_update(a, cfg, out);
+}
+
+bool programs_is_last(const programs *p, int chunk) {
+    return p->params.layout.heads && chunk == p->params.layout.n_chunks - 1;
+}
+
+bool programs_has_loss(const programs *p) {
+    return p->params.layout.heads;
 }
 
 drv_status programs_load(arena *a, backend *b, programs *p) {
     p->b = b;
-    DRV_TRY(backend_compile(a, b, p->step_graph, &p->step_plan, &p->step));
-    DRV_TRY(backend_compile(a, b, p->update_graph, &p->update_plan, &p->update));
-    DRV_TRY(backend_compile(a, b, p->eval_graph, &p->eval_plan, &p->eval));
-    for (int i = 0; i < p->n_slots; i++) {
-        DRV_TRY(backend_compile(a, b, p->aside_graph[i], &p->aside_plan[i], &p->aside[i]));
-        DRV_TRY(backend_compile(a, b, p->back_graph[i], NULL, &p->back[i]));
-    }
+    for (int i = 0; i < p->n_all; i++)
+        DRV_TRY(backend_compile(a, b, p->all[i].graph, &p->all[i].plan, p->all[i].run));
     return backend_prepare(b);
+}
+
+drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t lane,
+        int64_t n_lanes) {
+    const bool last = lane + 1 == n_lanes;
+    for (int slot = 0; slot < p->n_lane_slots; slot++) {
+        const bool taken = lane >> slot & 1;
+        if (!taken && !last)
+            return lanes->aside[slot] ? backend_run(p->b, lanes->aside[slot]) : DRV_OK;
+        if (taken && lanes->back[slot]) DRV_TRY(backend_run(p->b, lanes->back[slot]));
+    }
+    return DRV_OK;
 }
 
 // The weight is a rounded copy of a master. What is frozen has no other value than that.
@@ -260,16 +334,35 @@ drv_status programs_init_adapter(programs *p) {
     return init_weights(p, true);
 }
 
-double programs_flops_per_token(const programs *p, bool recomputed) {
-    const graph *g = p->step_graph;
+static double flops_of(const graph *g, bool recomputed) {
     double flops = 0;
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
         if (op_rows[n->op]->flops && (recomputed || !n->recomputed))
             flops += op_rows[n->op]->flops(n);
     }
-    return flops * (double)p->c->tensor_parallel /
-           (double)(p->c->micro_batch_size * p->c->sequence_length);
+    return flops;
+}
+
+// A rank of a pipeline has the graphs of its own stages; those of the whole model say it all.
+static double flops_of_model(const programs *p, bool recomputed) {
+    arena *a = arena_new("flops");
+    run_config whole = *p->c;
+    programs all;
+    whole.pipeline_parallel = whole.virtual_stages = 1;
+    whole.rank = 0;
+    const drv_status status = programs_build(a, &whole, &all);
+    DRV_ASSERT(status == DRV_OK, "the model without a pipeline: %s", drv_message());
+    const double flops = programs_flops_per_token(&all, recomputed);
+    arena_free(a);
+    return flops;
+}
+
+double programs_flops_per_token(const programs *p, bool recomputed) {
+    const run_config *cfg = p->c;
+    if (p->n_stages) return flops_of_model(p, recomputed);
+    return flops_of(p->step_graph, recomputed) * (double)cfg->tensor_parallel /
+           (double)(cfg->micro_batch_size * cfg->sequence_length);
 }
 
 void programs_wire(const programs *p, double bytes[N_AXES]) {
@@ -277,50 +370,65 @@ void programs_wire(const programs *p, double bytes[N_AXES]) {
     const double micro_batches =
             (double)(cfg->global_batch_size / cfg->micro_batch_size / cfg->data_ranks);
     for (int axis = 0; axis < N_AXES; axis++)
-        bytes[axis] =
-                micro_batches * p->step_plan->wire_bytes[axis] + p->update_plan->wire_bytes[axis];
-}
-
-static int64_t max3(int64_t a, int64_t b, int64_t c) {
-    const int64_t larger = a > b ? a : b;
-    return larger > c ? larger : c;
+        bytes[axis] = 0;
+    for (int i = 0; i < p->n_all; i++) {
+        const graph *g = p->all[i].graph;
+        const double runs = p->all[i].each_micro_batch ? micro_batches : g == p->update_graph;
+        for (int axis = 0; axis < N_AXES; axis++)
+            bytes[axis] += runs * p->all[i].plan->wire_bytes[axis];
+    }
+    bytes[AXIS_PIPELINE] += micro_batches * stages_sent(p);
 }
 
 // Scratch of the largest collective; it lies in the arena.
 static int64_t largest_exchange(const programs *p) {
-    const graph *all[] = {p->step_graph, p->update_graph, p->eval_graph};
     int64_t largest = 0;
-    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-        for (int i = 0; i < all[k]->n_nodes; i++) {
-            const node *n = all[k]->nodes[i];
-            if (!op_rows[n->op]->wire || n->attrs.ranks == 1) continue;
+    for (int k = 0; k < p->n_all; k++)
+        for (int i = 0; i < p->all[k].graph->n_nodes; i++) {
+            const node *n = p->all[k].graph->nodes[i];
+            if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue;
             const int64_t bytes = tensor_bytes(n->in[0]);
             if (bytes > largest) largest = bytes;
         }
     return largest;
 }
 
+// State of all programs, each tensor once, by class.
+static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
+    arena *a = arena_new("state");
+    name_map seen = {.a = a};
+    for (int k = 0; k < p->n_all; k++)
+        for (int i = 0; i < p->all[k].graph->n_tensors; i++) {
+            tensor *t = p->all[k].graph->tensors[i];
+            if (t->cls == TENSOR_TEMP || t->alias || name_map_get(&seen, t->name)) continue;
+            name_map_set(&seen, t->name, t);
+            bytes[t->cls] += plan_state_bytes(t);
+        }
+    arena_free(a);
+}
+
 // Programs run one after the other: one arena serves the largest of them.
 memory_plan programs_memory(const programs *p) {
-    const int64_t *step = p->step_plan->class_bytes, *update = p->update_plan->class_bytes;
-    memory_plan m = {.weights = step[TENSOR_WEIGHT],
-            .gradients = step[TENSOR_GRAD],
-            .optimizer = update[TENSOR_OPTIMIZER],
-            .activations = max3(p->step_plan->arena_bytes, p->update_plan->arena_bytes,
-                    p->eval_plan->arena_bytes),
-            .batches = batch_reader_bytes(p->c)};
-    m.data = step[TENSOR_INPUT] + step[TENSOR_OUTPUT] + update[TENSOR_INPUT] +
-             update[TENSOR_OUTPUT] + m.batches;
-    for (int i = 0; i < p->n_slots; i++) // each has the gradients and its slot
-        m.gradients += p->aside_plan[i]->class_bytes[TENSOR_GRAD] - step[TENSOR_GRAD];
-    m.communication = largest_exchange(p);
-    m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data;
+    int64_t state[N_TENSOR_CLASSES] = {0}, arena_bytes = 0;
+    add_state(p, state);
+    for (int i = 0; i < p->n_all; i++)
+        if (p->all[i].plan->arena_bytes > arena_bytes) arena_bytes = p->all[i].plan->arena_bytes;
+    memory_plan m = {.weights = state[TENSOR_WEIGHT],
+            .gradients = state[TENSOR_GRAD],
+            .optimizer = state[TENSOR_OPTIMIZER],
+            .activations = arena_bytes + state[TENSOR_KEPT],
+            .batches = batch_reader_bytes(p->c),
+            .messages = pipeline_link_bytes(p->message_bytes)};
+    m.data = state[TENSOR_INPUT] + state[TENSOR_OUTPUT] + m.batches;
+    m.communication = largest_exchange(p) + m.messages;
+    m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data + m.messages;
     return m;
 }
 
 drv_status programs_check_held(const programs *p) {
     const memory_plan memory = programs_memory(p);
-    const int64_t planned = memory.total - memory.batches, held = backend_held_bytes(p->b);
+    const int64_t planned = memory.total - memory.batches - memory.messages,
+                  held = backend_held_bytes(p->b);
     if (held > planned)
         return drv_fail(DRV_E_DEVICE,
                 "the %s back end holds %lld bytes, expected at most the %lld that were planned; "

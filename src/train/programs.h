@@ -1,12 +1,34 @@
 // The programs of a run (design D3), made from its config: one forward/backward pass of a
-// micro-batch, the update, evaluation.
+// micro-batch, or those of the pipeline stages of this rank; the update; evaluation.
 #pragma once
 #include "backend/backend.h"
 #include "config/config.h"
 #include "model/llama.h"
 #include "passes/passes.h"
+#include "plan/pipeline.h"
 
 enum { MAX_SLOTS = 20 }; // 2^20 lanes
+
+// A rank with several lanes (parallel.lanes): gradients to and from each slot, of those weights
+// that one program adds to.
+typedef struct lane_programs {
+    executable *aside[MAX_SLOTS], *back[MAX_SLOTS];
+} lane_programs;
+
+// Of one pipeline stage of this rank. Inputs and kept state have slots.
+typedef struct stage_programs {
+    int n_slots;
+    graph *graph[N_CUTS], *eval_graph;
+    executable *run[N_CUTS], *eval; // run[CUT_WEIGHTS] NULL: weight gradients are not split off
+    lane_programs lanes[N_CUTS];    // of the weights that each part adds to
+} stage_programs;
+
+typedef struct built_program {
+    graph *graph;
+    plan *plan;
+    executable **run;      // where it is put when it is loaded
+    bool each_micro_batch; // of training; otherwise once a step, or apart from steps
+} built_program;
 
 typedef struct programs {
     const run_config *c;
@@ -16,19 +38,31 @@ typedef struct programs {
     dtype dt;  // of compute
     bool zero; // data ranks share the optimizer: masters and moments are shards (ir/shard.h)
     graph *step_graph, *update_graph, *eval_graph;
-    plan *step_plan, *update_plan, *eval_plan;
     executable *step, *update, *eval;
-    // A rank with several lanes (parallel.lanes): gradients to and from each slot.
-    int n_slots;
-    graph *aside_graph[MAX_SLOTS], *back_graph[MAX_SLOTS];
-    plan *aside_plan[MAX_SLOTS];
-    executable *aside[MAX_SLOTS], *back[MAX_SLOTS];
+    lane_programs lanes;
+    int n_lane_slots;
+    // A pipeline: the stages take the place of step and eval, which are NULL.
+    int n_stages; // of this rank; 0: no pipeline
+    stage_programs *stage;
+    pipeline_schedule schedule;
+    pipeline_slots slots;
+    int64_t message_bytes;      // of what a stage hands to the next one
+    struct pipeline_link *link; // to the neighbours; NULL until there is a stepper
+    built_program *all;         // every one of the above
+    int n_all, cap_all;
 } programs;
 
 // The mesh of the job (config_set_ranks).
 mesh programs_mesh(const run_config *cfg);
 // Graphs only, each verified after each pass: nothing is planned or allocated.
 DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
+// Notes a program that was built; `run` is set when it is loaded.
+void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_micro_batch);
+// One by its name; NULL: there is none.
+const built_program *programs_find(const programs *p, const char *name);
+// Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
+bool programs_is_last(const programs *p, int chunk);
+bool programs_has_loss(const programs *p);
 // Plans them for a back end and loads them.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 
@@ -48,19 +82,27 @@ DRV_CHECKED drv_status programs_init_weights(programs *p);
 // Fresh low-rank branches as PEFT makes them: A uniform, B zero. All other weights stay.
 DRV_CHECKED drv_status programs_init_adapter(programs *p);
 
+// Lane number `lane` of `n_lanes` of this rank is finished. Every slot that holds its left neighbour
+// is added; what comes out waits in the first free slot, or, of the last lane, is the sum of all.
+DRV_CHECKED drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t lane,
+        int64_t n_lanes);
+
 // Arithmetic of a step by the nodes of its graph: 6 operations a number of a trained matrix and
 // token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
 // computed a second time to save memory.
-double programs_flops_per_token(const programs *p, bool recomputed); // over all tensor ranks
+// Over all ranks that share a row.
+double programs_flops_per_token(const programs *p, bool recomputed);
 // Bytes that a rank sends to others in a step, by axis of the mesh; losses and agreement aside,
 // which are a few bytes per micro-batch.
 void programs_wire(const programs *p, double bytes[N_AXES]);
 
-// What a run holds, by class, in bytes per rank. `activations` is the arena, which `communication`
-// is part of; `data` is inputs and outputs of the programs and, outside the back end, `batches`:
-// the rows of two global batches, one of which is read ahead.
+// What a run holds, by class, in bytes per rank. `activations` is the arena and what stages keep of
+// micro-batches in flight; `communication` is part of the arena and, outside the back end,
+// `messages` between stages; `data` is inputs and outputs of the programs and, outside the back
+// end, `batches`: the rows of two global batches, one of which is read ahead.
 typedef struct memory_plan {
-    int64_t weights, gradients, optimizer, activations, communication, data, batches, total;
+    int64_t weights, gradients, optimizer, activations, communication, data, batches, messages,
+            total;
 } memory_plan;
 memory_plan programs_memory(const programs *p);
 // Holds the back end against the plan (design D4). DRV_E_DEVICE: it holds more. Fewer bytes than

@@ -2,6 +2,7 @@
 #include "train/ranks.h"
 
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,11 +42,15 @@ static int count_hosts(const comm *c) {
 
 static void say_ranks(const run_config *cfg, const comm *c) {
     const int hosts = count_hosts(c), threads = par_threads();
-    log_info("%d ranks on %d host%s over %s: tensor %lld, data %lld, %lld lane%s%s; %d thread%s a rank",
+    char pipeline[64] = "";
+    if (cfg->pipeline_parallel > 1)
+        snprintf(pipeline, sizeof pipeline, ", pipeline %lld x %lld stages",
+                (long long)cfg->pipeline_parallel, (long long)cfg->virtual_stages);
+    log_info("%d ranks on %d host%s over %s: tensor %lld%s, data %lld, %lld lane%s%s; %d thread%s a rank",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
-            (long long)cfg->tensor_parallel, (long long)cfg->data_ranks, (long long)cfg->n_lanes,
-            cfg->n_lanes > 1 ? "s" : "", cfg->zero && cfg->data_ranks > 1 ? ", ZeRO-1" : "",
-            threads, threads > 1 ? "s" : "");
+            (long long)cfg->tensor_parallel, pipeline, (long long)cfg->data_ranks,
+            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "",
+            cfg->zero && cfg->data_ranks > 1 ? ", ZeRO-1" : "", threads, threads > 1 ? "s" : "");
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {

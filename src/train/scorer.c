@@ -15,6 +15,7 @@
 struct scorer {
     run_config config;
     programs p; // only weights, back end and eval program are used
+    plan *plan; // of that program
     batch batch;
     double *losses; // [rows, row_tokens]
 };
@@ -45,7 +46,7 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
     s->p.eval_graph =
             llama_build(a, &s->p.params, opts->logits ? LLAMA_LOGITS : LLAMA_SCORE, &shape);
     DRV_TRY(graph_verify(s->p.eval_graph, STAGE_BUILT));
-    return backend_compile(a, b, s->p.eval_graph, &s->p.eval_plan, &s->p.eval);
+    return backend_compile(a, b, s->p.eval_graph, &s->plan, &s->p.eval);
 }
 
 // Bytes that it would hold.
@@ -56,9 +57,9 @@ static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_
     drv_status status = backend_open(a, "null", &null);
     if (status == DRV_OK) status = compile(a, null, opts, &s);
     if (status == DRV_OK) {
-        *out = s.p.eval_plan->arena_bytes + PROCESS_BYTES;
+        *out = s.plan->arena_bytes + PROCESS_BYTES;
         for (int i = 0; i < N_TENSOR_CLASSES; i++)
-            *out += s.p.eval_plan->class_bytes[i];
+            *out += s.plan->class_bytes[i];
         backend_close(null);
     }
     arena_free(a);

@@ -44,31 +44,57 @@ static ckpt_tensor tensor_of(const param *w, const param_part *part, const char 
     return t;
 }
 
+// The first and the last stage have it.
+static bool is_tied_table(const programs *p, const param *w) {
+    return w->is_copy || (p->c->model.tie_word_embeddings && w == p->params.embedding);
+}
+
+// The axes along which ranks have the same of it.
+static unsigned replicated(const programs *p, const param *w, bool sharded) {
+    unsigned axes = 1u << AXIS_CONTEXT;
+    if (w->split == SPLIT_NONE) axes |= 1u << AXIS_TENSOR;
+    if (!sharded) axes |= 1u << AXIS_DATA;
+    if (p->params.layout.mesh.size[AXIS_PIPELINE] == 1 || is_tied_table(p, w))
+        axes |= 1u << AXIS_PIPELINE;
+    return axes;
+}
+
+// All ranks name the same tensors, those of other stages without pieces.
+static param_list all_params(arena *a, const programs *p) {
+    if (!p->n_stages) return p->params;
+    const model_layout all = layout_all_layers(&p->params.layout);
+    return llama_params(a, &all, NULL); // LoRA knows no stages
+}
+
 // All parts of the parameters that are `wanted`; `source` is where their values are.
 static ckpt_tensor *add_tensors(arena *a, const programs *p, bool (*wanted)(const param *w),
         const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *t, int *n) {
-    for (int i = 0; i < p->params.n; i++) {
-        const param *w = &p->params.p[i];
-        if (!wanted(w)) continue;
+    const param_list model = all_params(a, p);
+    for (int i = 0; i < model.n; i++) {
+        const param *named = &model.p[i], *w = param_of_part(&p->params, named->part[0].hf_name);
+        if (!wanted(named)) continue;
+        if (!w) { // of another stage
+            for (int k = 0; k < named->n_parts; k++)
+                t[(*n)++] = tensor_of(named, &named->part[k],
+                        arena_printf(a, "%s%s", hf_prefix, named->part[k].hf_name), "", 0, 0, 0);
+            continue;
+        }
         const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, w->name)
                                            : programs_master(a, p, w);
         // A weight that computes is whole on each data rank; what the optimizer has need not be.
         const bool sharded = p->zero && strcmp(source, w->name) != 0 && !to_load;
         const programs_shard shard =
                 sharded ? programs_shard_of(p, w) : (programs_shard){0, param_elements(w)};
-        unsigned replicated = 1u << AXIS_CONTEXT;
-        if (w->split == SPLIT_NONE) replicated |= 1u << AXIS_TENSOR;
-        if (!sharded) replicated |= 1u << AXIS_DATA;
         for (int k = 0; k < w->n_parts; k++)
             t[(*n)++] = tensor_of(w, &w->part[k],
                     arena_printf(a, "%s%s", hf_prefix, w->part[k].hf_name), source, shard.first,
-                    shard.n, replicated);
+                    shard.n, replicated(p, w, sharded));
     }
     return t;
 }
 
 static int64_t max_parts(const programs *p) {
-    return 3 * (int64_t)p->params.n;
+    return 3 * (6 * p->c->model.num_hidden_layers + 3 + p->params.n);
 }
 
 ckpt_tensor *state_model(arena *a, const programs *p, bool to_load, int *n) {

@@ -1,33 +1,26 @@
-// A step: forward and backward of each micro-batch into the gradients; at the end of a lane its sum
-// is put aside or joined, as bits of a binary counter are; then the update, which joins ranks.
+// A step: forward and backward of each micro-batch into the gradients, one after the other or as
+// the table of a pipeline says; at the end of a lane its sum is put aside or joined, as bits of a
+// binary counter are; then the update, which joins ranks.
 #include "train/step.h"
 
 #include <math.h>
+
+#include "train/pipeline_run.h"
+#include "train/stages.h"
 
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->c;
     const int64_t all = cfg->global_batch_size / cfg->micro_batch_size,
                   share = all / cfg->data_ranks;
-    return (stepper){.p = p,
+    const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
             .n_micro_batches = share,
             .n_lanes = cfg->n_lanes / cfg->data_ranks,
             .first_micro_batch = share * mesh_place(m, comm_rank(c), AXIS_DATA),
             .losses = ARENA_ARRAY(a, double, all)};
-}
-
-// Lane number `lane` of this rank is finished. Every slot that holds its left neighbour is added;
-// what comes out waits in the first free slot, or, of the last lane, is the sum of all.
-static drv_status finish_lane(const stepper *s, int64_t lane) {
-    const programs *p = s->p;
-    const bool last = lane + 1 == s->n_lanes;
-    for (int slot = 0; slot < p->n_slots; slot++) {
-        const bool taken = lane >> slot & 1;
-        if (!taken && !last) return backend_run(p->b, p->aside[slot]);
-        if (taken) DRV_TRY(backend_run(p->b, p->back[slot]));
-    }
-    return DRV_OK;
+    if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
+    return s;
 }
 
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
@@ -50,21 +43,88 @@ static drv_status sum_losses(stepper *s, double *sum) {
     return DRV_OK;
 }
 
+// --- one stage
+typedef struct step_call {
+    stepper *s;
+    const batch *b;
+    drv_status (*between)(void *ctx);
+    void *ctx;
+} step_call;
+
+static drv_status look_around(const step_call *call) {
+    if (call->between) DRV_TRY(call->between(call->ctx));
+    return comm_check(call->s->comm);
+}
+
+static drv_status run_whole_model(const step_call *call) {
+    stepper *s = call->s;
+    const int64_t in_lane = s->n_micro_batches / s->n_lanes;
+    for (int64_t i = 0; i < s->n_micro_batches; i++) {
+        DRV_TRY(look_around(call));
+        DRV_TRY(run_micro_batch(s, call->b, s->first_micro_batch + i));
+        if ((i + 1) % in_lane == 0)
+            DRV_TRY(programs_finish_lane(s->p, &s->p->lanes, i / in_lane, s->n_lanes));
+    }
+    return DRV_OK;
+}
+
+// --- a pipeline
+static const cut_part parts[N_WORKS] = {[WORK_FORWARD] = CUT_FORWARD,
+        [WORK_BACKWARD] = CUT_BACKWARD,
+        [WORK_INPUT_GRAD] = CUT_BACKWARD,
+        [WORK_WEIGHT_GRAD] = CUT_WEIGHTS};
+
+static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
+    const step_call *call = ctx;
+    const stepper *s = call->s;
+    programs *p = s->p;
+    const int m = item->micro_batch, slot = p->slots.of[item->chunk * s->n_micro_batches + m];
+    DRV_TRY(look_around(call));
+    backend_use_slot(p->b, slot);
+    if (message) DRV_TRY(stages_put(p, item, slot, message));
+    if (item->work != WORK_FORWARD) return DRV_OK;
+    return batch_write_stage(call->b, p, item->chunk, slot, s->first_micro_batch + m);
+}
+
+static drv_status compute(void *ctx, const pipeline_task *item) {
+    const step_call *call = ctx;
+    stepper *s = call->s;
+    stage_programs *stage = &s->p->stage[item->chunk];
+    const cut_part part = parts[item->work];
+    const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
+    DRV_TRY(backend_run(s->p->b, stage->run[part]));
+    if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk))
+        DRV_TRY(backend_read(s->p->b, 0, "loss", 0, sizeof(double),
+                &s->losses[s->first_micro_batch + m]));
+    if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
+    return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);
+}
+
+static drv_status give(void *ctx, const pipeline_task *item, void *message) {
+    const step_call *call = ctx;
+    return stages_get(call->s->p, item, message);
+}
+
+static drv_status run_stages(step_call *call) {
+    stepper *s = call->s;
+    const int64_t bytes = s->n_micro_batches * (int64_t)sizeof(double);
+    const pipeline_actions actions = {call, take, compute, give};
+    DRV_TRY(pipeline_run(s->p->link, &s->p->schedule, &actions));
+    // The last stage has the losses.
+    comm_group *stages = comm_axes(s->comm, &s->mesh, 1u << AXIS_PIPELINE);
+    return comm_broadcast(stages, group_size(stages) - 1, s->losses + s->first_micro_batch, bytes);
+}
+
 drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
         void *ctx, double *loss) {
-    const int64_t in_lane = s->n_micro_batches / s->n_lanes;
+    step_call call = {s, b, between, ctx};
     // Normalised by the counted tokens of the global batch, whatever the micro-batches.
     const double dloss = 1 / (double)b->counted;
     double sum;
     comm_note(s->comm, s->step, "step");
-    for (int rank = 0; rank < s->p->b->n_local_ranks; rank++)
+    for (int rank = 0; rank < s->p->b->n_local_ranks && programs_has_loss(s->p); rank++)
         DRV_TRY(backend_write(s->p->b, rank, "dloss", 0, sizeof dloss, &dloss));
-    for (int64_t i = 0; i < s->n_micro_batches; i++) {
-        if (between) DRV_TRY(between(ctx));
-        DRV_TRY(comm_check(s->comm));
-        DRV_TRY(run_micro_batch(s, b, s->first_micro_batch + i));
-        if ((i + 1) % in_lane == 0) DRV_TRY(finish_lane(s, i / in_lane));
-    }
+    DRV_TRY(s->p->n_stages ? run_stages(&call) : run_whole_model(&call));
     DRV_TRY(sum_losses(s, &sum));
     *loss = sum * dloss;
     return DRV_OK;

@@ -104,7 +104,7 @@ static drv_status create_state(cpu_backend *cpu, const graph *of) {
     return DRV_OK;
 }
 
-// The ranks along the axis of a collective.
+// The ranks along the axis of a collective, or the first and the last of them.
 static drv_status find_group(cpu_backend *b, const node *n, comm_group **out) {
     *out = NULL;
     if (n->attrs.ranks <= 1) return DRV_OK;
@@ -113,6 +113,9 @@ static drv_status find_group(cpu_backend *b, const node *n, comm_group **out) {
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
                 op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
     *out = comm_axes(b->comm, &b->mesh, 1u << axis);
+    if (!n->attrs.ends) return DRV_OK;
+    const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.ranks - 1)};
+    *out = comm_ranks(b->comm, "ends of an axis", ends, 2);
     return DRV_OK;
 }
 

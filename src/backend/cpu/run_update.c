@@ -122,9 +122,11 @@ static void take_back_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
     const tensor *g = ins->node->in[0];
-    const int64_t first = c * CHUNK_ELEMENTS;
-    ins->kernels->add(g->dt, chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c),
-            input_at(ins, 1, first), input_at(ins, 0, first), output_at(ins, 0, first));
+    const int64_t first = c * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(g), CHUNK_ELEMENTS, c);
+    ins->kernels->add(g->dt, n, input_at(ins, 1, first), input_at(ins, 0, first),
+            output_at(ins, 0, first));
+    memset(output_at(ins, 1, first), 0, (size_t)(n * dtype_bytes(g->dt)));
 }
 
 static void take_back(const instruction *ins) {

@@ -122,7 +122,9 @@ static void put_aside(lowering *l, const node *n) {
 }
 
 static void take_back(lowering *l, const node *n) {
-    lower_set(l, n, 0, hlo_binary(&l->h, "add", lower_in(l, n, 1), lower_in(l, n, 0)));
+    const hlo_value slot = lower_in(l, n, 1);
+    lower_set(l, n, 0, hlo_binary(&l->h, "add", slot, lower_in(l, n, 0)));
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
 }
 
 const lower_op lower_op_put_aside = {.lower = put_aside};

@@ -59,7 +59,8 @@ const op_row op_row_share = {
         .examples = {share_example},
 };
 
-// all_reduce(x) -> sum over the axis. in_place: x is state, which takes the sum.
+// all_reduce(x) -> sum over the axis; of its first and last rank alone where `ends`. in_place: x is
+// state, which takes the sum.
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = n->attrs.in_place ? spec_in_place(n, 0) : spec_may_alias(n, 0);
     *n_out = 1;
@@ -71,7 +72,7 @@ static void reduce_grad(grad_ctx *ctx, node *n) {
 }
 
 static double reduce_wire(const node *n) {
-    return wire_all_reduce(bytes_in(n), n->attrs.ranks);
+    return wire_all_reduce(bytes_in(n), n->attrs.ends ? 2 : n->attrs.ranks);
 }
 
 static void reduce_example(example *e) {
@@ -92,7 +93,7 @@ const op_row op_row_all_reduce = {
         .wire = reduce_wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(in_place),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(in_place) | ATTR(ends),
         .examples = {reduce_example, reduce_state_example},
 };
 

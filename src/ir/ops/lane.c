@@ -30,10 +30,11 @@ const op_row op_row_put_aside = {
         .examples = {aside_example},
 };
 
-// take_back(g, slot) -> g = slot + g, in place: the earlier lanes are on the left.
+// take_back(g, slot) -> g = slot + g, slot = 0, both in place: the earlier lanes are on the left.
 static const char *back_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_in_place(n, 0);
-    *n_out = 1;
+    out[1] = spec_in_place(n, 1);
+    *n_out = 2;
     return same_type(n->in[0], n->in[1]) ? NULL : "the slot must be like the gradient";
 }
 

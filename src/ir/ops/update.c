@@ -1,4 +1,5 @@
 // The ops of the update program.
+#include "base/exact_sum.h"
 #include "ir/op.h"
 #include "ir/wire.h"
 

@@ -1,0 +1,148 @@
+// The tables of the pipeline schedules.
+#include "plan/pipeline.h"
+
+static const char *const kind_names[N_PIPELINE_KINDS] = {"gpipe", "1f1b", "interleaved", "zb-h1"};
+
+const char *pipeline_kind_name(pipeline_kind kind) {
+    return kind_names[kind];
+}
+
+typedef struct table {
+    const pipeline_shape *shape;
+    int rank;
+    pipeline_task *order;
+    int n;
+} table;
+
+static void put(table *t, pipeline_work work, pipeline_task task) {
+    t->order[t->n++] = (pipeline_task){work, task.chunk, task.micro_batch};
+}
+
+// The i-th turn of a rank. With several chunks, a group of micro-batches passes chunk 0, then chunk
+// 1, and so on, before the next group begins; the last group may be short. Backward goes through
+// the chunks from the last to the first.
+static pipeline_task turn(const pipeline_shape *shape, int i, bool backward) {
+    const int per_group = shape->group * shape->chunks, begin = i / per_group * shape->group;
+    const int left = shape->micro_batches - begin;
+    const int n = left < shape->group ? left : shape->group; // of this group
+    const int k = i % per_group, chunk = k / n;
+    return (pipeline_task){.chunk = backward ? shape->chunks - 1 - chunk : chunk,
+            .micro_batch = begin + k % n};
+}
+
+// Forwards of a rank before its first backward.
+static int warm_up(const pipeline_shape *shape, int rank) {
+    const int n = shape->chunks * shape->micro_batches, after = shape->ranks - 1 - rank;
+    int w = n;
+    if (shape->kind == PIPELINE_1F1B || shape->kind == PIPELINE_ZB_H1) w = after;
+    if (shape->kind == PIPELINE_INTERLEAVED) w = 2 * after + (shape->chunks - 1) * shape->group;
+    return w < n ? w : n;
+}
+
+// One backward; ZB-H1 splits it, and begins to catch up on weight gradients so late that as many
+// wait as fill the bubble of this rank.
+static void put_backward(table *t, int i) {
+    const pipeline_shape *shape = t->shape;
+    if (shape->kind != PIPELINE_ZB_H1) {
+        put(t, WORK_BACKWARD, turn(shape, i, true));
+        return;
+    }
+    put(t, WORK_INPUT_GRAD, turn(shape, i, true));
+    if (i >= t->rank) put(t, WORK_WEIGHT_GRAD, turn(shape, i - t->rank, true));
+}
+
+static int fill(const pipeline_shape *shape, int rank, pipeline_task *order) {
+    table t = {.shape = shape, .rank = rank, .order = order};
+    const int n = shape->chunks * shape->micro_batches;
+    const int warm = shape->forward_only ? n : warm_up(shape, rank);
+    for (int i = 0; i < warm; i++)
+        put(&t, WORK_FORWARD, turn(shape, i, false));
+    for (int i = 0; i < n && !shape->forward_only; i++) {
+        if (warm + i < n) put(&t, WORK_FORWARD, turn(shape, warm + i, false));
+        put_backward(&t, i);
+    }
+    if (shape->kind == PIPELINE_ZB_H1 && !shape->forward_only) // those that still wait
+        for (int i = n > rank ? n - rank : 0; i < n; i++)
+            put(&t, WORK_WEIGHT_GRAD, turn(shape, i, true));
+    return t.n;
+}
+
+static drv_status check(const pipeline_shape *s) {
+    if (s->ranks < 1 || s->chunks < 1 || s->micro_batches < 1 || s->group < 0)
+        return drv_fail(DRV_E_USAGE, "a pipeline of %d ranks, %d chunks and %d micro-batches",
+                s->ranks, s->chunks, s->micro_batches);
+    if (s->kind != PIPELINE_INTERLEAVED) {
+        if (s->chunks == 1) return DRV_OK;
+        return drv_fail(DRV_E_USAGE, "schedule %s has one chunk per rank, not %d",
+                pipeline_kind_name(s->kind), s->chunks);
+    }
+    if (s->forward_only) return DRV_OK;
+    if (s->group < s->ranks || s->group > s->micro_batches)
+        return drv_fail(DRV_E_USAGE,
+                "schedule interleaved goes in groups of %d micro-batches, expected from %d (the "
+                "ranks) to %d (all of them)",
+                s->group, s->ranks, s->micro_batches);
+    const int rest = s->micro_batches % s->group;
+    if (rest && rest < s->ranks)
+        return drv_fail(DRV_E_USAGE,
+                "schedule interleaved: %d micro-batches in groups of %d leave %d, expected none "
+                "or at least %d (the ranks)",
+                s->micro_batches, s->group, rest, s->ranks);
+    return DRV_OK;
+}
+
+drv_status pipeline_build(arena *a, const pipeline_shape *shape, pipeline_schedule *out) {
+    pipeline_shape s = *shape;
+    if (s.kind != PIPELINE_INTERLEAVED) s.group = 1; // one chunk: a group is a micro-batch
+    if (s.group == 0) s.group = s.ranks;
+    if (s.forward_only && s.group > s.micro_batches) s.group = s.micro_batches;
+    DRV_TRY(check(&s));
+    const int works = s.forward_only ? 1 : s.kind == PIPELINE_ZB_H1 ? 3 : 2;
+    *out = (pipeline_schedule){.shape = s, .n_tasks = works * s.chunks * s.micro_batches};
+    out->order = ARENA_ARRAY(a, pipeline_task *, s.ranks);
+    for (int rank = 0; rank < s.ranks; rank++) {
+        out->order[rank] = ARENA_ARRAY(a, pipeline_task, out->n_tasks);
+        const int n = fill(&out->shape, rank, out->order[rank]);
+        DRV_ASSERT(n == out->n_tasks, "rank %d has %d tasks of %d", rank, n, out->n_tasks);
+    }
+    return DRV_OK;
+}
+
+bool pipeline_receives(const pipeline_shape *shape, int rank, const pipeline_task *task) {
+    const int stage = pipeline_stage(shape, rank, task);
+    if (task->work == WORK_FORWARD) return stage > 0;
+    return task->work != WORK_WEIGHT_GRAD && stage + 1 < shape->ranks * shape->chunks;
+}
+
+bool pipeline_sends(const pipeline_shape *shape, int rank, const pipeline_task *task) {
+    const int stage = pipeline_stage(shape, rank, task);
+    if (task->work == WORK_FORWARD) return stage + 1 < shape->ranks * shape->chunks;
+    return task->work != WORK_WEIGHT_GRAD && stage > 0;
+}
+
+pipeline_work pipeline_last_work(const pipeline_shape *shape) {
+    if (shape->forward_only) return WORK_FORWARD;
+    return shape->kind == PIPELINE_ZB_H1 ? WORK_WEIGHT_GRAD : WORK_BACKWARD;
+}
+
+// The lowest slot that is free at the forward.
+pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank) {
+    const pipeline_shape *shape = &schedule->shape;
+    const int m = shape->micro_batches;
+    const pipeline_slots s = {ARENA_ARRAY(a, int, shape->chunks),
+            ARENA_ARRAY(a, int, shape->chunks *m)};
+    bool *taken = ARENA_ARRAY(a, bool, shape->chunks *m);
+    for (int i = 0; i < schedule->n_tasks; i++) {
+        const pipeline_task *task = &schedule->order[rank][i];
+        bool *of_chunk = &taken[task->chunk * m];
+        int *slot = &s.of[task->chunk * m + task->micro_batch];
+        if (task->work == WORK_FORWARD) {
+            for (*slot = 0; of_chunk[*slot];)
+                ++*slot;
+            of_chunk[*slot] = true;
+            if (*slot >= s.n[task->chunk]) s.n[task->chunk] = *slot + 1;
+        }
+        if (task->work == pipeline_last_work(shape)) of_chunk[*slot] = false;
+    }
+    return s;
+}

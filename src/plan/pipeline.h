@@ -1,0 +1,88 @@
+// Pipeline schedules as tables (design D3): what each rank works on, in which order; and a
+// simulator that says of a table whether it ends, how long it takes and how much it holds.
+//
+// Legend: P ranks, V chunks of the model per rank, M micro-batches. Chunk v of rank p is stage
+// v P + p of the model, so that a micro-batch visits the ranks in order, V times.
+#pragma once
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+
+typedef enum pipeline_kind {
+    PIPELINE_GPIPE,       // all forwards, then all backwards (arXiv:1811.06965)
+    PIPELINE_1F1B,        // one forward, one backward (arXiv:2104.04473, section 2.2)
+    PIPELINE_INTERLEAVED, // the same with V > 1 chunks per rank (arXiv:2104.04473, section 2.3)
+    PIPELINE_ZB_H1,       // weight gradients fill the bubble (arXiv:2401.10241, section 2)
+    N_PIPELINE_KINDS,
+} pipeline_kind;
+
+typedef enum pipeline_work {
+    WORK_FORWARD,
+    WORK_BACKWARD,    // both gradients
+    WORK_INPUT_GRAD,  // what the stage before waits for
+    WORK_WEIGHT_GRAD, // what nobody waits for
+    N_WORKS,
+} pipeline_work;
+
+typedef struct pipeline_task {
+    pipeline_work work;
+    int chunk, micro_batch; // 0 .. V - 1, 0 .. M - 1
+} pipeline_task;
+
+typedef struct pipeline_shape {
+    pipeline_kind kind;
+    int ranks, chunks, micro_batches; // P, V, M; V is 1 unless the kind is interleaved
+    int group; // interleaved: micro-batches that pass a chunk before the next chunk's turn; 0: P
+    bool forward_only; // an evaluation: any kind, any number of micro-batches
+} pipeline_shape;
+
+typedef struct pipeline_schedule {
+    pipeline_shape shape;
+    pipeline_task **order; // by rank
+    int n_tasks;           // of each rank
+} pipeline_schedule;
+
+// DRV_E_USAGE: the kind does not exist for these numbers. Lives in `a`.
+DRV_CHECKED drv_status pipeline_build(arena *a, const pipeline_shape *shape,
+        pipeline_schedule *out);
+
+// After which a rank no longer needs what it keeps of a micro-batch.
+pipeline_work pipeline_last_work(const pipeline_shape *shape);
+
+// Where a rank keeps what the forward of a micro-batch leaves for its backward: each chunk has
+// slots, as many as it ever needs at a time. Lives in `a`.
+typedef struct pipeline_slots {
+    int *n;  // by chunk
+    int *of; // by chunk x micro_batches + micro-batch
+} pipeline_slots;
+pipeline_slots pipeline_find_slots(arena *a, const pipeline_schedule *schedule, int rank);
+
+// The stage of a task of a rank, counted through the model.
+static inline int pipeline_stage(const pipeline_shape *shape, int rank, const pipeline_task *item) {
+    return item->chunk * shape->ranks + rank;
+}
+// Whether the rank receives the input of a task (the first stage's forward and the last one's
+// backward begin with what is there), and whether another takes its result.
+bool pipeline_receives(const pipeline_shape *shape, int rank, const pipeline_task *item);
+bool pipeline_sends(const pipeline_shape *shape, int rank, const pipeline_task *item);
+
+// Seconds by stage, of one micro-batch; a backward takes the sum of its two gradients.
+typedef struct pipeline_cost {
+    const double *forward, *input_grad, *weight_grad;
+    double transfer; // from one rank to the next
+} pipeline_cost;
+
+typedef struct pipeline_result {
+    double seconds; // from the first forward to the end of the last task
+    double bubble;  // share of them in which a rank, on average, has nothing to do
+    int *peak;      // by rank: micro-batches whose activations one of its chunks holds, at most
+} pipeline_result;
+
+// Runs the table. A rank has one send under way per direction (activations, gradients) and posts
+// the receive of a task before it begins the task in front of it. Fails with DRV_E_DATA, naming a
+// rank and its task, when the table cannot end: a task is missing, or ranks wait for each other.
+DRV_CHECKED drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule,
+        const pipeline_cost *cost, pipeline_result *out);
+
+const char *pipeline_kind_name(pipeline_kind kind);

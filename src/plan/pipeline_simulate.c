@@ -1,0 +1,219 @@
+// The simulator of pipeline schedules. Time is found under sends that never wait; that the table
+// ends is tried with one send under way per rank and direction, and no buffer at the receiver but
+// the posted one, so that it holds whatever a transport does.
+#include "plan/pipeline.h"
+
+typedef enum direction { ACTIVATION, GRADIENT, N_DIRECTIONS } direction;
+
+typedef struct simulation {
+    const pipeline_schedule *schedule;
+    const pipeline_cost *cost;
+    int n_stages;
+    double *end[N_DIRECTIONS]; // by stage and micro-batch: when it was computed; -1: not yet
+    int *taken[N_DIRECTIONS];  // the same: which task of its rank computes it
+    int *next;                 // by rank: the task at hand
+} simulation;
+
+static int stage_of(const simulation *s, int rank, const pipeline_task *task) {
+    return pipeline_stage(&s->schedule->shape, rank, task);
+}
+
+static int at_stage(const simulation *s, int stage, int micro_batch) {
+    return stage * s->schedule->shape.micro_batches + micro_batch;
+}
+
+static direction result_of(const pipeline_task *task) {
+    return task->work == WORK_FORWARD ? ACTIVATION : GRADIENT;
+}
+
+// The stage whose result of the same direction this task waits for; -1: none.
+static int source_of(const simulation *s, int stage, const pipeline_task *task) {
+    if (task->work == WORK_FORWARD) return stage - 1;
+    if (task->work == WORK_WEIGHT_GRAD || stage + 1 == s->n_stages) return -1;
+    return stage + 1;
+}
+
+// The stage that waits for this task's result; -1: none.
+static int target_of(const simulation *s, int stage, const pipeline_task *task) {
+    if (task->work == WORK_WEIGHT_GRAD) return -1;
+    if (task->work != WORK_FORWARD) return stage - 1;
+    return stage + 1 < s->n_stages ? stage + 1 : -1;
+}
+
+// When the inputs of the rank's next task are there; -1: they are not yet.
+static double inputs_at(const simulation *s, int rank, const pipeline_task *task) {
+    const int stage = stage_of(s, rank, task), m = task->micro_batch;
+    double when = 0;
+    if (task->work != WORK_FORWARD) { // its own stage went before
+        const direction own = task->work == WORK_WEIGHT_GRAD ? GRADIENT : ACTIVATION;
+        when = s->end[own][at_stage(s, stage, m)];
+        if (when < 0) return -1;
+    }
+    const int source = source_of(s, stage, task);
+    if (source < 0) return when;
+    double arrives = s->end[result_of(task)][at_stage(s, source, m)];
+    if (arrives < 0) return -1;
+    if (source % s->schedule->shape.ranks != rank) arrives += s->cost->transfer;
+    return arrives > when ? arrives : when;
+}
+
+static double seconds_of(const simulation *s, int stage, const pipeline_task *task) {
+    const double input = s->cost->input_grad[stage], weight = s->cost->weight_grad[stage];
+    const double seconds[N_WORKS] = {s->cost->forward[stage], input + weight, input, weight};
+    return seconds[task->work];
+}
+
+static void computed(simulation *s, int rank, const pipeline_task *task, double when) {
+    if (task->work == WORK_WEIGHT_GRAD) return;
+    s->end[result_of(task)][at_stage(s, stage_of(s, rank, task), task->micro_batch)] = when;
+}
+
+static void forget_results(simulation *s) {
+    const int n = s->n_stages * s->schedule->shape.micro_batches;
+    for (int d = 0; d < N_DIRECTIONS; d++)
+        for (int i = 0; i < n; i++)
+            s->end[d][i] = -1;
+    for (int rank = 0; rank < s->schedule->shape.ranks; rank++)
+        s->next[rank] = 0;
+}
+
+// --- whether it ends
+static drv_status cannot_end(const simulation *s, const char *why) {
+    static const char *const works[N_WORKS] = {"forward", "backward", "input gradient",
+            "weight gradient"};
+    int rank = 0;
+    while (s->next[rank] == s->schedule->n_tasks)
+        rank++;
+    const pipeline_task *task = &s->schedule->order[rank][s->next[rank]];
+    return drv_fail(DRV_E_DATA, "schedule %s cannot end: %s, rank %d at the %s of micro-batch %d",
+            pipeline_kind_name(s->schedule->shape.kind), why, rank, works[task->work],
+            task->micro_batch);
+}
+
+// The result of this task has left its rank: its receive was posted, one task ahead of the one that
+// takes it.
+static bool has_left(const simulation *s, int rank, const pipeline_task *task) {
+    const int target = target_of(s, stage_of(s, rank, task), task);
+    if (target < 0) return true;
+    const int taker = target % s->schedule->shape.ranks;
+    const int takes = s->taken[result_of(task)][at_stage(s, target, task->micro_batch)];
+    return taker == rank || s->next[taker] + 1 >= takes;
+}
+
+// As far as the rank comes with one send under way per direction; `sending`: by direction and rank,
+// whose result that is.
+static bool advance(simulation *s, int rank, const pipeline_task **sending[N_DIRECTIONS]) {
+    const int begin = s->next[rank];
+    for (; s->next[rank] < s->schedule->n_tasks; s->next[rank]++) {
+        const pipeline_task *task = &s->schedule->order[rank][s->next[rank]];
+        if (inputs_at(s, rank, task) < 0) break;
+        if (task->work == WORK_WEIGHT_GRAD) continue;
+        const pipeline_task **under_way = &sending[result_of(task)][rank];
+        if (*under_way && !has_left(s, rank, *under_way)) break;
+        *under_way = task;
+        computed(s, rank, task, 0);
+    }
+    return s->next[rank] > begin;
+}
+
+static drv_status try_to_end(arena *a, simulation *s) {
+    const int n_ranks = s->schedule->shape.ranks;
+    const pipeline_task **sending[N_DIRECTIONS];
+    for (int d = 0; d < N_DIRECTIONS; d++)
+        sending[d] = ARENA_ARRAY(a, const pipeline_task *, n_ranks);
+    forget_results(s);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int rank = 0; rank < n_ranks; rank++)
+            moved = advance(s, rank, sending) || moved;
+    }
+    for (int rank = 0; rank < n_ranks; rank++)
+        if (s->next[rank] < s->schedule->n_tasks) return cannot_end(s, "ranks wait for each other");
+    return DRV_OK;
+}
+
+// --- how long it takes and what it holds
+static bool run(simulation *s, int rank, double *now) {
+    const int begin = s->next[rank];
+    for (; s->next[rank] < s->schedule->n_tasks; s->next[rank]++) {
+        const pipeline_task *task = &s->schedule->order[rank][s->next[rank]];
+        const double inputs = inputs_at(s, rank, task);
+        if (inputs < 0) break;
+        *now = (inputs > *now ? inputs : *now) + seconds_of(s, stage_of(s, rank, task), task);
+        computed(s, rank, task, *now);
+    }
+    return s->next[rank] > begin;
+}
+
+static void take_time(arena *a, simulation *s, pipeline_result *out) {
+    const int n_ranks = s->schedule->shape.ranks;
+    const bool forward_only = s->schedule->shape.forward_only;
+    double *now = ARENA_ARRAY(a, double, n_ranks), busy = 0;
+    forget_results(s);
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int rank = 0; rank < n_ranks; rank++)
+            moved = run(s, rank, &now[rank]) || moved;
+    }
+    for (int rank = 0; rank < n_ranks; rank++)
+        if (now[rank] > out->seconds) out->seconds = now[rank];
+    for (int stage = 0; stage < s->n_stages; stage++)
+        busy += s->cost->forward[stage] +
+                (forward_only ? 0 : s->cost->input_grad[stage] + s->cost->weight_grad[stage]);
+    busy *= s->schedule->shape.micro_batches;
+    out->bubble = out->seconds > 0 ? 1 - busy / (n_ranks * out->seconds) : 0;
+}
+
+// Activations are held from the forward to the last task that reads them.
+static int peak_of(const pipeline_schedule *schedule, int rank) {
+    const pipeline_work last = pipeline_last_work(&schedule->shape);
+    int held = 0, peak = 0;
+    for (int i = 0; i < schedule->n_tasks; i++) {
+        const pipeline_work work = schedule->order[rank][i].work;
+        if (work == WORK_FORWARD && ++held > peak) peak = held;
+        if (work == last) held--;
+    }
+    return peak;
+}
+
+// Which task computes what; each result is computed once.
+static drv_status find_tasks(simulation *s) {
+    const pipeline_shape *shape = &s->schedule->shape;
+    const int n = s->n_stages * shape->micro_batches;
+    for (int d = 0; d < N_DIRECTIONS; d++)
+        for (int i = 0; i < n; i++)
+            s->taken[d][i] = -1;
+    for (int rank = 0; rank < shape->ranks; rank++)
+        for (int i = 0; i < s->schedule->n_tasks; i++) {
+            const pipeline_task *task = &s->schedule->order[rank][i];
+            if (task->work == WORK_WEIGHT_GRAD) continue;
+            int *taken = &s->taken[result_of(task)]
+                                  [at_stage(s, stage_of(s, rank, task), task->micro_batch)];
+            s->next[rank] = i;
+            if (*taken >= 0) return cannot_end(s, "a task comes twice");
+            *taken = i;
+        }
+    return DRV_OK;
+}
+
+drv_status pipeline_simulate(arena *a, const pipeline_schedule *schedule, const pipeline_cost *cost,
+        pipeline_result *out) {
+    const pipeline_shape *shape = &schedule->shape;
+    simulation s = {.schedule = schedule, .cost = cost, .n_stages = shape->ranks * shape->chunks};
+    arena *scratch = arena_new("pipeline_simulate");
+    for (int d = 0; d < N_DIRECTIONS; d++) {
+        s.end[d] = ARENA_ARRAY(scratch, double, s.n_stages * shape->micro_batches);
+        s.taken[d] = ARENA_ARRAY(scratch, int, s.n_stages * shape->micro_batches);
+    }
+    s.next = ARENA_ARRAY(scratch, int, shape->ranks);
+    *out = (pipeline_result){.peak = ARENA_ARRAY(a, int, shape->ranks)};
+    drv_status status = find_tasks(&s);
+    if (status == DRV_OK) status = try_to_end(scratch, &s);
+    if (status == DRV_OK) {
+        take_time(scratch, &s, out);
+        for (int rank = 0; rank < shape->ranks; rank++)
+            out->peak[rank] = peak_of(schedule, rank);
+    }
+    arena_free(scratch);
+    return status;
+}

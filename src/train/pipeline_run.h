@@ -1,0 +1,32 @@
+// The interpreter of pipeline schedules: one rank's part of a table, with the messages between
+// stages. What the works do is the caller's: training and evaluation run programs, a test waits.
+#pragma once
+#include "comm/comm.h"
+#include "plan/pipeline.h"
+
+typedef struct pipeline_link {      // a rank's neighbours; reused from step to step
+    comm_group *forward, *backward; // the ranks of the pipeline, apart by direction
+    int place, ranks;
+    int64_t bytes;   // of what a stage hands to the next one, and gets a gradient of
+    char *memory;    // of both, the messages under way
+    double waited_s; // for messages, since the caller last set it to 0
+} pipeline_link;
+
+// What the plan counts for the messages under way.
+int64_t pipeline_link_bytes(int64_t message_bytes);
+pipeline_link *pipeline_link_new(arena *a, comm *c, const mesh *m, int64_t message_bytes);
+
+// In this order for each task; any status but DRV_OK ends the run.
+typedef struct pipeline_actions {
+    void *ctx;
+    // Takes the message that the task needs (NULL: none); it is lost afterwards.
+    drv_status (*take)(void *ctx, const pipeline_task *item, const void *message);
+    drv_status (*compute)(void *ctx, const pipeline_task *item);
+    // Writes the message that another stage waits for; only if there is one.
+    drv_status (*give)(void *ctx, const pipeline_task *item, void *message);
+} pipeline_actions;
+
+// All tasks of this rank. It has one send under way per direction, and posts the receive of a task
+// before it waits for that of the task in front of it: what pipeline_simulate takes for granted.
+DRV_CHECKED drv_status pipeline_run(pipeline_link *link, const pipeline_schedule *schedule,
+        const pipeline_actions *actions);

@@ -1,0 +1,161 @@
+// Stages: built and differentiated as one graph each, then cut into the programs that the schedule
+// runs, with as many slots as it has micro-batches in flight.
+#include "train/stages.h"
+
+#include <stdio.h>
+
+static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
+        [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
+        [RECOMPUTE_FULL] = KEEP_STREAM};
+
+llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
+    return (llama_opts){.rows = cfg->micro_batch_size,
+            .seq = cfg->sequence_length,
+            .dt = dt,
+            .dropout = cfg->lora.dropout,
+            .seed = cfg->seed};
+}
+
+drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name) {
+    DRV_TRY(graph_verify(g, STAGE_BUILT));
+    pass_autodiff(g, name);
+    DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
+    pass_recompute(g, policies[cfg->recompute]);
+    return graph_verify(g, STAGE_DIFFERENTIATED);
+}
+
+// --- the schedule
+pipeline_shape stages_shape(const run_config *cfg) {
+    static const pipeline_kind kinds[] = {[SCHEDULE_1F1B] = PIPELINE_1F1B,
+            [SCHEDULE_GPIPE] = PIPELINE_GPIPE,
+            [SCHEDULE_INTERLEAVED] = PIPELINE_INTERLEAVED,
+            [SCHEDULE_ZB_H1] = PIPELINE_ZB_H1};
+    const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size / cfg->data_ranks;
+    return (pipeline_shape){.kind = kinds[config_pipeline_schedule(cfg)],
+            .ranks = (int)cfg->pipeline_parallel,
+            .chunks = (int)cfg->virtual_stages,
+            .micro_batches = (int)micro_batches};
+}
+
+static drv_status simulate(arena *a, const run_config *cfg, const pipeline_schedule *schedule,
+        pipeline_result *out) {
+    const int n = schedule->shape.ranks * schedule->shape.chunks;
+    int *layers = ARENA_ARRAY(a, int, n);
+    double *forward = ARENA_ARRAY(a, double, n), *input_grad = ARENA_ARRAY(a, double, n);
+    layout_share_layers(&cfg->model, n, layers);
+    for (int i = 0; i < n; i++) {
+        const double again = cfg->recompute == RECOMPUTE_FULL ? layers[i] : 0,
+                     head = i == n - 1 ? layout_head_in_layers(&cfg->model) : 0;
+        forward[i] = layers[i] + head;
+        input_grad[i] = forward[i] + again;
+    }
+    const pipeline_cost cost = {forward, input_grad, forward, 0};
+    return pipeline_simulate(a, schedule, &cost, out);
+}
+
+drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *out,
+        pipeline_result *result) {
+    pipeline_shape shape = stages_shape(cfg);
+    const bool interleaved = shape.kind == PIPELINE_INTERLEAVED;
+    drv_status status = DRV_E_USAGE;
+    shape.group = shape.ranks;
+    do { // at least once: what is wrong is said of the first group, or of the last
+        status = pipeline_build(a, &shape, out);
+        if (status == DRV_OK) status = simulate(a, cfg, out, result);
+    } while (status != DRV_OK && interleaved && ++shape.group <= shape.micro_batches);
+    if (status == DRV_OK) return DRV_OK;
+    return drv_context(status, "%s: parallel.schedule", config_where(cfg, "parallel.schedule"));
+}
+
+static drv_status build_schedule(arena *a, const run_config *cfg, programs *p) {
+    pipeline_result result;
+    const mesh m = programs_mesh(cfg);
+    DRV_TRY(stages_schedule(a, cfg, &p->schedule, &result));
+    p->slots = pipeline_find_slots(a, &p->schedule, mesh_place(&m, (int)cfg->rank, AXIS_PIPELINE));
+    return DRV_OK;
+}
+
+// --- programs
+static int64_t bytes_between(const run_config *cfg, const programs *p) {
+    const model_layout *l = &p->params.layout;
+    const int64_t tokens = cfg->micro_batch_size * cfg->sequence_length;
+    return (l->sequence ? tokens / l->mesh.size[AXIS_TENSOR] : tokens) * l->hidden *
+           dtype_bytes(p->dt);
+}
+
+static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int chunk,
+        const char *prefix) {
+    stage_programs *stage = &p->stage[chunk];
+    const llama_opts opts = {.rows = cfg->micro_batch_size,
+            .seq = cfg->sequence_length,
+            .dt = p->dt,
+            .chunk = chunk,
+            .n_slots = stage->n_slots};
+    stage->eval_graph = llama_build(a, &p->params, LLAMA_LOSS, &opts);
+    stage->eval_graph->name = arena_printf(a, "%seval", prefix);
+    programs_add(a, p, stage->eval_graph, &stage->eval, false);
+    return graph_verify(stage->eval_graph, STAGE_BUILT);
+}
+
+bool stages_split_weights(const programs *p) {
+    return p->schedule.shape.kind == PIPELINE_ZB_H1;
+}
+
+static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int chunk) {
+    const mesh m = programs_mesh(cfg);
+    const pipeline_task item = {.chunk = chunk};
+    const char *prefix = arena_printf(a, "stage%d.",
+            pipeline_stage(&p->schedule.shape, mesh_place(&m, (int)cfg->rank, AXIS_PIPELINE),
+                    &item));
+    stage_programs *stage = &p->stage[chunk];
+    stage->n_slots = p->slots.n[chunk];
+    llama_opts opts = stages_step_opts(cfg, p->dt);
+    opts.chunk = chunk;
+    opts.n_slots = stage->n_slots;
+    graph *whole = llama_build(a, &p->params, LLAMA_LOSS, &opts);
+    whole->name = arena_printf(a, "%sstep", prefix);
+    const bool last = programs_is_last(p, chunk), split = stages_split_weights(p);
+    DRV_TRY(stages_differentiate(cfg, whole, last ? "loss" : arena_printf(a, "out.%d", chunk)));
+    if (!last && split)
+        graph_find(whole, arena_printf(a, "dout.%d", chunk))->n_slots = stage->n_slots;
+    pass_cut(a, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
+    for (int part = 0; part < N_CUTS; part++) {
+        if (!stage->graph[part]) continue;
+        programs_add(a, p, stage->graph[part], &stage->run[part], true);
+        DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
+    }
+    return build_eval(a, cfg, p, chunk, prefix);
+}
+
+drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
+    p->n_stages = p->params.layout.n_chunks;
+    p->stage = ARENA_ARRAY(a, stage_programs, p->n_stages);
+    p->message_bytes = bytes_between(cfg, p);
+    DRV_TRY(build_schedule(a, cfg, p));
+    for (int v = 0; v < p->n_stages; v++)
+        DRV_TRY(build_stage(a, cfg, p, v));
+    return DRV_OK;
+}
+
+double stages_sent(const programs *p) {
+    const model_layout *l = &p->params.layout;
+    int n = 0;
+    for (int v = 0; v < p->n_stages; v++)
+        n += !programs_is_last(p, v) + !(l->embeds && v == 0);
+    return (double)n * (double)p->message_bytes;
+}
+
+// What is read by a single program has one slot.
+drv_status stages_put(programs *p, const pipeline_task *item, int slot, const void *message) {
+    const bool forward = item->work == WORK_FORWARD;
+    const int64_t at = forward || stages_split_weights(p) ? slot * p->message_bytes : 0;
+    char name[32];
+    snprintf(name, sizeof name, forward ? "h.%d" : "dout.%d", item->chunk);
+    return backend_write(p->b, 0, name, at, p->message_bytes, message);
+}
+
+drv_status stages_get(const programs *p, const pipeline_task *item, void *message) {
+    char name[32];
+    snprintf(name, sizeof name, item->work == WORK_FORWARD ? "out.%d" : "dh.%d", item->chunk);
+    return backend_read(p->b, 0, name, 0, p->message_bytes, message);
+}

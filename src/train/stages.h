@@ -1,0 +1,27 @@
+// The pipeline stages of a rank: their programs, the schedule, the slots (docs/adr/0011).
+#pragma once
+#include "train/programs.h"
+
+// Options of a graph that trains.
+llama_opts stages_step_opts(const run_config *cfg, dtype dt);
+// Differentiates a built graph from its output `name`, with the recomputation that the config asks
+// for.
+DRV_CHECKED drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name);
+
+// The shape of the run's schedule.
+pipeline_shape stages_shape(const run_config *cfg);
+// Checks the schedule with the simulator and builds the programs of p->params.layout's chunks.
+// DRV_E_USAGE: there is no such schedule, with the key that is wrong.
+DRV_CHECKED drv_status stages_build(arena *a, const run_config *cfg, programs *p);
+// The run's schedule, and what the simulator says of it, with stages as long as the arithmetic of
+// their layers. Interleaved goes in the smallest groups of micro-batches that work.
+DRV_CHECKED drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *out,
+        pipeline_result *result);
+// Whether weight gradients are a program of their own, which reads again what was received.
+bool stages_split_weights(const programs *p);
+// The messages of a task: into the input that it begins with, out of what it has computed.
+DRV_CHECKED drv_status stages_put(programs *p, const pipeline_task *item, int slot,
+        const void *message);
+DRV_CHECKED drv_status stages_get(const programs *p, const pipeline_task *item, void *message);
+// Bytes that the rank sends to other stages for a micro-batch.
+double stages_sent(const programs *p);

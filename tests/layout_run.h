@@ -1,0 +1,170 @@
+// Steps of a small model on ranks that are threads, each with its programs and its back end, as a
+// process of a run has them; what tests of layouts compare.
+#pragma once
+#include "ranks.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "ckpt/pieces.h"
+#include "train/state.h"
+#include "train/step.h"
+
+enum { STEPS = 3, MAX_SETS = 16 };
+
+typedef struct layout_run { // what a run of STEPS steps came to
+    const char *sets[MAX_SETS];
+    int n_sets, ranks;
+    double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
+    int64_t optimizer_bytes, sent[N_AXES]; // of rank 0; of all ranks together, of the updates
+    double wire[N_AXES];                   // of a rank, of an update, as planned
+    float *weights;                        // of the whole model; free it
+    int64_t n_weights;
+} layout_run;
+
+// Rows of random tokens with two documents each, and some labels that do not count.
+static inline batch make_batch(arena *a, const run_config *cfg, int step) {
+    batch b = batch_new(a, cfg->global_batch_size, cfg->sequence_length);
+    const int64_t n = b.rows * b.row_tokens, half = b.row_tokens / 2 + 1;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = 0.5 + 0.5 * noise((uint64_t)step + 5, (uint64_t)i);
+        b.tokens[i] = (int32_t)(x * (double)cfg->model.vocab_size);
+        const int64_t in_row = i % b.row_tokens;
+        b.position[i] = (int32_t)(in_row < half ? in_row : in_row - half);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        b.labels[i] = i + 1 < n && b.position[i + 1] ? b.tokens[i + 1] : -1;
+        if (i % 11 == 3) b.labels[i] = -1;
+        b.counted += b.labels[i] >= 0;
+    }
+    b.filled = b.rows;
+    return b;
+}
+
+static inline bool is_first_copy(const mesh *m, int rank, unsigned replicated) {
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (replicated >> axis & 1 && mesh_place(m, rank, (mesh_axis)axis) > 0) return false;
+    return true;
+}
+
+// Where a Hugging Face parameter begins in the whole model.
+static inline int64_t place_of(const param_list *model, const char *hf_name) {
+    int64_t at = 0;
+    for (int i = 0; i < model->n; i++)
+        for (int k = 0; k < model->p[i].n_parts; k++) {
+            if (strcmp(model->p[i].part[k].hf_name, hf_name) == 0) return at;
+            at += model->p[i].part[k].all_rows * model->p[i].all_columns;
+        }
+    fail_msg("no parameter %s", hf_name);
+    return 0;
+}
+
+// This rank's pieces of all masters, at their places in the whole model: Hugging Face parameters
+// one after the other. What several ranks hold alike, one writes.
+static inline drv_status put_weights(comm *c, arena *a, const programs *p, const mesh *m,
+        float *whole) {
+    const model_layout all = layout_of(p->params.layout.model);
+    const param_list model = llama_params(a, &all, NULL);
+    int n;
+    const ckpt_tensor *list = state_model(a, p, false, &n);
+    for (int i = 0; i < n; i++) {
+        const int64_t columns = tensor_columns(&list[i].entry);
+        float *begin = whole + place_of(&model, list[i].entry.name);
+        for (int k = 0; k < list[i].n_pieces; k++) {
+            const ckpt_piece *piece = &list[i].piece[k];
+            const int64_t elements = piece_elements(piece);
+            if (!is_first_copy(m, comm_rank(c), piece->replicated)) continue;
+            float *values = ARENA_ARRAY(a, float, elements);
+            DRV_TRY(backend_read(p->b, 0, piece->source, piece->offset, 4 * elements, values));
+            for (int64_t e = 0, run; e < elements; e += run) {
+                const int64_t place = piece_place(piece, columns, e, &run);
+                if (run > elements - e) run = elements - e;
+                memcpy(begin + place, values + e, sizeof *whole * (size_t)run);
+            }
+        }
+    }
+    return DRV_OK;
+}
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of a layout_run, which ranks share
+
+static inline int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
+    return comm_sent(comm_axes(c, m, 1u << axis));
+}
+
+static inline drv_status one_rank(comm *c, arena *a, layout_run *r) {
+    run_config cfg;
+    programs p;
+    backend *b;
+    DRV_TRY(config_from_sets(a, r->sets, r->n_sets, &cfg));
+    DRV_TRY(config_set_ranks(&cfg, comm_size(c)));
+    cfg.rank = comm_rank(c);
+    const mesh m = programs_mesh(&cfg);
+    DRV_TRY(backend_open(a, "cpu", &b));
+    backend_join(b, c, &m);
+    DRV_TRY(programs_build(a, &cfg, &p));
+    DRV_TRY(programs_load(a, b, &p));
+    DRV_TRY(programs_check_held(&p));
+    DRV_TRY(programs_init_weights(&p));
+    stepper s = stepper_new(a, &p, c, &m);
+    const double hyper[4] = {1e-3, 0.1, 0.05, 1};
+    for (int step = 0; step < STEPS; step++) {
+        const batch global = make_batch(a, &cfg, step);
+        double loss, grad_norm, param_norm;
+        s.step = step + 1;
+        DRV_TRY(stepper_gradients(&s, &global, NULL, NULL, &loss));
+        const int64_t before[] = {sent_along(c, &m, AXIS_DATA), sent_along(c, &m, AXIS_TENSOR)};
+        DRV_TRY(stepper_update(&s, hyper, &grad_norm, &param_norm));
+        pthread_mutex_lock(&lock);
+        r->sent[AXIS_DATA] += sent_along(c, &m, AXIS_DATA) - before[0];
+        r->sent[AXIS_TENSOR] += sent_along(c, &m, AXIS_TENSOR) - before[1];
+        pthread_mutex_unlock(&lock);
+        if (comm_rank(c) != 0) continue;
+        r->loss[step] = loss;
+        r->grad_norm[step] = grad_norm;
+        r->param_norm[step] = param_norm;
+    }
+    if (comm_rank(c) == 0) {
+        r->optimizer_bytes = programs_memory(&p).optimizer;
+        memcpy(r->wire, programs_find(&p, "update")->plan->wire_bytes, sizeof r->wire);
+    }
+    DRV_TRY(put_weights(c, a, &p, &m, r->weights));
+    backend_close(b);
+    return DRV_OK;
+}
+
+static inline drv_status run_rank(comm *c, void *ctx) {
+    arena *a = arena_new("layout");
+    const drv_status status = one_rank(c, a, ctx);
+    arena_free(a);
+    return status;
+}
+
+static inline layout_run run_layout(int ranks, const char *const *sets, int n_sets) {
+    layout_run r = {.ranks = ranks,
+            .n_sets = 6,
+            .sets = {"model.preset=tiny", "model.num_hidden_layers=4", "data.sequence_length=40",
+                    "training.global_batch_size=8", "training.micro_batch_size=1",
+                    "optimizer.clip_grad_norm=0.5"}};
+    for (int i = 0; i < n_sets; i++)
+        r.sets[r.n_sets++] = sets[i];
+    arena *a = arena_new("cfg");
+    run_config cfg;
+    OK(config_from_sets(a, r.sets, r.n_sets, &cfg));
+    r.n_weights = model_parameters(&cfg.model);
+    r.weights = mem_zeroed(sizeof(float) * (size_t)r.n_weights);
+    arena_free(a);
+    OK(comm_run_threads(ranks, 1, NULL, run_rank, &r));
+    return r;
+}
+
+static inline void expect_same_bits(const layout_run *got, const layout_run *want) {
+    for (int step = 0; step < STEPS; step++)
+        if (got->loss[step] != want->loss[step] || got->grad_norm[step] != want->grad_norm[step] ||
+                got->param_norm[step] != want->param_norm[step])
+            fail_msg("%d ranks, step %d: loss %.17g, norms %.17g %.17g; %d: %.17g, %.17g %.17g",
+                    got->ranks, step, got->loss[step], got->grad_norm[step], got->param_norm[step],
+                    want->ranks, want->loss[step], want->grad_norm[step], want->param_norm[step]);
+    assert_int_equal(got->n_weights, want->n_weights);
+    assert_memory_equal(got->weights, want->weights, sizeof(float) * (size_t)want->n_weights);
+}

@@ -1,0 +1,146 @@
+// The interpreter of schedules with works that only wait: who gets what from whom, and how long it
+// takes beside what the simulator says.
+#include "ranks.h"
+
+#include <math.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "train/pipeline_run.h"
+
+enum { RANKS = 4, MESSAGE = 256 * 1024 };
+
+typedef struct waiting { // one rank's works
+    comm *c;
+    const pipeline_schedule *schedule;
+    double unit_s;
+} waiting;
+
+// A message says which task of which stage it is of.
+static int stamp(const waiting *w, const pipeline_task *item, int stages_away) {
+    const int stage = pipeline_stage(&w->schedule->shape, comm_rank(w->c), item) + stages_away;
+    return 1 + stage * 1000 + item->micro_batch + (item->work == WORK_FORWARD ? 0 : 500);
+}
+
+static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
+    const waiting *w = ctx;
+    comm *c = w->c;
+    const bool receives = pipeline_receives(&w->schedule->shape, comm_rank(c), item);
+    const int *words = message, n = MESSAGE / (int)sizeof *words;
+    EXPECT(c, receives == (message != NULL));
+    if (!message) return DRV_OK;
+    const int want = stamp(w, item, item->work == WORK_FORWARD ? -1 : 1);
+    EXPECT(c, words[0] == want && words[n - 1] == want);
+    return DRV_OK;
+}
+
+static void rest(double seconds) {
+    const struct timespec time = {0, (long)(seconds * 1e9)};
+    clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+}
+
+static drv_status compute(void *ctx, const pipeline_task *item) {
+    const waiting *w = ctx;
+    const double units = item->work == WORK_BACKWARD ? 2 : 1;
+    rest(units * w->unit_s / w->schedule->shape.chunks);
+    return DRV_OK;
+}
+
+static drv_status give(void *ctx, const pipeline_task *item, void *message) {
+    const waiting *w = ctx;
+    int *words = message;
+    for (int i = 0; i < MESSAGE / (int)sizeof *words; i++)
+        words[i] = stamp(w, item, 0);
+    return DRV_OK;
+}
+
+typedef struct timed {
+    const pipeline_schedule *schedule;
+    double unit_s, seconds; // a work; all of rank 0
+    int64_t sent;           // by rank 1
+} timed;
+
+static drv_status run_rank(comm *c, void *ctx) {
+    timed *t = ctx;
+    arena *a = arena_new("link");
+    const mesh m = {{RANKS, 1, 1, 1}};
+    waiting w = {.c = c, .schedule = t->schedule, .unit_s = t->unit_s};
+    const pipeline_actions actions = {&w, take, compute, give};
+    pipeline_link *link = pipeline_link_new(a, c, &m, MESSAGE);
+    drv_status status = comm_barrier(comm_world(c));
+    const double begin = clock_s();
+    if (status == DRV_OK) status = pipeline_run(link, t->schedule, &actions);
+    if (status == DRV_OK) status = comm_barrier(comm_world(c));
+    if (comm_rank(c) == 0) t->seconds = clock_s() - begin;
+    if (comm_rank(c) == 1) t->sent = comm_sent(link->forward) + comm_sent(link->backward);
+    arena_free(a);
+    return status;
+}
+
+static void the_bubble_is_that_of_the_table(void **state) {
+    (void)state;
+    static const pipeline_shape shapes[] = {{PIPELINE_GPIPE, RANKS, 1, 8, 0, false},
+            {PIPELINE_1F1B, RANKS, 1, 8, 0, false}, {PIPELINE_INTERLEAVED, RANKS, 2, 8, 0, false},
+            {PIPELINE_ZB_H1, RANKS, 1, 8, 0, false}};
+    enum { TRIES = 8, STAGES = 2 * RANKS };
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        arena *a = arena_new("test");
+        pipeline_schedule schedule;
+        pipeline_result simulated;
+        double each[STAGES], best = HUGE_VAL;
+        timed t = {.schedule = &schedule, .unit_s = 0.016};
+        OK(pipeline_build(a, &shapes[i], &schedule));
+        for (int s = 0; s < STAGES; s++)
+            each[s] = t.unit_s / shapes[i].chunks;
+        OK(pipeline_simulate(a, &schedule, &(pipeline_cost){each, each, each, 0}, &simulated));
+        // Others use this machine too: the quickest of some tries counts.
+        for (int k = 0; k < TRIES && best > 1.04 * simulated.seconds; k++) {
+            OK(comm_run_threads(RANKS, 1, NULL, run_rank, &t));
+            best = fmin(best, t.seconds);
+        }
+        print_message("%s: bubble %.3f, simulated %.3f\n", pipeline_kind_name(shapes[i].kind),
+                1 - (1 - simulated.bubble) * simulated.seconds / best, simulated.bubble);
+        if (!(best >= 0.99 * simulated.seconds && best < 1.05 * simulated.seconds))
+            fail_msg("%s took %g s, the table says %g", pipeline_kind_name(shapes[i].kind), best,
+                    simulated.seconds);
+        // Rank 1 is never the last or the first stage: it sends both ways for each micro-batch.
+        assert_int_equal(t.sent, 2LL * shapes[i].micro_batches * shapes[i].chunks * MESSAGE);
+        arena_free(a);
+    }
+}
+
+// A rank that fails in the middle ends all, with its message, and no message goes astray.
+static drv_status fails(void *ctx, const pipeline_task *item) {
+    const waiting *w = ctx;
+    if (comm_rank(w->c) == 2 && item->micro_batch == 3)
+        return drv_fail(DRV_E_DEVICE, "no more memory");
+    return compute(ctx, item);
+}
+
+static drv_status run_failing(comm *c, void *ctx) {
+    const pipeline_schedule *schedule = ctx;
+    arena *a = arena_new("link");
+    const mesh m = {{RANKS, 1, 1, 1}};
+    waiting w = {.c = c, .schedule = schedule, .unit_s = 0.001};
+    const pipeline_actions actions = {&w, take, fails, give};
+    const drv_status status =
+            pipeline_run(pipeline_link_new(a, c, &m, MESSAGE), schedule, &actions);
+    arena_free(a);
+    return status;
+}
+
+static void a_rank_that_fails_ends_all(void **state) {
+    (void)state;
+    const pipeline_shape shape = {PIPELINE_1F1B, RANKS, 1, 8, 0, false};
+    arena *a = arena_new("test");
+    pipeline_schedule schedule;
+    OK(pipeline_build(a, &shape, &schedule));
+    FAILS(comm_run_threads(RANKS, 1, NULL, run_failing, &schedule), DRV_E_DEVICE, "no more memory");
+    arena_free(a);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_bubble_is_that_of_the_table),
+            cmocka_unit_test(a_rank_that_fails_ends_all)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -154,7 +154,7 @@ expect 0 "loss " "$drover" eval run
 expect 0 "\"loss\"" "$drover" eval run --json
 cp -r run bare
 rm bare/config.yaml
-expect 2 "nothing to evaluate; give --data PREFIX" "$drover" eval bare
+expect 2 "eval: nothing to evaluate; give --data PREFIX" "$drover" eval bare
 mkdir -p none/checkpoints
 expect 0 "none/checkpoints holds no checkpoint" "$drover" ckpt list none
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """drover plot on runs made here: every drawing is read back. usage: plot.py DROVER"""
-import json, math, os, re, subprocess, sys, tempfile, xml.etree.ElementTree as ET
+import json, math, os, pty, re, subprocess, sys, tempfile, xml.etree.ElementTree as ET
 
 drover = os.path.realpath(sys.argv[1])
 passed = failed = 0
@@ -81,6 +81,37 @@ def as_a_file():
     check("the page needs nothing else", not re.search(r"(src|href)=|https?://(?!www\.w3\.org/2000/svg)|@import", html))
     check("its table compares the runs", html.count("<tr>") == 3 and "<td>14.09 k</td>" in html, html[-700:])
     ET.fromstring(re.search("<svg.*</svg>", html, re.S)[0])
+
+
+def seen(env, *args):
+    """What a terminal is sent."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        kept = {k: v for k, v in os.environ.items() if k not in ("LC_ALL", "LC_CTYPE", "LANG", "TERM", "NO_COLOR")}
+        os.execve(drover, [drover, "plot", *args], {**kept, **env})
+    out = b""
+    while True:
+        try:
+            part = os.read(fd, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        out += part
+    check(f"plot {' '.join(args)} on a terminal", os.waitpid(pid, 0)[1] == 0, out)
+    return out.decode()
+
+
+def on_poor_terminals():
+    good = {"LANG": "C.UTF-8", "TERM": "xterm"}
+    check("braille and colours", re.search("[\u2800-\u28ff]", seen(good, "falling", "flat")) and "\033[3" in seen(good, "falling", "flat"))
+    check("one run needs no colour", "\033" not in seen(good, "falling"))
+    for change in {"NO_COLOR": "1"}, {"TERM": "dumb"}:
+        check(f"no colour with {change}", "\033" not in seen({**good, **change}, "falling", "flat"))
+    check("an empty NO_COLOR says nothing", "\033[3" in seen({**good, "NO_COLOR": ""}, "falling", "flat"))
+    for locale in {"LANG": "C"}, {"LC_ALL": "POSIX", "LANG": "C.UTF-8"}, {"LANG": ""}:
+        out = seen({"TERM": "xterm", **locale}, "falling", "flat")
+        check(f"ASCII alone in {locale}", out.isascii(), ascii(out))
 
 
 def decode(chart):
@@ -213,6 +244,7 @@ with tempfile.TemporaryDirectory() as folder:
     write("million", [record(s, 1e6 * s) for s in range(1, 1001)])
     write("valid", [record(s, 4.0) for s in range(1, 41)] + [{"step": 20, "val_loss": 3.0}, {"step": 40, "val_loss": 2.25}])
     on_a_terminal()
+    on_poor_terminals()
     axes_tell_the_truth()
     as_a_file()
     pictures_tell_the_truth()

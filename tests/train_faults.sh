@@ -10,7 +10,7 @@ newest() { ls -d "$1"/checkpoints/step-* 2>/dev/null | sort | tail -n 1; }
 # A file size limit stands for a full disk: the model has more than 300 KiB.
 (ulimit -f 300; exec "$drover" train run.yaml --set run_dir=disk >out 2>&1)
 check "three failed saves in a row exit $?, not 1" [ $? = 1 ]
-says "could not save checkpoint" "training goes on and tries again" "3 times in a row"
+says "could not save checkpoint" "training continues and tries again" "3 times in a row"
 check "training did not go on after the first failed save" grep -q '"step":9,' disk/metrics.jsonl
 check "a failed save leaves something" [ -z "$(ls disk/checkpoints)" ]
 "$drover" train run.yaml --set run_dir=room >out 2>&1 && cp -r room full2

@@ -43,7 +43,7 @@ import json
 config = json.load(open("second/checkpoints/step-000002/config.json"))
 assert config["eos_token_id"] == [0, 7] and config["pad_token_id"] == 5, config
 PY
-# A folder that goes away while the run goes on is not missed.
+# A folder that goes away during the run is not missed.
 "$drover" train run.yaml --set run_dir=third --set tokenizer=source --set training.steps=100000 --set checkpoint.every=0 >out 2>&1 &
 pid=$!
 wait_for grep -q '"step":3,' third/metrics.jsonl

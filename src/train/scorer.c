@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "base/log.h"
+#include "base/round.h"
 #include "train/fit.h"
 #include "train/lora_state.h"
 #include "train/state.h"
@@ -18,10 +19,16 @@ struct scorer {
     double *losses; // [rows, row_tokens]
 };
 
-void scorer_choose_rows(int64_t context, int64_t longest, scorer_opts *out) {
-    const int64_t wanted = longest > SCORER_TOKENS ? longest : SCORER_TOKENS;
+void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out) {
+    // Full rows of SCORER_TOKENS, or a few shorter ones that a small set fills just as well.
+    const int64_t n_rows = div_up(total, SCORER_TOKENS), even = n_rows ? div_up(total, n_rows) : 1,
+                  fair = round_up(even + even / 32, 64);
+    const int64_t short_of = fair < SCORER_TOKENS ? fair : SCORER_TOKENS,
+                  wanted = longest > short_of ? longest : short_of;
     out->row_tokens = wanted < context ? wanted : context;
-    out->rows = out->row_tokens < SCORER_TOKENS ? SCORER_TOKENS / out->row_tokens : 1;
+    out->rows = out->row_tokens < SCORER_TOKENS / 2 && total > out->row_tokens
+                        ? SCORER_TOKENS / out->row_tokens
+                        : 1;
 }
 
 // --- opening

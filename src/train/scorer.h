@@ -16,9 +16,9 @@ typedef struct scorer_opts {
 
 // Tokens of a forward pass that keep the cores busy: more are hardly faster (bench/results).
 enum { SCORER_TOKENS = 2048 };
-// The rows for windows of at most `longest` tokens of a model that reads `context`: as short as
-// they can be, so that memory follows the texts and not the context.
-void scorer_choose_rows(int64_t context, int64_t longest, scorer_opts *out);
+// The rows for windows of at most `longest` and `total` tokens of a model that reads `context`: as
+// short as they can be, so that memory follows the texts and not the context.
+void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out);
 
 // Plans and loads it. DRV_E_DEVICE: it needs more memory than this machine has left, told before
 // any weight is read, with the row_tokens that would fit.

@@ -297,6 +297,13 @@ int64_t rows_longest(const rows *stream) {
     return longest;
 }
 
+int64_t rows_packed_tokens(const rows *stream) {
+    int64_t n = 0;
+    for (int i = 0; i < stream->opts.n_sources; i++)
+        n += stream->sources[i].pack.n_tokens;
+    return n;
+}
+
 int64_t rows_taken(const rows *stream) {
     return stream->taken;
 }
@@ -470,7 +477,7 @@ const dataset *rows_source(const rows *stream, int i) {
 static json_t *source_fingerprint(const rows *stream, const source *src) {
     char hash[24];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)src->set->idx_hash);
-    json_t *prefix = json_string(src->set->prefix); // NULL: a path that is no UTF-8
+    json_t *prefix = json_string(src->set->prefix); // NULL: a path that is not UTF-8
     return json_pack("{s:o?, s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:s?, s:f, s:s}", "prefix",
             prefix, "tokens", (json_int_t)src->set->n_tokens, "documents",
             (json_int_t)src->set->n_documents, "idx_xxh3", hash, "tokenizer_xxh3",

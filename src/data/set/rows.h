@@ -68,12 +68,14 @@ typedef struct rows rows; // single owner
 DRV_CHECKED drv_status rows_open(arena *mem, const rows_opts *opts, rows **out);
 void rows_close(rows *stream);
 int64_t rows_per_epoch(const rows *stream); // of all sources together
-int64_t rows_longest(const rows *stream);   // tokens of the longest window, of rows with a stride
+// Of rows with a stride: tokens of the longest window, and of all.
+int64_t rows_longest(const rows *stream);
+int64_t rows_packed_tokens(const rows *stream);
 int64_t rows_taken(const rows *stream);
 // Moves to where `taken` rows have been taken. O(taken) additions only for shuffled blends.
 void rows_seek(rows *stream, int64_t taken);
 
-// Passes over n rows.
+// Passes over n rows without reading them.
 void rows_skip(rows *stream, int64_t n);
 
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]

@@ -340,23 +340,23 @@ static void right_configs(void **state) {
 // What follows from other keys, and from the processes that were started.
 static void defaults_that_depend_on_others(void **state) {
     (void)state;
-    arena *a = arena_new("config");
+    arena *mem = arena_new("config");
     run_config cfg;
-    OK(load(a, TINY "lora: {dropout: 0.1}\n", &cfg));
+    OK(load(mem, TINY "lora: {dropout: 0.1}\n", &cfg));
     assert_int_equal(cfg.lora.rank, 8);
     assert_true(cfg.lora.alpha == 8);
     assert_int_equal(cfg.lora.n_target_modules, 2);
-    OK(load(a, TINY "lora: {rank: 4}\n", &cfg));
+    OK(load(mem, TINY "lora: {rank: 4}\n", &cfg));
     assert_true(cfg.lora.alpha == 4);
-    OK(load(a, TINY, &cfg));
+    OK(load(mem, TINY, &cfg));
     assert_int_equal(cfg.lora.rank, 0);
-    OK(load(a, TINY "parallel: {data: 2}\n", &cfg));
+    OK(load(mem, TINY "parallel: {data: 2}\n", &cfg));
     OK(config_set_ranks(&cfg, 2));
     assert_int_equal(cfg.n_lanes, 2);
     FAILS(config_set_ranks(&cfg, 4), DRV_E_USAGE,
             "key \"parallel.data\" is 2, but 4 ranks were started, expected mpirun -n 2");
     FAILS(config_set_ranks(&cfg, 1), DRV_E_USAGE, "but 1 rank was started");
-    arena_free(a);
+    arena_free(mem);
 }
 
 static void overrides_replace_what_the_file_says(void **state) {

@@ -15,7 +15,7 @@ static int by_size(const void *x, const void *y) {
 
 int main(int argc, char **argv) {
     enum { MOST = 1000 };
-    const size_t n = (size_t)1 << 27, bytes = n * sizeof(uint64_t);
+    const size_t n_words = (size_t)1 << 27, bytes = n_words * sizeof(uint64_t);
     const int asked = argc > 1 ? atoi(argv[1]) : 15, passes = asked < 1      ? 1
                                                               : asked < MOST ? asked
                                                                              : MOST;
@@ -24,13 +24,13 @@ int main(int argc, char **argv) {
     if (!words) return 1;
     madvise(words, bytes, MADV_HUGEPAGE);
 #pragma omp parallel for schedule(static)
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n_words; i++)
         words[i] = i;
     for (int pass = 0; pass < passes; pass++) {
         uint64_t sum = 0;
         const double begin = omp_get_wtime();
 #pragma omp parallel for schedule(static) reduction(+ : sum)
-        for (size_t i = 0; i < n; i++)
+        for (size_t i = 0; i < n_words; i++)
             sum += words[i];
         rate[pass] = (double)bytes / (omp_get_wtime() - begin) / 1e9;
         sink ^= sum;

@@ -84,6 +84,18 @@ ok "each file counts once, endings in any letters" documents 3
 ok "the link is named" says "deep/er/back leads back to a folder above it"
 rm set.*
 
+# --- what is there is not replaced silently; a set is named by its prefix
+ok "a first build" build --input small.txt
+ok "says nothing of an older one" silent "there already"
+ok "a second one" build --input small.txt --append-eod
+ok "says what it replaces" says "set.bin and .idx are there already; they are replaced"
+for file in set.bin set.idx; do
+    "$drover" data info $file >log 2>&1
+    ok "$file: wrong usage" [ $? = 2 ]
+    ok "$file: the prefix" says "is one file of a data set, expected its prefix: set\$"
+done
+rm set.*
+
 # --- standard input and unknown endings, by content
 printf '{"text": "the cat"}\n\n{"text": "that\\nhat"}\n' >lines.jsonl
 gzip -k lines.jsonl

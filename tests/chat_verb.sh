@@ -52,7 +52,7 @@ answers() { chat $model $greedy --stop $'\n' "$@"; } # a line each
 answers <<<$'Document 7\nDocument 7\n/reset\nDocument 7' >three
 check "three answers" same "$(wc -l <three)" 3
 check "a turn sees the one before" differ "$(sed -n 2p three)" "$(sed -n 1p three)"
-check "/reset begins anew" same "$(sed -n 3p three)" "$(sed -n 1p three)"
+check "/reset starts over" same "$(sed -n 3p three)" "$(sed -n 1p three)"
 check "/system is --system" same "$(answers <<<$'/system The fox\nDocument 7')" "$(answers --system "The fox" <<<"Document 7")"
 check "and is seen" differ "$(answers --system "The fox" <<<"Document 7")" "$(sed -n 1p three)"
 check "/system alone" same "$(answers --system "The fox" <<<$'/system\nDocument 7')" "$(sed -n 1p three)"
@@ -100,7 +100,7 @@ exec 7>input
 echo "Document 7" >&7
 check "an answer is streamed" wait_for test -s said
 kill -INT $pid
-check "Ctrl-C stops it" wait_for grep -q "stopped; the answer counts" noted
+check "Ctrl-C stops it" wait_for grep -q "stopped; what there is of the answer counts" noted
 echo "/help" >&7
 check "and no more than it" wait_for grep -q "leave, as at the end" noted
 kill -INT $pid

@@ -71,7 +71,7 @@ says 2 '"one" is one argument too many' doctor one
 says 1 'could not open "--x"' train -- --x
 says 2 'generate: --top-p is "nan"' generate x --top-p nan
 
-# --- which drover this is
+# --- the version
 for way in --version version -V; do
     "$drover" $way >out
     check "$way" grep -qE '^drover [0-9]+\.[0-9]+\.[0-9]+ \(commit [^ ]+\)$' out

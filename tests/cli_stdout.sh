@@ -40,6 +40,9 @@ YAML
 "$drover" train run.yaml 2>err
 expect "" 0
 model=run/checkpoints/step-000002
+printf '{%% for m in messages %%}{{ m.content }}{%% endfor %%}' >template
+printf '[{"role": "user", "content": "hens"}]' >messages.json
+printf '{"context": "Document 3 tells", "choices": [" of", " hens"], "gold": 0}\n' >choices.jsonl
 
 refused help
 refused help data build
@@ -57,11 +60,26 @@ refused plot run --keys lr
 refused ckpt list run
 refused ckpt show $model
 refused ckpt verify $model
+refused ckpt list run --json
+refused ckpt show $model --json
+refused ckpt verify $model --json
+refused ckpt verify $model $model --json
+refused eval $model --data set
 refused eval $model --data set --json
+refused eval $model --choices choices.jsonl --json
 refused generate $model --prompt Document --max-tokens 3
-command="doctor, which measures first" # once: it takes a second
-"$drover" doctor >/dev/full 2>err
-expect "No space left on device" 1
+refused generate $model --prompt Document --max-tokens 3 --json
+refused config --reference
+refused data info set --json
+refused data show set --document 3 --tokenizer tok
+refused bench tokenizer --tokenizer tok --input text.txt --json
+refused bench data --tokenizer tok --input text.txt --json
+refused chat $model --template template --messages messages.json --print
+for verb in doctor "bench gemm" "bench step --set model.preset=tiny --set data.sequence_length=64"; do
+    command="$verb, which measures first" # once: it takes a second
+    "$drover" $verb >/dev/full 2>err
+    expect "No space left on device" 1
+done
 
 # A descriptor that is closed is not given to the run's first file.
 command="train with all three closed"

@@ -1,10 +1,13 @@
 #!/bin/bash
-# Runs every command of docs/*.md and README.md as a reader would: the blocks marked ```sh of a page, in order, in an empty
-# folder, with drover on the PATH. A block marked ```yaml whose first line is "# FILE" is written to FILE first. Other
-# blocks (```console, ```text, ...) are not run. A page with a line "<!-- needs: FILE -->" is skipped where the file is
-# missing, and says so. The last line is "N passed, N failed".
+# Runs every command of docs/*.md as a reader would: the blocks marked ```sh of a page, in order, in an empty folder, with
+# drover on the PATH. A block marked ```yaml whose first line is "# FILE" is written to FILE first. What a page takes for
+# granted stands in a comment: from a line "<!-- before" to "-->". Other blocks (```console, ```text, ...), those of
+# README.md and the heads of examples/*.yaml need a network or hours: their commands are held against the help, verb by
+# verb and option by option. A page with a line "<!-- needs: FILE -->" is skipped where the file is missing, and says so.
+# The last line is "N passed, N failed".
 . "$(dirname "$0")"/program.bash
-docs=$(realpath "$(dirname "$0")")/../docs
+tree=$(realpath "$(dirname "$0")/..")
+docs=$tree/docs
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/bin" && ln -s "$drover" "$dir/bin/drover"
@@ -14,9 +17,9 @@ passed=0 failed=0
 # The page as one script: set -e, a trace, files written from their blocks.
 script_of() {
     echo 'set -eo pipefail'
-    awk '/^```sh$/ { run = 1; print "echo \"## line " NR "\""; next }
+    awk '/^<!-- before$/ || /^```sh$/ { run = 1; print "echo \"## line " NR "\""; next }
          /^```yaml$/ { first = 1; next }
-         /^```/ { if (file) print "END_OF_FILE"; run = file = first = 0; next }
+         /^```/ || (run && /^-->$/) { if (file) print "END_OF_FILE"; run = file = first = 0; next }
          first { first = 0; if ($0 ~ /^# [^ ]+\.yaml$/) { file = 1; print "cat > " $2 " <<\"END_OF_FILE\"" } }
          run || file { print }' "$1"
 }
@@ -39,5 +42,76 @@ for page in "$docs"/*.md; do
         tail -n 15 "$dir/out" | sed 's/^/    /'
     fi
 done
+
+# Every "drover VERB ..." of blocks, of code inside a line and of comments in YAML: the verb is one, and has the options.
+python3 - "$tree" <<'PY' >"$dir/out"
+import glob, re, subprocess, sys
+tree = sys.argv[1]
+def listed(help, head):
+    part = re.search(rf"^{head}:\n((?:  .*\n)+)", help, re.M)
+    return re.findall(r"^  ([a-z]+|--[a-z-]+)(?= |$)", part[1], re.M) if part else []
+def help_of(*words):
+    return subprocess.run(["drover", "help", *words], capture_output=True, text=True, check=True).stdout
+options = {}
+for verb in listed(help_of(), "verbs"):
+    subverbs = listed(help_of(verb), "subverbs")
+    for name in [(verb, sub) for sub in subverbs] or [(verb,)]:
+        options[name] = listed(help_of(*name), "options")
+verbs = {name[0] for name in options}
+def wrong(command):
+    words = []
+    for word in command.split():
+        if word in ("|", ";", "&&", ">", "#") or word[0] == "#":
+            break
+        words.append(word.strip("`,.;)\"'"))
+    if not words or not re.fullmatch("[a-z]+", words[0]) or words[0] in ("help", "version"):
+        return None
+    name = tuple(words[:2]) if any(words[0] == n[0] and len(n) == 2 for n in options) else tuple(words[:1])
+    if name[0] not in verbs:
+        return f'"{name[0]}" is no verb'
+    if name not in options:  # "drover data" alone, or followed by a word of the sentence
+        return None if len(words) == 1 else f'"{" ".join(name)}" is no subverb'
+    for word in words[len(name):]:
+        option = word.split("=")[0]
+        if re.fullmatch("--[a-z-]+", option) and option not in options[name] + ["--help"]:
+            return f'{" ".join(name)} has no option {option}'
+n_commands = 0
+pages = [tree + "/README.md", tree + "/CONTRIBUTING.md", *glob.glob(tree + "/docs/*.md"), *glob.glob(tree + "/docs/adr/*.md"), *glob.glob(tree + "/examples/*.yaml")]
+for page in sorted(pages):
+    block = False
+    added = re.findall(r'\.name = "([a-z]+)"', open(page).read())  # extending.md adds a verb
+    for number, line in enumerate(open(page), 1):
+        if line.startswith("```"):
+            block = not block
+            continue
+        if page.endswith(".yaml"):
+            commands = re.findall(r"(?:build/|`)drover ([^`]*)", line) if "#" in line else []
+        elif block:
+            commands = [c for c in re.findall(r"(?:^|[ /(])drover ((?:[a-z]+\b).*)", line.rstrip()) if c]
+            commands = commands if re.match(r"^(?:mpirun .*|build/|for .*|echo .*|cat .*|printf .*)?(?:build/)?drover ", line) else []
+        else:
+            commands = re.findall(r"`(?:build/)?drover ([a-z][^`]*)`", line)
+        for command in commands:
+            n_commands += 1
+            problem = wrong(command)
+            if problem and command.split()[0] not in added:
+                print(f"FAILED: {page[len(tree) + 1:]}:{number}: {problem}: drover {command}")
+if n_commands < 80:
+    print(f"FAILED: only {n_commands} commands were found in the pages, expected 80 or more")
+PY
+if [ -s "$dir/out" ]; then
+    failed=$((failed + $(wc -l <"$dir/out")))
+    cat "$dir/out"
+else
+    passed=$((passed + 1))
+fi
+
+# docs/extending.md changes the source: every place that it names is there. (tools/follow_extending.py builds it too.)
+if python3 "$tree/tools/follow_extending.py" --edits >"$dir/out" 2>&1; then
+    passed=$((passed + 1))
+else
+    failed=$((failed + 1))
+    sed 's/^/FAILED: /' "$dir/out"
+fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -42,7 +42,7 @@ model=run/checkpoints/step-000060
 greedy="--temperature 0 --max-tokens 12"
 want=$(gen $model --prompt "Document 7" $greedy)
 check "the text begins with the prompt" test "${want:0:10}" = "Document 7"
-check "and goes on" test ${#want} -gt 12
+check "and continues" test ${#want} -gt 12
 check "a run directory" same "$(gen run --prompt "Document 7" $greedy)" "$want"
 check "a config" same "$(gen run.yaml --prompt "Document 7" $greedy)" "$want"
 printf 'Document 7' >prompt.txt

@@ -37,7 +37,7 @@ ok "what is not data stays there" test ! -e all/README.md
 ok "cut off, it went on from there" grep -q "resolve/main/data/part%201.jsonl bytes=[1-9]" server.log
 before=$(grep -c resolve server.log)
 ok "a second run loads nothing" run hf:good/set --out all
-ok "and says so" says "5 of them there before"
+ok "and says so" says "5 of them already there"
 ok "nor asks for files" test "$before" = "$(grep -c resolve server.log)"
 ok "a config by the card" run hf:good/set:sample-10BT --out config
 ok "has its file" test -e config/sample/10BT/a.parquet -a ! -e config/data

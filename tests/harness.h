@@ -40,7 +40,7 @@ const char *golden_path(arena *a, const char *name);
 
 // Element k of the storage that a tensor of state is in, whatever its type.
 double element_read(backend *b, const tensor *t, int64_t k);
-void element_write(backend *b, const tensor *t, int64_t k, double x);
+void element_write(backend *b, const tensor *t, int64_t k, double value);
 // Writes all inputs of an example.
 void example_fill(backend *b, const example *e);
 

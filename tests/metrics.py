@@ -121,7 +121,7 @@ def look():
     check("one per evaluation", [r["step"] for r in valid] == list(range(0, 61, 10)), valid)
     stamp = re.compile(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
     check("each has the time", all(stamp.match(r.get("time", "")) for r in records), records[:1])
-    check("which goes on", [r.get("time") for r in records] == sorted(r.get("time", "") for r in records))
+    check("which continues", [r.get("time") for r in records] == sorted(r.get("time", "") for r in records))
 
     tags, starts = as_tensorboard("run/tensorboard")
     check("sessions start after the checkpoint", starts[0] == 0 and all(s % 7 == 1 or s == 0 for s in starts[1:]), starts)

@@ -23,10 +23,10 @@ refused 2 'plugin "cdua" is unknown, expected cuda, rocm, tpu, neuron, cpu or th
 refused 1 'plugin "/nowhere/plugin.so" is not there, expected a file' --set pjrt.plugin=/nowhere/plugin.so
 refused 2 'expected cpu or pjrt' --set backend=pjtr
 echo "no library" >text.so
-refused 1 'could not open "./text.so": it is no 64-bit shared library' --set pjrt.plugin=text.so
+refused 1 'could not open "./text.so": it is not a 64-bit shared library' --set pjrt.plugin=text.so
 mkdir -p plugins/cpu && cp text.so plugins/cpu/
 refused 1 "could not open \"$PWD/plugins/cpu/text.so\"" --set pjrt.plugin=cpu
-DROVER_PJRT_PLUGIN=./text.so refused 1 'could not open "./text.so": it is no 64-bit shared library'
+DROVER_PJRT_PLUGIN=./text.so refused 1 'could not open "./text.so": it is not a 64-bit shared library'
 head -c 100 /dev/urandom >plugins/cpu/text.so
 refused 1 "could not open \"$PWD/plugins/cpu/text.so\""
 

@@ -8,12 +8,12 @@
 
 #include "comm/comm.h"
 
-// Fails the rank with the place of the condition.
-#define EXPECT(cond)                                                                               \
+// Fails the rank, a comm, with the place of the condition.
+#define EXPECT(rank, cond)                                                                         \
     do {                                                                                           \
         if (!(cond))                                                                               \
-            return drv_fail(DRV_E_DATA, "rank %d of %d: %s:%d: %s", comm_rank(c), comm_size(c),    \
-                    __FILE__, __LINE__, #cond);                                                    \
+            return drv_fail(DRV_E_DATA, "rank %d of %d: %s:%d: %s", comm_rank(rank),               \
+                    comm_size(rank), __FILE__, __LINE__, #cond);                                   \
     } while (0)
 
 static inline bool has_mpirun(void) {

@@ -34,30 +34,32 @@ typedef struct problem {
 } problem;
 
 // unit: see array_new.
-static problem problem_new(dtype dt, attention_case c, uint64_t seed, double unit) {
-    const int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.head_dim;
-    const int64_t n_o = c.seq * c.n_heads * c.head_dim;
-    problem x = {.args = {.dt = dt,
-                         .seq = c.seq,
-                         .n_heads = c.n_heads,
-                         .n_kv_heads = c.n_kv_heads,
-                         .head_dim = c.head_dim,
-                         .lse_stride = c.seq}};
-    x.qkv = array_new(dt, c.seq * width, seed, 1.5, unit);
-    x.o = array_new(dt, n_o, seed + 1, 1, unit);
-    x.lse = array_new(DT_F32, c.n_heads * c.seq, seed + 2, 1, 0);
-    x.d_o = array_new(dt, n_o, seed + 3, 1, unit);
-    x.dqkv = array_new(dt, c.seq * width, seed + 4, 1, 0);
-    x.part = array_new(DT_F32, attention_part_floats(&x.args), seed + 5, 1, 0);
-    x.position = mem_alloc(sizeof *x.position * (size_t)c.seq);
-    for (int64_t t = 0; t < c.seq; t++)
-        x.position[t] = (int32_t)(t % c.document);
-    x.args.qkv = x.qkv.p, x.args.position = x.position, x.args.o = x.o.p, x.args.lse = x.lse.p;
-    x.args.d_o = x.d_o.p, x.args.dqkv = x.dqkv.p, x.args.part = x.part.p;
-    snprintf(x.text, sizeof x.text, "%s, %lld tokens, heads %d/%d of %d, documents of %d, seed %d",
-            dtype_name(dt), (long long)c.seq, c.n_heads, c.n_kv_heads, c.head_dim, c.document,
+static problem problem_new(dtype dt, attention_case shape, uint64_t seed, double unit) {
+    const int64_t width = (shape.n_heads + 2 * shape.n_kv_heads) * shape.head_dim;
+    const int64_t n_o = shape.seq * shape.n_heads * shape.head_dim;
+    problem given = {.args = {.dt = dt,
+                             .seq = shape.seq,
+                             .n_heads = shape.n_heads,
+                             .n_kv_heads = shape.n_kv_heads,
+                             .head_dim = shape.head_dim,
+                             .lse_stride = shape.seq}};
+    given.qkv = array_new(dt, shape.seq * width, seed, 1.5, unit);
+    given.o = array_new(dt, n_o, seed + 1, 1, unit);
+    given.lse = array_new(DT_F32, shape.n_heads * shape.seq, seed + 2, 1, 0);
+    given.d_o = array_new(dt, n_o, seed + 3, 1, unit);
+    given.dqkv = array_new(dt, shape.seq * width, seed + 4, 1, 0);
+    given.part = array_new(DT_F32, attention_part_floats(&given.args), seed + 5, 1, 0);
+    given.position = mem_alloc(sizeof *given.position * (size_t)shape.seq);
+    for (int64_t t = 0; t < shape.seq; t++)
+        given.position[t] = (int32_t)(t % shape.document);
+    given.args.qkv = given.qkv.p, given.args.position = given.position, given.args.o = given.o.p,
+    given.args.lse = given.lse.p;
+    given.args.d_o = given.d_o.p, given.args.dqkv = given.dqkv.p, given.args.part = given.part.p;
+    snprintf(given.text, sizeof given.text,
+            "%s, %lld tokens, heads %d/%d of %d, documents of %d, seed %d", dtype_name(dt),
+            (long long)shape.seq, shape.n_heads, shape.n_kv_heads, shape.head_dim, shape.document,
             (int)seed);
-    return x;
+    return given;
 }
 
 static void problem_free(problem *x) {
@@ -135,16 +137,16 @@ static void arithmetics_agree(void **state) {
     (void)state;
     const attention_case exact[] = {{130, 4, 2, 64, 130}, {64, 2, 1, 16, 40}, {97, 3, 3, 64, 97}};
     const kernels *levels[3];
-    const int n = vector_levels(levels);
-    for (int i = 0; i < 3 * (n - 1); i++) {
-        const kernels *k = levels[i % (n - 1)], *other = levels[n - 1];
-        problem x = problem_new(DT_BF16, exact[i / (n - 1)], 21, 0.25),
-                y = problem_new(DT_BF16, exact[i / (n - 1)], 21, 0.25);
+    const int n_tokens = vector_levels(levels);
+    for (int i = 0; i < 3 * (n_tokens - 1); i++) {
+        const kernels *fast = levels[i % (n_tokens - 1)], *other = levels[n_tokens - 1];
+        problem x = problem_new(DT_BF16, exact[i / (n_tokens - 1)], 21, 0.25),
+                y = problem_new(DT_BF16, exact[i / (n_tokens - 1)], 21, 0.25);
         char what[224];
-        snprintf(what, sizeof what, "%s and %s, %s", k->name, other->name, x.text);
-        x.args.seq = y.args.seq = exact[i / (n - 1)].seq;
+        snprintf(what, sizeof what, "%s and %s, %s", fast->name, other->name, x.text);
+        x.args.seq = y.args.seq = exact[i / (n_tokens - 1)].seq;
         array given = array_copy(&x.o); // the gradient takes an exact o
-        run_forward(k, &x.args);
+        run_forward(fast, &x.args);
         run_forward(other, &y.args);
         array_expect(what, &x.lse, &y.lse, (double)x.args.seq * 0x1p-23);
         // Sums beside the boundary of two bf16: 2^-24 sqrt(seq) of 2^-8.
@@ -153,7 +155,7 @@ static void arithmetics_agree(void **state) {
             fail_msg("%s: %lld of %lld outputs differ", what, (long long)flips, (long long)x.o.n);
         x.args.o = y.args.o = given.p;
         x.args.lse = y.args.lse;
-        run_gradient(k, &x.args);
+        run_gradient(fast, &x.args);
         run_gradient(other, &y.args);
         array_expect(what, &x.part, &y.part, 2 * (double)x.args.seq * 0x1p-24 * 8 * 4);
         array_free(&given), problem_free(&x), problem_free(&y);

@@ -84,18 +84,18 @@ static void memory_that_is_refused(void **state) {
 #ifdef __SANITIZE_ADDRESS__
     skip(); // its shadow memory lives beyond any limit
 #endif
-    arena *a = arena_new("test");
-    backend *b;
+    arena *mem = arena_new("test");
+    backend *device;
     executable *e;
-    OK(backend_open(a, "cpu", &b));
-    OK(backend_compile(a, b, product_graph(a, 64), NULL, &e));
+    OK(backend_open(mem, "cpu", &device));
+    OK(backend_compile(mem, device, product_graph(mem, 64), NULL, &e));
     struct rlimit before, small = {.rlim_cur = (rlim_t)1 << 30};
     getrlimit(RLIMIT_AS, &before);
     small.rlim_max = before.rlim_max;
-    graph *g = graph_new(a, "large");
+    graph *g = graph_new(mem, "large");
     graph_state(g, TENSOR_INPUT, "large", DT_F32, 2, (int64_t[]){1 << 20, 1 << 10});
     setrlimit(RLIMIT_AS, &small);
-    const drv_status status = backend_compile(a, b, g, NULL, &e);
+    const drv_status status = backend_compile(mem, device, g, NULL, &e);
     setrlimit(RLIMIT_AS, &before);
     assert_int_equal(status, DRV_E_DEVICE);
     static const char *const says[] = {"4.00 GiB wanted", "weights, gradients and optimizer",
@@ -104,8 +104,8 @@ static void memory_that_is_refused(void **state) {
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         if (!strstr(drv_message(), says[i]))
             fail_msg("\"%s\" does not say \"%s\"", drv_message(), says[i]);
-    backend_close(b);
-    arena_free(a);
+    backend_close(device);
+    arena_free(mem);
 }
 
 static int n_threads_of_process(void) {

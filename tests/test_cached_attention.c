@@ -42,27 +42,28 @@ static void fill_cache(problem *x) {
         }
 }
 
-static problem problem_new(const kernels *k, dtype dt, cache_case c, uint64_t seed) {
-    const int64_t width = (c.n_heads + 2 * c.n_kv_heads) * c.head_dim,
-                  n_o = c.tokens * c.n_heads * c.head_dim,
-                  n_cache = c.n_kv_heads * (c.tokens + SPARE) * c.head_dim;
+static problem problem_new(const kernels *fast, dtype dt, cache_case shape, uint64_t seed) {
+    const int64_t width = (shape.n_heads + 2 * shape.n_kv_heads) * shape.head_dim,
+                  n_o = shape.tokens * shape.n_heads * shape.head_dim,
+                  n_cache = shape.n_kv_heads * (shape.tokens + SPARE) * shape.head_dim;
     problem x = {.args = {.dt = dt,
-                         .seq = c.tokens,
-                         .n_heads = c.n_heads,
-                         .n_kv_heads = c.n_kv_heads,
-                         .head_dim = c.head_dim}};
-    x.qkv = array_new(dt, c.tokens * width, seed, 1.5, 0);
+                         .seq = shape.tokens,
+                         .n_heads = shape.n_heads,
+                         .n_kv_heads = shape.n_kv_heads,
+                         .head_dim = shape.head_dim}};
+    x.qkv = array_new(dt, shape.tokens * width, seed, 1.5, 0);
     x.keys = array_new(dt, n_cache, seed, 1, 0);
     x.values = array_new(dt, n_cache, seed, 1, 0);
     x.whole = array_new(dt, n_o, seed + 1, 1, 0);
     x.cached = array_new(dt, n_o, seed + 2, 1, 0);
-    x.position = mem_alloc(sizeof *x.position * (size_t)c.tokens);
-    for (int64_t t = 0; t < c.tokens; t++)
+    x.position = mem_alloc(sizeof *x.position * (size_t)shape.tokens);
+    for (int64_t t = 0; t < shape.tokens; t++)
         x.position[t] = (int32_t)t;
     x.args.qkv = x.qkv.p, x.args.o = x.whole.p, x.args.position = x.position;
     fill_cache(&x);
-    snprintf(x.text, sizeof x.text, "%s, %s, %lld tokens, heads %d/%d of %d, seed %d", k->name,
-            dtype_name(dt), (long long)c.tokens, c.n_heads, c.n_kv_heads, c.head_dim, (int)seed);
+    snprintf(x.text, sizeof x.text, "%s, %s, %lld tokens, heads %d/%d of %d, seed %d", fast->name,
+            dtype_name(dt), (long long)shape.tokens, shape.n_heads, shape.n_kv_heads,
+            shape.head_dim, (int)seed);
     return x;
 }
 

@@ -67,17 +67,17 @@ static void check_record(const char *id, const json_t *record, const chat_input 
 }
 
 static int check_file(const char *path, const char *templates) {
-    arena *a = arena_new("golden");
+    arena *mem = arena_new("golden");
     char *text;
     size_t n_text;
-    int n = 0;
-    OK(file_read(a, path, &text, &n_text));
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1, n++) {
+    int n_cases = 0;
+    OK(file_read(mem, path, &text, &n_text));
+    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1, n_cases++) {
         char id[64];
         special_text specials[2];
         json_t *record = json_loadb(line, (size_t)(end - line), 0, NULL);
         assert_non_null(record);
-        snprintf(id, sizeof id, "record %d", n);
+        snprintf(id, sizeof id, "record %d", n_cases);
         chat_input in = input_of(record, specials);
         if (!templates) { // the random ones were made with these
             specials[0] = (special_text){"bos_token", "<s>"};
@@ -88,14 +88,15 @@ static int check_file(const char *path, const char *templates) {
                 json_object_get(record, templates ? "template_text" : "template"));
         size_t n_source;
         if (!source)
-            OK(file_read(a,
-                    path_join(a, templates, json_string_value(json_object_get(record, "template"))),
+            OK(file_read(mem,
+                    path_join(mem, templates,
+                            json_string_value(json_object_get(record, "template"))),
                     &source, &n_source));
         check_record(id, record, &in, source);
         json_decref(record);
     }
-    arena_free(a);
-    return n;
+    arena_free(mem);
+    return n_cases;
 }
 
 static void random_templates(void **state) {

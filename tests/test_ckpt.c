@@ -37,7 +37,7 @@ static void safetensors_that_lie(void **state) {
     parse_says(T("F32", "2", "[0,8]"), -1, 8, "shape is not a list");
     parse_says(T("F32", "[2]", "[0]"), -1, 8, "not two numbers");
     parse_says("{\"t\":", -1, 8, "not valid JSON");
-    parse_says("[]", -1, 8, "no JSON object");
+    parse_says("[]", -1, 8, "not a JSON object");
     parse_says("{}", 1 << 30, 8, "header length");
     parse_says("{}", 11, 8, "header length is 11, but the file has 18 bytes");
     parse_says("{}        ", 10, 0, NULL);
@@ -53,7 +53,7 @@ static void safetensors_that_lie(void **state) {
     parse_says("{}", -1, 4, "4 bytes after");
     parse_says("{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL);
     parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is not a string");
-    parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is no JSON object");
+    parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is not a JSON object");
     parse_says("{\"__metadata__\":null}", -1, 0, NULL);
     parse_says(" {} ", -1, 0, NULL);
     parse_says("", -1, 0, "not valid JSON");
@@ -305,7 +305,7 @@ static void indexes_that_lie(void **state) {
             {"{}", "weight_map is missing"},
             {"[]", "weight_map is missing"},
             {"{\"weight_map\": {}}", "weight_map is empty"},
-            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is no object"},
+            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is not an object"},
             {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is not a file name"},
             {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is not a file name"},
             {"{\"weight_map\": {\"w\": \"three.safetensors\"}}",

@@ -37,34 +37,34 @@ static double expected(const case_of *k, const comm_group *g, int rank, int64_t 
     return sum;
 }
 
-static drv_status one_case(comm *c, arena *a, const case_of *k, dtype dt) {
-    backend *b;
+static drv_status one_case(comm *self, arena *mem, const case_of *checked, dtype dt) {
+    backend *device;
     executable *program;
-    plan *p;
-    const mesh m = data_x_tensor;
-    DRV_TRY(backend_open(a, "cpu", &b));
-    backend_join(b, c, &m);
-    graph *g = graph_new(a, "collective");
-    g->mesh = m;
-    tensor *x = graph_state(g, TENSOR_INPUT, "x", dt, 2, (int64_t[]){ROWS, COLS});
-    const op_attrs attrs = {.axis = k->axis, .ranks = 2, .dim = k->dim};
-    tensor *y = graph_add(g, k->op, 1, &x, &attrs)->out[0];
-    if (k->op == OP_share) y = graph_add(g, OP_add, 2, (tensor *[]){y, y}, NULL)->out[0];
-    graph_output(g, y, "y");
-    DRV_TRY(graph_verify(g, STAGE_BUILT));
-    DRV_TRY(backend_compile(a, b, g, &p, &program));
-    DRV_TRY(backend_prepare(b));
+    plan *planned;
+    const mesh ranks = data_x_tensor;
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &ranks);
+    graph *built = graph_new(mem, "collective");
+    built->mesh = ranks;
+    tensor *x = graph_state(built, TENSOR_INPUT, "x", dt, 2, (int64_t[]){ROWS, COLS});
+    const op_attrs attrs = {.axis = checked->axis, .ranks = 2, .dim = checked->dim};
+    tensor *y = graph_add(built, checked->op, 1, &x, &attrs)->out[0];
+    if (checked->op == OP_share) y = graph_add(built, OP_add, 2, (tensor *[]){y, y}, NULL)->out[0];
+    graph_output(built, y, "y");
+    DRV_TRY(graph_verify(built, STAGE_BUILT));
+    DRV_TRY(backend_compile(mem, device, built, &planned, &program));
+    DRV_TRY(backend_prepare(device));
     for (int64_t i = 0; i < ROWS * COLS; i++)
-        element_write(b, x, i, held(comm_rank(c), i / COLS, i % COLS));
-    comm_group *group = comm_axes(c, &m, 1u << k->axis);
+        element_write(device, x, i, held(comm_rank(self), i / COLS, i % COLS));
+    comm_group *group = comm_axes(self, &ranks, 1u << checked->axis);
     const int64_t before = comm_sent(group);
-    DRV_TRY(backend_run(b, program));
-    EXPECT((double)(comm_sent(group) - before) == p->wire_bytes[k->axis]);
+    DRV_TRY(backend_run(device, program));
+    EXPECT(self, (double)(comm_sent(group) - before) == planned->wire_bytes[checked->axis]);
     for (int64_t i = 0; i < tensor_elements(y); i++) {
-        const double want = expected(k, group, comm_rank(c), i / y->dim[1], i % y->dim[1]);
-        EXPECT(element_read(b, y, i) == (k->op == OP_share ? 2 : 1) * want);
+        const double want = expected(checked, group, comm_rank(self), i / y->dim[1], i % y->dim[1]);
+        EXPECT(self, element_read(device, y, i) == (checked->op == OP_share ? 2 : 1) * want);
     }
-    backend_close(b);
+    backend_close(device);
     return DRV_OK;
 }
 

@@ -71,30 +71,32 @@ static bool is_joined(dtype dt, comm_join join, const comm_group *g, const void 
 }
 
 // --- one group, one type
-static drv_status reductions(comm *c, comm_group *g, dtype dt, comm_join join, int64_t n,
-        bool nan) {
-    arena *a = arena_new("reductions");
-    const int size = group_size(g), me = group_place(g);
-    void *p = made(a, dt, comm_rank(c), n, nan);
-    void *scratch = arena_alloc(a, (size_t)comm_scratch(g, dt, n) + 1);
-    DRV_TRY(comm_all_reduce(g, dt, join, p, n, n % 2 ? scratch : NULL));
-    EXPECT(is_joined(dt, join, g, p, 0, n, nan));
+static drv_status reductions(comm *self, comm_group *group, dtype dt, comm_join join,
+        int64_t n_values, bool nan) {
+    arena *mem = arena_new("reductions");
+    const int size = group_size(group), me = group_place(group);
+    void *buffer = made(mem, dt, comm_rank(self), n_values, nan);
+    void *scratch = arena_alloc(mem, (size_t)comm_scratch(group, dt, n_values) + 1);
+    DRV_TRY(comm_all_reduce(group, dt, join, buffer, n_values, n_values % 2 ? scratch : NULL));
+    EXPECT(self, is_joined(dt, join, group, buffer, 0, n_values, nan));
     // Uneven: place k has k + n / size elements, the last what is left.
-    int64_t *counts = ARENA_ARRAY(a, int64_t, size), before = 0, left = n;
+    int64_t *counts = ARENA_ARRAY(mem, int64_t, size), before = 0, left = n_values;
     for (int k = 0; k < size; k++) {
-        counts[k] = k + 1 == size ? left : (k + n / size < left ? k + n / size : left);
+        counts[k] =
+                k + 1 == size ? left : (k + n_values / size < left ? k + n_values / size : left);
         left -= counts[k];
         before += k < me ? counts[k] : 0;
     }
-    p = made(a, dt, comm_rank(c), n, nan);
-    void *out = arena_alloc(a, (size_t)(counts[me] * dtype_bytes(dt)) + 1);
-    DRV_TRY(comm_reduce_scatter(g, dt, join, p, n, counts, out, NULL));
-    EXPECT(is_joined(dt, join, g, out, before, counts[me], nan));
-    if (n % size == 0) {
-        DRV_TRY(comm_reduce_scatter(g, dt, join, p, n, NULL, p, scratch));
-        EXPECT(is_joined(dt, join, g, p, me * n / size, n / size, nan));
+    buffer = made(mem, dt, comm_rank(self), n_values, nan);
+    void *out = arena_alloc(mem, (size_t)(counts[me] * dtype_bytes(dt)) + 1);
+    DRV_TRY(comm_reduce_scatter(group, dt, join, buffer, n_values, counts, out, NULL));
+    EXPECT(self, is_joined(dt, join, group, out, before, counts[me], nan));
+    if (n_values % size == 0) {
+        DRV_TRY(comm_reduce_scatter(group, dt, join, buffer, n_values, NULL, buffer, scratch));
+        EXPECT(self,
+                is_joined(dt, join, group, buffer, me * n_values / size, n_values / size, nan));
     }
-    arena_free(a);
+    arena_free(mem);
     return DRV_OK;
 }
 
@@ -103,11 +105,11 @@ static unsigned char byte_of(int from, int to, int64_t i) {
 }
 
 // Place i sends 3 i + j bytes to place j.
-static drv_status moves(comm *c, comm_group *g) {
-    arena *a = arena_new("moves");
-    const int size = group_size(g), me = group_place(g);
-    int64_t *to = ARENA_ARRAY(a, int64_t, size), *from = ARENA_ARRAY(a, int64_t, size);
-    unsigned char *in = arena_alloc(a, 4096), *out = arena_alloc(a, 4096);
+static drv_status moves(comm *self, comm_group *group) {
+    arena *mem = arena_new("moves");
+    const int size = group_size(group), me = group_place(group);
+    int64_t *to = ARENA_ARRAY(mem, int64_t, size), *from = ARENA_ARRAY(mem, int64_t, size);
+    unsigned char *in = arena_alloc(mem, 4096), *out = arena_alloc(mem, 4096);
     int64_t at = 0;
     for (int k = 0; k < size; k++) {
         to[k] = 3 * me + k;
@@ -115,35 +117,35 @@ static drv_status moves(comm *c, comm_group *g) {
         for (int64_t i = 0; i < to[k]; i++)
             in[at++] = byte_of(me, k, i);
     }
-    DRV_TRY(comm_all_to_all(g, in, to, out, from, 0));
+    DRV_TRY(comm_all_to_all(group, in, to, out, from, 0));
     at = 0;
     for (int k = 0; k < size; k++)
         for (int64_t i = 0; i < from[k]; i++)
-            EXPECT(out[at++] == byte_of(k, me, i));
-    int64_t *bytes = ARENA_ARRAY(a, int64_t, size);
+            EXPECT(self, out[at++] == byte_of(k, me, i));
+    int64_t *bytes = ARENA_ARRAY(mem, int64_t, size);
     for (int k = 0; k < size; k++)
         bytes[k] = k == 1 ? 0 : 5 + k;
     for (int64_t i = 0; i < bytes[me]; i++)
         in[i] = byte_of(me, 99, i);
-    DRV_TRY(comm_all_gather(g, in, 0, bytes, out));
+    DRV_TRY(comm_all_gather(group, in, 0, bytes, out));
     at = 0;
     for (int k = 0; k < size; k++)
         for (int64_t i = 0; i < bytes[k]; i++)
-            EXPECT(out[at++] == byte_of(k, 99, i));
+            EXPECT(self, out[at++] == byte_of(k, 99, i));
     for (int root = 0; root < size; root++) {
         memset(in, me == root ? 40 + root : 0, 1000);
-        DRV_TRY(comm_broadcast(g, root, in, 1000));
-        EXPECT(in[0] == 40 + root && in[999] == 40 + root);
+        DRV_TRY(comm_broadcast(group, root, in, 1000));
+        EXPECT(self, in[0] == 40 + root && in[999] == 40 + root);
     }
     memset(in, 100 + me, 64);
     const int next = (me + 1) % size, last = (me + size - 1) % size;
-    DRV_TRY(comm_permute(g, next, in, last, out, 64));
-    EXPECT(out[0] == 100 + last && out[63] == 100 + last);
+    DRV_TRY(comm_permute(group, next, in, last, out, 64));
+    EXPECT(self, out[0] == 100 + last && out[63] == 100 + last);
     // A line, not a ring: the ends have one neighbour.
-    DRV_TRY(comm_permute(g, me + 1 < size ? me + 1 : -1, in, me - 1, out, 64));
-    EXPECT(me == 0 || out[5] == 99 + me);
-    DRV_TRY(comm_barrier(g));
-    arena_free(a);
+    DRV_TRY(comm_permute(group, me + 1 < size ? me + 1 : -1, in, me - 1, out, 64));
+    EXPECT(self, me == 0 || out[5] == 99 + me);
+    DRV_TRY(comm_barrier(group));
+    arena_free(mem);
     return DRV_OK;
 }
 
@@ -161,7 +163,7 @@ static drv_status messages(comm *c, comm_group *g) {
         DRV_TRY(comm_test(g, t, 6, &done));
     DRV_TRY(comm_wait(g, "messages", t, 6));
     for (int k = 0; k < 3; k++)
-        EXPECT(in[k] == (me + size - 1) % size + 1000 * k);
+        EXPECT(c, in[k] == (me + size - 1) % size + 1000 * k);
     return DRV_OK;
 }
 
@@ -172,34 +174,34 @@ static drv_status sent_bytes(comm *c, comm_group *g) {
     free(x);
     // Each rank sends all parts but its own, then its own to all others.
     const int64_t me = group_place(g), own = (me + 1) * n / size - me * n / size;
-    EXPECT(comm_sent(g) - before == 4 * ((n - own) + own * (size - 1)));
+    EXPECT(c, comm_sent(g) - before == 4 * ((n - own) + own * (size - 1)));
     return DRV_OK;
 }
 
-static drv_status every_collective(comm *c, void *ctx) {
+static drv_status every_collective(comm *self, void *ctx) {
     static const int64_t lengths[] = {0, 1, 2, 7, 24, 1000, 5040, 70001};
     (void)ctx;
-    comm_group *groups[3] = {comm_world(c)};
+    comm_group *groups[3] = {comm_world(self)};
     int n_groups = 1;
-    const int size = comm_size(c);
+    const int size = comm_size(self);
     if (size % 2 == 0) { // data x tensor
         const mesh m = {{1, size / 2, 1, 2}};
-        groups[n_groups++] = comm_axes(c, &m, 1 << AXIS_DATA);
-        groups[n_groups++] = comm_axes(c, &m, 1 << AXIS_TENSOR);
-        EXPECT(group_size(groups[1]) == size / 2 && group_size(groups[2]) == 2);
-        EXPECT(group_rank(groups[2], 0) == comm_rank(c) / 2 * 2);
-        EXPECT(comm_axes(c, &m, 1 << AXIS_DATA) == groups[1]);
+        groups[n_groups++] = comm_axes(self, &m, 1 << AXIS_DATA);
+        groups[n_groups++] = comm_axes(self, &m, 1 << AXIS_TENSOR);
+        EXPECT(self, group_size(groups[1]) == size / 2 && group_size(groups[2]) == 2);
+        EXPECT(self, group_rank(groups[2], 0) == comm_rank(self) / 2 * 2);
+        EXPECT(self, comm_axes(self, &m, 1 << AXIS_DATA) == groups[1]);
     }
     for (int k = 0; k < n_groups; k++) {
         for (int t = 0; t < N_TYPES; t++)
             for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++)
                 for (int join = 0; join < 2; join++)
-                    DRV_TRY(reductions(c, groups[k], types[t], (comm_join)join, lengths[i],
+                    DRV_TRY(reductions(self, groups[k], types[t], (comm_join)join, lengths[i],
                             t < 3 && i % 2));
-        DRV_TRY(moves(c, groups[k]));
+        DRV_TRY(moves(self, groups[k]));
         if (group_size(groups[k]) == 1) continue;
-        DRV_TRY(messages(c, groups[k]));
-        DRV_TRY(sent_bytes(c, groups[k]));
+        DRV_TRY(messages(self, groups[k]));
+        DRV_TRY(sent_bytes(self, groups[k]));
     }
     return DRV_OK;
 }
@@ -271,7 +273,7 @@ static drv_status sums_of_ranks(comm *c, int rounds, double factor) {
         DRV_TRY(comm_all_reduce(comm_world(c), DT_F64, COMM_SUM, x, 600, NULL));
         const int n = comm_size(c);
         for (int k = 0; k < 600; k++)
-            EXPECT(x[k] == factor * (n * (k + i) + n * (n - 1) / 2));
+            EXPECT(c, x[k] == factor * (n * (k + i) + n * (n - 1) / 2));
     }
     return DRV_OK;
 }
@@ -286,7 +288,7 @@ static drv_status twins_sum(comm *c, void *ctx) {
     (void)ctx;
     beside b = {.c = comm_twin(c)};
     pthread_t thread;
-    EXPECT(pthread_create(&thread, NULL, sum_beside, &b) == 0);
+    EXPECT(c, pthread_create(&thread, NULL, sum_beside, &b) == 0);
     drv_status status = sums_of_ranks(c, 100, 5);
     pthread_join(thread, NULL);
     comm_twin_close(b.c);
@@ -313,8 +315,9 @@ static drv_status two_fail(comm *c, void *ctx) {
     drv_status mine = DRV_OK;
     if (me == 1) mine = drv_fail(DRV_E_IO, "no space left");
     if (me == 2) mine = drv_fail(DRV_E_DATA, "bad row");
-    EXPECT(comm_agree_on_first(c, mine) == DRV_E_IO);
-    EXPECT(strncmp(drv_message(), "rank 1 (", 8) == 0 && strstr(drv_message(), "): no space left"));
+    EXPECT(c, comm_agree_on_first(c, mine) == DRV_E_IO);
+    EXPECT(c, strncmp(drv_message(), "rank 1 (", 8) == 0 &&
+                      strstr(drv_message(), "): no space left"));
     return DRV_OK;
 }
 

@@ -11,22 +11,22 @@ enum { RANKS = 4, VICTIM = 2 };
 
 // Steps for ever. argv: the folder for process ids and records; "computes" in it: the others are in
 // no collective for long.
-static drv_status steps(comm *c, void *ctx) {
+static drv_status steps(comm *self, void *ctx) {
     const char *dir = ctx;
     char text[32], path[1100];
     float x[1500] = {0};
-    const int rank = comm_rank(c);
+    const int rank = comm_rank(self);
     const bool computes = strstr(dir, "computes") && rank != VICTIM;
     // What mpirun has not forwarded when it ends a job is lost: each rank's words go to a file.
     snprintf(path, sizeof path, "%s/said-%d", dir, rank);
     if (!freopen(path, "a", stderr)) return drv_fail(DRV_E_IO, "\"%s\" cannot be opened", path);
     setvbuf(stderr, NULL, _IONBF, 0);
-    DRV_TRY(comm_record(c, dir));
+    DRV_TRY(comm_record(self, dir));
     snprintf(path, sizeof path, "%s/pid-%d", dir, rank);
     snprintf(text, sizeof text, "%d", (int)getpid());
     for (int64_t step = 1;; step++) {
-        comm_note(c, step, "step");
-        DRV_TRY(comm_all_reduce(comm_world(c), DT_F32, COMM_SUM, x, 1500, NULL));
+        comm_note(self, step, "step");
+        DRV_TRY(comm_all_reduce(comm_world(self), DT_F32, COMM_SUM, x, 1500, NULL));
         if (step == 100) DRV_TRY(file_write_atomic(path, text, strlen(text)));
         if (step >= 100 && computes)
             for (const double end = clock_s() + 30; clock_s() < end;)
@@ -96,27 +96,27 @@ static void also_while_they_compute(void **state) {
 static void a_stopped_rank_is_found(void **state) {
     (void)state;
     if (!has_mpirun()) return;
-    arena *a = arena_new("test");
-    const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem), *out = path_join(mem, dir, "out");
     const pid_t run = start_mpirun(RANKS, "steps", dir, out);
-    const pid_t victim = pid_of(a, dir, VICTIM);
-    pid_of(a, dir, 0);
+    const pid_t victim = pid_of(mem, dir, VICTIM);
+    pid_of(mem, dir, 0);
     kill(victim, SIGSTOP);
-    for (int i = 0; i < 1000 && !strstr(said_by_all(a, dir, out), "the others wait for this one");
+    for (int i = 0; i < 1000 && !strstr(said_by_all(mem, dir, out), "the others wait for this one");
             i++)
         usleep(10000);
     kill(victim, SIGCONT);
-    for (int i = 0; i < 1000 && !strstr(said_by_all(a, dir, out), "rank 2 goes on"); i++)
+    for (int i = 0; i < 1000 && !strstr(said_by_all(mem, dir, out), "rank 2 continues"); i++)
         usleep(10000);
     kill(victim, SIGSTOP); // and now for good
     const int status = exit_of(run);
-    const char *text = said_by_all(a, dir, out);
+    const char *text = said_by_all(mem, dir, out);
     static const char *const said[] = {"rank 2 (", "holds up the others", "all_reduce over world",
-            "the others wait for this one", "rank 2 goes on", "stopped answering at step"};
+            "the others wait for this one", "rank 2 continues", "stopped answering at step"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);
     assert_int_not_equal(status, 0);
-    arena_free(a);
+    arena_free(mem);
 }
 
 int main(int argc, char **argv) {

@@ -25,7 +25,7 @@ static const char *write_set(arena *a, const char *name, const int *sizes, int n
     return prefix;
 }
 
-static rows_opts opts(const row_source_spec *s, int n, int64_t width, bool shuffle) {
+static rows_opts opts_of(const row_source_spec *s, int n, int64_t width, bool shuffle) {
     return (rows_opts){.sources = s,
             .n_sources = n,
             .row_tokens = width,
@@ -37,10 +37,10 @@ static rows_opts opts(const row_source_spec *s, int n, int64_t width, bool shuff
 
 static void round_trip(void **state) {
     (void)state;
-    arena *a = arena_new("data");
-    const char *prefix = write_set(a, "set", (int[]){3, 0, 5, 1}, 4, 10);
+    arena *mem = arena_new("data");
+    const char *prefix = write_set(mem, "set", (int[]){3, 0, 5, 1}, 4, 10);
     dataset *d;
-    OK(dataset_open(a, prefix, &d));
+    OK(dataset_open(mem, prefix, &d));
     assert_int_equal(d->n_documents, 4);
     assert_int_equal(d->n_tokens, 9);
     assert_int_equal(d->code, 8);
@@ -57,7 +57,7 @@ static void round_trip(void **state) {
     FAILS(dataset_read(d, 0, 9, 15, ids), DRV_E_DATA,
             "token 5 (in document 2) is 15, expected 0 to 14");
     dataset_close(d);
-    arena_free(a);
+    arena_free(mem);
 }
 
 // Byte for byte as Megatron writes it: the header of reference data sets, arrays at offset 34.
@@ -81,19 +81,19 @@ static void index_bytes(void **state) {
 // document and each document's last.
 static void nothing_is_dropped(void **state) {
     (void)state;
-    arena *a = arena_new("rows");
+    arena *mem = arena_new("rows");
     const int sizes[] = {13, 1, 40, 7, 90, 2, 33};
-    const char *prefix = write_set(a, "set", sizes, 7, 0);
-    const row_source_spec s = {prefix, 1};
-    rows_opts o = opts(&s, 1, 16, true);
-    rows *r;
-    OK(rows_open(a, &o, &r));
-    assert_int_equal(rows_per_epoch(r), (186 + 15) / 16);
+    const char *prefix = write_set(mem, "set", sizes, 7, 0);
+    const row_source_spec spec = {prefix, 1};
+    rows_opts opts = opts_of(&spec, 1, 16, true);
+    rows *stream;
+    OK(rows_open(mem, &opts, &stream));
+    assert_int_equal(rows_per_epoch(stream), (186 + 15) / 16);
     int seen[186] = {0}, predicted[187] = {0};
     int32_t tokens[16], position[16], labels[16];
     int64_t counted = 0;
-    for (int64_t i = 0; i < rows_per_epoch(r); i++) {
-        OK(rows_next(r, tokens, position, labels, &counted));
+    for (int64_t i = 0; i < rows_per_epoch(stream); i++) {
+        OK(rows_next(stream, tokens, position, labels, &counted));
         for (int k = 0; k < 16; k++) {
             if (labels[k] >= 0) {
                 predicted[labels[k]]++;
@@ -114,8 +114,8 @@ static void nothing_is_dropped(void **state) {
         want += sizes[i] - 1;
     }
     assert_int_equal(counted, want);
-    rows_close(r);
-    arena_free(a);
+    rows_close(stream);
+    arena_free(mem);
 }
 
 // 4 rows of 8 tokens and the token that the last one predicts; one token trains nothing.
@@ -125,7 +125,7 @@ static void last_token_begins_no_row(void **state) {
     const row_source_spec s = {write_set(a, "set", (int[]){33}, 1, 0), 1},
                           alone = {write_set(a, "one", (int[]){1}, 1, 0), 1};
     rows *r;
-    rows_opts o = opts(&s, 1, 8, true), one = opts(&alone, 1, 8, true);
+    rows_opts o = opts_of(&s, 1, 8, true), one = opts_of(&alone, 1, 8, true);
     OK(rows_open(a, &o, &r));
     assert_int_equal(rows_per_epoch(r), 4);
     for (int i = 0; i < 4; i++) {
@@ -141,56 +141,56 @@ static void last_token_begins_no_row(void **state) {
 
 static void order_and_resume(void **state) {
     (void)state;
-    arena *a = arena_new("rows");
+    arena *mem = arena_new("rows");
     int sizes[50];
     for (int i = 0; i < 50; i++)
         sizes[i] = 1 + i * 7 % 23;
-    row_source_spec s[] = {{write_set(a, "one", sizes, 50, 0), 3},
-            {write_set(a, "two", sizes, 50, 1000), 1}};
-    rows_opts o = opts(s, 2, 8, true);
-    rows *r, *again;
-    OK(rows_open(a, &o, &r));
-    OK(rows_open(a, &o, &again));
+    row_source_spec spec[] = {{write_set(mem, "one", sizes, 50, 0), 3},
+            {write_set(mem, "two", sizes, 50, 1000), 1}};
+    rows_opts opts = opts_of(spec, 2, 8, true);
+    rows *stream, *again;
+    OK(rows_open(mem, &opts, &stream));
+    OK(rows_open(mem, &opts, &again));
     enum { N = 200 };
-    int32_t first[N][8], x[8], y[8], z[8];
+    int32_t first[N][8], id[8], position[8], label[8];
     int64_t counted = 0;
     int from_two = 0;
     for (int i = 0; i < N; i++) {
-        OK(rows_next(r, first[i], y, z, &counted));
+        OK(rows_next(stream, first[i], position, label, &counted));
         from_two += first[i][0] >= 1000;
         // Blends are exact: after i rows each source is within one of its share.
         assert_true(abs(4 * from_two - (i + 1)) <= 4);
     }
     for (int i = 0; i < N; i += 37) {
         rows_seek(again, i);
-        OK(rows_next(again, x, y, z, &counted));
-        assert_memory_equal(x, first[i], sizeof x);
+        OK(rows_next(again, id, position, label, &counted));
+        assert_memory_equal(id, first[i], sizeof id);
     }
     int differ = 0; // the second epoch has another order
-    const int64_t epoch = rows_per_epoch(r) / 2;
+    const int64_t epoch = rows_per_epoch(stream) / 2;
     for (int i = 0; i < 20; i++)
-        differ += memcmp(first[i], first[i + epoch], sizeof x) != 0;
+        differ += memcmp(first[i], first[i + epoch], sizeof id) != 0;
     assert_true(differ > 10);
-    rows_close(r);
+    rows_close(stream);
     rows_close(again);
-    arena_free(a);
+    arena_free(mem);
 }
 
 static void splits_are_apart(void **state) {
     (void)state;
-    arena *a = arena_new("rows");
+    arena *mem = arena_new("rows");
     int sizes[100];
     for (int i = 0; i < 100; i++)
         sizes[i] = 5;
-    const row_source_spec s = {write_set(a, "set", sizes, 100, 0), 1};
-    rows_opts train = opts(&s, 1, 8, false), valid = train;
+    const row_source_spec spec = {write_set(mem, "set", sizes, 100, 0), 1};
+    rows_opts train = opts_of(&spec, 1, 8, false), valid = train;
     train.split[0] = valid.split[0] = 0.9;
     train.split[1] = valid.split[1] = 0.1;
     valid.part = PART_VALID;
     rows *r;
     int32_t tokens[8], position[8], labels[8];
     int64_t counted = 0;
-    OK(rows_open(a, &train, &r));
+    OK(rows_open(mem, &train, &r));
     assert_int_equal(rows_per_epoch(r), (450 + 7) / 8);
     for (int64_t i = 0; i < rows_per_epoch(r); i++) {
         OK(rows_next(r, tokens, position, labels, &counted));
@@ -198,22 +198,23 @@ static void splits_are_apart(void **state) {
             assert_true(tokens[k] < 450 && labels[k] < 450);
     }
     rows_close(r);
-    OK(rows_open(a, &valid, &r));
+    OK(rows_open(mem, &valid, &r));
     OK(rows_next(r, tokens, position, labels, &counted));
     assert_int_equal(tokens[0], 450);
     rows_close(r);
-    arena_free(a);
+    arena_free(mem);
 }
 
 static void broken_files(void **state) {
     (void)state;
-    arena *a = arena_new("broken");
-    const char *prefix = write_set(a, "set", (int[]){4, 4}, 2, 0),
-               *idx = arena_printf(a, "%s.idx", prefix), *bin = arena_printf(a, "%s.bin", prefix);
-    dataset *d;
+    arena *mem = arena_new("broken");
+    const char *prefix = write_set(mem, "set", (int[]){4, 4}, 2, 0),
+               *idx = arena_printf(mem, "%s.idx", prefix),
+               *bin = arena_printf(mem, "%s.bin", prefix);
+    dataset *set;
     char *good;
-    size_t n;
-    OK(file_read(a, idx, &good, &n));
+    size_t n_index;
+    OK(file_read(mem, idx, &good, &n_index));
     const struct {
         size_t at;
         char value;
@@ -223,20 +224,20 @@ static void broken_files(void **state) {
             {18, 3, "does not fit 3 sequences"}, {34, 5, "sequence 1"}, {42, 1, "sequence 0"},
             {58, 1, "document entry 0"}, {66, 3, "document entry 1"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        char *bad = arena_alloc(a, n);
-        memcpy(bad, good, n);
+        char *bad = arena_alloc(mem, n_index);
+        memcpy(bad, good, n_index);
         bad[cases[i].at] = cases[i].value;
-        OK(file_write_atomic(idx, bad, n));
-        FAILS(dataset_open(a, prefix, &d), DRV_E_DATA, cases[i].says);
+        OK(file_write_atomic(idx, bad, n_index));
+        FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, cases[i].says);
     }
     OK(file_write_atomic(idx, good, 20));
-    FAILS(dataset_open(a, prefix, &d), DRV_E_DATA, "does not begin");
-    OK(file_write_atomic(idx, good, n));
+    FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, "does not begin");
+    OK(file_write_atomic(idx, good, n_index));
     OK(file_write_atomic(bin, "1234567", 7));
-    FAILS(dataset_open(a, prefix, &d), DRV_E_DATA, "7 bytes long, but its index says 8 tokens");
+    FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, "7 bytes long, but its index says 8 tokens");
     unlink(bin);
-    FAILS(dataset_open(a, prefix, &d), DRV_E_IO, "could not open");
-    arena_free(a);
+    FAILS(dataset_open(mem, prefix, &set), DRV_E_IO, "could not open");
+    arena_free(mem);
 }
 
 // Megatron ends the index of a multimodal data set with a byte per sequence: its mode. They are
@@ -244,31 +245,31 @@ static void broken_files(void **state) {
 static void mode_bytes_are_optional(void **state) {
     (void)state;
     enum { N_SEQUENCES = 4, N_TOKENS = 9 };
-    arena *a = arena_new("modes");
-    const char *prefix = write_set(a, "set", (int[]){3, 0, 5, 1}, N_SEQUENCES, 10),
-               *idx = arena_printf(a, "%s.idx", prefix);
+    arena *mem = arena_new("modes");
+    const char *prefix = write_set(mem, "set", (int[]){3, 0, 5, 1}, N_SEQUENCES, 10),
+               *idx = arena_printf(mem, "%s.idx", prefix);
     char *plain;
-    size_t n;
-    OK(file_read(a, idx, &plain, &n));
+    size_t n_index;
+    OK(file_read(mem, idx, &plain, &n_index));
     for (size_t n_modes = 0; n_modes <= 2 * N_SEQUENCES; n_modes++) {
-        char *bytes = arena_alloc(a, n + n_modes);
+        char *bytes = arena_alloc(mem, n_index + n_modes);
         dataset *set;
-        memcpy(bytes, plain, n);
-        memset(bytes + n, 1, n_modes);
-        OK(file_write_atomic(idx, bytes, n + n_modes));
+        memcpy(bytes, plain, n_index);
+        memset(bytes + n_index, 1, n_modes);
+        OK(file_write_atomic(idx, bytes, n_index + n_modes));
         if (n_modes != 0 && n_modes != N_SEQUENCES) {
-            FAILS(dataset_open(a, prefix, &set), DRV_E_DATA, "does not fit 4 sequences");
+            FAILS(dataset_open(mem, prefix, &set), DRV_E_DATA, "does not fit 4 sequences");
             continue;
         }
         int32_t ids[N_TOKENS];
-        OK(dataset_open(a, prefix, &set));
+        OK(dataset_open(mem, prefix, &set));
         assert_int_equal(set->n_documents, N_SEQUENCES);
         OK(dataset_read(set, 0, N_TOKENS, 60000, ids));
         for (int i = 0; i < N_TOKENS; i++)
             assert_int_equal(ids[i], 10 + i);
         dataset_close(set);
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 static const char *make_tokenizer(arena *a) {
@@ -288,9 +289,9 @@ static const char *make_tokenizer(arena *a) {
 
 static void builder(void **state) {
     (void)state;
-    arena *a = arena_new("build");
-    const char *tok = make_tokenizer(a), *dir = temporary_dir(a),
-               *in = path_join(a, dir, "in.jsonl");
+    arena *mem = arena_new("build");
+    const char *tok = make_tokenizer(mem), *dir = temporary_dir(mem),
+               *in = path_join(mem, dir, "in.jsonl");
     const char *lines = "{\"text\": \"the cat\"}\n"
                         "\n"
                         "{\"text\": \"\xC3\xA9t\xC3\xA9\"}\n"
@@ -300,34 +301,36 @@ static void builder(void **state) {
                         "{\"text\": \"dog\\u0000\"}";
     OK(file_write_atomic(in, lines, strlen(lines)));
     const char *inputs[] = {in};
-    build_opts o = {.inputs = inputs,
+    build_opts opts = {.inputs = inputs,
             .n_inputs = 1,
             .tokenizer = tok,
-            .prefix = path_join(a, dir, "out"),
+            .prefix = path_join(mem, dir, "out"),
             .append_eod = true};
     build_stats s;
-    OK(dataset_build(a, &o, &s));
+    OK(dataset_build(mem, &opts, &s));
     assert_int_equal(s.all.documents, 4);
     assert_int_equal(s.all.skipped, 2);
     dataset *d;
-    OK(dataset_open(a, o.prefix, &d));
+    OK(dataset_open(mem, opts.prefix, &d));
     assert_int_equal(d->n_documents, 4);
     int32_t last;
     OK(dataset_read(d, dataset_document_start(d, 3) - 1, 1, 300, &last));
     assert_int_equal(last, 0); // the empty document is its end-of-text alone
     dataset_close(d);
-    o.reader.strict = true;
-    FAILS(dataset_build(a, &o, &s), DRV_E_DATA, "in.jsonl:4: \"text\": has no such key");
-    assert_true(file_exists(arena_printf(a, "%s.bin", o.prefix))); // the earlier set is untouched
-    assert_false(file_exists(arena_printf(a, "%s.bin.tmp", o.prefix)));
-    arena_free(a);
+    opts.reader.strict = true;
+    FAILS(dataset_build(mem, &opts, &s), DRV_E_DATA, "in.jsonl:4: \"text\": has no such key");
+    assert_true(
+            file_exists(arena_printf(mem, "%s.bin", opts.prefix))); // the earlier set is untouched
+    assert_false(file_exists(arena_printf(mem, "%s.bin.tmp", opts.prefix)));
+    arena_free(mem);
 }
 
 // The same files on 1 and on 3 threads.
 static void workers_do_not_matter(void **state) {
     (void)state;
-    arena *a = arena_new("workers");
-    const char *tok = make_tokenizer(a), *dir = temporary_dir(a), *in = path_join(a, dir, "in.txt");
+    arena *mem = arena_new("workers");
+    const char *tok = make_tokenizer(mem), *dir = temporary_dir(mem),
+               *in = path_join(mem, dir, "in.txt");
     str text = {0};
     for (int i = 0; i < 5000; i++)
         str_printf(&text, "document %d of the cat and the dog %d\n\n", i, i * i);
@@ -342,16 +345,16 @@ static void workers_do_not_matter(void **state) {
                 .inputs = inputs,
                 .n_inputs = 1,
                 .tokenizer = tok,
-                .prefix = path_join(a, dir, i ? "b" : "a")};
+                .prefix = path_join(mem, dir, i ? "b" : "a")};
         par_set_threads(i ? 3 : 1);
-        OK(dataset_build(a, &o, &s));
+        OK(dataset_build(mem, &o, &s));
         assert_int_equal(s.all.documents, 5000);
-        OK(file_read(a, arena_printf(a, "%s.bin", o.prefix), &bytes[i], &n[i]));
+        OK(file_read(mem, arena_printf(mem, "%s.bin", o.prefix), &bytes[i], &n[i]));
     }
     par_set_threads(2);
     assert_int_equal(n[0], n[1]);
     assert_memory_equal(bytes[0], bytes[1], n[0]);
-    arena_free(a);
+    arena_free(mem);
 }
 
 int main(void) {

@@ -172,7 +172,7 @@ static void by_onednn(void **state) {
 static void bits(void **state) {
     (void)state;
     enum { M = 530, N = 400, K = 1700 };
-    arena *a = arena_new("gemm");
+    arena *mem = arena_new("gemm");
     for (int form = 0; form < 12; form++) { // the last four: bf16 by dot product
         const gemm_choice choice = form < 8 ? GEMM_FP32 : GEMM_BF16;
         if (choice == GEMM_BF16 && cpu_detect() < CPU_AVX512_BF16) break;
@@ -186,8 +186,8 @@ static void bits(void **state) {
             gemm_machine *m;
             gemm *g;
             par_set_threads(threads);
-            OK(gemm_machine_open(a, choice, &m));
-            OK(gemm_new(a, m, &s, &g));
+            OK(gemm_machine_open(mem, choice, &m));
+            OK(gemm_new(mem, m, &s, &g));
             void *workspace = mem_alloc((size_t)gemm_workspace(&s, threads));
             gemm_run(g, x, y, got, workspace);
             free(workspace);
@@ -198,7 +198,7 @@ static void bits(void **state) {
         free(x), free(y), free(want), free(got), free(scratch);
     }
     par_set_threads(2);
-    arena_free(a);
+    arena_free(mem);
 }
 
 int main(void) {

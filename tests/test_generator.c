@@ -106,38 +106,38 @@ static void the_whole_prompt_in_one_program(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         const bool bf16 = i >= 2;
-        opened *m = open_model(models[i % 2], bf16 ? GENERATE_BF16 : GENERATE_FP32);
-        const char *sets[] = {arena_printf(m->a, "model.from=%s", m->opts.folder),
+        opened *model = open_model(models[i % 2], bf16 ? GENERATE_BF16 : GENERATE_FP32);
+        const char *sets[] = {arena_printf(model->a, "model.from=%s", model->opts.folder),
                 "model.weights=load", bf16 ? "training.precision=bf16" : "training.precision=fp32",
                 "data.sequence_length=128", "training.global_batch_size=1",
                 "training.micro_batch_size=1"};
-        test_run *r = test_run_open(sets, 6);
-        OK(state_load_weights(&r->p, m->opts.folder));
+        test_run *run = test_run_open(sets, 6);
+        OK(state_load_weights(&run->p, model->opts.folder));
         int32_t ids[128], position[128];
-        float got[VOCAB], *want = ARENA_ARRAY(m->a, float, 128 * VOCAB);
-        uint16_t *words = ARENA_ARRAY(m->a, uint16_t, 128 * VOCAB);
+        float got[VOCAB], *want = ARENA_ARRAY(model->a, float, 128 * VOCAB);
+        uint16_t *words = ARENA_ARRAY(model->a, uint16_t, 128 * VOCAB);
         prompt_of(128, ids);
         for (int t = 0; t < 128; t++)
             position[t] = t;
-        const llama_opts shape = {.rows = 1, .seq = 128, .dt = r->p.dt};
+        const llama_opts shape = {.rows = 1, .seq = 128, .dt = run->p.dt};
         executable *e;
-        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->p.params, LLAMA_LOGITS, &shape),
-                NULL, &e));
-        OK(backend_write(r->p.b, 0, "tokens", 0, sizeof ids, ids));
-        OK(backend_write(r->p.b, 0, "position", 0, sizeof position, position));
-        OK(backend_run(r->p.b, e));
-        OK(backend_read(r->p.b, 0, "logits", 0, (bf16 ? 2 : 4) * 128 * VOCAB,
+        OK(backend_compile(run->a, run->p.b,
+                llama_build(run->a, &run->p.params, LLAMA_LOGITS, &shape), NULL, &e));
+        OK(backend_write(run->p.b, 0, "tokens", 0, sizeof ids, ids));
+        OK(backend_write(run->p.b, 0, "position", 0, sizeof position, position));
+        OK(backend_run(run->p.b, e));
+        OK(backend_read(run->p.b, 0, "logits", 0, (bf16 ? 2 : 4) * 128 * VOCAB,
                 bf16 ? (void *)words : (void *)want));
         for (int k = 0; k < 128 * VOCAB && bf16; k++)
             want[k] = bf16_to_f32(words[k]);
         for (int n = 1; n <= 128; n++) {
             const int32_t other = (ids[0] + 1) % VOCAB;
-            logits_after(m->g, &other, 1, got);
-            logits_after(m->g, ids, n, got);
+            logits_after(model->g, &other, 1, got);
+            logits_after(model->g, ids, n, got);
             expect_near(models[i % 2], n, got, want + (n - 1) * VOCAB, bf16 ? 0.03 : 1e-5);
         }
-        test_run_close(r);
-        close_model(m);
+        test_run_close(run);
+        close_model(model);
     }
 }
 
@@ -150,30 +150,30 @@ static void a_prompt_may_come_in_pieces(void **state) {
     float want[VOCAB], got[VOCAB];
     prompt_of(CONTEXT, ids);
     for (generate_precision asked = GENERATE_BF16; asked <= GENERATE_FP32; asked++) {
-        opened *m = open_model("tied", asked);
+        opened *model = open_model("tied", asked);
         float shorter[VOCAB];
-        logits_after(m->g, ids, 200, shorter);
-        logits_after(m->g, ids + 5, 40, got); // another one
-        logits_after(m->g, ids, 300, want);
-        logits_after(m->g, ids, 200, got); // the beginning alone
+        logits_after(model->g, ids, 200, shorter);
+        logits_after(model->g, ids + 5, 40, got); // another one
+        logits_after(model->g, ids, 300, want);
+        logits_after(model->g, ids, 200, got); // the beginning alone
         assert_memory_equal(got, shorter, sizeof got);
         for (int i = 0; i < 5; i++) {
             prompt_cost cost;
-            logits_after(m->g, ids + 5, 40, got); // another one
+            logits_after(model->g, ids + 5, 40, got); // another one
             for (int k = 0; k < 4 && pieces[i][k]; k++)
-                OK(generator_prompt(m->g, ids, pieces[i][k], &cost));
-            logits_after(m->g, ids, 300, got);
+                OK(generator_prompt(model->g, ids, pieces[i][k], &cost));
+            logits_after(model->g, ids, 300, got);
             assert_memory_equal(got, want, sizeof got);
         }
         memcpy(other, ids, sizeof ids);
         other[123] = (other[123] + 1) % VOCAB;
-        logits_after(m->g, other, 400, got);
+        logits_after(model->g, other, 400, got);
         prompt_cost cost;
-        OK(generator_prompt(m->g, ids, 300, &cost));
+        OK(generator_prompt(model->g, ids, 300, &cost));
         assert_int_equal(cost.n_tokens, 299 - 123); // the beginning is kept
-        logits_after(m->g, ids, 300, got);
+        logits_after(model->g, ids, 300, got);
         assert_memory_equal(got, want, sizeof got);
-        close_model(m);
+        close_model(model);
     }
 }
 
@@ -219,7 +219,7 @@ static void interrupted(void **state) {
     FAILS(generator_prompt(m->g, ids, 400, &cost), DRV_STOPPED, "interrupted");
     assert_in_range(cost.n_tokens, 1, 398);
     m->opts.interrupted = NULL;
-    logits_after(m->g, ids, 400, got); // goes on where it was
+    logits_after(m->g, ids, 400, got); // continues where it was
     assert_memory_equal(got, want, sizeof got);
     m->opts.interrupted = after_some_calls;
     calls = 7;

@@ -87,45 +87,47 @@ static void check_whole_numbers(const gguf_file *f) {
 
 static void values_by_key_and_type(void **state) {
     (void)state;
-    arena *a = arena_new("values");
-    gguf_file f;
-    int64_t x = 7, n;
+    arena *mem = arena_new("values");
+    gguf_file file;
+    int64_t whole = 7, n_items;
     double real = 0;
     bool yes = false;
     const char *text = NULL;
     gguf_text *texts;
     int32_t *ints;
     float *floats;
-    open_golden(a, &f);
-    check_whole_numbers(&f);
-    OK(gguf_get_i64(&f, "test.absent", &x));
-    assert_int_equal(x, 7);
-    FAILS(gguf_get_i64(&f, "test.u64", &x), DRV_E_DATA, "\"test.u64\" is u64, expected a whole");
-    FAILS(gguf_get_i64(&f, "test.f32", &x), DRV_E_DATA, "is f32");
-    FAILS(gguf_get_i64(&f, "test.i32s", &x), DRV_E_DATA, "is an array of i32");
-    OK(gguf_get_f64(&f, "test.f32", &real));
+    open_golden(mem, &file);
+    check_whole_numbers(&file);
+    OK(gguf_get_i64(&file, "test.absent", &whole));
+    assert_int_equal(whole, 7);
+    FAILS(gguf_get_i64(&file, "test.u64", &whole), DRV_E_DATA,
+            "\"test.u64\" is u64, expected a whole");
+    FAILS(gguf_get_i64(&file, "test.f32", &whole), DRV_E_DATA, "is f32");
+    FAILS(gguf_get_i64(&file, "test.i32s", &whole), DRV_E_DATA, "is an array of i32");
+    OK(gguf_get_f64(&file, "test.f32", &real));
     assert_true(real == 1e-5); // the number that was meant, not the fp32 next to it
-    OK(gguf_get_f64(&f, "test.f64", &real));
+    OK(gguf_get_f64(&file, "test.f64", &real));
     assert_true(real == 1e-5);
-    OK(gguf_get_bool(&f, "test.bool", &yes));
+    OK(gguf_get_bool(&file, "test.bool", &yes));
     assert_true(yes);
-    OK(gguf_get_text(a, &f, "test.text", &text));
+    OK(gguf_get_text(mem, &file, "test.text", &text));
     assert_string_equal(text, "grüße");
-    FAILS(gguf_get_text(a, &f, "test.texts", &text), DRV_E_DATA, "expected a text");
-    OK(gguf_get_texts(a, &f, "test.texts", &texts, &n));
-    assert_int_equal(n, 3);
+    FAILS(gguf_get_text(mem, &file, "test.texts", &text), DRV_E_DATA, "expected a text");
+    OK(gguf_get_texts(mem, &file, "test.texts", &texts, &n_items));
+    assert_int_equal(n_items, 3);
     assert_int_equal(texts[1].n, 0);
     assert_memory_equal(texts[2].p, "ß", 2);
-    OK(gguf_get_i32s(a, &f, "test.i32s", &ints, &n));
-    assert_int_equal(n, 3);
+    OK(gguf_get_i32s(mem, &file, "test.i32s", &ints, &n_items));
+    assert_int_equal(n_items, 3);
     assert_int_equal(ints[1], -2);
-    OK(gguf_get_f32s(a, &f, "test.f32s", &floats, &n));
-    assert_true(n == 2 && floats[1] == -2.5f);
-    OK(gguf_get_f32s(a, &f, "test.i32s", &floats, &n));
-    assert_true(n == 3 && floats[1] == -2.0f);
-    FAILS(gguf_get_f32s(a, &f, "test.texts", &floats, &n), DRV_E_DATA, "an array of f32");
-    gguf_close(&f);
-    arena_free(a);
+    OK(gguf_get_f32s(mem, &file, "test.f32s", &floats, &n_items));
+    assert_true(n_items == 2 && floats[1] == -2.5f);
+    OK(gguf_get_f32s(mem, &file, "test.i32s", &floats, &n_items));
+    assert_true(n_items == 3 && floats[1] == -2.0f);
+    FAILS(gguf_get_f32s(mem, &file, "test.texts", &floats, &n_items), DRV_E_DATA,
+            "an array of f32");
+    gguf_close(&file);
+    arena_free(mem);
 }
 
 // --- files that lie: a small whole one, of which bytes are changed
@@ -174,7 +176,7 @@ static void files_that_lie(void **state) {
         uint64_t x;
         const char *says;
     } cases[] = {
-            {"", 0, 1, 'H', "no GGUF file"},
+            {"", 0, 1, 'H', "not a GGUF file"},
             {"", 4, 4, 1, "version 1, expected 2 or 3"},
             {"", 4, 4, 2, NULL},
             {"", 4, 4, 4, "version 4"},
@@ -252,7 +254,7 @@ static void cut_anywhere(void **state) {
     parse_says(&file, NULL);
     // The last tensor has 16 bytes, of which the padding may be missing.
     for (size_t n = 0; n < file.n - 16; n++)
-        parse_says(&(str){file.p, n, 0}, n < 4 ? "no GGUF file" : "is it truncated?");
+        parse_says(&(str){file.p, n, 0}, n < 4 ? "not a GGUF file" : "is it truncated?");
     str_free(&file);
 }
 
@@ -260,28 +262,28 @@ static void cut_anywhere(void **state) {
 static void a_long_header(void **state) {
     (void)state;
     enum { N = 400000 };
-    arena *a = arena_new("long");
-    gguf_builder b = {0};
+    arena *mem = arena_new("long");
+    gguf_builder header = {0};
     str file = {0};
     gguf_file f;
     gguf_text *texts;
     int64_t n;
-    gguf_put_array(&b, "tokens", GGUF_TEXT, N);
+    gguf_put_array(&header, "tokens", GGUF_TEXT, N);
     for (int i = 0; i < N; i++)
-        gguf_add_text(&b, "token", (size_t)i % 6);
-    gguf_builder_header(&b, &file);
-    const char *path = path_join(a, temporary_dir(a), "long.gguf");
+        gguf_add_text(&header, "token", (size_t)i % 6);
+    gguf_builder_header(&header, &file);
+    const char *path = path_join(mem, temporary_dir(mem), "long.gguf");
     OK(file_write_atomic(path, file.p, file.n));
-    OK(gguf_open(a, path, &f));
-    OK(gguf_get_texts(a, &f, "tokens", &texts, &n));
+    OK(gguf_open(mem, path, &f));
+    OK(gguf_get_texts(mem, &f, "tokens", &texts, &n));
     assert_int_equal(n, N);
     assert_memory_equal(texts[N - 2].p, "token", (N - 2) % 6);
     gguf_close(&f);
     OK(file_write_atomic(path, file.p, file.n - 1 - 32));
-    FAILS(gguf_open(a, path, &f), DRV_E_DATA, "is it truncated?");
-    gguf_builder_free(&b);
+    FAILS(gguf_open(mem, path, &f), DRV_E_DATA, "is it truncated?");
+    gguf_builder_free(&header);
     str_free(&file);
-    arena_free(a);
+    arena_free(mem);
 }
 
 static void types_that_are_not_read(void **state) {

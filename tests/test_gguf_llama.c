@@ -31,10 +31,10 @@ static void scaling_survives_its_divisors(void **state) {
             {{1.5, 1, 1.25, 900}, 1000, 64, 0, false}, {{0, 0, 0, 0}, 10000, 64, 0, true}, // none
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const int64_t n = cases[i].head_dim / 2;
+        const int64_t n_items = cases[i].head_dim / 2;
         float divisors[64], again[64];
         llama3_rope got;
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < n_items; k++)
             divisors[k] = 1;
         if (cases[i].rope.original_context)
             llama3_rope_divisors(&cases[i].rope, cases[i].theta, cases[i].head_dim, divisors);
@@ -45,7 +45,7 @@ static void scaling_survives_its_divisors(void **state) {
             continue;
         }
         llama3_rope_divisors(&got, cases[i].theta, cases[i].head_dim, again);
-        for (int64_t k = 0; k < n; k++)
+        for (int64_t k = 0; k < n_items; k++)
             if (fabsf(again[k] - divisors[k]) > 3e-5f * divisors[k])
                 fail_msg("case %zu: divisor %lld is %g, expected %g", i, (long long)k,
                         (double)again[k], (double)divisors[k]);

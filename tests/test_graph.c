@@ -166,29 +166,29 @@ static void change(op_attrs *attrs, const op_attr *field) {
 }
 
 static void change_each_attribute(op_kind op, example_fn build) {
-    arena *a = arena_new("text");
+    arena *mem = arena_new("text");
     str before = {0}, after = {0};
-    example e = {.g = graph_new(a, "g"), .dt = DT_F32};
-    build(&e);
-    node *last = e.g->nodes[e.g->n_nodes - 1];
-    e.g->stage = STAGE_DIFFERENTIATED;
+    example shown = {.g = graph_new(mem, "g"), .dt = DT_F32};
+    build(&shown);
+    node *last = shown.g->nodes[shown.g->n_nodes - 1];
+    shown.g->stage = STAGE_DIFFERENTIATED;
     const op_attrs attrs = last->attrs;
     for (int i = 0; i < N_ATTRS; i++) {
-        print(e.g, &before);
+        print(shown.g, &before);
         change(&last->attrs, &op_attr_table[i]);
-        print(e.g, &after);
+        print(shown.g, &after);
         if (op_rows[op]->attrs >> i & 1) {
             if (strcmp(before.p, after.p) == 0)
                 fail_msg("%s: another %s, the same text:\n%s", op_rows[op]->name,
                         op_attr_table[i].name, after.p);
         } else {
-            FAILS(graph_verify(e.g, STAGE_DIFFERENTIATED), DRV_E_DATA, "does not list");
+            FAILS(graph_verify(shown.g, STAGE_DIFFERENTIATED), DRV_E_DATA, "does not list");
         }
         last->attrs = attrs;
     }
     str_free(&before);
     str_free(&after);
-    arena_free(a);
+    arena_free(mem);
 }
 
 static void the_text_is_an_identity(void **state) {

@@ -39,27 +39,27 @@ static double *numbers(arena *a, const golden *g, const char *name, int64_t *n) 
 }
 
 // Base and adapter in fp32, the rows of the golden file in a micro-batch.
-static test_run *open_case(arena *a, const peft_case *c, const char *file, golden *g) {
-    const char *base = golden_path(a, c->base),
-               *folder = golden_path(a, arena_printf(a, "adapters/%s", c->name));
-    OK(st_open(a, path_join(a, folder, file), &g->file));
-    const st_tensor *tokens = st_find(&g->file, "tokens");
-    g->rows = tokens->dim[0];
-    g->seq = tokens->dim[1];
-    const char *sets[] = {arena_printf(a, "model.from=%s", base),
-            arena_printf(a, "lora.adapter=%s", folder), "training.precision=fp32",
-            arena_printf(a, "data.sequence_length=%lld", (long long)g->seq),
-            arena_printf(a, "training.global_batch_size=%lld", (long long)g->rows),
-            arena_printf(a, "training.micro_batch_size=%lld", (long long)g->rows)};
+static test_run *open_case(arena *mem, const peft_case *of, const char *file, golden *want) {
+    const char *base = golden_path(mem, of->base),
+               *folder = golden_path(mem, arena_printf(mem, "adapters/%s", of->name));
+    OK(st_open(mem, path_join(mem, folder, file), &want->file));
+    const st_tensor *tokens = st_find(&want->file, "tokens");
+    want->rows = tokens->dim[0];
+    want->seq = tokens->dim[1];
+    const char *sets[] = {arena_printf(mem, "model.from=%s", base),
+            arena_printf(mem, "lora.adapter=%s", folder), "training.precision=fp32",
+            arena_printf(mem, "data.sequence_length=%lld", (long long)want->seq),
+            arena_printf(mem, "training.global_batch_size=%lld", (long long)want->rows),
+            arena_printf(mem, "training.micro_batch_size=%lld", (long long)want->rows)};
     test_run *r = test_run_open(sets, sizeof sets / sizeof *sets);
     OK(lora_load_eval(&r->p, base, folder));
     int64_t n;
-    const double *ids = numbers(a, g, "tokens", &n);
-    int32_t *words = ARENA_ARRAY(a, int32_t, 3 * n), *labels = words + n, *position = labels + n;
+    const double *ids = numbers(mem, want, "tokens", &n);
+    int32_t *words = ARENA_ARRAY(mem, int32_t, 3 * n), *labels = words + n, *position = labels + n;
     for (int64_t i = 0; i < n; i++) {
         words[i] = (int32_t)ids[i];
-        position[i] = (int32_t)(i % g->seq);
-        labels[i] = (i + 1) % g->seq ? (int32_t)ids[i + 1] : -1;
+        position[i] = (int32_t)(i % want->seq);
+        labels[i] = (i + 1) % want->seq ? (int32_t)ids[i + 1] : -1;
     }
     OK(backend_write(r->p.b, 0, "tokens", 0, 4 * n, words));
     OK(backend_write(r->p.b, 0, "labels", 0, 4 * n, labels));
@@ -143,33 +143,34 @@ static void gradients_of_adapters(void **state) {
 // Losses of four rows, one by one and all at once: the dropped elements belong to the row. In fp32,
 // where the sum of a product does not depend on how many rows there are.
 static double loss_of_rows(int64_t micro, int64_t first_row, double rate) {
-    arena *a = arena_new("rows");
+    arena *mem = arena_new("rows");
     const char *sets[] = {"model.preset=tiny", "lora.rank=4", "training.precision=fp32",
-            "lora.target_modules=all-linear", arena_printf(a, "lora.dropout=%g", rate),
+            "lora.target_modules=all-linear", arena_printf(mem, "lora.dropout=%g", rate),
             "data.sequence_length=32", "training.global_batch_size=4",
-            arena_printf(a, "training.micro_batch_size=%lld", (long long)micro)};
-    test_run *r = test_run_open(sets, sizeof sets / sizeof *sets);
-    for (int i = 0; i < r->p.params.n; i++) // B begins at zero: give it values
+            arena_printf(mem, "training.micro_batch_size=%lld", (long long)micro)};
+    test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
+    for (int i = 0; i < run->p.params.n; i++) // B begins at zero: give it values
         for (int64_t k = 0;
-                r->p.params.p[i].init == INIT_ZEROS && k < param_elements(&r->p.params.p[i]); k++)
-            element_write(r->p.b, graph_find(r->p.step_graph, r->p.params.p[i].name), k,
+                run->p.params.p[i].init == INIT_ZEROS && k < param_elements(&run->p.params.p[i]);
+                k++)
+            element_write(run->p.b, graph_find(run->p.step_graph, run->p.params.p[i].name), k,
                     noise(3, (uint64_t)k) / 4);
-    batch all = batch_new(a, 4, 32);
+    batch all = batch_new(mem, 4, 32);
     for (int i = 0; i < 4 * 32; i++) {
         all.tokens[i] = 7 * i % 256;
         all.labels[i] = 5 * i % 256;
         all.position[i] = i % 32;
     }
     all.filled = 4;
-    all.rows_taken = first_row + 4;
+    all.rows_before = first_row;
     double sum = 0;
     for (int64_t i = 0; i < 4 / micro; i++) {
-        OK(batch_write(&all, &r->p, i));
-        if (rate > 0) OK(batch_write_rows(&all, &r->p, i));
-        sum += test_run_step(r, 1);
+        OK(batch_write(&all, &run->p, i));
+        if (rate > 0) OK(batch_write_rows(&all, &run->p, i));
+        sum += test_run_step(run, 1);
     }
-    test_run_close(r);
-    arena_free(a);
+    test_run_close(run);
+    arena_free(mem);
     return sum;
 }
 
@@ -199,19 +200,19 @@ static void published_counts(void **state) {
             {"llama-2-7b", "[q_proj, v_proj]", 8, 4194304},
             {"llama-3.1-8b", ".*layers\\.(0|1)\\..*\\.(k|v)_proj", 16, 2 * 2 * 16 * (4096 + 1024)}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        arena *a = arena_new("count");
-        const char *sets[] = {arena_printf(a, "model.preset=%s", counts[i].preset),
-                arena_printf(a, "lora.rank=%lld", (long long)counts[i].rank),
-                arena_printf(a, "lora.target_modules=%s", counts[i].targets),
+        arena *mem = arena_new("count");
+        const char *sets[] = {arena_printf(mem, "model.preset=%s", counts[i].preset),
+                arena_printf(mem, "lora.rank=%lld", (long long)counts[i].rank),
+                arena_printf(mem, "lora.target_modules=%s", counts[i].targets),
                 "training.global_batch_size=1", "data.sequence_length=512",
                 "training.recompute=full"};
         run_config c;
         programs p;
         backend *null;
-        OK(config_from_sets(a, sets, sizeof sets / sizeof *sets, &c));
-        OK(backend_open(a, "null", &null));
-        OK(programs_build(a, &c, &p));
-        OK(programs_load(a, null, &p));
+        OK(config_from_sets(mem, sets, sizeof sets / sizeof *sets, &c));
+        OK(backend_open(mem, "null", &null));
+        OK(programs_build(mem, &c, &p));
+        OK(programs_load(mem, null, &p));
         const memory_plan m = programs_memory(&p);
         const int64_t n = counts[i].trained, all = model_parameters(&c.model) + n;
         assert_int_equal(params_trainable(&p.params), n);
@@ -222,7 +223,7 @@ static void published_counts(void **state) {
         const double frozen = 4.0 * (double)model_parameters(&c.model);
         const double flops = programs_flops_per_token(&p, false);
         assert_true(flops < 1.01 * frozen && flops > 0.85 * frozen);
-        arena_free(a);
+        arena_free(mem);
     }
 }
 

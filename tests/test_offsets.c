@@ -24,13 +24,13 @@ static int64_t points_before(const char *text, int64_t byte) {
     return n;
 }
 
-static void check_record(int number, const json_t *o, const tokenizer *t) {
-    const char *text = json_string_value(json_object_get(o, "text"));
-    const json_t *ids = json_object_get(o, "ids"), *begins = json_object_get(o, "begins");
+static void check_record(int number, const json_t *record, const tokenizer *tok) {
+    const char *text = json_string_value(json_object_get(record, "text"));
+    const json_t *ids = json_object_get(record, "ids"), *begins = json_object_get(record, "begins");
     const int64_t n = (int64_t)strlen(text);
     id_list got = {0};
     offset_list at = {0};
-    encoder *e = encoder_new(t);
+    encoder *e = encoder_new(tok);
     encoder_piece_traced(e, &(text_piece){text, (size_t)n, true, true}, false, &got, &at);
     if ((size_t)got.n != json_array_size(ids) || at.n != got.n)
         fail_msg("record %d: %lld ids, %lld begins, expected %zu", number, (long long)got.n,
@@ -41,7 +41,7 @@ static void check_record(int number, const json_t *o, const tokenizer *t) {
         const int64_t expected = json_integer_value(json_array_get(begins, (size_t)i));
         if (points_before(text, at.p[i]) != expected)
             fail_msg("record %d, \"%s\": id %lld (%s) begins at character %lld, expected %lld",
-                    number, text, (long long)i, tokenizer_token_text(t, got.p[i]),
+                    number, text, (long long)i, tokenizer_token_text(tok, got.p[i]),
                     (long long)points_before(text, at.p[i]), (long long)expected);
     }
     encoder_free(e);

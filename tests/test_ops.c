@@ -146,35 +146,35 @@ static double loss_of(const op_run *r) {
 }
 
 // The backward graph. What is to be wanted becomes a trainable weight; cotangents are inputs.
-static void differentiate(grad_case *c) {
-    example e;
-    arena *a = c->forward.a;
-    build_example(c->op, c->which, DT_F64, a, &e);
-    graph *g = c->g = e.g;
-    for (int i = 0; i < e.n_inputs; i++) {
-        tensor *t = g->tensors[e.input[i].t->id];
-        const bool weight = e.input[i].role == EXAMPLE_WEIGHT;
-        if (e.input[i].role == EXAMPLE_GIVEN) continue;
+static void differentiate(grad_case *of) {
+    example inputs;
+    arena *mem = of->forward.a;
+    build_example(of->op, of->which, DT_F64, mem, &inputs);
+    graph *built = of->g = inputs.g;
+    for (int i = 0; i < inputs.n_inputs; i++) {
+        tensor *t = built->tensors[inputs.input[i].t->id];
+        const bool weight = inputs.input[i].role == EXAMPLE_WEIGHT;
+        if (inputs.input[i].role == EXAMPLE_GIVEN) continue;
         t->cls = TENSOR_WEIGHT;
-        t->trainable = weight ? c->wanted != ACTIVATIONS : c->wanted != WEIGHTS;
+        t->trainable = weight ? of->wanted != ACTIVATIONS : of->wanted != WEIGHTS;
     }
-    node *last = last_node(g);
-    c->ctx = grad_open(g);
+    node *last = last_node(built);
+    of->ctx = grad_open(built);
     for (int o = 0; o < n_differentiable(last); o++) {
         tensor *out = last->out[o];
-        c->ctx.d[out->id] = graph_state(g, TENSOR_INPUT, arena_printf(a, "d%d", o), out->dt,
+        of->ctx.d[out->id] = graph_state(built, TENSOR_INPUT, arena_printf(mem, "d%d", o), out->dt,
                 out->n_dims, out->dim);
     }
-    g->phase = PHASE_BACKWARD;
-    op_rows[c->op]->grad(&c->ctx, last);
-    grad_close(&c->ctx);
-    g->stage = STAGE_DIFFERENTIATED;
-    for (int i = 0; i < c->ctx.n; i++) {
-        tensor *d = c->ctx.d[i];
-        if (d && d->def && !d->name) graph_output(g, d, arena_printf(a, "dx%d", i));
+    built->phase = PHASE_BACKWARD;
+    op_rows[of->op]->grad(&of->ctx, last);
+    grad_close(&of->ctx);
+    built->stage = STAGE_DIFFERENTIATED;
+    for (int i = 0; i < of->ctx.n; i++) {
+        tensor *d = of->ctx.d[i];
+        if (d && d->def && !d->name) graph_output(built, d, arena_printf(mem, "dx%d", i));
     }
-    graph_prune(g);
-    OK(graph_verify(g, STAGE_DIFFERENTIATED));
+    graph_prune(built);
+    OK(graph_verify(built, STAGE_DIFFERENTIATED));
 }
 
 static void run_backward(grad_case *c) {

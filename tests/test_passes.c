@@ -47,27 +47,27 @@ static void write_inputs(const small_run *r) {
 }
 
 static small_run run_open(bool tied, choice trained, recompute_policy policy) {
-    small_run r = {.a = arena_new("small")};
-    model_config *m = ARENA_NEW(r.a, model_config);
+    small_run run = {.a = arena_new("small")};
+    model_config *m = ARENA_NEW(run.a, model_config);
     *m = small;
     m->tie_word_embeddings = tied;
     const model_layout l = layout_of(m);
     const llama_opts opts = {.rows = ROWS, .seq = SEQ, .dt = DT_F64};
-    OK(backend_open(r.a, "cpu", &r.b));
-    r.params = llama_params(r.a, &l, NULL);
-    for (int i = 0; i < r.params.n; i++)
-        r.params.p[i].trainable = trained(r.params.p[i].name);
-    r.loss = llama_build(r.a, &r.params, LLAMA_LOSS, &opts);
-    r.step = llama_build(r.a, &r.params, LLAMA_LOSS, &opts);
-    pass_autodiff(r.step, "loss");
-    OK(graph_verify(r.step, STAGE_DIFFERENTIATED));
-    pass_recompute(r.step, policy);
-    OK(graph_verify(r.step, STAGE_DIFFERENTIATED));
-    OK(backend_compile(r.a, r.b, r.step, NULL, &r.run_step));
-    OK(backend_compile(r.a, r.b, r.loss, NULL, &r.run_loss));
-    OK(backend_prepare(r.b));
-    write_inputs(&r);
-    return r;
+    OK(backend_open(run.a, "cpu", &run.b));
+    run.params = llama_params(run.a, &l, NULL);
+    for (int i = 0; i < run.params.n; i++)
+        run.params.p[i].trainable = trained(run.params.p[i].name);
+    run.loss = llama_build(run.a, &run.params, LLAMA_LOSS, &opts);
+    run.step = llama_build(run.a, &run.params, LLAMA_LOSS, &opts);
+    pass_autodiff(run.step, "loss");
+    OK(graph_verify(run.step, STAGE_DIFFERENTIATED));
+    pass_recompute(run.step, policy);
+    OK(graph_verify(run.step, STAGE_DIFFERENTIATED));
+    OK(backend_compile(run.a, run.b, run.step, NULL, &run.run_step));
+    OK(backend_compile(run.a, run.b, run.loss, NULL, &run.run_loss));
+    OK(backend_prepare(run.b));
+    write_inputs(&run);
+    return run;
 }
 
 static void run_close(small_run *r) {
@@ -234,29 +234,29 @@ static bool is_unguarded(const tensor *t) {
 // A layer whose first node reads state alone: its copy must not look like the original.
 static void copies_are_guarded(void **state) {
     (void)state;
-    arena *a = arena_new("guard");
-    graph *g = graph_new(a, "g");
-    g->layer = 0;
-    tensor *gate = graph_state(g, TENSOR_WEIGHT, "gate", DT_F64, 2, (int64_t[]){6, 8});
-    tensor *w = graph_state(g, TENSOR_WEIGHT, "w", DT_F64, 2, (int64_t[]){5, 4});
-    tensor *x = graph_add(g, OP_swiglu, 1, &gate, NULL)->out[0];
-    tensor *labels = graph_state(g, TENSOR_INPUT, "labels", DT_I32, 1, (int64_t[]){6});
+    arena *mem = arena_new("guard");
+    graph *built = graph_new(mem, "g");
+    built->layer = 0;
+    tensor *gate = graph_state(built, TENSOR_WEIGHT, "gate", DT_F64, 2, (int64_t[]){6, 8});
+    tensor *w = graph_state(built, TENSOR_WEIGHT, "w", DT_F64, 2, (int64_t[]){5, 4});
+    tensor *x = graph_add(built, OP_swiglu, 1, &gate, NULL)->out[0];
+    tensor *labels = graph_state(built, TENSOR_INPUT, "labels", DT_I32, 1, (int64_t[]){6});
     tensor *in[] = {x, w, labels};
-    node *loss = graph_add(g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 6});
+    node *loss = graph_add(built, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 6});
     loss->layer = -1;
-    graph_output(g, loss->out[0], "loss");
-    pass_autodiff(g, "loss");
-    pass_recompute(g, KEEP_STREAM);
-    OK(graph_verify(g, STAGE_DIFFERENTIATED));
+    graph_output(built, loss->out[0], "loss");
+    pass_autodiff(built, "loss");
+    pass_recompute(built, KEEP_STREAM);
+    OK(graph_verify(built, STAGE_DIFFERENTIATED));
     int copies = 0;
-    for (int i = 0; i < g->n_nodes; i++) {
-        if (!g->nodes[i]->recomputed) continue;
+    for (int i = 0; i < built->n_nodes; i++) {
+        if (!built->nodes[i]->recomputed) continue;
         copies++;
-        if (is_unguarded(g->nodes[i]->out[0]))
-            fail_msg("%s is made again from state alone", op_rows[g->nodes[i]->op]->name);
+        if (is_unguarded(built->nodes[i]->out[0]))
+            fail_msg("%s is made again from state alone", op_rows[built->nodes[i]->op]->name);
     }
     assert_int_equal(copies, 1);
-    arena_free(a);
+    arena_free(mem);
 }
 
 int main(void) {

@@ -148,7 +148,7 @@ static bool has_plugin(const char *wanted) {
 }
 
 static int test_plugin(const char *plugin) {
-    backend_opts opts = {.plugin = plugin};
+    backend_opts opts = {.plugin = plugin, .cache_dir = "none"};
     const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_example, &opts),
             cmocka_unit_test_prestate(numbers_in_f32, &opts),
             cmocka_unit_test_prestate(attention_in_blocks, &opts),

@@ -246,29 +246,29 @@ static void presets(void **state) {
     static const double millions[] = {6738.415616, 13015.86432, 68976.648192, 8030.261248,
             70553.706496, 8030.261248, 70553.706496, 405853.388800, 134.515008, 15.191712, 0};
     for (int i = 0; i < n_model_presets; i++) {
-        arena *a = arena_new("preset");
-        const char *sets[] = {arena_printf(a, "model.preset=%s", model_preset_name(i)),
+        arena *mem = arena_new("preset");
+        const char *sets[] = {arena_printf(mem, "model.preset=%s", model_preset_name(i)),
                 "data.sequence_length=512"};
-        run_config c;
+        run_config cfg;
         programs p;
         backend *b;
-        OK(config_from_sets(a, sets, 2, &c));
+        OK(config_from_sets(mem, sets, 2, &cfg));
         if (millions[i] > 0)
-            assert_true(model_parameters(&c.model) == (int64_t)(millions[i] * 1e6 + 0.5));
-        OK(backend_open(a, "null", &b));
-        OK(programs_build(a, &c, &p));
-        OK(programs_load(a, b, &p));
+            assert_true(model_parameters(&cfg.model) == (int64_t)(millions[i] * 1e6 + 0.5));
+        OK(backend_open(mem, "null", &b));
+        OK(programs_build(mem, &cfg, &p));
+        OK(programs_load(mem, b, &p));
         memory_plan m = programs_memory(&p);
-        const int64_t n = model_parameters(&c.model);
+        const int64_t n = model_parameters(&cfg.model);
         // bf16 weights, fp32 gradients, master and two moments; norms have no copy.
         assert_true(m.gradients == 4 * n);
         assert_true(m.weights > 2 * n - 1 && m.weights < 2 * n + n / 50);
         assert_true(m.optimizer > 12 * n - n / 50 && m.optimizer <= 12 * n);
         // FLOPs of the graph are those of the formula, 6 a weight and the causal half of attention.
         const double want =
-                flops_of_training(&c.model, c.sequence_length) * (double)c.sequence_length;
+                flops_of_training(&cfg.model, cfg.sequence_length) * (double)cfg.sequence_length;
         assert_true(p.step_plan->flops > 0.9999 * want && p.step_plan->flops < 1.0001 * want);
-        arena_free(a);
+        arena_free(mem);
     }
 }
 

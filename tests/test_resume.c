@@ -249,6 +249,10 @@ static void another_arithmetic_is_said(void **state) {
            *newer = json_pack("{s:i, s:i}", "seed", 2, "sequence_length", 64);
     resume_say_changes(before, now);
     assert_non_null(strstr(said(a), "arithmetic: \"fp32\" -> \"AMX\"; the last bits differ"));
+    json_object_set_new(json_object_get(before, "config"), "optimizer.lr", json_integer(3));
+    resume_say_changes(before, before); // what is recorded is trusted for nothing
+    resume_say_changes(before, now);
+    assert_non_null(strstr(said(a), "optimizer.lr: no text -> 0.1\n"));
     resume_say_changes(old, newer); // a checkpoint of an earlier version records no config
     const char *text = said(a);
     assert_non_null(strstr(text, "seed: 1 -> 2; rows come in another order"));

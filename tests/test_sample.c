@@ -39,28 +39,28 @@ static void frequencies(void **state) {
             {"greedy", {0, 1, 0, 1}, {1, 0, 0, 0, 0, 0}, {0}, 0},
             {"greedy with a penalty", {0, 1, 0, 2}, {0, 1, 0, 0, 0, 0}, {0}, 1},
     };
-    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
-        const sample_case *k = &cases[c];
-        arena *a = arena_new("test");
-        sampler *s = sampler_new(a, &k->opts, N);
+    for (size_t of = 0; of < sizeof cases / sizeof *cases; of++) {
+        const sample_case *drawn = &cases[of];
+        arena *mem = arena_new("test");
+        sampler *s = sampler_new(mem, &drawn->opts, N);
         int count[N] = {0};
         for (int i = 0; i < DRAWS; i++) {
             float logits[N];
             fill(logits);
             const rng_key key = {SEED, RNG_SAMPLE, (uint64_t)i};
-            const int32_t id = sampler_draw(s, logits, k->seen, k->n_seen, &key, 0);
+            const int32_t id = sampler_draw(s, logits, drawn->seen, drawn->n_seen, &key, 0);
             assert_in_range(id, 0, N - 1);
             count[id]++;
         }
         for (int i = 0; i < N; i++) {
             // Five standard deviations of a binomial, and the rounding of the values above.
-            const double sigma = sqrt(k->want[i] * (1 - k->want[i]) / DRAWS);
+            const double sigma = sqrt(drawn->want[i] * (1 - drawn->want[i]) / DRAWS);
             const double got = (double)count[i] / DRAWS;
-            if (fabs(got - k->want[i]) > 5 * sigma + 1e-4)
-                fail_msg("%s, seed %d: token %d %.4f of draws, expected %.4f", k->name, SEED, i,
-                        got, k->want[i]);
+            if (fabs(got - drawn->want[i]) > 5 * sigma + 1e-4)
+                fail_msg("%s, seed %d: token %d %.4f of draws, expected %.4f", drawn->name, SEED, i,
+                        got, drawn->want[i]);
         }
-        arena_free(a);
+        arena_free(mem);
     }
 }
 

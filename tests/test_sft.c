@@ -81,8 +81,8 @@ static void same_as_transformers(void **state) {
 
 static void broken_records(void **state) {
     (void)state;
-    setting s = open_setting();
-    const sft_format *f = format_of(&s, "chatml.jinja");
+    setting setup = open_setting();
+    const sft_format *format = format_of(&setup, "chatml.jinja");
     static const struct {
         const char *line, *says;
     } cases[] = {
@@ -110,12 +110,12 @@ static void broken_records(void **state) {
     };
     sft_example x = {0};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        FAILS(sft_encode(f, s.e, cases[i].line, strlen(cases[i].line), &x), DRV_E_DATA,
+        FAILS(sft_encode(format, setup.e, cases[i].line, strlen(cases[i].line), &x), DRV_E_DATA,
                 cases[i].says);
         assert_true(x.ids.n == 0 && x.roles.n == 0 && !x.misfit);
     }
     sft_example_free(&x);
-    close_setting(&s);
+    close_setting(&setup);
 }
 
 // A template whose text of a few messages is not how the text of more begins, and that has no marks.

@@ -224,10 +224,10 @@ static drv_status load_rank(comm *c, void *ctx) {
         for (int k = 0; k < st.list[i].n_pieces; k++)
             left += piece_elements(&st.list[i].piece[k]);
     DRV_TRY(ckpt_newest(a, &ranks, j->dir, &newest));
-    EXPECT(newest && ckpt_step_of(newest) == 3);
+    EXPECT(c, newest && ckpt_step_of(newest) == 3);
     const ckpt_sink sink = {check_piece, &left, true};
     DRV_TRY(ckpt_fill(&ranks, newest, "model", st.list, N_SPECS, &sink));
-    EXPECT(left == 0);
+    EXPECT(c, left == 0);
     arena_free(a);
     return DRV_OK;
 }
@@ -268,7 +268,7 @@ static drv_status refuse_rank(comm *c, void *ctx) {
     const char *folder = path_join(a, j->dir, "step-000003");
     const drv_status status = ckpt_verify_shared(&ranks, folder);
     arena_free(a);
-    EXPECT(status == DRV_E_DATA && strstr(drv_message(), "model.safetensors: content has hash"));
+    EXPECT(c, status == DRV_E_DATA && strstr(drv_message(), "model.safetensors: content has hash"));
     return DRV_OK;
 }
 

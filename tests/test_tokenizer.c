@@ -127,30 +127,30 @@ static void digest_add(digest *d, const tokenizer *t, const id_list *ids) {
 }
 
 // All documents of a file, one after the other.
-static void digest_file(digest *d, const tokenizer *t, const char *path) {
-    arena *a = arena_new("file");
-    reader *r;
+static void digest_file(digest *sum, const tokenizer *tok, const char *path) {
+    arena *mem = arena_new("file");
+    reader *in;
     const char *inputs[] = {path};
-    OK(reader_open(a, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(t), .as_is = true},
-            &r));
+    OK(reader_open(mem, inputs, 1, &(reader_opts){.whole = !tokenizer_can_cut(tok), .as_is = true},
+            &in));
     text_batch *b = text_batch_new();
-    encoder *e = encoder_new(t);
+    encoder *e = encoder_new(tok);
     id_list ids = {0};
     while (b->more) {
-        OK(text_batch_read(b, r));
-        OK(text_batch_decode(b, r, NULL, NULL));
+        OK(text_batch_read(b, in));
+        OK(text_batch_decode(b, in, NULL, NULL));
         for (int i = 0; i < b->n; i++) {
             encoder_piece(e, &b->pieces[i], true, &ids);
             if (!b->pieces[i].ends) continue;
-            digest_add(d, t, &ids);
+            digest_add(sum, tok, &ids);
             ids.n = 0;
         }
     }
     id_list_free(&ids);
     encoder_free(e);
     text_batch_free(b);
-    reader_close(r);
-    arena_free(a);
+    reader_close(in);
+    arena_free(mem);
 }
 
 static void check_file(const tokenizer *t, const char *name, const char *path, const json_t *want) {
@@ -171,28 +171,28 @@ static void check_file(const tokenizer *t, const char *name, const char *path, c
 // The tokenizers and texts of ../shared (tools/golden_shared_tokenizers.py).
 static void real_tokenizers(void **state) {
     (void)state;
-    arena *a = arena_new("shared");
-    const char *data = arena_printf(a, "%s/../../shared/data", TEST_DIR), *name, *file;
+    arena *mem = arena_new("shared");
+    const char *data = arena_printf(mem, "%s/../../shared/data", TEST_DIR), *name, *file;
     json_t *golden, *row, *want;
     if (!file_exists(data)) {
         print_message("skipped: no %s\n", data);
         skip();
     }
-    OK(json_read_file(golden_path(a, "tokenizers/shared.json"), &golden));
+    OK(json_read_file(golden_path(mem, "tokenizers/shared.json"), &golden));
     json_object_foreach(json_object_get(golden, "tokenizers"), name, row) {
         tokenizer *t;
-        OK(tokenizer_open(a, path_join(a, data, name), &t));
+        OK(tokenizer_open(mem, path_join(mem, data, name), &t));
         json_object_foreach(row, file, want) {
             const bool stress = strcmp(file, "stress") == 0;
             check_file(t, name,
-                    stress ? golden_path(a, "tokenizers/stress.jsonl.gz")
-                           : path_join(a, data, file),
+                    stress ? golden_path(mem, "tokenizers/stress.jsonl.gz")
+                           : path_join(mem, data, file),
                     want);
         }
         tokenizer_close(t);
     }
     json_decref(golden);
-    arena_free(a);
+    arena_free(mem);
 }
 
 // --- small tokenizers, written here
@@ -323,8 +323,8 @@ static void trains_the_same_merges(void **state) {
 // --- what is refused, and where texts may be cut
 static void refused_by_name(void **state) {
     (void)state;
-    arena *a = arena_new("refused");
-    const char *path = path_join(a, temporary_dir(a), "tokenizer.json");
+    arena *mem = arena_new("refused");
+    const char *path = path_join(mem, temporary_dir(mem), "tokenizer.json");
     const struct {
         const char *json, *says;
     } cases[] = {{"{\"model\": {\"type\": \"Unigram\"}}", "model \"Unigram\" is not supported"},
@@ -353,9 +353,9 @@ static void refused_by_name(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         tokenizer *t;
         OK(file_write_atomic(path, cases[i].json, strlen(cases[i].json)));
-        FAILS(tokenizer_open(a, path, &t), DRV_E_DATA, cases[i].says);
+        FAILS(tokenizer_open(mem, path, &t), DRV_E_DATA, cases[i].says);
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 // A golden tokenizer, with ByteLevel's own pattern on or off where it has one.

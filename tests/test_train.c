@@ -68,15 +68,15 @@ static void threads(void **state) {
 // The logits of the second document, to the bit, whatever stands in the first.
 static void documents_are_apart(void **state) {
     (void)state;
-    for (int t = 0; t < 2; t++) {
+    for (int n_threads = 0; n_threads < 2; n_threads++) {
         const char *sets[] = {"model.preset=tiny", "data.sequence_length=90",
-                t ? "training.precision=bf16" : "training.precision=fp32"};
-        test_run *r = test_run_open(sets, 3);
-        llama_opts o = {.rows = 1, .seq = 90, .dt = r->p.dt};
-        executable *e;
-        OK(backend_compile(r->a, r->p.b, llama_build(r->a, &r->p.params, LLAMA_LOGITS, &o), NULL,
-                &e));
-        const int64_t row = 512 * dtype_bytes(r->p.dt), bytes = 90 * row;
+                n_threads ? "training.precision=bf16" : "training.precision=fp32"};
+        test_run *run = test_run_open(sets, 3);
+        llama_opts opts = {.rows = 1, .seq = 90, .dt = run->p.dt};
+        executable *step;
+        OK(backend_compile(run->a, run->p.b,
+                llama_build(run->a, &run->p.params, LLAMA_LOGITS, &opts), NULL, &step));
+        const int64_t row = 512 * dtype_bytes(run->p.dt), bytes = 90 * row;
         char *logits[2];
         int32_t tokens[90], position[90];
         for (int k = 0; k < 2; k++) {
@@ -84,17 +84,17 @@ static void documents_are_apart(void **state) {
                 tokens[i] = (i * 7 + (i < 40 ? 13 * k : 0)) % 512;
                 position[i] = i < 40 ? i : i - 40;
             }
-            OK(backend_write(r->p.b, 0, "tokens", 0, sizeof tokens, tokens));
-            OK(backend_write(r->p.b, 0, "position", 0, sizeof position, position));
-            OK(backend_run(r->p.b, e));
+            OK(backend_write(run->p.b, 0, "tokens", 0, sizeof tokens, tokens));
+            OK(backend_write(run->p.b, 0, "position", 0, sizeof position, position));
+            OK(backend_run(run->p.b, step));
             logits[k] = mem_alloc((size_t)bytes);
-            OK(backend_read(r->p.b, 0, "logits", 0, bytes, logits[k]));
+            OK(backend_read(run->p.b, 0, "logits", 0, bytes, logits[k]));
         }
         assert_true(memcmp(logits[0], logits[1], (size_t)(40 * row)) != 0);
         assert_memory_equal(logits[0] + 40 * row, logits[1] + 40 * row, (size_t)(50 * row));
         free(logits[0]);
         free(logits[1]);
-        test_run_close(r);
+        test_run_close(run);
     }
 }
 
@@ -106,29 +106,29 @@ static void micro_batches_add_up(void **state) {
     const char *small[] = {"model.preset=tiny", "data.sequence_length=64",
             "training.micro_batch_size=1", "training.global_batch_size=4",
             "training.precision=fp32"};
-    test_run *a = test_run_open(big, 5), *b = test_run_open(small, 5);
-    test_run_batch(a, 3, 50);
-    const double whole = test_run_step(a, 1.0 / 200);
+    test_run *first = test_run_open(big, 5), *second = test_run_open(small, 5);
+    test_run_batch(first, 3, 50);
+    const double whole = test_run_step(first, 1.0 / 200);
     double sum = 0;
     for (int i = 0; i < 4; i++) {
         static const char *const names[] = {"tokens", "labels", "position"};
         for (int k = 0; k < 3; k++) {
             int32_t x[64];
-            OK(backend_read(a->p.b, 0, names[k], 256 * i, 256, x));
-            OK(backend_write(b->p.b, 0, names[k], 0, 256, x));
+            OK(backend_read(first->p.b, 0, names[k], 256 * i, 256, x));
+            OK(backend_write(second->p.b, 0, names[k], 0, 256, x));
         }
-        sum += test_run_step(b, 1.0 / 200);
+        sum += test_run_step(second, 1.0 / 200);
     }
     assert_true(fabs(sum - whole) <= 1e-6 * whole);
     int64_t n, m;
-    float *ga = test_run_state(a, "grad.", &n), *gb = test_run_state(b, "grad.", &m);
+    float *ga = test_run_state(first, "grad.", &n), *gb = test_run_state(second, "grad.", &m);
     double *da = mem_alloc(8 * (size_t)n), *db = mem_alloc(8 * (size_t)n);
     for (int64_t i = 0; i < n; i++)
         da[i] = (double)ga[i], db[i] = (double)gb[i];
     assert_true(relative_error(db, da, n) <= 1e-5);
     free(ga), free(gb), free(da), free(db);
-    test_run_close(a);
-    test_run_close(b);
+    test_run_close(first);
+    test_run_close(second);
 }
 
 // ln V + sigma^2 H / 2: an untied head of standard deviation sigma on normalised input.

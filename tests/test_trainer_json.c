@@ -115,6 +115,7 @@ static void written_and_read(void **state) {
     run_state read;
     json_t *about = json_pack("{s:i, s:i}", "global_batch_size", 8, "sequence_length", 16), *back;
     char *text = trainer_json_text(&written, about);
+    assert_non_null(strstr(text, "\"loss\": null"));
     OK(dir_make(dir));
     OK(file_write_atomic(path_join(a, dir, "trainer.json"), text, strlen(text)));
     OK(trainer_json_read(dir, &read, &back));

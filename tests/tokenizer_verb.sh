@@ -12,7 +12,7 @@ train() { "$drover" tokenizer train --input text.txt --vocab-size 400 "$@"; }
 
 # --- roles of special tokens
 expect 0 "special token <|endoftext|>: id 0, beginning of text (bos), end of text (eos)" train --out plain
-expect 0 "special token <s>: id 0, beginning of text (bos), put in front of each text" \
+expect 0 "special token <s>: id 0, beginning of text (bos), put before each text" \
     train --out roles --bos "<s>" --eos "</s>" --pad "<pad>" --unk "<unk>"
 has '"bos_token": "<s>"' roles/tokenizer_config.json
 has '"unk_token": "<unk>"' roles/special_tokens_map.json
@@ -28,6 +28,12 @@ expect 2 "--eos is empty" train --out empty --eos ""
 expect 2 "--pad is \"?\", which is not UTF-8" train --out bytes --pad $'\xff'
 expect 0 "special token a: id 0" train --out letter --special a # a symbol of the alphabet: one id
 same "$(printf 'a' | "$drover" tokenizer encode --tokenizer letter)" 0 "a special token of one letter"
+
+# --- nothing is replaced silently
+expect 0 "letter/tokenizer.json is there already; it is replaced" train --out letter --special b
+mkdir model && echo '{}' >model/config.json
+expect 2 "holds a model (config.json), expected a folder of its own" train --out model
+[ ! -e model/tokenizer.json ] && passed=$((passed + 1)) || { failed=$((failed + 1)); echo "FAILED: a model's tokenizer was replaced"; }
 
 # --- ids and text
 printf 'the fox and 12 hens' | "$drover" tokenizer encode --tokenizer plain >ids

@@ -10,7 +10,7 @@ newest() { ls -d "$1"/checkpoints/step-* 2>/dev/null | sort | tail -n 1; }
 # A file size limit stands for a full disk: the model has more than 300 KiB.
 (ulimit -f 300; exec "$drover" train run.yaml --set run_dir=disk >out 2>&1)
 check "three failed saves in a row exit $?, not 1" [ $? = 1 ]
-says "could not save checkpoint" "training goes on and tries again" "3 times in a row"
+says "could not save checkpoint" "training continues and tries again" "3 times in a row"
 check "training did not go on after the first failed save" grep -q '"step":9,' disk/metrics.jsonl
 check "a failed save leaves something" [ -z "$(ls disk/checkpoints)" ]
 "$drover" train run.yaml --set run_dir=room >out 2>&1 && cp -r room full2
@@ -73,6 +73,11 @@ printf '\000\000\300\177' | dd of=broken/model.safetensors bs=1 conv=notrunc see
 expect 1 "is NaN at [" "$drover" eval broken --data data/set --json
 check "JSON holds nan" [ -z "$(grep '"loss"' out)" ]
 expect 1 "is NaN at [" "$drover" generate broken --prompt x
+# Weights that are numbers, but too large to compute with.
+cp -r $folder huge
+printf '\177\177\177\177' | dd of=huge/model.safetensors bs=1 conv=notrunc seek=$((8 + header + 400)) 2>/dev/null
+expect 1 "expected a finite number; rows: data/set row" "$drover" eval huge --data data/set --json
+check "JSON holds nan" [ -z "$(grep '"loss"' out)" ]
 expect 1 "is NaN at [" "$drover" train run.yaml --set run_dir=frombroken --set model.preset= --set model.from=broken
 # Gradients that are none: the last step is saved before the run ends.
 expect 1 "steps in a row were skipped" "$drover" train run.yaml --set run_dir=nan --set optimizer.lr=1e3 \
@@ -80,4 +85,6 @@ expect 1 "steps in a row were skipped" "$drover" train run.yaml --set run_dir=na
     --set schedule.warmup_steps=0 --set schedule.type=constant --set checkpoint.every=0 --set training.max_bad_steps=2
 says "is saved"
 expect 0 ": ok" "$drover" ckpt verify "$(newest nan)"
+check "the skipped steps have no null" grep -q '"grad_norm":null' nan/metrics.jsonl
+check "JSON holds nan" [ -z "$(grep -i '[^a-z"]-*\(nan\|inf\)' nan/metrics.jsonl)" ]
 finish

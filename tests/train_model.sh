@@ -43,7 +43,7 @@ import json
 config = json.load(open("second/checkpoints/step-000002/config.json"))
 assert config["eos_token_id"] == [0, 7] and config["pad_token_id"] == 5, config
 PY
-# A folder that goes away while the run goes on is not missed.
+# A folder that goes away during the run is not missed.
 "$drover" train run.yaml --set run_dir=third --set tokenizer=source --set training.steps=100000 --set checkpoint.every=0 >out 2>&1 &
 pid=$!
 wait_for grep -q '"step":3,' third/metrics.jsonl
@@ -84,9 +84,20 @@ done
 check "val_loss depends on the micro-batch" close "$(cat val.1)" "$(cat val.4)"
 check "val_tokens depends on the micro-batch" cmp -s tokens.1 tokens.4
 
+# Every evaluation of a run sees the same rows, also when they are not all.
+expect 0 "step-000003" "$drover" train run.yaml --set run_dir=thrice --set training.steps=3 --set optimizer.lr=0 \
+    --set training.eval_every=1 --set training.eval_batches=1
+check "not four evaluations" [ "$(grep -c '"val_loss"' thrice/metrics.jsonl)" = 4 ]
+check "evaluations differ" [ "$(grep -o '"val_loss":[0-9.]*,"val_tokens":[0-9]*' thrice/metrics.jsonl | sort -u | wc -l)" = 1 ]
+
 # --- nothing to predict
 printf '{"text": "a"}\n{"text": "a"}\n' >single.jsonl
 expect 0 "2 documents" "$drover" data build --input single.jsonl --json-key text --tokenizer tok --out data/single
 expect 1 "data/single" "$drover" train run.yaml --set run_dir=single --set data.train=data/single --set data.split=null
 expect 1 "data/single" "$drover" eval model --data data/single
+# Nor in the rows that an evaluation takes, though the set has something further on.
+{ for i in $(seq 200); do echo '{"text": "a"}'; done; echo '{"text": "the fox and the dog"}'; } >late.jsonl
+expect 0 "201 documents" "$drover" data build --input late.jsonl --json-key text --tokenizer tok --out data/late
+expect 1 "the evaluation data has no token to predict" "$drover" train run.yaml --set run_dir=late --set data.split=null \
+    --set data.valid=data/late --set training.eval_every=1 --set training.eval_batches=1 --set training.global_batch_size=2
 finish

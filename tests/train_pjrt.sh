@@ -7,7 +7,7 @@ if ! ls "$folder"/cpu/*.so >/dev/null 2>&1; then
     echo "skipped: no plugin in $folder/cpu (tools/fetch_pjrt.py cpu gets one)"
     exit 77
 fi
-export DROVER_PJRT_DIR=$folder DROVER_PJRT_PLUGIN=cpu
+export DROVER_PJRT_DIR=$folder DROVER_PJRT_PLUGIN=cpu DROVER_COMPILE_CACHE=$dir/cache
 make_data
 train() { expect 0 "" "$drover" train run.yaml --set schedule.type=constant --set checkpoint.every=10 --set run_dir="$@"; }
 losses() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1/metrics.jsonl"; }
@@ -63,4 +63,37 @@ for backend in cpu pjrt; do
         --set model.weights=load --set lora.rank=4 --set lora.dropout=0.1 --set training.steps=10 --set training.precision=fp32 --set backend=$backend
 done
 check "LoRA: losses differ" near 1e-4 lora-cpu lora-pjrt
+
+# --- generation: the same likeliest tokens
+for backend in cpu pjrt; do
+    expect 0 "" "$drover" generate cpu-fp32/checkpoints/step-000020 --prompt "Document 7 tells of" --temperature 0 \
+        --max-tokens 20 --precision fp32 --backend $backend
+    grep '^Document 7' out >text-$backend
+done
+check "generation differs" cmp -s text-cpu text-pjrt
+
+# --- the compile cache: filled once, used again, a damaged or foreign file is named and replaced
+compile() { "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache="$dir/compiled" "$@"; }
+expect 0 "Total successful: 3" compile
+says "Total graphs: 3" "Total failed: 0"
+check "not three programs" [ "$(ls compiled | wc -l)" = 3 ]
+ls -i compiled >files
+expect 0 "Total successful: 3" compile
+check "compiled again though they were there" cmp -s files <(ls -i compiled)
+expect 0 "Total successful: 3" compile --set pjrt.flags=[xla_allow_excess_precision=True]
+check "other options, but the same programs" [ "$(ls compiled | wc -l)" = 6 ]
+expect 0 "Total successful: 3" compile
+expect 0 "Total successful: 3" compile --set pjrt.flags=[xla_allow_excess_precision=True]
+for harm in 'truncate -s 10' 'truncate -s 0' 'sed -i s/drvprog1/drvprog0/' 'head -c 1000 /dev/urandom >'; do
+    for file in compiled/*; do eval "$harm $file"; done
+    expect 0 "Total successful: 3" compile
+    says "compile cache: \"$dir/compiled/" "the program is compiled again"
+    expect 0 "Total successful: 3" compile
+    check "harmed files were not replaced ($harm)" [ "$(grep -c 'compiled again' out)" = 0 ]
+done
+for i in 1 2 3; do compile >many$i 2>&1 --set data.sequence_length=32 & done
+wait
+for i in 1 2 3; do check "several writers: $i" grep -q "Total successful: 3" many$i; done
+check "files written aside were left" [ -z "$(ls compiled | grep -v 'pjrt$')" ]
+expect 0 "Total successful: 3" "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache=none
 finish

@@ -75,7 +75,7 @@ check "SIGTERM again and again exits $code instead of 3" [ $code = 3 ]
 patient 0.02 INT 2
 check "one key press told twice exits $code instead of 3" [ $code = 3 ]
 
-# SIGUSR2 saves and goes on.
+# SIGUSR2 saves and continues.
 for attempt in $(seq 20); do
     rm -rf onward
     begin onward

@@ -134,6 +134,7 @@ typedef struct backend_opts {
     const char *const *flags;
     int n_flags;
     double memory_fraction;
+    const char *cache_dir; // of compiled programs; NULL: the user's; "none"
 } backend_opts;
 
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,

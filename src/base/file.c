@@ -340,6 +340,7 @@ drv_status file_lock_take(arena *mem, const char *path, const char *what, file_l
         const int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
         if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
             const drv_status status = io_fail("write", path);
+            unlink(path);
             close(fd);
             return status;
         }

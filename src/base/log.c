@@ -45,15 +45,24 @@ bool log_is_terminal(void) {
     return isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
 }
 
-bool log_is_utf8(void) {
+bool terminal_is_utf8(int descriptor) {
     static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};
-    if (!isatty(STDERR_FILENO)) return true;
+    if (!isatty(descriptor)) return true;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *value = getenv(names[i]);
         if (!value || !*value) continue;
         return strcasestr(value, "utf-8") || strcasestr(value, "utf8");
     }
     return false;
+}
+
+bool log_is_utf8(void) {
+    return terminal_is_utf8(STDERR_FILENO);
+}
+
+bool terminal_has_colour(int descriptor) {
+    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    return isatty(descriptor) && term && strcmp(term, "dumb") != 0 && !(no_colour && *no_colour);
 }
 
 // The last column stays free: a character there makes some terminals begin a new line.
@@ -246,7 +255,7 @@ static void set_status(const log_field *fields, int n) {
     }
 }
 
-void progress_fields(const log_field *fields, int n) {
+void progress_fields(const log_field *fields, int n_fields) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
     if (only_file) return;
@@ -255,7 +264,7 @@ void progress_fields(const log_field *fields, int n) {
     if (status.last_s >= 0 && now - status.last_s < (terminal ? 0.1 : 10.0)) return;
     take_screen();
     status.last_s = now;
-    set_status(fields, n);
+    set_status(fields, n_fields);
     if (terminal) {
         watch_signals();
         redraw();

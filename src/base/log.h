@@ -29,7 +29,7 @@ void log_fields(const log_field *fields, int n);
 // Where the screen is not a terminal it is an ordinary line, printed every ten seconds: work that
 // is done sooner prints none.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-void progress_fields(const log_field *fields, int n);
+void progress_fields(const log_field *fields, int n_fields);
 // Takes the status line away; nothing of it stays on the screen.
 void progress_end(void);
 
@@ -37,3 +37,7 @@ void progress_end(void);
 bool log_is_terminal(void);
 // Messages may have characters beyond ASCII: the locale says UTF-8, or standard error is a file.
 bool log_is_utf8(void);
+// The same of any descriptor.
+bool terminal_is_utf8(int descriptor);
+// A terminal that knows colours, and nobody asked for none (NO_COLOR, as no-color.org has it).
+bool terminal_has_colour(int descriptor);

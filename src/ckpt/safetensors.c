@@ -98,7 +98,7 @@ static drv_status check_metadata(const char *path, const json_t *metadata) {
     json_t *v;
     if (json_is_null(metadata)) return DRV_OK;
     if (!json_is_object(metadata))
-        return drv_fail(DRV_E_DATA, "%s: __metadata__ is no JSON object", path);
+        return drv_fail(DRV_E_DATA, "%s: __metadata__ is not a JSON object", path);
     json_object_foreach((json_t *)(uintptr_t)metadata, key,
             v) if (!json_is_string(v)) return drv_fail(DRV_E_DATA,
             "%s: __metadata__: \"%.80s\" is not a string", path, key);
@@ -132,7 +132,7 @@ static drv_status check_cover(const char *path, const st_file *f, int64_t n_data
 static drv_status parse_header(arena *a, const json_t *root, int64_t n_data, st_file *out) {
     const char *path = out->path;
     if (!json_is_object(root))
-        return drv_fail(DRV_E_DATA, "%s: the header is no JSON object", path);
+        return drv_fail(DRV_E_DATA, "%s: the header is not a JSON object", path);
     out->tensors = ARENA_ARRAY(a, st_tensor, json_object_size(root) + 1);
     const char *key;
     json_t *v;

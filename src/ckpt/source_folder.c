@@ -73,7 +73,7 @@ static drv_status add_by_index(folder *f, const char *index, const json_t *root)
                 "%s: weight_map is %s, expected an object from tensor to file name", index,
                 !map                  ? "missing"
                 : json_is_object(map) ? "empty"
-                                      : "no object");
+                                      : "not an object");
     f->files = ARENA_ARRAY(f->a, st_file, json_object_size(map));
     const char *tensor;
     json_t *entry;

@@ -222,11 +222,11 @@ static const cli_option step_options[] = {CLI_SET, CLI_JSON,
 static const cli_option tokenizer_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--input", "FILE", "the text"}, CLI_JSON,
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
-        {"--threads", "N", "how many (default: all cores)"}};
+        {"--threads", "N", "threads (default: all cores)"}};
 static const cli_option data_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--input", "FILE", "what is built"}, CLI_JSON,
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--threads", "N", "how many (default: all cores)"}};
+        {"--threads", "N", "threads (default: all cores)"}};
 
 static const verb subverbs[] = {
         {

@@ -71,7 +71,7 @@ static void set_system(prompt *p, const char *text) {
 static void reset(prompt *p, const char *text) {
     (void)text;
     conversation_reset(p->c);
-    log_info("the conversation begins anew");
+    log_info("the conversation starts over");
 }
 
 static void help(prompt *p, const char *text) {
@@ -129,7 +129,7 @@ static drv_status say(prompt *p, const char *text, size_t n) {
                 (long long)turn.n_dropped);
     if (turn.end == GENERATE_LENGTH)
         log_info("the answer was cut: --max-tokens or the context is reached");
-    if (turn.end == GENERATE_INTERRUPTED) log_info("stopped; the answer counts as far as it came");
+    if (turn.end == GENERATE_INTERRUPTED) log_info("stopped; what there is of the answer counts");
     return DRV_OK;
 }
 

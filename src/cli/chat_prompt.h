@@ -14,6 +14,6 @@
 void chat_prompt_listen(void);
 // An `interrupted` of generator_opts.
 bool chat_prompt_interrupted(void *ctx);
-// Until the input ends. On a terminal a failure is told and the conversation goes on; else it is
-// returned, with the number of its line.
+// Until the input ends. On a terminal a failure is reported and the conversation continues; else it
+// is returned, with the number of its line.
 DRV_CHECKED drv_status chat_prompt_run(conversation *c);

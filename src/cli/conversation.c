@@ -47,34 +47,34 @@ void conversation_reset(conversation *c) {
 }
 
 // The ids of the system message and the turns from `first` on, ready for the answer.
-static drv_status encode_from(const conversation *c, size_t first, id_list *ids) {
-    const conversation_opts *o = c->opts;
+static drv_status encode_from(const conversation *self, size_t first, id_list *ids) {
+    const conversation_opts *opts = self->opts;
     json_t *messages = json_array();
-    arena *a = arena_new("a turn");
+    arena *mem = arena_new("a turn");
     const time_t now = time(NULL);
     chat_input in = {.messages = messages,
-            .tools = o->tools,
-            .documents = o->documents,
+            .tools = opts->tools,
+            .documents = opts->documents,
             .add_generation_prompt = true,
-            .specials = o->model->specials,
-            .n_specials = o->model->n_specials};
+            .specials = opts->model->specials,
+            .n_specials = opts->model->n_specials};
     chat_output rendered;
     localtime_r(&now, &in.now);
-    if (c->system) json_array_append(messages, c->system);
-    for (size_t i = first; i < json_array_size(c->turns); i++)
-        json_array_append(messages, json_array_get(c->turns, i));
+    if (self->system) json_array_append(messages, self->system);
+    for (size_t i = first; i < json_array_size(self->turns); i++)
+        json_array_append(messages, json_array_get(self->turns, i));
     ids->n = 0;
-    drv_status status = chat_render(a, c->template, &in, &rendered);
+    drv_status status = chat_render(mem, self->template, &in, &rendered);
     if (status == DRV_OK) {
         const str *text = &rendered.text;
-        status = generator_encode(o->generator, text->p ? text->p : "", text->n, false, ids);
+        status = generator_encode(opts->generator, text->p ? text->p : "", text->n, false, ids);
         str_free(&rendered.text);
     }
-    arena_free(a);
+    arena_free(mem);
     json_decref(messages);
     if (status == DRV_OK && ids->n == 0)
         return drv_fail(DRV_E_DATA, "%s: the template makes no text of the conversation",
-                o->model->path);
+                opts->model->path);
     return status;
 }
 

@@ -32,6 +32,7 @@ drv_status generation_read(arena *a, const cli_args *args, generator_opts *model
     DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     DRV_TRY(generation_precision(args, &model->precision));
+    model->backend = cli_get(args, "--backend", NULL);
     o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
     par_set_threads((int)threads);
     model_ref ref;

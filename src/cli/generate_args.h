@@ -14,16 +14,17 @@
             {"--repetition-penalty", "X",                                                          \
                     "over 1: tokens that occurred are less likely (default 1)"},                   \
             {"--stop", "TEXT", "end before this text (repeatable)"},                               \
-            {"--seed", "N", "of the draws (default 0)"},                                           \
+            {"--seed", "N", "seed of the draws (default 0)"},                                      \
+            {"--backend", "NAME", "cpu (default), or pjrt: the plugin of DROVER_PJRT_PLUGIN"},     \
             {"--precision", "NAME",                                                                \
-                    "of the weights, bf16 or fp32 (default: the model's, see above)"},             \
+                    "type of the weights, bf16 or fp32 (default: the model's, see above)"},        \
     {                                                                                              \
         "--threads", "N", "0: all cores (default)"                                                 \
     }
 
 // Reads them, finds the model (the first positional argument, --adapter) and sets the threads. What
-// it points to lives in `a` or in the arguments.
-DRV_CHECKED drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
+// it points to lives in `mem` or in the arguments.
+DRV_CHECKED drv_status generation_read(arena *mem, const cli_args *args, generator_opts *model,
         generate_opts *out);
 
 // --precision; auto when it is not given.

@@ -4,27 +4,27 @@
 #include "base/log.h"
 #include "ckpt/gguf_writer.h"
 
-static llama_meta meta_of(const model_config *m) {
-    llama_meta meta = {.vocab_size = m->vocab_size,
-            .hidden_size = m->hidden_size,
-            .intermediate_size = m->intermediate_size,
-            .n_layers = m->num_hidden_layers,
-            .n_heads = m->num_attention_heads,
-            .n_kv_heads = m->num_key_value_heads,
-            .head_dim = m->head_dim,
-            .context = m->max_position_embeddings,
-            .rms_norm_eps = m->rms_norm_eps,
-            .rope_theta = m->rope_theta,
-            .tied = m->tie_word_embeddings,
-            .bos = m->bos_token_id,
-            .pad = m->pad_token_id,
-            .n_eos = m->n_eos};
-    if (m->rope_type == ROPE_LLAMA3)
-        meta.rope = (llama3_rope){m->rope_factor, m->rope_low_freq_factor, m->rope_high_freq_factor,
-                m->rope_original_context};
+static llama_meta meta_of(const model_config *cfg) {
+    llama_meta meta = {.vocab_size = cfg->vocab_size,
+            .hidden_size = cfg->hidden_size,
+            .intermediate_size = cfg->intermediate_size,
+            .n_layers = cfg->num_hidden_layers,
+            .n_heads = cfg->num_attention_heads,
+            .n_kv_heads = cfg->num_key_value_heads,
+            .head_dim = cfg->head_dim,
+            .context = cfg->max_position_embeddings,
+            .rms_norm_eps = cfg->rms_norm_eps,
+            .rope_theta = cfg->rope_theta,
+            .tied = cfg->tie_word_embeddings,
+            .bos = cfg->bos_token_id,
+            .pad = cfg->pad_token_id,
+            .n_eos = cfg->n_eos};
+    if (cfg->rope_type == ROPE_LLAMA3)
+        meta.rope = (llama3_rope){cfg->rope_factor, cfg->rope_low_freq_factor,
+                cfg->rope_high_freq_factor, cfg->rope_original_context};
     _Static_assert((int)MAX_EOS <= (int)MAX_LLAMA_EOS, "ids that end a text");
-    for (int i = 0; i < m->n_eos; i++)
-        meta.eos[i] = m->eos_token_id[i];
+    for (int i = 0; i < cfg->n_eos; i++)
+        meta.eos[i] = cfg->eos_token_id[i];
     return meta;
 }
 

@@ -24,7 +24,7 @@ static void print_verbs(FILE *f) {
     print_names(f, cli_verbs, n_cli_verbs);
     fputs("\n"
           "drover help VERB [SUBVERB]    more about a verb; VERB --help does the same\n"
-          "drover --version              which drover this is\n"
+          "drover --version              print the version and the commit\n"
           "\n"
           "Results go to standard output; progress, log and errors go to standard error.\n"
           "Exit status: 0 done, 1 failed, 2 wrong usage, 3 stopped on request before the end.\n",

@@ -18,6 +18,7 @@ const verb *const cli_verbs[] = {
         &verb_config,
         &verb_plan,
         &verb_graph,
+        &verb_compile,
         &verb_tokenizer,
         &verb_data,
         &verb_model,
@@ -90,7 +91,7 @@ int main(int argc, char **argv) {
     arena *a = arena_new("run");
     drv_status status = run(a, argc - 1, argv + 1);
     progress_end();
-    // A rank that ends because another one failed leaves it to that one to say why.
+    // A rank that ends because another one failed leaves it to the other to say why.
     if (status != DRV_OK && *drv_message()) print_failure();
     cli_close_stdout();
     log_close_file();

@@ -1,4 +1,4 @@
-// Steps on random tokens: what they compute is of no use, the time that they take is.
+// Steps on random tokens, for the time that they take.
 #include "cli/step_time.h"
 
 #include <math.h>

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/task.h"
 #include "data/read/text_batch.h"
@@ -25,11 +26,11 @@ static drv_status check_special(const char *option, const char *text) {
 
 // The special tokens in the order of their ids: those of --special, then those of --bos, --eos,
 // --pad and --unk. A role that no option names goes to the token whose name says it.
-static drv_status choose_specials(arena *a, const cli_args *args, bpe_trainer_opts *o) {
-    int n;
-    const char **named = cli_get_all(a, args, "--special", &n);
-    const char **list = ARENA_ARRAY(a, const char *, n + N_TOKEN_ROLES + 1);
-    for (int i = 0; i < n; i++) {
+static drv_status choose_specials(arena *mem, const cli_args *args, bpe_trainer_opts *opts) {
+    int n_specials;
+    const char **named = cli_get_all(mem, args, "--special", &n_specials);
+    const char **list = ARENA_ARRAY(mem, const char *, n_specials + N_TOKEN_ROLES + 1);
+    for (int i = 0; i < n_specials; i++) {
         DRV_TRY(check_special("--special", named[i]));
         if (is_listed(list, i, named[i]))
             return drv_fail(DRV_E_USAGE, "tokenizer train: --special \"%s\" is given twice",
@@ -37,19 +38,20 @@ static drv_status choose_specials(arena *a, const cli_args *args, bpe_trainer_op
         list[i] = named[i];
     }
     for (token_role role = 0; role < N_TOKEN_ROLES; role++) {
-        const char *option = arena_printf(a, "--%s", token_role_short(role));
-        o->role[role] = cli_get(args, option, NULL);
-        if (role == ROLE_EOS && !o->role[role] && n == 0) o->role[role] = default_eos;
-        if (!o->role[role]) continue;
-        DRV_TRY(check_special(option, o->role[role]));
-        if (!is_listed(list, n, o->role[role])) list[n++] = o->role[role];
+        const char *option = arena_printf(mem, "--%s", token_role_short(role));
+        opts->role[role] = cli_get(args, option, NULL);
+        if (role == ROLE_EOS && !opts->role[role] && n_specials == 0)
+            opts->role[role] = default_eos;
+        if (!opts->role[role]) continue;
+        DRV_TRY(check_special(option, opts->role[role]));
+        if (!is_listed(list, n_specials, opts->role[role])) list[n_specials++] = opts->role[role];
     }
-    o->begin_with_bos = o->role[ROLE_BOS] != NULL;
+    opts->begin_with_bos = opts->role[ROLE_BOS] != NULL;
     for (token_role role = 0; role < N_TOKEN_ROLES; role++)
-        for (const char *const *name = token_role_names(role); !o->role[role] && *name; name++)
-            if (is_listed(list, n, *name)) o->role[role] = *name;
-    o->specials = list;
-    o->n_specials = n;
+        for (const char *const *name = token_role_names(role); !opts->role[role] && *name; name++)
+            if (is_listed(list, n_specials, *name)) opts->role[role] = *name;
+    opts->specials = list;
+    opts->n_specials = n_specials;
     return DRV_OK;
 }
 
@@ -60,13 +62,13 @@ static void print_specials(const bpe_trainer_opts *o) {
             if (o->role[role] && strcmp(o->role[role], o->specials[id]) == 0)
                 str_printf(&roles, "%s%s (%s)%s", roles.n ? ", " : "", token_role_means(role),
                         token_role_short(role),
-                        role == ROLE_BOS && o->begin_with_bos ? ", put in front of each text" : "");
+                        role == ROLE_BOS && o->begin_with_bos ? ", put before each text" : "");
         log_info("special token %s: id %d, %s", o->specials[id], id,
                 roles.n ? roles.p : "no role (--bos, --eos, --pad, --unk give one)");
         str_free(&roles);
     }
     if (!o->role[ROLE_EOS])
-        log_warn("no token ends a text: data build --append-eod needs one; --eos TEXT makes it");
+        log_warn("no token ends a text, and data build --append-eod needs one: --eos TEXT adds it");
 }
 
 typedef struct next_batch {
@@ -94,23 +96,23 @@ static void show_progress(const reader *r, int64_t bytes, double seconds) {
 }
 
 // The words of all inputs; the next batch is read while this one is counted.
-static drv_status count_all(reader *r, bpe_trainer *t, int64_t *bytes) {
+static drv_status count_all(reader *in, bpe_trainer *trainer, int64_t *bytes) {
     text_batch *batches[2] = {text_batch_new(), text_batch_new()};
-    next_batch next = {.r = r};
+    next_batch next = {.r = in};
     task reading = {0};
     const double begin = clock_s();
-    drv_status status = text_batch_read(batches[0], r);
+    drv_status status = text_batch_read(batches[0], in);
     for (int k = 0; status == DRV_OK; k = !k) {
         text_batch *b = batches[k];
         next.batch = batches[!k];
         if (b->more) task_start(&reading, read_next, &next);
-        status = text_batch_decode(b, r, count_text, t);
-        if (status == DRV_OK) status = bpe_trainer_relieve(t);
+        status = text_batch_decode(b, in, count_text, trainer);
+        if (status == DRV_OK) status = bpe_trainer_relieve(trainer);
         const drv_status read = task_wait(&reading);
         if (status == DRV_OK) status = read;
         for (int i = 0; status == DRV_OK && i < b->n; i++)
             *bytes += (int64_t)b->pieces[i].n;
-        show_progress(r, *bytes, clock_s() - begin);
+        show_progress(in, *bytes, clock_s() - begin);
         if (!b->more) break;
     }
     progress_end();
@@ -134,33 +136,45 @@ static drv_status read_options(arena *a, const cli_args *args, bpe_trainer_opts 
     return choose_specials(a, args, o);
 }
 
-drv_status tokenizer_train(arena *a, const cli_args *args) {
-    bpe_trainer_opts o = {.vocab_size = 32000, .min_frequency = 2};
+// A model's own tokenizer is not replaced by one whose ids mean something else, nor any silently.
+static drv_status check_folder(arena *mem, const char *out) {
+    if (file_exists(path_join(mem, out, "config.json")))
+        return drv_fail(DRV_E_USAGE,
+                "tokenizer train: --out is \"%s\", which holds a model (config.json), expected a folder of its own",
+                out);
+    const char *old = path_join(mem, out, "tokenizer.json");
+    if (file_exists(old)) log_info("%s is there already; it is replaced when this is done", old);
+    return DRV_OK;
+}
+
+drv_status tokenizer_train(arena *mem, const cli_args *args) {
+    bpe_trainer_opts opts = {.vocab_size = 32000, .min_frequency = 2};
     const reader_opts from = {.key = cli_get(args, "--json-key", NULL),
             .separator = cli_get(args, "--separator", NULL),
             .strict = cli_has(args, "--strict")};
     const char *out;
     int n_inputs;
-    const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
+    const char **inputs = cli_get_all(mem, args, "--input", &n_inputs);
     DRV_TRY(tokenizer_set_threads(args));
     DRV_TRY(cli_need(args, "--out", &out));
     if (!n_inputs) return drv_fail(DRV_E_USAGE, "tokenizer train: --input is missing");
-    DRV_TRY(read_options(a, args, &o));
+    DRV_TRY(read_options(mem, args, &opts));
+    DRV_TRY(check_folder(mem, out));
     const double begin = clock_s();
     int64_t bytes = 0, n_vocab = 0;
     reader *r;
-    DRV_TRY(reader_open(a, inputs, n_inputs, &from, &r));
-    bpe_trainer *t = bpe_trainer_new(&o);
+    DRV_TRY(reader_open(mem, inputs, n_inputs, &from, &r));
+    bpe_trainer *t = bpe_trainer_new(&opts);
     drv_status status = count_all(r, t, &bytes);
     if (status == DRV_OK) status = bpe_trainer_finish(t, out, &n_vocab);
     bpe_trainer_free(t);
     reader_close(r);
     DRV_TRY(status);
-    print_specials(&o);
+    print_specials(&opts);
     log_info("%s/tokenizer.json: %lld tokens from %s of text in %.1f s", out, (long long)n_vocab,
             str_bytes((double)bytes), clock_s() - begin);
-    if (n_vocab < o.vocab_size)
+    if (n_vocab < opts.vocab_size)
         log_warn("--vocab-size asks for %lld tokens: no further pair occurs %lld times (--min-frequency); more text gives more",
-                (long long)o.vocab_size, (long long)o.min_frequency);
+                (long long)opts.vocab_size, (long long)opts.min_frequency);
     return DRV_OK;
 }

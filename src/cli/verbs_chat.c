@@ -210,7 +210,7 @@ static drv_status run_chat(arena *a, const cli_args *args) {
 
 static const cli_option options[] = {CLI_ADAPTER,
         {"--system", "TEXT", "the system message that the conversation begins with"},
-        {"--max-tokens", "N", "at most N tokens an answer (default: what the context leaves)"},
+        {"--max-tokens", "N", "at most N tokens per answer (default: what the context leaves)"},
         {"--context", "N", "tokens of the conversation (default 4096, or the model's if fewer)"},
         GENERATION_OPTIONS, {"--template", "FILE", "a Jinja template; default: the model's own"},
         {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},

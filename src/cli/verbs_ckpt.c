@@ -158,10 +158,11 @@ static drv_status run_verify(arena *a, const cli_args *args) {
 
 static const cli_option import_options[] = {
         {"--out", "DIR", "where the Hugging Face folder goes"},
-        {"--dtype", "TYPE", "of all tensors: bf16, f16 or f32 (default: see above)"},
-        {"--max-shard-size", "SIZE", "of a file, as 500MB or 2GB (default 5GB)"},
+        {"--dtype", "TYPE", "type of all tensors: bf16, f16 or f32 (default: see above)"},
+        {"--max-shard-size", "SIZE", "largest size of a file, as 500MB or 2GB (default 5GB)"},
         {"--no-verify", NULL, "do not compare the result with its source"},
-        {"--force", NULL, "write into a folder that has files; model*.safetensors there go"},
+        {"--force", NULL,
+                "write into a folder that has files; model*.safetensors in it are removed"},
 };
 
 static const cli_option json_options[] = {CLI_JSON};
@@ -169,18 +170,24 @@ static const cli_option json_options[] = {CLI_JSON};
 #define OUT_OPTION                                                                                 \
     { "--out", "DIR", "the folder to write; it appears whole or not at all" }
 #define SHARD_OPTION                                                                               \
-    { "--max-shard-size", "SIZE", "of a file, as 500MB or 2GB (default 5GB, as transformers)" }
+    {                                                                                              \
+        "--max-shard-size", "SIZE",                                                                \
+                "largest size of a file, as 500MB or 2GB (default 5GB, as transformers)"           \
+    }
 #define FORCE_OPTION                                                                               \
-    { "--force", NULL, "write into a folder that has other files; an earlier model in it goes" }
+    {                                                                                              \
+        "--force", NULL,                                                                           \
+                "write into a folder that has other files; an earlier model in it is removed"      \
+    }
 
 static const cli_option merge_options[] = {OUT_OPTION,
-        {"--dtype", "TYPE", "of the weights: bf16, f16 or f32 (default: as they are)"},
+        {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION, {"--no-verify", NULL, "do not replay and compare the result"}, FORCE_OPTION,
         {"--threads", "N", "0: all cores (default)"}};
 static const cli_option export_options[] = {OUT_OPTION,
-        {"--dtype", "TYPE", "of the weights: bf16, f16 or f32 (default: as they are)"},
+        {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
         SHARD_OPTION, {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
-        {"--type", "TYPE", "of its matrices: f32, f16, bf16 or q8_0 (default: as they are)"},
+        {"--type", "TYPE", "type of its matrices: f32, f16, bf16 or q8_0 (default: as they are)"},
         {"--no-verify", NULL, "do not replay and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
         {"--threads", "N", "0: all cores (default)"}};
@@ -188,7 +195,8 @@ static const cli_rule export_rules[] = {{.option = "--gguf",
                                                 .excludes = "--out --dtype --max-shard-size"},
         {.option = "--type", .needs = "--gguf"}};
 static const cli_option consolidate_options[] = {OUT_OPTION,
-        {"--max-shard-size", "SIZE", "of a file of weights, as 500MB or 2GB (default: one file)"},
+        {"--max-shard-size", "SIZE",
+                "largest size of a file of weights, as 500MB or 2GB (default: one file)"},
         FORCE_OPTION};
 
 static const verb subverbs[] = {
@@ -248,7 +256,7 @@ static const verb subverbs[] = {
                         "\n"
                         "A B: two models in any format and type (Hugging Face folders, checkpoints, run directories,\n"
                         "GGUF files). The same prompts go through both, in fp32: four texts where one of them has a\n"
-                        "tokenizer, and sequences drawn from all of the vocabulary. Printed are the largest difference\n"
+                        "tokenizer, and sequences drawn from all of the vocabulary. It prints the largest difference\n"
                         "of two logits, its size relative to the logits' spread, the KL divergence, how often the\n"
                         "likeliest token is the same, and a hash of all weights that does not depend on type or\n"
                         "files. Equal weights must give equal bits; otherwise the bound is what rounding to the\n"
@@ -268,7 +276,7 @@ static const verb subverbs[] = {
                 .help = "SRC is a checkpoint, a run directory or config (its newest checkpoint), or any model that\n"
                         "drover reads. DIR becomes a Hugging Face folder for transformers, vLLM, llama.cpp's converter\n"
                         "and others: safetensors in shards with an index, config.json that says the type truthfully,\n"
-                        "generation_config.json, tokenizer and chat template. Optimizer and run state stay behind: for a\n"
+                        "generation_config.json, tokenizer and chat template. Optimizer and run state are left out: for a\n"
                         "copy that resumes, see ckpt consolidate.\n"
                         "\n"
                         "Without --dtype weights keep their type and their bytes. A weight that f16 cannot hold is\n"

@@ -20,7 +20,7 @@ static drv_status load(arena *a, const cli_args *c, run_config *out) {
 
 static const cli_option config_options[] = {CLI_SET,
         {"--reference", NULL,
-                "print docs/keys.md: all keys as Markdown, of no config in particular"}};
+                "print docs/keys.md: all keys as Markdown, for no particular config"}};
 static const cli_rule config_rules[] = {{.option = "--reference", .excludes = "--set"}};
 
 static drv_status run_config_verb(arena *a, const cli_args *args) {

@@ -110,7 +110,7 @@ static drv_status show_answers(const dataset *d, const tokenizer *t, int64_t fir
         const id_list *ids) {
     static const char *const begin[2][3] = {{"", "[[", "[[*"}, {"", "\033[32m", "\033[1;32m"}},
                              *const end[2][3] = {{"", "]]", "*]]"}, {"", "\033[0m", "\033[0m"}};
-    const int look = isatty(1) && !getenv("NO_COLOR");
+    const int look = terminal_has_colour(STDOUT_FILENO);
     unsigned char *roles = mem_alloc((size_t)(ids->n + 1));
     const drv_status status = dataset_read_roles(d, first, ids->n, roles);
     for (int64_t i = 0, next; status == DRV_OK && i < ids->n; i = next) {
@@ -273,13 +273,13 @@ static const cli_option build_options[] = {{"--input", "PATH...",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
         {"--sft", NULL, "the records are conversations: see above"},
         {"--template", "NAME",
-                "of --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
+                "for --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
 static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
-        {"--document", "N", "which (default 0)"}};
+        {"--document", "N", "which document (default 0)"}};
 static const cli_option info_options[] = {CLI_JSON};
 static const cli_option verify_options[] =
         {{"--tokenizer", "DIR",

@@ -168,7 +168,7 @@ const verb verb_generate = {
                 "run directory or CONFIG, of which the newest checkpoint is taken. Nothing is printed\n"
                 "before the model is loaded and the prompt fits.\n"
                 "\n"
-                "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; it may stand in the\n"
+                "An adapter is a folder that PEFT saved or a checkpoint of a LoRA run; it may take the\n"
                 "place of MODEL, and is then used with the base that it names.\n"
                 "\n"
                 "Weights are bf16 where config.json says bfloat16, and for checkpoints of a run that\n"

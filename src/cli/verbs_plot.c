@@ -36,11 +36,11 @@ static drv_status split_keys(arena *a, const char *text, const char **keys, int 
     return DRV_OK;
 }
 
-static drv_status read_runs(arena *a, const cli_args *args, const char *const *keys, int n_keys,
+static drv_status read_runs(arena *mem, const cli_args *args, const char *const *keys, int n_keys,
         plot_run *runs) {
     bool any = false;
     for (int r = 0; r < args->n_positional; r++) {
-        DRV_TRY(plot_read(a, args->positional[r], keys, n_keys, &runs[r]));
+        DRV_TRY(plot_read(mem, args->positional[r], keys, n_keys, &runs[r]));
         if (runs[r].n_broken > 0)
             log_warn("%s: %lld lines are broken and left out", runs[r].name,
                     (long long)runs[r].n_broken);
@@ -59,7 +59,7 @@ static drv_status read_runs(arena *a, const cli_args *args, const char *const *k
     return DRV_OK;
 }
 
-static drv_status run_plot(arena *a, const cli_args *args) {
+static drv_status run_plot(arena *mem, const cli_args *args) {
     const char *file = cli_get(args, "--out", NULL), *keys[PLOT_MAX_KEYS];
     const bool html = file && str_ends(file, ".html"), svg = file && str_ends(file, ".svg");
     int64_t width = terminal_columns(), height = 16;
@@ -68,39 +68,40 @@ static drv_status run_plot(arena *a, const cli_args *args) {
                 "plot: --out is \"%s\", expected a name ending in .svg or .html", file);
     DRV_TRY(cli_get_i64(args, "--width", 20, 10000, &width));
     DRV_TRY(cli_get_i64(args, "--height", 8, 1000, &height));
-    plot p = {.n_runs = args->n_positional, .keys = keys};
-    DRV_TRY(split_keys(a, cli_get(args, "--keys", file ? "loss,lr,grad_norm,tokens_per_s" : "loss"),
-            keys, &p.n_keys));
-    plot_run *runs = ARENA_ARRAY(a, plot_run, p.n_runs);
-    DRV_TRY(read_runs(a, args, keys, p.n_keys, runs));
-    p.runs = runs;
+    plot drawn = {.n_runs = args->n_positional, .keys = keys};
+    DRV_TRY(split_keys(mem,
+            cli_get(args, "--keys", file ? "loss,lr,grad_norm,tokens_per_s" : "loss"), keys,
+            &drawn.n_keys));
+    plot_run *runs = ARENA_ARRAY(mem, plot_run, drawn.n_runs);
+    DRV_TRY(read_runs(mem, args, keys, drawn.n_keys, runs));
+    drawn.runs = runs;
     str out = {0};
     drv_status status = DRV_OK;
     if (file) {
-        (html ? plot_html : plot_svg)(a, &p, &out);
+        (html ? plot_html : plot_svg)(mem, &drawn, &out);
         status = file_write_atomic(file, out.p, out.n);
-        if (status == DRV_OK) log_info("%s: %d run%s", file, p.n_runs, p.n_runs == 1 ? "" : "s");
+        if (status == DRV_OK)
+            log_info("%s: %d run%s", file, drawn.n_runs, drawn.n_runs == 1 ? "" : "s");
     } else {
-        const char *no_colour = getenv("NO_COLOR");
-        const bool terminal = isatty(STDOUT_FILENO);
         const plot_terminal_opts opts = {.columns = (int)width,
                 .rows = (int)height,
-                .utf8 = !cli_has(args, "--ascii"),
-                .colour = terminal && p.n_runs > 1 && !(no_colour && *no_colour)};
-        plot_terminal(a, &p, &opts, &out);
+                .utf8 = !cli_has(args, "--ascii") && terminal_is_utf8(STDOUT_FILENO),
+                .colour = drawn.n_runs > 1 && terminal_has_colour(STDOUT_FILENO)};
+        plot_terminal(mem, &drawn, &opts, &out);
         fwrite(out.p, 1, out.n, stdout);
     }
     str_free(&out);
     return status;
 }
 
-static const cli_option options[] =
-        {{"--out", "FILE", "write FILE.svg or FILE.html instead of drawing on the terminal"},
-                {"--keys", "A,B,...",
-                        "of metrics.jsonl (default loss; in a file also lr, grad_norm, tokens_per_s)"},
-                {"--width", "N", "columns of the terminal (default: all)"},
-                {"--height", "N", "rows of a chart on the terminal (default 16)"},
-                {"--ascii", NULL, "letters instead of braille"}};
+static const cli_option options[] = {
+        {"--out", "FILE", "write FILE.svg or FILE.html instead of drawing on the terminal"},
+        {"--keys", "A,B,...",
+                "keys of metrics.jsonl (default loss; in a file also lr, grad_norm, tokens_per_s)"},
+        {"--width", "N", "columns of the terminal (default: all)"},
+        {"--height", "N", "rows of a chart on the terminal (default 16)"},
+        {"--ascii", NULL, "letters instead of braille, as on a terminal without UTF-8"},
+};
 
 static const cli_rule rules[] = {{.option = "--out", .excludes = "--width --height --ascii"}};
 

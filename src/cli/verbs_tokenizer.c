@@ -118,7 +118,7 @@ static drv_status read_ids(const tokenizer *t, const char *where, const char *li
 static void print_json_text(const char *key, const str *text) {
     json_t *object = json_pack("{s: s%}", key, text->n ? text->p : "", text->n);
     char *line = object ? json_dumps(object, JSON_ENSURE_ASCII) : NULL;
-    DRV_ASSERT(line, "a decoded text is no UTF-8");
+    DRV_ASSERT(line, "a decoded text is not UTF-8");
     puts(line);
     free(line);
     json_decref(object);
@@ -175,20 +175,20 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
 #define TOKENIZER                                                                                  \
     { "--tokenizer", "DIR", "folder of tokenizer.json" }
 #define THREADS                                                                                    \
-    { "--threads", "N", "how many (default: all cores)" }
+    { "--threads", "N", "threads (default: all cores)" }
 
 static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokenizer.json goes"},
         {"--vocab-size", "N", "tokens (default 32000)"},
         {"--min-frequency", "N", "rarest pair to merge (default 2)"},
         {"--pattern", "NAME", "how words are split, gpt2 (default) or llama3"},
         {"--special", "TEXT", "a special token (repeatable); its name may tell its role"},
-        {"--bos", "TEXT", "token that begins a text; encoding puts it in front"},
+        {"--bos", "TEXT", "token that begins a text; encoding puts it first"},
         {"--eos", "TEXT", "token that ends a text (without --special: <|endoftext|>)"},
-        {"--pad", "TEXT", "token that fills up rows"},
+        {"--pad", "TEXT", "token that pads rows"},
         {"--unk", "TEXT", "token for what is unknown; no text needs it, as all bytes are tokens"},
         {"--separator", "TEXT", "cuts .txt files into documents"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--memory", "SIZE", "for counting and merging, e.g. 512M (default 4G)"},
+        {"--memory", "SIZE", "memory for counting and merging, e.g. 512M (default 4G)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"}, THREADS};
 static const cli_option encode_options[] = {TOKENIZER,
         {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},

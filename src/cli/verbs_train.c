@@ -13,7 +13,7 @@ static drv_status run_train(arena *a, const cli_args *args) {
     const char **sets = cli_get_all(a, args, "--set", &n);
     const drv_status status = config_load(a, args->positional[0], sets, n, &cfg);
     if (status != DRV_OK && comm_launched_rank() > 0)
-        return drv_fail(status, "%s", ""); // rank 0 says it
+        return drv_fail(status, "%s", ""); // rank 0 reports it
     DRV_TRY(status);
     return train(a, &cfg, cli_has(args, "--fresh"));
 }
@@ -30,9 +30,9 @@ const verb verb_train = {
                 "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) shares the rows of each step among\n"
                 "N processes; parallel.lanes makes the result independent of N, to the bit.\n"
                 "\n"
-                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the micro-batch at hand, save the last finished\n"
+                "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
                 "step and exit 3: the same command resumes. A second SIGINT ends at once. SIGUSR2 saves and\n"
-                "goes on. Exit status: 0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
+                "continues. Exit status: 0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
         .options = train_options,
         .n_options = sizeof train_options / sizeof *train_options,
         .min_positional = 1,

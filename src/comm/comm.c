@@ -138,31 +138,31 @@ static comm_group *find_group(const comm *c, const char *name, const int *ranks,
     return NULL;
 }
 
-comm_group *comm_ranks(comm *c, const char *name, const int *ranks, int n) {
-    comm_group *g = find_group(c, name, ranks, n);
-    if (g) return g;
-    g = ARENA_NEW(c->a, comm_group);
-    *g = (comm_group){.c = c,
-            .tag = c->n_groups++,
-            .n = n,
+comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks) {
+    comm_group *group = find_group(self, name, ranks, n_ranks);
+    if (group) return group;
+    group = ARENA_NEW(self->a, comm_group);
+    *group = (comm_group){.c = self,
+            .tag = self->n_groups++,
+            .n = n_ranks,
             .place = -1,
-            .ranks = ARENA_ARRAY(c->a, int, n),
-            .to = ARENA_ARRAY(c->a, piece, n),
-            .from = ARENA_ARRAY(c->a, piece, n),
-            .parts = ARENA_ARRAY(c->a, const void *, n),
-            .sizes = ARENA_ARRAY(c->a, int64_t, n),
-            .transfers = ARENA_ARRAY(c->a, comm_transfer, 2 * n),
-            .next = c->groups};
-    snprintf(g->name, sizeof g->name, "%s", name);
-    for (int i = 0; i < n; i++) {
-        g->ranks[i] = ranks[i];
-        if (ranks[i] == c->rank) g->place = i;
-        DRV_ASSERT(ranks[i] >= 0 && ranks[i] < c->size && (i == 0 || ranks[i] > ranks[i - 1]),
+            .ranks = ARENA_ARRAY(self->a, int, n_ranks),
+            .to = ARENA_ARRAY(self->a, piece, n_ranks),
+            .from = ARENA_ARRAY(self->a, piece, n_ranks),
+            .parts = ARENA_ARRAY(self->a, const void *, n_ranks),
+            .sizes = ARENA_ARRAY(self->a, int64_t, n_ranks),
+            .transfers = ARENA_ARRAY(self->a, comm_transfer, 2 * n_ranks),
+            .next = self->groups};
+    snprintf(group->name, sizeof group->name, "%s", name);
+    for (int i = 0; i < n_ranks; i++) {
+        group->ranks[i] = ranks[i];
+        if (ranks[i] == self->rank) group->place = i;
+        DRV_ASSERT(ranks[i] >= 0 && ranks[i] < self->size && (i == 0 || ranks[i] > ranks[i - 1]),
                 "group %s: rank %d", name, ranks[i]);
     }
-    DRV_ASSERT(g->place >= 0, "rank %d opens group %s, which it is not in", c->rank, name);
-    c->groups = g;
-    return g;
+    DRV_ASSERT(group->place >= 0, "rank %d opens group %s, which it is not in", self->rank, name);
+    self->groups = group;
+    return group;
 }
 
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes) {

@@ -45,10 +45,10 @@ void comm_close(comm *c);
 comm *comm_twin(comm *c);
 void comm_twin_close(comm *twin);
 
-// Runs fn as n ranks, each in a thread with a team of n_threads of its own, and closes them. When
-// one fails, the others fail with DRV_E_PEER; the first failure is returned.
-DRV_CHECKED drv_status comm_run_threads(int n, int n_threads, const comm_opts *opts,
-        drv_status (*fn)(comm *c, void *ctx), void *ctx);
+// Runs fn as n_ranks ranks, each in a thread with a team of n_threads of its own, and closes them.
+// When one fails, the others fail with DRV_E_PEER; the first failure is returned.
+DRV_CHECKED drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,
+        drv_status (*fn)(comm *self, void *ctx), void *ctx);
 
 int comm_rank(const comm *c);
 int comm_size(const comm *c);
@@ -63,7 +63,7 @@ comm_group *comm_world(const comm *c);
 // of their ranks; `of` may not be larger than the world. Opened once, the same one is returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
 // Ranks of the job in rising order, this one among them.
-comm_group *comm_ranks(comm *c, const char *name, const int *ranks, int n);
+comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
@@ -132,4 +132,4 @@ DRV_CHECKED drv_status comm_check(const comm *c);
 // What this rank is doing, for messages and the table of a watchdog. The name must live on.
 void comm_note(comm *c, int64_t step, const char *program);
 // Keeps the last 64 operations of this rank in DIR/rank-NNNNN.txt, readable also after kill -9.
-DRV_CHECKED drv_status comm_record(comm *c, const char *dir);
+DRV_CHECKED drv_status comm_record(comm *self, const char *dir);

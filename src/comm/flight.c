@@ -27,12 +27,12 @@ static void put_line(struct flight *f, int line, const char *text) {
     at[WIDTH - 1] = '\n';
 }
 
-drv_status comm_record(comm *c, const char *dir) {
-    if (c->size == 1) return DRV_OK;
+drv_status comm_record(comm *self, const char *dir) {
+    if (self->size == 1) return DRV_OK;
     DRV_TRY(dir_make(dir));
-    const char *path = arena_printf(c->a, "%s/rank-%05d.txt", dir, c->rank);
+    const char *path = arena_printf(self->a, "%s/rank-%05d.txt", dir, self->rank);
     const size_t bytes = (LINES + 1) * WIDTH;
-    struct flight *f = ARENA_NEW(c->a, struct flight);
+    struct flight *f = ARENA_NEW(self->a, struct flight);
     const int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0 || posix_fallocate(fd, 0, (off_t)bytes) != 0) {
         if (fd >= 0) close(fd);
@@ -46,10 +46,10 @@ drv_status comm_record(comm *c, const char *dir) {
         put_line(f, i, "");
     char title[WIDTH];
     snprintf(title, sizeof title,
-            "rank %d, %s, process %d: number, step, program, operation, bytes, time", c->rank,
-            c->info[c->rank].host, c->info[c->rank].pid);
+            "rank %d, %s, process %d: number, step, program, operation, bytes, time", self->rank,
+            self->info[self->rank].host, self->info[self->rank].pid);
     put_line(f, 0, title);
-    c->flight = f;
+    self->flight = f;
     return DRV_OK;
 }
 

@@ -81,10 +81,12 @@ static drv_status find_module(arena *a, const mpi_module **out) {
     *out = handle ? dlsym(handle, MPI_MODULE_SYMBOL) : NULL;
     if (*out && (*out)->version == MPI_MODULE_VERSION) return DRV_OK;
     if (*out) why = "it is of another version of drover";
+    const bool no_mpi = strstr(why, "libmpi") != NULL; // the package only recommends it
     return drv_fail(DRV_E_USAGE,
-            "started as one of %d processes, but drover_mpi.so cannot be used: %s; expected a drover "
-            "built where libopenmpi-dev is installed",
-            comm_launched(), why);
+            "started as one of %d processes, but drover_mpi.so cannot be used: %s; expected %s",
+            comm_launched(), why,
+            no_mpi ? "Open MPI (on Debian: apt-get install libopenmpi3)"
+                   : "a drover built where libopenmpi-dev is installed");
 }
 
 // On one host Open MPI needs none of its network plug-ins, some of which warn when they find no

@@ -162,28 +162,30 @@ static bool speaks(const struct ring *r, int suspect) {
     return r->c->rank == (suspect == 0);
 }
 
-static void watch(struct ring *r, double now) {
-    comm *c = r->c;
+static void watch(struct ring *links, double now) {
+    comm *self = links->c;
     char why[128], text[FAILURE_TEXT];
     double for_s = 0;
-    const int suspect = watch_suspect(c, r->of, now, &for_s);
-    const bool silent = suspect >= 0 && now - r->of[suspect].heard_s >= c->opts.silent_s;
-    if (suspect != r->warned && r->warned >= 0 && speaks(r, r->warned)) {
-        log_info("rank %d goes on after %.1f s", r->warned, now - r->warned_s);
-        r->warned = -1;
+    const int suspect = watch_suspect(self, links->of, now, &for_s);
+    const bool silent = suspect >= 0 && now - links->of[suspect].heard_s >= self->opts.silent_s;
+    if (suspect != links->warned && links->warned >= 0 && speaks(links, links->warned)) {
+        log_info("rank %d continues after %.1f s", links->warned, now - links->warned_s);
+        links->warned = -1;
     }
     if (suspect < 0) {
-        r->warned = -1;
+        links->warned = -1;
         return;
     }
     snprintf(why, sizeof why,
             silent ? "it has not been heard of for %.1f s" : "they have waited %.1f s", for_s);
-    if (suspect != r->warned && speaks(r, suspect)) watch_table(c, r->of, suspect, why);
-    if (suspect != r->warned) r->warned_s = now;
-    r->warned = suspect;
-    if (for_s < c->opts.give_up_s) return;
-    describe(r, suspect, silent ? "stopped answering" : "held up the others", text, sizeof text);
-    fail(r, FAIL_SILENT, suspect, text);
+    if (suspect != links->warned && speaks(links, suspect))
+        watch_table(self, links->of, suspect, why);
+    if (suspect != links->warned) links->warned_s = now;
+    links->warned = suspect;
+    if (for_s < self->opts.give_up_s) return;
+    describe(links, suspect, silent ? "stopped answering" : "held up the others", text,
+            sizeof text);
+    fail(links, FAIL_SILENT, suspect, text);
 }
 
 static void beat(struct ring *r) {
@@ -225,26 +227,26 @@ static void flush_all(struct ring *r) {
 }
 
 static void *ring_main(void *arg) {
-    struct ring *r = arg;
+    struct ring *links = arg;
     double next = clock_s();
-    while (!r->closing) {
-        struct pollfd fds[3] = {{r->link[0].fd, POLLIN, 0}, {r->link[1].fd, POLLIN, 0},
-                {r->wake[0], POLLIN, 0}};
+    while (!links->closing) {
+        struct pollfd fds[3] = {{links->link[0].fd, POLLIN, 0}, {links->link[1].fd, POLLIN, 0},
+                {links->wake[0], POLLIN, 0}};
         char byte;
-        poll(fds, 3, r->failed_s > 0 ? 20 : (int)(1000 * BEAT_S));
+        poll(fds, 3, links->failed_s > 0 ? 20 : (int)(1000 * BEAT_S));
         for (int i = 0; i < 2; i++)
-            if (r->link[i].fd >= 0 && fds[i].revents) receive(r, i);
-        if (fds[2].revents & POLLIN && read(r->wake[0], &byte, 1) == 1 && !r->closing) {
-            tell_failure(r);
-            flush_all(r);
+            if (links->link[i].fd >= 0 && fds[i].revents) receive(links, i);
+        if (fds[2].revents & POLLIN && read(links->wake[0], &byte, 1) == 1 && !links->closing) {
+            tell_failure(links);
+            flush_all(links);
         }
-        flush(&r->link[0]);
-        flush(&r->link[1]);
+        flush(&links->link[0]);
+        flush(&links->link[1]);
         if (clock_s() >= next) {
-            beat(r);
+            beat(links);
             next = clock_s() + BEAT_S;
         }
-        end_process(r);
+        end_process(links);
     }
     return NULL;
 }

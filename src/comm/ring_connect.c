@@ -116,21 +116,21 @@ static void set_up(int fd) {
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-drv_status ring_connect(comm *c, int fd[2]) {
-    endpoint mine = {0}, *all = mem_zeroed(sizeof *all * (size_t)c->size);
+drv_status ring_connect(comm *self, int fd[2]) {
+    endpoint mine = {0}, *all = mem_zeroed(sizeof *all * (size_t)self->size);
     const int listener = listen_somewhere(&mine);
-    drv_status status = comm_all_gather(c->world, &mine, sizeof mine, NULL, all);
+    drv_status status = comm_all_gather(self->world, &mine, sizeof mine, NULL, all);
     fd[0] = fd[1] = -1;
     if (status == DRV_OK && listener >= 0) {
-        fd[1] = connect_next(c, all);
-        fd[0] = accept_previous(c, listener, all[0].token);
+        fd[1] = connect_next(self, all);
+        fd[0] = accept_previous(self, listener, all[0].token);
     }
     int32_t broken = fd[0] < 0 || fd[1] < 0;
-    if (status == DRV_OK) status = comm_all_reduce(c->world, DT_I32, COMM_MAX, &broken, 1, NULL);
+    if (status == DRV_OK) status = comm_all_reduce(self->world, DT_I32, COMM_MAX, &broken, 1, NULL);
     for (int i = 0; i < 2; i++)
         if (fd[i] >= 0 && broken) close(fd[i]);
     if (broken) fd[0] = fd[1] = -1;
-    if (broken && c->rank == 0)
+    if (broken && self->rank == 0)
         log_warn("ranks cannot watch each other: one that dies is seen by the launcher alone");
     for (int i = 0; i < 2 && !broken; i++)
         set_up(fd[i]);

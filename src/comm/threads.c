@@ -43,32 +43,34 @@ static comm_transfer **find(queue *q, int owner, int tag) {
     return NULL;
 }
 
-static void start(comm *c, comm_transfer *t) {
-    hub *h = c->state;
-    box *at = &h->boxes[t->sends ? t->peer : c->rank];
-    queue *mine = t->sends ? &at->sent : &at->awaited, *other = t->sends ? &at->awaited : &at->sent;
-    pthread_mutex_lock(&h->lock);
+static void start(comm *self, comm_transfer *transfer) {
+    hub *shared = self->state;
+    box *at = &shared->boxes[transfer->sends ? transfer->peer : self->rank];
+    queue *mine = transfer->sends ? &at->sent : &at->awaited,
+          *other = transfer->sends ? &at->awaited : &at->sent;
+    pthread_mutex_lock(&shared->lock);
     // In `awaited` all are of the receiver; they differ by whom they wait for.
     comm_transfer **found = NULL;
-    if (!t->sends) found = find(other, t->peer, t->tag);
-    for (comm_transfer **k = &other->first; t->sends && !found && *k; k = &(*k)->next)
-        if ((*k)->peer == c->rank && (*k)->tag == t->tag) found = k;
+    if (!transfer->sends) found = find(other, transfer->peer, transfer->tag);
+    for (comm_transfer **k = &other->first; transfer->sends && !found && *k; k = &(*k)->next)
+        if ((*k)->peer == self->rank && (*k)->tag == transfer->tag) found = k;
     if (!found) {
-        push(mine, t);
-        pthread_mutex_unlock(&h->lock);
+        push(mine, transfer);
+        pthread_mutex_unlock(&shared->lock);
         return;
     }
     comm_transfer *match = *found;
     take_out(other, found);
     match->moved = 1; // belongs to this thread until done
-    pthread_mutex_unlock(&h->lock);
-    DRV_ASSERT(match->bytes == t->bytes, "rank %d and rank %d: %lld bytes meet %lld", c->rank,
-            t->peer, (long long)t->bytes, (long long)match->bytes);
-    memcpy(t->sends ? match->p : t->p, t->sends ? t->p : match->p, (size_t)t->bytes);
-    pthread_mutex_lock(&h->lock);
-    t->done = match->done = true;
-    pthread_cond_broadcast(&h->boxes[match->owner->rank].changed); // twins wait there as well
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_unlock(&shared->lock);
+    DRV_ASSERT(match->bytes == transfer->bytes, "rank %d and rank %d: %lld bytes meet %lld",
+            self->rank, transfer->peer, (long long)transfer->bytes, (long long)match->bytes);
+    memcpy(transfer->sends ? match->p : transfer->p, transfer->sends ? transfer->p : match->p,
+            (size_t)transfer->bytes);
+    pthread_mutex_lock(&shared->lock);
+    transfer->done = match->done = true;
+    pthread_cond_broadcast(&shared->boxes[match->owner->rank].changed); // twins wait there as well
+    pthread_mutex_unlock(&shared->lock);
 }
 
 static bool all_done(const comm_transfer *list, int n) {
@@ -170,30 +172,30 @@ static drv_status run_all(worker *w, int n) {
     return drv_fail(w[f->rank].status, "%s", w[f->rank].message);
 }
 
-drv_status comm_run_threads(int n, int n_threads, const comm_opts *opts,
-        drv_status (*fn)(comm *c, void *ctx), void *ctx) {
-    hub h = {.n = n, .boxes = mem_zeroed(sizeof(box) * (size_t)n)};
-    worker *w = mem_zeroed(sizeof *w * (size_t)n);
-    pthread_mutex_init(&h.lock, NULL);
-    pthread_mutex_init(&h.failure.lock, NULL);
-    for (int i = 0; i < n; i++) {
-        box *b = &h.boxes[i];
+drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,
+        drv_status (*fn)(comm *self, void *ctx), void *ctx) {
+    hub shared = {.n = n_ranks, .boxes = mem_zeroed(sizeof(box) * (size_t)n_ranks)};
+    worker *workers = mem_zeroed(sizeof *workers * (size_t)n_ranks);
+    pthread_mutex_init(&shared.lock, NULL);
+    pthread_mutex_init(&shared.failure.lock, NULL);
+    for (int i = 0; i < n_ranks; i++) {
+        box *b = &shared.boxes[i];
         b->sent.last = &b->sent.first;
         b->awaited.last = &b->awaited.first;
         pthread_cond_init(&b->changed, NULL);
-        w[i] = (worker){.hub = &h,
+        workers[i] = (worker){.hub = &shared,
                 .opts = opts,
                 .rank = i,
                 .n_threads = n_threads,
                 .fn = fn,
                 .ctx = ctx};
     }
-    drv_status status = run_all(w, n);
-    for (int i = 0; i < n; i++)
-        pthread_cond_destroy(&h.boxes[i].changed);
-    pthread_mutex_destroy(&h.lock);
-    pthread_mutex_destroy(&h.failure.lock);
-    free(h.boxes);
-    free(w);
+    drv_status status = run_all(workers, n_ranks);
+    for (int i = 0; i < n_ranks; i++)
+        pthread_cond_destroy(&shared.boxes[i].changed);
+    pthread_mutex_destroy(&shared.lock);
+    pthread_mutex_destroy(&shared.failure.lock);
+    free(shared.boxes);
+    free(workers);
     return status;
 }

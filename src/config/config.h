@@ -48,6 +48,7 @@ typedef struct pjrt_config {
     const char **flags;
     int n_flags;
     double memory_fraction;
+    const char *cache;
 } pjrt_config;
 
 typedef struct run_config {

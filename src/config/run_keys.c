@@ -70,7 +70,7 @@ static const key run_keys[] = {
                 .help = "tokens per row"},
         {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "auto",
                 .help = "documents: rows are cut every sequence_length tokens, attention stays inside a document; stream: it "
-                        "goes on across, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
+                        "crosses documents, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "
                         "--sft built, else documents"},
         {KEY("data.loss", choice, loss), .choices = loss_choices, .initial = "auto",
                 .help = "which tokens are learned: responses, the last response of each conversation, or all; auto: "
@@ -173,6 +173,9 @@ static const key run_keys[] = {
                 .help = "options of the plugin's compiler, NAME=VALUE: xla_gpu_enable_triton_gemm=False"},
         {KEY("pjrt.memory_fraction", real, pjrt.memory_fraction), .initial = "0", .max = 1,
                 .help = "share of a GPU's memory that is taken at once; 0: the plugin's own"},
+        {KEY("pjrt.cache", text, pjrt.cache), .initial = "",
+                .help = "folder of compiled programs; none: compile anew each time; nothing: "
+                        "DROVER_COMPILE_CACHE, or drover/compiled in the user's cache"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
                 .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
 };

@@ -54,17 +54,17 @@ static drv_status build_norm(replay *r) {
 }
 
 static drv_status build_attention(replay *self) {
-    const model_config *m = &self->config;
+    const model_config *config = &self->config;
     graph *g = graph_new(self->a, "attention");
     tensor *qkv = state(g, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
     tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, &self->n);
     const op_attrs table = {.head_dim = self->l.head_dim,
             .table_dtype = DT_F32,
-            .theta = m->rope_theta,
-            .factor = m->rope_factor,
-            .low_freq_factor = m->rope_low_freq_factor,
-            .high_freq_factor = m->rope_high_freq_factor,
-            .original_context = (double)m->rope_original_context};
+            .theta = config->rope_theta,
+            .factor = config->rope_factor,
+            .low_freq_factor = config->rope_low_freq_factor,
+            .high_freq_factor = config->rope_high_freq_factor,
+            .original_context = (double)config->rope_original_context};
     tensor *rotated[] = {qkv, graph_add(g, OP_rope_table, 1, &position, &table)->out[0]};
     const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
             .head_dim = self->l.head_dim};

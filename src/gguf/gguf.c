@@ -294,7 +294,7 @@ static drv_status parse(arena *a, reader *r, gguf_file *f) {
     uint64_t n_tensors = 0, n_values = 0;
     int64_t alignment;
     if (r->n < 4 || memcmp(r->p, "GGUF", 4) != 0)
-        return drv_fail(DRV_E_DATA, "%s: does not begin with \"GGUF\", so it is no GGUF file",
+        return drv_fail(DRV_E_DATA, "%s: does not begin with \"GGUF\", so it is not a GGUF file",
                 r->path);
     DRV_TRY(take(r, magic, 4));
     DRV_TRY(take(r, &version, 4));

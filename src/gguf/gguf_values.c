@@ -99,8 +99,8 @@ drv_status gguf_get_texts(arena *a, const gguf_file *f, const char *key, gguf_te
     for (int64_t i = 0; i < v->n; i++) {
         const gguf_text text = text_at(p);
         if (!utf8_valid(text.p, text.n) || memchr(text.p, 0, text.n))
-            return drv_fail(DRV_E_DATA, "%s: text %lld of \"%s\" is no UTF-8 or has a NUL", f->path,
-                    (long long)i, key);
+            return drv_fail(DRV_E_DATA, "%s: text %lld of \"%s\" is not UTF-8 or has a NUL",
+                    f->path, (long long)i, key);
         (*out)[i] = text;
         p += 8 + text.n;
     }

@@ -57,7 +57,7 @@ static drv_status find_kind(writing *out) {
                  *metaspace = part_of_type(pre, "pretokenizers", "Metaspace");
     const char *type = json_string_value(json_object_get(model, "type"));
     if (!json_is_object(model) || (type && strcmp(type, "BPE") != 0))
-        return refuse(out, "its model is no BPE");
+        return refuse(out, "its model is not BPE");
     out->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     if (has_type(pre, "pretokenizers", "ByteLevel")) {
         out->pre = pre_type_of_json(pre, out->ignore_merges);
@@ -101,7 +101,7 @@ static drv_status read_vocab(writing *w) {
     const char *text;
     json_t *id;
     if (!json_is_object(vocab))
-        return drv_fail(DRV_E_DATA, "%s: model.vocab is no JSON object", w->path);
+        return drv_fail(DRV_E_DATA, "%s: model.vocab is not a JSON object", w->path);
     json_object_foreach((json_t *)(uintptr_t)vocab, text, id) {
         const size_t n = strlen(text);
         DRV_TRY(set_token(w, json_is_integer(id) ? json_integer_value(id) : -1, text, n,

@@ -23,17 +23,17 @@ int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n) {
 
 size_t entry_to_bytes(const tokenizer *tok, const char *key, size_t n_key, unsigned char *out,
         bool *as_written) {
-    size_t m = 0;
+    size_t n_out = 0;
     *as_written = false;
     if (!tok->byte_level) {
-        for (size_t i = 0; i < n_key; m++) {
+        for (size_t i = 0; i < n_key; n_out++) {
             const bool mark =
                     tok->space_mark && n_key - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
             *as_written |= tok->space_mark && key[i] == ' '; // no text has one after the normalizer
-            out[m] = mark ? ' ' : (unsigned char)key[i];
+            out[n_out] = mark ? ' ' : (unsigned char)key[i];
             i += mark ? 3 : 1;
         }
-        return m;
+        return n_out;
     }
     for (const unsigned char *p = (const unsigned char *)key, *end = p + n_key; p < end;)
         if (char_byte(utf8_next(&p)) < 0) {
@@ -42,8 +42,8 @@ size_t entry_to_bytes(const tokenizer *tok, const char *key, size_t n_key, unsig
             return n_key;
         }
     for (const unsigned char *p = (const unsigned char *)key, *end = p + n_key; p < end;)
-        out[m++] = (unsigned char)char_byte(utf8_next(&p));
-    return m;
+        out[n_out++] = (unsigned char)char_byte(utf8_next(&p));
+    return n_out;
 }
 
 int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n) {

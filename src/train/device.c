@@ -5,7 +5,8 @@ drv_status device_open(arena *a, const run_config *cfg, backend **out) {
     const backend_opts opts = {.plugin = cfg->pjrt.plugin,
             .flags = cfg->pjrt.flags,
             .n_flags = cfg->pjrt.n_flags,
-            .memory_fraction = cfg->pjrt.memory_fraction};
+            .memory_fraction = cfg->pjrt.memory_fraction,
+            .cache_dir = cfg->pjrt.cache};
     DRV_TRY_CTX(backend_open_with(a, cfg->backend, &opts, out), "%s: backend \"%s\"",
             config_where(cfg, "backend"), cfg->backend);
     return DRV_OK;

@@ -139,6 +139,11 @@ static const char *consequence(const char *key) {
     return "";
 }
 
+// trainer.json may hold anything: what is no text is said as such.
+static const char *recorded(const json_t *value) {
+    return !value ? "none" : json_is_string(value) ? json_string_value(value) : "no text";
+}
+
 static void say_config(const json_t *before, const json_t *now) {
     const char *key;
     json_t *value;
@@ -146,12 +151,12 @@ static void say_config(const json_t *before, const json_t *now) {
         const json_t *old = json_object_get(before, key);
         const bool data = str_starts(key, "data.");
         if (old ? json_equal((json_t *)(uintptr_t)old, value) : !data) continue;
-        log_info("changed since the last part: %s: %s -> %s%s", key,
-                old ? json_string_value(old) : "none", json_string_value(value), consequence(key));
+        log_info("changed since the last part: %s: %s -> %s%s", key, recorded(old), recorded(value),
+                consequence(key));
     }
     json_object_foreach((json_t *)(uintptr_t)before, key,
             value) if (str_starts(key, "data.") && !json_object_get(now, key))
-            log_info("changed since the last part: %s: %s -> none%s", key, json_string_value(value),
+            log_info("changed since the last part: %s: %s -> none%s", key, recorded(value),
                     consequence(key));
 }
 

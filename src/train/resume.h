@@ -1,4 +1,4 @@
-// Which checkpoint a run goes on from, and what has changed since it was written.
+// Which checkpoint a run resumes from, and what has changed since it was written.
 #pragma once
 #include "ckpt/ckpt.h"
 #include "train/trainer_json.h"

@@ -1,6 +1,6 @@
 #include "ckpt/adapter_config.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 // What was read is written and read again as the same.
 static void read_again(arena *a, const adapter_config *c) {

@@ -5,7 +5,7 @@
 #include "base/parallel.h"
 #include "chat/chat_template.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n_bytes);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n > 1 << 16) return 0;
     static json_t *messages;

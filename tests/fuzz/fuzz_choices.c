@@ -3,7 +3,7 @@
 
 #include "train/choices.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     arena *a = arena_new("fuzz");

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     static char path[64];

@@ -6,7 +6,7 @@
 #include "gguf/llama_meta.h"
 #include "gguf/vocabulary.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 // Every value by every type.
 static void read_values(arena *a, const gguf_file *f) {

@@ -4,7 +4,7 @@
 
 #include "data/set/dataset.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     const dataset d = {.prefix = "set", .n_documents = 2, .n_tokens = 7, .idx_hash = 0x1f};

@@ -9,24 +9,24 @@
 #include "data/read/text_batch.h"
 #include "tok/unicode.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-static void same_as_jansson(const char *p, size_t n) {
-    json_cursor c = {.p = p, .end = p + n};
+static void same_as_jansson(const char *bytes, size_t n_bytes) {
+    json_cursor cursor = {.p = bytes, .end = bytes + n_bytes};
     str key = {0}, text = {0};
     bool found = false;
-    for (bool first = true; jc_next(&c, '{', &first, &key);) {
-        found = str_is(&key, "text") && jc_peek(&c) == '"';
+    for (bool first = true; jc_next(&cursor, '{', &first, &key);) {
+        found = str_is(&key, "text") && jc_peek(&cursor) == '"';
         str_clear(&text);
         if (found)
-            jc_string(&c, &text);
+            jc_string(&cursor, &text);
         else
-            jc_skip(&c);
+            jc_skip(&cursor);
     }
-    const bool ours = !c.error && jc_peek(&c) == 0 && found;
-    json_t *o = json_loadb(p, n, JSON_ALLOW_NUL, NULL);
+    const bool ours = !cursor.error && jc_peek(&cursor) == 0 && found;
+    json_t *o = json_loadb(bytes, n_bytes, JSON_ALLOW_NUL, NULL);
     const json_t *want = json_object_get(o, "text");
-    // Jansson also refuses what is no UTF-8, half surrogate pairs and numbers that do not fit.
+    // Jansson also refuses what is not UTF-8, half surrogate pairs and numbers that do not fit.
     if (o && json_object_size(o) == 1 && json_is_string(want)) {
         DRV_ASSERT(ours, "jansson takes it");
         DRV_ASSERT(text.n == json_string_length(want) &&
@@ -38,15 +38,16 @@ static void same_as_jansson(const char *p, size_t n) {
     str_free(&text);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     char path[64];
-    same_as_jansson((const char *)p, n);
+    same_as_jansson((const char *)bytes, n_bytes);
     arena *a = arena_new("fuzz");
     reader *r;
     snprintf(path, sizeof path, "/tmp/drover-fuzz-%d.jsonl", (int)getpid());
     const char *inputs[] = {path};
     const reader_opts o = {.strict = true};
-    if (file_write_atomic(path, p, n) == DRV_OK && reader_open(a, inputs, 1, &o, &r) == DRV_OK) {
+    if (file_write_atomic(path, bytes, n_bytes) == DRV_OK &&
+            reader_open(a, inputs, 1, &o, &r) == DRV_OK) {
         text_batch *b = text_batch_new();
         while (b->more) {
             if (text_batch_read(b, r) != DRV_OK || text_batch_decode(b, r, NULL, NULL) != DRV_OK)

@@ -3,7 +3,7 @@
 
 #include "plot/chart.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     static const char *const keys[] = {"loss", "val_loss", "lr"};

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "ckpt/model_source.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static char dir[64]; // made by the first input, removed at the end
 

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "data/sft/sft.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static const char tokenizer_text[] =
         "{\"model\": {\"type\": \"BPE\", \"vocab\": {\"<unk>\": 0, \"a\": 1, \"b\": 2, \"ab\": 3, \"<s>\": 4, \":\": 5}, "
@@ -15,34 +15,34 @@ static const char tokenizer_text[] =
 static const char template_text[] =
         "{% for m in messages %}{{ m.role }}:{{ m.content }}<s>{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}";
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-    static arena *a;
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+    static arena *mem;
     static const sft_format *formats[2];
-    static encoder *e;
-    if (!a) {
+    static encoder *enc;
+    if (!mem) {
         const struct tm now = {0};
         tokenizer *t;
-        a = arena_new("fuzz");
+        mem = arena_new("fuzz");
         char folder[] = "/tmp/drover-fuzz-sft-XXXXXX";
         DRV_ASSERT(mkdtemp(folder), "no folder");
-        const char *path = path_join(a, folder, "tokenizer.json"),
-                   *template = path_join(a, folder, "t.jinja"),
-                   *settings = path_join(a, folder, "tokenizer_config.json");
+        const char *path = path_join(mem, folder, "tokenizer.json"),
+                   *template = path_join(mem, folder, "t.jinja"),
+                   *settings = path_join(mem, folder, "tokenizer_config.json");
         static const char names[] = "{\"eos_token\": \"<s>\"}";
         DRV_ASSERT(file_write_atomic(path, tokenizer_text, sizeof tokenizer_text - 1) == DRV_OK &&
                            file_write_atomic(settings, names, sizeof names - 1) == DRV_OK &&
                            file_write_atomic(template, template_text, sizeof template_text - 1) ==
                                    DRV_OK &&
-                           tokenizer_open(a, folder, &t) == DRV_OK &&
-                           sft_format_open(a, t, folder, template, &now, &formats[0]) == DRV_OK &&
-                           sft_format_open(a, t, folder, "alpaca", &now, &formats[1]) == DRV_OK,
+                           tokenizer_open(mem, folder, &t) == DRV_OK &&
+                           sft_format_open(mem, t, folder, template, &now, &formats[0]) == DRV_OK &&
+                           sft_format_open(mem, t, folder, "alpaca", &now, &formats[1]) == DRV_OK,
                 "%s", drv_message());
         DRV_ASSERT(dir_remove(folder) == DRV_OK, "%s", drv_message());
-        e = encoder_new(t);
+        enc = encoder_new(t);
     }
     for (int i = 0; i < 2; i++) {
         sft_example x = {0};
-        const drv_status status = sft_encode(formats[i], e, (const char *)p, n, &x);
+        const drv_status status = sft_encode(formats[i], enc, (const char *)bytes, n_bytes, &x);
         DRV_ASSERT(status == DRV_OK || status == DRV_E_DATA, "%d: %s", status, drv_message());
         DRV_ASSERT((size_t)x.ids.n == x.roles.n && (status == DRV_OK) == (x.ids.n > 0), "%s",
                 drv_message());

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "tok/tokenizer.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static char dir[] = "/tmp/drover-fuzz-XXXXXX";
 

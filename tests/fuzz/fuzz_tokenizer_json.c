@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "tok/tokenizer.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 // A folder of our own: other files beside tokenizer.json would be read too.
 static char dir[] = "/tmp/drover-fuzz-XXXXXX";
@@ -15,7 +15,7 @@ static void remove_dir(void) {
     if (dir_remove(dir) != DRV_OK) fprintf(stderr, "%s\n", drv_message());
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     static const char text[] = "Hello  w\xC3\xB6rld 123\n<s>";
     static bool made;
     if (!made) {
@@ -26,7 +26,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
     arena *a = arena_new("fuzz");
     const char *path = path_join(a, dir, "tokenizer.json");
     tokenizer *t;
-    if (file_write_atomic(path, p, n) == DRV_OK && tokenizer_open(a, path, &t) == DRV_OK) {
+    if (file_write_atomic(path, bytes, n_bytes) == DRV_OK &&
+            tokenizer_open(a, path, &t) == DRV_OK) {
         id_list ids = {0};
         str out = {0};
         encoder *e = encoder_new(t);

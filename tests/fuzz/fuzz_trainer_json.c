@@ -4,15 +4,15 @@
 
 #include "train/trainer_json.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
-    json_t *o, *again;
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+    json_t *root, *again;
     run_state state, back;
-    if (json_read_bytes("fuzz", p, n, &o) != DRV_OK) return 0;
-    if (trainer_json_check("fuzz", -1, o, &state) == DRV_OK) {
+    if (json_read_bytes("fuzz", bytes, n_bytes, &root) != DRV_OK) return 0;
+    if (trainer_json_check("fuzz", -1, root, &state) == DRV_OK) {
         DRV_ASSERT(state.step >= 0 && state.updates <= state.step, "counters");
-        char *text = trainer_json_text(&state, o);
+        char *text = trainer_json_text(&state, root);
         if (json_read_bytes("fuzz", text, strlen(text), &again) != DRV_OK) abort();
         json_decref(again);
         free(text);
@@ -26,6 +26,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n) {
         json_decref(none);
         free(text);
     }
-    json_decref(o);
+    json_decref(root);
     return 0;
 }

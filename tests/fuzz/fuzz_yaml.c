@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *p, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
 
 static drv_status load_bytes(arena *a, const char *path, const void *p, size_t n, run_config *cfg) {
     DRV_TRY(file_write_atomic(path, p, n));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/pjrt/compile_cache.h"
 #include "backend/pjrt/pjrt_state.h"
 #include "base/file.h"
 #include "base/log.h"
@@ -22,6 +23,7 @@ typedef struct pjrt_backend {
     device_client *client;
     state_table states;
     compile_options compile;
+    compile_cache cache;
     lower_options lower;
     executable **programs;
     int n_programs, cap_programs;
@@ -65,7 +67,8 @@ static drv_status compile(pjrt_backend *b, const graph *g, lowered *l, device_pr
         made[o] = l->out[o].shape;
     out->in = in;
     out->out = made;
-    const drv_status status = client_compile(b->client, l->text.p, l->text.n, &b->compile, out);
+    const drv_status status =
+            compile_cached(&b->cache, b->client, l->text.p, l->text.n, &b->compile, out);
     str_free(&l->text);
     return status == DRV_OK ? DRV_OK : lower_explain(l, status);
 }
@@ -215,6 +218,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     const client_options client = {.memory_fraction = opts->memory_fraction};
     DRV_TRY(client_open(a, b->plugin, &client, &b->client));
     set_flags(b, opts);
+    compile_cache_open(a, b->plugin, opts->cache_dir, &b->cache);
     b->lower = (lower_options){.has_f64 = b->plugin->has_f64};
     state_table_open(a, b->client, &b->states);
     *out = &b->base;

@@ -162,6 +162,31 @@ drv_status client_compile(const device_client *c, const char *text, size_t n,
     return status;
 }
 
+drv_status client_save(const device_client *c, const device_program *p, saved_program *out) {
+    pjrt_executable *executable;
+    DRV_TRY(executable_of(c, p, &executable));
+    pjrt_serialize_args args = {.executable = executable};
+    const drv_status status = plugin_call(c->plugin, PJRT_SLOT_Executable_Serialize, &args);
+    executable_free(c, executable);
+    DRV_TRY(status);
+    *out = (saved_program){args.bytes, args.n_bytes, args.owner, args.free_owner};
+    return DRV_OK;
+}
+
+void client_saved_free(saved_program *s) {
+    if (s->free_owner) s->free_owner(s->owner);
+}
+
+drv_status client_load(const device_client *c, const void *bytes, size_t n,
+        device_program *program) {
+    pjrt_deserialize_args args = {.client = c->handle, .bytes = bytes, .n_bytes = n};
+    DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Executable_DeserializeAndLoad, &args));
+    program->handle = args.executable;
+    const drv_status status = check_n_outputs(c, program);
+    if (status != DRV_OK) client_program_free(c, program);
+    return status;
+}
+
 bool client_program_memory(const device_client *c, const device_program *p, compiled_memory *out) {
     pjrt_compiled_memory_args args = {0};
     if (!plugin_has(c->plugin, PJRT_SLOT_Executable_GetCompiledMemoryStats) ||

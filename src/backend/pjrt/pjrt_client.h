@@ -55,6 +55,18 @@ typedef struct device_program {
 // as the program.
 DRV_CHECKED drv_status client_compile(const device_client *c, const char *text, size_t n,
         const compile_options *options, device_program *program);
+// A program as bytes for a file, and back: for one plugin and one kind of device.
+typedef struct saved_program {
+    const char *bytes;
+    size_t n;
+    void *owner;
+    void (*free_owner)(void *);
+} saved_program;
+DRV_CHECKED drv_status client_save(const device_client *c, const device_program *p,
+        saved_program *out);
+void client_saved_free(saved_program *s);
+DRV_CHECKED drv_status client_load(const device_client *c, const void *bytes, size_t n,
+        device_program *program);
 // False: the plugin does not say.
 bool client_program_memory(const device_client *c, const device_program *p, compiled_memory *out);
 void client_program_free(const device_client *c, device_program *p);

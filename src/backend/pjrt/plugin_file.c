@@ -15,7 +15,7 @@ enum { MACHINE = EM_NONE }; // any
 static drv_status check_header(const Elf64_Ehdr *h, size_t n) {
     if (n < sizeof *h || memcmp(h->e_ident, ELFMAG, SELFMAG) != 0 ||
             h->e_ident[EI_CLASS] != ELFCLASS64 || h->e_type != ET_DYN)
-        return drv_fail(DRV_E_DEVICE, "it is no 64-bit shared library");
+        return drv_fail(DRV_E_DEVICE, "it is not a 64-bit shared library");
     if (MACHINE != EM_NONE && h->e_machine != MACHINE)
         return drv_fail(DRV_E_DEVICE, "it is for another processor (ELF machine %d, expected %d)",
                 h->e_machine, MACHINE);

@@ -40,33 +40,34 @@ static bool step_within(array_scan *s, char c, bool *after) {
     return *after;
 }
 
-array_event array_scan_next(array_scan *s, const char *p, size_t n, bool whole) {
-    for (; s->looked < n; s->looked++) {
-        const char c = p[s->looked];
+array_event array_scan_next(array_scan *scan, const char *bytes, size_t n_bytes, bool whole) {
+    for (; scan->looked < n_bytes; scan->looked++) {
+        const char byte = bytes[scan->looked];
         bool after;
-        if (s->place == WITHIN) {
-            if (step_within(s, c, &after)) return found(s, s->looked + after);
+        if (scan->place == WITHIN) {
+            if (step_within(scan, byte, &after)) return found(scan, scan->looked + after);
             continue;
         }
-        if (is_space(c)) continue;
-        if (s->place == BEFORE && c == '[') {
-            s->place = FIRST;
-        } else if (s->place == BETWEEN && c == ',') {
-            s->place = VALUE;
-        } else if ((s->place == BETWEEN || s->place == FIRST) && c == ']') {
-            s->place = AFTER;
-        } else if ((s->place == FIRST || s->place == VALUE) && c != ',' && c != ']' && c != '}') {
-            s->place = WITHIN;
-            s->begin = s->looked;
-            s->depth = 0;
-            s->in_string = s->escaped = false;
-            step_within(s, c, &after); // which a first byte never ends
+        if (is_space(byte)) continue;
+        if (scan->place == BEFORE && byte == '[') {
+            scan->place = FIRST;
+        } else if (scan->place == BETWEEN && byte == ',') {
+            scan->place = VALUE;
+        } else if ((scan->place == BETWEEN || scan->place == FIRST) && byte == ']') {
+            scan->place = AFTER;
+        } else if ((scan->place == FIRST || scan->place == VALUE) && byte != ',' && byte != ']' &&
+                   byte != '}') {
+            scan->place = WITHIN;
+            scan->begin = scan->looked;
+            scan->depth = 0;
+            scan->in_string = scan->escaped = false;
+            step_within(scan, byte, &after); // which a first byte never ends
         } else {
-            return broken(s, s->place == BETWEEN ? "no comma after it"
-                             : s->place == AFTER ? "there is more text after the array"
-                                                 : "no value where one is expected");
+            return broken(scan, scan->place == BETWEEN ? "no comma after it"
+                                : scan->place == AFTER ? "there is more text after the array"
+                                                       : "no value where one is expected");
         }
     }
     if (!whole) return ARRAY_MORE;
-    return s->place == AFTER ? ARRAY_END : broken(s, "the file ends within the array");
+    return scan->place == AFTER ? ARRAY_END : broken(scan, "the file ends within the array");
 }

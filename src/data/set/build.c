@@ -350,6 +350,9 @@ static drv_status open_all(arena *mem, builder *build) {
     DRV_TRY(dir_make_parent(opts->prefix));
     DRV_TRY(file_lock_take(mem, arena_printf(mem, "%s.build.lock", opts->prefix),
             arena_printf(mem, "the data set \"%s\"", opts->prefix), &build->lock));
+    if (file_exists(arena_printf(mem, "%s.idx", opts->prefix)))
+        log_info("%s.bin and .idx are there already; they are replaced when this build is complete",
+                opts->prefix);
     build->journal = arena_printf(mem, "%s.build.json", opts->prefix);
     build->about = arena_printf(mem, "%s.idx.json", opts->prefix);
     build->task = task_of(build);

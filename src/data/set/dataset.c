@@ -9,7 +9,9 @@
 #include <unistd.h>
 #include <xxhash.h>
 
+#include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 
 const char dataset_magic[9] = "MMIDIDX\0";
 
@@ -141,7 +143,18 @@ static void read_about(arena *a, dataset *set) {
         log_warn("%s; this file is ignored", drv_message());
 }
 
+// A shell completes names of files.
+static drv_status check_prefix(arena *a, const char *prefix) {
+    const size_t n = strlen(prefix);
+    if ((!str_ends(prefix, ".bin") && !str_ends(prefix, ".idx")) || !file_exists(prefix) ||
+            file_exists(arena_printf(a, "%s.idx", prefix)))
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "\"%s\" is one file of a data set, expected its prefix: %.*s",
+            prefix, (int)n - 4, prefix);
+}
+
 drv_status dataset_open(arena *a, const char *prefix, dataset **out) {
+    DRV_TRY(check_prefix(a, prefix));
     dataset *set = ARENA_NEW(a, dataset);
     *set = (dataset){.prefix = arena_strdup(a, prefix), .fd = -1, .roles_fd = -1};
     drv_status status = check(a, set);

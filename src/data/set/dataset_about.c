@@ -100,7 +100,7 @@ drv_status dataset_about_parse(arena *a, const dataset *set, const char *path, c
 }
 
 static json_t *text_or_null(const char *text) {
-    json_t *value = text ? json_string(text) : NULL; // NULL also for what is no UTF-8
+    json_t *value = text ? json_string(text) : NULL; // NULL also for what is not UTF-8
     return value ? value : json_null();
 }
 

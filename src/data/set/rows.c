@@ -477,7 +477,7 @@ const dataset *rows_source(const rows *stream, int i) {
 static json_t *source_fingerprint(const rows *stream, const source *src) {
     char hash[24];
     snprintf(hash, sizeof hash, "%016llx", (unsigned long long)src->set->idx_hash);
-    json_t *prefix = json_string(src->set->prefix); // NULL: a path that is no UTF-8
+    json_t *prefix = json_string(src->set->prefix); // NULL: a path that is not UTF-8
     return json_pack("{s:o?, s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:s?, s:f, s:s}", "prefix",
             prefix, "tokens", (json_int_t)src->set->n_tokens, "documents",
             (json_int_t)src->set->n_documents, "idx_xxh3", hash, "tokenizer_xxh3",

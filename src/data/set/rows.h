@@ -75,7 +75,7 @@ int64_t rows_taken(const rows *stream);
 // Moves to where `taken` rows have been taken. O(taken) additions only for shuffled blends.
 void rows_seek(rows *stream, int64_t taken);
 
-// Passes over n rows.
+// Passes over n rows without reading them.
 void rows_skip(rows *stream, int64_t n);
 
 // The next row: tokens[T], position[T] (from the start of the document, or of the row), labels[T]

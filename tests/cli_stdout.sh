@@ -91,7 +91,8 @@ for closed in '0<&-' '1>&-' '2>&-'; do
     rm -rf closed
     eval "\"$drover\" train run.yaml --set run_dir=closed $closed" 2>err
     command="train $closed leaves its files alone"
-    [ "$(grep -c '^{.*}$' closed/metrics.jsonl)" = 2 ] && [ "$(grep -vc '^{.*}$' closed/metrics.jsonl)" = 0 ]
+    [ "$(grep -c '^{.*}$' closed/metrics.jsonl)" = 2 ] && [ "$(grep -vc '^{.*}$' closed/metrics.jsonl)" = 0 ] &&
+        [ ! -s closed/.lock ] # the first file that stays open
     expect "" 0
 done
 

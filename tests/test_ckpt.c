@@ -160,17 +160,17 @@ static void newest_and_retention(void **state) {
 // used.
 static void harmed(void **state) {
     (void)state;
-    arena *a = arena_new("ckpt");
-    const char *dir = save_some(a, 1, 2, 0), *last = path_join(a, dir, "step-000002"), *path;
+    arena *mem = arena_new("ckpt");
+    const char *dir = save_some(mem, 1, 2, 0), *last = path_join(mem, dir, "step-000002"), *path;
     static const char *const files[] = {"model.safetensors", "optimizer.safetensors",
             "trainer.json", "config.json", "manifest.json"};
     for (int i = 0; i < 5; i++) {
-        char *file = path_join(a, last, files[i]), *good;
+        char *file = path_join(mem, last, files[i]), *good;
         size_t n;
-        OK(file_read(a, file, &good, &n));
+        OK(file_read(mem, file, &good, &n));
         for (size_t at = 0; at < n;
                 at += i == 4 ? n : 7) { // some bytes of the manifest are only layout
-            char *bad = arena_alloc(a, n);
+            char *bad = arena_alloc(mem, n);
             memcpy(bad, good, n);
             bad[at] = (char)(bad[at] ^ 1 << at % 8);
             OK(file_write_atomic(file, bad, n));
@@ -180,12 +180,12 @@ static void harmed(void **state) {
         assert_true(i == 4 || ckpt_verify(last) == DRV_E_DATA);
         unlink(file);
         assert_true(ckpt_verify(last) == DRV_E_IO);
-        OK(ckpt_newest(a, NULL, dir, &path));
-        assert_string_equal(path, path_join(a, dir, "step-000001"));
+        OK(ckpt_newest(mem, NULL, dir, &path));
+        assert_string_equal(path, path_join(mem, dir, "step-000001"));
         OK(file_write_atomic(file, good, n));
         OK(ckpt_verify(last));
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 static drv_status no_space(void *ctx, const char *source, int64_t offset, int64_t bytes,
@@ -250,8 +250,8 @@ static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
 
 static void filling(void **state) {
     (void)state;
-    arena *a = arena_new("fill");
-    const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
+    arena *mem = arena_new("fill");
+    const char *dir = temporary_dir(mem), *file = path_join(mem, dir, "model.safetensors");
     const ckpt_tensor w = ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
                       turned = ckpt_whole((st_entry){"w", 2, {4, 3}, ST_F32}, "w", 0),
                       flat = ckpt_whole((st_entry){"w", 1, {12, 0}, ST_F32}, "w", 0),
@@ -270,7 +270,7 @@ static void filling(void **state) {
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
-    arena_free(a);
+    arena_free(mem);
 }
 
 // The tied output weight may lie beside the embedding when it is the same.
@@ -291,13 +291,14 @@ static void filling_tied(void **state) {
 
 static void indexes_that_lie(void **state) {
     (void)state;
-    arena *a = arena_new("index");
-    const char *dir = temporary_dir(a), *index = path_join(a, dir, "model.safetensors.index.json");
+    arena *mem = arena_new("index");
+    const char *dir = temporary_dir(mem),
+               *index = path_join(mem, dir, "model.safetensors.index.json");
     const ckpt_tensor list[] = {ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
             ckpt_whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0)};
-    make_file(path_join(a, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
-    make_file(path_join(a, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
-    make_file(path_join(a, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
+    make_file(path_join(mem, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
+    make_file(path_join(mem, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
+    make_file(path_join(mem, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);
     static const struct {
         const char *text, *says; // NULL: it loads
     } cases[] = {
@@ -324,7 +325,7 @@ static void indexes_that_lie(void **state) {
         else
             OK(fill(dir, list, 2));
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 int main(void) {

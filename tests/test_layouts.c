@@ -76,44 +76,45 @@ static int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
     return comm_sent(comm_axes(c, m, 1u << axis));
 }
 
-static drv_status one_rank(comm *c, arena *a, layout_run *r) {
+static drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     run_config cfg;
-    programs p;
-    backend *b;
-    DRV_TRY(config_from_sets(a, r->sets, r->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(c)));
-    cfg.rank = comm_rank(c);
-    const mesh m = programs_mesh(&cfg);
-    DRV_TRY(backend_open(a, "cpu", &b));
-    backend_join(b, c, &m);
-    DRV_TRY(programs_build(a, &cfg, &p));
-    DRV_TRY(programs_load(a, b, &p));
-    DRV_TRY(programs_check_held(&p));
-    DRV_TRY(programs_init_weights(&p));
-    stepper s = stepper_new(a, &p, c, &m);
+    programs built;
+    backend *device;
+    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
+    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
+    cfg.rank = comm_rank(self);
+    const mesh ranks = programs_mesh(&cfg);
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &ranks);
+    DRV_TRY(programs_build(mem, &cfg, &built));
+    DRV_TRY(programs_load(mem, device, &built));
+    DRV_TRY(programs_check_held(&built));
+    DRV_TRY(programs_init_weights(&built));
+    stepper stepping = stepper_new(mem, &built, self, &ranks);
     const double hyper[4] = {1e-3, 0.1, 0.05, 1};
     for (int step = 0; step < STEPS; step++) {
-        const batch global = make_batch(a, &cfg, step);
+        const batch global = make_batch(mem, &cfg, step);
         double loss, grad_norm, param_norm;
-        s.step = step + 1;
-        DRV_TRY(stepper_gradients(&s, &global, NULL, NULL, &loss));
-        const int64_t before[] = {sent_along(c, &m, AXIS_DATA), sent_along(c, &m, AXIS_TENSOR)};
-        DRV_TRY(stepper_update(&s, hyper, &grad_norm, &param_norm));
+        stepping.step = step + 1;
+        DRV_TRY(stepper_gradients(&stepping, &global, NULL, NULL, &loss));
+        const int64_t before[] = {sent_along(self, &ranks, AXIS_DATA),
+                sent_along(self, &ranks, AXIS_TENSOR)};
+        DRV_TRY(stepper_update(&stepping, hyper, &grad_norm, &param_norm));
         pthread_mutex_lock(&lock);
-        r->sent[AXIS_DATA] += sent_along(c, &m, AXIS_DATA) - before[0];
-        r->sent[AXIS_TENSOR] += sent_along(c, &m, AXIS_TENSOR) - before[1];
+        run->sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - before[0];
+        run->sent[AXIS_TENSOR] += sent_along(self, &ranks, AXIS_TENSOR) - before[1];
         pthread_mutex_unlock(&lock);
-        if (comm_rank(c) != 0) continue;
-        r->loss[step] = loss;
-        r->grad_norm[step] = grad_norm;
-        r->param_norm[step] = param_norm;
+        if (comm_rank(self) != 0) continue;
+        run->loss[step] = loss;
+        run->grad_norm[step] = grad_norm;
+        run->param_norm[step] = param_norm;
     }
-    if (comm_rank(c) == 0) {
-        r->optimizer_bytes = programs_memory(&p).optimizer;
-        memcpy(r->wire, p.update_plan->wire_bytes, sizeof r->wire);
+    if (comm_rank(self) == 0) {
+        run->optimizer_bytes = programs_memory(&built).optimizer;
+        memcpy(run->wire, built.update_plan->wire_bytes, sizeof run->wire);
     }
-    DRV_TRY(put_weights(c, a, &p, &m, r->weights));
-    backend_close(b);
+    DRV_TRY(put_weights(self, mem, &built, &ranks, run->weights));
+    backend_close(device);
     return DRV_OK;
 }
 
@@ -190,11 +191,11 @@ static void data_ranks_share_the_optimizer(void **state) {
     } cases[] = {{2, "1", "fp32", "true"}, {3, "1", "bf16", "false"}, {4, "2", "bf16", "true"},
             {4, "1", "fp32", "false"}, {8, "2", "fp32", "true"}, {8, "4", "bf16", "false"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("sets");
+        arena *mem = arena_new("sets");
         const char *sets[] = {"training.global_batch_size=12", "parallel.zero=0",
-                arena_printf(a, "parallel.tensor=%s", cases[i].tensor),
-                arena_printf(a, "training.precision=%s", cases[i].precision),
-                arena_printf(a, "model.tie_word_embeddings=%s", cases[i].tied)};
+                arena_printf(mem, "parallel.tensor=%s", cases[i].tensor),
+                arena_printf(mem, "training.precision=%s", cases[i].precision),
+                arena_printf(mem, "model.tie_word_embeddings=%s", cases[i].tied)};
         layout_run whole = run_layout(cases[i].ranks, sets, 5);
         sets[1] = "parallel.zero=1";
         layout_run shards = run_layout(cases[i].ranks, sets, 5);
@@ -213,7 +214,7 @@ static void data_ranks_share_the_optimizer(void **state) {
             }
         free(whole.weights);
         free(shards.weights);
-        arena_free(a);
+        arena_free(mem);
     }
 }
 

@@ -113,29 +113,29 @@ static void attention_in_blocks(void **state) {
 static void far_positions(void **state) {
     enum { N = 6, D = 8 };
     static const int32_t at[N] = {0, 1, 4095, 131071, 524287, 1048575};
-    arena *a = arena_new("rope");
-    backend *b;
-    executable *e;
-    OK(backend_open_with(a, "pjrt", *state, &b));
-    graph *g = graph_new(a, "far");
+    arena *mem = arena_new("rope");
+    backend *device;
+    executable *program;
+    OK(backend_open_with(mem, "pjrt", *state, &device));
+    graph *g = graph_new(mem, "far");
     tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, (int64_t[]){N});
     const op_attrs attrs = {.head_dim = D, .theta = 500000, .table_dtype = DT_F32};
     tensor *table = graph_add(g, OP_rope_table, 1, &position, &attrs)->out[0];
     graph_output(g, table, "table");
-    OK(backend_compile(a, b, g, NULL, &e));
-    OK(backend_write(b, 0, "position", 0, sizeof at, at));
-    OK(backend_run(b, e));
+    OK(backend_compile(mem, device, g, NULL, &program));
+    OK(backend_write(device, 0, "position", 0, sizeof at, at));
+    OK(backend_run(device, program));
     for (int i = 0; i < N; i++)
         for (int j = 0; j < D / 2; j++) {
             const double angle = at[i] * pow(500000, -2.0 * j / D);
-            const double c = element_read(b, table, i * D + j),
-                         s = element_read(b, table, i * D + D / 2 + j);
+            const double c = element_read(device, table, i * D + j),
+                         s = element_read(device, table, i * D + D / 2 + j);
             if (!(fabs(c - cos(angle)) < 4e-7 && fabs(s - sin(angle)) < 4e-7))
                 fail_msg("position %d, pair %d: cos %.9g, sin %.9g, expected %.9g, %.9g", at[i], j,
                         c, s, cos(angle), sin(angle));
         }
-    backend_close(b);
-    arena_free(a);
+    backend_close(device);
+    arena_free(mem);
 }
 
 static bool has_plugin(const char *wanted) {

@@ -41,21 +41,21 @@ static rows *open_rows(arena *a, const row_source_spec *s, int n, rows_opts o) {
 // goes on with the same.
 static void evaluation_sees_every_token_once(void **state) {
     (void)state;
-    arena *a = arena_new("rows");
-    const row_source_spec s[] = {{write_set(a, "one", (int[]){13, 1, 40, 0, 7}, 5, 100, VOCAB),
-                                         0.1},
-            {write_set(a, "two", (int[]){90, 2}, 2, 300, VOCAB), 7},
-            {write_set(a, "skipped", (int[]){5}, 1, 500, VOCAB), 0},
-            {write_set(a, "three", (int[]){33}, 1, 600, VOCAB), 1}};
+    arena *mem = arena_new("rows");
+    const row_source_spec spec[] = {{write_set(mem, "one", (int[]){13, 1, 40, 0, 7}, 5, 100, VOCAB),
+                                            0.1},
+            {write_set(mem, "two", (int[]){90, 2}, 2, 300, VOCAB), 7},
+            {write_set(mem, "skipped", (int[]){5}, 1, 500, VOCAB), 0},
+            {write_set(mem, "three", (int[]){33}, 1, 600, VOCAB), 1}};
     enum { N = (61 + 6) / WIDTH + (92 + 6) / WIDTH + (33 + 6) / WIDTH, TOKENS = 61 + 92 + 33 };
-    rows *r = open_rows(a, s, 4, (rows_opts){.packing = PACKING_DOCUMENTS});
-    assert_int_equal(rows_per_epoch(r), N);
+    rows *stream = open_rows(mem, spec, 4, (rows_opts){.packing = PACKING_DOCUMENTS});
+    assert_int_equal(rows_per_epoch(stream), N);
     int32_t first[N][WIDTH], tokens[WIDTH], position[WIDTH], labels[WIDTH];
     static int seen[1000], predicted[1000];
     int all = 0;
     int64_t counted = 0;
     for (int i = 0; i < 2 * N; i++) {
-        OK(rows_next(r, tokens, position, labels, &counted));
+        OK(rows_next(stream, tokens, position, labels, &counted));
         if (i >= N) {
             assert_memory_equal(tokens, first[i - N], sizeof tokens);
             continue;
@@ -74,28 +74,28 @@ static void evaluation_sees_every_token_once(void **state) {
             TOKENS - 1); // the last one of `three` is only predicted: it would begin a row
     assert_int_equal(counted, 2 * (TOKENS - 7));
     for (int i = 0; i < 2 * N; i++) {
-        rows_seek(r, i);
-        OK(rows_next(r, tokens, position, labels, &counted));
+        rows_seek(stream, i);
+        OK(rows_next(stream, tokens, position, labels, &counted));
         assert_memory_equal(tokens, first[i % N], sizeof tokens);
     }
-    rows_close(r);
-    arena_free(a);
+    rows_close(stream);
+    arena_free(mem);
 }
 
 // --- splits
 static void one_document_is_split_by_tokens(void **state) {
     (void)state;
-    arena *a = arena_new("rows");
-    const row_source_spec s = {write_set(a, "one", (int[]){1000}, 1, 0, VOCAB), 1},
-                          pair = {write_set(a, "pair", (int[]){700, 300}, 2, 0, VOCAB), 1};
+    arena *mem = arena_new("rows");
+    const row_source_spec spec = {write_set(mem, "one", (int[]){1000}, 1, 0, VOCAB), 1},
+                          pair = {write_set(mem, "pair", (int[]){700, 300}, 2, 0, VOCAB), 1};
     const struct {
-        const row_source_spec *s;
+        const row_source_spec *spec;
         rows_part part;
         int first, tokens;
-    } cases[] = {{&s, PART_TRAIN, 0, 969}, {&s, PART_VALID, 969, 30}, {&pair, PART_TRAIN, 0, 969},
-            {&pair, PART_VALID, 969, 30}};
+    } cases[] = {{&spec, PART_TRAIN, 0, 969}, {&spec, PART_VALID, 969, 30},
+            {&pair, PART_TRAIN, 0, 969}, {&pair, PART_VALID, 969, 30}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        rows *r = open_rows(a, cases[i].s, 1,
+        rows *r = open_rows(mem, cases[i].spec, 1,
                 (rows_opts){.packing = PACKING_DOCUMENTS,
                         .split = {969, 30, 1},
                         .part = cases[i].part});
@@ -109,24 +109,24 @@ static void one_document_is_split_by_tokens(void **state) {
                 assert_true(labels[j] < cases[i].first + cases[i].tokens);
         }
         // All but the first one of each document in the part.
-        const bool crosses = cases[i].s == &pair && cases[i].part == PART_TRAIN;
+        const bool crosses = cases[i].spec == &pair && cases[i].part == PART_TRAIN;
         assert_int_equal(counted, cases[i].tokens - 1 - crosses);
         rows_close(r);
     }
     // Enough documents: between them, as ever.
-    const row_source_spec two = {write_set(a, "two", (int[]){700, 300}, 2, 0, VOCAB), 1};
-    rows *r = open_rows(a, &two, 1, (rows_opts){.packing = PACKING_DOCUMENTS, .split = {1, 1}});
+    const row_source_spec two = {write_set(mem, "two", (int[]){700, 300}, 2, 0, VOCAB), 1};
+    rows *r = open_rows(mem, &two, 1, (rows_opts){.packing = PACKING_DOCUMENTS, .split = {1, 1}});
     assert_int_equal(rows_per_epoch(r), (700 - 2) / WIDTH + 1);
     rows_close(r);
-    arena_free(a);
+    arena_free(mem);
 }
 
 static void nothing_to_predict_is_refused(void **state) {
     (void)state;
-    arena *a = arena_new("rows");
-    const row_source_spec lone = {write_set(a, "lone", (int[]){1, 1, 0, 1, 1}, 5, 0, VOCAB), 1},
-                          empty = {write_set(a, "empty", (int[]){0}, 0, 0, VOCAB), 1},
-                          small = {write_set(a, "small", (int[]){9}, 1, 0, VOCAB), 1};
+    arena *mem = arena_new("rows");
+    const row_source_spec lone = {write_set(mem, "lone", (int[]){1, 1, 0, 1, 1}, 5, 0, VOCAB), 1},
+                          empty = {write_set(mem, "empty", (int[]){0}, 0, 0, VOCAB), 1},
+                          small = {write_set(mem, "small", (int[]){9}, 1, 0, VOCAB), 1};
     const struct {
         const row_source_spec *s;
         rows_opts o;
@@ -143,16 +143,16 @@ static void nothing_to_predict_is_refused(void **state) {
         o.n_sources = 1;
         o.row_tokens = WIDTH;
         o.n_vocab = VOCAB;
-        FAILS(rows_open(a, &o, &r), DRV_E_DATA, cases[i].says);
+        FAILS(rows_open(mem, &o, &r), DRV_E_DATA, cases[i].says);
     }
     // As one stream the same documents predict each other.
-    rows *r = open_rows(a, &lone, 1, (rows_opts){.packing = PACKING_STREAM});
+    rows *r = open_rows(mem, &lone, 1, (rows_opts){.packing = PACKING_STREAM});
     int32_t tokens[WIDTH], position[WIDTH], labels[WIDTH];
     int64_t counted = 0;
     OK(rows_next(r, tokens, position, labels, &counted));
     assert_int_equal(counted, 3);
     rows_close(r);
-    arena_free(a);
+    arena_free(mem);
 }
 
 // --- PREFIX.idx.json
@@ -234,18 +234,18 @@ static void what_is_wrong_is_not_believed(void **state) {
 // --- the vocabulary
 static void tokens_outside_are_found(void **state) {
     (void)state;
-    arena *a = arena_new("vocab");
+    arena *mem = arena_new("vocab");
     // 3 MB of u16 and i32: more than a piece of the reader; the bad token is the last one.
     static int sizes[3];
     sizes[0] = 40000, sizes[1] = 0, sizes[2] = 10000;
     for (int wide = 0; wide < 2; wide++) {
         const char *prefix =
-                write_set(a, wide ? "wide" : "narrow", sizes, 3, 0, wide ? 70000 : 60000);
+                write_set(mem, wide ? "wide" : "narrow", sizes, 3, 0, wide ? 70000 : 60000);
         const row_source_spec s = {prefix, 1};
         for (int known = 0; known < 2; known++) {
             const dataset_about x = {.eod = -1, .largest_id = 49999, .largest_at = 49999};
             if (known) about(prefix, &x);
-            rows *r = open_rows(a, &s, 1, (rows_opts){.packing = PACKING_DOCUMENTS});
+            rows *r = open_rows(mem, &s, 1, (rows_opts){.packing = PACKING_DOCUMENTS});
             const dataset *d = rows_source(r, 0);
             assert_int_equal(dataset_knows_largest(d), known);
             OK(dataset_check_vocab(d, 50000, NULL));
@@ -258,7 +258,7 @@ static void tokens_outside_are_found(void **state) {
             rows_close(r);
         }
     }
-    arena_free(a);
+    arena_free(mem);
 }
 
 // What is said of other tokens than those that lie there is not believed.
@@ -278,55 +278,57 @@ static void a_wrong_largest_id_is_not_believed(void **state) {
 
 static void checked_beside_the_caller(void **state) {
     (void)state;
-    arena *a = arena_new("vocab");
-    const row_source_spec s[] = {{write_set(a, "good", (int[]){500}, 1, 0, VOCAB), 1},
-            {write_set(a, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
-    rows *good = open_rows(a, s, 1, (rows_opts){.packing = PACKING_STREAM}),
-         *both = open_rows(a, s, 2, (rows_opts){.packing = PACKING_STREAM});
+    arena *mem = arena_new("vocab");
+    const row_source_spec spec[] = {{write_set(mem, "good", (int[]){500}, 1, 0, VOCAB), 1},
+            {write_set(mem, "bad", (int[]){500}, 1, VOCAB - 100, VOCAB + 6000), 1}};
+    rows *good = open_rows(mem, spec, 1, (rows_opts){.packing = PACKING_STREAM}),
+         *both = open_rows(mem, spec, 2, (rows_opts){.packing = PACKING_STREAM});
     const rows *list[] = {good, both};
-    vocab_check c;
-    OK(vocab_check_start(a, list, 1, &c));
-    OK(vocab_check_wait(&c));
-    assert_true(vocab_check_done(&c));
-    OK(vocab_check_start(a, list, 2, &c));
-    assert_int_equal(c.n_slow, 2); // `good` is shared
-    FAILS(vocab_check_wait(&c), DRV_E_DATA, "bad.bin: token 100 (in document 0) is 60000");
-    OK(vocab_check_start(a, list, 2, &c));
-    vocab_check_cancel(&c);
+    vocab_check check;
+    OK(vocab_check_start(mem, list, 1, &check));
+    OK(vocab_check_wait(&check));
+    assert_true(vocab_check_done(&check));
+    OK(vocab_check_start(mem, list, 2, &check));
+    assert_int_equal(check.n_slow, 2); // `good` is shared
+    FAILS(vocab_check_wait(&check), DRV_E_DATA, "bad.bin: token 100 (in document 0) is 60000");
+    OK(vocab_check_start(mem, list, 2, &check));
+    vocab_check_cancel(&check);
     atomic_bool stop = true;
     OK(rows_check_vocab(both, &stop));
     rows_close(good);
     // What is known costs no thread, and is refused at once.
-    about(s[0].prefix, &(dataset_about){.eod = -1, .largest_id = 499, .largest_at = 499});
-    about(s[1].prefix, &(dataset_about){.eod = -1, .largest_id = VOCAB + 399, .largest_at = 499});
-    good = open_rows(a, s, 1, (rows_opts){.packing = PACKING_STREAM});
+    about(spec[0].prefix, &(dataset_about){.eod = -1, .largest_id = 499, .largest_at = 499});
+    about(spec[1].prefix,
+            &(dataset_about){.eod = -1, .largest_id = VOCAB + 399, .largest_at = 499});
+    good = open_rows(mem, spec, 1, (rows_opts){.packing = PACKING_STREAM});
     list[0] = good;
-    OK(vocab_check_start(a, list, 1, &c));
-    assert_true(vocab_check_done(&c) && c.n_slow == 0);
-    OK(vocab_check_wait(&c));
+    OK(vocab_check_start(mem, list, 1, &check));
+    assert_true(vocab_check_done(&check) && check.n_slow == 0);
+    OK(vocab_check_wait(&check));
     rows_close(both);
-    both = open_rows(a, s, 2, (rows_opts){.packing = PACKING_STREAM});
+    both = open_rows(mem, spec, 2, (rows_opts){.packing = PACKING_STREAM});
     list[1] = both;
-    FAILS(vocab_check_start(a, list, 2, &c), DRV_E_DATA, "token 499 (in document 0) is 60399");
+    FAILS(vocab_check_start(mem, list, 2, &check), DRV_E_DATA,
+            "token 499 (in document 0) is 60399");
     rows_close(good);
     rows_close(both);
-    arena_free(a);
+    arena_free(mem);
 }
 
 // --- the fingerprint
 static void fingerprints_tell_rows_apart(void **state) {
     (void)state;
-    arena *a = arena_new("print");
-    const row_source_spec s[] = {{write_set(a, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
-            {write_set(a, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
+    arena *mem = arena_new("print");
+    const row_source_spec spec[] = {{write_set(mem, "one", (int[]){50, 60, 70}, 3, 0, VOCAB), 3},
+            {write_set(mem, "two", (int[]){50, 70, 60}, 3, 0, VOCAB), 1}};
     const rows_opts base = {.shuffle = true,
             .packing = PACKING_DOCUMENTS,
             .seed = 7,
             .split = {5, 3}};
     rows_opts other = base;
-    about(s[0].prefix, &(dataset_about){.tokenizer_hash = "00ff", .eod = -1, .largest_id = -1});
-    rows *r = open_rows(a, s, 2, base);
-    json_t *x = rows_fingerprint(r);
+    about(spec[0].prefix, &(dataset_about){.tokenizer_hash = "00ff", .eod = -1, .largest_id = -1});
+    rows *stream = open_rows(mem, spec, 2, base);
+    json_t *print = rows_fingerprint(stream);
     // All of it; the paths and the hashes of the indexes are looked at apart.
     static const char want[] =
             "{\"part\":\"train\",\"row_tokens\":8,\"seed\":7,\"shuffle\":true,\"sources\":["
@@ -336,10 +338,10 @@ static void fingerprints_tell_rows_apart(void **state) {
             "{\"documents\":3,\"idx_xxh3\":\"\",\"long\":null,\"loss\":\"all\",\"packing\":\"documents\","
             "\"prefix\":\"\",\"roles_xxh3\":null,\"split_by\":\"documents\",\"tokenizer_xxh3\":null,"
             "\"tokens\":180,\"weight\":0.25}],\"split\":[0.625,0.375,0.0]}";
-    json_t *rest = json_deep_copy(x), *source, *hash[2];
+    json_t *rest = json_deep_copy(print), *source, *hash[2];
     for (int i = 0; i < 2; i++) {
         source = json_array_get(json_object_get(rest, "sources"), (size_t)i);
-        assert_string_equal(json_string_value(json_object_get(source, "prefix")), s[i].prefix);
+        assert_string_equal(json_string_value(json_object_get(source, "prefix")), spec[i].prefix);
         hash[i] = json_incref(json_object_get(source, "idx_xxh3"));
         json_object_set_new(source, "prefix", json_string(""));
         json_object_set_new(source, "idx_xxh3", json_string(""));
@@ -352,20 +354,20 @@ static void fingerprints_tell_rows_apart(void **state) {
     json_decref(hash[1]);
     json_decref(rest);
     free(text);
-    rows_close(r);
-    r = open_rows(a, s, 2, base);
-    json_t *again = rows_fingerprint(r);
-    assert_true(json_equal(x, again));
+    rows_close(stream);
+    stream = open_rows(mem, spec, 2, base);
+    json_t *again = rows_fingerprint(stream);
+    assert_true(json_equal(print, again));
     json_decref(again);
-    rows_close(r);
+    rows_close(stream);
     other.split[1] = 2;
-    r = open_rows(a, s, 2, other);
-    again = rows_fingerprint(r);
-    assert_false(json_equal(x, again));
+    stream = open_rows(mem, spec, 2, other);
+    again = rows_fingerprint(stream);
+    assert_false(json_equal(print, again));
     json_decref(again);
-    rows_close(r);
-    json_decref(x);
-    arena_free(a);
+    rows_close(stream);
+    json_decref(print);
+    arena_free(mem);
 }
 
 int main(void) {

@@ -165,34 +165,34 @@ static void all_texts_together(void **state) {
 // As documents of a data set that begin with the prefix.
 static void a_data_set(void **state) {
     (void)state;
-    model_of m = open_model();
-    harness_scores h = open_scores(&m);
+    model_of model = open_model();
+    harness_scores harness = open_scores(&model);
     run_config cfg;
-    dataset_writer *w;
-    const char *prefix = path_join(m.a, temporary_dir(m.a), "set");
-    const char *sets[] = {arena_printf(m.a, "model.from=%s", m.folder)};
-    OK(dataset_writer_open(m.a, prefix, 320, 0, 0, false, &w));
-    for (int64_t i = 0; i < h.with.n; i++) {
-        const int64_t *at = h.with.begin + i;
-        OK(dataset_writer_add(w, h.with.ids.p + at[0], at[1] - at[0]));
-        OK(dataset_writer_end_document(w));
+    dataset_writer *writer;
+    const char *prefix = path_join(model.a, temporary_dir(model.a), "set");
+    const char *sets[] = {arena_printf(model.a, "model.from=%s", model.folder)};
+    OK(dataset_writer_open(model.a, prefix, 320, 0, 0, false, &writer));
+    for (int64_t i = 0; i < harness.with.n; i++) {
+        const int64_t *at = harness.with.begin + i;
+        OK(dataset_writer_add(writer, harness.with.ids.p + at[0], at[1] - at[0]));
+        OK(dataset_writer_end_document(writer));
     }
-    OK(dataset_writer_finish(w));
-    dataset_writer_close(w, false);
-    OK(config_load(m.a, NULL, sets, 1, &cfg));
+    OK(dataset_writer_finish(writer));
+    dataset_writer_close(writer, false);
+    OK(config_load(model.a, NULL, sets, 1, &cfg));
     data_source source = {prefix, 1, "the test"};
     cfg.valid = &source;
     cfg.n_valid = 1;
     for (int setting = 0; setting < N_SETTINGS; setting++) {
-        const expected want = sum_of(&h, setting);
-        const score_opts opts = opts_of(&m, want.context, want.stride);
+        const expected want = sum_of(&harness, setting);
+        const score_opts opts = opts_of(&model, want.context, want.stride);
         score_result got;
-        OK(score_rows(m.a, &opts, &cfg, &got));
+        OK(score_rows(model.a, &opts, &cfg, &got));
         check_loss(&got, &want, "a data set");
         assert_int_equal(got.longest, want.context);
     }
-    close_scores(&h);
-    close_model(&m);
+    close_scores(&harness);
+    close_model(&model);
 }
 
 int main(void) {

@@ -45,34 +45,35 @@ static void add_run(ckpt_tensor *t, const spec *s, int64_t row, int64_t rows, in
         t->piece[k].row += row;
 }
 
-static ckpt_tensor tensor_of(const spec *s, const mesh *m, int rank) {
-    ckpt_tensor t = {.entry = {s->name, s->columns ? 2 : 1, {s->rows, s->columns}, ST_F32}};
-    const int tp = mesh_place(m, rank, AXIS_TENSOR), dp = mesh_place(m, rank, AXIS_DATA),
-              pp = mesh_place(m, rank, AXIS_PIPELINE), n_tp = m->size[AXIS_TENSOR],
-              n_dp = m->size[AXIS_DATA], n_pp = m->size[AXIS_PIPELINE];
+static ckpt_tensor tensor_of(const spec *of, const mesh *ranks, int rank) {
+    ckpt_tensor out = {.entry = {of->name, of->columns ? 2 : 1, {of->rows, of->columns}, ST_F32}};
+    const int tp = mesh_place(ranks, rank, AXIS_TENSOR), dp = mesh_place(ranks, rank, AXIS_DATA),
+              pp = mesh_place(ranks, rank, AXIS_PIPELINE), n_tp = ranks->size[AXIS_TENSOR],
+              n_dp = ranks->size[AXIS_DATA], n_pp = ranks->size[AXIS_PIPELINE];
     const unsigned data = 1u << AXIS_DATA, tensors = 1u << AXIS_TENSOR,
                    stages = 1u << AXIS_PIPELINE, context = 1u << AXIS_CONTEXT;
-    ckpt_piece p = {.rows = s->rows, .columns = columns_of(s)};
+    ckpt_piece piece = {.rows = of->rows, .columns = columns_of(of)};
     unsigned alike = stages | context;
-    t.n_pieces = 1;
-    if (s->how == BY_ROWS || s->how == BY_ROWS_AND_RUNS) cut(s->rows, tp, n_tp, &p.row, &p.rows);
-    if (s->how == BY_COLUMNS) cut(p.columns, tp, n_tp, &p.column, &p.columns);
-    if (s->how == ALIKE || s->how == BY_STAGE || s->how == BY_RUNS) alike |= tensors;
-    t.piece[0] = p;
-    if (s->how == BY_RUNS || s->how == BY_ROWS_AND_RUNS)
-        add_run(&t, s, p.row, p.rows, dp, n_dp);
+    out.n_pieces = 1;
+    if (of->how == BY_ROWS || of->how == BY_ROWS_AND_RUNS)
+        cut(of->rows, tp, n_tp, &piece.row, &piece.rows);
+    if (of->how == BY_COLUMNS) cut(piece.columns, tp, n_tp, &piece.column, &piece.columns);
+    if (of->how == ALIKE || of->how == BY_STAGE || of->how == BY_RUNS) alike |= tensors;
+    out.piece[0] = piece;
+    if (of->how == BY_RUNS || of->how == BY_ROWS_AND_RUNS)
+        add_run(&out, of, piece.row, piece.rows, dp, n_dp);
     else
         alike |= data;
-    if (s->how == BY_STAGE) { // the last stage alone has it
+    if (of->how == BY_STAGE) { // the last stage alone has it
         alike &= ~stages;
-        if (pp != n_pp - 1) t.n_pieces = 0;
+        if (pp != n_pp - 1) out.n_pieces = 0;
     }
-    for (int k = 0; k < t.n_pieces; k++) {
-        t.piece[k].source = s->name;
-        t.piece[k].offset = 0;
-        t.piece[k].replicated = alike;
+    for (int k = 0; k < out.n_pieces; k++) {
+        out.piece[k].source = of->name;
+        out.piece[k].offset = 0;
+        out.piece[k].replicated = alike;
     }
-    return t;
+    return out;
 }
 
 // --- a rank
@@ -122,19 +123,19 @@ static drv_status read_piece(void *ctx, const char *source, int64_t offset, int6
     return DRV_OK;
 }
 
-static drv_status save_rank(comm *c, void *ctx) {
-    job *j = ctx;
-    rank_state st = {.j = j, .rank = comm_rank(c)};
+static drv_status save_rank(comm *self, void *ctx) {
+    job *work = ctx;
+    rank_state st = {.j = work, .rank = comm_rank(self)};
     lay_out(&st);
     const ckpt_content content = {.model = st.list,
             .optimizer = st.list,
             .n_model = N_SPECS,
             .n_optimizer = N_SPECS,
-            .model_type = j->type,
+            .model_type = work->type,
             .config_json = "{}",
             .trainer_json = "{\"step\": 1}"};
-    const ckpt_ranks ranks = {c, j->mesh, 1 << 10};
-    ckpt_saver *s = ckpt_saver_new(j->dir, 2, &ranks, read_piece, &st);
+    const ckpt_ranks ranks = {self, work->mesh, 1 << 10};
+    ckpt_saver *s = ckpt_saver_new(work->dir, 2, &ranks, read_piece, &st);
     drv_status status = DRV_OK;
     for (int64_t step = 1; step <= 3 && status == DRV_OK; step++) {
         status = ckpt_start(s, step, &content);
@@ -142,10 +143,10 @@ static drv_status save_rank(comm *c, void *ctx) {
         if (status == DRV_OK) status = ckpt_wait(s);
     }
     // All know of a failure, and by the same words.
-    if (j->fails >= 0 &&
+    if (work->fails >= 0 &&
             (status != DRV_E_IO || !strstr(drv_message(), ": no room on this host; older")))
         status = drv_fail(DRV_E_DATA, "rank %d: %d, %s", st.rank, (int)status, drv_message());
-    else if (j->fails >= 0)
+    else if (work->fails >= 0)
         status = DRV_OK;
     ckpt_saver_free(s);
     return status;
@@ -294,8 +295,8 @@ static void all_see_a_flipped_bit(void **state) {
 // Manifests of version 1 hashed each file as a whole.
 static void manifests_of_version_1_are_read(void **state) {
     (void)state;
-    arena *a = arena_new("test");
-    const char *dir = path_join(a, temporary_dir(a), "step-000007");
+    arena *mem = arena_new("test");
+    const char *dir = path_join(mem, temporary_dir(mem), "step-000007");
     static const char *const texts[][2] = {{"model.safetensors", "abc"}, {"config.json", ""},
             {"trainer.json", "abc"}, {"optimizer.safetensors", ""}};
     static const char abc[] = "06b05ab6733a618578af5f94892f3950", // XXH3-128, from xxhsum -H128
@@ -305,17 +306,17 @@ static void manifests_of_version_1_are_read(void **state) {
     str_puts(&manifest, "{\"version\": 1, \"step\": 7, \"files\": {");
     for (int i = 0; i < 4; i++) {
         const size_t n = strlen(texts[i][1]);
-        OK(file_write_atomic(path_join(a, dir, texts[i][0]), texts[i][1], n));
+        OK(file_write_atomic(path_join(mem, dir, texts[i][0]), texts[i][1], n));
         str_printf(&manifest, "%s\"%s\": {\"bytes\": %zu, \"xxh3_128\": \"%s\"}", i ? ", " : "",
                 texts[i][0], n, n ? abc : empty);
     }
     str_puts(&manifest, "}}");
-    OK(file_write_atomic(path_join(a, dir, "manifest.json"), manifest.p, manifest.n));
+    OK(file_write_atomic(path_join(mem, dir, "manifest.json"), manifest.p, manifest.n));
     OK(ckpt_verify(dir));
-    OK(file_write_atomic(path_join(a, dir, "trainer.json"), "abd", 3));
+    OK(file_write_atomic(path_join(mem, dir, "trainer.json"), "abd", 3));
     FAILS(ckpt_verify(dir), DRV_E_DATA, "trainer.json: content has hash");
     str_free(&manifest);
-    arena_free(a);
+    arena_free(mem);
 }
 
 int main(void) {

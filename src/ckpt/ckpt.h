@@ -82,19 +82,19 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *rank
         void *ctx);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
-DRV_CHECKED drv_status ckpt_start(ckpt_saver *s, int64_t step, const ckpt_content *content);
-void ckpt_wait_read(ckpt_saver *s); // until the state may change again
+DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
+void ckpt_wait_read(ckpt_saver *saver); // until the state may change again
 // A save that was started has come to its end: ckpt_wait will not wait.
-bool ckpt_ended(ckpt_saver *s);
+bool ckpt_ended(ckpt_saver *saver);
 // The checkpoint is in place, or why not (then nothing of it is left).
-DRV_CHECKED drv_status ckpt_wait(ckpt_saver *s);
-void ckpt_saver_free(ckpt_saver *s);
+DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
+void ckpt_saver_free(ckpt_saver *saver);
 
 // The newest checkpoint in `dir` whose files all match its manifest; refused ones are warned of by
 // name. *path is NULL when there is none at all; DRV_E_DATA when there are some and all are
 // refused, with the reasons.
 // All ranks look, and find the same.
-DRV_CHECKED drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir,
+DRV_CHECKED drv_status ckpt_newest(arena *mem, const ckpt_ranks *ranks, const char *dir,
         const char **path);
 // Checks sizes and hashes. DRV_E_DATA, DRV_E_IO: names the file and the difference.
 DRV_CHECKED drv_status ckpt_verify(const char *path);
@@ -113,5 +113,5 @@ DRV_CHECKED drv_status ckpt_check(const model_source *s, const ckpt_tensor *list
 // "optimizer". Each rank reads its share of every tensor and sends the others what is theirs.
 // DRV_E_DATA: a tensor is missing, of another shape or not expected, a value is not finite, or an
 // index does not fit its files.
-DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *folder, const char *which,
+DRV_CHECKED drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *which,
         const ckpt_tensor *list, int n, const ckpt_sink *sink);

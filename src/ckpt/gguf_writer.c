@@ -84,33 +84,33 @@ static const char *last_part(arena *a, const char *path) {
     return arena_strndup(a, path + begin, n - begin);
 }
 
-static void put_shape(writing *w) {
-    const llama_meta *m = w->meta;
-    gguf_builder *b = &w->header;
+static void put_shape(writing *out) {
+    const llama_meta *meta = out->meta;
+    gguf_builder *header = &out->header;
     uint32_t file_type = 0;
     for (int i = 0; i < N_WRITTEN_TYPES; i++)
-        if (written_types[i].type == w->type) file_type = written_types[i].file_type;
-    gguf_put_text(b, "general.architecture", "llama");
-    gguf_put_text(b, "general.type", "model");
-    gguf_put_text(b, "general.name",
-            w->opts->name ? w->opts->name : last_part(w->a, w->source->path));
-    gguf_put_u32(b, "general.file_type", file_type);
-    gguf_put_u32(b, "general.quantization_version", 2);
-    gguf_put_u32(b, "llama.vocab_size", (uint32_t)m->vocab_size);
-    gguf_put_u32(b, "llama.context_length", (uint32_t)m->context);
-    gguf_put_u32(b, "llama.embedding_length", (uint32_t)m->hidden_size);
-    gguf_put_u32(b, "llama.block_count", (uint32_t)m->n_layers);
-    gguf_put_u32(b, "llama.feed_forward_length", (uint32_t)m->intermediate_size);
-    gguf_put_u32(b, "llama.attention.head_count", (uint32_t)m->n_heads);
-    gguf_put_u32(b, "llama.attention.head_count_kv", (uint32_t)m->n_kv_heads);
-    gguf_put_u32(b, "llama.attention.key_length", (uint32_t)m->head_dim);
-    gguf_put_u32(b, "llama.attention.value_length", (uint32_t)m->head_dim);
-    gguf_put_u32(b, "llama.rope.dimension_count", (uint32_t)m->head_dim);
-    gguf_put_f32(b, "llama.rope.freq_base", (float)m->rope_theta);
-    gguf_put_f32(b, "llama.attention.layer_norm_rms_epsilon", (float)m->rms_norm_eps);
-    if (m->rope.original_context)
-        gguf_put_u32(b, "llama.rope.scaling.original_context_length",
-                (uint32_t)m->rope.original_context);
+        if (written_types[i].type == out->type) file_type = written_types[i].file_type;
+    gguf_put_text(header, "general.architecture", "llama");
+    gguf_put_text(header, "general.type", "model");
+    gguf_put_text(header, "general.name",
+            out->opts->name ? out->opts->name : last_part(out->a, out->source->path));
+    gguf_put_u32(header, "general.file_type", file_type);
+    gguf_put_u32(header, "general.quantization_version", 2);
+    gguf_put_u32(header, "llama.vocab_size", (uint32_t)meta->vocab_size);
+    gguf_put_u32(header, "llama.context_length", (uint32_t)meta->context);
+    gguf_put_u32(header, "llama.embedding_length", (uint32_t)meta->hidden_size);
+    gguf_put_u32(header, "llama.block_count", (uint32_t)meta->n_layers);
+    gguf_put_u32(header, "llama.feed_forward_length", (uint32_t)meta->intermediate_size);
+    gguf_put_u32(header, "llama.attention.head_count", (uint32_t)meta->n_heads);
+    gguf_put_u32(header, "llama.attention.head_count_kv", (uint32_t)meta->n_kv_heads);
+    gguf_put_u32(header, "llama.attention.key_length", (uint32_t)meta->head_dim);
+    gguf_put_u32(header, "llama.attention.value_length", (uint32_t)meta->head_dim);
+    gguf_put_u32(header, "llama.rope.dimension_count", (uint32_t)meta->head_dim);
+    gguf_put_f32(header, "llama.rope.freq_base", (float)meta->rope_theta);
+    gguf_put_f32(header, "llama.attention.layer_norm_rms_epsilon", (float)meta->rms_norm_eps);
+    if (meta->rope.original_context)
+        gguf_put_u32(header, "llama.rope.scaling.original_context_length",
+                (uint32_t)meta->rope.original_context);
 }
 
 static const ckpt_carried *carried(const ckpt_carried *files, int n, const char *name) {
@@ -136,24 +136,24 @@ static drv_status put_sampling(writing *w, const ckpt_carried *file) {
     return DRV_OK;
 }
 
-static drv_status put_tokenizer(writing *w) {
-    const model_source *s = w->source;
+static drv_status put_tokenizer(writing *out) {
+    const model_source *source = out->source;
     ckpt_carried *files;
-    int n;
-    DRV_TRY(s->reader->files(w->a, s, &files, &n));
-    const ckpt_carried *json = carried(files, n, "tokenizer.json"),
-                       *config = carried(files, n, "tokenizer_config.json"),
-                       *map = carried(files, n, "special_tokens_map.json"),
-                       *chat = carried(files, n, "chat_template.jinja");
-    const llama_meta *m = w->meta;
-    const tokenizer_texts texts = {.folder = s->path,
+    int n_rows;
+    DRV_TRY(source->reader->files(out->a, source, &files, &n_rows));
+    const ckpt_carried *json = carried(files, n_rows, "tokenizer.json"),
+                       *config = carried(files, n_rows, "tokenizer_config.json"),
+                       *map = carried(files, n_rows, "special_tokens_map.json"),
+                       *chat = carried(files, n_rows, "chat_template.jinja");
+    const llama_meta *m = out->meta;
+    const tokenizer_texts texts = {.folder = source->path,
             .tokenizer_json = json ? json->bytes : NULL,
             .n_tokenizer_json = json ? json->n : 0,
             .tokenizer_config_json = config ? config->bytes : NULL,
             .n_tokenizer_config_json = config ? config->n : 0,
             .special_tokens_map_json = map ? map->bytes : NULL,
             .n_special_tokens_map_json = map ? map->n : 0,
-            .chat_template = chat ? arena_strndup(w->a, chat->bytes, chat->n) : NULL,
+            .chat_template = chat ? arena_strndup(out->a, chat->bytes, chat->n) : NULL,
             .vocab_size = m->vocab_size,
             .bos = m->bos,
             .pad = m->pad,
@@ -162,9 +162,9 @@ static drv_status put_tokenizer(writing *w) {
     if (!json)
         log_warn("%s has no tokenizer.json; the file will have no tokenizer, and llama.cpp runs no "
                  "model without one",
-                s->path);
-    DRV_TRY(put_sampling(w, carried(files, n, "generation_config.json")));
-    return vocabulary_put(&texts, &w->header);
+                source->path);
+    DRV_TRY(put_sampling(out, carried(files, n_rows, "generation_config.json")));
+    return vocabulary_put(&texts, &out->header);
 }
 
 // --- tensors
@@ -234,28 +234,30 @@ static void interleave(const float *heads, int64_t rows, int64_t cols, int64_t h
                 sizeof *out * (size_t)cols);
 }
 
-static drv_status copy_tensor(writing *w, const planned *p) {
-    const source_tensor *t = p->from;
-    const int64_t head = w->meta->head_dim;
-    int64_t rows = source_piece_rows(t, PIECE);
-    if (p->interleaved) rows = rows < head ? head : rows - rows % head;
-    const int64_t values_bytes = (int64_t)sizeof(float) * rows * t->cols;
+static drv_status copy_tensor(writing *out, const planned *plan) {
+    const source_tensor *tensor = plan->from;
+    const int64_t head = out->meta->head_dim;
+    int64_t rows = source_piece_rows(tensor, PIECE);
+    if (plan->interleaved) rows = rows < head ? head : rows - rows % head;
+    const int64_t values_bytes = (int64_t)sizeof(float) * rows * tensor->cols;
     float *values = mem_alloc((size_t)values_bytes),
-          *ordered = p->interleaved ? mem_alloc((size_t)values_bytes) : NULL;
+          *ordered = plan->interleaved ? mem_alloc((size_t)values_bytes) : NULL;
     unsigned char *bytes = mem_alloc((size_t)values_bytes);
-    const quant_type *type = quant_type_of(p->type);
+    const quant_type *type = quant_type_of(plan->type);
     drv_status status = DRV_OK;
-    for (int64_t row = 0; row < t->rows && status == DRV_OK; row += rows) {
-        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
-        status = source_read_f32(w->source, t, row, n, values);
-        if (status == DRV_OK && ordered) interleave(values, n, t->cols, head, ordered);
-        if (status == DRV_OK) status = round_to(p, ordered ? ordered : values, n * t->cols, bytes);
-        if (status == DRV_OK) status = put(w, bytes, n * t->cols / type->block * type->block_bytes);
+    for (int64_t row = 0; row < tensor->rows && status == DRV_OK; row += rows) {
+        const int64_t n = tensor->rows - row < rows ? tensor->rows - row : rows;
+        status = source_read_f32(out->source, tensor, row, n, values);
+        if (status == DRV_OK && ordered) interleave(values, n, tensor->cols, head, ordered);
+        if (status == DRV_OK)
+            status = round_to(plan, ordered ? ordered : values, n * tensor->cols, bytes);
+        if (status == DRV_OK)
+            status = put(out, bytes, n * tensor->cols / type->block * type->block_bytes);
     }
     free(values);
     free(ordered);
     free(bytes);
-    return status == DRV_OK ? pad(w, p->bytes) : status;
+    return status == DRV_OK ? pad(out, plan->bytes) : status;
 }
 
 static void show_progress(const writing *w, int i) {

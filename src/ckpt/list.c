@@ -62,15 +62,16 @@ static drv_status share_names(arena *a, const ckpt_ranks *ranks, char ***names, 
     return DRV_OK;
 }
 
-drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const char **path) {
+drv_status ckpt_newest(arena *mem, const ckpt_ranks *ranks, const char *dir, const char **path) {
     char **names = NULL;
-    int n = 0;
+    int n_names = 0;
     str reasons = {0};
     *path = NULL;
-    DRV_TRY(ckpt_agree(ranks, ckpt_rank(ranks) == 0 ? ckpt_list(a, dir, &names, &n) : DRV_OK));
-    DRV_TRY(share_names(a, ranks, &names, &n));
-    for (int i = n - 1; i >= 0; i--) {
-        const char *candidate = path_join(a, dir, names[i]);
+    DRV_TRY(ckpt_agree(ranks,
+            ckpt_rank(ranks) == 0 ? ckpt_list(mem, dir, &names, &n_names) : DRV_OK));
+    DRV_TRY(share_names(mem, ranks, &names, &n_names));
+    for (int i = n_names - 1; i >= 0; i--) {
+        const char *candidate = path_join(mem, dir, names[i]);
         const drv_status whole = ckpt_verify_shared(ranks, candidate);
         if (whole == DRV_E_PEER) return whole;
         if (whole == DRV_OK) {
@@ -79,12 +80,12 @@ drv_status ckpt_newest(arena *a, const ckpt_ranks *ranks, const char *dir, const
             return DRV_OK;
         }
         log_warn("checkpoint \"%s\" is not used: %s", candidate, drv_message());
-        if (n - i <= 3) str_printf(&reasons, "%s%s", reasons.n ? "; " : "", drv_message());
-        if (n - i == 4) str_puts(&reasons, "; ...");
+        if (n_names - i <= 3) str_printf(&reasons, "%s%s", reasons.n ? "; " : "", drv_message());
+        if (n_names - i == 4) str_puts(&reasons, "; ...");
     }
-    if (n == 0) return DRV_OK;
+    if (n_names == 0) return DRV_OK;
     drv_status status = drv_fail(DRV_E_DATA, "%s: %s refused: %s", dir,
-            n == 1 ? "the only checkpoint is" : "all checkpoints are", reasons.p);
+            n_names == 1 ? "the only checkpoint is" : "all checkpoints are", reasons.p);
     str_free(&reasons);
     return status;
 }

@@ -128,32 +128,32 @@ static void read_rows(filling *f, int64_t row, int64_t n) {
 }
 
 // A rank that has failed goes on sending, so that the others can end the tensor.
-static drv_status fill_round(filling *f, int64_t round) {
-    int64_t n, total_out = 0, total_in = 0;
-    const int64_t row = rows_of(f, f->rank, round, &n);
-    read_rows(f, row, n);
-    for (int r = 0; r < f->n_ranks; r++) {
+static drv_status fill_round(filling *fill, int64_t round) {
+    int64_t n_bytes, total_out = 0, total_in = 0;
+    const int64_t row = rows_of(fill, fill->rank, round, &n_bytes);
+    read_rows(fill, row, n_bytes);
+    for (int r = 0; r < fill->n_ranks; r++) {
         int64_t n_theirs;
-        const int64_t theirs = rows_of(f, r, round, &n_theirs);
-        const int64_t out = elements_in(f, &f->all[r], row, n),
-                      in = elements_in(f, f->to, theirs, n_theirs);
-        f->out_bytes[r] = out * (int64_t)sizeof(float);
-        f->in_bytes[r] = in * (int64_t)sizeof(float);
+        const int64_t theirs = rows_of(fill, r, round, &n_theirs);
+        const int64_t out = elements_in(fill, &fill->all[r], row, n_bytes),
+                      in = elements_in(fill, fill->to, theirs, n_theirs);
+        fill->out_bytes[r] = out * (int64_t)sizeof(float);
+        fill->in_bytes[r] = in * (int64_t)sizeof(float);
         total_out += out;
         total_in += in;
     }
-    f->out = room(f->out, &f->out_cap, total_out);
-    f->in = room(f->in, &f->in_cap, total_in);
-    float *at = f->out;
-    for (int r = 0; r < f->n_ranks; r++)
-        at = pack(f, &f->all[r], row, n, at);
-    DRV_TRY(comm_all_to_all(comm_world(f->ranks->comm), f->out, f->out_bytes, f->in, f->in_bytes,
-            0));
-    const float *values = f->in;
-    for (int r = 0; r < f->n_ranks && f->status == DRV_OK; r++) {
-        const int64_t theirs = rows_of(f, r, round, &n);
-        f->status = give(f, theirs, n, values);
-        values += f->in_bytes[r] / (int64_t)sizeof(float);
+    fill->out = room(fill->out, &fill->out_cap, total_out);
+    fill->in = room(fill->in, &fill->in_cap, total_in);
+    float *at = fill->out;
+    for (int r = 0; r < fill->n_ranks; r++)
+        at = pack(fill, &fill->all[r], row, n_bytes, at);
+    DRV_TRY(comm_all_to_all(comm_world(fill->ranks->comm), fill->out, fill->out_bytes, fill->in,
+            fill->in_bytes, 0));
+    const float *values = fill->in;
+    for (int r = 0; r < fill->n_ranks && fill->status == DRV_OK; r++) {
+        const int64_t theirs = rows_of(fill, r, round, &n_bytes);
+        fill->status = give(fill, theirs, n_bytes, values);
+        values += fill->in_bytes[r] / (int64_t)sizeof(float);
     }
     return DRV_OK;
 }

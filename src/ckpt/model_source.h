@@ -58,7 +58,7 @@ struct model_source {
 // broken one.
 DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_source *out);
 // The tensors of WHICH.safetensors, or of the files of its index, in a folder.
-DRV_CHECKED drv_status model_source_open_folder(arena *a, const char *path, const char *which,
+DRV_CHECKED drv_status model_source_open_folder(arena *mem, const char *path, const char *which,
         model_source *out);
 // Before the name of a weight in optimizer.safetensors: its fp32 values.
 #define CKPT_MASTER "master."

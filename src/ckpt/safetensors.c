@@ -66,29 +66,31 @@ static drv_status parse_shape(const char *path, const json_t *shape, st_tensor *
     return DRV_OK;
 }
 
-static drv_status parse_tensor(const char *path, const json_t *v, int64_t n_data, st_tensor *t) {
-    const char *type = json_string_value(json_object_get(v, "dtype"));
-    const json_t *o = json_object_get(v, "data_offsets");
+static drv_status parse_tensor(const char *path, const json_t *entry, int64_t n_data,
+        st_tensor *tensor) {
+    const char *type = json_string_value(json_object_get(entry, "dtype"));
+    const json_t *offsets = json_object_get(entry, "data_offsets");
     int k = 0;
     while (type && k < N_TYPES && strcmp(types[k].name, type) != 0)
         k++;
-    if (!type || k == N_TYPES) return bad(path, t->name, "dtype is missing or unknown");
-    t->type = types[k].type;
-    t->type_name = types[k].name;
-    DRV_TRY(parse_shape(path, json_object_get(v, "shape"), t));
-    if (!json_is_array(o) || json_array_size(o) != 2 || !json_is_integer(json_array_get(o, 0)) ||
-            !json_is_integer(json_array_get(o, 1)))
-        return bad(path, t->name, "data_offsets are not two numbers");
-    const int64_t from = json_integer_value(json_array_get(o, 0)),
-                  to = json_integer_value(json_array_get(o, 1));
+    if (!type || k == N_TYPES) return bad(path, tensor->name, "dtype is missing or unknown");
+    tensor->type = types[k].type;
+    tensor->type_name = types[k].name;
+    DRV_TRY(parse_shape(path, json_object_get(entry, "shape"), tensor));
+    if (!json_is_array(offsets) || json_array_size(offsets) != 2 ||
+            !json_is_integer(json_array_get(offsets, 0)) ||
+            !json_is_integer(json_array_get(offsets, 1)))
+        return bad(path, tensor->name, "data_offsets are not two numbers");
+    const int64_t from = json_integer_value(json_array_get(offsets, 0)),
+                  to = json_integer_value(json_array_get(offsets, 1));
     if (from < 0 || to < from || to > n_data)
         return drv_fail(DRV_E_DATA,
                 "%s: tensor \"%.80s\": bytes %lld to %lld, but the file has %lld; is it truncated?",
-                path, t->name, (long long)from, (long long)to, (long long)n_data);
-    if (t->elements * types[k].bits % 8 || to - from != t->elements * types[k].bits / 8)
-        return bad(path, t->name, "data_offsets do not fit shape and dtype");
-    t->at = from;
-    t->bytes = to - from;
+                path, tensor->name, (long long)from, (long long)to, (long long)n_data);
+    if (tensor->elements * types[k].bits % 8 || to - from != tensor->elements * types[k].bits / 8)
+        return bad(path, tensor->name, "data_offsets do not fit shape and dtype");
+    tensor->at = from;
+    tensor->bytes = to - from;
     return DRV_OK;
 }
 
@@ -129,11 +131,11 @@ static drv_status check_cover(const char *path, const st_file *f, int64_t n_data
             (long long)(n_data - covered));
 }
 
-static drv_status parse_header(arena *a, const json_t *root, int64_t n_data, st_file *out) {
+static drv_status parse_header(arena *mem, const json_t *root, int64_t n_data, st_file *out) {
     const char *path = out->path;
     if (!json_is_object(root))
         return drv_fail(DRV_E_DATA, "%s: the header is not a JSON object", path);
-    out->tensors = ARENA_ARRAY(a, st_tensor, json_object_size(root) + 1);
+    out->tensors = ARENA_ARRAY(mem, st_tensor, json_object_size(root) + 1);
     const char *key;
     json_t *v;
     json_object_foreach((json_t *)(uintptr_t)root, key, v) {
@@ -142,11 +144,11 @@ static drv_status parse_header(arena *a, const json_t *root, int64_t n_data, st_
             continue;
         }
         st_tensor *t = &out->tensors[out->n++];
-        t->name = arena_strdup(a, key);
+        t->name = arena_strdup(mem, key);
         DRV_TRY(parse_tensor(path, v, n_data, t));
     }
     if (out->n) qsort(out->tensors, (size_t)out->n, sizeof *out->tensors, by_data);
-    out->by_name = (name_map){.a = a};
+    out->by_name = (name_map){.a = mem};
     for (int i = 0; i < out->n; i++)
         name_map_set(&out->by_name, out->tensors[i].name, &out->tensors[i]);
     return check_cover(path, out, n_data);
@@ -300,17 +302,17 @@ static void put_name(const char *name, str *out) {
     json_decref(text);
 }
 
-void st_header(const st_entry *e, int n, str *out) {
+void st_header(const st_entry *entries, int n_entries, str *out) {
     str h = {0};
     str_puts(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
     int64_t at = 0;
-    for (int i = 0; i < n; i++) {
-        const int64_t bytes = st_entry_bytes(&e[i]);
+    for (int i = 0; i < n_entries; i++) {
+        const int64_t bytes = st_entry_bytes(&entries[i]);
         str_puts(&h, ",");
-        put_name(e[i].name, &h);
-        str_printf(&h, ":{\"dtype\":\"%s\",\"shape\":[%lld", st_type_name(e[i].type),
-                (long long)e[i].dim[0]);
-        if (e[i].n_dims == 2) str_printf(&h, ",%lld", (long long)e[i].dim[1]);
+        put_name(entries[i].name, &h);
+        str_printf(&h, ":{\"dtype\":\"%s\",\"shape\":[%lld", st_type_name(entries[i].type),
+                (long long)entries[i].dim[0]);
+        if (entries[i].n_dims == 2) str_printf(&h, ",%lld", (long long)entries[i].dim[1]);
         str_printf(&h, "],\"data_offsets\":[%lld,%lld]}", (long long)at, (long long)(at + bytes));
         at += bytes;
     }

@@ -57,6 +57,6 @@ typedef struct st_entry {
     int64_t dim[2];
     st_type type;
 } st_entry;
-void st_header(const st_entry *e, int n, str *out);
+void st_header(const st_entry *entries, int n_entries, str *out);
 int64_t st_entry_elements(const st_entry *e);
 int64_t st_entry_bytes(const st_entry *e);

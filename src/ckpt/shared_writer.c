@@ -257,37 +257,38 @@ static drv_status note_file(shared_file *f, out_folder *o, const char *name) {
     return DRV_OK;
 }
 
-static drv_status write_shard(const ckpt_ranks *ranks, out_folder *o, const char *name,
-        const st_entry *entries, const ckpt_tensor *list, int n, ckpt_read read, void *ctx) {
-    shared_file f = {.ranks = ranks,
+static drv_status write_shard(const ckpt_ranks *ranks, out_folder *out, const char *name,
+        const st_entry *entries, const ckpt_tensor *list, int n_tensors, ckpt_read read,
+        void *ctx) {
+    shared_file shard = {.ranks = ranks,
             .rank = ckpt_rank(ranks),
             .n_ranks = ckpt_size(ranks),
-            .path = path_join(o->a, o->tmp, name),
+            .path = path_join(out->a, out->tmp, name),
             .fd = -1,
             .list = list,
-            .n = n,
-            .at = ARENA_ARRAY(o->a, int64_t, n + 1),
-            .block_bytes = o->block_bytes,
+            .n = n_tensors,
+            .at = ARENA_ARRAY(out->a, int64_t, n_tensors + 1),
+            .block_bytes = out->block_bytes,
             .read = read,
             .ctx = ctx};
-    st_header(entries, n, &f.header);
-    f.at[0] = (int64_t)f.header.n;
-    for (int i = 0; i < n; i++)
-        f.at[i + 1] = f.at[i] + st_entry_bytes(&entries[i]);
-    f.n_blocks = div_up(f.at[n], f.block_bytes);
-    f.digests = ARENA_ARRAY(o->a, block_digest, f.n_blocks + 1);
-    f.out_bytes = ARENA_ARRAY(o->a, int64_t, f.n_ranks);
-    f.in_bytes = ARENA_ARRAY(o->a, int64_t, f.n_ranks);
-    f.scratch = mem_alloc(sizeof *f.scratch * SCRATCH);
-    f.block = mem_alloc((size_t)f.block_bytes);
-    drv_status status = write_file(&f);
-    status = close_file(&f, status);
-    if (status == DRV_OK) status = note_file(&f, o, name);
-    str_free(&f.header);
-    free(f.scratch);
-    free(f.block);
-    free(f.out.p);
-    free(f.in.p);
+    st_header(entries, n_tensors, &shard.header);
+    shard.at[0] = (int64_t)shard.header.n;
+    for (int i = 0; i < n_tensors; i++)
+        shard.at[i + 1] = shard.at[i] + st_entry_bytes(&entries[i]);
+    shard.n_blocks = div_up(shard.at[n_tensors], shard.block_bytes);
+    shard.digests = ARENA_ARRAY(out->a, block_digest, shard.n_blocks + 1);
+    shard.out_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);
+    shard.in_bytes = ARENA_ARRAY(out->a, int64_t, shard.n_ranks);
+    shard.scratch = mem_alloc(sizeof *shard.scratch * SCRATCH);
+    shard.block = mem_alloc((size_t)shard.block_bytes);
+    drv_status status = write_file(&shard);
+    status = close_file(&shard, status);
+    if (status == DRV_OK) status = note_file(&shard, out, name);
+    str_free(&shard.header);
+    free(shard.scratch);
+    free(shard.block);
+    free(shard.out.p);
+    free(shard.in.p);
     return status;
 }
 

@@ -159,27 +159,27 @@ static void close_folder(model_source *s) {
 static const source_reader folder_reader = {"a Hugging Face folder", read_raw, read_f32,
         read_config, read_files, close_folder};
 
-drv_status model_source_open_folder(arena *a, const char *path, const char *which,
+drv_status model_source_open_folder(arena *mem, const char *path, const char *which,
         model_source *out) {
-    folder *f = ARENA_NEW(a, folder);
-    *f = (folder){.a = a, .path = arena_strdup(a, path), .by_path = {.a = a}};
-    *out = (model_source){.path = f->path,
+    folder *files = ARENA_NEW(mem, folder);
+    *files = (folder){.a = mem, .path = arena_strdup(mem, path), .by_path = {.a = mem}};
+    *out = (model_source){.path = files->path,
             .reader = &folder_reader,
-            .by_name = {.a = a},
-            .state = f};
-    drv_status status = open_files(f, which);
+            .by_name = {.a = mem},
+            .state = files};
+    drv_status status = open_files(files, which);
     if (status != DRV_OK) {
         model_source_close(out);
         return status;
     }
     int n = 0;
-    for (int i = 0; i < f->n; i++)
-        n += f->files[i].n;
-    out->tensors = ARENA_ARRAY(a, source_tensor, n + 1);
-    for (int i = 0; i < f->n; i++)
-        for (int k = 0; k < f->files[i].n; k++) {
+    for (int i = 0; i < files->n; i++)
+        n += files->files[i].n;
+    out->tensors = ARENA_ARRAY(mem, source_tensor, n + 1);
+    for (int i = 0; i < files->n; i++)
+        for (int k = 0; k < files->files[i].n; k++) {
             source_tensor *t = &out->tensors[out->n++];
-            *t = as_source(a, &f->files[i], &f->files[i].tensors[k]);
+            *t = as_source(mem, &files->files[i], &files->files[i].tensors[k]);
             name_map_set(&out->by_name, t->name, t);
         }
     return DRV_OK;

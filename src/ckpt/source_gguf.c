@@ -171,27 +171,28 @@ static ckpt_carried carried(arena *a, const char *name, str *text) {
     return file;
 }
 
-static drv_status read_files(arena *a, const model_source *s, ckpt_carried **list, int *n) {
-    const gguf_source *g = state_of(s);
+static drv_status read_files(arena *mem, const model_source *source, ckpt_carried **list,
+        int *n_out) {
+    const gguf_source *gguf = state_of(source);
     vocabulary v;
     json_t *generation;
     bool found;
     str text = {0};
-    *list = ARENA_ARRAY(a, ckpt_carried, 3);
-    *n = 0;
-    DRV_TRY(llama_generation_json(&g->file, &g->meta, &generation));
+    *list = ARENA_ARRAY(mem, ckpt_carried, 3);
+    *n_out = 0;
+    DRV_TRY(llama_generation_json(&gguf->file, &gguf->meta, &generation));
     char *dump = json_dumps(generation, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     str_printf(&text, "%s\n", dump);
     free(dump);
     json_decref(generation);
-    (*list)[(*n)++] = carried(a, "generation_config.json", &text);
-    DRV_TRY(vocabulary_read(a, &g->file, &v, &found));
+    (*list)[(*n_out)++] = carried(mem, "generation_config.json", &text);
+    DRV_TRY(vocabulary_read(mem, &gguf->file, &v, &found));
     if (!found) return DRV_OK;
-    v.context = g->meta.context;
+    v.context = gguf->meta.context;
     vocabulary_tokenizer_json(&v, &text);
-    (*list)[(*n)++] = carried(a, "tokenizer.json", &text);
+    (*list)[(*n_out)++] = carried(mem, "tokenizer.json", &text);
     vocabulary_config_json(&v, &text);
-    (*list)[(*n)++] = carried(a, "tokenizer_config.json", &text);
+    (*list)[(*n_out)++] = carried(mem, "tokenizer_config.json", &text);
     return DRV_OK;
 }
 
@@ -204,34 +205,34 @@ static const source_reader gguf_reader = {"a GGUF file", read_raw, read_f32, rea
         read_files, close_gguf};
 
 // --- opening
-static drv_status add_tensor(gguf_source *g, const gguf_tensor *t, model_source *out) {
+static drv_status add_tensor(gguf_source *gguf, const gguf_tensor *tensor, model_source *out) {
     int layer;
-    const llama_name *row = llama_name_of_gguf(t->name, &layer);
-    if (strcmp(t->name, "rope_freqs.weight") == 0) return DRV_OK; // config.json has it
-    if (!row || layer >= g->meta.n_layers) return refuse_tensor(g, t->name);
-    DRV_TRY(check_shape(g, t, row));
-    gguf_origin *origin = ARENA_NEW(g->a, gguf_origin);
-    *origin = (gguf_origin){t, row->rows != ROWS_AS_THEY_ARE};
-    source_tensor *s = &out->tensors[out->n++];
-    *s = (source_tensor){.name = llama_name_print(g->a, row->hf, layer),
-            .file = g->file.path,
-            .type_name = t->type->name,
-            .type = type_of(t->type),
+    const llama_name *row = llama_name_of_gguf(tensor->name, &layer);
+    if (strcmp(tensor->name, "rope_freqs.weight") == 0) return DRV_OK; // config.json has it
+    if (!row || layer >= gguf->meta.n_layers) return refuse_tensor(gguf, tensor->name);
+    DRV_TRY(check_shape(gguf, tensor, row));
+    gguf_origin *origin = ARENA_NEW(gguf->a, gguf_origin);
+    *origin = (gguf_origin){tensor, row->rows != ROWS_AS_THEY_ARE};
+    source_tensor *listed = &out->tensors[out->n++];
+    *listed = (source_tensor){.name = llama_name_print(gguf->a, row->hf, layer),
+            .file = gguf->file.path,
+            .type_name = tensor->type->name,
+            .type = type_of(tensor->type),
             .n_dims = row->n_dims,
             .origin = origin};
-    shape_of(&g->meta, row->gguf, s->dim);
-    s->rows = s->dim[0];
-    s->cols = row->n_dims == 2 ? s->dim[1] : 1;
-    s->row_bytes = gguf_row_bytes(t);
+    shape_of(&gguf->meta, row->gguf, listed->dim);
+    listed->rows = listed->dim[0];
+    listed->cols = row->n_dims == 2 ? listed->dim[1] : 1;
+    listed->row_bytes = gguf_row_bytes(tensor);
     if (row->n_dims == 1) {
         bool fits = false;
-        if (g->type != ST_F32) DRV_TRY(fits_type(g, t, &fits));
-        s->type = fits ? g->type : ST_F32;
-        s->type_name = st_type_name(s->type);
-        s->row_bytes = st_type_bytes(s->type);
-        s->dim[1] = 0;
+        if (gguf->type != ST_F32) DRV_TRY(fits_type(gguf, tensor, &fits));
+        listed->type = fits ? gguf->type : ST_F32;
+        listed->type_name = st_type_name(listed->type);
+        listed->row_bytes = st_type_bytes(listed->type);
+        listed->dim[1] = 0;
     }
-    name_map_set(&out->by_name, s->name, s);
+    name_map_set(&out->by_name, listed->name, listed);
     return DRV_OK;
 }
 

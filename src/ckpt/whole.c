@@ -61,15 +61,15 @@ static drv_status read_block_bytes(verification *v) {
             v->folder, (long long)v->block_bytes);
 }
 
-static drv_status list_file(verification *v, const char *name, const json_t *entry) {
+static drv_status list_file(verification *check, const char *name, const json_t *entry) {
     const json_t *bytes = json_object_get(entry, "bytes");
     const char *whole = json_string_value(json_object_get(entry, "xxh3_128")),
                *blocks = json_string_value(json_object_get(entry, "xxh3_128_blocks"));
     if (!(whole || blocks) || !json_is_integer(bytes) || strchr(name, '/'))
-        return drv_fail(DRV_E_DATA, "%s: manifest.json: bad entry \"%s\"", v->folder, name);
-    listed_file *f = &v->files[v->n++];
+        return drv_fail(DRV_E_DATA, "%s: manifest.json: bad entry \"%s\"", check->folder, name);
+    listed_file *f = &check->files[check->n++];
     *f = (listed_file){.name = name,
-            .path = path_join(v->a, v->folder, name),
+            .path = path_join(check->a, check->folder, name),
             .bytes = json_integer_value(bytes),
             .hash = blocks ? blocks : whole,
             .by_blocks = blocks != NULL};
@@ -80,7 +80,7 @@ static drv_status list_file(verification *v, const char *name, const json_t *ent
         return drv_fail(DRV_E_DATA, "%s: %lld bytes, expected %lld", f->path,
                 (long long)file_size(f->path), (long long)f->bytes);
     // A file that was hashed as one is one block, whoever has that.
-    f->n_blocks = f->by_blocks ? div_up(f->bytes, v->block_bytes) : 1;
+    f->n_blocks = f->by_blocks ? div_up(f->bytes, check->block_bytes) : 1;
     return DRV_OK;
 }
 
@@ -161,20 +161,20 @@ static drv_status hash_shares(verification *v) {
 }
 
 // Digests of all ranks, one rank after the other -> by file.
-static drv_status compare(const verification *v, const block_digest *all) {
-    const block_digest **next = ARENA_ARRAY(v->a, const block_digest *, v->ranks);
+static drv_status compare(const verification *check, const block_digest *all) {
+    const block_digest **next = ARENA_ARRAY(check->a, const block_digest *, check->ranks);
     const block_digest *at = all;
-    for (int r = 0; r < v->ranks; r++) {
+    for (int r = 0; r < check->ranks; r++) {
         next[r] = at;
-        for (int i = 0; i < v->n; i++)
-            at += share_of(v, i, r).end - share_of(v, i, r).first;
+        for (int i = 0; i < check->n; i++)
+            at += share_of(check, i, r).end - share_of(check, i, r).first;
     }
-    for (int i = 0; i < v->n; i++) {
-        const listed_file *f = &v->files[i];
-        block_digest *list = ARENA_ARRAY(v->a, block_digest, f->n_blocks + 1);
+    for (int i = 0; i < check->n; i++) {
+        const listed_file *f = &check->files[i];
+        block_digest *list = ARENA_ARRAY(check->a, block_digest, f->n_blocks + 1);
         char hex[33];
-        for (int r = 0; r < v->ranks; r++) {
-            const block_range share = share_of(v, i, r);
+        for (int r = 0; r < check->ranks; r++) {
+            const block_range share = share_of(check, i, r);
             for (int64_t b = share.first; b < share.end; b++)
                 list[b] = *next[r]++;
         }

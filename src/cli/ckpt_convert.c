@@ -143,33 +143,33 @@ drv_status ckpt_consolidate_verb(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-drv_status ckpt_compare(arena *a, const cli_args *args) {
+drv_status ckpt_compare(arena *mem, const cli_args *args) {
     const char *paths[2];
-    model m[2];
-    comparison c;
+    model models[2];
+    comparison result;
     par_set_threads(0);
     for (int k = 0; k < 2; k++)
-        DRV_TRY(find_model(a, args->positional[k], &paths[k]));
-    DRV_TRY(model_open(a, paths[0], &m[0]));
-    drv_status status = model_open(a, paths[1], &m[1]);
+        DRV_TRY(find_model(mem, args->positional[k], &paths[k]));
+    DRV_TRY(model_open(mem, paths[0], &models[0]));
+    drv_status status = model_open(mem, paths[1], &models[1]);
     if (status == DRV_OK) {
-        status = compare_models(a, &m[0], &m[1], false, &c);
-        model_close(&m[1]);
+        status = compare_models(mem, &models[0], &models[1], false, &result);
+        model_close(&models[1]);
     }
-    model_close(&m[0]);
+    model_close(&models[0]);
     DRV_TRY(status);
     if (cli_has(args, "--json")) {
-        json_t *json = comparison_json(&c, paths[0], paths[1]);
+        json_t *json = comparison_json(&result, paths[0], paths[1]);
         char *text = json_dumps(json, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
         puts(text);
         free(text);
         json_decref(json);
     } else {
-        printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", c.type_a, c.hash_a, paths[0], c.type_b, c.hash_b,
-                paths[1]);
-        ckpt_print_comparison(&c);
-        if (!c.problem) puts("good: B is A within the bounds");
+        printf("A  %-8s %s  %s\nB  %-8s %s  %s\n", result.type_a, result.hash_a, paths[0],
+                result.type_b, result.hash_b, paths[1]);
+        ckpt_print_comparison(&result);
+        if (!result.problem) puts("good: B is A within the bounds");
     }
-    if (!c.problem) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "\"%s\" and \"%s\": %s", paths[0], paths[1], c.problem);
+    if (!result.problem) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\" and \"%s\": %s", paths[0], paths[1], result.problem);
 }

@@ -65,8 +65,8 @@ struct cli_args {
 // Parses what follows the verb's name. Options that the verb does not have, options given twice,
 // missing and empty values and options that say nothing beside the others are DRV_E_USAGE, with the
 // nearest name or the subverbs that take the option.
-DRV_CHECKED drv_status cli_parse(arena *a, const verb *parent, const verb *v, int argc, char **argv,
-        cli_args *out);
+DRV_CHECKED drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int argc,
+        char **argv, cli_args *out);
 // The value of an option, or `otherwise` when it was not given.
 const char *cli_get(const cli_args *args, const char *name, const char *otherwise);
 bool cli_has(const cli_args *args, const char *name);
@@ -89,8 +89,8 @@ void cli_open_stdout(void);
 // Writes what is buffered; nothing is printed after it.
 void cli_close_stdout(void);
 
-// The help of drover (v NULL), of a verb (parent NULL) or of a subverb.
-void cli_print_help(FILE *f, const verb *parent, const verb *v);
+// The help of drover (`shown` NULL), of a verb (parent NULL) or of a subverb.
+void cli_print_help(FILE *file, const verb *parent, const verb *shown);
 // "[HELP|VERB [SUBVERB]]": the arguments of `drover help`.
 DRV_CHECKED drv_status cli_help(int argc, char **argv);
 // The verb (subverb, when parent is given) of that name; a failure says which is near.

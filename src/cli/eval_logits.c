@@ -63,29 +63,32 @@ static drv_status write_file(arena *a, const char *path, scorer *model, const in
     return status;
 }
 
-drv_status eval_logits(arena *a, const score_opts *opts, const documents *d, const char *path) {
-    const int64_t all = d->begin[1] - d->begin[0], n = all < opts->context ? all : opts->context;
+drv_status eval_logits(arena *mem, const score_opts *opts, const documents *docs,
+        const char *path) {
+    const int64_t all = docs->begin[1] - docs->begin[0],
+                  n_tokens = all < opts->context ? all : opts->context;
     scorer_opts how = opts->model;
     model_config shape;
     scorer *model = NULL;
     if (file_exists(path)) return drv_fail(DRV_E_USAGE, "\"%s\" exists, expected a new file", path);
     how.rows = 1;
-    how.row_tokens = n;
+    how.row_tokens = n_tokens;
     how.logits = true;
     DRV_TRY(model_config_read(how.folder, &shape));
-    drv_status status = scorer_open(a, &how, &model);
+    drv_status status = scorer_open(mem, &how, &model);
     if (status == DRV_OK) {
         batch *b = scorer_batch(model);
-        for (int64_t i = 0; i < n; i++) {
-            b->tokens[i] = d->ids.p[i];
+        for (int64_t i = 0; i < n_tokens; i++) {
+            b->tokens[i] = docs->ids.p[i];
             b->position[i] = (int32_t)i;
         }
         status = scorer_run_logits(model);
     }
-    if (status == DRV_OK) status = write_file(a, path, model, d->ids.p, n, shape.vocab_size);
+    if (status == DRV_OK)
+        status = write_file(mem, path, model, docs->ids.p, n_tokens, shape.vocab_size);
     scorer_close(model);
     if (status == DRV_OK)
-        log_info("%s: logits of %lld positions, %lld each", path, (long long)n,
+        log_info("%s: logits of %lld positions, %lld each", path, (long long)n_tokens,
                 (long long)shape.vocab_size);
     return status;
 }

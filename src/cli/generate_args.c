@@ -20,23 +20,24 @@ drv_status generation_precision(const cli_args *args, generate_precision *out) {
     return DRV_OK;
 }
 
-drv_status generation_read(arena *a, const cli_args *args, generator_opts *model,
-        generate_opts *o) {
+drv_status generation_read(arena *mem, const cli_args *args, generator_opts *model,
+        generate_opts *out) {
     int64_t threads = 0;
-    o->sampling = (sample_opts){.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1};
-    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &o->max_tokens));
-    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &o->sampling.temperature));
-    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &o->sampling.top_p));
-    DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &o->sampling.top_k));
-    DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100, &o->sampling.repetition_penalty));
-    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &o->seed));
+    out->sampling = (sample_opts){.temperature = 0.8, .top_p = 0.95, .repetition_penalty = 1};
+    DRV_TRY(cli_get_i64(args, "--max-tokens", 1, 1 << 24, &out->max_tokens));
+    DRV_TRY(cli_get_f64(args, "--temperature", 0, 100, &out->sampling.temperature));
+    DRV_TRY(cli_get_f64(args, "--top-p", 0.001, 1, &out->sampling.top_p));
+    DRV_TRY(cli_get_i64(args, "--top-k", 0, INT32_MAX, &out->sampling.top_k));
+    DRV_TRY(cli_get_f64(args, "--repetition-penalty", 0.01, 100,
+            &out->sampling.repetition_penalty));
+    DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &out->seed));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     DRV_TRY(generation_precision(args, &model->precision));
     model->backend = cli_get(args, "--backend", NULL);
-    o->stops = cli_get_all(a, args, "--stop", &o->n_stops);
+    out->stops = cli_get_all(mem, args, "--stop", &out->n_stops);
     par_set_threads((int)threads);
     model_ref ref;
-    DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
+    DRV_TRY(model_resolve(mem, args->n_positional ? args->positional[0] : NULL,
             cli_get(args, "--adapter", NULL), &ref));
     model->folder = ref.folder;
     model->adapter = ref.adapter;

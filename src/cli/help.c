@@ -58,27 +58,28 @@ static void print_options(FILE *f, const verb *v) {
     }
 }
 
-void cli_print_help(FILE *f, const verb *parent, const verb *v) {
-    if (!v) {
-        print_verbs(f);
+void cli_print_help(FILE *file, const verb *parent, const verb *shown) {
+    if (!shown) {
+        print_verbs(file);
         return;
     }
     char name[64];
-    snprintf(name, sizeof name, "%s%s%s", parent ? parent->name : "", parent ? " " : "", v->name);
-    fprintf(f, "drover %s: %s\n\n", name, v->summary);
-    if (v->n_subverbs == 0) {
-        print_usage(f, name, v->usage);
-        if (v->help) fprintf(f, "\n%s\n", v->help);
-        print_options(f, v);
+    snprintf(name, sizeof name, "%s%s%s", parent ? parent->name : "", parent ? " " : "",
+            shown->name);
+    fprintf(file, "drover %s: %s\n\n", name, shown->summary);
+    if (shown->n_subverbs == 0) {
+        print_usage(file, name, shown->usage);
+        if (shown->help) fprintf(file, "\n%s\n", shown->help);
+        print_options(file, shown);
         return;
     }
-    fprintf(f, "usage: drover %s SUBVERB ...\n\nsubverbs:\n", name);
+    fprintf(file, "usage: drover %s SUBVERB ...\n\nsubverbs:\n", name);
     const verb *list[MAX_VERBS];
-    for (int i = 0; i < v->n_subverbs; i++)
-        list[i] = &v->subverbs[i];
-    print_names(f, list, v->n_subverbs);
-    if (v->help) fprintf(f, "\n%s\n", v->help);
-    fprintf(f, "\ndrover help %s SUBVERB    says more\n", name);
+    for (int i = 0; i < shown->n_subverbs; i++)
+        list[i] = &shown->subverbs[i];
+    print_names(file, list, shown->n_subverbs);
+    if (shown->help) fprintf(file, "\n%s\n", shown->help);
+    fprintf(file, "\ndrover help %s SUBVERB    says more\n", name);
 }
 
 drv_status cli_find_verb(const verb *parent, const char *name, const verb **out) {

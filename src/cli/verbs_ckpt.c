@@ -57,18 +57,18 @@ static void print_json(json_t *value) {
     json_decref(value);
 }
 
-static drv_status run_list(arena *a, const cli_args *args) {
+static drv_status run_list(arena *mem, const cli_args *args) {
     const char *run_dir = args->positional[0];
-    char **names, *dir = path_join(a, run_dir, "checkpoints");
-    int n;
-    if (!file_is_dir(dir)) dir = arena_strdup(a, run_dir);
+    char **names, *dir = path_join(mem, run_dir, "checkpoints");
+    int n_steps;
+    if (!file_is_dir(dir)) dir = arena_strdup(mem, run_dir);
     if (!file_is_dir(dir))
         return drv_fail(DRV_E_IO, "\"%s\" is not a folder, expected a run directory", run_dir);
-    DRV_TRY(ckpt_list(a, dir, &names, &n));
-    if (n == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
+    DRV_TRY(ckpt_list(mem, dir, &names, &n_steps));
+    if (n_steps == 0) log_info("%s holds no checkpoint (step-NNNNNN)", dir);
     json_t *all = json_array();
-    for (int i = 0; i < n; i++) {
-        const listed x = look_at(a, path_join(a, dir, names[i]));
+    for (int i = 0; i < n_steps; i++) {
+        const listed x = look_at(mem, path_join(mem, dir, names[i]));
         char loss[32] = "not known";
         if (isfinite(x.loss)) snprintf(loss, sizeof loss, "%.4f", x.loss);
         if (cli_has(args, "--json"))
@@ -109,18 +109,18 @@ static void print_tensor(const char *file, const st_tensor *t) {
     puts("]");
 }
 
-static drv_status run_show(arena *a, const cli_args *args) {
+static drv_status run_show(arena *mem, const cli_args *args) {
     const char *path = args->positional[0];
-    DRV_TRY(refuse_run(a, path));
+    DRV_TRY(refuse_run(mem, path));
     const bool json = cli_has(args, "--json");
     char **names;
-    int n, n_files = 0;
-    DRV_TRY(dir_list(a, path, &names, &n));
+    int n_steps, n_files = 0;
+    DRV_TRY(dir_list(mem, path, &names, &n_steps));
     json_t *tensors = json_array();
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_steps; i++) {
         st_file f;
         if (!str_ends(names[i], ".safetensors")) continue;
-        drv_status status = st_open(a, path_join(a, path, names[i]), &f);
+        drv_status status = st_open(mem, path_join(mem, path, names[i]), &f);
         if (status != DRV_OK) {
             json_decref(tensors);
             return status;

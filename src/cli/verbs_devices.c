@@ -24,12 +24,12 @@ json_t *plugin_reports_json(const plugin_report *reports, int n) {
     return list;
 }
 
-const char *plugin_report_text(arena *a, const plugin_report *r) {
-    if (r->lacks) return r->lacks;
-    return arena_printf(a, "%d x %s (%s)%s%s; PJRT %d.%d, StableHLO %s", r->n_devices, r->kind,
-            r->platform, r->memory_bytes ? ", " : "",
-            r->memory_bytes ? str_bytes((double)r->memory_bytes) : "", r->major, r->minor,
-            r->stablehlo);
+const char *plugin_report_text(arena *a, const plugin_report *report) {
+    if (report->lacks) return report->lacks;
+    return arena_printf(a, "%d x %s (%s)%s%s; PJRT %d.%d, StableHLO %s", report->n_devices,
+            report->kind, report->platform, report->memory_bytes ? ", " : "",
+            report->memory_bytes ? str_bytes((double)report->memory_bytes) : "", report->major,
+            report->minor, report->stablehlo);
 }
 
 static void print_json(const plugin_report *reports, int n) {

@@ -83,33 +83,33 @@ static drv_status open_run_model(arena *a, run_config *cfg, model_ref *out) {
     return resume_check_model(checkpoint, &cfg->model, lora, false); // ids of tokens decide no loss
 }
 
-static drv_status open_set(arena *a, const cli_args *args, run_config *cfg, model_ref *model) {
+static drv_status open_set(arena *mem, const cli_args *args, run_config *cfg, model_ref *model) {
     const char *target = args->n_positional ? args->positional[0] : NULL,
                *adapter = cli_get(args, "--adapter", NULL), *data = cli_get(args, "--data", NULL),
-               *config = config_of(a, args);
+               *config = config_of(mem, args);
     int n_sets;
-    const char **sets = cli_get_all(a, args, "--set", &n_sets);
-    const char **all = ARENA_ARRAY(a, const char *, n_sets + 3);
+    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
+    const char **all = ARENA_ARRAY(mem, const char *, n_sets + 3);
     int k = 0;
     if (config && adapter)
         return drv_fail(DRV_E_USAGE, "eval: --adapter goes with a model, and \"%s\" is a config",
                 target);
     if (!config) {
-        DRV_TRY(model_resolve(a, target, adapter, model));
-        all[k++] = arena_printf(a, "model.from=%s", model->folder);
+        DRV_TRY(model_resolve(mem, target, adapter, model));
+        all[k++] = arena_printf(mem, "model.from=%s", model->folder);
     }
     for (int i = 0; i < n_sets; i++)
         all[k++] = sets[i];
-    DRV_TRY(config_load(a, config, all, k, cfg));
+    DRV_TRY(config_load(mem, config, all, k, cfg));
     if (data) {
-        cfg->valid = ARENA_NEW(a, data_source);
+        cfg->valid = ARENA_NEW(mem, data_source);
         *cfg->valid = (data_source){data, 1, "--data"};
         cfg->n_valid = 1;
     }
     if (cfg->n_valid == 0 && cfg->split[1] <= 0)
         return drv_fail(DRV_E_USAGE,
                 "eval: nothing to evaluate; give --data PREFIX, --text PATH or --choices FILE");
-    return config ? open_run_model(a, cfg, model) : DRV_OK;
+    return config ? open_run_model(mem, cfg, model) : DRV_OK;
 }
 
 // A run that has never seen such positions gives no meaning to them.
@@ -124,27 +124,27 @@ static void warn_of_context(arena *a, const char *folder, const score_result *r)
     json_decref(run);
 }
 
-static drv_status eval_set(arena *a, const cli_args *args, score_opts *opts, score_result *out) {
+static drv_status eval_set(arena *mem, const cli_args *args, score_opts *opts, score_result *out) {
     run_config cfg;
     model_ref model;
-    DRV_TRY(open_set(a, args, &cfg, &model));
+    DRV_TRY(open_set(mem, args, &cfg, &model));
     config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
     opts->model =
             (scorer_opts){.folder = model.folder, .adapter = model.adapter, .backend = cfg.backend};
-    DRV_TRY(set_precision(a, args, &opts->model));
-    const bool config = config_of(a, args) != NULL;
+    DRV_TRY(set_precision(mem, args, &opts->model));
+    const bool config = config_of(mem, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))
         opts->model.bf16 = cfg.precision == PRECISION_BF16;
     const bool said = config || config_gives(&cfg, "data.sequence_length");
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));
     stop_listen();
-    drv_status status = score_rows(a, opts, &cfg, out);
+    drv_status status = score_rows(mem, opts, &cfg, out);
     if (status != DRV_OK)
         return drv_context(status, "%s",
                 cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
-    if (!*model.adapter) warn_of_context(a, model.folder, out);
+    if (!*model.adapter) warn_of_context(mem, model.folder, out);
     return DRV_OK;
 }
 
@@ -164,26 +164,27 @@ static drv_status read_texts(arena *a, const cli_args *args, const scorer_opts *
     return prefix_check_ids(out->ids.p, out->ids.n, shape->vocab_size);
 }
 
-static drv_status eval_texts(arena *a, const cli_args *args, score_opts *opts, score_result *out) {
+static drv_status eval_texts(arena *mem, const cli_args *args, score_opts *opts,
+        score_result *out) {
     model_config shape;
     documents texts;
-    DRV_TRY(open_model(a, args, &opts->model));
+    DRV_TRY(open_model(mem, args, &opts->model));
     DRV_TRY(model_config_read(opts->model.folder, &shape));
     const int64_t most = shape.max_position_embeddings;
     DRV_TRY(read_windows(args, most, most, opts));
     par_set_threads(0);
     stop_listen();
-    DRV_TRY(read_texts(a, args, &opts->model, &shape, &texts));
+    DRV_TRY(read_texts(mem, args, &opts->model, &shape, &texts));
     if (texts.skipped || texts.replaced)
         log_warn("skipped %lld records, replaced %lld invalid byte sequences",
                 (long long)texts.skipped, (long long)texts.replaced);
     drv_status status;
     if (cli_has(args, "--logits"))
-        status = eval_logits(a, opts, &texts, cli_get(args, "--logits", NULL));
+        status = eval_logits(mem, opts, &texts, cli_get(args, "--logits", NULL));
     else
-        status = score_documents(a, opts, &texts, out);
+        status = score_documents(mem, opts, &texts, out);
     documents_free(&texts);
-    if (status == DRV_OK && !*opts->model.adapter) warn_of_context(a, opts->model.folder, out);
+    if (status == DRV_OK && !*opts->model.adapter) warn_of_context(mem, opts->model.folder, out);
     return status;
 }
 

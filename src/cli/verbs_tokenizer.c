@@ -59,36 +59,36 @@ static drv_status encode_all(const tokenizer *t, reader *r, text_batch *b, encod
 }
 
 // A line for each text: its ids; as a JSON array for each line of JSON.
-static drv_status tokenizer_encode(arena *a, const cli_args *args) {
+static drv_status tokenizer_encode(arena *mem, const cli_args *args) {
     const char *dir, *standard_input[] = {"-"};
     int n_inputs;
-    const char **inputs = cli_get_all(a, args, "--input", &n_inputs);
+    const char **inputs = cli_get_all(mem, args, "--input", &n_inputs);
     if (!n_inputs) inputs = standard_input, n_inputs = 1;
     DRV_TRY(tokenizer_set_threads(args));
     DRV_TRY(cli_need(args, "--tokenizer", &dir));
-    tokenizer *t;
-    DRV_TRY(tokenizer_open(a, dir, &t));
-    const reader_opts o = {.key = cli_get(args, "--json-key", NULL),
+    tokenizer *tok;
+    DRV_TRY(tokenizer_open(mem, dir, &tok));
+    const reader_opts opts = {.key = cli_get(args, "--json-key", NULL),
             .strict = true,
             .as_is = true,
-            .whole = !tokenizer_can_cut(t)};
+            .whole = !tokenizer_can_cut(tok)};
     reader *r;
-    DRV_TRY(reader_open(a, inputs, n_inputs, &o, &r));
-    encode_job j = {.encoders = ARENA_ARRAY(a, encoder *, par_threads()),
-            .ids = ARENA_ARRAY(a, id_list, TEXT_BATCH),
+    DRV_TRY(reader_open(mem, inputs, n_inputs, &opts, &r));
+    encode_job j = {.encoders = ARENA_ARRAY(mem, encoder *, par_threads()),
+            .ids = ARENA_ARRAY(mem, id_list, TEXT_BATCH),
             .specials = !cli_has(args, "--no-special"),
-            .json = o.key != NULL};
+            .json = opts.key != NULL};
     for (int i = 0; i < par_threads(); i++)
-        j.encoders[i] = encoder_new(t);
+        j.encoders[i] = encoder_new(tok);
     text_batch *b = text_batch_new();
-    const drv_status status = encode_all(t, r, b, &j);
+    const drv_status status = encode_all(tok, r, b, &j);
     for (int i = 0; i < TEXT_BATCH; i++)
         id_list_free(&j.ids[i]);
     for (int i = 0; i < par_threads(); i++)
         encoder_free(j.encoders[i]);
     text_batch_free(b);
     reader_close(r);
-    tokenizer_close(t);
+    tokenizer_close(tok);
     return status;
 }
 
@@ -125,29 +125,30 @@ static void print_json_text(const char *key, const str *text) {
 }
 
 // Text of ids: all lines one after the other; with --json-key each line as a record of that key.
-static drv_status decode_all(const tokenizer *t, const cli_args *args, FILE *f, const char *input) {
+static drv_status decode_all(const tokenizer *tok, const cli_args *args, FILE *file,
+        const char *input) {
     const char *key = cli_get(args, "--json-key", NULL);
     id_list ids = {0}, line_ids = {0};
     str text = {0};
     char *line = NULL, where[512];
     size_t cap = 0;
     drv_status status = DRV_OK;
-    for (int64_t number = 1; status == DRV_OK && getline(&line, &cap, f) >= 0; number++) {
+    for (int64_t number = 1; status == DRV_OK && getline(&line, &cap, file) >= 0; number++) {
         snprintf(where, sizeof where, "%s:%lld", input, (long long)number);
-        status = read_ids(t, where, line, &line_ids);
+        status = read_ids(tok, where, line, &line_ids);
         if (status != DRV_OK) break;
         if (!key) {
             id_list_append(&ids, line_ids.p, line_ids.n);
             continue;
         }
         str_clear(&text);
-        tokenizer_decode(t, line_ids.p, line_ids.n, cli_has(args, "--no-special"), &text);
+        tokenizer_decode(tok, line_ids.p, line_ids.n, cli_has(args, "--no-special"), &text);
         print_json_text(key, &text);
     }
-    if (status == DRV_OK && ferror(f))
+    if (status == DRV_OK && ferror(file))
         status = drv_fail(DRV_E_IO, "could not read \"%s\": %s", input, strerror(errno));
     if (status == DRV_OK && !key) {
-        tokenizer_decode(t, ids.p, ids.n, cli_has(args, "--no-special"), &text);
+        tokenizer_decode(tok, ids.p, ids.n, cli_has(args, "--no-special"), &text);
         fwrite(text.n ? text.p : "", 1, text.n, stdout);
     }
     free(line);

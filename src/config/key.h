@@ -82,7 +82,7 @@ int key_find(const char *path); // its index; -1: no key has this path
 // Where a path of another trainer's configuration leads here, as the end of a message:
 // "here it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what
 // is known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
-const char *peer_key_hint(arena *a, const char *path, bool whole);
+const char *peer_key_hint(arena *a, const char *full, bool whole);
 // The names of all those keys into `out` (NULL: they are only counted); returns how many. They live
 // in `a`.
 int peer_key_names(arena *a, const char **out);

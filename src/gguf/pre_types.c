@@ -108,11 +108,12 @@ typedef struct found {
 static void look_at(const json_t *object, found *found_so_far) {
     const char *type = json_string_value(json_object_get(object, "type"));
     size_t i;
-    json_t *v;
+    json_t *entry;
     if (!type) {
         found_so_far->other = true;
     } else if (strcmp(type, "Sequence") == 0) {
-        json_array_foreach(json_object_get(object, "pretokenizers"), i, v) look_at(v, found_so_far);
+        json_array_foreach(json_object_get(object, "pretokenizers"), i, entry)
+                look_at(entry, found_so_far);
     } else if (strcmp(type, "Digits") == 0 && !found_so_far->pattern && !found_so_far->byte_level) {
         found_so_far->digits = json_is_true(json_object_get(object, "individual_digits"));
         found_so_far->other |= !found_so_far->digits;

@@ -21,9 +21,9 @@ model_layout layout_of(const model_config *model) {
     return l;
 }
 
-drv_status layout_on(const model_config *model, const mesh *m, int rank, bool sequence,
+drv_status layout_on(const model_config *model, const mesh *place, int rank, bool sequence,
         model_layout *out) {
-    const int t = m->size[AXIS_TENSOR];
+    const int n_tensor = place->size[AXIS_TENSOR];
     const struct {
         const char *name;
         int64_t value;
@@ -31,18 +31,18 @@ drv_status layout_on(const model_config *model, const mesh *m, int rank, bool se
             {"num_key_value_heads", model->num_key_value_heads},
             {"intermediate_size", model->intermediate_size}, {"vocab_size", model->vocab_size}};
     for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
-        if (cut[i].value % t != 0)
+        if (cut[i].value % n_tensor != 0)
             return drv_fail(DRV_E_USAGE,
-                    "key \"parallel.tensor\" is %d, expected a divisor of model.%s %lld", t,
+                    "key \"parallel.tensor\" is %d, expected a divisor of model.%s %lld", n_tensor,
                     cut[i].name, (long long)cut[i].value);
     model_layout l = layout_of(model);
-    l.n_heads /= t;
-    l.n_kv_heads /= t;
-    l.ffn /= t;
-    l.vocab /= t;
-    l.mesh = *m;
-    l.place = mesh_place(m, rank, AXIS_TENSOR);
-    l.sequence = sequence && t > 1;
+    l.n_heads /= n_tensor;
+    l.n_kv_heads /= n_tensor;
+    l.ffn /= n_tensor;
+    l.vocab /= n_tensor;
+    l.mesh = *place;
+    l.place = mesh_place(place, rank, AXIS_TENSOR);
+    l.sequence = sequence && n_tensor > 1;
     find_widths(&l);
     *out = l;
     return DRV_OK;

@@ -22,5 +22,5 @@ typedef struct model_layout {
 
 model_layout layout_of(const model_config *model); // of one rank alone
 // Of a rank of the mesh. DRV_E_USAGE names what the mesh does not divide.
-DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *m, int rank, bool sequence,
-        model_layout *out);
+DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *place, int rank,
+        bool sequence, model_layout *out);

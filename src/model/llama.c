@@ -172,33 +172,34 @@ static void head(builder *b, tensor *x_NH) {
         graph_output(b->g, n->out[1], "token_loss");
 }
 
-graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
+graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "score", "logits", "prefill", "decode"};
     // Prompts go through in blocks of several sizes: a program for each.
-    const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
-                                             : names[mode];
-    builder b = {.g = graph_new(a, name),
+    const char *name = mode == LLAMA_PREFILL
+                               ? arena_printf(mem, "prefill.%lld", (long long)opts->seq)
+                               : names[mode];
+    builder build = {.g = graph_new(mem, name),
             .l = &params->layout,
             .params = params,
             .opts = opts,
             .mode = mode};
-    b.g->mesh = b.l->mesh;
-    tensor *tokens = i32_input(&b, "tokens"), *table_VH = weight(&b, params->embedding);
+    build.g->mesh = build.l->mesh;
+    tensor *tokens = i32_input(&build, "tokens"), *table_VH = weight(&build, params->embedding);
     tensor *branch_NH = NULL, *in[] = {tokens, table_VH};
-    b.position = i32_input(&b, "position");
-    tensor *h_NH = leave(&b, add1(&b, OP_embedding, 2, in, over_tensor(&b)));
-    b.rope = rope_table(&b);
-    for (int i = 0; i < b.l->n_layers; i++) {
+    build.position = i32_input(&build, "position");
+    tensor *h_NH = leave(&build, add1(&build, OP_embedding, 2, in, over_tensor(&build)));
+    build.rope = rope_table(&build);
+    for (int i = 0; i < build.l->n_layers; i++) {
         const layer_params *w = &params->layer[i];
-        b.g->layer = i;
-        tensor *x_NH = norm_of_stream(&b, w->input_norm, &h_NH, &branch_NH);
-        branch_NH = attention_block(&b, w, x_NH);
-        x_NH = norm_of_stream(&b, w->post_norm, &h_NH, &branch_NH);
-        branch_NH = mlp_block(&b, w, x_NH);
+        build.g->layer = i;
+        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
+        branch_NH = attention_block(&build, w, x_NH);
+        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &branch_NH);
+        branch_NH = mlp_block(&build, w, x_NH);
     }
-    b.g->layer = -1;
-    tensor *x_NH = norm_of_stream(&b, params->final_norm, &h_NH, &branch_NH);
-    if (mode != LLAMA_PREFILL) head(&b, x_NH);
-    graph_prune(b.g);
-    return b.g;
+    build.g->layer = -1;
+    tensor *x_NH = norm_of_stream(&build, params->final_norm, &h_NH, &branch_NH);
+    if (mode != LLAMA_PREFILL) head(&build, x_NH);
+    graph_prune(build.g);
+    return build.g;
 }

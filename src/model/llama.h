@@ -22,4 +22,4 @@ typedef struct llama_opts {
 } llama_opts;
 
 // `params` are needed while the graph is built only. Weights that are not trainable are frozen in it.
-graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts);
+graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts);

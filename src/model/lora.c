@@ -103,21 +103,22 @@ static drv_status check_target(const target *t) {
             t->text, t->is_regex ? "projection of the model" : "regular expression");
 }
 
-drv_status lora_of_config(arena *a, const lora_config *lora, const model_layout *l, lora_set *out) {
+drv_status lora_of_config(arena *mem, const lora_config *lora, const model_layout *sizes,
+        lora_set *out) {
     const int n_targets = lora->rank > 0 ? lora->n_target_modules : 0;
-    target *targets = ARENA_ARRAY(a, target, n_targets + 1);
+    target *targets = ARENA_ARRAY(mem, target, n_targets + 1);
     char module[MODULE_NAME];
     drv_status status = DRV_OK;
-    *out = lora_set_new(a, n_projections(l));
+    *out = lora_set_new(mem, n_projections(sizes));
     for (int t = 0; t < n_targets; t++)
-        target_open(a, lora->target_modules[t], &targets[t]);
-    for (int i = 0; i < n_projections(l); i++) {
+        target_open(mem, lora->target_modules[t], &targets[t]);
+    for (int i = 0; i < n_projections(sizes); i++) {
         bool fits = false;
-        projection_at(l, i, module);
+        projection_at(sizes, i, module);
         for (int t = 0; t < n_targets; t++)
             fits |= target_fits(&targets[t], module);
         if (!fits) continue;
-        const lora_branch branch = {arena_strdup(a, module), lora->rank, lora_scale(lora)};
+        const lora_branch branch = {arena_strdup(mem, module), lora->rank, lora_scale(lora)};
         lora_set_add(out, &branch);
     }
     for (int t = 0; t < n_targets; t++) {

@@ -98,12 +98,13 @@ static void add_cell(const canvas *c, int cell, const plot_terminal_opts *opts, 
     if (opts->colour) str_puts(out, "\033[0m");
 }
 
-// The tick that belongs to a row of cells: its number, "" for none.
+// The tick that belongs to a row of cells: its number, "" for none. The lowest row has its lower
+// edge too: an axis that begins at 0 says so.
 static const char *row_label(const frame *f, int row, int rows, double step) {
-    const double half = 0.5 / rows * (f->y.max - f->y.min),
-                 value = f->y.max - (row + 0.5) / rows * (f->y.max - f->y.min),
+    const double value = f->y.max - (row + 0.5) / rows * (f->y.max - f->y.min),
                  tick = step * round(value / step);
-    return fabs(tick - value) <= half ? plot_number(tick) : "";
+    const int row_of_tick = (int)floor((1 - plot_range_share(&f->y, tick)) * rows + 1e-9);
+    return row_of_tick == row || (row_of_tick == rows && row == rows - 1) ? plot_number(tick) : "";
 }
 
 static void add_x_axis(const frame *f, int left, int columns, const plot_terminal_opts *opts,

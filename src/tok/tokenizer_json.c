@@ -304,18 +304,18 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
     return s;
 }
 
-drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
+drv_status tokenizer_open(arena *mem, const char *path, tokenizer **out) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO,
                 "could not open \"%s\": No such file or directory; expected a folder with tokenizer.json%s",
-                path, hub_hint(a, path));
-    if (file_is_dir(path)) path = path_join(a, path, "tokenizer.json");
-    loader l = {.a = a, .path = path, .t = ARENA_NEW(a, tokenizer)};
+                path, hub_hint(mem, path));
+    if (file_is_dir(path)) path = path_join(mem, path, "tokenizer.json");
+    loader l = {.a = mem, .path = path, .t = ARENA_NEW(mem, tokenizer)};
     l.t->path = path;
     file_map f;
     json_t *root = NULL;
     DRV_TRY(file_map_open(path, &f));
-    l.t->words = ARENA_NEW(a, word_table);
+    l.t->words = ARENA_NEW(mem, word_table);
     DRV_ASSERT(word_table_open(l.t->words), "out of memory");
     drv_status s = read_tree(&l, &f, &root);
     if (s == DRV_OK) s = load_all(&l, root);

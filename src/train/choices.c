@@ -46,31 +46,33 @@ static drv_status add_ids(scoring *s, const char *text, size_t n, bool specials,
 // lm-evaluation-harness's _encode_pair: white space at the end of the context goes to the choice;
 // the ids of the choice are those of the whole text after as many as the context alone has. Where
 // there is no context, the prefix token stands for it.
-static drv_status encode(scoring *s, const choice_record *record, text_span choice, request *out) {
+static drv_status encode(scoring *self, const choice_record *record, text_span choice,
+        request *out) {
     const text_span context = record->context;
     str text = {0};
     str_add(&text, context.p, context.n);
     str_puts(&text, " ");
     str_add(&text, choice.p, choice.n);
-    out->begin = s->ids.n;
-    s->whole.n = 0;
-    const bool specials = s->opts->specials && context.n > 0;
-    drv_status status = add_ids(s, text.p, text.n, specials, &s->whole);
+    out->begin = self->ids.n;
+    self->whole.n = 0;
+    const bool specials = self->opts->specials && context.n > 0;
+    drv_status status = add_ids(self, text.p, text.n, specials, &self->whole);
     str_free(&text);
     DRV_TRY(status);
-    if (context.n) DRV_TRY(add_ids(s, context.p, record->n_stripped, specials, &s->ids));
-    int64_t n_context = s->ids.n - out->begin;
+    if (context.n) DRV_TRY(add_ids(self, context.p, record->n_stripped, specials, &self->ids));
+    int64_t n_context = self->ids.n - out->begin;
     const int64_t n_known = n_context;
     if (n_context == 0) {
         int32_t prefix;
-        DRV_TRY_CTX(prefix_token(s->tokenizer, &prefix), "the context has no token");
-        id_list_add(&s->ids, prefix);
+        DRV_TRY_CTX(prefix_token(self->tokenizer, &prefix), "the context has no token");
+        id_list_add(&self->ids, prefix);
         n_context = 1;
         // A choice that brings that token itself does not get it twice.
-        if (s->whole.n && s->whole.p[0] == prefix) s->ids.n = out->begin;
+        if (self->whole.n && self->whole.p[0] == prefix) self->ids.n = out->begin;
     }
-    if (s->whole.n > n_known) id_list_append(&s->ids, s->whole.p + n_known, s->whole.n - n_known);
-    out->n = s->ids.n - out->begin;
+    if (self->whole.n > n_known)
+        id_list_append(&self->ids, self->whole.p + n_known, self->whole.n - n_known);
+    out->n = self->ids.n - out->begin;
     out->n_scored = out->n - n_context;
     return DRV_OK;
 }

@@ -93,11 +93,11 @@ static void strip_bounds(const char *p, size_t n, size_t *begin, size_t *end) {
 
 // --- HellaSwag
 // WikiHow's marks: " [title]" ends a sentence, other brackets on one line go, two spaces become one.
-static text_span clean_hellaswag(arena *a, const char *p, size_t n) {
+static text_span clean_hellaswag(arena *mem, const char *line, size_t n_line) {
     str titled = {0}, bare = {0}, out = {0};
     size_t begin, end;
-    strip_bounds(p, n, &begin, &end);
-    if (end > begin) str_replace(&titled, p + begin, end - begin, " [title]", ". ");
+    strip_bounds(line, n_line, &begin, &end);
+    if (end > begin) str_replace(&titled, line + begin, end - begin, " [title]", ". ");
     size_t open_until = 0; // no bracket that opens before here is closed
     for (size_t i = 0; i < titled.n; i++) {
         size_t close = i;
@@ -112,7 +112,7 @@ static text_span clean_hellaswag(arena *a, const char *p, size_t n) {
         str_add(&bare, titled.p + i, 1);
     }
     if (bare.n) str_replace(&out, bare.p, bare.n, "  ", " ");
-    const text_span kept = keep(a, out.p, out.n);
+    const text_span kept = keep(mem, out.p, out.n);
     str_free(&titled);
     str_free(&bare);
     str_free(&out);
@@ -130,26 +130,26 @@ static void add_capitalized(str *out, const json_t *text) {
     }
 }
 
-static drv_status read_hellaswag(arena *a, const json_t *o, choice_record *out) {
-    const json_t *activity, *begin, *end, *endings = json_object_get(o, "endings");
-    DRV_TRY(need_text(o, "activity_label", &activity));
-    DRV_TRY(need_text(o, "ctx_a", &begin));
-    DRV_TRY(need_text(o, "ctx_b", &end));
+static drv_status read_hellaswag(arena *mem, const json_t *record, choice_record *out) {
+    const json_t *activity, *begin, *end, *endings = json_object_get(record, "endings");
+    DRV_TRY(need_text(record, "activity_label", &activity));
+    DRV_TRY(need_text(record, "ctx_a", &begin));
+    DRV_TRY(need_text(record, "ctx_b", &end));
     DRV_TRY(need_texts(endings, "endings"));
-    DRV_TRY(read_gold(o, "label", endings, &out->gold));
+    DRV_TRY(read_gold(record, "label", endings, &out->gold));
     str context = {0};
     str_add(&context, json_string_value(activity), json_string_length(activity));
     str_puts(&context, ": ");
     str_add(&context, json_string_value(begin), json_string_length(begin));
     str_puts(&context, " ");
     add_capitalized(&context, end);
-    out->context = clean_hellaswag(a, context.p, context.n);
+    out->context = clean_hellaswag(mem, context.p, context.n);
     str_free(&context);
     out->n_choices = (int)json_array_size(endings);
-    out->choice = ARENA_ARRAY(a, text_span, out->n_choices);
+    out->choice = ARENA_ARRAY(mem, text_span, out->n_choices);
     for (int i = 0; i < out->n_choices; i++) {
         const json_t *text = json_array_get(endings, (size_t)i);
-        out->choice[i] = clean_hellaswag(a, json_string_value(text), json_string_length(text));
+        out->choice[i] = clean_hellaswag(mem, json_string_value(text), json_string_length(text));
     }
     return DRV_OK;
 }
@@ -162,12 +162,12 @@ static void keep_choices(arena *a, const json_t *texts, choice_record *out) {
         out->choice[i] = keep_json(a, json_array_get(texts, (size_t)i));
 }
 
-static drv_status read_arc(arena *a, const json_t *o, choice_record *out) {
-    const json_t *question, *key, *choices = json_object_get(o, "choices");
+static drv_status read_arc(arena *mem, const json_t *record, choice_record *out) {
+    const json_t *question, *key, *choices = json_object_get(record, "choices");
     const json_t *texts = json_object_get(choices, "text"),
                  *labels = json_object_get(choices, "label");
-    DRV_TRY(need_text(o, "question", &question));
-    DRV_TRY(need_text(o, "answerKey", &key));
+    DRV_TRY(need_text(record, "question", &question));
+    DRV_TRY(need_text(record, "answerKey", &key));
     DRV_TRY(need_texts(texts, "choices.text"));
     DRV_TRY(need_texts(labels, "choices.label"));
     if (json_array_size(labels) != json_array_size(texts))
@@ -184,9 +184,9 @@ static drv_status read_arc(arena *a, const json_t *o, choice_record *out) {
     str_puts(&context, "Question: ");
     str_add(&context, json_string_value(question), json_string_length(question));
     str_puts(&context, "\nAnswer:");
-    out->context = keep(a, context.p, context.n);
+    out->context = keep(mem, context.p, context.n);
     str_free(&context);
-    keep_choices(a, texts, out);
+    keep_choices(mem, texts, out);
     return DRV_OK;
 }
 
@@ -241,25 +241,26 @@ static void note_bad(arena *a, const char *path, int64_t line, choice_set *out) 
     out->n_bad++;
 }
 
-drv_status choices_parse(arena *a, const char *path, const char *p, size_t n, choice_set *out) {
+drv_status choices_parse(arena *mem, const char *path, const char *bytes, size_t n_bytes,
+        choice_set *out) {
     *out = (choice_set){.path = path};
     int64_t line = 0, n_lines = 1;
-    for (size_t i = 0; i < n; i++)
-        n_lines += p[i] == '\n';
-    out->record = ARENA_ARRAY(a, choice_record, n_lines);
-    for (const char *const end = p + n; p < end; p++) {
-        const char *stop = memchr(p, '\n', (size_t)(end - p));
+    for (size_t i = 0; i < n_bytes; i++)
+        n_lines += bytes[i] == '\n';
+    out->record = ARENA_ARRAY(mem, choice_record, n_lines);
+    for (const char *const end = bytes + n_bytes; bytes < end; bytes++) {
+        const char *stop = memchr(bytes, '\n', (size_t)(end - bytes));
         if (!stop) stop = end;
         line++;
         choice_record *record = out->record + out->n;
-        if (!is_blank(p, (size_t)(stop - p))) {
+        if (!is_blank(bytes, (size_t)(stop - bytes))) {
             record->line = line;
-            if (read_line(a, p, (size_t)(stop - p), record) == DRV_OK)
+            if (read_line(mem, bytes, (size_t)(stop - bytes), record) == DRV_OK)
                 out->n++;
             else
-                note_bad(a, path, line, out);
+                note_bad(mem, path, line, out);
         }
-        p = stop;
+        bytes = stop;
     }
     if (out->n_bad) return drv_fail(DRV_E_DATA, "%s", out->bad[0]);
     if (out->n) return DRV_OK;

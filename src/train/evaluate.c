@@ -30,28 +30,29 @@ typedef struct evaluation {
 } evaluation;
 
 // Rows [first, ...) of the evaluation, as many as a micro-batch takes.
-static drv_status run_micro_batch(evaluation *e, int64_t first) {
-    programs *p = e->p;
-    batch *b = &e->batch;
-    const bool spread = rows_n_sources(e->rows) > 1 && e->n_rows < e->all;
+static drv_status run_micro_batch(evaluation *self, int64_t first) {
+    programs *progs = self->p;
+    batch *rows_in = &self->batch;
+    const bool spread = rows_n_sources(self->rows) > 1 && self->n_rows < self->all;
     double loss;
-    batch_clear(b);
-    if (!spread) rows_seek(e->rows, first);
-    for (int64_t i = first; i < e->n_rows && b->filled < b->rows; i++) {
-        if (spread) rows_seek(e->rows, (int64_t)((double)i * (double)e->all / (double)e->n_rows));
-        DRV_TRY(batch_add_row(b, e->rows));
+    batch_clear(rows_in);
+    if (!spread) rows_seek(self->rows, first);
+    for (int64_t i = first; i < self->n_rows && rows_in->filled < rows_in->rows; i++) {
+        if (spread)
+            rows_seek(self->rows, (int64_t)((double)i * (double)self->all / (double)self->n_rows));
+        DRV_TRY(batch_add_row(rows_in, self->rows));
     }
-    batch_pad(b);
-    DRV_TRY(batch_write(b, p, 0));
-    DRV_TRY(backend_run(p->b, p->eval));
-    DRV_TRY(backend_read(p->b, 0, "loss", 0, sizeof loss, &loss));
-    e->losses[first / b->rows] = loss;
-    e->counted[first / b->rows] = b->counted;
-    e->sum += loss;
-    e->tokens += b->counted;
+    batch_pad(rows_in);
+    DRV_TRY(batch_write(rows_in, progs, 0));
+    DRV_TRY(backend_run(progs->b, progs->eval));
+    DRV_TRY(backend_read(progs->b, 0, "loss", 0, sizeof loss, &loss));
+    self->losses[first / rows_in->rows] = loss;
+    self->counted[first / rows_in->rows] = rows_in->counted;
+    self->sum += loss;
+    self->tokens += rows_in->counted;
     if (isfinite(loss)) return DRV_OK;
     return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number; rows: %s", loss,
-            b->names.p);
+            rows_in->names.p);
 }
 
 // What the ranks have computed: each element is zero on all but one.
@@ -62,26 +63,27 @@ static drv_status join_ranks(evaluation *e) {
     return comm_all_reduce(e->share, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
-static drv_status run_all(evaluation *e) {
-    const int64_t micro = e->batch.rows;
-    const int ranks = e->share ? group_size(e->share) : 1,
-              me = e->share ? group_place(e->share) : 0;
-    for (int64_t first = me * micro; first < e->n_rows; first += ranks * micro) {
+static drv_status run_all(evaluation *self) {
+    const int64_t micro = self->batch.rows;
+    const int ranks = self->share ? group_size(self->share) : 1,
+              me = self->share ? group_place(self->share) : 0;
+    for (int64_t first = me * micro; first < self->n_rows; first += ranks * micro) {
         if (stop_requested() && ranks == 1)
             return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
-        DRV_TRY(run_micro_batch(e, first));
-        if (e->n_rows > 20 * micro)
+        DRV_TRY(run_micro_batch(self, first));
+        if (self->n_rows > 20 * micro)
             progress("evaluating: row %lld of %lld, loss %.4f", (long long)(first + micro),
-                    (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1));
+                    (long long)self->n_rows, self->sum / (double)(self->tokens ? self->tokens : 1));
     }
-    DRV_TRY(join_ranks(e));
-    e->sum = 0;
-    e->tokens = 0;
-    for (int64_t i = 0; i < e->n_micro_batches; i++) {
-        e->sum += e->losses[i];
-        e->tokens += e->counted[i];
+    DRV_TRY(join_ranks(self));
+    self->sum = 0;
+    self->tokens = 0;
+    for (int64_t i = 0; i < self->n_micro_batches; i++) {
+        self->sum += self->losses[i];
+        self->tokens += self->counted[i];
     }
-    if (e->tokens == 0) return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
+    if (self->tokens == 0)
+        return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
     return DRV_OK;
 }
 

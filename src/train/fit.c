@@ -62,7 +62,7 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
     return text;
 }
 
-drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limit,
+drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *limit,
         const char **keys) {
     // From what costs least time to what changes the arithmetic.
     static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
@@ -83,7 +83,7 @@ drv_status fit_suggest(arena *a, const run_config *cfg, const memory_limit *limi
             DRV_TRY(largest_micro_batch(&other, limit, &micro_batch));
             if (micro_batch == 0) continue;
             other.micro_batch_size = micro_batch;
-            *keys = differences(a, cfg, &other);
+            *keys = differences(mem, cfg, &other);
             return DRV_OK;
         }
     return DRV_OK;

@@ -61,24 +61,24 @@ static drv_status draw(generator *g, sampler *s, const generate_opts *o, int32_t
             (long long)ids->n);
 }
 
-static drv_status draw_all(generator *g, sampler *s, answer *w) {
-    const generate_opts *o = w->opts;
-    const int64_t room = generator_capacity(g) - generator_sequence(g)->n,
-                  most = o->max_tokens > 0 && o->max_tokens < room ? o->max_tokens : room;
-    w->out->end = GENERATE_LENGTH;
-    while (w->out->ids.n < most) {
+static drv_status draw_all(generator *gen, sampler *draws, answer *text) {
+    const generate_opts *opts = text->opts;
+    const int64_t room = generator_capacity(gen) - generator_sequence(gen)->n,
+                  most = opts->max_tokens > 0 && opts->max_tokens < room ? opts->max_tokens : room;
+    text->out->end = GENERATE_LENGTH;
+    while (text->out->ids.n < most) {
         int32_t id;
-        if (generator_interrupted(g)) {
-            w->out->end = GENERATE_INTERRUPTED;
+        if (generator_interrupted(gen)) {
+            text->out->end = GENERATE_INTERRUPTED;
             return DRV_OK;
         }
-        DRV_TRY(draw(g, s, o, &id));
-        if (!generator_is_end(g, id)) {
-            generator_add(g, id);
-            id_list_add(&w->out->ids, id);
+        DRV_TRY(draw(gen, draws, opts, &id));
+        if (!generator_is_end(gen, id)) {
+            generator_add(gen, id);
+            id_list_add(&text->out->ids, id);
         }
-        if (generator_is_end(g, id) || add_text(w, id)) {
-            w->out->end = GENERATE_STOP;
+        if (generator_is_end(gen, id) || add_text(text, id)) {
+            text->out->end = GENERATE_STOP;
             return DRV_OK;
         }
     }

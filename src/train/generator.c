@@ -126,33 +126,33 @@ static drv_status check_memory(const generator *g) {
             g->p.dt == DT_F32 ? ", fewer tokens or --precision bf16" : " or fewer tokens");
 }
 
-drv_status generator_load(generator *g, int64_t capacity) {
-    const model_layout layout = layout_of(&g->config.model);
-    const char *adapter = g->config.lora.adapter;
+drv_status generator_load(generator *gen, int64_t capacity) {
+    const model_layout layout = layout_of(&gen->config.model);
+    const char *adapter = gen->config.lora.adapter;
     lora_set branches;
-    const int64_t context = generator_context(g), n_vocab = g->config.model.vocab_size;
-    DRV_ASSERT(g->capacity == 0, "a generator is loaded twice");
+    const int64_t context = generator_context(gen), n_vocab = gen->config.model.vocab_size;
+    DRV_ASSERT(gen->capacity == 0, "a generator is loaded twice");
     if (capacity > context)
         return drv_fail(DRV_E_USAGE, "%lld tokens are more than the model's context of %lld",
                 (long long)capacity, (long long)context);
-    g->capacity = capacity ? capacity : context;
-    const generate_precision asked = g->opts->precision;
+    gen->capacity = capacity ? capacity : context;
+    const generate_precision asked = gen->opts->precision;
     const bool bf16 = asked == GENERATE_BF16 ||
-                      (asked == GENERATE_AUTO && generator_says_bf16(g->a, g->opts->folder));
-    DRV_TRY(lora_of_run(g->a, &g->config, &layout, &branches));
-    g->p = (programs){.c = &g->config,
+                      (asked == GENERATE_AUTO && generator_says_bf16(gen->a, gen->opts->folder));
+    DRV_TRY(lora_of_run(gen->a, &gen->config, &layout, &branches));
+    gen->p = (programs){.c = &gen->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
-            .params = llama_params(g->a, &layout, &branches)};
-    DRV_TRY(backend_open(g->a, g->opts->backend ? g->opts->backend : "cpu", &g->p.b));
+            .params = llama_params(gen->a, &layout, &branches)};
+    DRV_TRY(backend_open(gen->a, gen->opts->backend ? gen->opts->backend : "cpu", &gen->p.b));
     for (int i = 0; i < N_BLOCKS; i++)
-        DRV_TRY(compile(g, LLAMA_PREFILL, block_tokens[i], &g->block[i]));
-    DRV_TRY(compile(g, LLAMA_DECODE, 1, &g->decode));
-    DRV_TRY(backend_prepare(g->p.b));
-    DRV_TRY(check_memory(g));
-    DRV_TRY(*adapter ? lora_load_eval(&g->p, g->opts->folder, adapter)
-                     : state_load_eval_weights(&g->p, g->opts->folder));
-    g->logits = ARENA_ARRAY(g->a, float, n_vocab);
-    if (bf16) g->words = ARENA_ARRAY(g->a, uint16_t, n_vocab);
+        DRV_TRY(compile(gen, LLAMA_PREFILL, block_tokens[i], &gen->block[i]));
+    DRV_TRY(compile(gen, LLAMA_DECODE, 1, &gen->decode));
+    DRV_TRY(backend_prepare(gen->p.b));
+    DRV_TRY(check_memory(gen));
+    DRV_TRY(*adapter ? lora_load_eval(&gen->p, gen->opts->folder, adapter)
+                     : state_load_eval_weights(&gen->p, gen->opts->folder));
+    gen->logits = ARENA_ARRAY(gen->a, float, n_vocab);
+    if (bf16) gen->words = ARENA_ARRAY(gen->a, uint16_t, n_vocab);
     return DRV_OK;
 }
 
@@ -245,30 +245,32 @@ static drv_status run_block(generator *g, int64_t n_left) {
     return run_tokens(g, g->block[i], program, size, n);
 }
 
-drv_status generator_prompt(generator *g, const int32_t *ids, int64_t n, prompt_cost *out) {
-    DRV_ASSERT(n > 0 && n <= g->capacity, "a sequence of %lld tokens for room of %lld",
-            (long long)n, (long long)g->capacity);
+drv_status generator_prompt(generator *gen, const int32_t *ids, int64_t n_tokens,
+        prompt_cost *out) {
+    DRV_ASSERT(n_tokens > 0 && n_tokens <= gen->capacity,
+            "a sequence of %lld tokens for room of %lld", (long long)n_tokens,
+            (long long)gen->capacity);
     const double begin = clock_s();
     int64_t common = 0;
-    while (common < n && common < g->n_cached && g->sequence.p[common] == ids[common])
+    while (common < n_tokens && common < gen->n_cached && gen->sequence.p[common] == ids[common])
         common++;
     // The last token is left to generator_logits.
-    g->n_cached = common < n - 1 ? common : n - 1;
-    g->sequence.n = 0;
-    id_list_append(&g->sequence, ids, n);
-    const int64_t first = g->n_cached;
+    gen->n_cached = common < n_tokens - 1 ? common : n_tokens - 1;
+    gen->sequence.n = 0;
+    id_list_append(&gen->sequence, ids, n_tokens);
+    const int64_t first = gen->n_cached;
     drv_status status = DRV_OK;
-    while (status == DRV_OK && g->n_cached < n - 1) {
-        if (generator_interrupted(g))
+    while (status == DRV_OK && gen->n_cached < n_tokens - 1) {
+        if (generator_interrupted(gen))
             status = drv_fail(DRV_STOPPED, "interrupted while reading the prompt");
         else
-            status = run_block(g, n - 1 - g->n_cached);
+            status = run_block(gen, n_tokens - 1 - gen->n_cached);
         if (clock_s() - begin > 1)
-            progress("reading the prompt: token %lld of %lld", (long long)g->n_cached,
-                    (long long)n);
+            progress("reading the prompt: token %lld of %lld", (long long)gen->n_cached,
+                    (long long)n_tokens);
     }
     progress_end();
-    *out = (prompt_cost){g->n_cached - first, clock_s() - begin};
+    *out = (prompt_cost){gen->n_cached - first, clock_s() - begin};
     return status;
 }
 

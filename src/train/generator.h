@@ -40,7 +40,7 @@ DRV_CHECKED drv_status generator_open(arena *a, const generator_opts *opts, gene
 // Once: plans the programs, reads the weights and makes room for `capacity` tokens (0: the model's
 // whole context). DRV_E_USAGE: more than the model's context. DRV_E_DEVICE: this machine has not
 // the memory, told before the weights are read.
-DRV_CHECKED drv_status generator_load(generator *g, int64_t capacity);
+DRV_CHECKED drv_status generator_load(generator *gen, int64_t capacity);
 void generator_close(generator *g); // NULL is allowed
 
 const tokenizer *generator_tokenizer(const generator *g);
@@ -69,7 +69,7 @@ typedef struct prompt_cost {
 // a token that was added or whose logits were asked for has gone through alone, and has other sums
 // than in a prompt, within rounding. DRV_STOPPED: interrupted; what is done is kept for the next
 // call.
-DRV_CHECKED drv_status generator_prompt(generator *g, const int32_t *ids, int64_t n,
+DRV_CHECKED drv_status generator_prompt(generator *gen, const int32_t *ids, int64_t n_tokens,
         prompt_cost *out);
 // The sequence: the prompt and what was added.
 const id_list *generator_sequence(const generator *g);

@@ -24,14 +24,14 @@ DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, const model_
 DRV_CHECKED drv_status lora_load_base(programs *p, const char *folder, json_t **hashes);
 // The base has the tensors that base.json of an adapter's folder lists. DRV_E_DATA names the first
 // that differs. A folder without base.json (PEFT's own) fits any base of the right shapes.
-DRV_CHECKED drv_status lora_check_base(const char *adapter, const char *base, const json_t *hashes);
+DRV_CHECKED drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes);
 // Values of all branches from an adapter's folder, which has no others. `exact`: stored as F32, to
 // resume from.
-DRV_CHECKED drv_status lora_load(programs *p, const char *adapter, bool exact);
+DRV_CHECKED drv_status lora_load(programs *p, const char *folder, bool exact);
 // Base and adapter for a back end that holds the compute copies alone. An adapter of the output
 // weight is added to it.
-DRV_CHECKED drv_status lora_load_eval(programs *p, const char *base, const char *adapter);
+DRV_CHECKED drv_status lora_load_eval(programs *p, const char *base, const char *folder);
 
-// Texts of a checkpoint's adapter_config.json and base.json; they live in `a`.
-DRV_CHECKED drv_status lora_describe(arena *a, const run_config *cfg, const programs *p,
-        const json_t *hashes, const char **adapter_config, const char **base);
+// Texts of a checkpoint's adapter_config.json and base.json; they live in `mem`.
+DRV_CHECKED drv_status lora_describe(arena *mem, const run_config *cfg, const programs *progs,
+        const json_t *hashes, const char **adapter_text, const char **base);

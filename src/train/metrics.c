@@ -127,28 +127,28 @@ static drv_status flush(FILE *f, const char *path) {
     return DRV_OK;
 }
 
-drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step, metrics **out) {
-    metrics *m = ARENA_NEW(a, metrics);
-    char *dir = path_join(a, run_dir, "tensorboard");
-    m->json_path = path_join(a, run_dir, "metrics.jsonl");
+drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step, metrics **out) {
+    metrics *self = ARENA_NEW(mem, metrics);
+    char *dir = path_join(mem, run_dir, "tensorboard");
+    self->json_path = path_join(mem, run_dir, "metrics.jsonl");
     // TensorBoard wants "tfevents" in the name and reads the files of a run in name order.
-    m->event_path = arena_printf(a, "%s/events.out.tfevents.%010lld.drover.%d", dir,
+    self->event_path = arena_printf(mem, "%s/events.out.tfevents.%010lld.drover.%d", dir,
             (long long)time(NULL), (int)getpid());
     DRV_TRY(dir_make(dir));
-    DRV_TRY(cut_json(a, m->json_path, resumed_step > 0 ? resumed_step : -1));
-    m->json = fopen(m->json_path, "a");
-    if (!m->json)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->json_path, strerror(errno));
-    m->event = fopen(m->event_path, "ab");
-    if (!m->event)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->event_path, strerror(errno));
+    DRV_TRY(cut_json(mem, self->json_path, resumed_step > 0 ? resumed_step : -1));
+    self->json = fopen(self->json_path, "a");
+    if (!self->json)
+        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", self->json_path, strerror(errno));
+    self->event = fopen(self->event_path, "ab");
+    if (!self->event)
+        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", self->event_path, strerror(errno));
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
     first.wall_time = wall_time();
     first.file_version = (char *)(uintptr_t) "brain.Event:2";
-    write_event(m, &first);
-    write_start(m, resumed_step > 0 ? resumed_step + 1 : 0);
-    *out = m;
-    return flush(m->event, m->event_path);
+    write_event(self, &first);
+    write_start(self, resumed_step > 0 ? resumed_step + 1 : 0);
+    *out = self;
+    return flush(self->event, self->event_path);
 }
 
 // --- records
@@ -195,35 +195,36 @@ static drv_status write_json(metrics *m, json_t *o) {
     return flush(m->json, m->json_path);
 }
 
-drv_status metrics_step(metrics *m, const step_metrics *s) {
-    json_t *o = json_object();
-    const double rate = throughput(m, s);
-    json_object_set_new(o, "step", json_integer(s->step));
-    json_object_set_new(o, "time", time_now());
-    json_object_set_new(o, "loss", number(s->loss));
-    json_object_set_new(o, "lr", number(s->lr));
-    json_object_set_new(o, "grad_norm", number(s->grad_norm));
-    json_object_set_new(o, "param_norm", number(s->param_norm));
-    json_object_set_new(o, "tokens", json_integer(s->tokens));
-    json_object_set_new(o, "consumed_samples", json_integer(s->consumed_samples));
-    json_object_set_new(o, "tokens_per_s", number(s->tokens_per_s));
-    json_object_set_new(o, "throughput", number(rate));
-    json_object_set_new(o, "step_s", number(s->step_s));
-    json_object_set_new(o, "data_s", number(s->data_s));
-    json_object_set_new(o, "compute_s", number(s->compute_s));
-    json_object_set_new(o, "update_s", number(s->update_s));
-    json_object_set_new(o, "save_s", number(s->save_s));
-    if (s->mfu > 0) json_object_set_new(o, "mfu", number(s->mfu));
-    if (s->skipped) json_object_set_new(o, "skipped", json_true());
-    const scalar list[] = {{"reduced_train_loss", s->loss}, {"lr", s->lr},
-            {"gradient_norm", s->grad_norm}, {"parameter_norm", s->param_norm},
-            {"global_step", (double)s->step}, {"consumed_samples", (double)s->consumed_samples},
-            {"throughput", rate}, {"throughput_peak", m->throughput_peak},
-            {"tokens_per_s", s->tokens_per_s}, {"mfu", s->mfu}};
+drv_status metrics_step(metrics *self, const step_metrics *step) {
+    json_t *record = json_object();
+    const double rate = throughput(self, step);
+    json_object_set_new(record, "step", json_integer(step->step));
+    json_object_set_new(record, "time", time_now());
+    json_object_set_new(record, "loss", number(step->loss));
+    json_object_set_new(record, "lr", number(step->lr));
+    json_object_set_new(record, "grad_norm", number(step->grad_norm));
+    json_object_set_new(record, "param_norm", number(step->param_norm));
+    json_object_set_new(record, "tokens", json_integer(step->tokens));
+    json_object_set_new(record, "consumed_samples", json_integer(step->consumed_samples));
+    json_object_set_new(record, "tokens_per_s", number(step->tokens_per_s));
+    json_object_set_new(record, "throughput", number(rate));
+    json_object_set_new(record, "step_s", number(step->step_s));
+    json_object_set_new(record, "data_s", number(step->data_s));
+    json_object_set_new(record, "compute_s", number(step->compute_s));
+    json_object_set_new(record, "update_s", number(step->update_s));
+    json_object_set_new(record, "save_s", number(step->save_s));
+    if (step->mfu > 0) json_object_set_new(record, "mfu", number(step->mfu));
+    if (step->skipped) json_object_set_new(record, "skipped", json_true());
+    const scalar list[] = {{"reduced_train_loss", step->loss}, {"lr", step->lr},
+            {"gradient_norm", step->grad_norm}, {"parameter_norm", step->param_norm},
+            {"global_step", (double)step->step},
+            {"consumed_samples", (double)step->consumed_samples}, {"throughput", rate},
+            {"throughput_peak", self->throughput_peak}, {"tokens_per_s", step->tokens_per_s},
+            {"mfu", step->mfu}};
     const int n = sizeof list / sizeof *list;
-    write_scalars(m, s->step, list, s->mfu > 0 ? n : n - 1);
-    DRV_TRY(flush(m->event, m->event_path));
-    return write_json(m, o);
+    write_scalars(self, step->step, list, step->mfu > 0 ? n : n - 1);
+    DRV_TRY(flush(self->event, self->event_path));
+    return write_json(self, record);
 }
 
 drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens) {

@@ -22,8 +22,8 @@ typedef struct metrics metrics;
 // Opens both files in the run directory. Lines of steps after `resumed_step` are dropped, and
 // TensorBoard is told to drop them too, so that a run that was killed shows each step once. A run
 // that starts anew (`resumed_step` 0) drops all.
-DRV_CHECKED drv_status metrics_open(arena *a, const char *run_dir, int64_t resumed_step,
+DRV_CHECKED drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step,
         metrics **out);
-DRV_CHECKED drv_status metrics_step(metrics *m, const step_metrics *s);
+DRV_CHECKED drv_status metrics_step(metrics *self, const step_metrics *step);
 DRV_CHECKED drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens);
 void metrics_close(metrics *m);

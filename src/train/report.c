@@ -89,35 +89,37 @@ void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
 }
 
 // --- the end
-void report_summary(report *r, const char *model) {
-    const step_metrics *m = &r->last;
-    if (r->first.steps == 0) { // no step was left to do
+void report_summary(report *self, const char *model) {
+    const step_metrics *step = &self->last;
+    if (self->first.steps == 0) { // no step was left to do
         log_info("model: %s", model);
         return;
     }
-    const double seconds = clock_s() - r->begin_s, tokens = (double)r->tokens;
+    const double seconds = clock_s() - self->begin_s, tokens = (double)self->tokens;
     log_info("%s: step %lld of %lld, %s tokens in %s, %.0f tokens/s",
-            m->step < m->steps ? "stopped" : "done", (long long)m->step, (long long)m->steps,
-            str_si(tokens), str_long_duration(seconds), tokens / seconds);
+            step->step < step->steps ? "stopped" : "done", (long long)step->step,
+            (long long)step->steps, str_si(tokens), str_long_duration(seconds), tokens / seconds);
     str bars = {0};
-    spark_draw(&r->losses, SPARK_COLUMNS, log_is_utf8(), &bars);
-    if (m->step > r->first.step)
-        log_info("loss %.4f at step %lld, %.4f at step %lld  %s", r->first.loss,
-                (long long)r->first.step, m->loss, (long long)m->step, bars.p ? bars.p : "");
+    spark_draw(&self->losses, SPARK_COLUMNS, log_is_utf8(), &bars);
+    if (step->step > self->first.step)
+        log_info("loss %.4f at step %lld, %.4f at step %lld  %s", self->first.loss,
+                (long long)self->first.step, step->loss, (long long)step->step,
+                bars.p ? bars.p : "");
     else
-        log_info("loss %.4f", m->loss);
+        log_info("loss %.4f", step->loss);
     str_free(&bars);
-    if (!isnan(r->last_valid))
-        log_info("validation loss %.4f at first, %.4f at last", r->first_valid, r->last_valid);
+    if (!isnan(self->last_valid))
+        log_info("validation loss %.4f at first, %.4f at last", self->first_valid,
+                self->last_valid);
     log_info("model: %s", model);
     str command = {0};
     model_hint(model, &command);
     if (command.n > 0) log_info("try it: %s", command.p);
     str_clear(&command);
-    str_add_shell(&command, r->run_dir);
+    str_add_shell(&command, self->run_dir);
     log_info("curves: drover plot %s", command.p);
     str_clear(&command);
-    if (r->config) str_add_shell(&command, r->config);
-    if (m->step < m->steps && r->config) log_info("resume: drover train %s", command.p);
+    if (self->config) str_add_shell(&command, self->config);
+    if (step->step < step->steps && self->config) log_info("resume: drover train %s", command.p);
     str_free(&command);
 }

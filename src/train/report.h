@@ -12,4 +12,4 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
 void report_step(report *r, const step_metrics *m);
 void report_valid(report *r, int64_t step, double loss, int64_t tokens);
 // The end of the run: `model` is the last checkpoint.
-void report_summary(report *r, const char *model);
+void report_summary(report *self, const char *model);

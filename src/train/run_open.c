@@ -32,27 +32,28 @@ static drv_status open_run_dir(run *r, bool fresh) {
     return log_open_file(path_join(r->a, dir, "log.txt"));
 }
 
-static drv_status open_data(run *r) {
-    const run_config *cfg = r->cfg;
+static drv_status open_data(run *self) {
+    const run_config *cfg = self->cfg;
     if (cfg->n_train == 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: no data.train; expected the prefix of a .bin/.idx data set",
                 cfg->file ? cfg->file : "configuration");
-    DRV_TRY_CTX(batch_open_rows(r->a, cfg, true, 0, &r->train_rows), "%s: data.train",
+    DRV_TRY_CTX(batch_open_rows(self->a, cfg, true, 0, &self->train_rows), "%s: data.train",
             config_where(cfg, "data.train"));
     const bool split = cfg->n_valid == 0;
     if ((!split || cfg->split[1] > 0) && cfg->eval_every > 0) {
         const char *key = split ? "data.split" : "data.valid";
-        DRV_TRY_CTX(batch_open_rows(r->a, cfg, false, 0, &r->valid_rows), "%s: %s",
+        DRV_TRY_CTX(batch_open_rows(self->a, cfg, false, 0, &self->valid_rows), "%s: %s",
                 config_where(cfg, key), key);
     }
-    const rows *both[2] = {r->train_rows, r->valid_rows};
-    if (r->leads) carry_check_data(cfg, r->train_rows);
-    if (r->leads && !split && r->valid_rows) carry_check_data(cfg, r->valid_rows);
-    if (r->leads) DRV_TRY(vocab_check_start(r->a, both, r->valid_rows ? 2 : 1, &r->vocab));
+    const rows *both[2] = {self->train_rows, self->valid_rows};
+    if (self->leads) carry_check_data(cfg, self->train_rows);
+    if (self->leads && !split && self->valid_rows) carry_check_data(cfg, self->valid_rows);
+    if (self->leads)
+        DRV_TRY(vocab_check_start(self->a, both, self->valid_rows ? 2 : 1, &self->vocab));
     const mesh m = programs_mesh(cfg);
-    r->reader = batch_reader_new(r->a, r->train_rows, cfg,
-            mesh_place(&m, comm_rank(r->comm), AXIS_DATA));
+    self->reader = batch_reader_new(self->a, self->train_rows, cfg,
+            mesh_place(&m, comm_rank(self->comm), AXIS_DATA));
     return DRV_OK;
 }
 

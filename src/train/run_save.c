@@ -40,27 +40,29 @@ drv_status run_settle_save(run *r, bool wait) {
     return status;
 }
 
-drv_status run_start_save(run *r) {
+drv_status run_start_save(run *self) {
     ckpt_ranks ranks;
-    if (r->state.step == r->saved_step || r->state.step == r->saving_step) return DRV_OK;
-    DRV_TRY(run_settle_save(r, true));
-    if (!r->saver) {
-        r->saver = ckpt_saver_new(r->checkpoints, r->cfg->checkpoint_keep,
-                state_ranks(&r->p, &ranks), read_state, r->b);
-        int *n_model = &r->content.n_model;
-        r->content.model = r->content.is_adapter ? state_adapter(r->a, &r->p, false, n_model)
-                                                 : state_model(r->a, &r->p, false, n_model);
-        r->content.optimizer = state_optimizer(r->a, &r->p, &r->content.n_optimizer);
+    if (self->state.step == self->saved_step || self->state.step == self->saving_step)
+        return DRV_OK;
+    DRV_TRY(run_settle_save(self, true));
+    if (!self->saver) {
+        self->saver = ckpt_saver_new(self->checkpoints, self->cfg->checkpoint_keep,
+                state_ranks(&self->p, &ranks), read_state, self->b);
+        int *n_model = &self->content.n_model;
+        self->content.model = self->content.is_adapter
+                                      ? state_adapter(self->a, &self->p, false, n_model)
+                                      : state_model(self->a, &self->p, false, n_model);
+        self->content.optimizer = state_optimizer(self->a, &self->p, &self->content.n_optimizer);
     }
-    char *json = trainer_json_text(&r->state, r->about);
-    r->content.trainer_json = json;
-    r->saving_step = r->state.step;
-    r->save_ended = false;
-    drv_status status = ckpt_start(r->saver, r->state.step, &r->content);
+    char *json = trainer_json_text(&self->state, self->about);
+    self->content.trainer_json = json;
+    self->saving_step = self->state.step;
+    self->save_ended = false;
+    drv_status status = ckpt_start(self->saver, self->state.step, &self->content);
     free(json);
     if (status == DRV_OK) return DRV_OK;
-    status = note_result(r, status);
-    r->saving_step = -1;
+    status = note_result(self, status);
+    self->saving_step = -1;
     return status;
 }
 

@@ -84,33 +84,33 @@ static double smallest_weight(sampler *s, const float *weights, double total) {
     return least;
 }
 
-int32_t sampler_draw(sampler *s, float *logits, const int32_t *seen, int64_t n_seen,
+int32_t sampler_draw(sampler *self, float *logits, const int32_t *seen, int64_t n_seen,
         const rng_key *key, uint64_t index) {
-    penalise(s, logits, seen, n_seen);
+    penalise(self, logits, seen, n_seen);
     int64_t best = 0;
     bool nan = false;
-    for (int64_t i = 0; i < s->n_vocab; i++) {
+    for (int64_t i = 0; i < self->n_vocab; i++) {
         if (logits[i] > logits[best]) best = i;
         nan |= isnan(logits[i]);
     }
     if (nan || isinf(logits[best])) return -1;
-    if (s->opts.temperature <= 0) return (int32_t)best;
-    const float kept = smallest_kept(s, logits);
+    if (self->opts.temperature <= 0) return (int32_t)best;
+    const float kept = smallest_kept(self, logits);
     const double top = (double)logits[best];
     double total = 0;
-    for (int64_t i = 0; i < s->n_vocab; i++) {
-        const double x = ((double)logits[i] - top) / s->opts.temperature;
+    for (int64_t i = 0; i < self->n_vocab; i++) {
+        const double x = ((double)logits[i] - top) / self->opts.temperature;
         // exp(-50) is 2e-22: beyond what a sum in double sees.
         logits[i] = logits[i] < kept || x < -50 ? 0 : (float)exp(x);
         total += (double)logits[i];
     }
-    const double least = smallest_weight(s, logits, total);
+    const double least = smallest_weight(self, logits, total);
     total = 0;
-    for (int64_t i = 0; i < s->n_vocab; i++)
+    for (int64_t i = 0; i < self->n_vocab; i++)
         if ((double)logits[i] >= least) total += (double)logits[i];
     double x = rng_uniform(key, index) * total;
     int64_t last = best;
-    for (int64_t i = 0; i < s->n_vocab; i++) {
+    for (int64_t i = 0; i < self->n_vocab; i++) {
         if ((double)logits[i] < least || logits[i] <= 0) continue;
         last = i;
         x -= (double)logits[i];

@@ -18,5 +18,5 @@ typedef struct sampler sampler; // single owner
 sampler *sampler_new(arena *a, const sample_opts *opts, int64_t n_vocab);
 // Draws from logits[n_vocab], which it changes; `seen` are the ids so far. `key` and `index` choose
 // the random number. -1: the logits hold a NaN or are all minus infinity.
-int32_t sampler_draw(sampler *s, float *logits, const int32_t *seen, int64_t n_seen,
+int32_t sampler_draw(sampler *self, float *logits, const int32_t *seen, int64_t n_seen,
         const rng_key *key, uint64_t index);

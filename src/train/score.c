@@ -121,23 +121,24 @@ static drv_status score_all_rows(scorer *model, rows *r, score_result *out) {
     return DRV_OK;
 }
 
-drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg, score_result *out) {
+drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
+        score_result *out) {
     *out = (score_result){0};
     scorer_opts how = opts->model;
     scorer *model = NULL;
     rows *r;
     run_config wide = *cfg;
     wide.sequence_length = opts->context;
-    DRV_TRY(batch_open_rows(a, &wide, false, opts->stride, &r));
+    DRV_TRY(batch_open_rows(mem, &wide, false, opts->stride, &r));
     carry_check_data(cfg, r);
     out->longest = rows_longest(r);
     scorer_choose_rows(opts->context, out->longest, rows_packed_tokens(r), &how);
     if (how.row_tokens < opts->context) { // each document is one window: rows may be as short
         rows_close(r);
         wide.sequence_length = how.row_tokens;
-        DRV_TRY(batch_open_rows(a, &wide, false, how.row_tokens, &r));
+        DRV_TRY(batch_open_rows(mem, &wide, false, how.row_tokens, &r));
     }
-    drv_status status = scorer_open(a, &how, &model);
+    drv_status status = scorer_open(mem, &how, &model);
     if (status == DRV_OK) status = score_all_rows(model, r, out);
     scorer_close(model);
     rows_close(r);

@@ -26,5 +26,5 @@ DRV_CHECKED drv_status score_documents(arena *a, const score_opts *opts, const d
         score_result *out);
 // The validation rows of a config, cut as windows: the first token of each document is context
 // alone, and what data.loss does not count is not counted. The same statuses.
-DRV_CHECKED drv_status score_rows(arena *a, const score_opts *opts, const run_config *cfg,
+DRV_CHECKED drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
         score_result *out);

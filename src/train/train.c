@@ -70,36 +70,37 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
 }
 
-static drv_status train_step(run *r, step_metrics *m) {
-    const run_config *cfg = r->cfg;
-    run_state *state = &r->state;
+static drv_status train_step(run *self, step_metrics *made) {
+    const run_config *cfg = self->cfg;
+    run_state *state = &self->state;
     const int64_t step = state->step + 1;
     const double begin = clock_s();
-    DRV_TRY(ranks_together(r, batch_reader_next(&r->reader, step < cfg->steps, &r->batch)));
-    DRV_TRY(comm_all_reduce(comm_axes(r->comm, &r->stepper.mesh, 1u << AXIS_DATA), DT_I64, COMM_SUM,
-            &r->batch->counted, 1, NULL));
+    DRV_TRY(ranks_together(self,
+            batch_reader_next(&self->reader, step < cfg->steps, &self->batch)));
+    DRV_TRY(comm_all_reduce(comm_axes(self->comm, &self->stepper.mesh, 1u << AXIS_DATA), DT_I64,
+            COMM_SUM, &self->batch->counted, 1, NULL));
     const double data = clock_s();
-    m->lr = schedule_lr(cfg, step);
-    m->loss = m->grad_norm = m->param_norm = (double)NAN;
-    r->stepper.step = step;
-    if (r->batch->counted)
-        DRV_TRY(stepper_gradients(&r->stepper, r->batch, heed_stop, r, &m->loss));
+    made->lr = schedule_lr(cfg, step);
+    made->loss = made->grad_norm = made->param_norm = (double)NAN;
+    self->stepper.step = step;
+    if (self->batch->counted)
+        DRV_TRY(stepper_gradients(&self->stepper, self->batch, heed_stop, self, &made->loss));
     const double compute = clock_s();
-    if (r->saver) ckpt_wait_read(r->saver); // a checkpoint may still be reading the weights
+    if (self->saver) ckpt_wait_read(self->saver); // a checkpoint may still be reading the weights
     const double saved = clock_s();
-    if (r->batch->counted) DRV_TRY(update(r, m->lr, &m->grad_norm, &m->param_norm));
+    if (self->batch->counted) DRV_TRY(update(self, made->lr, &made->grad_norm, &made->param_norm));
     const double end = clock_s();
-    m->step = state->step = step;
-    m->skipped = !isfinite(m->grad_norm);
-    state->rows_taken = r->batch->rows_taken;
-    state->tokens += r->batch->counted;
-    state->loss = m->loss;
-    m->data_s = data - begin; // waited for
-    m->compute_s = compute - data;
-    m->save_s = saved - compute;
-    m->update_s = end - saved;
-    m->step_s = end - begin;
-    fill_metrics(r, m);
+    made->step = state->step = step;
+    made->skipped = !isfinite(made->grad_norm);
+    state->rows_taken = self->batch->rows_taken;
+    state->tokens += self->batch->counted;
+    state->loss = made->loss;
+    made->data_s = data - begin; // waited for
+    made->compute_s = compute - data;
+    made->save_s = saved - compute;
+    made->update_s = end - saved;
+    made->step_s = end - begin;
+    fill_metrics(self, made);
     return DRV_OK;
 }
 
@@ -181,33 +182,33 @@ static drv_status loop(run *r) {
 }
 
 // However the loop ended, its last finished step is saved, unless that is what failed.
-static drv_status end(run *r, drv_status status) {
+static drv_status end(run *self, drv_status status) {
     char why[1024];
-    const long long step = r->state.step;
+    const long long step = self->state.step;
     snprintf(why, sizeof why, "%s", drv_message());
     progress_end();
     if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_requested(), step);
     // Asked while the last evaluation ran: all steps are done; the next start evaluates.
-    if (status == DRV_STOPPED && step >= r->cfg->steps) status = DRV_OK;
+    if (status == DRV_STOPPED && step >= self->cfg->steps) status = DRV_OK;
     drv_status saved = DRV_OK;
     // Where one rank of several fails, the others are in the middle of a step.
-    r->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(r->comm) == 1;
-    if (!r->weights_lost && r->failed_saves < MAX_FAILED_SAVES && r->together)
-        saved = run_save_last(r);
-    if (!r->leads) return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", why);
+    self->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(self->comm) == 1;
+    if (!self->weights_lost && self->failed_saves < MAX_FAILED_SAVES && self->together)
+        saved = run_save_last(self);
+    if (!self->leads) return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", why);
     if (status == DRV_OK) {
-        if (saved == DRV_OK && r->saved_step >= 0)
-            report_summary(r->report,
-                    arena_printf(r->a, "%s/step-%06lld", r->checkpoints, (long long)r->saved_step));
+        if (saved == DRV_OK && self->saved_step >= 0)
+            report_summary(self->report, arena_printf(self->a, "%s/step-%06lld", self->checkpoints,
+                                                 (long long)self->saved_step));
         return saved;
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);
     if (status == DRV_STOPPED)
         return drv_fail(status,
                 "stopped by %s after step %lld of %lld; the same command resumes it",
-                stop_requested(), step, (long long)r->cfg->steps);
-    if (r->saved_step < 0) return drv_fail(status, "%s", why);
-    return drv_fail(status, "%s; step %lld is saved", why, (long long)r->saved_step);
+                stop_requested(), step, (long long)self->cfg->steps);
+    if (self->saved_step < 0) return drv_fail(status, "%s", why);
+    return drv_fail(status, "%s; step %lld is saved", why, (long long)self->saved_step);
 }
 
 static drv_status set_up(run *r, run_config *cfg) {

@@ -122,24 +122,26 @@ static drv_status check_range(const char *path, const char *name, int64_t value,
 }
 
 // Each counter against those before it.
-static drv_status check_counters(const char *path, const run_state *s) {
-    const double steps = (double)s->step, taken = (double)s->rows_taken;
-    const double part_steps = (double)s->part_step, part_rows = (double)s->part_rows;
+static drv_status check_counters(const char *path, const run_state *state) {
+    const double steps = (double)state->step, taken = (double)state->rows_taken;
+    const double part_steps = (double)state->part_step, part_rows = (double)state->part_rows;
     const struct {
         const char *name;
         int64_t value;
         double min, max;
         const char *why;
     } ranges[] = {
-            {"step", s->step, 0, MAX_STEPS, "as training.steps"},
-            {"updates", s->updates, 0, steps, "at most one per step"},
-            {"bad_steps", s->bad_steps, 0, steps - (double)s->updates, "steps without an update"},
-            {"rows_taken", s->rows_taken, steps, steps * MAX_ROWS, "1 to 2^24 rows per step"},
-            {"tokens", s->tokens, 0, taken * MAX_ROWS, "at most 2^24 tokens per row"},
-            {"evaluated", s->evaluated, -1, steps, "a step that is done"},
-            {"part_step", s->part_step, 0, steps, "a step that is done"},
-            {"part_rows", s->part_rows, part_steps, part_steps * MAX_ROWS, "1 to 2^24 per step"},
-            {"part_tokens", s->part_tokens, 0, part_rows * MAX_ROWS, "at most 2^24 per row"},
+            {"step", state->step, 0, MAX_STEPS, "as training.steps"},
+            {"updates", state->updates, 0, steps, "at most one per step"},
+            {"bad_steps", state->bad_steps, 0, steps - (double)state->updates,
+                    "steps without an update"},
+            {"rows_taken", state->rows_taken, steps, steps * MAX_ROWS, "1 to 2^24 rows per step"},
+            {"tokens", state->tokens, 0, taken * MAX_ROWS, "at most 2^24 tokens per row"},
+            {"evaluated", state->evaluated, -1, steps, "a step that is done"},
+            {"part_step", state->part_step, 0, steps, "a step that is done"},
+            {"part_rows", state->part_rows, part_steps, part_steps * MAX_ROWS,
+                    "1 to 2^24 per step"},
+            {"part_tokens", state->part_tokens, 0, part_rows * MAX_ROWS, "at most 2^24 per row"},
     };
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
         DRV_TRY(check_range(path, ranges[i].name, ranges[i].value, ranges[i].min, ranges[i].max,

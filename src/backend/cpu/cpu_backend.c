@@ -75,29 +75,29 @@ static drv_status get_pages(cpu_backend *b, const char *what, int64_t bytes, cha
 }
 
 // Creates the state that the graph names and that does not exist yet, in one block.
-static drv_status create_state(cpu_backend *b, const graph *g) {
+static drv_status create_state(cpu_backend *cpu, const graph *of) {
     int64_t total = 0;
     for (int pass = 0; pass < 2; pass++) {
         char *next = NULL;
         if (pass == 1 && total > 0) {
-            DRV_TRY(get_pages(b, "weights, gradients and optimizer", total, &next));
-            MEM_GROW(b->blocks, b->n_blocks, b->cap_blocks);
-            b->blocks[b->n_blocks++] = (block){next, total};
+            DRV_TRY(get_pages(cpu, "weights, gradients and optimizer", total, &next));
+            MEM_GROW(cpu->blocks, cpu->n_blocks, cpu->cap_blocks);
+            cpu->blocks[cpu->n_blocks++] = (block){next, total};
         }
-        for (int i = 0; i < g->n_tensors; i++) {
-            const tensor *named = g->tensors[i];
+        for (int i = 0; i < of->n_tensors; i++) {
+            const tensor *named = of->tensors[i];
             if (named->cls == TENSOR_TEMP || named->alias) continue;
             int64_t bytes = tensor_bytes(named) * named->n_slots;
-            const state *there = name_map_get(&b->states, named->name);
+            const state *there = name_map_get(&cpu->states, named->name);
             DRV_ASSERT(!there || there->bytes == bytes, "\"%s\" has two sizes", named->name);
             if (there) continue;
             if (pass == 0) {
                 total += plan_state_bytes(named);
                 continue;
             }
-            state *made = ARENA_NEW(b->a, state);
+            state *made = ARENA_NEW(cpu->a, state);
             *made = (state){next, bytes};
-            name_map_set(&b->states, named->name, made);
+            name_map_set(&cpu->states, named->name, made);
             next += plan_state_bytes(named);
         }
     }
@@ -310,7 +310,7 @@ static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
 }
 
 // Way 0: as a run multiplies; 1: oneDNN, the yardstick.
-static drv_status time_product(backend *b, int way, const backend_product *product, int tries,
+static drv_status time_product(backend *device, int way, const backend_product *product, int tries,
         double *flops_per_s, const char **by) {
     const gemm_shape shape = {.m = product->m,
             .n = product->n,
@@ -323,7 +323,7 @@ static drv_status time_product(backend *b, int way, const backend_product *produ
             .in = product->in,
             .out = product->out,
             .accumulate = product->accumulate};
-    (void)b;
+    (void)device;
     gemm_machine *machine;
     arena *a = arena_new("a product");
     drv_status status = gemm_machine_open(a, way == 0 ? GEMM_BY_RULE : GEMM_ONEDNN, &machine);

@@ -144,13 +144,13 @@ static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
     return t;
 }
 
-drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, gemm **out) {
+drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape, gemm **out) {
     for (int i = 0; i < machine->n_made; i++)
         if (same_gemm(&machine->made[i]->shape, shape)) {
             *out = machine->made[i];
             return DRV_OK;
         }
-    gemm *made = ARENA_NEW(a, gemm);
+    gemm *made = ARENA_NEW(mem, gemm);
     made->shape = *shape;
     const bool library = shape->in == DT_BF16  ? machine->library_bf16
                          : shape->in == DT_F32 ? machine->library_f32
@@ -161,7 +161,7 @@ drv_status gemm_new(arena *a, gemm_machine *machine, const gemm_shape *shape, ge
     choose_tiles(made, library ? 2 : par_threads());
     for (int i = 0; i < 4 && library; i++) {
         const gemm_shape tile = tile_shape(made, i >> 1, i & 1);
-        DRV_TRY(onednn_new(a, machine->library, &tile, &made->product[i >> 1][i & 1]));
+        DRV_TRY(onednn_new(mem, machine->library, &tile, &made->product[i >> 1][i & 1]));
     }
     MEM_GROW(machine->made, machine->n_made, machine->cap_made);
     machine->made[machine->n_made++] = made;

@@ -34,7 +34,8 @@ const char *gemm_way(const gemm_machine *m, dtype in);
 const kernels *gemm_kernels(const gemm_machine *m);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
-DRV_CHECKED drv_status gemm_new(arena *a, gemm_machine *m, const gemm_shape *s, gemm **out);
+DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
+        gemm **out);
 // Workspace: gemm_workspace() bytes for the team of threads that it was built for.
 int64_t gemm_workspace(const gemm_shape *s, int threads);
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace);
@@ -42,6 +43,6 @@ void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *worksp
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
 // gemm_peak: best of a few square products of a type (one size up to 4 tries, four sizes above) in
 // the arithmetic of the type itself, by our vector kernels and by oneDNN; 0: neither has it here.
-DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *s, int tries,
+DRV_CHECKED drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tries,
         double *flops_per_s);
-DRV_CHECKED drv_status gemm_peak(dtype dt, int tries, double *flops_per_s);
+DRV_CHECKED drv_status gemm_peak(dtype dt, int tries, double *out);

@@ -100,7 +100,7 @@ static drv_status describe(dnnl_memory_desc_t *d, int64_t rows, int64_t cols, bo
 }
 
 // Also fills desc[3], the scratch.
-static drv_status build(const onednn *o, const gemm_shape *shape, dnnl_memory_desc_t desc[4],
+static drv_status build(const onednn *self, const gemm_shape *shape, dnnl_memory_desc_t desc[4],
         dnnl_primitive_t *out) {
     dnnl_matmul_desc_t matmul;
     dnnl_primitive_desc_t chosen;
@@ -117,7 +117,7 @@ static drv_status build(const onednn *o, const gemm_shape *shape, dnnl_memory_de
     if (status == dnnl_success)
         status = dnnl_primitive_attr_set_scratchpad_mode(attr, dnnl_scratchpad_mode_user);
     if (status == dnnl_success)
-        status = dnnl_primitive_desc_create(&chosen, &matmul, attr, o->engine, NULL);
+        status = dnnl_primitive_desc_create(&chosen, &matmul, attr, self->engine, NULL);
     if (status == dnnl_success) {
         desc[3] = *dnnl_primitive_desc_query_md(chosen, dnnl_query_scratchpad_md, 0);
         status = dnnl_primitive_create(out, chosen);

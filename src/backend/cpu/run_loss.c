@@ -185,21 +185,22 @@ static void loss_row(void *arg, int64_t r, int thread) {
 }
 
 static void loss(const instruction *ins) {
-    const node *n = ins->node;
-    const int64_t rows = n->in[0]->dim[0], width = n->in[0]->dim[1], chunk = n->attrs.chunk;
+    const node *loss = ins->node;
+    const int64_t rows = loss->in[0]->dim[0], width = loss->in[0]->dim[1],
+                  chunk = loss->attrs.chunk;
     loss_call call = {.ins = ins,
             .logits = ins->workspace,
-            .n_vocab = n->in[1]->dim[0],
-            .dt = n->in[0]->dt,
-            .grad = n->op == OP_linear_cross_entropy_grad};
-    char *scratch = call.logits + logits_bytes(n),
-         *own = scratch + products_bytes(n, par_threads());
+            .n_vocab = loss->in[1]->dim[0],
+            .dt = loss->in[0]->dt,
+            .grad = loss->op == OP_linear_cross_entropy_grad};
+    char *scratch = call.logits + logits_bytes(loss),
+         *own = scratch + products_bytes(loss, par_threads());
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
     if (call.grad) call.scale = *(const double *)ins->in[3];
     if (ins->group) {
-        call.mine = (row_part *)(void *)(own + losses_bytes(n));
+        call.mine = (row_part *)(void *)(own + losses_bytes(loss));
         call.all = call.mine + chunk;
-        call.copies = (char *)(call.all + n->attrs.ranks * chunk);
+        call.copies = (char *)(call.all + loss->attrs.ranks * chunk);
     }
     for (call.first = 0; call.first < rows; call.first += chunk) {
         const int64_t m = rows - call.first < chunk ? rows - call.first : chunk,
@@ -211,10 +212,11 @@ static void loss(const instruction *ins) {
         else
             par_for(m, loss_row, &call);
         if (*ins->failed != DRV_OK) return;
-        if (has_product(n, DH))
+        if (has_product(loss, DH))
             gemm_run(g[DH], call.logits, ins->in[1], output_at(ins, 1, first), scratch);
-        if (has_product(n, DW))
-            gemm_run(g[DW], call.logits, input_at(ins, 0, first), ins->out[n->n_out - 1], scratch);
+        if (has_product(loss, DW))
+            gemm_run(g[DW], call.logits, input_at(ins, 0, first), ins->out[loss->n_out - 1],
+                    scratch);
     }
     double sum = 0;
     for (int64_t row = 0; row < rows; row++)

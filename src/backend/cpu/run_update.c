@@ -68,14 +68,14 @@ static int64_t sum_squares_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_sum_squares = {.run = sum_squares, .workspace = sum_squares_workspace};
 
 // --- adamw
-static void adamw_chunk(void *arg, int64_t c, int thread) {
+static void adamw_chunk(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const instruction *ins = arg;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *p = ins->node->in[0];
     const double norm2 = *(const double *)ins->in[4], *hyper = ins->in[5];
-    const int64_t first = c * CHUNK_ELEMENTS,
-                  n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, c);
+    const int64_t first = chunk * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, chunk);
     if (!isfinite(norm2)) {
         memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(p->dt)));
         return;

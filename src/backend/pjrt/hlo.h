@@ -6,6 +6,7 @@
 //   hlo_value y = hlo_binary(&h, "add", hlo_convert(&h, x, HLO_F32), r);
 //
 // Wrong types or shapes are our bug: abort.
+// Legend: h the text; a, b, x values.
 #pragma once
 #include "base/dtype.h"
 #include "base/status.h"
@@ -76,7 +77,7 @@ hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
 // Dim i of the result is dim order[i] of x.
 hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
 // Elements [first, first + n) along one dim.
-hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n);
+hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_dims);
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
 // Zeros after the last element of a dim, up to a length of n.
 hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);
@@ -87,7 +88,7 @@ hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const
 hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x);
 // Product of matrices, or of batches of them where there are three dims: contracts dim ca of a with
 // dim cb of b (counted without the batch). Sums in fp32 or more, rounded to `out`.
-hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out);
+hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out_type);
 
 // --- rows by number; numbers are inside the table
 hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows);

@@ -223,7 +223,8 @@ static void put_block(hlo_text *h, const hlo_value *like, int n, hlo_value *fres
 enum { MAX_CARRIED = 8 };
 
 // A loop whose first value counts turns from 0 to n.
-static void loop(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx) {
+static void loop(hlo_text *h, int n_values, hlo_value *carried, int n_carried, hlo_body *body,
+        void *ctx) {
     hlo_value all[MAX_CARRIED + 1], fresh[MAX_CARRIED + 1];
     const int n_all = n_carried + 1;
     all[0] = hlo_scalar(h, HLO_I32, 0);
@@ -233,7 +234,7 @@ static void loop(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body
     hlo_put_values(h, all, n_all);
     str_puts(&h->s, ") ({ ");
     put_block(h, all, n_all, fresh);
-    const hlo_value more = hlo_compare(h, "LT", fresh[0], hlo_scalar(h, HLO_I32, n));
+    const hlo_value more = hlo_compare(h, "LT", fresh[0], hlo_scalar(h, HLO_I32, n_values));
     hlo_put_return(h, "stablehlo.return", &more, 1);
     str_puts(&h->s, "  }, { ");
     put_block(h, all, n_all, fresh);

@@ -87,14 +87,14 @@ static lowered_state state_of(const lowering *l, const tensor *t, int alias) {
 }
 
 // Results: the written state in the order of its arguments, then what is new.
-static void find_signature(arena *a, lowering *l, lowered *out, const tensor **results) {
-    const graph *g = l->g;
-    const bool *read = find_read(a, g);
-    const tensor **written = find_written(a, g);
-    out->in = ARENA_ARRAY(a, lowered_state, g->n_tensors);
-    out->out = ARENA_ARRAY(a, lowered_state, g->n_tensors);
-    for (int i = 0; i < g->n_tensors; i++) {
-        const tensor *t = g->tensors[i];
+static void find_signature(arena *mem, lowering *l, lowered *out, const tensor **results) {
+    const graph *of = l->g;
+    const bool *read = find_read(mem, of);
+    const tensor **written = find_written(mem, of);
+    out->in = ARENA_ARRAY(mem, lowered_state, of->n_tensors);
+    out->out = ARENA_ARRAY(mem, lowered_state, of->n_tensors);
+    for (int i = 0; i < of->n_tensors; i++) {
+        const tensor *t = of->tensors[i];
         if (t->def || t->cls == TENSOR_TEMP || !read[i]) continue;
         l->values[i] = hlo_new(&l->h, lower_type(l, t->dt), t->n_dims, t->dim);
         if (written[i]) {
@@ -103,8 +103,8 @@ static void find_signature(arena *a, lowering *l, lowered *out, const tensor **r
         }
         out->in[out->n_in++] = state_of(l, t, -1);
     }
-    for (int i = 0; i < g->n_tensors; i++) {
-        const tensor *t = g->tensors[i];
+    for (int i = 0; i < of->n_tensors; i++) {
+        const tensor *t = of->tensors[i];
         if (!t->def || t->cls == TENSOR_TEMP || t->alias) continue;
         results[out->n_out] = t;
         out->out[out->n_out++] = state_of(l, t, -1);

@@ -9,6 +9,7 @@
 //
 // Values are immutable: an output that is "in place" is a new value, and the program's signature
 // says that it takes the memory of its input.
+// Legend: l the lowering; n the node; h the text of the program; c what the parts of a rule share.
 #pragma once
 #include "backend/pjrt/hlo.h"
 #include "backend/pjrt/pjrt_client.h"

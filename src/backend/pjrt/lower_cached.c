@@ -1,4 +1,5 @@
 // cached_attention: attention over a cache of keys and values (generation).
+// Legend: q queries; d head_dim.
 #include "backend/pjrt/lower.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows, as on the CPU, so that no tokens x
 // vocabulary matrix is stored.
+// Legend: e exponentials of a chunk of logits.
 #include "backend/pjrt/lower.h"
 
 // What a chunk carries on to the next, in the order of the outputs: the loss, then that of each

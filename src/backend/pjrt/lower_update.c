@@ -1,4 +1,5 @@
 // Ops of the update program, and lanes.
+// Legend: p weight; g gradient; m, v moments; s numbers of the step.
 #include "backend/pjrt/lower.h"
 
 // --- sum_squares: in f64 where the device has it; else each row in fp32 first, so that no sum is

@@ -83,5 +83,5 @@ void client_buffer_free(const device_client *c, pjrt_buffer *buffer); // NULL is
 // argument is compared with what the program takes: a plugin would take any buffer of as many
 // bytes. Arguments that the program gives back (aliased) are gone when it returns, their handles
 // are still to be freed. *done[device] is to be waited for.
-DRV_CHECKED drv_status client_execute(const device_client *c, device_program *program,
-        int n_devices, pjrt_buffer *const *const *in, pjrt_buffer **const *out, pjrt_event **done);
+DRV_CHECKED drv_status client_execute(const device_client *c, device_program *p, int n_devices,
+        pjrt_buffer *const *const *in, pjrt_buffer **const *out, pjrt_event **done);

@@ -210,15 +210,15 @@ static drv_status list(hub *request, json_t **info) {
     return drv_fail(DRV_E_DATA, "hf:%s: no text, JSON lines or Parquet file", request->repo);
 }
 
-static drv_status list_files(hub *request, const char *spec, const hub_opts *o, download **files,
+static drv_status list_files(hub *request, const char *spec, const hub_opts *opts, download **files,
         int *n) {
-    request->opts = o;
+    request->opts = opts;
     request->http = (download_opts){.parallel = 1,
-            .tries = o->tries,
-            .token = o->token,
-            .host = o->endpoint};
+            .tries = opts->tries,
+            .token = opts->token,
+            .host = opts->endpoint};
     json_t *info = NULL;
-    char *revision = curl_easy_escape(NULL, o->revision, 0);
+    char *revision = curl_easy_escape(NULL, opts->revision, 0);
     request->revision = arena_strdup(request->a, revision);
     curl_free(revision);
     DRV_TRY(parse_spec(request, spec));

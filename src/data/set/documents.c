@@ -91,33 +91,33 @@ static drv_status read_all(reading *r, const tokenizer *t) {
     return drv_fail(DRV_E_DATA, "the input holds no document");
 }
 
-drv_status documents_read(arena *a, const tokenizer *t, const documents_opts *opts,
+drv_status documents_read(arena *mem, const tokenizer *tok, const documents_opts *opts,
         documents *out) {
     const int n_threads = par_threads();
-    reading *r = ARENA_NEW(a, reading);
+    reading *state = ARENA_NEW(mem, reading);
     reader_opts ro = opts->reader;
-    *r = (reading){.opts = opts, .out = out};
+    *state = (reading){.opts = opts, .out = out};
     *out = (documents){0};
-    ro.whole = !tokenizer_can_cut(t);
-    DRV_TRY(reader_open(a, opts->inputs, opts->n_inputs, &ro, &r->in));
-    tokenizer_decode(t, &opts->prefix, 1, false, &r->prefix_text);
-    r->text = text_batch_new();
-    r->encoders = ARENA_ARRAY(a, encoder *, n_threads);
-    r->ids = mem_alloc_lines((size_t)n_threads * sizeof *r->ids);
+    ro.whole = !tokenizer_can_cut(tok);
+    DRV_TRY(reader_open(mem, opts->inputs, opts->n_inputs, &ro, &state->in));
+    tokenizer_decode(tok, &opts->prefix, 1, false, &state->prefix_text);
+    state->text = text_batch_new();
+    state->encoders = ARENA_ARRAY(mem, encoder *, n_threads);
+    state->ids = mem_alloc_lines((size_t)n_threads * sizeof *state->ids);
     for (int i = 0; i < n_threads; i++) {
-        r->encoders[i] = encoder_new(t);
-        r->ids[i] = (id_list){0};
+        state->encoders[i] = encoder_new(tok);
+        state->ids[i] = (id_list){0};
     }
-    const drv_status status = read_all(r, t);
+    const drv_status status = read_all(state, tok);
     progress_end();
     for (int i = 0; i < n_threads; i++) {
-        encoder_free(r->encoders[i]);
-        id_list_free(&r->ids[i]);
+        encoder_free(state->encoders[i]);
+        id_list_free(&state->ids[i]);
     }
-    free(r->ids);
-    str_free(&r->prefix_text);
-    text_batch_free(r->text);
-    reader_close(r->in);
+    free(state->ids);
+    str_free(&state->prefix_text);
+    text_batch_free(state->text);
+    reader_close(state->in);
     if (status != DRV_OK) documents_free(out);
     return status;
 }

@@ -152,12 +152,12 @@ INLINE void backward_block(const arithmetic *by, product_function *product, cons
 
 INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
     const attention_args *args = unit->args;
-    const int64_t d = args->head_dim, o_width = args->n_heads * d;
+    const int64_t head_dim = args->head_dim, o_width = args->n_heads * head_dim;
     const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
     for (int64_t t = unit->first; t < args->seq; t++) {
-        const int64_t at = t * o_width + unit->head * d;
+        const int64_t at = t * o_width + unit->head * head_dim;
         vec sum = v_set(0);
-        FOR_VECTORS(j, k, d, {
+        FOR_VECTORS(j, k, head_dim, {
             const vec o = v_load_as(by->dt, args->o, at + j, k);
             sum = v_fma(v_load_as(by->dt, args->d_o, at + j, k), o, sum);
         });
@@ -166,12 +166,12 @@ INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
     for (int64_t q0 = unit->first; q0 < args->seq; q0 += BLOCK) {
         const int64_t n = tokens_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
         const int64_t q_at = element_of(args, q0, unit->head),
-                      do_at = q0 * o_width + unit->head * d;
+                      do_at = q0 * o_width + unit->head * head_dim;
         pack_tokens(by, args, qkv, q_at, n, n, unit->q_b + b_at, unit->ld);
         pack_tokens(by, args, d_o, do_at, n, n, unit->do_b + b_at, unit->ld);
         if (by->per_word == 1) continue; // q_a is q_b, do_a is do_b
-        pack_rows(by, qkv, q_at, n, d, unit->q_a + q0 * unit->row_a, unit->row_a);
-        pack_rows(by, d_o, do_at, n, d, unit->do_a + q0 * unit->row_a, unit->row_a);
+        pack_rows(by, qkv, q_at, n, head_dim, unit->q_a + q0 * unit->row_a, unit->row_a);
+        pack_rows(by, d_o, do_at, n, head_dim, unit->do_a + q0 * unit->row_a, unit->row_a);
     }
 }
 

@@ -19,13 +19,17 @@ expect 0 '"acc"' "$drover" eval $golden --choices $golden/records.jsonl --json -
 check "acc without special tokens" near "$(field acc)" "$(right 3 0)"
 expect 0 '"acc"' "$drover" eval $golden --choices $golden/records.jsonl --json --precision bf16
 
-# --- of two choices that are the same the first one is taken, wherever they lie in a row
+# --- of two choices that are the same one is scored and the first taken, wherever they would lie in a row
 python3 - >twice.jsonl <<'PY'
 import json
 for i in range(40):
-    print(json.dumps({"context": "A man " * (i % 5) + "sings", "choices": ["Zz qX", "a song", "a song"], "gold": 1 + i % 2}))
+    print(json.dumps({"context": "A man " * (i % 13) + "sings", "choices": ["Zz qX", "a song", "a song"], "gold": 1 + i % 2}))
 PY
 expect 0 '"acc": 0.5,' "$drover" eval $golden --choices twice.jsonl --json
+tokens=$(grep -o '[0-9]* tokens in' out)
+sed 's/, "a song"]/]/; s/"gold": 2/"gold": 1/' twice.jsonl >once.jsonl
+expect 0 "$tokens" "$drover" eval $golden --choices once.jsonl --json
+check "twice scores what once does" [ -n "$tokens" ]
 
 # --- lines that are no records
 printf '%s\n' '{"context": "a", "choices": ["a", "b"], "gold": 1}' '{"context": "a"' '' '{"context": "a", "choices": ["a"], "gold": 0}' >bad.jsonl

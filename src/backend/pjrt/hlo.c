@@ -250,9 +250,9 @@ hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order) {
     return out;
 }
 
-hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_dims) {
-    DRV_ASSERT(first >= 0 && first + n_dims <= x.dim[dim], "slice of %%v%d", x.id);
-    if (n_dims == x.dim[dim]) return x;
+hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken) {
+    DRV_ASSERT(first >= 0 && first + n_taken <= x.dim[dim], "slice of %%v%d", x.id);
+    if (n_taken == x.dim[dim]) return x;
     int64_t start[HLO_MAX_DIMS] = {0}, limit[HLO_MAX_DIMS], stride[HLO_MAX_DIMS];
     hlo_value out = new_like(h, x.type, &x);
     for (int i = 0; i < x.n_dims; i++) {
@@ -260,8 +260,8 @@ hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_
         stride[i] = 1;
     }
     start[dim] = first;
-    limit[dim] = first + n_dims;
-    out.dim[dim] = n_dims;
+    limit[dim] = first + n_taken;
+    out.dim[dim] = n_taken;
     begin(h, "slice", &out, &x, 1);
     str_puts(&h->s, " {start_indices = ");
     hlo_put_list(h, x.n_dims, start);

@@ -76,8 +76,8 @@ hlo_value hlo_along(hlo_text *h, hlo_value x, const hlo_value *like, int64_t at)
 hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
 // Dim i of the result is dim order[i] of x.
 hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
-// Elements [first, first + n) along one dim.
-hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_dims);
+// Elements [first, first + n_taken) along one dim.
+hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken);
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
 // Zeros after the last element of a dim, up to a length of n.
 hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);

@@ -293,7 +293,7 @@ static int64_t largest_exchange(const programs *p) {
     for (size_t k = 0; k < sizeof all / sizeof *all; k++)
         for (int i = 0; i < all[k]->n_nodes; i++) {
             const node *n = all[k]->nodes[i];
-            if (!op_rows[n->op]->wire || n->attrs.ranks == 1) continue;
+            if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue; // 0: along no axis
             const int64_t bytes = tensor_bytes(n->in[0]);
             if (bytes > largest) largest = bytes;
         }

@@ -21,6 +21,7 @@ static const char *open_mpi(int *rank, int *size, int *max_tag) {
     int *limit = NULL;
     const char *bad = problem(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided));
     if (bad) return bad;
+    if (provided < MPI_THREAD_SERIALIZED) return "this MPI serves one thread of a process alone";
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, rank);
     MPI_Comm_size(MPI_COMM_WORLD, size);

@@ -386,7 +386,7 @@ static int64_t largest_exchange(const programs *p) {
     for (int k = 0; k < p->n_all; k++)
         for (int i = 0; i < p->all[k].graph->n_nodes; i++) {
             const node *n = p->all[k].graph->nodes[i];
-            if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue;
+            if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue; // 0: along no axis
             const int64_t bytes = tensor_bytes(n->in[0]);
             if (bytes > largest) largest = bytes;
         }

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SFT from JSON lines to a trained model: which tokens are answers, what the loss counts, whole examples in rows,
 # long ones cut or left out and counted, runs resumed to the bit, damaged roles refused.
+golden=$(realpath "$(dirname "$0")"/golden)
 . "$(dirname "$0")"/story.bash
 make_data
 awk 'BEGIN { for (i = 0; i < 120; i++) printf "{\"messages\": [{\"role\": \"user\", \"content\": \"Where is fox %d?\"}, {\"role\": \"assistant\", \"content\": \"By hen %d.\"}, {\"role\": \"user\", \"content\": \"And dog %d?\"}, {\"role\": \"assistant\", \"content\": \"With hen %d.\"}]}\n", i, i * 7 % 31, i, i * 5 % 13 }' >chat.jsonl
@@ -22,6 +23,15 @@ check "an array gives other tokens" cmp data/array.bin data/chat.bin
 check "an array gives other roles" cmp data/array.roles data/chat.roles
 { echo '['; sed 's/$/,/' chat.jsonl; } >cut.json
 expect 1 "cut.json: a broken JSON array: after element 120: the file ends within the array" "${build[@]}" --input cut.json --out data/cut
+
+# Parquet with the usual columns, recognised by its first bytes too
+parquet=$golden/parquet
+cp "$parquet"/alpaca.parquet alpaca
+expect 0 "2 documents" "${build[@]}" --input alpaca --out data/alpaca
+expect 0 "" "$drover" data show data/alpaca --tokenizer tok
+says "<user>a</>" "<assistant>[[*c</>"
+expect 0 "documents" "${build[@]}" --input "$parquet"/chat_v2.parquet --out data/nested
+expect 1 'no column of text by a name that is known' "${build[@]}" --input "$parquet"/numbers.parquet --out data/none
 
 cat >sft.yaml <<YAML
 model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}

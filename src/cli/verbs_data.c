@@ -307,17 +307,16 @@ static const verb subverbs[] = {
         {
                 .name = "build",
                 .summary = "tokenise text into Megatron .bin/.idx",
-                .usage =
-                        "--input PATH... --tokenizer DIR --out PREFIX\n"
-                        "--sft --input FILE.jsonl... --tokenizer DIR --out PREFIX [--template NAME]",
+                .usage = "--input PATH... --tokenizer DIR --out PREFIX\n"
+                         "--sft --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; standard input and\n"
                         "files of another ending are recognised by their content. The documents keep that order\n"
                         "whatever the number of workers. If it is killed, the same command resumes it after the last\n"
                         "input file that was done.\n"
                         "\n"
-                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects) with messages (role,\n"
-                        "content), conversations (from, value), prompt and response or completion, or instruction, input\n"
-                        "or context, and output or response. The tokens are those of transformers' apply_chat_template;\n"
+                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects) and Parquet with messages\n"
+                        "(role, content), conversations (from, value), prompt and response or completion, or instruction,\n"
+                        "input or context, and output or response. The tokens are those of transformers' apply_chat_template;\n"
                         "PREFIX.roles marks the answers, so that training can count them alone (data.loss). Where an\n"
                         "answer begins is said by {% generation %} in the template, else by the generation prompt; where\n"
                         "the template's text of a few messages is not how that of more begins, the build ends and says so.",

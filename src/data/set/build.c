@@ -18,6 +18,7 @@
 #include "data/set/build_journal.h"
 #include "data/set/dataset_writer.h"
 #include "data/sft/sft.h"
+#include "data/sft/sft_record.h"
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
 enum { WHY_BYTES = 512 };        // of the reason why a record is skipped
@@ -323,9 +324,9 @@ static drv_status check_inputs(const builder *build) {
     int n;
     const input_file *files = reader_files(build->reader, &n);
     for (int i = 0; build->format && i < n; i++)
-        if (files[i].kind != INPUT_JSONL)
+        if (files[i].kind == INPUT_TEXT)
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --sft reads lines of JSON (.jsonl, .json, also .gz and .zst)",
+                    "\"%s\": --sft reads JSON (.jsonl, .json, also .gz and .zst) and Parquet",
                     files[i].name);
     return DRV_OK;
 }
@@ -339,6 +340,7 @@ static drv_status open_all(arena *a, builder *build) {
     DRV_TRY(open_format(a, build));
     reader_opts ro = opts->reader;
     ro.lines = opts->sft;
+    ro.fields = opts->sft ? sft_record_fields : NULL;
     ro.whole = !tokenizer_can_cut(build->tokenizer);
     DRV_TRY(reader_open(a, opts->inputs, opts->n_inputs, &ro, &build->reader));
     DRV_TRY(check_inputs(build));

@@ -64,7 +64,7 @@ check "/help" grep -q "/reset  *forget the turns" err
 printf '%s' '{{ messages[-1].content }}' >last
 check "//" same "$(chat $model $greedy --template last <<<"//x")" \
     "$("$drover" generate $model --prompt /x $greedy --json 2>/dev/null | python3 -c 'import json, sys; print(json.load(sys.stdin)["text"])')"
-expect 1 "line 2 of standard input: \"/resett\" is no command, did you mean \"/reset\"" \
+expect 1 "line 2 of standard input: \"/resett\" is not a command, did you mean \"/reset\"" \
     "$drover" chat $model <<<$'\n/resett'
 
 # --- the context: the oldest turns make room, one that is too long alone is refused

@@ -33,7 +33,7 @@ ok "all files of a data set come" run hf:good/set --out all --parallel 3
 for i in 0 1 2 3; do ok "part $i is whole" same "all/data/part $i.jsonl" "data/part $i.jsonl"; done
 ok "the parquet file is whole" same all/sample/10BT/a.parquet sample/10BT/a.parquet
 ok "no part is left" test -z "$(find all -name '*.part')"
-ok "what is no data stays there" test ! -e all/README.md
+ok "what is not data stays there" test ! -e all/README.md
 ok "cut off, it went on from there" grep -q "resolve/main/data/part%201.jsonl bytes=[1-9]" server.log
 before=$(grep -c resolve server.log)
 ok "a second run loads nothing" run hf:good/set --out all

@@ -31,7 +31,7 @@ echo "-- a tokenizer becomes tokenizer.json, and GGUF again"
 expect 0 "try it" "$drover" ckpt import "$corpus"/bpe.gguf --out bpe
 expect 0 "0 4 6" "$drover" tokenizer encode --tokenizer bpe < <(printf 'ab a')
 check "the chat template is there" grep -q '"chat_template": "{{ messages }}"' bpe/tokenizer_config.json
-check "a filler is no token" test -z "$(grep PAD7 bpe/tokenizer.json)"
+check "a filler is not a token" test -z "$(grep PAD7 bpe/tokenizer.json)"
 expect 0 "try it" "$drover" ckpt import "$corpus"/sentencepiece.gguf --out sp
 expect 0 "1 9 7 3 7" "$drover" tokenizer encode --tokenizer sp < <(printf 'ab a\n a')
 for model in bpe sp; do

@@ -141,7 +141,7 @@ static void small_decay_is_kept(void **unused) {
     }
 }
 
-// What is rounded to the bf16 copy, among it what is no number.
+// What is rounded to the bf16 copy, among it what is not a number.
 static void copy_of_special_values(void **unused) {
     (void)unused;
     const float values[] = {INFINITY, -INFINITY, NAN, 0.0f, -0.0f, 3.3895314e38f, 3.4e38f,

@@ -49,7 +49,7 @@ static void safetensors_that_lie(void **state) {
             -1, 4, "bytes 2 to 3");
     parse_says("{}", -1, 4, "4 bytes after");
     parse_says("{\"__metadata__\":{\"format\":\"pt\"}}", -1, 0, NULL);
-    parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is no text");
+    parse_says("{\"__metadata__\":{\"format\":1}}", -1, 0, "\"format\" is not a string");
     parse_says("{\"__metadata__\":[]}", -1, 0, "__metadata__ is no JSON object");
     parse_says("{\"__metadata__\":null}", -1, 0, NULL);
     parse_says(" {} ", -1, 0, NULL);
@@ -298,9 +298,9 @@ static void indexes_that_lie(void **state) {
             {"{}", "weight_map is missing"},
             {"[]", "weight_map is missing"},
             {"{\"weight_map\": {}}", "weight_map is empty"},
-            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is no object"},
-            {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is no file name"},
-            {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is no file name"},
+            {"{\"weight_map\": [\"one.safetensors\"]}", "weight_map is not an object"},
+            {"{\"weight_map\": {\"w\": 1}}", "weight_map of \"w\" is not a file name"},
+            {"{\"weight_map\": {\"w\": \"../one.safetensors\"}}", "is not a file name"},
             {"{\"weight_map\": {\"w\": \"three.safetensors\"}}",
                     "names \"three.safetensors\", which is not there"},
             {"{\"weight_map\": {\"w\": \"two.safetensors\", \"v\": \"two.safetensors\"}}",

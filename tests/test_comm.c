@@ -4,11 +4,12 @@
 #include "ranks.h"
 
 #include <math.h>
+#include <pthread.h>
 
 static const dtype types[] = {DT_F32, DT_BF16, DT_F64, DT_I32, DT_I64};
 enum { N_TYPES = sizeof types / sizeof *types };
 
-// Element i of what a rank brings. Reals are no sums of few bits, so another order shows; every
+// Element i of what a rank brings. Reals are not sums of few bits, so another order shows; every
 // 7th is a zero of either sign, and rank 1 has a NaN.
 static double value_of(dtype dt, int rank, int64_t i, bool nan) {
     const double x = noise((uint64_t)rank + 11, (uint64_t)i);
@@ -256,8 +257,75 @@ static void processes_print_it_once(void **state) {
     arena_free(a);
 }
 
+// --- two threads of each rank
+typedef struct beside {
+    comm *c;
+    drv_status status;
+} beside;
+
+static drv_status sums_of_ranks(comm *c, int rounds, double factor) {
+    for (int i = 0; i < rounds; i++) {
+        double x[600];
+        for (int k = 0; k < 600; k++)
+            x[k] = factor * (comm_rank(c) + k + i);
+        DRV_TRY(comm_all_reduce(comm_world(c), DT_F64, COMM_SUM, x, 600, NULL));
+        const int n = comm_size(c);
+        for (int k = 0; k < 600; k++)
+            EXPECT(x[k] == factor * (n * (k + i) + n * (n - 1) / 2));
+    }
+    return DRV_OK;
+}
+
+static void *sum_beside(void *arg) {
+    beside *b = arg;
+    b->status = sums_of_ranks(b->c, 100, 3);
+    return NULL;
+}
+
+static drv_status twins_sum(comm *c, void *ctx) {
+    (void)ctx;
+    beside b = {.c = comm_twin(c)};
+    pthread_t thread;
+    EXPECT(pthread_create(&thread, NULL, sum_beside, &b) == 0);
+    drv_status status = sums_of_ranks(c, 100, 5);
+    pthread_join(thread, NULL);
+    comm_twin_close(b.c);
+    if (status == DRV_OK && b.status != DRV_OK)
+        return drv_fail(b.status, "the second thread of rank %d", comm_rank(c));
+    return status;
+}
+
+static void a_rank_may_have_two_threads(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *out = path_join(a, temporary_dir(a), "out");
+    OK(comm_run_threads(4, 1, NULL, twins_sum, NULL));
+    if (has_mpirun() && exit_of(start_mpirun(3, "twins", "", out)) != 0)
+        fail_msg("%s", text_of(a, out));
+    arena_free(a);
+}
+
+// --- what all agree on
+static drv_status two_fail(comm *c, void *ctx) {
+    (void)ctx;
+    const int me = comm_rank(c);
+    OK(comm_agree_on_first(c, DRV_OK));
+    drv_status mine = DRV_OK;
+    if (me == 1) mine = drv_fail(DRV_E_IO, "no space left");
+    if (me == 2) mine = drv_fail(DRV_E_DATA, "bad row");
+    EXPECT(comm_agree_on_first(c, mine) == DRV_E_IO);
+    EXPECT(strncmp(drv_message(), "rank 1 (", 8) == 0 && strstr(drv_message(), "): no space left"));
+    return DRV_OK;
+}
+
+static void all_hear_of_the_first_failure(void **state) {
+    (void)state;
+    OK(comm_run_threads(4, 1, NULL, two_fail, NULL));
+}
+
 int main(int argc, char **argv) {
     int who = 1;
+    if (argc > 1 && strcmp(argv[1], "twins") == 0) return play(twins_sum, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "collectives") == 0) return play(every_collective, NULL, NULL);
     if (argc > 1 && strcmp(argv[1], "gives up") == 0) return play(one_gives_up, &who, NULL);
     const struct CMUnitTest tests[] = {
@@ -265,6 +333,8 @@ int main(int argc, char **argv) {
             cmocka_unit_test(processes_join_as_the_reference),
             cmocka_unit_test(a_failure_ends_all_with_its_message),
             cmocka_unit_test(processes_print_it_once),
+            cmocka_unit_test(a_rank_may_have_two_threads),
+            cmocka_unit_test(all_hear_of_the_first_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

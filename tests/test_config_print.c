@@ -118,7 +118,7 @@ static void answers_to_other_trainers_are_keys(void **state) {
     for (const char *p = text.p; (p = strstr(p, " | `")); n++) {
         p += strlen(" | `");
         const char *path = arena_strndup(a, p, strcspn(p, "`"));
-        if (key_find(path) < 0) fail_msg("\"%s\" is no key", path);
+        if (key_find(path) < 0) fail_msg("\"%s\" is not a key", path);
     }
     assert_true(n > 40);
     str_free(&text);

@@ -2,6 +2,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 typedef struct writer {
@@ -103,9 +104,50 @@ static void folders_and_devices_are_refused(void **state) {
     arena_free(a);
 }
 
+// What is read at any place is a file on a disk: nobody waits for a pipe that has no writer.
+static void what_is_read_at_any_place(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *file = path_join(a, dir, "file"),
+               *pipe = path_join(a, dir, "pipe"), *link = path_join(a, dir, "link");
+    const struct {
+        const char *path, *says; // says NULL: it is read
+    } cases[] = {{file, NULL}, {link, NULL}, {pipe, "it is a pipe, expected a file on a disk"},
+            {dir, "it is a folder"}, {"/dev/zero", "it is a device"}, {"/nowhere", "No such file"}};
+    OK(file_write_atomic(file, "abc", 3));
+    assert_int_equal(mkfifo(pipe, 0600), 0);
+    assert_int_equal(symlink("file", link), 0);
+    alarm(60);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int fd;
+        int64_t n;
+        file_map map;
+        if (cases[i].says) {
+            FAILS(file_open_regular(cases[i].path, &fd, &n), DRV_E_IO, cases[i].says);
+            assert_int_equal(fd, -1);
+            FAILS(file_map_regular(cases[i].path, &map), DRV_E_IO, cases[i].says);
+            continue;
+        }
+        OK(file_open_regular(cases[i].path, &fd, &n));
+        assert_int_equal(n, 3);
+        close(fd);
+        OK(file_map_regular(cases[i].path, &map));
+        assert_memory_equal(map.p, "abc", 3);
+        file_map_close(&map);
+    }
+    OK(file_write_atomic(file, "", 0));
+    file_map map;
+    OK(file_map_regular(file, &map));
+    assert_int_equal(map.n, 0);
+    file_map_close(&map);
+    alarm(0);
+    arena_free(a);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pipes_are_read_to_the_end),
             cmocka_unit_test(files_are_read_whole), cmocka_unit_test(files_without_a_size),
-            cmocka_unit_test(folders_and_devices_are_refused)};
+            cmocka_unit_test(folders_and_devices_are_refused),
+            cmocka_unit_test(what_is_read_at_any_place)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

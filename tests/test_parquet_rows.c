@@ -36,7 +36,7 @@ static drv_status rows_of(const char *path, const char *const *names, json_t **o
 static void as_pyarrow_was_given(void **state) {
     (void)state;
     arena *a = arena_new("rows");
-    static const char *const names[] = {"chat_v1.parquet", "chat_v2.parquet"};
+    static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
     char *text;
     size_t n;
     OK(file_read(a, golden_path(a, "parquet/chat.jsonl"), &text, &n));
@@ -64,10 +64,10 @@ static void chosen_fields(void **state) {
     const char *dir = golden_path(a, "parquet");
     static const char *const few[] = {"tools", NULL}, *const none[] = {"id", "chat", NULL};
     json_t *got;
-    OK(rows_of(path_join(a, dir, "chat_v1.parquet"), few, &got));
+    OK(rows_of(path_join(a, dir, "chat1.parquet"), few, &got));
     assert_int_equal(json_object_size(json_array_get(got, 0)), 1);
     json_decref(got);
-    FAILS(rows_of(path_join(a, dir, "chat_v1.parquet"), none, &got), DRV_E_DATA,
+    FAILS(rows_of(path_join(a, dir, "chat1.parquet"), none, &got), DRV_E_DATA,
             "(id, chat); it has \"id\", \"messages\", \"system\", \"tools\"");
     json_decref(got);
     arena_free(a);
@@ -78,7 +78,7 @@ static void broken(void **state) {
     (void)state;
     arena *a = arena_new("broken");
     const char *path = path_join(a, temporary_dir(a), "x.parquet");
-    static const char *const names[] = {"chat_v1.parquet", "chat_v2.parquet"};
+    static const char *const names[] = {"chat1.parquet", "chat2.parquet"};
     log_to_file_only(true);
     for (int f = 0; f < 2; f++) {
         char *good;

@@ -28,9 +28,8 @@ static void close_setting(setting *s) {
 
 static const sft_format *format_of(setting *s, const char *name) {
     const sft_format *f;
-    const struct tm now = {.tm_year = 126, .tm_mday = 1};
     if (strchr(name, '.')) name = path_join(s->a, s->folder, name);
-    OK(sft_format_open(s->a, s->t, s->folder, name, &now, &f));
+    OK(sft_format_open(s->a, s->t, s->folder, name, "2026-01-01", &f));
     return f;
 }
 
@@ -91,17 +90,19 @@ static void broken_records(void **state) {
             {"{}", "no form that is known"},
             {"{\"text\": \"x\"}", "expected messages, conversations"},
             {"{\"messages\": []}", "the conversation is empty"},
-            {"{\"messages\": [1]}", "message 0 is no object"},
+            {"{\"messages\": [1]}", "message 0 is not an object"},
             {"{\"messages\": [{\"content\": \"x\"}]}", "message 0 has no \"role\""},
             {"{\"conversations\": [{\"from\": \"alien\", \"value\": \"x\"}]}",
                     "turn 0 is from \"alien\""},
             {"{\"conversations\": [{\"from\": \"human\"}]}",
                     "turn 0 has no \"from\" and \"value\""},
             {"{\"instruction\": \"x\"}", "\"instruction\" has no answer beside it"},
-            {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is no text"},
-            {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}", "\"input\" is no text"},
-            {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is no text"},
-            {"{\"prompt\": \"x\", \"response\": \"y\", \"tools\": \"no\"}", "\"tools\" is no list"},
+            {"{\"instruction\": \"x\", \"output\": 1}", "\"output\" is not a string"},
+            {"{\"instruction\": \"x\", \"input\": [], \"output\": \"y\"}",
+                    "\"input\" is not a string"},
+            {"{\"prompt\": 1, \"response\": \"y\"}", "\"prompt\" is not a string"},
+            {"{\"prompt\": \"x\", \"response\": \"y\", \"tools\": \"no\"}",
+                    "\"tools\" is not a list"},
             {"{\"messages\": [{\"role\": \"assistant\", \"content\": \"x\"}]}",
                     "begins with the assistant"},
             {"{\"messages\": [{\"role\": \"user\", \"content\": \"\xFF\"}]}", "not valid JSON"},
@@ -127,8 +128,7 @@ static void templates_that_look_ahead(void **state) {
     OK(file_write_atomic(path, source, sizeof source - 1));
     sft_example x = {0};
     const sft_format *f;
-    const struct tm now = {0};
-    OK(sft_format_open(s.a, s.t, s.folder, path, &now, &f));
+    OK(sft_format_open(s.a, s.t, s.folder, path, "2026-01-01", &f));
     FAILS(sft_encode(f, s.e, line, sizeof line - 1, &x), DRV_E_DATA,
             "ahead.jinja: where the answers are cannot be told");
     assert_true(x.misfit && x.ids.n == 0);
@@ -140,9 +140,9 @@ static void unknown_templates(void **state) {
     (void)state;
     setting s = open_setting();
     const sft_format *f;
-    const struct tm now = {0};
-    FAILS(sft_format_open(s.a, s.t, s.folder, NULL, &now, &f), DRV_E_USAGE, "has no chat template");
-    FAILS(sft_format_open(s.a, s.t, s.folder, "alpacca", &now, &f), DRV_E_IO,
+    FAILS(sft_format_open(s.a, s.t, s.folder, NULL, "2026-01-01", &f), DRV_E_USAGE,
+            "has no chat template");
+    FAILS(sft_format_open(s.a, s.t, s.folder, "alpacca", "2026-01-01", &f), DRV_E_IO,
             "expected \"chat\", \"alpaca\" or a file");
     close_setting(&s);
 }

@@ -38,7 +38,7 @@ same "$(wc -l <three.ids)" 3 "an array for each record"
 same "$("$drover" tokenizer decode --tokenizer plain --json-key text --input three.ids | tr '\n' ' ')" \
     '"a \"fox\"" "" "hens\n" ' "a string for each array"
 printf '1 2\n3 x4\n' >wrong
-expect 1 'wrong:2: "x4" is no token id' "$drover" tokenizer decode --tokenizer plain --input wrong
+expect 1 'wrong:2: "x4" is not a token id' "$drover" tokenizer decode --tokenizer plain --input wrong
 printf '1 400' >large
 expect 1 "large:1: token id 400 is not in the vocabulary, expected 0 to 399" \
     "$drover" tokenizer decode --tokenizer plain --input large

@@ -64,7 +64,7 @@ for what in bin idx; do
     expect 0 ": ok" "$drover" ckpt verify "$(newest cut$what)"
 done
 
-# --- weights that are no numbers
+# --- weights that are not numbers
 "$drover" train run.yaml --set run_dir=good --set training.steps=1 >out 2>&1
 folder=good/checkpoints/step-000001
 cp -r $folder broken

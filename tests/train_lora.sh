@@ -54,13 +54,19 @@ cp -r $base other
 printf '\x01' | dd of=other/model.safetensors bs=1 seek=$(($(stat -c %s other/model.safetensors) - 5)) conv=notrunc 2>/dev/null
 expect 1 "the adapter belongs to another base" "$drover" train lora.yaml --set run_dir=resumed --set model.from=other --set training.steps=14
 says 'tensor "' 'base "other"'
+rm other/manifest.json # which would tell of the changed byte first
+expect 1 "the adapter belongs to another base" "$drover" ckpt merge other $last --out merged-other
+check "a refused merge leaves a folder" [ ! -e merged-other ]
+expect 0 "proved" "$drover" ckpt merge $base $last --out merged
+cp -r $last peft && rm peft/base.json peft/manifest.json
+expect 0 "the adapter was trained on" "$drover" ckpt merge other peft --out merged-peft
 expect 1 "the adapter belongs to another base" "$drover" eval other --adapter $last --data data/set
 expect 2 "a run keeps its branches" "$drover" train lora.yaml --set run_dir=resumed --set lora.rank=2 --set training.steps=14
 expect 2 "is a checkpoint of a LoRA run, but the config has no LoRA" "$drover" train run.yaml --set run_dir=resumed --set training.steps=14
 expect 2 "is a checkpoint of a whole model, but the config has LoRA" "$drover" train lora.yaml --set run_dir=pre
 expect 2 "expected model.from" "$drover" train run.yaml --set run_dir=none --set lora.rank=4
-expect 2 'target_modules: "q_prj" is no projection' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=[q_prj]'
-expect 2 'target_modules: "(q_proj" is no regular expression' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=(q_proj'
+expect 2 'target_modules: "q_prj" is not a projection' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=[q_prj]'
+expect 2 'target_modules: "(q_proj" is not a regular expression' "$drover" train lora.yaml --set run_dir=none --set 'lora.target_modules=(q_proj'
 expect 2 'key "lora.rank" is 2, but the adapter' "$drover" train lora.yaml --set run_dir=none --set lora.adapter=$last --set lora.rank=2
 rm -r straight/checkpoints/step-000010 straight/checkpoints/step-000008
 truncate -s -1 $last/adapter_model.safetensors
@@ -84,7 +90,7 @@ check "the adapter changes nothing" eval '! grep -qF "$(grep loss adapter.json)"
 expect 0 "Document" "$drover" generate $base --adapter $last --prompt "Document" --max-tokens 8 --temperature 0
 expect 0 "Document" "$drover" generate $last --prompt "Document" --max-tokens 8 --temperature 0
 expect 2 "is an adapter itself" "$drover" generate $last --adapter $last --prompt x
-expect 2 "it is no adapter" "$drover" generate $base --adapter $base --prompt x
+expect 2 "it is not an adapter" "$drover" generate $base --adapter $base --prompt x
 expect 2 "no model" "$drover" generate --prompt x
 cp -r $last moved
 sed -i 's#"base_model_name_or_path": .*#"base_model_name_or_path": "gone",#' moved/adapter_config.json

@@ -31,7 +31,7 @@ while [ $kills -lt 20 ]; do
 done
 expect 0 "step-000040" "$drover" train run.yaml --set run_dir=killed
 check "20 kills change the result (SEED=$seed)" same_bits killed 000040
-check "metrics.jsonl has not one line a step after kills (SEED=$seed)" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
+check "metrics.jsonl has not one line per step after kills (SEED=$seed)" [ "$(grep -c '"loss"' killed/metrics.jsonl)" = 40 ]
 check "a killed writer's folder was left (SEED=$seed)" [ -z "$(ls killed/checkpoints | grep tmp)" ]
 
 # --- harmed checkpoints

@@ -18,7 +18,7 @@ def rows():
 
 
 def conversations(out):
-    """chat.jsonl: rows with lists, structs, nulls and empty lists at every level; chat_*.parquet: the same by pyarrow."""
+    """chat.jsonl: rows with lists, structs, nulls and empty lists at every level; chat1.parquet, chat2.parquet: the same by pyarrow."""
     rng = random.Random(5)
     text = lambda: rng.choice(["", "why?", "because \"it\" \\ is", "größe\n", "x" * 90, None])
     call = lambda: dict(function=dict(name=text(), arguments=rng.choice(["{}", None]))) if rng.random() < .8 else None
@@ -32,7 +32,7 @@ def conversations(out):
     schema = pa.schema([("id", pa.int64()), ("messages", messages), ("system", string), ("tools", string)])
     table = pa.Table.from_pylist([dict(r, id=i) for i, r in enumerate(rows)], schema=schema)
     for version in "12":
-        pq.write_table(table, out / f"chat_v{version}.parquet", data_page_version=version + ".0", row_group_size=100,
+        pq.write_table(table, out / f"chat{version}.parquet", data_page_version=version + ".0", row_group_size=100,
             data_page_size=300, compression="zstd" if version == "2" else "none", use_compliant_nested_type=version == "2")
     flat = pa.table(dict(instruction=["a", "b"], input=["", None], output=["c", "d"]))
     pq.write_table(flat, out / "alpaca.parquet")

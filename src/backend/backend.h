@@ -46,7 +46,11 @@ typedef struct backend_vtable {
     // Allocates what loaded programs need at most; called by the first run at the latest.
     drv_status (*prepare)(backend *b);
     drv_status (*run)(backend *b, executable *e);
-    // Part of a state tensor, as bytes. Only inputs have to be written before each run.
+    // Which slot of the tensors that have several the programs see from here on; at first 0. NULL:
+    // load refuses such tensors.
+    void (*use_slot)(backend *b, int slot);
+    // Part of a state tensor, as bytes; its slots lie one after the other. Only inputs have to be
+    // written before each run.
     drv_status (*write)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
             const void *src);
     drv_status (*read)(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
@@ -80,6 +84,9 @@ static inline drv_status backend_prepare(backend *b) {
 }
 static inline drv_status backend_run(backend *b, executable *e) {
     return b->v->run(b, e);
+}
+static inline void backend_use_slot(backend *b, int slot) {
+    b->v->use_slot(b, slot);
 }
 static inline drv_status backend_write(backend *b, int rank, const char *name, int64_t offset,
         int64_t bytes, const void *src) {

@@ -11,7 +11,7 @@ arena *arena_new(const char *name);
 void arena_free(arena *a); // NULL is allowed
 
 // Zeroed, 64-byte aligned.
-void *arena_alloc(arena *a, size_t bytes);
+void *arena_alloc(arena *mem, size_t bytes);
 char *arena_strdup(arena *a, const char *s);
 char *arena_strndup(arena *a, const char *s, size_t n);
 char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -21,9 +21,9 @@ char *arena_printf(arena *a, const char *fmt, ...) __attribute__((format(printf,
 
 // malloc and realloc that abort when memory is out; for buffers that grow and are freed by hand.
 void *mem_alloc(size_t bytes);
-void *mem_realloc(void *p, size_t bytes);
+void *mem_realloc(void *old, size_t bytes);
 void *mem_zeroed(size_t bytes);
-// The same with cache lines of its own: for what one thread writes often.
+// malloc with cache lines of its own: for what one thread writes often.
 void *mem_alloc_lines(size_t bytes);
 
 // Zeroed pages straight from the system, 2 MiB aligned so that huge pages can back them.

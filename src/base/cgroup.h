@@ -9,7 +9,7 @@ typedef struct cgroup_tree {
 } cgroup_tree;
 
 // Calls fn for our group in a tree and for each group above it, whose limits count as well; not at
-// all where this process is in no such tree. `root` stands before all paths: "", or a folder of
+// all where this process is not in such a tree. `root` is put before all paths: "", or a folder of
 // files in tests.
 void cgroup_each(arena *a, const char *root, const cgroup_tree *tree,
         void (*fn)(void *ctx, arena *a, const char *folder), void *ctx);

@@ -15,5 +15,5 @@ cpu_level cpu_detect(void);                              // highest level of thi
 DRV_CHECKED drv_status cpu_level_chosen(cpu_level *out); // that, or lower as DROVER_CPU says
 const char *cpu_level_name(cpu_level level);             // "ref", "avx2", "avx512", "avx512_bf16"
 bool cpu_has_amx_bf16(void);
-bool cpu_is_intel(void); // by CPUID's vendor, which no hypervisor renames as it may the model
+bool cpu_is_intel(void); // by CPUID's vendor, which hypervisors leave alone, unlike the model
 const char *cpu_model_name(void); // as the system names it; static buffer

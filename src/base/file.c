@@ -15,15 +15,15 @@
 #include "base/log.h"
 #include "base/str.h"
 
-// Of what tells no size: read per call, and more than any text that drover reads whole.
+// Of files without a size: bytes read per call, and a limit beyond any text that drover reads whole.
 enum { STREAM_BYTES = 1 << 16, MAX_STREAM_BYTES = 1 << 30 };
 
 static drv_status io_fail(const char *what, const char *path) {
     return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
 }
 
-// Opens what is no folder. `n` is 0 where the size is not known before the end: pipes, terminals,
-// files of /proc.
+// Opens anything but a folder. `n` is 0 where the size is not known before the end: pipes,
+// terminals, files of /proc.
 static drv_status open_readable(const char *path, int *fd, size_t *n) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -38,6 +38,34 @@ static drv_status open_readable(const char *path, int *fd, size_t *n) {
     return DRV_OK;
 }
 
+static const char *kind_of(mode_t mode) {
+    static const struct {
+        mode_t kind;
+        const char *name;
+    } kinds[] = {{S_IFDIR, "a folder"}, {S_IFIFO, "a pipe"}, {S_IFSOCK, "a socket"},
+            {S_IFCHR, "a device"}, {S_IFBLK, "a device"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if ((mode & S_IFMT) == kinds[i].kind) return kinds[i].name;
+    return "no file";
+}
+
+drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // else it waits for a pipe's writer
+    if (*fd < 0) return io_fail("open", path);
+    drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : io_fail("look at", path);
+    if (status == DRV_OK && !S_ISREG(st.st_mode))
+        status = drv_fail(DRV_E_IO, "could not read \"%s\": it is %s, expected a file on a disk",
+                path, kind_of(st.st_mode));
+    if (status == DRV_OK) {
+        *n_bytes = st.st_size;
+        return DRV_OK;
+    }
+    close(*fd);
+    *fd = -1;
+    return status;
+}
+
 // Reads up to `n` bytes, fewer only at the end.
 static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, size_t *done) {
     for (*done = 0; *done < n;) {
@@ -50,7 +78,7 @@ static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, si
     return DRV_OK;
 }
 
-// Reads to the end what tells no size. `out` is to be freed, after a failure as well.
+// Reads to the end a file that has no size. str_free `out`, after a failure as well.
 static drv_status read_stream(int fd, const char *path, str *out) {
     size_t got;
     do {
@@ -66,7 +94,7 @@ static drv_status read_stream(int fd, const char *path, str *out) {
     return DRV_OK;
 }
 
-drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes) {
+drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) {
     int fd;
     size_t size, done;
     str stream = {0};
@@ -74,12 +102,12 @@ drv_status file_read(arena *a, const char *path, char **out, size_t *n_bytes) {
     DRV_TRY(open_readable(path, &fd, &size));
     drv_status status;
     if (size > 0) {
-        bytes = arena_alloc(a, size + 1);
+        bytes = arena_alloc(mem, size + 1);
         status = read_up_to(fd, path, bytes, size, &done);
     } else {
         status = read_stream(fd, path, &stream);
         done = stream.n;
-        bytes = arena_alloc(a, done + 1);
+        bytes = arena_alloc(mem, done + 1);
         if (done > 0) memcpy(bytes, stream.p, done);
         str_free(&stream);
     }
@@ -108,21 +136,29 @@ static drv_status map_stream(int fd, const char *path, file_map *out) {
     return status;
 }
 
+static drv_status map_file(int fd, const char *path, size_t n, file_map *out) {
+    void *p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
+    if (p == MAP_FAILED) return io_fail("map", path);
+    *out = (file_map){p, n};
+    return DRV_OK;
+}
+
 drv_status file_map_open(const char *path, file_map *out) {
     int fd;
     size_t size;
     DRV_TRY(open_readable(path, &fd, &size));
     *out = (file_map){(const unsigned char *)"", 0};
-    drv_status status = DRV_OK;
-    if (size > 0) {
-        void *p = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-        if (p == MAP_FAILED)
-            status = io_fail("map", path);
-        else
-            *out = (file_map){p, size};
-    } else {
-        status = map_stream(fd, path, out);
-    }
+    const drv_status status = size > 0 ? map_file(fd, path, size, out) : map_stream(fd, path, out);
+    close(fd);
+    return status;
+}
+
+drv_status file_map_regular(const char *path, file_map *out) {
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
+    *out = (file_map){(const unsigned char *)"", 0};
+    const drv_status status = size > 0 ? map_file(fd, path, (size_t)size, out) : DRV_OK;
     close(fd);
     return status;
 }
@@ -272,8 +308,8 @@ static drv_status held_by_another(int fd, const char *path, const char *what) {
             process, what, path);
 }
 
-drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out) {
-    *out = (file_lock){.fd = -1, .path = arena_strdup(a, path)};
+drv_status file_lock_take(arena *mem, const char *path, const char *what, file_lock *out) {
+    *out = (file_lock){.fd = -1, .path = arena_strdup(mem, path)};
     for (;;) {
         struct stat held, there;
         const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
@@ -283,8 +319,8 @@ drv_status file_lock_take(arena *a, const char *path, const char *what, file_loc
             log_warn("could not lock \"%s\": %s; do not write %s from two processes", path,
                     strerror(errno), what);
         }
-        // Its last holder may have removed the file meanwhile: then the lock is on a file that
-        // no other process can find.
+        // Its last holder may have removed the file in the meantime: then the lock is on a file
+        // that no other process can find.
         if (fstat(fd, &held) != 0 || stat(path, &there) != 0 || held.st_ino != there.st_ino ||
                 held.st_dev != there.st_dev) {
             close(fd);

@@ -8,7 +8,11 @@
 #include "base/status.h"
 
 // The whole file, pipe or device, followed by a NUL that is not counted.
-DRV_CHECKED drv_status file_read(arena *a, const char *path, char **out, size_t *n);
+DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes);
+
+// Opens what has a size and can be read at any place: a file on a disk. Anything else (a pipe, a
+// device, a folder) is refused at once, by what it is; nobody has to write into a pipe first.
+DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
 
 // A read-only memory map; what cannot be mapped (a pipe, a file of /proc) is read into memory. An
 // empty file gives p = "" and n = 0.
@@ -17,6 +21,8 @@ typedef struct file_map {
     size_t n;
 } file_map;
 DRV_CHECKED drv_status file_map_open(const char *path, file_map *out);
+DRV_CHECKED drv_status file_map_regular(const char *path,
+        file_map *out); // of a file on a disk alone
 void file_map_close(file_map *m);
 
 // Writes all bytes to the descriptor.
@@ -39,12 +45,13 @@ char *path_join(arena *a, const char *dir, const char *name);
 DRV_CHECKED drv_status dir_make_parent(const char *path);
 
 // A lock between processes, gone with the process that holds it. The file is removed when the lock
-// is given back.
+// is released.
 typedef struct file_lock {
     int fd; // -1: not held
     const char *path;
 } file_lock;
 // DRV_E_IO: another process has it; the message names the lock, the process and `what` it protects,
-// as in "the data set \"data/web\"". A file system that knows no locks is warned of.
-DRV_CHECKED drv_status file_lock_take(arena *a, const char *path, const char *what, file_lock *out);
+// as in "the data set \"data/web\"". On a file system without locks it warns and returns DRV_OK.
+DRV_CHECKED drv_status file_lock_take(arena *mem, const char *path, const char *what,
+        file_lock *out);
 void file_lock_release(file_lock *l); // fine when it is not held

@@ -1,6 +1,6 @@
 // Binary heaps: HEAP_DEFINE(name, type, before) makes two functions for an array of `type`, whose
 // first element is the one that comes before all others. `before(const type *, const type *)` is
-// a strict order; the caller sees to the array's room and to its length.
+// a strict order; the caller keeps the array's room and its length.
 #pragma once
 #include <stdint.h>
 

@@ -2,7 +2,7 @@
 //
 // The cursor rests on the first column of the status line. A terminal that wraps its lines anew
 // when it is made narrower keeps the cursor on that character, so clearing from the cursor to the
-// end of the screen removes the line whatever has become of it.
+// end of the screen removes the line however it was wrapped.
 #include "base/log.h"
 
 #include <errno.h>
@@ -120,7 +120,7 @@ static void on_resize(int signal) {
     errno = saved;
 }
 
-// Ended from outside while a status line stands: nothing of it is left on the screen.
+// Ended by a signal while a status line is drawn: it is cleared first.
 static void on_end(int signal_number) {
     if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
     signal(signal_number, SIG_DFL);
@@ -250,7 +250,8 @@ void progress_fields(const log_field *fields, int n) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
     if (only_file) return;
-    if (!terminal && status.last_s < 0) status.last_s = now; // what is soon done says nothing
+    if (!terminal && status.last_s < 0)
+        status.last_s = now; // work that is soon done prints nothing
     if (status.last_s >= 0 && now - status.last_s < (terminal ? 0.1 : 10.0)) return;
     take_screen();
     status.last_s = now;

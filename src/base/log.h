@@ -7,27 +7,27 @@
 
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-// Only into the file: what would disturb on the screen.
+// Only into the file: what would clutter the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 DRV_CHECKED drv_status log_open_file(const char *path); // appends
 void log_close_file(void);
 // From now on information and the status line do not reach the screen; warnings do.
 void log_to_file_only(bool on);
 
-// Part of a line that gives way on a narrow terminal: fields of the highest rank go first, one of
-// rank 0 is shortened at last.
+// A part of a line. On a narrow terminal the fields of the highest rank are dropped first; one of
+// rank 0 is only shortened.
 typedef struct log_field {
     const char *text;
     int rank;
 } log_field;
 
 // One line of fields, two spaces apart: as many as fit on a terminal, all of them in the file and
-// on anything else than a terminal.
+// where the screen is not a terminal.
 void log_fields(const log_field *fields, int n);
 
-// The status line: redrawn in place, never wider than the terminal, also when that is resized. On
-// anything else than a terminal it is an ordinary line, printed every ten seconds: work that is
-// done sooner prints none.
+// The status line: redrawn in place, never wider than the terminal, also when that is resized.
+// Where the screen is not a terminal it is an ordinary line, printed every ten seconds: work that
+// is done sooner prints none.
 void progress(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void progress_fields(const log_field *fields, int n);
 // Takes the status line away; nothing of it stays on the screen.

@@ -17,21 +17,21 @@ typedef void par_fn(void *arg, int64_t i, int thread);
 typedef struct team team; // thread-safe, but see team_for on loops that meet
 
 // A team of `n_threads`: the caller of team_for and n_threads - 1 of its own, started by the first
-// loop that wants them. Where the system gives fewer threads, the others do their work.
+// loop that can use them. Where the system gives fewer threads, those that there are do all the work.
 team *team_new(int n_threads);
-void team_free(team *t); // no loop may be running; NULL is allowed
-int team_threads(const team *t);
+void team_free(team *group); // no loop may be running; NULL is allowed
+int team_threads(const team *group);
 
 // Calls fn(arg, i, thread) for every i in [0, n), in any order, and returns when all calls have.
 // Chunks are handed out from 0 upward: put the expensive ones first. A loop inside a chunk of the
 // same team runs on the chunk's thread alone, under its number; so does, as thread 0, a loop that
 // finds the team at work for another caller. What fn wrote is visible to the caller afterwards.
-void team_for(team *t, int64_t n, par_fn *fn, void *arg);
+void team_for(team *group, int64_t n, par_fn *fn, void *arg);
 
 // Each thread has a current team; several ranks in one process have one each. Threads start with
 // the team of the process. team_use returns the team that was current, for putting it back; NULL
 // is the team of the process.
-team *team_use(team *t);
+team *team_use(team *group);
 
 // How many threads to use for `asked`: that number, or if it is 0, what DROVER_THREADS or
 // OMP_NUM_THREADS says, or else all cores that this process may use: those of its affinity mask,

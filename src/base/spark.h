@@ -18,4 +18,4 @@ typedef struct spark {
 void spark_add(spark *s, double value); // NaN and infinity are left out
 // Appends at most `columns` bars from the lowest to the highest value; ASCII where bars cannot be
 // shown. Nothing is appended for fewer than two values.
-void spark_draw(const spark *s, int columns, bool utf8, str *out);
+void spark_draw(const spark *series, int columns, bool utf8, str *out);

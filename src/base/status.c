@@ -1,5 +1,5 @@
-// The message of the last error, one for each thread, and the end of the process on a broken
-// promise.
+// The message of the last error, one for each thread, and the end of the process when an
+// assertion fails.
 #include "base/status.h"
 
 #include <stdarg.h>

@@ -5,8 +5,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
-// Appends `text` so that no terminal takes it for a command: control characters and broken UTF-8
-// become "?"; line feeds and tabs stay when `lines`.
+// Appends `text` so that no terminal takes any of it for a command: control characters and broken
+// UTF-8 become "?"; line feeds and tabs stay when `lines`.
 void text_add_clean(str *out, const char *text, bool lines);
 // Columns that clean UTF-8 takes (wide characters two, combining ones none).
 int text_columns(const char *text);
@@ -15,4 +15,5 @@ size_t text_fit(const char *text, int columns);
 
 // Appends the fields that fit into `columns`, two spaces apart; `ellipsis` ends a shortened one.
 // Calls nothing but functions that are safe in a signal handler when `out` has room for all.
-void text_add_fields(str *out, const log_field *fields, int n, int columns, const char *ellipsis);
+void text_add_fields(str *out, const log_field *fields, int n_fields, int columns,
+        const char *ellipsis);

@@ -218,7 +218,7 @@ const char *str_long_duration(double seconds) {
             {60, "min", "min"}, {1, "s", "s"}};
     enum { N = sizeof units / sizeof *units };
     char *out = slot();
-    if (!(seconds >= 0) || seconds > 1e12) { // some 30,000 years: a number would tell nothing
+    if (!(seconds >= 0) || seconds > 1e12) { // some 30,000 years: a number would mean nothing
         snprintf(out, 48, seconds > 0 ? "more than 30,000 years" : "?");
         return out;
     }

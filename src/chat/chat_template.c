@@ -9,7 +9,8 @@
 struct chat_template {
     const char *name;
     stmt_list body;
-    bool marks; // it has {% generation %}
+    bool marks;     // it has {% generation %}
+    bool asks_date; // it names strftime_now
 };
 
 drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
@@ -18,6 +19,7 @@ drv_status chat_template_open(arena *a, const char *name, const char *source, si
     token_list tokens;
     chat_template *t = ARENA_NEW(a, chat_template);
     t->name = name;
+    t->asks_date = memmem(source, n, "strftime_now", strlen("strftime_now"));
     DRV_TRY(jinja_lex(&m, name, source, n, &tokens));
     DRV_TRY(jinja_parse(&m, name, &tokens, &t->body, &t->marks));
     *out = t;
@@ -32,7 +34,11 @@ bool chat_template_marks(const chat_template *t) {
     return t->marks;
 }
 
-// A copy of a message without its nulls; its reasoning goes by all the names that templates know.
+bool chat_template_asks_date(const chat_template *t) {
+    return t->asks_date;
+}
+
+// A copy of a message without its nulls; its reasoning is there under every name that templates use.
 static json_t *plain_message(const json_t *message) {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_t *reasoning = NULL, *out = json_object(), *v;
@@ -55,7 +61,8 @@ static drv_status add_messages(jinja_context *c, const json_t *messages) {
         return drv_fail(DRV_E_DATA, "the conversation is empty, expected a list of messages");
     for (size_t i = 0; i < json_array_size(messages); i++) {
         const json_t *message = json_array_get(messages, i);
-        if (!json_is_object(message)) return drv_fail(DRV_E_DATA, "message %zu is no object", i);
+        if (!json_is_object(message))
+            return drv_fail(DRV_E_DATA, "message %zu is not an object", i);
         json_t *plain = plain_message(message);
         value v;
         drv_status status = value_from_json(&c->m, plain, 0, &v);

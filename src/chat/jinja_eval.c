@@ -94,32 +94,33 @@ drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out) {
     return status;
 }
 
-static drv_status bind_parameters(jinja_context *c, const value_function *f,
+static drv_status bind_parameters(jinja_context *context, const value_function *self,
         const call_args *args) {
-    const macro_parameters *p = &f->macro->parameters;
+    const macro_parameters *parameters = &self->macro->parameters;
     const int n_positional = args->n - args->n_keywords;
-    if (n_positional > p->n)
-        return drv_fail(DRV_E_DATA, "macro %s takes at most %d arguments, found %d", f->name, p->n,
-                n_positional);
+    if (n_positional > parameters->n)
+        return drv_fail(DRV_E_DATA, "macro %s takes at most %d arguments, found %d", self->name,
+                parameters->n, n_positional);
     for (int k = 0; k < args->n_keywords; k++) {
         bool known = value_is(&args->keywords[k], "caller");
-        for (int i = 0; i < p->n && !known; i++)
-            known = value_equal(&p->names[i], &args->keywords[k]);
+        for (int i = 0; i < parameters->n && !known; i++)
+            known = value_equal(&parameters->names[i], &args->keywords[k]);
         if (!known)
-            return drv_fail(DRV_E_DATA, "macro %s has no parameter \"%.*s\"", f->name,
+            return drv_fail(DRV_E_DATA, "macro %s has no parameter \"%.*s\"", self->name,
                     (int)args->keywords[k].s.n, args->keywords[k].s.p);
     }
-    for (int i = 0; i < p->n; i++) {
-        value v = value_undefined(p->names[i].s.p, p->names[i].s.n);
+    for (int i = 0; i < parameters->n; i++) {
+        value v = value_undefined(parameters->names[i].s.p, parameters->names[i].s.n);
         bool given = i < n_positional;
         if (given) v = args->v[i];
         for (int k = 0; k < args->n_keywords && !given; k++)
-            if (value_equal(&args->keywords[k], &p->names[i])) {
+            if (value_equal(&args->keywords[k], &parameters->names[i])) {
                 v = args->v[n_positional + k];
                 given = true;
             }
-        if (!given && p->defaults[i]) DRV_TRY(jinja_eval(c, p->defaults[i], &v));
-        DRV_TRY(value_dict_set(&c->m, &c->scope->names, p->names[i], v));
+        if (!given && parameters->defaults[i])
+            DRV_TRY(jinja_eval(context, parameters->defaults[i], &v));
+        DRV_TRY(value_dict_set(&context->m, &context->scope->names, parameters->names[i], v));
     }
     return DRV_OK;
 }
@@ -203,45 +204,45 @@ static drv_status eval_named(jinja_context *c, const expr *e, value *out) {
     return DRV_OK;
 }
 
-static drv_status eval_kind(jinja_context *c, const expr *e, value *out) {
-    value a, b;
+static drv_status eval_kind(jinja_context *context, const expr *node, value *out) {
+    value left, right;
     call_args args;
-    switch (e->kind) {
+    switch (node->kind) {
     case EXPR_CONSTANT:
-        *out = e->constant;
+        *out = node->constant;
         return DRV_OK;
     case EXPR_NAME:
-        *out = look_up(c, &e->name);
+        *out = look_up(context, &node->name);
         return DRV_OK;
     case EXPR_LIST:
-        return eval_list(c, e, out);
+        return eval_list(context, node, out);
     case EXPR_DICT:
-        return eval_dict(c, e, out);
+        return eval_dict(context, node, out);
     case EXPR_ATTRIBUTE:
-        DRV_TRY(jinja_eval(c, e->a, &a));
-        return jinja_attribute(c, &a, &e->name, out);
+        DRV_TRY(jinja_eval(context, node->a, &left));
+        return jinja_attribute(context, &left, &node->name, out);
     case EXPR_ITEM:
-        DRV_TRY(jinja_eval(c, e->a, &a));
-        DRV_TRY(jinja_eval(c, e->b, &b));
-        return jinja_item(c, &a, &b, out);
+        DRV_TRY(jinja_eval(context, node->a, &left));
+        DRV_TRY(jinja_eval(context, node->b, &right));
+        return jinja_item(context, &left, &right, out);
     case EXPR_SLICE:
-        return jinja_eval_slice(c, e, out);
+        return jinja_eval_slice(context, node, out);
     case EXPR_CALL:
-        DRV_TRY(jinja_eval(c, e->a, &a));
-        DRV_TRY(jinja_eval_args(c, e, &args));
-        c->line = e->line;
-        return jinja_call(c, &a, &args, out);
+        DRV_TRY(jinja_eval(context, node->a, &left));
+        DRV_TRY(jinja_eval_args(context, node, &args));
+        context->line = node->line;
+        return jinja_call(context, &left, &args, out);
     case EXPR_FILTER:
     case EXPR_TEST:
-        return eval_named(c, e, out);
+        return eval_named(context, node, out);
     case EXPR_UNARY:
-        return jinja_eval_unary(c, e, out);
+        return jinja_eval_unary(context, node, out);
     case EXPR_BINARY:
-        return jinja_eval_binary(c, e, out);
+        return jinja_eval_binary(context, node, out);
     case EXPR_COMPARE:
-        return jinja_eval_compare(c, e, out);
+        return jinja_eval_compare(context, node, out);
     default:
-        return eval_logic(c, e, out);
+        return eval_logic(context, node, out);
     }
 }
 

@@ -1,4 +1,5 @@
-// What the evaluator and its filters, tests, methods and functions share.
+// What the evaluator and its filters, tests, methods and functions share. `self` (or `v`) is the
+// value that a filter, test, method or index is applied to.
 #pragma once
 #include <time.h>
 
@@ -60,33 +61,35 @@ DRV_CHECKED drv_status jinja_eval(jinja_context *c, const expr *e, value *out);
 // The parts of jinja_eval.
 DRV_CHECKED drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_unary(jinja_context *c, const expr *e, value *out);
-DRV_CHECKED drv_status jinja_eval_binary(jinja_context *c, const expr *e, value *out);
+DRV_CHECKED drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *out);
 DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
 // Runs a body with its text caught in *out.
 DRV_CHECKED drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out);
 DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out);
-// Gives v to a name, a tuple of names or an attribute of a namespace, in the current scope.
+// Assigns v to a name, a tuple of names or an attribute of a namespace, in the current scope.
 DRV_CHECKED drv_status jinja_assign(jinja_context *c, const expr *target, value v);
 DRV_CHECKED drv_status jinja_call(jinja_context *c, const value *callee, const call_args *args,
         value *out);
 DRV_CHECKED drv_status jinja_attribute(jinja_context *c, const value *v, const value *name,
         value *out);
-DRV_CHECKED drv_status jinja_item(jinja_context *c, const value *v, const value *index, value *out);
-// Every item that iterating over v gives. DRV_E_DATA: it cannot be iterated over.
-DRV_CHECKED drv_status jinja_items(jinja_context *c, const value *v, value_list *out);
-DRV_CHECKED drv_status jinja_contains(jinja_context *c, const value *v, const value *item,
+DRV_CHECKED drv_status jinja_item(jinja_context *context, const value *self, const value *index,
+        value *out);
+// Every item that iterating over a value gives; *out begins empty ({0}) and may share the value's
+// array. DRV_E_DATA: it cannot be iterated over.
+DRV_CHECKED drv_status jinja_items(jinja_context *context, const value *self, value_list *out);
+DRV_CHECKED drv_status jinja_contains(jinja_context *context, const value *self, const value *item,
         bool *out);
 DRV_CHECKED drv_status jinja_new_function(jinja_context *c, const value_function *f, value *out);
 // A string value of what was collected in `text`, which is freed.
 DRV_CHECKED drv_status jinja_take(jinja_context *c, str *text, value *out);
-// Fails when v is undefined, as Python does when it is used.
+// DRV_E_DATA: v is undefined (Python fails as well when it is used).
 DRV_CHECKED drv_status jinja_defined(const value *v);
 
 DRV_CHECKED drv_status jinja_filter(jinja_context *c, const value *name, const value *v,
         const call_args *args, value *out);
-DRV_CHECKED drv_status jinja_test(jinja_context *c, const value *name, const value *v,
+DRV_CHECKED drv_status jinja_test(jinja_context *context, const value *name, const value *self,
         const call_args *args, bool *out);
 // A method of a string, list or dict, bound to v; *found false: there is none of that name.
 DRV_CHECKED drv_status jinja_method(jinja_context *c, const value *v, const value *name,

@@ -1,5 +1,5 @@
-// Filters (v | name) and tests (v is name): Jinja 2's, as far as chat templates use them, and
-// transformers' tojson.
+// Filters (v | name): Jinja 2's, as far as chat templates use them. Those of text and tojson are in
+// jinja_filters_text.c.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,29 +12,30 @@ drv_status filter_no_args(const call_args *args, const char *what) {
     return call_check(args, what, 0, 0, "");
 }
 
-drv_status filter_whole(const value *v, const char *what, int64_t *out) {
+drv_status filter_whole(const value *v, const char *what, int64_t *inout) {
     if (!v || v->kind == VALUE_NONE) return DRV_OK;
     if (v->kind != VALUE_INT && v->kind != VALUE_BOOL)
         return drv_fail(DRV_E_DATA, "%s expects a whole number, found %s", what,
                 value_type_name(v));
-    *out = v->kind == VALUE_INT ? v->i : v->b;
+    *inout = v->kind == VALUE_INT ? v->i : v->b;
     return DRV_OK;
 }
 
 // --- numbers
 
-static drv_status filter_int(jinja_context *c, const value *v, const call_args *args, value *out) {
-    (void)c;
+static drv_status filter_int(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
+    (void)context;
     DRV_TRY(call_check(args, "int", 0, 2, "default base"));
     const value *otherwise = call_arg(args, 0, "default");
     int64_t base = 10;
     DRV_TRY(filter_whole(call_arg(args, 1, "base"), "int", &base));
     *out = otherwise ? *otherwise : value_int(0);
-    if (v->kind == VALUE_INT || v->kind == VALUE_BOOL)
-        *out = value_int(v->kind == VALUE_INT ? v->i : v->b);
-    if (v->kind == VALUE_FLOAT && fabs(v->f) < 0x1p62) *out = value_int((int64_t)v->f);
-    if (v->kind != VALUE_STRING) return DRV_OK;
-    const value trimmed = text_strip(v, NULL, true, true);
+    if (self->kind == VALUE_INT || self->kind == VALUE_BOOL)
+        *out = value_int(self->kind == VALUE_INT ? self->i : self->b);
+    if (self->kind == VALUE_FLOAT && fabs(self->f) < 0x1p62) *out = value_int((int64_t)self->f);
+    if (self->kind != VALUE_STRING) return DRV_OK;
+    const value trimmed = text_strip(self, NULL, true, true);
     char text[80], *end;
     if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text || base < 2 || base > 36) return DRV_OK;
     memcpy(text, trimmed.s.p, trimmed.s.n);
@@ -76,16 +77,16 @@ static drv_status filter_abs(jinja_context *c, const value *v, const call_args *
     return DRV_OK;
 }
 
-static drv_status filter_round(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_round(jinja_context *context, const value *self, const call_args *args,
         value *out) {
-    (void)c;
+    (void)context;
     int64_t digits = 0;
     DRV_TRY(call_check(args, "round", 0, 2, "precision method"));
     DRV_TRY(filter_whole(call_arg(args, 0, "precision"), "round", &digits));
     const value *how = call_arg(args, 1, "method");
-    if (!value_is_number(v) || digits < -300 || digits > 300)
-        return drv_fail(DRV_E_DATA, "round expects a number, found %s", value_type_name(v));
-    const double x = value_real(v), unit = pow(10, (double)digits);
+    if (!value_is_number(self) || digits < -300 || digits > 300)
+        return drv_fail(DRV_E_DATA, "round expects a number, found %s", value_type_name(self));
+    const double x = value_real(self), unit = pow(10, (double)digits);
     char text[400];
     if (how && value_is(how, "ceil"))
         *out = value_float(ceil(x * unit) / unit);
@@ -97,7 +98,7 @@ static drv_status filter_round(jinja_context *c, const value *v, const call_args
         snprintf(text, sizeof text, "%.*f", (int)(digits > 40 ? 40 : digits), x);
         *out = value_float(strtod(text, NULL));
     }
-    if (v->kind != VALUE_FLOAT && !(how && (value_is(how, "ceil") || value_is(how, "floor"))))
+    if (self->kind != VALUE_FLOAT && !(how && (value_is(how, "ceil") || value_is(how, "floor"))))
         *out = value_int((int64_t)out->f);
     return DRV_OK;
 }
@@ -208,12 +209,13 @@ static drv_status filter_join(jinja_context *c, const value *v, const call_args 
     return status;
 }
 
-// The rest of the arguments, for a filter or test that is named by one of them.
-static call_args behind(const call_args *args, int n) {
+// The arguments after the first n, for a filter or test that the last of those names.
+static call_args args_after(const call_args *args, int n) {
     return (call_args){args->v + n, args->n - n, args->keywords, args->n_keywords};
 }
 
-static drv_status filter_map(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_map(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
     value_list items = {0};
     const bool named = args->n > args->n_keywords;
     if (!args->n) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
@@ -221,17 +223,17 @@ static drv_status filter_map(jinja_context *c, const value *v, const call_args *
     const value *attribute = named ? NULL : call_arg(args, 0, "attribute"),
                 *otherwise = named ? NULL : call_arg(args, 1, "default");
     if (!named && !attribute) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
-    if (value_true(v)) DRV_TRY(jinja_items(c, v, &items)); // none, say, is empty here
-    DRV_TRY(value_new_list(&c->m, out));
-    const call_args rest = named ? behind(args, 1) : *args;
+    if (value_true(self)) DRV_TRY(jinja_items(context, self, &items)); // none, say, is empty here
+    DRV_TRY(value_new_list(&context->m, out));
+    const call_args rest = named ? args_after(args, 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {
         value item;
         if (named)
-            DRV_TRY(jinja_filter(c, &args->v[0], &items.v[i], &rest, &item));
+            DRV_TRY(jinja_filter(context, &args->v[0], &items.v[i], &rest, &item));
         else
-            DRV_TRY(by_path(c, &items.v[i], attribute, &item));
+            DRV_TRY(by_path(context, &items.v[i], attribute, &item));
         if (otherwise && item.kind == VALUE_UNDEFINED) item = *otherwise;
-        DRV_TRY(value_list_add(&c->m, out->list, item));
+        DRV_TRY(value_list_add(&context->m, out->list, item));
     }
     return DRV_OK;
 }
@@ -244,7 +246,7 @@ static drv_status select_items(jinja_context *c, const value *v, const call_args
     const bool tested = args->n > n_fixed;
     if (value_true(v)) DRV_TRY(jinja_items(c, v, &items));
     DRV_TRY(value_new_list(&c->m, out));
-    const call_args rest = tested ? behind(args, n_fixed + 1) : *args;
+    const call_args rest = tested ? args_after(args, n_fixed + 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {
         value item = items.v[i];
         bool holds;
@@ -275,16 +277,17 @@ static drv_status filter_rejectattr(jinja_context *c, const value *v, const call
 }
 
 // Stable merge sort, since comparing may fail. keys[i] belongs to items[i].
-static drv_status merge_sort(jinja_context *c, value *keys, value *items, value *key_room,
-        value *room, int64_t n, bool reverse) {
-    if (n < 2) return DRV_OK;
-    const int64_t half = n / 2;
-    DRV_TRY(jinja_charge(c, n));
-    DRV_TRY(merge_sort(c, keys, items, key_room, room, half, reverse));
-    DRV_TRY(merge_sort(c, keys + half, items + half, key_room, room, n - half, reverse));
-    for (int64_t i = 0, a = 0, b = half; i < n; i++) {
+static drv_status merge_sort(jinja_context *context, value *keys, value *items, value *key_room,
+        value *room, int64_t n_items, bool reverse) {
+    if (n_items < 2) return DRV_OK;
+    const int64_t half = n_items / 2;
+    DRV_TRY(jinja_charge(context, n_items));
+    DRV_TRY(merge_sort(context, keys, items, key_room, room, half, reverse));
+    DRV_TRY(merge_sort(context, keys + half, items + half, key_room, room, n_items - half,
+            reverse));
+    for (int64_t i = 0, a = 0, b = half; i < n_items; i++) {
         int order = a == half ? 1 : -1;
-        if (a < half && b < n) {
+        if (a < half && b < n_items) {
             order = 0;
             if (!value_equal(&keys[a], &keys[b]))
                 DRV_TRY(value_compare(&keys[a], &keys[b], &order));
@@ -294,8 +297,8 @@ static drv_status merge_sort(jinja_context *c, value *keys, value *items, value 
         key_room[i] = keys[from];
         room[i] = items[from];
     }
-    memcpy(keys, key_room, sizeof *keys * (size_t)n);
-    memcpy(items, room, sizeof *items * (size_t)n);
+    memcpy(keys, key_room, sizeof *keys * (size_t)n_items);
+    memcpy(items, room, sizeof *items * (size_t)n_items);
     return DRV_OK;
 }
 
@@ -358,25 +361,25 @@ static drv_status filter_dictsort(jinja_context *c, const value *v, const call_a
             sensitive && value_true(sensitive));
 }
 
-static drv_status filter_unique(jinja_context *c, const value *v, const call_args *args,
+static drv_status filter_unique(jinja_context *context, const value *self, const call_args *args,
         value *out) {
     value_list items = {0}, keys = {0};
     DRV_TRY(call_check(args, "unique", 0, 2, "case_sensitive attribute"));
     const value *sensitive = call_arg(args, 0, "case_sensitive"),
                 *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(value_new_list(&c->m, out));
+    DRV_TRY(jinja_items(context, self, &items));
+    DRV_TRY(value_new_list(&context->m, out));
     for (int64_t i = 0; i < items.n; i++) {
         value key = items.v[i];
         bool seen = false;
-        if (attribute) DRV_TRY(by_path(c, &items.v[i], attribute, &key));
-        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
-        DRV_TRY(jinja_charge(c, keys.n));
+        if (attribute) DRV_TRY(by_path(context, &items.v[i], attribute, &key));
+        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(context, &key));
+        DRV_TRY(jinja_charge(context, keys.n));
         for (int64_t k = 0; k < keys.n && !seen; k++)
             seen = value_equal(&keys.v[k], &key);
         if (seen) continue;
-        DRV_TRY(value_list_add(&c->m, &keys, key));
-        DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
+        DRV_TRY(value_list_add(&context->m, &keys, key));
+        DRV_TRY(value_list_add(&context->m, out->list, items.v[i]));
     }
     return DRV_OK;
 }
@@ -409,16 +412,17 @@ static drv_status filter_max(jinja_context *c, const value *v, const call_args *
     return extreme(c, v, args, 1, out);
 }
 
-static drv_status filter_sum(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_sum(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
     value_list items = {0};
     DRV_TRY(call_check(args, "sum", 0, 2, "attribute start"));
     const value *attribute = call_arg(args, 0, "attribute"), *start = call_arg(args, 1, "start");
-    DRV_TRY(jinja_items(c, v, &items));
+    DRV_TRY(jinja_items(context, self, &items));
     *out = start ? *start : value_int(0);
     for (int64_t i = 0; i < items.n; i++) {
         value item = items.v[i];
         if (attribute && attribute->kind != VALUE_NONE)
-            DRV_TRY(by_path(c, &items.v[i], attribute, &item));
+            DRV_TRY(by_path(context, &items.v[i], attribute, &item));
         if (!value_is_number(&item) || !value_is_number(out))
             return drv_fail(DRV_E_DATA, "sum of %s", value_type_name(&item));
         if (item.kind == VALUE_FLOAT || out->kind == VALUE_FLOAT)

@@ -13,10 +13,12 @@ drv_status filter_lower(jinja_context *c, const value *v, const call_args *args,
 drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args, value *out);
 drv_status filter_title(jinja_context *c, const value *v, const call_args *args, value *out);
 drv_status filter_replace(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_indent(jinja_context *c, const value *v, const call_args *args, value *out);
+drv_status filter_indent(jinja_context *context, const value *self, const call_args *args,
+        value *out);
 drv_status filter_escape(jinja_context *c, const value *v, const call_args *args, value *out);
 drv_status filter_string(jinja_context *c, const value *v, const call_args *args, value *out);
 drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out);
 drv_status filter_format(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_tojson(jinja_context *c, const value *v, const call_args *args, value *out);
+drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
+        value *out);
 drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args, value *out);

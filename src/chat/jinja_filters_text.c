@@ -44,7 +44,7 @@ drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *
     return change_case(c, v, args, CASE_CAPITAL, out);
 }
 
-// Words begin behind spaces, hyphens and opening brackets, unlike str.title.
+// Words begin after spaces, hyphens and opening brackets, unlike str.title.
 drv_status filter_title(jinja_context *c, const value *v, const call_args *args, value *out) {
     value text;
     str titled = {0};
@@ -73,7 +73,8 @@ drv_status filter_replace(jinja_context *c, const value *v, const call_args *arg
     return text_replace(c, &text, &from, &to, most, out);
 }
 
-drv_status filter_indent(jinja_context *c, const value *v, const call_args *args, value *out) {
+drv_status filter_indent(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
     value text;
     str done = {0};
     DRV_TRY(call_check(args, "indent", 0, 3, "width first blank"));
@@ -82,7 +83,7 @@ drv_status filter_indent(jinja_context *c, const value *v, const call_args *args
     int64_t n = 4;
     if (width && width->kind != VALUE_STRING) DRV_TRY(filter_whole(width, "indent", &n));
     if (n > 1000) return drv_fail(DRV_E_DATA, "indent by %lld", (long long)n);
-    DRV_TRY(as_text(c, v, &text));
+    DRV_TRY(as_text(context, self, &text));
     const char *p = text.s.p, *end = p + text.s.n;
     for (bool top = true;; top = false) {
         const char *line = p < end ? memchr(p, '\n', (size_t)(end - p)) : NULL,
@@ -98,7 +99,7 @@ drv_status filter_indent(jinja_context *c, const value *v, const call_args *args
         str_puts(&done, "\n");
         p = line + 1;
     }
-    return jinja_take(c, &done, out);
+    return jinja_take(context, &done, out);
 }
 
 drv_status filter_escape(jinja_context *c, const value *v, const call_args *args, value *out) {
@@ -127,7 +128,7 @@ drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, 
     return filter_string(c, v, args, out);
 }
 
-// One place of a format: its flags and width as written, and the letter behind them.
+// One place of a format: its flags and width as written, and the letter after them.
 typedef struct format_place {
     char flags[10];
     char kind;
@@ -182,7 +183,8 @@ static drv_status put_number(const format_place *place, const value *v, str *out
     return DRV_OK;
 }
 
-static drv_status put_all(jinja_context *c, const value *format, const call_args *args, str *out) {
+static drv_status put_all(jinja_context *context, const value *format, const call_args *args,
+        str *out) {
     int next = 0;
     for (size_t i = 0; i < format->s.n; i++) {
         format_place place;
@@ -197,10 +199,10 @@ static drv_status put_all(jinja_context *c, const value *format, const call_args
         }
         if (next >= args->n) return drv_fail(DRV_E_DATA, "format has more places than values");
         const value *v = &args->v[next++];
-        DRV_TRY(place.kind == 's' || place.kind == 'r' ? put_text(c, &place, v, out)
+        DRV_TRY(place.kind == 's' || place.kind == 'r' ? put_text(context, &place, v, out)
                                                        : put_number(&place, v, out));
     }
-    // Python takes one list or dict for a mapping, of which not all need be used.
+    // Python takes one list or dict for a mapping, and a format need not use all of a mapping.
     const value_kind kind = args->n == 1 ? args->v[0].kind : VALUE_NONE;
     const bool mapping = kind == VALUE_DICT || kind == VALUE_LIST || kind == VALUE_UNDEFINED;
     if (next < args->n && !mapping)
@@ -219,8 +221,9 @@ drv_status filter_format(jinja_context *c, const value *v, const call_args *args
     return status;
 }
 
-drv_status filter_tojson(jinja_context *c, const value *v, const call_args *args, value *out) {
-    tojson_opts o = {.indent = -1,
+drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
+    tojson_opts opts = {.indent = -1,
             .item_separator = value_text(", "),
             .key_separator = value_text(": ")};
     DRV_TRY(call_check(args, "tojson", 0, 4, "ensure_ascii indent separators sort_keys"));
@@ -230,22 +233,22 @@ drv_status filter_tojson(jinja_context *c, const value *v, const call_args *args
                 *sort = call_arg(args, 3, "sort_keys");
     if (ascii && value_true(ascii))
         return drv_fail(DRV_E_DATA, "tojson: ensure_ascii=true is not supported");
-    DRV_TRY(filter_whole(indent, "tojson", &o.indent));
-    if (o.indent > 100)
-        return drv_fail(DRV_E_DATA, "tojson: an indent of %lld", (long long)o.indent);
-    if (o.indent >= 0) o.item_separator = value_text(",");
+    DRV_TRY(filter_whole(indent, "tojson", &opts.indent));
+    if (opts.indent > 100)
+        return drv_fail(DRV_E_DATA, "tojson: an indent of %lld", (long long)opts.indent);
+    if (opts.indent >= 0) opts.item_separator = value_text(",");
     if (separators && separators->kind != VALUE_NONE) {
         if (separators->kind != VALUE_LIST || separators->list->n != 2 ||
                 separators->list->v[0].kind != VALUE_STRING ||
                 separators->list->v[1].kind != VALUE_STRING)
             return drv_fail(DRV_E_DATA, "tojson: separators are two strings");
-        o.item_separator = separators->list->v[0];
-        o.key_separator = separators->list->v[1];
+        opts.item_separator = separators->list->v[0];
+        opts.key_separator = separators->list->v[1];
     }
-    o.sort_keys = sort && value_true(sort);
+    opts.sort_keys = sort && value_true(sort);
     str text = {0};
-    drv_status status = value_tojson(v, &o, 0, &text);
-    if (status == DRV_OK) return jinja_take(c, &text, out);
+    drv_status status = value_tojson(self, &opts, 0, &text);
+    if (status == DRV_OK) return jinja_take(context, &text, out);
     str_free(&text);
     return status;
 }

@@ -25,35 +25,35 @@ static drv_status index_of(const value *index, int64_t n, int64_t *out) {
     return DRV_OK;
 }
 
-drv_status jinja_item(jinja_context *c, const value *v, const value *index, value *out) {
-    DRV_TRY(jinja_defined(v));
+drv_status jinja_item(jinja_context *context, const value *self, const value *index, value *out) {
+    DRV_TRY(jinja_defined(self));
     const bool number = index->kind == VALUE_INT || index->kind == VALUE_BOOL;
     int64_t i = 0;
     *out = value_undefined("", 0);
-    if (v->kind == VALUE_DICT) {
-        const value *found = value_dict_get(v->dict, index);
+    if (self->kind == VALUE_DICT) {
+        const value *found = value_dict_get(self->dict, index);
         if (found) {
             *out = *found;
             return DRV_OK;
         }
-    } else if (v->kind == VALUE_LIST && number) {
-        DRV_TRY(index_of(index, v->list->n, &i));
-        if (i >= 0 && i < v->list->n) *out = v->list->v[i];
+    } else if (self->kind == VALUE_LIST && number) {
+        DRV_TRY(index_of(index, self->list->n, &i));
+        if (i >= 0 && i < self->list->n) *out = self->list->v[i];
         return DRV_OK;
-    } else if (v->kind == VALUE_STRING && number) {
-        const int64_t n = text_length(v->s.p, v->s.n);
-        DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 64));
+    } else if (self->kind == VALUE_STRING && number) {
+        const int64_t n = text_length(self->s.p, self->s.n);
+        DRV_TRY(jinja_charge(context, (int64_t)self->s.n / 64));
         DRV_TRY(index_of(index, n, &i));
         if (i < 0 || i >= n) return DRV_OK;
-        const size_t from = text_offset(v->s.p, v->s.n, i), rest = v->s.n - from;
-        *out = value_slice(v->s.p + from, text_offset(v->s.p + from, rest, 1));
+        const size_t from = text_offset(self->s.p, self->s.n, i), rest = self->s.n - from;
+        *out = value_slice(self->s.p + from, text_offset(self->s.p + from, rest, 1));
         return DRV_OK;
     }
-    return index->kind == VALUE_STRING ? jinja_attribute(c, v, index, out) : DRV_OK;
+    return index->kind == VALUE_STRING ? jinja_attribute(context, self, index, out) : DRV_OK;
 }
 
 // Python's slice.indices: first, how many, and the step, of n items.
-static drv_status slice_range(const value part[3], int64_t n, int64_t *first, int64_t *count,
+static drv_status slice_range(const value part[3], int64_t length, int64_t *first, int64_t *count,
         int64_t *step) {
     int64_t bound[3] = {0, 0, 1};
     for (int i = 0; i < 3; i++) {
@@ -66,13 +66,13 @@ static drv_status slice_range(const value part[3], int64_t n, int64_t *first, in
     *step = bound[2];
     if (*step == 0 || *step < -(1LL << 40) || *step > 1LL << 40)
         return drv_fail(DRV_E_DATA, "a slice of step %lld", (long long)*step);
-    const int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? n - 1 : n;
+    const int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? length - 1 : length;
     for (int i = 0; i < 2; i++) {
         if (part[i].kind == VALUE_NONE) {
             bound[i] = (i == 0) == (*step > 0) ? low : high;
             continue;
         }
-        if (bound[i] < 0) bound[i] += n;
+        if (bound[i] < 0) bound[i] += length;
         bound[i] = bound[i] < low ? low : bound[i] > high ? high : bound[i];
     }
     *first = bound[0];
@@ -123,52 +123,52 @@ drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out) {
     return DRV_OK;
 }
 
-drv_status jinja_items(jinja_context *c, const value *v, value_list *out) {
-    switch (v->kind) {
+drv_status jinja_items(jinja_context *context, const value *self, value_list *out) {
+    switch (self->kind) {
     case VALUE_UNDEFINED:
         return DRV_OK;
     case VALUE_LIST:
-        DRV_TRY(jinja_charge(c, v->list->n));
-        *out = *v->list;
+        DRV_TRY(jinja_charge(context, self->list->n));
+        *out = *self->list;
         out->cap = out->n; // what is added goes elsewhere
         return DRV_OK;
     case VALUE_DICT:
-        DRV_TRY(jinja_charge(c, v->dict->keys.n));
-        *out = v->dict->keys;
+        DRV_TRY(jinja_charge(context, self->dict->keys.n));
+        *out = self->dict->keys;
         out->cap = out->n;
         return DRV_OK;
     case VALUE_STRING:
-        DRV_TRY(jinja_charge(c, (int64_t)v->s.n));
-        for (size_t i = 0; i < v->s.n;) {
-            const size_t n = text_offset(v->s.p + i, v->s.n - i, 1);
-            DRV_TRY(value_list_add(&c->m, out, value_slice(v->s.p + i, n)));
+        DRV_TRY(jinja_charge(context, (int64_t)self->s.n));
+        for (size_t i = 0; i < self->s.n;) {
+            const size_t n = text_offset(self->s.p + i, self->s.n - i, 1);
+            DRV_TRY(value_list_add(&context->m, out, value_slice(self->s.p + i, n)));
             i += n;
         }
         return DRV_OK;
     default:
-        return drv_fail(DRV_E_DATA, "%s cannot be iterated over", value_type_name(v));
+        return drv_fail(DRV_E_DATA, "%s cannot be iterated over", value_type_name(self));
     }
 }
 
-drv_status jinja_contains(jinja_context *c, const value *v, const value *item, bool *out) {
+drv_status jinja_contains(jinja_context *context, const value *self, const value *item, bool *out) {
     *out = false;
-    if (v->kind == VALUE_UNDEFINED) return DRV_OK;
-    if (v->kind == VALUE_STRING) {
+    if (self->kind == VALUE_UNDEFINED) return DRV_OK;
+    if (self->kind == VALUE_STRING) {
         if (item->kind != VALUE_STRING)
             return drv_fail(DRV_E_DATA, "a string holds strings, found %s", value_type_name(item));
-        DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 32));
-        *out = item->s.n == 0 || (v->s.n && memmem(v->s.p, v->s.n, item->s.p, item->s.n));
+        DRV_TRY(jinja_charge(context, (int64_t)self->s.n / 32));
+        *out = item->s.n == 0 || (self->s.n && memmem(self->s.p, self->s.n, item->s.p, item->s.n));
         return DRV_OK;
     }
-    if (v->kind == VALUE_DICT) {
-        DRV_TRY(jinja_charge(c, v->dict->keys.n / 4));
-        *out = value_dict_get(v->dict, item) != NULL;
+    if (self->kind == VALUE_DICT) {
+        DRV_TRY(jinja_charge(context, self->dict->keys.n / 4));
+        *out = value_dict_get(self->dict, item) != NULL;
         return DRV_OK;
     }
-    if (v->kind != VALUE_LIST)
-        return drv_fail(DRV_E_DATA, "%s cannot be searched by \"in\"", value_type_name(v));
-    DRV_TRY(jinja_charge(c, v->list->n / 4));
-    for (int64_t i = 0; i < v->list->n && !*out; i++)
-        *out = value_equal(&v->list->v[i], item);
+    if (self->kind != VALUE_LIST)
+        return drv_fail(DRV_E_DATA, "%s cannot be searched by \"in\"", value_type_name(self));
+    DRV_TRY(jinja_charge(context, self->list->n / 4));
+    for (int64_t i = 0; i < self->list->n && !*out; i++)
+        *out = value_equal(&self->list->v[i], item);
     return DRV_OK;
 }

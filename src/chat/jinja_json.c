@@ -52,60 +52,61 @@ static int by_key(const void *x, const void *y) {
     return value_compare(a, b, &order) == DRV_OK ? order : 0;
 }
 
-static drv_status tojson_dict(const value_dict *d, const tojson_opts *o, int depth, str *out) {
-    json_entry *list = mem_alloc(sizeof *list * (size_t)(d->keys.n + 1));
-    for (int64_t i = 0; i < d->keys.n; i++)
-        list[i] = (json_entry){&d->keys.v[i], &d->values.v[i]};
-    if (o->sort_keys) qsort(list, (size_t)d->keys.n, sizeof *list, by_key);
+static drv_status tojson_dict(const value_dict *dict, const tojson_opts *opts, int depth,
+        str *out) {
+    json_entry *list = mem_alloc(sizeof *list * (size_t)(dict->keys.n + 1));
+    for (int64_t i = 0; i < dict->keys.n; i++)
+        list[i] = (json_entry){&dict->keys.v[i], &dict->values.v[i]};
+    if (opts->sort_keys) qsort(list, (size_t)dict->keys.n, sizeof *list, by_key);
     drv_status status = DRV_OK;
     str_puts(out, "{");
-    for (int64_t i = 0; i < d->keys.n && status == DRV_OK; i++) {
-        if (i) str_add(out, o->item_separator.s.p, o->item_separator.s.n);
-        new_line(o, depth + 1, out);
+    for (int64_t i = 0; i < dict->keys.n && status == DRV_OK; i++) {
+        if (i) str_add(out, opts->item_separator.s.p, opts->item_separator.s.n);
+        new_line(opts, depth + 1, out);
         if (list[i].key->kind == VALUE_STRING) {
             json_string_of(list[i].key, out);
         } else { // a number as a key is text in JSON
             str_puts(out, "\"");
-            status = value_tojson(list[i].key, o, depth + 1, out);
+            status = value_tojson(list[i].key, opts, depth + 1, out);
             str_puts(out, "\"");
         }
-        str_add(out, o->key_separator.s.p, o->key_separator.s.n);
-        if (status == DRV_OK) status = value_tojson(list[i].v, o, depth + 1, out);
+        str_add(out, opts->key_separator.s.p, opts->key_separator.s.n);
+        if (status == DRV_OK) status = value_tojson(list[i].v, opts, depth + 1, out);
     }
     free(list);
-    if (d->keys.n) new_line(o, depth, out);
+    if (dict->keys.n) new_line(opts, depth, out);
     str_puts(out, "}");
     return status;
 }
 
-drv_status value_tojson(const value *v, const tojson_opts *o, int depth, str *out) {
+drv_status value_tojson(const value *self, const tojson_opts *opts, int depth, str *out) {
     if (depth > VALUE_MAX_DEPTH)
         return drv_fail(DRV_E_DATA, "a value is nested too deeply for JSON");
-    switch (v->kind) {
+    switch (self->kind) {
     case VALUE_NONE:
         str_puts(out, "null");
         return DRV_OK;
     case VALUE_BOOL:
-        str_puts(out, v->b ? "true" : "false");
+        str_puts(out, self->b ? "true" : "false");
         return DRV_OK;
     case VALUE_FLOAT:
-        if (isfinite(v->f))
-            value_repr(v, out);
+        if (isfinite(self->f))
+            value_repr(self, out);
         else
-            str_puts(out, isnan(v->f) ? "NaN" : v->f > 0 ? "Infinity" : "-Infinity");
+            str_puts(out, isnan(self->f) ? "NaN" : self->f > 0 ? "Infinity" : "-Infinity");
         return DRV_OK;
     case VALUE_INT:
-        value_repr(v, out);
+        value_repr(self, out);
         return DRV_OK;
     case VALUE_STRING:
-        json_string_of(v, out);
+        json_string_of(self, out);
         return DRV_OK;
     case VALUE_LIST:
-        return tojson_list(v->list, o, depth, out);
+        return tojson_list(self->list, opts, depth, out);
     case VALUE_DICT:
-        return tojson_dict(v->dict, o, depth, out);
+        return tojson_dict(self->dict, opts, depth, out);
     default:
-        return drv_fail(DRV_E_DATA, "%s is not JSON serializable", value_type_name(v));
+        return drv_fail(DRV_E_DATA, "%s is not JSON serializable", value_type_name(self));
     }
 }
 
@@ -123,21 +124,21 @@ static drv_status from_object(value_memory *m, const json_t *json, int depth, va
     return DRV_OK;
 }
 
-drv_status value_from_json(value_memory *m, const json_t *json, int depth, value *out) {
+drv_status value_from_json(value_memory *memory, const json_t *json, int depth, value *out) {
     if (depth > VALUE_MAX_DEPTH) return drv_fail(DRV_E_DATA, "a JSON value is nested too deeply");
     switch (json_typeof(json)) {
     case JSON_OBJECT:
-        return from_object(m, json, depth, out);
+        return from_object(memory, json, depth, out);
     case JSON_ARRAY:
-        DRV_TRY(value_new_list(m, out));
+        DRV_TRY(value_new_list(memory, out));
         for (size_t i = 0; i < json_array_size(json); i++) {
             value item;
-            DRV_TRY(value_from_json(m, json_array_get(json, i), depth + 1, &item));
-            DRV_TRY(value_list_add(m, out->list, item));
+            DRV_TRY(value_from_json(memory, json_array_get(json, i), depth + 1, &item));
+            DRV_TRY(value_list_add(memory, out->list, item));
         }
         return DRV_OK;
     case JSON_STRING:
-        return value_copy_string(m, json_string_value(json), json_string_length(json), out);
+        return value_copy_string(memory, json_string_value(json), json_string_length(json), out);
     case JSON_INTEGER:
         *out = value_int(json_integer_value(json));
         return DRV_OK;

@@ -51,7 +51,7 @@ static bool begins(const lexer *l, const char *p, const char *text) {
     return (size_t)(l->end - p) >= n && memcmp(p, text, n) == 0;
 }
 
-// Text in front of a tag, without what the tag takes off: all white space before "{%-", and the
+// Text before a tag, without what the tag strips: all white space before "{%-", and the
 // blanks of its own line before "{%" and "{#".
 static drv_status add_text(lexer *l, const char *p, const char *tag, bool print) {
     const char *end = tag, sign = tag + 2 < l->end ? tag[2] : 0;
@@ -68,7 +68,7 @@ static drv_status add_text(lexer *l, const char *p, const char *tag, bool print)
     return add(l, TOKEN_TEXT, p, (size_t)(end - p), value_none());
 }
 
-// Behind the end of a tag: "-%}" takes all white space, "%}" one end of line (not "}}").
+// After the end of a tag: "-%}" takes all white space, "%}" one end of line (not "}}").
 static void after_tag(lexer *l, char sign, bool print) {
     const char *from = l->p;
     if (sign == '-')
@@ -96,30 +96,30 @@ static int hex(const char *p, int n, const char *end) {
     return v;
 }
 
-// One escape of Python's; *p stands behind the backslash. Unknown ones stay as they are.
-static drv_status unescape(lexer *l, const char **p, const char *end, str *out) {
+// One escape of Python's; the cursor stands after the backslash. Unknown ones stay as they are.
+static drv_status unescape(lexer *lex, const char **cursor, const char *end, str *out) {
     static const char letters[] = "abfnrtv\\'\"", codes[] = "\a\b\f\n\r\t\v\\'\"";
-    const char c = **p, *known = c ? strchr(letters, c) : NULL;
+    const char letter = **cursor, *known = letter ? strchr(letters, letter) : NULL;
     int code = -1;
-    if (c == '\n') {
-        (*p)++;
+    if (letter == '\n') {
+        (*cursor)++;
         return DRV_OK;
     }
     if (known) {
         str_add(out, &codes[known - letters], 1);
-        (*p)++;
+        (*cursor)++;
         return DRV_OK;
     }
-    if (c == 'x' || c == 'u' || c == 'U') {
-        const int n = c == 'x' ? 2 : c == 'u' ? 4 : 8;
-        code = hex(*p + 1, n, end);
+    if (letter == 'x' || letter == 'u' || letter == 'U') {
+        const int n = letter == 'x' ? 2 : letter == 'u' ? 4 : 8;
+        code = hex(*cursor + 1, n, end);
         if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000))
-            return fail_at(l, *p, "a string has a broken escape");
-        *p += n + 1;
-    } else if (c >= '0' && c <= '7') {
+            return fail_at(lex, *cursor, "a string has a broken escape");
+        *cursor += n + 1;
+    } else if (letter >= '0' && letter <= '7') {
         code = 0;
-        for (int i = 0; i < 3 && *p < end && **p >= '0' && **p <= '7'; i++)
-            code = code * 8 + *(*p)++ - '0';
+        for (int i = 0; i < 3 && *cursor < end && **cursor >= '0' && **cursor <= '7'; i++)
+            code = code * 8 + *(*cursor)++ - '0';
     } else {
         str_puts(out, "\\");
         return DRV_OK;
@@ -151,34 +151,36 @@ static drv_status lex_string(lexer *l) {
     return add(l, TOKEN_STRING, begin, (size_t)(l->p - begin), constant);
 }
 
-static drv_status lex_number(lexer *l) {
+static drv_status lex_number(lexer *lex) {
     char text[64];
-    size_t n = 0;
-    const char *begin = l->p, *p = l->p;
-    const bool prefixed = *p == '0' && p + 1 < l->end && strchr("xXoObB", p[1]);
+    size_t n_text = 0;
+    const char *begin = lex->p, *next_char = lex->p;
+    const bool prefixed =
+            *next_char == '0' && next_char + 1 < lex->end && strchr("xXoObB", next_char[1]);
     bool real = false;
-    for (; p < l->end; p++) {
-        const char next = p + 1 < l->end ? p[1] : 0;
-        if (!prefixed && *p == '.' && is_digit(next) && !real)
+    for (; next_char < lex->end; next_char++) {
+        const char next = next_char + 1 < lex->end ? next_char[1] : 0;
+        if (!prefixed && *next_char == '.' && is_digit(next) && !real)
             real = true;
-        else if (!prefixed && (*p == 'e' || *p == 'E') &&
+        else if (!prefixed && (*next_char == 'e' || *next_char == 'E') &&
                  (is_digit(next) || next == '+' || next == '-'))
             real = true;
-        else if ((*p == '+' || *p == '-') && !(real && (p[-1] == 'e' || p[-1] == 'E')))
+        else if ((*next_char == '+' || *next_char == '-') &&
+                 !(real && (next_char[-1] == 'e' || next_char[-1] == 'E')))
             break;
-        else if (!is_digit(*p) && *p != '_' && *p != '+' && *p != '-' &&
-                 !(prefixed && is_letter(*p)))
+        else if (!is_digit(*next_char) && *next_char != '_' && *next_char != '+' &&
+                 *next_char != '-' && !(prefixed && is_letter(*next_char)))
             break;
-        if (*p == '_') continue;
-        if (n + 1 >= sizeof text) return fail_at(l, begin, "a number is too long");
-        text[n++] = *p;
+        if (*next_char == '_') continue;
+        if (n_text + 1 >= sizeof text) return fail_at(lex, begin, "a number is too long");
+        text[n_text++] = *next_char;
     }
-    text[n] = 0;
-    l->p = p;
+    text[n_text] = 0;
+    lex->p = next_char;
     value constant;
     if (real) {
         double x;
-        if (!str_to_f64(text, &x)) return fail_at(l, begin, "a number cannot be read");
+        if (!str_to_f64(text, &x)) return fail_at(lex, begin, "a number cannot be read");
         constant = value_float(x);
     } else {
         char *end;
@@ -188,11 +190,11 @@ static drv_status lex_number(lexer *l) {
                                                  : 2;
         const char *digits = prefixed ? text + 2 : text;
         const unsigned long long i = strtoull(digits, &end, base);
-        if (*end || end == digits || i > INT64_MAX || n > 20 + 46 * (size_t)prefixed)
-            return fail_at(l, begin, "a number cannot be read, or is beyond 64 bits");
+        if (*end || end == digits || i > INT64_MAX || n_text > 20 + 46 * (size_t)prefixed)
+            return fail_at(lex, begin, "a number cannot be read, or is beyond 64 bits");
         constant = value_int((int64_t)i);
     }
-    return add(l, TOKEN_NUMBER, begin, (size_t)(p - begin), constant);
+    return add(lex, TOKEN_NUMBER, begin, (size_t)(next_char - begin), constant);
 }
 
 static drv_status lex_operator(lexer *l) {
@@ -212,46 +214,48 @@ static drv_status lex_operator(lexer *l) {
     return add(l, TOKEN_OPERATOR, l->p - 1, 1, value_none());
 }
 
-// The tokens of a tag up to its end; p stands behind "{{" or "{%" and its sign.
-static drv_status lex_tag(lexer *l, bool print) {
+// The tokens of a tag up to its end; p stands after "{{" or "{%" and its sign.
+static drv_status lex_tag(lexer *lex, bool print) {
     enum { MAX_OPEN = 256 };
-    const char *close = print ? "}}" : "%}", *tag = l->p;
+    const char *close = print ? "}}" : "%}", *tag = lex->p;
     char open[MAX_OPEN];
     int n_open = 0;
-    while (l->p < l->end) {
-        const char c = *l->p;
-        if (is_space(c)) {
-            l->p++;
+    while (lex->p < lex->end) {
+        const char letter = *lex->p;
+        if (is_space(letter)) {
+            lex->p++;
             continue;
         }
-        const bool sign = (c == '-' || (c == '+' && !print)) && begins(l, l->p + 1, close);
-        if (n_open == 0 && (sign || begins(l, l->p, close))) {
-            DRV_TRY(add(l, print ? TOKEN_PRINT_END : TOKEN_BLOCK_END, l->p, 2, value_none()));
-            l->p += sign ? 3 : 2;
-            after_tag(l, sign ? c : 0, print);
+        const bool sign =
+                (letter == '-' || (letter == '+' && !print)) && begins(lex, lex->p + 1, close);
+        if (n_open == 0 && (sign || begins(lex, lex->p, close))) {
+            DRV_TRY(add(lex, print ? TOKEN_PRINT_END : TOKEN_BLOCK_END, lex->p, 2, value_none()));
+            lex->p += sign ? 3 : 2;
+            after_tag(lex, sign ? letter : 0, print);
             return DRV_OK;
         }
-        if (c == '\'' || c == '"') {
-            DRV_TRY(lex_string(l));
-        } else if (is_digit(c)) {
-            DRV_TRY(lex_number(l));
-        } else if (is_letter(c)) {
-            const char *begin = l->p;
-            while (l->p < l->end && (is_letter(*l->p) || is_digit(*l->p)))
-                l->p++;
-            DRV_TRY(add(l, TOKEN_NAME, begin, (size_t)(l->p - begin), value_none()));
+        if (letter == '\'' || letter == '"') {
+            DRV_TRY(lex_string(lex));
+        } else if (is_digit(letter)) {
+            DRV_TRY(lex_number(lex));
+        } else if (is_letter(letter)) {
+            const char *begin = lex->p;
+            while (lex->p < lex->end && (is_letter(*lex->p) || is_digit(*lex->p)))
+                lex->p++;
+            DRV_TRY(add(lex, TOKEN_NAME, begin, (size_t)(lex->p - begin), value_none()));
         } else {
-            if (strchr("([{", c)) {
-                if (n_open == MAX_OPEN) return fail_at(l, l->p, "brackets are nested too deeply");
-                open[n_open++] = c == '(' ? ')' : c == '[' ? ']' : '}';
-            } else if (strchr(")]}", c)) {
-                if (n_open == 0 || open[--n_open] != c)
-                    return fail_at(l, l->p, "a bracket closes that was not opened");
+            if (strchr("([{", letter)) {
+                if (n_open == MAX_OPEN)
+                    return fail_at(lex, lex->p, "brackets are nested too deeply");
+                open[n_open++] = letter == '(' ? ')' : letter == '[' ? ']' : '}';
+            } else if (strchr(")]}", letter)) {
+                if (n_open == 0 || open[--n_open] != letter)
+                    return fail_at(lex, lex->p, "a bracket closes that was not opened");
             }
-            DRV_TRY(lex_operator(l));
+            DRV_TRY(lex_operator(lex));
         }
     }
-    return fail_at(l, tag, print ? "{{ without }}" : "{% without %}");
+    return fail_at(lex, tag, print ? "{{ without }}" : "{% without %}");
 }
 
 // --- between tags
@@ -262,7 +266,8 @@ static const char *skip_spaces(const lexer *l, const char *p) {
     return p;
 }
 
-// "{% WORD %}" with signs at p: where it ends; NULL: it is something else. *sign: in front of "%}".
+// "{% WORD %}" with signs at p: where it ends; NULL: it is something else. *sign: the one before
+// "%}".
 static const char *lone_word(const lexer *l, const char *p, const char *word, char *sign) {
     if (!begins(l, p, "{%")) return NULL;
     p += 2;
@@ -300,46 +305,46 @@ static drv_status lex_comment(lexer *l, const char *tag) {
     return fail_at(l, tag, "{# without #}");
 }
 
-static drv_status lex_all(lexer *l) {
-    while (l->p < l->end) {
-        const char *tag = l->p;
-        while (tag < l->end &&
-                !(begins(l, tag, "{{") || begins(l, tag, "{%") || begins(l, tag, "{#")))
+static drv_status lex_all(lexer *lex) {
+    while (lex->p < lex->end) {
+        const char *tag = lex->p;
+        while (tag < lex->end &&
+                !(begins(lex, tag, "{{") || begins(lex, tag, "{%") || begins(lex, tag, "{#")))
             tag++;
-        const bool print = tag < l->end && tag[1] == '{';
-        DRV_TRY(add_text(l, l->p, tag, print));
-        if (tag == l->end) break;
+        const bool print = tag < lex->end && tag[1] == '{';
+        DRV_TRY(add_text(lex, lex->p, tag, print));
+        if (tag == lex->end) break;
         char sign;
-        const char *raw = lone_word(l, tag, "raw", &sign);
+        const char *raw = lone_word(lex, tag, "raw", &sign);
         if (raw && sign != '+') {
-            DRV_TRY(lex_raw(l, tag, raw, sign));
+            DRV_TRY(lex_raw(lex, tag, raw, sign));
         } else if (tag[1] == '#') {
-            DRV_TRY(lex_comment(l, tag));
+            DRV_TRY(lex_comment(lex, tag));
         } else {
-            DRV_TRY(add(l, print ? TOKEN_PRINT_BEGIN : TOKEN_BLOCK_BEGIN, tag, 2, value_none()));
-            l->p = tag + 2;
-            if (l->p < l->end && (*l->p == '-' || (*l->p == '+' && !print))) l->p++;
-            DRV_TRY(lex_tag(l, print));
+            DRV_TRY(add(lex, print ? TOKEN_PRINT_BEGIN : TOKEN_BLOCK_BEGIN, tag, 2, value_none()));
+            lex->p = tag + 2;
+            if (lex->p < lex->end && (*lex->p == '-' || (*lex->p == '+' && !print))) lex->p++;
+            DRV_TRY(lex_tag(lex, print));
         }
     }
-    return add(l, TOKEN_END, l->end, 0, value_none());
+    return add(lex, TOKEN_END, lex->end, 0, value_none());
 }
 
-// Ends of lines become \n, and the one at the end goes.
-static drv_status normalise(value_memory *m, const char *name, const char *source, size_t n,
-        value *out) {
+// Ends of lines become \n, and the last one is dropped.
+static drv_status normalise(value_memory *memory, const char *name, const char *source,
+        size_t n_source, value *out) {
     void *copy;
-    DRV_TRY(value_alloc(m, n, &copy));
+    DRV_TRY(value_alloc(memory, n_source, &copy));
     char *p = copy;
     size_t n_out = 0;
-    for (size_t i = 0; i < n;) {
+    for (size_t i = 0; i < n_source;) {
         utf8proc_int32_t c;
         const utf8proc_ssize_t k = utf8proc_iterate((const utf8proc_uint8_t *)source + i,
-                (utf8proc_ssize_t)(n - i), &c);
+                (utf8proc_ssize_t)(n_source - i), &c);
         if (k < 1) return drv_fail(DRV_E_DATA, "%s: byte %zu is not UTF-8", name, i);
         if (c == '\r') {
             p[n_out++] = '\n';
-            i += i + 1 < n && source[i + 1] == '\n' ? 2 : 1;
+            i += i + 1 < n_source && source[i + 1] == '\n' ? 2 : 1;
             continue;
         }
         memcpy(p + n_out, source + i, (size_t)k);

@@ -82,29 +82,30 @@ static drv_status whole_arg(const value *v, const char *what, int64_t *out) {
     return DRV_OK;
 }
 
-static drv_status split_spaces(jinja_context *c, const value *v, int64_t most, bool right,
+static drv_status split_spaces(jinja_context *context, const value *self, int64_t most, bool right,
         value *out) {
-    value rest = text_strip(v, NULL, true, true);
+    value rest = text_strip(self, NULL, true, true);
     while (rest.s.n) {
-        size_t n = 0, k;
+        size_t word = 0, k;
         if (most == 0) {
-            DRV_TRY(value_list_add(&c->m, out->list, rest));
+            DRV_TRY(value_list_add(&context->m, out->list, rest));
             break;
         }
         if (right) {
-            n = rest.s.n;
-            while (n && !text_strips(rest.s.p + text_char_before(rest.s.p, n),
-                                n - text_char_before(rest.s.p, n), NULL))
-                n = text_char_before(rest.s.p, n);
-            DRV_TRY(value_list_add(&c->m, out->list, value_slice(rest.s.p + n, rest.s.n - n)));
-            rest = value_slice(rest.s.p, n);
+            word = rest.s.n;
+            while (word && !text_strips(rest.s.p + text_char_before(rest.s.p, word),
+                                   word - text_char_before(rest.s.p, word), NULL))
+                word = text_char_before(rest.s.p, word);
+            DRV_TRY(value_list_add(&context->m, out->list,
+                    value_slice(rest.s.p + word, rest.s.n - word)));
+            rest = value_slice(rest.s.p, word);
         } else {
-            while (n < rest.s.n && !text_strips(rest.s.p + n, rest.s.n - n, NULL)) {
-                text_char_at(rest.s.p + n, rest.s.n - n, &k);
-                n += k;
+            while (word < rest.s.n && !text_strips(rest.s.p + word, rest.s.n - word, NULL)) {
+                text_char_at(rest.s.p + word, rest.s.n - word, &k);
+                word += k;
             }
-            DRV_TRY(value_list_add(&c->m, out->list, value_slice(rest.s.p, n)));
-            rest = value_slice(rest.s.p + n, rest.s.n - n);
+            DRV_TRY(value_list_add(&context->m, out->list, value_slice(rest.s.p, word)));
+            rest = value_slice(rest.s.p + word, rest.s.n - word);
         }
         rest = text_strip(&rest, NULL, !right, right);
         if (--most == 0 && rest.s.n) rest = text_strip(&rest, NULL, !right, right);
@@ -135,9 +136,9 @@ static drv_status split_at(jinja_context *c, const value *v, const value *sep, i
         const char *hit = right ? (rest.s.n ? find_last(&rest, sep) : NULL)
                                 : text_find(rest.s.p, rest.s.n, sep);
         if (!hit) break;
-        const size_t before = (size_t)(hit - rest.s.p), behind = before + sep->s.n;
+        const size_t before = (size_t)(hit - rest.s.p), after = before + sep->s.n;
         const value head = value_slice(rest.s.p, before),
-                    tail = value_slice(rest.s.p + behind, rest.s.n - behind);
+                    tail = value_slice(rest.s.p + after, rest.s.n - after);
         DRV_TRY(value_list_add(&c->m, out->list, right ? tail : head));
         DRV_TRY(jinja_charge(c,
                 1 + (right ? (int64_t)(rest.s.n - before) / 16 : (int64_t)before / 64)));
@@ -315,54 +316,55 @@ static drv_status str_is_kind(jinja_context *c, const value_function *f, const c
     return DRV_OK;
 }
 
-static drv_status str_partition(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    const bool right = f->name[0] == 'r';
-    DRV_TRY(call_check(args, f->name, 1, 1, ""));
-    DRV_TRY(want_string(&args->v[0], f->name));
-    if (!args->v[0].s.n) return drv_fail(DRV_E_DATA, "%s: the separator is empty", f->name);
-    const value *v = &f->self, *sep = &args->v[0];
+static drv_status str_partition(jinja_context *context, const value_function *self,
+        const call_args *args, value *out) {
+    const bool right = self->name[0] == 'r';
+    DRV_TRY(call_check(args, self->name, 1, 1, ""));
+    DRV_TRY(want_string(&args->v[0], self->name));
+    if (!args->v[0].s.n) return drv_fail(DRV_E_DATA, "%s: the separator is empty", self->name);
+    const value *v = &self->self, *sep = &args->v[0];
     const char *hit = right ? (v->s.n ? find_last(v, sep) : NULL) : text_find(v->s.p, v->s.n, sep);
     value part[3] = {value_slice(v->s.p, 0), value_slice(v->s.p, 0), value_slice(v->s.p, 0)};
     part[right ? 2 : 0] = *v;
     if (hit) {
-        const size_t before = (size_t)(hit - v->s.p), behind = before + sep->s.n;
+        const size_t before = (size_t)(hit - v->s.p), after = before + sep->s.n;
         part[0] = value_slice(v->s.p, before);
         part[1] = *sep;
-        part[2] = value_slice(v->s.p + behind, v->s.n - behind);
+        part[2] = value_slice(v->s.p + after, v->s.n - after);
     }
-    DRV_TRY(value_new_list(&c->m, out));
+    DRV_TRY(value_new_list(&context->m, out));
     out->list->tuple = true;
     for (int i = 0; i < 3; i++)
-        DRV_TRY(value_list_add(&c->m, out->list, part[i]));
+        DRV_TRY(value_list_add(&context->m, out->list, part[i]));
     return DRV_OK;
 }
 
 // ljust, rjust, center, zfill
-static drv_status str_pad(jinja_context *c, const value_function *f, const call_args *args,
+static drv_status str_pad(jinja_context *context, const value_function *self, const call_args *args,
         value *out) {
     int64_t width = 0;
     const value *fill = call_arg(args, 1, "fillchar");
-    DRV_TRY(call_check(args, f->name, 1, 2, "width fillchar"));
-    DRV_TRY(whole_arg(call_arg(args, 0, "width"), f->name, &width));
-    if (fill) DRV_TRY(want_string(fill, f->name));
-    const bool zeros = f->name[0] == 'z';
-    const int64_t n = text_length(f->self.s.p, f->self.s.n), more = width > n ? width - n : 0;
+    DRV_TRY(call_check(args, self->name, 1, 2, "width fillchar"));
+    DRV_TRY(whole_arg(call_arg(args, 0, "width"), self->name, &width));
+    if (fill) DRV_TRY(want_string(fill, self->name));
+    const bool zeros = self->name[0] == 'z';
+    const int64_t n = text_length(self->self.s.p, self->self.s.n), more = width > n ? width - n : 0;
     if (more > JINJA_MAX_OUTPUT)
-        return drv_fail(DRV_E_DATA, "%s: a width of %lld", f->name, (long long)width);
-    const int64_t left = f->name[0] == 'l'   ? 0
-                         : f->name[0] == 'c' ? more / 2 + (more & width & 1)
-                                             : more;
+        return drv_fail(DRV_E_DATA, "%s: a width of %lld", self->name, (long long)width);
+    const int64_t left = self->name[0] == 'l'   ? 0
+                         : self->name[0] == 'c' ? more / 2 + (more & width & 1)
+                                                : more;
     const value pad = zeros ? value_text("0") : fill ? *fill : value_text(" ");
-    const bool sign = zeros && f->self.s.n && (f->self.s.p[0] == '-' || f->self.s.p[0] == '+');
+    const bool sign =
+            zeros && self->self.s.n && (self->self.s.p[0] == '-' || self->self.s.p[0] == '+');
     str text = {0};
-    str_add(&text, f->self.s.p, sign);
+    str_add(&text, self->self.s.p, sign);
     for (int64_t i = 0; i < more; i++) {
-        if (i == left) str_add(&text, f->self.s.p + sign, f->self.s.n - sign);
+        if (i == left) str_add(&text, self->self.s.p + sign, self->self.s.n - sign);
         str_add(&text, pad.s.p, pad.s.n);
     }
-    if (left == more) str_add(&text, f->self.s.p + sign, f->self.s.n - sign);
-    return jinja_take(c, &text, out);
+    if (left == more) str_add(&text, self->self.s.p + sign, self->self.s.n - sign);
+    return jinja_take(context, &text, out);
 }
 
 // --- methods of dicts and lists

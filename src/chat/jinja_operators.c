@@ -31,41 +31,41 @@ static drv_status whole_power(int64_t base, int64_t exponent, int64_t *out) {
     return DRV_OK;
 }
 
-static drv_status whole_arithmetic(char op, int64_t a, int64_t b, value *out) {
-    int64_t x = 0;
+static drv_status whole_arithmetic(char op, int64_t left, int64_t right, value *out) {
+    int64_t result = 0;
     bool over = false;
-    if ((op == '/' || op == 'f' || op == '%') && b == 0)
+    if ((op == '/' || op == 'f' || op == '%') && right == 0)
         return drv_fail(DRV_E_DATA, "division by zero");
     switch (op) {
     case '+':
-        over = __builtin_add_overflow(a, b, &x);
+        over = __builtin_add_overflow(left, right, &result);
         break;
     case '-':
-        over = __builtin_sub_overflow(a, b, &x);
+        over = __builtin_sub_overflow(left, right, &result);
         break;
     case '*':
-        over = __builtin_mul_overflow(a, b, &x);
+        over = __builtin_mul_overflow(left, right, &result);
         break;
     case 'f':
     case '%': // Python rounds down: the rest has the divisor's sign
-        over = a == INT64_MIN && b == -1;
+        over = left == INT64_MIN && right == -1;
         if (over) break;
-        x = a / b - (a % b != 0 && (a % b < 0) != (b < 0));
-        if (op == '%') x = a - x * b;
+        result = left / right - (left % right != 0 && (left % right < 0) != (right < 0));
+        if (op == '%') result = left - result * right;
         break;
     case 'p':
-        if (b < 0) {
-            *out = value_float(pow((double)a, (double)b));
+        if (right < 0) {
+            *out = value_float(pow((double)left, (double)right));
             return DRV_OK;
         }
-        DRV_TRY(whole_power(a, b, &x));
+        DRV_TRY(whole_power(left, right, &result));
         break;
     default:
-        *out = value_float((double)a / (double)b);
+        *out = value_float((double)left / (double)right);
         return DRV_OK;
     }
     if (over) return drv_fail(DRV_E_DATA, "a number is beyond 64 bits");
-    *out = value_int(x);
+    *out = value_int(result);
     return DRV_OK;
 }
 
@@ -134,36 +134,37 @@ static drv_status format_string(jinja_context *c, const value *format, const val
     return jinja_filter(c, &name, format, &all, out);
 }
 
-drv_status jinja_eval_binary(jinja_context *c, const expr *e, value *out) {
-    value a, b;
-    DRV_TRY(jinja_eval(c, e->a, &a));
-    DRV_TRY(jinja_eval(c, e->b, &b));
-    if (e->op == '~') {
+drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *out) {
+    value left, right;
+    DRV_TRY(jinja_eval(context, node->a, &left));
+    DRV_TRY(jinja_eval(context, node->b, &right));
+    if (node->op == '~') {
         str text = {0};
-        value_print(&a, &text);
-        value_print(&b, &text);
-        return jinja_take(c, &text, out);
+        value_print(&left, &text);
+        value_print(&right, &text);
+        return jinja_take(context, &text, out);
     }
-    DRV_TRY(jinja_defined(&a));
-    DRV_TRY(jinja_defined(&b));
-    const bool whole = a.kind != VALUE_FLOAT && b.kind != VALUE_FLOAT;
-    if (value_is_number(&a) && value_is_number(&b))
-        return whole ? whole_arithmetic(e->op, a.kind == VALUE_INT ? a.i : a.b,
-                               b.kind == VALUE_INT ? b.i : b.b, out)
-                     : real_arithmetic(e->op, value_real(&a), value_real(&b), out);
-    if (e->op == '+' && a.kind == VALUE_STRING && b.kind == VALUE_STRING)
-        return join_strings(c, &a, &b, out);
-    if (e->op == '+' && a.kind == VALUE_LIST && b.kind == VALUE_LIST &&
-            a.list->tuple == b.list->tuple)
-        return join_lists(c, a.list, b.list, out);
-    const bool whole_a = a.kind == VALUE_INT || a.kind == VALUE_BOOL,
-               whole_b = b.kind == VALUE_INT || b.kind == VALUE_BOOL;
-    if (e->op == '*' && (a.kind == VALUE_STRING || a.kind == VALUE_LIST) && whole_b)
-        return repeat(c, &a, b.kind == VALUE_INT ? b.i : b.b, out);
-    if (e->op == '*' && (b.kind == VALUE_STRING || b.kind == VALUE_LIST) && whole_a)
-        return repeat(c, &b, a.kind == VALUE_INT ? a.i : a.b, out);
-    if (e->op == '%' && a.kind == VALUE_STRING) return format_string(c, &a, &b, out);
-    return no_operator(e->op, &a, &b);
+    DRV_TRY(jinja_defined(&left));
+    DRV_TRY(jinja_defined(&right));
+    const bool whole = left.kind != VALUE_FLOAT && right.kind != VALUE_FLOAT;
+    if (value_is_number(&left) && value_is_number(&right))
+        return whole ? whole_arithmetic(node->op, left.kind == VALUE_INT ? left.i : left.b,
+                               right.kind == VALUE_INT ? right.i : right.b, out)
+                     : real_arithmetic(node->op, value_real(&left), value_real(&right), out);
+    if (node->op == '+' && left.kind == VALUE_STRING && right.kind == VALUE_STRING)
+        return join_strings(context, &left, &right, out);
+    if (node->op == '+' && left.kind == VALUE_LIST && right.kind == VALUE_LIST &&
+            left.list->tuple == right.list->tuple)
+        return join_lists(context, left.list, right.list, out);
+    const bool whole_a = left.kind == VALUE_INT || left.kind == VALUE_BOOL,
+               whole_b = right.kind == VALUE_INT || right.kind == VALUE_BOOL;
+    if (node->op == '*' && (left.kind == VALUE_STRING || left.kind == VALUE_LIST) && whole_b)
+        return repeat(context, &left, right.kind == VALUE_INT ? right.i : right.b, out);
+    if (node->op == '*' && (right.kind == VALUE_STRING || right.kind == VALUE_LIST) && whole_a)
+        return repeat(context, &right, left.kind == VALUE_INT ? left.i : left.b, out);
+    if (node->op == '%' && left.kind == VALUE_STRING)
+        return format_string(context, &left, &right, out);
+    return no_operator(node->op, &left, &right);
 }
 
 static drv_status compare_once(jinja_context *c, char op, const value *a, const value *b,

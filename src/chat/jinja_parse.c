@@ -4,7 +4,7 @@
 
 #include "chat/jinja_parse_internal.h"
 
-static drv_status parse_body(parser *p, const char *const *ends, stmt_list *out);
+static drv_status parse_body(parser *in, const char *const *ends, stmt_list *out);
 
 static drv_status end_of_block(parser *p) {
     if (p->t->kind != TOKEN_BLOCK_END) return parser_fail(p, "expected the end of the tag");
@@ -13,42 +13,42 @@ static drv_status end_of_block(parser *p) {
 }
 
 // Names, a tuple of them (also nested), or an attribute of a namespace.
-static drv_status parse_target(parser *p, bool attribute, expr **out) {
+static drv_status parse_target(parser *in, bool attribute, expr **out) {
     expr_list items = {0};
-    DRV_TRY(parser_go_deeper(p));
+    DRV_TRY(parser_go_deeper(in));
     do {
-        if (parser_at_word(p, "in") || parser_at_operator(p, "=") ||
-                p->t->kind == TOKEN_BLOCK_END || parser_at_operator(p, ")"))
+        if (parser_at_word(in, "in") || parser_at_operator(in, "=") ||
+                in->t->kind == TOKEN_BLOCK_END || parser_at_operator(in, ")"))
             break;
         expr *e, *a;
-        if (parser_accept_operator(p, "(")) {
-            DRV_TRY(parse_target(p, false, &e));
-            DRV_TRY(parser_expect_operator(p, ")"));
+        if (parser_accept_operator(in, "(")) {
+            DRV_TRY(parse_target(in, false, &e));
+            DRV_TRY(parser_expect_operator(in, ")"));
         } else {
-            DRV_TRY(parser_new_expr(p, EXPR_NAME, &e));
-            DRV_TRY(parser_expect_name(p, &e->name));
-            if (attribute && parser_accept_operator(p, ".")) {
+            DRV_TRY(parser_new_expr(in, EXPR_NAME, &e));
+            DRV_TRY(parser_expect_name(in, &e->name));
+            if (attribute && parser_accept_operator(in, ".")) {
                 a = e;
-                DRV_TRY(parser_new_expr(p, EXPR_ATTRIBUTE, &e));
-                DRV_TRY(parser_expect_name(p, &e->name));
+                DRV_TRY(parser_new_expr(in, EXPR_ATTRIBUTE, &e));
+                DRV_TRY(parser_expect_name(in, &e->name));
                 e->a = a;
             }
         }
-        DRV_TRY(parser_add_expr(p, &items, e));
-    } while (parser_accept_operator(p, ","));
-    p->depth--;
-    if (!items.n) return parser_fail(p, "expected a name");
-    if (items.n == 1 && !(p->t[-1].kind == TOKEN_OPERATOR && *p->t[-1].p == ',')) {
+        DRV_TRY(parser_add_expr(in, &items, e));
+    } while (parser_accept_operator(in, ","));
+    in->depth--;
+    if (!items.n) return parser_fail(in, "expected a name");
+    if (items.n == 1 && !(in->t[-1].kind == TOKEN_OPERATOR && *in->t[-1].p == ',')) {
         *out = items.e[0];
         return DRV_OK;
     }
-    DRV_TRY(parser_new_expr(p, EXPR_LIST, out));
+    DRV_TRY(parser_new_expr(in, EXPR_LIST, out));
     (*out)->tuple = true;
     parser_set_args(*out, &items);
     return DRV_OK;
 }
 
-// A body up to {% WORD %}, which is taken.
+// A body up to and including {% WORD %}.
 static drv_status parse_until(parser *p, const char *word, stmt_list *out) {
     const char *const ends[] = {word, NULL};
     DRV_TRY(parse_body(p, ends, out));
@@ -56,27 +56,27 @@ static drv_status parse_until(parser *p, const char *word, stmt_list *out) {
     return end_of_block(p);
 }
 
-static drv_status parse_if(parser *p, stmt *s) {
+static drv_status parse_if(parser *in, stmt *node) {
     static const char *const ends[] = {"elif", "else", "endif", NULL};
-    DRV_TRY(jinja_parse_tuple(p, true, &s->value));
-    DRV_TRY(end_of_block(p));
-    DRV_TRY(parse_body(p, ends, &s->body));
-    if (parser_accept_word(p, "endif")) return end_of_block(p);
-    if (parser_accept_word(p, "else")) {
-        DRV_TRY(end_of_block(p));
-        return parse_until(p, "endif", &s->otherwise);
+    DRV_TRY(jinja_parse_tuple(in, true, &node->value));
+    DRV_TRY(end_of_block(in));
+    DRV_TRY(parse_body(in, ends, &node->body));
+    if (parser_accept_word(in, "endif")) return end_of_block(in);
+    if (parser_accept_word(in, "else")) {
+        DRV_TRY(end_of_block(in));
+        return parse_until(in, "endif", &node->otherwise);
     }
     void *list, *nested; // elif: an if in the else, which ends with the same endif
-    const int line = p->t->line;
-    p->t++;
-    DRV_TRY(value_alloc(p->m, sizeof(stmt *), &list));
-    DRV_TRY(value_alloc(p->m, sizeof(stmt), &nested));
-    s->otherwise = (stmt_list){list, 1};
-    s->otherwise.s[0] = nested;
-    *s->otherwise.s[0] = (stmt){.kind = STMT_IF, .line = line};
-    DRV_TRY(parser_go_deeper(p));
-    DRV_TRY(parse_if(p, nested));
-    p->depth--;
+    const int line = in->t->line;
+    in->t++;
+    DRV_TRY(value_alloc(in->m, sizeof(stmt *), &list));
+    DRV_TRY(value_alloc(in->m, sizeof(stmt), &nested));
+    node->otherwise = (stmt_list){list, 1};
+    node->otherwise.s[0] = nested;
+    *node->otherwise.s[0] = (stmt){.kind = STMT_IF, .line = line};
+    DRV_TRY(parser_go_deeper(in));
+    DRV_TRY(parse_if(in, nested));
+    in->depth--;
     return DRV_OK;
 }
 
@@ -110,7 +110,7 @@ static drv_status parse_set(parser *p, stmt *s) {
     return parse_until(p, "endset", &s->body);
 }
 
-// (a, b=1): the parenthesis is open.
+// (a, b=1), after the parenthesis.
 static drv_status parse_parameters(parser *p, macro_parameters *out) {
     value_list names = {0};
     expr_list defaults = {0};
@@ -123,7 +123,7 @@ static drv_status parse_parameters(parser *p, macro_parameters *out) {
         if (parser_accept_operator(p, "="))
             DRV_TRY(jinja_parse_expr(p, &initial));
         else if (defaults.n && defaults.e[defaults.n - 1])
-            return parser_fail(p, "expected a default behind a parameter with a default");
+            return parser_fail(p, "expected a default after a parameter with a default");
         DRV_TRY(value_list_add(p->m, &names, name));
         DRV_TRY(parser_add_expr(p, &defaults, initial));
     }
@@ -214,47 +214,47 @@ static bool ends_here(const parser *p, const char *const *ends) {
 
 // Statements up to a tag that begins with one of `ends` (NULL: to the end of the template); its
 // word is next.
-static drv_status parse_body(parser *p, const char *const *ends, stmt_list *out) {
+static drv_status parse_body(parser *in, const char *const *ends, stmt_list *out) {
     int cap = 0;
     *out = (stmt_list){0};
-    DRV_TRY(parser_go_deeper(p));
-    while (p->t->kind != TOKEN_END) {
-        void *s, *bigger;
-        DRV_TRY(value_alloc(p->m, sizeof(stmt), &s));
-        stmt *next = s;
-        *next = (stmt){.line = p->t->line};
-        if (p->t->kind == TOKEN_TEXT) {
-            next->text = value_slice(p->t->p, p->t->n);
-            p->t++;
-        } else if (p->t->kind == TOKEN_PRINT_BEGIN) {
-            p->t++;
+    DRV_TRY(parser_go_deeper(in));
+    while (in->t->kind != TOKEN_END) {
+        void *room, *bigger;
+        DRV_TRY(value_alloc(in->m, sizeof(stmt), &room));
+        stmt *next = room;
+        *next = (stmt){.line = in->t->line};
+        if (in->t->kind == TOKEN_TEXT) {
+            next->text = value_slice(in->t->p, in->t->n);
+            in->t++;
+        } else if (in->t->kind == TOKEN_PRINT_BEGIN) {
+            in->t++;
             next->kind = STMT_PRINT;
-            DRV_TRY(jinja_parse_tuple(p, true, &next->value));
-            if (p->t->kind != TOKEN_PRINT_END) return parser_fail(p, "expected \"}}\"");
-            p->t++;
+            DRV_TRY(jinja_parse_tuple(in, true, &next->value));
+            if (in->t->kind != TOKEN_PRINT_END) return parser_fail(in, "expected \"}}\"");
+            in->t++;
         } else {
-            p->t++;
-            if (ends_here(p, ends)) {
-                p->depth--;
+            in->t++;
+            if (ends_here(in, ends)) {
+                in->depth--;
                 return DRV_OK;
             }
-            DRV_TRY(parse_statement(p, next));
+            DRV_TRY(parse_statement(in, next));
         }
         if (out->n == cap) {
             cap = cap ? 2 * cap : 8;
-            DRV_TRY(value_alloc(p->m, sizeof *out->s * (size_t)cap, &bigger));
+            DRV_TRY(value_alloc(in->m, sizeof *out->s * (size_t)cap, &bigger));
             if (out->n) memcpy(bigger, out->s, sizeof *out->s * (size_t)out->n);
             out->s = bigger;
         }
         out->s[out->n++] = next;
     }
-    p->depth--;
+    in->depth--;
     if (!ends) return DRV_OK;
     char what[64];
     snprintf(what, sizeof what, "expected {%% %s %%}", ends[0]);
     for (const char *const *last = ends; *last; last++)
         snprintf(what, sizeof what, "expected {%% %s %%}", *last);
-    return parser_fail(p, what);
+    return parser_fail(in, what);
 }
 
 drv_status jinja_parse(value_memory *m, const char *name, const token_list *tokens, stmt_list *out,

@@ -1,6 +1,5 @@
-// Expressions, by the precedence of Jinja 2's own parser (jinja2/parser.py): if-else, or, and, not,
-// comparison, + -, ~,
-// * / // %, unary, **, postfix, filters and tests.
+// Expressions. Precedence is that of Jinja 2's own parser (jinja2/parser.py), from loose to tight:
+// if-else, or, and, not, comparison, + -, ~, * / // %, unary, **, postfix, filters and tests.
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,28 +82,28 @@ drv_status parser_go_deeper(parser *p) {
 
 // --- primary expressions
 
-// (a, b, k=c): the parenthesis is open.
-static drv_status parse_arguments(parser *p, expr *call) {
+// (a, b, k=c), after the parenthesis.
+static drv_status parse_arguments(parser *in, expr *call) {
     expr_list args = {0};
     value_list names = {0};
-    while (!parser_accept_operator(p, ")")) {
+    while (!parser_accept_operator(in, ")")) {
         if (args.n) {
-            DRV_TRY(parser_expect_operator(p, ","));
-            if (parser_accept_operator(p, ")")) break;
+            DRV_TRY(parser_expect_operator(in, ","));
+            if (parser_accept_operator(in, ")")) break;
         }
-        if (parser_at_operator(p, "*") || parser_at_operator(p, "**"))
-            return parser_fail(p, "* and ** in a call are not supported");
-        const bool keyword = p->t->kind == TOKEN_NAME && p->t[1].kind == TOKEN_OPERATOR &&
-                             p->t[1].n == 1 && *p->t[1].p == '=';
+        if (parser_at_operator(in, "*") || parser_at_operator(in, "**"))
+            return parser_fail(in, "* and ** in a call are not supported");
+        const bool keyword = in->t->kind == TOKEN_NAME && in->t[1].kind == TOKEN_OPERATOR &&
+                             in->t[1].n == 1 && *in->t[1].p == '=';
         if (keyword) {
-            DRV_TRY(value_list_add(p->m, &names, value_slice(p->t->p, p->t->n)));
-            p->t += 2;
+            DRV_TRY(value_list_add(in->m, &names, value_slice(in->t->p, in->t->n)));
+            in->t += 2;
         } else if (names.n) {
-            return parser_fail(p, "expected a keyword argument behind a keyword argument");
+            return parser_fail(in, "expected a keyword argument after a keyword argument");
         }
         expr *e;
-        DRV_TRY(jinja_parse_expr(p, &e));
-        DRV_TRY(parser_add_expr(p, &args, e));
+        DRV_TRY(jinja_parse_expr(in, &e));
+        DRV_TRY(parser_add_expr(in, &args, e));
     }
     parser_set_args(call, &args);
     call->keywords = names.v;
@@ -112,7 +111,7 @@ static drv_status parse_arguments(parser *p, expr *call) {
     return DRV_OK;
 }
 
-// The items of a list or tuple up to `close`, which is taken.
+// The items of a list or tuple up to and including `close`.
 static drv_status parse_items(parser *p, const char *close, expr_list *items, bool *comma) {
     *comma = false;
     while (!parser_accept_operator(p, close)) {
@@ -178,29 +177,29 @@ static drv_status parse_name(parser *p, expr **out) {
     return parser_expect_name(p, &(*out)->name);
 }
 
-static drv_status parse_primary(parser *p, expr **out) {
-    if (p->t->kind == TOKEN_NAME) return parse_name(p, out);
-    if (p->t->kind == TOKEN_STRING) return parse_strings(p, out);
-    if (p->t->kind == TOKEN_NUMBER) {
-        DRV_TRY(parser_new_expr(p, EXPR_CONSTANT, out));
-        (*out)->constant = p->t->constant;
-        p->t++;
+static drv_status parse_primary(parser *in, expr **out) {
+    if (in->t->kind == TOKEN_NAME) return parse_name(in, out);
+    if (in->t->kind == TOKEN_STRING) return parse_strings(in, out);
+    if (in->t->kind == TOKEN_NUMBER) {
+        DRV_TRY(parser_new_expr(in, EXPR_CONSTANT, out));
+        (*out)->constant = in->t->constant;
+        in->t++;
         return DRV_OK;
     }
-    const bool tuple = parser_at_operator(p, "(");
-    if (tuple || parser_at_operator(p, "[")) {
+    const bool tuple = parser_at_operator(in, "(");
+    if (tuple || parser_at_operator(in, "[")) {
         expr_list items = {0};
         bool comma;
-        DRV_TRY(parser_new_expr(p, EXPR_LIST, out));
-        p->t++;
-        DRV_TRY(parse_items(p, tuple ? ")" : "]", &items, &comma));
+        DRV_TRY(parser_new_expr(in, EXPR_LIST, out));
+        in->t++;
+        DRV_TRY(parse_items(in, tuple ? ")" : "]", &items, &comma));
         parser_set_args(*out, &items);
         (*out)->tuple = tuple;
         if (tuple && items.n == 1 && !comma) *out = items.e[0];
         return DRV_OK;
     }
-    if (parser_accept_operator(p, "{")) return parse_dict(p, out);
-    return parser_fail(p, "expected an expression");
+    if (parser_accept_operator(in, "{")) return parse_dict(in, out);
+    return parser_fail(in, "expected an expression");
 }
 
 // --- what follows an expression
@@ -211,34 +210,34 @@ static drv_status constant_none(parser *p, expr **out) {
     return DRV_OK;
 }
 
-// a[b] or a[b:c:d]: the bracket is open.
-static drv_status parse_subscript(parser *p, expr *a, expr **out) {
+// a[b] or a[b:c:d], after the bracket.
+static drv_status parse_subscript(parser *in, expr *left, expr **out) {
     expr_list parts = {0};
     bool slice = false;
-    DRV_TRY(parser_new_expr(p, EXPR_ITEM, out));
-    (*out)->a = a;
+    DRV_TRY(parser_new_expr(in, EXPR_ITEM, out));
+    (*out)->a = left;
     for (;;) {
         expr *e;
-        if (parser_at_operator(p, ":") || parser_at_operator(p, "]"))
-            DRV_TRY(constant_none(p, &e));
+        if (parser_at_operator(in, ":") || parser_at_operator(in, "]"))
+            DRV_TRY(constant_none(in, &e));
         else
-            DRV_TRY(jinja_parse_expr(p, &e));
-        if (!slice && parser_at_operator(p, "]") && e->kind == EXPR_CONSTANT &&
+            DRV_TRY(jinja_parse_expr(in, &e));
+        if (!slice && parser_at_operator(in, "]") && e->kind == EXPR_CONSTANT &&
                 e->constant.kind == VALUE_NONE && !e->name.s.n)
-            return parser_fail(p, "expected an index");
-        DRV_TRY(parser_add_expr(p, &parts, e));
-        if (parts.n == 3 || !parser_accept_operator(p, ":")) break;
+            return parser_fail(in, "expected an index");
+        DRV_TRY(parser_add_expr(in, &parts, e));
+        if (parts.n == 3 || !parser_accept_operator(in, ":")) break;
         slice = true;
     }
-    DRV_TRY(parser_expect_operator(p, "]"));
+    DRV_TRY(parser_expect_operator(in, "]"));
     if (!slice) {
         (*out)->b = parts.e[0];
         return DRV_OK;
     }
     while (parts.n < 3) {
         expr *e;
-        DRV_TRY(constant_none(p, &e));
-        DRV_TRY(parser_add_expr(p, &parts, e));
+        DRV_TRY(constant_none(in, &e));
+        DRV_TRY(parser_add_expr(in, &parts, e));
     }
     (*out)->kind = EXPR_SLICE;
     parser_set_args(*out, &parts);
@@ -252,24 +251,24 @@ static drv_status parse_call(parser *p, expr *a, expr **out) {
     return parse_arguments(p, *out);
 }
 
-static drv_status parse_postfix(parser *p, expr **inout) {
+static drv_status parse_postfix(parser *in, expr **inout) {
     for (;;) {
         expr *a = *inout;
-        if (parser_accept_operator(p, ".")) {
-            if (p->t->kind == TOKEN_NUMBER && p->t->constant.kind == VALUE_INT) { // a.0 is a[0]
-                DRV_TRY(parser_new_expr(p, EXPR_ITEM, inout));
-                DRV_TRY(parser_new_expr(p, EXPR_CONSTANT, &(*inout)->b));
-                (*inout)->b->constant = p->t->constant;
-                p->t++;
+        if (parser_accept_operator(in, ".")) {
+            if (in->t->kind == TOKEN_NUMBER && in->t->constant.kind == VALUE_INT) { // a.0 is a[0]
+                DRV_TRY(parser_new_expr(in, EXPR_ITEM, inout));
+                DRV_TRY(parser_new_expr(in, EXPR_CONSTANT, &(*inout)->b));
+                (*inout)->b->constant = in->t->constant;
+                in->t++;
             } else {
-                DRV_TRY(parser_new_expr(p, EXPR_ATTRIBUTE, inout));
-                DRV_TRY(parser_expect_name(p, &(*inout)->name));
+                DRV_TRY(parser_new_expr(in, EXPR_ATTRIBUTE, inout));
+                DRV_TRY(parser_expect_name(in, &(*inout)->name));
             }
             (*inout)->a = a;
-        } else if (parser_accept_operator(p, "[")) {
-            DRV_TRY(parse_subscript(p, a, inout));
-        } else if (parser_at_operator(p, "(")) {
-            DRV_TRY(parse_call(p, a, inout));
+        } else if (parser_accept_operator(in, "[")) {
+            DRV_TRY(parse_subscript(in, a, inout));
+        } else if (parser_at_operator(in, "(")) {
+            DRV_TRY(parse_call(in, a, inout));
         } else {
             return DRV_OK;
         }
@@ -289,28 +288,29 @@ drv_status jinja_parse_filter(parser *p, expr *a, expr **out) {
 }
 
 // a is [not] name, name(args) or name arg.
-static drv_status parse_test(parser *p, expr **inout) {
-    const bool negated = parser_accept_word(p, "not");
+static drv_status parse_test(parser *in, expr **inout) {
+    const bool negated = parser_accept_word(in, "not");
     expr *test;
-    DRV_TRY(parse_named(p, EXPR_TEST, *inout, &test));
-    const token_kind kind = p->t->kind;
+    DRV_TRY(parse_named(in, EXPR_TEST, *inout, &test));
+    const token_kind kind = in->t->kind;
     const bool value_follows = kind == TOKEN_NAME || kind == TOKEN_STRING || kind == TOKEN_NUMBER ||
-                               parser_at_operator(p, "[") || parser_at_operator(p, "{");
-    if (parser_accept_operator(p, "(")) {
-        DRV_TRY(parse_arguments(p, test));
-    } else if (value_follows && !parser_at_word(p, "else") && !parser_at_word(p, "or") &&
-               !parser_at_word(p, "and") && !parser_at_word(p, "if") && !parser_at_word(p, "is") &&
-               !parser_at_word(p, "in") && !parser_at_word(p, "not")) {
+                               parser_at_operator(in, "[") || parser_at_operator(in, "{");
+    if (parser_accept_operator(in, "(")) {
+        DRV_TRY(parse_arguments(in, test));
+    } else if (value_follows && !parser_at_word(in, "else") && !parser_at_word(in, "or") &&
+               !parser_at_word(in, "and") && !parser_at_word(in, "if") &&
+               !parser_at_word(in, "is") && !parser_at_word(in, "in") &&
+               !parser_at_word(in, "not")) {
         expr_list args = {0};
         expr *arg;
-        DRV_TRY(parse_primary(p, &arg));
-        DRV_TRY(parse_postfix(p, &arg));
-        DRV_TRY(parser_add_expr(p, &args, arg));
+        DRV_TRY(parse_primary(in, &arg));
+        DRV_TRY(parse_postfix(in, &arg));
+        DRV_TRY(parser_add_expr(in, &args, arg));
         parser_set_args(test, &args);
     }
     *inout = test;
     if (!negated) return DRV_OK;
-    DRV_TRY(parser_new_expr(p, EXPR_NOT, inout));
+    DRV_TRY(parser_new_expr(in, EXPR_NOT, inout));
     (*inout)->a = test;
     return DRV_OK;
 }
@@ -353,7 +353,7 @@ typedef struct binary_level {
     } operators[4];
 } binary_level;
 
-// From loose to tight; behind the last comes the unary.
+// From loose to tight; after the last come the unary ones.
 static const binary_level binary_levels[] = {{{{"+", '+'}, {"-", '-'}}}, {{{"~", '~'}}},
         {{{"*", '*'}, {"/", '/'}, {"//", 'f'}, {"%", '%'}}}, {{{"**", 'p'}}}};
 enum { N_LEVELS = sizeof binary_levels / sizeof *binary_levels };
@@ -394,22 +394,22 @@ static char accept_comparison(parser *p) {
     return 0;
 }
 
-static drv_status parse_comparison(parser *p, expr **out) {
+static drv_status parse_comparison(parser *in, expr **out) {
     expr_list others = {0};
     str ops = {0};
-    DRV_TRY(parse_binary(p, 0, out));
+    DRV_TRY(parse_binary(in, 0, out));
     drv_status status = DRV_OK;
-    for (char op; status == DRV_OK && (op = accept_comparison(p));) {
+    for (char op; status == DRV_OK && (op = accept_comparison(in));) {
         expr *e = NULL;
         str_add(&ops, &op, 1);
-        status = parse_binary(p, 0, &e);
-        if (status == DRV_OK) status = parser_add_expr(p, &others, e);
+        status = parse_binary(in, 0, &e);
+        if (status == DRV_OK) status = parser_add_expr(in, &others, e);
     }
     if (status == DRV_OK && others.n) {
         expr *e;
         value kept;
-        status = parser_new_expr(p, EXPR_COMPARE, &e);
-        if (status == DRV_OK) status = value_copy_string(p->m, ops.p, ops.n, &kept);
+        status = parser_new_expr(in, EXPR_COMPARE, &e);
+        if (status == DRV_OK) status = value_copy_string(in->m, ops.p, ops.n, &kept);
         if (status == DRV_OK) {
             e->a = *out;
             e->ops = (char *)(uintptr_t)kept.s.p;

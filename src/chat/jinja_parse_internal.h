@@ -26,8 +26,8 @@ DRV_CHECKED drv_status parser_expect_name(parser *p, value *out);
 DRV_CHECKED drv_status parser_new_expr(parser *p, expr_kind kind, expr **out);
 DRV_CHECKED drv_status parser_add_expr(parser *p, expr_list *l, expr *e);
 void parser_set_args(expr *e, const expr_list *l);
-DRV_CHECKED drv_status parser_go_deeper(
-        parser *p); // p->depth-- when done; fails where the stack would end
+// p->depth-- when done. DRV_E_DATA where the stack would not suffice.
+DRV_CHECKED drv_status parser_go_deeper(parser *p);
 
 DRV_CHECKED drv_status jinja_parse_expr(parser *p, expr **out);
 // a, b, c without parentheses is a tuple; `conditional`: its items may be "x if y else z".

@@ -209,41 +209,41 @@ static drv_status run_generation(jinja_context *c, const stmt *s) {
     return print(c, &text);
 }
 
-static drv_status run_one(jinja_context *c, const stmt *s) {
-    value v, text;
-    switch (s->kind) {
+static drv_status run_one(jinja_context *context, const stmt *node) {
+    value shown, text;
+    switch (node->kind) {
     case STMT_TEXT:
-        return print(c, &s->text);
+        return print(context, &node->text);
     case STMT_PRINT:
-        DRV_TRY(jinja_eval(c, s->value, &v));
-        return print(c, &v);
+        DRV_TRY(jinja_eval(context, node->value, &shown));
+        return print(context, &shown);
     case STMT_IF:
-        DRV_TRY(jinja_eval(c, s->value, &v));
-        return jinja_run(c, value_true(&v) ? &s->body : &s->otherwise);
+        DRV_TRY(jinja_eval(context, node->value, &shown));
+        return jinja_run(context, value_true(&shown) ? &node->body : &node->otherwise);
     case STMT_FOR:
-        DRV_TRY(jinja_eval(c, s->value, &v));
-        return run_loop(c, s, &v, 0);
+        DRV_TRY(jinja_eval(context, node->value, &shown));
+        return run_loop(context, node, &shown, 0);
     case STMT_SET:
-        DRV_TRY(jinja_eval(c, s->value, &v));
-        return jinja_assign(c, s->target, v);
+        DRV_TRY(jinja_eval(context, node->value, &shown));
+        return jinja_assign(context, node->target, shown);
     case STMT_SET_BLOCK:
-        DRV_TRY(in_new_scope(c, &s->body, &text));
-        if (s->value) DRV_TRY(filter_text(c, s->value, text, &text));
-        return jinja_assign(c, s->target, text);
+        DRV_TRY(in_new_scope(context, &node->body, &text));
+        if (node->value) DRV_TRY(filter_text(context, node->value, text, &text));
+        return jinja_assign(context, node->target, text);
     case STMT_FILTER:
-        DRV_TRY(in_new_scope(c, &s->body, &text));
-        DRV_TRY(filter_text(c, s->value, text, &text));
-        return print(c, &text);
+        DRV_TRY(in_new_scope(context, &node->body, &text));
+        DRV_TRY(filter_text(context, node->value, text, &text));
+        return print(context, &text);
     case STMT_MACRO:
-        return run_macro(c, s);
+        return run_macro(context, node);
     case STMT_CALL:
-        return run_call_block(c, s);
+        return run_call_block(context, node);
     case STMT_WITH:
-        return run_with(c, s);
+        return run_with(context, node);
     case STMT_GENERATION:
-        return run_generation(c, s);
+        return run_generation(context, node);
     default:
-        c->control = s->kind == STMT_BREAK ? RUN_BREAK : RUN_CONTINUE;
+        context->control = node->kind == STMT_BREAK ? RUN_BREAK : RUN_CONTINUE;
         return DRV_OK;
     }
 }

@@ -118,72 +118,72 @@ static drv_status order_test(const value *v, const value *arg, test_kind kind, b
     return DRV_OK;
 }
 
-static bool is_of_kind(const value *v, test_kind kind) {
+static bool is_of_kind(const value *self, test_kind kind) {
     switch (kind) {
     case IS_DEFINED:
-        return v->kind != VALUE_UNDEFINED;
+        return self->kind != VALUE_UNDEFINED;
     case IS_UNDEFINED:
-        return v->kind == VALUE_UNDEFINED;
+        return self->kind == VALUE_UNDEFINED;
     case IS_NONE:
-        return v->kind == VALUE_NONE;
+        return self->kind == VALUE_NONE;
     case IS_STRING:
-        return v->kind == VALUE_STRING;
+        return self->kind == VALUE_STRING;
     case IS_NUMBER:
-        return value_is_number(v);
+        return value_is_number(self);
     case IS_INTEGER:
-        return v->kind == VALUE_INT;
+        return self->kind == VALUE_INT;
     case IS_FLOAT:
-        return v->kind == VALUE_FLOAT;
+        return self->kind == VALUE_FLOAT;
     case IS_BOOLEAN:
-        return v->kind == VALUE_BOOL;
+        return self->kind == VALUE_BOOL;
     case IS_TRUE:
-        return v->kind == VALUE_BOOL && v->b;
+        return self->kind == VALUE_BOOL && self->b;
     case IS_FALSE:
-        return v->kind == VALUE_BOOL && !v->b;
+        return self->kind == VALUE_BOOL && !self->b;
     case IS_MAPPING:
-        return v->kind == VALUE_DICT;
+        return self->kind == VALUE_DICT;
     case IS_ITERABLE:
-        return v->kind == VALUE_STRING || v->kind == VALUE_LIST || v->kind == VALUE_DICT ||
-               v->kind == VALUE_UNDEFINED;
+        return self->kind == VALUE_STRING || self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
+               self->kind == VALUE_UNDEFINED;
     case IS_SEQUENCE: // what has a length and items
-        return v->kind == VALUE_STRING || v->kind == VALUE_LIST || v->kind == VALUE_DICT ||
-               v->kind == VALUE_UNDEFINED;
+        return self->kind == VALUE_STRING || self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
+               self->kind == VALUE_UNDEFINED;
     default:
-        return v->kind == VALUE_FUNCTION || v->kind == VALUE_UNDEFINED; // as in Jinja
+        return self->kind == VALUE_FUNCTION || self->kind == VALUE_UNDEFINED; // as in Jinja
     }
 }
 
-drv_status jinja_test(jinja_context *c, const value *name, const value *v, const call_args *args,
-        bool *out) {
+drv_status jinja_test(jinja_context *context, const value *name, const value *self,
+        const call_args *args, bool *out) {
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
         if (!value_is(name, tests[i].name)) continue;
         const test_kind kind = tests[i].kind;
-        const int n = kind >= IS_EQUAL;
-        DRV_TRY(call_check(args, tests[i].name, n, n, "other num seq"));
+        const int n_args = kind >= IS_EQUAL;
+        DRV_TRY(call_check(args, tests[i].name, n_args, n_args, "other num seq"));
         switch (kind) {
         case IS_ODD:
         case IS_EVEN:
         case IS_DIVISIBLE:
-            return number_test(v, args->v, kind, out);
+            return number_test(self, args->v, kind, out);
         case IS_LOWER:
         case IS_UPPER:
-            return text_test(c, v, kind, out);
+            return text_test(context, self, kind, out);
         case IS_LESS:
         case IS_AT_MOST:
         case IS_MORE:
         case IS_AT_LEAST:
-            return order_test(v, &args->v[0], kind, out);
+            return order_test(self, &args->v[0], kind, out);
         case IS_IN:
-            return jinja_contains(c, &args->v[0], v, out);
+            return jinja_contains(context, &args->v[0], self, out);
         case IS_EQUAL:
         case IS_UNEQUAL:
-            *out = value_equal(v, &args->v[0]) == (kind == IS_EQUAL);
+            *out = value_equal(self, &args->v[0]) == (kind == IS_EQUAL);
             return DRV_OK;
         case IS_SAME:
-            *out = v->kind == args->v[0].kind && value_equal(v, &args->v[0]);
+            *out = self->kind == args->v[0].kind && value_equal(self, &args->v[0]);
             return DRV_OK;
         default:
-            *out = is_of_kind(v, kind);
+            *out = is_of_kind(self, kind);
             return DRV_OK;
         }
     }
@@ -225,37 +225,39 @@ static drv_status strftime_now(jinja_context *c, const value_function *f, const 
 }
 
 // dict(pairs or mapping, k=v) and namespace of the same.
-static drv_status make_dict(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
+static drv_status make_dict(jinja_context *context, const value_function *self,
+        const call_args *args, value *out) {
     const int n_positional = args->n - args->n_keywords;
-    if (n_positional > 1) return drv_fail(DRV_E_DATA, "%s takes at most one mapping", f->name);
-    DRV_TRY(value_new_dict(&c->m, out));
+    if (n_positional > 1) return drv_fail(DRV_E_DATA, "%s takes at most one mapping", self->name);
+    DRV_TRY(value_new_dict(&context->m, out));
     const value *from = n_positional ? &args->v[0] : NULL;
     if (from && from->kind != VALUE_DICT && from->kind != VALUE_LIST)
-        return drv_fail(DRV_E_DATA, "%s expects a mapping, found %s", f->name,
+        return drv_fail(DRV_E_DATA, "%s expects a mapping, found %s", self->name,
                 value_type_name(from));
     for (int64_t i = 0; from && from->kind == VALUE_DICT && i < from->dict->keys.n; i++)
-        DRV_TRY(value_dict_set(&c->m, out->dict, from->dict->keys.v[i], from->dict->values.v[i]));
+        DRV_TRY(value_dict_set(&context->m, out->dict, from->dict->keys.v[i],
+                from->dict->values.v[i]));
     for (int64_t i = 0; from && from->kind == VALUE_LIST && i < from->list->n; i++) {
         const value *pair = &from->list->v[i];
         if (pair->kind != VALUE_LIST || pair->list->n != 2)
-            return drv_fail(DRV_E_DATA, "%s expects pairs", f->name);
-        DRV_TRY(jinja_charge(c, out->dict->keys.n));
-        DRV_TRY(value_dict_set(&c->m, out->dict, pair->list->v[0], pair->list->v[1]));
+            return drv_fail(DRV_E_DATA, "%s expects pairs", self->name);
+        DRV_TRY(jinja_charge(context, out->dict->keys.n));
+        DRV_TRY(value_dict_set(&context->m, out->dict, pair->list->v[0], pair->list->v[1]));
     }
     for (int k = 0; k < args->n_keywords; k++)
-        DRV_TRY(value_dict_set(&c->m, out->dict, args->keywords[k], args->v[n_positional + k]));
-    if (f->name[0] == 'n') out->kind = VALUE_NAMESPACE;
-    for (int64_t i = 0; f->name[0] == 'n' && i < out->dict->keys.n; i++)
+        DRV_TRY(value_dict_set(&context->m, out->dict, args->keywords[k],
+                args->v[n_positional + k]));
+    if (self->name[0] == 'n') out->kind = VALUE_NAMESPACE;
+    for (int64_t i = 0; self->name[0] == 'n' && i < out->dict->keys.n; i++)
         if (out->dict->keys.v[i].kind == VALUE_STRING && out->dict->keys.v[i].s.n &&
                 out->dict->keys.v[i].s.p[0] == '_')
             return drv_fail(DRV_E_DATA, "a namespace takes no attribute that begins with \"_\"");
     return DRV_OK;
 }
 
-static drv_status range(jinja_context *c, const value_function *f, const call_args *args,
+static drv_status range(jinja_context *context, const value_function *self, const call_args *args,
         value *out) {
-    (void)f;
+    (void)self;
     int64_t bound[3] = {0, 0, 1};
     DRV_TRY(call_check(args, "range", 1, 3, ""));
     for (int i = 0; i < args->n; i++) {
@@ -275,9 +277,9 @@ static drv_status range(jinja_context *c, const value_function *f, const call_ar
     if (n > JINJA_MAX_RANGE)
         return drv_fail(DRV_E_DATA, "range of %lld items, at most %d", (long long)n,
                 JINJA_MAX_RANGE);
-    DRV_TRY(value_new_list(&c->m, out));
+    DRV_TRY(value_new_list(&context->m, out));
     for (int64_t i = 0; i < n; i++)
-        DRV_TRY(value_list_add(&c->m, out->list, value_int(bound[0] + i * step)));
+        DRV_TRY(value_list_add(&context->m, out->list, value_int(bound[0] + i * step)));
     return DRV_OK;
 }
 

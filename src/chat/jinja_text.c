@@ -26,8 +26,7 @@ bool text_is_word(const char *p, size_t n, size_t *length) {
            (k >= UTF8PROC_CATEGORY_ND && k <= UTF8PROC_CATEGORY_NO);
 }
 
-size_t text_char_before(const char *p,
-        size_t n) { // where the last of n bytes' code points begins
+size_t text_char_before(const char *p, size_t n) {
     do
         n--;
     while (n > 0 && ((unsigned char)p[n] & 0xC0) == 0x80);
@@ -89,29 +88,29 @@ const char *text_find(const char *p, size_t n, const value *what) {
     return what->s.n == 0 ? p : n ? memmem(p, n, what->s.p, what->s.n) : NULL;
 }
 
-drv_status text_replace(jinja_context *c, const value *v, const value *from, const value *to,
-        int64_t most, value *out) {
+drv_status text_replace(jinja_context *context, const value *self, const value *from,
+        const value *to, int64_t most, value *out) {
     str text = {0};
-    const char *p = v->s.p, *end = p + v->s.n;
-    DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 16));
+    const char *rest = self->s.p, *end = rest + self->s.n;
+    DRV_TRY(jinja_charge(context, (int64_t)self->s.n / 16));
     for (int64_t n = 0; most < 0 || n < most; n++) {
-        const char *hit = text_find(p, (size_t)(end - p), from);
+        const char *hit = text_find(rest, (size_t)(end - rest), from);
         if (!hit) break;
-        str_add(&text, p, (size_t)(hit - p));
+        str_add(&text, rest, (size_t)(hit - rest));
         str_add(&text, to->s.p, to->s.n);
         if (text.n > JINJA_MAX_OUTPUT) {
             str_free(&text);
             return drv_fail(DRV_E_DATA, "replace makes a text of more than %s",
                     str_bytes(JINJA_MAX_OUTPUT));
         }
-        p = hit + from->s.n;
+        rest = hit + from->s.n;
         if (from->s.n) continue;
-        if (p == end) break;
+        if (rest == end) break;
         size_t k; // nothing is found before each character, and at the end
-        text_char_at(p, (size_t)(end - p), &k);
-        str_add(&text, p, k);
-        p += k;
+        text_char_at(rest, (size_t)(end - rest), &k);
+        str_add(&text, rest, k);
+        rest += k;
     }
-    str_add(&text, p, (size_t)(end - p));
-    return jinja_take(c, &text, out);
+    str_add(&text, rest, (size_t)(end - rest));
+    return jinja_take(context, &text, out);
 }

@@ -17,7 +17,7 @@ bool text_is_word(const char *p, size_t n, size_t *length);
 value text_strip(const value *v, const value *chars, bool left, bool right);
 void text_case(const value *v, text_case_kind kind, str *out);
 // Every `from` as `to`, the first `most` of them (-1: all).
-DRV_CHECKED drv_status text_replace(jinja_context *c, const value *v, const value *from,
+DRV_CHECKED drv_status text_replace(jinja_context *context, const value *self, const value *from,
         const value *to, int64_t most, value *out);
 
 // The code point that n bytes begin with, and its bytes; where the last one begins; whether the

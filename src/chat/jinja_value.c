@@ -118,7 +118,7 @@ bool value_true(const value *v) {
     }
 }
 
-static bool equal(const value *a, const value *b, int depth);
+static bool equal(const value *left, const value *right, int depth);
 
 static bool lists_equal(const value_list *a, const value_list *b, int depth) {
     if (a->n != b->n || a->tuple != b->tuple) return false;
@@ -140,58 +140,59 @@ bool value_equal(const value *a, const value *b) {
     return equal(a, b, 0);
 }
 
-static bool equal(const value *a, const value *b, int depth) {
+static bool equal(const value *left, const value *right, int depth) {
     if (depth > VALUE_MAX_DEPTH) return false;
-    if (value_is_number(a) && value_is_number(b)) {
-        if (a->kind == VALUE_INT && b->kind == VALUE_INT) return a->i == b->i;
-        const double x = value_real(a), y = value_real(b);
+    if (value_is_number(left) && value_is_number(right)) {
+        if (left->kind == VALUE_INT && right->kind == VALUE_INT) return left->i == right->i;
+        const double x = value_real(left), y = value_real(right);
         return x >= y && x <= y;
     }
-    if (a->kind != b->kind) return false;
-    switch (a->kind) {
+    if (left->kind != right->kind) return false;
+    switch (left->kind) {
     case VALUE_UNDEFINED:
     case VALUE_NONE:
         return true;
     case VALUE_STRING:
-        return a->s.n == b->s.n && (a->s.n == 0 || memcmp(a->s.p, b->s.p, a->s.n) == 0);
+        return left->s.n == right->s.n &&
+               (left->s.n == 0 || memcmp(left->s.p, right->s.p, left->s.n) == 0);
     case VALUE_LIST:
-        return lists_equal(a->list, b->list, depth + 1);
+        return lists_equal(left->list, right->list, depth + 1);
     case VALUE_DICT:
-        return dicts_equal(a->dict, b->dict, depth + 1);
+        return dicts_equal(left->dict, right->dict, depth + 1);
     case VALUE_NAMESPACE:
-        return a->dict == b->dict;
+        return left->dict == right->dict;
     default:
-        return a->function == b->function;
+        return left->function == right->function;
     }
 }
 
-static drv_status compare(const value *a, const value *b, int depth, int *out) {
+static drv_status compare(const value *left, const value *right, int depth, int *out) {
     if (depth > VALUE_MAX_DEPTH)
         return drv_fail(DRV_E_DATA, "a value is nested too deeply to order it");
-    if (a->kind == VALUE_INT && b->kind == VALUE_INT) {
-        *out = a->i < b->i ? -1 : a->i > b->i;
+    if (left->kind == VALUE_INT && right->kind == VALUE_INT) {
+        *out = left->i < right->i ? -1 : left->i > right->i;
         return DRV_OK;
     }
-    if (value_is_number(a) && value_is_number(b)) {
-        const double x = value_real(a), y = value_real(b);
+    if (value_is_number(left) && value_is_number(right)) {
+        const double x = value_real(left), y = value_real(right);
         *out = x < y ? -1 : x > y;
         return DRV_OK;
     }
-    if (a->kind == VALUE_STRING && b->kind == VALUE_STRING) {
-        const size_t n = a->s.n < b->s.n ? a->s.n : b->s.n;
-        *out = n ? memcmp(a->s.p, b->s.p, n) : 0; // UTF-8 sorts as its code points
-        if (*out == 0) *out = a->s.n < b->s.n ? -1 : a->s.n > b->s.n;
+    if (left->kind == VALUE_STRING && right->kind == VALUE_STRING) {
+        const size_t n = left->s.n < right->s.n ? left->s.n : right->s.n;
+        *out = n ? memcmp(left->s.p, right->s.p, n) : 0; // UTF-8 sorts as its code points
+        if (*out == 0) *out = left->s.n < right->s.n ? -1 : left->s.n > right->s.n;
         return DRV_OK;
     }
-    if (a->kind == VALUE_LIST && b->kind == VALUE_LIST) {
-        for (int64_t i = 0; i < a->list->n && i < b->list->n; i++)
-            if (!value_equal(&a->list->v[i], &b->list->v[i]))
-                return compare(&a->list->v[i], &b->list->v[i], depth + 1, out);
-        *out = a->list->n < b->list->n ? -1 : a->list->n > b->list->n;
+    if (left->kind == VALUE_LIST && right->kind == VALUE_LIST) {
+        for (int64_t i = 0; i < left->list->n && i < right->list->n; i++)
+            if (!value_equal(&left->list->v[i], &right->list->v[i]))
+                return compare(&left->list->v[i], &right->list->v[i], depth + 1, out);
+        *out = left->list->n < right->list->n ? -1 : left->list->n > right->list->n;
         return DRV_OK;
     }
-    return drv_fail(DRV_E_DATA, "%s and %s cannot be ordered", value_type_name(a),
-            value_type_name(b));
+    return drv_fail(DRV_E_DATA, "%s and %s cannot be ordered", value_type_name(left),
+            value_type_name(right));
 }
 
 drv_status value_compare(const value *a, const value *b, int *out) {
@@ -225,22 +226,23 @@ static bool printable(utf8proc_int32_t c) {
     return k != UTF8PROC_CATEGORY_CN && k < UTF8PROC_CATEGORY_ZS;
 }
 
-static void repr_string(const value *v, str *out) {
-    const char *p = v->s.p;
-    const bool single = v->s.n && memchr(p, '\'', v->s.n), twice = v->s.n && memchr(p, '"', v->s.n);
+static void repr_string(const value *self, str *out) {
+    const char *text = self->s.p;
+    const bool single = self->s.n && memchr(text, '\'', self->s.n),
+               twice = self->s.n && memchr(text, '"', self->s.n);
     const char quote = single && !twice ? '"' : '\'';
     str_add(out, &quote, 1);
-    for (size_t i = 0; i < v->s.n;) {
+    for (size_t i = 0; i < self->s.n;) {
         utf8proc_int32_t c;
-        const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)p + i,
-                (utf8proc_ssize_t)(v->s.n - i), &c);
+        const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + i,
+                (utf8proc_ssize_t)(self->s.n - i), &c);
         if (n < 1) break;
         if (c == quote || c == '\\')
             str_printf(out, "\\%c", c);
         else if (c == '\n' || c == '\r' || c == '\t')
             str_puts(out, c == '\n' ? "\\n" : c == '\r' ? "\\r" : "\\t");
         else if (printable(c))
-            str_add(out, p + i, (size_t)n);
+            str_add(out, text + i, (size_t)n);
         else
             str_printf(out,
                     c < 0x100     ? "\\x%02x"
@@ -252,7 +254,7 @@ static void repr_string(const value *v, str *out) {
     str_add(out, &quote, 1);
 }
 
-static void repr(const value *v, int depth, str *out);
+static void repr(const value *self, int depth, str *out);
 
 static void repr_list(const value_list *l, int depth, str *out) {
     str_puts(out, l->tuple ? "(" : "[");
@@ -274,12 +276,12 @@ static void repr_dict(const value_dict *d, int depth, str *out) {
     str_puts(out, "}");
 }
 
-static void repr(const value *v, int depth, str *out) {
+static void repr(const value *self, int depth, str *out) {
     if (depth > VALUE_MAX_DEPTH) {
         str_puts(out, "...");
         return;
     }
-    switch (v->kind) {
+    switch (self->kind) {
     case VALUE_UNDEFINED:
         str_puts(out, "Undefined");
         break;
@@ -287,26 +289,26 @@ static void repr(const value *v, int depth, str *out) {
         str_puts(out, "None");
         break;
     case VALUE_BOOL:
-        str_puts(out, v->b ? "True" : "False");
+        str_puts(out, self->b ? "True" : "False");
         break;
     case VALUE_INT:
-        str_printf(out, "%lld", (long long)v->i);
+        str_printf(out, "%lld", (long long)self->i);
         break;
     case VALUE_FLOAT:
-        print_float(v->f, out);
+        print_float(self->f, out);
         break;
     case VALUE_STRING:
-        repr_string(v, out);
+        repr_string(self, out);
         break;
     case VALUE_LIST:
-        repr_list(v->list, depth + 1, out);
+        repr_list(self->list, depth + 1, out);
         break;
     case VALUE_DICT:
-        repr_dict(v->dict, depth + 1, out);
+        repr_dict(self->dict, depth + 1, out);
         break;
     case VALUE_NAMESPACE:
         str_puts(out, "<Namespace ");
-        repr_dict(v->dict, depth + 1, out);
+        repr_dict(self->dict, depth + 1, out);
         str_puts(out, ">");
         break;
     case VALUE_FUNCTION:

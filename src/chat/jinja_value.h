@@ -106,9 +106,11 @@ typedef struct tojson_opts {
     value item_separator, key_separator;
     bool sort_keys;
 } tojson_opts;
-// json.dumps(v, ensure_ascii=False). DRV_E_DATA: v holds what JSON cannot.
-DRV_CHECKED drv_status value_tojson(const value *v, const tojson_opts *o, int depth, str *out);
-DRV_CHECKED drv_status value_from_json(value_memory *m, const json_t *json, int depth, value *out);
+// json.dumps(self, ensure_ascii=False). DRV_E_DATA: it holds what JSON cannot.
+DRV_CHECKED drv_status value_tojson(const value *self, const tojson_opts *opts, int depth,
+        str *out);
+DRV_CHECKED drv_status value_from_json(value_memory *memory, const json_t *json, int depth,
+        value *out);
 
 enum { VALUE_MAX_DEPTH = 100 }; // of values inside values: what is deeper is cut off, or refused
 

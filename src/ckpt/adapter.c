@@ -12,7 +12,7 @@
 
 const char *adapter_tensor_name(arena *a, const char *weight, char which) {
     const size_t n = strlen(weight), suffix = strlen(".weight");
-    DRV_ASSERT(str_ends(weight, ".weight"), "\"%s\" is no weight of a module", weight);
+    DRV_ASSERT(str_ends(weight, ".weight"), "\"%s\" is not a weight of a module", weight);
     return arena_printf(a, PREFIX "%.*s%s", (int)(n - suffix), weight,
             which == 'A' ? SUFFIX_A : SUFFIX_B);
 }

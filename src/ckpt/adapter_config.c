@@ -39,7 +39,7 @@ static const struct {
         {"corda_config", OFF, "a base that was changed before training"},
         {"alora_invocation_tokens", OFF, "an adapter that begins at a token"},
         {"trainable_token_indices", OFF, "rows of the embedding that are trained"},
-        {"target_parameters", OFF, "parameters that are no modules"},
+        {"target_parameters", OFF, "parameters that are not modules"},
 };
 // These are read below.
 static const char *const read_keys[] = {"peft_type", "r", "lora_alpha", "lora_dropout",

@@ -10,7 +10,7 @@
 //     manifest.json                   size and XXH3-128 of every other file; written last
 //
 // A checkpoint is written to step-000100.tmp, synced, renamed into place, and its folder synced.
-// What has no valid manifest is no checkpoint. What stood in its place and was refused becomes
+// What has no valid manifest is not a checkpoint. What stood in its place and was refused becomes
 // step-000100.refused.
 #pragma once
 #include "base/file.h"

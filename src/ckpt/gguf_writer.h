@@ -8,9 +8,9 @@ typedef struct gguf_write_opts {
     const char *verb; // "export": begins the progress line
     const char *name; // general.name; NULL: the source's last part
     bool has_type;    // otherwise the source's own: F32, F16 or BF16
-    quant_id type;    // F32, F16, BF16 or Q8_0, whose matrices have F16 where rows are no multiple
-                      // of 32
-    bool force;       // replace a file
+    quant_id type; // F32, F16, BF16 or Q8_0, whose matrices have F16 where rows are not a multiple
+                   // of 32
+    bool force;    // replace a file
 } gguf_write_opts;
 
 typedef struct gguf_written { // for a summary

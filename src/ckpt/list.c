@@ -1,7 +1,6 @@
 // What lies in a folder of checkpoints: names in order, what killed writers left, whether a
 // checkpoint is whole, and the newest that is.
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -52,8 +51,9 @@ drv_status ckpt_clean(const char *dir) {
 // Read in pieces, not mapped: pages of a map would count as this process's memory.
 static drv_status hash_file(const char *path, char hex[33]) {
     enum { PIECE = 1 << 20 };
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
     XXH3_state_t *state = XXH3_createState();
     XXH3_128bits_reset(state);
     char *piece = mem_alloc(PIECE);

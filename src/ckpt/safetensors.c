@@ -2,13 +2,12 @@
 #include "ckpt/safetensors.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/dtype.h"
+#include "base/file.h"
 #include "base/json.h"
 
 static const struct {
@@ -102,7 +101,7 @@ static drv_status check_metadata(const char *path, const json_t *metadata) {
         return drv_fail(DRV_E_DATA, "%s: __metadata__ is no JSON object", path);
     json_object_foreach((json_t *)(uintptr_t)metadata, key,
             v) if (!json_is_string(v)) return drv_fail(DRV_E_DATA,
-            "%s: __metadata__: \"%.80s\" is no text", path, key);
+            "%s: __metadata__: \"%.80s\" is not a string", path, key);
     return DRV_OK;
 }
 
@@ -197,27 +196,23 @@ static drv_status read_at(const st_file *f, int64_t at, int64_t n, void *out) {
     return DRV_OK;
 }
 
-static drv_status open_header(arena *a, st_file *f) {
-    struct stat about;
+static drv_status open_header(arena *a, int64_t n_file, st_file *f) {
     uint64_t n_header;
-    if (fstat(f->fd, &about) != 0)
-        return drv_fail(DRV_E_IO, "could not look at \"%s\": %s", f->path, strerror(errno));
-    if (!S_ISREG(about.st_mode))
-        return drv_fail(DRV_E_IO, "\"%s\" is no file, expected safetensors", f->path);
-    if (about.st_size < 8) return too_short(f->path, about.st_size);
+    if (n_file < 8) return too_short(f->path, n_file);
     DRV_TRY(read_at(f, 0, 8, &n_header));
-    DRV_TRY(check_header_length(f->path, n_header, about.st_size));
+    DRV_TRY(check_header_length(f->path, n_header, n_file));
     char *header = mem_alloc((size_t)n_header + 1);
     drv_status status = read_at(f, 8, (int64_t)n_header, header);
-    if (status == DRV_OK) status = parse_text(a, header, n_header, about.st_size, f);
+    if (status == DRV_OK) status = parse_text(a, header, n_header, n_file, f);
     free(header);
     return status;
 }
 
 drv_status st_open(arena *a, const char *path, st_file *out) {
-    *out = (st_file){.path = arena_strdup(a, path), .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (out->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    drv_status status = open_header(a, out);
+    int64_t n_file;
+    *out = (st_file){.path = arena_strdup(a, path), .fd = -1};
+    DRV_TRY(file_open_regular(path, &out->fd, &n_file));
+    drv_status status = open_header(a, n_file, out);
     if (status != DRV_OK) st_close(out);
     return status;
 }

@@ -1,7 +1,6 @@
 // safetensors files (github.com/huggingface/safetensors, README "Format"): u64 header length, JSON
-// header, data. The reader
-// checks every offset before use and refuses what the reference reader refuses: gaps, overlaps and
-// bytes after the last tensor, and metadata that is not text.
+// header, data. The reader checks every offset before use and refuses what the reference reader
+// refuses: gaps, overlaps and bytes after the last tensor, and metadata that is not text.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,7 +30,7 @@ typedef struct st_tensor {
 // one that others shorten is an error instead of a signal. Immutable after opening.
 typedef struct st_file {
     const char *path;
-    int fd;                      // -1: `data` is in memory
+    int fd;                      // -1: the bytes are in `memory`
     const unsigned char *memory; // not owned
     int64_t data_at;             // where the data begins
     st_tensor *tensors;          // in the order of their data

@@ -32,7 +32,8 @@ static drv_status add_indexed(folder *f, const char *index, const char *tensor,
         const json_t *entry) {
     const char *name = json_string_value(entry);
     if (!name || !*name || strchr(name, '/'))
-        return drv_fail(DRV_E_DATA, "%s: weight_map of \"%.80s\" is no file name", index, tensor);
+        return drv_fail(DRV_E_DATA, "%s: weight_map of \"%.80s\" is not a file name", index,
+                tensor);
     const char *path = path_join(f->a, f->path, name);
     if (!name_map_get(&f->by_path, path)) {
         if (!file_exists(path))

@@ -108,7 +108,7 @@ static drv_status run_command(prompt *p) {
     }
     const char *near = str_nearest(word, names, N_COMMANDS);
     return drv_fail(DRV_E_DATA,
-            "\"%s\" is no command%s%s%s; /help shows them, and // begins a message with /", word,
+            "\"%s\" is not a command%s%s%s; /help shows them, and // begins a message with /", word,
             near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "");
 }
 

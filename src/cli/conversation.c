@@ -51,7 +51,6 @@ static drv_status encode_from(const conversation *c, size_t first, id_list *ids)
     const conversation_opts *o = c->opts;
     json_t *messages = json_array();
     arena *a = arena_new("a turn");
-    const time_t now = time(NULL);
     chat_input in = {.messages = messages,
             .tools = o->tools,
             .documents = o->documents,
@@ -59,12 +58,12 @@ static drv_status encode_from(const conversation *c, size_t first, id_list *ids)
             .specials = o->model->specials,
             .n_specials = o->model->n_specials};
     chat_output rendered;
-    localtime_r(&now, &in.now);
     if (c->system) json_array_append(messages, c->system);
     for (size_t i = first; i < json_array_size(c->turns); i++)
         json_array_append(messages, json_array_get(c->turns, i));
     ids->n = 0;
-    drv_status status = chat_render(a, c->template, &in, &rendered);
+    drv_status status = chat_date(o->date, &in.now);
+    if (status == DRV_OK) status = chat_render(a, c->template, &in, &rendered);
     if (status == DRV_OK) {
         const str *text = &rendered.text;
         status = generator_encode(o->generator, text->p ? text->p : "", text->n, false, ids);

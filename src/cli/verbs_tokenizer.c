@@ -102,7 +102,8 @@ static drv_status read_ids(const tokenizer *t, const char *where, const char *li
         errno = 0;
         const long long id = strtoll(p, &end, 10);
         if (end != p + n)
-            return drv_fail(DRV_E_DATA, "%s: \"%.*s\" is no token id", where, n < 40 ? n : 40, p);
+            return drv_fail(DRV_E_DATA, "%s: \"%.*s\" is not a token id", where, n < 40 ? n : 40,
+                    p);
         if (errno || id < 0 || id >= tokenizer_n_vocab(t))
             return drv_fail(DRV_E_DATA,
                     "%s: token id %.*s is not in the vocabulary, expected 0 to %d", where,

@@ -63,6 +63,36 @@ void comm_close(comm *c) {
     comm_free(c);
 }
 
+// Tags of twins begin here: below what the MPI standard grants, above what a run opens.
+enum { TWIN_TAGS = 1 << 10, MAX_TWINS = 16 };
+
+comm *comm_twin(comm *c) {
+    arena *a = arena_new("a second thread of a rank");
+    comm *twin = ARENA_NEW(a, comm);
+    int *all = ARENA_ARRAY(a, int, c->size);
+    DRV_ASSERT(++c->n_twins <= MAX_TWINS, "%d threads of a rank", c->n_twins);
+    *twin = (comm){.a = a,
+            .v = c->v,
+            .state = c->v->twin ? c->v->twin(c, a) : c->state,
+            .rank = c->rank,
+            .size = c->size,
+            .opts = c->opts,
+            .info = c->info,
+            .failure = c->failure,
+            .n_groups = TWIN_TAGS * c->n_twins,
+            .began_s = clock_s()};
+    pthread_mutex_init(&twin->lock, NULL);
+    for (int i = 0; i < c->size; i++)
+        all[i] = i;
+    twin->world = comm_ranks(twin, "world", all, c->size);
+    return twin;
+}
+
+void comm_twin_close(comm *twin) {
+    comm_free(twin);
+    arena_free(twin->a);
+}
+
 // --- who is there
 int comm_rank(const comm *c) {
     return c->rank;
@@ -249,4 +279,20 @@ drv_status comm_agree(comm *c, drv_status status) {
     if (worst == DRV_OK) return DRV_OK;
     if (status == DRV_OK) return drv_fail(DRV_E_PEER, "%s", "");
     return drv_fail(status, "%s", why);
+}
+
+drv_status comm_agree_on_first(comm *c, drv_status status) {
+    struct {
+        int32_t status;
+        char text[FAILURE_TEXT];
+    } first = {(int32_t)status, ""};
+    int32_t worst = status == DRV_OK ? 0 : c->size - c->rank;
+    if (c->size == 1 || status == DRV_E_PEER) return status;
+    if (status != DRV_OK)
+        snprintf(first.text, sizeof first.text, "rank %d (%s): %s", c->rank, c->info[c->rank].host,
+                drv_message());
+    DRV_TRY(comm_all_reduce(c->world, DT_I32, COMM_MAX, &worst, 1, NULL));
+    if (worst == 0) return DRV_OK;
+    DRV_TRY(comm_broadcast(c->world, c->size - worst, &first, sizeof first));
+    return drv_fail((drv_status)first.status, "%s", first.text);
 }

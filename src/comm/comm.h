@@ -39,6 +39,11 @@ int comm_launched(void);
 int comm_launched_rank(void);
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
+// The same rank for another thread of its process, with groups and messages of its own: what works
+// beside the steps, as a checkpoint does. Every rank opens and closes as many, in the same order.
+// Its operations are not in the watchdog's table. Closed before `c`, without waiting for others.
+comm *comm_twin(comm *c);
+void comm_twin_close(comm *twin);
 
 // Runs fn as n ranks, each in a thread with a team of n_threads of its own, and closes them. When
 // one fails, the others fail with DRV_E_PEER; the first failure is returned.
@@ -113,6 +118,8 @@ DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool
 // All ranks tell how they fared. DRV_OK only if all did well; a rank that did not gets its own
 // status and message back, the others DRV_E_PEER (see comm_abort on what they print).
 DRV_CHECKED drv_status comm_agree(comm *c, drv_status status);
+// The same, but all get the status of the lowest rank that failed, and its message with its name.
+DRV_CHECKED drv_status comm_agree_on_first(comm *c, drv_status status);
 // Tells all other ranks that this one fails with drv_message(), and why. They end with DRV_E_PEER
 // and an empty message: it is printed once, by the rank that it is of. Where several fail at the
 // same time, as of the same bad input, that is the lowest: false, another one says it. Of a failure

@@ -15,6 +15,7 @@ typedef struct comm_transport {
     void (*cancel)(comm *c, comm_transfer *list, int n); // after a failure
     void (*wake)(comm *c); // other ranks of this process, since one has failed; NULL: none
     void (*close)(comm *c, bool failed);
+    void *(*twin)(const comm *c, arena *a); // the state of a twin; NULL: that of c
 } comm_transport;
 
 // Why the job cannot go on. One for each process; written once, read when `kind` is set.
@@ -71,7 +72,7 @@ struct comm {
     rank_info *info; // by rank
     comm_failure *failure;
     comm_group *world, *groups;
-    int n_groups;
+    int n_groups, n_twins;
     char *scratch;
     int64_t scratch_bytes;
     // Of this rank; locked, since the failure ring reads it.

@@ -24,7 +24,8 @@ enum { FIRST_SLEEP_NS = 20000, LONGEST_SLEEP_NS = 500000 };
 
 typedef struct mpi_state {
     const mpi_module *m;
-    bool crowded; // more ranks here than cores
+    pthread_mutex_t *lock; // around each call: twins are threads, and MPI takes one at a time
+    bool crowded;          // more ranks here than cores
     double waiting_since;
     long sleep_ns;
 } mpi_state;
@@ -111,8 +112,11 @@ static const char *start_piece(const mpi_state *s, comm_transfer *t) {
     const int64_t left = t->bytes - t->moved;
     const int n = (int)(left < PIECE_BYTES ? left : PIECE_BYTES);
     char *p = t->p + t->moved;
-    return t->sends ? s->m->send(p, n, t->peer, t->tag, &t->handle)
-                    : s->m->receive(p, n, t->peer, t->tag, &t->handle);
+    pthread_mutex_lock(s->lock);
+    const char *bad = t->sends ? s->m->send(p, n, t->peer, t->tag, &t->handle)
+                               : s->m->receive(p, n, t->peer, t->tag, &t->handle);
+    pthread_mutex_unlock(s->lock);
+    return bad;
 }
 
 // An error is found by comm_check, before anybody waits.
@@ -130,7 +134,9 @@ static drv_status test(comm *c, comm_transfer *t) {
     const int expected = (int)(left < PIECE_BYTES ? left : PIECE_BYTES);
     int received = expected;
     bool done;
+    pthread_mutex_lock(s->lock);
     const char *bad = s->m->test(&t->handle, &done, &received);
+    pthread_mutex_unlock(s->lock);
     if (bad) return failed(c, t, bad);
     if (!done) return DRV_OK;
     DRV_ASSERT(t->sends || received == expected, "%d bytes from rank %d, expected %d", received,
@@ -175,11 +181,18 @@ static void finish(comm *c, bool has_failed_) {
     if (!has_failed_) s->m->close();
 }
 
+static void *twin(const comm *c, arena *a) {
+    mpi_state *s = ARENA_NEW(a, mpi_state);
+    *s = *(const mpi_state *)c->state;
+    return s;
+}
+
 static const comm_transport transport = {.name = "MPI",
         .start = start,
         .advance = advance,
         .cancel = cancel,
-        .close = finish};
+        .close = finish,
+        .twin = twin};
 
 // srun --mpi=none, or Open MPI without PMIx: each process would think itself alone.
 static drv_status check_world(int size) {
@@ -197,8 +210,10 @@ static bool is_crowded(const comm *c) {
 }
 
 drv_status comm_open_mpi(arena *a, const comm_opts *opts, comm_failure *failure, comm **out) {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     mpi_state *s = ARENA_NEW(a, mpi_state);
     int rank, size, max_tag;
+    s->lock = &lock;
     quieten();
     DRV_TRY(find_module(a, &s->m));
     const char *bad = s->m->open(&rank, &size, &max_tag);

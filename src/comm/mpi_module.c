@@ -19,7 +19,7 @@ static const char *problem(int code) {
 static const char *open_mpi(int *rank, int *size, int *max_tag) {
     int provided, found = 0;
     int *limit = NULL;
-    const char *bad = problem(MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided));
+    const char *bad = problem(MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &provided));
     if (bad) return bad;
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     MPI_Comm_rank(MPI_COMM_WORLD, rank);

@@ -67,7 +67,7 @@ static void start(comm *c, comm_transfer *t) {
     memcpy(t->sends ? match->p : t->p, t->sends ? t->p : match->p, (size_t)t->bytes);
     pthread_mutex_lock(&h->lock);
     t->done = match->done = true;
-    pthread_cond_signal(&h->boxes[match->owner->rank].changed);
+    pthread_cond_broadcast(&h->boxes[match->owner->rank].changed); // twins wait there as well
     pthread_mutex_unlock(&h->lock);
 }
 

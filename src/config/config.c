@@ -1,5 +1,5 @@
 // From a YAML file and overrides to one checked struct: collect which key was said by whom, refuse
-// what is no key, then apply defaults and values in the order of the tables.
+// what is not a key, then apply defaults and values in the order of the tables.
 #include "config/config.h"
 
 #include <string.h>

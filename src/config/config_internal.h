@@ -8,12 +8,12 @@
 bool config_gives(const run_config *cfg, const char *path);
 
 // Fills cfg->model from the preset or from model.from, and the default of model.weights.
-DRV_CHECKED drv_status config_base_model(arena *a, run_config *cfg);
+DRV_CHECKED drv_status config_base_model(arena *mem, run_config *cfg);
 // Drops the token ids of model.from's config.json when another tokenizer makes the data.
 void config_choose_ids(run_config *cfg);
 // Rules over several keys; fills in the shape of heads.
 DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
 
-// The refusal of a value whose path is no key: with the key that was meant, as far as that can be
-// told.
+// The refusal of a value whose path is not a key: with the key that was meant, as far as that can
+// be told.
 DRV_CHECKED drv_status unknown_key(arena *a, const value *v);

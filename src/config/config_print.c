@@ -49,7 +49,7 @@ void config_print(const run_config *cfg, bool with_help, str *out) {
 }
 
 void config_print_reference(str *out) {
-    arena *a = arena_new("reference of keys");
+    arena *mem = arena_new("reference of keys");
     str_puts(out,
             "<!-- made by `drover config --reference`; do not edit -->\n"
             "# All keys of a configuration\n"
@@ -65,7 +65,7 @@ void config_print_reference(str *out) {
     for (int i = 0; i < key_count(); i++) {
         const key_table *table;
         const char *path;
-        const key *k = key_of_index(a, i, &table, &path);
+        const key *k = key_of_index(mem, i, &table, &path);
         str value_text = {0};
         if (k->expected)
             str_puts(&value_text, k->expected);
@@ -88,5 +88,5 @@ void config_print_reference(str *out) {
             "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused with the name that it has\nhere, whatever section it stands in.\n"
             "\n");
     peer_keys_print(out);
-    arena_free(a);
+    arena_free(mem);
 }

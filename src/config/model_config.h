@@ -51,7 +51,7 @@ DRV_CHECKED drv_status model_config_check(const char *where, const char *prefix,
 json_t *model_config_json(const model_config *m);
 
 // The first field in which two configs differ, as "rope_theta 10000.0 and 500000.0"; NULL: none.
-// Token ids are no part of the shape and not compared. Lives in `a`.
+// Token ids are not part of the shape and not compared. Lives in `a`.
 const char *model_config_difference(arena *a, const model_config *m, const model_config *other);
 
 int64_t model_parameters(const model_config *m);

@@ -67,7 +67,7 @@ static const key run_keys[] = {
                         "1]"},
         {KEY("data.sequence_length", int, sequence_length), .min = 1, .max = 1 << 24,
                 .initial_note = "1024, or the model's context if that is shorter",
-                .help = "tokens a row"},
+                .help = "tokens per row"},
         {KEY("data.pack", choice, pack), .choices = pack_choices, .initial = "auto",
                 .help = "documents: rows are cut every sequence_length tokens, attention stays inside a document; stream: it "
                         "goes on across, as GPT's; examples: whole ones, as many as fit a row; auto: examples of sets that "

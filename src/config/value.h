@@ -17,7 +17,7 @@ typedef struct value {
     const char *name;  // the last part of the path, of what lies in a map
     const char *where; // "run.yaml:12", "--set", or the path of a config.json
     const char *text;  // VALUE_TEXT
-    bool string;       // JSON's "5", which is no number
+    bool string;       // JSON's "5", which is not a number
     const struct value *items;
     int n;
 } value;
@@ -26,13 +26,13 @@ typedef struct value {
 const char *value_shown(arena *a, const value *v);
 
 // A YAML file of one document; an empty one gives a map without items. Strings are valid UTF-8
-// without NUL bytes. DRV_E_USAGE: not YAML, nested deeper than 8, a map key that is no word.
+// without NUL bytes. DRV_E_USAGE: not YAML, nested deeper than 8, a map key that is not a word.
 DRV_CHECKED drv_status yaml_read(arena *a, const char *file, const char *text, size_t n,
         value *out);
 // "path=value", the value in YAML's flow style ([0.9, 0.95]). An empty value is VALUE_NULL.
 DRV_CHECKED drv_status yaml_read_set(arena *a, const char *set, value *out);
 // One value in YAML's flow style, as the tables hold defaults.
-DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *where,
+DRV_CHECKED drv_status yaml_read_value(arena *a, const char *path, const char *where_given,
         const char *text, value *out);
 
 // Writes text as a double-quoted scalar that YAML readers turn back into the same bytes (UTF-8).

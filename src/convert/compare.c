@@ -48,30 +48,30 @@ typedef struct token_stat {
     int64_t top_a, top_b;
 } token_stat;
 
-static void add_logits(token_stat *s, const float *a, const float *b, int64_t n, int64_t first,
-        double *max_abs) {
-    for (int64_t i = 0; i < n; i++) {
-        const double x = (double)a[i], y = (double)b[i];
-        if (x > s->max_a) {
-            const double shrink = exp(s->max_a - x);
-            s->sum_a *= shrink;
-            s->cross *= shrink;
-            s->max_a = x;
-            s->top_a = first + i;
+static void add_logits(token_stat *stat, const float *logits_a, const float *logits_b,
+        int64_t n_logits, int64_t first, double *max_abs) {
+    for (int64_t i = 0; i < n_logits; i++) {
+        const double of_a = (double)logits_a[i], of_b = (double)logits_b[i];
+        if (of_a > stat->max_a) {
+            const double shrink = exp(stat->max_a - of_a);
+            stat->sum_a *= shrink;
+            stat->cross *= shrink;
+            stat->max_a = of_a;
+            stat->top_a = first + i;
         }
-        if (y > s->max_b) {
-            s->sum_b *= exp(s->max_b - y);
-            s->max_b = y;
-            s->top_b = first + i;
+        if (of_b > stat->max_b) {
+            stat->sum_b *= exp(stat->max_b - of_b);
+            stat->max_b = of_b;
+            stat->top_b = first + i;
         }
-        const double weight = exp(x - s->max_a);
-        s->sum_a += weight;
-        s->cross += weight * (x - y);
-        s->sum_b += exp(y - s->max_b);
-        s->total += x;
-        s->squares += x * x;
-        s->difference_squares += (x - y) * (x - y);
-        if (fabs(x - y) > *max_abs) *max_abs = fabs(x - y);
+        const double weight = exp(of_a - stat->max_a);
+        stat->sum_a += weight;
+        stat->cross += weight * (of_a - of_b);
+        stat->sum_b += exp(of_b - stat->max_b);
+        stat->total += of_a;
+        stat->squares += of_a * of_a;
+        stat->difference_squares += (of_a - of_b) * (of_a - of_b);
+        if (fabs(of_a - of_b) > *max_abs) *max_abs = fabs(of_a - of_b);
     }
 }
 
@@ -166,45 +166,45 @@ static drv_status compare_open(replay *r, const model *a, const model *b, bool e
     return DRV_OK;
 }
 
-static void judge(arena *ar, comparison *c) {
+static void judge(arena *mem, comparison *c) {
     if (!isfinite(c->rms) || !isfinite(c->max_abs))
         c->problem = "logits are not finite";
     else if (c->rms > c->bound_rms)
-        c->problem = arena_printf(ar,
+        c->problem = arena_printf(mem,
                 "logits differ by %.3g of their root mean square, and rounding to %s explains %.3g",
                 c->rms, c->type_b, c->bound_rms);
     else if (c->effect > 0 && c->rms >= c->effect)
-        c->problem = arena_printf(ar,
+        c->problem = arena_printf(mem,
                 "the adapter changes logits by %.3g of their root mean square, and of that nothing is left: the result differs from base + adapter by %.3g; --dtype f32 rounds less",
                 c->effect, c->rms);
     else if (c->max_abs > c->bound_max_abs)
-        c->problem = arena_printf(ar, "a logit differs by %.3g, and rounding to %s explains %.3g",
+        c->problem = arena_printf(mem, "a logit differs by %.3g, and rounding to %s explains %.3g",
                 c->max_abs, c->type_b, c->bound_max_abs);
 }
 
-drv_status compare_models(arena *ar, const model *a, const model *b, bool exact_a,
+drv_status compare_models(arena *mem, const model *model_a, const model *model_b, bool exact_a,
         comparison *out) {
     replay_prompts prompts;
-    replay *r;
-    *out = (comparison){.vocab = a->config.vocab_size,
-            .type_a = model_main_tensor(a)->type_name,
-            .type_b = model_main_tensor(b)->type_name};
-    model_config other = b->config;
-    other.initializer_range = a->config.initializer_range; // of training alone; GGUF has none
-    const char *difference = model_config_difference(ar, &a->config, &other);
+    replay *self;
+    *out = (comparison){.vocab = model_a->config.vocab_size,
+            .type_a = model_main_tensor(model_a)->type_name,
+            .type_b = model_main_tensor(model_b)->type_name};
+    model_config other = model_b->config;
+    other.initializer_range = model_a->config.initializer_range; // of training alone; GGUF has none
+    const char *difference = model_config_difference(mem, &model_a->config, &other);
     if (difference) {
-        out->problem = arena_printf(ar, "they are different models: %s", difference);
+        out->problem = arena_printf(mem, "they are different models: %s", difference);
         return DRV_OK;
     }
-    tokenizer *t = open_tokenizer(ar, a);
-    if (!t) t = open_tokenizer(ar, b);
-    replay_prompts_make(ar, t, &a->config, &prompts);
+    tokenizer *t = open_tokenizer(mem, model_a);
+    if (!t) t = open_tokenizer(mem, model_b);
+    replay_prompts_make(mem, t, &model_a->config, &prompts);
     if (t) tokenizer_close(t);
     out->tokens = prompts.n;
-    DRV_TRY(replay_open(ar, &a->config, &prompts, &r));
-    drv_status status = compare_open(r, a, b, exact_a, out);
-    replay_close(r);
-    if (status == DRV_OK) judge(ar, out);
+    DRV_TRY(replay_open(mem, &model_a->config, &prompts, &self));
+    drv_status status = compare_open(self, model_a, model_b, exact_a, out);
+    replay_close(self);
+    if (status == DRV_OK) judge(mem, out);
     if (!out->problem && out->rms > out->effect / 2 && out->effect > 0)
         log_warn("rounding to %s changes logits by %.3g, the adapter by %.3g; --dtype f32 rounds less",
                 out->type_b, out->rms, out->effect);

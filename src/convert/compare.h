@@ -17,11 +17,11 @@ typedef struct comparison {
     const char *problem; // NULL: the two are the same model, within the bounds
 } comparison;
 
-// Replays `a` and `b`; what the result holds lives in `ar`. `exact_a`: B was made from A, so only
-// B's type rounds; otherwise the coarser type of both counts. A difference is no failure: `problem`
-// says it. DRV_E_DATA: one of them cannot be read, or its values are not finite.
-DRV_CHECKED drv_status compare_models(arena *ar, const model *a, const model *b, bool exact_a,
-        comparison *out);
+// Replays `model_a` and `model_b`; what the result holds lives in `mem`. `exact_a`: B was made from
+// A, so only B's type rounds; otherwise the coarser type of both counts. A difference is not a
+// failure: `problem` says it. DRV_E_DATA: one of them cannot be read, or its values are not finite.
+DRV_CHECKED drv_status compare_models(arena *mem, const model *model_a, const model *model_b,
+        bool exact_a, comparison *out);
 
 // One JSON object; the caller owns it.
 json_t *comparison_json(const comparison *c, const char *a, const char *b);

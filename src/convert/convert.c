@@ -136,20 +136,20 @@ drv_status convert_export(arena *a, const char *path, const char *out, const mod
 
 // --- merging
 // The adapter's tokenizer and template, where it has a tokenizer: training may have changed them.
-static drv_status choose_files(arena *a, const model *base, const adapter *ad,
+static drv_status choose_files(arena *mem, const model *base, const adapter *ad,
         model_write_opts *opts) {
-    ckpt_carried *own, *list = ARENA_ARRAY(a, ckpt_carried, 2 * n_ckpt_carried_names);
+    ckpt_carried *own, *list = ARENA_ARRAY(mem, ckpt_carried, 2 * n_ckpt_carried_names);
     int n_own;
-    DRV_TRY(base->source.reader->files(a, &base->source, &own, &n_own));
+    DRV_TRY(base->source.reader->files(mem, &base->source, &own, &n_own));
     opts->files = list;
-    if (!file_exists(path_join(a, ad->path, "tokenizer.json"))) {
+    if (!file_exists(path_join(mem, ad->path, "tokenizer.json"))) {
         opts->files = own;
         opts->n_files = n_own;
         return DRV_OK;
     }
     ckpt_carried *theirs;
     int n_theirs;
-    DRV_TRY(ad->tensors.reader->files(a, &ad->tensors, &theirs, &n_theirs));
+    DRV_TRY(ad->tensors.reader->files(mem, &ad->tensors, &theirs, &n_theirs));
     bool generation = false;
     for (int i = 0; i < n_theirs; i++) {
         list[opts->n_files++] = theirs[i];
@@ -165,7 +165,9 @@ static drv_status merge_open(arena *a, model *base, adapter *ad, const char *out
     model_write_opts with_files = *opts;
     const char *name = arena_printf(a, "%s + %s", base->path, ad->path);
     base->adapter = ad;
+    adapter_warn_of_base(ad, base->source.path);
     DRV_TRY(adapter_check_base(ad, &base->source));
+    DRV_TRY(adapter_check_hashes(ad, &base->source));
     DRV_TRY(choose_files(a, base, ad, &with_files));
     return copy(a, base, name, out, &with_files, verify, result);
 }

@@ -11,8 +11,8 @@ typedef struct convert_result {
 } convert_result;
 
 // The model at `path` as a folder at `out`. `verify`: source and result are replayed and compared,
-// the result is stored beside the model as verify.json, and one that is out of bounds is put beside
-// its place, as OUT.unproved, and is DRV_E_DATA. What `result` holds lives in `a`.
+// the result is stored beside the model as verify.json, and one that is out of bounds is left
+// beside its place as OUT.unproved, and is DRV_E_DATA. What `result` holds lives in `a`.
 DRV_CHECKED drv_status convert_export(arena *a, const char *path, const char *out,
         const model_write_opts *opts, bool verify, convert_result *result);
 

@@ -16,8 +16,8 @@ typedef struct model { // single owner
     const adapter *adapter; // added to the weights while they are used; NULL: none. Not owned
 } model;
 
-// Everything is checked but the values: DRV_E_DATA when config.json is no Llama's that drover does,
-// or the tensors are not exactly its own.
+// Everything is checked but the values: DRV_E_DATA when config.json is not that of a Llama that
+// drover supports, or the tensors are not exactly its own.
 DRV_CHECKED drv_status model_open(arena *a, const char *path, model *out);
 // The same with the fp32 weights that lie beside the model file of a checkpoint, where there are
 // some.

@@ -53,12 +53,12 @@ static drv_status build_norm(replay *r) {
     return compile(r, g, &r->norm);
 }
 
-static drv_status build_attention(replay *r) {
-    const model_config *m = &r->config;
-    graph *g = graph_new(r->a, "attention");
-    tensor *qkv = state(g, TENSOR_INPUT, "qkv", r->n, r->l.qkv_width);
-    tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, &r->n);
-    const op_attrs table = {.head_dim = r->l.head_dim,
+static drv_status build_attention(replay *self) {
+    const model_config *m = &self->config;
+    graph *g = graph_new(self->a, "attention");
+    tensor *qkv = state(g, TENSOR_INPUT, "qkv", self->n, self->l.qkv_width);
+    tensor *position = graph_state(g, TENSOR_INPUT, "position", DT_I32, 1, &self->n);
+    const op_attrs table = {.head_dim = self->l.head_dim,
             .table_dtype = DT_F32,
             .theta = m->rope_theta,
             .factor = m->rope_factor,
@@ -66,14 +66,15 @@ static drv_status build_attention(replay *r) {
             .high_freq_factor = m->rope_high_freq_factor,
             .original_context = (double)m->rope_original_context};
     tensor *rotated[] = {qkv, graph_add(g, OP_rope_table, 1, &position, &table)->out[0]};
-    const op_attrs rope = {.n_heads = r->l.n_heads + r->l.n_kv_heads, .head_dim = r->l.head_dim};
+    const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
+            .head_dim = self->l.head_dim};
     tensor *in[] = {graph_add(g, OP_rope, 2, rotated, &rope)->out[0], position};
-    const op_attrs attrs = {.n_heads = r->l.n_heads,
-            .n_kv_heads = r->l.n_kv_heads,
-            .head_dim = r->l.head_dim,
-            .seq = (int)r->n};
+    const op_attrs attrs = {.n_heads = self->l.n_heads,
+            .n_kv_heads = self->l.n_kv_heads,
+            .head_dim = self->l.head_dim,
+            .seq = (int)self->n};
     graph_output(g, graph_add(g, OP_attention, 2, in, &attrs)->out[0], "attended");
-    return compile(r, g, &r->attention);
+    return compile(self, g, &self->attention);
 }
 
 static drv_status build_swiglu(replay *r) {
@@ -83,30 +84,31 @@ static drv_status build_swiglu(replay *r) {
     return compile(r, g, &r->swiglu);
 }
 
-static drv_status product_for(replay *r, int64_t k, product **out) {
-    for (int i = 0; i < r->n_products; i++)
-        if (r->products[i].k == k) {
-            *out = &r->products[i];
+static drv_status product_for(replay *self, int64_t k, product **out) {
+    for (int i = 0; i < self->n_products; i++)
+        if (self->products[i].k == k) {
+            *out = &self->products[i];
             return DRV_OK;
         }
-    if (r->n_products == MAX_PRODUCTS)
+    if (self->n_products == MAX_PRODUCTS)
         return drv_fail(DRV_E_DATA, "more than %d widths of matrices (ranks of an adapter?)",
                 MAX_PRODUCTS);
-    product *p = &r->products[r->n_products++];
+    product *p = &self->products[self->n_products++];
     *p = (product){.k = k,
             .rows = PIECE_BYTES / 4 / k < 1 ? 1 : PIECE_BYTES / 4 / k,
-            .x = arena_printf(r->a, "x.%lld", (long long)k),
-            .w = arena_printf(r->a, "w.%lld", (long long)k),
-            .y = arena_printf(r->a, "y.%lld", (long long)k)};
+            .x = arena_printf(self->a, "x.%lld", (long long)k),
+            .w = arena_printf(self->a, "w.%lld", (long long)k),
+            .y = arena_printf(self->a, "y.%lld", (long long)k)};
     if (p->rows > 4096) p->rows = 4096; // of a narrow matrix, so that the result is small too
-    graph *g = graph_new(r->a, arena_printf(r->a, "product.%lld", (long long)k));
-    tensor *in[] = {state(g, TENSOR_INPUT, p->x, r->n, k),
+    graph *g = graph_new(self->a, arena_printf(self->a, "product.%lld", (long long)k));
+    tensor *in[] = {state(g, TENSOR_INPUT, p->x, self->n, k),
             state(g, TENSOR_WEIGHT, p->w, p->rows, k)};
     graph_output(g, graph_add(g, OP_matmul, 2, in, &(op_attrs){.tb = 1})->out[0], p->y);
-    DRV_TRY(compile(r, g, &p->run));
-    if (r->n * p->rows > r->result_elements) {
-        r->result_elements = r->n * p->rows;
-        r->result = mem_realloc(r->result, sizeof *r->result * (size_t)r->result_elements);
+    DRV_TRY(compile(self, g, &p->run));
+    if (self->n * p->rows > self->result_elements) {
+        self->result_elements = self->n * p->rows;
+        self->result =
+                mem_realloc(self->result, sizeof *self->result * (size_t)self->result_elements);
     }
     *out = p;
     return DRV_OK;

@@ -2,12 +2,11 @@
 #include "gguf/gguf.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file.h"
 #include "base/str.h"
 
 enum {
@@ -120,50 +119,50 @@ static drv_status take_type(reader *r, const char *key, gguf_type *out) {
     return DRV_OK;
 }
 
-static drv_status parse_value(arena *a, reader *r, gguf_value *out) {
+static drv_status parse_value(arena *mem, reader *in, gguf_value *out) {
     *out = (gguf_value){.n = 1};
-    DRV_TRY(take_name(a, r, "key", MAX_KEY, &out->key));
-    DRV_TRY(take_type(r, out->key, &out->type));
+    DRV_TRY(take_name(mem, in, "key", MAX_KEY, &out->key));
+    DRV_TRY(take_type(in, out->key, &out->type));
     if (out->type == GGUF_ARRAY) {
         uint64_t n = 0;
         out->is_array = true;
-        DRV_TRY(take_type(r, out->key, &out->type));
+        DRV_TRY(take_type(in, out->key, &out->type));
         if (out->type == GGUF_ARRAY)
-            return drv_fail(DRV_E_DATA, "%s: value \"%.80s\" is an array of arrays", r->path,
+            return drv_fail(DRV_E_DATA, "%s: value \"%.80s\" is an array of arrays", in->path,
                     out->key);
-        DRV_TRY(take(r, &n, 8));
-        if (n > INT64_MAX) return truncated(r);
+        DRV_TRY(take(in, &n, 8));
+        if (n > INT64_MAX) return truncated(in);
         out->n = (int64_t)n;
     }
-    out->p = r->p + r->at;
-    DRV_TRY(skip_elements(r, out));
+    out->p = in->p + in->at;
+    DRV_TRY(skip_elements(in, out));
     for (int64_t i = 0; out->type == GGUF_BOOL && i < out->n; i++)
         if (out->p[i] > 1)
             return drv_fail(DRV_E_DATA, "%s: value \"%.80s\" is a bool of %d, expected 0 or 1",
-                    r->path, out->key, out->p[i]);
+                    in->path, out->key, out->p[i]);
     return DRV_OK;
 }
 
 // Lists grow as they are read: a count that lies costs no memory.
-static drv_status parse_values(arena *a, reader *r, uint64_t n, gguf_file *f) {
+static drv_status parse_values(arena *mem, reader *in, uint64_t n_listed, gguf_file *file) {
     gguf_value *list = NULL, value;
     int count = 0, cap = 0;
     drv_status status = DRV_OK;
-    for (uint64_t i = 0; i < n && status == DRV_OK; i++) {
-        status = parse_value(a, r, &value);
+    for (uint64_t i = 0; i < n_listed && status == DRV_OK; i++) {
+        status = parse_value(mem, in, &value);
         if (status != DRV_OK) break;
         MEM_GROW(list, count, cap);
         list[count++] = value;
     }
-    f->values = ARENA_ARRAY(a, gguf_value, count + 1);
-    if (count) memcpy(f->values, list, sizeof *list * (size_t)count);
-    f->n_values = count;
+    file->values = ARENA_ARRAY(mem, gguf_value, count + 1);
+    if (count) memcpy(file->values, list, sizeof *list * (size_t)count);
+    file->n_values = count;
     free(list);
     for (int i = 0; i < count && status == DRV_OK; i++) {
-        if (name_map_get(&f->by_key, f->values[i].key))
-            status = drv_fail(DRV_E_DATA, "%s: key \"%.80s\" is there twice", r->path,
-                    f->values[i].key);
-        name_map_set(&f->by_key, f->values[i].key, &f->values[i]);
+        if (name_map_get(&file->by_key, file->values[i].key))
+            status = drv_fail(DRV_E_DATA, "%s: key \"%.80s\" is there twice", in->path,
+                    file->values[i].key);
+        name_map_set(&file->by_key, file->values[i].key, &file->values[i]);
     }
     return status;
 }
@@ -194,60 +193,62 @@ static drv_status take_shape(reader *r, gguf_tensor *t) {
 }
 
 // `expected`: where its data must begin, after those of the tensor before it.
-static drv_status parse_tensor(arena *a, reader *r, gguf_tensor *t, int64_t expected) {
+static drv_status parse_tensor(arena *mem, reader *in, gguf_tensor *tensor, int64_t expected) {
     uint32_t type = 0;
     uint64_t offset = 0;
-    *t = (gguf_tensor){0};
-    DRV_TRY(take_name(a, r, "tensor's name", MAX_NAME, &t->name));
-    DRV_TRY(take_shape(r, t));
-    DRV_TRY(take(r, &type, 4));
-    t->type = quant_type_of(type);
-    if (!t->type)
-        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" has type %u, which is unknown", r->path,
-                t->name, type);
-    if (t->dim[0] % t->type->block)
+    *tensor = (gguf_tensor){0};
+    DRV_TRY(take_name(mem, in, "tensor's name", MAX_NAME, &tensor->name));
+    DRV_TRY(take_shape(in, tensor));
+    DRV_TRY(take(in, &type, 4));
+    tensor->type = quant_type_of(type);
+    if (!tensor->type)
+        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" has type %u, which is unknown", in->path,
+                tensor->name, type);
+    if (tensor->dim[0] % tensor->type->block)
         return drv_fail(DRV_E_DATA,
                 "%s: tensor \"%s\" is %s with rows of %lld elements, expected a multiple of %d",
-                r->path, t->name, t->type->name, (long long)t->dim[0], t->type->block);
-    if (__builtin_mul_overflow(t->elements / t->type->block, (int64_t)t->type->block_bytes,
-                &t->bytes))
-        return bad_tensor(r, t, "is too large");
-    DRV_TRY(take(r, &offset, 8));
+                in->path, tensor->name, tensor->type->name, (long long)tensor->dim[0],
+                tensor->type->block);
+    if (__builtin_mul_overflow(tensor->elements / tensor->type->block,
+                (int64_t)tensor->type->block_bytes, &tensor->bytes))
+        return bad_tensor(in, tensor, "is too large");
+    DRV_TRY(take(in, &offset, 8));
     if (offset == (uint64_t)expected) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: tensor \"%s\" begins at byte %llu of the data, expected %lld: data must lie in "
             "the order of the list, without gaps and overlaps",
-            r->path, t->name, (unsigned long long)offset, (long long)expected);
+            in->path, tensor->name, (unsigned long long)offset, (long long)expected);
 }
 
 static int64_t aligned(int64_t n, int64_t alignment) {
     return (n + alignment - 1) / alignment * alignment;
 }
 
-static drv_status parse_tensors(arena *a, reader *r, uint64_t n, int64_t alignment, gguf_file *f) {
+static drv_status parse_tensors(arena *mem, reader *in, uint64_t n_listed, int64_t alignment,
+        gguf_file *file) {
     gguf_tensor *list = NULL, tensor;
     int count = 0, cap = 0;
     int64_t at = 0; // bytes of the data so far, less than file_size + MAX_ALIGNMENT
     drv_status status = DRV_OK;
-    for (uint64_t i = 0; i < n; i++) {
-        status = parse_tensor(a, r, &tensor, at);
+    for (uint64_t i = 0; i < n_listed; i++) {
+        status = parse_tensor(mem, in, &tensor, at);
         if (status != DRV_OK) break;
         tensor.at = at;
-        if (tensor.bytes > f->size - at) {
+        if (tensor.bytes > file->size - at) {
             status = drv_fail(DRV_E_DATA,
                     "%s: tensor \"%s\" has %lld bytes from byte %lld of the data, but the file "
                     "has only %lld: is it truncated?",
-                    r->path, tensor.name, (long long)tensor.bytes, (long long)at,
-                    (long long)f->size);
+                    in->path, tensor.name, (long long)tensor.bytes, (long long)at,
+                    (long long)file->size);
             break;
         }
         at = aligned(at + tensor.bytes, alignment);
         MEM_GROW(list, count, cap);
         list[count++] = tensor;
     }
-    f->tensors = ARENA_ARRAY(a, gguf_tensor, count + 1);
-    if (count) memcpy(f->tensors, list, sizeof *list * (size_t)count);
-    f->n_tensors = count;
+    file->tensors = ARENA_ARRAY(mem, gguf_tensor, count + 1);
+    if (count) memcpy(file->tensors, list, sizeof *list * (size_t)count);
+    file->n_tensors = count;
     free(list);
     return status;
 }
@@ -345,19 +346,9 @@ static drv_status parse_file(arena *a, gguf_file *f) {
 }
 
 drv_status gguf_open(arena *a, const char *path, gguf_file *out) {
-    struct stat st;
-    gguf_file f = {.path = arena_strdup(a, path), .fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (f.fd < 0 || fstat(f.fd, &st) != 0) {
-        const drv_status status =
-                drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-        gguf_close(&f);
-        return status;
-    }
-    f.size = st.st_size;
-    drv_status status = DRV_OK;
-    if (!S_ISREG(st.st_mode))
-        status = drv_fail(DRV_E_IO, "\"%s\" is no file that can be read at any place", path);
-    if (status == DRV_OK) status = parse_file(a, &f);
+    gguf_file f = {.path = arena_strdup(a, path), .fd = -1};
+    DRV_TRY(file_open_regular(path, &f.fd, &f.size));
+    const drv_status status = parse_file(a, &f);
     if (status == DRV_OK)
         *out = f;
     else
@@ -373,8 +364,9 @@ void gguf_close(gguf_file *f) {
 
 bool gguf_is_gguf(const char *path) {
     char magic[4];
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return false;
+    int fd;
+    int64_t size;
+    if (file_open_regular(path, &fd, &size) != DRV_OK) return false;
     const bool found = pread(fd, magic, 4, 0) == 4 && memcmp(magic, "GGUF", 4) == 0;
     close(fd);
     return found;

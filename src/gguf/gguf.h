@@ -39,7 +39,7 @@ typedef struct gguf_value { // one entry of the metadata
     const char *key;
     gguf_type type; // of the value, or of each element of an array
     bool is_array;
-    int64_t n;              // elements; 1 where it is no array
+    int64_t n;              // elements; 1 where it is not an array
     const unsigned char *p; // the first element; not aligned
 } gguf_value;
 
@@ -92,7 +92,7 @@ DRV_CHECKED drv_status gguf_get_f64(const gguf_file *f, const char *key, double 
 DRV_CHECKED drv_status gguf_get_bool(const gguf_file *f, const char *key, bool *out);
 // The number that people wrote where the file has an fp32: the shortest decimal that rounds to it.
 double gguf_meant(float x);
-// A copy in `a`. DRV_E_DATA: it is no valid UTF-8 or has a NUL.
+// A copy in `a`. DRV_E_DATA: it is not valid UTF-8 or has a NUL.
 DRV_CHECKED drv_status gguf_get_text(arena *a, const gguf_file *f, const char *key,
         const char **out);
 // Arrays, in `a`; *n = 0 where the key is absent. Texts are valid UTF-8.

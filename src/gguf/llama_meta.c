@@ -25,33 +25,33 @@ static const char *arch_key(const char *arch, const char *name) {
 }
 
 // --- what is no Llama
-static drv_status check_kind(arena *a, const gguf_file *f, const char **arch) {
+static drv_status check_kind(arena *mem, const gguf_file *file, const char **arch) {
     const char *kind = "model";
     int64_t parts = 1;
     *arch = NULL;
-    DRV_TRY(gguf_get_text(a, f, "general.type", &kind));
-    DRV_TRY(gguf_get_text(a, f, "general.architecture", arch));
-    DRV_TRY(gguf_get_i64(f, "split.count", &parts));
+    DRV_TRY(gguf_get_text(mem, file, "general.type", &kind));
+    DRV_TRY(gguf_get_text(mem, file, "general.architecture", arch));
+    DRV_TRY(gguf_get_i64(file, "split.count", &parts));
     if (strcmp(kind, "model") != 0)
-        return drv_fail(DRV_E_DATA, "%s: general.type is \"%.40s\", expected \"model\"", f->path,
+        return drv_fail(DRV_E_DATA, "%s: general.type is \"%.40s\", expected \"model\"", file->path,
                 kind);
     if (parts > 1)
         return drv_fail(DRV_E_DATA,
                 "%s: is one of %lld parts, expected a whole model; llama.cpp's llama-gguf-split "
                 "--merge joins them",
-                f->path, (long long)parts);
+                file->path, (long long)parts);
     if (!*arch)
         return drv_fail(DRV_E_DATA, "%s: general.architecture is missing, expected \"llama\"",
-                f->path);
+                file->path);
     if (strcmp(*arch, "llama") == 0 || strcmp(*arch, "mistral") == 0) return DRV_OK;
     return drv_fail(DRV_E_DATA,
             "%s: general.architecture is \"%.40s\", which is not read; expected \"llama\" (Llama, "
             "and Mistral without a sliding window)",
-            f->path, *arch);
+            file->path, *arch);
 }
 
 // Numbers that would change the graph, with the value that leaves it a Llama's.
-static drv_status check_absent(const gguf_file *f, const char *arch) {
+static drv_status check_absent(const gguf_file *file, const char *arch) {
     static const struct {
         const char *name, *what;
         double harmless;
@@ -70,20 +70,20 @@ static drv_status check_absent(const gguf_file *f, const char *arch) {
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *key = arch_key(arch, keys[i].name);
-        const gguf_value *v = gguf_find(f, key);
+        const gguf_value *v = gguf_find(file, key);
         double x = keys[i].harmless;
         int64_t whole = 0;
         if (!v) continue;
         if (v->type == GGUF_F32 || v->type == GGUF_F64) {
-            DRV_TRY(gguf_get_f64(f, key, &x));
+            DRV_TRY(gguf_get_f64(file, key, &x));
         } else {
-            DRV_TRY(gguf_get_i64(f, key, &whole));
+            DRV_TRY(gguf_get_i64(file, key, &whole));
             x = (double)whole;
         }
         if (x != keys[i].harmless && x != 0)
             return drv_fail(DRV_E_DATA,
-                    "%s: %s is %g: %s, which drover's Llama does not have, expected none", f->path,
-                    key, x, keys[i].what);
+                    "%s: %s is %g: %s, which drover's Llama does not have, expected none",
+                    file->path, key, x, keys[i].what);
     }
     return DRV_OK;
 }
@@ -187,7 +187,7 @@ drv_status llama_meta_token(const gguf_file *f, const char *key, int64_t n_token
     *id = -1;
     DRV_TRY(gguf_get_i64(f, key, id));
     if (*id < n_tokens || !gguf_find(f, key)) return DRV_OK;
-    log_warn("%s: %s is %lld, which is no token (there are %lld); it is left out", f->path, key,
+    log_warn("%s: %s is %lld, which is not a token (there are %lld); it is left out", f->path, key,
             (long long)*id, (long long)n_tokens);
     *id = -1;
     return DRV_OK;

@@ -74,17 +74,17 @@ static int between(const divisors *d, int64_t at[2], double share[2]) {
 
 // kept = context / (wave * (high - low)) - low / (high - low): a line over 1 / wave, of which two
 // points are known, or one and high = 4 * low.
-static bool solve(const divisors *d, int64_t hint, llama3_rope *r) {
+static bool solve(const divisors *known, int64_t hint, llama3_rope *out) {
     int64_t at[2];
     double share[2], slope, offset;
-    const int n = between(d, at, share);
-    if (n == 0) return false;
-    const double wave = wavelength(d->theta, 2 * d->n, at[0]);
-    if (n == 1) {
+    const int n_between = between(known, at, share);
+    if (n_between == 0) return false;
+    const double wave = wavelength(known->theta, 2 * known->n, at[0]);
+    if (n_between == 1) {
         offset = 1.0 / 3;
         slope = (share[0] + offset) * wave;
     } else {
-        const double last = wavelength(d->theta, 2 * d->n, at[1]);
+        const double last = wavelength(known->theta, 2 * known->n, at[1]);
         slope = (share[0] - share[1]) / (1 / wave - 1 / last);
         offset = slope / wave - share[0];
     }
@@ -92,13 +92,13 @@ static bool solve(const divisors *d, int64_t hint, llama3_rope *r) {
     for (int low = 1; low <= 16; low++) { // until the context is a whole number
         const double context = hint > 0 ? (double)hint : round(low * slope / offset);
         if (!(context >= 1 && context < 0x1p30)) return false;
-        *r = (llama3_rope){d->largest, gguf_meant((float)(context * offset / slope)),
+        *out = (llama3_rope){known->largest, gguf_meant((float)(context * offset / slope)),
                 gguf_meant((float)(context * (1 + offset) / slope)), (int64_t)context};
-        if (fabs(r->low_freq_factor - round(r->low_freq_factor)) < 1e-3)
-            r->low_freq_factor = round(r->low_freq_factor);
-        if (fabs(r->high_freq_factor - round(r->high_freq_factor)) < 1e-3)
-            r->high_freq_factor = round(r->high_freq_factor);
-        if (fits(d, r)) return true;
+        if (fabs(out->low_freq_factor - round(out->low_freq_factor)) < 1e-3)
+            out->low_freq_factor = round(out->low_freq_factor);
+        if (fabs(out->high_freq_factor - round(out->high_freq_factor)) < 1e-3)
+            out->high_freq_factor = round(out->high_freq_factor);
+        if (fits(known, out)) return true;
     }
     return false;
 }
@@ -133,14 +133,14 @@ static bool gap(const divisors *d, llama3_rope *r) {
     return false;
 }
 
-bool llama3_rope_recover(const float *p, double theta, int64_t head_dim, int64_t context_hint,
+bool llama3_rope_recover(const float *divs, double theta, int64_t head_dim, int64_t context_hint,
         llama3_rope *out) {
-    divisors d = {.p = p, .n = head_dim / 2, .theta = theta};
+    divisors d = {.p = divs, .n = head_dim / 2, .theta = theta};
     float largest = 1, smallest = INFINITY;
     for (int64_t i = 0; i < d.n; i++) {
-        largest = fmaxf(largest, p[i]);
-        smallest = fminf(smallest, p[i]);
-        if (!(p[i] >= 0.999f && p[i] <= 1e6f)) return false;
+        largest = fmaxf(largest, divs[i]);
+        smallest = fminf(smallest, divs[i]);
+        if (!(divs[i] >= 0.999f && divs[i] <= 1e6f)) return false;
     }
     *out = (llama3_rope){0};
     if (largest == 1 && smallest == 1) return true;

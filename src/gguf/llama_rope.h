@@ -16,5 +16,5 @@ void llama3_rope_divisors(const llama3_rope *r, double theta, int64_t head_dim, 
 // The scaling that has these divisors. They tell it up to a common scale of original_context and
 // the two frequency factors, so `context_hint` (tokens; 0: none) or else low_freq_factor 1 decides.
 // False: no llama3 scaling has them.
-bool llama3_rope_recover(const float *divisors, double theta, int64_t head_dim,
-        int64_t context_hint, llama3_rope *out);
+bool llama3_rope_recover(const float *divs, double theta, int64_t head_dim, int64_t context_hint,
+        llama3_rope *out);

@@ -88,15 +88,15 @@ static json_t *byte_level(bool use_regex) {
             "trim_offsets", 1, "use_regex", use_regex);
 }
 
-json_t *pre_type_json(const pre_type *t) {
+json_t *pre_type_json(const pre_type *type) {
     json_t *first = NULL;
-    if (t->digits) first = json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1);
-    if (t->pattern)
+    if (type->digits) first = json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1);
+    if (type->pattern)
         first = json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split", "pattern", "Regex",
-                t->pattern, "behavior", "Isolated", "invert", 0);
+                type->pattern, "behavior", "Isolated", "invert", 0);
     if (!first) return byte_level(true);
     return json_pack("{s:s, s:[o, o]}", "type", "Sequence", "pretokenizers", first,
-            byte_level(!t->pattern));
+            byte_level(!type->pattern));
 }
 
 // --- and back
@@ -105,27 +105,29 @@ typedef struct found {
     bool digits, byte_level, other;
 } found;
 
-static void look_at(const json_t *o, found *f) {
-    const char *type = json_string_value(json_object_get(o, "type"));
+static void look_at(const json_t *object, found *found_so_far) {
+    const char *type = json_string_value(json_object_get(object, "type"));
     size_t i;
     json_t *v;
     if (!type) {
-        f->other = true;
+        found_so_far->other = true;
     } else if (strcmp(type, "Sequence") == 0) {
-        json_array_foreach(json_object_get(o, "pretokenizers"), i, v) look_at(v, f);
-    } else if (strcmp(type, "Digits") == 0 && !f->pattern && !f->byte_level) {
-        f->digits = json_is_true(json_object_get(o, "individual_digits"));
-        f->other |= !f->digits;
-    } else if (strcmp(type, "Split") == 0 && !f->pattern && !f->byte_level) {
-        f->pattern = json_string_value(json_object_get(json_object_get(o, "pattern"), "Regex"));
-        f->other |= !f->pattern || json_is_true(json_object_get(o, "invert"));
+        json_array_foreach(json_object_get(object, "pretokenizers"), i, v) look_at(v, found_so_far);
+    } else if (strcmp(type, "Digits") == 0 && !found_so_far->pattern && !found_so_far->byte_level) {
+        found_so_far->digits = json_is_true(json_object_get(object, "individual_digits"));
+        found_so_far->other |= !found_so_far->digits;
+    } else if (strcmp(type, "Split") == 0 && !found_so_far->pattern && !found_so_far->byte_level) {
+        found_so_far->pattern =
+                json_string_value(json_object_get(json_object_get(object, "pattern"), "Regex"));
+        found_so_far->other |=
+                !found_so_far->pattern || json_is_true(json_object_get(object, "invert"));
     } else if (strcmp(type, "ByteLevel") == 0) {
-        const bool regex = !json_is_false(json_object_get(o, "use_regex"));
-        f->other |= regex == (f->pattern != NULL) ||
-                    json_is_true(json_object_get(o, "add_prefix_space"));
-        f->byte_level = true;
+        const bool regex = !json_is_false(json_object_get(object, "use_regex"));
+        found_so_far->other |= regex == (found_so_far->pattern != NULL) ||
+                               json_is_true(json_object_get(object, "add_prefix_space"));
+        found_so_far->byte_level = true;
     } else {
-        f->other = true;
+        found_so_far->other = true;
     }
 }
 

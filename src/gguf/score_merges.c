@@ -70,23 +70,23 @@ static bool begins_character(char c) {
 // `left`, `power`: room for the token's length + 1.
 static void cut(const token_index *index, int32_t whole, uint64_t *left, uint64_t *power,
         merge_list *list) {
-    const gguf_text t = index->tokens[whole];
+    const gguf_text token = index->tokens[whole];
     const int64_t begin = list->n;
     int32_t characters = 0, n_left = 0;
     left[0] = 0;
     power[0] = 1;
-    for (size_t i = 0; i < t.n; i++) {
-        left[i + 1] = left[i] * BASE + (unsigned char)t.p[i] + 1;
+    for (size_t i = 0; i < token.n; i++) {
+        left[i + 1] = left[i] * BASE + (unsigned char)token.p[i] + 1;
         power[i + 1] = power[i] * BASE;
-        characters += begins_character(t.p[i]);
+        characters += begins_character(token.p[i]);
     }
-    for (size_t i = 1; i < t.n; i++) {
-        n_left += begins_character(t.p[i - 1]);
-        if (!begins_character(t.p[i])) continue;
-        const int32_t l = find_hashed(index, t.p, i, left[i]);
+    for (size_t i = 1; i < token.n; i++) {
+        n_left += begins_character(token.p[i - 1]);
+        if (!begins_character(token.p[i])) continue;
+        const int32_t l = find_hashed(index, token.p, i, left[i]);
         if (l < 0) continue;
-        const uint64_t right = left[t.n] - left[i] * power[t.n - i];
-        const int32_t r = find_hashed(index, t.p + i, t.n - i, right);
+        const uint64_t right = left[token.n] - left[i] * power[token.n - i];
+        const int32_t r = find_hashed(index, token.p + i, token.n - i, right);
         if (r < 0) continue;
         MEM_GROW(list->p, list->n, list->cap);
         list->p[list->n++] = (score_merge){l, r, whole, n_left, characters - n_left};
@@ -109,23 +109,23 @@ static int by_score(const void *x, const void *y) {
     return (a->place > b->place) - (a->place < b->place);
 }
 
-void score_merges(arena *a, const gguf_text *tokens, const float *scores, int64_t n,
+void score_merges(arena *mem, const gguf_text *tokens, const float *scores, int64_t n_tokens,
         score_merge **out, int64_t *n_out) {
     token_index index;
     merge_list list = {0};
     size_t longest = 0;
-    token_index_build(a, tokens, n, &index);
-    for (int64_t i = 0; i < n; i++)
+    token_index_build(mem, tokens, n_tokens, &index);
+    for (int64_t i = 0; i < n_tokens; i++)
         if (tokens[i].n > longest) longest = tokens[i].n;
     uint64_t *left = mem_alloc(sizeof *left * (longest + 1)),
              *power = mem_alloc(sizeof *power * (longest + 1));
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < n_tokens; i++)
         cut(&index, (int32_t)i, left, power, &list);
     ranked *order = mem_alloc(sizeof *order * (size_t)(list.n + 1));
     for (int64_t i = 0; i < list.n; i++)
         order[i] = (ranked){list.p[i], scores[list.p[i].whole], i};
     qsort(order, (size_t)list.n, sizeof *order, by_score);
-    *out = ARENA_ARRAY(a, score_merge, list.n + 1);
+    *out = ARENA_ARRAY(mem, score_merge, list.n + 1);
     for (int64_t i = 0; i < list.n; i++)
         (*out)[i] = order[i].merge;
     *n_out = list.n;

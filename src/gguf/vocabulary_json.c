@@ -71,15 +71,15 @@ static void add_vocab(const vocabulary *v, str *out) {
 }
 
 // Pairs, or with a space between them as older readers know them, where no part has a space.
-static void add_merges(const vocabulary *v, str *out) {
+static void add_merges(const vocabulary *vocab, str *out) {
     bool spaces = false;
-    for (int64_t i = 0; i < v->n_merges; i++)
+    for (int64_t i = 0; i < vocab->n_merges; i++)
         for (int k = 0; k < 2; k++)
-            spaces |= memchr(v->merges[i][k].p, ' ', v->merges[i][k].n) != NULL;
+            spaces |= memchr(vocab->merges[i][k].p, ' ', vocab->merges[i][k].n) != NULL;
     str both = {0};
     str_puts(out, "[");
-    for (int64_t i = 0; i < v->n_merges; i++) {
-        const gguf_text left = v->merges[i][0], right = v->merges[i][1];
+    for (int64_t i = 0; i < vocab->n_merges; i++) {
+        const gguf_text left = vocab->merges[i][0], right = vocab->merges[i][1];
         str_puts(out, i ? ",\n      " : "\n      ");
         if (spaces) {
             str_puts(out, "[");

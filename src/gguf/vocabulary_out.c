@@ -50,30 +50,30 @@ static const json_t *part_of_type(const json_t *o, const char *list, const char 
     return found;
 }
 
-static drv_status find_kind(writing *w) {
-    const json_t *model = json_object_get(w->root, "model"),
-                 *normalizer = json_object_get(w->root, "normalizer"),
-                 *pre = json_object_get(w->root, "pre_tokenizer"),
+static drv_status find_kind(writing *out) {
+    const json_t *model = json_object_get(out->root, "model"),
+                 *normalizer = json_object_get(out->root, "normalizer"),
+                 *pre = json_object_get(out->root, "pre_tokenizer"),
                  *metaspace = part_of_type(pre, "pretokenizers", "Metaspace");
     const char *type = json_string_value(json_object_get(model, "type"));
     if (!json_is_object(model) || (type && strcmp(type, "BPE") != 0))
-        return refuse(w, "its model is no BPE");
-    w->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
+        return refuse(out, "its model is no BPE");
+    out->ignore_merges = json_is_true(json_object_get(model, "ignore_merges"));
     if (has_type(pre, "pretokenizers", "ByteLevel")) {
-        w->pre = pre_type_of_json(pre, w->ignore_merges);
-        if (!w->pre) return refuse(w, "its pre_tokenizer is an unusual one");
+        out->pre = pre_type_of_json(pre, out->ignore_merges);
+        if (!out->pre) return refuse(out, "its pre_tokenizer is an unusual one");
         if (has_type(normalizer, "normalizers", "NFC"))
-            log_warn("%s: the normalizer NFC is left out: GGUF has no place for it", w->path);
+            log_warn("%s: the normalizer NFC is left out: GGUF has no place for it", out->path);
         return DRV_OK;
     }
-    w->sentencepiece = metaspace || has_type(normalizer, "normalizers", "Replace");
-    if (!w->sentencepiece)
-        return refuse(w, "it is neither byte-level nor of the sentencepiece style");
-    w->space_prefix = has_type(normalizer, "normalizers", "Prepend");
+    out->sentencepiece = metaspace || has_type(normalizer, "normalizers", "Replace");
+    if (!out->sentencepiece)
+        return refuse(out, "it is neither byte-level nor of the sentencepiece style");
+    out->space_prefix = has_type(normalizer, "normalizers", "Prepend");
     if (metaspace) {
         const char *scheme = json_string_value(json_object_get(metaspace, "prepend_scheme"));
-        w->space_prefix = scheme ? strcmp(scheme, "never") != 0
-                                 : !json_is_false(json_object_get(metaspace, "add_prefix_space"));
+        out->space_prefix = scheme ? strcmp(scheme, "never") != 0
+                                   : !json_is_false(json_object_get(metaspace, "add_prefix_space"));
     }
     return DRV_OK;
 }
@@ -161,29 +161,29 @@ static drv_status merge_parts(const writing *w, size_t i, const json_t *merge, g
         part[0] = (gguf_text){line, (size_t)(space - line)};
         part[1] = (gguf_text){space + 1, strlen(space + 1)};
     } else {
-        return drv_fail(DRV_E_DATA, "%s: merge %zu is no pair of tokens", w->path, i);
+        return drv_fail(DRV_E_DATA, "%s: merge %zu is not a pair of tokens", w->path, i);
     }
     return DRV_OK;
 }
 
-static drv_status put_merges(const writing *w, const json_t *merges) {
+static drv_status put_merges(const writing *out, const json_t *merges) {
     size_t i;
     json_t *merge;
     str line = {0};
     drv_status status = DRV_OK;
-    gguf_put_array(w->out, KEY("merges"), GGUF_TEXT, json_array_size(merges));
+    gguf_put_array(out->out, KEY("merges"), GGUF_TEXT, json_array_size(merges));
     json_array_foreach(merges, i, merge) {
         gguf_text part[2];
-        status = merge_parts(w, i, merge, part);
+        status = merge_parts(out, i, merge, part);
         if (status == DRV_OK &&
                 (memchr(part[0].p, ' ', part[0].n) || memchr(part[1].p, ' ', part[1].n)))
-            status = refuse(w, "a merge has a space in it");
+            status = refuse(out, "a merge has a space in it");
         if (status != DRV_OK) break;
         str_clear(&line);
         str_add(&line, part[0].p, part[0].n);
         str_puts(&line, " ");
         str_add(&line, part[1].p, part[1].n);
-        gguf_add_text(w->out, line.p, line.n);
+        gguf_add_text(out->out, line.p, line.n);
     }
     str_free(&line);
     return status;
@@ -191,18 +191,18 @@ static drv_status put_merges(const writing *w, const json_t *merges) {
 
 // The order in which the merges make tokens, as scores: 0 for the first, -1 for the second, ...;
 // tokens that no merge makes come after them.
-static drv_status scores_of_merges(const writing *w, const json_t *merges, float *scores) {
+static drv_status scores_of_merges(const writing *out, const json_t *merges, float *scores) {
     token_index index;
     size_t i;
     json_t *merge;
     str whole = {0};
     int64_t n_made = 0;
     drv_status status = DRV_OK;
-    bool *made = ARENA_ARRAY(w->a, bool, w->n + 1);
-    token_index_build(w->a, w->tokens, w->n, &index);
+    bool *made = ARENA_ARRAY(out->a, bool, out->n + 1);
+    token_index_build(out->a, out->tokens, out->n, &index);
     json_array_foreach(merges, i, merge) {
         gguf_text part[2];
-        status = merge_parts(w, i, merge, part);
+        status = merge_parts(out, i, merge, part);
         if (status != DRV_OK) break;
         str_clear(&whole);
         str_add(&whole, part[0].p, part[0].n);
@@ -213,8 +213,8 @@ static drv_status scores_of_merges(const writing *w, const json_t *merges, float
         scores[id] = (float)-n_made++;
     }
     str_free(&whole);
-    for (int64_t id = 0; id < w->n; id++)
-        if (!made[id] && w->types[id] == TOKEN_NORMAL) scores[id] = (float)-n_made++;
+    for (int64_t id = 0; id < out->n; id++)
+        if (!made[id] && out->types[id] == TOKEN_NORMAL) scores[id] = (float)-n_made++;
     return status;
 }
 
@@ -379,28 +379,28 @@ static drv_status put_ids(const tokenizer_texts *t, gguf_builder *out) {
     return DRV_OK;
 }
 
-drv_status vocabulary_put(const tokenizer_texts *t, gguf_builder *out) {
-    if (!t->tokenizer_json) return put_ids(t, out);
-    arena *a = arena_new("vocabulary");
-    writing w = {.a = a,
-            .texts = t,
-            .path = arena_printf(a, "%s/tokenizer.json", t->folder),
-            .tokens = ARENA_ARRAY(a, gguf_text, t->vocab_size + 1),
-            .types = ARENA_ARRAY(a, int32_t, t->vocab_size + 1),
-            .n = t->vocab_size,
+drv_status vocabulary_put(const tokenizer_texts *texts, gguf_builder *out) {
+    if (!texts->tokenizer_json) return put_ids(texts, out);
+    arena *mem = arena_new("vocabulary");
+    writing state = {.a = mem,
+            .texts = texts,
+            .path = arena_printf(mem, "%s/tokenizer.json", texts->folder),
+            .tokens = ARENA_ARRAY(mem, gguf_text, texts->vocab_size + 1),
+            .types = ARENA_ARRAY(mem, int32_t, texts->vocab_size + 1),
+            .n = texts->vocab_size,
             .out = out};
-    drv_status status =
-            read_optional(t, "tokenizer.json", t->tokenizer_json, t->n_tokenizer_json, &w.root);
+    drv_status status = read_optional(texts, "tokenizer.json", texts->tokenizer_json,
+            texts->n_tokenizer_json, &state.root);
     if (status == DRV_OK)
-        status = read_optional(t, "tokenizer_config.json", t->tokenizer_config_json,
-                t->n_tokenizer_config_json, &w.config);
+        status = read_optional(texts, "tokenizer_config.json", texts->tokenizer_config_json,
+                texts->n_tokenizer_config_json, &state.config);
     if (status == DRV_OK)
-        status = read_optional(t, "special_tokens_map.json", t->special_tokens_map_json,
-                t->n_special_tokens_map_json, &w.map);
-    if (status == DRV_OK) status = put_all(&w);
-    json_decref(w.root);
-    json_decref(w.config);
-    json_decref(w.map);
-    arena_free(a);
+        status = read_optional(texts, "special_tokens_map.json", texts->special_tokens_map_json,
+                texts->n_special_tokens_map_json, &state.map);
+    if (status == DRV_OK) status = put_all(&state);
+    json_decref(state.root);
+    json_decref(state.config);
+    json_decref(state.map);
+    arena_free(mem);
     return status;
 }

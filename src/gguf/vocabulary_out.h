@@ -13,4 +13,4 @@ typedef struct tokenizer_texts { // of files; NULL: there is none
 } tokenizer_texts;
 
 // DRV_E_DATA: the files are broken, or GGUF has no name for what they say.
-DRV_CHECKED drv_status vocabulary_put(const tokenizer_texts *t, gguf_builder *out);
+DRV_CHECKED drv_status vocabulary_put(const tokenizer_texts *texts, gguf_builder *out);

@@ -44,8 +44,8 @@ tensor *example_integers(example *e, const char *name, int64_t n, const int32_t 
     return input(e, EXAMPLE_GIVEN, t, 0, 0, values);
 }
 
-double example_value(const example_input *in, int64_t k) {
-    const rng_key key = {hash_name(in->t->name), RNG_TEST, 0};
-    const double x = in->low + (in->high - in->low) * rng_uniform(&key, (uint64_t)k);
+double example_value(const example_input *input, int64_t k) {
+    const rng_key key = {hash_name(input->t->name), RNG_TEST, 0};
+    const double x = input->low + (input->high - input->low) * rng_uniform(&key, (uint64_t)k);
     return (double)bf16_to_f32(f32_to_bf16((float)x));
 }

@@ -1,11 +1,22 @@
 // The bookkeeping of differentiation: gradients and accumulators by tensor.
 #include "ir/grad.h"
 
+// The accumulator of a weight; of one that is shared, the share has its
+// own: with an accumulator for each use of a tied table the sums are those of a pipeline, where the
+// two uses are on different ranks (docs/adr/0011).
+static tensor *new_accumulator(graph *g, const tensor *t) {
+    const tensor *w = tensor_root(t);
+    const bool renamed = t != w && op_rows[t->def->op]->renames;
+    if (w->cls != TENSOR_WEIGHT || !w->trainable || (t != w && !renamed)) return NULL;
+    const char *name = arena_printf(g->a, renamed ? "grad.%s.second" : "grad.%s", w->name);
+    return graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), w->n_dims, w->dim);
+}
+
 // An output is wanted if an input of its node is; integers have no gradient.
 static void mark_wanted(grad_ctx *ctx) {
     for (int i = 0; i < ctx->n; i++) {
         const tensor *t = ctx->g->tensors[i];
-        ctx->wanted[i] = t->cls == TENSOR_WEIGHT && t->trainable;
+        ctx->wanted[i] = t->trainable;
     }
     for (int i = 0; i < ctx->g->n_nodes; i++) {
         const node *n = ctx->g->nodes[i];
@@ -27,10 +38,7 @@ grad_ctx grad_open(graph *g) {
             .replaced = ARENA_ARRAY(g->a, tensor *, n)};
     mark_wanted(&ctx);
     for (int i = 0; i < n; i++) {
-        const tensor *t = g->tensors[i];
-        if (t->cls != TENSOR_WEIGHT || !t->trainable) continue;
-        ctx.buffer[i] = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s", t->name),
-                dtype_acc(t->dt), t->n_dims, t->dim);
+        ctx.buffer[i] = new_accumulator(g, g->tensors[i]);
     }
     return ctx;
 }

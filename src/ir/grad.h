@@ -13,7 +13,7 @@ struct grad_ctx {
 };
 
 // Allocates the arrays, marks what is wanted, and gives every trainable weight W the state
-// "grad.W", zero at the start of a step, in the accumulation type.
+// "grad.W", zero at the start of a step, in the accumulation type; a share of W has "grad.W.second".
 grad_ctx grad_open(graph *g);
 // Applies the replacements. The graph may then be pruned.
 void grad_close(grad_ctx *ctx);
@@ -26,8 +26,8 @@ bool grad_wanted(const grad_ctx *ctx, const tensor *t);
 void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
 // The same where d holds what grad_of() gave, too.
 void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
-// The accumulator of a weight, a state tensor that an op updates in place. NULL: t is no weight, or
-// is frozen.
+// The accumulator of a weight, a state tensor that an op updates in place. NULL: t is not a weight,
+// or is frozen.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
 // Whoever reads `old` reads `with` (used where forward and backward are one op).

@@ -31,6 +31,7 @@ static tensor *new_tensor(graph *g, dtype dt, int n_dims, const int64_t *dim) {
     t->id = g->n_tensors;
     t->dt = dt;
     t->n_dims = n_dims;
+    t->n_slots = 1;
     for (int i = 0; i < n_dims; i++)
         t->dim[i] = dim[i];
     g->tensors = grow(g->a, g->tensors, g->n_tensors, &g->cap_tensors);
@@ -54,24 +55,24 @@ tensor *graph_find(const graph *g, const char *name) {
     return name_map_get(&g->names, name);
 }
 
-node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs) {
+node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs) {
     const op_row *row = op_rows[op];
     DRV_ASSERT(n_in >= row->min_in && (row->max_in < 0 || n_in <= row->max_in), "%s: %d inputs",
             row->name, n_in);
-    node *made = ARENA_NEW(g->a, node);
+    node *made = ARENA_NEW(self->a, node);
     made->op = op;
     made->n_in = n_in;
-    made->in = ARENA_ARRAY(g->a, tensor *, n_in);
+    made->in = ARENA_ARRAY(self->a, tensor *, n_in);
     memcpy(made->in, in, sizeof *in * (size_t)n_in);
     if (attrs) made->attrs = *attrs;
-    made->layer = g->layer;
-    made->phase = g->phase;
+    made->layer = self->layer;
+    made->phase = self->phase;
     tensor_spec spec[MAX_OUT];
     const char *bad = row->shape(made, spec, &made->n_out);
     if (!bad) bad = op_attrs_unlisted(made);
-    DRV_ASSERT(!bad, "graph \"%s\": %s: %s", g->name, row->name, bad);
+    DRV_ASSERT(!bad, "graph \"%s\": %s: %s", self->name, row->name, bad);
     for (int i = 0; i < made->n_out; i++) {
-        made->out[i] = new_tensor(g, spec[i].dt, spec[i].n_dims, spec[i].dim);
+        made->out[i] = new_tensor(self, spec[i].dt, spec[i].n_dims, spec[i].dim);
         made->out[i]->def = made;
         if (spec[i].alias_in >= 0 && !spec[i].may_alias) made->out[i]->alias = in[spec[i].alias_in];
     }

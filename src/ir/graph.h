@@ -65,6 +65,7 @@ typedef enum tensor_class {
     TENSOR_GRAD,      // accumulated gradient of a weight
     TENSOR_OPTIMIZER, // master weights and moments
     TENSOR_CACHE,     // keys and values while generating
+    TENSOR_KEPT,      // what one program of a pipeline stage leaves for another
     N_TENSOR_CLASSES
 } tensor_class;
 
@@ -125,7 +126,11 @@ typedef struct tensor {
     int n_dims;
     int64_t dim[MAX_DIMS];
     tensor_class cls;
-    bool trainable;       // of weights: autodiff makes its gradient; true unless said otherwise
+    // Of weights: autodiff makes its gradient; true unless said otherwise. Of real inputs: false
+    // unless said otherwise.
+    bool trainable;
+    // Of state: so many copies, of which a program sees the one that the back end was told.
+    int n_slots;
     node *def;            // NULL: exists before the program runs
     struct tensor *alias; // shares this older value's storage; NULL otherwise
 } tensor;
@@ -169,7 +174,7 @@ tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
 node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 // Makes a node without appending it (passes insert it themselves).
-node *graph_make(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
+node *graph_make(graph *self, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);
 void graph_append(graph *g, node *n);
 
 // Names a value and keeps it for the host. The name must live as long as the graph.
@@ -181,7 +186,7 @@ void graph_move_output(graph *g, tensor *from, tensor *to);
 void graph_prune(graph *g);
 
 int64_t tensor_elements(const tensor *t);
-int64_t tensor_bytes(const tensor *t);
+int64_t tensor_bytes(const tensor *t);      // of one slot
 const tensor *tensor_root(const tensor *t); // follows aliases to the storage's first value
 
 // Checks shapes, aliases and attributes against the op rows, definitions before uses, that nobody

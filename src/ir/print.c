@@ -46,13 +46,15 @@ static void print_attrs(const node *n, str *out) {
 
 static void print_state(const graph *g, str *out) {
     static const char *const classes[] = {"temp", "input", "output", "weight", "grad", "optimizer",
-            "cache"};
+            "cache", "kept"};
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
         if (t->def || t->cls == TENSOR_TEMP) continue;
         str_printf(out, "  %s %s ", classes[t->cls], t->name);
         print_type(t, out);
         if (t->cls == TENSOR_WEIGHT && !t->trainable) str_puts(out, " frozen");
+        if (t->cls == TENSOR_INPUT && t->trainable) str_puts(out, " differentiated");
+        if (t->n_slots > 1) str_printf(out, " x %d", t->n_slots);
         str_puts(out, "\n");
     }
 }

@@ -55,27 +55,27 @@ static bool follows(const tensor *t, const tensor_spec *spec, const node *n) {
 
 static const char *const stage_names[] = {"built", "differentiated", "planned"};
 
-static drv_status check_row(const checker *c, const node *n) {
-    const op_row *row = op_rows[n->op];
+static drv_status check_row(const checker *check, const node *checked) {
+    const op_row *row = op_rows[checked->op];
     tensor_spec spec[MAX_OUT];
     int n_out = 0;
-    const char *bad = row->shape(n, spec, &n_out);
-    if (!bad) bad = op_attrs_unlisted(n);
-    bool same = n_out == n->n_out;
+    const char *bad = row->shape(checked, spec, &n_out);
+    if (!bad) bad = op_attrs_unlisted(checked);
+    bool same = n_out == checked->n_out;
     for (int o = 0; !bad && same && o < n_out; o++)
-        same = follows(n->out[o], &spec[o], n);
+        same = follows(checked->out[o], &spec[o], checked);
     if (!bad && !same) bad = "outputs do not follow the op's row";
     if (bad)
-        return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", c->g->name, c->index, row->name,
-                bad);
-    const int axis = n->attrs.axis, ranks = n->attrs.ranks;
-    if (row->attrs & ATTR(axis) && ranks && ranks != c->g->mesh.size[axis])
+        return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", check->g->name, check->index,
+                row->name, bad);
+    const int axis = checked->attrs.axis, ranks = checked->attrs.ranks;
+    if (row->attrs & ATTR(axis) && ranks && ranks != check->g->mesh.size[axis])
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
-                c->g->name, c->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
-                c->g->mesh.size[axis]);
-    if (!(c->stage == STAGE_BUILT ? row->built : row->differentiated))
+                check->g->name, check->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
+                check->g->mesh.size[axis]);
+    if (!(check->stage == STAGE_BUILT ? row->built : row->differentiated))
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s is not allowed in a graph that is %s",
-                c->g->name, c->index, row->name, stage_names[c->stage]);
+                check->g->name, check->index, row->name, stage_names[check->stage]);
     return DRV_OK;
 }
 

@@ -157,7 +157,7 @@ static int logit_rows(const builder *b) {
 }
 
 static void head(builder *b, tensor *x_NH) {
-    if (b->mode != LLAMA_LOSS) {
+    if (b->mode != LLAMA_LOSS && b->mode != LLAMA_SCORE) {
         graph_output(b->g, linear(b, x_NH, b->params->head), "logits");
         return;
     }
@@ -165,11 +165,15 @@ static void head(builder *b, tensor *x_NH) {
     tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
     op_attrs attrs = over_tensor(b);
     attrs.chunk = logit_rows(b);
-    graph_output(b->g, add1(b, OP_linear_cross_entropy, 3, in, attrs), "loss");
+    node *n = graph_add(b->g, OP_linear_cross_entropy, 3, in, &attrs);
+    if (b->mode == LLAMA_LOSS)
+        graph_output(b->g, n->out[0], "loss");
+    else
+        graph_output(b->g, n->out[1], "token_loss");
 }
 
 graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
-    static const char *const names[] = {"loss", "logits", "prefill", "decode"};
+    static const char *const names[] = {"loss", "score", "logits", "prefill", "decode"};
     // Prompts go through in blocks of several sizes: a program for each.
     const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
                                              : names[mode];

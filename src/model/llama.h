@@ -7,6 +7,7 @@
 
 typedef enum llama_mode {
     LLAMA_LOSS,    // tokens, position, labels i32[N] -> loss f64[1], summed over counted tokens
+    LLAMA_SCORE,   // the same inputs -> token_loss f64[N], 0 where the label is negative
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
     LLAMA_PREFILL, // prefill.SEQ.tokens, .position of one sequence -> the caches
     LLAMA_DECODE,  // decode.tokens, decode.position, the caches -> logits [N,V]

@@ -99,7 +99,7 @@ static bool target_fits(target *t, const char *module) {
 static drv_status check_target(const target *t) {
     if (t->fits_some) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "lora.target_modules: \"%.80s\" is no %s, expected q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, all-linear, or a regular expression that matches all of a name like model.layers.0.self_attn.q_proj",
+            "lora.target_modules: \"%.80s\" is not a %s, expected q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, all-linear, or a regular expression that matches all of a name like model.layers.0.self_attn.q_proj",
             t->text, t->is_regex ? "projection of the model" : "regular expression");
 }
 

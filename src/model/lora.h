@@ -24,7 +24,7 @@ const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: 
 
 // Those of the config: each projection that a target fits. A target is the last parts of a name
 // ("q_proj", "self_attn.q_proj"), a POSIX extended regular expression that matches all of it, as
-// PEFT's, or "all-linear". DRV_E_USAGE: a target is no expression, or fits no projection.
+// PEFT's, or "all-linear". DRV_E_USAGE: a target is not an expression, or fits no projection.
 DRV_CHECKED drv_status lora_of_config(arena *a, const lora_config *lora, const model_layout *l,
         lora_set *out);
 

@@ -16,19 +16,32 @@ static void differentiate(grad_ctx *ctx, node *n) {
     row->grad(ctx, n);
 }
 
-void pass_autodiff(graph *g, const char *loss) {
+// The gradients of inputs that want one become outputs.
+static void put_out(const grad_ctx *ctx) {
+    graph *g = ctx->g;
+    for (int i = 0; i < ctx->n; i++) {
+        const tensor *t = g->tensors[i];
+        if (t->cls != TENSOR_INPUT || !t->trainable) continue;
+        DRV_ASSERT(ctx->d[i], "\"%s\" in graph %s has no gradient", t->name, g->name);
+        graph_output(g, ctx->d[i], arena_printf(g->a, "d%s", t->name));
+    }
+}
+
+void pass_autodiff(graph *g, const char *name) {
     DRV_ASSERT(g->stage == STAGE_BUILT, "autodiff of graph %s", g->name);
     const int n_forward = g->n_nodes;
-    tensor *output = graph_find(g, loss);
-    DRV_ASSERT(output, "graph %s has no output \"%s\"", g->name, loss);
+    tensor *output = graph_find(g, name);
+    DRV_ASSERT(output, "graph %s has no output \"%s\"", g->name, name);
     grad_ctx ctx = grad_open(g);
     DRV_ASSERT(grad_wanted(&ctx, output), "graph %s has nothing to train", g->name);
     g->phase = PHASE_BACKWARD;
-    ctx.d[output->id] = graph_state(g, TENSOR_INPUT, "dloss", DT_F64, 1, (int64_t[]){1});
+    ctx.d[output->id] = graph_state(g, TENSOR_INPUT, arena_printf(g->a, "d%s", name), output->dt,
+            output->n_dims, output->dim);
     for (int i = n_forward - 1; i >= 0; i--)
         if (has_gradient(&ctx, g->nodes[i])) differentiate(&ctx, g->nodes[i]);
     g->phase = PHASE_FORWARD;
     g->layer = -1;
+    put_out(&ctx);
     grad_close(&ctx);
     graph_prune(g);
     g->stage = STAGE_DIFFERENTIATED;

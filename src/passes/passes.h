@@ -4,9 +4,10 @@
 #include "ir/graph.h"
 
 // STAGE_BUILT -> STAGE_DIFFERENTIATED. Appends the backward nodes: for every trainable weight W the
-// state "grad.W" gains dL/dW, where L = the output `loss` times the input "dloss" f64[1]. Nothing
-// is computed that leads to frozen weights alone.
-void pass_autodiff(graph *g, const char *loss);
+// state "grad.W" gains dL/dW, where L = the output `name` times the input "dNAME" of the same type;
+// for every input X that is marked trainable the output "dX" is dL/dX. Nothing is computed that
+// leads to frozen weights alone.
+void pass_autodiff(graph *g, const char *name);
 
 // Trades time for memory in a differentiated graph; the values stay the same to the bit.
 typedef enum recompute_policy {
@@ -29,3 +30,15 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
 // Moves the gradients of `n` weights to slot number `slot` (states "laneK.W") and clears them, or
 // adds that slot to them from the left.
 graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_aside);
+
+// Cuts the differentiated graph of a pipeline stage into programs that run at different times, each
+// on one slot: forward; backward; and, where the weight gradients are split off, what nobody else
+// waits for. Values that one makes and another reads become kept state with `n_slots` slots.
+typedef enum cut_part { CUT_FORWARD, CUT_BACKWARD, CUT_WEIGHTS, N_CUTS } cut_part;
+typedef struct cut_opts {
+    const char *prefix; // of the names of programs and of what is kept
+    int n_slots;
+    bool split_weights;
+} cut_opts;
+// out[CUT_WEIGHTS] is NULL unless they are split off. The graphs live in `a`.
+void pass_cut(arena *a, const graph *g, const cut_opts *opts, graph *out[N_CUTS]);

@@ -117,12 +117,15 @@ static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
         p->offset[i] = p->offset[p->storage[i]->id];
 }
 
+int64_t plan_state_bytes(const tensor *t) {
+    return round_up(tensor_bytes(t) * t->n_slots, PLAN_ALIGN);
+}
+
 static void add_up(plan *p) {
     const graph *g = p->g;
     for (int i = 0; i < g->n_tensors; i++) {
         const tensor *t = g->tensors[i];
-        if (t->cls != TENSOR_TEMP && !t->alias)
-            p->class_bytes[t->cls] += round_up(tensor_bytes(t), PLAN_ALIGN);
+        if (t->cls != TENSOR_TEMP && !t->alias) p->class_bytes[t->cls] += plan_state_bytes(t);
     }
     for (int i = 0; i < g->n_nodes; i++) {
         const op_row *row = op_rows[g->nodes[i]->op];

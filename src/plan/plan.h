@@ -16,11 +16,14 @@ typedef struct plan {
     const tensor **storage; // by tensor id: the tensor whose storage it is in
     int64_t *workspace;     // by node: offset of its scratch
     int64_t arena_bytes;
-    int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, each tensor rounded up to PLAN_ALIGN
+    int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, as plan_state_bytes says
     double flops;
     double wire_bytes[N_AXES]; // sent by a rank, by axis of the mesh
     int64_t place_probes;      // work of placing, see place_items
 } plan;
+
+// What a back end holds for a state tensor: its slots, together rounded up to PLAN_ALIGN.
+int64_t plan_state_bytes(const tensor *t);
 
 // Scratch that a back end needs while it runs a node.
 typedef int64_t (*workspace_fn)(void *ctx, const node *n);

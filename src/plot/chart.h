@@ -25,6 +25,6 @@ typedef struct plot_terminal_opts {
 
 void plot_terminal(arena *a, const plot *p, const plot_terminal_opts *opts, str *out);
 // One <svg> element with everything in it.
-void plot_svg(arena *a, const plot *p, str *out);
+void plot_svg(arena *mem, const plot *runs, str *out);
 // A page of its own: the SVG and a table that compares the runs.
-void plot_html(arena *a, const plot *p, str *out);
+void plot_html(arena *mem, const plot *runs, str *out);

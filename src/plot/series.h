@@ -19,11 +19,11 @@ typedef struct plot_run {
     const char *name;                  // as given on the command line
     plot_series series[PLOT_MAX_KEYS]; // in the order of the keys
     int64_t n_records;                 // lines with a step
-    int64_t n_broken;                  // lines that are no JSON object with a step
+    int64_t n_broken;                  // lines that are not a JSON object with a step
 } plot_run;
 
 // Reads the lines of a metrics.jsonl. A last line without a line feed is still being written and is
-// left out; a step that comes again replaces what stood from there on; values that are no numbers
+// left out; a step that comes again replaces what stood from there on; values that are not numbers
 // (null: NaN) or beyond 1e100, which no axis can show, are gaps.
 void plot_parse(arena *a, const char *text, size_t n, const char *const *keys, int n_keys,
         plot_run *out);

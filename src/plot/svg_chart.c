@@ -152,13 +152,13 @@ static void find_ranges(arena *a, const plot *p, int key, int points, panel *out
     plot_range_close_tight(&out->x_range);
 }
 
-static void add_panel(arena *a, const plot *runs, int key, int points, int index, double left,
+static void add_panel(arena *mem, const plot *runs, int key, int points, int index, double left,
         double top, double width, double height, str *out) {
     panel area = {.x = left + LEFT,
             .y = top + TOP,
             .width = width - LEFT - 8,
             .height = height - TOP - BOTTOM};
-    find_ranges(a, runs, key, points, &area);
+    find_ranges(mem, runs, key, points, &area);
     str_printf(out,
             "<clipPath id=\"c%d\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\"/></clipPath>\n",
             index, area.x, area.y - 2, area.width + 2, area.height + 4);
@@ -166,8 +166,8 @@ static void add_panel(arena *a, const plot *runs, int key, int points, int index
     str_printf(out, "<g clip-path=\"url(#c%d)\">\n", index);
     for (int r = 0; r < runs->n_runs; r++) {
         const plot_series *s = &runs->runs[r].series[key];
-        const plot_series raw = extremes(a, s, RAW_POINTS / 2), smooth = moving_mean(a, s),
-                          thick = plot_means(a, &smooth, SMOOTH_POINTS);
+        const plot_series raw = extremes(mem, s, RAW_POINTS / 2), smooth = moving_mean(mem, s),
+                          thick = plot_means(mem, &smooth, SMOOTH_POINTS);
         if (smooth.y != s->y) add_line(&area, &raw, colours[r % N_COLOURS], "raw", out);
         add_line(&area, &thick, colours[r % N_COLOURS], "mean", out);
     }
@@ -212,13 +212,13 @@ static const char style[] =
         "circle{fill:#fff;stroke-width:2}\n"
         "</style>\n";
 
-void plot_svg(arena *a, const plot *runs, str *out) {
+void plot_svg(arena *mem, const plot *runs, str *out) {
     const int loss = plot_key(runs, "loss"), valid = plot_key(runs, "val_loss");
-    int keys[PLOT_MAX_KEYS], n = 0;
+    int keys[PLOT_MAX_KEYS], n_series = 0;
     for (int k = 0; k < runs->n_keys; k++)
-        if (k != valid || loss < 0) keys[n++] = k;
+        if (k != valid || loss < 0) keys[n_series++] = k;
     const double top = MARGIN + LEGEND_ROW * runs->n_runs + 8;
-    const int more_rows = n / 2; // below the first panel, two panels in each
+    const int more_rows = n_series / 2; // below the first panel, two panels in each
     const double height = top + FIRST_HEIGHT + more_rows * (GAP + HEIGHT) + MARGIN;
     str_printf(out,
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %d %.0f\" width=\"%d\" height=\"%.0f\">\n",
@@ -227,17 +227,18 @@ void plot_svg(arena *a, const plot *runs, str *out) {
     str_printf(out, "<rect width=\"%d\" height=\"%.0f\" fill=\"#fff\"/>\n", WIDTH, height);
     add_legend(runs, MARGIN + 10, out);
     const double inner = WIDTH - 2 * MARGIN;
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_series; i++) {
         const int points = keys[i] == loss ? valid : -1;
         if (i == 0) {
-            add_panel(a, runs, keys[i], points, i, MARGIN, top, inner, FIRST_HEIGHT, out);
+            add_panel(mem, runs, keys[i], points, i, MARGIN, top, inner, FIRST_HEIGHT, out);
             continue;
         }
-        const bool alone = i == n - 1 && i % 2 == 1; // the last one of an odd number takes the row
+        const bool alone =
+                i == n_series - 1 && i % 2 == 1; // the last one of an odd number takes the row
         const double width = alone ? inner : (inner - GAP) / 2;
         const double x = MARGIN + (i % 2 == 0 ? width + GAP : 0);
         const double y = top + FIRST_HEIGHT + GAP + (i - 1) / 2 * (GAP + HEIGHT);
-        add_panel(a, runs, keys[i], points, i, x, y, width, HEIGHT, out);
+        add_panel(mem, runs, keys[i], points, i, x, y, width, HEIGHT, out);
     }
     str_puts(out, "</svg>\n");
 }
@@ -258,7 +259,7 @@ static void add_table_row(const plot_run *run, int n_keys, str *out) {
     str_puts(out, "</tr>\n");
 }
 
-void plot_html(arena *a, const plot *runs, str *out) {
+void plot_html(arena *mem, const plot *runs, str *out) {
     str_puts(out,
             "<!DOCTYPE html>\n"
             "<html lang=\"en\">\n"
@@ -272,7 +273,7 @@ void plot_html(arena *a, const plot *runs, str *out) {
             "td,th{padding:4px 14px 4px 0;text-align:right;border-bottom:1px solid #ddd}\n"
             "td:first-child,th:first-child{text-align:left}\n"
             "</style>\n");
-    plot_svg(a, runs, out);
+    plot_svg(mem, runs, out);
     str_puts(out, "<table>\n<tr><th>run</th><th>steps</th>");
     for (int k = 0; k < runs->n_keys; k++) {
         str_puts(out, "<th>last ");

@@ -1,5 +1,5 @@
 // Training from texts to files: train_words.c counts, train_merges.c merges, and
-// bpe_trainer_files.c writes what came of it.
+// bpe_trainer_files.c writes the result.
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,7 +25,8 @@ bpe_trainer *bpe_trainer_new(const bpe_trainer_opts *o) {
     if (!t->o.memory) t->o.memory = BPE_TRAINER_MEMORY;
     DRV_ASSERT(split_rule_for("pattern", t->o.pattern, &t->rule) == DRV_OK, "%s", drv_message());
     split_rule_speed_up(&t->rule);
-    t->counter = word_counter_new(t->o.memory - BESIDE_BYTES, BPE_BYTES_A_WORD, BPE_BYTES_A_BYTE);
+    t->counter =
+            word_counter_new(t->o.memory - BESIDE_BYTES, BPE_BYTES_PER_WORD, BPE_BYTES_PER_BYTE);
     return t;
 }
 
@@ -61,7 +62,7 @@ static int by_char(const void *x, const void *y) {
 }
 
 // A special token whose name is text in the alphabet of stand-ins is also the symbol of its bytes,
-// as in Hugging Face's trainer, whose symbols are texts. Others can never come out of merging.
+// as in Hugging Face's trainer, whose symbols are texts. Others can never result from merging.
 static void add_special(bpe_merges *m, const char *name, int32_t byte_symbol[256]) {
     bpe_symbol symbol = {m->text.n, 0};
     for (const unsigned char *p = (const unsigned char *)name; *p;) {
@@ -96,14 +97,14 @@ static void first_symbols(const bpe_trainer *t, bpe_merges *m, int32_t byte_symb
     }
 }
 
-drv_status bpe_trainer_finish(bpe_trainer *t, const char *dir, int64_t *n_vocab) {
-    const int64_t first = t->o.n_specials + 256;
-    if (t->o.vocab_size < first)
+drv_status bpe_trainer_finish(bpe_trainer *trainer, const char *dir, int64_t *n_vocab) {
+    const int64_t first = trainer->o.n_specials + 256;
+    if (trainer->o.vocab_size < first)
         return drv_fail(DRV_E_USAGE,
                 "vocab size is %lld, expected at least %lld: 256 bytes and %d specials",
-                (long long)t->o.vocab_size, (long long)first, t->o.n_specials);
+                (long long)trainer->o.vocab_size, (long long)first, trainer->o.n_specials);
     word_counts counts;
-    drv_status status = word_counter_finish(t->counter, &counts);
+    drv_status status = word_counter_finish(trainer->counter, &counts);
     if (status == DRV_OK && counts.n == 0)
         status = drv_fail(DRV_E_DATA, "no text to train a tokenizer on");
     if (status != DRV_OK) {
@@ -111,17 +112,17 @@ drv_status bpe_trainer_finish(bpe_trainer *t, const char *dir, int64_t *n_vocab)
         return status;
     }
     if (counts.left_out)
-        log_warn("%lld of %lld distinct words are left out: those that occur less than %lld times "
+        log_warn("%lld of %lld distinct words are left out: those that occur fewer than %lld times "
                  "do not fit into %s",
                 (long long)counts.left_out, (long long)(counts.n + counts.left_out),
-                (long long)counts.least, str_bytes((double)t->o.memory));
+                (long long)counts.least, str_bytes((double)trainer->o.memory));
     bpe_merges m = {0};
     int32_t byte_symbol[256];
-    first_symbols(t, &m, byte_symbol);
-    bpe_merge(&counts, byte_symbol, t->o.vocab_size, t->o.min_frequency, &m);
+    first_symbols(trainer, &m, byte_symbol);
+    bpe_merge(&counts, byte_symbol, trainer->o.vocab_size, trainer->o.min_frequency, &m);
     *n_vocab = m.n_symbols;
     status = dir_make(dir);
-    if (status == DRV_OK) status = bpe_trainer_write(&t->o, t->rule.kind, &m, dir);
+    if (status == DRV_OK) status = bpe_trainer_write(&trainer->o, trainer->rule.kind, &m, dir);
     bpe_merges_free(&m);
     return status;
 }

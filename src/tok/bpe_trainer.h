@@ -18,7 +18,7 @@ typedef struct bpe_trainer_opts { // texts belong to the caller and outlive the 
     const char *const *specials;     // valid UTF-8, no two the same; they get the first ids
     int n_specials;                  //
     const char *role[N_TOKEN_ROLES]; // the special token of each role; NULL: none
-    bool begin_with_bos;             // encoding puts BOS in front of a text, as Llama 3's does
+    bool begin_with_bos;             // encoding puts BOS before a text, as Llama 3's does
     int64_t memory;                  // bytes that the process may take; 0: BPE_TRAINER_MEMORY
 } bpe_trainer_opts;
 
@@ -31,4 +31,4 @@ void bpe_trainer_add(bpe_trainer *t, const text_piece *p, int thread);
 // Between parallel sections: keeps the counts within the memory that they may take.
 DRV_CHECKED drv_status bpe_trainer_relieve(bpe_trainer *t);
 // Merges, and writes tokenizer.json, tokenizer_config.json and special_tokens_map.json into `dir`.
-DRV_CHECKED drv_status bpe_trainer_finish(bpe_trainer *t, const char *dir, int64_t *n_vocab);
+DRV_CHECKED drv_status bpe_trainer_finish(bpe_trainer *trainer, const char *dir, int64_t *n_vocab);

@@ -59,7 +59,7 @@ static json_t *template_part(const char *kind, const char *id, int type) {
     return json_pack("{s:{s:s, s:i}}", kind, "id", id, "type_id", type);
 }
 
-// BOS in front of each text: Llama 3's template.
+// BOS before each text: Llama 3's template.
 static json_t *post_processor(const bpe_trainer_opts *o) {
     const char *bos = o->role[ROLE_BOS];
     if (!bos || !o->begin_with_bos) return json_null();

@@ -33,28 +33,28 @@ int char_byte(uint32_t cp) {
     return cp < N_CHARS ? to_byte[cp] : -1;
 }
 
-int64_t utf8_sanitize(const void *text, size_t n, str *out) {
-    const unsigned char *s = text;
+int64_t utf8_sanitize(const void *text, size_t n_bytes, str *out) {
+    const unsigned char *rest = text;
     int64_t bad = 0;
-    while (n) {
-        size_t ok = utf8_valid_prefix(s, n);
-        str_add(out, s, ok);
-        s += ok;
-        n -= ok;
-        if (!n) break;
+    while (n_bytes) {
+        size_t ok = utf8_valid_prefix(rest, n_bytes);
+        str_add(out, rest, ok);
+        rest += ok;
+        n_bytes -= ok;
+        if (!n_bytes) break;
         // The maximal part of an ill-formed sequence (Unicode 15, section 3.9, table 3-8).
         size_t skip = 1;
-        if (s[0] >= 0xC2 && s[0] <= 0xF4) {
-            size_t want = s[0] < 0xE0 ? 2 : s[0] < 0xF0 ? 3 : 4;
-            unsigned char lo = s[0] == 0xE0 ? 0xA0 : s[0] == 0xF0 ? 0x90 : 0x80;
-            unsigned char hi = s[0] == 0xED ? 0x9F : s[0] == 0xF4 ? 0x8F : 0xBF;
-            while (skip < want && skip < n && s[skip] >= lo && s[skip] <= hi)
+        if (rest[0] >= 0xC2 && rest[0] <= 0xF4) {
+            size_t want = rest[0] < 0xE0 ? 2 : rest[0] < 0xF0 ? 3 : 4;
+            unsigned char lo = rest[0] == 0xE0 ? 0xA0 : rest[0] == 0xF0 ? 0x90 : 0x80;
+            unsigned char hi = rest[0] == 0xED ? 0x9F : rest[0] == 0xF4 ? 0x8F : 0xBF;
+            while (skip < want && skip < n_bytes && rest[skip] >= lo && rest[skip] <= hi)
                 skip++, lo = 0x80, hi = 0xBF;
         }
         str_puts(out, "\xEF\xBF\xBD");
         bad++;
-        s += skip;
-        n -= skip;
+        rest += skip;
+        n_bytes -= skip;
     }
     return bad;
 }

@@ -34,17 +34,17 @@ static void end_bytes(str *raw, size_t *n_bytes) {
         str_puts(raw, "\xEF\xBF\xBD");
 }
 
-void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
+void tokenizer_decode(const tokenizer *tok, const int32_t *ids, int64_t n_ids, bool skip_special,
         str *out) {
     str raw = {0};
     size_t n_bytes = 0; // at the end of raw, from byte tokens
     bool first = true;
-    for (int64_t i = 0; i < n; i++) {
-        const token_bytes *token = token_of(t, ids[i]);
-        if (!token || (skip_special && t->is_special[ids[i]])) continue;
-        if (t->joins_by_space && !first) str_add(&raw, " ", 1);
+    for (int64_t i = 0; i < n_ids; i++) {
+        const token_bytes *token = token_of(tok, ids[i]);
+        if (!token || (skip_special && tok->is_special[ids[i]])) continue;
+        if (tok->joins_by_space && !first) str_add(&raw, " ", 1);
         first = false;
-        const int byte = fallback_byte(t, token);
+        const int byte = fallback_byte(tok, token);
         if (byte < 0) end_bytes(&raw, &n_bytes);
         if (byte < 0)
             str_add(&raw, token->p, (size_t)token->n);
@@ -53,27 +53,28 @@ void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool sk
         n_bytes += byte >= 0;
     }
     end_bytes(&raw, &n_bytes);
-    const size_t skip = t->strip_space && raw.n && raw.p[0] == ' ';
+    const size_t skip = tok->strip_space && raw.n && raw.p[0] == ' ';
     if (raw.n) utf8_sanitize(raw.p + skip, raw.n - skip, out);
     str_free(&raw);
 }
 
-void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
-    const token_bytes *token = token_of(d->t, id);
+void stream_decoder_add(stream_decoder *stream, int32_t id, str *out) {
+    const token_bytes *token = token_of(stream->t, id);
     if (!token) return;
-    if (d->t->joins_by_space) {
-        if (d->started) str_add(&d->pending, " ", 1);
-        d->started = true;
+    if (stream->t->joins_by_space) {
+        if (stream->started) str_add(&stream->pending, " ", 1);
+        stream->started = true;
     }
-    const int byte = fallback_byte(d->t, token);
+    const int byte = fallback_byte(stream->t, token);
     if (byte < 0)
-        str_add(&d->pending, token->p, (size_t)token->n);
+        str_add(&stream->pending, token->p, (size_t)token->n);
     else
-        str_add(&d->pending, &(char){(char)byte}, 1);
-    size_t skip = !d->started && d->t->strip_space && d->pending.n && d->pending.p[0] == ' ';
+        str_add(&stream->pending, &(char){(char)byte}, 1);
+    size_t skip = !stream->started && stream->t->strip_space && stream->pending.n &&
+                  stream->pending.p[0] == ' ';
     // Keep back up to 3 bytes of a character that is not complete yet.
-    const unsigned char *p = (const unsigned char *)d->pending.p + skip;
-    size_t n = d->pending.n - skip, whole = n;
+    const unsigned char *p = (const unsigned char *)stream->pending.p + skip;
+    size_t n = stream->pending.n - skip, whole = n;
     for (size_t back = 1; back <= 3 && back <= n; back++) {
         unsigned char c = p[n - back];
         if (c < 0x80) break;
@@ -85,22 +86,22 @@ void stream_decoder_add(stream_decoder *d, int32_t id, str *out) {
     }
     if (whole) {
         utf8_sanitize(p, whole, out);
-        d->started = true;
+        stream->started = true;
     }
     size_t rest = n - whole;
-    if (rest) memmove(d->pending.p, p + whole, rest);
-    d->pending.n = rest;
+    if (rest) memmove(stream->pending.p, p + whole, rest);
+    stream->pending.n = rest;
 }
 
 // --- for messages
 enum { TEXT_RING = 8, TEXT_BYTES = 64 };
 
-const char *tokenizer_token_text(const tokenizer *t, int32_t id) {
+const char *tokenizer_token_text(const tokenizer *tok, int32_t id) {
     static _Thread_local char ring[TEXT_RING][TEXT_BYTES];
     static _Thread_local unsigned next;
-    for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].id == id) return t->added[i].name;
-    const token_bytes *token = token_of(t, id);
+    for (int i = 0; i < tok->n_added; i++)
+        if (tok->added[i].id == id) return tok->added[i].name;
+    const token_bytes *token = token_of(tok, id);
     if (!token) return "?";
     char *out = ring[next++ % TEXT_RING];
     const unsigned char *p = token->p, *end = p + token->n;

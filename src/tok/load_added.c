@@ -13,14 +13,14 @@ static int by_length(const void *x, const void *y) {
                                     : a->id - b->id;
 }
 
-static void index_added(loader *l, bool normalized, added_index *out) {
-    const tokenizer *t = l->t;
-    added_token *list = ARENA_ARRAY(l->a, added_token, t->n_added + 1);
-    int n = 0;
-    for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].normalized == normalized) list[n++] = t->added[i];
-    qsort(list, (size_t)n, sizeof *list, by_length);
-    for (int i = 0; i < n; i++) {
+static void index_added(loader *load, bool normalized, added_index *out) {
+    const tokenizer *tok = load->t;
+    added_token *list = ARENA_ARRAY(load->a, added_token, tok->n_added + 1);
+    int n_text = 0;
+    for (int i = 0; i < tok->n_added; i++)
+        if (tok->added[i].normalized == normalized) list[n_text++] = tok->added[i];
+    qsort(list, (size_t)n_text, sizeof *list, by_length);
+    for (int i = 0; i < n_text; i++) {
         added_group *g = &out->by_byte[list[i].text[0]];
         if (g->n++ == 0) {
             *g = (added_group){.p = &list[i], .n = 1, .n_common = list[i].n};
@@ -32,10 +32,10 @@ static void index_added(loader *l, bool normalized, added_index *out) {
             k++;
         g->n_common = k;
     }
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n_text; i++)
         for (int k = 0; k + 1 < list[i].n; k++) {
             const unsigned char fold = list[i].text[k] | 0x20;
-            if (fold >= 'a' && fold <= 'z' && list[i].text[k + 1] == ' ') l->t->can_cut = false;
+            if (fold >= 'a' && fold <= 'z' && list[i].text[k + 1] == ' ') load->t->can_cut = false;
         }
 }
 
@@ -47,27 +47,28 @@ static int32_t next_added_id(loader *l, const char *text) {
     return known >= 0 ? known : l->t->n_entries + l->n_new++;
 }
 
-static drv_status read_added(loader *l, size_t i, const json_t *token, added_token *out) {
-    tokenizer *t = l->t;
+static drv_status read_added(loader *load, size_t i, const json_t *token, added_token *out) {
+    tokenizer *tok = load->t;
     const char *text = json_string_value(json_object_get(token, "content"));
-    if (!text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", l->path, i);
+    if (!text) return drv_fail(DRV_E_DATA, "%s: added token %zu has no content", load->path, i);
     static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
     for (int f = 0; f < 3; f++)
-        if (json_is_true(json_object_get(token, flags[f]))) return loader_refuse(l, flags[f], text);
-    *out = (added_token){.name = arena_strdup(l->a, text),
+        if (json_is_true(json_object_get(token, flags[f])))
+            return loader_refuse(load, flags[f], text);
+    *out = (added_token){.name = arena_strdup(load->a, text),
             .n = (int)strlen(text),
-            .id = *text ? next_added_id(l, text) : -1,
+            .id = *text ? next_added_id(load, text) : -1,
             .special = json_is_true(json_object_get(token, "special"))};
     out->text = (const unsigned char *)out->name;
     const json_t *id = json_object_get(token, "id");
     if (json_is_integer(id) && *text && json_integer_value(id) != out->id)
         log_warn("%s: added token \"%s\" has id %lld, but it is %d for Hugging Face and here",
-                l->path, text, (long long)json_integer_value(id), out->id);
+                load->path, text, (long long)json_integer_value(id), out->id);
     out->normalized = json_is_true(json_object_get(token, "normalized"));
-    if (out->normalized && tokenizer_normalizes(t)) {
+    if (out->normalized && tokenizer_normalizes(tok)) {
         str normal = {0};
-        tokenizer_normalize(t, text, strlen(text), &normal);
-        out->text = (const unsigned char *)arena_strndup(l->a, normal.p, normal.n);
+        tokenizer_normalize(tok, text, strlen(text), &normal);
+        out->text = (const unsigned char *)arena_strndup(load->a, normal.p, normal.n);
         out->n = (int)normal.n;
         str_free(&normal);
     }
@@ -93,8 +94,8 @@ static token_bytes decoded_added(const loader *l, const added_token *token) {
     return out;
 }
 
-// Of two added tokens with one id only the later one is looked for, as in Hugging Face: the first
-// had it from the vocabulary, whose ids may go beyond its size.
+// Of two added tokens with the same id only the later one is looked for, as in Hugging Face: the
+// first had it from the vocabulary, whose ids may go beyond its size.
 static void drop_same_id(tokenizer *t, const added_token *later) {
     int n = 0;
     for (int i = 0; i < t->n_added; i++)
@@ -103,30 +104,30 @@ static void drop_same_id(tokenizer *t, const added_token *later) {
     t->n_added = n;
 }
 
-drv_status load_added(loader *l, const json_t *list) {
-    tokenizer *t = l->t;
-    t->added = ARENA_ARRAY(l->a, added_token, json_array_size(list) + 1);
+drv_status load_added(loader *load, const json_t *list) {
+    tokenizer *tok = load->t;
+    tok->added = ARENA_ARRAY(load->a, added_token, json_array_size(list) + 1);
     size_t i;
-    json_t *v;
-    json_array_foreach(list, i, v) {
+    json_t *entry;
+    json_array_foreach(list, i, entry) {
         added_token token;
-        DRV_TRY(read_added(l, i, v, &token));
+        DRV_TRY(read_added(load, i, entry, &token));
         if (!token.n) continue; // ignored there too
-        drop_same_id(t, &token);
-        t->added[t->n_added++] = token;
-        if (token.id >= t->n_vocab) t->n_vocab = token.id + 1;
+        drop_same_id(tok, &token);
+        tok->added[tok->n_added++] = token;
+        if (token.id >= tok->n_vocab) tok->n_vocab = token.id + 1;
     }
-    t->is_special = ARENA_ARRAY(l->a, bool, t->n_vocab + 1);
-    t->decoded = ARENA_ARRAY(l->a, token_bytes, t->n_vocab + 1);
-    const token_bytes *from = t->decodes_keys ? l->keys : t->entries;
-    memcpy(t->decoded, from, sizeof *t->decoded * (size_t)t->n_ids);
-    for (int k = 0; k < t->n_added; k++) {
-        const added_token *token = &t->added[k];
-        t->is_special[token->id] |= token->special;
-        t->decoded[token->id] = decoded_added(l, token);
+    tok->is_special = ARENA_ARRAY(load->a, bool, tok->n_vocab + 1);
+    tok->decoded = ARENA_ARRAY(load->a, token_bytes, tok->n_vocab + 1);
+    const token_bytes *from = tok->decodes_keys ? load->keys : tok->entries;
+    memcpy(tok->decoded, from, sizeof *tok->decoded * (size_t)tok->n_ids);
+    for (int k = 0; k < tok->n_added; k++) {
+        const added_token *token = &tok->added[k];
+        tok->is_special[token->id] |= token->special;
+        tok->decoded[token->id] = decoded_added(load, token);
     }
-    index_added(l, false, &t->raw);
-    index_added(l, true, &t->normalized);
+    index_added(load, false, &tok->raw);
+    index_added(load, true, &tok->normalized);
     return DRV_OK;
 }
 

@@ -8,8 +8,8 @@
 #include "tok/loader.h"
 
 typedef struct merge_entry {
-    size_t at;       // of both sides in the pool, one after the other
-    uint32_t nx, ny; // their bytes
+    size_t at;                // of both sides in the pool, one after the other
+    uint32_t n_left, n_right; // their bytes
     int32_t left, right, merged;
     int32_t rank; // its place in the file
 } merge_entry;
@@ -31,70 +31,74 @@ static void look_up_merges(void *arg, int64_t chunk, int thread) {
     for (int64_t i = chunk * LOOK_UP_AT_ONCE; i < end; i++) {
         merge_entry *m = &l->p[i];
         const char *x = l->pool.p + m->at;
-        m->left = tokenizer_word(l->t, x, m->nx);
-        m->right = tokenizer_word(l->t, x + m->nx, m->ny);
-        m->merged = tokenizer_word(l->t, x, m->nx + m->ny);
+        m->left = tokenizer_word(l->t, x, m->n_left);
+        m->right = tokenizer_word(l->t, x + m->n_left, m->n_right);
+        m->merged = tokenizer_word(l->t, x, m->n_left + m->n_right);
     }
 }
 
-static drv_status no_such_token(const loader *l, int32_t rank, const char *x, size_t nx,
-        const char *y, size_t ny) {
+static drv_status no_such_token(const loader *l, int32_t rank, const char *x, size_t n_left,
+        const char *y, size_t n_right) {
     return drv_fail(DRV_E_DATA,
             "%s: merge %d (\"%.*s\" \"%.*s\") names a token that is not in the vocabulary", l->path,
-            rank, nx > 20 ? 20 : (int)nx, x, ny > 20 ? 20 : (int)ny, y);
+            rank, n_left > 20 ? 20 : (int)n_left, x, n_right > 20 ? 20 : (int)n_right, y);
 }
 
-static drv_status add_merges(loader *l, const merge_list *list) {
-    tokenizer *t = l->t;
+static drv_status add_merges(loader *load, const merge_list *list) {
+    tokenizer *tok = load->t;
     for (int64_t i = 0; i < list->n; i++) {
-        const merge_entry *m = &list->p[i];
-        const char *x = list->pool.p + m->at;
+        const merge_entry *merge = &list->p[i];
+        const char *sides = list->pool.p + merge->at;
         if (i + 8 < list->n) {
-            const uint64_t ahead = (uint64_t)(uint32_t)m[8].left << 32 | (uint32_t)m[8].right;
-            __builtin_prefetch(&t->merges[pair_hash(ahead) & t->merge_mask]);
+            const uint64_t ahead =
+                    (uint64_t)(uint32_t)merge[8].left << 32 | (uint32_t)merge[8].right;
+            __builtin_prefetch(&tok->merges[pair_hash(ahead) & tok->merge_mask]);
         }
-        if (m->left < 0 || m->right < 0 || m->merged < 0)
-            return no_such_token(l, m->rank, x, m->nx, x + m->nx, m->ny);
-        for (int b = 0; b < 256 && !t->byte_level; b++)
-            l->merges_bytes |= t->fallback_id[b] >= 0 &&
-                               (t->fallback_id[b] == m->left || t->fallback_id[b] == m->right);
-        const uint64_t pair = (uint64_t)(uint32_t)m->left << 32 | (uint32_t)m->right;
+        if (merge->left < 0 || merge->right < 0 || merge->merged < 0)
+            return no_such_token(load, merge->rank, sides, merge->n_left, sides + merge->n_left,
+                    merge->n_right);
+        for (int b = 0; b < 256 && !tok->byte_level; b++)
+            load->merges_bytes |=
+                    tok->fallback_id[b] >= 0 &&
+                    (tok->fallback_id[b] == merge->left || tok->fallback_id[b] == merge->right);
+        const uint64_t pair = (uint64_t)(uint32_t)merge->left << 32 | (uint32_t)merge->right;
         uint64_t h = pair_hash(pair);
-        while (t->merges[h & t->merge_mask].pair != UINT64_MAX &&
-                t->merges[h & t->merge_mask].pair != pair)
+        while (tok->merges[h & tok->merge_mask].pair != UINT64_MAX &&
+                tok->merges[h & tok->merge_mask].pair != pair)
             h++;
-        if (t->merges[h & t->merge_mask].pair != UINT64_MAX) continue; // the first one counts
-        t->merges[h & t->merge_mask] = (pair_rank){pair, m->rank, m->merged};
-        if (t->byte_level && m->nx == 1 && m->ny == 1)
-            t->byte_merges[256 * (unsigned char)x[0] + (unsigned char)x[1]] =
-                    (merge_to){m->rank, m->merged};
+        if (tok->merges[h & tok->merge_mask].pair != UINT64_MAX) continue; // the first one counts
+        tok->merges[h & tok->merge_mask] = (pair_rank){pair, merge->rank, merge->merged};
+        if (tok->byte_level && merge->n_left == 1 && merge->n_right == 1)
+            tok->byte_merges[256 * (unsigned char)sides[0] + (unsigned char)sides[1]] =
+                    (merge_to){merge->rank, merge->merged};
     }
     return DRV_OK;
 }
 
 // "a b" or ["a", "b"], as bytes of entries.
-static drv_status read_merge(loader *l, int32_t rank, str side[2]) {
-    json_cursor *c = &l->merges;
+static drv_status read_merge(loader *load, int32_t rank, str side[2]) {
+    json_cursor *cursor = &load->merges;
     bool ok = true, first = true;
     int n = 0;
     str_clear(&side[0]);
     str_clear(&side[1]);
-    if (jc_peek(c) == '"') {
-        ok = jc_string(c, &side[0]);
+    if (jc_peek(cursor) == '"') {
+        ok = jc_string(cursor, &side[0]);
         char *space = ok && side[0].n ? memchr(side[0].p, ' ', side[0].n) : NULL;
         if (space) {
             n = 2;
             str_add(&side[1], space + 1, (size_t)(side[0].p + side[0].n - space - 1));
             side[0].n = (size_t)(space - side[0].p);
         }
-    } else if (jc_peek(c) == '[') {
-        for (; jc_next(c, '[', &first, NULL); n++)
-            ok = ok && jc_peek(c) == '"' ? jc_string(c, &side[n ? 1 : 0]) : jc_skip(c) && false;
+    } else if (jc_peek(cursor) == '[') {
+        for (; jc_next(cursor, '[', &first, NULL); n++)
+            ok = ok && jc_peek(cursor) == '"' ? jc_string(cursor, &side[n ? 1 : 0])
+                                              : jc_skip(cursor) && false;
     }
     if (!ok || n != 2 || side[0].n == 0 || side[1].n == 0)
-        return drv_fail(DRV_E_DATA, "%s: merge %d is not a pair", l->path, rank);
-    DRV_TRY(loader_check_utf8(l, &side[0]));
-    return loader_check_utf8(l, &side[1]);
+        return drv_fail(DRV_E_DATA, "%s: merge %d is not a pair", load->path, rank);
+    DRV_TRY(loader_check_utf8(load, &side[0]));
+    return loader_check_utf8(load, &side[1]);
 }
 
 // A merge of entries that stand for themselves: no text reaches it, but its tokens must be there.
@@ -110,7 +114,7 @@ static drv_status check_as_written(const loader *l, int32_t rank, const str side
     return no_such_token(l, rank, side[0].p, side[0].n, side[1].p, side[1].n);
 }
 
-static drv_status list_merge(loader *l, merge_list *list, const str side[2]) {
+static drv_status list_merge(loader *load, merge_list *list, const str side[2]) {
     const int32_t rank = list->n_read++;
     const size_t at = list->pool.n;
     size_t n[2];
@@ -118,18 +122,20 @@ static drv_status list_merge(loader *l, merge_list *list, const str side[2]) {
     for (int i = 0; i < 2; i++) {
         bool as_written;
         str_reserve(&list->pool, side[i].n);
-        n[i] = entry_to_bytes(l->t, side[i].p, side[i].n,
+        n[i] = entry_to_bytes(load->t, side[i].p, side[i].n,
                 (unsigned char *)list->pool.p + list->pool.n, &as_written);
         list->pool.n += n[i];
         reachable &= !as_written;
     }
     if (!reachable) {
         list->pool.n = at;
-        return check_as_written(l, rank, side);
+        return check_as_written(load, rank, side);
     }
     MEM_GROW(list->p, list->n, list->cap);
-    list->p[list->n++] =
-            (merge_entry){.at = at, .nx = (uint32_t)n[0], .ny = (uint32_t)n[1], .rank = rank};
+    list->p[list->n++] = (merge_entry){.at = at,
+            .n_left = (uint32_t)n[0],
+            .n_right = (uint32_t)n[1],
+            .rank = rank};
     return DRV_OK;
 }
 
@@ -145,24 +151,24 @@ static drv_status read_merges(loader *l, merge_list *list) {
     return status;
 }
 
-drv_status load_merges(loader *l) {
-    tokenizer *t = l->t;
-    merge_list list = {.t = t};
-    if (jc_peek(&l->merges) != '[')
-        return drv_fail(DRV_E_DATA, "%s: model.merges is no list", l->path);
-    drv_status status = read_merges(l, &list);
-    t->merge_mask = 64;
-    while (2 * t->merge_mask < 3 * (uint64_t)list.n)
-        t->merge_mask *= 2;
-    t->merges = ARENA_ARRAY(l->a, pair_rank, t->merge_mask);
-    memset(t->merges, 0xFF, sizeof *t->merges * t->merge_mask);
-    t->merge_mask--;
-    if (t->byte_level) t->byte_merges = ARENA_ARRAY(l->a, merge_to, 256 * 256);
-    for (int i = 0; t->byte_level && i < 256 * 256; i++)
-        t->byte_merges[i].rank = INT32_MAX;
+drv_status load_merges(loader *load) {
+    tokenizer *tok = load->t;
+    merge_list list = {.t = tok};
+    if (jc_peek(&load->merges) != '[')
+        return drv_fail(DRV_E_DATA, "%s: model.merges is not a list", load->path);
+    drv_status status = read_merges(load, &list);
+    tok->merge_mask = 64;
+    while (2 * tok->merge_mask < 3 * (uint64_t)list.n)
+        tok->merge_mask *= 2;
+    tok->merges = ARENA_ARRAY(load->a, pair_rank, tok->merge_mask);
+    memset(tok->merges, 0xFF, sizeof *tok->merges * tok->merge_mask);
+    tok->merge_mask--;
+    if (tok->byte_level) tok->byte_merges = ARENA_ARRAY(load->a, merge_to, 256 * 256);
+    for (int i = 0; tok->byte_level && i < 256 * 256; i++)
+        tok->byte_merges[i].rank = INT32_MAX;
     if (status == DRV_OK) {
         par_for(div_up(list.n, LOOK_UP_AT_ONCE), look_up_merges, &list);
-        status = add_merges(l, &list);
+        status = add_merges(load, &list);
     }
     free(list.p);
     str_free(&list.pool);

@@ -1,7 +1,7 @@
 // Which tokens begin a text, end it, pad it and stand for what is unknown. In the order of trust:
 // tokenizer_config.json and special_tokens_map.json beside tokenizer.json (as in transformers),
-// tokenizer.json itself (its template's first token, its model's unk_token), names that everybody
-// uses.
+// tokenizer.json itself (its template's first token, its model's unk_token), well-known
+// names.
 #include <string.h>
 
 #include "base/file.h"
@@ -31,34 +31,35 @@ static bool read_value(json_cursor *c, str *text, bool *is_null) {
 }
 
 // By a cursor: model_max_length may be a whole number that no tree holds (10^30).
-static drv_status read_role_file(const char *path, const file_map *f, role_file *out) {
-    json_cursor c = {.p = (const char *)f->p, .end = (const char *)f->p + f->n};
+static drv_status read_role_file(const char *path, const file_map *file, role_file *out) {
+    json_cursor cursor = {.p = (const char *)file->p, .end = (const char *)file->p + file->n};
     str key = {0};
     drv_status status = DRV_OK;
-    if (jc_peek(&c) != '{') status = drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
-    for (bool first = true; status == DRV_OK && jc_next(&c, '{', &first, &key);) {
+    if (jc_peek(&cursor) != '{') status = drv_fail(DRV_E_DATA, "%s: expected a JSON object", path);
+    for (bool first = true; status == DRV_OK && jc_next(&cursor, '{', &first, &key);) {
         token_role role = 0;
         while (role < N_TOKEN_ROLES && !str_is(&key, token_role_key(role)))
             role++;
         if (role == N_TOKEN_ROLES) {
-            jc_skip(&c);
+            jc_skip(&cursor);
             continue;
         }
         out->given[role] = true;
-        if (!read_value(&c, &out->text[role], &out->is_null[role]) && !c.error)
+        if (!read_value(&cursor, &out->text[role], &out->is_null[role]) && !cursor.error)
             status = drv_fail(DRV_E_DATA,
                     "%s: \"%s\" is neither a text, nor an object with \"content\", nor null", path,
                     token_role_key(role));
     }
     str_free(&key);
-    if (status == DRV_OK && !c.error && jc_peek(&c)) c.error = "more text after the object";
-    if (status == DRV_OK && c.error)
+    if (status == DRV_OK && !cursor.error && jc_peek(&cursor))
+        cursor.error = "more text after the object";
+    if (status == DRV_OK && cursor.error)
         status = drv_fail(DRV_E_DATA, "%s: not valid JSON at byte %zu: %s", path,
-                (size_t)(c.p - (const char *)f->p), c.error);
+                (size_t)(cursor.p - (const char *)file->p), cursor.error);
     return status;
 }
 
-// Roles that this file names and none before it did.
+// Roles that this file names and no earlier one did.
 static void take_roles(loader *l, const char *path, const role_file *file,
         bool decided[N_TOKEN_ROLES]) {
     for (token_role role = 0; role < N_TOKEN_ROLES; role++) {
@@ -68,7 +69,7 @@ static void take_roles(loader *l, const char *path, const role_file *file,
         decided[role] = file->is_null[role] || id >= 0;
         l->t->role[role] = id;
         if (!decided[role]) // transformers would add it after the vocabulary
-            log_warn("%s: %s \"%s\" is no token of tokenizer.json and is ignored", path,
+            log_warn("%s: %s \"%s\" is not a token of tokenizer.json and is ignored", path,
                     token_role_key(role), text);
     }
 }

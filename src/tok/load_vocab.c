@@ -21,26 +21,27 @@ int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n) {
     return find_entry(t, p, n, false);
 }
 
-size_t entry_to_bytes(const tokenizer *t, const char *key, size_t n, unsigned char *out,
+size_t entry_to_bytes(const tokenizer *tok, const char *key, size_t n_key, unsigned char *out,
         bool *as_written) {
     size_t m = 0;
     *as_written = false;
-    if (!t->byte_level) {
-        for (size_t i = 0; i < n; m++) {
-            const bool mark = t->space_mark && n - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
-            *as_written |= t->space_mark && key[i] == ' '; // no text has one after the normalizer
+    if (!tok->byte_level) {
+        for (size_t i = 0; i < n_key; m++) {
+            const bool mark =
+                    tok->space_mark && n_key - i >= 3 && memcmp(key + i, SPACE_MARK, 3) == 0;
+            *as_written |= tok->space_mark && key[i] == ' '; // no text has one after the normalizer
             out[m] = mark ? ' ' : (unsigned char)key[i];
             i += mark ? 3 : 1;
         }
         return m;
     }
-    for (const unsigned char *p = (const unsigned char *)key, *end = p + n; p < end;)
+    for (const unsigned char *p = (const unsigned char *)key, *end = p + n_key; p < end;)
         if (char_byte(utf8_next(&p)) < 0) {
-            memmove(out, key, n);
+            memmove(out, key, n_key);
             *as_written = true;
-            return n;
+            return n_key;
         }
-    for (const unsigned char *p = (const unsigned char *)key, *end = p + n; p < end;)
+    for (const unsigned char *p = (const unsigned char *)key, *end = p + n_key; p < end;)
         out[m++] = (unsigned char)char_byte(utf8_next(&p));
     return m;
 }
@@ -66,7 +67,8 @@ drv_status loader_check_utf8(const loader *l, const str *s) {
 }
 
 static drv_status check_id(const loader *l, const char *key, bool is_number, int64_t id) {
-    if (!is_number) return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is no number", l->path, key);
+    if (!is_number)
+        return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is not a number", l->path, key);
     if (id < 0 || id >= 1 << 24)
         return drv_fail(DRV_E_DATA, "%s: id of \"%.40s\" is %lld, expected 0 to 16777215", l->path,
                 key, (long long)id);
@@ -89,7 +91,7 @@ typedef struct vocab_list {
 static drv_status read_vocab(loader *l, vocab_list *list, str *key) {
     json_cursor *c = &l->vocab;
     int64_t id;
-    if (jc_peek(c) != '{') return drv_fail(DRV_E_DATA, "%s: model.vocab is no object", l->path);
+    if (jc_peek(c) != '{') return drv_fail(DRV_E_DATA, "%s: model.vocab is not an object", l->path);
     for (bool first = true; jc_next(c, '{', &first, key);) {
         const bool is_number = jc_i64(c, &id);
         DRV_TRY(check_id(l, key->p ? key->p : "", is_number, id));
@@ -109,60 +111,60 @@ static drv_status read_vocab(loader *l, vocab_list *list, str *key) {
 
 // Slots for the entries, by their places in the list. The last one of a key counts, as in Hugging
 // Face.
-static void make_slots(loader *l, vocab_list *list) {
-    tokenizer *t = l->t;
-    t->word_mask = 64;
-    while (t->word_mask < 2 * (uint64_t)list->n)
-        t->word_mask *= 2;
-    t->word_slots = ARENA_ARRAY(l->a, int32_t, t->word_mask);
-    memset(t->word_slots, 0xFF, sizeof *t->word_slots * t->word_mask);
-    t->word_mask--;
-    t->n_entries = (int32_t)list->n;
+static void make_slots(loader *load, vocab_list *list) {
+    tokenizer *tok = load->t;
+    tok->word_mask = 64;
+    while (tok->word_mask < 2 * (uint64_t)list->n)
+        tok->word_mask *= 2;
+    tok->word_slots = ARENA_ARRAY(load->a, int32_t, tok->word_mask);
+    memset(tok->word_slots, 0xFF, sizeof *tok->word_slots * tok->word_mask);
+    tok->word_mask--;
+    tok->n_entries = (int32_t)list->n;
     for (int64_t i = 0; i < list->n; i++) {
         const vocab_entry *v = &list->p[i];
         const char *bytes = list->pool.p + v->at;
         uint64_t h = XXH3_64bits(bytes, (size_t)v->n);
         for (;; h++) {
-            const int32_t before = t->word_slots[h & t->word_mask];
+            const int32_t before = tok->word_slots[h & tok->word_mask];
             if (before < 0) break;
             vocab_entry *w = &list->p[before];
             w->again = w->n == v->n && w->as_written == v->as_written &&
                        memcmp(list->pool.p + w->at, bytes, (size_t)v->n) == 0;
             if (!w->again) continue;
-            t->n_entries--;
+            tok->n_entries--;
             break;
         }
-        t->word_slots[h & t->word_mask] = (int32_t)i;
+        tok->word_slots[h & tok->word_mask] = (int32_t)i;
     }
 }
 
 // An id may have several keys: all of them are found in a text, and the first one is its text.
-static void fill_vocab(loader *l, const vocab_list *list) {
-    tokenizer *t = l->t;
+static void fill_vocab(loader *load, const vocab_list *list) {
+    tokenizer *tok = load->t;
     int32_t max_id = -1;
     for (int64_t i = 0; i < list->n; i++)
         if (!list->p[i].again && list->p[i].id > max_id) max_id = list->p[i].id;
-    t->n_vocab = t->n_ids = max_id + 1;
-    t->entries = ARENA_ARRAY(l->a, token_bytes, t->n_ids + list->n);
-    t->alias_id = ARENA_ARRAY(l->a, int32_t, list->n + 1);
-    l->keys = ARENA_ARRAY(l->a, token_bytes, t->n_ids + 1);
-    int32_t *place = ARENA_ARRAY(l->a, int32_t, list->n + 1); // in entries
-    unsigned char *all = arena_alloc(l->a, list->pool.n + 1);
+    tok->n_vocab = tok->n_ids = max_id + 1;
+    tok->entries = ARENA_ARRAY(load->a, token_bytes, tok->n_ids + list->n);
+    tok->alias_id = ARENA_ARRAY(load->a, int32_t, list->n + 1);
+    load->keys = ARENA_ARRAY(load->a, token_bytes, tok->n_ids + 1);
+    int32_t *place = ARENA_ARRAY(load->a, int32_t, list->n + 1); // in entries
+    unsigned char *all = arena_alloc(load->a, list->pool.n + 1);
     if (list->pool.n) memcpy(all, list->pool.p, list->pool.n);
     for (int64_t i = 0; i < list->n; i++) {
         const vocab_entry *v = &list->p[i];
         if (v->again) continue;
         place[i] = v->id;
-        if (t->entries[v->id].p) {
-            t->alias_id[t->n_aliases] = v->id;
-            place[i] = t->n_ids + t->n_aliases++;
+        if (tok->entries[v->id].p) {
+            tok->alias_id[tok->n_aliases] = v->id;
+            place[i] = tok->n_ids + tok->n_aliases++;
         } else {
-            l->keys[v->id] = (token_bytes){all + v->key_at, v->n_key, true};
+            load->keys[v->id] = (token_bytes){all + v->key_at, v->n_key, true};
         }
-        t->entries[place[i]] = (token_bytes){all + v->at, v->n, v->as_written};
+        tok->entries[place[i]] = (token_bytes){all + v->at, v->n, v->as_written};
     }
-    for (uint64_t h = 0; h <= t->word_mask; h++)
-        if (t->word_slots[h] >= 0) t->word_slots[h] = place[t->word_slots[h]];
+    for (uint64_t h = 0; h <= tok->word_mask; h++)
+        if (tok->word_slots[h] >= 0) tok->word_slots[h] = place[tok->word_slots[h]];
 }
 
 drv_status load_vocab(loader *l) {

@@ -149,23 +149,23 @@ static bytes scan_digits_gpt2(bytes s, bytes end, const uint8_t *cp) {
     return gpt2(s, end, cp, true);
 }
 
-static bytes scan_llama3(bytes s, bytes end, const uint8_t *cp) {
+static bytes scan_llama3(bytes word, bytes end, const uint8_t *cp) {
     bytes next, after;
-    const int cls = class_at(s, &next, cp);
+    const int cls = class_at(word, &next, cp);
     if (cls == CP_LETTER) return letters(next, end, cp);
     if (cls == CP_NUMBER) {
         for (int i = 1; i < 3 && next < end && class_at(next, &after, cp) == CP_NUMBER; i++)
             next = after;
         return next;
     }
-    if (*s == '\'') {
-        const size_t c = contraction(s, end, true);
-        if (c) return s + c;
+    if (*word == '\'') {
+        const size_t c = contraction(word, end, true);
+        if (c) return word + c;
     }
-    // One character that is no line end may lead a word of letters.
+    // One character that is not a line end may lead a word of letters.
     const int second = next < end ? class_at(next, &after, cp) : CP_SPACE;
-    if (second == CP_LETTER && *s != '\r' && *s != '\n') return letters(after, end, cp);
-    if (cls == 0 || (*s == ' ' && second == 0)) {
+    if (second == CP_LETTER && *word != '\r' && *word != '\n') return letters(after, end, cp);
+    if (cls == 0 || (*word == ' ' && second == 0)) {
         bytes p = run_of(0, next, end, cp);
         while (p < end && (*p == '\r' || *p == '\n'))
             p++;
@@ -173,9 +173,9 @@ static bytes scan_llama3(bytes s, bytes end, const uint8_t *cp) {
     }
     // \s*[\r\n]+ : up to the last line end of the run of spaces.
     const bytes stop = spaces(next, end, cp);
-    for (bytes p = stop; p > s; p--)
+    for (bytes p = stop; p > word; p--)
         if (p[-1] == '\r' || p[-1] == '\n') return p;
-    return spaces_before(s, stop, end);
+    return spaces_before(word, stop, end);
 }
 
 static bytes scan_digits(bytes s, bytes end, const uint8_t *cp) {

@@ -175,12 +175,12 @@ AVX512 static inline void put_avx512(const unsigned char *s, uint64_t starts,
     }
 }
 
-INLINE int scan(split_text_at *t, const unsigned char **at, int k, split_kind kind,
-        block_masks (*classify)(const unsigned char *s),
-        void (*put)(const unsigned char *s, uint64_t starts, const unsigned char **at)) {
-    const unsigned char *s = t->at;
-    while (t->end - s >= BLOCK && k + BLOCK <= SPLIT_BATCH) {
-        const block_masks m = classify(s);
+INLINE int scan(split_text_at *text, const unsigned char **at, int k, split_kind kind,
+        block_masks (*classify)(const unsigned char *block),
+        void (*put)(const unsigned char *block, uint64_t starts, const unsigned char **at)) {
+    const unsigned char *block = text->at;
+    while (text->end - block >= BLOCK && k + BLOCK <= SPLIT_BATCH) {
+        const block_masks m = classify(block);
         const int n_ascii = m.beyond_ascii ? __builtin_ctzll(m.beyond_ascii) : BLOCK;
         int certain = n_ascii - MAX_LOOKAHEAD;
         uint64_t starts = kind == SPLIT_LLAMA3 ? starts_llama3(&m)
@@ -192,14 +192,14 @@ INLINE int scan(split_text_at *t, const unsigned char **at, int k, split_kind ki
         if (certain <= 1) break;
         starts |= 1; // here one begins
         const uint64_t places = (1ull << certain) - 1;
-        starts = split_contractions(s, starts, m.apostrophe & places, kind == SPLIT_LLAMA3);
+        starts = split_contractions(block, starts, m.apostrophe & places, kind == SPLIT_LLAMA3);
         starts &= places & ~1ull;
         if (!starts) break;
-        put(s, starts, at + k + 1);
+        put(block, starts, at + k + 1);
         k += __builtin_popcountll(starts);
-        s += BLOCK - 1 - __builtin_clzll(starts);
+        block += BLOCK - 1 - __builtin_clzll(starts);
     }
-    t->at = s;
+    text->at = block;
     return k;
 }
 

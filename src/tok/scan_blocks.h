@@ -9,5 +9,5 @@
 // words of a block.
 typedef int (*scan_blocks)(split_text_at *t, const unsigned char **at, int k);
 
-// NULL: no such code for this kind on this processor; the scanners of scan.c define what it does.
+// NULL: there is none for this kind on this processor. The scanners of scan.c define the result.
 scan_blocks scan_blocks_for(split_kind kind, cpu_level level);

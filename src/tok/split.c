@@ -56,30 +56,30 @@ static bool match(const pcre2_code *re, const unsigned char *s, size_t n, size_t
 }
 
 // Matches and what lies between them are words (behaviour "Isolated").
-static int regex_batch(const split_rule *r, split_text_at *t, const unsigned char **at) {
-    pcre2_match_data *m = pcre2_match_data_create_from_pattern(r->regex, NULL);
-    const unsigned char *s = t->begin;
-    const size_t n = (size_t)(t->end - s);
-    size_t done = (size_t)(t->at - s), from = done; // words are out up to, look from
+static int regex_batch(const split_rule *rule, split_text_at *text, const unsigned char **at) {
+    pcre2_match_data *hits = pcre2_match_data_create_from_pattern(rule->regex, NULL);
+    const unsigned char *begin = text->begin;
+    const size_t n_text = (size_t)(text->end - begin);
+    size_t done = (size_t)(text->at - begin), from = done; // words are out up to, look from
     int k = 0;
-    while (k + 2 <= SPLIT_BATCH && done < n) {
-        const PCRE2_SIZE *o = pcre2_get_ovector_pointer(m);
-        const bool found = from < n && match(r->regex, s, n, from, m);
+    while (k + 2 <= SPLIT_BATCH && done < n_text) {
+        const PCRE2_SIZE *o = pcre2_get_ovector_pointer(hits);
+        const bool found = from < n_text && match(rule->regex, begin, n_text, from, hits);
         if (!found) {
-            at[++k] = t->end;
-            done = n;
+            at[++k] = text->end;
+            done = n_text;
         } else if (o[1] == o[0]) { // an empty match: look further on
-            const unsigned char *p = s + o[0];
-            if (o[0] < n) utf8_next(&p);
-            from = o[0] < n ? (size_t)(p - s) : n;
+            const unsigned char *p = begin + o[0];
+            if (o[0] < n_text) utf8_next(&p);
+            from = o[0] < n_text ? (size_t)(p - begin) : n_text;
         } else {
-            if (o[0] > done) at[++k] = s + o[0];
-            at[++k] = s + o[1];
+            if (o[0] > done) at[++k] = begin + o[0];
+            at[++k] = begin + o[1];
             from = done = o[1];
         }
     }
-    pcre2_match_data_free(m);
-    t->at = s + done;
+    pcre2_match_data_free(hits);
+    text->at = begin + done;
     return k;
 }
 

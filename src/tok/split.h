@@ -37,7 +37,7 @@ typedef struct split_rule {
 // Picks the scanner for a pattern, or compiles it. DRV_E_DATA: PCRE2 refuses it.
 DRV_CHECKED drv_status split_rule_for(const char *where, const char *pattern, split_rule *out);
 void split_rule_free(split_rule *r);
-// Finds the code for blocks of text; after the kind is settled. Without it scanning is slower.
+// Finds the code for blocks of text, once the kind is known. Without it scanning is slower.
 void split_rule_speed_up(split_rule *r);
 
 // Words lie side by side, so a batch of n is n + 1 places: word i goes from at[i] to at[i + 1].
@@ -58,7 +58,7 @@ void split_text(const split_rule *rules, int n_rules, const unsigned char *s, si
         split_words words, void *ctx);
 
 // The scanners of the fixed patterns, see split_kind. Each returns the end of the word that begins
-// at s < end. cp: cp_table().
+// at s < end. `cp` is cp_table().
 typedef const unsigned char *(
         *split_scan)(const unsigned char *s, const unsigned char *end, const uint8_t *cp);
 split_scan split_scanner(split_kind kind); // NULL: not by a pattern alone

@@ -24,9 +24,10 @@ int32_t tokenizer_bos(const tokenizer *t);
 int32_t tokenizer_eos(const tokenizer *t);
 int32_t tokenizer_pad(const tokenizer *t);
 int32_t tokenizer_unk(const tokenizer *t);
-// The text of a token for messages, at most some 60 bytes: bytes that are no text as \xNN. "?" if
-// there is no such id. Belongs to the tokenizer, or is overwritten 8 calls later in this thread.
-const char *tokenizer_token_text(const tokenizer *t, int32_t id);
+// The text of a token for messages, about 60 bytes at most; bytes that are not text as \xNN, "?"
+// for an id that does not exist. Belongs to the tokenizer, or is overwritten 8 calls later in this
+// thread.
+const char *tokenizer_token_text(const tokenizer *tok, int32_t id);
 // Texts may be cut where split_cut says: no added token reaches across, nor a merge.
 bool tokenizer_can_cut(const tokenizer *t);
 // A place to cut a long text so that its pieces have the words of the whole: the last one in (0,
@@ -54,7 +55,7 @@ typedef struct text_piece { // valid UTF-8, not owned
 typedef struct encoder encoder;
 encoder *encoder_new(const tokenizer *t);
 void encoder_free(encoder *e);
-// Appends the ids. specials: with what the post-processor puts around a text.
+// Appends the ids. `specials`: with what the post-processor puts around a text.
 void encoder_piece(encoder *e, const text_piece *p, bool specials, id_list *out);
 // Of a whole text.
 void encoder_run(encoder *e, const void *text, size_t n, bool specials, id_list *out);
@@ -63,16 +64,16 @@ typedef struct offset_list {
     int64_t n, cap;
 } offset_list;
 void offset_list_free(offset_list *l);
-// The same, and for each id the byte of the piece at which it begins: they do not fall, and an id
-// ends where the next one begins. Slower: for short texts whose parts must be told apart.
+// The same, and for each id the byte of the piece at which it begins: these never decrease, and an
+// id ends where the next one begins. Slower: for short texts whose parts must be told apart.
 void encoder_piece_traced(encoder *e, const text_piece *p, bool specials, id_list *out,
         offset_list *begins);
-// Between parallel sections: forgets the words that were seen when there are too many.
+// Between parallel sections: forgets the words seen so far when there are too many.
 void tokenizer_tidy(const tokenizer *t);
 
 // Appends the text of ids; invalid UTF-8 becomes U+FFFD as in Hugging Face. skip_special leaves out
 // special tokens.
-void tokenizer_decode(const tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
+void tokenizer_decode(const tokenizer *tok, const int32_t *ids, int64_t n_ids, bool skip_special,
         str *out);
 
 // Text of a growing sequence of ids: only whole characters are handed out.
@@ -81,7 +82,7 @@ typedef struct stream_decoder {
     str pending;
     bool started;
 } stream_decoder;
-void stream_decoder_add(stream_decoder *d, int32_t id, str *out);
+void stream_decoder_add(stream_decoder *stream, int32_t id, str *out);
 
 // Copies bytes, each maximal invalid part as U+FFFD; returns how many there were.
-int64_t utf8_sanitize(const void *s, size_t n, str *out);
+int64_t utf8_sanitize(const void *text, size_t n_bytes, str *out);

@@ -105,7 +105,7 @@ struct tokenizer {        // immutable after opening, but for `words`
 
 // A vocabulary entry as the bytes that it stands for in a word: never longer than the key, and
 // `out` may be it.
-size_t entry_to_bytes(const tokenizer *t, const char *key, size_t n, unsigned char *out,
+size_t entry_to_bytes(const tokenizer *tok, const char *key, size_t n_key, unsigned char *out,
         bool *as_written);
 // Id of an entry by its key in tokenizer.json, valid UTF-8; -1: none.
 int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n);
@@ -115,7 +115,8 @@ int32_t tokenizer_word(const tokenizer *t, const void *p, size_t n);
 static inline bool tokenizer_normalizes(const tokenizer *t) {
     return t->nfc || (t->space_mark && !t->metaspace);
 }
-// Appends the normalised form of a part of a text: NFC, a space for U+2581 and one in front.
+// Appends the normalised form of a part of a text: NFC, a space for U+2581, and one before
+// it under PREFIX_ALWAYS.
 void tokenizer_normalize(const tokenizer *t, const void *text, size_t n, str *out);
 // NFC alone, where the tokenizer has it; else a copy.
 void tokenizer_compose(const tokenizer *t, const void *text, size_t n, str *out);

@@ -15,35 +15,36 @@ static const char *type_of(const json_t *o) {
     return s ? s : "?";
 }
 
-static drv_status load_normalizer(loader *l, const json_t *o) {
-    if (!o || json_is_null(o)) return DRV_OK;
-    const char *type = type_of(o);
+static drv_status load_normalizer(loader *load, const json_t *object) {
+    if (!object || json_is_null(object)) return DRV_OK;
+    const char *type = type_of(object);
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
-        json_array_foreach(json_object_get(o, "normalizers"), i, v) DRV_TRY(load_normalizer(l, v));
+        json_array_foreach(json_object_get(object, "normalizers"), i, v)
+                DRV_TRY(load_normalizer(load, v));
         return DRV_OK;
     }
     if (strcmp(type, "NFC") == 0) {
-        l->t->nfc = true;
+        load->t->nfc = true;
         return DRV_OK;
     }
     if (strcmp(type, "Prepend") == 0) {
-        const char *p = json_string_value(json_object_get(o, "prepend"));
-        if (!p || strcmp(p, SPACE_MARK) != 0) return loader_refuse(l, "prepend", p);
-        l->t->prefix = PREFIX_ALWAYS;
+        const char *p = json_string_value(json_object_get(object, "prepend"));
+        if (!p || strcmp(p, SPACE_MARK) != 0) return loader_refuse(load, "prepend", p);
+        load->t->prefix = PREFIX_ALWAYS;
         return DRV_OK;
     }
     if (strcmp(type, "Replace") == 0) {
         const char *from =
-                json_string_value(json_object_get(json_object_get(o, "pattern"), "String"));
-        const char *to = json_string_value(json_object_get(o, "content"));
+                json_string_value(json_object_get(json_object_get(object, "pattern"), "String"));
+        const char *to = json_string_value(json_object_get(object, "content"));
         if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, SPACE_MARK) != 0)
-            return loader_refuse(l, "normalizer Replace of", from);
-        l->t->space_mark = true;
+            return loader_refuse(load, "normalizer Replace of", from);
+        load->t->space_mark = true;
         return DRV_OK;
     }
-    return loader_refuse(l, "normalizer", type);
+    return loader_refuse(load, "normalizer", type);
 }
 
 static drv_status add_rule(loader *l, split_rule r) {
@@ -76,65 +77,65 @@ static drv_status load_metaspace(loader *l, const json_t *o) {
     return add_rule(l, (split_rule){.kind = SPLIT_SPACES});
 }
 
-static drv_status load_pre_tokenizer(loader *l, const json_t *o) {
-    if (!o || json_is_null(o)) return DRV_OK;
-    const char *type = type_of(o);
+static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
+    if (!object || json_is_null(object)) return DRV_OK;
+    const char *type = type_of(object);
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
-        json_array_foreach(json_object_get(o, "pretokenizers"), i, v)
-                DRV_TRY(load_pre_tokenizer(l, v));
+        json_array_foreach(json_object_get(object, "pretokenizers"), i, v)
+                DRV_TRY(load_pre_tokenizer(load, v));
         return DRV_OK;
     }
     if (strcmp(type, "ByteLevel") == 0) {
-        l->t->byte_level = true;
-        if (json_is_true(json_object_get(o, "add_prefix_space")))
-            return loader_refuse(l, "ByteLevel option", "add_prefix_space");
-        if (json_is_false(json_object_get(o, "use_regex"))) return DRV_OK;
-        return add_rule(l, (split_rule){.kind = SPLIT_GPT2});
+        load->t->byte_level = true;
+        if (json_is_true(json_object_get(object, "add_prefix_space")))
+            return loader_refuse(load, "ByteLevel option", "add_prefix_space");
+        if (json_is_false(json_object_get(object, "use_regex"))) return DRV_OK;
+        return add_rule(load, (split_rule){.kind = SPLIT_GPT2});
     }
     if (strcmp(type, "Digits") == 0) {
-        if (!json_is_true(json_object_get(o, "individual_digits")))
-            return loader_refuse(l, "pre_tokenizer Digits without", "individual_digits");
-        return add_rule(l, (split_rule){.kind = SPLIT_DIGITS});
+        if (!json_is_true(json_object_get(object, "individual_digits")))
+            return loader_refuse(load, "pre_tokenizer Digits without", "individual_digits");
+        return add_rule(load, (split_rule){.kind = SPLIT_DIGITS});
     }
     if (strcmp(type, "Split") == 0) {
-        const json_t *p = json_object_get(o, "pattern");
+        const json_t *p = json_object_get(object, "pattern");
         const char *re = json_string_value(json_object_get(p, "Regex"));
-        const char *how = json_string_value(json_object_get(o, "behavior"));
-        if (!re) return loader_refuse(l, "pre_tokenizer Split with", "a String pattern");
-        if (!how || strcmp(how, "Isolated") != 0 || json_is_true(json_object_get(o, "invert")))
-            return loader_refuse(l, "Split behavior", how);
+        const char *how = json_string_value(json_object_get(object, "behavior"));
+        if (!re) return loader_refuse(load, "pre_tokenizer Split with", "a String pattern");
+        if (!how || strcmp(how, "Isolated") != 0 || json_is_true(json_object_get(object, "invert")))
+            return loader_refuse(load, "Split behavior", how);
         split_rule r;
-        DRV_TRY(split_rule_for(l->path, re, &r));
-        return add_rule(l, r);
+        DRV_TRY(split_rule_for(load->path, re, &r));
+        return add_rule(load, r);
     }
-    if (strcmp(type, "Metaspace") == 0) return load_metaspace(l, o);
-    return loader_refuse(l, "pre_tokenizer", type);
+    if (strcmp(type, "Metaspace") == 0) return load_metaspace(load, object);
+    return loader_refuse(load, "pre_tokenizer", type);
 }
 
-static drv_status load_template(loader *l, const json_t *o) {
-    tokenizer *t = l->t;
+static drv_status load_template(loader *load, const json_t *object) {
+    tokenizer *tok = load->t;
     bool seen = false;
     size_t i;
-    json_t *v;
-    json_array_foreach(json_object_get(o, "single"), i, v) {
-        const json_t *special = json_object_get(v, "SpecialToken");
+    json_t *part;
+    json_array_foreach(json_object_get(object, "single"), i, part) {
+        const json_t *special = json_object_get(part, "SpecialToken");
         if (!special) {
             seen = true;
             continue;
         }
         const char *name = json_string_value(json_object_get(special, "id"));
         const json_t *entry =
-                json_object_get(json_object_get(o, "special_tokens"), name ? name : "");
+                json_object_get(json_object_get(object, "special_tokens"), name ? name : "");
         const json_t *ids = json_object_get(entry, "ids");
         for (size_t k = 0; k < json_array_size(ids); k++) {
             int64_t id = json_integer_value(json_array_get(ids, k));
-            int *n = seen ? &t->n_after : &t->n_before;
-            if (id < 0 || id >= t->n_vocab || *n == MAX_TEMPLATE)
-                return drv_fail(DRV_E_DATA, "%s: post_processor: bad special token \"%s\"", l->path,
-                        name);
-            (seen ? t->after : t->before)[(*n)++] = (int32_t)id;
+            int *n = seen ? &tok->n_after : &tok->n_before;
+            if (id < 0 || id >= tok->n_vocab || *n == MAX_TEMPLATE)
+                return drv_fail(DRV_E_DATA, "%s: post_processor: bad special token \"%s\"",
+                        load->path, name);
+            (seen ? tok->after : tok->before)[(*n)++] = (int32_t)id;
         }
     }
     return DRV_OK;
@@ -174,31 +175,33 @@ static drv_status load_decoder_strip(loader *l, const json_t *o) {
     return DRV_OK;
 }
 
-static drv_status load_decoder(loader *l, const json_t *o) {
-    tokenizer *t = l->t;
-    const char *type = type_of(o);
+static drv_status load_decoder(loader *load, const json_t *object) {
+    tokenizer *tok = load->t;
+    const char *type = type_of(object);
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
-        json_array_foreach(json_object_get(o, "decoders"), i, v) DRV_TRY(load_decoder(l, v));
+        json_array_foreach(json_object_get(object, "decoders"), i, v)
+                DRV_TRY(load_decoder(load, v));
         return DRV_OK;
     }
-    if (strcmp(type, "Replace") == 0) return load_decoder_replace(l, o);
-    if (strcmp(type, "Strip") == 0) return load_decoder_strip(l, o);
+    if (strcmp(type, "Replace") == 0) return load_decoder_replace(load, object);
+    if (strcmp(type, "Strip") == 0) return load_decoder_strip(load, object);
     if (strcmp(type, "Fuse") == 0) {
-        l->fused = true;
+        load->fused = true;
     } else if (strcmp(type, "ByteLevel") == 0) {
-        if (!t->byte_level) return loader_refuse(l, "without such a pre_tokenizer, decoder", type);
-        t->decodes_keys = false;
-        l->fused = true;
+        if (!tok->byte_level)
+            return loader_refuse(load, "without such a pre_tokenizer, decoder", type);
+        tok->decodes_keys = false;
+        load->fused = true;
     } else if (strcmp(type, "ByteFallback") == 0) {
-        if (l->fused) return loader_refuse(l, "decoder ByteFallback after", "Fuse");
-        t->decodes_bytes = true;
+        if (load->fused) return loader_refuse(load, "decoder ByteFallback after", "Fuse");
+        tok->decodes_bytes = true;
     } else if (strcmp(type, "Metaspace") == 0) {
-        t->strip_space = t->prefix != PREFIX_NONE;
-        if (t->space_mark) t->decodes_keys = false;
+        tok->strip_space = tok->prefix != PREFIX_NONE;
+        if (tok->space_mark) tok->decodes_keys = false;
     } else {
-        return loader_refuse(l, "decoder", type);
+        return loader_refuse(load, "decoder", type);
     }
     return DRV_OK;
 }
@@ -210,8 +213,8 @@ static drv_status load_decoders(loader *l, const json_t *o) {
     return l->t->joins_by_space ? DRV_OK : load_decoder(l, o);
 }
 
-// Hugging Face fails where a text needs a token that is not there; here that is said at once, if a
-// text may need it at all.
+// Hugging Face fails where a text needs a token that is not there; here it is refused at once, if a
+// text can need it at all.
 static drv_status load_unknown(loader *l, const json_t *model) {
     tokenizer *t = l->t;
     const char *name = json_string_value(json_object_get(model, "unk_token"));
@@ -238,62 +241,64 @@ static drv_status check_model(loader *l, const json_t *m) {
     return DRV_OK;
 }
 
-static drv_status load(loader *l, const json_t *root) {
-    tokenizer *t = l->t;
-    if (!json_is_object(root)) return drv_fail(DRV_E_DATA, "%s: expected a JSON object", l->path);
-    const json_t *m = json_object_get(root, "model"),
+static drv_status load_all(loader *load, const json_t *root) {
+    tokenizer *tok = load->t;
+    if (!json_is_object(root))
+        return drv_fail(DRV_E_DATA, "%s: expected a JSON object", load->path);
+    const json_t *model = json_object_get(root, "model"),
                  *added = json_object_get(root, "added_tokens");
-    DRV_TRY(check_model(l, m));
-    DRV_TRY(load_normalizer(l, json_object_get(root, "normalizer")));
-    DRV_TRY(load_pre_tokenizer(l, json_object_get(root, "pre_tokenizer")));
-    for (int i = 0; i < t->n_rules; i++)
-        split_rule_speed_up(&t->rule[i]);
-    t->can_cut = t->n_rules == 0;        // then load_joins decides
-    for (int i = 0; i < t->n_rules; i++) // digits alone do not part a letter from a space
-        t->can_cut |= t->rule[i].kind != SPLIT_DIGITS;
-    for (int i = 0; i < t->n_rules; i++)
-        t->can_cut &= t->rule[i].kind != SPLIT_REGEX;
-    DRV_TRY(load_decoders(l, json_object_get(root, "decoder")));
-    DRV_TRY(load_vocab(l));
-    load_bytes(l, json_is_true(json_object_get(m, "byte_fallback")));
-    DRV_TRY(load_merges(l));
-    DRV_TRY(load_unknown(l, m));
-    if (t->n_rules == 0) load_joins(l);
-    if (t->n_rules == 0) t->can_cut = false; // one word
-    DRV_TRY(load_added(l, added));
-    DRV_TRY(load_post_processor(l, json_object_get(root, "post_processor")));
-    return load_roles(l);
+    DRV_TRY(check_model(load, model));
+    DRV_TRY(load_normalizer(load, json_object_get(root, "normalizer")));
+    DRV_TRY(load_pre_tokenizer(load, json_object_get(root, "pre_tokenizer")));
+    for (int i = 0; i < tok->n_rules; i++)
+        split_rule_speed_up(&tok->rule[i]);
+    tok->can_cut = tok->n_rules == 0;      // then load_joins decides
+    for (int i = 0; i < tok->n_rules; i++) // digits alone do not part a letter from a space
+        tok->can_cut |= tok->rule[i].kind != SPLIT_DIGITS;
+    for (int i = 0; i < tok->n_rules; i++)
+        tok->can_cut &= tok->rule[i].kind != SPLIT_REGEX;
+    DRV_TRY(load_decoders(load, json_object_get(root, "decoder")));
+    DRV_TRY(load_vocab(load));
+    load_bytes(load, json_is_true(json_object_get(model, "byte_fallback")));
+    DRV_TRY(load_merges(load));
+    DRV_TRY(load_unknown(load, model));
+    if (tok->n_rules == 0) load_joins(load);
+    if (tok->n_rules == 0) tok->can_cut = false; // one word
+    DRV_TRY(load_added(load, added));
+    DRV_TRY(load_post_processor(load, json_object_get(root, "post_processor")));
+    return load_roles(load);
 }
 
-// The tree of the file without model.vocab and model.merges, which are megabytes: they are read
-// where they lie.
-static drv_status read_tree(loader *l, const file_map *f, json_t **root) {
-    json_cursor c = {.p = (const char *)f->p, .end = (const char *)f->p + f->n};
-    const char *cut[4] = {c.end, c.end, c.end, c.end}; // both values, in the order of the file
+// The tree of the file without model.vocab and model.merges, which are megabytes: they are
+// read in place.
+static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
+    json_cursor cursor = {.p = (const char *)file->p, .end = (const char *)file->p + file->n};
+    const char *cut[4] = {cursor.end, cursor.end, cursor.end,
+            cursor.end}; // both values, in the order of the file
     int n_cut = 0;
     str key = {0};
-    for (bool first = true; jc_peek(&c) && jc_next(&c, '{', &first, &key);) {
-        const bool model = str_is(&key, "model") && jc_peek(&c) == '{';
-        for (bool inner = true; model && jc_next(&c, '{', &inner, &key);) {
+    for (bool first = true; jc_peek(&cursor) && jc_next(&cursor, '{', &first, &key);) {
+        const bool model = str_is(&key, "model") && jc_peek(&cursor) == '{';
+        for (bool inner = true; model && jc_next(&cursor, '{', &inner, &key);) {
             const bool vocab = str_is(&key, "vocab"), merges = str_is(&key, "merges");
-            jc_peek(&c);
-            const char *begin = c.p;
-            jc_skip(&c);
+            jc_peek(&cursor);
+            const char *begin = cursor.p;
+            jc_skip(&cursor);
             if (!(vocab || merges) || n_cut == 4) continue;
-            *(vocab ? &l->vocab : &l->merges) = (json_cursor){.p = begin, .end = c.p};
+            *(vocab ? &load->vocab : &load->merges) = (json_cursor){.p = begin, .end = cursor.p};
             cut[n_cut++] = begin;
-            cut[n_cut++] = c.p;
+            cut[n_cut++] = cursor.p;
         }
-        if (!model) jc_skip(&c);
+        if (!model) jc_skip(&cursor);
     }
     str_clear(&key);
-    const char *p = (const char *)f->p;
+    const char *p = (const char *)file->p;
     str_add(&key, p, (size_t)(cut[0] - p));
     if (n_cut > 0) str_puts(&key, "0");
     str_add(&key, cut[1], (size_t)(cut[2] - cut[1]));
     if (n_cut > 2) str_puts(&key, "0");
-    str_add(&key, cut[3], (size_t)(c.end - cut[3]));
-    drv_status s = json_read_bytes(l->path, key.p, key.n, root);
+    str_add(&key, cut[3], (size_t)(cursor.end - cut[3]));
+    drv_status s = json_read_bytes(load->path, key.p, key.n, root);
     str_free(&key);
     return s;
 }
@@ -308,7 +313,7 @@ drv_status tokenizer_open(arena *a, const char *path, tokenizer **out) {
     l.t->words = ARENA_NEW(a, word_table);
     DRV_ASSERT(word_table_open(l.t->words), "out of memory");
     drv_status s = read_tree(&l, &f, &root);
-    if (s == DRV_OK) s = load(&l, root);
+    if (s == DRV_OK) s = load_all(&l, root);
     json_decref(root);
     file_map_close(&f);
     if (s != DRV_OK)

@@ -1,5 +1,5 @@
 // Where ids begin in the text as it was before normalising. Lengths come from the entries of the
-// vocabulary, so only in a word with an unknown token they are known less exactly than to the byte.
+// vocabulary, so they are exact to the byte except in a word with an unknown token.
 #include "tok/trace.h"
 
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static size_t mark_at(const unsigned char *s, size_t n) {
     return n >= 3 && memcmp(s, SPACE_MARK, 3) == 0 ? 3 : 1;
 }
 
-// Bytes that were taken over, `from` being what they were before.
+// Bytes that were copied from `from`.
 static void put_same(trace *tr, trace_buffer *b, const unsigned char *s, size_t n, bool marks) {
     for (size_t i = 0; i < n; i += marks ? mark_at(s + i, n - i) : 1)
         put(b, place_of(tr, s + i));

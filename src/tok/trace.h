@@ -21,8 +21,8 @@ typedef struct trace { // single owner; begins as {t, text, begins}, ends with t
 void trace_free(trace *tr);
 // The part s[0, n) of the text was normalised into `p`; p NULL: it is encoded as it is.
 void trace_normal(trace *tr, const unsigned char *s, size_t n, const str *p);
-// The words of s[0, n) lie in `p`, where a space stands for U+2581; prefixed: and for nothing in
-// front.
+// The words of s[0, n) lie in `p`, where a space stands for U+2581; `prefixed`: the first one
+// stands for nothing in the text.
 void trace_spaced(trace *tr, const unsigned char *s, size_t n, const str *p, bool prefixed);
 // One id that begins at s.
 void trace_id(trace *tr, const unsigned char *s);

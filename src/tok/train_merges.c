@@ -95,7 +95,8 @@ static void change(merging *m, int32_t a, int32_t b, int64_t by, int32_t w) {
     m->touched[m->n_touched++] = index;
 }
 
-// A pair is queued with its count when that has grown; when it has shrunk it is found out later.
+// A pair is queued with its count when that has grown; one that has shrunk is noticed when it is
+// taken from the queue.
 static void queue_touched(merging *m) {
     for (int64_t i = 0; i < m->n_touched; i++) {
         const pair_info *p = &m->pairs[m->touched[i]];
@@ -126,22 +127,23 @@ static void begin(merging *m, word_counts *c, const int32_t byte_symbol[256]) {
     queue_touched(m);
 }
 
-static void merge_in_word(merging *m, int32_t w, int32_t a, int32_t b, int32_t merged) {
-    word *x = &m->words[w];
-    int32_t *s = m->symbols + x->first, n = 0;
+static void merge_in_word(merging *run, int32_t index, int32_t left, int32_t right,
+        int32_t merged) {
+    word *x = &run->words[index];
+    int32_t *s = run->symbols + x->first, n = 0;
     for (int32_t i = 0; i < x->n; i++) {
-        if (i + 1 == x->n || s[i] != a || s[i + 1] != b) {
+        if (i + 1 == x->n || s[i] != left || s[i + 1] != right) {
             s[n++] = s[i];
             continue;
         }
         if (n > 0) {
-            change(m, s[n - 1], a, -x->count, w);
-            change(m, s[n - 1], merged, x->count, w);
+            change(run, s[n - 1], left, -x->count, index);
+            change(run, s[n - 1], merged, x->count, index);
         }
         if (i + 2 < x->n) {
-            change(m, b, s[i + 2], -x->count, w);
+            change(run, right, s[i + 2], -x->count, index);
             // A following "a b" will be merged too; its left neighbour is then `merged`.
-            change(m, merged, s[i + 2], x->count, w);
+            change(run, merged, s[i + 2], x->count, index);
         }
         s[n++] = merged;
         i++;

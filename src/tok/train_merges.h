@@ -18,8 +18,8 @@ typedef struct bpe_merges {
     int64_t n_merges, cap_merges;
 } bpe_merges;
 
-// Needs about so much memory for a word of n bytes: BPE_BYTES_A_WORD + n * BPE_BYTES_A_BYTE.
-enum { BPE_BYTES_A_WORD = 64, BPE_BYTES_A_BYTE = 32 };
+// Needs about so much memory for a word of n bytes: BPE_BYTES_PER_WORD + n * BPE_BYTES_PER_BYTE.
+enum { BPE_BYTES_PER_WORD = 64, BPE_BYTES_PER_BYTE = 32 };
 
 // `out` begins with symbols for the specials and then the 256 bytes: byte_symbol[b]. Merges until
 // there are n_symbols or no pair occurs min_frequency times. Takes `words` apart.

@@ -22,7 +22,7 @@ typedef struct count_table { // open addressing: slots hold indexes of `words` +
 struct word_counter {
     count_table *tables; // by thread
     int n_tables;
-    int64_t memory, bytes_a_word, bytes_a_byte;
+    int64_t memory, bytes_per_word, bytes_per_byte;
     FILE **runs; // spilled: words in bytewise order
     int n_runs, cap_runs;
 };
@@ -41,12 +41,12 @@ static void table_free(count_table *t) {
     *t = (count_table){0};
 }
 
-word_counter *word_counter_new(int64_t memory, int64_t bytes_a_word, int64_t bytes_a_byte) {
+word_counter *word_counter_new(int64_t memory, int64_t bytes_per_word, int64_t bytes_per_byte) {
     word_counter *c = mem_alloc(sizeof *c);
     *c = (word_counter){.n_tables = par_threads(),
             .memory = memory,
-            .bytes_a_word = bytes_a_word,
-            .bytes_a_byte = bytes_a_byte};
+            .bytes_per_word = bytes_per_word,
+            .bytes_per_byte = bytes_per_byte};
     c->tables = mem_alloc(sizeof *c->tables * (size_t)c->n_tables);
     for (int i = 0; i < c->n_tables; i++)
         table_init(&c->tables[i]);
@@ -203,22 +203,22 @@ HEAP_DEFINE(heads, head_ref, head_before)
 typedef void (*each_word)(void *ctx, const str *word, int64_t count);
 
 // Hands out each distinct word of the spilled files once, with the sum of its counts.
-static drv_status merge_runs(word_counter *c, each_word each, void *ctx) {
-    run_head *heads = mem_alloc((size_t)c->n_runs * sizeof *heads);
-    head_ref *heap = mem_alloc((size_t)c->n_runs * sizeof *heap);
-    memset(heads, 0, (size_t)c->n_runs * sizeof *heads);
-    int n = 0;
+static drv_status merge_runs(word_counter *counter, each_word each, void *ctx) {
+    run_head *heads = mem_alloc((size_t)counter->n_runs * sizeof *heads);
+    head_ref *heap = mem_alloc((size_t)counter->n_runs * sizeof *heap);
+    memset(heads, 0, (size_t)counter->n_runs * sizeof *heads);
+    int n_heads = 0;
     bool more;
-    drv_status s = DRV_OK;
-    for (int i = 0; s == DRV_OK && i < c->n_runs; i++) {
-        heads[i].f = c->runs[i];
+    drv_status status = DRV_OK;
+    for (int i = 0; status == DRV_OK && i < counter->n_runs; i++) {
+        heads[i].f = counter->runs[i];
         rewind(heads[i].f);
-        s = read_head(&heads[i], &more);
-        if (more) heads_push(heap, n++, &heads[i]);
+        status = read_head(&heads[i], &more);
+        if (more) heads_push(heap, n_heads++, &heads[i]);
     }
     str word = {0};
     int64_t sum = 0;
-    while (s == DRV_OK && n) {
+    while (status == DRV_OK && n_heads) {
         run_head *h = heap[0];
         if (sum && (h->word.n != word.n || memcmp(h->word.p, word.p, word.n) != 0)) {
             each(ctx, &word, sum);
@@ -229,19 +229,19 @@ static drv_status merge_runs(word_counter *c, each_word each, void *ctx) {
             str_add(&word, h->word.p, h->word.n);
         }
         sum += h->count;
-        s = read_head(h, &more);
+        status = read_head(h, &more);
         if (more)
-            heads_replace_first(heap, n, h);
+            heads_replace_first(heap, n_heads, h);
         else
-            heads_pop(heap, n--);
+            heads_pop(heap, n_heads--);
     }
-    if (s == DRV_OK && sum) each(ctx, &word, sum);
-    for (int i = 0; i < c->n_runs; i++)
+    if (status == DRV_OK && sum) each(ctx, &word, sum);
+    for (int i = 0; i < counter->n_runs; i++)
         str_free(&heads[i].word);
     str_free(&word);
     free(heads);
     free(heap);
-    return s;
+    return status;
 }
 
 enum { MAX_RARE = 1 << 16 }; // counts above are never left out
@@ -254,7 +254,7 @@ typedef struct sizes { // what words need, by how often they occur
 static void add_size(sizes *z, size_t n, int64_t times) {
     const int64_t i = times < MAX_RARE ? times : MAX_RARE;
     z->words[i]++;
-    z->bytes[i] += z->c->bytes_a_word + (int64_t)n * z->c->bytes_a_byte;
+    z->bytes[i] += z->c->bytes_per_word + (int64_t)n * z->c->bytes_per_byte;
 }
 
 static void size_word(void *ctx, const str *word, int64_t times) {

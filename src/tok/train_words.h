@@ -24,15 +24,15 @@ typedef struct word_counts { // distinct words; in no order
 } word_counts;
 
 typedef struct word_counter word_counter;
-// memory: bytes that tables may take together. bytes_a_word, bytes_a_byte: what the caller will
-// need for a word of n bytes, bytes_a_word + n * bytes_a_byte, of the same memory.
-word_counter *word_counter_new(int64_t memory, int64_t bytes_a_word, int64_t bytes_a_byte);
+// memory: bytes that tables may take together. bytes_per_word, bytes_per_byte: what the caller will
+// need for a word of n bytes, bytes_per_word + n * bytes_per_byte, of the same memory.
+word_counter *word_counter_new(int64_t memory, int64_t bytes_per_word, int64_t bytes_per_byte);
 void word_counter_free(word_counter *c);
 
 // Counts n words, at[i] to at[i + 1]; `thread` in [0, par_threads()) has a table of its own.
 void word_counter_add(word_counter *c, int thread, const unsigned char *const *at, int n);
 // Between parallel sections: spills when the memory is used up.
 DRV_CHECKED drv_status word_counter_relieve(word_counter *c);
-// All counts; what would not fit is left out, the rarest words first. The caller frees them.
+// All counts; what does not fit is left out, the rarest words first. word_counts_free *out.
 DRV_CHECKED drv_status word_counter_finish(word_counter *c, word_counts *out);
 void word_counts_free(word_counts *w);

@@ -6,7 +6,7 @@
 #include <xxhash.h>
 
 // Long words, and what the table has no room for, by their hash; their ids and bytes lie in a pool.
-// When it is full all is forgotten. Still longer words are merged each time.
+// When the pool is full, everything is forgotten. Still longer words are merged each time.
 enum { MIN_LONGS = 1 << 10, LONG_BYTES = 1024, POOL_BYTES = 16 << 20 };
 typedef struct long_word {
     uint64_t hash;
@@ -134,53 +134,54 @@ typedef struct prepared {
     uint64_t long_hash[SPLIT_BATCH]; // of the words that are too long for a key, in their order
 } prepared;
 
-// Where to look for the words; what lies there is on its way to the processor then.
-static void prepare(const word_cache *c, const unsigned char *const *at, int n,
-        const unsigned char *end, prepared *p) {
-    word_slot *const first = c->table->slots;
-    uint64_t *hash = p->long_hash;
-    int n_safe = n;
+// Where to look for the words; their slots are prefetched.
+static void prepare(const word_cache *cache, const unsigned char *const *at, int n_words,
+        const unsigned char *end, prepared *batch) {
+    word_slot *const first = cache->table->slots;
+    uint64_t *hash = batch->long_hash;
+    int n_safe = n_words;
     while (n_safe > 0 && end - at[n_safe - 1] <= WORD_KEY_BYTES)
         n_safe--;
     for (int i = 0; i < n_safe; i++) {
         const size_t bytes = (size_t)(at[i + 1] - at[i]);
-        make_key(at[i], bytes, &p->key[i]);
-        p->slot[i] = first + word_place(&p->key[i]);
-        __builtin_prefetch(p->slot[i]);
+        make_key(at[i], bytes, &batch->key[i]);
+        batch->slot[i] = first + word_place(&batch->key[i]);
+        __builtin_prefetch(batch->slot[i]);
         if (__builtin_expect(bytes <= WORD_KEY_BYTES, 1)) continue;
         *hash = long_hash(at[i], bytes);
-        __builtin_prefetch(&c->longs[*hash++ & (c->n_longs - 1)]);
+        __builtin_prefetch(&cache->longs[*hash++ & (cache->n_longs - 1)]);
     }
-    for (int i = n_safe; i < n; i++) { // fewer than 16 bytes before the end of the text
+    for (int i = n_safe; i < n_words; i++) { // fewer than 16 bytes before the end of the text
         unsigned char bytes[WORD_KEY_BYTES + 1] = {0};
         const size_t n_bytes = (size_t)(at[i + 1] - at[i]);
         memcpy(bytes, at[i], n_bytes);
-        make_key(bytes, n_bytes, &p->key[i]);
-        p->slot[i] = first + word_place(&p->key[i]);
+        make_key(bytes, n_bytes, &batch->key[i]);
+        batch->slot[i] = first + word_place(&batch->key[i]);
     }
 }
 
-void word_cache_encode(word_cache *c, const unsigned char *const *at, int n,
+void word_cache_encode(word_cache *cache, const unsigned char *const *at, int n_words,
         const unsigned char *end, id_list *out) {
-    prepared p;
-    prepare(c, at, n, end, &p);
-    id_list_reserve(out, (int64_t)WORD_MANY_IDS * n);
+    prepared batch;
+    prepare(cache, at, n_words, end, &batch);
+    id_list_reserve(out, (int64_t)WORD_MANY_IDS * n_words);
     int32_t *to = out->p + out->n;
-    const uint64_t *hash = p.long_hash;
-    for (int i = 0; i < n; i++) {
-        if (__builtin_expect(word_slot_has(p.slot[i], &p.key[i]), 1)) {
-            to = word_slot_put(p.slot[i], to);
+    const uint64_t *hash = batch.long_hash;
+    for (int i = 0; i < n_words; i++) {
+        if (__builtin_expect(word_slot_has(batch.slot[i], &batch.key[i]), 1)) {
+            to = word_slot_put(batch.slot[i], to);
             continue;
         }
         const size_t bytes = (size_t)(at[i + 1] - at[i]);
         const bool is_short = bytes <= WORD_KEY_BYTES;
-        const int found = is_short ? word_table_find(c->table, p.slot[i], &p.key[i], to) : 0;
+        const int found =
+                is_short ? word_table_find(cache->table, batch.slot[i], &batch.key[i], to) : 0;
         to += found;
         if (found) continue;
         out->n = to - out->p;
-        encode_long(c, at[i], bytes, is_short ? long_hash(at[i], bytes) : *hash++, &p.key[i],
-                p.slot[i], out);
-        id_list_reserve(out, (int64_t)WORD_MANY_IDS * (n - i));
+        encode_long(cache, at[i], bytes, is_short ? long_hash(at[i], bytes) : *hash++,
+                &batch.key[i], batch.slot[i], out);
+        id_list_reserve(out, (int64_t)WORD_MANY_IDS * (n_words - i));
         to = out->p + out->n;
     }
     out->n = to - out->p;

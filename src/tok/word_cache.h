@@ -1,5 +1,5 @@
-// Words that were seen -> their ids, so that a word is merged once. Words repeat: of English text
-// 99 in 100 were there before. Short words share the table of the tokenizer; what does not fit
+// Words seen so far -> their ids, so that a word is merged once. Words repeat: in English text 99 of
+// 100 have been seen before. Short words share the table of the tokenizer; what does not fit
 // there is kept by each thread for itself.
 #pragma once
 #include "tok/word_merge.h"
@@ -9,6 +9,6 @@ typedef struct word_cache word_cache; // one for each thread
 word_cache *word_cache_new(const tokenizer *t);
 void word_cache_free(word_cache *c);
 
-// Appends the ids of n words, at[i] to at[i + 1], of one text; `end`: of that text.
-void word_cache_encode(word_cache *c, const unsigned char *const *at, int n,
+// Appends the ids of n_words words of one text, at[i] to at[i + 1]; `end` is the end of that text.
+void word_cache_encode(word_cache *cache, const unsigned char *const *at, int n_words,
         const unsigned char *end, id_list *out);

@@ -77,43 +77,43 @@ static void write_unknown(const tokenizer *t, symbol_writer *w, const unsigned c
 }
 
 // The first symbols of a word: bytes, or characters with byte fallback.
-static int64_t first_symbols(merger *m, const unsigned char *s, size_t n) {
-    const tokenizer *t = m->t;
-    MEM_GROW(m->symbols, (int64_t)n * 3, m->cap_symbols); // a space may be three bytes
-    symbol_writer w = {.p = m->symbols};
-    const unsigned char *end = s + n;
-    if (t->byte_level && t->all_bytes) {
-        for (; s < end; s++)
-            w.p[w.n++] = t->byte_id[*s];
-        return w.n;
+static int64_t first_symbols(merger *self, const unsigned char *word, size_t n_bytes) {
+    const tokenizer *tok = self->t;
+    MEM_GROW(self->symbols, (int64_t)n_bytes * 3, self->cap_symbols); // a space may be three bytes
+    symbol_writer symbols = {.p = self->symbols};
+    const unsigned char *end = word + n_bytes;
+    if (tok->byte_level && tok->all_bytes) {
+        for (; word < end; word++)
+            symbols.p[symbols.n++] = tok->byte_id[*word];
+        return symbols.n;
     }
-    for (const unsigned char *next; s < end; s = next) {
+    for (const unsigned char *next; word < end; word = next) {
         unsigned char stand_in[4];
-        const unsigned char *written = s; // the character as the vocabulary writes it
+        const unsigned char *written = word; // the character as the vocabulary writes it
         int32_t id;
-        next = s + 1;
+        next = word + 1;
         size_t n_written;
-        if (t->byte_level) {
-            id = t->byte_id[*s];
-            n_written = (size_t)utf8_put(byte_char(*s), stand_in);
+        if (tok->byte_level) {
+            id = tok->byte_id[*word];
+            n_written = (size_t)utf8_put(byte_char(*word), stand_in);
             written = stand_in;
         } else {
-            next = s;
+            next = word;
             utf8_next(&next);
-            n_written = (size_t)(next - s);
-            id = *s < 0x80 ? t->ascii_id[*s] : tokenizer_word(t, s, n_written);
-            if (*s == ' ' && t->space_mark) {
+            n_written = (size_t)(next - word);
+            id = *word < 0x80 ? tok->ascii_id[*word] : tokenizer_word(tok, word, n_written);
+            if (*word == ' ' && tok->space_mark) {
                 written = (const unsigned char *)SPACE_MARK;
                 n_written = sizeof SPACE_MARK - 1;
             }
         }
         if (id >= 0)
-            write_known(t, &w, id);
+            write_known(tok, &symbols, id);
         else
-            write_unknown(t, &w, written, n_written);
+            write_unknown(tok, &symbols, written, n_written);
     }
-    if (w.unknown) w.p[w.n++] = t->unknown;
-    return w.n;
+    if (symbols.unknown) symbols.p[symbols.n++] = tok->unknown;
+    return symbols.n;
 }
 
 static inline merge_to merge_of(const tokenizer *t, int32_t a, int32_t b) {
@@ -160,27 +160,27 @@ static void consider(merger *m, int32_t at) {
     candidates_push(m->heap, m->n_heap++, (candidate){p->rank, at, a, b});
 }
 
-static void merge_long(merger *m, int32_t n, id_list *out) {
-    MEM_GROW(m->pieces, n, m->cap_pieces);
-    for (int32_t i = 0; i < n; i++)
-        m->pieces[i] = (piece){m->symbols[i], i - 1, i + 1 < n ? i + 1 : -1};
-    m->n_heap = 0;
-    for (int32_t i = 0; i + 1 < n; i++)
-        consider(m, i);
-    while (m->n_heap) {
-        const candidate c = candidates_pop(m->heap, m->n_heap--);
-        piece *p = &m->pieces[c.at];
-        if (p->id != c.left || p->next < 0 || m->pieces[p->next].id != c.right) continue;
-        piece *q = &m->pieces[p->next];
-        p->id = find_merge(m->t, c.left, c.right)->merged;
+static void merge_long(merger *self, int32_t n_symbols, id_list *out) {
+    MEM_GROW(self->pieces, n_symbols, self->cap_pieces);
+    for (int32_t i = 0; i < n_symbols; i++)
+        self->pieces[i] = (piece){self->symbols[i], i - 1, i + 1 < n_symbols ? i + 1 : -1};
+    self->n_heap = 0;
+    for (int32_t i = 0; i + 1 < n_symbols; i++)
+        consider(self, i);
+    while (self->n_heap) {
+        const candidate c = candidates_pop(self->heap, self->n_heap--);
+        piece *p = &self->pieces[c.at];
+        if (p->id != c.left || p->next < 0 || self->pieces[p->next].id != c.right) continue;
+        piece *q = &self->pieces[p->next];
+        p->id = find_merge(self->t, c.left, c.right)->merged;
         q->id = -1;
         p->next = q->next;
-        if (q->next >= 0) m->pieces[q->next].prev = c.at;
-        consider(m, p->prev);
-        consider(m, c.at);
+        if (q->next >= 0) self->pieces[q->next].prev = c.at;
+        consider(self, p->prev);
+        consider(self, c.at);
     }
-    for (int32_t i = 0; i >= 0; i = m->pieces[i].next)
-        id_list_add(out, m->pieces[i].id);
+    for (int32_t i = 0; i >= 0; i = self->pieces[i].next)
+        id_list_add(out, self->pieces[i].id);
 }
 
 void merger_run(merger *m, const unsigned char *s, size_t n, id_list *out) {

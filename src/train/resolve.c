@@ -51,7 +51,7 @@ drv_status ckpt_resolve(arena *a, const char *name, const char **folder) {
     if (file_is_dir(path_join(a, name, "checkpoints"))) return ckpt_of_run(a, name, folder);
     if (looks_like_checkpoints(a, name)) return newest_in(a, name, name, folder);
     return drv_fail(DRV_E_DATA,
-            "\"%s\" is no model: it has neither config.json (a Hugging Face folder), adapter_config.json (an adapter) nor checkpoints/ (a run directory)",
+            "\"%s\" is not a model: it has neither config.json (a Hugging Face folder), adapter_config.json (an adapter) nor checkpoints/ (a run directory)",
             name);
 }
 
@@ -66,7 +66,7 @@ static drv_status base_of(arena *a, const char *folder, const char **out) {
     return drv_fail(DRV_E_DATA,
             "%s/adapter_config.json: base_model_name_or_path is \"%s\", %s; give the base as MODEL "
             "beside --adapter",
-            folder, named, *named ? "which is no folder here" : "so the base is not known");
+            folder, named, *named ? "which is not a folder here" : "so the base is not known");
 }
 
 drv_status model_resolve(arena *a, const char *name, const char *beside, model_ref *out) {
@@ -83,7 +83,7 @@ drv_status model_resolve(arena *a, const char *name, const char *beside, model_r
     if (beside) DRV_TRY(ckpt_resolve(a, beside, &out->adapter));
     if (beside && !adapter_is_folder(a, out->adapter))
         return drv_fail(DRV_E_USAGE,
-                "--adapter \"%s\" has no adapter_config.json: it is no adapter", beside);
+                "--adapter \"%s\" has no adapter_config.json: it is not an adapter", beside);
     if (out->folder) return DRV_OK;
     if (!*out->adapter) return drv_fail(DRV_E_USAGE, "no model: expected MODEL or --adapter");
     DRV_TRY(base_of(a, out->adapter, &out->folder));

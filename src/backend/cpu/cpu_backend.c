@@ -9,13 +9,18 @@
 #include "base/clock.h"
 #include "base/name_map.h"
 #include "base/parallel.h"
-#include "base/round.h"
 #include "ir/op.h"
 
 typedef struct state { // storage of a named tensor
     char *p;
-    int64_t bytes;
+    int64_t bytes; // of all slots
 } state;
+
+typedef struct slotted { // a pointer of an instruction into a tensor that has several slots
+    void **pointer;
+    char *first; // in slot 0
+    int64_t slot_bytes;
+} slotted;
 
 typedef struct block { // pages to give back
     void *p;
@@ -28,6 +33,9 @@ struct executable {
     int n_code;
     bool ready;
     char *linked; // arena that the pointers point into, once ready
+    slotted *slotted;
+    int n_slotted, cap_slotted;
+    int slot; // that they point into
 };
 
 typedef struct cpu_backend {
@@ -42,6 +50,7 @@ typedef struct cpu_backend {
     char *arena;
     int64_t arena_bytes, arena_wanted, held;
     double seconds[N_OPS];
+    int slot;
     comm *comm; // NULL: one rank
     mesh mesh;
     drv_status failed; // of the instruction that has just run
@@ -78,18 +87,18 @@ static drv_status create_state(cpu_backend *b, const graph *g) {
         for (int i = 0; i < g->n_tensors; i++) {
             const tensor *named = g->tensors[i];
             if (named->cls == TENSOR_TEMP || named->alias) continue;
-            int64_t bytes = tensor_bytes(named);
+            int64_t bytes = tensor_bytes(named) * named->n_slots;
             const state *there = name_map_get(&b->states, named->name);
             DRV_ASSERT(!there || there->bytes == bytes, "\"%s\" has two sizes", named->name);
             if (there) continue;
             if (pass == 0) {
-                total += round_up(bytes, PLAN_ALIGN);
+                total += plan_state_bytes(named);
                 continue;
             }
             state *made = ARENA_NEW(b->a, state);
             *made = (state){next, bytes};
             name_map_set(&b->states, named->name, made);
-            next += round_up(bytes, PLAN_ALIGN);
+            next += plan_state_bytes(named);
         }
     }
     return DRV_OK;
@@ -151,20 +160,37 @@ static drv_status prepare(backend *base) {
     return DRV_OK;
 }
 
-static void *address(cpu_backend *b, const plan *p, const tensor *t) {
-    const tensor *root = p->storage[t->id];
-    if (root->cls == TENSOR_TEMP) return b->arena + p->offset[root->id];
+static void note_slotted(cpu_backend *b, executable *e, slotted made) {
+    if (e->n_slotted == e->cap_slotted) {
+        const int cap = e->cap_slotted ? 2 * e->cap_slotted : 64;
+        slotted *list = ARENA_ARRAY(b->a, slotted, cap);
+        if (e->n_slotted) memcpy(list, e->slotted, sizeof *list * (size_t)e->n_slotted);
+        e->slotted = list;
+        e->cap_slotted = cap;
+    }
+    e->slotted[e->n_slotted++] = made;
+}
+
+// Sets a pointer of an instruction to a tensor.
+static void point(cpu_backend *b, executable *e, const tensor *t, void **pointer) {
+    const tensor *root = e->plan->storage[t->id];
+    if (root->cls == TENSOR_TEMP) {
+        *pointer = b->arena + e->plan->offset[root->id];
+        return;
+    }
     const state *named = name_map_get(&b->states, root->name);
-    return named->p;
+    *pointer = named->p;
+    if (root->n_slots > 1) note_slotted(b, e, (slotted){pointer, named->p, tensor_bytes(root)});
 }
 
 static void link_program(cpu_backend *b, executable *e) {
+    e->n_slotted = e->slot = 0;
     for (int i = 0; i < e->n_code; i++) {
         instruction *ins = &e->code[i];
         for (int k = 0; k < ins->node->n_in; k++)
-            ins->in[k] = address(b, e->plan, ins->node->in[k]);
+            point(b, e, ins->node->in[k], &ins->in[k]);
         for (int k = 0; k < ins->node->n_out; k++)
-            ins->out[k] = address(b, e->plan, ins->node->out[k]);
+            point(b, e, ins->node->out[k], &ins->out[k]);
         ins->workspace = b->arena + ((uintptr_t)ins->workspace - (uintptr_t)e->linked);
     }
     // From the last one on, which is followed by the first one of the next run.
@@ -178,10 +204,17 @@ static void link_program(cpu_backend *b, executable *e) {
     e->ready = true;
 }
 
+static void move_to_slot(executable *e, int slot) {
+    for (int i = 0; i < e->n_slotted; i++)
+        *e->slotted[i].pointer = e->slotted[i].first + slot * e->slotted[i].slot_bytes;
+    e->slot = slot;
+}
+
 static drv_status run(backend *base, executable *e) {
     cpu_backend *b = self(base);
     DRV_TRY(prepare(base));
     if (!e->ready || e->linked != b->arena) link_program(b, e);
+    if (e->slot != b->slot) move_to_slot(e, b->slot);
     double before = clock_s();
     for (int i = 0; i < e->n_code; i++) {
         const instruction *ins = &e->code[i];
@@ -192,6 +225,10 @@ static drv_status run(backend *base, executable *e) {
         before = now;
     }
     return DRV_OK;
+}
+
+static void use_slot(backend *b, int slot) {
+    self(b)->slot = slot;
 }
 
 static void join_ranks(backend *base, comm *c, const mesh *m) {
@@ -311,6 +348,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .prepare = prepare,
         .join = join_ranks,
         .run = run,
+        .use_slot = use_slot,
         .write = write_state,
         .read = read_state,
         .held_bytes = held_bytes,

@@ -1,9 +1,9 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
 // then their gradient in the compute type in the same place.
 //
-// Workspace: logits of a chunk | scratch of the products | loss of each row (double); of a
-// vocabulary that is split over ranks also: what this rank and all ranks have found of each row of
-// a chunk | a row of logits for each thread.
+// Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
+// gradient is an output; of a vocabulary that is split over ranks also: what this rank and all
+// ranks have found of each row of a chunk | a row of logits for each thread.
 #include <math.h>
 #include <string.h>
 
@@ -79,10 +79,15 @@ static int64_t parts_bytes(const node *n) {
     return n->attrs.ranks > 1 ? n->attrs.chunk * (int64_t)sizeof(row_part) : 0;
 }
 
+static int64_t losses_bytes(const node *n) {
+    if (n->op == OP_linear_cross_entropy) return 0;
+    return n->in[0]->dim[0] * (int64_t)sizeof(double);
+}
+
 static int64_t loss_workspace(const node *n, int n_threads) {
     const int64_t ranks = n->attrs.ranks, copies = ranks > 1 ? n_threads * logits_row_bytes(n) : 0;
-    return logits_bytes(n) + products_bytes(n, n_threads) +
-           n->in[0]->dim[0] * (int64_t)sizeof(double) + (1 + ranks) * parts_bytes(n) + copies;
+    return logits_bytes(n) + products_bytes(n, n_threads) + losses_bytes(n) +
+           (1 + ranks) * parts_bytes(n) + copies;
 }
 
 // --- rows of a vocabulary that is split over ranks
@@ -187,11 +192,12 @@ static void loss(const instruction *ins) {
             .n_vocab = n->in[1]->dim[0],
             .dt = n->in[0]->dt,
             .grad = n->op == OP_linear_cross_entropy_grad};
-    char *scratch = call.logits + logits_bytes(n);
-    call.loss = (double *)(void *)(scratch + products_bytes(n, par_threads()));
+    char *scratch = call.logits + logits_bytes(n),
+         *own = scratch + products_bytes(n, par_threads());
+    call.loss = call.grad ? (double *)(void *)own : ins->out[1];
     if (call.grad) call.scale = *(const double *)ins->in[3];
     if (ins->group) {
-        call.mine = (row_part *)(void *)(call.loss + rows);
+        call.mine = (row_part *)(void *)(own + losses_bytes(n));
         call.all = call.mine + chunk;
         call.copies = (char *)(call.all + n->attrs.ranks * chunk);
     }

@@ -29,6 +29,10 @@ static drv_status run(backend *b, executable *e) {
     return DRV_OK;
 }
 
+static void use_slot(backend *b, int slot) {
+    (void)b, (void)slot;
+}
+
 static drv_status write_nowhere(backend *b, int rank, const char *name, int64_t offset,
         int64_t bytes, const void *src) {
     (void)b, (void)rank, (void)name, (void)offset, (void)bytes, (void)src;
@@ -86,6 +90,7 @@ drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backen
             .load = load,
             .prepare = prepare,
             .run = run,
+            .use_slot = use_slot,
             .write = write_nowhere,
             .read = read_nothing,
             .held_bytes = held_bytes,

@@ -1,5 +1,5 @@
-// Files over HTTP, several at a time. Each grows as PATH.part and gets its name when its size and
-// hash are right; what is cut off is resumed, also by a later run.
+// Files over HTTP, several at a time. Each grows as PATH.part and is renamed when its size and
+// hash are right; a transfer that is cut off is resumed, also by a later run.
 #pragma once
 #include "base/arena.h"
 #include "base/status.h"
@@ -19,13 +19,13 @@ typedef struct download_opts {
 } download_opts;
 
 typedef struct download_stats {
-    int64_t files, there_already, bytes; // bytes: that came now
+    int64_t files, there_already, bytes; // bytes: received in this call
     double seconds;
 } download_stats;
 
 // DRV_E_IO: a server refused or the network failed for good; names the URL.
-DRV_CHECKED drv_status download_files(const download *list, int n, const download_opts *opts,
+DRV_CHECKED drv_status download_files(const download *list, int n_files, const download_opts *opts,
         download_stats *out);
 // A small answer into memory. next: the URL of the next page, "" if there is none.
-DRV_CHECKED drv_status download_text(arena *a, const char *url, const download_opts *opts,
-        char **text, size_t *n, char **next);
+DRV_CHECKED drv_status download_text(arena *mem, const char *url, const download_opts *opts,
+        char **text, size_t *n_bytes, char **next);

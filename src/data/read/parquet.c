@@ -1,8 +1,6 @@
 // One text column of a Parquet file, a row at a time.
 #include "data/read/parquet.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -27,11 +25,12 @@ static drv_status find_column(parquet_reader *reader, const char *name) {
 }
 
 drv_status parquet_open(const char *path, const char *column, parquet_reader **out) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
     arena *a = arena_new("parquet");
     parquet_reader *reader = ARENA_NEW(a, parquet_reader);
-    *reader = (parquet_reader){.a = a, .file = {path, fd, file_size(path)}};
+    *reader = (parquet_reader){.a = a, .file = {path, fd, size}};
     const drv_status status = find_column(reader, column);
     if (status == DRV_OK)
         *out = reader;

@@ -41,16 +41,17 @@ enum { // Encoding of parquet.thrift
     PARQUET_RLE_DICTIONARY = 8
 };
 
-// Unpacks `n` bytes into exactly `n_out`. codec: a parquet_codec, of the file, so it may be any
-// number. Returns why not, or NULL.
-const char *page_unpack(int codec, const unsigned char *p, size_t n, unsigned char *out,
+// Unpacks n_packed bytes into exactly n_out. `codec` is a parquet_codec of the file, so it may be
+// any number. Returns what is wrong, or NULL.
+const char *page_unpack(int codec, const unsigned char *packed, size_t n_packed, unsigned char *out,
         size_t n_out);
 
-// n_out values of `bits` bits in the hybrid of runs and bit packing. False: the n bytes end too
+// n_out values of `bits` bits in the hybrid of runs and bit packing. False: the bytes end too
 // early.
-bool page_hybrid(const unsigned char *p, size_t n, int bits, uint32_t *out, int64_t n_out);
+bool page_hybrid(const unsigned char *coded, size_t n_coded, int bits, uint32_t *out,
+        int64_t n_out);
 
-// Appends n values in `encoding` (not a dictionary's). They point into p, or into out->joined.
-// Returns why not, or NULL.
-const char *page_byte_arrays(int encoding, const unsigned char *p, size_t n_bytes, int64_t n,
-        page_values *out);
+// Appends n_values values in `encoding` (not a dictionary's). They point into `bytes`, or into
+// out->joined. Returns what is wrong, or NULL.
+const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_bytes,
+        int64_t n_values, page_values *out);

@@ -3,8 +3,6 @@
 // list goes on. All leaves below a node are walked side by side and must agree.
 #include "data/read/parquet_rows.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -108,11 +106,12 @@ static drv_status open_all(parquet_rows *rows, const char *const *fields) {
 }
 
 drv_status parquet_rows_open(const char *path, const char *const *fields, parquet_rows **out) {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
     arena *a = arena_new("parquet rows");
     parquet_rows *rows = ARENA_NEW(a, parquet_rows);
-    *rows = (parquet_rows){.a = a, .file = {path, fd, file_size(path)}};
+    *rows = (parquet_rows){.a = a, .file = {path, fd, size}};
     const drv_status status = open_all(rows, fields);
     if (status == DRV_OK)
         *out = rows;

@@ -27,7 +27,7 @@ static void read_logical(thrift *in, parquet_node *node) {
     }
 }
 
-static parquet_node read_node(arena *a, thrift *in, int64_t *n_children) {
+static parquet_node read_node(arena *mem, thrift *in, int64_t *n_children) {
     parquet_node node = {.name = "", .n_nodes = 1};
     *n_children = 0;
     for (thrift_field field = {0}; thrift_next(in, &field);) {
@@ -39,7 +39,7 @@ static parquet_node read_node(arena *a, thrift *in, int64_t *n_children) {
         if (number) value = thrift_int(in);
         if (field.id == SCHEMA_NAME && field.type == THRIFT_BINARY) {
             p = thrift_bytes(in, &n);
-            node.name = arena_strndup(a, p, n);
+            node.name = arena_strndup(mem, p, n);
         } else if (field.id == SCHEMA_LOGICAL && field.type == THRIFT_STRUCT) {
             read_logical(in, &node);
         } else if (!number) {
@@ -60,7 +60,7 @@ static parquet_node read_node(arena *a, thrift *in, int64_t *n_children) {
 }
 
 typedef struct schema_walk {
-    arena *a;
+    arena *mem;
     thrift *in;
     parquet_schema *schema;
     int64_t n_elements; // of the list
@@ -72,7 +72,7 @@ typedef struct schema_walk {
 static void walk_node(schema_walk *walk, int parent, int depth) {
     int64_t n_children;
     const int at = walk->schema->n++;
-    parquet_node node = read_node(walk->a, walk->in, &n_children);
+    parquet_node node = read_node(walk->mem, walk->in, &n_children);
     if (walk->in->bad) return;
     if (n_children < 0 || n_children > walk->n_elements - walk->schema->n) {
         walk->why = "a schema whose numbers of children do not fit";
@@ -101,12 +101,12 @@ static void walk_node(schema_walk *walk, int parent, int depth) {
     walk->schema->nodes[at].n_nodes = walk->schema->n - at;
 }
 
-drv_status parquet_read_schema(arena *a, const parquet_file *file, thrift *in,
+drv_status parquet_read_schema(arena *mem, const parquet_file *file, thrift *in,
         parquet_schema *out) {
     thrift_type type;
     const int64_t n = thrift_list(in, &type);
-    schema_walk walk = {.a = a, .in = in, .schema = out, .n_elements = n};
-    *out = (parquet_schema){.nodes = ARENA_ARRAY(a, parquet_node, n + 1)};
+    schema_walk walk = {.mem = mem, .in = in, .schema = out, .n_elements = n};
+    *out = (parquet_schema){.nodes = ARENA_ARRAY(mem, parquet_node, n + 1)};
     if (in->bad || n == 0) return parquet_broken(file, file->size, "a broken footer");
     walk_node(&walk, -1, 0);
     if (!in->bad && !walk.why && out->n != n)

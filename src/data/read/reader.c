@@ -38,13 +38,13 @@ struct reader {
     size_t at;
 };
 
-drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const reader_opts *opts,
+drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, const reader_opts *opts,
         reader **out) {
-    reader *in = ARENA_NEW(a, reader);
-    *in = (reader){.a = a, .o = *opts};
+    reader *in = ARENA_NEW(mem, reader);
+    *in = (reader){.a = mem, .o = *opts};
     if (!in->o.key) in->o.key = "text";
     if (opts->separator) {
-        char *separator = arena_strdup(a, opts->separator);
+        char *separator = arena_strdup(mem, opts->separator);
         if (!str_unescape(separator) || !*separator)
             return drv_fail(DRV_E_USAGE,
                     "the separator is \"%s\", expected some text, in which \\n, \\t, \\r and \\\\ "
@@ -52,7 +52,7 @@ drv_status reader_open(arena *a, const char *const *inputs, int n_inputs, const 
                     opts->separator);
         in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(a, inputs, n_inputs, &in->files, &in->n_files));
+    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
         if (in->files[i].guessed && (opts->key || opts->lines)) in->files[i].kind = INPUT_JSONL;
@@ -184,20 +184,21 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
     const size_t n_mark = mark ? strlen(mark) : 0;
     size_t uncut = 0; // there is no place to cut before
     for (size_t searched = 0;;) {
-        const size_t n = in->buffer.n - in->at;
-        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
-        const char *found =
-                mark && n > searched ? memmem(p + searched, n - searched, mark, n_mark) : NULL;
+        const size_t n_left = in->buffer.n - in->at;
+        const char *left = in->buffer.p ? in->buffer.p + in->at : "";
+        const char *found = mark && n_left > searched
+                                    ? memmem(left + searched, n_left - searched, mark, n_mark)
+                                    : NULL;
         out->begins = !in->within;
         out->ends = true;
         if (found || in->eof) {
-            take(in, found ? (size_t)(found - p) : n, found ? n_mark : 0, bytes);
+            take(in, found ? (size_t)(found - left) : n_left, found ? n_mark : 0, bytes);
             in->within = false;
             return DRV_OK;
         }
         // A mark that is not all there yet must not be cut.
-        if (!out->json && !in->o.whole && n > PIECE_BYTES + n_mark) {
-            const size_t cut = split_cut(p + uncut, n - n_mark - uncut);
+        if (!out->json && !in->o.whole && n_left > PIECE_BYTES + n_mark) {
+            const size_t cut = split_cut(left + uncut, n_left - n_mark - uncut);
             if (cut) {
                 take(in, uncut + cut, 0, bytes);
                 in->within = true;
@@ -205,8 +206,8 @@ static drv_status next_marked(reader *in, const char *mark, str *bytes, record *
                 return DRV_OK;
             }
         }
-        searched = n > n_mark ? n - n_mark : 0;
-        if (n > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
+        searched = n_left > n_mark ? n_left - n_mark : 0;
+        if (n_left > PIECE_BYTES + n_mark) uncut = searched - 2; // a cut needs three bytes
         DRV_TRY(fill(in));
     }
 }

@@ -1,5 +1,5 @@
 // Records of text from files: .txt (a file is a document, or the parts between a separator),
-// .jsonl, .ndjson and .json (an object a line, or one array of objects), .parquet (a row). Texts
+// .jsonl, .ndjson and .json (an object per line, or one array of objects), .parquet (a row). Texts
 // and lines also as gzip or zstd. Standard input and files of another ending are recognised by
 // their content.
 #pragma once
@@ -20,7 +20,7 @@ typedef struct reader_opts {
     const char *const *fields; // with `lines`: a row of Parquet is an object of those columns that
                                // it has of these, NULL at the end
     bool whole;                // long texts are not cut into pieces
-    bool as_is; // texts are taken to the byte: no mark is dropped, no content looked at
+    bool as_is; // texts are taken to the byte: no mark is dropped, no content is looked at
 } reader_opts;
 
 typedef struct record {
@@ -41,9 +41,9 @@ typedef enum reader_event {
 
 typedef struct reader reader; // single owner
 // Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
-DRV_CHECKED drv_status reader_open(arena *a, const char *const *inputs, int n,
+DRV_CHECKED drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
-// Passes over the first n files. Before the first reader_next.
+// Passes over the first n files. Call it before the first reader_next.
 void reader_skip_files(reader *in, int n);
 // Appends the next record to `bytes` and describes it; *out is set for READER_RECORD alone.
 DRV_CHECKED drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event);

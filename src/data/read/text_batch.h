@@ -21,12 +21,13 @@ typedef struct text_batch {
 
 text_batch *text_batch_new(void);
 void text_batch_free(text_batch *batch);
-// Reads the next records; a batch of some size ends with its file. May run
+// Reads the next records; a batch of more than TEXT_BATCH_MIN bytes
+// or TEXT_BATCH / 4 records ends with its file. May run
 // beside the decoding of another batch.
 DRV_CHECKED drv_status text_batch_read(text_batch *batch, reader *in);
 // Makes pieces of them, pieces[i] of records[i], and hands each to `each` on the thread that made
-// it; that says why the record is broken (a text that lives until the batch is read anew), or NULL.
-// A broken record has no piece: it is skipped, counted and named, or fails with opts.strict.
+// it; that says why the record is broken (a text that lives until the batch is read again), or
+// NULL. A broken record has no piece: it is skipped, counted and named, or fails with opts.strict.
 typedef const char *(*text_batch_each)(void *ctx, const text_piece *p, int i, int thread);
 DRV_CHECKED drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_each each,
         void *ctx);

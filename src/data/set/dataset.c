@@ -2,7 +2,6 @@
 #include "data/set/dataset_internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,16 +117,16 @@ static uint64_t hash_index(const dataset *set) {
 static drv_status check(arena *a, dataset *set) {
     char *idx = arena_printf(a, "%s.idx", set->prefix),
          *bin = arena_printf(a, "%s.bin", set->prefix);
-    DRV_TRY(file_map_open(idx, &set->idx));
+    int64_t n_bytes;
+    DRV_TRY(file_map_regular(idx, &set->idx));
     DRV_TRY(check_header(set, idx));
     DRV_TRY(check_index(set, idx));
     set->idx_hash = hash_index(set);
-    set->fd = open(bin, O_RDONLY | O_CLOEXEC);
-    if (set->fd < 0) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", bin, strerror(errno));
-    if (file_size(bin) != set->n_tokens * set->token_bytes)
+    DRV_TRY(file_open_regular(bin, &set->fd, &n_bytes));
+    if (n_bytes != set->n_tokens * set->token_bytes)
         return drv_fail(DRV_E_DATA,
                 "%s: %lld bytes long, but its index says %lld tokens of %d bytes", bin,
-                (long long)file_size(bin), (long long)set->n_tokens, set->token_bytes);
+                (long long)n_bytes, (long long)set->n_tokens, set->token_bytes);
     return DRV_OK;
 }
 
@@ -186,25 +185,25 @@ int64_t dataset_document_of(const dataset *set, int64_t token) {
     return low;
 }
 
-int64_t dataset_token(int code, const unsigned char *p) {
+int64_t dataset_token(int code, const unsigned char *bytes) {
     int16_t i16;
     uint16_t u16;
     int32_t i32;
     switch (code) {
     case 1:
-        return *p;
+        return *bytes;
     case 2:
-        return (signed char)*p;
+        return (signed char)*bytes;
     case 3:
-        memcpy(&i16, p, 2);
+        memcpy(&i16, bytes, 2);
         return i16;
     case 4:
-        memcpy(&i32, p, 4);
+        memcpy(&i32, bytes, 4);
         return i32;
     case 5:
-        return get_i64(p);
+        return get_i64(bytes);
     default:
-        memcpy(&u16, p, 2);
+        memcpy(&u16, bytes, 2);
         return u16;
     }
 }

@@ -2,7 +2,6 @@
 // opened: a set of instructions is small, and a wrong mask would train on the wrong tokens without
 // a sign.
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,17 +55,17 @@ static drv_status check_all(dataset *set) {
     return status;
 }
 
-drv_status dataset_open_roles(arena *a, dataset *set) {
-    const char *path = arena_printf(a, "%s.roles", set->prefix);
+drv_status dataset_open_roles(arena *mem, dataset *set) {
+    const char *path = arena_printf(mem, "%s.roles", set->prefix);
     const dataset_about *about = &set->about;
-    set->roles_fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (set->roles_fd < 0 && errno != ENOENT)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    if (set->roles_fd < 0 && !(about->known && about->roles_hash)) return DRV_OK;
-    if (set->roles_fd < 0)
+    int64_t n_bytes;
+    if (access(path, F_OK) != 0 && errno == ENOENT) {
+        if (!about->known || !about->roles_hash) return DRV_OK;
         return drv_fail(DRV_E_DATA,
                 "%s: is missing, but %s.idx.json says that the set has answers marked there", path,
                 set->prefix);
+    }
+    DRV_TRY(file_open_regular(path, &set->roles_fd, &n_bytes));
     if (about->known && !about->roles_hash) {
         log_warn("%s: left from another set, as %s.idx.json knows of none; it is left out of account",
                 path, set->prefix);
@@ -74,9 +73,9 @@ drv_status dataset_open_roles(arena *a, dataset *set) {
         set->roles_fd = -1;
         return DRV_OK;
     }
-    if (file_size(path) != set->n_tokens)
+    if (n_bytes != set->n_tokens)
         return drv_fail(DRV_E_DATA, "%s: %lld bytes long, expected %lld, one for each token", path,
-                (long long)file_size(path), (long long)set->n_tokens);
+                (long long)n_bytes, (long long)set->n_tokens);
     DRV_TRY(check_all(set));
     if (about->known && strcmp(about->roles_hash, set->roles_hash) != 0)
         return drv_fail(DRV_E_DATA,
@@ -94,4 +93,49 @@ drv_status dataset_read_roles(const dataset *set, int64_t first, int64_t n, unsi
             "roles %lld + %lld", (long long)first, (long long)n);
     DRV_TRY(read_at(set, first, n, out));
     return check_bytes(set, first, n, out);
+}
+
+// One document. After the last answer no other one begins.
+static drv_status count_document(const dataset *set, int64_t document, const unsigned char *roles,
+        int64_t n, dataset_answers *out) {
+    int64_t answers = 0, last = 0;
+    for (int64_t i = 0; i < n; i++) {
+        answers += roles[i] != ROLE_OTHER;
+        last += roles[i] == ROLE_LAST_ANSWER;
+        if (roles[i] == ROLE_ANSWER && last)
+            return drv_fail(DRV_E_DATA,
+                    "%s.roles: token %lld of document %lld is an answer (1) after its last answer (2)",
+                    set->prefix, (long long)i, (long long)document);
+    }
+    out->tokens += answers;
+    out->last_tokens += last;
+    out->without += answers == 0;
+    return DRV_OK;
+}
+
+drv_status dataset_count_answers(const dataset *set, int64_t row_tokens, dataset_answers *out) {
+    unsigned char *roles = NULL;
+    int64_t cap = 0;
+    drv_status status = DRV_OK;
+    *out = (dataset_answers){.documents = set->n_documents};
+    for (int64_t i = 0; status == DRV_OK && i < set->n_documents; i++) {
+        const int64_t first = dataset_document_start(set, i),
+                      n = dataset_document_start(set, i + 1) - first;
+        MEM_GROW(roles, n, cap);
+        status = dataset_read_roles(set, first, n, roles);
+        if (status == DRV_OK) status = count_document(set, i, roles, n, out);
+        if (n > out->longest) out->longest = n;
+        if (n <= row_tokens + 1) continue;
+        out->n_longer++;
+        out->n_beyond += n - row_tokens - 1;
+    }
+    free(roles);
+    const dataset_about *about = &set->about;
+    if (status == DRV_OK && about->known && about->roles_hash &&
+            (about->answers != out->tokens || about->last_answers != out->last_tokens))
+        return drv_fail(DRV_E_DATA,
+                "%s.idx.json: counts %lld tokens of answers, %lld of last ones, but %s.roles has %lld and %lld",
+                set->prefix, (long long)about->answers, (long long)about->last_answers, set->prefix,
+                (long long)out->tokens, (long long)out->last_tokens);
+    return status;
 }

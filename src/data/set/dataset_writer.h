@@ -13,10 +13,11 @@ typedef struct dataset_writer dataset_writer; // single owner
 // n_vocab decides the type as in Megatron: u16 below 65500 ids, else i32. n_tokens, n_documents:
 // what an earlier writer has synced and is kept (0, 0: a new set). DRV_E_DATA: that is not there.
 // roles: PREFIX.roles grows beside the tokens.
-DRV_CHECKED drv_status dataset_writer_open(arena *a, const char *prefix, int64_t n_vocab,
+DRV_CHECKED drv_status dataset_writer_open(arena *mem, const char *prefix, int64_t n_vocab,
         int64_t n_tokens, int64_t n_documents, bool roles, dataset_writer **out);
 // Tokens of the document at hand; several calls make a long one.
-DRV_CHECKED drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids, int64_t n);
+DRV_CHECKED drv_status dataset_writer_add(dataset_writer *writer, const int32_t *ids,
+        int64_t n_tokens);
 // An sft_role for each of them.
 DRV_CHECKED drv_status dataset_writer_add_roles(dataset_writer *writer, const char *roles,
         int64_t n);

@@ -218,10 +218,10 @@ static drv_status choose(const rows *stream, source *src) {
             src->set->prefix, rows_loss_name(src->loss), src->set->prefix);
 }
 
-static drv_status open_source(arena *a, rows *stream, int i, double total_weight) {
+static drv_status open_source(arena *mem, rows *stream, int i, double total_weight) {
     source *src = &stream->sources[i];
     const row_source_spec *spec = &stream->opts.sources[i];
-    DRV_TRY(dataset_open(a, spec->prefix, &src->set));
+    DRV_TRY(dataset_open(mem, spec->prefix, &src->set));
     src->weight = spec->weight / total_weight;
     DRV_TRY(choose(stream, src));
     src->by_tokens = needs_cut_by_tokens(stream, src);
@@ -244,10 +244,10 @@ static drv_status open_source(arena *a, rows *stream, int i, double total_weight
     return DRV_OK;
 }
 
-drv_status rows_open(arena *a, const rows_opts *opts, rows **out) {
-    rows *stream = ARENA_NEW(a, rows);
+drv_status rows_open(arena *mem, const rows_opts *opts, rows **out) {
+    rows *stream = ARENA_NEW(mem, rows);
     stream->opts = *opts;
-    stream->sources = ARENA_ARRAY(a, source, opts->n_sources);
+    stream->sources = ARENA_ARRAY(mem, source, opts->n_sources);
     double weight = 0, share = 0;
     for (int i = 0; i < opts->n_sources; i++)
         weight += opts->sources[i].weight;
@@ -258,10 +258,10 @@ drv_status rows_open(arena *a, const rows_opts *opts, rows **out) {
         share += opts->split[i];
     for (int i = 0; i < N_PARTS && share > 0; i++)
         stream->shares[i] = opts->split[i] / share;
-    stream->buffer = ARENA_ARRAY(a, int32_t, opts->row_tokens + 1);
-    stream->roles = ARENA_ARRAY(a, unsigned char, opts->row_tokens);
+    stream->buffer = ARENA_ARRAY(mem, int32_t, opts->row_tokens + 1);
+    stream->roles = ARENA_ARRAY(mem, unsigned char, opts->row_tokens);
     for (int i = 0; i < opts->n_sources; i++) {
-        const drv_status status = open_source(a, stream, i, weight);
+        const drv_status status = open_source(mem, stream, i, weight);
         if (status != DRV_OK) {
             rows_close(stream);
             return status;

@@ -65,7 +65,7 @@ typedef struct rows rows; // single owner
 
 // DRV_E_DATA: a data set is broken, or has nothing to predict in this part. DRV_E_USAGE: answers
 // are to count, and it has no roles.
-DRV_CHECKED drv_status rows_open(arena *a, const rows_opts *opts, rows **out);
+DRV_CHECKED drv_status rows_open(arena *mem, const rows_opts *opts, rows **out);
 void rows_close(rows *stream);
 int64_t rows_per_epoch(const rows *stream); // of all sources together
 int64_t rows_taken(const rows *stream);

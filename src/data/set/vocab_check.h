@@ -1,5 +1,5 @@
 // Checks that every token of the data sets that rows come from is in the vocabulary
-// (rows_opts.n_vocab), so that a run learns it before its first step and not after days. Costs
+// (rows_opts.n_vocab), so that a run fails before its first step and not after days. Costs
 // nothing where PREFIX.idx.json knows the largest id, else one sequential read of .bin beside the
 // caller's work.
 #pragma once
@@ -25,7 +25,7 @@ DRV_CHECKED drv_status vocab_check_start(arena *a, const rows *const *list, int 
         vocab_check *check);
 // The result is there: vocab_check_wait returns at once. May be asked after every step.
 bool vocab_check_done(const vocab_check *check);
-// Waits for the result; DRV_OK once it was taken.
+// Waits for the result; DRV_OK when it was already handed out.
 DRV_CHECKED drv_status vocab_check_wait(vocab_check *check);
 // Stops reading; without effect when it is done. To be called before rows_close unless it was
 // waited for.

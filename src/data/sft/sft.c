@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "chat/chat_model.h"
 #include "data/sft/sft_record.h"
 
@@ -58,17 +59,17 @@ static drv_status add_eos(arena *a, const tokenizer *t, const char *folder, chat
     return DRV_OK;
 }
 
-static drv_status find_template(arena *a, const tokenizer *t, const char *folder, const char *name,
-        chat_model *m) {
+static drv_status find_template(arena *mem, const tokenizer *tok, const char *folder,
+        const char *name, chat_model *m) {
     if (strcmp(name, "alpaca") == 0) {
         m->path = name;
         m->source = alpaca;
         m->n_source = sizeof alpaca - 1;
-        return add_eos(a, t, folder, m);
+        return add_eos(mem, tok, folder, m);
     }
     if (strcmp(name, "chat") != 0) {
         char *text;
-        DRV_TRY_CTX(file_read(a, name, &text, &m->n_source),
+        DRV_TRY_CTX(file_read(mem, name, &text, &m->n_source),
                 "the template, expected \"chat\", \"alpaca\" or a file");
         m->path = name;
         m->source = text;
@@ -81,30 +82,38 @@ static drv_status find_template(arena *a, const tokenizer *t, const char *folder
     return DRV_OK;
 }
 
-drv_status sft_format_open(arena *a, const tokenizer *t, const char *folder, const char *name,
-        const struct tm *now, const sft_format **out) {
-    chat_model m;
+drv_status sft_format_open(arena *mem, const tokenizer *tok, const char *folder, const char *name,
+        const char *date, const sft_format **out) {
+    chat_model model;
     chat_template *template;
-    sft_format *f = ARENA_NEW(a, sft_format);
+    struct tm now;
+    sft_format *format = ARENA_NEW(mem, sft_format);
     const char *slash = file_is_dir(folder) ? NULL : strrchr(folder, '/');
     if (!file_is_dir(folder))
-        folder = slash ? arena_strndup(a, folder, (size_t)(slash - folder)) : ".";
-    DRV_TRY(chat_model_read(a, folder, false, &m));
-    DRV_TRY(find_template(a, t, folder, name ? name : "chat", &m));
-    DRV_TRY(chat_template_open(a, m.path, m.source, m.n_source, &template));
+        folder = slash ? arena_strndup(mem, folder, (size_t)(slash - folder)) : ".";
+    DRV_TRY(chat_model_read(mem, folder, false, &model));
+    DRV_TRY(find_template(mem, tok, folder, name ? name : "chat", &model));
+    DRV_TRY(chat_template_open(mem, model.path, model.source, model.n_source, &template));
+    DRV_TRY(chat_date(date, &now));
     str all = {0}; // what decides the text
-    str_add(&all, m.source, m.n_source);
-    for (int i = 0; i < m.n_specials; i++)
-        str_printf(&all, "\n%s %s", m.specials[i].role, m.specials[i].text);
+    str_add(&all, model.source, model.n_source);
+    for (int i = 0; i < model.n_specials; i++)
+        str_printf(&all, "\n%s %s", model.specials[i].role, model.specials[i].text);
+    char day[16];
+    if (chat_template_asks_date(template)) {
+        strftime(day, sizeof day, "%Y-%m-%d", &now); // a build goes on while the day is the same
+        str_printf(&all, "\n%s", day);
+        log_info("%s asks for the date: it is told %s (--date sets it)", model.path, day);
+    }
     const uint64_t hash = XXH3_64bits(all.p, all.n);
     str_free(&all);
-    *f = (sft_format){.hash = hash,
+    *format = (sft_format){.hash = hash,
             .template = template,
-            .specials = m.specials,
-            .n_specials = m.n_specials,
-            .now = *now,
-            .built_in = m.source == alpaca};
-    *out = f;
+            .specials = model.specials,
+            .n_specials = model.n_specials,
+            .now = now,
+            .built_in = model.source == alpaca};
+    *out = format;
     return DRV_OK;
 }
 

@@ -52,7 +52,7 @@ static void add_message(json_t *messages, const char *role, json_t *content) {
 }
 
 static drv_status check_message(const json_t *message, size_t i) {
-    if (!json_is_object(message)) return drv_fail(DRV_E_DATA, "message %zu is no object", i);
+    if (!json_is_object(message)) return drv_fail(DRV_E_DATA, "message %zu is not an object", i);
     if (!json_is_string(json_object_get(message, "role")))
         return drv_fail(DRV_E_DATA, "message %zu has no \"role\"", i);
     return DRV_OK;
@@ -93,9 +93,9 @@ static drv_status add_speech(json_t *messages, const json_t *turn, size_t i) {
 static drv_status add_prompt(json_t *messages, const json_t *prompt, const char *name,
         const json_t *input, const char *input_name) {
     if (json_is_array(prompt)) return add_list(messages, name, prompt);
-    if (!json_is_string(prompt)) return drv_fail(DRV_E_DATA, "\"%s\" is no text", name);
+    if (!json_is_string(prompt)) return drv_fail(DRV_E_DATA, "\"%s\" is not a string", name);
     if (input && !json_is_string(input))
-        return drv_fail(DRV_E_DATA, "\"%s\" is no text", input_name);
+        return drv_fail(DRV_E_DATA, "\"%s\" is not a string", input_name);
     const char *more = input ? json_string_value(input) : "";
     add_message(messages, "user",
             *more ? json_sprintf("%s\n\n%s", json_string_value(prompt), more)
@@ -108,7 +108,7 @@ static drv_status add_prompt(json_t *messages, const json_t *prompt, const char 
 
 static drv_status add_answer(json_t *messages, const json_t *answer, const char *name) {
     if (json_is_array(answer)) return add_list(messages, name, answer);
-    if (!json_is_string(answer)) return drv_fail(DRV_E_DATA, "\"%s\" is no text", name);
+    if (!json_is_string(answer)) return drv_fail(DRV_E_DATA, "\"%s\" is not a string", name);
     add_message(messages, "assistant", json_incref((json_t *)(uintptr_t)answer));
     return DRV_OK;
 }
@@ -134,7 +134,7 @@ static drv_status add_pair(json_t *messages, const json_t *o) {
 static drv_status add_system(json_t *messages, const json_t *o) {
     json_t *system = json_object_get(o, "system");
     if (!system || json_is_null(system)) return DRV_OK;
-    if (!json_is_string(system)) return drv_fail(DRV_E_DATA, "\"system\" is no text");
+    if (!json_is_string(system)) return drv_fail(DRV_E_DATA, "\"system\" is not a string");
     if (json_string_length(system)) add_message(messages, "system", json_incref(system));
     return DRV_OK;
 }
@@ -144,7 +144,7 @@ static drv_status add_tools(sft_record *r, const json_t *o) {
     if (!tools || json_is_null(tools)) return DRV_OK;
     r->tools = json_is_string(tools) ? json_loads(json_string_value(tools), 0, NULL)
                                      : json_incref(tools);
-    if (!json_is_array(r->tools)) return drv_fail(DRV_E_DATA, "\"tools\" is no list");
+    if (!json_is_array(r->tools)) return drv_fail(DRV_E_DATA, "\"tools\" is not a list");
     return DRV_OK;
 }
 

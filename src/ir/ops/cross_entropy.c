@@ -1,10 +1,11 @@
 // Linear layer and softmax cross-entropy in one op, `chunk` rows of logits at a time, so that no
 // tokens x vocabulary matrix is ever stored (arXiv:2410.10989, section 3.2; arXiv:2411.09009).
 //   loss = sum over tokens with label >= 0 of  logsumexp_V(h W^T) - (h W^T)[label]
-// linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1]. A negative label is not counted. With
+// linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1], that of each token f64[N]. A negative
+// label is not counted: its loss is 0. With
 // `ranks`, w is this rank's part of the rows of one of ranks x V: ranks tell each other the log of
-// their sum of exponents and the logit of the label, 16 bytes a token; the loss is that of all, dh
-// one of several partial sums.
+// their sum of exponents and the logit of the label, 16 bytes per token; the loss is that of all,
+// dh one of several partial sums.
 #include "ir/grad.h"
 #include "ir/wire.h"
 
@@ -19,7 +20,8 @@ static const char *check(const node *n) {
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_1d(DT_F64, 1);
-    *n_out = 1;
+    out[1] = spec_1d(DT_F64, n->in[0]->dim[0]);
+    *n_out = 2;
     return check(n);
 }
 
@@ -69,6 +71,7 @@ const op_row op_row_linear_cross_entropy = {
         .built = true,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks),
+        .n_statistics = 1,
         .examples = {loss_example},
 };
 

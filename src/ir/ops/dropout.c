@@ -13,7 +13,7 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_may_alias(n, 0);
     *n_out = 1;
     if (!is_matrix(x) || attrs->seq < 1 || x->dim[0] % attrs->seq) return "x must be rows of seq";
-    if (!is_i32(n->in[1], 2 * (x->dim[0] / attrs->seq))) return "rows must be two words a row";
+    if (!is_i32(n->in[1], 2 * (x->dim[0] / attrs->seq))) return "rows must be two words per row";
     if (!(attrs->rate >= 0 && attrs->rate < 1)) return "rate must be in [0, 1)";
     if (attrs->site < 0 || attrs->site >= 1 << 24) return "site must be below 2^24";
     return NULL;

@@ -32,9 +32,12 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     return made->out[0];
 }
 
+// What other readers of x gave so far (the residual stream, past the norm) is added in the same
+// pass, rounded once: as in add_rmsnorm, so a stage of a pipeline that begins here changes no bit.
 static void grad(grad_ctx *ctx, node *n) {
-    tensor *dy = grad_of(ctx, n->out[0]);
-    grad_add(ctx, n->in[0], input_grad(ctx, n, dy, n->in[0], n->in[1], n->out[1], NULL));
+    tensor *x = n->in[0], *dx = input_grad(ctx, n, grad_of(ctx, n->out[0]), x, n->in[1], n->out[1],
+                                  grad_of(ctx, x));
+    if (grad_wanted(ctx, x)) grad_put(ctx, x, dx);
 }
 
 static void norm_example(example *e) {

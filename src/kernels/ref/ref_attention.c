@@ -100,16 +100,16 @@ void ref_attention(const attention_args *args, int64_t unit, void *scratch) {
 // --- a single row. part[head][chunk] = {largest score, sum of exp, sums of the values}
 void ref_row_attention(const attention_args *args, int64_t unit, void *part, void *scratch) {
     const dtype acc = dtype_acc(args->dt);
-    const int n_rep = args->n_heads / args->n_kv_heads, g = (int)(unit % args->n_kv_heads);
+    const int n_rep = args->n_heads / args->n_kv_heads, group = (int)(unit % args->n_kv_heads);
     const int64_t chunk = unit / args->n_kv_heads, size = row_attention_chunk(args),
                   n_chunks = row_attention_units(args) / args->n_kv_heads, first = chunk * size,
-                  left = args->first + 1 - first, n = left < size ? left : size;
-    for (int h = g * n_rep; h < (g + 1) * n_rep; h++) {
+                  left = args->first + 1 - first, n_keys = left < size ? left : size;
+    for (int h = group * n_rep; h < (group + 1) * n_rep; h++) {
         const int64_t at = (h * n_chunks + chunk) * (args->head_dim + 2);
         double max = -HUGE_VAL, sum = 0;
-        for (int64_t s = 0; s < n; s++)
+        for (int64_t s = 0; s < n_keys; s++)
             max = fmax(max, score(args, 0, first + s, h));
-        for (int64_t s = 0; s < n; s++) {
+        for (int64_t s = 0; s < n_keys; s++) {
             put(acc, scratch, s, exp(score(args, 0, first + s, h) - max));
             sum += get(acc, scratch, s);
         }
@@ -117,8 +117,8 @@ void ref_row_attention(const attention_args *args, int64_t unit, void *part, voi
         put(acc, part, at + 1, sum);
         for (int d = 0; d < args->head_dim; d++) {
             double x = 0;
-            for (int64_t s = 0; s < n; s++)
-                x += get(acc, scratch, s) * value_at(args, first + s, g, d);
+            for (int64_t s = 0; s < n_keys; s++)
+                x += get(acc, scratch, s) * value_at(args, first + s, group, d);
             put(acc, part, at + 2 + d, x);
         }
     }
@@ -156,37 +156,39 @@ static int64_t part_at(const attention_args *args, int h, int64_t which, int64_t
 
 void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch) {
     (void)scratch;
-    const int64_t n_chunks = attention_grad_chunks(args), c = unit % n_chunks;
-    const int h = (int)(unit / n_chunks), g = h / (args->n_heads / args->n_kv_heads);
-    const int64_t width = div_up(args->seq, n_chunks), first = c * width,
+    const int64_t n_chunks = attention_grad_chunks(args), chunk = unit % n_chunks;
+    const int head = (int)(unit / n_chunks), group = head / (args->n_heads / args->n_kv_heads);
+    const int64_t width = div_up(args->seq, n_chunks), first = chunk * width,
                   end = first + width < args->seq ? first + width : args->seq;
     const double scale = 1 / sqrt((double)args->head_dim);
     const dtype acc = dtype_acc(args->dt);
     void *part = args->part;
     for (int64_t i = 0; i < args->seq * args->head_dim; i++)
-        put(acc, part, part_at(args, h, c, 0) + i, 0);
+        put(acc, part, part_at(args, head, chunk, 0) + i, 0);
     for (int64_t s = first; s < end; s++)
         for (int d = 0; d < args->head_dim; d++) {
-            put(acc, part, part_at(args, h, n_chunks, s) + d, 0);
-            put(acc, part, part_at(args, h, n_chunks + 1, s) + d, 0);
+            put(acc, part, part_at(args, head, n_chunks, s) + d, 0);
+            put(acc, part, part_at(args, head, n_chunks + 1, s) + d, 0);
         }
-    for (int64_t t = first; t < args->seq; t++) {
-        const int64_t at = (t * args->n_heads + h) * args->head_dim, begin = t - args->position[t];
+    for (int64_t token = first; token < args->seq; token++) {
+        const int64_t at = (token * args->n_heads + head) * args->head_dim,
+                      begin = token - args->position[token];
         const double delta = dot(args, args->d_o, at, args->o, at);
-        const double lse = get(acc, args->lse, h * args->lse_stride + t);
-        for (int64_t s = begin > first ? begin : first; s <= t && s < end; s++) {
-            double p = exp(
-                    scale * dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g)) -
-                    lse);
-            double ds = p * (dot(args, args->d_o, at, args->qkv, v_at(args, s, g)) - delta) * scale;
+        const double lse = get(acc, args->lse, head * args->lse_stride + token);
+        for (int64_t s = begin > first ? begin : first; s <= token && s < end; s++) {
+            double p = exp(scale * dot(args, args->qkv, q_at(args, token, head), args->qkv,
+                                           k_at(args, s, group)) -
+                           lse);
+            double ds =
+                    p * (dot(args, args->d_o, at, args->qkv, v_at(args, s, group)) - delta) * scale;
             p = as_operand(args->dt, p);
             ds = as_operand(args->dt, ds);
             for (int d = 0; d < args->head_dim; d++) {
-                double q = get(args->dt, args->qkv, q_at(args, t, h) + d),
-                       k = get(args->dt, args->qkv, k_at(args, s, g) + d);
-                accumulate_at(acc, part, part_at(args, h, c, t) + d, ds * k);
-                accumulate_at(acc, part, part_at(args, h, n_chunks, s) + d, ds * q);
-                accumulate_at(acc, part, part_at(args, h, n_chunks + 1, s) + d,
+                double q = get(args->dt, args->qkv, q_at(args, token, head) + d),
+                       k = get(args->dt, args->qkv, k_at(args, s, group) + d);
+                accumulate_at(acc, part, part_at(args, head, chunk, token) + d, ds * k);
+                accumulate_at(acc, part, part_at(args, head, n_chunks, s) + d, ds * q);
+                accumulate_at(acc, part, part_at(args, head, n_chunks + 1, s) + d,
                         p * get(args->dt, args->d_o, at + d));
             }
         }

@@ -53,70 +53,70 @@ INLINE float *take_floats(uint32_t **at, int64_t n) {
 
 INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args *args,
         int64_t unit, void *scratch) {
-    const int64_t n_chunks = attention_grad_chunks(args), d = args->head_dim;
+    const int64_t n_chunks = attention_grad_chunks(args), head_dim = args->head_dim;
     const int64_t seq = round_up(args->seq, BLOCK), block_words = BLOCK * BLOCK / by->per_word;
     // The first chunks of all heads first: they have the most queries.
     const int64_t head = unit % args->n_heads, chunk = unit / args->n_heads;
-    backward_unit u = {.args = args, .head = head, .ld = round_up(d, ROW_PAD)};
-    u.group = head / (args->n_heads / args->n_kv_heads);
-    u.first = chunk * chunk_of(args);
-    u.end = u.first + chunk_of(args) < args->seq ? u.first + chunk_of(args) : args->seq;
-    u.scale = 1 / sqrtf((float)d);
-    u.row_a = by->per_word == 1 ? u.ld : round_up(words_of(by, d), ROW_PAD);
-    u.lse = (const float *)args->lse + head * args->lse_stride;
-    float *part = args->part + head * (n_chunks + 2) * args->seq * d;
-    u.dq = part + chunk * args->seq * d;
-    u.dk = part + n_chunks * args->seq * d;
-    u.dv = u.dk + args->seq * d;
+    backward_unit out = {.args = args, .head = head, .ld = round_up(head_dim, ROW_PAD)};
+    out.group = head / (args->n_heads / args->n_kv_heads);
+    out.first = chunk * chunk_of(args);
+    out.end = out.first + chunk_of(args) < args->seq ? out.first + chunk_of(args) : args->seq;
+    out.scale = 1 / sqrtf((float)head_dim);
+    out.row_a = by->per_word == 1 ? out.ld : round_up(words_of(by, head_dim), ROW_PAD);
+    out.lse = (const float *)args->lse + head * args->lse_stride;
+    float *part = args->part + head * (n_chunks + 2) * args->seq * head_dim;
+    out.dq = part + chunk * args->seq * head_dim;
+    out.dk = part + n_chunks * args->seq * head_dim;
+    out.dv = out.dk + args->seq * head_dim;
     uint32_t *at = scratch;
-    u.q_b = take_words(&at, seq / by->per_word * u.ld);
-    u.do_b = take_words(&at, seq / by->per_word * u.ld);
-    u.q_a = by->per_word == 1 ? u.q_b : take_words(&at, seq * u.row_a);
-    u.do_a = by->per_word == 1 ? u.do_b : take_words(&at, seq * u.row_a);
-    u.delta = take_floats(&at, seq);
-    u.kt = take_words(&at, BLOCK * u.ld);
-    u.vt = take_words(&at, BLOCK * u.ld);
-    u.k_b = take_words(&at, BLOCK * u.ld);
-    u.scores = take_floats(&at, BLOCK * BLOCK);
-    u.dp = take_floats(&at, BLOCK * BLOCK);
+    out.q_b = take_words(&at, seq / by->per_word * out.ld);
+    out.do_b = take_words(&at, seq / by->per_word * out.ld);
+    out.q_a = by->per_word == 1 ? out.q_b : take_words(&at, seq * out.row_a);
+    out.do_a = by->per_word == 1 ? out.do_b : take_words(&at, seq * out.row_a);
+    out.delta = take_floats(&at, seq);
+    out.kt = take_words(&at, BLOCK * out.ld);
+    out.vt = take_words(&at, BLOCK * out.ld);
+    out.k_b = take_words(&at, BLOCK * out.ld);
+    out.scores = take_floats(&at, BLOCK * BLOCK);
+    out.dp = take_floats(&at, BLOCK * BLOCK);
     if (by->per_word == 1) {
-        u.p_across = (uint32_t *)(void *)u.scores;
-        u.ds_across = u.ds_along = (uint32_t *)(void *)u.dp;
+        out.p_across = (uint32_t *)(void *)out.scores;
+        out.ds_across = out.ds_along = (uint32_t *)(void *)out.dp;
     } else {
-        u.p_across = take_words(&at, block_words);
-        u.ds_across = take_words(&at, block_words);
-        u.ds_along = take_words(&at, block_words);
+        out.p_across = take_words(&at, block_words);
+        out.ds_across = take_words(&at, block_words);
+        out.ds_along = take_words(&at, block_words);
     }
-    return u;
+    return out;
 }
 
 // From scores and dp of two queries i and i + 1, the second of which may not exist: p and ds.
-INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *u, int64_t q0, int64_t k0,
-        int64_t i, int64_t n_q) {
+INLINE void softmax_grad_rows(const arithmetic *by, const backward_unit *unit, int64_t q0,
+        int64_t k0, int64_t i, int64_t n_q) {
     const int64_t row_words = BLOCK / by->per_word;
-    const vec factor = v_set(u->scale), factor2 = v_set(u->scale * LOG2_E);
+    const vec factor = v_set(unit->scale), factor2 = v_set(unit->scale * LOG2_E);
     vec minus_lse[2], delta[2];
     for (int r = 0; r < 2; r++) {
         const int64_t t = q0 + i + r;
         const bool exists = i + r < n_q;
-        minus_lse[r] = v_set(exists ? -LOG2_E * u->lse[t] : -INFINITY);
-        delta[r] = v_set(exists ? u->delta[t] : 0);
-        if (exists) mask_scores(u->args, t, k0, u->scores + (i + r) * BLOCK);
+        minus_lse[r] = v_set(exists ? -LOG2_E * unit->lse[t] : -INFINITY);
+        delta[r] = v_set(exists ? unit->delta[t] : 0);
+        if (exists) mask_scores(unit->args, t, k0, unit->scores + (i + r) * BLOCK);
     }
     for (int64_t j = 0; j < BLOCK; j += LANES) {
         vec p[2], ds[2];
         for (int r = 0; r < 2; r++) {
             const int64_t at = (i + r) * BLOCK + j;
-            p[r] = v_exp2(v_fma(v_load(u->scores + at, LANES), factor2, minus_lse[r]));
-            ds[r] = v_mul(v_mul(p[r], factor), v_sub(v_load(u->dp + at, LANES), delta[r]));
+            p[r] = v_exp2(v_fma(v_load(unit->scores + at, LANES), factor2, minus_lse[r]));
+            ds[r] = v_mul(v_mul(p[r], factor), v_sub(v_load(unit->dp + at, LANES), delta[r]));
         }
         if (by->per_word == 2) {
-            by->put_across(u->p_across + i / 2 * BLOCK + j, p[0], p[1]);
-            by->put_across(u->ds_across + i / 2 * BLOCK + j, ds[0], ds[1]);
+            by->put_across(unit->p_across + i / 2 * BLOCK + j, p[0], p[1]);
+            by->put_across(unit->ds_across + i / 2 * BLOCK + j, ds[0], ds[1]);
         }
         for (int r = 0; r < 2; r++) {
-            if (by->per_word == 1) put_along(by, u->p_across + (i + r) * BLOCK + j, p[r]);
-            put_along(by, u->ds_along + (i + r) * row_words + j / by->per_word, ds[r]);
+            if (by->per_word == 1) put_along(by, unit->p_across + (i + r) * BLOCK + j, p[r]);
+            put_along(by, unit->ds_along + (i + r) * row_words + j / by->per_word, ds[r]);
         }
     }
 }
@@ -150,27 +150,28 @@ INLINE void backward_block(const arithmetic *by, product_function *product, cons
     product(n_q, d, k_words, ds_along, (words_b){u->k_b, u->ld}, dq, k0 > u->first);
 }
 
-INLINE void prepare_queries(const arithmetic *by, const backward_unit *u) {
-    const attention_args *args = u->args;
+INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
+    const attention_args *args = unit->args;
     const int64_t d = args->head_dim, o_width = args->n_heads * d;
     const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
-    for (int64_t t = u->first; t < args->seq; t++) {
-        const int64_t at = t * o_width + u->head * d;
+    for (int64_t t = unit->first; t < args->seq; t++) {
+        const int64_t at = t * o_width + unit->head * d;
         vec sum = v_set(0);
         FOR_VECTORS(j, k, d, {
             const vec o = v_load_as(by->dt, args->o, at + j, k);
             sum = v_fma(v_load_as(by->dt, args->d_o, at + j, k), o, sum);
         });
-        u->delta[t] = v_sum(sum);
+        unit->delta[t] = v_sum(sum);
     }
-    for (int64_t q0 = u->first; q0 < args->seq; q0 += BLOCK) {
-        const int64_t n = tokens_of_block(args, q0), b_at = q0 / by->per_word * u->ld;
-        const int64_t q_at = element_of(args, q0, u->head), do_at = q0 * o_width + u->head * d;
-        pack_tokens(by, args, qkv, q_at, n, n, u->q_b + b_at, u->ld);
-        pack_tokens(by, args, d_o, do_at, n, n, u->do_b + b_at, u->ld);
+    for (int64_t q0 = unit->first; q0 < args->seq; q0 += BLOCK) {
+        const int64_t n = tokens_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
+        const int64_t q_at = element_of(args, q0, unit->head),
+                      do_at = q0 * o_width + unit->head * d;
+        pack_tokens(by, args, qkv, q_at, n, n, unit->q_b + b_at, unit->ld);
+        pack_tokens(by, args, d_o, do_at, n, n, unit->do_b + b_at, unit->ld);
         if (by->per_word == 1) continue; // q_a is q_b, do_a is do_b
-        pack_rows(by, qkv, q_at, n, d, u->q_a + q0 * u->row_a, u->row_a);
-        pack_rows(by, d_o, do_at, n, d, u->do_a + q0 * u->row_a, u->row_a);
+        pack_rows(by, qkv, q_at, n, d, unit->q_a + q0 * unit->row_a, unit->row_a);
+        pack_rows(by, d_o, do_at, n, d, unit->do_a + q0 * unit->row_a, unit->row_a);
     }
 }
 

@@ -7,6 +7,7 @@
 //         o += p v
 //     o /= sum;  lse = largest + log(sum)
 //
+// Legend: q queries; k keys; v values; p weights; o output.
 // Packed (ld: head_dim rounded up to ROW_PAD; a word is 1 float or 2 bf16, words.h):
 //
 //     q   [n_rep][BLOCK][ld]       operand A, words along head_dim
@@ -60,21 +61,21 @@ INLINE forward_unit forward_unit_of(const arithmetic *by, const attention_args *
 }
 
 // Row r of the scores (r counts queries of all heads) becomes probabilities of keys k0 on.
-INLINE void softmax_row(const arithmetic *by, const forward_unit *u, int64_t r, int64_t k0) {
+INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t row, int64_t k0) {
     const int64_t row_words = BLOCK / by->per_word;
-    float *scores = u->scores + r * BLOCK, *o = u->o + r * u->ld;
-    uint32_t *p = u->p + r * row_words;
-    mask_scores(u->args, u->q0 + r % BLOCK, k0, scores);
+    float *scores = unit->scores + row * BLOCK, *o = unit->o + row * unit->ld;
+    uint32_t *p = unit->p + row * row_words;
+    mask_scores(unit->args, unit->q0 + row % BLOCK, k0, scores);
     vec top = v_set(-INFINITY);
     for (int j = 0; j < BLOCK; j += LANES)
         top = v_max(top, v_load(scores + j, LANES));
-    const float now = v_top(top) * u->scale, before = u->max[r];
+    const float now = v_top(top) * unit->scale, before = unit->max[row];
     const float next = now > before ? now : before;
     vec part = v_set(0);
     if (next == -INFINITY) { // no key of this block is seen
         memset(p, 0, sizeof *p * (size_t)row_words);
     } else {
-        const vec minus_max = v_set(-next), factor = v_set(u->scale);
+        const vec minus_max = v_set(-next), factor = v_set(unit->scale);
         for (int j = 0; j < BLOCK; j += LANES) {
             const vec e = v_exp2(v_fma(v_load(scores + j, LANES), factor, minus_max));
             part = v_add(part, e);
@@ -82,34 +83,35 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *u, int64_t r, 
         }
     }
     const float keep = before == next || next == -INFINITY ? 1 : exp2f(before - next);
-    u->sum[r] = u->sum[r] * keep + v_sum(part);
-    u->max[r] = next;
+    unit->sum[row] = unit->sum[row] * keep + v_sum(part);
+    unit->max[row] = next;
     if (keep < 1)
-        for (int64_t j = 0; j < u->ld; j += LANES)
+        for (int64_t j = 0; j < unit->ld; j += LANES)
             v_store(o + j, v_mul(v_set(keep), v_load(o + j, LANES)), LANES);
 }
 
-INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *u,
+INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *unit,
         int64_t k0) {
-    const attention_args *args = u->args;
+    const attention_args *args = unit->args;
     const int64_t n_k = tokens_of_block(args, k0), row_words = BLOCK / by->per_word;
-    const operand keys = operand_of(args, args->keys, key_head(args, u->group), u->group, k0),
-                  values = operand_of(args, args->values, value_head(args, u->group), u->group, k0);
-    pack_transposed(by, BLOCK, keys.m, keys.at, n_k, args->head_dim, u->kt);
-    pack_tokens(by, args, values.m, values.at, n_k, BLOCK, u->v, u->ld);
-    for (int64_t h = 0; h < u->n_rep; h++) {
-        const words_a q = {u->q + h * BLOCK * u->ld, u->ld, 1};
-        const sums scores = {u->scores + h * BLOCK * BLOCK, BLOCK};
-        product(u->n_q, BLOCK, words_of(by, args->head_dim), q, (words_b){u->kt, BLOCK}, scores,
-                false);
+    const operand keys = operand_of(args, args->keys, key_head(args, unit->group), unit->group, k0),
+                  values = operand_of(args, args->values, value_head(args, unit->group),
+                          unit->group, k0);
+    pack_transposed(by, BLOCK, keys.m, keys.at, n_k, args->head_dim, unit->kt);
+    pack_tokens(by, args, values.m, values.at, n_k, BLOCK, unit->v, unit->ld);
+    for (int64_t h = 0; h < unit->n_rep; h++) {
+        const words_a q = {unit->q + h * BLOCK * unit->ld, unit->ld, 1};
+        const sums scores = {unit->scores + h * BLOCK * BLOCK, BLOCK};
+        product(unit->n_q, BLOCK, words_of(by, args->head_dim), q, (words_b){unit->kt, BLOCK},
+                scores, false);
     }
-    for (int64_t h = 0; h < u->n_rep; h++)
-        for (int64_t i = 0; i < u->n_q; i++)
-            softmax_row(by, u, h * BLOCK + i, k0);
-    for (int64_t h = 0; h < u->n_rep; h++) {
-        const words_a p = {u->p + h * BLOCK * row_words, row_words, 1};
-        const sums o = {u->o + h * BLOCK * u->ld, u->ld};
-        product(u->n_q, u->ld, row_words, p, (words_b){u->v, u->ld}, o, true);
+    for (int64_t h = 0; h < unit->n_rep; h++)
+        for (int64_t i = 0; i < unit->n_q; i++)
+            softmax_row(by, unit, h * BLOCK + i, k0);
+    for (int64_t h = 0; h < unit->n_rep; h++) {
+        const words_a p = {unit->p + h * BLOCK * row_words, row_words, 1};
+        const sums o = {unit->o + h * BLOCK * unit->ld, unit->ld};
+        product(unit->n_q, unit->ld, row_words, p, (words_b){unit->v, unit->ld}, o, true);
     }
 }
 

@@ -2,6 +2,7 @@
 // run over the packed words (Goto and van de Geijn, "Anatomy of High-Performance Matrix
 // Multiplication", ACM TOMS 34(3), 2008). Packing turns all forms (NN, NT, TN) and both types into
 // the same words, so a bf16 product in fp32 arithmetic costs no more than an fp32 one.
+// Legend: c = a b.
 //
 //                k of one block                   NR columns of b
 //              +----------------+               +------+
@@ -73,9 +74,9 @@ INLINE void multiply(mac_function *mac, int64_t n_words, words_a a, const uint32
 
 // `general`, a constant: with a scale, and sums that may begin in bf16. Without it the end of a tile
 // has no branches that would cost the multiplications their registers (21 % of a training step).
-INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, words_a a,
-        const uint32_t *panel, const place *p, lines *ahead) {
-    const dtype dt_from = general ? p->dt_from : DT_F32;
+INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, words_a rows_a,
+        const uint32_t *panel, const place *tile, lines *ahead) {
+    const dtype dt_from = general ? tile->dt_from : DT_F32;
     vec sum[MR][NV];
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
@@ -84,14 +85,14 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
             sum[i][j] = v_set(0);
     for (int64_t w = 0; w < n_words; w += STEP) {
         const int64_t row = w / STEP; // of c, for the end of this tile
-        if (row < MR && p->from)
-            fetch((const char *)p->from + row * p->ld_from * dtype_bytes(dt_from),
+        if (row < MR && tile->from)
+            fetch((const char *)tile->from + row * tile->ld_from * dtype_bytes(dt_from),
                     NR * dtype_bytes(dt_from));
         else if (row < MR)
-            fetch((const char *)p->to + row * p->ld_to * dtype_bytes(p->dt),
-                    NR * dtype_bytes(p->dt));
+            fetch((const char *)tile->to + row * tile->ld_to * dtype_bytes(tile->dt),
+                    NR * dtype_bytes(tile->dt));
         fetch_some(ahead);
-        const words_a rest = {a.at + w * a.word, a.row, a.word};
+        const words_a rest = {rows_a.at + w * rows_a.word, rows_a.row, rows_a.word};
         multiply(mac, n_words - w < STEP ? n_words - w : STEP, rest, panel + w * NR, sum);
     }
     if (general)
@@ -99,19 +100,20 @@ INLINE void register_tile(mac_function *mac, bool general, int64_t n_words, word
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
-                sum[i][j] = v_mul(sum[i][j], v_set(p->scale));
-    if (p->from)
+                sum[i][j] = v_mul(sum[i][j], v_set(tile->scale));
+    if (tile->from)
 #pragma GCC unroll 8
         for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
             for (int j = 0; j < NV; j++)
-                sum[i][j] = v_add(v_load_as(dt_from, p->from, i * p->ld_from + j * LANES, LANES),
-                        sum[i][j]);
+                sum[i][j] =
+                        v_add(v_load_as(dt_from, tile->from, i * tile->ld_from + j * LANES, LANES),
+                                sum[i][j]);
 #pragma GCC unroll 8
     for (int i = 0; i < MR; i++)
 #pragma GCC unroll 3
         for (int j = 0; j < NV; j++)
-            v_store_as(p->dt, p->to, i * p->ld_to + j * LANES, sum[i][j], LANES);
+            v_store_as(tile->dt, tile->to, i * tile->ld_to + j * LANES, sum[i][j], LANES);
 }
 
 // The same where only n_rows x n_cols of the tile exist: by way of a whole one.

@@ -1,6 +1,7 @@
 // Kernels of generation, where one token at a time is bound by memory: a row times a matrix, and
 // the attention of a row over cached keys and values. They are built on the dot product of two
 // rows, which is passed as a constant (a level's own for bf16).
+// Legend: x, w rows that are multiplied; n rows or keys; d head_dim; p weights of keys; o output.
 #pragma once
 #include <math.h>
 

@@ -1,5 +1,6 @@
 // Kernels that reduce a row before they write it: RMS norm and the cross-entropy. As in
 // elementwise.h, NAME_as takes a constant type and NAME picks it.
+// Legend: x input; d what is added to it; h their sum; w weights; y output; r = 1 / rms of a row.
 #pragma once
 #include <math.h>
 

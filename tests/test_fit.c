@@ -135,7 +135,11 @@ static void what_would_fit_is_really_planned(void **state) {
     const int64_t full1 = needed(&other);
     other.precision = PRECISION_BF16;
     const int64_t bf16 = needed(&other);
+    other.lora.rank = 16;
+    other.lora.alpha = 16;
+    const int64_t lora_bf16 = needed(&other);
     assert_true(rows8 > rows4 && rows4 > rows1 && rows1 > full1 && full1 != bf16);
+    assert_true(lora_bf16 < full1 && lora_bf16 < bf16);
     const struct {
         int64_t free;
         const char *keys; // NULL: nothing fits
@@ -143,6 +147,10 @@ static void what_would_fit_is_really_planned(void **state) {
             {rows4 - 1, "--set training.micro_batch_size=2"},
             {rows1, "--set training.micro_batch_size=1"},
             {full1, "--set training.micro_batch_size=1 --set training.recompute=full"},
+            {lora_bf16,
+                    "--set training.micro_batch_size=1 --set training.recompute=full --set "
+                    "training.precision=bf16 --set lora.rank=16 (adapters for a model that model.from "
+                    "loads)"},
             {20 * MIB, NULL}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const memory_limit limit = {16 * GIB, cases[i].free, "free in this test"};

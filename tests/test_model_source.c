@@ -152,6 +152,7 @@ static void other_layouts_are_refused(void **state) {
     static const struct {
         const char *file, *says;
     } cases[] = {{"pytorch_model.bin", "a pickle, which can run code"},
+            {"model-00001-of-00002.pt", "a pickle, which can run code"},
             {"pytorch_model.bin.index.json", "the index of pickles"},
             {"consolidated.00.pth", "convert_llama_weights_to_hf.py"},
             {"consolidated.safetensors", "Mistral's own layout"},
@@ -167,6 +168,10 @@ static void other_layouts_are_refused(void **state) {
     const char *file = path_join(mem, temporary_dir(mem), "model.safetensors");
     OK(file_write_atomic(file, "{}", 2));
     FAILS(model_source_open(mem, file, &s), DRV_E_DATA, "expected the folder that it lies in");
+    file = path_join(mem, temporary_dir(mem), "model.bin");
+    OK(file_write_atomic(file, "{}", 2));
+    FAILS(model_source_open(mem, file, &s), DRV_E_DATA,
+            "model.bin\" is a pickle, which can run code");
     FAILS(model_source_open(mem, "/no/such", &s), DRV_E_IO, "does not exist");
     arena_free(mem);
 }

@@ -28,9 +28,8 @@ static void close_setting(setting *s) {
 
 static const sft_format *format_of(setting *s, const char *name) {
     const sft_format *f;
-    const struct tm now = {.tm_year = 126, .tm_mday = 1};
     if (strchr(name, '.')) name = path_join(s->a, s->folder, name);
-    OK(sft_format_open(s->a, s->t, s->folder, name, &now, &f));
+    OK(sft_format_open(s->a, s->t, s->folder, name, "2026-01-01", &f));
     return f;
 }
 
@@ -129,8 +128,7 @@ static void templates_that_look_ahead(void **state) {
     OK(file_write_atomic(path, source, sizeof source - 1));
     sft_example x = {0};
     const sft_format *f;
-    const struct tm now = {0};
-    OK(sft_format_open(s.a, s.t, s.folder, path, &now, &f));
+    OK(sft_format_open(s.a, s.t, s.folder, path, "2026-01-01", &f));
     FAILS(sft_encode(f, s.e, line, sizeof line - 1, &x), DRV_E_DATA,
             "ahead.jinja: where the answers are cannot be told");
     assert_true(x.misfit && x.ids.n == 0);
@@ -142,9 +140,9 @@ static void unknown_templates(void **state) {
     (void)state;
     setting s = open_setting();
     const sft_format *f;
-    const struct tm now = {0};
-    FAILS(sft_format_open(s.a, s.t, s.folder, NULL, &now, &f), DRV_E_USAGE, "has no chat template");
-    FAILS(sft_format_open(s.a, s.t, s.folder, "alpacca", &now, &f), DRV_E_IO,
+    FAILS(sft_format_open(s.a, s.t, s.folder, NULL, "2026-01-01", &f), DRV_E_USAGE,
+            "has no chat template");
+    FAILS(sft_format_open(s.a, s.t, s.folder, "alpacca", "2026-01-01", &f), DRV_E_IO,
             "expected \"chat\", \"alpaca\" or a file");
     close_setting(&s);
 }

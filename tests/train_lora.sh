@@ -54,6 +54,12 @@ cp -r $base other
 printf '\x01' | dd of=other/model.safetensors bs=1 seek=$(($(stat -c %s other/model.safetensors) - 5)) conv=notrunc 2>/dev/null
 expect 1 "the adapter belongs to another base" "$drover" train lora.yaml --set run_dir=resumed --set model.from=other --set training.steps=14
 says 'tensor "' 'base "other"'
+rm other/manifest.json # which would tell of the changed byte first
+expect 1 "the adapter belongs to another base" "$drover" ckpt merge other $last --out merged-other
+check "a refused merge leaves a folder" [ ! -e merged-other ]
+expect 0 "proved" "$drover" ckpt merge $base $last --out merged
+cp -r $last peft && rm peft/base.json peft/manifest.json
+expect 0 "the adapter was trained on" "$drover" ckpt merge other peft --out merged-peft
 expect 1 "the adapter belongs to another base" "$drover" eval other --adapter $last --data data/set
 expect 2 "a run keeps its branches" "$drover" train lora.yaml --set run_dir=resumed --set lora.rank=2 --set training.steps=14
 expect 2 "is a checkpoint of a LoRA run, but the config has no LoRA" "$drover" train run.yaml --set run_dir=resumed --set training.steps=14

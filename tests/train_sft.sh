@@ -1,6 +1,7 @@
 #!/bin/bash
 # SFT from JSON lines to a trained model: which tokens are answers, what the loss counts, whole examples in rows,
 # long ones cut or left out and counted, runs resumed to the bit, damaged roles refused.
+golden=$(realpath "$(dirname "$0")"/golden)
 . "$(dirname "$0")"/story.bash
 make_data
 awk 'BEGIN { for (i = 0; i < 120; i++) printf "{\"messages\": [{\"role\": \"user\", \"content\": \"Where is fox %d?\"}, {\"role\": \"assistant\", \"content\": \"By hen %d.\"}, {\"role\": \"user\", \"content\": \"And dog %d?\"}, {\"role\": \"assistant\", \"content\": \"With hen %d.\"}]}\n", i, i * 7 % 31, i, i * 5 % 13 }' >chat.jsonl
@@ -15,6 +16,26 @@ expect 0 "" "$drover" data show data/chat --tokenizer tok
 says "<user>Where is fox 0?</>" "<assistant>[[By hen 0.</>" "<assistant>[[*With hen 0.</>"
 check "a question counts" eval '! grep -qF "[[Where" out'
 
+# what a set says of itself
+expect 0 "" "$drover" data info data/chat --sequence-length 32
+says "of last answers" "0 of 120 examples have none" "120 of 120 examples for rows of 32 tokens" "chat.jinja"
+expect 0 '"examples_without_answer":0' "$drover" data info data/chat --json
+expect 0 "data/chat.roles: ok" "$drover" data verify data/chat
+says "in 120 of 120 examples"
+expect 2 "has no .roles" "$drover" data info data/set --sequence-length 32
+
+# a template that asks for the date is told today's, the one that is given, or that of the environment
+echo '{{ strftime_now("%d %b %Y") }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}' >dated.jinja
+dated=("$drover" data build --sft --tokenizer tok --template dated.jinja --input chat.jsonl)
+shown() { "$drover" data show "$1" --tokenizer tok | head -c 11; }
+expect 0 "dated.jinja asks for the date: it is told $(date +%F)" "${dated[@]}" --out data/today
+expect 0 "it is told 2024-02-29" "${dated[@]}" --date 2024-02-29 --out data/leap
+check "the date given" [ "$(shown data/leap)" = "29 Feb 2024" ]
+expect 0 "it is told 2001-09-09" env SOURCE_DATE_EPOCH=1000000000 "${dated[@]}" --out data/epoch
+check "the date of SOURCE_DATE_EPOCH" [ "$(shown data/epoch)" = "09 Sep 2001" ]
+expect 2 'the date is "2023-02-29", expected one as 2026-11-22' "${dated[@]}" --date 2023-02-29 --out data/no
+expect 2 "SOURCE_DATE_EPOCH" env SOURCE_DATE_EPOCH=soon "${dated[@]}" --out data/no
+
 # one array of objects, as Alpaca is published, gives the same set
 { echo '['; sed '$!s/$/,/' chat.jsonl; echo ']'; } >chat.json
 expect 0 "120 documents" "${build[@]}" --input chat.json --out data/array
@@ -22,6 +43,15 @@ check "an array gives other tokens" cmp data/array.bin data/chat.bin
 check "an array gives other roles" cmp data/array.roles data/chat.roles
 { echo '['; sed 's/$/,/' chat.jsonl; } >cut.json
 expect 1 "cut.json: a broken JSON array: after element 120: the file ends within the array" "${build[@]}" --input cut.json --out data/cut
+
+# Parquet with the usual columns, recognised by its first bytes too
+parquet=$golden/parquet
+cp "$parquet"/alpaca.parquet alpaca
+expect 0 "2 documents" "${build[@]}" --input alpaca --out data/alpaca
+expect 0 "" "$drover" data show data/alpaca --tokenizer tok
+says "<user>a</>" "<assistant>[[*c</>"
+expect 0 "documents" "${build[@]}" --input "$parquet"/chat2.parquet --out data/nested
+expect 1 'no column of text by a name that is known' "${build[@]}" --input "$parquet"/numbers.parquet --out data/none
 
 cat >sft.yaml <<YAML
 model: {preset: tiny, vocab_size: 400, num_hidden_layers: 2}

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Makes tests/golden/parquet/: small Parquet files written by pyarrow in every codec, encoding and page
-version that drover reads, and rows.jsonl with the values of their column "text". The tests need no Python.
+version that drover reads, rows.jsonl with the values of their column "text",
+and conversations. The tests need no Python.
 
     python tools/golden_parquet.py tests/golden/parquet
 """
@@ -14,6 +15,27 @@ def rows():
     out = ["", "a", None, "x" * 300, "prefix one", "prefix two", "prefix three", None, "prefix three"]
     out += [" ".join(rng.choice(words) for _ in range(rng.randrange(12))) for _ in range(60)]
     return out
+
+
+def conversations(out):
+    """chat.jsonl: rows with lists, structs, nulls and empty lists at every level; chat1.parquet, chat2.parquet: the same by pyarrow."""
+    rng = random.Random(5)
+    text = lambda: rng.choice(["", "why?", "because \"it\" \\ is", "größe\n", "x" * 90, None])
+    call = lambda: dict(function=dict(name=text(), arguments=rng.choice(["{}", None]))) if rng.random() < .8 else None
+    some = lambda make, p: None if rng.random() < p else [make() for _ in range(rng.randrange(4))]
+    message = lambda: dict(role=rng.choice(["user", "assistant"]), content=text(), tool_calls=some(call, .5)) if rng.random() < .9 else None
+    rows = [dict(messages=some(message, .1), system=text(), tools=rng.choice([None, "[]"])) for _ in range(300)]
+    (out / "chat.jsonl").write_text("".join(json.dumps(r) + "\n" for r in rows))
+    string = pa.string()
+    calls = pa.list_(pa.struct([("function", pa.struct([("name", string), ("arguments", string)]))]))
+    messages = pa.list_(pa.struct([("role", string), ("content", string), ("weight", pa.float64()), ("tool_calls", calls)]))
+    schema = pa.schema([("id", pa.int64()), ("messages", messages), ("system", string), ("tools", string)])
+    table = pa.Table.from_pylist([dict(r, id=i) for i, r in enumerate(rows)], schema=schema)
+    for version in "12":
+        pq.write_table(table, out / f"chat{version}.parquet", data_page_version=version + ".0", row_group_size=100,
+            data_page_size=300, compression="zstd" if version == "2" else "none", use_compliant_nested_type=version == "2")
+    flat = pa.table(dict(instruction=["a", "b"], input=["", None], output=["c", "d"]))
+    pq.write_table(flat, out / "alpaca.parquet")
 
 
 def main(out):
@@ -40,6 +62,7 @@ def main(out):
     pq.write_table(table.select(["id"]), out / "numbers.parquet")
     pq.write_table(table.select(["text"]).slice(0, 0), out / "empty.parquet")
     pq.write_table(table.select(["text"]), out / "brotli.parquet", compression="brotli")
+    conversations(out)
     (out / "VERSIONS").write_text(f"pyarrow {pa.__version__}, Python {sys.version.split()[0]}\n")
 
 

@@ -9,7 +9,8 @@
 struct chat_template {
     const char *name;
     stmt_list body;
-    bool marks; // it has {% generation %}
+    bool marks;     // it has {% generation %}
+    bool asks_date; // it names strftime_now
 };
 
 drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
@@ -18,6 +19,7 @@ drv_status chat_template_open(arena *a, const char *name, const char *source, si
     token_list tokens;
     chat_template *t = ARENA_NEW(a, chat_template);
     t->name = name;
+    t->asks_date = memmem(source, n, "strftime_now", strlen("strftime_now"));
     DRV_TRY(jinja_lex(&m, name, source, n, &tokens));
     DRV_TRY(jinja_parse(&m, name, &tokens, &t->body, &t->marks));
     *out = t;
@@ -30,6 +32,10 @@ const char *chat_template_name(const chat_template *t) {
 
 bool chat_template_marks(const chat_template *t) {
     return t->marks;
+}
+
+bool chat_template_asks_date(const chat_template *t) {
+    return t->asks_date;
 }
 
 // A copy of a message without its nulls; its reasoning is there under every name that templates use.

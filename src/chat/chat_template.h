@@ -31,7 +31,7 @@ typedef struct chat_input {
     bool add_generation_prompt;
     const special_text *specials;
     int n_specials;
-    struct tm now; // what strftime_now tells
+    struct tm now; // what strftime_now tells (chat_date)
 } chat_input;
 
 typedef struct chat_span { // code points [begin, end) of the text
@@ -48,3 +48,10 @@ typedef struct chat_output {
 // took more than a template may have: 5 million steps, 64 MiB, 16 MiB of text.
 DRV_CHECKED drv_status chat_render(arena *a, const chat_template *t, const chat_input *in,
         chat_output *out);
+
+// The time that templates are told: `text` as 2026-11-22 or 2026-11-22T10:30:00; NULL: that of
+// SOURCE_DATE_EPOCH (reproducible-builds.org: seconds since 1970, UTC) where it is set, else now.
+// DRV_E_USAGE: the text is no date.
+DRV_CHECKED drv_status chat_date(const char *text, struct tm *out);
+// The template asks for it, so what it writes differs from day to day.
+bool chat_template_asks_date(const chat_template *t);

@@ -32,6 +32,12 @@ const adapter_module *adapter_find(const adapter *ad, const char *weight); // NU
 // has a copy, and every matrix that target_modules names has its A and B. DRV_E_DATA: by name.
 DRV_CHECKED drv_status adapter_check_base(const adapter *ad, const model_source *base);
 
+// The base has the tensors of base.json, which drover writes beside an adapter; nothing where there
+// is none. Reads all of the base. DRV_E_DATA: the first tensor that differs.
+DRV_CHECKED drv_status adapter_check_hashes(const adapter *ad, const model_source *base);
+// Warns where an adapter without base.json says that it was trained on a base of another name.
+void adapter_warn_of_base(const adapter *ad, const char *base);
+
 // PEFT's name for A ('A') or B ('B') of a weight of the base; lives in `a`.
 const char *adapter_tensor_name(arena *a, const char *weight, char which);
 bool adapter_is_folder(arena *a, const char *path); // it has an adapter_config.json

@@ -223,8 +223,13 @@ static drv_status check(const model_source *s, const ckpt_tensor *list, int n,
     for (int i = 0; i < n && status == DRV_OK; i++) {
         const char *name = list[i].entry.name;
         const source_tensor *from = model_source_find(s, name);
-        status = from ? check_shape(from, &list[i].entry)
-                      : drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"", s->path, name);
+        status =
+                from ? check_shape(from, &list[i].entry)
+                     : drv_fail(DRV_E_DATA, "\"%s\" has no tensor \"%s\"%s", s->path, name,
+                               strcmp(name, "lm_head.weight") == 0
+                                       ? "; if the embedding takes its place, config.json has to say "
+                                         "tie_word_embeddings: true"
+                                       : "");
     }
     arena_free(a);
     return status;

@@ -54,6 +54,26 @@ static const struct {
                 "an adapter without its base; drover ckpt merge BASE ADAPTER --out DIR makes a model of it"},
 };
 
+static const char *const pickles[] = {".bin", ".pth", ".pt", ".ckpt", ".pkl"};
+
+static bool is_pickle(const char *name) {
+    for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++)
+        if (str_ends(name, pickles[i])) return true;
+    return false;
+}
+
+// Pickles by another name in a folder without a model.
+static drv_status refuse_folder(arena *a, const char *path) {
+    char **names;
+    int n;
+    DRV_TRY(dir_list(a, path, &names, &n));
+    for (int i = 0; i < n; i++)
+        if (is_pickle(names[i]))
+            return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s: that is %s", path,
+                    names[i], refused[0].advice);
+    return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
+}
+
 static drv_status refuse(arena *a, const char *path) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO, "\"%s\" does not exist%s", path, hub_hint(a, path));
@@ -61,13 +81,15 @@ static drv_status refuse(arena *a, const char *path) {
         return drv_fail(DRV_E_DATA,
                 "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
                 path);
+    if (!file_is_dir(path) && is_pickle(path))
+        return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[0].advice);
     if (!file_is_dir(path))
         return drv_fail(DRV_E_DATA, "\"%s\" is not a model, expected a Hugging Face folder", path);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (file_exists(path_join(a, path, refused[i].file)))
             return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s: that is %s", path,
                     refused[i].file, refused[i].advice);
-    return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
+    return refuse_folder(a, path);
 }
 
 drv_status model_source_open(arena *a, const char *path, model_source *out) {

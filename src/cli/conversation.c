@@ -51,7 +51,6 @@ static drv_status encode_from(const conversation *self, size_t first, id_list *i
     const conversation_opts *opts = self->opts;
     json_t *messages = json_array();
     arena *mem = arena_new("a turn");
-    const time_t now = time(NULL);
     chat_input in = {.messages = messages,
             .tools = opts->tools,
             .documents = opts->documents,
@@ -59,12 +58,12 @@ static drv_status encode_from(const conversation *self, size_t first, id_list *i
             .specials = opts->model->specials,
             .n_specials = opts->model->n_specials};
     chat_output rendered;
-    localtime_r(&now, &in.now);
     if (self->system) json_array_append(messages, self->system);
     for (size_t i = first; i < json_array_size(self->turns); i++)
         json_array_append(messages, json_array_get(self->turns, i));
     ids->n = 0;
-    drv_status status = chat_render(mem, self->template, &in, &rendered);
+    drv_status status = chat_date(opts->date, &in.now);
+    if (status == DRV_OK) status = chat_render(mem, self->template, &in, &rendered);
     if (status == DRV_OK) {
         const str *text = &rendered.text;
         status = generator_encode(opts->generator, text->p ? text->p : "", text->n, false, ids);

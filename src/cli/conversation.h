@@ -8,6 +8,7 @@ typedef struct conversation_opts {
     generate_opts answer; // max_tokens 0: as many as the context leaves
     const chat_model *model;
     const json_t *tools, *documents; // that the template sees; NULL: none
+    const char *date;                // and this date (chat_date); NULL: today's
 } conversation_opts;
 
 typedef struct conversation conversation; // single owner

@@ -136,15 +136,14 @@ static drv_status print_conversation(arena *mem, const cli_args *args) {
     DRV_TRY(read_json(path, "messages", &messages));
     drv_status status = read_extras(args, &beside);
     if (status == DRV_OK) {
-        const time_t now = time(NULL);
         chat_input in = {.messages = messages,
                 .tools = beside.tools,
                 .documents = beside.documents,
                 .add_generation_prompt = cli_has(args, "--generation-prompt"),
                 .specials = model.specials,
                 .n_specials = model.n_specials};
-        localtime_r(&now, &in.now);
-        status = print_text(mem, &model, &in);
+        status = chat_date(cli_get(args, "--date", NULL), &in.now);
+        if (status == DRV_OK) status = print_text(mem, &model, &in);
         free_extras(&beside);
     }
     json_decref(messages);
@@ -178,6 +177,7 @@ static drv_status converse(arena *a, const cli_args *args, conversation_opts *op
     DRV_TRY(read_extras(args, &beside));
     opts->tools = beside.tools;
     opts->documents = beside.documents;
+    opts->date = cli_get(args, "--date", NULL);
     drv_status status = conversation_open(a, opts, &c);
     if (status == DRV_OK) {
         conversation_set_system(c, cli_get(args, "--system", ""));
@@ -215,6 +215,7 @@ static const cli_option options[] = {CLI_ADAPTER,
         GENERATION_OPTIONS, {"--template", "FILE", "a Jinja template; default: the model's own"},
         {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},
         {"--documents", "FILE", "JSON: a list of documents, likewise"},
+        {"--date", "DAY", "tell the template this date, as 2026-11-22 (default: today's)"},
         {"--bos", "TEXT", "what the template sees as bos_token"},
         {"--eos", "TEXT", "and as eos_token"},
         {"--print", NULL, "answer nothing: print the text of --messages"},

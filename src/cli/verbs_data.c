@@ -32,7 +32,8 @@ static drv_status data_build(arena *mem, const cli_args *args) {
             .append_eod = cli_has(args, "--append-eod") || cli_has(args, "--eod"),
             .eod = cli_get(args, "--eod", NULL),
             .sft = cli_has(args, "--sft"),
-            .template = cli_get(args, "--template", NULL)};
+            .template = cli_get(args, "--template", NULL),
+            .date = cli_get(args, "--date", NULL)};
     opts.inputs = cli_get_all(mem, args, "--input", &opts.n_inputs);
     if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
     DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
@@ -57,7 +58,53 @@ static drv_status data_build(arena *mem, const cli_args *args) {
 
 static const char *const types[] = {"?", "u8", "i8", "i16", "i32", "i64", "?", "?", "u16"};
 
-static drv_status print_info_json(const dataset *d) {
+// --sequence-length of info; 0: not given.
+static drv_status row_tokens(const cli_args *args, int64_t *out) {
+    *out = 0;
+    return cli_get_i64(args, "--sequence-length", 1, 1 << 24, out);
+}
+
+static drv_status answers_json(const cli_args *args, const dataset *set, json_t **out) {
+    dataset_answers n;
+    int64_t row;
+    *out = NULL;
+    if (!dataset_has_roles(set)) return DRV_OK;
+    DRV_TRY(row_tokens(args, &row));
+    DRV_TRY(dataset_count_answers(set, row ? row : INT32_MAX, &n));
+    *out = json_pack("{s:s?, s:I, s:I, s:I, s:I}", "template", set->about.template, "tokens",
+            (json_int_t)n.tokens, "last_tokens", (json_int_t)n.last_tokens,
+            "examples_without_answer", (json_int_t)n.without, "longest", (json_int_t)n.longest);
+    if (row)
+        json_object_update_new(*out,
+                json_pack("{s:I, s:I, s:I}", "sequence_length", (json_int_t)row, "longer",
+                        (json_int_t)n.n_longer, "tokens_beyond", (json_int_t)n.n_beyond));
+    return DRV_OK;
+}
+
+// What a set of conversations teaches.
+static drv_status print_answers(const cli_args *args, const dataset *set) {
+    dataset_answers n;
+    int64_t row;
+    DRV_TRY(row_tokens(args, &row));
+    DRV_TRY(dataset_count_answers(set, row ? row : INT32_MAX, &n));
+    const double tokens = (double)(set->n_tokens ? set->n_tokens : 1);
+    printf("answers    %lld tokens (%.1f%%), %lld of them of last answers (%.1f%%); %lld of %lld "
+           "examples have none\n",
+            (long long)n.tokens, 100 * (double)n.tokens / tokens, (long long)n.last_tokens,
+            100 * (double)n.last_tokens / tokens, (long long)n.without, (long long)n.documents);
+    if (set->about.template) printf("template   %s\n", set->about.template);
+    printf("longest    %lld tokens\n", (long long)n.longest);
+    if (row)
+        printf("too long   %lld of %lld examples for rows of %lld tokens: data.too_long cuts off %lld "
+               "tokens of them, or leaves them out\n",
+                (long long)n.n_longer, (long long)n.documents, (long long)row,
+                (long long)n.n_beyond);
+    return DRV_OK;
+}
+
+static drv_status print_info_json(const cli_args *args, const dataset *d) {
+    json_t *answers;
+    DRV_TRY(answers_json(args, d, &answers));
     const dataset_about *x = &d->about;
     json_t *made_by = json_null(), *eod = json_null();
     if (x->known)
@@ -70,6 +117,7 @@ static drv_status print_info_json(const dataset *d) {
             "documents", (json_int_t)d->n_documents, "tokens", (json_int_t)d->n_tokens, "tokenizer",
             made_by, "end_of_document", eod, "largest_id",
             x->known && x->largest_id >= 0 ? json_integer(x->largest_id) : json_null());
+    if (answers) json_object_set_new(o, "answers", answers);
     char *text = json_dumps(o, JSON_COMPACT);
     DRV_ASSERT(text, "out of memory");
     puts(text);
@@ -81,13 +129,20 @@ static drv_status print_info_json(const dataset *d) {
 static drv_status data_info(arena *mem, const cli_args *args, const dataset *set) {
     (void)mem;
     const dataset_about *about = &set->about;
-    if (cli_has(args, "--json")) return print_info_json(set);
+    int64_t row;
+    DRV_TRY(row_tokens(args, &row));
+    if (row && !dataset_has_roles(set))
+        return drv_fail(DRV_E_USAGE,
+                "data info: --sequence-length is for a set that --sft built; %s has no .roles",
+                set->prefix);
+    if (cli_has(args, "--json")) return print_info_json(args, set);
     printf("prefix     %s\ntype       %s\nsequences  %lld\ndocuments  %lld\ntokens     %lld\n",
             set->prefix, types[set->code], (long long)set->n_sequences, (long long)set->n_documents,
             (long long)set->n_tokens);
     if (set->n_documents)
         printf("mean       %.1f tokens per document\n",
                 (double)set->n_tokens / (double)set->n_documents);
+    if (dataset_has_roles(set)) DRV_TRY(print_answers(args, set));
     if (!about->known) {
         printf("tokenizer  not recorded (there is no %s.idx.json)\n", set->prefix);
         return DRV_OK;
@@ -195,7 +250,14 @@ static drv_status data_verify(arena *a, const cli_args *args, const dataset *d) 
         return drv_fail(DRV_E_DATA,
                 "%s.idx.json: \"largest\" says that token %lld is %lld, but it is another one in the .bin",
                 d->prefix, (long long)d->about.largest_at, (long long)d->about.largest_id);
+    dataset_answers n;
+    if (dataset_has_roles(d)) DRV_TRY(dataset_count_answers(d, INT32_MAX, &n));
     printf("%s: ok, %lld tokens, all of them in %s\n", d->prefix, (long long)d->n_tokens, name);
+    if (dataset_has_roles(d))
+        printf("%s.roles: ok, %lld tokens of answers, %lld of them of last answers, in %lld of %lld "
+               "examples\n",
+                d->prefix, (long long)n.tokens, (long long)n.last_tokens,
+                (long long)(n.documents - n.without), (long long)n.documents);
     return DRV_OK;
 }
 
@@ -274,13 +336,17 @@ static const cli_option build_options[] = {{"--input", "PATH...",
         {"--sft", NULL, "the records are conversations: see above"},
         {"--template", "NAME",
                 "for --sft: chat (the tokenizer's own, the default), alpaca, or a file"},
+        {"--date", "DAY",
+                "for --sft: what templates that ask for it are told, as 2026-11-22; default: today"},
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
         {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
 static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
         {"--document", "N", "which document (default 0)"}};
-static const cli_option info_options[] = {CLI_JSON};
+static const cli_option info_options[] = {CLI_JSON,
+        {"--sequence-length", "N",
+                "of a set that --sft built: how many examples are too long for it"}};
 static const cli_option verify_options[] =
         {{"--tokenizer", "DIR",
                  "the tokenizer that built the set; every token must be in its vocabulary"},
@@ -289,7 +355,7 @@ static const cli_option verify_options[] =
 static const cli_rule build_rules[] = {{.option = "--sft",
                                                .excludes =
                                                        "--json-key --separator --append-eod --eod"},
-        {.option = "--template", .needs = "--sft"}};
+        {.option = "--template", .needs = "--sft"}, {.option = "--date", .needs = "--sft"}};
 static const cli_rule verify_rules[] = {{.option = "--vocab-size", .excludes = "--tokenizer"}};
 
 static const verb subverbs[] = {
@@ -309,17 +375,16 @@ static const verb subverbs[] = {
         {
                 .name = "build",
                 .summary = "tokenise text into Megatron .bin/.idx",
-                .usage =
-                        "--input PATH... --tokenizer DIR --out PREFIX\n"
-                        "--sft --input FILE.jsonl... --tokenizer DIR --out PREFIX [--template NAME]",
+                .usage = "--input PATH... --tokenizer DIR --out PREFIX\n"
+                         "--sft --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
                 .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; standard input and\n"
                         "files of another ending are recognised by their content. The documents keep that order\n"
                         "whatever the number of workers. If it is killed, the same command resumes it after the last\n"
                         "input file that was done.\n"
                         "\n"
-                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects) with messages (role,\n"
-                        "content), conversations (from, value), prompt and response or completion, or instruction, input\n"
-                        "or context, and output or response. The tokens are those of transformers' apply_chat_template;\n"
+                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects) and Parquet with messages\n"
+                        "(role, content), conversations (from, value), prompt and response or completion, or instruction,\n"
+                        "input or context, and output or response. The tokens are those of transformers' apply_chat_template;\n"
                         "PREFIX.roles marks the answers, so that training can count them alone (data.loss). Where an\n"
                         "answer begins is said by {% generation %} in the template, else by the generation prompt; where\n"
                         "the template's text of a few messages is not how that of more begins, the build ends and says so.",
@@ -332,9 +397,10 @@ static const verb subverbs[] = {
         {
                 .name = "info",
                 .summary = "type and counts of a data set",
-                .usage = "PREFIX [--json]",
+                .usage = "PREFIX [--json] [--sequence-length N]",
                 .help = "Opens any Megatron data set. Tokenizer and end-of-document token are known where\n"
-                        "drover data build made it: it keeps them in PREFIX.idx.json.",
+                        "drover data build made it: it keeps them in PREFIX.idx.json. Of a set that\n"
+                        "--sft built also how many tokens are answers and how long the examples are.",
                 .options = info_options,
                 .n_options = sizeof info_options / sizeof *info_options,
                 .min_positional = 1,
@@ -358,7 +424,7 @@ static const verb subverbs[] = {
                 .summary = "check every token of a data set",
                 .usage = "PREFIX [--tokenizer DIR|--vocab-size N]",
                 .help = "Checks all tokens against the vocabulary of the tokenizer that is given, or else of the one that\n"
-                        "built the set. A failure names token, document and value.",
+                        "built the set, and the marks of answers that --sft makes. A failure names token, document and value.",
                 .options = verify_options,
                 .n_options = sizeof verify_options / sizeof *verify_options,
                 .rules = verify_rules,

@@ -241,20 +241,36 @@ static drv_status check_window(const value *root, const model_config *m) {
             (long long)tokens);
 }
 
+// The same text, or the same number.
+static bool same_value(const char *text, const char *other) {
+    double x, y;
+    if (strcmp(text, other) == 0) return true;
+    return str_to_f64(text, &x) && str_to_f64(other, &y) && x == y;
+}
+
 // What drover's Llama is, where config.json could say something else.
 static drv_status check_fixed(const value *root) {
     static const struct {
         const char *name, *text, *expected;
     } fixed[] = {{"hidden_act", "silu", "\"silu\""},
             {"attention_bias", "false", "false: a Llama with biases is not supported"},
-            {"mlp_bias", "false", "false: a Llama with biases is not supported"}};
+            {"mlp_bias", "false", "false: a Llama with biases is not supported"},
+            {"partial_rotary_factor", "1",
+                    "1: rotary positions in a part of a head are not supported"},
+            {"rope_parameters.partial_rotary_factor", "1",
+                    "1: rotary positions in a part of a head are not supported"}};
     DRV_TRY(check_type(root));
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         const value *v = find_value(root, fixed[i].name);
         if (!v || v->kind == VALUE_NULL) continue;
-        if (v->kind == VALUE_TEXT && strcmp(v->text, fixed[i].text) == 0) continue;
+        if (v->kind == VALUE_TEXT && same_value(v->text, fixed[i].text)) continue;
         const key k = {.expected = fixed[i].expected};
         return key_refuse(&k, v);
+    }
+    for (int i = 0; i < 2; i++) {
+        const value *rope = find_value(root, i ? "rope_parameters" : "rope_scaling");
+        if (!rope || rope->kind == VALUE_NULL || rope->kind == VALUE_MAP) continue;
+        return key_refuse(&(key){.expected = "null or an object"}, rope);
     }
     const value *quantized = find_value(root, "quantization_config");
     if (quantized && quantized->kind != VALUE_NULL)

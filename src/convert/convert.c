@@ -197,7 +197,9 @@ static drv_status merge_open(arena *a, model *base, adapter *ad, const char *out
     model_write_opts with_files = *opts;
     const char *name = arena_printf(a, "%s + %s", base->path, ad->path);
     base->adapter = ad;
+    adapter_warn_of_base(ad, base->source.path);
     DRV_TRY(adapter_check_base(ad, &base->source));
+    DRV_TRY(adapter_check_hashes(ad, &base->source));
     DRV_TRY(choose_files(a, base, ad, &with_files));
     return copy(a, base, name, out, &with_files, verify, result);
 }

@@ -57,24 +57,29 @@ static const char *differences(arena *a, const run_config *cfg, const run_config
         str_printf(&keys, " --set training.recompute=%s", recompute_name(other->recompute));
     if (other->precision != cfg->precision)
         str_printf(&keys, " --set training.precision=%s", precision_name(other->precision));
+    if (other->lora.rank != cfg->lora.rank)
+        str_printf(&keys, " --set lora.rank=%lld%s", (long long)other->lora.rank,
+                config_loads_weights(cfg) ? "" : " (adapters for a model that model.from loads)");
     const char *text = keys.n ? arena_strdup(a, keys.p + 1) : "";
     str_free(&keys);
     return text;
 }
 
-drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *limit,
-        const char **keys) {
-    // From what costs least time to what changes the arithmetic.
+// The change that costs least time, from rows and recomputation to what changes the arithmetic.
+static drv_status suggest(arena *mem, const run_config *cfg, const run_config *base,
+        const memory_limit *limit, const char **keys) {
     static const recompute_mode modes[] = {RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL};
     static const precision precisions[] = {PRECISION_F32, PRECISION_BF16};
     memory_plan planned;
-    *keys = NULL;
-    DRV_TRY(fit_plan(cfg, &planned));
-    // Neither rows nor recomputation make the state smaller, and bf16 keeps fp32 beside it.
-    if (state_bytes(&planned) + PROCESS_BYTES > limit->free) return DRV_OK;
+    DRV_TRY(fit_plan(base, &planned));
+    // Neither rows nor recomputation make the state smaller, and bf16 keeps fp32 beside it, but for
+    // weights that rest.
+    if (state_bytes(&planned) + PROCESS_BYTES > limit->free &&
+            (base->lora.rank == 0 || base->precision == PRECISION_BF16))
+        return DRV_OK;
     for (size_t p = 0; p < sizeof precisions / sizeof *precisions; p++)
         for (size_t m = 0; m < sizeof modes / sizeof *modes; m++) {
-            run_config other = *cfg;
+            run_config other = *base;
             if (precisions[p] != cfg->precision && precisions[p] != PRECISION_BF16) continue;
             if (modes[m] < cfg->recompute) continue;
             other.precision = precisions[p];
@@ -87,6 +92,18 @@ drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *li
             return DRV_OK;
         }
     return DRV_OK;
+}
+
+drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *limit,
+        const char **keys) {
+    enum { RANK = 16 };
+    run_config adapters = *cfg;
+    *keys = NULL;
+    DRV_TRY(suggest(mem, cfg, cfg, limit, keys));
+    if (*keys || cfg->lora.rank > 0 || *cfg->lora.adapter) return DRV_OK;
+    adapters.lora.rank = RANK;
+    adapters.lora.alpha = RANK; // as a config that gives the rank alone has it
+    return suggest(mem, cfg, &adapters, limit, keys);
 }
 
 drv_status fit_check(const run_config *cfg, const memory_limit *limit) {

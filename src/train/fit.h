@@ -13,8 +13,8 @@
 DRV_CHECKED drv_status fit_plan(const run_config *cfg, memory_plan *out);
 
 // Keys that make the run fit, as "--set training.micro_batch_size=2 --set training.recompute=full":
-// the change that costs least time. NULL: neither micro-batch, recomputation nor precision are
-// enough. Each is really planned. Lives in `mem`.
+// the change that costs least time; a LoRA where nothing else is enough. NULL: that is not either.
+// Each is really planned. Lives in `mem`.
 DRV_CHECKED drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *limit,
         const char **keys);
 

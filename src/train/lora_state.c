@@ -277,6 +277,7 @@ static drv_status read_head(arena *a, const adapter *ad, merging *m) {
 static drv_status check_shapes(arena *a, const adapter *ad, const char *base) {
     model_source source;
     drv_status status = model_source_open(a, base, &source);
+    if (status == DRV_OK) adapter_warn_of_base(ad, base);
     if (status == DRV_OK) status = adapter_check_base(ad, &source);
     model_source_close(&source);
     return status;

@@ -20,7 +20,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     static const sft_format *formats[2];
     static encoder *enc;
     if (!mem) {
-        const struct tm now = {0};
         tokenizer *t;
         mem = arena_new("fuzz");
         char folder[] = "/tmp/drover-fuzz-sft-XXXXXX";
@@ -34,8 +33,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
                            file_write_atomic(template, template_text, sizeof template_text - 1) ==
                                    DRV_OK &&
                            tokenizer_open(mem, folder, &t) == DRV_OK &&
-                           sft_format_open(mem, t, folder, template, &now, &formats[0]) == DRV_OK &&
-                           sft_format_open(mem, t, folder, "alpaca", &now, &formats[1]) == DRV_OK,
+                           sft_format_open(mem, t, folder, template, "2026-01-01", &formats[0]) ==
+                                   DRV_OK &&
+                           sft_format_open(mem, t, folder, "alpaca", "2026-01-01", &formats[1]) ==
+                                   DRV_OK,
                 "%s", drv_message());
         DRV_ASSERT(dir_remove(folder) == DRV_OK, "%s", drv_message());
         enc = encoder_new(t);

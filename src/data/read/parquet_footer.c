@@ -1,27 +1,17 @@
-// Schema and row groups from the Thrift structs at the end of a Parquet file (parquet-format,
-// parquet.thrift).
+// Row groups from the Thrift structs at the end of a Parquet file (parquet-format, parquet.thrift).
 #include "data/read/parquet_footer.h"
 
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/str.h"
-#include "data/read/thrift.h"
-
-enum { MAX_DEPTH = 32 };
+#include "data/read/parquet_schema.h"
 
 // Field numbers and values of parquet.thrift.
 enum { FILE_SCHEMA = 2, FILE_ROW_GROUPS = 4 }; // FileMetaData
-enum {
-    SCHEMA_TYPE = 1,
-    SCHEMA_REPETITION = 3,
-    SCHEMA_NAME = 4,
-    SCHEMA_CHILDREN = 5
-};                                       // SchemaElement
-enum { GROUP_COLUMNS = 1 };              // RowGroup
-enum { CHUNK_FILE = 1, CHUNK_META = 3 }; // ColumnChunk
-enum {                                   // ColumnMetaData
+enum { GROUP_COLUMNS = 1 };                    // RowGroup
+enum { CHUNK_FILE = 1, CHUNK_META = 3 };       // ColumnChunk
+enum {                                         // ColumnMetaData
     META_TYPE = 1,
     META_CODEC = 4,
     META_VALUES = 5,
@@ -30,7 +20,6 @@ enum {                                   // ColumnMetaData
     META_DICTIONARY_PAGE = 11
 };
 enum { TYPE_BYTE_ARRAY = 6 };
-enum { REQUIRED = 0, OPTIONAL = 1 }; // FieldRepetitionType
 
 drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why) {
     return drv_fail(DRV_E_DATA, "%s: at byte %lld: %s", file->path, (long long)at, why);
@@ -46,108 +35,6 @@ drv_status parquet_read_at(const parquet_file *file, int64_t at, void *p, size_t
         done += (size_t)k;
     }
     return DRV_OK;
-}
-
-typedef struct schema_node {
-    const char *name;
-    int64_t type, repetition, children;
-} schema_node;
-
-static schema_node read_schema_node(arena *mem, thrift *in) {
-    schema_node node = {.name = "", .type = -1};
-    for (thrift_field field = {0}; thrift_next(in, &field);) {
-        size_t n;
-        const char *p;
-        switch (field.id) {
-        case SCHEMA_TYPE:
-            node.type = thrift_int(in);
-            break;
-        case SCHEMA_REPETITION:
-            node.repetition = thrift_int(in);
-            break;
-        case SCHEMA_NAME:
-            p = thrift_bytes(in, &n);
-            node.name = arena_strndup(mem, p, n);
-            break;
-        case SCHEMA_CHILDREN:
-            node.children = thrift_int(in);
-            break;
-        default:
-            thrift_skip(in, field.type);
-        }
-    }
-    return node;
-}
-
-// The tree of columns, which lies in the file parent before children.
-typedef struct schema_walk {
-    struct {
-        int64_t left; // children that are still to come
-        size_t path;  // length of the path up to here
-        int definition;
-        bool repeated;
-    } level[MAX_DEPTH];
-    int depth, leaves;
-    str path, strings; // the path at hand; the columns of strings, for the message
-    const char *why;   // what is wrong
-} schema_walk;
-
-// One node below the root: a folder of columns or a column.
-static void walk_node(schema_walk *walk, const schema_node *node, parquet_column *column) {
-    while (walk->depth > 0 && walk->level[walk->depth].left == 0)
-        walk->depth--;
-    if (walk->level[walk->depth].left-- <= 0) {
-        walk->why = "a schema whose numbers of children do not fit";
-        return;
-    }
-    const int definition = walk->level[walk->depth].definition + (node->repetition != REQUIRED);
-    const bool repeated = walk->level[walk->depth].repeated || node->repetition > OPTIONAL;
-    walk->path.n = walk->level[walk->depth].path;
-    str_printf(&walk->path, "%s%s", walk->depth ? "." : "", node->name);
-    if (node->children > 0) {
-        if (walk->depth + 1 == MAX_DEPTH) {
-            walk->why = "a schema nested too deeply";
-            return;
-        }
-        walk->depth++;
-        walk->level[walk->depth].left = node->children;
-        walk->level[walk->depth].path = walk->path.n;
-        walk->level[walk->depth].definition = definition;
-        walk->level[walk->depth].repeated = repeated;
-        return;
-    }
-    const bool text = node->type == TYPE_BYTE_ARRAY && !repeated;
-    if (text) str_printf(&walk->strings, "%s\"%s\"", walk->strings.n ? ", " : "", walk->path.p);
-    if (text && column->leaf < 0 && str_is(&walk->path, column->name)) {
-        column->leaf = walk->leaves;
-        column->max_definition = definition;
-    }
-    walk->leaves++;
-}
-
-static drv_status read_schema(arena *mem, const parquet_file *file, thrift *in,
-        parquet_column *column) {
-    thrift_type type;
-    schema_walk walk = {.why = NULL};
-    const int64_t n = thrift_list(in, &type);
-    column->leaf = -1;
-    for (int64_t i = 0; i < n && !in->bad && !walk.why; i++) {
-        const schema_node node = read_schema_node(mem, in);
-        if (i == 0)
-            walk.level[0].left = node.children;
-        else
-            walk_node(&walk, &node, column);
-    }
-    drv_status status = DRV_OK;
-    if (in->bad || walk.why)
-        status = parquet_broken(file, file->size, walk.why ? walk.why : "a broken footer");
-    else if (column->leaf < 0)
-        status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s", file->path, column->name,
-                walk.strings.n ? "it has " : "it has none at all",
-                walk.strings.n ? walk.strings.p : "");
-    str_free(&walk.path);
-    str_free(&walk.strings);
-    return status;
 }
 
 static void read_column_data(thrift *in, parquet_chunk *chunk, int64_t *type) {
@@ -220,7 +107,7 @@ static drv_status read_row_group(const parquet_file *file, thrift *in, const par
 }
 
 // The bytes of the footer, in `a`; the file ends with their number and a magic.
-static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
+static drv_status load_footer(arena *mem, const parquet_file *file, thrift *out) {
     unsigned char tail[8];
     uint32_t n;
     if (file->size < 12)
@@ -235,30 +122,43 @@ static drv_status load_footer(arena *a, const parquet_file *file, thrift *out) {
     if ((int64_t)n > file->size - 12)
         return drv_fail(DRV_E_DATA, "%s: the footer is said to have %u bytes, the file has %lld",
                 file->path, n, (long long)file->size);
-    unsigned char *footer = arena_alloc(a, (size_t)n + 1);
+    unsigned char *footer = arena_alloc(mem, (size_t)n + 1);
     DRV_TRY(parquet_read_at(file, file->size - 8 - n, footer, n));
     *out = (thrift){.p = footer, .end = footer + n};
     return DRV_OK;
 }
 
-drv_status parquet_read_footer(arena *mem, const parquet_file *file, const char *name,
-        parquet_column *out) {
+drv_status parquet_read_footer(arena *mem, const parquet_file *file, parquet_footer *out) {
     thrift in, groups = {.bad = true};
-    bool schema = false;
-    *out = (parquet_column){.name = name};
+    bool has_schema = false;
+    *out = (parquet_footer){.schema = {0}};
     DRV_TRY(load_footer(mem, file, &in));
     const int64_t at = file->size - 8 - (in.end - in.p);
     for (thrift_field field = {0}; thrift_next(&in, &field);) {
         if (field.id == FILE_SCHEMA && field.type == THRIFT_LIST) {
-            DRV_TRY(read_schema(mem, file, &in, out));
-            schema = true;
+            DRV_TRY(parquet_read_schema(mem, file, &in, &out->schema));
+            has_schema = true;
             continue;
         }
         if (field.id == FILE_ROW_GROUPS && field.type == THRIFT_LIST) groups = in;
         thrift_skip(&in, field.type);
     }
-    if (in.bad || groups.bad || !schema) return parquet_broken(file, at, "a broken footer");
+    if (in.bad || groups.bad || !has_schema) return parquet_broken(file, at, "a broken footer");
+    out->row_groups = groups;
+    return DRV_OK;
+}
+
+drv_status parquet_place_column(arena *mem, const parquet_file *file, const parquet_footer *footer,
+        const parquet_node *leaf, parquet_column *out) {
+    thrift groups = footer->row_groups;
     thrift_type type;
+    str path = {0};
+    parquet_add_path(&footer->schema, leaf, &path);
+    *out = (parquet_column){.name = arena_strdup(mem, path.p),
+            .leaf = leaf->leaf,
+            .max_definition = leaf->definition,
+            .max_repetition = leaf->repetition};
+    str_free(&path);
     out->n_chunks = (int)thrift_list(&groups, &type);
     out->chunks = ARENA_ARRAY(mem, parquet_chunk, out->n_chunks + 1);
     for (int i = 0; i < out->n_chunks; i++)

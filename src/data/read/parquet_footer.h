@@ -1,22 +1,11 @@
-// The footer of a Parquet file: where the pages of one column lie. And what both parts of the
-// reader share.
+// The footer of a Parquet file: its schema, and where the pages of its columns lie.
 #pragma once
-#include <stdbool.h>
-#include <stdint.h>
+#include "data/read/parquet_schema.h"
 
-#include "base/arena.h"
-#include "base/status.h"
-
-typedef struct parquet_file {
-    const char *path;
-    int fd;
-    int64_t size;
-} parquet_file;
-
-// n bytes at `at`. DRV_E_IO: they could not be read.
-DRV_CHECKED drv_status parquet_read_at(const parquet_file *file, int64_t at, void *p, size_t n);
-// The failure of what lies at a byte of the file.
-drv_status parquet_broken(const parquet_file *file, int64_t at, const char *why);
+typedef struct parquet_footer {
+    parquet_schema schema;
+    thrift row_groups; // not parsed yet; bytes of the arena
+} parquet_footer;
 
 typedef struct parquet_chunk { // the column in one row group
     int64_t from, bytes, values;
@@ -27,11 +16,14 @@ typedef struct parquet_column {
     const char *name;   // or the names on its path with dots between them
     int leaf;           // number among the leaves
     int max_definition; // definition level of a value; 0: no value is null
+    int max_repetition; // 0: a value a row
     parquet_chunk *chunks;
     int n_chunks;
 } parquet_column;
 
-// Finds `name`; results live in `mem`. DRV_E_DATA: no such column, no strings in it, or a broken
-// footer.
-DRV_CHECKED drv_status parquet_read_footer(arena *mem, const parquet_file *file, const char *name,
-        parquet_column *out);
+// Results live in `mem`. DRV_E_DATA: a broken footer.
+DRV_CHECKED drv_status parquet_read_footer(arena *mem, const parquet_file *file,
+        parquet_footer *out);
+// Where the values of a leaf lie. DRV_E_DATA: not in this file, or no byte strings.
+DRV_CHECKED drv_status parquet_place_column(arena *mem, const parquet_file *file,
+        const parquet_footer *footer, const parquet_node *leaf, parquet_column *out);

@@ -11,6 +11,7 @@
 #include "data/read/content.h"
 #include "data/read/array_scan.h"
 #include "data/read/parquet.h"
+#include "data/read/parquet_rows.h"
 #include "tok/tokenizer.h"
 
 enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20 };
@@ -26,9 +27,10 @@ struct reader {
     // the open file
     input_file *f;
     byte_stream *stream;
-    parquet_reader *parquet;
-    bool eof, within; // within: a piece of the text was handed out
-    bool is_array;    // its records are the elements of one JSON array
+    parquet_reader *parquet; // one column
+    parquet_rows *rows;      // whole rows
+    bool eof, within;        // within: a piece of the text was handed out
+    bool is_array;           // its records are the elements of one JSON array
     array_scan array;
     const char *broken; // why none of the file can be read; it is one broken record
     int64_t number;
@@ -63,9 +65,11 @@ static void close_file(reader *in) {
     if (in->f) in->bytes_before += in->f->bytes;
     byte_stream_close(in->stream);
     parquet_close(in->parquet);
+    parquet_rows_close(in->rows);
     in->f = NULL;
     in->stream = NULL;
     in->parquet = NULL;
+    in->rows = NULL;
 }
 
 void reader_close(reader *in) {
@@ -109,7 +113,8 @@ static drv_status open_parquet(reader *in) {
     }
     byte_stream_close(in->stream);
     in->stream = NULL;
-    return parquet_open(path, in->o.key, &in->parquet);
+    return in->o.fields ? parquet_rows_open(path, in->o.fields, &in->rows)
+                        : parquet_open(path, in->o.key, &in->parquet);
 }
 
 // Says what was found where the ending did not say it.
@@ -253,9 +258,14 @@ static bool blank(const char *p, size_t n) {
 
 // The next record of the open file; *done: it has no more.
 static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) {
+    bool row, null;
     *done = false;
+    if (in->rows) {
+        DRV_TRY(parquet_rows_next(in->rows, bytes, &row));
+        *done = !row;
+        return DRV_OK;
+    }
     if (in->parquet) {
-        bool row, null;
         DRV_TRY(parquet_next(in->parquet, bytes, &null, &row));
         *done = !row;
         if (null) out->broken = "is null";
@@ -289,7 +299,7 @@ drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event)
     *event = READER_RECORD;
     *out = (record){.at = bytes->n,
             .file = in->next - 1,
-            .json = in->f->kind == INPUT_JSONL,
+            .json = in->f->kind == INPUT_JSONL || in->rows,
             .begins = true,
             .ends = true};
     bool done;
@@ -322,6 +332,7 @@ int64_t reader_bytes(const reader *in, int64_t *total) {
     *total = in->bytes_total;
     const int64_t within = in->stream    ? byte_stream_where(in->stream)
                            : in->parquet ? parquet_where(in->parquet)
+                           : in->rows    ? parquet_rows_where(in->rows)
                                          : 0;
     return in->bytes_before + within;
 }

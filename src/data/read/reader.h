@@ -17,7 +17,9 @@ typedef struct reader_opts {
     const char *separator; // of texts, with \n, \t, \r and \\ in it; NULL: the file is one document
     bool strict;           // a broken record stops the run instead of being skipped
     bool lines;            // the text of a line of JSON is the line itself; `key` plays no part
-    bool whole;            // long texts are not cut into pieces
+    const char *const *fields; // with `lines`: a row of Parquet is an object of those columns that
+                               // it has of these, NULL at the end
+    bool whole;                // long texts are not cut into pieces
     bool as_is; // texts are taken to the byte: no mark is dropped, no content is looked at
 } reader_opts;
 

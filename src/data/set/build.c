@@ -18,6 +18,7 @@
 #include "data/set/build_journal.h"
 #include "data/set/dataset_writer.h"
 #include "data/sft/sft.h"
+#include "data/sft/sft_record.h"
 
 enum { JOURNAL_EVERY_MS = 500 }; // at most so much work on small files is done again
 enum { WHY_BYTES = 512 };        // of the reason why a record is skipped
@@ -309,14 +310,11 @@ static drv_status open_writer(arena *a, builder *build) {
 // Template and inputs of conversations.
 static drv_status open_format(arena *a, builder *build) {
     const build_opts *opts = build->opts;
-    struct tm now;
-    const time_t t = time(NULL);
     if (!opts->sft) return DRV_OK;
     if (opts->append_eod)
         return drv_fail(DRV_E_USAGE,
                 "--append-eod and --eod are of texts: what ends a conversation stands in its template");
-    localtime_r(&t, &now);
-    return sft_format_open(a, build->tokenizer, opts->tokenizer, opts->template, &now,
+    return sft_format_open(a, build->tokenizer, opts->tokenizer, opts->template, opts->date,
             &build->format);
 }
 
@@ -324,9 +322,9 @@ static drv_status check_inputs(const builder *build) {
     int n;
     const input_file *files = reader_files(build->reader, &n);
     for (int i = 0; build->format && i < n; i++)
-        if (files[i].kind != INPUT_JSONL)
+        if (files[i].kind == INPUT_TEXT)
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --sft reads lines of JSON (.jsonl, .json, also .gz and .zst)",
+                    "\"%s\": --sft reads JSON (.jsonl, .json, also .gz and .zst) and Parquet",
                     files[i].name);
     return DRV_OK;
 }
@@ -340,6 +338,7 @@ static drv_status open_all(arena *mem, builder *build) {
     DRV_TRY(open_format(mem, build));
     reader_opts ro = opts->reader;
     ro.lines = opts->sft;
+    ro.fields = opts->sft ? sft_record_fields : NULL;
     ro.whole = !tokenizer_can_cut(build->tokenizer);
     DRV_TRY(reader_open(mem, opts->inputs, opts->n_inputs, &ro, &build->reader));
     DRV_TRY(check_inputs(build));

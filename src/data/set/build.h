@@ -31,6 +31,7 @@ typedef struct build_opts {
     const char *eod;     // which: a token's text or an id; NULL: the tokenizer's end-of-text token
     bool sft; // lines of JSON are conversations (data/sft/sft.h); PREFIX.roles marks the answers
     const char *template; // of their text: "chat", "alpaca" or a file; NULL: chat
+    const char *date;     // what templates are told that ask for it (data/sft/sft.h)
 } build_opts;
 
 DRV_CHECKED drv_status dataset_build(arena *a, const build_opts *opts, build_stats *out);

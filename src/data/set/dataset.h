@@ -60,6 +60,18 @@ bool dataset_has_roles(const dataset *set);
 DRV_CHECKED drv_status dataset_read_roles(const dataset *set, int64_t first, int64_t n,
         unsigned char *out);
 
+// What the roles and lengths of a set of conversations come to.
+typedef struct dataset_answers {
+    int64_t tokens, last_tokens;         // of answers; of them, of the last ones
+    int64_t documents, without;          // documents; those without a token of an answer
+    int64_t longest, n_longer, n_beyond; // tokens of the longest document; documents of more than
+                                         // row_tokens + 1, and their tokens beyond that
+} dataset_answers;
+// Of a set that has roles. DRV_E_DATA: PREFIX.idx.json counts otherwise, or a last answer is not in
+// the last place of its document.
+DRV_CHECKED drv_status dataset_count_answers(const dataset *set, int64_t row_tokens,
+        dataset_answers *out);
+
 // Every token in [0, n_vocab)? At once where PREFIX.idx.json knows the largest id (which is
 // compared with the token that it names); else .bin is read once from front to back. DRV_E_DATA
 // names data set, token, value, document and vocabulary. *cancel (may be NULL) is looked at every

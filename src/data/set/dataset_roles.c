@@ -94,3 +94,48 @@ drv_status dataset_read_roles(const dataset *set, int64_t first, int64_t n, unsi
     DRV_TRY(read_at(set, first, n, out));
     return check_bytes(set, first, n, out);
 }
+
+// One document. After the last answer no other one begins.
+static drv_status count_document(const dataset *set, int64_t document, const unsigned char *roles,
+        int64_t n, dataset_answers *out) {
+    int64_t answers = 0, last = 0;
+    for (int64_t i = 0; i < n; i++) {
+        answers += roles[i] != ROLE_OTHER;
+        last += roles[i] == ROLE_LAST_ANSWER;
+        if (roles[i] == ROLE_ANSWER && last)
+            return drv_fail(DRV_E_DATA,
+                    "%s.roles: token %lld of document %lld is an answer (1) after its last answer (2)",
+                    set->prefix, (long long)i, (long long)document);
+    }
+    out->tokens += answers;
+    out->last_tokens += last;
+    out->without += answers == 0;
+    return DRV_OK;
+}
+
+drv_status dataset_count_answers(const dataset *set, int64_t row_tokens, dataset_answers *out) {
+    unsigned char *roles = NULL;
+    int64_t cap = 0;
+    drv_status status = DRV_OK;
+    *out = (dataset_answers){.documents = set->n_documents};
+    for (int64_t i = 0; status == DRV_OK && i < set->n_documents; i++) {
+        const int64_t first = dataset_document_start(set, i),
+                      n = dataset_document_start(set, i + 1) - first;
+        MEM_GROW(roles, n, cap);
+        status = dataset_read_roles(set, first, n, roles);
+        if (status == DRV_OK) status = count_document(set, i, roles, n, out);
+        if (n > out->longest) out->longest = n;
+        if (n <= row_tokens + 1) continue;
+        out->n_longer++;
+        out->n_beyond += n - row_tokens - 1;
+    }
+    free(roles);
+    const dataset_about *about = &set->about;
+    if (status == DRV_OK && about->known && about->roles_hash &&
+            (about->answers != out->tokens || about->last_answers != out->last_tokens))
+        return drv_fail(DRV_E_DATA,
+                "%s.idx.json: counts %lld tokens of answers, %lld of last ones, but %s.roles has %lld and %lld",
+                set->prefix, (long long)about->answers, (long long)about->last_answers, set->prefix,
+                (long long)out->tokens, (long long)out->last_tokens);
+    return status;
+}

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "base/file.h"
+#include "base/log.h"
 #include "chat/chat_model.h"
 #include "data/sft/sft_record.h"
 
@@ -82,9 +83,10 @@ static drv_status find_template(arena *mem, const tokenizer *tok, const char *fo
 }
 
 drv_status sft_format_open(arena *mem, const tokenizer *tok, const char *folder, const char *name,
-        const struct tm *now, const sft_format **out) {
+        const char *date, const sft_format **out) {
     chat_model model;
     chat_template *template;
+    struct tm now;
     sft_format *format = ARENA_NEW(mem, sft_format);
     const char *slash = file_is_dir(folder) ? NULL : strrchr(folder, '/');
     if (!file_is_dir(folder))
@@ -92,17 +94,24 @@ drv_status sft_format_open(arena *mem, const tokenizer *tok, const char *folder,
     DRV_TRY(chat_model_read(mem, folder, false, &model));
     DRV_TRY(find_template(mem, tok, folder, name ? name : "chat", &model));
     DRV_TRY(chat_template_open(mem, model.path, model.source, model.n_source, &template));
+    DRV_TRY(chat_date(date, &now));
     str all = {0}; // what decides the text
     str_add(&all, model.source, model.n_source);
     for (int i = 0; i < model.n_specials; i++)
         str_printf(&all, "\n%s %s", model.specials[i].role, model.specials[i].text);
+    char day[16];
+    if (chat_template_asks_date(template)) {
+        strftime(day, sizeof day, "%Y-%m-%d", &now); // a build goes on while the day is the same
+        str_printf(&all, "\n%s", day);
+        log_info("%s asks for the date: it is told %s (--date sets it)", model.path, day);
+    }
     const uint64_t hash = XXH3_64bits(all.p, all.n);
     str_free(&all);
     *format = (sft_format){.hash = hash,
             .template = template,
             .specials = model.specials,
             .n_specials = model.n_specials,
-            .now = *now,
+            .now = now,
             .built_in = model.source == alpaca};
     *out = format;
     return DRV_OK;

@@ -8,8 +8,6 @@
 // the messages before it, with the generation prompt, to the end of the text with it. So the token
 // that ends a turn is part of the answer.
 #pragma once
-#include <time.h>
-
 #include "base/arena.h"
 #include "tok/tokenizer.h"
 
@@ -19,10 +17,10 @@ typedef enum sft_role { ROLE_OTHER, ROLE_ANSWER, ROLE_LAST_ANSWER, N_SFT_ROLES }
 typedef struct sft_format sft_format; // template and special tokens; immutable, lives in the arena
 
 // `folder`: of the tokenizer `tok`, or its tokenizer.json. `name`: "chat" for the folder's own
-// template, "alpaca" for the built-in one, else a file; NULL: chat. `now`: what templates are told
-// when they ask for the date.
+// template, "alpaca" for the built-in one, else a file; NULL: chat. `date`: what templates are told
+// when they ask for it, as 2026-11-22; NULL: today's (chat_date), which is then logged.
 DRV_CHECKED drv_status sft_format_open(arena *mem, const tokenizer *tok, const char *folder,
-        const char *name, const struct tm *now, const sft_format **out);
+        const char *name, const char *date, const sft_format **out);
 uint64_t sft_format_hash(const sft_format *f);    // of template and special tokens
 const char *sft_format_name(const sft_format *f); // of the template, for messages
 

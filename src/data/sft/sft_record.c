@@ -16,6 +16,10 @@ static const form forms[] = {
 };
 enum { N_FORMS = sizeof forms / sizeof *forms };
 
+const char *const sft_record_fields[] = {"messages", "conversations", "prompt", "query",
+        "instruction", "question", "input", "context", "output", "response", "completion", "answer",
+        "system", "tools", NULL};
+
 // ShareGPT's speakers.
 static const struct {
     const char *from, *role;

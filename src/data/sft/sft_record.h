@@ -15,4 +15,6 @@ typedef struct sft_record { // single owner
 // A prompt and its completion may be lists of messages too. A "system" text becomes the first
 // message; "tools" is a list, or the text of one. DRV_E_DATA: what is wrong, without a place.
 DRV_CHECKED drv_status sft_record_read(const char *line, size_t n, sft_record *out);
+// The names of all fields that may be in a record, NULL at the end.
+extern const char *const sft_record_fields[];
 void sft_record_free(sft_record *r);

@@ -1,0 +1,85 @@
+// Whether an adapter belongs to a base: by the hashes of drover's base.json, else by PEFT's name.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "ckpt/adapter.h"
+
+enum { PIECE_BYTES = 1 << 20 };
+
+static drv_status hash_tensor(const model_source *base, const source_tensor *t, char hex[33]) {
+    XXH3_state_t *state = XXH3_createState();
+    DRV_ASSERT(state && XXH3_128bits_reset(state) == XXH_OK, "out of memory");
+    const int64_t rows = source_piece_rows(t, PIECE_BYTES);
+    float *piece = mem_alloc(sizeof *piece * (size_t)(rows * t->cols + 1));
+    drv_status status = DRV_OK;
+    for (int64_t row = 0; status == DRV_OK && row < t->rows; row += rows) {
+        const int64_t n = t->rows - row < rows ? t->rows - row : rows;
+        status = source_read_f32(base, t, row, n, piece);
+        if (status == DRV_OK)
+            XXH3_128bits_update(state, piece, sizeof *piece * (size_t)(n * t->cols));
+    }
+    const XXH128_hash_t hash = XXH3_128bits_digest(state);
+    snprintf(hex, 33, "%016llx%016llx", (unsigned long long)hash.high64,
+            (unsigned long long)hash.low64);
+    free(piece);
+    XXH3_freeState(state);
+    return status;
+}
+
+static drv_status compare(const char *path, const model_source *base, const json_t *tensors) {
+    const char *name;
+    json_t *value;
+    if (!json_is_object(tensors))
+        return drv_fail(DRV_E_DATA, "%s: no \"tensors\", expected the hash of each", path);
+    json_object_foreach((json_t *)(uintptr_t)tensors, name, value) {
+        const source_tensor *t = model_source_find(base, name);
+        const char *want = json_string_value(value);
+        char got[33] = "(it is missing)";
+        if (t) DRV_TRY(hash_tensor(base, t, got));
+        if (want && strcmp(want, got) == 0) continue;
+        return drv_fail(DRV_E_DATA,
+                "%s: tensor \"%.120s\" of base \"%s\" has hash %s, expected %s: the adapter belongs to another base",
+                path, name, base->path, got, want ? want : "text");
+    }
+    return DRV_OK;
+}
+
+drv_status adapter_check_hashes(const adapter *ad, const model_source *base) {
+    arena *a = arena_new("base.json");
+    const char *path = path_join(a, ad->path, "base.json");
+    json_t *root = NULL;
+    drv_status status = DRV_OK;
+    if (file_exists(path)) {
+        status = json_read_file(path, &root);
+        if (status == DRV_OK) status = compare(path, base, json_object_get(root, "tensors"));
+        json_decref(root);
+    }
+    arena_free(a);
+    return status;
+}
+
+static const char *last_name(arena *a, const char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    const char *copy = arena_strndup(a, path, n), *slash = strrchr(copy, '/');
+    return slash ? slash + 1 : copy;
+}
+
+void adapter_warn_of_base(const adapter *ad, const char *base) {
+    arena *a = arena_new("names of bases");
+    char *whole = realpath(base, NULL);
+    const char *said = ad->config.base ? ad->config.base : "", *is = whole ? whole : base;
+    const bool hashed = file_exists(path_join(a, ad->path, "base.json"));
+    if (*said && !hashed && strcmp(last_name(a, said), last_name(a, is)) != 0)
+        log_warn("%s/adapter_config.json: the adapter was trained on \"%s\", the base is \"%s\": "
+                 "results are right only if both are the same model",
+                ad->path, said, base);
+    free(whole);
+    arena_free(a);
+}

@@ -1,0 +1,270 @@
+// Records put together from columns, as the Dremel paper does it (doi.org/10.14778/1920841.1920886,
+// record assembly): a definition level says how much of a path is there, a repetition level which
+// list goes on. All leaves below a node are walked side by side and must agree.
+#include "data/read/parquet_rows.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "data/read/parquet_pages.h"
+
+enum { MAX_ROW = 1 << 28 }; // bytes of JSON: a few bytes of a page may say that a list is very long
+
+typedef struct row_leaf {
+    parquet_column column;
+    parquet_pages *pages; // NULL: it is not read
+} row_leaf;
+
+struct parquet_rows {
+    arena *a;
+    parquet_file file;
+    parquet_schema schema;
+    row_leaf *leaves; // [schema.n] by node
+    bool *wanted;     // [schema.n] there is text in it that is read
+    size_t row_at;    // where the row at hand begins in what it is appended to
+};
+
+// --- which columns
+static bool is_field(const char *name, const char *const *fields) {
+    while (*fields && strcmp(*fields, name) != 0)
+        fields++;
+    return *fields;
+}
+
+// Marks what is text below node i; *left_out: a leaf that is none, if there is one.
+static bool choose(parquet_rows *rows, int i, const parquet_node **left_out) {
+    const parquet_node *node = &rows->schema.nodes[i];
+    if (node->leaf >= 0) rows->wanted[i] = node->text;
+    if (node->leaf >= 0 && !node->text) *left_out = node;
+    if (node->is_map) {
+        *left_out = node;
+        return false;
+    }
+    for (int k = i + 1; k < i + node->n_nodes; k += rows->schema.nodes[k].n_nodes)
+        rows->wanted[i] |= choose(rows, k, left_out);
+    return rows->wanted[i];
+}
+
+static void say_left_out(const parquet_rows *rows, const parquet_node *node) {
+    str path = {0};
+    parquet_add_path(&rows->schema, node, &path);
+    log_info("%s: column \"%s\" is no text and not read", rows->file.path, path.p);
+    str_free(&path);
+}
+
+static drv_status choose_all(parquet_rows *rows, const char *const *fields) {
+    enum { NAMED = 20 };
+    str names = {0};
+    int n_named = 0;
+    bool any = false;
+    const parquet_node *nodes = rows->schema.nodes;
+    rows->wanted = ARENA_ARRAY(rows->a, bool, rows->schema.n);
+    memset(rows->wanted, 0, sizeof *rows->wanted * (size_t)rows->schema.n);
+    for (int i = 1; i < rows->schema.n; i += nodes[i].n_nodes) {
+        const parquet_node *left_out = NULL;
+        if (n_named++ < NAMED) str_printf(&names, "%s\"%s\"", names.n ? ", " : "", nodes[i].name);
+        if (!is_field(nodes[i].name, fields)) continue;
+        any |= choose(rows, i, &left_out);
+        if (left_out) say_left_out(rows, left_out);
+    }
+    drv_status status = DRV_OK;
+    if (!any) {
+        str expected = {0};
+        for (int i = 0; fields[i]; i++)
+            str_printf(&expected, "%s%s", i ? ", " : "", fields[i]);
+        status = drv_fail(DRV_E_DATA,
+                "%s: no column of text by a name that is known (%s); it has %s%s", rows->file.path,
+                expected.p ? expected.p : "", names.n ? names.p : "none",
+                n_named > NAMED ? ", ..." : "");
+        str_free(&expected);
+    }
+    str_free(&names);
+    return status;
+}
+
+static drv_status open_leaves(parquet_rows *rows, const parquet_footer *footer) {
+    rows->leaves = ARENA_ARRAY(rows->a, row_leaf, rows->schema.n);
+    memset(rows->leaves, 0, sizeof *rows->leaves * (size_t)rows->schema.n);
+    for (int i = 1; i < rows->schema.n; i++) {
+        const parquet_node *node = &rows->schema.nodes[i];
+        row_leaf *leaf = &rows->leaves[i];
+        if (node->leaf < 0 || !rows->wanted[i]) continue;
+        DRV_TRY(parquet_place_column(rows->a, &rows->file, footer, node, &leaf->column));
+        leaf->pages = parquet_pages_new(&rows->file, &leaf->column);
+    }
+    return DRV_OK;
+}
+
+static drv_status open_all(parquet_rows *rows, const char *const *fields) {
+    parquet_footer footer;
+    DRV_TRY(parquet_read_footer(rows->a, &rows->file, &footer));
+    rows->schema = footer.schema;
+    DRV_TRY(choose_all(rows, fields));
+    return open_leaves(rows, &footer);
+}
+
+drv_status parquet_rows_open(const char *path, const char *const *fields, parquet_rows **out) {
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
+    arena *a = arena_new("parquet rows");
+    parquet_rows *rows = ARENA_NEW(a, parquet_rows);
+    *rows = (parquet_rows){.a = a, .file = {path, fd, size}};
+    const drv_status status = open_all(rows, fields);
+    if (status == DRV_OK)
+        *out = rows;
+    else
+        parquet_rows_close(rows);
+    return status;
+}
+
+void parquet_rows_close(parquet_rows *rows) {
+    if (!rows) return;
+    close(rows->file.fd);
+    for (int i = 0; rows->leaves && i < rows->schema.n; i++)
+        parquet_pages_free(rows->leaves[i].pages);
+    arena_free(rows->a);
+}
+
+int64_t parquet_rows_where(const parquet_rows *rows) {
+    int64_t where = 0;
+    for (int i = 0; i < rows->schema.n; i++) {
+        if (!rows->leaves[i].pages) continue;
+        const int64_t at = parquet_pages_where(rows->leaves[i].pages);
+        where = at > where ? at : where;
+    }
+    return where;
+}
+
+// --- a row
+static drv_status disagree(const parquet_rows *rows, int i) {
+    return drv_fail(DRV_E_DATA, "%s: the columns below \"%s\" do not agree on the rows",
+            rows->file.path, rows->schema.nodes[i].name);
+}
+
+// The slot of leaf i, which must be there and repeat the list of this level.
+static drv_status slot_of(const parquet_rows *rows, int i, int repetition, parquet_slot *slot) {
+    bool there;
+    DRV_TRY(parquet_pages_peek(rows->leaves[i].pages, slot, &there));
+    return there && slot->repetition == repetition ? DRV_OK : disagree(rows, i);
+}
+
+// The first leaf of a wanted subtree.
+static int first_leaf(const parquet_rows *rows, int i) {
+    while (!rows->leaves[i].pages)
+        i++;
+    return i;
+}
+
+// What is missing has one slot in each leaf.
+static drv_status pass_missing(parquet_rows *rows, int i, int repetition) {
+    parquet_slot slot;
+    const parquet_node *node = &rows->schema.nodes[i];
+    for (int k = i; k < i + node->n_nodes; k++) {
+        if (!rows->leaves[k].pages) continue;
+        DRV_TRY(slot_of(rows, k, repetition, &slot));
+        if (slot.definition >= node->definition) return disagree(rows, k);
+        parquet_pages_pass(rows->leaves[k].pages);
+    }
+    return DRV_OK;
+}
+
+static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out);
+
+// The children of a group as an object.
+static drv_status add_members(parquet_rows *rows, int i, int repetition, str *out) {
+    const parquet_node *nodes = rows->schema.nodes;
+    const char *comma = "";
+    str_puts(out, "{");
+    for (int k = i + 1; k < i + nodes[i].n_nodes; k += nodes[k].n_nodes) {
+        if (!rows->wanted[k]) continue;
+        str_puts(out, comma);
+        str_add_json(out, nodes[k].name, strlen(nodes[k].name));
+        str_puts(out, ":");
+        DRV_TRY(add_node(rows, k, repetition, out));
+        comma = ",";
+    }
+    str_puts(out, "}");
+    return DRV_OK;
+}
+
+// One element of the list that the repeated node i is: i itself, or its only child where i stands
+// for nothing else (LogicalTypes.md, "Backward-compatibility rules").
+static drv_status add_element(parquet_rows *rows, int i, int repetition, str *out) {
+    const parquet_node *node = &rows->schema.nodes[i], *list = &rows->schema.nodes[node->parent];
+    parquet_slot slot;
+    if (node->leaf >= 0) {
+        DRV_TRY(slot_of(rows, i, repetition, &slot));
+        if (!slot.present) return disagree(rows, i);
+        str_add_json(out, (const char *)slot.value.p, slot.value.n);
+        parquet_pages_pass(rows->leaves[i].pages);
+        return DRV_OK;
+    }
+    const size_t n_list = strlen(list->name);
+    const bool is_element = !list->is_list || node->n_children != 1 ||
+                            strcmp(node->name, "array") == 0 ||
+                            (strncmp(node->name, list->name, n_list) == 0 &&
+                                    strcmp(node->name + n_list, "_tuple") == 0);
+    return is_element ? add_members(rows, i, repetition, out)
+                      : add_node(rows, i + 1, repetition, out);
+}
+
+static drv_status add_list(parquet_rows *rows, int i, int repetition, str *out) {
+    const parquet_node *node = &rows->schema.nodes[i];
+    const int first = first_leaf(rows, i);
+    parquet_slot slot;
+    bool there;
+    DRV_TRY(slot_of(rows, first, repetition, &slot));
+    if (slot.definition < node->definition) {
+        str_puts(out, "[]");
+        return pass_missing(rows, i, repetition);
+    }
+    const char *before = "[";
+    for (int at = repetition;; at = node->repetition) {
+        if (out->n - rows->row_at > MAX_ROW)
+            return drv_fail(DRV_E_DATA, "%s: a row of more than %d MiB", rows->file.path,
+                    MAX_ROW >> 20);
+        str_puts(out, before);
+        DRV_TRY(add_element(rows, i, at, out));
+        DRV_TRY(parquet_pages_peek(rows->leaves[first].pages, &slot, &there));
+        if (!there || slot.repetition != node->repetition) break;
+        before = ",";
+    }
+    str_puts(out, "]");
+    return DRV_OK;
+}
+
+// The value of node i; its first slots repeat the list of the level `repetition` (0: a new row).
+static drv_status add_node(parquet_rows *rows, int i, int repetition, str *out) {
+    const parquet_node *node = &rows->schema.nodes[i];
+    parquet_slot slot;
+    if (node->repeated) return add_list(rows, i, repetition, out);
+    DRV_TRY(slot_of(rows, first_leaf(rows, i), repetition, &slot));
+    if (slot.definition < node->definition) {
+        str_puts(out, "null");
+        return pass_missing(rows, i, repetition);
+    }
+    if (node->leaf < 0)
+        return node->is_list && node->n_children == 1 ? add_node(rows, i + 1, repetition, out)
+                                                      : add_members(rows, i, repetition, out);
+    if (!slot.present) return disagree(rows, i);
+    str_add_json(out, (const char *)slot.value.p, slot.value.n);
+    parquet_pages_pass(rows->leaves[i].pages);
+    return DRV_OK;
+}
+
+drv_status parquet_rows_next(parquet_rows *rows, str *out, bool *row) {
+    parquet_slot slot;
+    const int first = first_leaf(rows, 0);
+    rows->row_at = out->n;
+    DRV_TRY(parquet_pages_peek(rows->leaves[first].pages, &slot, row));
+    if (*row) return add_members(rows, 0, 0, out);
+    for (int i = first; i < rows->schema.n; i++) {
+        bool more = false;
+        if (rows->leaves[i].pages) DRV_TRY(parquet_pages_peek(rows->leaves[i].pages, &slot, &more));
+        if (more) return disagree(rows, i);
+    }
+    return DRV_OK;
+}

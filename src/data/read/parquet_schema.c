@@ -1,0 +1,153 @@
+// The list of schema elements in the footer -> a tree (parquet-format, parquet.thrift).
+#include "data/read/parquet_schema.h"
+
+#include <string.h>
+
+enum { MAX_DEPTH = 32 };
+
+// Field numbers and values of parquet.thrift.
+enum { // SchemaElement
+    SCHEMA_TYPE = 1,
+    SCHEMA_REPETITION = 3,
+    SCHEMA_NAME = 4,
+    SCHEMA_CHILDREN = 5,
+    SCHEMA_CONVERTED = 6,
+    SCHEMA_LOGICAL = 10
+};
+enum { CONVERTED_MAP = 1, CONVERTED_MAP_KEY_VALUE = 2, CONVERTED_LIST = 3 }; // ConvertedType
+enum { LOGICAL_MAP = 2, LOGICAL_LIST = 3 };                                  // LogicalType
+enum { OPTIONAL = 1, REPEATED = 2 };                                         // FieldRepetitionType
+enum { TYPE_BYTE_ARRAY = 6 };
+
+static void read_logical(thrift *in, parquet_node *node) {
+    for (thrift_field field = {0}; thrift_next(in, &field);) {
+        node->is_map |= field.id == LOGICAL_MAP;
+        node->is_list |= field.id == LOGICAL_LIST;
+        thrift_skip(in, field.type);
+    }
+}
+
+static parquet_node read_node(arena *mem, thrift *in, int64_t *n_children) {
+    parquet_node node = {.name = "", .n_nodes = 1};
+    *n_children = 0;
+    for (thrift_field field = {0}; thrift_next(in, &field);) {
+        int64_t value = 0;
+        size_t n;
+        const char *p;
+        const bool number =
+                field.id != SCHEMA_NAME && field.type >= THRIFT_I8 && field.type <= THRIFT_I64;
+        if (number) value = thrift_int(in);
+        if (field.id == SCHEMA_NAME && field.type == THRIFT_BINARY) {
+            p = thrift_bytes(in, &n);
+            node.name = arena_strndup(mem, p, n);
+        } else if (field.id == SCHEMA_LOGICAL && field.type == THRIFT_STRUCT) {
+            read_logical(in, &node);
+        } else if (!number) {
+            thrift_skip(in, field.type);
+        } else if (field.id == SCHEMA_TYPE) {
+            node.text = value == TYPE_BYTE_ARRAY;
+        } else if (field.id == SCHEMA_REPETITION) {
+            node.optional = value == OPTIONAL;
+            node.repeated = value >= REPEATED || value < 0;
+        } else if (field.id == SCHEMA_CHILDREN) {
+            *n_children = value;
+        } else if (field.id == SCHEMA_CONVERTED) {
+            node.is_list |= value == CONVERTED_LIST;
+            node.is_map |= value == CONVERTED_MAP || value == CONVERTED_MAP_KEY_VALUE;
+        }
+    }
+    return node;
+}
+
+typedef struct schema_walk {
+    arena *mem;
+    thrift *in;
+    parquet_schema *schema;
+    int64_t n_elements; // of the list
+    int n_leaves;
+    const char *why; // what is wrong
+} schema_walk;
+
+// The next element of the list and all below it.
+static void walk_node(schema_walk *walk, int parent, int depth) {
+    int64_t n_children;
+    const int at = walk->schema->n++;
+    parquet_node node = read_node(walk->mem, walk->in, &n_children);
+    if (walk->in->bad) return;
+    if (n_children < 0 || n_children > walk->n_elements - walk->schema->n) {
+        walk->why = "a schema whose numbers of children do not fit";
+        return;
+    }
+    if (depth > MAX_DEPTH) {
+        walk->why = "a schema nested too deeply";
+        return;
+    }
+    node.parent = parent;
+    if (parent >= 0) {
+        const parquet_node *above = &walk->schema->nodes[parent];
+        node.definition = above->definition + (node.optional || node.repeated);
+        node.repetition = above->repetition + node.repeated;
+    }
+    node.n_children = (int)n_children;
+    node.leaf = n_children == 0 && parent >= 0 ? walk->n_leaves++ : -1;
+    node.text &= n_children == 0;
+    walk->schema->nodes[at] = node;
+    for (int64_t i = 0; i < n_children && !walk->in->bad && !walk->why; i++) {
+        if (walk->schema->n == walk->n_elements)
+            walk->why = "a schema whose numbers of children do not fit";
+        else
+            walk_node(walk, at, depth + 1);
+    }
+    walk->schema->nodes[at].n_nodes = walk->schema->n - at;
+}
+
+drv_status parquet_read_schema(arena *mem, const parquet_file *file, thrift *in,
+        parquet_schema *out) {
+    thrift_type type;
+    const int64_t n = thrift_list(in, &type);
+    schema_walk walk = {.mem = mem, .in = in, .schema = out, .n_elements = n};
+    *out = (parquet_schema){.nodes = ARENA_ARRAY(mem, parquet_node, n + 1)};
+    if (in->bad || n == 0) return parquet_broken(file, file->size, "a broken footer");
+    walk_node(&walk, -1, 0);
+    if (!in->bad && !walk.why && out->n != n)
+        walk.why = "a schema whose numbers of children do not fit";
+    if (in->bad || walk.why)
+        return parquet_broken(file, file->size, walk.why ? walk.why : "a broken footer");
+    return DRV_OK;
+}
+
+void parquet_add_path(const parquet_schema *schema, const parquet_node *node, str *out) {
+    if (node->parent > 0) {
+        parquet_add_path(schema, &schema->nodes[node->parent], out);
+        str_puts(out, ".");
+    }
+    str_puts(out, node->name);
+}
+
+drv_status parquet_find_text(const parquet_file *file, const parquet_schema *schema,
+        const char *path, const parquet_node **out) {
+    enum { NAMED = 20 }; // columns in the message
+    str strings = {0}, found = {0};
+    int n = 0;
+    *out = NULL;
+    for (int i = 1; i < schema->n && !*out; i++) {
+        const parquet_node *node = &schema->nodes[i];
+        if (!node->text || node->repetition > 0) continue;
+        if (str_ends(path, node->name)) {
+            str_clear(&found);
+            parquet_add_path(schema, node, &found);
+            if (str_is(&found, path)) *out = node;
+        }
+        if (++n > NAMED) continue;
+        str_puts(&strings, n > 1 ? ", \"" : "\"");
+        parquet_add_path(schema, node, &strings);
+        str_puts(&strings, "\"");
+    }
+    drv_status status = DRV_OK;
+    if (!*out)
+        status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s%s", file->path, path,
+                n ? "it has " : "it has none at all", n ? strings.p : "", n > NAMED ? ", ..." : "");
+    str_free(&strings);
+    str_free(&found);
+    return status;
+}

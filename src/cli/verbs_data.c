@@ -102,10 +102,10 @@ static drv_status print_answers(const cli_args *args, const dataset *set) {
     return DRV_OK;
 }
 
-static drv_status print_info_json(const cli_args *args, const dataset *d) {
+static drv_status print_info_json(const cli_args *args, const dataset *set) {
     json_t *answers;
-    DRV_TRY(answers_json(args, d, &answers));
-    const dataset_about *x = &d->about;
+    DRV_TRY(answers_json(args, set, &answers));
+    const dataset_about *x = &set->about;
     json_t *made_by = json_null(), *eod = json_null();
     if (x->known)
         made_by = json_pack("{s:s?, s:s?, s:I}", "path", x->tokenizer, "xxh3", x->tokenizer_hash,
@@ -113,9 +113,9 @@ static drv_status print_info_json(const cli_args *args, const dataset *d) {
     if (x->known && x->eod >= 0)
         eod = json_pack("{s:I, s:s?}", "id", (json_int_t)x->eod, "text", x->eod_text);
     json_t *o = json_pack("{s:o?, s:s, s:I, s:I, s:I, s:o?, s:o?, s:o}", "prefix",
-            json_string(d->prefix), "type", types[d->code], "sequences", (json_int_t)d->n_sequences,
-            "documents", (json_int_t)d->n_documents, "tokens", (json_int_t)d->n_tokens, "tokenizer",
-            made_by, "end_of_document", eod, "largest_id",
+            json_string(set->prefix), "type", types[set->code], "sequences",
+            (json_int_t)set->n_sequences, "documents", (json_int_t)set->n_documents, "tokens",
+            (json_int_t)set->n_tokens, "tokenizer", made_by, "end_of_document", eod, "largest_id",
             x->known && x->largest_id >= 0 ? json_integer(x->largest_id) : json_null());
     if (answers) json_object_set_new(o, "answers", answers);
     char *text = json_dumps(o, JSON_COMPACT);

@@ -220,18 +220,30 @@ static drv_status run_step(arena *a, const cli_args *args) {
     return bench_step(a, args, &cfg);
 }
 
-static const cli_option gemm_options[] = {CLI_SET, CLI_JSON};
-static const cli_option step_options[] = {CLI_SET, CLI_JSON,
+static const cli_option gemm_options[] = {
+        CLI_SET,
+        CLI_JSON,
+};
+static const cli_option step_options[] = {
+        CLI_SET,
+        CLI_JSON,
         {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
-        {"--profile", NULL, "also print the time of each op"}};
-static const cli_option tokenizer_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
-        {"--input", "FILE", "the text"}, CLI_JSON,
+        {"--profile", NULL, "also print the time of each op"},
+};
+static const cli_option tokenizer_options[] = {
+        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--input", "FILE", "the text"},
+        CLI_JSON,
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
-        {"--threads", "N", "threads (default: all cores)"}};
-static const cli_option data_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
-        {"--input", "FILE", "what is built"}, CLI_JSON,
+        {"--threads", "N", "threads (default: all cores)"},
+};
+static const cli_option data_options[] = {
+        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--input", "FILE", "what is built"},
+        CLI_JSON,
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--threads", "N", "threads (default: all cores)"}};
+        {"--threads", "N", "threads (default: all cores)"},
+};
 
 static const verb subverbs[] = {
         {

@@ -50,9 +50,11 @@ static drv_status run(arena *mem, const cli_args *args) {
                     : DRV_OK;
 }
 
-static const cli_option options[] = {CLI_SET,
+static const cli_option options[] = {
+        CLI_SET,
         {"--target", "GPU",
-                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"}};
+                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
+};
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",

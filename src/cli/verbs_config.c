@@ -19,10 +19,13 @@ static drv_status load(arena *a, const cli_args *c, run_config *out) {
     return config_load(a, file, sets, n, out);
 }
 
-static const cli_option config_options[] = {CLI_SET,
-        {"--reference", NULL,
-                "print docs/keys.md: all keys as Markdown, for no particular config"}};
-static const cli_rule config_rules[] = {{.option = "--reference", .excludes = "--set"}};
+static const cli_option config_options[] = {
+        CLI_SET,
+        {"--reference", NULL, "print docs/keys.md: all keys as Markdown, for no particular config"},
+};
+static const cli_rule config_rules[] = {
+        {.option = "--reference", .excludes = "--set"},
+};
 
 static drv_status run_config_verb(arena *a, const cli_args *args) {
     run_config cfg;
@@ -57,8 +60,10 @@ const verb verb_config = {
         .run = run_config_verb,
 };
 
-static const cli_option graph_options[] = {CLI_SET,
-        {"--program", "NAME", "step (default), update or eval; of a pipeline stage0.forward, ..."}};
+static const cli_option graph_options[] = {
+        CLI_SET,
+        {"--program", "NAME", "step (default), update or eval; of a pipeline stage0.forward, ..."},
+};
 
 static drv_status refuse_program(arena *a, const programs *p, const char *name) {
     const char *names = "";
@@ -262,8 +267,11 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     return DRV_OK;
 }
 
-static const cli_option plan_options[] = {CLI_SET, CLI_JSON,
-        {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"}};
+static const cli_option plan_options[] = {
+        CLI_SET,
+        CLI_JSON,
+        {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
+};
 const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",

@@ -325,9 +325,12 @@ static drv_status run_verify(arena *a, const cli_args *args) {
     return look(a, args, data_verify);
 }
 
-static const cli_option get_options[] = {{"--out", "DIR", "where the files go"}, CLI_FETCH};
-static const cli_option build_options[] = {{"--input", "PATH...",
-                                                   "files, folders, globs, or - for standard input"},
+static const cli_option get_options[] = {
+        {"--out", "DIR", "where the files go"},
+        CLI_FETCH,
+};
+static const cli_option build_options[] = {
+        {"--input", "PATH...", "files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
@@ -341,22 +344,31 @@ static const cli_option build_options[] = {{"--input", "PATH...",
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
-        {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
-static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
-        {"--document", "N", "which document (default 0)"}};
-static const cli_option info_options[] = {CLI_JSON,
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"},
+};
+static const cli_option show_options[] = {
+        {"--tokenizer", "DIR", "print text, not ids"},
+        {"--document", "N", "which document (default 0)"},
+};
+static const cli_option info_options[] = {
+        CLI_JSON,
         {"--sequence-length", "N",
-                "of a set that --sft built: how many examples are too long for it"}};
-static const cli_option verify_options[] =
-        {{"--tokenizer", "DIR",
-                 "the tokenizer that built the set; every token must be in its vocabulary"},
-                {"--vocab-size", "N", "every token must be smaller"}};
+                "of a set that --sft built: how many examples are too long for it"},
+};
+static const cli_option verify_options[] = {
+        {"--tokenizer", "DIR",
+                "the tokenizer that built the set; every token must be in its vocabulary"},
+        {"--vocab-size", "N", "every token must be smaller"},
+};
 
-static const cli_rule build_rules[] = {{.option = "--sft",
-                                               .excludes =
-                                                       "--json-key --separator --append-eod --eod"},
-        {.option = "--template", .needs = "--sft"}, {.option = "--date", .needs = "--sft"}};
-static const cli_rule verify_rules[] = {{.option = "--vocab-size", .excludes = "--tokenizer"}};
+static const cli_rule build_rules[] = {
+        {.option = "--sft", .excludes = "--json-key --separator --append-eod --eod"},
+        {.option = "--template", .needs = "--sft"},
+        {.option = "--date", .needs = "--sft"},
+};
+static const cli_rule verify_rules[] = {
+        {.option = "--vocab-size", .excludes = "--tokenizer"},
+};
 
 static const verb subverbs[] = {
         {

@@ -3,8 +3,10 @@
 #include "config/config.h"
 #include "train/train.h"
 
-static const cli_option train_options[] = {CLI_SET,
-        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"}};
+static const cli_option train_options[] = {
+        CLI_SET,
+        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"},
+};
 
 static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;

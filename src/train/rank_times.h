@@ -2,8 +2,8 @@
 #pragma once
 #include "comm/comm.h"
 
-// Seconds of a step on one rank: its own (computing, waiting for rows, waiting for a checkpoint that
-// reads the weights), and those in which it waited for messages of others.
+// Seconds of a step on one rank: its own (computing, waiting for rows, waiting for a checkpoint
+// that reads the weights), and those in which it waited for messages of others.
 typedef struct rank_time {
     double compute, data, save, wait;
 } rank_time;
@@ -12,9 +12,9 @@ typedef struct rank_times {
     comm *comm;
     rank_time sum; // of the steps since they were shared
     int64_t steps;
-    rank_time *of; // by rank: mean of the steps before that
-    int n;         // 0: one rank alone, or not shared yet
-    int slowest;   // the rank with the most seconds of its own
+    rank_time *of;      // by rank: mean of the steps before that
+    int n;              // 0: one rank alone, or not shared yet
+    int slowest;        // the rank with the most seconds of its own
     const char *reason; // what it has more of than the others: "compute", "data" or "save"; "wait":
                         // no rank stands out, and messages take most of a step
 } rank_times;

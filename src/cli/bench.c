@@ -149,7 +149,7 @@ static void print_step(const programs *p, const step_times *t, const peaks *gemm
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
                 tokens / t->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
-                (long long)params_trainable(&p->params), (long long)memory_peak_bytes());
+                (long long)programs_trained(p), (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",

@@ -133,7 +133,7 @@ static void print_memory(const plan_report *r) {
 }
 
 static double trainable_share(const plan_report *r) {
-    return (double)params_trainable(&r->p->params) / (double)model_parameters(&r->cfg->model);
+    return (double)programs_trained(r->p) / (double)model_parameters(&r->cfg->model);
 }
 
 static void print_nodes(const programs *p) {
@@ -149,7 +149,7 @@ static void print_plan(const plan_report *r) {
             precision_name(cfg->precision));
     if (lora_is_on(cfg))
         printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
-                (long long)params_trainable(&r->p->params), 100 * trainable_share(r));
+                (long long)programs_trained(r->p), 100 * trainable_share(r));
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
@@ -189,8 +189,7 @@ static void print_plan_json(const plan_report *r) {
             (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
     const json_int_t n = model_parameters(&r->cfg->model);
     json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters",
-            lora_is_on(r->cfg) ? (json_int_t)params_trainable(&r->p->params) : n, "flops_per_token",
+            "trainable_parameters", (json_int_t)programs_trained(r->p), "flops_per_token",
             r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks", r->ranks, "bytes",
             bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
             "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",

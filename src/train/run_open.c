@@ -246,6 +246,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, open_weights(r)));
     const mesh ranks = programs_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
+    r->times = rank_times_new(r->a, r->comm);
     return ranks_together(r, open_reports(r));
 }
 

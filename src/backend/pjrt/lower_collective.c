@@ -53,8 +53,7 @@ hlo_value lower_place(lowering *l, mesh_axis axis) {
 hlo_value lower_rows_here(lowering *l, const node *n, hlo_value rows, int64_t n_here,
         hlo_value *is_here) {
     hlo_text *h = &l->h;
-    const hlo_value first =
-            hlo_scale(h, lower_place(l, (mesh_axis)n->attrs.axis), (double)n_here);
+    const hlo_value first = hlo_scale(h, lower_place(l, (mesh_axis)n->attrs.axis), (double)n_here);
     const hlo_value here = hlo_binary(h, "subtract", rows, hlo_spread(h, first, &rows));
     *is_here = hlo_binary(h, "and", hlo_compare(h, "GE", here, hlo_fill(h, 0, &here)),
             hlo_compare(h, "LT", here, hlo_fill(h, (double)n_here, &here)));
@@ -104,8 +103,7 @@ static void take_shard(lowering *l, const node *n) {
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0));
     const int64_t length = row.dim[0] / n->attrs.ranks;
     hlo_place first = hlo_at(0);
-    if (n->attrs.ranks > 1)
-        first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.axis)};
+    if (n->attrs.ranks > 1) first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.axis)};
     lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_place_times(&l->h, first, length), length));
 }
 

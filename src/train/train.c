@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/carry.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
@@ -235,7 +236,7 @@ static drv_status set_up(run *r, run_config *cfg) {
     return lora_resolve(r->a, cfg);
 }
 
-static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
+drv_status run_all(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(r, set_up(r, cfg)));
     stop_listen();
     DRV_TRY(run_open(r, fresh));
@@ -277,9 +278,11 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     run_config cfg = *config;
     run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
     char message[2048];
+    const int n_devices = device_count(config);
+    if (n_devices > 1 && comm_launched() == 1) return run_on_devices(config, n_devices, fresh);
     DRV_TRY(comm_open(a, NULL, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
-    const drv_status status = train_rank(&r, &cfg, fresh);
+    const drv_status status = run_all(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());
     run_close(&r);
     return leave_ranks(&r, status, message);

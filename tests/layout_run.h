@@ -65,11 +65,12 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
 
 // This rank's pieces of tensors, at their places in the whole model: parameters one after the
 // other, by their names after `prefix`. What several ranks hold alike, one writes.
-static inline drv_status put_tensors(comm *c, arena *a, const programs *p, const mesh *m,
-        const ckpt_tensor *list, int n, const char *prefix, float *whole) {
-    const model_layout all = layout_of(p->params.layout.model);
-    const param_list model = llama_params(a, &all, &p->lora);
-    for (int i = 0; i < n; i++) {
+static inline drv_status put_tensors(comm *self, arena *mem, const programs *built,
+        const mesh *ranks, const ckpt_tensor *list, int n_listed, const char *prefix,
+        float *whole) {
+    const model_layout all = layout_of(built->params.layout.model);
+    const param_list model = llama_params(mem, &all, &built->lora);
+    for (int i = 0; i < n_listed; i++) {
         const int64_t columns = tensor_columns(&list[i].entry);
         const char *name = list[i].entry.name;
         if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
@@ -77,9 +78,9 @@ static inline drv_status put_tensors(comm *c, arena *a, const programs *p, const
         for (int k = 0; k < list[i].n_pieces; k++) {
             const ckpt_piece *piece = &list[i].piece[k];
             const int64_t elements = piece_elements(piece);
-            if (!is_first_copy(m, comm_rank(c), piece->replicated)) continue;
-            float *values = ARENA_ARRAY(a, float, elements);
-            DRV_TRY(backend_read(p->b, 0, piece->source, piece->offset, 4 * elements, values));
+            if (!is_first_copy(ranks, comm_rank(self), piece->replicated)) continue;
+            float *values = ARENA_ARRAY(mem, float, elements);
+            DRV_TRY(backend_read(built->b, 0, piece->source, piece->offset, 4 * elements, values));
             for (int64_t e = 0, run; e < elements; e += run) {
                 const int64_t place = piece_place(piece, columns, e, &run);
                 if (run > elements - e) run = elements - e;
@@ -124,45 +125,46 @@ static inline int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
     return comm_sent(comm_axes(c, m, 1u << axis));
 }
 
-static inline drv_status one_rank(comm *c, arena *a, layout_run *r) {
+static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     run_config cfg;
-    programs p;
-    backend *b;
-    DRV_TRY(config_from_sets(a, r->sets, r->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(c)));
-    cfg.rank = comm_rank(c);
-    const mesh m = programs_mesh(&cfg);
-    DRV_TRY(backend_open(a, "cpu", &b));
-    backend_join(b, c, &m);
-    DRV_TRY(programs_build(a, &cfg, &p));
-    DRV_TRY(programs_load(a, b, &p));
-    DRV_TRY(programs_check_held(&p));
-    DRV_TRY(programs_init_weights(&p));
-    DRV_TRY(fill_branches(a, &p));
-    stepper s = stepper_new(a, &p, c, &m);
+    programs built;
+    backend *device;
+    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
+    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
+    cfg.rank = comm_rank(self);
+    const mesh ranks = programs_mesh(&cfg);
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &ranks);
+    DRV_TRY(programs_build(mem, &cfg, &built));
+    DRV_TRY(programs_load(mem, device, &built));
+    DRV_TRY(programs_check_held(&built));
+    DRV_TRY(programs_init_weights(&built));
+    DRV_TRY(fill_branches(mem, &built));
+    stepper steps = stepper_new(mem, &built, self, &ranks);
     const double hyper[4] = {1e-3, 0.1, 0.05, 1};
     for (int step = 0; step < STEPS; step++) {
-        const batch global = make_batch(a, &cfg, step);
+        const batch global = make_batch(mem, &cfg, step);
         double loss, grad_norm, param_norm;
-        s.step = step + 1;
-        DRV_TRY(stepper_gradients(&s, &global, NULL, NULL, &loss));
-        const int64_t before[] = {sent_along(c, &m, AXIS_DATA), sent_along(c, &m, AXIS_TENSOR)};
-        DRV_TRY(stepper_update(&s, hyper, &grad_norm, &param_norm));
+        steps.step = step + 1;
+        DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
+        const int64_t before[] = {sent_along(self, &ranks, AXIS_DATA),
+                sent_along(self, &ranks, AXIS_TENSOR)};
+        DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
         pthread_mutex_lock(&lock);
-        r->sent[AXIS_DATA] += sent_along(c, &m, AXIS_DATA) - before[0];
-        r->sent[AXIS_TENSOR] += sent_along(c, &m, AXIS_TENSOR) - before[1];
+        run->sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - before[0];
+        run->sent[AXIS_TENSOR] += sent_along(self, &ranks, AXIS_TENSOR) - before[1];
         pthread_mutex_unlock(&lock);
-        if (comm_rank(c) != 0) continue;
-        r->loss[step] = loss;
-        r->grad_norm[step] = grad_norm;
-        r->param_norm[step] = param_norm;
+        if (comm_rank(self) != 0) continue;
+        run->loss[step] = loss;
+        run->grad_norm[step] = grad_norm;
+        run->param_norm[step] = param_norm;
     }
-    if (comm_rank(c) == 0) {
-        r->optimizer_bytes = programs_memory(&p).optimizer;
-        memcpy(r->wire, programs_find(&p, "update")->plan->wire_bytes, sizeof r->wire);
+    if (comm_rank(self) == 0) {
+        run->optimizer_bytes = programs_memory(&built).optimizer;
+        memcpy(run->wire, programs_find(&built, "update")->plan->wire_bytes, sizeof run->wire);
     }
-    DRV_TRY(put_weights(c, a, &p, &m, r));
-    backend_close(b);
+    DRV_TRY(put_weights(self, mem, &built, &ranks, run));
+    backend_close(device);
     return DRV_OK;
 }
 

@@ -37,6 +37,8 @@ check "4 ranks, then 2: the bits of one" test "$(sums one 000009)" = "$(sums mix
 expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 3" ranks 3 train run.yaml --set run_dir=bad --set parallel.lanes=auto
 check "it is said once" test "$(grep -c 'data-parallel ranks 3' out)" = 1
 expect 2 "\"parallel.data\" is 2, but 1 rank was started, expected mpirun -n 2" "$drover" train run.yaml --set parallel.data=2 --set run_dir=bad
+expect 2 "unknown key" ranks 3 train run.yaml --set run_dir=bad --set training.stps=3
+check "a wrong config is said once" test "$(grep -c 'unknown key' out)" = 1
 exec 9>one/.lock
 flock 9
 expect 1 "in use by another drover" ranks 2 train run.yaml --set run_dir=one --set training.steps=12

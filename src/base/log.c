@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -185,6 +186,26 @@ __attribute__((format(printf, 2, 0))) static void emit_format(const char *level,
     char text[4096];
     vsnprintf(text, sizeof text, fmt, ap);
     emit(level, text, text);
+}
+
+void log_failure(const char *message) {
+    str line = {0};
+    progress_end();
+    str_puts(&line, "drover: ");
+    text_add_clean(&line, message, false); // names and values may hold broken UTF-8
+    str_puts(&line, "\n");
+    write_screen(line.p, line.n);
+    str_free(&line);
+}
+
+void log_drain(void) {
+    struct stat st;
+    int unread = 0;
+    if (fstat(STDERR_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode)) return;
+    for (const double end = clock_s() + 1; clock_s() < end;) {
+        if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
 }
 
 void log_info(const char *fmt, ...) {

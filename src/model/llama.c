@@ -242,33 +242,34 @@ static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
     if (b->mode != LLAMA_PREFILL) head(b, x_NH);
 }
 
-graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
+graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "score", "logits", "prefill", "decode"};
     // Prompts go through in blocks of several sizes: a program for each.
-    const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
-                                             : names[mode];
-    builder b = {.g = graph_new(a, name),
+    const char *name = mode == LLAMA_PREFILL
+                               ? arena_printf(mem, "prefill.%lld", (long long)opts->seq)
+                               : names[mode];
+    builder build = {.g = graph_new(mem, name),
             .l = &params->layout,
             .params = params,
             .opts = opts,
             .mode = mode};
-    const model_layout *l = b.l;
-    b.layers = &l->chunk[opts->chunk];
-    b.staged = l->mesh.size[AXIS_PIPELINE] > 1;
-    b.is_first = b.layers->first == 0;
-    b.is_last = b.layers->first + b.layers->n == l->model->num_hidden_layers;
-    b.g->mesh = l->mesh;
-    tensor *branch_NH = NULL, *h_NH = enter_stage(&b);
-    for (int i = 0; i < b.layers->n; i++) {
-        const layer_params *w = &params->layer[b.layers->at + i];
-        b.g->layer = b.layers->first + i;
-        tensor *x_NH = norm_of_stream(&b, w->input_norm, &h_NH, &branch_NH);
-        branch_NH = attention_block(&b, w, x_NH);
-        x_NH = norm_of_stream(&b, w->post_norm, &h_NH, &branch_NH);
-        branch_NH = mlp_block(&b, w, x_NH);
+    const model_layout *l = build.l;
+    build.layers = &l->chunk[opts->chunk];
+    build.staged = l->mesh.size[AXIS_PIPELINE] > 1;
+    build.is_first = build.layers->first == 0;
+    build.is_last = build.layers->first + build.layers->n == l->model->num_hidden_layers;
+    build.g->mesh = l->mesh;
+    tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
+    for (int i = 0; i < build.layers->n; i++) {
+        const layer_params *w = &params->layer[build.layers->at + i];
+        build.g->layer = build.layers->first + i;
+        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
+        branch_NH = attention_block(&build, w, x_NH);
+        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &branch_NH);
+        branch_NH = mlp_block(&build, w, x_NH);
     }
-    b.g->layer = -1;
-    leave_stage(&b, h_NH, branch_NH);
-    graph_prune(b.g);
-    return b.g;
+    build.g->layer = -1;
+    leave_stage(&build, h_NH, branch_NH);
+    graph_prune(build.g);
+    return build.g;
 }

@@ -79,26 +79,27 @@ typedef struct update_weights {
     int n, n_second;
 } update_weights;
 
-static update_weights list_weights(arena *a, const programs *p) {
-    const param_list *params = &p->params;
-    graph *g = graph_new(a, "weights");
-    update_weights list = {ARENA_ARRAY(a, tensor *, params->n + 1), ARENA_ARRAY(a, bool, params->n),
-            ARENA_ARRAY(a, bool, params->n), ARENA_ARRAY(a, bool, params->n), 0, 0};
+static update_weights list_weights(arena *mem, const programs *built) {
+    const param_list *params = &built->params;
+    graph *g = graph_new(mem, "weights");
+    update_weights list = {ARENA_ARRAY(mem, tensor *, params->n + 1),
+            ARENA_ARRAY(mem, bool, params->n), ARENA_ARRAY(mem, bool, params->n),
+            ARENA_ARRAY(mem, bool, params->n), 0, 0};
     for (int i = 0; i < params->n; i++) {
         const param *w = &params->p[i];
         if (!w->trainable) continue;
         const bool table = w == params->embedding || w == params->head;
         list.split[list.n] = w->split != SPLIT_NONE;
-        list.tied[list.n] = table && p->c->model.tie_word_embeddings;
+        list.tied[list.n] = table && built->c->model.tie_word_embeddings;
         list.copy[list.n] = w->is_copy;
-        list.w[list.n++] =
-                graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, p->dt), w->n_dims, w->dim);
+        list.w[list.n++] = graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, built->dt),
+                w->n_dims, w->dim);
     }
     const param *head = params->head;
     if (head && head == params->embedding && head->trainable)
         list.w[list.n + list.n_second++] =
-                graph_state(g, TENSOR_WEIGHT, arena_printf(a, "%s.second", head->name),
-                        param_dtype(head, p->dt), head->n_dims, head->dim);
+                graph_state(g, TENSOR_WEIGHT, arena_printf(mem, "%s.second", head->name),
+                        param_dtype(head, built->dt), head->n_dims, head->dim);
     return list;
 }
 
@@ -137,27 +138,27 @@ static drv_status check_mesh(const run_config *cfg) {
     return DRV_OK;
 }
 
-drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
+drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
             .zero = cfg->zero > 0 && cfg->data_ranks > 1};
-    const mesh m = programs_mesh(cfg);
+    const mesh ranks = programs_mesh(cfg);
     model_layout layout;
     DRV_TRY(check_mesh(cfg));
-    DRV_TRY_CTX(layout_on(&cfg->model, &m, (int)cfg->rank, cfg->sequence_parallel, &layout), "%s",
-            config_where(cfg, "parallel.tensor"));
+    DRV_TRY_CTX(layout_on(&cfg->model, &ranks, (int)cfg->rank, cfg->sequence_parallel, &layout),
+            "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));
-    DRV_TRY(lora_of_run(a, cfg, &out->lora));
-    out->params = llama_params(a, &layout, &out->lora);
+    DRV_TRY(lora_of_run(mem, cfg, &out->lora));
+    out->params = llama_params(mem, &layout, &out->lora);
     if (cfg->pipeline_parallel > 1) {
-        DRV_TRY(stages_build(a, cfg, out));
+        DRV_TRY(stages_build(mem, cfg, out));
     } else {
-        DRV_TRY(build_step(a, cfg, out));
-        DRV_TRY(build_eval(a, cfg, out));
+        DRV_TRY(build_step(mem, cfg, out));
+        DRV_TRY(build_eval(mem, cfg, out));
     }
-    return build_update(a, cfg, out);
+    return build_update(mem, cfg, out);
 }
 
 int64_t programs_trained(const programs *p) {

@@ -60,7 +60,7 @@ int64_t programs_trained(const programs *p);
 // The mesh of the job (config_set_ranks).
 mesh programs_mesh(const run_config *cfg);
 // Graphs only, each verified after each pass: nothing is planned or allocated.
-DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
+DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
 // Notes a program that was built; `run` is set when it is loaded.
 void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_micro_batch);
 // One by its name; NULL: there is none.

@@ -75,9 +75,11 @@ drv_status ranks_open_files(run *r) {
     return DRV_OK;
 }
 
-drv_status ranks_agree(run *r, bool *save) {
-    int32_t asked[3] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver)};
-    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 3, NULL));
+drv_status ranks_agree(run *r, drv_status mine, bool *save) {
+    int32_t asked[4] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver),
+            mine != DRV_OK};
+    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 4, NULL));
+    if (asked[3]) return ranks_together(r, mine);
     stop_take_over(asked[0]);
     r->stopping = asked[0] != 0;
     *save = asked[1];

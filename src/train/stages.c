@@ -127,27 +127,27 @@ static drv_status build_whole(arena *a, const run_config *cfg, programs *p, int 
     return graph_verify(whole, STAGE_DIFFERENTIATED);
 }
 
-static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int chunk) {
+static drv_status build_stage(arena *mem, const run_config *cfg, programs *built, int chunk) {
     graph *whole;
-    const mesh m = programs_mesh(cfg);
+    const mesh ranks = programs_mesh(cfg);
     const pipeline_task item = {.chunk = chunk};
-    const char *prefix = arena_printf(a, "stage%d.",
-            pipeline_stage(&p->schedule.shape, mesh_place(&m, (int)cfg->rank, AXIS_PIPELINE),
-                    &item));
-    stage_programs *stage = &p->stage[chunk];
-    stage->n_slots = p->slots.n[chunk];
-    DRV_TRY(build_whole(a, cfg, p, chunk, &whole));
-    whole->name = arena_printf(a, "%sstep", prefix);
-    const bool last = programs_is_last(p, chunk), split = stages_split_weights(p);
+    const char *prefix = arena_printf(mem, "stage%d.",
+            pipeline_stage(&built->schedule.shape,
+                    mesh_place(&ranks, (int)cfg->rank, AXIS_PIPELINE), &item));
+    stage_programs *stage = &built->stage[chunk];
+    stage->n_slots = built->slots.n[chunk];
+    DRV_TRY(build_whole(mem, cfg, built, chunk, &whole));
+    whole->name = arena_printf(mem, "%sstep", prefix);
+    const bool last = programs_is_last(built, chunk), split = stages_split_weights(built);
     if (!last && split && stage->trains)
-        graph_find(whole, arena_printf(a, "dout.%d", chunk))->n_slots = stage->n_slots;
-    pass_cut(a, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
+        graph_find(whole, arena_printf(mem, "dout.%d", chunk))->n_slots = stage->n_slots;
+    pass_cut(mem, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
         if (!stage->graph[part]) continue;
-        programs_add(a, p, stage->graph[part], &stage->run[part], true);
+        programs_add(mem, built, stage->graph[part], &stage->run[part], true);
         DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
     }
-    return build_eval(a, cfg, p, chunk, prefix);
+    return build_eval(mem, cfg, built, chunk, prefix);
 }
 
 drv_status stages_build(arena *a, const run_config *cfg, programs *p) {

@@ -155,9 +155,9 @@ static drv_status one_round(run *r, bool first) {
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
     if (bad != DRV_OK) return drv_fail(bad, "%s", why);
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
-    if (r->leads && vocab_check_done(&r->vocab)) DRV_TRY(vocab_check_wait(&r->vocab));
     bool asked;
-    DRV_TRY(ranks_agree(r, &asked));
+    const bool checked = r->leads && vocab_check_done(&r->vocab);
+    DRV_TRY(ranks_agree(r, checked ? vocab_check_wait(&r->vocab) : DRV_OK, &asked));
     if (asked || (cfg->checkpoint_every > 0 && m.step % cfg->checkpoint_every == 0))
         DRV_TRY(run_start_save(r));
     return run_settle_save(r, false);
@@ -171,7 +171,7 @@ static drv_status loop(run *r) {
     else if (r->state.step == cfg->steps)
         log_info("nothing to do: all %lld steps are done; raise training.steps to go on",
                 (long long)cfg->steps);
-    DRV_TRY(wait_for_vocabulary(r));
+    DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     for (bool first = true; r->state.step < cfg->steps; first = false) {
         if (comm_size(r->comm) > 1 ? r->stopping : stop_requested() != NULL)
@@ -225,15 +225,34 @@ static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
 }
 
 // A failure ends all ranks, with the message of the one that it is of. What all know of, a stop or
-// a failure that they agreed on, rank 0 says.
+// a failure that they agreed on, rank 0 says. It is said here, before any rank ends: from then on
+// mpirun ends the others.
 static drv_status leave_ranks(run *r, drv_status status, const char *message) {
     bool mine = r->leads || status == DRV_E_PEER;
     if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
         drv_fail(status, "%s", message);
         mine = comm_abort(r->comm, status);
     }
+    const bool alone = comm_size(r->comm) == 1;
+    if (status != DRV_OK && mine && *message && !alone) {
+        log_failure(message);
+        comm_said(r->comm);
+    }
     comm_close(r->comm);
-    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", mine ? message : "");
+    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? message : "");
+}
+
+drv_status train_refuse(arena *a, drv_status status) {
+    char message[2048];
+    run r = {.a = a};
+    snprintf(message, sizeof message, "%s", drv_message());
+    if (comm_launched() == 1 || comm_open(a, NULL, &r.comm) != DRV_OK)
+        return drv_fail(status, "%s", message);
+    r.leads = comm_rank(r.comm) == 0;
+    drv_fail(status, "%s", message);
+    status = ranks_together(&r, status);
+    snprintf(message, sizeof message, "%s", drv_message());
+    return leave_ranks(&r, status, message);
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {

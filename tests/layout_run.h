@@ -66,11 +66,11 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
 // This rank's pieces of tensors, at their places in the whole model: parameters one after the
 // other, by their names after `prefix`. What several ranks hold alike, one writes.
 static inline drv_status put_tensors(comm *self, arena *mem, const programs *built,
-        const mesh *ranks, const ckpt_tensor *list, int n_listed, const char *prefix,
+        const mesh *ranks, const ckpt_tensor *list, int n_tensors, const char *prefix,
         float *whole) {
     const model_layout all = layout_of(built->params.layout.model);
     const param_list model = llama_params(mem, &all, &built->lora);
-    for (int i = 0; i < n_listed; i++) {
+    for (int i = 0; i < n_tensors; i++) {
         const int64_t columns = tensor_columns(&list[i].entry);
         const char *name = list[i].entry.name;
         if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
@@ -91,22 +91,24 @@ static inline drv_status put_tensors(comm *self, arena *mem, const programs *bui
     return DRV_OK;
 }
 
-static inline drv_status put_weights(comm *c, arena *a, const programs *p, const mesh *m,
-        layout_run *r) {
+static inline drv_status put_weights(comm *self, arena *mem, const programs *built,
+        const mesh *ranks, layout_run *run) {
+    const bool branches = built->lora.n > 0;
     int n;
     const ckpt_tensor *list =
-            p->lora.n ? state_adapter(a, p, false, &n) : state_model(a, p, false, &n);
-    DRV_TRY(put_tensors(c, a, p, m, list, n, "", r->weights));
-    if (p->lora.n == 0) return DRV_OK;
-    list = state_optimizer(a, p, &n);
-    return put_tensors(c, a, p, m, list, n, "exp_avg.", r->weights + programs_trained(p));
+            branches ? state_adapter(mem, built, false, &n) : state_model(mem, built, false, &n);
+    DRV_TRY(put_tensors(self, mem, built, ranks, list, n, "", run->weights));
+    if (!branches) return DRV_OK;
+    list = state_optimizer(mem, built, &n);
+    return put_tensors(self, mem, built, ranks, list, n, "exp_avg.",
+            run->weights + programs_trained(built));
 }
 
 // B of low-rank branches, which begin at zero: so that A has gradients from the first step on.
-static inline drv_status fill_branches(arena *a, programs *p) {
+static inline drv_status fill_branches(arena *mem, programs *built) {
     int n = 0;
-    const ckpt_tensor *list = p->lora.n ? state_adapter(a, p, true, &n) : NULL;
-    const ckpt_sink sink = state_weight_sink(p);
+    const ckpt_tensor *list = built->lora.n ? state_adapter(mem, built, true, &n) : NULL;
+    const ckpt_sink sink = state_weight_sink(built);
     for (int i = 0; i < n; i++)
         for (int k = 0; k < list[i].n_pieces && strstr(list[i].entry.name, "lora_B"); k++) {
             const ckpt_piece *piece = &list[i].piece[k];

@@ -159,13 +159,14 @@ static void add_head(arena *a, param_list *list) {
 
 // The branches of this rank's layers, as wholes, are those that the projections ask for.
 static void check_branches(const param_list *list, const lora_set *lora) {
-    const model_layout *l = &list->layout;
+    const model_layout *sizes = &list->layout;
     int64_t n = 0, expected = 0;
     for (int i = 0; i < list->n; i++)
         for (int k = 0; k < list->p[i].n_parts && list->p[i].is_adapter; k++)
             n += list->p[i].part[k].all_rows * list->p[i].all_columns;
-    for (int v = 0; v < l->n_chunks; v++)
-        expected += lora_parameters_of(lora, l->model, l->chunk[v].first, l->chunk[v].n);
+    for (int v = 0; v < sizes->n_chunks; v++)
+        expected +=
+                lora_parameters_of(lora, sizes->model, sizes->chunk[v].first, sizes->chunk[v].n);
     DRV_ASSERT(n == expected, "%lld numbers are trained, expected %lld", (long long)n,
             (long long)expected);
 }

@@ -234,25 +234,25 @@ static drv_status give_piece(const ckpt_tensor *t, const ckpt_piece *piece, cons
     return DRV_OK;
 }
 
-static drv_status read_part(const adapter *ad, const ckpt_tensor *to, const ckpt_sink *sink) {
-    const source_tensor *from = model_source_find(&ad->tensors, to->entry.name);
+static drv_status read_part(const adapter *ad, const ckpt_tensor *part, const ckpt_sink *sink) {
+    const source_tensor *from = model_source_find(&ad->tensors, part->entry.name);
     if (!from)
         return drv_fail(DRV_E_DATA,
                 "%s: no tensor \"%s\", expected one as lora.target_modules says", ad->path,
-                to->entry.name);
-    if (from->rows != to->entry.dim[0] || from->cols != to->entry.dim[1])
+                part->entry.name);
+    if (from->rows != part->entry.dim[0] || from->cols != part->entry.dim[1])
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is [%lld, %lld], expected [%lld, %lld]", ad->path,
-                to->entry.name, (long long)from->rows, (long long)from->cols,
-                (long long)to->entry.dim[0], (long long)to->entry.dim[1]);
+                part->entry.name, (long long)from->rows, (long long)from->cols,
+                (long long)part->entry.dim[0], (long long)part->entry.dim[1]);
     if (sink->fp32_only && from->type != ST_F32)
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is %s, expected F32 to resume from", ad->path,
-                to->entry.name, from->type_name);
-    if (to->n_pieces == 0) return DRV_OK; // of another stage
+                part->entry.name, from->type_name);
+    if (part->n_pieces == 0) return DRV_OK; // of another stage
     const int64_t n = from->rows * from->cols;
     float *values = mem_alloc(sizeof *values * (size_t)n);
     drv_status status = source_read_f32(&ad->tensors, from, 0, from->rows, values);
-    for (int k = 0; k < to->n_pieces && status == DRV_OK; k++)
-        status = give_piece(to, &to->piece[k], values, sink);
+    for (int k = 0; k < part->n_pieces && status == DRV_OK; k++)
+        status = give_piece(part, &part->piece[k], values, sink);
     free(values);
     return status;
 }

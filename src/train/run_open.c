@@ -209,7 +209,8 @@ static drv_status open_folder(run *r, bool fresh) {
 static drv_status open_programs(run *r) {
     const run_config *cfg = r->cfg;
     DRV_TRY(open_data(r));
-    DRV_TRY(device_open(r->a, cfg, &r->b));
+    DRV_TRY(r->pool ? device_open_of(r->a, cfg, r->pool, comm_rank(r->comm), &r->b)
+                    : device_open(r->a, cfg, &r->b));
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
@@ -246,6 +247,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, open_weights(r)));
     const mesh ranks = programs_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
+    r->times = rank_times_new(r->a, r->comm);
     return ranks_together(r, open_reports(r));
 }
 

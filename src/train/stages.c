@@ -103,25 +103,25 @@ bool stages_split_weights(const programs *p) {
 }
 
 // Whether something is trained in the layers before `end`, or in the embedding.
-static bool trains_before(const programs *p, int64_t end) {
-    return p->lora.n == 0 || lora_parameters_of(&p->lora, &p->c->model, 0, end) > 0;
+static bool trains_before(const programs *built, int64_t end) {
+    return built->lora.n == 0 || lora_parameters_of(&built->lora, &built->c->model, 0, end) > 0;
 }
 
 // The whole graph of a stage. One before all low-rank branches has no backward pass, and one right
 // after them none for its input: nobody needs it.
-static drv_status build_whole(arena *a, const run_config *cfg, programs *p, int chunk,
+static drv_status build_whole(arena *mem, const run_config *cfg, programs *built, int chunk,
         graph **out) {
-    stage_programs *stage = &p->stage[chunk];
-    const layer_chunk *layers = &p->params.layout.chunk[chunk];
-    llama_opts opts = stages_step_opts(cfg, p->dt);
-    stage->trains_before = layers->first > 0 && trains_before(p, layers->first);
-    stage->trains = trains_before(p, layers->first + layers->n);
+    stage_programs *stage = &built->stage[chunk];
+    const layer_chunk *layers = &built->params.layout.chunk[chunk];
+    llama_opts opts = stages_step_opts(cfg, built->dt);
+    stage->trains_before = layers->first > 0 && trains_before(built, layers->first);
+    stage->trains = trains_before(built, layers->first + layers->n);
     opts.chunk = chunk;
     opts.n_slots = stage->n_slots;
     opts.frozen_before = !stage->trains_before;
-    graph *whole = *out = llama_build(a, &p->params, LLAMA_LOSS, &opts);
-    const char *end = programs_is_last(p, chunk) ? "loss" : arena_printf(a, "out.%d", chunk);
-    stage->drops = graph_find(whole, arena_printf(a, "origin.%d", chunk)) != NULL;
+    graph *whole = *out = llama_build(mem, &built->params, LLAMA_LOSS, &opts);
+    const char *end = programs_is_last(built, chunk) ? "loss" : arena_printf(mem, "out.%d", chunk);
+    stage->drops = graph_find(whole, arena_printf(mem, "origin.%d", chunk)) != NULL;
     if (stage->trains) return stages_differentiate(cfg, whole, end);
     whole->stage = STAGE_DIFFERENTIATED;
     return graph_verify(whole, STAGE_DIFFERENTIATED);

@@ -59,17 +59,16 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
     return 0;
 }
 
-// This rank's pieces of all masters, at their places in the whole model: Hugging Face parameters
-// one after the other. What several ranks hold alike, one writes.
-static inline drv_status put_weights(comm *self, arena *mem, const programs *built,
-        const mesh *ranks, float *whole) {
+// This rank's pieces of tensors whose names begin with `prefix`, at their places in the whole
+// model: Hugging Face parameters one after the other. What several ranks hold alike, one writes.
+static inline drv_status put_pieces(comm *self, arena *mem, const programs *built,
+        const mesh *ranks, const ckpt_tensor *list, int n, const char *prefix, float *whole) {
     const model_layout all = layout_of(built->params.layout.model);
     const param_list model = llama_params(mem, &all, NULL);
-    int n;
-    const ckpt_tensor *list = state_model(mem, built, false, &n);
     for (int i = 0; i < n; i++) {
         const int64_t columns = tensor_columns(&list[i].entry);
-        float *begin = whole + place_of(&model, list[i].entry.name);
+        if (strncmp(list[i].entry.name, prefix, strlen(prefix)) != 0) continue;
+        float *begin = whole + place_of(&model, list[i].entry.name + strlen(prefix));
         for (int k = 0; k < list[i].n_pieces; k++) {
             const ckpt_piece *piece = &list[i].piece[k];
             const int64_t elements = piece_elements(piece);
@@ -84,6 +83,13 @@ static inline drv_status put_weights(comm *self, arena *mem, const programs *bui
         }
     }
     return DRV_OK;
+}
+
+static inline drv_status put_weights(comm *self, arena *mem, const programs *built,
+        const mesh *ranks, float *whole) {
+    int n;
+    const ckpt_tensor *list = state_model(mem, built, false, &n);
+    return put_pieces(self, mem, built, ranks, list, n, "", whole);
 }
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of a layout_run, which ranks share

@@ -174,25 +174,25 @@ static double value_of(const tensor *t, int rank, int64_t i) {
     return t->dt == DT_I32 ? (i == 7 ? -1 : floor((x + 1) * VOCAB / 2)) : x;
 }
 
-static drv_status run_case(comm *c, void *ctx) {
+static drv_status run_case(comm *self, void *ctx) {
     all_ranks *all = ctx;
-    arena *a = arena_new("case");
+    arena *mem = arena_new("case");
     backend *device;
     executable *program;
-    results *out = &all->of[comm_rank(c)];
-    const backend_opts opts = {.pool = all->pool, .device = comm_rank(c)};
-    const built_case built = {.g = graph_new(a, "case"),
+    results *out = &all->of[comm_rank(self)];
+    const backend_opts opts = {.pool = all->pool, .device = comm_rank(self)};
+    const built_case built = {.g = graph_new(mem, "case"),
             .dt = all->dt,
             .axis = all->which->axis,
             .dim = all->which->dim};
     const mesh ranks = data_x_tensor;
-    DRV_TRY(backend_open_with(a, all->pool ? "pjrt" : "cpu", &opts, &device));
-    backend_join(device, c, &ranks);
+    DRV_TRY(backend_open_with(mem, all->pool ? "pjrt" : "cpu", &opts, &device));
+    backend_join(device, self, &ranks);
     built.g->mesh = ranks;
     all->which->build(&built);
     built.g->stage = STAGE_DIFFERENTIATED;
     DRV_TRY(graph_verify(built.g, STAGE_DIFFERENTIATED));
-    DRV_TRY(backend_compile(a, device, built.g, NULL, &program));
+    DRV_TRY(backend_compile(mem, device, built.g, NULL, &program));
     DRV_TRY(backend_prepare(device));
     for (int pass = 0; pass < 2; pass++) {
         out->n = 0;
@@ -200,9 +200,9 @@ static drv_status run_case(comm *c, void *ctx) {
             const tensor *t = built.g->tensors[i];
             if (!t->name || t->cls == TENSOR_TEMP || t->alias) continue;
             if (strncmp(t->name, "grad.", 5) == 0) continue; // of grad_open, used by nobody
-            EXPECT(c, tensor_elements(t) <= MOST && out->n < MAX_STATES);
+            EXPECT(self, tensor_elements(t) <= MOST && out->n < MAX_STATES);
             for (int64_t k = 0; k < tensor_elements(t) && pass == 0 && !t->def; k++)
-                element_write(device, t, k, value_of(t, comm_rank(c), k));
+                element_write(device, t, k, value_of(t, comm_rank(self), k));
             for (int64_t k = 0; k < tensor_elements(t) && pass == 1; k++)
                 out->of[out->n].x[k] = element_read(device, t, k);
             out->of[out->n].name = all->which->name;
@@ -211,7 +211,7 @@ static drv_status run_case(comm *c, void *ctx) {
         if (pass == 0) DRV_TRY(backend_run(device, program));
     }
     backend_close(device);
-    arena_free(a);
+    arena_free(mem);
     return DRV_OK;
 }
 

@@ -53,7 +53,7 @@ static drv_status take_steps(comm *self, arena *mem, device_run *run, programs *
         int n;
         const ckpt_tensor *list = state_optimizer(mem, built, &n);
         if (step == 0)
-            DRV_TRY(put_pieces(self, mem, built, &ranks, list, n, "exp_avg.", run->moments));
+            DRV_TRY(put_tensors(self, mem, built, &ranks, list, n, "exp_avg.", run->moments));
         if (comm_rank(self) != 0) continue;
         run->loss[step] = loss;
         run->grad_norm[step] = grad_norm;

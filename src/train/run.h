@@ -3,6 +3,7 @@
 #include "data/set/vocab_check.h"
 #include "train/batch.h"
 #include "train/metrics.h"
+#include "train/rank_times.h"
 #include "train/report.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -27,6 +28,7 @@ typedef struct run {
     metrics *metrics;
     bool metrics_failing; // said once
     report *report;
+    rank_times times;
     // saving
     ckpt_saver *saver;    // NULL until the first save
     ckpt_content content; // what it writes

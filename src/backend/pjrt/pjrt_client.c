@@ -106,8 +106,8 @@ drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *opt
     return status;
 }
 
-drv_status client_open_target(arena *a, const pjrt_plugin *p, const char *config, int n_devices,
-        device_client **out) {
+drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,
+        int n_devices, device_client **out) {
     pjrt_named_value values[] = {option("target_config", PJRT_VALUE_STRING),
             option("topology", PJRT_VALUE_STRING),
             option("host_target_machine_options", PJRT_VALUE_STRING)};
@@ -119,9 +119,9 @@ drv_status client_open_target(arena *a, const pjrt_plugin *p, const char *config
         values[i].value_size = strlen(texts[i]);
     }
     pjrt_topology_create_args args = {.name = "", .options = values, .n_options = 3};
-    DRV_TRY(plugin_call(p, PJRT_SLOT_TopologyDescription_Create, &args));
+    DRV_TRY(plugin_call(plugin, PJRT_SLOT_TopologyDescription_Create, &args));
     device_client *c = ARENA_NEW(a, device_client);
-    *c = (device_client){.plugin = p,
+    *c = (device_client){.plugin = plugin,
             .topology = args.topology,
             .n_devices = n_devices,
             .platform = "cuda",

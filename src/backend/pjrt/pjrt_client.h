@@ -35,7 +35,7 @@ DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *p, const client_
         device_client **out);
 // Stands for n_devices GPUs of one host that need not be there; `config` is from
 // gpu_target_config.
-DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *p, const char *config,
+DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,
         int n_devices, device_client **out);
 void client_close(device_client *c);
 

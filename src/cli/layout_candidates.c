@@ -1,9 +1,11 @@
-// Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens and of
-// the optimizer. Time and memory are estimated by the formulas of Korthikanti et al. (arXiv:2205.05198)
-// and Narayanan et al. (arXiv:2104.04473), good enough for an order: what is listed is really planned.
+// Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens
+// and of the optimizer. Time and memory are estimated by the formulas of Korthikanti et al.
+// (arXiv:2205.05198) and Narayanan et al. (arXiv:2104.04473), good enough for an order: what is
+// listed is really planned.
 //
 // Legend: t, p, d ranks along the tensor, pipeline and data axes; M micro-batches of a data rank, V
-// stages of a pipeline rank; h, f, k hidden, feed-forward, key-value width; T tokens of a micro-batch.
+// stages of a pipeline rank; h, f, k hidden, feed-forward, key-value width; T tokens of a
+// micro-batch.
 #include "cli/layout_candidates.h"
 
 #include <math.h>
@@ -53,9 +55,12 @@ static double micro_batches_of(const search *s, const layout_candidate *c) {
 static double in_flight(const layout_candidate *c, double micro_batches) {
     const double p = (double)c->pipeline, v = (double)c->virtual_stages;
     switch (c->schedule) {
-    case SCHEDULE_GPIPE: return micro_batches;
-    case SCHEDULE_INTERLEAVED: return fmin(2 * (p - 1) / v + p * (v - 1) / v + 1 / v, micro_batches);
-    default: return fmin(p, micro_batches);
+    case SCHEDULE_GPIPE:
+        return micro_batches;
+    case SCHEDULE_INTERLEAVED:
+        return fmin(2 * (p - 1) / v + p * (v - 1) / v + 1 / v, micro_batches);
+    default:
+        return fmin(p, micro_batches);
     }
 }
 
@@ -83,26 +88,26 @@ static double bytes_of(const search *s, const layout_candidate *c) {
 }
 
 // The slowest rank works, the others wait while the pipeline fills and drains.
-static double compute_seconds(const search *s, const layout_candidate *c) {
-    const model_config *m = &s->cfg->model;
-    const int n_stages = (int)(c->pipeline * c->virtual_stages);
+static double compute_seconds(const search *work, const layout_candidate *of) {
+    const model_config *m = &work->cfg->model;
+    const int n_stages = (int)(of->pipeline * of->virtual_stages);
     const double head = layout_head_in_layers(m), all = (double)m->num_hidden_layers + head,
-                 tokens = (double)(c->micro_batch * s->cfg->sequence_length),
-                 micro_batches = micro_batches_of(s, c);
-    const double one = s->flops_per_token[c->recompute] * tokens /
-                       ((double)c->tensor * s->power->flops); // a micro-batch through the model
+                 tokens = (double)(of->micro_batch * work->cfg->sequence_length),
+                 micro_batches = micro_batches_of(work, of);
+    const double one = work->flops_per_token[of->recompute] * tokens /
+                       ((double)of->tensor * work->power->flops); // a micro-batch through the model
     double slowest = 0, fill;
     int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
     layout_share_layers(m, n_stages, layers);
-    for (int rank = 0; rank < c->pipeline; rank++) {
-        double mine = rank == c->pipeline - 1 ? head : 0;
-        for (int v = 0; v < c->virtual_stages; v++)
-            mine += layers[v * c->pipeline + rank];
+    for (int rank = 0; rank < of->pipeline; rank++) {
+        double mine = rank == of->pipeline - 1 ? head : 0;
+        for (int v = 0; v < of->virtual_stages; v++)
+            mine += layers[v * of->pipeline + rank];
         slowest = fmax(slowest, mine / all);
     }
     free(layers);
-    fill = (double)(c->pipeline - 1) / (double)c->pipeline / (double)c->virtual_stages;
-    if (c->schedule == SCHEDULE_ZB_H1) fill /= 3; // tF + tI - tW of tF + tI + tW
+    fill = (double)(of->pipeline - 1) / (double)of->pipeline / (double)of->virtual_stages;
+    if (of->schedule == SCHEDULE_ZB_H1) fill /= 3; // tF + tI - tW of tF + tI + tW
     return one * (micro_batches * slowest + fill);
 }
 
@@ -183,8 +188,8 @@ static void add_micro_batches(search *s, layout_candidate c) {
 static void refuse(search *s, const char *axis, int64_t degree, const char *why) {
     layout_candidates *out = s->out;
     int i = 0;
-    while (i < out->n_refused && (strcmp(out->refused[i].axis, axis) != 0 ||
-                                         strcmp(out->refused[i].why, why) != 0))
+    while (i < out->n_refused &&
+            (strcmp(out->refused[i].axis, axis) != 0 || strcmp(out->refused[i].why, why) != 0))
         i++;
     if (i == MAX_REFUSALS) return;
     layout_refusal *r = &out->refused[i];

@@ -1,5 +1,5 @@
-// All layouts of a config on a number of ranks, with an estimate of each: for drover plan --search, which
-// plans those that look best.
+// All layouts of a config on a number of ranks, with an estimate of each: for drover plan --search,
+// which plans those that look best.
 #pragma once
 #include "config/config.h"
 

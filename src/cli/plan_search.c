@@ -21,7 +21,7 @@ typedef struct found {
     rank_power power;
     double flops_per_token[3]; // by recompute_mode
     layout_candidate *list;    // that fit, planned
-    int n, n_not; // meshes of which no variant fits
+    int n, n_not;              // meshes of which no variant fits
 } found;
 
 // --- planning one
@@ -53,24 +53,24 @@ static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {
 }
 
 // What it takes and needs; DRV_E_USAGE: it is not possible after all.
-static drv_status plan_candidate(const found *f, layout_candidate *c) {
+static drv_status plan_candidate(const found *on, layout_candidate *what) {
     arena *a = arena_new("a layout");
-    run_config cfg = *f->cfg;
+    run_config cfg = *on->cfg;
     planned p = {0};
-    drv_status status = layout_candidate_apply(c, f->ranks, &cfg);
+    drv_status status = layout_candidate_apply(what, on->ranks, &cfg);
     if (status == DRV_OK)
-        status = c->pipeline > 1 ? plan_pipeline(a, &cfg, &p) : plan_whole(a, &cfg, &p);
+        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &p) : plan_whole(a, &cfg, &p);
     if (status == DRV_OK) {
         const double tokens = (double)(cfg.global_batch_size * cfg.sequence_length),
-                     compute = f->flops_per_token[c->recompute] * tokens /
-                               ((double)f->ranks * f->power.flops);
+                     compute = on->flops_per_token[what->recompute] * tokens /
+                               ((double)on->ranks * on->power.flops);
         double wire = 0;
         for (int axis = 0; axis < N_AXES; axis++)
             wire += p.wire[axis];
-        c->bubble = p.bubble;
-        c->seconds = compute / (1 - p.bubble) + wire / f->power.link;
-        c->planned_bytes = p.bytes + PROCESS_BYTES;
-        c->bytes = (double)c->planned_bytes;
+        what->bubble = p.bubble;
+        what->seconds = compute / (1 - p.bubble) + wire / on->power.link;
+        what->planned_bytes = p.bytes + PROCESS_BYTES;
+        what->bytes = (double)what->planned_bytes;
     }
     arena_free(a);
     return status;
@@ -129,24 +129,31 @@ static const char *keys_of(arena *a, const layout_candidate *c) {
             "--set training.micro_batch_size=%lld --set training.recompute=%s",
             (long long)c->tensor, (long long)c->pipeline, (long long)c->data,
             (long long)c->micro_batch, recompute_name(c->recompute));
-    if (c->pipeline > 1) keys = arena_printf(a, "%s --set parallel.schedule=%s", keys, schedule_of(c));
+    if (c->pipeline > 1)
+        keys = arena_printf(a, "%s --set parallel.schedule=%s", keys, schedule_of(c));
     if (c->virtual_stages > 1)
         keys = arena_printf(a, "%s --set parallel.virtual_stages=%lld", keys,
                 (long long)c->virtual_stages);
     if (c->tensor > 1)
-        keys = arena_printf(a, "%s --set parallel.sequence=%s", keys, c->sequence ? "true" : "false");
-    if (c->data > 1) keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
+        keys = arena_printf(a, "%s --set parallel.sequence=%s", keys,
+                c->sequence ? "true" : "false");
+    if (c->data > 1)
+        keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
     return keys;
 }
 
 static void print_row(const layout_candidate *c) {
     char stages[16] = "", seconds[32];
-    if (c->virtual_stages > 1) snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
+    if (c->virtual_stages > 1)
+        snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
     snprintf(seconds, sizeof seconds, "%.4g s", c->seconds);
     printf("%10s %11s %7lld %9lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n", seconds,
             str_bytes(c->bytes), (long long)c->tensor, (long long)c->pipeline, (long long)c->data,
             schedule_of(c), stages, 100 * c->bubble, (long long)c->micro_batch,
-            recompute_name(c->recompute), c->tensor == 1 ? "-" : c->sequence ? "shared" : "whole",
+            recompute_name(c->recompute),
+            c->tensor == 1 ? "-"
+            : c->sequence  ? "shared"
+                           : "whole",
             (long long)c->zero);
 }
 
@@ -170,10 +177,10 @@ static void print_found(arena *a, const found *f, const layout_candidates *all) 
     printf("the first: %s\n", keys_of(a, &f->list[0]));
 }
 
-static void print_json(arena *a, const found *f, const layout_candidates *all) {
+static void print_json(arena *mem, const found *best, const layout_candidates *all) {
     json_t *list = json_array();
-    for (int i = 0; i < f->n; i++) {
-        const layout_candidate *c = &f->list[i];
+    for (int i = 0; i < best->n; i++) {
+        const layout_candidate *c = &best->list[i];
         json_array_append_new(list,
                 json_pack("{s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:I,s:f,s:s}", "tensor",
                         (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline, "data",
@@ -182,15 +189,16 @@ static void print_json(arena *a, const found *f, const layout_candidates *all) {
                         (json_int_t)c->micro_batch, "recompute", recompute_name(c->recompute),
                         "sequence", c->sequence, "zero", (json_int_t)c->zero, "step_seconds",
                         c->seconds, "bytes", (json_int_t)c->planned_bytes, "bubble", c->bubble,
-                        "keys", keys_of(a, c)));
+                        "keys", keys_of(mem, c)));
     }
     str refused = {0};
     layout_refusals_add(all, &refused);
     json_t *o = json_pack("{s:I,s:f,s:f,s:f,s:i,s:i,s:i,s:i,s:s,s:o}", "ranks",
-            (json_int_t)f->ranks, "rank_flops", f->power.flops, "rank_bytes_per_s", f->power.link,
-            "rank_memory", f->power.memory, "variants", all->n + all->n_too_large, "meshes",
-            all->n_meshes, "variants_too_large", all->n_too_large, "meshes_too_large", f->n_not,
-            "not_possible", refused.n ? refused.p : "", "layouts", list);
+            (json_int_t)best->ranks, "rank_flops", best->power.flops, "rank_bytes_per_s",
+            best->power.link, "rank_memory", best->power.memory, "variants",
+            all->n + all->n_too_large, "meshes", all->n_meshes, "variants_too_large",
+            all->n_too_large, "meshes_too_large", best->n_not, "not_possible",
+            refused.n ? refused.p : "", "layouts", list);
     str_free(&refused);
     char *text = json_dumps(o, 0);
     puts(text);
@@ -198,27 +206,27 @@ static void print_json(arena *a, const found *f, const layout_candidates *all) {
     json_decref(o);
 }
 
-static drv_status report(arena *a, const cli_args *args, const found *f,
+static drv_status report(arena *mem, const cli_args *args, const found *best,
         const layout_candidates *all) {
     if (all->n_meshes == 0) {
         str refused = {0};
         layout_refusals_add(all, &refused);
-        const drv_status status = drv_fail(DRV_E_USAGE,
-                "plan: no layout of %lld ranks is possible: %s", (long long)f->ranks,
-                refused.n ? refused.p : "");
+        const drv_status status =
+                drv_fail(DRV_E_USAGE, "plan: no layout of %lld ranks is possible: %s",
+                        (long long)best->ranks, refused.n ? refused.p : "");
         str_free(&refused);
         return status;
     }
-    if (f->n == 0)
+    if (best->n == 0)
         return drv_fail(DRV_E_USAGE,
                 "plan: of %d variants of %d meshes of %lld ranks none fits into %s a rank; expected more "
                 "ranks, more memory or a smaller data.sequence_length",
-                all->n + all->n_too_large, all->n_meshes, (long long)f->ranks,
-                str_bytes(f->power.memory));
+                all->n + all->n_too_large, all->n_meshes, (long long)best->ranks,
+                str_bytes(best->power.memory));
     if (cli_has(args, "--json"))
-        print_json(a, f, all);
+        print_json(mem, best, all);
     else
-        print_found(a, f, all);
+        print_found(mem, best, all);
     return DRV_OK;
 }
 

@@ -31,7 +31,8 @@ static atomic_flag screen = ATOMIC_FLAG_INIT;
 static atomic_bool resized; // while the screen was taken
 
 static FILE *file;
-static bool only_file; // what log_to_file_only says
+static bool only_file;          // what log_to_file_only says
+static _Thread_local bool mute; // what log_mute_thread says
 static struct {
     log_field fields[MAX_FIELDS]; // texts lie in `text`
     int n;
@@ -163,6 +164,7 @@ static void to_file(const char *level, const char *text) {
 // `shown` on the screen, `text` in the file: one write, so that lines of threads do not mix.
 static void emit(const char *level, const char *shown, const char *text) {
     str out = {0};
+    if (mute && !*level) return;
     if (only_file && !*level) {
         pthread_mutex_lock(&lock);
         to_file(level, text);
@@ -228,6 +230,7 @@ void log_file_only(const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (mute) return;
     pthread_mutex_lock(&lock);
     to_file("", text);
     pthread_mutex_unlock(&lock);
@@ -252,6 +255,10 @@ drv_status log_open_file(const char *path) {
 
 void log_to_file_only(bool on) {
     only_file = on;
+}
+
+void log_mute_thread(bool on) {
+    mute = on;
 }
 
 void log_close_file(void) {
@@ -279,7 +286,7 @@ static void set_status(const log_field *fields, int n) {
 void progress_fields(const log_field *fields, int n_fields) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
-    if (only_file) return;
+    if (only_file || mute) return;
     if (!terminal && status.last_s < 0)
         status.last_s = now; // work that is soon done prints nothing
     if (status.last_s >= 0 && now - status.last_s < (terminal ? 0.1 : 10.0)) return;

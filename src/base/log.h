@@ -18,6 +18,9 @@ DRV_CHECKED drv_status log_open_file(const char *path); // appends
 void log_close_file(void);
 // From now on information and the status line do not reach the screen; warnings do.
 void log_to_file_only(bool on);
+// From now on information and the status line of this thread go nowhere: it is one of several that
+// would say the same.
+void log_mute_thread(bool on);
 
 // A part of a line. On a narrow terminal the fields of the highest rank are dropped first; one of
 // rank 0 is only shortened.

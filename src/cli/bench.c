@@ -155,7 +155,7 @@ static void print_step(const programs *built, const step_times *times, const pea
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, type, par_threads(), tokens / times->best,
                 tokens / times->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
-                (long long)params_trainable(&built->params), (long long)memory_peak_bytes());
+                (long long)programs_trained(built), (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",

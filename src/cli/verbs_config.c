@@ -138,7 +138,7 @@ static void print_memory(const plan_report *r) {
 }
 
 static double trainable_share(const plan_report *r) {
-    return (double)params_trainable(&r->p->params) / (double)model_parameters(&r->cfg->model);
+    return (double)programs_trained(r->p) / (double)model_parameters(&r->cfg->model);
 }
 
 static void print_nodes(const programs *p) {
@@ -154,7 +154,7 @@ static void print_plan(const plan_report *report) {
             precision_name(cfg->precision));
     if (lora_is_on(cfg))
         printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
-                (long long)params_trainable(&report->p->params), 100 * trainable_share(report));
+                (long long)programs_trained(report->p), 100 * trainable_share(report));
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, report->ranks, report->ranks > 1 ? "s" : "");
@@ -195,10 +195,9 @@ static void print_plan_json(const plan_report *report) {
             "total", (json_int_t)memory->total, "process", (json_int_t)PROCESS_BYTES);
     const json_int_t n = model_parameters(&report->cfg->model);
     json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters",
-            lora_is_on(report->cfg) ? (json_int_t)params_trainable(&report->p->params) : n,
-            "flops_per_token", report->flops_per_token, "recomputed_flops_per_token", report->again,
-            "ranks", report->ranks, "bytes", bytes, "step_seconds", report->step_s, "run_seconds",
+            "trainable_parameters", (json_int_t)programs_trained(report->p), "flops_per_token",
+            report->flops_per_token, "recomputed_flops_per_token", report->again, "ranks",
+            report->ranks, "bytes", bytes, "step_seconds", report->step_s, "run_seconds",
             report->run_s, "fits", report->fits, "memory_bytes", (json_int_t)report->limit.machine,
             "memory_free_bytes", (json_int_t)report->limit.free, "would_fit", report->would_fit);
     json_t *wire = json_object();

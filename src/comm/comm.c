@@ -215,6 +215,10 @@ int64_t comm_sent(const comm_group *g) {
 }
 
 // --- what this rank is doing
+double comm_waited(const comm *c) {
+    return c->waited_s;
+}
+
 void comm_note(comm *c, int64_t step, const char *program) {
     pthread_mutex_lock(&c->lock);
     c->mine.step = step;

@@ -135,6 +135,9 @@ void comm_said(comm *c);
 // DRV_E_PEER and its message if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);
 
+// Seconds that this rank has waited for messages in collectives and comm_wait, so far.
+double comm_waited(const comm *c);
+
 // What this rank is doing, for messages and the table of a watchdog. The name must live on.
 void comm_note(comm *c, int64_t step, const char *program);
 // Keeps the last 64 operations of this rank in DIR/rank-NNNNN.txt, readable also after kill -9.

@@ -80,6 +80,7 @@ struct comm {
     pthread_mutex_t lock;
     rank_status mine;
     double began_s; // clock when mine.op changed last
+    double waited_s;
     struct flight *flight;
     struct ring *ring; // NULL: threads of one process see each other
 };

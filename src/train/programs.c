@@ -127,13 +127,9 @@ mesh programs_mesh(const run_config *cfg) {
             (int)cfg->tensor_parallel}};
 }
 
-// What has no graph yet, and micro-batches that do not divide.
+// Micro-batches that do not divide.
 static drv_status check_mesh(const run_config *cfg) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * cfg->sequence_length;
-    const char *shared = t > 1 ? "parallel.tensor" : "parallel.pipeline";
-    if ((t > 1 || cfg->pipeline_parallel > 1) && cfg->lora.rank > 0)
-        return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is %lld, expected 1 with lora",
-                config_where(cfg, shared), shared, (long long)(t > 1 ? t : cfg->pipeline_parallel));
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
@@ -154,9 +150,8 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));
-    lora_set branches;
-    DRV_TRY(lora_of_run(mem, cfg, &layout, &branches));
-    out->params = llama_params(mem, &layout, &branches);
+    DRV_TRY(lora_of_run(mem, cfg, &out->lora));
+    out->params = llama_params(mem, &layout, &out->lora);
     if (cfg->pipeline_parallel > 1) {
         DRV_TRY(stages_build(mem, cfg, out));
     } else {
@@ -164,6 +159,10 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
         DRV_TRY(build_eval(mem, cfg, out));
     }
     return build_update(mem, cfg, out);
+}
+
+int64_t programs_trained(const programs *p) {
+    return p->lora.n ? lora_parameters(&p->lora, &p->c->model) : model_parameters(&p->c->model);
 }
 
 bool programs_is_last(const programs *p, int chunk) {
@@ -345,15 +344,16 @@ static double flops_of(const graph *g, bool recomputed) {
     return flops;
 }
 
-// A rank of a pipeline has the graphs of its own stages; those of the whole model say it all.
+// A rank of a pipeline has the graphs of its own stages, and tensor ranks do some products of
+// low-rank branches each for itself; the graph of one rank alone says it all.
 static double flops_of_model(const programs *p, bool recomputed) {
     arena *a = arena_new("flops");
     run_config whole = *p->c;
     programs all;
-    whole.pipeline_parallel = whole.virtual_stages = 1;
+    whole.pipeline_parallel = whole.virtual_stages = whole.tensor_parallel = 1;
     whole.rank = 0;
     const drv_status status = programs_build(a, &whole, &all);
-    DRV_ASSERT(status == DRV_OK, "the model without a pipeline: %s", drv_message());
+    DRV_ASSERT(status == DRV_OK, "the model on one rank: %s", drv_message());
     const double flops = programs_flops_per_token(&all, recomputed);
     arena_free(a);
     return flops;
@@ -361,8 +361,8 @@ static double flops_of_model(const programs *p, bool recomputed) {
 
 double programs_flops_per_token(const programs *p, bool recomputed) {
     const run_config *cfg = p->c;
-    if (p->n_stages) return flops_of_model(p, recomputed);
-    return flops_of(p->step_graph, recomputed) * (double)cfg->tensor_parallel /
+    if (p->n_stages || cfg->tensor_parallel > 1) return flops_of_model(p, recomputed);
+    return flops_of(p->step_graph, recomputed) /
            (double)(cfg->micro_batch_size * cfg->sequence_length);
 }
 

@@ -54,11 +54,14 @@ static void say_ranks(const run_config *cfg, const comm *c) {
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {
-    log_to_file_only(!r->leads);
+    if (r->pool)
+        log_mute_thread(!r->leads);
+    else
+        log_to_file_only(!r->leads);
     DRV_TRY(config_set_ranks(cfg, comm_size(r->comm)));
     cfg->rank = comm_rank(r->comm);
-    if (comm_size(r->comm) > 1 && !cfg->threads) unbind();
-    par_set_threads(threads_of(cfg, r->comm));
+    if (comm_size(r->comm) > 1 && !cfg->threads && !r->pool) unbind();
+    if (!r->pool) par_set_threads(threads_of(cfg, r->comm));
     if (comm_size(r->comm) > 1) say_ranks(cfg, r->comm);
     return DRV_OK;
 }
@@ -68,7 +71,7 @@ drv_status ranks_open_files(run *r) {
     DRV_TRY(comm_barrier(comm_world(r->comm)));
     const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");
     DRV_TRY(comm_record(r->comm, dir));
-    if (r->leads) return DRV_OK;
+    if (r->leads || r->pool) return DRV_OK;
     const int rank = comm_rank(r->comm);
     DRV_TRY(log_open_file(arena_printf(r->a, "%s/log-%05d.txt", dir, rank)));
     log_info("rank %d of %d, on %s", rank, comm_size(r->comm), comm_host(r->comm, rank));

@@ -63,7 +63,7 @@ static unsigned replicated(const programs *p, const param *w, bool sharded) {
 static param_list all_params(arena *a, const programs *p) {
     if (!p->n_stages) return p->params;
     const model_layout all = layout_all_layers(&p->params.layout);
-    return llama_params(a, &all, NULL); // LoRA knows no stages
+    return llama_params(a, &all, &p->lora);
 }
 
 // All parts of the parameters that are `wanted`; `source` is where their values are.
@@ -95,8 +95,10 @@ static ckpt_tensor *add_tensors(arena *mem, const programs *built,
     return tensors;
 }
 
+// Parts of all weights of all layers: six of the model, an A of up to three for each of four inputs
+// and a B for each of seven projections; and of what lies outside the layers.
 static int64_t max_parts(const programs *p) {
-    return 3 * (6 * p->c->model.num_hidden_layers + 3 + p->params.n);
+    return (3 * 6 + 3 * 4 + 7) * p->c->model.num_hidden_layers + 3;
 }
 
 ckpt_tensor *state_model(arena *a, const programs *p, bool to_load, int *n) {

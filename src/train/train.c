@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/carry.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
@@ -70,13 +71,27 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
 }
 
+// At each line of the log: what the steps since the last one were made of, on every rank.
+static drv_status share_times(run *r, step_metrics *m) {
+    rank_times *t = &r->times;
+    m->times = t;
+    m->shared = m->step % r->cfg->log_every == 0 || m->step == m->steps;
+    if (!m->shared || comm_size(r->comm) == 1) return DRV_OK;
+    DRV_TRY(rank_times_share(t));
+    const rank_time *mine = &t->of[comm_rank(r->comm)];
+    log_file_only("step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s; slowest rank %d",
+            (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, t->slowest);
+    return DRV_OK;
+}
+
 static drv_status train_step(run *self, step_metrics *made) {
     const run_config *cfg = self->cfg;
     run_state *state = &self->state;
     const int64_t step = state->step + 1;
-    const double begin = clock_s();
-    DRV_TRY(ranks_together(self,
-            batch_reader_next(&self->reader, step < cfg->steps, &self->batch)));
+    const double begin = clock_s(), waited = comm_waited(self->comm);
+    const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &self->batch);
+    rank_time mine = {.data = clock_s() - begin};
+    DRV_TRY(ranks_together(self, read));
     DRV_TRY(comm_all_reduce(comm_axes(self->comm, &self->stepper.mesh, 1u << AXIS_DATA), DT_I64,
             COMM_SUM, &self->batch->counted, 1, NULL));
     const double data = clock_s();
@@ -100,8 +115,12 @@ static drv_status train_step(run *self, step_metrics *made) {
     made->save_s = saved - compute;
     made->update_s = end - saved;
     made->step_s = end - begin;
+    mine.save = made->save_s;
+    mine.wait = comm_waited(self->comm) - waited;
+    mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
+    rank_times_add(&self->times, &mine);
     fill_metrics(self, made);
-    return DRV_OK;
+    return share_times(self, made);
 }
 
 // --- around the steps
@@ -217,7 +236,7 @@ static drv_status set_up(run *r, run_config *cfg) {
     return lora_resolve(r->a, cfg);
 }
 
-static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
+drv_status run_all(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(r, set_up(r, cfg)));
     stop_listen();
     DRV_TRY(run_open(r, fresh));
@@ -259,9 +278,11 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     run_config cfg = *config;
     run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
     char message[2048];
+    const int n_devices = device_count(config);
+    if (n_devices > 1 && comm_launched() == 1) return run_on_devices(config, n_devices, fresh);
     DRV_TRY(comm_open(a, NULL, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
-    const drv_status status = train_rank(&r, &cfg, fresh);
+    const drv_status status = run_all(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());
     run_close(&r);
     return leave_ranks(&r, status, message);

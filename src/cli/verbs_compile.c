@@ -27,32 +27,34 @@ static bool compile_one(arena *a, backend *b, graph *g) {
     return true;
 }
 
-static drv_status run(arena *a, const cli_args *args) {
+static drv_status run(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
     backend *device;
     int n_sets, n_failed = 0;
-    const char **sets = cli_get_all(a, args, "--set", &n_sets);
-    DRV_TRY(config_load(a, args->positional[0], sets, n_sets, &cfg));
+    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
+    DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
     const char *target = cli_get(args, "--target", NULL);
     if (target)
-        DRV_TRY_CTX(device_open_target(a, &cfg, target, &device), "compile");
+        DRV_TRY_CTX(device_open_target(mem, &cfg, target, &device), "compile");
     else
-        DRV_TRY(device_open(a, &cfg, &device));
-    DRV_TRY(programs_build(a, &cfg, &built));
+        DRV_TRY(device_open(mem, &cfg, &device));
+    DRV_TRY(programs_build(mem, &cfg, &built));
     const int n = built.n_all;
     for (int i = 0; i < n; i++)
-        n_failed += !compile_one(a, device, built.all[i].graph);
+        n_failed += !compile_one(mem, device, built.all[i].graph);
     backend_close(device);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", n, n - n_failed, n_failed);
     return n_failed ? drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled", n_failed, n)
                     : DRV_OK;
 }
 
-static const cli_option options[] = {CLI_SET,
+static const cli_option options[] = {
+        CLI_SET,
         {"--target", "GPU",
-                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"}};
+                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
+};
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",

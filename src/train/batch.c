@@ -115,17 +115,23 @@ drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, i
     return DRV_OK;
 }
 
-drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
-    const int64_t n = p->c->micro_batch_size;
-    uint32_t words[64];
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t row = (uint64_t)(b->rows_before + index * n + i);
-        const int64_t slot = i % 32;
-        words[2 * slot] = (uint32_t)row;
-        words[2 * slot + 1] = (uint32_t)(row >> 32);
-        if (slot < 31 && i < n - 1) continue;
+drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+    enum { PIECE = 256 }; // tokens
+    const int64_t n = p->c->micro_batch_size * b->row_tokens,
+                  first_row = b->rows_before + index * p->c->micro_batch_size;
+    char name[32];
+    snprintf(name, sizeof name, chunk < 0 ? "origin" : "origin.%d", chunk);
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t n_here = n - at < PIECE ? n - at : PIECE, bytes = 12 * n_here;
+        uint32_t words[3 * PIECE];
+        for (int64_t i = 0; i < n_here; i++) {
+            const uint64_t row = (uint64_t)(first_row + (at + i) / b->row_tokens);
+            words[3 * i] = (uint32_t)row;
+            words[3 * i + 1] = (uint32_t)(row >> 32);
+            words[3 * i + 2] = (uint32_t)((at + i) % b->row_tokens);
+        }
         for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, "rows", 8 * (i - slot), 8 * (slot + 1), words));
+            DRV_TRY(backend_write(p->b, rank, name, 12 * (slot * n + at), bytes, words));
     }
     return DRV_OK;
 }

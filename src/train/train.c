@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/carry.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
@@ -70,13 +71,27 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
 }
 
+// At each line of the log: what the steps since the last one were made of, on every rank.
+static drv_status share_times(run *r, step_metrics *m) {
+    rank_times *t = &r->times;
+    m->times = t;
+    m->shared = m->step % r->cfg->log_every == 0 || m->step == m->steps;
+    if (!m->shared || comm_size(r->comm) == 1) return DRV_OK;
+    DRV_TRY(rank_times_share(t));
+    const rank_time *mine = &t->of[comm_rank(r->comm)];
+    log_file_only("step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s; slowest rank %d",
+            (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, t->slowest);
+    return DRV_OK;
+}
+
 static drv_status train_step(run *self, step_metrics *made) {
     const run_config *cfg = self->cfg;
     run_state *state = &self->state;
     const int64_t step = state->step + 1;
-    const double begin = clock_s();
-    DRV_TRY(ranks_together(self,
-            batch_reader_next(&self->reader, step < cfg->steps, &self->batch)));
+    const double begin = clock_s(), waited = comm_waited(self->comm);
+    const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &self->batch);
+    rank_time mine = {.data = clock_s() - begin};
+    DRV_TRY(ranks_together(self, read));
     DRV_TRY(comm_all_reduce(comm_axes(self->comm, &self->stepper.mesh, 1u << AXIS_DATA), DT_I64,
             COMM_SUM, &self->batch->counted, 1, NULL));
     const double data = clock_s();
@@ -100,8 +115,12 @@ static drv_status train_step(run *self, step_metrics *made) {
     made->save_s = saved - compute;
     made->update_s = end - saved;
     made->step_s = end - begin;
+    mine.save = made->save_s;
+    mine.wait = comm_waited(self->comm) - waited;
+    mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
+    rank_times_add(&self->times, &mine);
     fill_metrics(self, made);
-    return DRV_OK;
+    return share_times(self, made);
 }
 
 // --- around the steps
@@ -155,9 +174,9 @@ static drv_status one_round(run *r, bool first) {
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
     if (bad != DRV_OK) return drv_fail(bad, "%s", why);
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
-    if (r->leads && vocab_check_done(&r->vocab)) DRV_TRY(vocab_check_wait(&r->vocab));
     bool asked;
-    DRV_TRY(ranks_agree(r, &asked));
+    const bool checked = r->leads && vocab_check_done(&r->vocab);
+    DRV_TRY(ranks_agree(r, checked ? vocab_check_wait(&r->vocab) : DRV_OK, &asked));
     if (asked || (cfg->checkpoint_every > 0 && m.step % cfg->checkpoint_every == 0))
         DRV_TRY(run_start_save(r));
     return run_settle_save(r, false);
@@ -171,7 +190,7 @@ static drv_status loop(run *r) {
     else if (r->state.step == cfg->steps)
         log_info("nothing to do: all %lld steps are done; raise training.steps to go on",
                 (long long)cfg->steps);
-    DRV_TRY(wait_for_vocabulary(r));
+    DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     for (bool first = true; r->state.step < cfg->steps; first = false) {
         if (comm_size(r->comm) > 1 ? r->stopping : stop_requested() != NULL)
@@ -217,7 +236,7 @@ static drv_status set_up(run *r, run_config *cfg) {
     return lora_resolve(r->a, cfg);
 }
 
-static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
+drv_status run_all(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(r, set_up(r, cfg)));
     stop_listen();
     DRV_TRY(run_open(r, fresh));
@@ -225,24 +244,45 @@ static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
 }
 
 // A failure ends all ranks, with the message of the one that it is of. What all know of, a stop or
-// a failure that they agreed on, rank 0 says.
+// a failure that they agreed on, rank 0 says. It is said here, before any rank ends: from then on
+// mpirun ends the others.
 static drv_status leave_ranks(run *r, drv_status status, const char *message) {
     bool mine = r->leads || status == DRV_E_PEER;
     if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
         drv_fail(status, "%s", message);
         mine = comm_abort(r->comm, status);
     }
+    const bool alone = comm_size(r->comm) == 1;
+    if (status != DRV_OK && mine && *message && !alone) {
+        log_failure(message);
+        comm_said(r->comm);
+    }
     comm_close(r->comm);
-    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", mine ? message : "");
+    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? message : "");
+}
+
+drv_status train_refuse(arena *a, drv_status status) {
+    char message[2048];
+    run r = {.a = a};
+    snprintf(message, sizeof message, "%s", drv_message());
+    if (comm_launched() == 1 || comm_open(a, NULL, &r.comm) != DRV_OK)
+        return drv_fail(status, "%s", message);
+    r.leads = comm_rank(r.comm) == 0;
+    drv_fail(status, "%s", message);
+    status = ranks_together(&r, status);
+    snprintf(message, sizeof message, "%s", drv_message());
+    return leave_ranks(&r, status, message);
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {
     run_config cfg = *config;
     run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
     char message[2048];
+    const int n_devices = device_count(config);
+    if (n_devices > 1 && comm_launched() == 1) return run_on_devices(config, n_devices, fresh);
     DRV_TRY(comm_open(a, NULL, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
-    const drv_status status = train_rank(&r, &cfg, fresh);
+    const drv_status status = run_all(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());
     run_close(&r);
     return leave_ranks(&r, status, message);

@@ -19,6 +19,7 @@
 typedef struct lower_options {
     bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block; // queries and keys at a time; 0: 512
+    mesh ranks;          // that run a program side by side, one per device; zeros: one rank
 } lower_options;
 
 typedef struct lowering { // a graph while it is being lowered
@@ -28,6 +29,8 @@ typedef struct lowering { // a graph while it is being lowered
     hlo_value *values; // by tensor id
     bool *is_set;      // by tensor id: a rule has given its value
     int node;          // the one whose rule runs
+    bool has_places;
+    hlo_value places; // i32[N_AXES]: where this rank is along each axis of the mesh
 } lowering;
 
 typedef struct lower_op {
@@ -55,6 +58,9 @@ typedef struct lowered_state { // an argument or a result of the program
     buffer_shape shape;
     int alias; // of a result: the argument whose memory it takes; -1: none
 } lowered_state;
+
+// An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
+#define LOWERED_PLACES ".places"
 
 typedef struct lowered {
     str text; // freed by the caller

@@ -191,31 +191,31 @@ static void other_part_free(other_part *x) {
         array_free(all[i]);
 }
 
-static void expect_other_part(const kernels *k, dtype dt, attention_case c, int64_t first) {
-    const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)c.seq);
-    problem got = problem_new(dt, c, 11, 0), want = problem_new(dt, c, 11, 0);
-    for (int64_t t = 0; t < c.seq; t++) // counted from the document, which may be long before
-        got.position[t] = want.position[t] = (int32_t)((first + t) % c.document);
-    other_part x = other_part_new(&got, first), y = other_part_new(&want, first);
+static void expect_other_part(const kernels *level, dtype dt, attention_case shape, int64_t first) {
+    const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)shape.seq);
+    problem got = problem_new(dt, shape, 11, 0), want = problem_new(dt, shape, 11, 0);
+    for (int64_t t = 0; t < shape.seq; t++) // counted from the document, which may be long before
+        got.position[t] = want.position[t] = (int32_t)((first + t) % shape.document);
+    other_part mine = other_part_new(&got, first), theirs = other_part_new(&want, first);
     run_forward(&kernels_ref, &want.args);
-    run_forward(k, &got.args);
+    run_forward(level, &got.args);
     char what[256];
-    snprintf(what, sizeof what, "%s, %lld tokens on, %s", k->name, (long long)first, got.text);
+    snprintf(what, sizeof what, "%s, %lld tokens on, %s", level->name, (long long)first, got.text);
     for (int64_t i = 0; i < got.lse.n; i++) // no key is seen
         if (array_at(&want.lse, i) == -HUGE_VAL) {
             if (array_at(&got.lse, i) != -HUGE_VAL) fail_msg("%s: lse of row %d", what, (int)i);
             ((float *)got.lse.p)[i] = ((float *)want.lse.p)[i] = 1; // as of other parts
         }
-    array_expect(what, &x.o, &y.o, bound);
+    array_expect(what, &mine.o, &theirs.o, bound);
     array_expect(what, &got.lse, &want.lse, bound);
     got.args.o = want.args.o = want.o.p; // what all parts together came to
     got.args.lse = want.args.lse;
     run_gradient(&kernels_ref, &want.args);
-    run_gradient(k, &got.args);
-    array_expect(what, &x.dq, &y.dq, 2 * bound);
-    array_expect(what, &x.dk, &y.dk, 2 * bound);
-    array_expect(what, &x.dv, &y.dv, 2 * bound);
-    other_part_free(&x), other_part_free(&y);
+    run_gradient(level, &got.args);
+    array_expect(what, &mine.dq, &theirs.dq, 2 * bound);
+    array_expect(what, &mine.dk, &theirs.dk, 2 * bound);
+    array_expect(what, &mine.dv, &theirs.dv, 2 * bound);
+    other_part_free(&mine), other_part_free(&theirs);
     problem_free(&got), problem_free(&want);
 }
 

@@ -18,10 +18,7 @@ static void write_sum(void *ctx, int left, int right) {
 
 // Leaves first, first - 1, .. around; or rising.
 static const char *sum_of(char (*text)[512], int n, int first, int step) {
-    ring_tree t = {.n_leaves = n,
-            .n_slots = ring_tree_slots(n, 1),
-            .join = write_sum,
-            .ctx = text};
+    ring_tree t = {.n_leaves = n, .n_slots = ring_tree_slots(n, 1), .join = write_sum, .ctx = text};
     for (int i = 0; i < n; i++) {
         const int leaf = (first + n + step * i) % n, slot = ring_tree_take(&t);
         snprintf(text[slot], sizeof *text, "%d", leaf);
@@ -81,29 +78,31 @@ typedef struct nodes {
     tensor *qkv, *d_o, *position, *out[N_RESULTS];
 } nodes;
 
-static nodes build(arena *a, const ring_run *r, const mesh *m) {
-    const ring_case *c = r->c;
-    const int64_t n = c->rows * c->tokens / r->ranks;
-    nodes x = {.g = graph_new(a, "ring")};
-    const op_attrs attrs = {.n_heads = c->n_heads,
-            .n_kv_heads = c->n_kv_heads,
-            .head_dim = c->head_dim,
-            .seq = (int)(c->tokens / r->ranks),
-            .axis = r->ranks > 1 ? AXIS_CONTEXT : 0,
-            .ranks = r->ranks > 1 ? r->ranks : 0,
-            .lanes = r->lanes > 1 ? r->lanes : 0};
-    x.g->mesh = *m;
-    x.qkv = graph_state(x.g, TENSOR_INPUT, "qkv", r->dt, 2, (int64_t[]){n, columns(c, 1)});
-    x.d_o = graph_state(x.g, TENSOR_INPUT, "do", r->dt, 2, (int64_t[]){n, columns(c, 0)});
-    x.position = graph_state(x.g, TENSOR_INPUT, "position", DT_I32, 1, &n);
-    node *f = graph_add(x.g, OP_attention, 2, (tensor *[]){x.qkv, x.position}, &attrs);
-    tensor *in[] = {x.d_o, x.qkv, f->out[0], f->out[1], x.position};
-    x.out[0] = f->out[0];
-    x.out[1] = graph_add(x.g, OP_attention_grad, 5, in, &attrs)->out[0];
-    graph_output(x.g, x.out[0], "o");
-    graph_output(x.g, x.out[1], "dqkv");
-    x.g->stage = STAGE_DIFFERENTIATED;
-    return x;
+static nodes build(arena *mem, const ring_run *run, const mesh *ranks) {
+    const ring_case *shape = run->c;
+    const int64_t n_tokens = shape->rows * shape->tokens / run->ranks;
+    nodes made = {.g = graph_new(mem, "ring")};
+    const op_attrs attrs = {.n_heads = shape->n_heads,
+            .n_kv_heads = shape->n_kv_heads,
+            .head_dim = shape->head_dim,
+            .seq = (int)(shape->tokens / run->ranks),
+            .axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
+            .ranks = run->ranks > 1 ? run->ranks : 0,
+            .lanes = run->lanes > 1 ? run->lanes : 0};
+    made.g->mesh = *ranks;
+    made.qkv = graph_state(made.g, TENSOR_INPUT, "qkv", run->dt, 2,
+            (int64_t[]){n_tokens, columns(shape, 1)});
+    made.d_o = graph_state(made.g, TENSOR_INPUT, "do", run->dt, 2,
+            (int64_t[]){n_tokens, columns(shape, 0)});
+    made.position = graph_state(made.g, TENSOR_INPUT, "position", DT_I32, 1, &n_tokens);
+    node *f = graph_add(made.g, OP_attention, 2, (tensor *[]){made.qkv, made.position}, &attrs);
+    tensor *in[] = {made.d_o, made.qkv, f->out[0], f->out[1], made.position};
+    made.out[0] = f->out[0];
+    made.out[1] = graph_add(made.g, OP_attention_grad, 5, in, &attrs)->out[0];
+    graph_output(made.g, made.out[0], "o");
+    graph_output(made.g, made.out[1], "dqkv");
+    made.g->stage = STAGE_DIFFERENTIATED;
+    return made;
 }
 
 // Calls fn for each token that the rank has: its place among them, its row, its place in the row.
@@ -116,8 +115,9 @@ static void each_token(backend *b, const nodes *x, ring_run *r, int place, token
         for (int i = 0; i < zigzag_chunks(&cut); i++)
             for (int64_t t = 0; t < u; t++) {
                 const int64_t in_row = zigzag_chunk(&cut, place, i) * u + t;
-                fn(b, x, r, whole ? row * r->c->tokens + in_row
-                                  : zigzag_token(&cut, r->c->rows, row, i) + t,
+                fn(b, x, r,
+                        whole ? row * r->c->tokens + in_row
+                              : zigzag_token(&cut, r->c->rows, row, i) + t,
                         row, in_row);
             }
 }
@@ -146,24 +146,24 @@ static void read_token(backend *b, const nodes *x, ring_run *r, int64_t at, int6
     }
 }
 
-static drv_status run_on(comm *self, arena *a, ring_run *r) {
-    const mesh m = {{1, 1, r->ranks, 1}};
+static drv_status run_on(comm *self, arena *mem, ring_run *run) {
+    const mesh m = {{1, 1, run->ranks, 1}};
     backend *b;
     plan *planned;
     executable *program;
-    DRV_TRY(backend_open(a, "cpu", &b));
+    DRV_TRY(backend_open(mem, "cpu", &b));
     backend_join(b, self, &m);
-    const nodes x = build(a, r, &m);
+    const nodes x = build(mem, run, &m);
     DRV_TRY(graph_verify(x.g, STAGE_DIFFERENTIATED));
-    DRV_TRY(backend_compile(a, b, x.g, &planned, &program));
+    DRV_TRY(backend_compile(mem, b, x.g, &planned, &program));
     DRV_TRY(backend_prepare(b));
-    each_token(b, &x, r, comm_rank(self), write_token);
+    each_token(b, &x, run, comm_rank(self), write_token);
     comm_group *group = comm_axes(self, &m, 1u << AXIS_CONTEXT);
     const int64_t before = comm_sent(group);
     DRV_TRY(backend_run(b, program));
     EXPECT(self, (double)(comm_sent(group) - before) == planned->wire_bytes[AXIS_CONTEXT]);
     pthread_mutex_lock(&lock);
-    each_token(b, &x, r, comm_rank(self), read_token);
+    each_token(b, &x, run, comm_rank(self), read_token);
     pthread_mutex_unlock(&lock);
     backend_close(b);
     return DRV_OK;
@@ -228,8 +228,8 @@ static void leaves_decide_the_bits(void **state) {
                 ring_run got = run_ring(&cases[i], dt, layouts[k][0], layouts[k][1]);
                 for (int x = 0; x < N_RESULTS; x++)
                     assert_memory_equal(got.result[x], want.result[x],
-                            sizeof(double) *
-                                    (size_t)(cases[i].rows * cases[i].tokens * columns(&cases[i], x)));
+                            sizeof(double) * (size_t)(cases[i].rows * cases[i].tokens *
+                                                      columns(&cases[i], x)));
                 free_run(&got);
             }
             free_run(&want);

@@ -10,10 +10,10 @@ typedef struct backward {
     ring_pass pass;
     ring_keys keys;
     ring_tree queries, dkeys;
-    float *dq;        // slots of the first tree, by chunk [u][H][D]
-    float *dk;        // slots of the second, see ring.h
-    float *parts[2];  // of what this rank finds for another, lane by lane; one is under way
-    float *part;      // of the kernels
+    float *dq;       // slots of the first tree, by chunk [u][H][D]
+    float *dk;       // slots of the second, see ring.h
+    float *parts[2]; // of what this rank finds for another, lane by lane; one is under way
+    float *part;     // of the kernels
     char *scratch;
     comm_transfer moving[2]; // of dkeys: what is received, what is sent
     int received, from;      // its slot, -1: nothing is under way; the rank that it comes from
@@ -48,7 +48,8 @@ enum { ADD_CHUNK = 1 << 14 }; // elements
 static void add_chunk(void *arg, int64_t i, int thread) {
     (void)thread;
     const add_call *call = arg;
-    const int64_t first = i * ADD_CHUNK, left = call->n - first, n = left < ADD_CHUNK ? left : ADD_CHUNK;
+    const int64_t first = i * ADD_CHUNK, left = call->n - first,
+                  n = left < ADD_CHUNK ? left : ADD_CHUNK;
     float *to = call->to + first;
     const float *from = call->from + first;
     for (int64_t k = 0; k < n; k++)
@@ -96,27 +97,29 @@ static void sum_unit(const kernels *k, const attention_args *args, int64_t unit,
     k->attention_grad_sum(args, unit);
 }
 
-static void pair_gradients(backward *b, int slot, float *dkeys, int q, int source, int k) {
-    const ring *r = b->pass.r;
-    const instruction *ins = r->ins;
-    const int64_t d = r->head_dim, t = ring_token(&b->pass, q), tokens = ins->node->in[1]->dim[0],
-                  head = (int64_t)b->pass.first_group * r->n_rep, o_width = ins->node->in[0]->dim[1],
-                  kv = r->u * r->groups * d;
-    attention_args args = ring_args(r);
-    if (!ring_pair(&b->pass, ins->in[1], ins->in[4], q, source, k, b->keys.buffer[b->keys.at], &args))
+static void pair_gradients(backward *sums, int slot, float *dkeys, int query, int source, int key) {
+    const ring *shape = sums->pass.r;
+    const instruction *ins = shape->ins;
+    const int64_t d = shape->head_dim, t = ring_token(&sums->pass, query),
+                  tokens = ins->node->in[1]->dim[0],
+                  head = (int64_t)sums->pass.first_group * shape->n_rep,
+                  o_width = ins->node->in[0]->dim[1], kv = shape->u * shape->groups * d;
+    attention_args args = ring_args(shape);
+    if (!ring_pair(&sums->pass, ins->in[1], ins->in[4], query, source, key,
+                sums->keys.buffer[sums->keys.at], &args))
         return;
     args.o_width = o_width;
     args.d_o = input_at(ins, 0, t * o_width + head * d);
     args.o = (void *)(uintptr_t)input_at(ins, 2, t * o_width + head * d);
     args.lse = (void *)(uintptr_t)input_at(ins, 3, head * tokens + t);
     args.lse_stride = tokens;
-    args.part = b->part;
-    args.dq = b->dq + slot * dq_floats(r) + q * r->u * r->heads * d;
-    args.dk = dkeys + k * 2 * kv;
+    args.part = sums->part;
+    args.dq = sums->dq + slot * dq_floats(shape) + query * shape->u * shape->heads * d;
+    args.dk = dkeys + key * 2 * kv;
     args.dv = (float *)args.dk + kv;
-    ring_units(r, &args, attention_grad_units(&args), b->scratch, grad_unit);
-    ring_units(r, &args, attention_sum_units(&args), b->scratch, sum_unit);
-    ring_keys_test(&b->keys);
+    ring_units(shape, &args, attention_grad_units(&args), sums->scratch, grad_unit);
+    ring_units(shape, &args, attention_sum_units(&args), sums->scratch, sum_unit);
+    ring_keys_test(&sums->keys);
 }
 
 static void leaf_gradients(backward *b, float *parts, int source, int lane) {

@@ -106,7 +106,8 @@ static void see(forward *f, int slot, int q, int source, int k) {
     const ring *r = f->pass.r;
     const instruction *ins = r->ins;
     attention_args args = ring_args(r);
-    if (!ring_pair(&f->pass, ins->in[0], ins->in[1], q, source, k, f->keys.buffer[f->keys.at], &args))
+    if (!ring_pair(&f->pass, ins->in[0], ins->in[1], q, source, k, f->keys.buffer[f->keys.at],
+                &args))
         return;
     bool *seen = seen_of(f, slot, q);
     float *whole = chunk_of_slot(f, slot, q), *part = *seen ? f->extra : whole;
@@ -139,15 +140,16 @@ typedef struct output_call {
     int slot;
 } output_call;
 
-static void put_block(void *ctx, int chunk, int64_t first, int64_t n) {
+static void put_block(void *ctx, int chunk, int64_t first, int64_t n_tokens) {
     const output_call *call = ctx;
     const ring_pass *p = &call->f->pass;
     const ring *r = p->r;
     const instruction *ins = r->ins;
-    const int64_t width = (int64_t)r->heads * r->head_dim, head = (int64_t)p->first_group * r->n_rep,
-                  tokens = ins->node->in[0]->dim[0], all = ins->node->out[0]->dim[1];
+    const int64_t width = (int64_t)r->heads * r->head_dim,
+                  head = (int64_t)p->first_group * r->n_rep, tokens = ins->node->in[0]->dim[0],
+                  all = ins->node->out[0]->dim[1];
     const float *from = chunk_of_slot(call->f, call->slot, chunk), *lse = from + r->u * width;
-    for (int64_t t = first; t < first + n; t++) {
+    for (int64_t t = first; t < first + n_tokens; t++) {
         const int64_t token = ring_token(p, chunk) + t;
         char *o = output_at(ins, 0, token * all + head * r->head_dim);
         for (int64_t i = 0; i < width; i++) {

@@ -17,9 +17,10 @@ static int groups_of_pass(int n_groups, int64_t u) {
     return n_groups;
 }
 
-ring ring_of(const node *n, const tensor *qkv, const instruction *ins) {
-    const op_attrs *attrs = &n->attrs;
-    const int ranks = attrs->ranks > 1 ? attrs->ranks : 1, lanes = attrs->lanes > 1 ? attrs->lanes : 1;
+ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
+    const op_attrs *attrs = &of->attrs;
+    const int ranks = attrs->ranks > 1 ? attrs->ranks : 1,
+              lanes = attrs->lanes > 1 ? attrs->lanes : 1;
     ring r = {.ins = ins,
             .attrs = attrs,
             .group = ins ? ins->group : NULL,
@@ -122,7 +123,8 @@ static void pack_block(void *ctx, int chunk, int64_t first, int64_t n) {
     const pack_call *call = ctx;
     const ring *r = call->p->r;
     const op_attrs *attrs = r->attrs;
-    const int64_t head_bytes = r->head_dim * dtype_bytes(r->dt), kv_bytes = r->u * r->groups * head_bytes,
+    const int64_t head_bytes = r->head_dim * dtype_bytes(r->dt),
+                  kv_bytes = r->u * r->groups * head_bytes,
                   width = attrs->n_heads + 2 * attrs->n_kv_heads; // in heads
     for (int64_t t = first; t < first + n; t++)
         for (int which = 0; which < 2; which++)

@@ -29,7 +29,7 @@ typedef struct ring {
 } ring;
 
 // `qkv` is an input of the node.
-ring ring_of(const node *n, const tensor *qkv, const instruction *ins);
+ring ring_of(const node *of, const tensor *qkv, const instruction *ins);
 static inline bool ring_is_cut(const op_attrs *attrs) {
     return attrs->ranks > 1 || attrs->lanes > 1;
 }

@@ -72,18 +72,19 @@ static int64_t attention_part_bytes(const attention_args *args) {
 }
 
 static void attention_grad(const instruction *ins) {
-    const node *n = ins->node;
-    if (ring_is_cut(&n->attrs)) {
+    const node *of = ins->node;
+    if (ring_is_cut(&of->attrs)) {
         ring_backward(ins);
         return;
     }
-    const int64_t tokens = n->in[1]->dim[0], width = n->in[1]->dim[1], o_width = n->in[0]->dim[1];
-    attention_call call = {.ins = ins, .args = attention_shape(n, n->in[1]->dt)};
+    const int64_t tokens = of->in[1]->dim[0], width = of->in[1]->dim[1],
+                  o_width = of->in[0]->dim[1];
+    attention_call call = {.ins = ins, .args = attention_shape(of, of->in[1]->dt)};
     call.args.part = ins->workspace;
     call.scratch = (char *)ins->workspace + attention_part_bytes(&call.args);
     call.scratch_bytes = attention_scratch_bytes(&call.args);
     call.args.lse_stride = tokens;
-    for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
+    for (int64_t t = 0; t < tokens; t += of->attrs.seq) {
         call.args.d_o = input_at(ins, 0, t * o_width);
         call.args.qkv = input_at(ins, 1, t * width);
         call.args.o = (void *)(uintptr_t)input_at(ins, 2, t * o_width);

@@ -174,22 +174,22 @@ void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch)
             put(acc, part, part_at(args, head, n_chunks, s) + d, 0);
             put(acc, part, part_at(args, head, n_chunks + 1, s) + d, 0);
         }
-    for (int64_t t = 0; t < args->seq; t++) {
-        const int64_t at = t * attention_o_width(args) + (int64_t)head * args->head_dim,
-                      token = args->first + t, begin = token - args->position[t];
+    for (int64_t query = 0; query < args->seq; query++) {
+        const int64_t at = query * attention_o_width(args) + (int64_t)head * args->head_dim,
+                      token = args->first + query, begin = token - args->position[query];
         const double delta = dot(args, args->d_o, at, args->o, at);
-        const double lse = get(acc, args->lse, head * args->lse_stride + t);
+        const double lse = get(acc, args->lse, head * args->lse_stride + query);
         for (int64_t s = begin > first ? begin : first; s <= token && s < end; s++) {
-            double p = exp(score(args, t, s, head) - lse), dp = 0;
+            double p = exp(score(args, query, s, head) - lse), dp = 0;
             for (int d = 0; d < args->head_dim; d++)
                 dp += get(args->dt, args->d_o, at + d) * value_at(args, s, group, d);
             double ds = p * (dp - delta) * scale;
             p = as_operand(args->dt, p);
             ds = as_operand(args->dt, ds);
             for (int d = 0; d < args->head_dim; d++) {
-                double q = get(args->dt, args->qkv, q_at(args, t, head) + d),
+                double q = get(args->dt, args->qkv, q_at(args, query, head) + d),
                        k = key_at(args, s, group, d);
-                accumulate_at(acc, part, part_at(args, head, chunk, t) + d, ds * k);
+                accumulate_at(acc, part, part_at(args, head, chunk, query) + d, ds * k);
                 accumulate_at(acc, part, part_at(args, head, n_chunks, s) + d, ds * q);
                 accumulate_at(acc, part, part_at(args, head, n_chunks + 1, s) + d,
                         p * get(args->dt, args->d_o, at + d));

@@ -185,26 +185,26 @@ INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
 
 INLINE void attention_backward(const arithmetic *by, product_function *product,
         const attention_args *args, int64_t unit, void *scratch) {
-    const backward_unit u = backward_unit_of(by, args, unit, scratch);
-    const int64_t d = args->head_dim, key = key_head(args, u.group),
-                  value = value_head(args, u.group);
-    if (u.first >= args->seq) return;
-    prepare_queries(by, &u);
-    for (int64_t k0 = u.first; k0 < u.end; k0 += BLOCK) {
+    const backward_unit work = backward_unit_of(by, args, unit, scratch);
+    const int64_t d = args->head_dim, key = key_head(args, work.group),
+                  value = value_head(args, work.group);
+    if (work.first >= args->seq) return;
+    prepare_queries(by, &work);
+    for (int64_t k0 = work.first; k0 < work.end; k0 += BLOCK) {
         const int64_t n_k = keys_of_block(args, k0), q_begin = first_query(args, k0);
-        const operand keys = operand_of(args, args->keys, key, u.group, k0),
-                      values = operand_of(args, args->values, value, u.group, k0);
-        pack_transposed(by, BLOCK, keys.m, keys.at, n_k, d, u.kt);
-        pack_tokens(by, args, keys.m, keys.at, n_k, BLOCK, u.k_b, u.ld);
-        pack_transposed(by, BLOCK, values.m, values.at, n_k, d, u.vt);
+        const operand keys = operand_of(args, args->keys, key, work.group, k0),
+                      values = operand_of(args, args->values, value, work.group, k0);
+        pack_transposed(by, BLOCK, keys.m, keys.at, n_k, d, work.kt);
+        pack_tokens(by, args, keys.m, keys.at, n_k, BLOCK, work.k_b, work.ld);
+        pack_transposed(by, BLOCK, values.m, values.at, n_k, d, work.vt);
         int64_t q0 = q_begin;
         for (; q0 < args->seq && first_key(args, q0) < k0 + BLOCK; q0 += BLOCK)
-            backward_block(by, product, &u, q0, k0);
-        if (k0 == u.first && q0 < args->seq) // queries of other documents
-            memset(u.dq + q0 * d, 0, sizeof *u.dq * (size_t)((args->seq - q0) * d));
+            backward_block(by, product, &work, q0, k0);
+        if (k0 == work.first && q0 < args->seq) // queries of other documents
+            memset(work.dq + q0 * d, 0, sizeof *work.dq * (size_t)((args->seq - q0) * d));
         if (q0 == q_begin) { // nobody sees the block: it is of another part of the row
-            memset(u.dk + k0 * d, 0, sizeof *u.dk * (size_t)(n_k * d));
-            memset(u.dv + k0 * d, 0, sizeof *u.dv * (size_t)(n_k * d));
+            memset(work.dk + k0 * d, 0, sizeof *work.dk * (size_t)(n_k * d));
+            memset(work.dv + k0 * d, 0, sizeof *work.dv * (size_t)(n_k * d));
         }
     }
 }

@@ -49,8 +49,17 @@ static drv_status run_rank(comm *c, void *ctx) {
 // Before any device is opened: what does not divide.
 static drv_status check_layout(const run_config *cfg, int n_devices) {
     run_config whole = *cfg;
-    DRV_TRY_CTX(config_set_ranks(&whole, n_devices), "%d local devices", n_devices);
-    return DRV_OK;
+    const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel,
+                  data = cfg->data_parallel;
+    if (n_devices % others != 0 || (data && data * others != n_devices))
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"pjrt.devices\" is %d, expected %s%lld: tensor %lld x pipeline %lld x "
+                "context %lld%s",
+                config_where(cfg, "pjrt.devices"), n_devices, data ? "" : "a multiple of ",
+                (long long)(data ? data * others : others), (long long)cfg->tensor_parallel,
+                (long long)cfg->pipeline_parallel, (long long)cfg->context_parallel,
+                data ? " x data" : "");
+    return config_set_ranks(&whole, n_devices);
 }
 
 drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh) {

@@ -3,6 +3,8 @@
 // of every output. GEMM, attention and AdamW have tests of their own.
 #include "arrays.h"
 
+#include "base/exact_sum.h"
+
 typedef struct kernel_case {
     const kernels *k;
     dtype dt;
@@ -72,13 +74,46 @@ static void check_accumulate(const kernel_case *c) {
     array_free(&x);
 }
 
-static void check_sum_squares(const kernel_case *c) {
-    array x = array_new(c->dt, c->n, c->seed, 1e3, 0);
-    const double got = c->k->sum_squares(c->dt, c->n, x.p);
-    const double want = kernels_ref.sum_squares(c->dt, c->n, x.p);
-    if (!(fabs(got - want) <= 1e-6 * want))
-        fail_msg("%s: %.9g, expected %.9g", text_of(c, "sum_squares"), got, want);
+// Numbers of all sizes a float has, denormal ones and -0 included: every bit of every square is
+// there.
+static void check_squares_of(const kernel_case *c, int64_t n) {
+    array x = array_new(c->dt, n, c->seed, 1e3, 0);
+    for (int64_t i = 0; i < n; i++) {
+        const int exponent = (int)(118 * noise(c->seed + 1, (uint64_t)i)) - 20;
+        array_put(&x, i, i % 17 == 3 ? -0.0 : ldexp(array_at(&x, i), exponent));
+        // All remainders of one sign and of the most that there can be, beside one large number.
+        if (c->seed % 5 == 0) array_put(&x, i, i ? (1 + 0x1p-23) * 0x1p-5 : 0x1p20);
+    }
+    exact_sum got = {.n_since = 0}, want = got;
+    double sums[SQUARES_SUMS];
+    const int n_sums = c->k->squares(c->dt, n, x.p, sums);
+    assert_true(n_sums <= SQUARES_SUMS);
+    for (int i = 0; i < n_sums; i++)
+        exact_add(&got, sums[i]);
+    for (int64_t i = 0; i < n; i++)
+        exact_add(&want, array_at(&x, i) * array_at(&x, i));
+    const double sum = exact_value(&got), all = exact_value(&want);
+    if (sum != all) fail_msg("%s: %.17g, expected %.17g", text_of(c, "squares"), sum, all);
     array_free(&x);
+}
+
+static void check_squares(const kernel_case *c) {
+    check_squares_of(c, c->n);
+    check_squares_of(c, SQUARES_MOST);
+}
+
+static void squares_that_are_not_finite(void **state) {
+    (void)state;
+    const kernels *levels[3];
+    for (int l = vector_levels(levels); l-- > 0;)
+        for (int i = 0; i < 20; i++) {
+            float x[20];
+            for (int k = 0; k < 20; k++)
+                x[k] = k == i ? (i % 2 ? (float)NAN : -HUGE_VALF) : 1e30F;
+            double sums[SQUARES_SUMS];
+            assert_int_equal(levels[l]->squares(DT_F32, 20, x, sums), 1);
+            if (isfinite(sums[0])) fail_msg("element %d: %g", i, sums[0]);
+        }
 }
 
 // Rows as they begin anywhere in a group of random words; the factor is a power of two, so nothing
@@ -133,7 +168,7 @@ static void sums_without_rounding(void **state) {
     (void)state;
     every_case(check_add, 0);
     every_case(check_accumulate, 0);
-    every_case(check_sum_squares, 0);
+    every_case(check_squares, 0);
 }
 
 enum { ROWS = 5 };
@@ -287,8 +322,9 @@ static void nan_is_not_lost(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sums_without_rounding),
-            cmocka_unit_test(dropped_elements), cmocka_unit_test(dropped_share),
-            cmocka_unit_test(norms), cmocka_unit_test(activations), cmocka_unit_test(losses),
-            cmocka_unit_test(generation), cmocka_unit_test(nan_is_not_lost)};
+            cmocka_unit_test(squares_that_are_not_finite), cmocka_unit_test(dropped_elements),
+            cmocka_unit_test(dropped_share), cmocka_unit_test(norms), cmocka_unit_test(activations),
+            cmocka_unit_test(losses), cmocka_unit_test(generation),
+            cmocka_unit_test(nan_is_not_lost)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

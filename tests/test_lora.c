@@ -198,7 +198,10 @@ static void published_counts(void **state) {
     static const count_case counts[] = {{"llama-3.1-8b", "[q_proj, v_proj]", 16, 6815744},
             {"llama-3.1-8b", "all-linear", 16, 41943040},
             {"llama-2-7b", "[q_proj, v_proj]", 8, 4194304},
-            {"llama-3.1-8b", ".*layers\\.(0|1)\\..*\\.(k|v)_proj", 16, 2 * 2 * 16 * (4096 + 1024)}};
+            {"llama-3.1-8b", ".*layers\\.(0|1)\\..*\\.(k|v)_proj", 16, 2 * 2 * 16 * (4096 + 1024)},
+            // as people write them for PEFT, in Python's syntax
+            {"llama-3.1-8b", "model\\.layers\\.\\d+\\.self_attn\\.(?:q|v)_proj", 16, 6815744},
+            {"llama-3.1-8b", ".*\\.layers\\.[\\d]\\..*q_proj", 16, 10 * 16 * (4096 + 4096)}};
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
         arena *mem = arena_new("count");
         const char *sets[] = {arena_printf(mem, "model.preset=%s", counts[i].preset),

@@ -19,9 +19,10 @@ void exact_add(exact_sum *s, double x) {
     const uint64_t fraction = (bits & 0xFFFFFFFFFFFFF) | (uint64_t)(exponent != 0) << 52,
                    above = fraction >> (32 - place % 32);
     double *limb = &s->limb[place / 32];
-    limb[0] += (double)(uint32_t)(fraction << place % 32);
-    limb[1] += (double)(uint32_t)above;
-    limb[2] += (double)(above >> 32);
+    const double sign = bits >> 63 ? -1 : 1;
+    limb[0] += sign * (double)(uint32_t)(fraction << place % 32);
+    limb[1] += sign * (double)(uint32_t)above;
+    limb[2] += sign * (double)(above >> 32);
     if (++s->n_since == MANY) exact_settle(s);
 }
 
@@ -33,6 +34,12 @@ void exact_settle(exact_sum *s) {
         s->limb[k] = x - carry * LIMB_RANGE;
     }
     s->n_since = 0;
+}
+
+void exact_join(exact_sum *s, const exact_sum *other) {
+    for (int k = 0; k < EXACT_LIMBS; k++)
+        s->limb[k] += other->limb[k];
+    if (++s->n_since == MANY) exact_settle(s);
 }
 
 double exact_value(exact_sum *s) {

@@ -13,8 +13,11 @@ typedef struct exact_sum {
     int n_since; // numbers since the carries were moved on
 } exact_sum;
 
-void exact_add(exact_sum *s, double x); // x >= 0; NaN and infinity make the sum NaN
+// Of any sign, as long as the whole sum is not negative. NaN and infinity make it NaN.
+void exact_add(exact_sum *s, double x);
 // Moves carries on: limbs of up to 2^20 such sums may then be added.
 void exact_settle(exact_sum *s);
+// s += other, which is settled.
+void exact_join(exact_sum *s, const exact_sum *other);
 // The sum, rounded; the limbs may be sums of settled ones.
 double exact_value(exact_sum *s);

@@ -1,16 +1,16 @@
 // How a tensor is cut among data ranks that share the optimizer (ZeRO, arXiv:1910.02054): in shards
 // of equal length, of which the last ones may be short or empty. A shard begins at a multiple of
-// SQUARES_CHUNK, so that sums of squares are those of the whole tensor.
+// SHARD_UNIT, so the vectors of AdamW begin where cache lines do.
 #pragma once
 #include <stdint.h>
 
 #include "base/round.h"
 
-enum { SQUARES_CHUNK = 1024 }; // elements that are added up in one go
+enum { SHARD_UNIT = 1024 }; // elements
 
 // Elements of a shard of n, the missing ones of the last included, which are zero.
 static inline int64_t shard_length(int64_t n, int ranks) {
-    const int64_t length = div_up(div_up(n, ranks), SQUARES_CHUNK) * SQUARES_CHUNK;
+    const int64_t length = div_up(div_up(n, ranks), SHARD_UNIT) * SHARD_UNIT;
     return length < n ? length : n;
 }
 

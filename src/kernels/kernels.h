@@ -75,6 +75,10 @@ static inline double gemm_scale(const gemm_shape *shape) {
     return shape->scale != 0 ? shape->scale : 1;
 }
 
+// Squares of floats and the sums of so many of them have 564 bits: 52 of the first round, 42 of
+// each further one.
+enum { SQUARES_MOST = 512, SQUARES_SUMS = 16 };
+
 typedef struct kernels {
     const char *name;
     // c = scale a b or c += scale a b; scratch of gemm_scratch_bytes().
@@ -108,7 +112,9 @@ typedef struct kernels {
     // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.
     void (*dropout)(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
             void *y);
-    double (*sum_squares)(dtype dt, int64_t n, const void *x);
+    // Up to SQUARES_SUMS numbers that add up to the sum of squares without rounding, of at most
+    // SQUARES_MOST numbers; how many. Of f64 one, rounded. NaN or infinity if any x is.
+    int (*squares)(dtype dt, int64_t n, const void *x, double *parts);
     // Updates p, m, v and clears g (all acc); w (bf16, NULL: none) = p rounded. What is taken from
     // p, lr (m / c1) / (sqrt(v / c2) + eps) + lr weight_decay p, is summed before p is rounded,
     // once.

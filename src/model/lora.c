@@ -90,9 +90,33 @@ static bool is_suffix(const char *module, const char *end) {
     return m == n || module[n - m - 1] == '.';
 }
 
+// What people write for PEFT, in Python's syntax (re), as POSIX has it: \d, and groups (?:...). The
+// rest is the same in both, or refused.
+static const char *posix_of(arena *a, const char *python) {
+    char *out = ARENA_ARRAY(a, char, 5 * strlen(python) + 1), *end = out;
+    bool in_brackets = false;
+    for (const char *p = python; *p; p++) {
+        if (p[0] == '\\' && p[1] == 'd') {
+            end = stpcpy(end, in_brackets ? "0-9" : "[0-9]");
+            p++;
+        } else if (p[0] == '\\' && p[1]) {
+            *end++ = *p++;
+            *end++ = *p;
+        } else if (!in_brackets && strncmp(p, "(?:", 3) == 0) {
+            *end++ = '(';
+            p += 2;
+        } else {
+            in_brackets = *p == '[' || (in_brackets && *p != ']');
+            *end++ = *p;
+        }
+    }
+    *end = '\0';
+    return out;
+}
+
 // The text in anchors, so that it matches all of a name.
 static void target_open(arena *a, const char *text, target *out) {
-    const char *anchored = arena_printf(a, "^(%s)$", text);
+    const char *anchored = arena_printf(a, "^(%s)$", posix_of(a, text));
     *out = (target){.text = text};
     out->is_regex = regcomp(&out->regex, anchored, REG_EXTENDED | REG_NOSUB) == 0;
 }

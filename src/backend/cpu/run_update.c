@@ -5,33 +5,31 @@
 #include "backend/cpu/cpu_op.h"
 #include "base/exact_sum.h"
 #include "base/round.h"
-#include "ir/shard.h"
 
-// --- sum_squares: sums of SQUARES_CHUNK elements, added without rounding
+// --- sum_squares: a sum without rounding for each chunk, then of all
 typedef struct squares_call {
     const instruction *ins;
     int input;
-    double *sums; // by SQUARES_CHUNK of this input
+    exact_sum *sums; // by chunk of this input
 } squares_call;
-
-// The rest of a tensor is added up as if zeros followed, as in a shard that is filled up.
-static double squares_of(const squares_call *call, int64_t first, int64_t n) {
-    const tensor *x = call->ins->node->in[call->input];
-    const char *p = input_at(call->ins, call->input, first);
-    if (n == SQUARES_CHUNK) return call->ins->kernels->sum_squares(x->dt, n, p);
-    double filled[SQUARES_CHUNK] = {0}; // of any type
-    memcpy(filled, p, (size_t)(n * dtype_bytes(x->dt)));
-    return call->ins->kernels->sum_squares(x->dt, SQUARES_CHUNK, filled);
-}
 
 static void squares_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const squares_call *call = arg;
-    const int64_t all = tensor_elements(call->ins->node->in[call->input]),
-                  end = c * CHUNK_ELEMENTS + chunk_length(all, CHUNK_ELEMENTS, c);
-    for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SQUARES_CHUNK)
-        call->sums[at / SQUARES_CHUNK] =
-                squares_of(call, at, end - at < SQUARES_CHUNK ? end - at : SQUARES_CHUNK);
+    const tensor *x = call->ins->node->in[call->input];
+    const int64_t first = c * CHUNK_ELEMENTS,
+                  end = first + chunk_length(tensor_elements(x), CHUNK_ELEMENTS, c);
+    exact_sum *sum = &call->sums[c];
+    *sum = (exact_sum){.n_since = 0};
+    for (int64_t at = first; at < end; at += SQUARES_MOST) {
+        double words[SQUARES_SUMS];
+        const int n = call->ins->kernels->squares(x->dt,
+                end - at < SQUARES_MOST ? end - at : SQUARES_MOST,
+                input_at(call->ins, call->input, at), words);
+        for (int i = 0; i < n; i++)
+            exact_add(sum, words[i]);
+    }
+    exact_settle(sum);
 }
 
 static drv_status sum_over_ranks(const instruction *ins, exact_sum *sum) {
@@ -48,10 +46,10 @@ static void sum_squares(const instruction *ins) {
     squares_call call = {ins, 0, ins->workspace};
     for (call.input = 0; call.input < ins->node->n_in; call.input++) {
         if (call.input < ins->node->attrs.n_alike && ins->tensor_place > 0) continue;
-        const int64_t n = tensor_elements(ins->node->in[call.input]);
-        par_for(div_up(n, CHUNK_ELEMENTS), squares_chunk, &call);
-        for (int64_t c = 0; c < div_up(n, SQUARES_CHUNK); c++)
-            exact_add(&sum, call.sums[c]);
+        const int64_t n_chunks = div_up(tensor_elements(ins->node->in[call.input]), CHUNK_ELEMENTS);
+        par_for(n_chunks, squares_chunk, &call);
+        for (int64_t c = 0; c < n_chunks; c++)
+            exact_join(&sum, &call.sums[c]);
     }
     *ins->failed = sum_over_ranks(ins, &sum);
     *(double *)ins->out[0] = exact_value(&sum);
@@ -62,7 +60,7 @@ static int64_t sum_squares_workspace(const node *n, int n_threads) {
     int64_t largest = 0;
     for (int k = 0; k < n->n_in; k++)
         if (tensor_elements(n->in[k]) > largest) largest = tensor_elements(n->in[k]);
-    return div_up(largest, SQUARES_CHUNK) * (int64_t)sizeof(double);
+    return div_up(largest, CHUNK_ELEMENTS) * (int64_t)sizeof(exact_sum);
 }
 
 const cpu_op cpu_op_sum_squares = {.run = sum_squares, .workspace = sum_squares_workspace};

@@ -5,8 +5,7 @@
 
 // sum_squares(t1, t2, ...) -> f64[1]: the sum over all elements of all inputs, and over the ranks
 // along `axes`. Of the first n_alike inputs, which tensor ranks hold alike, those of the first one
-// count. Sums of SQUARES_CHUNK elements are added without rounding, so it does not matter which
-// rank has which of them.
+// count. Squares are added without rounding, so it does not matter which rank has which of them.
 static const char *squares_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_1d(DT_F64, 1);
     *n_out = 1;

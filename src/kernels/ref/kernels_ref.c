@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "kernels/ref/ref.h"
+#include "kernels/ref/exact_squares.h"
 
 static void add(dtype dt, int64_t n, const void *a, const void *b, void *y) {
     for (int64_t i = 0; i < n; i++)
@@ -118,11 +118,12 @@ static void dropout(dtype dt, const dropout_args *args, int64_t first, int64_t n
     }
 }
 
-static double sum_squares(dtype dt, int64_t n, const void *x) {
-    double s = 0;
+static int squares(dtype dt, int64_t n, const void *x, double *parts) {
+    if (dt != DT_F64) return exact_squares(dt, n, x, parts);
+    parts[0] = 0;
     for (int64_t i = 0; i < n; i++)
-        s += get(dt, x, i) * get(dt, x, i);
-    return s;
+        parts[0] += get(dt, x, i) * get(dt, x, i);
+    return 1;
 }
 
 static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *args,
@@ -163,7 +164,7 @@ const kernels kernels_ref = {
         .swiglu_grad = swiglu_grad,
         .cross_entropy = cross_entropy,
         .dropout = dropout,
-        .sum_squares = sum_squares,
+        .squares = squares,
         .adamw = adamw,
         .gemm = ref_gemm,
         .attention = ref_attention,

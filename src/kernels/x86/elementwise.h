@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "kernels/ref/exact_squares.h"
 #include "kernels/ref/ref.h"
 #include "kernels/x86/vec.h"
 
@@ -116,19 +117,9 @@ static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, c
         swiglu_grad_as(DT_F32, rows, width, dy, gate_up, d_gate_up);
 }
 
-static double sum_squares(dtype dt, int64_t n, const void *x) {
-    if (dt != DT_F32) return kernels_ref.sum_squares(dt, n, x);
-    double total = 0;
-    for (int64_t first = 0; first < n; first += 4096) { // float within a block, double across
-        const int64_t n_block = n - first < 4096 ? n - first : 4096;
-        vec sum = v_set(0);
-        FOR_VECTORS(j, k, n_block, {
-            const vec v = v_load((const float *)x + first + j, k);
-            sum = v_fma(v, v, sum);
-        });
-        total += (double)v_sum(sum);
-    }
-    return total;
+static int squares(dtype dt, int64_t n, const void *x, double *parts) {
+    if (dt == DT_F32) return exact_squares(DT_F32, n, x, parts);
+    return kernels_ref.squares(dt, n, x, parts);
 }
 
 // The decay is part of what is taken from p, so that p is rounded once: lr wd p counts as far as p

@@ -1,7 +1,8 @@
 #!/bin/bash
 # drover eval on texts and data sets as a user runs it: figures per token, word and byte, windows and strides, the context
 # that is the model's, logits to compare with, Ctrl-C, what is refused. usage: eval_texts.sh DROVER
-golden=$(realpath "$(dirname "$0")"/golden/choices)
+tests=$(realpath "$(dirname "$0")")
+golden=$tests/golden/choices
 . "$(dirname "$0")"/story.bash
 field() { grep -o "\"$1\": [^,}]*" out | cut -d' ' -f2; }
 is() { awk -v a="$1" -v b="$2" -v e="${3:-1e-6}" 'BEGIN { d = (a - b) / b; exit !(d < e && d > -e) }'; }
@@ -96,11 +97,11 @@ printf '{"text": 7}\n' >no.jsonl
 expect 1 "no document" "$drover" eval $golden --text no.jsonl
 
 # --- Ctrl-C: what was scored is printed, and that it is not all
-python3 -c 'print("A song to the dog: sing, sing, sing and shake the tree.\n" * 300000)' >long.txt
-"$drover" eval $golden --text long.txt --json >part 2>err &
+python3 -c 'print("A song to the dog: sing, sing, sing and shake the tree.\n" * 100000)' >long.txt
+"$tests"/on_terminal.py err "$drover" eval $golden --text long.txt --json >part &
 pid=$!
-sleep 4
-while kill -INT $pid 2>/dev/null; do sleep 0.3; done
+wait_for grep -q "evaluating: " err || bad "no progress" err
+kill -INT $pid
 wait $pid
 check "stopped" [ $? = 3 ]
 cat part err >out

@@ -159,9 +159,11 @@ static void print_plan(const plan_report *report) {
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, report->ranks, report->ranks > 1 ? "s" : "");
     if (report->ranks > 1)
-        printf("layout        tensor %d%s, data %d, %lld lanes\n", report->mesh.size[AXIS_TENSOR],
+        printf("layout        tensor %d%s, context %d, data %d, %lld lanes\n",
+                report->mesh.size[AXIS_TENSOR],
                 report->p->params.layout.sequence ? " with its tokens shared" : "",
-                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
+                report->mesh.size[AXIS_CONTEXT], report->mesh.size[AXIS_DATA],
+                (long long)cfg->n_lanes);
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(report->flops_per_token *
@@ -171,11 +173,15 @@ static void print_plan(const plan_report *report) {
                 str_si(report->again));
     print_nodes(report->p);
     print_memory(report);
-    for (int axis = 0; axis < N_AXES; axis++)
-        if (report->mesh.size[axis] > 1)
-            printf("%-13s %12s  sent by a rank in a step over the %s axis\n",
-                    axis == AXIS_DATA || report->mesh.size[AXIS_DATA] == 1 ? "traffic" : "",
-                    str_bytes(report->wire[axis]), mesh_axis_name((mesh_axis)axis));
+    const char *traffic = "traffic";
+    for (int axis = 0; axis < N_AXES; axis++) {
+        if (report->wire[axis] == 0) continue;
+        const bool update = axis == AXIS_DATA && report->mesh.size[AXIS_CONTEXT] > 1;
+        printf("%-13s %12s  sent by a rank in a step over the %s%s axis\n", traffic,
+                str_bytes(report->wire[axis]), mesh_axis_name((mesh_axis)axis),
+                update ? " and context" : "");
+        traffic = "";
+    }
     char step[32];
     snprintf(step, sizeof step, "%.3g s", report->step_s);
     if (report->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(report->step_s));
@@ -219,9 +225,10 @@ static drv_status measure_time(arena *a, plan_report *r) {
     const double peak = backend_peak_flops(cpu);
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0)
-        r->step_s = (r->flops_per_token + r->again) * tokens /
-                    ((double)(cfg->tensor_parallel * cfg->pipeline_parallel) * 0.75 * peak *
-                            (1 - (r->stages ? r->stages->result.bubble : 0)));
+        r->step_s =
+                (r->flops_per_token + r->again) * tokens /
+                ((double)(cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel) *
+                        0.75 * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
     return DRV_OK;
@@ -255,7 +262,8 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     report.fits = report.memory.total + PROCESS_BYTES <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(mem, &cfg, &report.limit, &report.would_fit));
     DRV_TRY(measure_time(mem, &report));
-    if (cfg.tensor_parallel * cfg.pipeline_parallel == 1) // what several share one cannot run
+    // What several share one cannot run.
+    if (cfg.tensor_parallel * cfg.pipeline_parallel * cfg.context_parallel == 1)
         DRV_TRY(step_rehearse(mem, &cfg, &report.limit, report.step_s, &report.step_s,
                 &report.is_measured));
     report.run_s = report.step_s * (double)cfg.steps;

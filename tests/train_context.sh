@@ -1,18 +1,13 @@
 #!/bin/bash
 # Ranks that share rows, over mpirun: losses and evaluations near those of one process, checkpoints that any layout goes on
-# from, rows of conversations, what cannot be cut. Needs mpirun and drover_mpi.so.
-. "$(dirname "$0")"/story.bash
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    echo "skipped: no mpirun, or drover is built without it"
-    exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
+# from, what cannot be cut. Needs mpirun and drover_mpi.so.
+. "$(dirname "$0")"/ranks.bash
 train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
     local n=$1 run=$2 sets=()
     shift 2
     for set in "$@"; do sets+=(--set "$set"); done
     if [ "$n" = 1 ]; then "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
-    else mpirun --oversubscribe -n "$n" "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"; fi
+    else ranks "$n" train run.yaml --set run_dir="$run" "${sets[@]}"; fi
 }
 losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
 near() { # RUN ONE: all losses within 1e-3

@@ -169,6 +169,12 @@ static drv_status check_nodes(const graph *g, const mesh *ranks) {
         const node *n = g->nodes[i];
         const char *name = op_rows[n->op]->name;
         const int here = ranks->size[n->attrs.axis];
+        const bool is_attention = n->op == OP_attention || n->op == OP_attention_grad;
+        if (is_attention && (n->attrs.ranks > 1 || n->attrs.lanes > 1))
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s is of rows that ranks share, which the pjrt back end "
+                    "has no rule for; expected parallel.context 1",
+                    g->name, i, name);
         if (n->attrs.ranks > 1 && n->attrs.ranks != here)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "

@@ -163,10 +163,14 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
     tensor *rotated[] = {spread_linear(b, x_NH, w->qkv), b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
-    const op_attrs attrs = {.n_heads = l->n_heads,
+    op_attrs attrs = {.n_heads = l->n_heads,
             .n_kv_heads = l->n_kv_heads,
             .head_dim = l->head_dim,
             .seq = (int)b->opts->seq};
+    if (l->mesh.size[AXIS_CONTEXT] > 1) {
+        attrs.axis = AXIS_CONTEXT;
+        attrs.ranks = l->mesh.size[AXIS_CONTEXT];
+    }
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
         return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);

@@ -53,7 +53,7 @@ typedef struct backend_vtable {
     drv_status (*prepare)(backend *b);
     drv_status (*run)(backend *b, executable *e);
     // Which slot of the tensors that have several the programs see from here on; at first 0. NULL:
-    // load refuses such tensors.
+    // backend_compile refuses graphs of a pipeline, which alone have such tensors.
     void (*use_slot)(backend *b, int slot);
     // Part of a state tensor, as bytes; its slots lie one after the other. Only inputs have to be
     // written before each run.

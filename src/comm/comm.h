@@ -33,7 +33,7 @@ typedef struct comm_opts {
 // The rank that this process is: under mpirun or srun --mpi=pmix one of several, else the only one.
 // DRV_E_USAGE: started as one of several, but without what it needs to talk to them.
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
-// Whether a launcher has started this process as one of several. How many; 1: alone.
+// How many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none has.
 int comm_launched(void);
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);

@@ -40,6 +40,18 @@ expect 0 '"loss"' "$drover" eval $model --data data/set --json
 whole=$(field loss)
 check "all but 3000 first tokens" [ "$(field tokens)" = "$("$drover" data info data/set | awk '/^tokens/ { t = $2 } END { print t - 3000 }')" ]
 says "windows have up to" "--context 8 evaluates it by those"
+# The first token of each is "Document" or its beginning; eleven words follow.
+printf 'Document 1' >one.txt
+"$drover" tokenizer encode --tokenizer tok --input one.txt | awk '{ print $1; exit }' >first.txt
+first=$("$drover" tokenizer decode --tokenizer tok --input first.txt | tr -d '\n' | wc -c)
+bytes=$(awk -v f=$first 'length { n += length - f } END { print n }' text.txt)
+check "words and bytes of a set: $(field words) $(field bytes), expected 33000 $bytes" [ "$(field words) $(field bytes)" = "33000 $bytes" ]
+check "per byte" is "$(field bits_per_byte)" "$(awk -v l=$whole -v t=$(field tokens) -v b=$bytes 'BEGIN { print l * t / b / log(2) }')" 1e-5
+expect 0 "per byte" "$drover" eval $model --data data/set
+expect 0 "3000 documents" "$drover" data build --input text.txt --separator $'\n\n' --tokenizer tok --out data/other --append-eod
+sed -i 's/"xxh3": *"[0-9a-f]*"/"xxh3": "0123456789abcdef"/' data/other.idx.json
+expect 0 '"loss"' "$drover" eval $model --data data/other --json
+check "nothing per byte where the set has another tokenizer" [ -z "$(field bytes)" ]
 expect 0 '"loss"' "$drover" eval $model --data data/set --json --set data.sequence_length=512
 check "any context that holds the documents" is "$(field loss)" $whole 1e-6
 expect 0 '"context": 8, "stride": 8' "$drover" eval $model --data data/set --json --context 8

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/plan_search.h"
 #include "cli/plan_stages.h"
 #include "cli/step_time.h"
 #include "train/fit.h"
@@ -241,10 +242,12 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     int64_t ranks = 0;
     DRV_TRY(load(mem, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
-    if (ranks) DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
+    if (ranks && !cli_has(args, "--search"))
+        DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
+    if (cli_has(args, "--search")) return plan_search(mem, args, &cfg, ranks);
     plan_stages stages;
-    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, &cfg, &stages));
+    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, false, &cfg, &stages));
     DRV_TRY(backend_open(mem, "null", &null));
     DRV_TRY(programs_build(mem, &cfg, &built));
     DRV_TRY(programs_load(mem, null, &built));
@@ -278,11 +281,16 @@ static const cli_option plan_options[] = {
         CLI_SET,
         CLI_JSON,
         {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
+        PLAN_SEARCH_OPTIONS,
+};
+static const cli_rule plan_rules[] = {
+        PLAN_SEARCH_RULES,
 };
 const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
-        .usage = "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
+        .usage =
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X] [--json]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
@@ -290,9 +298,20 @@ const verb verb_plan = {
                 "micro-batch takes less than a second, by running some on random tokens. Of a pipeline it\n"
                 "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
                 "time in which a rank waits, found by simulating the schedule.\n"
+                "\n"
+                "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x data,\n"
+                "with micro-batches, recomputation, and tokens and optimizer shared or not; training.* and\n"
+                "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
+                "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops, bytes at\n"
+                "--link, nothing at the same time. No cluster is needed: say what a rank of yours is.\n"
+                "Example: drover plan --set model.preset=llama-3-70b --ranks 1024 --search --memory 80GB\n"
+                "             --gflops 990e3 --link 50\n"
+                "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,
         .n_options = sizeof plan_options / sizeof *plan_options,
+        .rules = plan_rules,
+        .n_rules = sizeof plan_rules / sizeof *plan_rules,
         .max_positional = 1,
         .run = run_plan,
 };

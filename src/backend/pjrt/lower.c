@@ -175,6 +175,12 @@ static drv_status check_nodes(const graph *g, const mesh *ranks) {
                     "end has %d",
                     g->name, i, name, n->attrs.ranks, mesh_axis_name((mesh_axis)n->attrs.axis),
                     here);
+        const bool looks_up = n->op == OP_embedding || n->op == OP_linear_cross_entropy;
+        if (n->attrs.ranks > 1 && looks_up && n->attrs.part && n->in[1]->dim[0] != n->attrs.part)
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s has %lld of %d rows of the vocabulary, but devices "
+                    "run one program, expected a vocabulary that %d ranks share evenly",
+                    g->name, i, name, (long long)n->in[1]->dim[0], n->attrs.part, n->attrs.ranks);
     }
     return DRV_OK;
 }

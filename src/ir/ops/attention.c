@@ -57,7 +57,7 @@ const op_row op_row_attention = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq),
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
         .n_statistics = 1,
         .cheap = true,
         .examples = {example_rows},
@@ -92,7 +92,7 @@ const op_row op_row_attention_grad = {
         .shape = grad_shape,
         .flops = grad_flops,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq),
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
         .examples = {example_grad},
 };
 
@@ -131,6 +131,6 @@ const op_row op_row_cached_attention = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq),
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
         .examples = {cached_example},
 };

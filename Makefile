@@ -9,6 +9,7 @@ BUILD ?= build
 CC ?= cc
 T ?= 60
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n)))
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS)))) # many tests wait for other processes
 
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
@@ -48,7 +49,7 @@ run: program
 	@tools/run.sh $(BUILD)/drover
 
 test: all check
-	@ctest --test-dir $(BUILD) --output-on-failure -j $(JOBS)
+	@ctest --test-dir $(BUILD) --output-on-failure -j $(TEST_JOBS)
 
 check:
 	@python3 tools/check_layers.py
@@ -60,7 +61,7 @@ check:
 asan: deps
 	cmake -S . -B build-asan -DDROVER_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug -DCMAKE_C_FLAGS_DEBUG="-O1 -g" >/dev/null
 	cmake --build build-asan -j $(JOBS)
-	ctest --test-dir build-asan --output-on-failure -j $(JOBS)
+	ctest --test-dir build-asan --output-on-failure -j $(TEST_JOBS)
 
 clang: deps
 	cmake -S . -B build-clang -DCMAKE_C_COMPILER=clang >/dev/null

@@ -2,7 +2,8 @@
 # Multiple choice as a user runs it: both accuracies, as a line and as JSON, what is cut said; lines that are no records
 # named one by one; Ctrl-C with what was scored; no memory, another context, options that exclude each other.
 # usage: eval_choices.sh DROVER
-golden=$(realpath "$(dirname "$0")"/golden/choices)
+tests=$(realpath "$(dirname "$0")")
+golden=$tests/golden/choices
 . "$(dirname "$0")"/story.bash
 field() { grep -o "\"$1\": [^,}]*" out | cut -d' ' -f2; }
 near() { awk -v a="$1" -v b="$2" 'BEGIN { d = a - b; exit !(d < 1e-6 && d > -1e-6) }'; }
@@ -53,10 +54,10 @@ expect 2 "expected bf16 or fp32" "$drover" eval $golden --choices $golden/record
 
 # --- Ctrl-C: what was scored is printed, and that it is not all
 python3 -c 'import sys; sys.stdout.write(open(sys.argv[1]).read() * 4000)' $golden/records.jsonl >many.jsonl
-"$drover" eval $golden --choices many.jsonl --json >part 2>err &
+"$tests"/on_terminal.py err "$drover" eval $golden --choices many.jsonl --json >part &
 pid=$!
-sleep 2
-while kill -INT $pid 2>/dev/null; do sleep 0.3; done
+wait_for grep -q "scoring: [1-9]" err || bad "no progress" err
+kill -INT $pid
 wait $pid
 check "stopped" [ $? = 3 ]
 cat part err >out

@@ -1,7 +1,8 @@
 #!/bin/bash
 # drover eval on texts and data sets as a user runs it: figures per token, word and byte, windows and strides, the context
 # that is the model's, logits to compare with, Ctrl-C, what is refused. usage: eval_texts.sh DROVER
-golden=$(realpath "$(dirname "$0")"/golden/choices)
+tests=$(realpath "$(dirname "$0")")
+golden=$tests/golden/choices
 . "$(dirname "$0")"/story.bash
 field() { grep -o "\"$1\": [^,}]*" out | cut -d' ' -f2; }
 is() { awk -v a="$1" -v b="$2" -v e="${3:-1e-6}" 'BEGIN { d = (a - b) / b; exit !(d < e && d > -e) }'; }
@@ -39,6 +40,18 @@ expect 0 '"loss"' "$drover" eval $model --data data/set --json
 whole=$(field loss)
 check "all but 3000 first tokens" [ "$(field tokens)" = "$("$drover" data info data/set | awk '/^tokens/ { t = $2 } END { print t - 3000 }')" ]
 says "windows have up to" "--context 8 evaluates it by those"
+# The first token of each is "Document" or its beginning; eleven words follow.
+printf 'Document 1' >one.txt
+"$drover" tokenizer encode --tokenizer tok --input one.txt | awk '{ print $1; exit }' >first.txt
+first=$("$drover" tokenizer decode --tokenizer tok --input first.txt | tr -d '\n' | wc -c)
+bytes=$(awk -v f=$first 'length { n += length - f } END { print n }' text.txt)
+check "words and bytes of a set: $(field words) $(field bytes), expected 33000 $bytes" [ "$(field words) $(field bytes)" = "33000 $bytes" ]
+check "per byte" is "$(field bits_per_byte)" "$(awk -v l=$whole -v t=$(field tokens) -v b=$bytes 'BEGIN { print l * t / b / log(2) }')" 1e-5
+expect 0 "per byte" "$drover" eval $model --data data/set
+expect 0 "3000 documents" "$drover" data build --input text.txt --separator $'\n\n' --tokenizer tok --out data/other --append-eod
+sed -i 's/"xxh3": *"[0-9a-f]*"/"xxh3": "0123456789abcdef"/' data/other.idx.json
+expect 0 '"loss"' "$drover" eval $model --data data/other --json
+check "nothing per byte where the set has another tokenizer" [ -z "$(field bytes)" ]
 expect 0 '"loss"' "$drover" eval $model --data data/set --json --set data.sequence_length=512
 check "any context that holds the documents" is "$(field loss)" $whole 1e-6
 expect 0 '"context": 8, "stride": 8' "$drover" eval $model --data data/set --json --context 8
@@ -84,11 +97,11 @@ printf '{"text": 7}\n' >no.jsonl
 expect 1 "no document" "$drover" eval $golden --text no.jsonl
 
 # --- Ctrl-C: what was scored is printed, and that it is not all
-python3 -c 'print("A song to the dog: sing, sing, sing and shake the tree.\n" * 300000)' >long.txt
-"$drover" eval $golden --text long.txt --json >part 2>err &
+python3 -c 'print("A song to the dog: sing, sing, sing and shake the tree.\n" * 100000)' >long.txt
+"$tests"/on_terminal.py err "$drover" eval $golden --text long.txt --json >part &
 pid=$!
-sleep 4
-while kill -INT $pid 2>/dev/null; do sleep 0.3; done
+wait_for grep -q "evaluating: " err || bad "no progress" err
+kill -INT $pid
 wait $pid
 check "stopped" [ $? = 3 ]
 cat part err >out

@@ -45,6 +45,17 @@ static inline batch make_batch(arena *a, const run_config *cfg, int step) {
     return b;
 }
 
+// What this rank has of them.
+static inline batch share_of_batch(arena *a, const run_config *cfg, const batch *whole) {
+    batch mine = batch_of_run(a, cfg, whole->rows);
+    for (int64_t i = 0; i < whole->rows; i++, mine.filled++) {
+        const int64_t at = i * whole->row_tokens;
+        batch_put_row(&mine, whole->tokens + at, whole->position + at, whole->labels + at);
+    }
+    mine.counted = whole->counted; // of all ranks, as a run finds it
+    return mine;
+}
+
 static inline bool is_first_copy(const mesh *m, int rank, unsigned replicated) {
     for (int axis = 0; axis < N_AXES; axis++)
         if (replicated >> axis & 1 && mesh_place(m, rank, (mesh_axis)axis) > 0) return false;
@@ -145,7 +156,7 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     stepper steps = stepper_new(mem, &built, self, &ranks);
     const double hyper[4] = {1e-3, 0.1, 0.05, 1};
     for (int step = 0; step < STEPS; step++) {
-        const batch global = make_batch(mem, &cfg, step);
+        const batch whole = make_batch(mem, &cfg, step), global = share_of_batch(mem, &cfg, &whole);
         double loss, grad_norm, param_norm;
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));

@@ -71,12 +71,16 @@ class Screen:
 
 class Run:
     def __init__(self, args, width, reflow=True, env={}):
+        ready, set_up = os.pipe()
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
-            time.sleep(0.05)  # the parent sets the size first
+            os.read(ready, 1)  # the parent sets the size first
             os.execve(drover, [drover, *args], {**os.environ, "TERM": "xterm", "LC_ALL": "C.UTF-8", **env})
         self.screen, self.raw = Screen(width or 80, reflow), ""
         self.set_size(width)
+        os.write(set_up, b"1")
+        os.close(ready)
+        os.close(set_up)
 
     def set_size(self, width):
         fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", 24, width, 0, 0))
@@ -148,7 +152,9 @@ def resized():
         name = "reflowing" if reflow else "cutting"
         run, widths = Run(train(), 200, reflow), [60, 120, 50, 200, 30, 80]
         for width in widths:
-            run.read(0.25)
+            before = len(run.statuses())
+            while len(run.statuses()) < before + 2 and run.read(0.02):
+                pass
             run.resize(width)
         check(f"{name}: exit", run.finish() == 0, run.raw[-300:])
         if reflow:  # cutting loses what stood there, by the terminal
@@ -196,14 +202,15 @@ def no_terminal():
 
 def interrupted():
     """A verb without a handler of its own, ended by Control-C while its status line stands."""
-    tiny = ["--set", "model.preset=tiny", "--set", "data.sequence_length=32"]
-    run = Run(["bench", "step", "--repeats", "1000", *tiny], 80)
-    while "of 1000:" not in run.raw and run.read(0.05):
+    with open("long.txt", "w") as f:
+        f.write(open("text.txt").read() * 100)
+    run = Run(["bench", "tokenizer", "--tokenizer", "tok", "--input", "long.txt", "--repeats", "1000"], 80)
+    while "of 1001:" not in run.raw and run.read(0.05):
         pass
     os.write(run.fd, b"\x03")
     code = run.finish()
     check("Control-C ends it", code == -signal.SIGINT, code)
-    check("an interrupt leaves no status line", "of 1000" not in "".join(run.screen.lines), run.screen.lines)
+    check("an interrupt leaves no status line", "of 1001" not in "".join(run.screen.lines), run.screen.lines)
 
 
 def prepare():

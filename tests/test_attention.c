@@ -162,8 +162,79 @@ static void arithmetics_agree(void **state) {
     }
 }
 
+// --- keys of another part of the row, as ranks that share rows have them (docs/adr/0015)
+typedef struct other_part { // arrays beside those of a problem
+    array keys, values, o, dq, dk, dv;
+} other_part;
+
+// The keys begin `first` tokens before the queries; a document is as long as the case says.
+static other_part other_part_new(problem *x, int64_t first) {
+    attention_args *args = &x->args;
+    const int64_t d = args->head_dim, n_q = args->seq * args->n_heads * d,
+                  n_k = args->seq * args->n_kv_heads * d;
+    other_part made = {array_new(args->dt, n_k, 31, 1.5, 0), array_new(args->dt, n_k, 32, 1.5, 0),
+            array_new(DT_F32, n_q, 33, 1, 0), array_new(DT_F32, n_q, 34, 1, 0),
+            array_new(DT_F32, n_k, 35, 1, 0), array_new(DT_F32, n_k, 36, 1, 0)};
+    args->keys = made.keys.p, args->values = made.values.p;
+    args->capacity = args->n_keys = args->seq;
+    args->first = first;
+    args->o = made.o.p;
+    args->o_is_acc = true;
+    args->dqkv = NULL;
+    args->dq = made.dq.p, args->dk = made.dk.p, args->dv = made.dv.p;
+    return made;
+}
+
+static void other_part_free(other_part *x) {
+    array *all[] = {&x->keys, &x->values, &x->o, &x->dq, &x->dk, &x->dv};
+    for (int i = 0; i < 6; i++)
+        array_free(all[i]);
+}
+
+static void expect_other_part(const kernels *level, dtype dt, attention_case shape, int64_t first) {
+    const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)shape.seq);
+    problem got = problem_new(dt, shape, 11, 0), want = problem_new(dt, shape, 11, 0);
+    for (int64_t t = 0; t < shape.seq; t++) // counted from the document, which may be long before
+        got.position[t] = want.position[t] = (int32_t)((first + t) % shape.document);
+    other_part mine = other_part_new(&got, first), theirs = other_part_new(&want, first);
+    run_forward(&kernels_ref, &want.args);
+    run_forward(level, &got.args);
+    char what[256];
+    snprintf(what, sizeof what, "%s, %lld tokens on, %s", level->name, (long long)first, got.text);
+    for (int64_t i = 0; i < got.lse.n; i++) // no key is seen
+        if (array_at(&want.lse, i) == -HUGE_VAL) {
+            if (array_at(&got.lse, i) != -HUGE_VAL) fail_msg("%s: lse of row %d", what, (int)i);
+            ((float *)got.lse.p)[i] = ((float *)want.lse.p)[i] = 1; // as of other parts
+        }
+    array_expect(what, &mine.o, &theirs.o, bound);
+    array_expect(what, &got.lse, &want.lse, bound);
+    got.args.o = want.args.o = want.o.p; // what all parts together came to
+    got.args.lse = want.args.lse;
+    run_gradient(&kernels_ref, &want.args);
+    run_gradient(level, &got.args);
+    array_expect(what, &mine.dq, &theirs.dq, 2 * bound);
+    array_expect(what, &mine.dk, &theirs.dk, 2 * bound);
+    array_expect(what, &mine.dv, &theirs.dv, 2 * bound);
+    other_part_free(&mine), other_part_free(&theirs);
+    problem_free(&got), problem_free(&want);
+}
+
+static void parts_of_a_row_are_the_reference(void **state) {
+    (void)state;
+    const attention_case parts[] = {{1, 1, 1, 2, 9}, {64, 4, 2, 16, 1000}, {65, 4, 2, 16, 100},
+            {130, 6, 2, 48, 50}, {300, 2, 1, 64, 350}};
+    const kernels *levels[3];
+    for (int n = vector_levels(levels), i = 0; i < n; i++)
+        for (size_t c = 0; c < sizeof parts / sizeof *parts; c++)
+            for (int64_t away = 0; away < 3; away++) {
+                expect_other_part(levels[i], DT_F32, parts[c], away * parts[c].seq);
+                expect_other_part(levels[i], DT_BF16, parts[c], away * parts[c].seq);
+            }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_level_is_the_reference),
-            cmocka_unit_test(arithmetics_agree)};
+            cmocka_unit_test(arithmetics_agree),
+            cmocka_unit_test(parts_of_a_row_are_the_reference)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,21 +1,21 @@
-// A rank under mpirun that is killed is named by all others within 5 s, with host, step and
-// operation, also while they compute; the words of one that gives up are not lost; one that is
-// stopped is found by the watchdog, with a table; the record of the last operations is there
-// afterwards.
+// A rank under mpirun that is killed is named by all others, with host, step and operation, also
+// while they compute and would not look for long; the words of one that gives up are not lost; one
+// that is stopped is found by the watchdog, with a table; the record of the last operations is
+// there afterwards.
 #include "ranks.h"
 
 #include <signal.h>
 
-#include "base/clock.h"
+// PATIENCE: looks, 10 ms apart, at what must come.
+enum { RANKS = 4, VICTIM = 2, PATIENCE = 12000, LONGEST_S = 300 };
 
-enum { RANKS = 4, VICTIM = 2 };
-
-// Steps for ever. argv: the folder for process ids and records; "computes" in it: the others are in
-// no collective for long.
+// Steps for ever. argv: the folder for process ids and records; "computes" in it: the others come
+// to no collective any more.
 static drv_status steps(comm *self, void *ctx) {
     const char *dir = ctx;
     char text[32], path[1100];
     float x[1500] = {0};
+    alarm(LONGEST_S); // a rank that nothing ends
     const int rank = comm_rank(self);
     const bool computes = strstr(dir, "computes") && rank != VICTIM;
     // What mpirun has not forwarded when it ends a job is lost: each rank's words go to a file.
@@ -30,7 +30,7 @@ static drv_status steps(comm *self, void *ctx) {
         DRV_TRY(comm_all_reduce(comm_world(self), DT_F32, COMM_SUM, x, 1500, NULL));
         if (step == 100) DRV_TRY(file_write_atomic(path, text, strlen(text)));
         if (step >= 100 && computes)
-            for (const double end = clock_s() + 30; clock_s() < end;)
+            for (;;) // until the thread that watches the others ends the process
                 usleep(1000);
         usleep(500);
     }
@@ -56,7 +56,7 @@ static drv_status gives_up(comm *self, void *ctx) {
 
 static pid_t pid_of(arena *a, const char *dir, int rank) {
     const char *path = arena_printf(a, "%s/pid-%d", dir, rank);
-    for (int i = 0; i < 4000 && !file_exists(path); i++)
+    for (int i = 0; i < PATIENCE && !file_exists(path); i++)
         usleep(10000);
     int64_t pid = 0;
     if (!str_to_i64(text_of(a, path), &pid)) fail_msg("no \"%s\"", path);
@@ -70,6 +70,11 @@ static const char *said_by_all(arena *a, const char *dir, const char *out) {
         text = arena_printf(a, "%s\n%s", text,
                 text_of(a, arena_printf(a, "%s/said-%d", dir, rank)));
     return text;
+}
+
+static void wait_for(arena *a, const char *dir, const char *out, const char *text) {
+    for (int i = 0; i < PATIENCE && !strstr(said_by_all(a, dir, out), text); i++)
+        usleep(10000);
 }
 
 static int count(const char *text, const char *what) {
@@ -87,12 +92,12 @@ static void kill_one(const char *folder) {
     for (int rank = 0; rank < RANKS; rank++)
         pid_of(a, dir, rank);
     usleep(700000); // the others have heard what it is doing
-    const double begin = clock_s();
     kill(pid_of(a, dir, VICTIM), SIGKILL);
     const int status = exit_of(run);
-    const double took = clock_s() - begin;
     const char *text = said_by_all(a, dir, out);
-    if (status == 0 || took > 5) fail_msg("status %d after %.1f s: %s", status, took, text);
+    if (status == 0) fail_msg("status 0: %s", text);
+    // By the connection that broke, at once; not by the silence that would show it later.
+    if (strstr(text, "stopped answering")) fail_msg("found by its silence: %s", text);
     const char *named = arena_printf(a, "drover: rank %d (", VICTIM);
     if (count(text, named) != RANKS - 1 || count(text, "died at step ") != RANKS - 1)
         fail_msg("not named by %d others: %s", RANKS - 1, text);
@@ -135,12 +140,9 @@ static void a_stopped_rank_is_found(void **state) {
     const pid_t victim = pid_of(mem, dir, VICTIM);
     pid_of(mem, dir, 0);
     kill(victim, SIGSTOP);
-    for (int i = 0; i < 1000 && !strstr(said_by_all(mem, dir, out), "the others wait for this one");
-            i++)
-        usleep(10000);
+    wait_for(mem, dir, out, "the others wait for this one");
     kill(victim, SIGCONT);
-    for (int i = 0; i < 1000 && !strstr(said_by_all(mem, dir, out), "rank 2 continues"); i++)
-        usleep(10000);
+    wait_for(mem, dir, out, "rank 2 continues");
     kill(victim, SIGSTOP); // and now for good
     const int status = exit_of(run);
     const char *text = said_by_all(mem, dir, out);

@@ -1,5 +1,5 @@
-// Low-rank branches on ranks that share a model: pipelines give the bits of one rank, tensor ranks
-// its numbers within rounding, dropout included.
+// Low-rank branches on ranks that share a model: pipelines give the bits of one rank, tensor and
+// context ranks its numbers within rounding, dropout included.
 #include "layout_run.h"
 
 #include <math.h>
@@ -54,7 +54,7 @@ static void stages_have_the_bits_of_one_rank(void **state) {
     }
 }
 
-// --- tensor ranks
+// --- tensor and context ranks
 // Of the moments, which are sums of gradients; a weight's own steps have lost their size (Adam).
 static double moments_differ(const layout_run *got, const layout_run *want) {
     double difference = 0, size = 0;
@@ -83,26 +83,31 @@ static void expect_close(const layout_run *got, const layout_run *want, double b
                 got->sets[got->n_sets - 1], differ);
 }
 
-typedef struct tensor_case {
+typedef struct mesh_case {
     int tensor, others; // ranks along the tensor axis, and in all other directions together
     const char *sets[3];
-} tensor_case;
+} mesh_case;
 
-static const tensor_case tensors[] = {{2, 1, {"parallel.sequence=true"}},
+static const mesh_case meshes[] = {{2, 1, {"parallel.sequence=true"}},
         {2, 1, {"parallel.sequence=false"}}, {4, 1, {"parallel.sequence=true"}},
         {4, 1, {"parallel.sequence=false", "training.recompute=full"}},
         {2, 2, {"parallel.sequence=true", "training.recompute=selective"}},
         {2, 2, {"parallel.sequence=false", "parallel.zero=0"}},
         {2, 2, {"parallel.sequence=true", "parallel.pipeline=2", "parallel.schedule=zb-h1"}},
-        {2, 4, {"parallel.sequence=false", "parallel.pipeline=2", "training.recompute=full"}}};
+        {2, 4, {"parallel.sequence=false", "parallel.pipeline=2", "training.recompute=full"}},
+        {1, 2, {"parallel.context=2"}}, {2, 2, {"parallel.context=2", "parallel.sequence=true"}},
+        {1, 4, {"parallel.context=2", "parallel.pipeline=2", "training.recompute=full"}}};
+
+static const char *const degrees[] =
+        {[1] = "parallel.tensor=1", [2] = "parallel.tensor=2", [4] = "parallel.tensor=4"};
 
 static void compare_with_one(const char *targets, const char *type, double bound) {
     const char *sets[] = {"lora.rank=4", dropped, targets, type, NULL, NULL, NULL, NULL};
     layout_run one = run_layout(1, sets, 4);
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        const tensor_case *c = &tensors[i];
+    for (size_t i = 0; i < sizeof meshes / sizeof *meshes; i++) {
+        const mesh_case *c = &meshes[i];
         int n = 4;
-        sets[n++] = c->tensor == 2 ? "parallel.tensor=2" : "parallel.tensor=4";
+        sets[n++] = degrees[c->tensor];
         for (int k = 0; k < 3 && c->sets[k]; k++)
             sets[n++] = c->sets[k];
         layout_run several = run_layout(c->tensor * c->others, sets, n);
@@ -112,7 +117,7 @@ static void compare_with_one(const char *targets, const char *type, double bound
     free(one.weights);
 }
 
-static void tensor_ranks_are_close_to_one(void **state) {
+static void tensor_and_context_ranks_are_close_to_one(void **state) {
     (void)state;
     compare_with_one(all_branches, "training.precision=fp32", 2e-6);
     compare_with_one("lora.target_modules=[q_proj, v_proj]", "training.precision=fp32", 2e-6);
@@ -134,6 +139,7 @@ static void dropout_matters(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(stages_have_the_bits_of_one_rank),
-            cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(dropout_matters)};
+            cmocka_unit_test(tensor_and_context_ranks_are_close_to_one),
+            cmocka_unit_test(dropout_matters)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

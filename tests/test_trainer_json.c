@@ -27,11 +27,26 @@ static const char *write_json(arena *a, const char *key, const char *value, cons
     return dir;
 }
 
+typedef struct json_case {
+    const char *key, *value, *says; // says NULL: it is read
+} json_case;
+
+static void check_case(const json_case *test, const char *without) {
+    arena *mem = arena_new("trainer.json");
+    const char *dir = write_json(mem, test->key, test->value, without);
+    run_state read;
+    json_t *about = NULL;
+    if (test->says)
+        FAILS(trainer_json_read(dir, &read, &about), DRV_E_DATA, test->says);
+    else
+        OK(trainer_json_read(dir, &read, &about));
+    json_decref(about);
+    arena_free(mem);
+}
+
 static void nothing_is_believed(void **state) {
     (void)state;
-    static const struct {
-        const char *key, *value, *says; // says NULL: it is read
-    } cases[] = {
+    static const json_case cases[] = {
             {"", "", NULL},
             {"evaluated", "", NULL}, // of an earlier version
             {"loss", "", NULL},
@@ -58,40 +73,19 @@ static void nothing_is_believed(void **state) {
             {"part_tokens", "1", "\"part_tokens\" is 1, expected 0 to 0"},
             {"loss", "\"low\"", "loss"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("trainer.json");
-        const char *dir = write_json(a, cases[i].key, cases[i].value, "");
-        run_state read;
-        json_t *about = NULL;
-        if (cases[i].says)
-            FAILS(trainer_json_read(dir, &read, &about), DRV_E_DATA, cases[i].says);
-        else
-            OK(trainer_json_read(dir, &read, &about));
-        json_decref(about);
-        arena_free(a);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(&cases[i], "");
 }
 
 // What an earlier version wrote says neither batch nor length: ranges alone hold.
 static void without_a_batch_size(void **state) {
     (void)state;
-    static const struct {
-        const char *key, *value, *says;
-    } cases[] = {{"", "", NULL}, {"rows_taken", "320", NULL}, {"tokens", "-1", "\"tokens\" is -1"},
+    static const json_case cases[] = {{"", "", NULL}, {"rows_taken", "320", NULL},
+            {"tokens", "-1", "\"tokens\" is -1"},
             {"rows_taken", "39", "\"rows_taken\" is 39, expected 40"},
             {"tokens", "5368709121", "expected 0 to 5368709120"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("trainer.json");
-        const char *dir = write_json(a, cases[i].key, cases[i].value, "global_batch_size");
-        run_state read;
-        json_t *about = NULL;
-        if (cases[i].says)
-            FAILS(trainer_json_read(dir, &read, &about), DRV_E_DATA, cases[i].says);
-        else
-            OK(trainer_json_read(dir, &read, &about));
-        json_decref(about);
-        arena_free(a);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        check_case(&cases[i], "global_batch_size");
 }
 
 static void a_renamed_folder(void **state) {

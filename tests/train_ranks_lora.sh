@@ -1,17 +1,7 @@
 #!/bin/bash
 # LoRA with dropout on conversations over mpirun: the same bits as one process, whatever the number of ranks
 # and the micro-batch; resumed on another number of ranks. Needs mpirun and drover_mpi.so.
-. "$(dirname "$0")"/story.bash
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    echo "skipped: no mpirun, or drover is built without it"
-    exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
-ranks() { # N ARGUMENTS...: drover under mpirun
-    local n=$1
-    shift
-    mpirun --oversubscribe -n "$n" "$drover" "$@"
-}
+. "$(dirname "$0")"/ranks.bash
 make_data
 expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3
 awk 'BEGIN { for (i = 0; i < 150; i++) printf "{\"prompt\": \"Where is fox %d?\", \"response\": \"By hen %d.\"}\n", i, i * 7 % 31 }' >chat.jsonl

@@ -52,27 +52,28 @@ code=$?
 check "a second SIGINT exits $code instead of 130" [ $code = 130 ]
 check "a second SIGINT leaves a checkpoint" [ -z "$(ls impatient/checkpoints)" ]
 # A second SIGTERM long after the first does not, and the first one waits for the micro-batch at hand, not for
-# the step of 256 (a minute or more). Of SIGINT, two in a moment are one key press, as timeout(1) tells it.
-patient() { # SECONDS SIGNAL: again and again, `n` times in all at most
+# the step of 256. Of SIGINT, two in a moment are one key press, as timeout(1) tells it.
+patient() { # SECONDS SIGNAL N: again and again, N times in all at most; `code` is the exit status
     rm -rf patient
     "$drover" train run.yaml --set run_dir=patient $slow --set training.global_batch_size=8192 \
         --set training.micro_batch_size=32 --set data.sequence_length=512 >out 2>&1 &
     pid=$!
     wait_for grep -q "of memory planned" patient/log.txt
-    local begin=$SECONDS sent=0
+    local sent=0
     while [ $sent -lt "$3" ] && kill -"$2" $pid 2>/dev/null; do
         sent=$((sent + 1))
         sleep "$1"
     done
-    while kill -0 $pid 2>/dev/null && [ $((SECONDS - begin)) -lt 50 ]; do sleep 0.1; done
-    kill -KILL $pid 2>/dev/null
     wait $pid
     code=$?
     check "a whole step is done after SIG$2" [ ! -s patient/metrics.jsonl ]
 }
 patient 0.3 TERM 100
 check "SIGTERM again and again exits $code instead of 3" [ $code = 3 ]
-patient 0.02 INT 2
+for attempt in $(seq 10); do # on a busy machine the two may come far apart: then once more
+    patient 0.01 INT 2
+    [ $code = 130 ] || break
+done
 check "one key press told twice exits $code instead of 3" [ $code = 3 ]
 
 # SIGUSR2 saves and continues.
@@ -89,6 +90,7 @@ check "SIGUSR2 saves nothing" [ "$(grep -c "^checkpoint: " out)" = 2 ]
 sums onward 000006 | cmp -s - want && ok || bad "SIGUSR2 gives other bits" out
 
 # Before the first step there is nothing to save; under nohup SIGHUP stays ignored.
-expect 0 "step-000006" nohup bash -c "$drover train run.yaml --set run_dir=nohup $slow & sleep 1; kill -HUP \$!; wait \$!"
+expect 0 "step-000006" nohup bash -c "$drover train run.yaml --set run_dir=nohup $slow &
+    until grep -q '\"step\":1,' nohup/metrics.jsonl; do sleep 0.03; done 2>/dev/null; kill -HUP \$!; wait \$!"
 expect 0 "exit 3" "$drover" train --help
 finish

@@ -1,17 +1,7 @@
 #!/bin/bash
 # Tensor and data ranks over mpirun: losses near those of one process, checkpoints that any layout goes on from,
 # evaluation of what several ranks wrote, what cannot be cut. Needs mpirun and drover_mpi.so.
-. "$(dirname "$0")"/story.bash
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    echo "skipped: no mpirun, or drover is built without it"
-    exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
-ranks() { # N ARGUMENTS...: drover under mpirun
-    local n=$1
-    shift
-    mpirun --oversubscribe -n "$n" "$drover" "$@"
-}
+. "$(dirname "$0")"/ranks.bash
 train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
     local n=$1 run=$2 sets=()
     shift 2

@@ -248,7 +248,8 @@ bool ckpt_ended(ckpt_saver *saver) {
 
 void ckpt_saver_free(ckpt_saver *saver) {
     if (!saver) return;
-    if (ckpt_wait(saver) != DRV_OK) log_warn("%s", drv_message());
+    const drv_status status = ckpt_wait(saver);
+    if (status != DRV_OK && status != DRV_E_PEER) log_warn("%s", drv_message()); // a peer's is said
     if (saver->ranks) comm_twin_close(saver->mine.comm);
     free(saver->known);
     pthread_mutex_destroy(&saver->lock);

@@ -23,11 +23,14 @@ typedef struct peaks {
     double f32, bf16;
 } peaks;
 
+// Runs of a product. Up to 4 are a quick look, at one size.
+enum { PEAK_TRIES = 8, LOOK_TRIES = 2, LAYER_TRIES = 5 };
+
 // The higher of what was measured before and what is measured now.
-static drv_status raise_peaks(backend *b, peaks *p) {
+static drv_status raise_peaks(backend *b, int tries, peaks *p) {
     peaks now;
-    DRV_TRY(backend_peak(b, DT_F32, 8, &now.f32));
-    DRV_TRY(backend_peak(b, DT_BF16, 8, &now.bf16));
+    DRV_TRY(backend_peak(b, DT_F32, tries, &now.f32));
+    DRV_TRY(backend_peak(b, DT_BF16, tries, &now.bf16));
     if (now.f32 > p->f32) p->f32 = now.f32;
     if (now.bf16 > p->bf16) p->bf16 = now.bf16;
     return DRV_OK;
@@ -38,7 +41,7 @@ static drv_status raise_peaks(backend *b, peaks *p) {
 // its input, dx = dy w; and that of its weight, dw += dy' x.
 enum { N_PRODUCTS = 3 };
 static drv_status bench_layer(backend *device, int n_ways, const char *name, dtype dt,
-        int64_t tokens, int64_t in, int64_t out) {
+        int64_t tokens, int64_t in, int64_t out, int tries) {
     const backend_product forward =
                                   {.m = tokens, .n = out, .k = in, .tb = true, .in = dt, .out = dt},
                           input = {.m = tokens, .n = in, .k = out, .in = dt, .out = dt},
@@ -58,7 +61,7 @@ static drv_status bench_layer(backend *device, int n_ways, const char *name, dty
         for (int way = 0; way < n_ways; way++) {
             double rate;
             const char *by;
-            DRV_TRY(backend_time_product(device, way, products[i], 5, &rate, &by));
+            DRV_TRY(backend_time_product(device, way, products[i], tries, &rate, &by));
             printf("%s%5.1f", way == 0 ? "   " : " / ", rate / 1e9);
         }
         if (n_ways == 1) printf(" /     -");
@@ -67,7 +70,7 @@ static drv_status bench_layer(backend *device, int n_ways, const char *name, dty
     return DRV_OK;
 }
 
-static drv_status bench_layers(backend *device, int n_ways, const run_config *cfg) {
+static drv_status bench_layers(backend *device, int n_ways, const run_config *cfg, int tries) {
     const model_config *model = &cfg->model;
     const int64_t tokens = cfg->micro_batch_size * cfg->sequence_length, h = model->hidden_size;
     const int64_t q = model->num_attention_heads * model->head_dim, f = model->intermediate_size;
@@ -86,28 +89,30 @@ static drv_status bench_layers(backend *device, int n_ways, const run_config *cf
     printf("GFLOP/s, %s by %s / by %s\n%-14s %21s  %15s %15s %15s\n", dtype_name(dt), by[0], by[1],
             "layer", "tokens x in x out", "forward", "input", "weight");
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        DRV_TRY(bench_layer(device, n_ways, layers[i].name, dt, tokens, layers[i].in,
-                layers[i].out));
+        DRV_TRY(bench_layer(device, n_ways, layers[i].name, dt, tokens, layers[i].in, layers[i].out,
+                tries));
     return DRV_OK;
 }
 
-static drv_status bench_gemm(arena *a, const cli_args *args, const run_config *cfg) {
+static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config *cfg) {
     backend *device;
     peaks peak = {0, 0};
-    DRV_TRY(device_open(a, cfg, &device));
+    int64_t repeats = 0; // not said
+    DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
+    DRV_TRY(device_open(mem, cfg, &device));
     const backend_info info = backend_describe(device);
     if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE,
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
                 device->v->name);
-    DRV_TRY(raise_peaks(device, &peak));
+    DRV_TRY(raise_peaks(device, repeats ? (int)repeats : PEAK_TRIES, &peak));
     if (cli_has(args, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak.f32, peak.bf16);
     } else {
         printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
                 info.device, peak.f32 / 1e9, peak.bf16 / 1e9);
-        DRV_TRY(bench_layers(device, info.n_ways, cfg));
+        DRV_TRY(bench_layers(device, info.n_ways, cfg, repeats ? (int)repeats : LAYER_TRIES));
     }
     backend_close(device);
     return DRV_OK;
@@ -173,7 +178,8 @@ static drv_status bench_step(arena *mem, const cli_args *args, const run_config 
     peaks peak = {0, 0};
     step_times times;
     DRV_TRY(device_open(mem, cfg, &device));
-    DRV_TRY(raise_peaks(device, &peak));
+    const int tries = repeats < 3 ? LOOK_TRIES : PEAK_TRIES;
+    DRV_TRY(raise_peaks(device, tries, &peak));
     if (cfg->pipeline_parallel > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.pipeline\" is %lld, expected 1: bench step is one process",
@@ -182,7 +188,7 @@ static drv_status bench_step(arena *mem, const cli_args *args, const run_config 
     DRV_TRY(programs_load(mem, device, &built));
     DRV_TRY(programs_init_weights(&built));
     DRV_TRY(step_time(&built, repeats, &times));
-    DRV_TRY(raise_peaks(device, &peak)); // again: a quiet spell must not flatter either side
+    DRV_TRY(raise_peaks(device, tries, &peak)); // again: a quiet spell must not flatter either side
     if (cli_has(args, "--profile")) {
         double flops[N_OPS];
         op_flops(&built, flops);
@@ -223,11 +229,13 @@ static drv_status run_step(arena *a, const cli_args *args) {
 static const cli_option gemm_options[] = {
         CLI_SET,
         CLI_JSON,
+        {"--repeats", "N", "runs of each product; the fastest counts (default 8, of layers 5)"},
 };
 static const cli_option step_options[] = {
         CLI_SET,
         CLI_JSON,
-        {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
+        {"--repeats", "N",
+                "steps to time; the fastest counts (default 3; below, peaks are a quick look)"},
         {"--profile", NULL, "also print the time of each op"},
 };
 static const cli_option tokenizer_options[] = {
@@ -249,7 +257,7 @@ static const verb subverbs[] = {
         {
                 .name = "gemm",
                 .summary = "products of matrices: the peak, then a model's shapes",
-                .usage = "[CONFIG] [--set KEY=VALUE]... [--json]",
+                .usage = "[CONFIG] [--set KEY=VALUE]... [--repeats N] [--json]",
                 .help = "The peak of square products, then the layer shapes of the model.\n"
                         "Without CONFIG: llama-135m.",
                 .options = gemm_options,

@@ -25,7 +25,7 @@ static drv_status plan_rank(const run_config *cfg, plan_stages *s, int place) {
     return status;
 }
 
-drv_status plan_stages_make(arena *a, run_config *cfg, plan_stages *out) {
+drv_status plan_stages_make(arena *a, bool ends, run_config *cfg, plan_stages *out) {
     const mesh m = programs_mesh(cfg);
     const int n = m.size[AXIS_PIPELINE], stride = mesh_stride(&m, AXIS_PIPELINE);
     const pipeline_shape shape = stages_shape(cfg);
@@ -33,6 +33,7 @@ drv_status plan_stages_make(arena *a, run_config *cfg, plan_stages *out) {
             .layers = ARENA_ARRAY(a, int, n *shape.chunks),
             .bytes = ARENA_ARRAY(a, int64_t, n)};
     for (int place = 0; place < n; place++) {
+        if (ends && place > 1 && place < n - 2) continue;
         cfg->rank = place * stride;
         DRV_TRY(plan_rank(cfg, out, place));
         if (out->bytes[place] > out->bytes[out->worst]) out->worst = place;

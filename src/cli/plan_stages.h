@@ -13,6 +13,7 @@ typedef struct plan_stages {
 } plan_stages;
 
 // Plans every rank of the pipeline, one after the other. *cfg becomes that of the worst one.
-DRV_CHECKED drv_status plan_stages_make(arena *a, run_config *cfg, plan_stages *out);
+// `ends`: only the first and the last two ranks, one of which holds most; bytes of the others are 0.
+DRV_CHECKED drv_status plan_stages_make(arena *a, bool ends, run_config *cfg, plan_stages *out);
 void plan_stages_print(const plan_stages *s);
 json_t *plan_stages_json(const plan_stages *s);

@@ -27,24 +27,50 @@ static bool compile_one(arena *a, backend *b, graph *g) {
     return true;
 }
 
+// What programs are compiled for: the devices of a target, or those that a run of this process has.
+typedef struct compiled_for {
+    backend *b;
+    device_pool *pool; // closed after it; NULL: none
+} compiled_for;
+
+static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg,
+        compiled_for *out) {
+    const char *target = cli_get(args, "--target", NULL);
+    int64_t n = 0;
+    DRV_TRY(cli_get_i64(args, "--devices", 1, 1 << 12, &n));
+    if (n) DRV_TRY_CTX(config_set_ranks(cfg, n), "compile: --devices %lld", (long long)n);
+    const mesh ranks = programs_mesh(cfg);
+    if (!n) n = target ? mesh_ranks(&ranks) : device_count(cfg);
+    if (n != mesh_ranks(&ranks))
+        DRV_TRY_CTX(config_set_ranks(cfg, n), "%lld devices", (long long)n);
+    const mesh m = programs_mesh(cfg);
+    if (target)
+        DRV_TRY_CTX(device_open_target(mem, cfg, target, (int)n, &out->b), "compile");
+    else if (n > 1) {
+        DRV_TRY(device_open_pool(mem, cfg, (int)n, &out->pool));
+        DRV_TRY(device_open_of(mem, cfg, out->pool, 0, &out->b));
+    } else
+        DRV_TRY(device_open(mem, cfg, &out->b));
+    if (n > 1) backend_join(out->b, NULL, &m);
+    return DRV_OK;
+}
+
 static drv_status run(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
-    backend *device;
+    compiled_for to = {0};
     int n_sets, n_failed = 0;
     const char **sets = cli_get_all(mem, args, "--set", &n_sets);
     DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
-    const char *target = cli_get(args, "--target", NULL);
-    if (target)
-        DRV_TRY_CTX(device_open_target(mem, &cfg, target, &device), "compile");
-    else
-        DRV_TRY(device_open(mem, &cfg, &device));
+    DRV_TRY(open_devices(mem, args, &cfg, &to));
+    backend *device = to.b;
     DRV_TRY(programs_build(mem, &cfg, &built));
     const int n = built.n_all;
     for (int i = 0; i < n; i++)
         n_failed += !compile_one(mem, device, built.all[i].graph);
     backend_close(device);
+    if (to.pool) device_pool_close(to.pool);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", n, n - n_failed, n_failed);
     return n_failed ? drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled", n_failed, n)
                     : DRV_OK;
@@ -54,11 +80,13 @@ static const cli_option options[] = {
         CLI_SET,
         {"--target", "GPU",
                 "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
+        {"--devices", "N",
+                "for so many, shared as parallel.* says; otherwise as many as it asks for"},
 };
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",
-        .usage = "CONFIG [--target GPU] [--set KEY=VALUE]...",
+        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...",
         .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"

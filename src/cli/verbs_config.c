@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
+#include "cli/plan_search.h"
 #include "cli/plan_stages.h"
 #include "cli/step_time.h"
 #include "train/fit.h"
@@ -159,9 +160,11 @@ static void print_plan(const plan_report *report) {
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, report->ranks, report->ranks > 1 ? "s" : "");
     if (report->ranks > 1)
-        printf("layout        tensor %d%s, data %d, %lld lanes\n", report->mesh.size[AXIS_TENSOR],
+        printf("layout        tensor %d%s, context %d, data %d, %lld lanes\n",
+                report->mesh.size[AXIS_TENSOR],
                 report->p->params.layout.sequence ? " with its tokens shared" : "",
-                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
+                report->mesh.size[AXIS_CONTEXT], report->mesh.size[AXIS_DATA],
+                (long long)cfg->n_lanes);
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(report->flops_per_token *
@@ -171,11 +174,15 @@ static void print_plan(const plan_report *report) {
                 str_si(report->again));
     print_nodes(report->p);
     print_memory(report);
-    for (int axis = 0; axis < N_AXES; axis++)
-        if (report->mesh.size[axis] > 1)
-            printf("%-13s %12s  sent by a rank in a step over the %s axis\n",
-                    axis == AXIS_DATA || report->mesh.size[AXIS_DATA] == 1 ? "traffic" : "",
-                    str_bytes(report->wire[axis]), mesh_axis_name((mesh_axis)axis));
+    const char *traffic = "traffic";
+    for (int axis = 0; axis < N_AXES; axis++) {
+        if (report->wire[axis] == 0) continue;
+        const bool update = axis == AXIS_DATA && report->mesh.size[AXIS_CONTEXT] > 1;
+        printf("%-13s %12s  sent by a rank in a step over the %s%s axis\n", traffic,
+                str_bytes(report->wire[axis]), mesh_axis_name((mesh_axis)axis),
+                update ? " and context" : "");
+        traffic = "";
+    }
     char step[32];
     snprintf(step, sizeof step, "%.3g s", report->step_s);
     if (report->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(report->step_s));
@@ -219,9 +226,10 @@ static drv_status measure_time(arena *a, plan_report *r) {
     const double peak = backend_peak_flops(cpu);
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0)
-        r->step_s = (r->flops_per_token + r->again) * tokens /
-                    ((double)(cfg->tensor_parallel * cfg->pipeline_parallel) * 0.75 * peak *
-                            (1 - (r->stages ? r->stages->result.bubble : 0)));
+        r->step_s =
+                (r->flops_per_token + r->again) * tokens /
+                ((double)(cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel) *
+                        0.75 * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
     r->run_s = r->step_s * (double)cfg->steps;
     backend_close(cpu);
     return DRV_OK;
@@ -234,10 +242,12 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     int64_t ranks = 0;
     DRV_TRY(load(mem, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
-    if (ranks) DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
+    if (ranks && !cli_has(args, "--search"))
+        DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
+    if (cli_has(args, "--search")) return plan_search(mem, args, &cfg, ranks);
     plan_stages stages;
-    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, &cfg, &stages));
+    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, false, &cfg, &stages));
     DRV_TRY(backend_open(mem, "null", &null));
     DRV_TRY(programs_build(mem, &cfg, &built));
     DRV_TRY(programs_load(mem, null, &built));
@@ -255,7 +265,8 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     report.fits = report.memory.total + PROCESS_BYTES <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(mem, &cfg, &report.limit, &report.would_fit));
     DRV_TRY(measure_time(mem, &report));
-    if (cfg.tensor_parallel * cfg.pipeline_parallel == 1) // what several share one cannot run
+    // What several share one cannot run.
+    if (cfg.tensor_parallel * cfg.pipeline_parallel * cfg.context_parallel == 1)
         DRV_TRY(step_rehearse(mem, &cfg, &report.limit, report.step_s, &report.step_s,
                 &report.is_measured));
     report.run_s = report.step_s * (double)cfg.steps;
@@ -270,11 +281,16 @@ static const cli_option plan_options[] = {
         CLI_SET,
         CLI_JSON,
         {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
+        PLAN_SEARCH_OPTIONS,
+};
+static const cli_rule plan_rules[] = {
+        PLAN_SEARCH_RULES,
 };
 const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
-        .usage = "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...",
+        .usage =
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X] [--json]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
@@ -282,9 +298,20 @@ const verb verb_plan = {
                 "micro-batch takes less than a second, by running some on random tokens. Of a pipeline it\n"
                 "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
                 "time in which a rank waits, found by simulating the schedule.\n"
+                "\n"
+                "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x data,\n"
+                "with micro-batches, recomputation, and tokens and optimizer shared or not; training.* and\n"
+                "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
+                "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops, bytes at\n"
+                "--link, nothing at the same time. No cluster is needed: say what a rank of yours is.\n"
+                "Example: drover plan --set model.preset=llama-3-70b --ranks 1024 --search --memory 80GB\n"
+                "             --gflops 990e3 --link 50\n"
+                "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,
         .n_options = sizeof plan_options / sizeof *plan_options,
+        .rules = plan_rules,
+        .n_rules = sizeof plan_rules / sizeof *plan_rules,
         .max_positional = 1,
         .run = run_plan,
 };

@@ -202,9 +202,9 @@ static void print_json(arena *a, const score_opts *opts, const score_result *r) 
     const double loss = r->loss / (double)r->tokens;
     printf("{\"loss\": %s, \"perplexity\": %s, \"tokens\": %lld, ", number(a, loss),
             number(a, exp(loss)), (long long)r->tokens);
-    if (r->documents)
-        printf("\"documents\": %lld, \"words\": %lld, \"bytes\": %lld, ", (long long)r->documents,
-                (long long)r->words, (long long)r->bytes);
+    if (r->documents) printf("\"documents\": %lld, ", (long long)r->documents);
+    if (r->documents || r->bytes)
+        printf("\"words\": %lld, \"bytes\": %lld, ", (long long)r->words, (long long)r->bytes);
     if (r->bytes)
         printf("\"word_perplexity\": %s, \"byte_perplexity\": %s, \"bits_per_byte\": %s, ",
                 number(a, exp(r->loss / (double)r->words)),
@@ -225,10 +225,12 @@ static void print_result(arena *a, const cli_args *args, const score_opts *opts,
         return;
     }
     printf("loss %.6f  perplexity %.4f  tokens %lld\n", loss, exp(loss), (long long)r->tokens);
+    const char *n_documents =
+            r->documents ? arena_printf(a, "documents %lld  ", (long long)r->documents) : "";
     if (r->bytes)
-        printf("per word %.4f  per byte %.4f  bits per byte %.6f  documents %lld  words %lld  bytes %lld\n",
+        printf("per word %.4f  per byte %.4f  bits per byte %.6f  %swords %lld  bytes %lld\n",
                 exp(r->loss / (double)r->words), exp(r->loss / (double)r->bytes),
-                r->loss / (double)r->bytes / log(2), (long long)r->documents, (long long)r->words,
+                r->loss / (double)r->bytes / log(2), n_documents, (long long)r->words,
                 (long long)r->bytes);
 }
 
@@ -272,7 +274,9 @@ const verb verb_eval = {
                 "begins a text (or ends one) stands before each document, whose first token is predicted too;\n"
                 "with perplexity per word and byte, and bits per byte, which compare models that have\n"
                 "different tokenizers. Of a data set the first token of a document is context alone, as in\n"
-                "training; of one built with --sft, answers are scored (data.loss).\n"
+                "training; of one built with --sft, answers are scored (data.loss). Its bytes and words are\n"
+                "those that the predicted tokens stand for, where the model's tokenizer is the one that the\n"
+                "set was built with; special tokens have none.\n"
                 "\n"
                 "--choices scores each choice by its log-likelihood after the context, as\n"
                 "lm-evaluation-harness does: acc takes the largest sum, acc_norm the largest per character of\n"

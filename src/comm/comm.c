@@ -168,8 +168,7 @@ comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ran
     for (int i = 0; i < n_ranks; i++) {
         group->ranks[i] = ranks[i];
         if (ranks[i] == self->rank) group->place = i;
-        DRV_ASSERT(ranks[i] >= 0 && ranks[i] < self->size && (i == 0 || ranks[i] > ranks[i - 1]),
-                "group %s: rank %d", name, ranks[i]);
+        DRV_ASSERT(ranks[i] >= 0 && ranks[i] < self->size, "group %s: rank %d", name, ranks[i]);
     }
     DRV_ASSERT(group->place >= 0, "rank %d opens group %s, which it is not in", self->rank, name);
     self->groups = group;
@@ -194,6 +193,22 @@ comm_group *comm_axes(comm *c, const mesh *of, unsigned axes) {
         if (with) ranks[n++] = r;
     }
     comm_group *g = comm_ranks(c, name, ranks, n);
+    free(ranks);
+    return g;
+}
+
+comm_group *comm_update_ranks(comm *c, const mesh *of) {
+    const mesh merged = mesh_of_update(of);
+    if (of->size[AXIS_CONTEXT] == 1) return comm_axes(c, of, 1u << AXIS_DATA);
+    const int n = merged.size[AXIS_DATA];
+    int *ranks = mem_alloc(sizeof *ranks * (size_t)n);
+    for (int r = 0; r < mesh_ranks(of); r++) {
+        const bool with =
+                mesh_place(of, r, AXIS_PIPELINE) == mesh_place(of, c->rank, AXIS_PIPELINE) &&
+                mesh_place(of, r, AXIS_TENSOR) == mesh_place(of, c->rank, AXIS_TENSOR);
+        if (with) ranks[mesh_place_in_update(of, r)] = r;
+    }
+    comm_group *g = comm_ranks(c, "context and data", ranks, n);
     free(ranks);
     return g;
 }

@@ -60,8 +60,10 @@ comm_group *comm_world(const comm *c);
 // The ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the order
 // of their ranks; `of` may not be larger than the world. Opened once, the same one is returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
-// Ranks of the job in rising order, this one among them. Groups that share two ranks have different
-// names.
+// The ranks along the data axis of mesh_of_update(of), in the order of their places there.
+comm_group *comm_update_ranks(comm *c, const mesh *of);
+// Ranks of the job in one order for all of them, this one among them. Groups that share two ranks
+// have different names.
 comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ranks);
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank

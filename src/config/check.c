@@ -162,6 +162,18 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     return DRV_OK;
 }
 
+// Rows are cut in two chunks a rank (ir/zigzag.h).
+static drv_status check_context(const run_config *cfg) {
+    const int64_t ranks = cfg->context_parallel;
+    if (ranks > 1 && cfg->sequence_length % (2 * ranks) != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
+                "each of parallel.context %lld ranks",
+                config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
+                (long long)(2 * ranks), (long long)ranks);
+    return DRV_OK;
+}
+
 static drv_status check_pipeline(const run_config *cfg) {
     const bool interleaved = config_pipeline_schedule(cfg) == SCHEDULE_INTERLEAVED;
     if (cfg->virtual_stages == 1 || (cfg->pipeline_parallel > 1 && interleaved)) return DRV_OK;
@@ -269,5 +281,6 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_batch(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_lora(a, cfg));
+    DRV_TRY(check_context(cfg));
     return check_schedule(cfg);
 }

@@ -90,7 +90,11 @@ static const peer_key peers[] = {
          "pipeline_parallel_layers_per_stage interleave_group_size",
                 "parallel.virtual_stages", "runs of layers of each rank"},
         {"pipeline_parallel_schedule pipeline_schedule", "parallel.schedule", NULL},
-        {"context_parallel_size context_parallel_degree cp cp_size", "parallel.context", NULL},
+        {"context_parallel_size context_parallel_degree cp cp_size context_parallel_shards",
+                "parallel.context", NULL},
+        {"cp_comm_type context_parallel_rotate_method context_parallel_load_balancer "
+         "hierarchical_context_parallel_sizes",
+                NULL, "rows are cut zigzag, keys and values go around in a ring"},
         {"data_parallel_size data_parallel_degree dp dp_size data_parallel_replicate_degree "
          "devices num_nodes nproc_per_node num_gpus world_size gpus",
                 "parallel.data", NO_RANKS},

@@ -43,7 +43,6 @@ const char *schedule_name(schedule_type t) {
 #define KEY(name, kind, member)                                                                    \
     .path = name, .type = &type_##kind, .offset = offsetof(run_config, member)
 #define COUNT(member) .count_offset = offsetof(run_config, member)
-#define ONE_YET       "1: more is not there yet"
 
 static const key model_source_keys[] = {
         {KEY("model.preset", text, preset), .initial = "",
@@ -159,8 +158,9 @@ static const key run_keys[] = {
         {KEY("parallel.virtual_stages", int, virtual_stages), .initial = "1", .min = 1, .max = 32,
                 .help = "runs of layers of each pipeline rank: n of them leave a gap of 1/n, for n "
                         "times the messages"},
-        {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1,
-                .expected = ONE_YET, .help = "ranks that share each row"},
+        {KEY("parallel.context", int, context_parallel), .initial = "1", .min = 1, .max = 1 << 10,
+                .help = "ranks that share each row, for long ones: 2 n divides data.sequence_length; keys and values go around "
+                        "in a ring"},
         {KEY("parallel.data", int, data_parallel), .choices = auto_choices, .initial = "auto",
                 .min = 1, .max = 1 << 20,
                 .help = "ranks that share the global batch; auto: as many as mpirun or srun starts"},

@@ -32,7 +32,22 @@ static inline int mesh_stride(const mesh *m, mesh_axis axis) {
     return stride;
 }
 
+// Data and context ranks have the same weights, share the sums of gradients and the optimizer: to
+// the update they are one axis. Its places go through the data ranks first, so that sums over those
+// are complete before ranks of the context axis join theirs.
+static inline mesh mesh_of_update(const mesh *m) {
+    mesh merged = *m;
+    merged.size[AXIS_DATA] *= m->size[AXIS_CONTEXT];
+    merged.size[AXIS_CONTEXT] = 1;
+    return merged;
+}
+
 // Where a rank is along an axis.
 static inline int mesh_place(const mesh *m, int rank, mesh_axis axis) {
     return rank / mesh_stride(m, axis) % m->size[axis];
+}
+
+// Where it is along the data axis of the update.
+static inline int mesh_place_in_update(const mesh *m, int rank) {
+    return mesh_place(m, rank, AXIS_CONTEXT) * m->size[AXIS_DATA] + mesh_place(m, rank, AXIS_DATA);
 }

@@ -43,24 +43,30 @@ static inline uint32_t dropout_threshold(const dropout_args *args) {
 }
 
 // Attention of one sequence of `seq` tokens. qkv rows hold n_heads queries, then n_kv_heads keys,
-// then n_kv_heads values. With a cache (generation) the rows are tokens first .. first + seq - 1 of
-// a longer sequence, whose keys and values all lie in the cache.
+// then n_kv_heads values. With keys of their own the rows are tokens first .. first + seq - 1 of
+// what begins where those keys do: a longer sequence, all of which lies in a cache (generation), or
+// another part of a row that several ranks share, of which a row may see no key at all.
 typedef struct attention_args {
     dtype dt;
     int64_t seq;
     int n_heads, n_kv_heads, head_dim;
     int all_heads;           // query heads of the model, where ranks share them; 0: n_heads
-    const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim]
+    const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim], or queries alone
     const int32_t *position; // [seq]; token t sees t - position[t] .. t
     void *o;                 // [seq, n_heads * head_dim]; read by the gradient
+    bool o_is_acc;           // o of `attention` is of acc, of rows without a key 0, their lse -inf
     void *lse;               // acc, [n_heads, lse_stride]; this sequence's part. NULL: not wanted
     int64_t lse_stride;
     // NULL: the keys and values of qkv itself. Else [n_kv_heads, capacity, head_dim] each.
     const void *keys, *values;
-    int64_t capacity, first; // tokens; first is 0 without a cache
-    const void *d_o;         // gradient of o
-    void *dqkv;              // like qkv
-    float *part;             // scratch of the gradient, attention_part_floats() long
+    int64_t capacity, first; // tokens; first is 0 with the keys of qkv
+    int64_t n_keys;          // that there are; 0: first + seq
+    // Elements from one row of qkv, and of o and d_o, to the next; 0: there are no others between.
+    int64_t qkv_width, o_width;
+    const void *d_o;    // gradient of o
+    void *dqkv;         // like qkv; NULL: the gradient is added to these, of acc:
+    void *dq, *dk, *dv; // [seq, n_heads or n_kv_heads * head_dim]
+    float *part;        // scratch of the gradient, attention_part_floats() long
 } attention_args;
 
 // c [m,n] = scale a [m,k] b [k,n], sums in the accumulation type.
@@ -150,6 +156,18 @@ const kernels *kernels_for(cpu_level level);
 // (for the second-level cache), rows of them GEMM_PAD words apart (off the same cache sets).
 enum { GEMM_WORDS = 768, GEMM_PAD = 16 };
 int64_t gemm_scratch_bytes(const gemm_shape *shape);
+
+static inline int64_t attention_keys(const attention_args *args) {
+    return args->n_keys ? args->n_keys : args->first + args->seq;
+}
+
+static inline int64_t attention_qkv_width(const attention_args *args) {
+    return args->qkv_width ? args->qkv_width
+                           : (int64_t)(args->n_heads + 2 * args->n_kv_heads) * args->head_dim;
+}
+static inline int64_t attention_o_width(const attention_args *args) {
+    return args->o_width ? args->o_width : (int64_t)args->n_heads * args->head_dim;
+}
 
 // How attention is cut; depends on the shape alone. Blocks: 64 query tokens of all heads of a
 // group.

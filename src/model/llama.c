@@ -183,16 +183,27 @@ static tensor *cache(builder *b, const char *kind) {
     return graph_state(b->g, TENSOR_CACHE, name, b->opts->dt, 3, dim);
 }
 
+// Attention is cut by the heads of the model: all_heads, where ranks share them.
+static op_attrs attention_attrs(const builder *b) {
+    const model_layout *l = b->l;
+    op_attrs attrs = {.n_heads = l->n_heads,
+            .all_heads = over_tensor(b).ranks ? (int)l->model->num_attention_heads : 0,
+            .n_kv_heads = l->n_kv_heads,
+            .head_dim = l->head_dim,
+            .seq = (int)b->opts->seq};
+    if (l->mesh.size[AXIS_CONTEXT] > 1) {
+        attrs.axis = AXIS_CONTEXT;
+        attrs.ranks = l->mesh.size[AXIS_CONTEXT];
+    }
+    return attrs;
+}
+
 static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     const model_layout *l = b->l;
     tensor *rotated[] = {spread_linear(b, x_NH, w->qkv), b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
-    const op_attrs attrs = {.n_heads = l->n_heads,
-            .all_heads = over_tensor(b).ranks ? (int)l->model->num_attention_heads : 0,
-            .n_kv_heads = l->n_kv_heads,
-            .head_dim = l->head_dim,
-            .seq = (int)b->opts->seq};
+    const op_attrs attrs = attention_attrs(b);
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
         return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);

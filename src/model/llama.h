@@ -14,11 +14,11 @@ typedef enum llama_mode {
 } llama_mode;
 
 typedef struct llama_opts {
-    int64_t rows, seq;
-    dtype dt;         // of GEMM inputs and stored activations
-    int64_t capacity; // of the caches, tokens
-    double dropout;   // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
-    int64_t seed;     // of dropout
+    int64_t rows, seq; // seq: tokens of a row, on this rank where ranks share rows
+    dtype dt;          // of GEMM inputs and stored activations
+    int64_t capacity;  // of the caches, tokens
+    double dropout;    // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
+    int64_t seed;      // of dropout
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it

@@ -24,6 +24,16 @@ static const token_bytes *token_of(const tokenizer *t, int32_t id) {
     return id >= 0 && id < t->n_vocab && t->decoded[id].p ? &t->decoded[id] : NULL;
 }
 
+void tokenizer_add_bytes(const tokenizer *tok, int32_t id, str *out) {
+    const token_bytes *token = token_of(tok, id);
+    if (!token || tok->is_special[id]) return;
+    const int byte = fallback_byte(tok, token);
+    if (byte < 0)
+        str_add(out, token->p, (size_t)token->n);
+    else
+        str_add(out, &(char){(char)byte}, 1);
+}
+
 // Neighbouring byte tokens are one text; where that is none, each of them is U+FFFD.
 static void end_bytes(str *raw, size_t *n_bytes) {
     const size_t n = *n_bytes;

@@ -76,6 +76,10 @@ void tokenizer_tidy(const tokenizer *t);
 void tokenizer_decode(const tokenizer *tok, const int32_t *ids, int64_t n_ids, bool skip_special,
         str *out);
 
+// Appends the bytes that one id stands for within a text, which may be a part of a character; none
+// for a special token and an id that is none.
+void tokenizer_add_bytes(const tokenizer *tok, int32_t id, str *out);
+
 // Text of a growing sequence of ids: only whole characters are handed out.
 typedef struct stream_decoder {
     const tokenizer *t;

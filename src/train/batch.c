@@ -42,9 +42,21 @@ batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
     const int64_t n = n_rows * row_tokens;
     return (batch){.rows = n_rows,
             .row_tokens = row_tokens,
+            .cut = {1, 1, row_tokens},
+            .micro = n_rows,
             .tokens = ARENA_ARRAY(a, int32_t, n),
             .position = ARENA_ARRAY(a, int32_t, n),
             .labels = ARENA_ARRAY(a, int32_t, n)};
+}
+
+batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows) {
+    const mesh m = programs_mesh(cfg);
+    batch b = batch_new(a, n_rows, programs_row_tokens(cfg));
+    b.cut = programs_cut(cfg);
+    b.place = mesh_place(&m, (int)cfg->rank, AXIS_CONTEXT);
+    b.micro = cfg->micro_batch_size;
+    if (zigzag_leaves(&b.cut) > 1) b.row = ARENA_ARRAY(a, int32_t, 3 * b.cut.tokens);
+    return b;
 }
 
 void batch_clear(batch *b) {
@@ -60,8 +72,29 @@ typedef struct adding {
 static drv_status add_row(void *ctx) {
     const adding *x = ctx;
     batch *b = x->b;
-    const int64_t at = b->filled * b->row_tokens;
-    return rows_next(x->r, b->tokens + at, b->position + at, b->labels + at, &b->counted);
+    const int64_t at = b->filled * b->row_tokens, n = b->cut.tokens;
+    int64_t counted = 0; // of the whole row
+    if (!b->row)
+        return rows_next(x->r, b->tokens + at, b->position + at, b->labels + at, &b->counted);
+    DRV_TRY(rows_next(x->r, b->row, b->row + n, b->row + 2 * n, &counted));
+    batch_put_row(b, b->row, b->row + n, b->row + 2 * n);
+    return DRV_OK;
+}
+
+void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position,
+        const int32_t *labels) {
+    const int64_t u = zigzag_chunk_tokens(&b->cut), micro_batch = b->filled / b->micro,
+                  before = micro_batch * b->micro * b->row_tokens;
+    for (int i = 0; i < zigzag_chunks(&b->cut); i++) {
+        const int64_t from = zigzag_chunk(&b->cut, b->place, i) * u,
+                      at = before + zigzag_token(&b->cut, b->micro, b->filled % b->micro, i);
+        const size_t bytes = sizeof *tokens * (size_t)u;
+        memcpy(b->tokens + at, tokens + from, bytes);
+        memcpy(b->position + at, position + from, bytes);
+        memcpy(b->labels + at, labels + from, bytes);
+        for (int64_t k = 0; k < u; k++)
+            b->counted += b->labels[at + k] >= 0;
+    }
 }
 
 drv_status batch_add_row(batch *b, rows *r) {
@@ -76,13 +109,19 @@ drv_status batch_add_row(batch *b, rows *r) {
 }
 
 void batch_pad(batch *b) {
-    for (; b->filled < b->rows; b->filled++)
-        for (int64_t i = 0; i < b->row_tokens; i++) {
-            const int64_t at = b->filled * b->row_tokens + i;
-            b->tokens[at] = 0;
-            b->position[at] = (int32_t)i;
-            b->labels[at] = -1;
+    const int64_t n = b->cut.tokens;
+    for (; b->filled < b->rows; b->filled++) {
+        const int64_t first = b->filled * b->row_tokens;
+        int32_t *tokens = b->row ? b->row : b->tokens + first,
+                *position = b->row ? b->row + n : b->position + first,
+                *labels = b->row ? b->row + 2 * n : b->labels + first;
+        for (int64_t i = 0; i < n; i++) {
+            tokens[i] = 0;
+            position[i] = (int32_t)i;
+            labels[i] = -1;
         }
+        if (b->row) batch_put_row(b, tokens, position, labels);
+    }
 }
 
 drv_status batch_write(const batch *b, programs *p, int64_t index) {
@@ -115,6 +154,17 @@ drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, i
     return DRV_OK;
 }
 
+// Of token t of a micro-batch on this rank: its row there, and its place in the whole row.
+static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
+    const int64_t u = zigzag_chunk_tokens(&b->cut), leaf = ZIGZAG_HALVES * u;
+    *in_row = t % b->row_tokens;
+    if (!b->row) return t / b->row_tokens;
+    const int64_t run = t / leaf; // of the tokens of a row that a leaf has; rows follow each other
+    const int chunk = (int)(run / b->micro * ZIGZAG_HALVES + t % leaf / u);
+    *in_row = zigzag_chunk(&b->cut, b->place, chunk) * u + t % u;
+    return run % b->micro;
+}
+
 drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t index) {
     enum { PIECE = 256 }; // tokens
     const int64_t n = p->c->micro_batch_size * b->row_tokens,
@@ -125,10 +175,11 @@ drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, 
         const int64_t n_here = n - at < PIECE ? n - at : PIECE, bytes = 12 * n_here;
         uint32_t words[3 * PIECE];
         for (int64_t i = 0; i < n_here; i++) {
-            const uint64_t row = (uint64_t)(first_row + (at + i) / b->row_tokens);
+            int64_t in_row;
+            const uint64_t row = (uint64_t)(first_row + row_of_token(b, at + i, &in_row));
             words[3 * i] = (uint32_t)row;
             words[3 * i + 1] = (uint32_t)(row >> 32);
-            words[3 * i + 2] = (uint32_t)((at + i) % b->row_tokens);
+            words[3 * i + 2] = (uint32_t)in_row;
         }
         for (int rank = 0; rank < p->b->n_local_ranks; rank++)
             DRV_TRY(backend_write(p->b, rank, name, 12 * (slot * n + at), bytes, words));
@@ -141,7 +192,7 @@ batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg, int plac
     const int64_t share = cfg->global_batch_size / cfg->data_ranks;
     batch_reader reader = {.rows = r, .n_global = cfg->global_batch_size};
     for (int i = 0; i < 2; i++) {
-        reader.batches[i] = batch_new(a, share, cfg->sequence_length);
+        reader.batches[i] = batch_of_run(a, cfg, share);
         reader.batches[i].first_row = place * share;
     }
     return reader;
@@ -173,8 +224,11 @@ drv_status batch_reader_next(batch_reader *reader, bool more, batch **out) {
 
 int64_t batch_reader_bytes(const run_config *cfg) {
     enum { N_BATCHES = 2, N_ARRAYS = 3 }; // tokens, position, labels
+    const zigzag cut = programs_cut(cfg);
+    const int64_t share = cfg->global_batch_size / cfg->data_ranks,
+                  whole = zigzag_leaves(&cut) > 1 ? cut.tokens : 0; // a row before it is cut
     return N_BATCHES * N_ARRAYS * (int64_t)sizeof(int32_t) *
-           (cfg->global_batch_size / cfg->data_ranks) * cfg->sequence_length;
+           (share * programs_row_tokens(cfg) + whole);
 }
 
 void batch_reader_close(batch_reader *reader) {

@@ -6,7 +6,11 @@
 
 // Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
 typedef struct batch {
-    int64_t rows, row_tokens;
+    int64_t rows, row_tokens;            // row_tokens: of a row, on this rank
+    zigzag cut;                          // how ranks share a row
+    int place;                           // of this rank in it
+    int64_t micro;                       // rows of a micro-batch, whose leaves follow each other
+    int32_t *row;                        // [3, cut.tokens] a whole row; NULL: rows are not cut
     int64_t first_row;                   // of the global batch
     int64_t filled;                      // rows that are there
     int32_t *tokens, *position, *labels; // [rows, row_tokens]; label -1: nothing to predict
@@ -21,9 +25,13 @@ DRV_CHECKED drv_status batch_open_rows(arena *mem, const run_config *cfg, bool t
         int64_t stride, rows **out);
 
 batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens);
+// Of a run: of each row this rank has what it computes with.
+batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows);
 void batch_clear(batch *b);
 // DRV_E_IO, DRV_E_DATA: the data set is gone, shorter, or has a token beyond the vocabulary.
 DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
+// The same of a row that is there: of its tokens, positions and labels what this rank has.
+void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position, const int32_t *labels);
 // Rows that predict nothing up to the last one.
 void batch_pad(batch *b);
 // Writes micro-batch `index` of the global batch to the inputs of every local rank.

@@ -40,8 +40,10 @@ drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool, in
     return backend_open_with(a, "pjrt", &opts, out);
 }
 
-drv_status device_open_target(arena *a, const run_config *cfg, const char *target, backend **out) {
+drv_status device_open_target(arena *a, const run_config *cfg, const char *target, int n_devices,
+        backend **out) {
     backend_opts opts = opts_of(cfg);
     opts.target = target;
+    opts.n_targets = n_devices;
     return backend_open_with(a, "pjrt", &opts, out);
 }

@@ -13,6 +13,6 @@ DRV_CHECKED drv_status device_open_of(arena *a, const run_config *cfg, device_po
 // How many that are: pjrt.devices, or as many as parallel.* asks for; 1 with `backend: cpu`.
 int device_count(const run_config *cfg);
 // The same for a device that need not be there, "cuda:h200", whatever back end the config names:
-// programs are compiled and not run.
+// programs are compiled and not run. n_devices: so many of it.
 DRV_CHECKED drv_status device_open_target(arena *a, const run_config *cfg, const char *target,
-        backend **out);
+        int n_devices, backend **out);

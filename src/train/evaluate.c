@@ -23,8 +23,11 @@ typedef struct evaluation {
     rows *rows;
     int64_t n_rows, all;
     batch batch;
-    comm_group *share; // NULL: one rank
-    // By micro-batch, so that they are added in one order whichever rank has computed them.
+    int ranks, me;      // of those that share the micro-batches
+    comm_group *joined; // with those that share rows
+    int part, n_parts;  // of a row
+    // By micro-batch, so that they are added in one order whichever rank has computed them; losses
+    // part by part.
     int64_t n_micro_batches, *counted;
     double *losses;
     double sum; // of this rank so far, for the status line
@@ -52,7 +55,7 @@ static drv_status note_loss(evaluation *e, int64_t first) {
     const batch *b = &e->batch;
     double loss;
     DRV_TRY(backend_read(e->p->b, 0, "loss", 0, sizeof loss, &loss));
-    e->losses[first / b->rows] = loss;
+    e->losses[e->part * e->n_micro_batches + first / b->rows] = loss;
     e->sum += loss;
     if (isfinite(loss)) return DRV_OK;
     return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number; rows: %s", loss,
@@ -68,9 +71,7 @@ static drv_status run_micro_batch(evaluation *e, int64_t first) {
 
 // --- by a pipeline: this rank's stages of every micro-batch of its data rank
 static int64_t first_row(const evaluation *e, const pipeline_task *item) {
-    const int ranks = e->share ? group_size(e->share) : 1,
-              me = e->share ? group_place(e->share) : 0;
-    return (me + (int64_t)item->micro_batch * ranks) * e->batch.rows;
+    return (e->me + (int64_t)item->micro_batch * e->ranks) * e->batch.rows;
 }
 
 static drv_status take(void *ctx, const pipeline_task *item, const void *message) {
@@ -93,13 +94,11 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
 }
 
 static drv_status run_stages(evaluation *e) {
-    const int ranks = e->share ? group_size(e->share) : 1,
-              me = e->share ? group_place(e->share) : 0;
     const pipeline_actions actions = {e, take, compute, give};
     pipeline_shape shape = stages_shape(e->p->c);
     pipeline_schedule schedule;
     shape.forward_only = true;
-    shape.micro_batches = (int)((e->n_micro_batches - me + ranks - 1) / ranks);
+    shape.micro_batches = (int)((e->n_micro_batches - e->me + e->ranks - 1) / e->ranks);
     if (shape.micro_batches == 0) return DRV_OK;
     arena *a = arena_new("schedule");
     drv_status status = pipeline_build(a, &shape, &schedule);
@@ -111,22 +110,19 @@ static drv_status run_stages(evaluation *e) {
 // --- of all ranks
 // What the ranks have computed: each element is zero on all but one. The last stage has the losses.
 static drv_status join_ranks(evaluation *e) {
-    const int64_t n = e->n_micro_batches;
+    const int64_t n = e->n_micro_batches, n_losses = n * e->n_parts;
     const pipeline_link *link = e->p->link;
     if (link)
         DRV_TRY(comm_broadcast(link->forward, link->ranks - 1, e->losses,
-                n * (int64_t)sizeof(double)));
-    if (!e->share) return DRV_OK;
-    DRV_TRY(comm_all_reduce(e->share, DT_F64, COMM_SUM, e->losses, n, NULL));
-    return comm_all_reduce(e->share, DT_I64, COMM_SUM, e->counted, n, NULL);
+                n_losses * (int64_t)sizeof(double)));
+    DRV_TRY(comm_all_reduce(e->joined, DT_F64, COMM_SUM, e->losses, n_losses, NULL));
+    return comm_all_reduce(e->joined, DT_I64, COMM_SUM, e->counted, n, NULL);
 }
 
 static drv_status run_rows(evaluation *e) {
     const int64_t micro = e->batch.rows;
-    const int ranks = e->share ? group_size(e->share) : 1,
-              me = e->share ? group_place(e->share) : 0;
-    for (int64_t first = me * micro; first < e->n_rows; first += ranks * micro) {
-        if (stop_requested() && ranks == 1)
+    for (int64_t first = e->me * micro; first < e->n_rows; first += e->ranks * micro) {
+        if (stop_requested() && mesh_ranks(&e->p->params.layout.mesh) == 1)
             return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
         DRV_TRY(run_micro_batch(e, first));
         if (e->n_rows > 20 * micro)
@@ -142,29 +138,35 @@ static drv_status run_all(evaluation *e) {
     e->sum = 0;
     e->tokens = 0;
     for (int64_t i = 0; i < e->n_micro_batches; i++) {
-        e->sum += e->losses[i];
+        for (int part = 0; part < e->n_parts; part++)
+            e->sum += e->losses[part * e->n_micro_batches + i];
         e->tokens += e->counted[i];
     }
     if (e->tokens == 0) return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
     return DRV_OK;
 }
 
-drv_status evaluate(programs *p, rows *r, int64_t n_rows, comm_group *share, double *loss,
+drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, double *loss,
         int64_t *tokens) {
-    arena *a = arena_new("evaluate");
-    evaluation e = {.p = p,
-            .rows = r,
-            .all = rows_per_epoch(r),
-            .share = share,
-            .batch = batch_new(a, p->c->micro_batch_size, p->c->sequence_length)};
+    arena *mem = arena_new("evaluate");
+    const mesh m = programs_mesh(of->c);
+    evaluation e = {.p = of,
+            .rows = source,
+            .all = rows_per_epoch(source),
+            .ranks = m.size[AXIS_DATA],
+            .me = mesh_place(&m, comm_rank(self), AXIS_DATA),
+            .joined = comm_update_ranks(self, &m),
+            .part = mesh_place(&m, comm_rank(self), AXIS_CONTEXT),
+            .n_parts = m.size[AXIS_CONTEXT],
+            .batch = batch_of_run(mem, of->c, of->c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
     e.n_micro_batches = div_up(e.n_rows, e.batch.rows);
-    e.losses = ARENA_ARRAY(a, double, e.n_micro_batches);
-    e.counted = ARENA_ARRAY(a, int64_t, e.n_micro_batches);
+    e.losses = ARENA_ARRAY(mem, double, e.n_micro_batches *e.n_parts);
+    e.counted = ARENA_ARRAY(mem, int64_t, e.n_micro_batches);
     drv_status status = run_all(&e);
     *tokens = e.tokens;
     *loss = e.tokens ? e.sum / (double)e.tokens : 0;
     str_free(&e.batch.names);
-    arena_free(a);
+    arena_free(mem);
     return status;
 }

@@ -43,7 +43,7 @@ static drv_status build_step(arena *a, const run_config *cfg, programs *out) {
 
 static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = cfg->sequence_length,
+            .seq = programs_row_tokens(cfg),
             .dt = out->dt};
     out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     out->eval_graph->name = "eval";
@@ -114,9 +114,10 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
             const graph *of = out->stage[v].graph[part];
             if (of) DRV_TRY(build_lanes(a, list.w, n, of, &out->stage[v].lanes[part], out));
         }
+    const mesh all_ranks = programs_mesh(cfg);
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            programs_mesh(cfg), list.split, out->params.layout.sequence, list.tied, list.copy,
-            out->zero};
+            mesh_of_update(&all_ranks), list.split, out->params.layout.sequence, list.tied,
+            list.copy, out->zero};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -127,21 +128,31 @@ mesh programs_mesh(const run_config *cfg) {
             (int)cfg->tensor_parallel}};
 }
 
+zigzag programs_cut(const run_config *cfg) {
+    return (zigzag){(int)cfg->context_parallel, 1, cfg->sequence_length};
+}
+
+int64_t programs_row_tokens(const run_config *cfg) {
+    return cfg->sequence_length / cfg->context_parallel;
+}
+
 // Micro-batches that do not divide.
 static drv_status check_mesh(const run_config *cfg) {
-    const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * cfg->sequence_length;
+    const int64_t t = cfg->tensor_parallel,
+                  tokens = cfg->micro_batch_size * programs_row_tokens(cfg);
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
-                "micro-batch, or parallel.sequence: false",
-                config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens);
+                "micro-batch%s, or parallel.sequence: false",
+                config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
+                cfg->context_parallel > 1 ? " on a context rank" : "");
     return DRV_OK;
 }
 
 drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
-            .zero = cfg->zero > 0 && cfg->data_ranks > 1};
+            .zero = cfg->zero > 0 && cfg->data_ranks * cfg->context_parallel > 1};
     const mesh ranks = programs_mesh(cfg);
     model_layout layout;
     DRV_TRY(check_mesh(cfg));
@@ -204,8 +215,8 @@ const char *programs_master(arena *a, const programs *p, const param *w) {
 
 programs_shard programs_shard_of(const programs *p, const param *w) {
     const int64_t n = param_elements(w);
-    const mesh m = programs_mesh(p->c);
-    const int ranks = m.size[AXIS_DATA], place = mesh_place(&m, (int)p->c->rank, AXIS_DATA);
+    const mesh m = programs_mesh(p->c), update = mesh_of_update(&m);
+    const int ranks = update.size[AXIS_DATA], place = mesh_place_in_update(&m, (int)p->c->rank);
     if (!p->zero) return (programs_shard){0, n};
     return (programs_shard){shard_first(n, ranks, place), shard_count(n, ranks, place)};
 }
@@ -364,7 +375,7 @@ double programs_flops_per_token(const programs *p, bool recomputed) {
     const run_config *cfg = p->c;
     if (p->n_stages || cfg->tensor_parallel > 1) return flops_of_model(p, recomputed);
     return flops_of(p->step_graph, recomputed) /
-           (double)(cfg->micro_batch_size * cfg->sequence_length);
+           (double)(cfg->micro_batch_size * programs_row_tokens(cfg));
 }
 
 void programs_wire(const programs *p, double bytes[N_AXES]) {

@@ -3,6 +3,7 @@
 #pragma once
 #include "backend/backend.h"
 #include "config/config.h"
+#include "ir/zigzag.h"
 #include "model/llama.h"
 #include "passes/passes.h"
 #include "plan/pipeline.h"
@@ -59,6 +60,9 @@ typedef struct programs {
 int64_t programs_trained(const programs *p);
 // The mesh of the job (config_set_ranks).
 mesh programs_mesh(const run_config *cfg);
+// How its context ranks share a row, and how many tokens of one each has.
+zigzag programs_cut(const run_config *cfg);
+int64_t programs_row_tokens(const run_config *cfg);
 // Graphs only, each verified after each pass: nothing is planned or allocated.
 DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
 // Notes a program that was built; `run` is set when it is loaded.

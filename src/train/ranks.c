@@ -42,15 +42,18 @@ static int count_hosts(const comm *c) {
 
 static void say_ranks(const run_config *cfg, const comm *c) {
     const int hosts = count_hosts(c), threads = par_threads();
-    char pipeline[64] = "";
+    char pipeline[64] = "", context[64] = "";
     if (cfg->pipeline_parallel > 1)
         snprintf(pipeline, sizeof pipeline, ", pipeline %lld x %lld stages",
                 (long long)cfg->pipeline_parallel, (long long)cfg->virtual_stages);
-    log_info("%d ranks on %d host%s over %s: tensor %lld%s, data %lld, %lld lane%s%s; %d thread%s a rank",
+    if (cfg->context_parallel > 1)
+        snprintf(context, sizeof context, ", context %lld", (long long)cfg->context_parallel);
+    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
-            (long long)cfg->tensor_parallel, pipeline, (long long)cfg->data_ranks,
+            (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
             (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "",
-            cfg->zero && cfg->data_ranks > 1 ? ", ZeRO-1" : "", threads, threads > 1 ? "s" : "");
+            cfg->zero && cfg->data_ranks * cfg->context_parallel > 1 ? ", ZeRO-1" : "", threads,
+            threads > 1 ? "s" : "");
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "train/carry.h"
 #include "train/stop.h"
+#include "train/text_size.h"
 
 typedef struct pass { // over all rows
     score_result *out;
@@ -96,7 +97,13 @@ drv_status score_documents(arena *a, const score_opts *opts, const documents *d,
 }
 
 // --- data sets
-static drv_status score_row(scorer *model, rows *r, score_result *out) {
+// What was predicted, as text.
+static void add_texts(const batch *b, text_size *size) {
+    for (int64_t i = 0; i < b->rows * b->row_tokens && size->id; i++)
+        if (b->labels[i] >= 0) text_size_add(size, b->tokens[i], b->labels[i]);
+}
+
+static drv_status score_row(scorer *model, rows *r, text_size *size, score_result *out) {
     batch *b = scorer_batch(model);
     const double *losses;
     batch_clear(b);
@@ -108,13 +115,16 @@ static drv_status score_row(scorer *model, rows *r, score_result *out) {
     for (int64_t i = 0; i < b->rows * b->row_tokens; i++)
         out->loss += losses[i];
     out->tokens += b->counted;
+    add_texts(b, size);
+    out->bytes = size->bytes;
+    out->words = size->words;
     return DRV_OK;
 }
 
-static drv_status score_all_rows(scorer *model, rows *r, score_result *out) {
+static drv_status score_all_rows(scorer *model, rows *r, text_size *size, score_result *out) {
     pass p = {.out = out, .begin_s = clock_s()};
     while (rows_taken(r) < rows_per_epoch(r)) {
-        DRV_TRY(score_row(model, r, out));
+        DRV_TRY(score_row(model, r, size, out));
         p.share = (double)rows_taken(r) / (double)rows_per_epoch(r);
         DRV_TRY(after_rows(&p));
     }
@@ -138,8 +148,10 @@ drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
         wide.sequence_length = how.row_tokens;
         DRV_TRY(batch_open_rows(mem, &wide, false, how.row_tokens, &r));
     }
-    drv_status status = scorer_open(mem, &how, &model);
-    if (status == DRV_OK) status = score_all_rows(model, r, out);
+    text_size size;
+    drv_status status = text_size_open(mem, how.folder, r, &size);
+    if (status == DRV_OK) status = scorer_open(mem, &how, &model);
+    if (status == DRV_OK) status = score_all_rows(model, r, &size, out);
     scorer_close(model);
     rows_close(r);
     return finish(status, out);

@@ -14,8 +14,10 @@ typedef struct score_result {
     double loss;              // sum of -log p, nats
     int64_t tokens, computed; // predicted; read, with the context of windows that overlap
     int64_t documents;        // 0: not counted
-    int64_t bytes, words;     // of the texts; 0: not known
-    int64_t longest;          // tokens of the longest window
+    // Of the texts, or, of a data set, of what is predicted; 0: not known, as of a data set that
+    // was built with another tokenizer than the model's.
+    int64_t bytes, words;
+    int64_t longest; // tokens of the longest window
     double seconds;
     bool complete;
 } score_result;

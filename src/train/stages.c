@@ -11,7 +11,7 @@ static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
 
 llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
     return (llama_opts){.rows = cfg->micro_batch_size,
-            .seq = cfg->sequence_length,
+            .seq = programs_row_tokens(cfg),
             .dt = dt,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed};
@@ -79,7 +79,7 @@ static drv_status build_schedule(arena *a, const run_config *cfg, programs *p) {
 // --- programs
 static int64_t bytes_between(const run_config *cfg, const programs *p) {
     const model_layout *l = &p->params.layout;
-    const int64_t tokens = cfg->micro_batch_size * cfg->sequence_length;
+    const int64_t tokens = cfg->micro_batch_size * programs_row_tokens(cfg);
     return (l->sequence ? tokens / l->mesh.size[AXIS_TENSOR] : tokens) * l->hidden *
            dtype_bytes(p->dt);
 }
@@ -88,7 +88,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
         const char *prefix) {
     stage_programs *stage = &p->stage[chunk];
     const llama_opts opts = {.rows = cfg->micro_batch_size,
-            .seq = cfg->sequence_length,
+            .seq = programs_row_tokens(cfg),
             .dt = p->dt,
             .chunk = chunk,
             .n_slots = stage->n_slots};

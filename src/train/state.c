@@ -51,9 +51,9 @@ static bool is_tied_table(const programs *p, const param *w) {
 
 // The axes along which ranks have the same of it.
 static unsigned replicated(const programs *p, const param *w, bool sharded) {
-    unsigned axes = 1u << AXIS_CONTEXT;
+    unsigned axes = 0;
     if (w->split == SPLIT_NONE) axes |= 1u << AXIS_TENSOR;
-    if (!sharded) axes |= 1u << AXIS_DATA;
+    if (!sharded) axes |= 1u << AXIS_DATA | 1u << AXIS_CONTEXT;
     if (p->params.layout.mesh.size[AXIS_PIPELINE] == 1 || is_tied_table(p, w))
         axes |= 1u << AXIS_PIPELINE;
     return axes;

@@ -18,7 +18,8 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
             .n_micro_batches = share,
             .n_lanes = cfg->n_lanes / cfg->data_ranks,
             .first_micro_batch = share * mesh_place(m, comm_rank(c), AXIS_DATA),
-            .losses = ARENA_ARRAY(a, double, all)};
+            .losses = ARENA_ARRAY(a, double, all * cfg->context_parallel),
+            .first_loss = share * mesh_place_in_update(m, comm_rank(c))};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
     return s;
 }
@@ -28,18 +29,20 @@ static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
     DRV_TRY(batch_write(b, p, index));
     if (p->c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, index));
     DRV_TRY(backend_run(p->b, p->step));
-    return backend_read(p->b, 0, "loss", 0, sizeof(double), &s->losses[index]);
+    return backend_read(p->b, 0, "loss", 0, sizeof(double),
+            &s->losses[s->first_loss + index - s->first_micro_batch]);
 }
 
-// Losses of all ranks, added in the order of micro-batches.
+// Losses of all ranks, added in the order of micro-batches; of one, in the order of its parts.
 static drv_status sum_losses(stepper *s, double *sum) {
-    comm_group *data = comm_axes(s->comm, &s->mesh, 1u << AXIS_DATA);
-    const int64_t all = s->n_micro_batches * group_size(data);
-    DRV_TRY(comm_all_gather(data, s->losses + s->first_micro_batch,
+    comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
+    const int64_t all = s->n_micro_batches * s->mesh.size[AXIS_DATA];
+    DRV_TRY(comm_all_gather(ranks, s->losses + s->first_loss,
             s->n_micro_batches * (int64_t)sizeof(double), NULL, s->losses));
     *sum = 0;
     for (int64_t i = 0; i < all; i++)
-        *sum += s->losses[i];
+        for (int part = 0; part < s->mesh.size[AXIS_CONTEXT]; part++)
+            *sum += s->losses[part * all + i];
     return DRV_OK;
 }
 
@@ -97,8 +100,7 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
     if (part == CUT_FORWARD || stage->trains) DRV_TRY(backend_run(s->p->b, stage->run[part]));
     if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk))
-        DRV_TRY(backend_read(s->p->b, 0, "loss", 0, sizeof(double),
-                &s->losses[s->first_micro_batch + m]));
+        DRV_TRY(backend_read(s->p->b, 0, "loss", 0, sizeof(double), &s->losses[s->first_loss + m]));
     if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
     return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);
 }
@@ -115,7 +117,7 @@ static drv_status run_stages(step_call *call) {
     DRV_TRY(pipeline_run(s->p->link, &s->p->schedule, &actions));
     // The last stage has the losses.
     comm_group *stages = comm_axes(s->comm, &s->mesh, 1u << AXIS_PIPELINE);
-    return comm_broadcast(stages, group_size(stages) - 1, s->losses + s->first_micro_batch, bytes);
+    return comm_broadcast(stages, group_size(stages) - 1, s->losses + s->first_loss, bytes);
 }
 
 drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),

@@ -10,8 +10,10 @@ typedef struct stepper {
     mesh mesh;
     int64_t n_micro_batches, n_lanes; // of this rank
     int64_t first_micro_batch;        // in the global batch
-    double *losses;                   // of all micro-batches of a step, by their number
-    int64_t step;                     // told to other ranks
+    // Of all micro-batches of a step: of each place in the update's data axis, the sums of its own.
+    double *losses;
+    int64_t first_loss; // of this rank
+    int64_t step;       // told to other ranks
 } stepper;
 
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m);

@@ -92,8 +92,8 @@ static drv_status train_step(run *self, step_metrics *made) {
     const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &self->batch);
     rank_time mine = {.data = clock_s() - begin};
     DRV_TRY(ranks_together(self, read));
-    DRV_TRY(comm_all_reduce(comm_axes(self->comm, &self->stepper.mesh, 1u << AXIS_DATA), DT_I64,
-            COMM_SUM, &self->batch->counted, 1, NULL));
+    DRV_TRY(comm_all_reduce(comm_update_ranks(self->comm, &self->stepper.mesh), DT_I64, COMM_SUM,
+            &self->batch->counted, 1, NULL));
     const double data = clock_s();
     made->lr = schedule_lr(cfg, step);
     made->loss = made->grad_norm = made->param_norm = (double)NAN;
@@ -141,8 +141,8 @@ static drv_status validate(run *r) {
     double loss;
     int64_t tokens;
     comm_note(r->comm, r->state.step, "eval");
-    DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows),
-            comm_axes(r->comm, &r->stepper.mesh, 1u << AXIS_DATA), &loss, &tokens));
+    DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows), r->comm, &loss,
+            &tokens));
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
     if (!r->leads) return DRV_OK;

@@ -1,3 +1,5 @@
+// Any bytes as PEFT's adapter_config.json: refused by a message, or written and read again as the
+// same.
 #include "ckpt/adapter_config.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);

@@ -1,3 +1,4 @@
+// Any bytes as a model's config.json: refused by a message, or a model that can be written.
 #include "base/file.h"
 #include "config/model_config.h"
 

@@ -1,3 +1,4 @@
+// Any bytes as a GGUF file: its values by every type, tensors, model and vocabulary, or a message.
 #include "gguf/gguf.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// Any bytes as a data set's .idx: refused by a message, or every document is read.
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,3 +1,4 @@
+// Any bytes as a Parquet file: texts and rows up to a bound, or a message.
 #include <stdio.h>
 #include <unistd.h>
 

@@ -104,33 +104,45 @@ static drv_status create_state(cpu_backend *cpu, const graph *of) {
     return DRV_OK;
 }
 
+// The ranks along an axis of a graph's mesh: the job's, or that of an update.
+static comm_group *group_along(cpu_backend *b, const mesh *m, mesh_axis axis) {
+    if (axis == AXIS_DATA && m->size[axis] != b->mesh.size[axis])
+        return comm_update_ranks(b->comm, &b->mesh);
+    return comm_axes(b->comm, &b->mesh, 1u << axis);
+}
+
+static bool is_mesh_of(const cpu_backend *b, const mesh *m) {
+    const mesh update = mesh_of_update(&b->mesh);
+    return memcmp(m, &b->mesh, sizeof *m) == 0 || memcmp(m, &update, sizeof *m) == 0;
+}
+
 // The ranks along the axis of a collective, or the first and the last of them.
-static drv_status find_group(cpu_backend *b, const node *n, comm_group **out) {
+static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_group **out) {
     *out = NULL;
     if (n->attrs.ranks <= 1) return DRV_OK;
     const mesh_axis axis = (mesh_axis)n->attrs.axis;
-    if (b->mesh.size[axis] != n->attrs.ranks)
+    if (m->size[axis] != n->attrs.ranks || !is_mesh_of(b, m))
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
                 op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
-    *out = comm_axes(b->comm, &b->mesh, 1u << axis);
+    *out = group_along(b, m, axis);
     if (!n->attrs.ends) return DRV_OK;
     const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.ranks - 1)};
     *out = comm_ranks(b->comm, "ends of an axis", ends, 2);
     return DRV_OK;
 }
 
-static drv_status lower(cpu_backend *b, const node *n, instruction *out) {
+static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instruction *out) {
     const cpu_op *row = cpu_ops[n->op];
     *out = (instruction){.run = row->run,
             .node = n,
             .failed = &b->failed,
             .kernels = b->kernels,
             .attention = b->attention};
-    DRV_TRY(find_group(b, n, &out->group));
+    DRV_TRY(find_group(b, m, n, &out->group));
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
     for (int axis = 0; axis < N_AXES; axis++)
-        if (n->attrs.axes >> axis & 1 && b->mesh.size[axis] > 1)
-            out->along[axis] = comm_axes(b->comm, &b->mesh, 1u << axis);
+        if (n->attrs.axes >> axis & 1 && m->size[axis] > 1)
+            out->along[axis] = group_along(b, m, (mesh_axis)axis);
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
 }
 
@@ -144,7 +156,7 @@ static drv_status load(backend *base, const plan *p, executable **out) {
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
         instruction *ins = &program->code[program->n_code];
-        DRV_TRY(lower(b, n, ins));
+        DRV_TRY(lower(b, &g->mesh, n, ins));
         if (!ins->run) continue;
         ins->in = ARENA_ARRAY(b->a, void *, n->n_in);
         ins->out = ARENA_ARRAY(b->a, void *, n->n_out);

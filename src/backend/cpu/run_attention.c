@@ -1,7 +1,7 @@
-// attention, its gradient, and attention over a cache of keys and values (generation).
+// attention of whole rows, its gradient, and attention over a cache of keys and values (generation).
 #include <string.h>
 
-#include "backend/cpu/cpu_op.h"
+#include "backend/cpu/ring_pass.h"
 #include "base/round.h"
 
 // What does not differ between the sequences of a batch.
@@ -29,6 +29,10 @@ static void attention_unit(void *arg, int64_t unit, int thread) {
 
 static void attention(const instruction *ins) {
     const node *n = ins->node;
+    if (ring_is_cut(&n->attrs)) {
+        ring_forward(ins);
+        return;
+    }
     const int64_t tokens = n->in[0]->dim[0], width = n->in[0]->dim[1], o_width = n->out[0]->dim[1];
     attention_call call = {.ins = ins, .args = attention_shape(n, n->in[0]->dt)};
     call.scratch = ins->workspace;
@@ -44,6 +48,7 @@ static void attention(const instruction *ins) {
 }
 
 static int64_t attention_workspace(const node *n, int n_threads) {
+    if (ring_is_cut(&n->attrs)) return ring_forward_workspace(n, n_threads);
     const attention_args args = attention_shape(n, n->in[0]->dt);
     return n_threads * attention_scratch_bytes(&args);
 }
@@ -68,14 +73,19 @@ static int64_t attention_part_bytes(const attention_args *args) {
 }
 
 static void attention_grad(const instruction *ins) {
-    const node *n = ins->node;
-    const int64_t tokens = n->in[1]->dim[0], width = n->in[1]->dim[1], o_width = n->in[0]->dim[1];
-    attention_call call = {.ins = ins, .args = attention_shape(n, n->in[1]->dt)};
+    const node *of = ins->node;
+    if (ring_is_cut(&of->attrs)) {
+        ring_backward(ins);
+        return;
+    }
+    const int64_t tokens = of->in[1]->dim[0], width = of->in[1]->dim[1],
+                  o_width = of->in[0]->dim[1];
+    attention_call call = {.ins = ins, .args = attention_shape(of, of->in[1]->dt)};
     call.args.part = ins->workspace;
     call.scratch = (char *)ins->workspace + attention_part_bytes(&call.args);
     call.scratch_bytes = attention_scratch_bytes(&call.args);
     call.args.lse_stride = tokens;
-    for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
+    for (int64_t t = 0; t < tokens; t += of->attrs.seq) {
         call.args.d_o = input_at(ins, 0, t * o_width);
         call.args.qkv = input_at(ins, 1, t * width);
         call.args.o = (void *)(uintptr_t)input_at(ins, 2, t * o_width);
@@ -88,6 +98,7 @@ static void attention_grad(const instruction *ins) {
 }
 
 static int64_t attention_grad_workspace(const node *n, int n_threads) {
+    if (ring_is_cut(&n->attrs)) return ring_backward_workspace(n, n_threads);
     const attention_args args = attention_shape(n, n->in[1]->dt);
     return attention_part_bytes(&args) + n_threads * attention_scratch_bytes(&args);
 }

@@ -121,10 +121,3 @@ void vocab_check_cancel(vocab_check *check) {
     const drv_status ignored = task_wait(&check->task);
     (void)ignored;
 }
-
-drv_status rows_check_vocab(const rows *stream, const atomic_bool *cancel) {
-    drv_status status = DRV_OK;
-    for (int i = 0; status == DRV_OK && i < rows_n_sources(stream); i++)
-        status = dataset_check_vocab(rows_source(stream, i), rows_n_vocab(stream), cancel);
-    return status;
-}

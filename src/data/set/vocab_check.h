@@ -8,9 +8,6 @@
 #include "base/task.h"
 #include "data/set/rows.h"
 
-// Here and now. *cancel as in dataset_check_vocab.
-DRV_CHECKED drv_status rows_check_vocab(const rows *stream, const atomic_bool *cancel);
-
 typedef struct vocab_check { // single owner; the rows outlive it
     const dataset **slow;    // those that are read, each once
     int n_slow;

@@ -3,7 +3,13 @@
 // qkv_NC holds, for each token, n_heads query heads, n_kv_heads key heads, n_kv_heads value heads.
 // N = rows * seq; token t of a row sees tokens t - position[t] .. t of the same row, so position
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
+//
+// With `ranks` each of them has seq tokens of rows of ranks * seq, cut zigzag (ir/zigzag.h): keys
+// and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.
+// position still counts from the start of the document, wherever that lies.
 #include "ir/grad.h"
+#include "ir/wire.h"
+#include "ir/zigzag.h"
 
 static const char *check(const tensor *qkv, const tensor *position, const op_attrs *attrs) {
     if (!is_matrix(qkv)) return "qkv must be a matrix";
@@ -12,6 +18,11 @@ static const char *check(const tensor *qkv, const tensor *position, const op_att
     if (qkv->dim[1] != (int64_t)(attrs->n_heads + 2 * attrs->n_kv_heads) * attrs->head_dim)
         return "qkv has not (heads + 2 kv_heads) * head_dim columns";
     if (attrs->seq < 1 || qkv->dim[0] % attrs->seq) return "seq must divide the tokens";
+    const bool cut = attrs->ranks > 1 || attrs->lanes > 1;
+    const int lanes = attrs->lanes > 1 ? attrs->lanes : 1;
+    if (cut && qkv->dt == DT_F64) return "rows that are cut are f32 or bf16";
+    if (lanes & (lanes - 1)) return "lanes must be a power of two";
+    if (cut && attrs->seq % (ZIGZAG_HALVES * lanes)) return "seq must divide into chunks";
     if (!is_i32(position, qkv->dim[0])) return "position must be i32[N]";
     return NULL;
 }
@@ -24,10 +35,28 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     return check(qkv, n->in[1], &n->attrs);
 }
 
-// Two products over the (seq + 1) / 2 tokens that a token sees on average.
+static int ranks_of(const node *n) {
+    return n->attrs.ranks > 1 ? n->attrs.ranks : 1;
+}
+
+// The tokens of its row that a token sees, on average.
+static double seen(const node *n) {
+    return ((double)n->attrs.seq * ranks_of(n) + 1) / 2;
+}
+
+// Two products.
 static double flops(const node *n) {
-    return 4.0 * (double)n->in[0]->dim[0] * n->attrs.n_heads * n->attrs.head_dim *
-           (n->attrs.seq + 1) / 2;
+    return 4.0 * (double)n->in[0]->dim[0] * n->attrs.n_heads * n->attrs.head_dim * seen(n);
+}
+
+// Keys and values, `bytes` a number, to every other rank.
+static double kv_bytes(const node *n, const tensor *qkv, int64_t bytes) {
+    const double numbers = 2.0 * (double)qkv->dim[0] * n->attrs.n_kv_heads * n->attrs.head_dim;
+    return wire_gather(numbers * (double)bytes, ranks_of(n));
+}
+
+static double wire(const node *n) {
+    return kv_bytes(n, n->in[0], dtype_bytes(n->in[0]->dt));
 }
 
 static void grad(grad_ctx *ctx, node *n) {
@@ -44,6 +73,10 @@ static node *example_forward(example *e, tensor *qkv) {
     return graph_add(e->g, OP_attention, 2, in, &example_attrs);
 }
 
+#define ATTENTION_ATTRS                                                                            \
+    (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
+            ATTR(lanes) | ATTR(all_heads))
+
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));
 }
@@ -55,9 +88,10 @@ const op_row op_row_attention = {
         .shape = shape,
         .grad = grad,
         .flops = flops,
+        .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
+        .attrs = ATTENTION_ATTRS,
         .n_statistics = 1,
         .cheap = true,
         .examples = {example_rows},
@@ -74,8 +108,13 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
 
 // Five products where the forward pass has two; the one that recomputes the scores does not count.
 static double grad_flops(const node *n) {
-    return 8.0 * (double)n->in[1]->dim[0] * n->attrs.n_heads * n->attrs.head_dim *
-           (n->attrs.seq + 1) / 2;
+    return 8.0 * (double)n->in[1]->dim[0] * n->attrs.n_heads * n->attrs.head_dim * seen(n);
+}
+
+// Their gradients come back in the accumulation type.
+static double grad_wire(const node *n) {
+    const dtype dt = n->in[1]->dt;
+    return kv_bytes(n, n->in[1], dtype_bytes(dt) + dtype_bytes(dtype_acc(dt)));
 }
 
 static void example_grad(example *e) {
@@ -91,8 +130,9 @@ const op_row op_row_attention_grad = {
         .max_in = 5,
         .shape = grad_shape,
         .flops = grad_flops,
+        .wire = grad_wire,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
+        .attrs = ATTENTION_ATTRS,
         .examples = {example_grad},
 };
 

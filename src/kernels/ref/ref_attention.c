@@ -5,11 +5,8 @@
 #include "base/round.h"
 #include "kernels/ref/ref.h"
 
-static int64_t row_width(const attention_args *args) {
-    return (int64_t)(args->n_heads + 2 * args->n_kv_heads) * args->head_dim;
-}
 static int64_t q_at(const attention_args *args, int64_t t, int h) {
-    return t * row_width(args) + (int64_t)h * args->head_dim;
+    return t * attention_qkv_width(args) + (int64_t)h * args->head_dim;
 }
 static int64_t k_at(const attention_args *args, int64_t t, int g) {
     return q_at(args, t, args->n_heads + g);
@@ -20,6 +17,10 @@ static int64_t v_at(const attention_args *args, int64_t t, int g) {
 // A token's key or value, in the cache or among the rows.
 static int64_t cached_at(const attention_args *args, int64_t t, int g) {
     return (g * args->capacity + t) * args->head_dim;
+}
+static double key_at(const attention_args *args, int64_t t, int g, int d) {
+    return args->keys ? get(args->dt, args->keys, cached_at(args, t, g) + d)
+                      : get(args->dt, args->qkv, k_at(args, t, g) + d);
 }
 static double value_at(const attention_args *args, int64_t t, int g, int d) {
     return args->values ? get(args->dt, args->values, cached_at(args, t, g) + d)
@@ -71,18 +72,21 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
 }
 
 static void query(const attention_args *args, int64_t t, int h) {
-    const int64_t token = args->first + t, begin = token - args->position[t],
-                  out = (t * args->n_heads + h) * args->head_dim;
+    const int64_t token = args->first + t, start = token - args->position[t],
+                  begin = start > 0 ? start : 0,
+                  out = t * attention_o_width(args) + (int64_t)h * args->head_dim,
+                  n_keys = attention_keys(args), end = token + 1 < n_keys ? token + 1 : n_keys;
+    const dtype o_type = args->o_is_acc ? dtype_acc(args->dt) : args->dt;
     for (int first = 0; first < args->head_dim; first += COLUMNS) {
         const int n = args->head_dim - first < COLUMNS ? args->head_dim - first : COLUMNS;
         softmax_sums x = {.max = -HUGE_VAL};
-        for (int64_t s = begin; s <= token;) { // to the end of a block of keys each time
+        for (int64_t s = begin; s < end;) { // to the end of a block of keys each time
             const int64_t next = (s / ATTENTION_BLOCK + 1) * ATTENTION_BLOCK;
-            add_keys(args, t, h, s, next < token + 1 ? next : token + 1, first, n, &x);
+            add_keys(args, t, h, s, next < end ? next : end, first, n, &x);
             s = next;
         }
         for (int d = 0; d < n; d++)
-            put(args->dt, args->o, out + first + d, x.o[d] / x.sum);
+            put(o_type, args->o, out + first + d, x.sum == 0 ? 0 : x.o[d] / x.sum);
         if (args->lse)
             put(dtype_acc(args->dt), args->lse, h * args->lse_stride + t, x.max + log(x.sum));
     }
@@ -170,29 +174,41 @@ void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch)
             put(acc, part, part_at(args, head, n_chunks, s) + d, 0);
             put(acc, part, part_at(args, head, n_chunks + 1, s) + d, 0);
         }
-    for (int64_t token = first; token < args->seq; token++) {
-        const int64_t at = (token * args->n_heads + head) * args->head_dim,
-                      begin = token - args->position[token];
+    for (int64_t query = 0; query < args->seq; query++) {
+        const int64_t at = query * attention_o_width(args) + (int64_t)head * args->head_dim,
+                      token = args->first + query, begin = token - args->position[query];
         const double delta = dot(args, args->d_o, at, args->o, at);
-        const double lse = get(acc, args->lse, head * args->lse_stride + token);
+        const double lse = get(acc, args->lse, head * args->lse_stride + query);
         for (int64_t s = begin > first ? begin : first; s <= token && s < end; s++) {
-            double p = exp(scale * dot(args, args->qkv, q_at(args, token, head), args->qkv,
-                                           k_at(args, s, group)) -
-                           lse);
-            double ds =
-                    p * (dot(args, args->d_o, at, args->qkv, v_at(args, s, group)) - delta) * scale;
+            double p = exp(score(args, query, s, head) - lse), dp = 0;
+            for (int d = 0; d < args->head_dim; d++)
+                dp += get(args->dt, args->d_o, at + d) * value_at(args, s, group, d);
+            double ds = p * (dp - delta) * scale;
             p = as_operand(args->dt, p);
             ds = as_operand(args->dt, ds);
             for (int d = 0; d < args->head_dim; d++) {
-                double q = get(args->dt, args->qkv, q_at(args, token, head) + d),
-                       k = get(args->dt, args->qkv, k_at(args, s, group) + d);
-                accumulate_at(acc, part, part_at(args, head, chunk, token) + d, ds * k);
+                double q = get(args->dt, args->qkv, q_at(args, query, head) + d),
+                       k = key_at(args, s, group, d);
+                accumulate_at(acc, part, part_at(args, head, chunk, query) + d, ds * k);
                 accumulate_at(acc, part, part_at(args, head, n_chunks, s) + d, ds * q);
                 accumulate_at(acc, part, part_at(args, head, n_chunks + 1, s) + d,
                         p * get(args->dt, args->d_o, at + d));
             }
         }
     }
+}
+
+// Of head `head` as they follow each other in qkv.
+static void put_sum(const attention_args *args, int64_t t, int head, int d, double x) {
+    const int kv = args->n_kv_heads, key = head - args->n_heads;
+    if (args->dqkv)
+        put(args->dt, args->dqkv, q_at(args, t, head) + d, x);
+    else if (key < 0)
+        accumulate_at(dtype_acc(args->dt), args->dq,
+                (t * args->n_heads + head) * args->head_dim + d, x);
+    else
+        accumulate_at(dtype_acc(args->dt), key < kv ? args->dk : args->dv,
+                (t * kv + key % kv) * args->head_dim + d, x);
 }
 
 void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
@@ -205,7 +221,7 @@ void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
                 double x = 0;
                 for (int64_t c = 0; c < n_chunks; c++)
                     x += get(acc, args->part, part_at(args, h, c, t) + d);
-                put(args->dt, args->dqkv, q_at(args, t, h) + d, x);
+                put_sum(args, t, h, d, x);
             }
         for (int g = 0; g < args->n_kv_heads; g++)
             for (int d = 0; d < args->head_dim; d++)
@@ -213,7 +229,7 @@ void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
                     double x = 0;
                     for (int h = g * rep; h < (g + 1) * rep; h++)
                         x += get(acc, args->part, part_at(args, h, n_chunks + which, t) + d);
-                    put(args->dt, args->dqkv, (which ? v_at(args, t, g) : k_at(args, t, g)) + d, x);
+                    put_sum(args, t, args->n_heads + which * args->n_kv_heads + g, d, x);
                 }
     }
 }

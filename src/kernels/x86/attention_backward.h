@@ -29,10 +29,16 @@ INLINE int64_t chunk_of(const attention_args *args) {
     return round_up(div_up(args->seq, attention_grad_chunks(args)), BLOCK);
 }
 
+// The first block of queries that may see key k0.
+INLINE int64_t first_query(const attention_args *args, int64_t k0) {
+    return k0 > args->first ? (k0 - args->first) / BLOCK * BLOCK : 0;
+}
+
 typedef struct backward_unit {
     const attention_args *args;
     int64_t head, group;
-    int64_t first, end; // keys of the chunk
+    int64_t first, end;  // keys of the chunk
+    int64_t first_query; // of those that may see them
     int64_t ld, row_a;
     float scale; // of scores: 1 / sqrt(head_dim)
     const float *lse;
@@ -61,6 +67,7 @@ INLINE backward_unit backward_unit_of(const arithmetic *by, const attention_args
     out.group = head / (args->n_heads / args->n_kv_heads);
     out.first = chunk * chunk_of(args);
     out.end = out.first + chunk_of(args) < args->seq ? out.first + chunk_of(args) : args->seq;
+    out.first_query = first_query(args, out.first);
     out.scale = 1 / sqrtf((float)head_dim);
     out.row_a = by->per_word == 1 ? out.ld : round_up(words_of(by, head_dim), ROW_PAD);
     out.lse = (const float *)args->lse + head * args->lse_stride;
@@ -134,7 +141,8 @@ INLINE void softmax_grad(const arithmetic *by, const backward_unit *u, int64_t q
 INLINE void backward_block(const arithmetic *by, product_function *product, const backward_unit *u,
         int64_t q0, int64_t k0) {
     const int64_t d = u->args->head_dim, d_words = words_of(by, d), k_words = BLOCK / by->per_word;
-    const int64_t n_q = tokens_of_block(u->args, q0), n_k = tokens_of_block(u->args, k0);
+    const int64_t n_q = rows_of_block(u->args, q0), n_k = keys_of_block(u->args, k0);
+    const bool later = q0 > first_query(u->args, k0); // the sums of the block have begun
     const int64_t q_words = words_of(by, n_q), b_at = q0 / by->per_word * u->ld;
     const words_a q_a = {u->q_a + q0 * u->row_a, u->row_a, 1},
                   do_a = {u->do_a + q0 * u->row_a, u->row_a, 1};
@@ -145,16 +153,16 @@ INLINE void backward_block(const arithmetic *by, product_function *product, cons
     product(n_q, BLOCK, d_words, q_a, (words_b){u->kt, BLOCK}, (sums){u->scores, BLOCK}, false);
     product(n_q, BLOCK, d_words, do_a, (words_b){u->vt, BLOCK}, (sums){u->dp, BLOCK}, false);
     softmax_grad(by, u, q0, k0, n_q);
-    product(n_k, d, q_words, p_across, do_b, dv, q0 > k0);
-    product(n_k, d, q_words, ds_across, q_b, dk, q0 > k0);
+    product(n_k, d, q_words, p_across, do_b, dv, later);
+    product(n_k, d, q_words, ds_across, q_b, dk, later);
     product(n_q, d, k_words, ds_along, (words_b){u->k_b, u->ld}, dq, k0 > u->first);
 }
 
 INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
     const attention_args *args = unit->args;
-    const int64_t head_dim = args->head_dim, o_width = args->n_heads * head_dim;
+    const int64_t head_dim = args->head_dim, o_width = attention_o_width(args);
     const matrix qkv = matrix_of_qkv(args), d_o = {args->d_o, o_width};
-    for (int64_t t = unit->first; t < args->seq; t++) {
+    for (int64_t t = unit->first_query; t < args->seq; t++) {
         const int64_t at = t * o_width + unit->head * head_dim;
         vec sum = v_set(0);
         FOR_VECTORS(j, k, head_dim, {
@@ -163,8 +171,8 @@ INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
         });
         unit->delta[t] = v_sum(sum);
     }
-    for (int64_t q0 = unit->first; q0 < args->seq; q0 += BLOCK) {
-        const int64_t n = tokens_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
+    for (int64_t q0 = unit->first_query; q0 < args->seq; q0 += BLOCK) {
+        const int64_t n = rows_of_block(args, q0), b_at = q0 / by->per_word * unit->ld;
         const int64_t q_at = element_of(args, q0, unit->head),
                       do_at = q0 * o_width + unit->head * head_dim;
         pack_tokens(by, args, qkv, q_at, n, n, unit->q_b + b_at, unit->ld);
@@ -177,22 +185,26 @@ INLINE void prepare_queries(const arithmetic *by, const backward_unit *unit) {
 
 INLINE void attention_backward(const arithmetic *by, product_function *product,
         const attention_args *args, int64_t unit, void *scratch) {
-    const backward_unit u = backward_unit_of(by, args, unit, scratch);
-    const matrix qkv = matrix_of_qkv(args);
-    const int64_t d = args->head_dim;
-    if (u.first >= args->seq) return;
-    prepare_queries(by, &u);
-    for (int64_t k0 = u.first; k0 < u.end; k0 += BLOCK) {
-        const int64_t n_k = tokens_of_block(args, k0);
-        const int64_t k_at = element_of(args, k0, key_head(args, u.group));
-        const int64_t v_at = element_of(args, k0, value_head(args, u.group));
-        pack_transposed(by, BLOCK, qkv, k_at, n_k, d, u.kt);
-        pack_tokens(by, args, qkv, k_at, n_k, BLOCK, u.k_b, u.ld);
-        pack_transposed(by, BLOCK, qkv, v_at, n_k, d, u.vt);
-        int64_t q0 = k0;
+    const backward_unit work = backward_unit_of(by, args, unit, scratch);
+    const int64_t d = args->head_dim, key = key_head(args, work.group),
+                  value = value_head(args, work.group);
+    if (work.first >= args->seq) return;
+    prepare_queries(by, &work);
+    for (int64_t k0 = work.first; k0 < work.end; k0 += BLOCK) {
+        const int64_t n_k = keys_of_block(args, k0), q_begin = first_query(args, k0);
+        const operand keys = operand_of(args, args->keys, key, work.group, k0),
+                      values = operand_of(args, args->values, value, work.group, k0);
+        pack_transposed(by, BLOCK, keys.m, keys.at, n_k, d, work.kt);
+        pack_tokens(by, args, keys.m, keys.at, n_k, BLOCK, work.k_b, work.ld);
+        pack_transposed(by, BLOCK, values.m, values.at, n_k, d, work.vt);
+        int64_t q0 = q_begin;
         for (; q0 < args->seq && first_key(args, q0) < k0 + BLOCK; q0 += BLOCK)
-            backward_block(by, product, &u, q0, k0);
-        if (k0 == u.first && q0 < args->seq) // queries of other documents
-            memset(u.dq + q0 * d, 0, sizeof *u.dq * (size_t)((args->seq - q0) * d));
+            backward_block(by, product, &work, q0, k0);
+        if (k0 == work.first && q0 < args->seq) // queries of other documents
+            memset(work.dq + q0 * d, 0, sizeof *work.dq * (size_t)((args->seq - q0) * d));
+        if (q0 == q_begin) { // nobody sees the block: it is of another part of the row
+            memset(work.dk + k0 * d, 0, sizeof *work.dk * (size_t)(n_k * d));
+            memset(work.dv + k0 * d, 0, sizeof *work.dv * (size_t)(n_k * d));
+        }
     }
 }

@@ -17,19 +17,6 @@
 #pragma once
 #include "kernels/x86/attention_tile.h"
 
-// The keys or values of a group from token t on.
-typedef struct operand {
-    matrix m;
-    int64_t at;
-} operand;
-
-INLINE operand operand_of(const attention_args *args, const void *cache, int64_t head,
-        int64_t group, int64_t t) {
-    const int64_t d = args->head_dim;
-    if (cache) return (operand){{cache, d}, (group * args->capacity + t) * d};
-    return (operand){matrix_of_qkv(args), element_of(args, t, head)};
-}
-
 typedef struct forward_unit {
     const attention_args *args;
     int64_t group, n_rep; // query heads of the group: n_rep from group * n_rep on
@@ -93,7 +80,7 @@ INLINE void softmax_row(const arithmetic *by, const forward_unit *unit, int64_t 
 INLINE void forward_keys(const arithmetic *by, product_function *product, const forward_unit *unit,
         int64_t k0) {
     const attention_args *args = unit->args;
-    const int64_t n_k = tokens_of_block(args, k0), row_words = BLOCK / by->per_word;
+    const int64_t n_k = keys_of_block(args, k0), row_words = BLOCK / by->per_word;
     const operand keys = operand_of(args, args->keys, key_head(args, unit->group), unit->group, k0),
                   values = operand_of(args, args->values, value_head(args, unit->group),
                           unit->group, k0);
@@ -120,11 +107,16 @@ INLINE void store_outputs(const arithmetic *by, const forward_unit *u) {
     for (int64_t h = 0; h < u->n_rep; h++)
         for (int64_t i = 0; i < u->n_q; i++) {
             const int64_t r = h * BLOCK + i, head = u->group * u->n_rep + h, t = u->q0 + i;
-            const int64_t at = (t * args->n_heads + head) * args->head_dim;
+            const int64_t at = t * attention_o_width(args) + head * args->head_dim;
             const float *o = u->o + r * u->ld;
-            const vec share = v_set(1 / u->sum[r]);
-            FOR_VECTORS(j, k, args->head_dim,
-                    { v_store_as(by->dt, args->o, at + j, v_mul(share, v_load(o + j, k)), k); });
+            const vec share = v_set(u->sum[r] == 0 ? 0 : 1 / u->sum[r]); // 0: it sees no key
+            FOR_VECTORS(j, k, args->head_dim, {
+                const vec mean = v_mul(share, v_load(o + j, k));
+                if (args->o_is_acc)
+                    v_store((float *)args->o + at + j, mean, k);
+                else
+                    v_store_as(by->dt, args->o, at + j, mean, k);
+            });
             if (args->lse)
                 ((float *)args->lse)[head * args->lse_stride + t] =
                         u->max[r] / LOG2_E + logf(u->sum[r]);
@@ -141,8 +133,9 @@ INLINE void attention_forward(const arithmetic *by, product_function *product,
     for (int64_t h = 0; h < u.n_rep; h++)
         pack_rows(by, matrix_of_qkv(args), element_of(args, u.q0, u.group * u.n_rep + h), u.n_q,
                 args->head_dim, u.q + h * BLOCK * u.ld, u.ld);
-    const int64_t last_key = args->first + u.q0 + u.n_q - 1;
-    for (int64_t k0 = first_key(args, u.q0) / BLOCK * BLOCK; k0 <= last_key; k0 += BLOCK)
+    const int64_t end = args->first + u.q0 + u.n_q, n_keys = attention_keys(args),
+                  last_key = (end < n_keys ? end : n_keys) - 1, begin = first_key(args, u.q0);
+    for (int64_t k0 = begin > 0 ? begin / BLOCK * BLOCK : 0; k0 <= last_key; k0 += BLOCK)
         forward_keys(by, product, &u, k0);
     store_outputs(by, &u);
 }

@@ -1,17 +1,37 @@
 // The second part of attention's gradient: the sums that attention_backward.h left in part become
-// dqkv, rounded once. Chunks and heads are added in a fixed order.
+// dqkv, rounded once, or are added to sums over other parts of the row. Chunks and heads are added
+// in a fixed order.
 #pragma once
 #include "kernels/x86/attention_backward.h"
 
-// dqkv[at ..] = the sum of n_parts rows of d floats, `apart` floats from one to the next.
-INLINE void sum_parts(dtype dt, const float *part, int64_t n_parts, int64_t apart, int64_t d,
-        void *dqkv, int64_t at) {
+// Where sums go: rows of dqkv, rounded, or of an array of fp32, to which they are added.
+typedef struct sum_target {
+    dtype dt;
+    void *rounded;
+    float *added; // NULL: `rounded`
+    int64_t at;   // element
+} sum_target;
+
+// The sum of n_parts rows of d floats, `apart` floats from one to the next.
+INLINE void sum_parts(const float *part, int64_t n_parts, int64_t apart, int64_t d, sum_target to) {
     FOR_VECTORS(j, k, d, {
         vec sum = v_load(part + j, k);
         for (int64_t i = 1; i < n_parts; i++)
             sum = v_add(sum, v_load(part + i * apart + j, k));
-        v_store_as(dt, dqkv, at + j, sum, k);
+        if (to.added)
+            v_store(to.added + to.at + j, v_add(v_load(to.added + to.at + j, k), sum), k);
+        else
+            v_store_as(to.dt, to.rounded, to.at + j, sum, k);
     });
+}
+
+INLINE sum_target target_of(dtype dt, const attention_args *args, int64_t t, int64_t head) {
+    if (args->dqkv) return (sum_target){dt, args->dqkv, NULL, element_of(args, t, head)};
+    const int64_t d = args->head_dim, kv = args->n_kv_heads;
+    if (head < args->n_heads)
+        return (sum_target){dt, NULL, args->dq, (t * args->n_heads + head) * d};
+    head -= args->n_heads;
+    return (sum_target){dt, NULL, head < kv ? args->dk : args->dv, (t * kv + head % kv) * d};
 }
 
 // dqkv of the tokens of a unit.
@@ -22,15 +42,15 @@ INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
     const int64_t begin = unit * ATTENTION_SUM_BLOCK, end = begin + ATTENTION_SUM_BLOCK;
     for (int64_t t = begin; t < end && t < args->seq; t++) {
         const float *part = args->part + t * d;
-        for (int64_t h = 0; h < args->n_heads; h++) // token t sees no chunk of later keys
-            sum_parts(dt, part + h * head_floats, t / chunk + 1, array, d, args->dqkv,
-                    element_of(args, t, h));
+        const int64_t last = (args->first + t) / chunk, // it sees no chunk of later keys
+                n_seen = last + 1 < n_chunks ? last + 1 : n_chunks;
+        for (int64_t h = 0; h < args->n_heads; h++)
+            sum_parts(part + h * head_floats, n_seen, array, d, target_of(dt, args, t, h));
         for (int64_t g = 0; g < args->n_kv_heads; g++) {
             const float *dk = part + g * n_rep * head_floats + n_chunks * array;
-            sum_parts(dt, dk, n_rep, head_floats, d, args->dqkv,
-                    element_of(args, t, key_head(args, g)));
-            sum_parts(dt, dk + array, n_rep, head_floats, d, args->dqkv,
-                    element_of(args, t, value_head(args, g)));
+            sum_parts(dk, n_rep, head_floats, d, target_of(dt, args, t, key_head(args, g)));
+            sum_parts(dk + array, n_rep, head_floats, d,
+                    target_of(dt, args, t, value_head(args, g)));
         }
     }
 }

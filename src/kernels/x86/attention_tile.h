@@ -13,8 +13,7 @@ enum { BLOCK = ATTENTION_BLOCK, ROW_PAD = 16 };
 static const float LOG2_E = 1.44269504f;
 
 INLINE matrix matrix_of_qkv(const attention_args *args) {
-    const int64_t n_heads = args->n_heads + 2 * args->n_kv_heads;
-    return (matrix){args->qkv, n_heads * args->head_dim};
+    return (matrix){args->qkv, attention_qkv_width(args)};
 }
 // Heads as they follow each other in a row of qkv: queries, keys, values.
 INLINE int64_t key_head(const attention_args *args, int64_t group) {
@@ -28,23 +27,38 @@ INLINE int64_t element_of(const attention_args *args, int64_t t, int64_t head) {
     return t * matrix_of_qkv(args).ld + head * args->head_dim;
 }
 
-// Tokens of the block of keys that begins at `first`, and rows of one of queries.
-INLINE int64_t tokens_of_block(const attention_args *args, int64_t first) {
-    const int64_t left = args->first + args->seq - first;
+// Keys of the block that begins at `first`, and rows of one of queries.
+INLINE int64_t keys_of_block(const attention_args *args, int64_t first) {
+    const int64_t left = attention_keys(args) - first;
     return left < BLOCK ? left : BLOCK;
 }
 INLINE int64_t rows_of_block(const attention_args *args, int64_t first) {
     return args->seq - first < BLOCK ? args->seq - first : BLOCK;
 }
 
-// The first token that row t sees.
+// The first token that row t sees; below 0: one before the keys.
 INLINE int64_t first_key(const attention_args *args, int64_t t) {
     return args->first + t - args->position[t];
 }
 
-// Scores of row t for keys k0 .. k0 + BLOCK: those that it does not see become -inf.
+// The keys or values of a group from token t on: those of a cache, or (NULL) of qkv.
+typedef struct operand {
+    matrix m;
+    int64_t at;
+} operand;
+
+INLINE operand operand_of(const attention_args *args, const void *cache, int64_t head,
+        int64_t group, int64_t t) {
+    const int64_t d = args->head_dim;
+    if (cache) return (operand){{cache, d}, (group * args->capacity + t) * d};
+    return (operand){matrix_of_qkv(args), element_of(args, t, head)};
+}
+
+// Scores of row t for keys k0 .. k0 + BLOCK: those that it does not see become -inf. It sees
+// `from` .. `to`.
 INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, float *scores) {
-    const int64_t from = first_key(args, t) - k0, to = args->first + t + 1 - k0; // that are seen
+    const int64_t from = first_key(args, t) - k0, last = args->first + t + 1,
+                  n_keys = attention_keys(args), to = (last < n_keys ? last : n_keys) - k0;
     if (from <= 0 && to >= BLOCK) return;
     for (int64_t j = 0; j < BLOCK; j++)
         if (j < from || j >= to) scores[j] = -INFINITY;

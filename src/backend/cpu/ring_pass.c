@@ -1,0 +1,172 @@
+// What both directions of the ring share: its shape, pairs of chunks, keys that travel.
+#include "backend/cpu/ring_pass.h"
+
+#include <string.h>
+
+#include "backend/cpu/ring_tree.h"
+#include "base/round.h"
+
+enum { RING_BLOCK = 64 }; // tokens of a unit of work that is not a kernel's
+
+// The fewest groups of heads that give a team enough blocks of queries, by the shape alone.
+static int groups_of_pass(int n_groups, int64_t u) {
+    enum { UNITS = 64 };
+    const int64_t blocks = div_up(u, ATTENTION_BLOCK);
+    for (int groups = 1; groups < n_groups; groups++)
+        if (n_groups % groups == 0 && groups * blocks >= UNITS) return groups;
+    return n_groups;
+}
+
+ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
+    const op_attrs *attrs = &of->attrs;
+    const int ranks = attrs->ranks > 1 ? attrs->ranks : 1,
+              lanes = attrs->lanes > 1 ? attrs->lanes : 1;
+    ring r = {.ins = ins,
+            .attrs = attrs,
+            .group = ins ? ins->group : NULL,
+            .cut = {ranks, lanes, (int64_t)attrs->seq * ranks},
+            .seq = attrs->seq,
+            .rows = qkv->dim[0] / attrs->seq,
+            .dt = qkv->dt,
+            .n_rep = attrs->n_heads / attrs->n_kv_heads,
+            .head_dim = attrs->head_dim};
+    if (r.group) r.place = group_place(r.group);
+    r.u = zigzag_chunk_tokens(&r.cut);
+    r.groups = groups_of_pass(attrs->n_kv_heads, r.u);
+    r.heads = r.groups * r.n_rep;
+    r.dkeys_floats = 2 * r.seq * r.groups * r.head_dim;
+    r.keys_bytes = r.dkeys_floats * dtype_bytes(r.dt);
+    r.n_slots = ring_tree_slots(ranks, lanes);
+    r.n_d_slots = ring_tree_slots(ranks, 1);
+    return r;
+}
+
+attention_args ring_args(const ring *r) {
+    const op_attrs *attrs = r->attrs;
+    const int64_t q_width = (int64_t)attrs->n_heads * r->head_dim,
+                  kv_width = (int64_t)attrs->n_kv_heads * r->head_dim;
+    return (attention_args){.dt = r->dt,
+            .seq = r->u,
+            .n_heads = r->heads,
+            .n_kv_heads = r->groups,
+            .head_dim = r->head_dim,
+            .capacity = r->u,
+            .n_keys = r->u,
+            .qkv_width = q_width + 2 * kv_width,
+            .o_is_acc = true};
+}
+
+bool ring_pair(const ring_pass *p, const void *qkv, const int32_t *position, int q, int source,
+        int k, const char *keys, attention_args *args) {
+    const ring *r = p->r;
+    const int64_t unit = dtype_bytes(r->dt), t = ring_token(p, q),
+                  kv_bytes = r->u * r->groups * r->head_dim * unit,
+                  apart = zigzag_chunk(&r->cut, r->place, q) - zigzag_chunk(&r->cut, source, k);
+    args->first = apart * r->u;
+    args->position = position + t;
+    args->qkv = (const char *)qkv +
+                (t * args->qkv_width + (int64_t)p->first_group * r->n_rep * r->head_dim) * unit;
+    args->keys = keys + k * 2 * kv_bytes;
+    args->values = (const char *)args->keys + kv_bytes;
+    // The first query sees the earliest tokens: documents follow each other.
+    return apart >= 0 && args->first - args->position[0] < r->u;
+}
+
+// --- work
+typedef struct unit_call {
+    const ring *r;
+    const attention_args *args;
+    char *scratch;
+    int64_t scratch_bytes; // of a thread
+    ring_unit_fn *fn;
+} unit_call;
+
+static void run_unit(void *arg, int64_t unit, int thread) {
+    const unit_call *call = arg;
+    char *scratch = call->scratch + thread * call->scratch_bytes;
+    call->fn(call->r->ins->attention, call->args, unit, scratch);
+}
+
+void ring_units(const ring *r, const attention_args *args, int64_t n_units, char *scratch,
+        ring_unit_fn *fn) {
+    unit_call call = {r, args, scratch, attention_scratch_bytes(args), fn};
+    par_for(n_units, run_unit, &call);
+}
+
+typedef struct block_call {
+    const ring *r;
+    ring_block_fn *fn;
+    void *ctx;
+} block_call;
+
+static void run_block(void *arg, int64_t i, int thread) {
+    (void)thread;
+    const block_call *call = arg;
+    const int64_t blocks = div_up(call->r->u, RING_BLOCK), first = i % blocks * RING_BLOCK,
+                  left = call->r->u - first;
+    call->fn(call->ctx, (int)(i / blocks), first, left < RING_BLOCK ? left : RING_BLOCK);
+}
+
+void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx) {
+    block_call call = {r, fn, ctx};
+    par_for(zigzag_chunks(&r->cut) * div_up(r->u, RING_BLOCK), run_block, &call);
+}
+
+// --- keys
+typedef struct pack_call {
+    const ring_pass *p;
+    const char *qkv;
+    char *keys;
+} pack_call;
+
+static void pack_block(void *ctx, int chunk, int64_t first, int64_t n) {
+    const pack_call *call = ctx;
+    const ring *r = call->p->r;
+    const op_attrs *attrs = r->attrs;
+    const int64_t head_bytes = r->head_dim * dtype_bytes(r->dt),
+                  kv_bytes = r->u * r->groups * head_bytes,
+                  width = attrs->n_heads + 2 * attrs->n_kv_heads; // in heads
+    for (int64_t t = first; t < first + n; t++)
+        for (int which = 0; which < 2; which++)
+            for (int g = 0; g < r->groups; g++) {
+                const int64_t head = attrs->n_heads + which * attrs->n_kv_heads +
+                                     call->p->first_group + g,
+                              token = ring_token(call->p, chunk) + t;
+                memcpy(call->keys + (2 * chunk + which) * kv_bytes + (g * r->u + t) * head_bytes,
+                        call->qkv + (token * width + head) * head_bytes, (size_t)head_bytes);
+            }
+}
+
+void ring_keys_pack(ring_keys *k, const ring_pass *p, const char *qkv) {
+    pack_call call = {p, qkv, k->buffer[0]};
+    k->at = k->n_moving = 0;
+    ring_blocks(k->r, pack_block, &call);
+}
+
+void ring_keys_start(ring_keys *k, int hop) {
+    const ring *r = k->r;
+    const int ranks = r->cut.ranks;
+    if (hop == ranks - 1) return;
+    comm_receive(r->group, (r->place + ranks - 1) % ranks, k->buffer[!k->at], r->keys_bytes,
+            &k->moving[0]);
+    comm_send(r->group, (r->place + 1) % ranks, k->buffer[k->at], r->keys_bytes, &k->moving[1]);
+    k->n_moving = 2;
+}
+
+drv_status ring_keys_finish(ring_keys *k) {
+    if (k->n_moving == 0) return DRV_OK;
+    k->n_moving = 0;
+    DRV_TRY(comm_wait(k->r->group, "attention: keys", k->moving, 2));
+    k->at = !k->at;
+    return DRV_OK;
+}
+
+void ring_keys_test(ring_keys *k) {
+    bool done;
+    if (k->n_moving && comm_test(k->r->group, k->moving, k->n_moving, &done) != DRV_OK) return;
+}
+
+void ring_keys_cancel(ring_keys *k) {
+    if (k->n_moving) comm_cancel(k->r->group, k->moving, k->n_moving);
+    k->n_moving = 0;
+}

@@ -1,0 +1,95 @@
+// Attention of rows that lie on several ranks, zigzag (ir/zigzag.h): a ring. Keys and values visit
+// all ranks in turn; each rank adds up what its queries find in them, and sends the gradients of
+// keys and values straight to the rank that has these. Every sum is over leaves of the row in one
+// tree (ring_tree.h), so its bits do not depend on how many ranks there are (docs/adr/0015).
+//
+// A pass goes through some of the groups of heads, so that what is kept of a pass is small; the
+// passes of a row follow each other, as do the rows.
+//
+// Legend: u tokens of a chunk; H heads, G groups of a pass; D head_dim.
+//     keys   of a rank, by chunk: K [G][u][D], then V [G][u][D], in the compute type
+//     dkeys  of a rank, by chunk: dK [u][G][D], then dV [u][G][D], fp32
+#pragma once
+#include "backend/cpu/cpu_op.h"
+#include "ir/zigzag.h"
+
+typedef struct ring {
+    const instruction *ins; // NULL: sizes alone are wanted
+    const op_attrs *attrs;
+    comm_group *group; // NULL: one rank
+    int place;
+    zigzag cut;
+    int64_t u, rows, seq; // seq: tokens of a row on this rank
+    dtype dt;
+    int n_rep, head_dim;
+    int groups, heads;      // of a pass
+    int64_t keys_bytes;     // of a rank
+    int64_t dkeys_floats;   // likewise
+    int n_slots, n_d_slots; // partial sums that wait: of queries, of dkeys
+} ring;
+
+// `qkv` is an input of the node.
+ring ring_of(const node *of, const tensor *qkv, const instruction *ins);
+static inline bool ring_is_cut(const op_attrs *attrs) {
+    return attrs->ranks > 1 || attrs->lanes > 1;
+}
+
+// Where a pass is: the first group of heads of a row.
+typedef struct ring_pass {
+    const ring *r;
+    int64_t row;
+    int first_group;
+} ring_pass;
+
+static inline int64_t ring_token(const ring_pass *p, int chunk) {
+    return zigzag_token(&p->r->cut, p->r->rows, p->row, chunk);
+}
+// The shape of a pass for the kernels: queries of one chunk against keys of another.
+attention_args ring_args(const ring *r);
+// Sets queries, positions and keys: chunk `q` of this rank and chunk `k` of what the rank at
+// `source` has. False: no query sees a key.
+bool ring_pair(const ring_pass *p, const void *qkv, const int32_t *position, int q, int source,
+        int k, const char *keys, attention_args *args);
+
+// Runs a kernel's units, each with a thread's scratch.
+typedef void ring_unit_fn(const kernels *k, const attention_args *args, int64_t unit,
+        void *scratch);
+void ring_units(const ring *r, const attention_args *args, int64_t n_units, char *scratch,
+        ring_unit_fn *fn);
+// Calls fn for each block of `block` tokens of u: chunk by chunk, from token `first` on.
+typedef void ring_block_fn(void *ctx, int chunk, int64_t first, int64_t n);
+void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx);
+
+// Keys under way around the ring, in two buffers.
+typedef struct ring_keys {
+    const ring *r;
+    char *buffer[2];
+    int at; // the buffer that is read
+    comm_transfer moving[2];
+    int n_moving;
+} ring_keys;
+// Fills the first buffer with the keys of this rank.
+void ring_keys_pack(ring_keys *k, const ring_pass *p, const char *qkv);
+// Begins to send what is read on to the next rank; `hop` of ranks.
+void ring_keys_start(ring_keys *k, int hop);
+DRV_CHECKED drv_status ring_keys_finish(ring_keys *k);
+// Moves them on between two pieces of work. (An error shows when they are waited for.)
+void ring_keys_test(ring_keys *k);
+void ring_keys_cancel(ring_keys *k); // after a failure
+// The rank whose keys are there in a hop.
+static inline int ring_source(const ring *r, int hop) {
+    return (r->place + r->cut.ranks - hop) % r->cut.ranks;
+}
+
+// Takes bytes of the workspace; base NULL: counts alone.
+static inline void *ring_take(char *base, int64_t *used, int64_t bytes) {
+    char *at = base ? base + *used : NULL;
+    *used += (bytes + 63) / 64 * 64;
+    return at;
+}
+
+// --- the two directions
+void ring_forward(const instruction *ins);
+int64_t ring_forward_workspace(const node *n, int n_threads);
+void ring_backward(const instruction *ins);
+int64_t ring_backward_workspace(const node *n, int n_threads);

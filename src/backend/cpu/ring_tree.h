@@ -1,0 +1,34 @@
+// Sums whose leaves come in any order and are joined in one tree, that of comm/join.h: as soon as
+// both halves of a node are there they are joined, the earlier leaves on the left. So the bits
+// follow from the leaves alone, and no more partial sums wait than the order makes necessary.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { RING_TREE_SLOTS = 64 };
+
+// A run of leaves: [first, end).
+typedef struct leaf_run {
+    int first, end;
+} leaf_run;
+
+typedef struct ring_tree {
+    int n_leaves, n_slots;
+    bool taken[RING_TREE_SLOTS]; // memory for a partial sum, of which the caller has n_slots
+    struct waiting_sum {
+        leaf_run leaves;
+        int slot;
+    } waiting[RING_TREE_SLOTS];
+    int n_waiting;
+    void (*join)(void *ctx, int left, int right); // the sum of two slots into the left one
+    void *ctx;
+} ring_tree;
+
+// The slots that n_ranks ranks with `lanes` leaves each need at most, whichever begins, where
+// leaves come rank after rank, rising or falling, once around.
+int ring_tree_slots(int n_ranks, int lanes);
+int ring_tree_take(ring_tree *t); // a free slot
+// What the slot holds is the sum of these leaves, a node of the tree; the tree has the slot now.
+void ring_tree_add(ring_tree *t, leaf_run leaves, int slot);
+// The slot of the sum of all leaves, which have been added.
+int ring_tree_result(const ring_tree *t);

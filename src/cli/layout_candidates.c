@@ -1,0 +1,282 @@
+// Enumerates meshes, and of each mesh schedules, micro-batches, recomputation, sharing of tokens
+// and of the optimizer. Time and memory are estimated by the formulas of Korthikanti et al.
+// (arXiv:2205.05198) and Narayanan et al. (arXiv:2104.04473), good enough for an order: what is
+// listed is really planned.
+//
+// Legend: t, p, d ranks along the tensor, pipeline and data axes; M micro-batches of a data rank, V
+// stages of a pipeline rank; h, f, k hidden, feed-forward, key-value width; T tokens of a
+// micro-batch.
+#include "cli/layout_candidates.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/round.h"
+#include "model/layout.h"
+
+enum { MAX_VIRTUAL = 32 };
+// Estimates may be so much too high before a layout is left out unplanned.
+#define SLACK 1.15
+
+typedef struct search {
+    const run_config *cfg;
+    int64_t ranks;
+    const double *flops_per_token;
+    const rank_power *power;
+    layout_candidates *out;
+    double parameters;
+} search;
+
+bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
+    return x->tensor == y->tensor && x->pipeline == y->pipeline && x->data == y->data;
+}
+
+drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_config *out) {
+    out->tensor_parallel = c->tensor;
+    out->pipeline_parallel = c->pipeline;
+    out->data_parallel = c->data;
+    out->micro_batch_size = c->micro_batch;
+    out->zero = c->zero;
+    out->pipeline_schedule = c->schedule;
+    out->virtual_stages = c->virtual_stages;
+    out->recompute = c->recompute;
+    out->sequence_parallel = c->sequence;
+    out->rank = 0;
+    return config_set_ranks(out, ranks);
+}
+
+// --- estimates
+static double micro_batches_of(const search *s, const layout_candidate *c) {
+    return (double)(s->cfg->global_batch_size / c->data / c->micro_batch);
+}
+
+// Micro-batches whose activations the first rank holds, each of a whole rank's layers.
+static double in_flight(const layout_candidate *c, double micro_batches) {
+    const double p = (double)c->pipeline, v = (double)c->virtual_stages;
+    switch (c->schedule) {
+    case SCHEDULE_GPIPE:
+        return micro_batches;
+    case SCHEDULE_INTERLEAVED:
+        return fmin(2 * (p - 1) / v + p * (v - 1) / v + 1 / v, micro_batches);
+    default:
+        return fmin(p, micro_batches);
+    }
+}
+
+// Bytes that the forward of a layer leaves for its backward, on one rank.
+static double kept_of_layer(const search *s, const layout_candidate *c) {
+    const model_config *m = &s->cfg->model;
+    const double t = (double)c->tensor, unit = s->cfg->precision == PRECISION_BF16 ? 2 : 4,
+                 tokens = (double)(c->micro_batch * s->cfg->sequence_length),
+                 h = (double)m->hidden_size, f = (double)m->intermediate_size,
+                 k = (double)(m->num_key_value_heads * m->head_dim), alike = c->sequence ? t : 1;
+    if (c->recompute == RECOMPUTE_FULL) return unit * tokens * h / alike;
+    const double all = unit * tokens * (4 * h / alike + (2 * h + 2 * k + 3 * f) / t);
+    if (c->recompute == RECOMPUTE_NONE) return all;
+    return all - unit * tokens * (2 * h / alike + f / t);
+}
+
+static double bytes_of(const search *s, const layout_candidate *c) {
+    const bool bf16 = s->cfg->precision == PRECISION_BF16;
+    const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
+                 parameters = s->parameters / (double)(c->tensor * c->pipeline);
+    const double state = (bf16 ? 2 : 4) + 4,
+                 optimizer = (bf16 ? 12 : 8) / (c->zero ? (double)c->data : 1);
+    return parameters * (state + optimizer) +
+           kept_of_layer(s, c) * layers / p * in_flight(c, micro_batches_of(s, c));
+}
+
+// The slowest rank works, the others wait while the pipeline fills and drains.
+static double compute_seconds(const search *work, const layout_candidate *of) {
+    const model_config *m = &work->cfg->model;
+    const int n_stages = (int)(of->pipeline * of->virtual_stages);
+    const double head = layout_head_in_layers(m), all = (double)m->num_hidden_layers + head,
+                 tokens = (double)(of->micro_batch * work->cfg->sequence_length),
+                 micro_batches = micro_batches_of(work, of);
+    const double one = work->flops_per_token[of->recompute] * tokens /
+                       ((double)of->tensor * work->power->flops); // a micro-batch through the model
+    double slowest = 0, fill;
+    int *layers = mem_alloc(sizeof *layers * (size_t)n_stages);
+    layout_share_layers(m, n_stages, layers);
+    for (int rank = 0; rank < of->pipeline; rank++) {
+        double mine = rank == of->pipeline - 1 ? head : 0;
+        for (int v = 0; v < of->virtual_stages; v++)
+            mine += layers[v * of->pipeline + rank];
+        slowest = fmax(slowest, mine / all);
+    }
+    free(layers);
+    fill = (double)(of->pipeline - 1) / (double)of->pipeline / (double)of->virtual_stages;
+    if (of->schedule == SCHEDULE_ZB_H1) fill /= 3; // tF + tI - tW of tF + tI + tW
+    return one * (micro_batches * slowest + fill);
+}
+
+static double wire_seconds(const search *s, const layout_candidate *c) {
+    const model_config *m = &s->cfg->model;
+    const double t = (double)c->tensor, d = (double)c->data, h = (double)m->hidden_size,
+                 layers = (double)m->num_hidden_layers / (double)c->pipeline,
+                 tokens = (double)(c->micro_batch * s->cfg->sequence_length),
+                 bf16 = s->cfg->precision == PRECISION_BF16 ? 1 : 2;
+    const double tensor = (c->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
+    const double boundary = c->pipeline > 1 ? 4 * bf16 * tokens * h * (double)c->virtual_stages /
+                                                      (c->sequence ? t : 1)
+                                            : 0;
+    const double weights = s->parameters / (t * (double)c->pipeline),
+                 data = (d - 1) / d * weights * (c->zero ? 4 + 2 * bf16 : 8);
+    return ((tensor + boundary) * micro_batches_of(s, c) + data) / s->power->link;
+}
+
+// --- enumeration
+static void add(search *s, layout_candidate c) {
+    layout_candidates *out = s->out;
+    c.bytes = bytes_of(s, &c);
+    if (c.bytes > SLACK * s->power->memory) {
+        out->n_too_large++;
+        return;
+    }
+    c.seconds = compute_seconds(s, &c) + wire_seconds(s, &c);
+    MEM_GROW(out->list, out->n, out->cap);
+    out->list[out->n++] = c;
+}
+
+// Recomputation, tokens and optimizer shared or not.
+static void add_variants(search *s, layout_candidate c) {
+    const int64_t tokens = c.micro_batch * s->cfg->sequence_length;
+    for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++)
+        for (int sequence = 0; sequence <= (c.tensor > 1 && tokens % c.tensor == 0); sequence++)
+            for (int64_t zero = 0; zero <= (c.data > 1); zero++) {
+                c.recompute = (recompute_mode)mode;
+                c.sequence = sequence;
+                c.zero = zero;
+                add(s, c);
+            }
+}
+
+static void add_schedules(search *s, layout_candidate c) {
+    static const stage_schedule whole[] = {SCHEDULE_1F1B, SCHEDULE_GPIPE, SCHEDULE_ZB_H1};
+    c.virtual_stages = 1;
+    c.schedule = SCHEDULE_AUTO;
+    if (c.pipeline == 1) {
+        add_variants(s, c);
+        return;
+    }
+    for (size_t i = 0; i < sizeof whole / sizeof *whole; i++) {
+        c.schedule = whole[i];
+        add_variants(s, c);
+    }
+    c.schedule = SCHEDULE_INTERLEAVED;
+    if (micro_batches_of(s, &c) < (double)c.pipeline) return;
+    for (c.virtual_stages = 2; c.virtual_stages <= MAX_VIRTUAL &&
+                               c.virtual_stages * c.pipeline <= s->cfg->model.num_hidden_layers;
+            c.virtual_stages++)
+        add_variants(s, c);
+}
+
+static void add_micro_batches(search *s, layout_candidate c) {
+    const int64_t share = s->cfg->global_batch_size / c.data;
+    const int before = s->out->n + s->out->n_too_large;
+    for (c.micro_batch = 1; c.micro_batch <= 16 && c.micro_batch <= share; c.micro_batch *= 2) {
+        run_config cfg = *s->cfg;
+        c.virtual_stages = 1;
+        if (share % c.micro_batch == 0 && layout_candidate_apply(&c, s->ranks, &cfg) == DRV_OK)
+            add_schedules(s, c);
+    }
+    s->out->n_meshes += s->out->n + s->out->n_too_large > before;
+}
+
+// Degrees come in rising order.
+static void refuse(search *s, const char *axis, int64_t degree, const char *why) {
+    layout_candidates *out = s->out;
+    int i = 0;
+    while (i < out->n_refused &&
+            (strcmp(out->refused[i].axis, axis) != 0 || strcmp(out->refused[i].why, why) != 0))
+        i++;
+    if (i == MAX_REFUSALS) return;
+    layout_refusal *r = &out->refused[i];
+    if (i == out->n_refused) {
+        *r = (layout_refusal){.axis = axis};
+        snprintf(r->why, sizeof r->why, "%s", why);
+        out->n_refused++;
+    }
+    str_printf(&r->degrees, "%s%lld", r->degrees.n ? ", " : "", (long long)degree);
+}
+
+void layout_refusals_add(const layout_candidates *c, str *out) {
+    for (int i = 0; i < c->n_refused; i++)
+        str_printf(out, "%s%s %s (%s)", i ? "; " : "", c->refused[i].axis, c->refused[i].degrees.p,
+                c->refused[i].why);
+}
+
+static void add_pipelines(search *s, layout_candidate c) {
+    const int64_t left = s->ranks / c.tensor;
+    for (c.pipeline = 1; c.pipeline <= left && c.pipeline <= s->cfg->model.num_hidden_layers;
+            c.pipeline++) {
+        if (left % c.pipeline) continue;
+        c.data = left / c.pipeline;
+        if (s->cfg->global_batch_size % c.data == 0) add_micro_batches(s, c);
+    }
+}
+
+// Degrees that are refused whatever the others are.
+static void refuse_degrees(search *s) {
+    const int64_t layers = s->cfg->model.num_hidden_layers, batch = s->cfg->global_batch_size;
+    char why[96];
+    for (int64_t n = 1; n <= s->ranks; n++) {
+        if (s->ranks % n) continue;
+        snprintf(why, sizeof why, "expected at most the %lld layers of the model",
+                (long long)layers);
+        if (n > layers) refuse(s, "pipeline", n, why);
+        snprintf(why, sizeof why, "expected a divisor of training.global_batch_size %lld",
+                (long long)batch);
+        if (batch % n) refuse(s, "data", n, why);
+    }
+}
+
+// --- order
+static int by_speed(const void *x, const void *y) {
+    const layout_candidate *a = x, *b = y;
+    if (a->seconds != b->seconds) return a->seconds < b->seconds ? -1 : 1;
+    return (a->bytes > b->bytes) - (a->bytes < b->bytes);
+}
+
+// Takes the candidates of each mesh together, in the order of the fastest ones.
+static void group_meshes(layout_candidates *c) {
+    qsort(c->list, (size_t)c->n, sizeof *c->list, by_speed);
+    layout_candidate *grouped = mem_alloc(sizeof *grouped * (size_t)(c->n + 1));
+    bool *taken = mem_zeroed((size_t)(c->n + 1));
+    int n = 0;
+    for (int i = 0; i < c->n; i++) {
+        if (taken[i]) continue;
+        for (int k = i; k < c->n; k++) {
+            if (taken[k] || !layout_same_mesh(&c->list[i], &c->list[k])) continue;
+            grouped[n++] = c->list[k];
+            taken[k] = true;
+        }
+    }
+    free(taken);
+    free(c->list);
+    c->list = grouped;
+}
+
+void layout_candidates_find(const run_config *cfg, int64_t ranks, const double flops_per_token[3],
+        const rank_power *power, layout_candidates *out) {
+    search s = {cfg, ranks, flops_per_token, power, out, (double)model_parameters(&cfg->model)};
+    *out = (layout_candidates){0};
+    refuse_degrees(&s);
+    for (int64_t t = 1; t <= ranks; t++) {
+        const mesh m = {{1, 1, 1, (int)t}};
+        model_layout layout;
+        if (ranks % t) continue;
+        if (layout_on(&cfg->model, &m, 0, false, &layout) == DRV_OK)
+            add_pipelines(&s, (layout_candidate){.tensor = t});
+        else
+            refuse(&s, "tensor", t, strstr(drv_message(), "expected"));
+    }
+    group_meshes(out);
+}
+
+void layout_candidates_free(layout_candidates *c) {
+    free(c->list);
+    for (int i = 0; i < c->n_refused; i++)
+        str_free(&c->refused[i].degrees);
+}

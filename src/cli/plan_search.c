@@ -1,0 +1,279 @@
+// Plans the layouts that the estimates put first, mesh after mesh, and lists those that fit.
+#include "cli/plan_search.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/layout_candidates.h"
+#include "cli/plan_stages.h"
+#include "train/fit.h"
+
+enum { MAX_TRIES = 8 }; // variants of one mesh that are planned
+// Of the GEMM peak, as in drover plan.
+#define REACHED 0.75
+
+typedef struct found {
+    const run_config *cfg;
+    int64_t ranks, top;
+    rank_power power;
+    double flops_per_token[3]; // by recompute_mode
+    layout_candidate *list;    // that fit, planned
+    int n, n_not;              // meshes of which no variant fits
+} found;
+
+// --- planning one
+typedef struct planned {
+    int64_t bytes;
+    double bubble, wire[N_AXES];
+} planned;
+
+static drv_status plan_whole(arena *a, const run_config *cfg, planned *out) {
+    programs p;
+    backend *null;
+    DRV_TRY(backend_open(a, "null", &null));
+    drv_status status = programs_build(a, cfg, &p);
+    if (status == DRV_OK) status = programs_load(a, null, &p);
+    if (status == DRV_OK) {
+        *out = (planned){.bytes = programs_memory(&p).total};
+        programs_wire(&p, out->wire);
+    }
+    backend_close(null);
+    return status;
+}
+
+static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {
+    plan_stages stages;
+    DRV_TRY(plan_stages_make(a, true, cfg, &stages));
+    *out = (planned){.bytes = stages.bytes[stages.worst], .bubble = stages.result.bubble};
+    memcpy(out->wire, stages.wire, sizeof out->wire);
+    return DRV_OK;
+}
+
+// What it takes and needs; DRV_E_USAGE: it is not possible after all.
+static drv_status plan_candidate(const found *on, layout_candidate *what) {
+    arena *a = arena_new("a layout");
+    run_config cfg = *on->cfg;
+    planned p = {0};
+    drv_status status = layout_candidate_apply(what, on->ranks, &cfg);
+    if (status == DRV_OK)
+        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &p) : plan_whole(a, &cfg, &p);
+    if (status == DRV_OK) {
+        const double tokens = (double)(cfg.global_batch_size * cfg.sequence_length),
+                     compute = on->flops_per_token[what->recompute] * tokens /
+                               ((double)on->ranks * on->power.flops);
+        double wire = 0;
+        for (int axis = 0; axis < N_AXES; axis++)
+            wire += p.wire[axis];
+        what->bubble = p.bubble;
+        what->seconds = compute / (1 - p.bubble) + wire / on->power.link;
+        what->planned_bytes = p.bytes + PROCESS_BYTES;
+        what->bytes = (double)what->planned_bytes;
+    }
+    arena_free(a);
+    return status;
+}
+
+// The first variant of the mesh at `first` that fits. *next: where the next mesh begins.
+static bool find_variant(const found *f, const layout_candidates *all, int first, int *next,
+        layout_candidate *out) {
+    int tries = 0;
+    bool fits = false;
+    for (*next = first; *next < all->n; ++*next) {
+        if (!layout_same_mesh(&all->list[first], &all->list[*next])) break;
+        layout_candidate c = all->list[*next];
+        if (fits || tries == MAX_TRIES) continue;
+        if (plan_candidate(f, &c) != DRV_OK) continue;
+        tries++;
+        fits = c.bytes <= f->power.memory;
+        if (fits) *out = c;
+    }
+    return fits;
+}
+
+static int by_seconds(const void *x, const void *y) {
+    const layout_candidate *a = x, *b = y;
+    return (a->seconds > b->seconds) - (a->seconds < b->seconds);
+}
+
+// The estimates' order is nearly that of the plans: a few more are planned than listed.
+static void plan_best(found *f, const layout_candidates *all) {
+    enum { MORE = 4 };
+    f->list = mem_alloc(sizeof *f->list * (size_t)(f->top + MORE));
+    for (int i = 0, next; i < all->n && f->n < f->top + MORE; i = next) {
+        if (find_variant(f, all, i, &next, &f->list[f->n]))
+            f->n++;
+        else
+            f->n_not++;
+    }
+    qsort(f->list, (size_t)f->n, sizeof *f->list, by_seconds);
+    if (f->n > f->top) f->n = (int)f->top;
+}
+
+// --- what is said
+static const char *schedule_of(const layout_candidate *c) {
+    static const char *const names[] = {[SCHEDULE_AUTO] = "-",
+            [SCHEDULE_1F1B] = "1f1b",
+            [SCHEDULE_GPIPE] = "gpipe",
+            [SCHEDULE_INTERLEAVED] = "interleaved",
+            [SCHEDULE_ZB_H1] = "zb-h1"};
+    return names[c->schedule];
+}
+
+// What makes a config of it.
+static const char *keys_of(arena *a, const layout_candidate *c) {
+    const char *keys = arena_printf(a,
+            "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.data=%lld "
+            "--set training.micro_batch_size=%lld --set training.recompute=%s",
+            (long long)c->tensor, (long long)c->pipeline, (long long)c->data,
+            (long long)c->micro_batch, recompute_name(c->recompute));
+    if (c->pipeline > 1)
+        keys = arena_printf(a, "%s --set parallel.schedule=%s", keys, schedule_of(c));
+    if (c->virtual_stages > 1)
+        keys = arena_printf(a, "%s --set parallel.virtual_stages=%lld", keys,
+                (long long)c->virtual_stages);
+    if (c->tensor > 1)
+        keys = arena_printf(a, "%s --set parallel.sequence=%s", keys,
+                c->sequence ? "true" : "false");
+    if (c->data > 1)
+        keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
+    return keys;
+}
+
+static void print_row(const layout_candidate *c) {
+    char stages[16] = "", seconds[32];
+    if (c->virtual_stages > 1)
+        snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
+    snprintf(seconds, sizeof seconds, "%.4g s", c->seconds);
+    printf("%10s %11s %7lld %9lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n", seconds,
+            str_bytes(c->bytes), (long long)c->tensor, (long long)c->pipeline, (long long)c->data,
+            schedule_of(c), stages, 100 * c->bubble, (long long)c->micro_batch,
+            recompute_name(c->recompute),
+            c->tensor == 1 ? "-"
+            : c->sequence  ? "shared"
+                           : "whole",
+            (long long)c->zero);
+}
+
+static void print_found(arena *a, const found *f, const layout_candidates *all) {
+    printf("%lld ranks of %s and %s FLOP/s (%.0f %% of the peak), %.3g GB/s between them; a batch of %lld rows "
+           "of %lld tokens\n",
+            (long long)f->ranks, str_bytes(f->power.memory), str_si(f->power.flops), 100 * REACHED,
+            f->power.link / 1e9, (long long)f->cfg->global_batch_size,
+            (long long)f->cfg->sequence_length);
+    printf("%10s %11s %7s %9s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "memory", "tensor",
+            "pipeline", "data", "schedule", "bubble", "micro", "recompute", "tokens", "ZeRO");
+    for (int i = 0; i < f->n; i++)
+        print_row(&f->list[i]);
+    printf("%d variants of %d meshes considered; %d variants were estimated not to fit, and %d meshes "
+           "planned that do not\n",
+            all->n + all->n_too_large, all->n_meshes, all->n_too_large, f->n_not);
+    str refused = {0};
+    layout_refusals_add(all, &refused);
+    if (refused.n) printf("not possible: %s\n", refused.p);
+    str_free(&refused);
+    printf("the first: %s\n", keys_of(a, &f->list[0]));
+}
+
+static void print_json(arena *mem, const found *best, const layout_candidates *all) {
+    json_t *list = json_array();
+    for (int i = 0; i < best->n; i++) {
+        const layout_candidate *c = &best->list[i];
+        json_array_append_new(list,
+                json_pack("{s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:I,s:f,s:s}", "tensor",
+                        (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline, "data",
+                        (json_int_t)c->data, "schedule", schedule_of(c), "virtual_stages",
+                        (json_int_t)c->virtual_stages, "micro_batch_size",
+                        (json_int_t)c->micro_batch, "recompute", recompute_name(c->recompute),
+                        "sequence", c->sequence, "zero", (json_int_t)c->zero, "step_seconds",
+                        c->seconds, "bytes", (json_int_t)c->planned_bytes, "bubble", c->bubble,
+                        "keys", keys_of(mem, c)));
+    }
+    str refused = {0};
+    layout_refusals_add(all, &refused);
+    json_t *o = json_pack("{s:I,s:f,s:f,s:f,s:i,s:i,s:i,s:i,s:s,s:o}", "ranks",
+            (json_int_t)best->ranks, "rank_flops", best->power.flops, "rank_bytes_per_s",
+            best->power.link, "rank_memory", best->power.memory, "variants",
+            all->n + all->n_too_large, "meshes", all->n_meshes, "variants_too_large",
+            all->n_too_large, "meshes_too_large", best->n_not, "not_possible",
+            refused.n ? refused.p : "", "layouts", list);
+    str_free(&refused);
+    char *text = json_dumps(o, 0);
+    puts(text);
+    free(text);
+    json_decref(o);
+}
+
+static drv_status report(arena *mem, const cli_args *args, const found *best,
+        const layout_candidates *all) {
+    if (all->n_meshes == 0) {
+        str refused = {0};
+        layout_refusals_add(all, &refused);
+        const drv_status status =
+                drv_fail(DRV_E_USAGE, "plan: no layout of %lld ranks is possible: %s",
+                        (long long)best->ranks, refused.n ? refused.p : "");
+        str_free(&refused);
+        return status;
+    }
+    if (best->n == 0)
+        return drv_fail(DRV_E_USAGE,
+                "plan: of %d variants of %d meshes of %lld ranks none fits into %s a rank; expected more "
+                "ranks, more memory or a smaller data.sequence_length",
+                all->n + all->n_too_large, all->n_meshes, (long long)best->ranks,
+                str_bytes(best->power.memory));
+    if (cli_has(args, "--json"))
+        print_json(mem, best, all);
+    else
+        print_found(mem, best, all);
+    return DRV_OK;
+}
+
+// --- what a rank is
+static drv_status read_power(arena *a, const cli_args *args, rank_power *out) {
+    double gflops = 0, link = 12.5;
+    int64_t memory = memory_limit_read("").free;
+    DRV_TRY(cli_get_f64(args, "--gflops", 1e-3, 1e12, &gflops));
+    DRV_TRY(cli_get_f64(args, "--link", 1e-6, 1e9, &link));
+    DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
+    if (gflops == 0) {
+        backend *cpu;
+        DRV_TRY(backend_open(a, "cpu", &cpu));
+        gflops = backend_peak_flops(cpu) / 1e9;
+        backend_close(cpu);
+    }
+    *out = (rank_power){REACHED * gflops * 1e9, 1e9 * link, (double)memory};
+    return DRV_OK;
+}
+
+// What a token costs does not depend on the layout.
+static drv_status count_flops(found *f) {
+    for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++) {
+        arena *a = arena_new("flops");
+        run_config one = *f->cfg;
+        programs p;
+        config_one_rank(&one);
+        one.micro_batch_size = 1;
+        one.recompute = (recompute_mode)mode;
+        const drv_status status = programs_build(a, &one, &p);
+        if (status == DRV_OK) f->flops_per_token[mode] = programs_flops_per_token(&p, true);
+        arena_free(a);
+        DRV_TRY(status);
+    }
+    return DRV_OK;
+}
+
+drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg, int64_t ranks) {
+    found f = {.cfg = cfg, .ranks = ranks, .top = 10};
+    layout_candidates all;
+    DRV_TRY(cli_get_i64(args, "--top", 1, 1000, &f.top));
+    DRV_TRY(read_power(a, args, &f.power));
+    DRV_TRY(count_flops(&f));
+    layout_candidates_find(cfg, ranks, f.flops_per_token, &f.power, &all);
+    plan_best(&f, &all);
+    const drv_status status = report(a, args, &f, &all);
+    layout_candidates_free(&all);
+    free(f.list);
+    return status;
+}

@@ -1,0 +1,24 @@
+// drover plan --search: the best layouts of a config on a number of ranks.
+#pragma once
+#include "base/memory_limit.h"
+#include "cli/cli.h"
+#include "config/config.h"
+
+// Options of its own, for the table of the verb.
+#define PLAN_SEARCH_OPTIONS                                                                        \
+    {"--search", NULL, "list the best layouts of --ranks ranks, each with its keys"},              \
+            {"--top", "N", "how many of them (default 10)"},                                       \
+            {"--gflops", "X", "GFLOP/s of a rank in products (default: of this machine)"},         \
+            {"--link", "X", "GB/s that a rank can send (default 12.5: 100 Gbit/s)"}, {             \
+        "--memory", "SIZE", "bytes of a rank, as 80GB or 24GiB (default: free on this machine)"    \
+    }
+#define PLAN_SEARCH_RULES                                                                          \
+    {.option = "--search", .needs = "--ranks"}, {.option = "--top", .needs = "--search"},          \
+            {.option = "--gflops", .needs = "--search"},                                           \
+            {.option = "--link", .needs = "--search"}, {                                           \
+        .option = "--memory", .needs = "--search"                                                  \
+    }
+
+// DRV_E_USAGE: no layout is possible, with what does not divide what; or none fits.
+DRV_CHECKED drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg,
+        int64_t ranks);

@@ -1,0 +1,60 @@
+#!/bin/bash
+# Ranks that share rows, over mpirun: losses and evaluations near those of one process, checkpoints that any layout goes on
+# from, rows of conversations, what cannot be cut. Needs mpirun and drover_mpi.so.
+. "$(dirname "$0")"/story.bash
+if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
+    echo "skipped: no mpirun, or drover is built without it"
+    exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
+train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
+    local n=$1 run=$2 sets=()
+    shift 2
+    for set in "$@"; do sets+=(--set "$set"); done
+    if [ "$n" = 1 ]; then "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
+    else mpirun --oversubscribe -n "$n" "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"; fi
+}
+losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
+near() { # RUN ONE: all losses within 1e-3
+    paste <(losses "$1") <(losses "$2") | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-6 { bad = 1 } END { exit bad || NR < 9 }'
+}
+make_data
+sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/' run.yaml
+
+expect 0 "step 9" train 1 one
+expect 0 "2 ranks on 1 host over MPI: tensor 1, context 2, data 1" train 2 c2 parallel.context=2
+expect 0 "tensor 2, pipeline 2 x 1 stages, context 2, data 1" train 8 c2t2p2 parallel.context=2 parallel.tensor=2 parallel.pipeline=2
+expect 0 "context 4, data 2, 2 lanes, ZeRO-1" train 8 c4d2 parallel.context=4 training.micro_batch_size=1
+for run in c2 c2t2p2 c4d2; do
+    check "$run: losses of one rank" near $run one
+    expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000009
+done
+check "as many tokens as one rank counts" test "$(sed -n 's/.*"val_loss".*"tokens":\([0-9]*\).*/\1/p' c2/metrics.jsonl)" = "$(sed -n 's/.*"val_loss".*"tokens":\([0-9]*\).*/\1/p' one/metrics.jsonl)"
+check "files have the sizes of one rank's" test "$(cd one/checkpoints/step-000009 && stat -c '%n %s' -- *.safetensors)" = "$(cd c4d2/checkpoints/step-000009 && stat -c '%n %s' -- *.safetensors)"
+
+# --- ZeRO over context ranks changes no bit, nor does a break
+expect 0 "context 2, data 1" train 2 whole parallel.context=2 parallel.zero=0
+expect 0 "step 6" train 2 broken parallel.context=2 training.steps=6
+expect 0 "resumed from broken/checkpoints/step-000006" train 2 broken parallel.context=2
+for run in whole broken; do
+    for file in model optimizer; do
+        check "$run: $file of the unbroken run" cmp $run/checkpoints/step-000009/$file.safetensors c2/checkpoints/step-000009/$file.safetensors
+    done
+done
+
+# --- from one layout to another
+expect 0 "step 6" train 4 mixed training.steps=6 parallel.context=2
+expect 0 "resumed from mixed/checkpoints/step-000006" train 1 mixed
+expect 0 "step 6" train 1 mixed4 training.steps=6
+expect 0 "resumed from mixed4/checkpoints/step-000006" train 8 mixed4 parallel.context=4 parallel.tensor=2
+for run in mixed mixed4; do
+    check "$run: losses of one" near $run one
+done
+
+# --- what cannot be cut, and plans
+expect 2 "\"data.sequence_length\" is 64, expected a multiple of 6: two chunks for each of parallel.context 3 ranks" train 3 bad parallel.context=3
+check "it is said once" test "$(grep -c 'expected a multiple of 6' out)" = 1
+expect 2 "expected a multiple of tensor 1 x pipeline 1 x context 2" train 3 bad parallel.context=2
+expect 0 "over the context axis" "$drover" plan run.yaml --ranks 4 --set parallel.context=2
+says "context 2, data 2" "over the data and context axis"
+finish

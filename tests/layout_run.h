@@ -11,7 +11,7 @@
 #include "train/state.h"
 #include "train/step.h"
 
-enum { STEPS = 3, MAX_SETS = 16 };
+enum { STEPS = 3, MAX_SETS = 24 };
 
 typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];

@@ -108,8 +108,8 @@ static void check_result(const product *test) {
 static void check(gemm_machine *m, arena *a, gemm_shape s, uint64_t seed) {
     product p = product_new(s, seed);
     gemm *g;
-    OK(gemm_new(a, m, &p.s, &g));
-    void *workspace = mem_alloc((size_t)gemm_workspace(&p.s, par_threads()));
+    OK(gemm_new(a, m, &p.s, NULL, &g));
+    void *workspace = mem_alloc((size_t)gemm_workspace(&p.s, NULL, par_threads()));
     gemm_run(g, p.x, p.y, p.c, workspace);
     check_result(&p);
     free(workspace), product_free(&p);
@@ -217,8 +217,8 @@ static void bits(void **state) {
             gemm *g;
             par_set_threads(threads);
             OK(gemm_machine_open(mem, choice, &m));
-            OK(gemm_new(mem, m, &s, &g));
-            void *workspace = mem_alloc((size_t)gemm_workspace(&s, threads));
+            OK(gemm_new(mem, m, &s, NULL, &g));
+            void *workspace = mem_alloc((size_t)gemm_workspace(&s, NULL, threads));
             gemm_run(g, x, y, got, workspace);
             free(workspace);
             gemm_kernels(m)->gemm(&s, x, y, want, scratch);

@@ -74,6 +74,19 @@ static void check_accumulate(const kernel_case *c) {
     array_free(&x);
 }
 
+static void check_narrow(const kernel_case *c) {
+    for (int adds = 0; adds < 2; adds++) {
+        array x = array_new(DT_F32, c->n, c->seed, 8, 0), old = array_new(c->dt, c->n, 3, 4, 0.25);
+        outputs y = outputs_new(c->dt, c->n, c->seed);
+        if (c->n > 2) array_put(&x, 2, -0.0);
+        c->k->narrow(c->dt, c->n, x.p, adds ? old.p : NULL, y.got.p);
+        kernels_ref.narrow(c->dt, c->n, x.p, adds ? old.p : NULL, y.want.p);
+        if (c->n > 2 && !adds) assert_true(signbit(array_at(&y.got, 2)));
+        outputs_agree(c, "narrow", &y, adds ? ulp(c->dt) : 0);
+        array_free(&x), array_free(&old);
+    }
+}
+
 // Numbers of all sizes a float has, denormal ones and -0 included: every bit of every square is
 // there.
 static void check_squares_of(const kernel_case *c, int64_t n) {
@@ -168,6 +181,7 @@ static void sums_without_rounding(void **state) {
     (void)state;
     every_case(check_add, 0);
     every_case(check_accumulate, 0);
+    every_case(check_narrow, 0);
     every_case(check_squares, 0);
 }
 

@@ -169,6 +169,11 @@ static const key run_keys[] = {
                 .help = "gradients are added in so many lanes, then in a tree: the same bits on any "
                         "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each; a "
                         "rank with n lanes needs 4 log2 n more bytes a parameter"},
+        {KEY("parallel.leaves", int, leaves), .choices = auto_choices, .initial = "auto", .min = 1,
+                .max = 256,
+                .help = "sums over what tensor ranks split are trees of so many leaves: the same "
+                        "bits on any number of them that leaves each 1, 2, 4, ... leaves; auto: 8, "
+                        "or what heads and widths can be cut into"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,

@@ -32,6 +32,7 @@
     X(swiglu)                                                                                      \
     X(swiglu_grad)                                                                                 \
     X(add)                                                                                         \
+    X(narrow)                                                                                      \
     X(dropout)                                                                                     \
     X(lora_up)                                                                                     \
     X(lora_up_grad)                                                                                \
@@ -72,7 +73,7 @@ typedef enum tensor_class {
     N_TENSOR_CLASSES
 } tensor_class;
 
-enum { MAX_DIMS = 3, MAX_OUT = 5 };
+enum { MAX_DIMS = 3, MAX_OUT = 5, MAX_LEAVES = 256 };
 
 typedef struct node node;
 
@@ -84,16 +85,25 @@ typedef struct node node;
     X(int, n_heads)                                                                                \
     X(int, n_kv_heads)                                                                             \
     X(int, head_dim)                                                                               \
-    X(int, seq)           /* attention: tokens per row, on this rank */                            \
-    X(int, inverse)       /* rope: rotate back */                                                  \
-    X(int, axis)          /* collectives: mesh axis */                                             \
-    X(int, ranks)         /* collectives: size of that axis */                                     \
-    X(int, dim)           /* collectives: dim that is cut in parts */                              \
-    X(int, lanes)         /* so many leaves of each row are on this rank (zigzag.h); 0: one */     \
-    X(int, ends)          /* all_reduce: of the first and the last rank of the axis alone */       \
-    X(int, in_place)      /* all_reduce: of state */                                               \
-    X(int, axes)          /* sum_squares: over them as well, bits 1 << axis */                     \
-    X(int, n_alike)       /* sum_squares: so many first inputs are the same on all tensor ranks */ \
+    X(int, seq)       /* attention: tokens per row, on this rank */                                \
+    X(int, inverse)   /* rope: rotate back */                                                      \
+    X(int, axis)      /* collectives: mesh axis */                                                 \
+    X(int, ranks)     /* collectives: size of that axis */                                         \
+    X(int, dim)       /* collectives: dim that is cut in parts */                                  \
+    X(int, lanes)     /* so many leaves of each row are on this rank (zigzag.h); 0: one */         \
+    X(int, ends)      /* all_reduce: of the first and the last rank of the axis alone */           \
+    X(int, in_place)  /* all_reduce: of state */                                                   \
+    X(int, axes)      /* sum_squares: over them as well, bits 1 << axis */                         \
+    X(int, n_alike)   /* sum_squares: so many first inputs are the same on all tensor ranks */     \
+    X(int, leaves)    /* sums over what tensor ranks split: leaves here (docs/adr/0012) */         \
+    X(int, dx_leaves) /* matmul: those of its dx */                                                \
+    X(int, run1)      /* matmul: where what leaves are cut from has its second run, ... */         \
+    X(int, run2)                                                                                   \
+    X(int, wide)          /* the result is a partial sum, in the accumulation type */              \
+    X(int, dx_wide)       /* so is dx */                                                           \
+    X(int, part)          /* split vocabulary: rows of a rank, of the last one perhaps fewer */    \
+    X(int, all_heads)     /* attention: query heads of all tensor ranks; 0: n_heads */             \
+    X(dtype, to)          /* narrow: type of the result */                                         \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \

@@ -28,9 +28,11 @@ int64_t gemm_scratch_bytes(const gemm_shape *shape) {
            4;
 }
 
-// At least 16 units per sequence where that leaves chunks of two blocks.
+// At least 16 units per sequence where that leaves chunks of two blocks. Ranks that share the heads
+// cut as one that has them all.
 int64_t attention_grad_chunks(const attention_args *args) {
-    int64_t want = div_up(16, args->n_heads), most = args->seq / (2 * ATTENTION_BLOCK);
+    int64_t want = div_up(16, args->all_heads ? args->all_heads : args->n_heads),
+            most = args->seq / (2 * ATTENTION_BLOCK);
     if (want > most) want = most;
     return want < 1 ? 1 : want;
 }

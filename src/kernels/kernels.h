@@ -50,6 +50,7 @@ typedef struct attention_args {
     dtype dt;
     int64_t seq;
     int n_heads, n_kv_heads, head_dim;
+    int all_heads;           // query heads of the model, where ranks share them; 0: n_heads
     const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim], or queries alone
     const int32_t *position; // [seq]; token t sees t - position[t] .. t
     void *o;                 // [seq, n_heads * head_dim]; read by the gradient
@@ -93,6 +94,8 @@ typedef struct kernels {
     void (*add)(dtype dt, int64_t n, const void *a, const void *b, void *y);
     // acc += x.
     void (*accumulate)(dtype dt, int64_t n, const void *x, void *acc);
+    // y (dt) = x (acc), or x + c (dt), rounded once; c NULL: none; y may be c.
+    void (*narrow)(dtype dt, int64_t n, const void *x, const void *c, void *y);
     // h = x + d (d NULL: h is x and not written), r = 1/sqrt(mean(h^2) + eps), y = h * r * w.
     void (*rmsnorm)(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
             const void *w, double eps, void *h, void *y, void *r);

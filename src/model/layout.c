@@ -26,33 +26,85 @@ model_layout layout_of(const model_config *model) {
             .hidden = model->hidden_size,
             .vocab = model->vocab_size,
             .ffn = model->intermediate_size,
-            .mesh = mesh_single()};
+            .mesh = mesh_single(),
+            .leaves = 1,
+            .all_leaves = 1,
+            .vocab_part = model->vocab_size};
     find_widths(&l);
     return l;
 }
 
-drv_status layout_on(const model_config *model, const mesh *ranks, int rank, bool sequence,
-        model_layout *out) {
-    const int n_tensor = ranks->size[AXIS_TENSOR];
-    const struct {
-        const char *name;
-        int64_t value;
-    } cut[] = {{"num_attention_heads", model->num_attention_heads},
-            {"num_key_value_heads", model->num_key_value_heads},
-            {"intermediate_size", model->intermediate_size}, {"vocab_size", model->vocab_size}};
-    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++)
-        if (cut[i].value % n_tensor != 0)
-            return drv_fail(DRV_E_USAGE,
-                    "key \"parallel.tensor\" is %d, expected a divisor of model.%s %lld", n_tensor,
-                    cut[i].name, (long long)cut[i].value);
+// What is cut in equal leaves, of heads and columns; the vocabulary's last one may be shorter.
+typedef struct cut_size {
+    const char *name;
+    int64_t value;
+} cut_size;
+enum { N_CUT_SIZES = 3 };
+
+static void find_cut_sizes(const model_config *m, cut_size out[N_CUT_SIZES]) {
+    out[0] = (cut_size){"num_attention_heads", m->num_attention_heads};
+    out[1] = (cut_size){"num_key_value_heads", m->num_key_value_heads};
+    out[2] = (cut_size){"intermediate_size", m->intermediate_size};
+}
+
+static bool may_have_leaves(const model_config *m, int leaves) {
+    cut_size cut[N_CUT_SIZES];
+    find_cut_sizes(m, cut);
+    for (int i = 0; i < N_CUT_SIZES; i++)
+        if (cut[i].value % leaves != 0) return false;
+    return m->vocab_size > (leaves - 1) * div_up(m->vocab_size, leaves);
+}
+
+int layout_leaves(const model_config *model, int tensor_ranks) {
+    enum { WANTED = 8 };
+    int leaves = tensor_ranks;
+    while (2 * leaves <= WANTED && may_have_leaves(model, 2 * leaves))
+        leaves *= 2;
+    return leaves;
+}
+
+static drv_status check_cut(const model_config *model, const char *key, int value) {
+    cut_size cut[N_CUT_SIZES];
+    find_cut_sizes(model, cut);
+    for (int i = 0; i < N_CUT_SIZES; i++)
+        if (cut[i].value % value != 0)
+            return drv_fail(DRV_E_USAGE, "key \"%s\" is %d, expected a divisor of model.%s %lld",
+                    key, value, cut[i].name, (long long)cut[i].value);
+    if (!may_have_leaves(model, value))
+        return drv_fail(DRV_E_USAGE,
+                "key \"%s\" is %d, expected so few that each has rows of the vocabulary of %lld",
+                key, value, (long long)model->vocab_size);
+    return DRV_OK;
+}
+
+// Each rank has a complete part of the tree, or all of it.
+static drv_status check_leaves(const model_config *model, int leaves, int ranks) {
+    const int each = leaves / ranks;
+    if (leaves % ranks != 0 || (ranks > 1 && (each & (each - 1))))
+        return drv_fail(DRV_E_USAGE,
+                "key \"parallel.leaves\" is %d, expected parallel.tensor %d x 1, 2, 4, ...", leaves,
+                ranks);
+    return check_cut(model, "parallel.leaves", leaves);
+}
+
+drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
+        const layout_opts *opts, model_layout *out) {
+    const int n_tensor = ranks->size[AXIS_TENSOR],
+              leaves = opts->leaves ? opts->leaves : layout_leaves(model, n_tensor);
+    DRV_TRY(check_cut(model, "parallel.tensor", n_tensor));
+    DRV_TRY(check_leaves(model, leaves, n_tensor));
     model_layout layout = layout_of(model);
     layout.n_heads /= n_tensor;
     layout.n_kv_heads /= n_tensor;
     layout.ffn /= n_tensor;
-    layout.vocab /= n_tensor;
     layout.mesh = *ranks;
     layout.place = mesh_place(ranks, rank, AXIS_TENSOR);
-    layout.sequence = sequence && n_tensor > 1;
+    layout.sequence = opts->sequence && n_tensor > 1;
+    layout.all_leaves = leaves;
+    layout.leaves = leaves / n_tensor;
+    layout.vocab_part = div_up(model->vocab_size, leaves) * layout.leaves;
+    const int64_t left = model->vocab_size - layout.place * layout.vocab_part;
+    layout.vocab = left < layout.vocab_part ? left : layout.vocab_part;
     find_widths(&layout);
     *out = layout;
     return DRV_OK;

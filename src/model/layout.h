@@ -31,6 +31,10 @@ typedef struct model_layout {
     mesh mesh;
     int place; // of this rank along the tensor axis
     bool sequence;
+    // Sums over what tensor ranks split are trees of so many leaves, those of this rank a complete
+    // part of them (docs/adr/0012). 1: chains.
+    int leaves, all_leaves;
+    int64_t vocab_part; // rows of the vocabulary of each rank, of the last one perhaps fewer
 } model_layout;
 
 model_layout layout_of(const model_config *model); // of one rank alone
@@ -40,9 +44,17 @@ double layout_head_in_layers(const model_config *model);
 // gets fewer; of what does not divide the first gets nothing if it can be (it has the embedding,
 // and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
+// How tensor ranks share the model: tokens between products as well; leaves of all sums (0: as
+// layout_leaves says).
+typedef struct layout_opts {
+    bool sequence;
+    int leaves;
+} layout_opts;
+// Leaves that sums are made of unless told: up to 8, or one for each rank.
+int layout_leaves(const model_config *model, int tensor_ranks);
 // Of a rank of the mesh, one chunk. DRV_E_USAGE names what the mesh does not divide.
 DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
-        bool sequence, model_layout *out);
+        const layout_opts *opts, model_layout *out);
 // The same with the layers of all stages, as one rank has them.
 model_layout layout_all_layers(const model_layout *l);
 // Gives it the layers of `n_chunks` stages. DRV_E_USAGE: there are fewer layers than stages.

@@ -27,9 +27,23 @@ static tensor *weight(builder *b, const param *p) {
     return w;
 }
 
+// Sums over what tensor ranks split are made of leaves: over columns of x, or of dx over those of
+// y, where a leaf has some of each part of the weight (docs/adr/0012).
 static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
-    return add1(b, OP_matmul, 2, in, (op_attrs){.tb = 1});
+    op_attrs attrs = {.tb = 1};
+    const bool several = b->l->mesh.size[AXIS_TENSOR] > 1, leaves = b->l->all_leaves > 1;
+    if (w_OK->split == SPLIT_COLUMNS && leaves) {
+        attrs.leaves = b->l->leaves;
+        attrs.wide = several;
+    }
+    if (w_OK->split == SPLIT_ROWS && leaves) {
+        attrs.dx_leaves = b->l->leaves;
+        attrs.dx_wide = several;
+        if (w_OK->n_parts > 1) attrs.run1 = (int)w_OK->part[1].row;
+        if (w_OK->n_parts > 2) attrs.run2 = (int)w_OK->part[2].row;
+    }
+    return add1(b, OP_matmul, 2, in, attrs);
 }
 
 static bool is_cached(const builder *b) {
@@ -55,6 +69,12 @@ static op_attrs over_tensor(const builder *b) {
     return ranks > 1 ? (op_attrs){.axis = AXIS_TENSOR, .ranks = ranks} : (op_attrs){0};
 }
 
+static op_attrs split_vocabulary(const builder *b) {
+    op_attrs attrs = over_tensor(b);
+    if (attrs.ranks) attrs.part = (int)b->l->vocab_part;
+    return attrs;
+}
+
 // What enters products that are split by columns: all tokens, and from here on each rank computes
 // something else with them.
 static tensor *enter(builder *b, tensor *x_NH) {
@@ -67,7 +87,9 @@ static tensor *enter(builder *b, tensor *x_NH) {
 static tensor *leave(builder *b, tensor *y_NH) {
     const op_attrs attrs = over_tensor(b);
     if (!attrs.ranks) return y_NH;
-    return add1(b, b->l->sequence ? OP_reduce_scatter : OP_all_reduce, 1, &y_NH, attrs);
+    y_NH = add1(b, b->l->sequence ? OP_reduce_scatter : OP_all_reduce, 1, &y_NH, attrs);
+    if (y_NH->dt == b->opts->dt) return y_NH;
+    return add1(b, OP_narrow, 1, &y_NH, (op_attrs){.to = b->opts->dt});
 }
 
 // `part`: what of x this rank has, if ranks share it.
@@ -144,7 +166,10 @@ static tensor *rope_table(builder *b) {
 // norm adds them in the same pass over memory. branch NULL: nothing to add.
 static tensor *norm_of_stream(builder *b, const param *p, tensor **h, tensor **branch) {
     tensor *w = weight(b, p);
-    const op_attrs attrs = {.eps = b->l->model->rms_norm_eps};
+    op_attrs attrs = b->l->sequence ? over_tensor(b) : (op_attrs){0};
+    attrs.eps = b->l->model->rms_norm_eps;
+    if (b->l->all_leaves > 1) // of tokens
+        attrs.leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
     if (!*branch) return add1(b, OP_rmsnorm, 2, (tensor *[]){*h, w}, attrs);
     node *n = graph_add(b->g, OP_add_rmsnorm, 3, (tensor *[]){*h, *branch, w}, &attrs);
     *h = n->out[0];
@@ -158,12 +183,11 @@ static tensor *cache(builder *b, const char *kind) {
     return graph_state(b->g, TENSOR_CACHE, name, b->opts->dt, 3, dim);
 }
 
-static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
+// Attention is cut by the heads of the model: all_heads, where ranks share them.
+static op_attrs attention_attrs(const builder *b) {
     const model_layout *l = b->l;
-    tensor *rotated[] = {spread_linear(b, x_NH, w->qkv), b->rope};
-    tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
-            (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     op_attrs attrs = {.n_heads = l->n_heads,
+            .all_heads = over_tensor(b).ranks ? (int)l->model->num_attention_heads : 0,
             .n_kv_heads = l->n_kv_heads,
             .head_dim = l->head_dim,
             .seq = (int)b->opts->seq};
@@ -171,6 +195,15 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
         attrs.axis = AXIS_CONTEXT;
         attrs.ranks = l->mesh.size[AXIS_CONTEXT];
     }
+    return attrs;
+}
+
+static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
+    const model_layout *l = b->l;
+    tensor *rotated[] = {spread_linear(b, x_NH, w->qkv), b->rope};
+    tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
+            (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
+    const op_attrs attrs = attention_attrs(b);
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
         return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
@@ -186,10 +219,11 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
     return joined_linear(b, y_NF, w->down);
 }
 
-// Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them.
+// Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
+// rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike.
 static int logit_rows(const builder *b) {
     int64_t n = b->opts->rows * b->opts->seq, rows = 512;
-    while (rows > 32 && rows * b->l->vocab * 4 > (256 << 20))
+    while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
         rows /= 2;
     return (int)(rows < n ? rows : n);
 }
@@ -208,8 +242,13 @@ static void head(builder *b, tensor *x_NH) {
     }
     tensor *w_VH = head_table(b);
     tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
-    op_attrs attrs = over_tensor(b);
+    op_attrs attrs = split_vocabulary(b);
     attrs.chunk = logit_rows(b);
+    if (b->l->all_leaves > 1) {
+        attrs.leaves = b->l->leaves;
+        attrs.part = (int)b->l->vocab_part;
+        attrs.dx_wide = attrs.ranks > 1;
+    }
     node *n = graph_add(b->g, OP_linear_cross_entropy, 3, in, &attrs);
     if (b->mode == LLAMA_LOSS)
         graph_output(b->g, n->out[0], "loss");
@@ -224,7 +263,7 @@ static tensor *enter_stage(builder *b) {
     if (b->is_first) {
         tensor *in[] = {i32_input(b, "tokens"), weight(b, b->params->embedding)};
         b->position = i32_input(b, "position");
-        h_NH = leave(b, add1(b, OP_embedding, 2, in, over_tensor(b)));
+        h_NH = leave(b, add1(b, OP_embedding, 2, in, split_vocabulary(b)));
     } else {
         const int64_t n = b->opts->rows * b->opts->seq;
         const int64_t dim[] = {l->sequence ? n / l->mesh.size[AXIS_TENSOR] : n, l->hidden};

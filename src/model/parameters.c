@@ -19,14 +19,19 @@ static param *add(arena *a, param_list *list, int layer, const char *name) {
     return p;
 }
 
+// Rows from `first` on, of `all`.
+static void add_rows(param_list *list, param *p, const char *hf_name, int64_t rows, int64_t first,
+        int64_t all) {
+    p->part[p->n_parts++] = (param_part){hf_name, p->dim[0], rows, first, all};
+    p->dim[0] += rows;
+    name_map_set(&list->by_part, hf_name, p);
+}
+
 // Call after p->split is set.
 static void add_part(param_list *list, param *p, const char *hf_name, int64_t rows) {
     const model_layout *l = &list->layout;
     const int ranks = p->split == SPLIT_ROWS ? l->mesh.size[AXIS_TENSOR] : 1;
-    p->part[p->n_parts++] =
-            (param_part){hf_name, p->dim[0], rows, ranks > 1 ? l->place * rows : 0, ranks * rows};
-    p->dim[0] += rows;
-    name_map_set(&list->by_part, hf_name, p);
+    add_rows(list, p, hf_name, rows, ranks > 1 ? l->place * rows : 0, ranks * rows);
 }
 
 // A vector of n numbers.
@@ -42,7 +47,7 @@ static const param *norm(arena *a, param_list *list, int layer, const char *name
 static void set_columns(const model_layout *l, param *p, param_split split, int64_t columns) {
     const int ranks = split == SPLIT_COLUMNS ? l->mesh.size[AXIS_TENSOR] : 1;
     p->n_dims = 2;
-    p->split = l->mesh.size[AXIS_TENSOR] > 1 ? split : SPLIT_NONE;
+    p->split = split;
     p->dim[1] = columns;
     p->all_columns = ranks * columns;
     p->first_column = ranks > 1 ? l->place * columns : 0;
@@ -143,7 +148,10 @@ static layer_params add_layer(arena *a, param_list *list, int i) {
 // [V, H]
 static const param *table(arena *a, param_list *list, const char *name) {
     const model_layout *l = &list->layout;
-    return matrix(a, list, -1, name, SPLIT_ROWS, l->vocab, l->hidden);
+    param *p = add(a, list, -1, name);
+    set_columns(l, p, SPLIT_ROWS, l->hidden);
+    add_rows(list, p, p->name, l->vocab, l->place * l->vocab_part, l->model->vocab_size);
+    return p;
 }
 
 // A tied head is the embedding, or, where that is on another rank, a copy of it by the same name.

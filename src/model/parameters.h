@@ -15,7 +15,7 @@ typedef struct param_part {
     int64_t first_row, all_rows; // of the Hugging Face parameter
 } param_part;
 
-// Over the tensor axis.
+// Over the tensor axis, if that has several ranks.
 typedef enum param_split { SPLIT_NONE, SPLIT_ROWS, SPLIT_COLUMNS } param_split;
 
 // How a fresh weight begins.

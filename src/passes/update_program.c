@@ -17,8 +17,8 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
     return attrs.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
-// What each tensor rank has of the gradient of a weight that all have is a partial sum over its
-// tokens, if they share the tokens between products.
+// What each tensor rank has of the gradient of a matrix that all have is a partial sum over its
+// tokens, if they share the tokens between products. (rmsnorm_grad has joined those of norms.)
 static tensor *gradient(graph *g, const tensor *w, const char *use, bool split,
         const update_opts *opts) {
     tensor *grad = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s%s", w->name, use),
@@ -28,7 +28,8 @@ static tensor *gradient(graph *g, const tensor *w, const char *use, bool split,
         grad = graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
     else
         grad = sum_over(g, grad, AXIS_DATA, true);
-    return opts->sequence && !split ? sum_over(g, grad, AXIS_TENSOR, !opts->zero) : grad;
+    return opts->sequence && !split && w->n_dims > 1 ? sum_over(g, grad, AXIS_TENSOR, !opts->zero)
+                                                     : grad;
 }
 
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).

@@ -156,7 +156,8 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     const mesh ranks = programs_mesh(cfg);
     model_layout layout;
     DRV_TRY(check_mesh(cfg));
-    DRV_TRY_CTX(layout_on(&cfg->model, &ranks, (int)cfg->rank, cfg->sequence_parallel, &layout),
+    DRV_TRY_CTX(layout_on(&cfg->model, &ranks, (int)cfg->rank,
+                        &(layout_opts){cfg->sequence_parallel, (int)cfg->leaves}, &layout),
             "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",

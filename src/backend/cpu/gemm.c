@@ -1,13 +1,12 @@
 // Which kernel multiplies, how a product is cut into tiles for the team, and who computes which
 // tile.
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/gemm_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "backend/cpu/onednn.h"
 #include "base/parallel.h"
 #include "base/round.h"
 
@@ -19,13 +18,6 @@ struct gemm_machine {
     bool amx;    // and this process may use its tiles
     gemm **made; // one for each shape: layers share them
     int n_made, cap_made;
-};
-
-struct gemm {
-    gemm_shape shape;
-    const kernels *kernels; // NULL: oneDNN
-    int64_t tile_m, tile_n, n_m, n_n;
-    onednn_product *product[2][2]; // full or rest in m, in n
 };
 
 static drv_status choose(gemm_choice *choice, cpu_level level) {
@@ -115,13 +107,16 @@ static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, 
     return wait * (1 + 13 / (double)tile_m + 7 / (double)tile_n);
 }
 
-// The cheapest grid with tiles of 64 to 512 rows and 96 to 640 columns.
+// The cheapest grid with tiles of 64 to 512 rows and 96 to 640 columns. Where the sums of a tile
+// wait for others they should stay in the cache: half as many rows and columns.
 static void choose_tiles(gemm *g, int64_t threads) {
     const gemm_shape *s = &g->shape;
+    const int64_t most_m = tree_is_given(&g->tree) ? 256 : 512,
+                  most_n = tree_is_given(&g->tree) ? 336 : 640;
     double best = 1e30;
-    for (int64_t i = div_up(s->m, 512); i <= div_up(s->m, 64); i++) {
+    for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i++) {
         const int64_t tile_m = piece(s->m, i, 16);
-        for (int64_t j = div_up(s->n, 640); j <= div_up(s->n, 96); j++) {
+        for (int64_t j = div_up(s->n, most_n); j <= div_up(s->n, 96); j++) {
             const int64_t tile_n = piece(s->n, j, 48);
             const double cost = tiling_cost(s->m, s->n, tile_m, tile_n, threads);
             if (cost < best) best = cost, g->tile_m = tile_m, g->tile_n = tile_n;
@@ -144,14 +139,30 @@ static gemm_shape tile_shape(const gemm *g, bool last_m, bool last_n) {
     return t;
 }
 
-drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape, gemm **out) {
+static drv_status new_products(arena *mem, onednn *library, const gemm *g, const gemm_shape *tile,
+        tile_products *out) {
+    if (!tree_is_given(&g->tree)) return onednn_new(mem, library, tile, &out->whole);
+    for (int kind = 0; kind < RUN_LENGTHS; kind++)
+        for (int adds = 0; adds < 2 && tree_run_length(&g->tree, kind) > 0; adds++) {
+            const gemm_shape run = tree_run_shape(&g->tree, tile, kind, adds);
+            DRV_TRY(onednn_new(mem, library, &run, &out->run[kind][adds]));
+        }
+    return DRV_OK;
+}
+
+drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
+        const gemm_tree *tree, gemm **out) {
+    const gemm_tree none = {0}, *cut = tree ? tree : &none;
     for (int i = 0; i < machine->n_made; i++)
-        if (same_gemm(&machine->made[i]->shape, shape)) {
+        if (same_gemm(&machine->made[i]->shape, shape) &&
+                memcmp(&machine->made[i]->tree, cut, sizeof *cut) == 0) {
             *out = machine->made[i];
             return DRV_OK;
         }
     gemm *made = ARENA_NEW(mem, gemm);
     made->shape = *shape;
+    made->tree = *cut;
+    made->plain = machine->kernels;
     const bool library = shape->in == DT_BF16  ? machine->library_bf16
                          : shape->in == DT_F32 ? machine->library_f32
                                                : false;
@@ -161,7 +172,7 @@ drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape, 
     choose_tiles(made, library ? 2 : par_threads());
     for (int i = 0; i < 4 && library; i++) {
         const gemm_shape tile = tile_shape(made, i >> 1, i & 1);
-        DRV_TRY(onednn_new(mem, machine->library, &tile, &made->product[i >> 1][i & 1]));
+        DRV_TRY(new_products(mem, machine->library, made, &tile, &made->product[i >> 1][i & 1]));
     }
     MEM_GROW(machine->made, machine->n_made, machine->cap_made);
     machine->made[machine->n_made++] = made;
@@ -171,11 +182,13 @@ drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape, 
 
 static int64_t scratch_bytes(const gemm *g) {
     const gemm_shape t = tile_shape(g, false, false); // no other is larger
-    return round_up(gemm_scratch_bytes(&t), 64);
+    return round_up(tree_is_given(&g->tree) ? tree_scratch_bytes(g, &t) : gemm_scratch_bytes(&t),
+            64);
 }
 
-int64_t gemm_workspace(const gemm_shape *s, int threads) {
+int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) {
     gemm g = {.shape = *s};
+    if (tree) g.tree = *tree;
     choose_tiles(&g, threads);
     return threads * scratch_bytes(&g);
 }
@@ -196,12 +209,15 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const char *a = call->a + es * (s->ta ? row : row * s->lda);
     const char *b = call->b + es * (s->tb ? col * s->ldb : col);
     char *c = call->c + os * (row * s->ldc + col);
-    if (g->kernels) {
-        const gemm_shape t = tile_shape(g, last_m, last_n);
-        g->kernels->gemm(&t, a, b, c, call->workspace + thread * scratch_bytes(g));
-    } else {
-        onednn_run(g->product[last_m][last_n], thread, a, b, c);
-    }
+    const gemm_shape t = tile_shape(g, last_m, last_n);
+    const tile_products *products = &g->product[last_m][last_n];
+    char *scratch = call->workspace + thread * scratch_bytes(g);
+    if (tree_is_given(&g->tree))
+        tree_tile(g, &t, products, thread, a, b, c, scratch);
+    else if (g->kernels)
+        g->kernels->gemm(&t, a, b, c, scratch);
+    else
+        onednn_run(products->whole, thread, a, b, c);
 }
 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace) {

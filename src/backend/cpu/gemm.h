@@ -23,6 +23,16 @@ typedef enum gemm_choice {
     GEMM_ONEDNN,  // "onednn": oneDNN for fp32, and for bf16 where it has that (CPU_AVX512)
 } gemm_choice;
 
+// How the sum over the inner dimension is formed, if not in one chain: in equal leaves, each a
+// chain over its runs, joined in the tree of comm/join.h. Any complete part of the tree may then be
+// another rank's. Leaf j has elements first[i] + j each[i] .. of run i.
+enum { MAX_RUNS = 3 };
+typedef struct gemm_tree {
+    int n_leaves, n_runs; // 0: none
+    int64_t first[MAX_RUNS], each[MAX_RUNS];
+    int64_t last; // elements of the last leaf, if it is shorter (and there is one run); 0: as each
+} gemm_tree;
+
 DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);
 void gemm_machine_close(gemm_machine *m);
 // How bf16 products are multiplied: "AMX by oneDNN", "oneDNN", "bf16 dot product" or "fp32".
@@ -34,10 +44,11 @@ const char *gemm_way(const gemm_machine *m, dtype in);
 const kernels *gemm_kernels(const gemm_machine *m);
 
 // Building may allocate; running does not. The bits do not depend on the number of threads.
+// tree NULL: none.
 DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
-        gemm **out);
+        const gemm_tree *tree, gemm **out);
 // Workspace: gemm_workspace() bytes for the team of threads that it was built for.
-int64_t gemm_workspace(const gemm_shape *s, int threads);
+int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.

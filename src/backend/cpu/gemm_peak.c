@@ -31,7 +31,7 @@ static void fill_ones(dtype dt, int64_t n, void *p) {
 static drv_status get_buffers(const gemm_shape *shape, buffers *all) {
     const int64_t n[] = {shape->m * shape->k, shape->n * shape->k, shape->m * shape->n};
     const dtype dt[] = {shape->in, shape->in, shape->out};
-    *all = (buffers){.bytes[3] = (size_t)gemm_workspace(shape, par_threads())};
+    *all = (buffers){.bytes[3] = (size_t)gemm_workspace(shape, NULL, par_threads())};
     for (int i = 0; i < 3; i++)
         all->bytes[i] = (size_t)(n[i] * dtype_bytes(dt[i]));
     for (int i = 0; i < N_BUFFERS; i++) {
@@ -52,7 +52,7 @@ drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tri
         double *flops_per_s) {
     gemm *product;
     buffers all;
-    DRV_TRY(gemm_new(a, m, shape, &product));
+    DRV_TRY(gemm_new(a, m, shape, NULL, &product));
     DRV_TRY(get_buffers(shape, &all));
     double best = 1e30;
     for (int i = 0; i < tries; i++) {

@@ -9,6 +9,7 @@ static attention_args attention_shape(const node *n, dtype dt) {
     return (attention_args){.dt = dt,
             .seq = n->attrs.seq,
             .n_heads = n->attrs.n_heads,
+            .all_heads = n->attrs.all_heads,
             .n_kv_heads = n->attrs.n_kv_heads,
             .head_dim = n->attrs.head_dim};
 }

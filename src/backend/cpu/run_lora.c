@@ -82,7 +82,7 @@ static int first_b(const node *n) {
 static drv_status lower_branches(arena *a, gemm_machine *m, const node *n, instruction *out) {
     for (int i = 0; i < n->n_in - first_b(n); i++) {
         const branch part = branch_of(n, i);
-        DRV_TRY(gemm_new(a, m, &part.shape, &out->gemm[i]));
+        DRV_TRY(gemm_new(a, m, &part.shape, NULL, &out->gemm[i]));
     }
     return DRV_OK;
 }
@@ -91,7 +91,7 @@ static int64_t branches_workspace(const node *n, int n_threads) {
     int64_t largest = 0;
     for (int i = 0; i < n->n_in - first_b(n); i++) {
         const branch part = branch_of(n, i);
-        const int64_t bytes = gemm_workspace(&part.shape, n_threads);
+        const int64_t bytes = gemm_workspace(&part.shape, NULL, n_threads);
         if (bytes > largest) largest = bytes;
     }
     return largest;
@@ -129,12 +129,12 @@ static void lora_up_grad_b(const instruction *ins) {
 
 static int64_t grad_b_workspace(const node *n, int n_threads) {
     const gemm_shape shape = grad_b_shape(n);
-    return gemm_workspace(&shape, n_threads);
+    return gemm_workspace(&shape, NULL, n_threads);
 }
 
 static drv_status lower_grad_b(arena *a, gemm_machine *m, const node *n, instruction *out) {
     const gemm_shape shape = grad_b_shape(n);
-    return gemm_new(a, m, &shape, &out->gemm[0]);
+    return gemm_new(a, m, &shape, NULL, &out->gemm[0]);
 }
 
 const cpu_op cpu_op_lora_up_grad_b = {.run = lora_up_grad_b,

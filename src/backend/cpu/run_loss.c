@@ -2,8 +2,8 @@
 // then their gradient in the compute type in the same place.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
-// gradient is an output; of a vocabulary that is split over ranks also: what this rank and all
-// ranks have found of each row of a chunk | a row of logits for each thread.
+// gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
+// all ranks have found of each row of a chunk in each leaf | a row of logits for each thread.
 #include <math.h>
 #include <string.h>
 
@@ -13,10 +13,10 @@
 enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
 
-// What a rank finds of a row in its part of the vocabulary.
+// What is found of a row in a leaf of the vocabulary.
 typedef struct row_part {
     double lse; // log of the sum of exponents
-    double own; // logit of the label; -inf: it is another rank's
+    double own; // logit of the label; -inf: it is in another leaf
 } row_part;
 
 typedef struct loss_call {
@@ -27,7 +27,10 @@ typedef struct loss_call {
     dtype dt;
     double scale;
     bool grad;
-    // Of a split vocabulary: [m] of this rank, [ranks][m] of all, and a row for each thread.
+    // Of a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all, and a row for
+    // each thread.
+    int leaves;
+    int64_t leaf; // rows of the table
     row_part *mine, *all;
     char *copies;
     int64_t m;
@@ -46,7 +49,8 @@ static loss_shapes shapes(const node *n, int64_t rows) {
     const dtype dt = n->in[0]->dt, acc = dtype_acc(dt);
     const int64_t ld = logits_row_bytes(n) / dtype_bytes(dt); // of the gradient of the logits
     return (loss_shapes){{{rows, v, width, false, true, width, width, v, dt, acc, false, 1},
-            {rows, width, v, false, false, ld, width, width, dt, dt, false, 1},
+            {rows, width, v, false, false, ld, width, width, dt, n->attrs.dx_wide ? acc : dt, false,
+                    1},
             {v, width, rows, true, false, ld, width, width, dt, acc, true, 1}}};
 }
 
@@ -60,6 +64,33 @@ static int64_t logits_bytes(const node *n) {
     return round_up(n->attrs.chunk * logits_row_bytes(n), 64);
 }
 
+// --- leaves
+static int n_ranks(const node *n) {
+    return n->attrs.ranks > 1 ? n->attrs.ranks : 1;
+}
+
+static int n_leaves(const node *n) {
+    return n->attrs.leaves > 1 ? n->attrs.leaves : 1;
+}
+
+static bool has_leaves(const node *n) {
+    return n_ranks(n) > 1 || n_leaves(n) > 1;
+}
+
+static int64_t leaf_rows(const node *n) {
+    return n->attrs.leaves > 0 ? n->attrs.part / n->attrs.leaves : n->in[1]->dim[0];
+}
+
+// The sum over the vocabulary in dh.
+static gemm_tree vocabulary_tree(const node *n) {
+    const int64_t leaf = leaf_rows(n), rest = n->in[1]->dim[0] % leaf;
+    gemm_tree tree = {.n_leaves = n->attrs.leaves, .n_runs = n->attrs.leaves > 0};
+    if (tree.n_runs == 0) return tree;
+    tree.each[0] = leaf;
+    tree.last = rest;
+    return tree;
+}
+
 static int64_t products_bytes(const node *n, int n_threads) {
     const int64_t rows = n->in[0]->dim[0], chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
     int64_t largest = 0;
@@ -68,7 +99,8 @@ static int64_t products_bytes(const node *n, int n_threads) {
         const loss_shapes s = shapes(n, sizes[i]);
         for (int k = 0; k < N_PRODUCTS; k++) {
             if (!has_product(n, k)) continue;
-            const int64_t bytes = gemm_workspace(&s.product[k], n_threads);
+            const gemm_tree tree = vocabulary_tree(n);
+            const int64_t bytes = gemm_workspace(&s.product[k], k == DH ? &tree : NULL, n_threads);
             if (bytes > largest) largest = bytes;
         }
     }
@@ -76,7 +108,7 @@ static int64_t products_bytes(const node *n, int n_threads) {
 }
 
 static int64_t parts_bytes(const node *n) {
-    return n->attrs.ranks > 1 ? n->attrs.chunk * (int64_t)sizeof(row_part) : 0;
+    return has_leaves(n) ? n->attrs.chunk * n_leaves(n) * (int64_t)sizeof(row_part) : 0;
 }
 
 static int64_t losses_bytes(const node *n) {
@@ -85,16 +117,22 @@ static int64_t losses_bytes(const node *n) {
 }
 
 static int64_t loss_workspace(const node *n, int n_threads) {
-    const int64_t ranks = n->attrs.ranks, copies = ranks > 1 ? n_threads * logits_row_bytes(n) : 0;
+    const int64_t copies = has_leaves(n) ? n_threads * logits_row_bytes(n) : 0;
     return logits_bytes(n) + products_bytes(n, n_threads) + losses_bytes(n) +
-           (1 + ranks) * parts_bytes(n) + copies;
+           (1 + n_ranks(n)) * parts_bytes(n) + copies;
 }
 
-// --- rows of a vocabulary that is split over ranks
+// --- rows of a vocabulary in leaves
+// Place of the label in this rank's part; not in [0, n_vocab): it is another rank's, or none.
 static int64_t label_here(const loss_call *call, int64_t row) {
-    const int64_t label = ((const int32_t *)call->ins->in[2])[row] -
-                          group_place(call->ins->group) * call->n_vocab;
-    return label >= 0 && label < call->n_vocab ? label : -1;
+    const comm_group *group = call->ins->group;
+    const int64_t before = group ? (int64_t)group_place(group) * call->leaves * call->leaf : 0;
+    return ((const int32_t *)call->ins->in[2])[row] - before;
+}
+
+static int64_t leaf_length(const loss_call *call, int leaf) {
+    const int64_t left = call->n_vocab - leaf * call->leaf;
+    return left < call->leaf ? left : call->leaf;
 }
 
 static double logit_at(dtype acc, const char *logits, int64_t i) {
@@ -105,28 +143,37 @@ static double logit_at(dtype acc, const char *logits, int64_t i) {
 // The kernel overwrites what it reads, and the logits are needed again: it gets a copy.
 static void look_at_row(void *arg, int64_t r, int thread) {
     const loss_call *call = arg;
+    const dtype acc = dtype_acc(call->dt);
     const int64_t bytes = logits_row_bytes(call->ins->node),
                   label = label_here(call, call->first + r);
     const char *logits = call->logits + r * bytes;
     char *copy = call->copies + thread * bytes;
     memcpy(copy, logits, (size_t)bytes);
-    call->mine[r] = (row_part){call->ins->kernels->cross_entropy(call->dt, call->n_vocab, copy, -1,
-                                       0, NULL),
-            label < 0 ? -HUGE_VAL : logit_at(dtype_acc(call->dt), logits, label)};
+    for (int leaf = 0; leaf < call->leaves; leaf++) {
+        const int64_t begin = leaf * call->leaf, n = leaf_length(call, leaf);
+        const bool own = label >= begin && label < begin + n;
+        call->mine[r * call->leaves + leaf] =
+                (row_part){call->ins->kernels->cross_entropy(call->dt, n,
+                                   copy + begin * dtype_bytes(acc), -1, 0, NULL),
+                        own ? logit_at(acc, logits, label) : -HUGE_VAL};
+    }
 }
 
-// Joined in the order of ranks, alike on all.
+// Joined in the order of leaves, alike on all ranks.
 static row_part join_parts_of(const loss_call *call, int64_t r) {
-    const int ranks = call->ins->node->attrs.ranks;
+    const int ranks = n_ranks(call->ins->node);
     row_part whole = {-HUGE_VAL, -HUGE_VAL};
     double max = -HUGE_VAL, sum = 0;
-    for (int i = 0; i < ranks; i++)
-        max = fmax(max, call->all[i * call->m + r].lse);
-    for (int i = 0; i < ranks; i++) {
-        const row_part *part = &call->all[i * call->m + r];
-        sum += exp(part->lse - max);
-        whole.own = fmax(whole.own, part->own);
-    }
+    for (int pass = 0; pass < 2; pass++)
+        for (int i = 0; i < ranks; i++)
+            for (int leaf = 0; leaf < call->leaves; leaf++) {
+                const row_part *part = &call->all[(i * call->m + r) * call->leaves + leaf];
+                if (pass == 0)
+                    max = fmax(max, part->lse);
+                else
+                    sum += exp(part->lse - max);
+                whole.own = fmax(whole.own, part->own);
+            }
     whole.lse = max + log(sum);
     return whole;
 }
@@ -141,12 +188,12 @@ static void put_number(dtype dt, char *p, int64_t i, double x) {
             (size_t)dtype_bytes(dt));
 }
 
-static void split_row(void *arg, int64_t r, int thread) {
+static void split_row(void *arg, int64_t index, int thread) {
     (void)thread;
     const loss_call *call = arg;
-    const int64_t row = call->first + r, label = label_here(call, row);
-    char *logits = call->logits + r * logits_row_bytes(call->ins->node);
-    const row_part whole = join_parts_of(call, r);
+    const int64_t row = call->first + index, label = label_here(call, row);
+    char *logits = call->logits + index * logits_row_bytes(call->ins->node);
+    const row_part whole = join_parts_of(call, index);
     const bool counted = ((const int32_t *)call->ins->in[2])[row] >= 0;
     call->loss[row] = counted ? whole.lse - whole.own : 0;
     if (!call->grad) return;
@@ -154,10 +201,15 @@ static void split_row(void *arg, int64_t r, int thread) {
         memset(logits, 0, (size_t)(call->n_vocab * dtype_bytes(call->dt)));
         return;
     }
-    const double share = exp(call->mine[r].lse - whole.lse);
-    call->ins->kernels->cross_entropy(call->dt, call->n_vocab, logits, -1, call->scale * share,
-            logits);
-    if (label >= 0)
+    const int64_t acc_bytes = dtype_bytes(dtype_acc(call->dt)), bytes = dtype_bytes(call->dt);
+    // In rising order: a leaf's gradient takes the place of logits that are done with.
+    for (int leaf = 0; leaf < call->leaves; leaf++) {
+        const int64_t begin = leaf * call->leaf;
+        const double share = exp(call->mine[index * call->leaves + leaf].lse - whole.lse);
+        call->ins->kernels->cross_entropy(call->dt, leaf_length(call, leaf),
+                logits + begin * acc_bytes, -1, call->scale * share, logits + begin * bytes);
+    }
+    if (label >= 0 && label < call->n_vocab)
         put_number(call->dt, logits, label, call->scale * (exp(whole.own - whole.lse) - 1));
 }
 
@@ -165,8 +217,11 @@ static void split_rows(loss_call *call, int64_t m) {
     const instruction *ins = call->ins;
     call->m = m;
     par_for(m, look_at_row, call);
-    *ins->failed =
-            comm_all_gather(ins->group, call->mine, m * (int64_t)sizeof(row_part), NULL, call->all);
+    const int64_t bytes = m * call->leaves * (int64_t)sizeof(row_part);
+    if (ins->group)
+        *ins->failed = comm_all_gather(ins->group, call->mine, bytes, NULL, call->all);
+    else
+        call->all = call->mine;
     if (*ins->failed == DRV_OK) par_for(m, split_row, call);
 }
 
@@ -197,17 +252,19 @@ static void loss(const instruction *ins) {
          *own = scratch + products_bytes(loss, par_threads());
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
     if (call.grad) call.scale = *(const double *)ins->in[3];
-    if (ins->group) {
+    if (has_leaves(loss)) {
+        call.leaves = n_leaves(loss);
+        call.leaf = leaf_rows(loss);
         call.mine = (row_part *)(void *)(own + losses_bytes(loss));
-        call.all = call.mine + chunk;
-        call.copies = (char *)(call.all + loss->attrs.ranks * chunk);
+        call.all = call.mine + chunk * call.leaves;
+        call.copies = (char *)(call.all + n_ranks(loss) * chunk * call.leaves);
     }
     for (call.first = 0; call.first < rows; call.first += chunk) {
         const int64_t m = rows - call.first < chunk ? rows - call.first : chunk,
                       first = call.first * width;
         gemm *const *g = ins->gemm + (m < chunk ? N_PRODUCTS : 0);
         gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call.logits, scratch);
-        if (ins->group)
+        if (call.leaves)
             split_rows(&call, m);
         else
             par_for(m, loss_row, &call);
@@ -226,8 +283,10 @@ static void loss(const instruction *ins) {
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
     const loss_shapes s = shapes(n, rows);
+    const gemm_tree tree = vocabulary_tree(n);
     for (int k = 0; k < N_PRODUCTS; k++)
-        if (has_product(n, k)) DRV_TRY(gemm_new(a, m, &s.product[k], &out[k]));
+        if (has_product(n, k))
+            DRV_TRY(gemm_new(a, m, &s.product[k], k == DH ? &tree : NULL, &out[k]));
     return DRV_OK;
 }
 

@@ -86,7 +86,7 @@ bool is_row_product(const instruction *ins) {
 }
 
 static bool is_one_row(const node *n) {
-    return n->in[0]->dim[0] == 1 && n->attrs.tb && !n->attrs.ta && n->n_in == 2;
+    return n->in[0]->dim[0] == 1 && n->attrs.tb && !n->attrs.ta && n->n_in == 2 && !n->attrs.wide;
 }
 
 static gemm_shape matmul_shape(const node *n) {
@@ -104,14 +104,29 @@ static gemm_shape matmul_shape(const node *n) {
             .accumulate = n->n_in == 3};
 }
 
+static gemm_tree matmul_tree(const node *n) {
+    const op_attrs *attrs = &n->attrs;
+    const int64_t ends[MAX_RUNS] = {attrs->run1, attrs->run2, n->in[0]->dim[!attrs->ta]};
+    gemm_tree tree = {.n_leaves = attrs->leaves};
+    int64_t begin = 0;
+    for (int i = 0; i < MAX_RUNS && attrs->leaves > 0; i++) {
+        if (ends[i] <= begin) continue;
+        tree.first[tree.n_runs] = begin;
+        tree.each[tree.n_runs++] = (ends[i] - begin) / attrs->leaves;
+        begin = ends[i];
+    }
+    return tree;
+}
+
 static void matmul(const instruction *ins) {
     gemm_run(ins->gemm[0], ins->in[0], ins->in[1], ins->out[0], ins->workspace);
 }
 
 static int64_t matmul_workspace(const node *n, int n_threads) {
     const gemm_shape shape = matmul_shape(n);
+    const gemm_tree tree = matmul_tree(n);
     if (is_one_row(n)) return n_threads * (int64_t)sizeof(share);
-    return gemm_workspace(&shape, n_threads);
+    return gemm_workspace(&shape, &tree, n_threads);
 }
 
 static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruction *out) {
@@ -120,7 +135,8 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
         return DRV_OK;
     }
     const gemm_shape shape = matmul_shape(n);
-    return gemm_new(a, m, &shape, &out->gemm[0]);
+    const gemm_tree tree = matmul_tree(n);
+    return gemm_new(a, m, &shape, &tree, &out->gemm[0]);
 }
 
 static void matmul_add(const instruction *ins) {

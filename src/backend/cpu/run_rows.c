@@ -3,11 +3,13 @@
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
+#include "comm/join.h"
+#include "ir/wire.h"
 
 // --- embedding
 // Of a table that is split over ranks: rows that ranks before this one have.
-static int64_t rows_before(const instruction *ins, const tensor *table) {
-    return ins->group ? group_place(ins->group) * table->dim[0] : 0;
+static int64_t rows_before(const instruction *ins) {
+    return ins->group ? (int64_t)group_place(ins->group) * ins->node->attrs.part : 0;
 }
 
 // All types have their sign in the last byte of an element (little-endian, as the file formats).
@@ -25,7 +27,7 @@ static void embedding_rows(void *arg, int64_t c, int thread) {
     const int32_t *ids = ins->in[0];
     const int64_t width = x->dim[1], first = c * CHUNK_ROWS,
                   end = first + chunk_length(x->dim[0], CHUNK_ROWS, c);
-    const int64_t here = rows_before(ins, ins->node->in[1]), n_here = ins->node->in[1]->dim[0];
+    const int64_t here = rows_before(ins), n_here = ins->node->in[1]->dim[0];
     for (int64_t row = first; row < end; row++) {
         const int64_t id = ids[row] - here;
         if (id >= 0 && id < n_here)
@@ -50,7 +52,7 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     const int32_t *ids = ins->in[0];
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c);
-    const int64_t here = rows_before(ins, ins->node->in[2]), n_here = ins->node->in[2]->dim[0];
+    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[0];
     for (int64_t row = 0; row < dx->dim[0]; row++) {
         const int64_t id = ids[row] - here;
         if (id < 0 || id >= n_here) continue;
@@ -98,8 +100,23 @@ static void add_rmsnorm(const instruction *ins) {
 
 const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
 
-// The weight's gradient: NORM_PARTS fixed groups of rows into the workspace, then summed in order.
+// The weight's gradient: each leaf of tokens in fixed parts, added in their order; leaves in a
+// tree, which ranks that have other tokens continue; then what was there before. NORM_PARTS in all,
+// if there are not more leaves.
+//
+// Workspace: a row of sums for each part | what ranks join from.
 enum { NORM_PARTS = 16 };
+
+typedef struct norm_cut {
+    int64_t tokens;    // of this rank
+    int leaves, parts; // of this rank; of each leaf
+} norm_cut;
+
+static norm_cut norm_cut_of(const node *n) {
+    const int leaves = n->attrs.leaves > 0 ? n->attrs.leaves : 1,
+              all = leaves * (n->attrs.ranks > 1 ? n->attrs.ranks : 1);
+    return (norm_cut){n->in[0]->dim[0], leaves, all < NORM_PARTS ? NORM_PARTS / all : 1};
+}
 
 static int64_t norm_part_bytes(const node *n) {
     return n->in[0]->dim[1] * dtype_bytes(dtype_acc(n->in[0]->dt));
@@ -110,8 +127,12 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
     const instruction *ins = arg;
     const node *n = ins->node;
     const tensor *dy = n->in[0];
-    const int64_t width = dy->dim[1], size = div_up(dy->dim[0], NORM_PARTS),
-                  rows = chunk_length(dy->dim[0], size, c), row = c * size, first = row * width;
+    const norm_cut cut = norm_cut_of(n);
+    const int64_t leaf = c / cut.parts, begin = cut.tokens * leaf / cut.leaves,
+                  in_leaf = cut.tokens * (leaf + 1) / cut.leaves - begin,
+                  size = div_up(in_leaf, cut.parts), width = dy->dim[1],
+                  rows = chunk_length(in_leaf, size, c % cut.parts),
+                  row = begin + c % cut.parts * size, first = row * width;
     char *dw = n->attrs.skip_dw ? NULL : (char *)ins->workspace + c * norm_part_bytes(n);
     if (dw) memset(dw, 0, (size_t)norm_part_bytes(n));
     if (rows <= 0) return;
@@ -123,16 +144,33 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
 
 static void rmsnorm_grad(const instruction *ins) {
     const node *n = ins->node;
-    run_chunks(ins, NORM_PARTS, 1, rmsnorm_grad_part);
+    const norm_cut cut = norm_cut_of(n);
+    const dtype acc = dtype_acc(n->in[0]->dt);
+    const int64_t width = n->in[0]->dim[1], bytes = norm_part_bytes(n);
+    char *parts = ins->workspace;
+    const void *leaf[MAX_LEAVES];
+    run_chunks(ins, cut.leaves * cut.parts, 1, rmsnorm_grad_part);
     if (n->attrs.skip_dw) return;
-    for (int c = 0; c < NORM_PARTS; c++)
-        ins->kernels->accumulate(dtype_acc(n->in[0]->dt), n->in[0]->dim[1],
-                (char *)ins->workspace + c * norm_part_bytes(n), ins->out[1]);
+    for (int i = 0; i < cut.leaves; i++) {
+        char *sum = parts + i * cut.parts * bytes;
+        for (int c = 1; c < cut.parts; c++)
+            ins->kernels->accumulate(acc, width, sum + c * bytes, sum);
+        leaf[i] = sum;
+    }
+    join_parts(acc, COMM_SUM, leaf, cut.leaves, width, parts);
+    if (ins->group)
+        *ins->failed = comm_all_reduce(ins->group, acc, COMM_SUM, parts, width,
+                parts + round_up(cut.leaves * cut.parts * bytes, 64));
+    ins->kernels->accumulate(acc, width, parts, ins->out[1]);
 }
 
 static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    return n->attrs.skip_dw ? 0 : NORM_PARTS * norm_part_bytes(n);
+    const norm_cut cut = norm_cut_of(n);
+    const int ranks = n->attrs.ranks > 1 ? n->attrs.ranks : 1;
+    if (n->attrs.skip_dw) return 0;
+    return round_up(cut.leaves * cut.parts * norm_part_bytes(n), 64) +
+           wire_scratch(dtype_acc(n->in[0]->dt), n->in[0]->dim[1], ranks);
 }
 
 const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};
@@ -211,6 +249,22 @@ static void add(const instruction *ins) {
 }
 
 const cpu_op cpu_op_add = {.run = add};
+
+// --- narrow
+static void narrow_elements(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *y = ins->node->out[0];
+    const int64_t first = c * CHUNK_ELEMENTS;
+    ins->kernels->narrow(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
+            input_at(ins, 0, first), NULL, output_at(ins, 0, first));
+}
+
+static void narrow(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, narrow_elements);
+}
+
+const cpu_op cpu_op_narrow = {.run = narrow};
 
 // --- dropout
 // What a rank has of x: its first token among those of `origin`, and its columns in a whole token.

@@ -164,9 +164,9 @@ static void put_results(arena *a, lowering *l, const lowered *out, const tensor 
 }
 
 // Ranks of different pipeline stages run different programs: nothing in one goes along that axis.
-static drv_status check_nodes(const graph *g, const mesh *ranks) {
-    for (int i = 0; i < g->n_nodes; i++) {
-        const node *n = g->nodes[i];
+static drv_status check_nodes(const graph *program, const mesh *ranks) {
+    for (int i = 0; i < program->n_nodes; i++) {
+        const node *n = program->nodes[i];
         const char *name = op_rows[n->op]->name;
         const int here = ranks->size[n->attrs.axis];
         const bool is_attention = n->op == OP_attention || n->op == OP_attention_grad;
@@ -174,13 +174,20 @@ static drv_status check_nodes(const graph *g, const mesh *ranks) {
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of rows that ranks share, which the pjrt back end "
                     "has no rule for; expected parallel.context 1",
-                    g->name, i, name);
+                    program->name, i, name);
         if (n->attrs.ranks > 1 && n->attrs.ranks != here)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "
                     "end has %d",
-                    g->name, i, name, n->attrs.ranks, mesh_axis_name((mesh_axis)n->attrs.axis),
-                    here);
+                    program->name, i, name, n->attrs.ranks,
+                    mesh_axis_name((mesh_axis)n->attrs.axis), here);
+        const bool looks_up = n->op == OP_embedding || n->op == OP_linear_cross_entropy;
+        if (n->attrs.ranks > 1 && looks_up && n->attrs.part && n->in[1]->dim[0] != n->attrs.part)
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s has %lld of %d rows of the vocabulary, but devices "
+                    "run one program, expected a vocabulary that %d ranks share evenly",
+                    program->name, i, name, (long long)n->in[1]->dim[0], n->attrs.part,
+                    n->attrs.ranks);
     }
     return DRV_OK;
 }

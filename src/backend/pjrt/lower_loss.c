@@ -81,7 +81,8 @@ static void chunk(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
     }
     const hlo_value d = logits_grad(c, logits, lse, hit, counts);
     if (c->dh)
-        carried[c->dh] = hlo_put(h, carried[c->dh], hlo_dot(h, d, c->w, 1, 0, c->h.type), 0, first);
+        carried[c->dh] = hlo_put(h, carried[c->dh], hlo_dot(h, d, c->w, 1, 0, carried[c->dh].type),
+                0, first);
     if (c->dw)
         carried[c->dw] =
                 hlo_binary(h, "add", carried[c->dw], hlo_dot(h, d, x, 0, 0, carried[c->dw].type));
@@ -108,7 +109,9 @@ static void loss(lowering *l, const node *n) {
     if (grad) {
         const hlo_value dloss = hlo_reshape(h, lower_in(l, n, 3), 0, NULL);
         c.scale = hlo_convert(h, dloss, lower_acc(l, n->in[0]));
-        if (!n->attrs.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &c.h);
+        hlo_value like = c.h;
+        if (n->attrs.dx_wide) like.type = lower_acc(l, n->in[0]);
+        if (!n->attrs.skip_dx) carried[c.dh = n_carried++] = hlo_fill(h, 0, &like);
         if (!n->attrs.skip_dw) carried[c.dw = n_carried++] = lower_in(l, n, 4);
     }
     if (!grad) {

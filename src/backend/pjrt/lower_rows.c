@@ -87,8 +87,8 @@ static void rmsnorm_grad(lowering *l, const node *n) {
     lower_round(l, n, 0, dx);
     if (frozen) return;
     const hlo_value normed = hlo_binary(h, "multiply", x, r_rows);
-    const hlo_value dw =
-            hlo_reduce(h, "add", hlo_binary(h, "multiply", dy, normed), 1, (int64_t[]){0});
+    hlo_value dw = hlo_reduce(h, "add", hlo_binary(h, "multiply", dy, normed), 1, (int64_t[]){0});
+    if (n->attrs.ranks > 1) dw = lower_sum_along(l, dw, 1u << n->attrs.axis);
     lower_set(l, n, 1, hlo_binary(h, "add", lower_in(l, n, 4), dw));
 }
 
@@ -130,6 +130,12 @@ static void add(lowering *l, const node *n) {
 }
 
 const lower_op lower_op_add = {.lower = add};
+
+static void narrow(lowering *l, const node *n) {
+    lower_round(l, n, 0, lower_in(l, n, 0));
+}
+
+const lower_op lower_op_narrow = {.lower = narrow};
 
 // --- order
 static void barrier(lowering *l, const node *n) {

@@ -27,3 +27,37 @@ const op_row op_row_add = {
         .differentiated = true,
         .examples = {sum_example},
 };
+
+// --- narrow(x_acc) -> x rounded to the type `to`: a sum that ranks have joined. Its gradient has
+// the type that x is rounded to, and stays as it is: gradients of partial sums are no wider than
+// others.
+static const char *narrow_shape(const node *n, tensor_spec *out, int *n_out) {
+    out[0] = spec_like(n->in[0]);
+    out[0].dt = n->attrs.to;
+    *n_out = 1;
+    return n->in[0]->dt == dtype_acc(n->attrs.to) ? NULL : "x must be of the accumulation type";
+}
+
+static void narrow_grad(grad_ctx *ctx, node *n) {
+    grad_add(ctx, n->in[0], grad_of(ctx, n->out[0]));
+}
+
+static void narrow_example(example *e) {
+    const dtype dt = e->dt;
+    e->dt = dtype_acc(dt);
+    tensor *x = example_activation(e, "x", 3, 17);
+    e->dt = dt;
+    graph_add(e->g, OP_narrow, 1, &x, &(op_attrs){.to = dt});
+}
+
+const op_row op_row_narrow = {
+        .name = "narrow",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = narrow_shape,
+        .grad = narrow_grad,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTR(to),
+        .examples = {narrow_example},
+};

@@ -75,7 +75,7 @@ static node *example_forward(example *e, tensor *qkv) {
 
 #define ATTENTION_ATTRS                                                                            \
     (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
-            ATTR(lanes))
+            ATTR(lanes) | ATTR(all_heads))
 
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));
@@ -171,6 +171,6 @@ const op_row op_row_cached_attention = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq),
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
         .examples = {cached_example},
 };

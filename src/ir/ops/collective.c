@@ -19,9 +19,13 @@ static double bytes_in(const node *n) {
     return (double)tensor_bytes(n->in[0]);
 }
 
+// Partial sums that come in the accumulation type are rounded when they have been joined.
 static tensor *transposed(grad_ctx *ctx, node *n, op_kind op) {
-    tensor *in[] = {grad_of(ctx, n->out[0])};
-    return graph_add(ctx->g, op, 1, in, &n->attrs)->out[0];
+    const dtype dt = n->in[0]->dt;
+    tensor *d = grad_of(ctx, n->out[0]);
+    d = graph_add(ctx->g, op, 1, &d, &n->attrs)->out[0];
+    if (d->dt == dt || d->dt != dtype_acc(dt)) return d;
+    return graph_add(ctx->g, OP_narrow, 1, &d, &(op_attrs){.to = dt})->out[0];
 }
 
 // Of one rank: all that a test in one process can run (test_layouts has several).

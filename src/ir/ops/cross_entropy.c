@@ -3,9 +3,11 @@
 //   loss = sum over tokens with label >= 0 of  logsumexp_V(h W^T) - (h W^T)[label]
 // linear_cross_entropy(h_NH, w_VH, labels_N) -> loss f64[1], that of each token f64[N]. A negative
 // label is not counted: its loss is 0. With
-// `ranks`, w is this rank's part of the rows of one of ranks x V: ranks tell each other the log of
-// their sum of exponents and the logit of the label, 16 bytes per token; the loss is that of all,
-// dh one of several partial sums.
+// `ranks`, w is this rank's part of the rows of one of V: `part` of them, fewer on the last rank.
+// `leaves`: the vocabulary of a rank is so many leaves of part / leaves rows. For each leaf the log
+// of its sum of exponents and the logit of the label, if it is there, go to all ranks, 16 bytes per
+// token and leaf, and are joined in their order; the sum over the vocabulary of dh is a tree of
+// leaves. With ranks dh is one of several partial sums (`dx_wide`: in the accumulation type).
 #include "ir/grad.h"
 #include "ir/wire.h"
 
@@ -15,6 +17,11 @@ static const char *check(const node *n) {
         return "h and w must be matrices of one width";
     if (!is_i32(n->in[2], h->dim[0])) return "labels must be i32[N]";
     if (n->attrs.chunk < 1) return "chunk must be positive";
+    const op_attrs *attrs = &n->attrs;
+    const int64_t leaf = attrs->leaves > 0 ? attrs->part / attrs->leaves : 0;
+    if (attrs->leaves && (leaf < 1 || attrs->part % attrs->leaves)) return "part must be of leaves";
+    if (attrs->leaves && (w->dim[0] > attrs->part || w->dim[0] <= (attrs->leaves - 1) * leaf))
+        return "every leaf must have rows";
     return NULL;
 }
 
@@ -26,9 +33,9 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static double wire(const node *n) {
-    const double pair = 2 * sizeof(double);
+    const double pair = 2 * sizeof(double), leaves = n->attrs.leaves ? n->attrs.leaves : 1;
     if (n->attrs.ranks <= 1) return 0;
-    return wire_gather(pair * (double)n->in[0]->dim[0], n->attrs.ranks);
+    return wire_gather(pair * leaves * (double)n->in[0]->dim[0], n->attrs.ranks);
 }
 
 static double flops(const node *n) {
@@ -60,6 +67,14 @@ static void loss_example(example *e) {
     graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4});
 }
 
+// Four leaves, the last of them shorter.
+static void loss_leaves_example(example *e) {
+    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
+            example_integers(e, "labels", 6, example_labels)};
+    graph_add(e->g, OP_linear_cross_entropy, 3, in,
+            &(op_attrs){.chunk = 4, .leaves = 4, .part = 12});
+}
+
 const op_row op_row_linear_cross_entropy = {
         .name = "linear_cross_entropy",
         .min_in = 3,
@@ -70,9 +85,9 @@ const op_row op_row_linear_cross_entropy = {
         .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks),
+        .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) | ATTR(dx_wide),
         .n_statistics = 1,
-        .examples = {loss_example},
+        .examples = {loss_example, loss_leaves_example},
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss f64[1][, acc]) -> loss[, dh][, acc']
@@ -83,7 +98,9 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 0;
     if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
     out[(*n_out)++] = spec_1d(DT_F64, 1);
-    if (dx) out[(*n_out)++] = spec_like(n->in[0]);
+    if (dx) out[*n_out] = spec_like(n->in[0]);
+    if (dx && n->attrs.dx_wide) out[*n_out].dt = dtype_acc(w->dt);
+    *n_out += dx;
     if (dw) out[(*n_out)++] = spec_in_place(n, 4);
     if (!is_f64(n->in[3], 1)) return "dloss must be one f64";
     if (dw && (n->in[4]->dt != dtype_acc(w->dt) || !same_shape(n->in[4], w)))
@@ -118,6 +135,14 @@ static void weight_alone_example(example *e) {
     grad_of_example(e, (op_attrs){.skip_dx = 1});
 }
 
+static void leaves_example(example *e) {
+    grad_of_example(e, (op_attrs){.leaves = 4, .part = 12});
+}
+
+static void partial_example(example *e) {
+    grad_of_example(e, (op_attrs){.leaves = 2, .part = 12, .dx_wide = 1});
+}
+
 const op_row op_row_linear_cross_entropy_grad = {
         .name = "linear_cross_entropy_grad",
         .min_in = 4,
@@ -126,6 +151,8 @@ const op_row op_row_linear_cross_entropy_grad = {
         .flops = grad_flops,
         .wire = wire,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks),
-        .examples = {grad_example, frozen_weight_example, weight_alone_example},
+        .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
+                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide),
+        .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
+                partial_example},
 };

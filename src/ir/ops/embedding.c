@@ -1,6 +1,6 @@
 // x_NH = table_VH[ids_N], and its gradient, a scatter-add in token order. With `ranks`, the table
-// is this rank's part of the rows of one of ranks x V: rows of others are -0, to which adding the
-// owner's changes no bit.
+// is this rank's part of the rows of one of V, `part` of them, fewer on the last rank: rows of
+// others are -0, to which adding the owner's changes no bit.
 #include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
@@ -34,7 +34,7 @@ const op_row op_row_embedding = {
         .max_in = 2,
         .shape = shape,
         .grad = grad,
-        .attrs = ATTR(axis) | ATTR(ranks),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .built = true,
         .differentiated = true,
         .examples = {example_lookup},
@@ -61,7 +61,7 @@ const op_row op_row_embedding_grad = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_shape,
-        .attrs = ATTR(axis) | ATTR(ranks),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .differentiated = true,
         .examples = {grad_example},
 };

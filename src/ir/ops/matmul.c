@@ -1,7 +1,26 @@
 // c_MN = op(a) op(b), sums in the accumulation type. With a third input the product is added to it
 // in place (weight gradients). A linear layer is x_NK W_OK^T: tb = 1. matmul_add adds to an
 // activation and rounds once.
+//
+// `leaves`: the sum over the inner dimension is made of so many equal leaves, joined in a tree.
+// With run1 (and run2) that dimension consists of runs that begin there, and a leaf has a part of
+// each: the columns of heads in q, k and v. `wide`: the result is a partial sum, in the
+// accumulation type, which ranks join. dx_leaves, dx_wide and the runs of a linear layer are for
+// its dx.
 #include "ir/grad.h"
+
+static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
+    const int64_t ends[] = {attrs->run1, attrs->run2, k};
+    int64_t begin = 0;
+    if (leaves < 0) return "leaves must not be negative";
+    for (int i = 0; i < 3; i++) {
+        if (!ends[i]) continue;
+        if (ends[i] <= begin) return "runs must follow each other within the inner dimension";
+        if (leaves && (ends[i] - begin) % leaves) return "leaves must divide every run";
+        begin = ends[i];
+    }
+    return NULL;
+}
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
@@ -11,8 +30,11 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     int64_t m = a->dim[n->attrs.ta], k = a->dim[!n->attrs.ta], kb = b->dim[n->attrs.tb];
     int64_t cols = b->dim[!n->attrs.tb];
     if (k != kb) return "inner dims differ";
-    out[0] = spec_2d(a->dt, m, cols);
-    if (n->n_in < 3) return NULL;
+    out[0] = spec_2d(n->attrs.wide ? dtype_acc(a->dt) : a->dt, m, cols);
+    const bool for_dx = n->attrs.dx_leaves > 0;
+    const char *bad = check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
+            for_dx ? cols : k);
+    if (bad || n->n_in < 3) return bad;
     const tensor *acc = n->in[2];
     out[0] = spec_in_place(n, 2);
     if (acc->dt != dtype_acc(a->dt) || acc->n_dims != 2 || acc->dim[0] != m || acc->dim[1] != cols)
@@ -33,11 +55,15 @@ static void grad(grad_ctx *ctx, node *n) {
         grad_buffer_set(ctx, b,
                 graph_add(ctx->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
     if (!grad_wanted(ctx, a)) return;
+    op_attrs attrs = {.leaves = n->attrs.dx_leaves, .run1 = n->attrs.run1, .run2 = n->attrs.run2};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
-    if (in_a[2]) // what other readers of a gave so far
-        grad_put(ctx, a, graph_add(ctx->g, OP_matmul_add, 3, in_a, NULL)->out[0]);
-    else
-        grad_add(ctx, a, graph_add(ctx->g, OP_matmul, 2, in_a, NULL)->out[0]);
+    if (in_a[2]) { // what other readers of a gave so far
+        DRV_ASSERT(!n->attrs.dx_wide, "a partial sum joins no other gradient");
+        grad_put(ctx, a, graph_add(ctx->g, OP_matmul_add, 3, in_a, &attrs)->out[0]);
+        return;
+    }
+    attrs.wide = n->attrs.dx_wide;
+    grad_add(ctx, a, graph_add(ctx->g, OP_matmul, 2, in_a, &attrs)->out[0]);
 }
 
 static void linear_example(example *e) {
@@ -62,6 +88,17 @@ static void accumulating_example(example *e) {
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1});
 }
 
+// Two leaves of q, k and v: 4, 2 and 2 columns each.
+static void leaves_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.leaves = 2, .run1 = 8, .run2 = 12});
+}
+
+static void partial_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 5, 12), example_weight(e, "w", e->dt, 7, 12)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .leaves = 4, .wide = 1});
+}
+
 const op_row op_row_matmul = {
         .name = "matmul",
         .min_in = 2,
@@ -71,8 +108,10 @@ const op_row op_row_matmul = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(ta) | ATTR(tb),
-        .examples = {linear_example, one_row_example, plain_example, accumulating_example},
+        .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
+                 ATTR(wide) | ATTR(dx_wide),
+        .examples = {linear_example, one_row_example, plain_example, accumulating_example,
+                leaves_example, partial_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type
@@ -83,6 +122,8 @@ static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
     if (!is_matrix(a) || !is_matrix(b) || !is_matrix(c) || a->dt != b->dt || a->dt != c->dt)
         return "a, b and c must be matrices of one type";
     if (a->dim[!n->attrs.ta] != b->dim[n->attrs.tb]) return "inner dims differ";
+    const char *bad = check_leaves(&n->attrs, n->attrs.leaves, a->dim[!n->attrs.ta]);
+    if (bad) return bad;
     if (c->dim[0] != a->dim[n->attrs.ta] || c->dim[1] != b->dim[!n->attrs.tb])
         return "c does not fit the product";
     return NULL;
@@ -94,6 +135,12 @@ static void add_example(example *e) {
     graph_add(e->g, OP_matmul_add, 3, in, NULL);
 }
 
+static void add_leaves_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 12), example_given(e, "w", 12, 7),
+            example_given(e, "c", 5, 7)};
+    graph_add(e->g, OP_matmul_add, 3, in, &(op_attrs){.leaves = 3});
+}
+
 const op_row op_row_matmul_add = {
         .name = "matmul_add",
         .min_in = 3,
@@ -101,6 +148,6 @@ const op_row op_row_matmul_add = {
         .shape = add_shape,
         .flops = flops,
         .differentiated = true,
-        .attrs = ATTR(ta) | ATTR(tb),
-        .examples = {add_example},
+        .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(run1) | ATTR(run2),
+        .examples = {add_example, add_leaves_example},
 };

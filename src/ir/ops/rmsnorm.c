@@ -2,7 +2,12 @@
 //   y_NH = x * r * w,  r_N = 1/sqrt(mean_H(x^2) + eps).
 // add_rmsnorm first adds the branch to the residual stream, h = x + d, and normalises the h that is
 // stored, so that h alone is enough to get y again.
+//
+// The weight's gradient is a sum over tokens: of so many equal runs of them (`leaves`), joined in a
+// tree. With `ranks`, each has a part of the tokens, and the sum is that of all: they tell each
+// other theirs in rmsnorm_grad.
 #include "ir/grad.h"
+#include "ir/wire.h"
 
 static const char *check(const tensor *x, const tensor *w) {
     if (!is_matrix(x)) return "x must be a matrix";
@@ -26,7 +31,8 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     int n_in = 4;
     if (acc) in[n_in++] = acc;
     if (dh) in[n_in++] = dh;
-    const op_attrs attrs = {.eps = n->attrs.eps, .skip_dw = !acc};
+    op_attrs attrs = n->attrs;
+    attrs.skip_dw = !acc;
     node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
     if (acc) grad_buffer_set(ctx, w, made->out[1]);
     return made->out[0];
@@ -51,7 +57,7 @@ const op_row op_row_rmsnorm = {
         .min_in = 2,
         .max_in = 2,
         .shape = shape,
-        .attrs = ATTR(eps),
+        .attrs = ATTR(eps) | ATTR(leaves) | ATTR(axis) | ATTR(ranks),
         .grad = grad,
         .n_statistics = 1,
         .cheap = true,
@@ -95,7 +101,7 @@ const op_row op_row_add_rmsnorm = {
         .min_in = 3,
         .max_in = 3,
         .shape = add_shape,
-        .attrs = ATTR(eps),
+        .attrs = ATTR(eps) | ATTR(leaves) | ATTR(axis) | ATTR(ranks),
         .grad = add_grad,
         .n_statistics = 1,
         .n_kept = 1,
@@ -125,9 +131,14 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     return check(x, n->in[2]);
 }
 
-static void grad_of_example(example *e, bool frozen, bool past) {
+static double grad_wire(const node *n) {
+    if (n->attrs.ranks <= 1 || n->attrs.skip_dw) return 0;
+    return wire_all_reduce((double)tensor_bytes(n->in[2]), n->attrs.ranks);
+}
+
+static void grad_of_example(example *e, bool frozen, bool past, int leaves) {
     const dtype acc = dtype_acc(e->dt);
-    const op_attrs attrs = {.eps = 1e-2, .skip_dw = frozen};
+    const op_attrs attrs = {.eps = 1e-2, .skip_dw = frozen, .leaves = leaves};
     tensor *x = example_given(e, "x", 4, 33);
     tensor *w = example_state(e, TENSOR_WEIGHT, "w", acc, 33, 0, -1, 1);
     node *norm = graph_add(e->g, OP_rmsnorm, 2, (tensor *[]){x, w}, &(op_attrs){.eps = 1e-2});
@@ -139,19 +150,23 @@ static void grad_of_example(example *e, bool frozen, bool past) {
 }
 
 static void grad_example(example *e) {
-    grad_of_example(e, false, false);
+    grad_of_example(e, false, false, 0);
 }
 
 static void past_example(example *e) {
-    grad_of_example(e, false, true);
+    grad_of_example(e, false, true, 0);
 }
 
 static void frozen_example(example *e) {
-    grad_of_example(e, true, false);
+    grad_of_example(e, true, false, 0);
 }
 
 static void frozen_past_example(example *e) {
-    grad_of_example(e, true, true);
+    grad_of_example(e, true, true, 0);
+}
+
+static void leaves_example(example *e) {
+    grad_of_example(e, false, true, 2);
 }
 
 const op_row op_row_rmsnorm_grad = {
@@ -159,7 +174,9 @@ const op_row op_row_rmsnorm_grad = {
         .min_in = 4,
         .max_in = 6,
         .shape = grad_shape,
-        .attrs = ATTR(eps) | ATTR(skip_dw),
+        .wire = grad_wire,
+        .attrs = ATTR(eps) | ATTR(skip_dw) | ATTR(leaves) | ATTR(axis) | ATTR(ranks),
         .differentiated = true,
-        .examples = {grad_example, past_example, frozen_example, frozen_past_example},
+        .examples = {grad_example, past_example, frozen_example, frozen_past_example,
+                leaves_example},
 };

@@ -14,6 +14,13 @@ static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
         accumulate_at(dtype_acc(dt), acc, i, get(dt, x, i));
 }
 
+static void narrow(dtype dt, int64_t n, const void *x, const void *c, void *y) {
+    for (int64_t i = 0; i < n; i++) {
+        const double sum = get(dtype_acc(dt), x, i);
+        put(dt, y, i, c ? sum + get(dt, c, i) : sum);
+    }
+}
+
 static void rmsnorm(dtype dt, int64_t rows, int64_t width, const void *x, const void *d,
         const void *w, double eps, void *h, void *y, void *r) {
     const dtype acc = dtype_acc(dt);
@@ -156,6 +163,7 @@ const kernels kernels_ref = {
         .name = "ref",
         .add = add,
         .accumulate = accumulate,
+        .narrow = narrow,
         .rmsnorm = rmsnorm,
         .rmsnorm_grad = rmsnorm_grad,
         .rope_table = ref_rope_table,

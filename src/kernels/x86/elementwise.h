@@ -34,6 +34,21 @@ static void accumulate(dtype dt, int64_t n, const void *x, void *acc) {
         accumulate_as(DT_F32, n, x, acc);
 }
 
+INLINE void narrow_as(dtype dt, int64_t n, const float *x, const void *c, void *y) {
+    FOR_VECTORS(j, k, n, {
+        const vec v = v_load(x + j, k);
+        v_store_as(dt, y, j, c ? v_add(v, v_load_as(dt, c, j, k)) : v, k);
+    });
+}
+static void narrow(dtype dt, int64_t n, const void *x, const void *c, void *y) {
+    if (dt == DT_F64)
+        kernels_ref.narrow(dt, n, x, c, y);
+    else if (dt == DT_BF16)
+        narrow_as(DT_BF16, n, x, c, y);
+    else
+        narrow_as(DT_F32, n, x, c, y);
+}
+
 // One head: the pairs (x[j], x[j + half]) turn by the angles of a row of the table.
 INLINE void rotate_head(dtype dt, const void *x, int64_t at, const float *table, int half,
         bool inverse, void *y) {

@@ -10,6 +10,7 @@ const kernels kernels_avx2 = {
         .gemm = gemm,
         .add = add,
         .accumulate = accumulate,
+        .narrow = narrow,
         .rmsnorm = rmsnorm,
         .rmsnorm_grad = rmsnorm_grad,
         .rope_table = ref_rope_table,

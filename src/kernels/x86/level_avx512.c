@@ -11,6 +11,7 @@ const kernels kernels_avx512 = {
         .gemm = gemm,
         .add = add,
         .accumulate = accumulate,
+        .narrow = narrow,
         .rmsnorm = rmsnorm,
         .rmsnorm_grad = rmsnorm_grad,
         .rope_table = ref_rope_table,

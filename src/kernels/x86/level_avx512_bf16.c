@@ -82,6 +82,7 @@ const kernels kernels_avx512_bf16 = {
         .gemm = gemm,
         .add = add,
         .accumulate = accumulate,
+        .narrow = narrow,
         .rmsnorm = rmsnorm,
         .rmsnorm_grad = rmsnorm_grad,
         .rope_table = ref_rope_table,

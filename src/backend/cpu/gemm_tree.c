@@ -1,0 +1,116 @@
+// Sums over the inner dimension in leaves that a tree joins, tile by tile, so that the sums of a
+// tile stay in the cache (docs/adr/0012).
+//
+// Scratch of a tile: sums, as many tiles as are open in the tree | scratch of the kernels.
+#include <string.h>
+
+#include "backend/cpu/gemm_internal.h"
+#include "base/round.h"
+
+typedef struct tile_sum {
+    const gemm *g;
+    gemm_shape tile;
+    const tile_products *products;
+    int thread;
+    const char *a, *b;
+    int64_t sums_bytes; // of one tile
+    char *scratch;
+} tile_sum;
+
+bool tree_is_given(const gemm_tree *tree) {
+    return tree->n_leaves > 1 || tree->n_runs > 1;
+}
+
+int64_t tree_run_length(const gemm_tree *tree, int kind) {
+    return kind == MAX_RUNS ? tree->last : kind < tree->n_runs ? tree->each[kind] : 0;
+}
+
+gemm_shape tree_run_shape(const gemm_tree *tree, const gemm_shape *tile, int kind, bool adds) {
+    gemm_shape s = *tile;
+    s.k = tree_run_length(tree, kind);
+    s.ldc = tile->n;
+    s.out = dtype_acc(tile->in);
+    s.accumulate = adds;
+    return s;
+}
+
+// Whether a leaf can be added to its left neighbour as the kernel ends: where its sum is formed
+// from 0 before that, in one block of the inner dimension.
+static bool leaves_join_themselves(const gemm *g) {
+    return g->kernels && g->kernels != &kernels_ref && g->tree.n_runs == 1 &&
+           g->tree.each[0] <= GEMM_WORDS;
+}
+
+static int64_t sums_bytes(const gemm_shape *tile) {
+    return round_up(tile->m * tile->n * dtype_bytes(dtype_acc(tile->in)), 64);
+}
+
+// Sums that are open at a time: the right half is formed while the left one waits.
+static int open_sums(const gemm *g) {
+    int levels = 0;
+    while (1 << levels < g->tree.n_leaves)
+        levels++;
+    return levels > 0 && leaves_join_themselves(g) ? levels : levels + 1;
+}
+
+int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile) {
+    int64_t most = 0;
+    for (int kind = 0; kind < RUN_LENGTHS; kind++) {
+        const gemm_shape s = tree_run_shape(&g->tree, tile, kind, false);
+        if (gemm_scratch_bytes(&s) > most) most = gemm_scratch_bytes(&s);
+    }
+    return open_sums(g) * sums_bytes(tile) + most;
+}
+
+static void add_run(const tile_sum *t, int kind, int64_t first, bool adds, char *sums) {
+    const gemm *g = t->g;
+    const gemm_shape s = tree_run_shape(&g->tree, &t->tile, kind, adds);
+    const int64_t unit = dtype_bytes(s.in);
+    const char *a = t->a + unit * (s.ta ? first * s.lda : first),
+               *b = t->b + unit * (s.tb ? first : first * s.ldb);
+    if (g->kernels)
+        g->kernels->gemm(&s, a, b, sums, t->scratch);
+    else
+        onednn_run(t->products->run[kind][adds], t->thread, a, b, sums);
+}
+
+static void add_leaf(const tile_sum *t, int leaf, bool adds, char *sums) {
+    const gemm_tree *tree = &t->g->tree;
+    const bool shorter = tree->last > 0 && leaf == tree->n_leaves - 1;
+    for (int i = 0; i < tree->n_runs; i++)
+        add_run(t, shorter ? MAX_RUNS : i, tree->first[i] + leaf * tree->each[i], adds || i > 0,
+                sums);
+}
+
+// The sum of leaves [low, high), cut as in comm/join.h.
+static void join_leaves(const tile_sum *t, int low, int high, char *sums) {
+    if (high - low == 1) {
+        add_leaf(t, low, false, sums);
+        return;
+    }
+    int half = 1;
+    while (2 * half < high - low)
+        half *= 2;
+    join_leaves(t, low, low + half, sums);
+    if (high - low - half == 1 && leaves_join_themselves(t->g)) {
+        add_leaf(t, low + half, true, sums);
+        return;
+    }
+    join_leaves(t, low + half, high, sums + t->sums_bytes);
+    t->g->plain->accumulate(dtype_acc(t->tile.in), t->tile.m * t->tile.n, sums + t->sums_bytes,
+            sums);
+}
+
+void tree_tile(const gemm *g, const gemm_shape *tile, const tile_products *products, int thread,
+        const char *a, const char *b, char *c, char *scratch) {
+    const int64_t unit = dtype_bytes(tile->out), acc = dtype_bytes(dtype_acc(tile->in));
+    tile_sum t = {.g = g, .tile = *tile, .products = products, .thread = thread, .a = a, .b = b};
+    t.sums_bytes = sums_bytes(tile);
+    t.scratch = scratch + open_sums(g) * t.sums_bytes;
+    join_leaves(&t, 0, g->tree.n_leaves, scratch);
+    for (int64_t i = 0; i < tile->m; i++) {
+        char *row = c + i * tile->ldc * unit;
+        g->plain->narrow(tile->out, tile->n, scratch + i * tile->n * acc,
+                tile->accumulate ? row : NULL, row);
+    }
+}

@@ -1,0 +1,134 @@
+// Tensor ranks give the bits of one rank: any degree, with the tokens shared or not, beside data
+// ranks, ZeRO and pipelines, whatever the type, the ties and the vocabulary (docs/adr/0012).
+#include "layout_run.h"
+
+typedef struct bits_case {
+    int tensor, data, pipeline;
+    const char *sequence, *zero;
+} bits_case;
+
+static layout_run run_case(const bits_case *c, const char *const *sets, int n_sets) {
+    const char *all[MAX_SETS];
+    char degree[64], pipeline[64];
+    int n = 0;
+    for (; n < n_sets; n++)
+        all[n] = sets[n];
+    snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
+    snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%d", c->pipeline);
+    all[n++] = degree;
+    all[n++] = pipeline;
+    all[n++] = "parallel.lanes=2";
+    all[n++] = c->sequence;
+    all[n++] = c->zero;
+    print_message("tensor %d, data %d, pipeline %d, %s, %s, %s\n", c->tensor, c->data, c->pipeline,
+            c->sequence, c->zero, sets[0]);
+    return run_layout(c->tensor * c->data * c->pipeline, all, n);
+}
+
+static const char *const shared = "parallel.sequence=true", *const whole = "parallel.sequence=false",
+                         *const zero0 = "parallel.zero=0", *const zero1 = "parallel.zero=1";
+
+static void same_bits_on(const bits_case *cases, size_t n_cases, const char *const *sets,
+        int n_sets) {
+    const bits_case alone = {1, 1, 1, shared, zero1};
+    layout_run one = run_case(&alone, sets, n_sets);
+    for (size_t i = 0; i < n_cases; i++) {
+        layout_run several = run_case(&cases[i], sets, n_sets);
+        expect_same_bits(&several, &one);
+        free(several.weights);
+    }
+    free(one.weights);
+}
+
+// Each degree with and without shared tokens; then every other axis beside it.
+static const bits_case meshes[] = {{2, 1, 1, whole, zero1}, {2, 1, 1, shared, zero1},
+        {4, 1, 1, whole, zero1}, {4, 1, 1, shared, zero1}, {2, 2, 1, shared, zero0},
+        {4, 2, 1, whole, zero1}, {2, 1, 2, shared, zero1}, {2, 2, 2, shared, zero1},
+        {2, 2, 2, whole, zero0}, {4, 1, 2, shared, zero1}};
+enum { N_MESHES = sizeof meshes / sizeof *meshes };
+
+static void every_mesh_fp32(void **state) {
+    (void)state;
+    const char *sets[] = {"training.precision=fp32", "model.tie_word_embeddings=true"};
+    same_bits_on(meshes, N_MESHES, sets, 2);
+}
+
+static void every_mesh_bf16(void **state) {
+    (void)state;
+    const char *sets[] = {"training.precision=bf16", "model.tie_word_embeddings=false"};
+    same_bits_on(meshes, N_MESHES, sets, 2);
+}
+
+// 509 rows are three parts of 128 and one of 125; heads of 10 numbers, leaves of odd length.
+static void sizes_that_fill_nothing(void **state) {
+    (void)state;
+    static const char *const models[][6] = {{"training.precision=fp32", "model.vocab_size=509",
+                                                    "model.tie_word_embeddings=true",
+                                                    "model.head_dim=10",
+                                                    "model.intermediate_size=148",
+                                                    "data.sequence_length=36"},
+            {"training.precision=bf16", "model.vocab_size=509", "model.tie_word_embeddings=false",
+                    "model.head_dim=10", "model.intermediate_size=148", "data.sequence_length=36"}};
+    static const bits_case some[] = {{2, 1, 1, shared, zero1}, {4, 1, 1, shared, zero1},
+            {4, 2, 1, whole, zero0}, {2, 2, 2, shared, zero1}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, 4, models[i], 6);
+}
+
+// The whole chain of degrees; products longer than a block of the inner dimension.
+static void eight_ranks(void **state) {
+    (void)state;
+    static const bits_case some[] = {{2, 1, 1, shared, zero1}, {8, 1, 1, shared, zero1},
+            {8, 1, 1, whole, zero1}};
+    static const char *const models[][5] = {{"training.precision=bf16",
+                                                    "model.num_key_value_heads=8",
+                                                    "model.num_hidden_layers=2",
+                                                    "model.intermediate_size=14400",
+                                                    "training.recompute=selective"},
+            {"training.precision=fp32", "model.num_key_value_heads=8", "model.num_hidden_layers=2",
+                    "model.intermediate_size=8008", "training.recompute=full"}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, 3, models[i], 5);
+}
+
+// The number of leaves decides, not the ranks: with others the bits are others.
+static void leaves_decide(void **state) {
+    (void)state;
+    const char *sets[] = {"training.precision=fp32", "parallel.leaves=2"};
+    const bits_case alone = {1, 1, 1, shared, zero1}, two = {2, 1, 1, shared, zero1};
+    layout_run one = run_case(&alone, sets, 2), several = run_case(&two, sets, 2);
+    expect_same_bits(&several, &one);
+    sets[1] = "parallel.leaves=1";
+    layout_run chains = run_case(&alone, sets, 2);
+    assert_memory_not_equal(chains.weights, one.weights, sizeof(float) * (size_t)one.n_weights);
+    free(one.weights), free(several.weights), free(chains.weights);
+}
+
+static void leaves_that_do_not_divide_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *set, *text;
+    } cases[] = {{"parallel.leaves=3", "3, expected parallel.tensor 2 x 1, 2, 4"},
+            {"parallel.leaves=6", "6, expected parallel.tensor 2 x 1, 2, 4"},
+            {"parallel.leaves=8", "8, expected a divisor of model.num_key_value_heads 4"},
+            {"model.vocab_size=5", "so few that each has rows of the vocabulary of 5"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("cfg");
+        run_config cfg;
+        programs p;
+        const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
+                "data.sequence_length=48", "parallel.tensor=2", cases[i].set,
+                i == 3 ? "parallel.leaves=4" : "training.seed=1"};
+        OK(config_from_sets(a, sets, 6, &cfg));
+        FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
+        arena_free(a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
+            cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(sizes_that_fill_nothing),
+            cmocka_unit_test(eight_ranks), cmocka_unit_test(leaves_decide),
+            cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

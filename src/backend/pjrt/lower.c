@@ -1,6 +1,7 @@
 // The table of rules, a program's signature, and which node wrote which line.
 #include "backend/pjrt/lower.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -163,12 +164,23 @@ static void put_results(arena *a, lowering *l, const lowered *out, const tensor 
     hlo_end_line(&l->h);
 }
 
+// Context ranks pass keys and values around, and rows lie in another order: no rule does that yet.
+static bool is_cut_row(const node *n) {
+    return (n->op == OP_attention || n->op == OP_attention_grad) &&
+           (n->attrs.ranks > 1 || n->attrs.lanes > 1);
+}
+
 // Ranks of different pipeline stages run different programs: nothing in one goes along that axis.
 static drv_status check_nodes(const graph *g, const mesh *ranks) {
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
         const char *name = op_rows[n->op]->name;
         const int here = ranks->size[n->attrs.axis];
+        if (is_cut_row(n))
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s is over the rows of several context ranks or lanes "
+                    "(parallel.context), which the cpu back end runs alone",
+                    g->name, i, name);
         if (n->attrs.ranks > 1 && n->attrs.ranks != here)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "

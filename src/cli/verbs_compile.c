@@ -93,6 +93,9 @@ const verb verb_compile = {
                 "`backend: cpu` has nothing to keep: its programs are checked. Ends with how many graphs\n"
                 "there are, and how many were compiled and failed; exit status 1 when one failed.\n"
                 "\n"
+                "A run on several devices has programs of its own: --devices N compiles those of N local\n"
+                "devices, or of N of the target.\n"
+                "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans: does the step compile, and does it fit? It needs the CUDA plugin\n"
                 "and its ptxas (tools/fetch_pjrt.py cuda).",

@@ -1,6 +1,7 @@
 // The table of rules, a program's signature, and which node wrote which line.
 #include "backend/pjrt/lower.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,0 +1,74 @@
+#!/bin/bash
+# backend: pjrt on several local devices, as a user has it: losses of one device in several layouts, checkpoints
+# that any layout and the CPU back end go on from, the same bits after a stop, what does not fit. Skipped where
+# there is no plugin.
+. "$(dirname "$0")"/story.bash
+folder=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
+if ! ls "$folder"/cpu/*.so >/dev/null 2>&1; then
+    echo "skipped: no plugin in $folder/cpu (tools/fetch_pjrt.py cpu gets one)"
+    exit 77
+fi
+export DROVER_PJRT_DIR=$folder DROVER_PJRT_PLUGIN=cpu DROVER_COMPILE_CACHE=$dir/cache
+make_data
+sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/bf16/fp32/' run.yaml
+train() { "$drover" train run.yaml --set schedule.type=constant --set checkpoint.every=5 --set training.steps=10 --set run_dir="$@"; }
+losses() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1/metrics.jsonl"; }
+# near A B: as many losses, each within 1e-5 of the other
+near() {
+    paste <(losses "$1") <(losses "$2") | awk '
+        NF != 2 || ($1 / $2 - 1) ^ 2 > 1e-10 { print "loss", NR, $0 >"out"; wrong = 1 } END { exit wrong || NR == 0 }'
+}
+pjrt="--set backend=pjrt"
+
+expect 0 "step 10" train one $pjrt
+expect 0 "8 ranks on 1 host over threads: tensor 1, data 8, 8 lanes, ZeRO-1" train d8 $pjrt --set pjrt.devices=8
+expect 0 "tensor 2, data 4, 4 lanes, ZeRO-1" train t2d4 $pjrt --set pjrt.devices=8 --set parallel.tensor=2
+expect 0 "2 ranks on 1 host over threads: tensor 2, data 1" train t2 $pjrt --set parallel.tensor=2
+for run in d8 t2d4 t2; do
+    check "$run: losses of one device" near $run one
+    expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000010
+done
+check "rank 0 alone has a log" [ -z "$(ls t2d4/ranks | grep log)" ]
+check "each checkpoint is told once" [ "$(grep -c 'checkpoint: ' d8/log.txt)" = 2 ]
+
+# --- from one layout to another: eight devices, one device, the CPU back end
+expect 0 "step 5" train mixed $pjrt --set pjrt.devices=8 --set parallel.tensor=2 --set training.steps=5
+expect 0 "resumed from mixed/checkpoints/step-000005" train mixed $pjrt --set training.steps=7
+expect 0 "resumed from mixed/checkpoints/step-000007" train mixed --set training.steps=8
+expect 0 "resumed from mixed/checkpoints/step-000008" train mixed $pjrt --set parallel.tensor=4
+check "8 devices, 1, cpu, 4 devices: losses of one" near mixed one
+
+# --- a stop, and a resume with the same bits
+"$drover" train run.yaml --set schedule.type=constant $pjrt --set pjrt.devices=4 --set checkpoint.every=5 --set training.steps=100000 --set run_dir=stopped >out 2>&1 &
+wait_for grep -q '"step":5,' stopped/metrics.jsonl
+kill -TERM $!
+wait $!
+check "a stop exits 3" [ $? = 3 ]
+says "stopped by SIGTERM after step" "the same command resumes it"
+train straight $pjrt --set pjrt.devices=4 >out 2>&1
+train broken $pjrt --set pjrt.devices=4 --set training.steps=5 >out 2>&1
+expect 0 "resumed" train broken $pjrt --set pjrt.devices=4
+for file in model optimizer; do
+    check "resumed on four devices: $file of the unbroken run" cmp {broken,straight}/checkpoints/step-000010/$file.safetensors
+done
+
+# --- compiled beforehand for the same devices: the run finds all programs
+rm -rf cache
+expect 0 "Total failed: 0" "$drover" compile run.yaml $pjrt --devices 4 --set schedule.type=constant
+ls cache | sort >compiled
+expect 0 "step 10" train found $pjrt --set pjrt.devices=4
+check "a run on four devices compiles what drover compile had not" cmp -s compiled <(ls cache | sort)
+
+# --- what does not fit
+expect 2 "key \"pjrt.devices\" is 3, expected a multiple of 2: tensor 2 x pipeline 1 x context 1" train bad $pjrt --set pjrt.devices=3 --set parallel.tensor=2
+expect 2 "key \"pjrt.devices\" is 4, expected 8" train bad $pjrt --set pjrt.devices=4 --set parallel.data=8
+expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 5" train bad $pjrt --set pjrt.devices=5
+expect 2 "key \"pjrt.devices\" is \"0\"" train bad $pjrt --set pjrt.devices=0
+expect 1 "runs no pipelines" train bad $pjrt --set parallel.pipeline=2
+check "it is said once" [ "$(grep -c 'runs no pipelines' out)" = 1 ]
+if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; then
+    expect 2 "2 processes were started with backend pjrt, expected one" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        mpirun --oversubscribe -n 2 "$drover" train run.yaml $pjrt
+fi
+expect 1 "which the cpu back end runs alone" train bad $pjrt --set parallel.context=2
+finish

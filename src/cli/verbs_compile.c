@@ -1,7 +1,6 @@
 // compile: makes a run's programs without running them.
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -9,29 +8,33 @@
 #include "train/device.h"
 #include "train/programs.h"
 
-static bool compile_one(arena *a, backend *b, graph *g) {
-    const double start = clock_s();
-    executable *made;
+typedef struct counts {
+    backend *b;
+    int n, n_failed;
+} counts;
+
+static void tell(void *ctx, const char *name, int n_nodes, double seconds, const executable *made) {
+    counts *c = ctx;
     backend_memory m;
-    const drv_status status = backend_compile(a, b, g, NULL, &made);
-    if (status != DRV_OK) {
-        fprintf(stderr, "%-8s%s\n", g->name, drv_message());
-        return false;
+    c->n++;
+    c->n_failed += !made;
+    if (!made) {
+        fprintf(stderr, "%-12s%s\n", name, drv_message());
+        return;
     }
-    fprintf(stderr, "%-8s%d nodes, %.1f s", g->name, g->n_nodes, clock_s() - start);
-    if (backend_program_memory(b, made, &m))
+    fprintf(stderr, "%-12s%d nodes, %.1f s", name, n_nodes, seconds);
+    if (backend_program_memory(c->b, made, &m))
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
     fputs("\n", stderr);
-    return true;
 }
 
 static drv_status run(arena *a, const cli_args *args) {
     run_config cfg;
     programs built;
     backend *device;
-    int n_sets, n_failed = 0;
+    int n_sets;
     const char **sets = cli_get_all(a, args, "--set", &n_sets);
     DRV_TRY(config_load(a, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
@@ -41,13 +44,14 @@ static drv_status run(arena *a, const cli_args *args) {
     else
         DRV_TRY(device_open(a, &cfg, &device));
     DRV_TRY(programs_build(a, &cfg, &built));
-    const int n = built.n_all;
-    for (int i = 0; i < n; i++)
-        n_failed += !compile_one(a, device, built.all[i].graph);
+    counts c = {.b = device};
+    const drv_status status = programs_compile(a, device, &built, &(compile_report){tell, &c});
     backend_close(device);
-    printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", n, n - n_failed, n_failed);
-    return n_failed ? drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled", n_failed, n)
-                    : DRV_OK;
+    printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
+            c.n_failed);
+    return status == DRV_OK ? DRV_OK
+                            : drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled",
+                                      c.n_failed, c.n);
 }
 
 static const cli_option options[] = {CLI_SET,

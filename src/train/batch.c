@@ -85,15 +85,26 @@ void batch_pad(batch *b) {
         }
 }
 
-drv_status batch_write(const batch *b, programs *p, int64_t index) {
-    const int64_t n = p->c->micro_batch_size * b->row_tokens,
-                  at = index * n - b->first_row * b->row_tokens, bytes = n * 4;
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++) {
-        DRV_TRY(backend_write(p->b, rank, "tokens", 0, bytes, b->tokens + at));
-        DRV_TRY(backend_write(p->b, rank, "position", 0, bytes, b->position + at));
-        DRV_TRY(backend_write(p->b, rank, "labels", 0, bytes, b->labels + at));
+// Rows of the batch from `first`, n of them, to the inputs that begin with `prefix`.
+static drv_status write_inputs(const batch *b, programs *p, const char *prefix, int64_t first,
+        int64_t n) {
+    const struct {
+        const char *name;
+        const int32_t *from;
+    } inputs[] = {{"tokens", b->tokens}, {"position", b->position}, {"labels", b->labels}};
+    const int64_t at = first * b->row_tokens, bytes = n * b->row_tokens * 4;
+    char name[32];
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, inputs[i].name);
+        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(p->b, rank, name, 0, bytes, inputs[i].from + at));
     }
     return DRV_OK;
+}
+
+drv_status batch_write(const batch *b, programs *p, int64_t index) {
+    const int64_t n = p->c->micro_batch_size;
+    return write_inputs(b, p, "", index * n - b->first_row, n);
 }
 
 drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t index) {
@@ -115,19 +126,31 @@ drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, i
     return DRV_OK;
 }
 
-drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
-    const int64_t n = p->c->micro_batch_size;
+// Numbers of rows [first, first + n) of the global batch.
+static drv_status write_row_numbers(const batch *b, programs *p, const char *name, int64_t first,
+        int64_t n) {
     uint32_t words[64];
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t row = (uint64_t)(b->rows_before + index * n + i);
+        const uint64_t row = (uint64_t)(b->rows_before + first + i);
         const int64_t slot = i % 32;
         words[2 * slot] = (uint32_t)row;
         words[2 * slot + 1] = (uint32_t)(row >> 32);
         if (slot < 31 && i < n - 1) continue;
         for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, "rows", 8 * (i - slot), 8 * (slot + 1), words));
+            DRV_TRY(backend_write(p->b, rank, name, 8 * (i - slot), 8 * (slot + 1), words));
     }
     return DRV_OK;
+}
+
+drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
+    const int64_t n = p->c->micro_batch_size;
+    return write_row_numbers(b, p, "rows", index * n, n);
+}
+
+drv_status batch_write_whole(const batch *b, programs *p) {
+    DRV_TRY(write_inputs(b, p, "step.", 0, b->rows));
+    if (p->c->lora.dropout == 0) return DRV_OK;
+    return write_row_numbers(b, p, "step.rows", b->first_row, b->rows);
 }
 
 // --- reading ahead

@@ -17,6 +17,9 @@ struct executable {
     pjrt_buffer **arguments, **results; // of one run
 };
 
+// Programs that may be on their way: one computes, the next one waits for it on the device.
+enum { MAX_RUNNING = 2 };
+
 typedef struct pjrt_backend {
     backend base;
     arena *a;
@@ -28,7 +31,7 @@ typedef struct pjrt_backend {
     lower_options lower;
     executable **programs;
     int n_programs, cap_programs;
-    pjrt_event *running; // of the last program; NULL: none
+    pjrt_event *running[MAX_RUNNING]; // of the last programs, the oldest first; NULL: none
 } pjrt_backend;
 
 static pjrt_backend *self(backend *b) {
@@ -39,11 +42,18 @@ lower_options *pjrt_lowering(backend *b) {
     return &self(b)->lower;
 }
 
-// A program may fail after it has been started: the next call says so.
-static drv_status settle(pjrt_backend *b) {
-    pjrt_event *event = b->running;
-    b->running = NULL;
-    return plugin_wait(b->plugin, event);
+// A program may fail after it has been started: a later call says so. Waits for all but the
+// `left` youngest.
+static drv_status settle(pjrt_backend *b, int left) {
+    drv_status status = DRV_OK;
+    for (int i = 0; i < MAX_RUNNING - left && status == DRV_OK; i++) {
+        pjrt_event *event = b->running[0];
+        for (int k = 1; k < MAX_RUNNING; k++)
+            b->running[k - 1] = b->running[k];
+        b->running[MAX_RUNNING - 1] = NULL;
+        status = plugin_wait(b->plugin, event);
+    }
+    return status;
 }
 
 // --- programs
@@ -51,15 +61,14 @@ static void keep_text(const lowered *l) {
     const char *dir = getenv("DROVER_PJRT_DUMP");
     if (!dir || !*dir) return;
     arena *a = arena_new("dump");
-    const char *path = arena_printf(a, "%s/%s.mlir", dir, l->g->name);
+    const char *path = arena_printf(a, "%s/%s.mlir", dir, l->name);
     if (file_write_atomic(path, l->text.p, l->text.n) != DRV_OK) log_warn("%s", drv_message());
     arena_free(a);
 }
 
-static drv_status compile(pjrt_backend *b, const graph *g, lowered *l, device_program *out) {
-    DRV_TRY(lower_graph(b->a, g, &b->lower, l));
+static drv_status compile(pjrt_backend *b, lowered *l, device_program *out) {
     keep_text(l);
-    *out = (device_program){.name = g->name, .n_in = l->n_in, .n_out = l->n_out};
+    *out = (device_program){.name = l->name, .n_in = l->n_in, .n_out = l->n_out};
     buffer_shape *in = ARENA_ARRAY(b->a, buffer_shape, l->n_in),
                  *made = ARENA_ARRAY(b->a, buffer_shape, l->n_out);
     for (int i = 0; i < l->n_in; i++)
@@ -74,23 +83,35 @@ static drv_status compile(pjrt_backend *b, const graph *g, lowered *l, device_pr
     return status == DRV_OK ? DRV_OK : lower_explain(l, status);
 }
 
-static drv_status load(backend *base, const plan *p, executable **out) {
-    pjrt_backend *b = self(base);
-    lowered l;
+static drv_status load_text(pjrt_backend *b, lowered *l, executable **out) {
     executable *e = ARENA_NEW(b->a, executable);
-    DRV_TRY(compile(b, p->g, &l, &e->program));
-    e->in = ARENA_ARRAY(b->a, device_state *, l.n_in);
-    e->out = ARENA_ARRAY(b->a, device_state *, l.n_out);
-    e->arguments = ARENA_ARRAY(b->a, pjrt_buffer *, l.n_in);
-    e->results = ARENA_ARRAY(b->a, pjrt_buffer *, l.n_out);
-    for (int i = 0; i < l.n_in; i++)
-        e->in[i] = state_table_get(&b->states, &l.in[i]);
-    for (int o = 0; o < l.n_out; o++)
-        e->out[o] = state_table_get(&b->states, &l.out[o]);
+    DRV_TRY(compile(b, l, &e->program));
+    e->in = ARENA_ARRAY(b->a, device_state *, l->n_in);
+    e->out = ARENA_ARRAY(b->a, device_state *, l->n_out);
+    e->arguments = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_in);
+    e->results = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_out);
+    for (int i = 0; i < l->n_in; i++)
+        e->in[i] = state_table_get(&b->states, &l->in[i]);
+    for (int o = 0; o < l->n_out; o++)
+        e->out[o] = state_table_get(&b->states, &l->out[o]);
     MEM_GROW(b->programs, b->n_programs, b->cap_programs);
     b->programs[b->n_programs++] = e;
     *out = e;
     return DRV_OK;
+}
+
+static drv_status load(backend *base, const plan *p, executable **out) {
+    pjrt_backend *b = self(base);
+    lowered l;
+    DRV_TRY(lower_graph(b->a, p->g, &b->lower, &l));
+    return load_text(b, &l, out);
+}
+
+static drv_status load_step(backend *base, const step_parts *parts, executable **out) {
+    pjrt_backend *b = self(base);
+    lowered l;
+    DRV_TRY(lower_step(b->a, parts, &b->lower, &l));
+    return load_text(b, &l, out);
 }
 
 static drv_status prepare(backend *b) {
@@ -103,14 +124,15 @@ static drv_status run(backend *base, executable *e) {
     if (!b->client->handle)
         return drv_fail(DRV_E_DEVICE, "program \"%s\" was compiled for a target, not to run here",
                 e->program.name);
-    DRV_TRY(settle(b));
+    // What this program reads crosses while the one before it computes.
     for (int i = 0; i < e->program.n_in; i++) {
         DRV_TRY(state_upload(&b->states, e->in[i]));
         e->arguments[i] = e->in[i]->buffer;
     }
     pjrt_buffer *const *in[] = {e->arguments};
     pjrt_buffer **out[] = {e->results};
-    DRV_TRY(client_execute(b->client, &e->program, 1, in, out, &b->running));
+    DRV_TRY(settle(b, MAX_RUNNING - 1));
+    DRV_TRY(client_execute(b->client, &e->program, 1, in, out, &b->running[MAX_RUNNING - 1]));
     for (int o = 0; o < e->program.n_out; o++)
         state_take(&b->states, e->out[o], e->results[o]);
     return DRV_OK;
@@ -137,6 +159,15 @@ static drv_status read_state(backend *b, int rank, const char *name, int64_t off
         void *dst) {
     (void)rank;
     return state_read(&self(b)->states, find(b, name), offset, bytes, dst);
+}
+
+static drv_status fetch(backend *b, int rank, const char *name, int64_t bytes, void *dst) {
+    (void)rank;
+    return state_fetch(&self(b)->states, find(b, name), bytes, dst);
+}
+
+static drv_status arrive(backend *base, int n_oldest) {
+    return state_arrive(&self(base)->states, n_oldest);
 }
 
 // --- what it is
@@ -186,7 +217,7 @@ static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
 
 static void finish(backend *base) {
     pjrt_backend *b = self(base);
-    if (settle(b) != DRV_OK) log_warn("%s", drv_message());
+    if (settle(b, 0) != DRV_OK) log_warn("%s", drv_message());
     state_table_close(&b->states);
     for (int i = 0; i < b->n_programs; i++)
         client_program_free(b->client, &b->programs[i]->program);
@@ -196,11 +227,14 @@ static void finish(backend *base) {
 
 static const backend_vtable calls = {.name = "pjrt",
         .load = load,
+        .load_step = load_step,
         .prepare = prepare,
         .join = join_ranks,
         .run = run,
         .write = write_state,
         .read = read_state,
+        .fetch = fetch,
+        .arrive = arrive,
         .held_bytes = held_bytes,
         .memory = program_memory,
         .profile = profile,

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -86,6 +87,7 @@ static void thousands_of_tiny_loops(void **state) {
 typedef struct nest {
     team *outer, *inner;
     _Atomic int sum, foreign;
+    _Atomic bool came; // a thread other than the caller's
 } nest;
 
 typedef struct nest_chunk {
@@ -103,6 +105,9 @@ static void nested_inner(void *arg, int64_t i, int thread) {
 static void nested_outer(void *arg, int64_t i, int thread) {
     (void)i;
     nest *n = arg;
+    if (thread != 0) n->came = true;
+    while (!n->came)
+        sleep_s(1e-5);
     nest_chunk c = {n, n->inner == n->outer ? thread : -1};
     team_for(n->inner, 10, nested_inner, &c);
 }
@@ -189,6 +194,7 @@ static void hold_thread(int number) {
 
 typedef struct meeting {
     pthread_t other;
+    pid_t other_id;
     _Atomic bool came;
 } meeting;
 
@@ -197,6 +203,8 @@ static void meet(void *arg, int64_t i, int thread) {
     meeting *m = arg;
     if (thread != 0) {
         m->other = pthread_self();
+        m->other_id = gettid();
+        prctl(PR_SET_TIMERSLACK, 1000UL); // ns
         m->came = true;
     }
     while (!m->came)
@@ -235,48 +243,59 @@ static void late_thread_holds_nobody_up(void **state) {
 // Caller and member are stopped at any moment, between two instructions of a claim or of publishing
 // a job too, while jobs of several lengths come and go: what was read of an old job must not serve
 // to claim in a new one, or a counter is wrong.
-enum { MAX_JOBS = 400000 };
+enum { MAX_JOBS = 8000000 };
 
 static int chunks_of_job(int job) {
     return 2 + job % 4;
 }
 
-typedef struct pestered {
-    pthread_t victims[2], pest;
-    _Atomic bool stop;
-} pestered;
-
-static void short_stop(int number) {
-    (void)number;
-    sleep_s(5e-5);
+static void count_byte(void *arg, int64_t i, int thread) {
+    (void)i, (void)thread;
+    (*(_Atomic uint8_t *)arg)++;
 }
 
-static void *pester(void *arg) {
-    const pestered *p = arg;
-    for (int i = 0; !p->stop; i++) {
-        pthread_kill(p->victims[i % 2], SIGSEGV);
-        sleep_s(1e-4);
-    }
-    return NULL;
+typedef struct pest { // signals one thread, some us after its last stop ended
+    timer_t timer;
+    long pause; // ns
+} pest;
+
+static void let_run(const pest *p) {
+    timer_settime(p->timer, 0, &(struct itimerspec){.it_value = {0, p->pause}}, NULL);
+}
+
+static void short_stop(int number, siginfo_t *info, void *context) {
+    (void)number, (void)context;
+    sleep_s(1e-6);
+    let_run(info->si_value.sival_ptr);
+}
+
+static void pester(pest *p, pid_t thread) {
+    struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
+            .sigev_signo = SIGSEGV,
+            .sigev_value.sival_ptr = p};
+    event._sigev_un._tid = thread;
+    assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &p->timer), 0);
+    let_run(p);
 }
 
 static void stopped_at_any_moment(void **state) {
     (void)state;
-    struct sigaction before, stop = {.sa_handler = short_stop};
+    struct sigaction before, stop = {.sa_sigaction = short_stop, .sa_flags = SA_SIGINFO};
     sigaction(SIGSEGV, &stop, &before);
     team *t = team_new(2);
     meeting m = {.came = false};
     team_for(t, 2, meet, &m);
-    pestered p = {.victims = {pthread_self(), m.other}};
-    assert_int_equal(pthread_create(&p.pest, NULL, pester, &p), 0);
-    _Atomic int *counts = calloc(MAX_JOBS, sizeof *counts);
+    pest pests[] = {{.pause = 31000}, {.pause = 7000}};
+    pester(&pests[0], gettid());
+    pester(&pests[1], m.other_id);
+    _Atomic uint8_t *counts = calloc(MAX_JOBS, sizeof *counts);
     assert_non_null(counts);
     const double end = clock_s() + 2;
     int n_jobs = 0;
     for (; n_jobs < MAX_JOBS && clock_s() < end; n_jobs++)
-        team_for(t, chunks_of_job(n_jobs), tiny_chunk, &counts[n_jobs]);
-    p.stop = true;
-    pthread_join(p.pest, NULL);
+        team_for(t, chunks_of_job(n_jobs), count_byte, &counts[n_jobs]);
+    for (int i = 0; i < 2; i++)
+        timer_delete(pests[i].timer);
     team_free(t);
     for (int i = 0; i < n_jobs; i++)
         if (counts[i] != chunks_of_job(i)) fail_msg("job %d: %d chunks", i, counts[i]);

@@ -7,11 +7,12 @@
 
 enum { MAX_TEXT = 400, ROUNDS = 20000 };
 
-static const char *const pieces[] = {"a", "B", "word", "letters", "1", "23", "4567", " ", " ", "  ",
-        "    ", "\n", "\r\n", "\n\n", "\t", "\v", "'", "'s", "'T", "'re", "'VE", "'ll", "'d", "'m",
-        "'t", "'S", "'x", ".", "...", "(", ");", "=", "\x01", "\x7f", "\xC3\xA9", "\xE3\x80\x80",
-        "\xC2\xA0", "\xC5\xBF", "\xE6\x97\xA5",
-        "                                                        ",
+// The first and last letters and digits and their neighbours too.
+static const char *const pieces[] = {"z", "Z", "A", "@", "[", "`", "{", "/", "0", "9", ":", "a",
+        "B", "word", "letters", "1", "23", "4567", " ", " ", "  ", "    ", "\n", "\r\n", "\n\n",
+        "\t", "\v", "'", "'s", "'T", "'re", "'VE", "'ll", "'d", "'m", "'t", "'S", "'x", ".", "...",
+        "(", ");", "=", "\x01", "\x7f", "\xC3\xA9", "\xE3\x80\x80", "\xC2\xA0", "\xC5\xBF",
+        "\xE6\x97\xA5", "                                                        ",
         "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "1234567890123456789",
         "----------------------------------------------------------------"};
 

@@ -103,7 +103,8 @@ static void steps_are_those_of_the_cpu(void **state) {
         int micro_batch;
         bool bf16;
         double bound;
-    } cases[] = {{4, false, 1e-5}, {2, false, 1e-5}, {1, false, 1e-5}, {4, true, 2e-3}, {1, true, 2e-3}};
+    } cases[] = {{4, false, 1e-5}, {2, false, 1e-5}, {1, false, 1e-5}, {4, true, 2e-3},
+            {1, true, 2e-3}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         step_run *got = open_run("pjrt", cases[i].micro_batch, cases[i].bf16),

@@ -71,6 +71,13 @@ for backend in cpu pjrt; do
     grep '^Document 7' out >text-$backend
 done
 check "generation differs" cmp -s text-cpu text-pjrt
+# The plugin as the command names it, and as the config of the run does.
+try() { DROVER_PJRT_PLUGIN=none "$drover" generate "$1" --prompt "Document 7" --max-tokens 1 --backend "$2" >out 2>&1; }
+check "pjrt:cpu is not the cpu plugin" try cpu-fp32 pjrt:cpu
+check "the plugin of the environment was not asked for" eval '! try cpu-fp32 pjrt'
+train named --set training.steps=1 --set backend=pjrt --set pjrt.plugin=cpu
+check "generate: not the plugin of the run" try named pjrt
+check "eval --text: not the back end of the run" eval 'DROVER_PJRT_PLUGIN=none "$drover" eval named --text text.txt --context 64 --precision fp32 >out 2>&1'
 
 # --- the compile cache: filled once, used again, a damaged or foreign file is named and replaced
 compile() { "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache="$dir/compiled" "$@"; }

@@ -9,3 +9,5 @@ DRV_CHECKED drv_status device_open(arena *a, const run_config *cfg, backend **ou
 // programs are compiled and not run.
 DRV_CHECKED drv_status device_open_target(arena *a, const run_config *cfg, const char *target,
         backend **out);
+// What `backend` is opened with by the keys pjrt.*; it lives as long as the config.
+backend_opts device_opts(const run_config *cfg);

@@ -29,8 +29,8 @@ static bool is_sliced(const tensor *t) {
 static void add_argument(step_lowering *s, const lowering *l, const lowered_state *state) {
     lowered *out = s->out;
     if (name_map_get(&s->place, state->name)) return; // of both graphs
-    s->in[out->n_in] = hlo_new(&s->turn.h, lower_type(l, state->host), state->shape.n_dims,
-            state->shape.dim);
+    s->in[out->n_in] =
+            hlo_new(&s->turn.h, lower_type(l, state->host), state->shape.n_dims, state->shape.dim);
     out->in[out->n_in] = *state;
     name_map_set(&s->place, state->name, &out->in[out->n_in++]);
 }
@@ -149,7 +149,8 @@ static void run_turn(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried)
 // --- the update
 // `hyper` for what became of the step before.
 static hlo_value choose_hyper(step_lowering *s, hlo_text *h) {
-    const hlo_value both = s->in[place_of(s, "step.hyper")], norm2 = s->in[place_of(s, "grad_norm2")];
+    const hlo_value both = s->in[place_of(s, "step.hyper")],
+                    norm2 = s->in[place_of(s, "grad_norm2")];
     const int64_t n = both.dim[0] / 2;
     const hlo_value first = hlo_slice(h, both, 0, 0, n), second = hlo_slice(h, both, 0, n, n);
     const hlo_value finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2));

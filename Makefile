@@ -54,6 +54,7 @@ check:
 	@python3 tools/check_layers.py
 	@python3 tools/check_sizes.py
 	@python3 tools/check_headers.py
+	@python3 tools/check_names.py
 	@tools/check_format.sh
 
 asan: deps

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ckpt/pieces.h"
+#include "train/lora_state.h"
 #include "train/state.h"
 #include "train/step.h"
 
@@ -18,7 +19,9 @@ typedef struct layout_run { // what a run of STEPS steps came to
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
     int64_t optimizer_bytes, sent[N_AXES]; // of rank 0; of all ranks together, of the updates
     double wire[N_AXES];                   // of a rank, of an update, as planned
-    float *weights;                        // of the whole model; free it
+    // What is trained, of the whole model; of low-rank branches first moments behind it, which are
+    // sums of gradients. Free it.
+    float *weights;
     int64_t n_weights;
 } layout_run;
 
@@ -38,6 +41,7 @@ static inline batch make_batch(arena *a, const run_config *cfg, int step) {
         b.counted += b.labels[i] >= 0;
     }
     b.filled = b.rows;
+    b.rows_before = step * cfg->global_batch_size;
     return b;
 }
 
@@ -47,11 +51,11 @@ static inline bool is_first_copy(const mesh *m, int rank, unsigned replicated) {
     return true;
 }
 
-// Where a Hugging Face parameter begins in the whole model.
+// Where a trained parameter begins in the whole model.
 static inline int64_t place_of(const param_list *model, const char *hf_name) {
     int64_t at = 0;
     for (int i = 0; i < model->n; i++)
-        for (int k = 0; k < model->p[i].n_parts; k++) {
+        for (int k = 0; k < model->p[i].n_parts && model->p[i].trainable; k++) {
             if (strcmp(model->p[i].part[k].hf_name, hf_name) == 0) return at;
             at += model->p[i].part[k].all_rows * model->p[i].all_columns;
         }
@@ -59,23 +63,24 @@ static inline int64_t place_of(const param_list *model, const char *hf_name) {
     return 0;
 }
 
-// This rank's pieces of all masters, at their places in the whole model: Hugging Face parameters
-// one after the other. What several ranks hold alike, one writes.
-static inline drv_status put_weights(comm *c, arena *a, const programs *p, const mesh *m,
+// This rank's pieces of tensors, at their places in the whole model: parameters one after the
+// other, by their names after `prefix`. What several ranks hold alike, one writes.
+static inline drv_status put_tensors(comm *self, arena *mem, const programs *built,
+        const mesh *ranks, const ckpt_tensor *list, int n_tensors, const char *prefix,
         float *whole) {
-    const model_layout all = layout_of(p->params.layout.model);
-    const param_list model = llama_params(a, &all, NULL);
-    int n;
-    const ckpt_tensor *list = state_model(a, p, false, &n);
-    for (int i = 0; i < n; i++) {
+    const model_layout all = layout_of(built->params.layout.model);
+    const param_list model = llama_params(mem, &all, &built->lora);
+    for (int i = 0; i < n_tensors; i++) {
         const int64_t columns = tensor_columns(&list[i].entry);
-        float *begin = whole + place_of(&model, list[i].entry.name);
+        const char *name = list[i].entry.name;
+        if (strncmp(name, prefix, strlen(prefix)) != 0) continue;
+        float *begin = whole + place_of(&model, name + strlen(prefix));
         for (int k = 0; k < list[i].n_pieces; k++) {
             const ckpt_piece *piece = &list[i].piece[k];
             const int64_t elements = piece_elements(piece);
-            if (!is_first_copy(m, comm_rank(c), piece->replicated)) continue;
-            float *values = ARENA_ARRAY(a, float, elements);
-            DRV_TRY(backend_read(p->b, 0, piece->source, piece->offset, 4 * elements, values));
+            if (!is_first_copy(ranks, comm_rank(self), piece->replicated)) continue;
+            float *values = ARENA_ARRAY(mem, float, elements);
+            DRV_TRY(backend_read(built->b, 0, piece->source, piece->offset, 4 * elements, values));
             for (int64_t e = 0, run; e < elements; e += run) {
                 const int64_t place = piece_place(piece, columns, e, &run);
                 if (run > elements - e) run = elements - e;
@@ -86,50 +91,82 @@ static inline drv_status put_weights(comm *c, arena *a, const programs *p, const
     return DRV_OK;
 }
 
+static inline drv_status put_weights(comm *self, arena *mem, const programs *built,
+        const mesh *ranks, layout_run *run) {
+    const bool branches = built->lora.n > 0;
+    int n;
+    const ckpt_tensor *list =
+            branches ? state_adapter(mem, built, false, &n) : state_model(mem, built, false, &n);
+    DRV_TRY(put_tensors(self, mem, built, ranks, list, n, "", run->weights));
+    if (!branches) return DRV_OK;
+    list = state_optimizer(mem, built, &n);
+    return put_tensors(self, mem, built, ranks, list, n, "exp_avg.",
+            run->weights + programs_trained(built));
+}
+
+// B of low-rank branches, which begin at zero: so that A has gradients from the first step on.
+static inline drv_status fill_branches(arena *mem, programs *built) {
+    int n = 0;
+    const ckpt_tensor *list = built->lora.n ? state_adapter(mem, built, true, &n) : NULL;
+    const ckpt_sink sink = state_weight_sink(built);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < list[i].n_pieces && strstr(list[i].entry.name, "lora_B"); k++) {
+            const ckpt_piece *piece = &list[i].piece[k];
+            for (int64_t e = 0, run; e < piece_elements(piece); e++) {
+                const int64_t at = piece_place(piece, tensor_columns(&list[i].entry), e, &run);
+                const float value = (float)noise((uint64_t)i + 9, (uint64_t)at) / 8;
+                DRV_TRY(sink.write(sink.ctx, &list[i], piece, e, 1, &value));
+            }
+        }
+    return DRV_OK;
+}
+
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of a layout_run, which ranks share
 
 static inline int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
     return comm_sent(comm_axes(c, m, 1u << axis));
 }
 
-static inline drv_status one_rank(comm *c, arena *a, layout_run *r) {
+static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     run_config cfg;
-    programs p;
-    backend *b;
-    DRV_TRY(config_from_sets(a, r->sets, r->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(c)));
-    cfg.rank = comm_rank(c);
-    const mesh m = programs_mesh(&cfg);
-    DRV_TRY(backend_open(a, "cpu", &b));
-    backend_join(b, c, &m);
-    DRV_TRY(programs_build(a, &cfg, &p));
-    DRV_TRY(programs_load(a, b, &p));
-    DRV_TRY(programs_check_held(&p));
-    DRV_TRY(programs_init_weights(&p));
-    stepper s = stepper_new(a, &p, c, &m);
+    programs built;
+    backend *device;
+    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
+    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
+    cfg.rank = comm_rank(self);
+    const mesh ranks = programs_mesh(&cfg);
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &ranks);
+    DRV_TRY(programs_build(mem, &cfg, &built));
+    DRV_TRY(programs_load(mem, device, &built));
+    DRV_TRY(programs_check_held(&built));
+    DRV_TRY(programs_init_weights(&built));
+    DRV_TRY(fill_branches(mem, &built));
+    stepper steps = stepper_new(mem, &built, self, &ranks);
     const double hyper[4] = {1e-3, 0.1, 0.05, 1};
     for (int step = 0; step < STEPS; step++) {
-        const batch global = make_batch(a, &cfg, step);
+        const batch global = make_batch(mem, &cfg, step);
         double loss, grad_norm, param_norm;
-        s.step = step + 1;
-        DRV_TRY(stepper_gradients(&s, &global, NULL, NULL, &loss));
-        const int64_t before[] = {sent_along(c, &m, AXIS_DATA), sent_along(c, &m, AXIS_TENSOR)};
-        DRV_TRY(stepper_update(&s, hyper, &grad_norm, &param_norm));
+        steps.step = step + 1;
+        DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
+        const int64_t before[] = {sent_along(self, &ranks, AXIS_DATA),
+                sent_along(self, &ranks, AXIS_TENSOR)};
+        DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
         pthread_mutex_lock(&lock);
-        r->sent[AXIS_DATA] += sent_along(c, &m, AXIS_DATA) - before[0];
-        r->sent[AXIS_TENSOR] += sent_along(c, &m, AXIS_TENSOR) - before[1];
+        run->sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - before[0];
+        run->sent[AXIS_TENSOR] += sent_along(self, &ranks, AXIS_TENSOR) - before[1];
         pthread_mutex_unlock(&lock);
-        if (comm_rank(c) != 0) continue;
-        r->loss[step] = loss;
-        r->grad_norm[step] = grad_norm;
-        r->param_norm[step] = param_norm;
+        if (comm_rank(self) != 0) continue;
+        run->loss[step] = loss;
+        run->grad_norm[step] = grad_norm;
+        run->param_norm[step] = param_norm;
     }
-    if (comm_rank(c) == 0) {
-        r->optimizer_bytes = programs_memory(&p).optimizer;
-        memcpy(r->wire, programs_find(&p, "update")->plan->wire_bytes, sizeof r->wire);
+    if (comm_rank(self) == 0) {
+        run->optimizer_bytes = programs_memory(&built).optimizer;
+        memcpy(run->wire, programs_find(&built, "update")->plan->wire_bytes, sizeof run->wire);
     }
-    DRV_TRY(put_weights(c, a, &p, &m, r->weights));
-    backend_close(b);
+    DRV_TRY(put_weights(self, mem, &built, &ranks, run));
+    backend_close(device);
     return DRV_OK;
 }
 
@@ -151,7 +188,10 @@ static inline layout_run run_layout(int ranks, const char *const *sets, int n_se
     arena *a = arena_new("cfg");
     run_config cfg;
     OK(config_from_sets(a, r.sets, r.n_sets, &cfg));
-    r.n_weights = model_parameters(&cfg.model);
+    lora_set branches;
+    OK(lora_of_run(a, &cfg, &branches));
+    r.n_weights =
+            branches.n ? 2 * lora_parameters(&branches, &cfg.model) : model_parameters(&cfg.model);
     r.weights = mem_zeroed(sizeof(float) * (size_t)r.n_weights);
     arena_free(a);
     OK(comm_run_threads(ranks, 1, NULL, run_rank, &r));

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "comm/comm.h"
 
 // Fails the rank, a comm, with the place of the condition.
@@ -61,8 +62,9 @@ static inline int play(drv_status (*fn)(comm *c, void *ctx), void *ctx, const co
     comm *c = NULL;
     drv_status status = comm_open(a, opts, &c);
     if (status == DRV_OK) status = fn(c, ctx);
-    if (status != DRV_OK && *drv_message()) fprintf(stderr, "drover: %s\n", drv_message());
-    if (c && status != DRV_OK) comm_abort(c, status);
+    const bool speaks = status != DRV_OK && (!c || comm_abort(c, status)) && *drv_message();
+    if (speaks) log_failure(drv_message());
+    if (speaks && c) comm_said(c);
     if (c) comm_close(c);
     arena_free(a);
     return status == DRV_OK ? 0 : 1;

@@ -1,6 +1,7 @@
 // A rank under mpirun that is killed is named by all others within 5 s, with host, step and
-// operation, also while they compute; one that is stopped is found by the watchdog, with a table;
-// the record of the last operations is there afterwards.
+// operation, also while they compute; the words of one that gives up are not lost; one that is
+// stopped is found by the watchdog, with a table; the record of the last operations is there
+// afterwards.
 #include "ranks.h"
 
 #include <signal.h>
@@ -33,6 +34,24 @@ static drv_status steps(comm *self, void *ctx) {
                 usleep(1000);
         usleep(500);
     }
+}
+
+// Gives up in the middle of a step, and is slow to say why: argv as above.
+static drv_status gives_up(comm *self, void *ctx) {
+    const char *dir = ctx;
+    char path[1100];
+    const int rank = comm_rank(self);
+    snprintf(path, sizeof path, "%s/said-%d", dir, rank);
+    if (!freopen(path, "a", stderr)) return drv_fail(DRV_E_IO, "\"%s\" cannot be opened", path);
+    comm_note(self, 1, "step");
+    if (rank != VICTIM) return comm_barrier(comm_world(self));
+    usleep(300000);
+    drv_fail(DRV_E_IO, "no room on this host");
+    if (!comm_abort(self, DRV_E_IO)) return drv_fail(DRV_E_PEER, "%s", "");
+    usleep(1500000);
+    log_failure(drv_message());
+    comm_said(self);
+    return drv_fail(DRV_E_PEER, "%s", "");
 }
 
 static pid_t pid_of(arena *a, const char *dir, int rank) {
@@ -93,6 +112,20 @@ static void also_while_they_compute(void **state) {
     if (has_mpirun()) kill_one("computes");
 }
 
+// mpirun ends all when the first one ends: so nobody does before the words are out.
+static void why_a_rank_gives_up_is_said_once(void **state) {
+    (void)state;
+    if (!has_mpirun()) return;
+    arena *a = arena_new("test");
+    const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
+    const int status = exit_of(start_mpirun(RANKS, "gives up", dir, out));
+    const char *text = said_by_all(a, dir, out);
+    if (status != 1 || count(text, "drover: ") != 1 ||
+            count(text, "drover: no room on this host\n") != 1)
+        fail_msg("status %d: %s", status, text);
+    arena_free(a);
+}
+
 static void a_stopped_rank_is_found(void **state) {
     (void)state;
     if (!has_mpirun()) return;
@@ -122,9 +155,11 @@ static void a_stopped_rank_is_found(void **state) {
 int main(int argc, char **argv) {
     const comm_opts opts = {.silent_s = 1.5, .stuck_s = 60, .give_up_s = 4};
     if (argc > 2 && strcmp(argv[1], "steps") == 0) return play(steps, argv[2], &opts);
+    if (argc > 2 && strcmp(argv[1], "gives up") == 0) return play(gives_up, argv[2], &opts);
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(a_killed_rank_is_named_by_all_others),
             cmocka_unit_test(also_while_they_compute),
+            cmocka_unit_test(why_a_rank_gives_up_is_said_once),
             cmocka_unit_test(a_stopped_rank_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

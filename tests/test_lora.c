@@ -166,7 +166,7 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate) {
     double sum = 0;
     for (int64_t i = 0; i < 4 / micro; i++) {
         OK(batch_write(&all, &run->p, i));
-        if (rate > 0) OK(batch_write_rows(&all, &run->p, i));
+        if (rate > 0) OK(batch_write_origin(&all, &run->p, -1, 0, i));
         sum += test_run_step(run, 1);
     }
     test_run_close(run);
@@ -215,7 +215,7 @@ static void published_counts(void **state) {
         OK(programs_load(mem, null, &p));
         const memory_plan m = programs_memory(&p);
         const int64_t n = counts[i].trained, all = model_parameters(&c.model) + n;
-        assert_int_equal(params_trainable(&p.params), n);
+        assert_int_equal(programs_trained(&p), n);
         assert_int_equal(m.gradients, 4 * n);
         assert_int_equal(m.optimizer, 12 * n); // master and two moments
         assert_true(m.weights >= 2 * all && m.weights < 2 * all + all / 1000);

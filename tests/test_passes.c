@@ -119,27 +119,29 @@ static const frozen_case frozen_cases[] = {{"all", all, false}, {"all, tied", al
         {"last norm", last_norm_alone, false}, {"one projection", one_projection, false},
         {"all but tables", all_but_tables, false}, {"first MLP", first_mlp, true}};
 
-static void compare_weight(const small_run *r, const frozen_case *c, const param *p) {
-    static const double h = 1e-5, tolerance = 1e-6;
-    const tensor *w = graph_find(r->loss, p->name),
-                 *grad = graph_find(r->step, arena_printf(r->a, "grad.%s", p->name));
-    if (!p->trainable && grad) fail_msg("%s: %s is frozen and has a gradient", c->name, p->name);
-    if (!p->trainable) return;
-    if (!grad) fail_msg("%s: no gradient of %s", c->name, p->name);
+static void compare_weight(const small_run *run, const frozen_case *test, const param *parameter) {
+    static const double step = 1e-5, tolerance = 1e-6;
+    const tensor *weight = graph_find(run->loss, parameter->name),
+                 *grad = graph_find(run->step, arena_printf(run->a, "grad.%s", parameter->name));
+    if (!parameter->trainable && grad)
+        fail_msg("%s: %s is frozen and has a gradient", test->name, parameter->name);
+    if (!parameter->trainable) return;
+    if (!grad) fail_msg("%s: no gradient of %s", test->name, parameter->name);
     // Of a table that is used twice, each use has a part.
-    const tensor *second = graph_find(r->step, arena_printf(r->a, "grad.%s.second", p->name));
-    assert_true(!second == !(c->tied && strstr(p->name, "embed")));
-    for (int64_t k = 0; k < param_elements(p); k += 3) {
-        const double x = element_read(r->b, w, k),
-                     got = element_read(r->b, grad, k) +
-                           (second ? element_read(r->b, second, k) : 0);
-        element_write(r->b, w, k, x + h);
-        const double up = loss_of(r);
-        element_write(r->b, w, k, x - h);
-        const double want = (up - loss_of(r)) / (2 * h);
-        element_write(r->b, w, k, x);
+    const tensor *second =
+            graph_find(run->step, arena_printf(run->a, "grad.%s.second", parameter->name));
+    assert_true(!second == !(test->tied && strstr(parameter->name, "embed")));
+    for (int64_t k = 0; k < param_elements(parameter); k += 3) {
+        const double x = element_read(run->b, weight, k),
+                     got = element_read(run->b, grad, k) +
+                           (second ? element_read(run->b, second, k) : 0);
+        element_write(run->b, weight, k, x + step);
+        const double up = loss_of(run);
+        element_write(run->b, weight, k, x - step);
+        const double want = (up - loss_of(run)) / (2 * step);
+        element_write(run->b, weight, k, x);
         if (!(fabs(got - want) <= tolerance * fmax(1, fabs(want))))
-            fail_msg("%s: d/d%s[%lld] is %.9g, differences give %.9g", c->name, p->name,
+            fail_msg("%s: d/d%s[%lld] is %.9g, differences give %.9g", test->name, parameter->name,
                     (long long)k, got, want);
     }
 }

@@ -20,6 +20,8 @@ typedef struct step_run {
     batch batch;
 } step_run;
 
+static const char *cache; // of compiled programs: many runs are alike
+
 static step_run *open_run(const char *name, int micro_batch, bool bf16) {
     arena *a = arena_new("step run");
     step_run *r = ARENA_NEW(a, step_run);
@@ -31,7 +33,7 @@ static step_run *open_run(const char *name, int micro_batch, bool bf16) {
             bf16 ? "training.precision=bf16" : "training.precision=fp32"};
     r->a = a;
     OK(config_from_sets(a, sets, sizeof sets / sizeof *sets, &r->cfg));
-    OK(backend_open_with(a, name, &(backend_opts){.plugin = "cpu", .cache_dir = "none"}, &b));
+    OK(backend_open_with(a, name, &(backend_opts){.plugin = "cpu", .cache_dir = cache}, &b));
     OK(programs_build(a, &r->cfg, &r->p));
     OK(programs_load(a, b, &r->p));
     OK(programs_init_weights(&r->p));
@@ -146,27 +148,27 @@ static void a_skipped_step_counts_no_update(void **state) {
 // A NaN in a weight: nothing is updated, and the next step knows it without the host.
 static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     (void)state;
-    step_run *r = open_run("pjrt", 2, false);
-    const char *name = r->p.params.p[0].name;
+    step_run *run = open_run("pjrt", 2, false);
+    const char *name = run->p.params.p[0].name;
     const float nan = NAN;
     float before[4], after[4];
     step_values v[2];
-    OK(backend_write(r->p.b, 0, name, 0, sizeof nan, &nan));
-    fill_batch(r, 1);
-    OK(backend_read(r->p.b, 0, name, 4, sizeof before, before));
+    OK(backend_write(run->p.b, 0, name, 0, sizeof nan, &nan));
+    fill_batch(run, 1);
+    OK(backend_read(run->p.b, 0, name, 4, sizeof before, before));
     for (int i = 0; i < ROWS * TOKENS; i++)
-        r->batch.tokens[i] = 0; // the row of the NaN
+        run->batch.tokens[i] = 0; // the row of the NaN
     double hyper[8];
     hyper_of(1e-2, 1, hyper);
     hyper_of(1e-2, 1, hyper + 4);
-    OK(stepper_start(&r->stepper, &r->batch, hyper, &v[0]));
-    start_whole(r, 2, 2, 1, &v[1]);
-    OK(stepper_finish(&r->stepper, &v[0]));
-    OK(stepper_finish(&r->stepper, &v[1]));
+    OK(stepper_start(&run->stepper, &run->batch, hyper, &v[0]));
+    start_whole(run, 2, 2, 1, &v[1]);
+    OK(stepper_finish(&run->stepper, &v[0]));
+    OK(stepper_finish(&run->stepper, &v[1]));
     assert_true(isnan(v[0].grad_norm) != 0);
-    OK(backend_read(r->p.b, 0, name, 4, sizeof after, after));
+    OK(backend_read(run->p.b, 0, name, 4, sizeof after, after));
     assert_memory_equal(before, after, sizeof before);
-    close_run(r);
+    close_run(run);
 }
 
 // The next step is under way when the numbers of this one are read.
@@ -208,11 +210,13 @@ int main(void) {
         print_message("skipped: %s\n", drv_message());
         return 77;
     }
-    arena_free(a);
+    cache = temporary_dir(a);
     const struct CMUnitTest tests[] = {cmocka_unit_test(steps_are_those_of_the_cpu),
             cmocka_unit_test(a_skipped_step_counts_no_update),
             cmocka_unit_test(a_step_without_a_finite_norm_changes_nothing),
             cmocka_unit_test(numbers_may_be_read_a_step_later),
             cmocka_unit_test(weights_and_moments_are_updated_in_place)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    arena_free(a);
+    return failed;
 }

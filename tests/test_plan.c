@@ -250,15 +250,15 @@ static void presets(void **state) {
         const char *sets[] = {arena_printf(mem, "model.preset=%s", model_preset_name(i)),
                 "data.sequence_length=512"};
         run_config cfg;
-        programs p;
-        backend *b;
+        programs built;
+        backend *device;
         OK(config_from_sets(mem, sets, 2, &cfg));
         if (millions[i] > 0)
             assert_true(model_parameters(&cfg.model) == (int64_t)(millions[i] * 1e6 + 0.5));
-        OK(backend_open(mem, "null", &b));
-        OK(programs_build(mem, &cfg, &p));
-        OK(programs_load(mem, b, &p));
-        memory_plan m = programs_memory(&p);
+        OK(backend_open(mem, "null", &device));
+        OK(programs_build(mem, &cfg, &built));
+        OK(programs_load(mem, device, &built));
+        memory_plan m = programs_memory(&built);
         const int64_t n = model_parameters(&cfg.model);
         // bf16 weights, fp32 gradients, master and two moments; norms have no copy.
         const int64_t table =
@@ -269,7 +269,7 @@ static void presets(void **state) {
         // FLOPs of the graph are those of the formula, 6 a weight and the causal half of attention.
         const double want =
                 flops_of_training(&cfg.model, cfg.sequence_length) * (double)cfg.sequence_length;
-        const double flops = programs_find(&p, "step")->plan->flops;
+        const double flops = programs_find(&built, "step")->plan->flops;
         assert_true(flops > 0.9999 * want && flops < 1.0001 * want);
         arena_free(mem);
     }

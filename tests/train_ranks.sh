@@ -26,6 +26,16 @@ for run in two four; do
 done
 check "one log of the run" test "$(grep -c '^' two/log.txt)" -lt 60
 check "a log for each other rank" test -s four/ranks/log-00003.txt
+check "a log of a rank's steps" grep -q "step 9: compute .* waited .*; slowest rank" four/ranks/log-00003.txt
+check "each rank's times" python3 -c '
+import json, sys
+steps = [s for s in map(json.loads, open("four/metrics.jsonl")) if "loss" in s]
+for s in steps:
+    assert s["slowest_rank"] in range(4) and s["slowest_reason"] in ("compute", "data", "save", "wait"), s
+    assert all(len(s[k]) == 4 for k in ("rank_compute_s", "rank_data_s", "rank_wait_s")), s
+assert len(steps) == 9'
+check "the slowest rank is said" grep -q "slowest rank [0-3] (" four/log.txt
+check "one rank says nothing of ranks" test "$(grep -c "slowest\|rank_wait" one/log.txt one/metrics.jsonl | grep -vc ":0$")" = 0
 check "the record of a rank's operations" grep -q "all_reduce over data" two/ranks/rank-00001.txt
 
 # --- on other ranks
@@ -37,6 +47,8 @@ check "4 ranks, then 2: the bits of one" test "$(sums one 000009)" = "$(sums mix
 expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 3" ranks 3 train run.yaml --set run_dir=bad --set parallel.lanes=auto
 check "it is said once" test "$(grep -c 'data-parallel ranks 3' out)" = 1
 expect 2 "\"parallel.data\" is 2, but 1 rank was started, expected mpirun -n 2" "$drover" train run.yaml --set parallel.data=2 --set run_dir=bad
+expect 2 "unknown key" ranks 3 train run.yaml --set run_dir=bad --set training.stps=3
+check "a wrong config is said once" test "$(grep -c 'unknown key' out)" = 1
 exec 9>one/.lock
 flock 9
 expect 1 "in use by another drover" ranks 2 train run.yaml --set run_dir=one --set training.steps=12

@@ -90,6 +90,5 @@ fi
 expect 2 "\"parallel.tensor\" is 3, expected a divisor of model.num_attention_heads" train 3 bad parallel.tensor=3 parallel.sequence=false
 check "it is said once" test "$(grep -c 'num_attention_heads' out)" = 1
 expect 2 "a divisor of model.vocab_size 399" train 2 bad parallel.tensor=2 model.vocab_size=399 tokenizer=
-expect 2 "expected 1 with lora" train 2 bad parallel.tensor=2 lora.rank=4 model.preset= model.from=one/checkpoints/step-000009
 expect 2 "3 ranks were started, expected a multiple of tensor 2" train 3 bad parallel.tensor=2
 finish

@@ -167,6 +167,9 @@ static inline void backend_close(backend *b) {
 // unknown.
 double backend_peak_flops(backend *b);
 
+// Devices that ranks of one process share, each a thread with a back end of its own.
+typedef struct device_pool device_pool;
+
 // What a back end may be told when it is opened; zero: its defaults.
 typedef struct backend_opts {
     // pjrt: name or path of the plugin (backend/pjrt/plugin.h), options of its compiler as
@@ -176,7 +179,12 @@ typedef struct backend_opts {
     int n_flags;
     double memory_fraction;
     const char *target;    // "cuda:h200": programs are compiled for it and not run; NULL: none
+    int n_targets;         // so many of it; 0: one
     const char *cache_dir; // of compiled programs; NULL: the user's; "none"
+    // Computes on one device of a pool, which is closed after the back end; what is said above was
+    // said to the pool. NULL: on a device that it opens itself.
+    device_pool *pool;
+    int device;
 } backend_opts;
 
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
@@ -190,6 +198,10 @@ DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned
 // Any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it cannot
 // be opened.
 DRV_CHECKED drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out);
+// The first n_devices devices of a plugin, or n_targets of a target. DRV_E_DEVICE: there are fewer.
+DRV_CHECKED drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices,
+        device_pool **out);
+void device_pool_close(device_pool *p);
 
 // By name: cpu, pjrt, or null, which plans for cpu.
 DRV_CHECKED drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts,

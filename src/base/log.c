@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -30,7 +31,8 @@ static atomic_flag screen = ATOMIC_FLAG_INIT;
 static atomic_bool resized; // while the screen was taken
 
 static FILE *file;
-static bool only_file; // what log_to_file_only says
+static bool only_file;          // what log_to_file_only says
+static _Thread_local bool mute; // what log_mute_thread says
 static struct {
     log_field fields[MAX_FIELDS]; // texts lie in `text`
     int n;
@@ -162,6 +164,7 @@ static void to_file(const char *level, const char *text) {
 // `shown` on the screen, `text` in the file: one write, so that lines of threads do not mix.
 static void emit(const char *level, const char *shown, const char *text) {
     str out = {0};
+    if (mute && !*level) return;
     if (only_file && !*level) {
         pthread_mutex_lock(&lock);
         to_file(level, text);
@@ -187,6 +190,26 @@ __attribute__((format(printf, 2, 0))) static void emit_format(const char *level,
     emit(level, text, text);
 }
 
+void log_failure(const char *message) {
+    str line = {0};
+    progress_end();
+    str_puts(&line, "drover: ");
+    text_add_clean(&line, message, false); // names and values may hold broken UTF-8
+    str_puts(&line, "\n");
+    write_screen(line.p, line.n);
+    str_free(&line);
+}
+
+void log_drain(void) {
+    struct stat st;
+    int unread = 0;
+    if (fstat(STDERR_FILENO, &st) != 0 || !S_ISFIFO(st.st_mode)) return;
+    for (const double end = clock_s() + 1; clock_s() < end;) {
+        if (ioctl(STDERR_FILENO, FIONREAD, &unread) != 0 || unread == 0) return;
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+}
+
 void log_info(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
@@ -207,6 +230,7 @@ void log_file_only(const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    if (mute) return;
     pthread_mutex_lock(&lock);
     to_file("", text);
     pthread_mutex_unlock(&lock);
@@ -231,6 +255,10 @@ drv_status log_open_file(const char *path) {
 
 void log_to_file_only(bool on) {
     only_file = on;
+}
+
+void log_mute_thread(bool on) {
+    mute = on;
 }
 
 void log_close_file(void) {
@@ -258,7 +286,7 @@ static void set_status(const log_field *fields, int n) {
 void progress_fields(const log_field *fields, int n_fields) {
     const bool terminal = log_is_terminal();
     const double now = clock_s();
-    if (only_file) return;
+    if (only_file || mute) return;
     if (!terminal && status.last_s < 0)
         status.last_s = now; // work that is soon done prints nothing
     if (status.last_s >= 0 && now - status.last_s < (terminal ? 0.1 : 10.0)) return;

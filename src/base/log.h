@@ -7,12 +7,20 @@
 
 void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+// Why the program ends, on standard error alone: "drover: ...".
+void log_failure(const char *message);
+// Where standard error is a pipe: until its reader has taken everything, but at most a second. A
+// launcher that ends a job loses what it has not read.
+void log_drain(void);
 // Only into the file: what would clutter the screen.
 void log_file_only(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 DRV_CHECKED drv_status log_open_file(const char *path); // appends
 void log_close_file(void);
 // From now on information and the status line do not reach the screen; warnings do.
 void log_to_file_only(bool on);
+// From now on information and the status line of this thread go nowhere: it is one of several that
+// would say the same.
+void log_mute_thread(bool on);
 
 // A part of a line. On a narrow terminal the fields of the highest rank are dropped first; one of
 // rank 0 is only shortened.

@@ -35,6 +35,9 @@ DRV_CHECKED drv_status adapter_check_base(const adapter *ad, const model_source 
 // The base has the tensors of base.json, which drover writes beside an adapter; nothing where there
 // is none. Reads all of the base. DRV_E_DATA: the first tensor that differs.
 DRV_CHECKED drv_status adapter_check_hashes(const adapter *ad, const model_source *base);
+// XXH3-128 of the values of a tensor as fp32, in hexadecimal digits: what base.json holds of each.
+DRV_CHECKED drv_status source_hash_f32(const model_source *base, const source_tensor *t,
+        char hex[33]);
 // Warns where an adapter without base.json says that it was trained on a base of another name.
 void adapter_warn_of_base(const adapter *ad, const char *base);
 

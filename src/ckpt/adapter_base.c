@@ -11,7 +11,7 @@
 
 enum { PIECE_BYTES = 1 << 20 };
 
-static drv_status hash_tensor(const model_source *base, const source_tensor *t, char hex[33]) {
+drv_status source_hash_f32(const model_source *base, const source_tensor *t, char hex[33]) {
     XXH3_state_t *state = XXH3_createState();
     DRV_ASSERT(state && XXH3_128bits_reset(state) == XXH_OK, "out of memory");
     const int64_t rows = source_piece_rows(t, PIECE_BYTES);
@@ -40,7 +40,7 @@ static drv_status compare(const char *path, const model_source *base, const json
         const source_tensor *t = model_source_find(base, name);
         const char *want = json_string_value(value);
         char got[33] = "(it is missing)";
-        if (t) DRV_TRY(hash_tensor(base, t, got));
+        if (t) DRV_TRY(source_hash_f32(base, t, got));
         if (want && strcmp(want, got) == 0) continue;
         return drv_fail(DRV_E_DATA,
                 "%s: tensor \"%.120s\" of base \"%s\" has hash %s, expected %s: the adapter belongs to another base",

@@ -131,13 +131,14 @@ static void op_flops(const programs *p, double out[N_OPS]) {
     }
 }
 
-static void print_step(const programs *p, const step_times *t, const peaks *gemm, bool as_json) {
-    const run_config *cfg = p->c;
+static void print_step(const programs *built, const step_times *times, const peaks *gemm,
+        bool as_json) {
+    const run_config *cfg = built->c;
     const char *model = *cfg->preset ? cfg->preset : *cfg->from ? cfg->from : "custom";
     const char *type = cfg->precision == PRECISION_BF16 ? "bf16" : "fp32";
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length);
-    const double flops_per_s = tokens * programs_flops_per_token(p, false) / t->best;
-    const double all_flops_per_s = tokens * programs_flops_per_token(p, true) / t->best;
+    const double flops_per_s = tokens * programs_flops_per_token(built, false) / times->best;
+    const double all_flops_per_s = tokens * programs_flops_per_token(built, true) / times->best;
     const double peak = gemm->f32 > gemm->bf16 ? gemm->f32 : gemm->bf16;
     const double ratio = peak > 0 ? flops_per_s / peak : 0; // 0: unknown
     const double all_ratio = peak > 0 ? all_flops_per_s / peak : 0;
@@ -147,14 +148,14 @@ static void print_step(const programs *p, const step_times *t, const peaks *gemm
                "\"mean_tokens_per_s\": %.2f, \"flops_per_s\": %.5g, \"gemm_peak_fp32\": %.5g, "
                "\"gemm_peak_bf16\": %.5g, \"ratio\": %.4f, \"recomputing_ratio\": %.4f, \"trainable_parameters\": %lld, \"peak_rss\": %lld}\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
-                tokens / t->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
-                (long long)params_trainable(&p->params), (long long)memory_peak_bytes());
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / times->best,
+                tokens / times->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
+                (long long)programs_trained(built), (long long)memory_peak_bytes());
     else
         printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / t->best,
+                (long long)cfg->micro_batch_size, type, par_threads(), tokens / times->best,
                 flops_per_s / 1e9, gemm->f32 / 1e9, gemm->bf16 / 1e9, 100 * ratio,
                 str_bytes((double)memory_peak_bytes()));
     if (!as_json && all_flops_per_s > flops_per_s)
@@ -162,32 +163,32 @@ static void print_step(const programs *p, const step_times *t, const peaks *gemm
                 all_flops_per_s / 1e9, 100 * all_ratio);
 }
 
-static drv_status bench_step(arena *a, const cli_args *args, const run_config *of_run) {
+static drv_status bench_step(arena *mem, const cli_args *args, const run_config *of_run) {
     int64_t repeats = 3;
     run_config one = *of_run, *cfg = &one;
     config_one_rank(cfg);
     DRV_TRY(cli_get_i64(args, "--repeats", 1, 1000, &repeats));
     backend *device;
-    programs p;
+    programs built;
     peaks peak = {0, 0};
     step_times times;
-    DRV_TRY(device_open(a, cfg, &device));
+    DRV_TRY(device_open(mem, cfg, &device));
     DRV_TRY(raise_peaks(device, &peak));
     if (cfg->pipeline_parallel > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.pipeline\" is %lld, expected 1: bench step is one process",
                 config_where(cfg, "parallel.pipeline"), (long long)cfg->pipeline_parallel);
-    DRV_TRY(programs_build(a, cfg, &p));
-    DRV_TRY(programs_load(a, device, &p));
-    DRV_TRY(programs_init_weights(&p));
-    DRV_TRY(step_time(&p, repeats, &times));
+    DRV_TRY(programs_build(mem, cfg, &built));
+    DRV_TRY(programs_load(mem, device, &built));
+    DRV_TRY(programs_init_weights(&built));
+    DRV_TRY(step_time(&built, repeats, &times));
     DRV_TRY(raise_peaks(device, &peak)); // again: a quiet spell must not flatter either side
     if (cli_has(args, "--profile")) {
         double flops[N_OPS];
-        op_flops(&p, flops);
+        op_flops(&built, flops);
         print_profile(times.op_s, times.best, flops);
     }
-    print_step(&p, &times, &peak, cli_has(args, "--json"));
+    print_step(&built, &times, &peak, cli_has(args, "--json"));
     backend_close(device);
     return DRV_OK;
 }
@@ -219,18 +220,30 @@ static drv_status run_step(arena *a, const cli_args *args) {
     return bench_step(a, args, &cfg);
 }
 
-static const cli_option gemm_options[] = {CLI_SET, CLI_JSON};
-static const cli_option step_options[] = {CLI_SET, CLI_JSON,
+static const cli_option gemm_options[] = {
+        CLI_SET,
+        CLI_JSON,
+};
+static const cli_option step_options[] = {
+        CLI_SET,
+        CLI_JSON,
         {"--repeats", "N", "steps to time; the fastest counts (default 3)"},
-        {"--profile", NULL, "also print the time of each op"}};
-static const cli_option tokenizer_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
-        {"--input", "FILE", "the text"}, CLI_JSON,
+        {"--profile", NULL, "also print the time of each op"},
+};
+static const cli_option tokenizer_options[] = {
+        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--input", "FILE", "the text"},
+        CLI_JSON,
         {"--repeats", "N", "warm passes; the fastest counts (default 3)"},
-        {"--threads", "N", "threads (default: all cores)"}};
-static const cli_option data_options[] = {{"--tokenizer", "DIR", "folder of tokenizer.json"},
-        {"--input", "FILE", "what is built"}, CLI_JSON,
+        {"--threads", "N", "threads (default: all cores)"},
+};
+static const cli_option data_options[] = {
+        {"--tokenizer", "DIR", "folder of tokenizer.json"},
+        {"--input", "FILE", "what is built"},
+        CLI_JSON,
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
-        {"--threads", "N", "threads (default: all cores)"}};
+        {"--threads", "N", "threads (default: all cores)"},
+};
 
 static const verb subverbs[] = {
         {

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/status_line.h"
 #include "base/version.h"
 #include "cli/cli.h"
 
@@ -72,13 +71,6 @@ static drv_status run(arena *a, int argc, char **argv) {
     return DRV_OK;
 }
 
-static void print_failure(void) {
-    str line = {0};
-    text_add_clean(&line, drv_message(), false); // names and values may hold broken UTF-8
-    fprintf(stderr, "drover: %s\n", line.p);
-    str_free(&line);
-}
-
 int main(int argc, char **argv) {
     open_standard_files();
     cli_open_stdout();
@@ -91,8 +83,8 @@ int main(int argc, char **argv) {
     arena *a = arena_new("run");
     drv_status status = run(a, argc - 1, argv + 1);
     progress_end();
-    // A rank that ends because another one failed leaves it to the other to say why.
-    if (status != DRV_OK && *drv_message()) print_failure();
+    // Of several ranks one has said why, before any of them ended.
+    if (status != DRV_OK && *drv_message()) log_failure(drv_message());
     cli_close_stdout();
     log_close_file();
     arena_free(a);

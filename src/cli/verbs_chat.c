@@ -208,11 +208,13 @@ static drv_status run_chat(arena *a, const cli_args *args) {
     return answer_messages(a, args);
 }
 
-static const cli_option options[] = {CLI_ADAPTER,
+static const cli_option options[] = {
+        CLI_ADAPTER,
         {"--system", "TEXT", "the system message that the conversation begins with"},
         {"--max-tokens", "N", "at most N tokens per answer (default: what the context leaves)"},
         {"--context", "N", "tokens of the conversation (default 4096, or the model's if fewer)"},
-        GENERATION_OPTIONS, {"--template", "FILE", "a Jinja template; default: the model's own"},
+        GENERATION_OPTIONS,
+        {"--template", "FILE", "a Jinja template; default: the model's own"},
         {"--tools", "FILE", "JSON: a list of tools, for templates that know them"},
         {"--documents", "FILE", "JSON: a list of documents, likewise"},
         {"--date", "DAY", "tell the template this date, as 2026-11-22 (default: today's)"},
@@ -220,17 +222,19 @@ static const cli_option options[] = {CLI_ADAPTER,
         {"--eos", "TEXT", "and as eos_token"},
         {"--print", NULL, "answer nothing: print the text of --messages"},
         {"--messages", "FILE", "JSON: a list of {\"role\", \"content\"}, to print"},
-        {"--generation-prompt", NULL, "end the printed text with what begins the answer"}};
+        {"--generation-prompt", NULL, "end the printed text with what begins the answer"},
+};
 
-static const cli_rule rules[] =
-        {{.option = "--print",
-                 .excludes = "--system --max-tokens --context --temperature --top-k --top-p "
-                             "--repetition-penalty --stop --seed --precision --threads"},
-                {.option = "--messages", .needs = "--print"},
-                {.option = "--generation-prompt", .needs = "--print"},
-                {.option = "--system", .may_be_empty = true},
-                {.option = "--bos", .may_be_empty = true},
-                {.option = "--eos", .may_be_empty = true}};
+static const cli_rule rules[] = {
+        {.option = "--print",
+                .excludes = "--system --max-tokens --context --temperature --top-k --top-p "
+                            "--repetition-penalty --stop --seed --precision --threads"},
+        {.option = "--messages", .needs = "--print"},
+        {.option = "--generation-prompt", .needs = "--print"},
+        {.option = "--system", .may_be_empty = true},
+        {.option = "--bos", .may_be_empty = true},
+        {.option = "--eos", .may_be_empty = true},
+};
 
 const verb verb_chat = {
         .name = "chat",

@@ -180,24 +180,34 @@ static const cli_option json_options[] = {CLI_JSON};
                 "write into a folder that has other files; an earlier model in it is removed"      \
     }
 
-static const cli_option merge_options[] = {OUT_OPTION,
+static const cli_option merge_options[] = {
+        OUT_OPTION,
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION, {"--no-verify", NULL, "do not replay and compare the result"}, FORCE_OPTION,
-        {"--threads", "N", "0: all cores (default)"}};
-static const cli_option export_options[] = {OUT_OPTION,
+        SHARD_OPTION,
+        {"--no-verify", NULL, "do not replay and compare the result"},
+        FORCE_OPTION,
+        {"--threads", "N", "0: all cores (default)"},
+};
+static const cli_option export_options[] = {
+        OUT_OPTION,
         {"--dtype", "TYPE", "type of the weights: bf16, f16 or f32 (default: as they are)"},
-        SHARD_OPTION, {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
+        SHARD_OPTION,
+        {"--gguf", "FILE", "write a GGUF file for llama.cpp instead of a folder"},
         {"--type", "TYPE", "type of its matrices: f32, f16, bf16 or q8_0 (default: as they are)"},
         {"--no-verify", NULL, "do not replay and compare the result"},
         {"--force", NULL, "write into a folder that has other files, or replace FILE"},
-        {"--threads", "N", "0: all cores (default)"}};
-static const cli_rule export_rules[] = {{.option = "--gguf",
-                                                .excludes = "--out --dtype --max-shard-size"},
-        {.option = "--type", .needs = "--gguf"}};
-static const cli_option consolidate_options[] = {OUT_OPTION,
+        {"--threads", "N", "0: all cores (default)"},
+};
+static const cli_rule export_rules[] = {
+        {.option = "--gguf", .excludes = "--out --dtype --max-shard-size"},
+        {.option = "--type", .needs = "--gguf"},
+};
+static const cli_option consolidate_options[] = {
+        OUT_OPTION,
         {"--max-shard-size", "SIZE",
                 "largest size of a file of weights, as 500MB or 2GB (default: one file)"},
-        FORCE_OPTION};
+        FORCE_OPTION,
+};
 
 static const verb subverbs[] = {
         {

@@ -30,22 +30,22 @@ static void tell(void *ctx, const char *name, int n_nodes, double seconds, const
     fputs("\n", stderr);
 }
 
-static drv_status run(arena *a, const cli_args *args) {
+static drv_status run(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
     backend *device;
     int n_sets;
-    const char **sets = cli_get_all(a, args, "--set", &n_sets);
-    DRV_TRY(config_load(a, args->positional[0], sets, n_sets, &cfg));
+    const char **sets = cli_get_all(mem, args, "--set", &n_sets);
+    DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
     const char *target = cli_get(args, "--target", NULL);
     if (target)
-        DRV_TRY_CTX(device_open_target(a, &cfg, target, &device), "compile");
+        DRV_TRY_CTX(device_open_target(mem, &cfg, target, &device), "compile");
     else
-        DRV_TRY(device_open(a, &cfg, &device));
-    DRV_TRY(programs_build(a, &cfg, &built));
+        DRV_TRY(device_open(mem, &cfg, &device));
+    DRV_TRY(programs_build(mem, &cfg, &built));
     counts c = {.b = device};
-    const drv_status status = programs_compile(a, device, &built, &(compile_report){tell, &c});
+    const drv_status status = programs_compile(mem, device, &built, &(compile_report){tell, &c});
     backend_close(device);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
@@ -54,9 +54,11 @@ static drv_status run(arena *a, const cli_args *args) {
                                       c.n_failed, c.n);
 }
 
-static const cli_option options[] = {CLI_SET,
+static const cli_option options[] = {
+        CLI_SET,
         {"--target", "GPU",
-                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"}};
+                "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
+};
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",

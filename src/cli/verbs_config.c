@@ -19,10 +19,13 @@ static drv_status load(arena *a, const cli_args *c, run_config *out) {
     return config_load(a, file, sets, n, out);
 }
 
-static const cli_option config_options[] = {CLI_SET,
-        {"--reference", NULL,
-                "print docs/keys.md: all keys as Markdown, for no particular config"}};
-static const cli_rule config_rules[] = {{.option = "--reference", .excludes = "--set"}};
+static const cli_option config_options[] = {
+        CLI_SET,
+        {"--reference", NULL, "print docs/keys.md: all keys as Markdown, for no particular config"},
+};
+static const cli_rule config_rules[] = {
+        {.option = "--reference", .excludes = "--set"},
+};
 
 static drv_status run_config_verb(arena *a, const cli_args *args) {
     run_config cfg;
@@ -57,8 +60,10 @@ const verb verb_config = {
         .run = run_config_verb,
 };
 
-static const cli_option graph_options[] = {CLI_SET,
-        {"--program", "NAME", "step (default), update or eval; of a pipeline stage0.forward, ..."}};
+static const cli_option graph_options[] = {
+        CLI_SET,
+        {"--program", "NAME", "step (default), update or eval; of a pipeline stage0.forward, ..."},
+};
 
 static drv_status refuse_program(arena *a, const programs *p, const char *name) {
     const char *names = "";
@@ -133,7 +138,7 @@ static void print_memory(const plan_report *r) {
 }
 
 static double trainable_share(const plan_report *r) {
-    return (double)params_trainable(&r->p->params) / (double)model_parameters(&r->cfg->model);
+    return (double)programs_trained(r->p) / (double)model_parameters(&r->cfg->model);
 }
 
 static void print_nodes(const programs *p) {
@@ -143,64 +148,64 @@ static void print_nodes(const programs *p) {
     printf("\n");
 }
 
-static void print_plan(const plan_report *r) {
-    const run_config *cfg = r->cfg;
+static void print_plan(const plan_report *report) {
+    const run_config *cfg = report->cfg;
     printf("model         %s parameters, %s\n", str_si((double)model_parameters(&cfg->model)),
             precision_name(cfg->precision));
     if (lora_is_on(cfg))
         printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
-                (long long)params_trainable(&r->p->params), 100 * trainable_share(r));
+                (long long)programs_trained(report->p), 100 * trainable_share(report));
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
-            (long long)cfg->micro_batch_size, r->ranks, r->ranks > 1 ? "s" : "");
-    if (r->ranks > 1)
-        printf("layout        tensor %d%s, data %d, %lld lanes\n", r->mesh.size[AXIS_TENSOR],
-                r->p->params.layout.sequence ? " with its tokens shared" : "",
-                r->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
-    if (r->stages) plan_stages_print(r->stages);
-    printf("compute       %s FLOP per token, %s per step\n", str_si(r->flops_per_token),
-            str_si(r->flops_per_token * (double)(cfg->global_batch_size * cfg->sequence_length)));
-    if (r->again > 0)
+            (long long)cfg->micro_batch_size, report->ranks, report->ranks > 1 ? "s" : "");
+    if (report->ranks > 1)
+        printf("layout        tensor %d%s, data %d, %lld lanes\n", report->mesh.size[AXIS_TENSOR],
+                report->p->params.layout.sequence ? " with its tokens shared" : "",
+                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
+    if (report->stages) plan_stages_print(report->stages);
+    printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
+            str_si(report->flops_per_token *
+                    (double)(cfg->global_batch_size * cfg->sequence_length)));
+    if (report->again > 0)
         printf("              and %s per token to compute again what is not kept\n",
-                str_si(r->again));
-    print_nodes(r->p);
-    print_memory(r);
+                str_si(report->again));
+    print_nodes(report->p);
+    print_memory(report);
     for (int axis = 0; axis < N_AXES; axis++)
-        if (r->mesh.size[axis] > 1)
+        if (report->mesh.size[axis] > 1)
             printf("%-13s %12s  sent by a rank in a step over the %s axis\n",
-                    axis == AXIS_DATA || r->mesh.size[AXIS_DATA] == 1 ? "traffic" : "",
-                    str_bytes(r->wire[axis]), mesh_axis_name((mesh_axis)axis));
+                    axis == AXIS_DATA || report->mesh.size[AXIS_DATA] == 1 ? "traffic" : "",
+                    str_bytes(report->wire[axis]), mesh_axis_name((mesh_axis)axis));
     char step[32];
-    snprintf(step, sizeof step, "%.3g s", r->step_s);
-    if (r->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(r->step_s));
-    if (r->step_s > 0)
+    snprintf(step, sizeof step, "%.3g s", report->step_s);
+    if (report->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(report->step_s));
+    if (report->step_s > 0)
         printf("time          %s for %lld steps, %s per step, %s; evaluations and checkpoints not counted\n",
-                str_long_duration(r->run_s), (long long)cfg->steps, step,
-                r->is_measured ? "as micro-batches took just now"
-                               : "at 75 % of this machine's GEMM peak");
+                str_long_duration(report->run_s), (long long)cfg->steps, step,
+                report->is_measured ? "as micro-batches took just now"
+                                    : "at 75 % of this machine's GEMM peak");
 }
 
-static void print_plan_json(const plan_report *r) {
-    const memory_plan *m = &r->memory;
+static void print_plan_json(const plan_report *report) {
+    const memory_plan *memory = &report->memory;
     json_t *bytes = json_pack("{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "weights",
-            (json_int_t)m->weights, "gradients", (json_int_t)m->gradients, "optimizer",
-            (json_int_t)m->optimizer, "activations", (json_int_t)m->activations, "communication",
-            (json_int_t)m->communication, "data", (json_int_t)m->data, "total",
-            (json_int_t)m->total, "process", (json_int_t)PROCESS_BYTES);
-    const json_int_t n = model_parameters(&r->cfg->model);
+            (json_int_t)memory->weights, "gradients", (json_int_t)memory->gradients, "optimizer",
+            (json_int_t)memory->optimizer, "activations", (json_int_t)memory->activations,
+            "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
+            "total", (json_int_t)memory->total, "process", (json_int_t)PROCESS_BYTES);
+    const json_int_t n = model_parameters(&report->cfg->model);
     json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
-            "trainable_parameters",
-            lora_is_on(r->cfg) ? (json_int_t)params_trainable(&r->p->params) : n, "flops_per_token",
-            r->flops_per_token, "recomputed_flops_per_token", r->again, "ranks", r->ranks, "bytes",
-            bytes, "step_seconds", r->step_s, "run_seconds", r->run_s, "fits", r->fits,
-            "memory_bytes", (json_int_t)r->limit.machine, "memory_free_bytes",
-            (json_int_t)r->limit.free, "would_fit", r->would_fit);
+            "trainable_parameters", (json_int_t)programs_trained(report->p), "flops_per_token",
+            report->flops_per_token, "recomputed_flops_per_token", report->again, "ranks",
+            report->ranks, "bytes", bytes, "step_seconds", report->step_s, "run_seconds",
+            report->run_s, "fits", report->fits, "memory_bytes", (json_int_t)report->limit.machine,
+            "memory_free_bytes", (json_int_t)report->limit.free, "would_fit", report->would_fit);
     json_t *wire = json_object();
     for (int axis = 0; axis < N_AXES; axis++)
-        json_object_set_new(wire, mesh_axis_name((mesh_axis)axis), json_real(r->wire[axis]));
+        json_object_set_new(wire, mesh_axis_name((mesh_axis)axis), json_real(report->wire[axis]));
     json_object_set_new(o, "wire_bytes", wire);
-    if (r->stages) json_object_set_new(o, "pipeline", plan_stages_json(r->stages));
-    json_object_set_new(o, "step_is_measured", json_boolean(r->is_measured));
+    if (report->stages) json_object_set_new(o, "pipeline", plan_stages_json(report->stages));
+    json_object_set_new(o, "step_is_measured", json_boolean(report->is_measured));
     char *text = json_dumps(o, 0);
     puts(text);
     free(text);
@@ -222,46 +227,50 @@ static drv_status measure_time(arena *a, plan_report *r) {
     return DRV_OK;
 }
 
-static drv_status run_plan(arena *a, const cli_args *args) {
+static drv_status run_plan(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
     backend *null;
     int64_t ranks = 0;
-    DRV_TRY(load(a, args, &cfg));
+    DRV_TRY(load(mem, args, &cfg));
     DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &ranks));
     if (ranks) DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
     plan_stages stages;
-    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(a, &cfg, &stages));
-    DRV_TRY(backend_open(a, "null", &null));
-    DRV_TRY(programs_build(a, &cfg, &built));
-    DRV_TRY(programs_load(a, null, &built));
-    plan_report r = {.cfg = &cfg,
+    if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, &cfg, &stages));
+    DRV_TRY(backend_open(mem, "null", &null));
+    DRV_TRY(programs_build(mem, &cfg, &built));
+    DRV_TRY(programs_load(mem, null, &built));
+    plan_report report = {.cfg = &cfg,
             .p = &built,
             .memory = programs_memory(&built),
             .limit = memory_limit_read(""),
             .mesh = programs_mesh(&cfg),
             .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
             .flops_per_token = programs_flops_per_token(&built, false)};
-    r.ranks = mesh_ranks(&r.mesh);
-    programs_wire(&built, r.wire);
-    if (r.stages) memcpy(r.wire, stages.wire, sizeof r.wire);
-    r.again = programs_flops_per_token(&built, true) - r.flops_per_token;
-    r.fits = r.memory.total + PROCESS_BYTES <= r.limit.free;
-    if (!r.fits) DRV_TRY(fit_suggest(a, &cfg, &r.limit, &r.would_fit));
-    DRV_TRY(measure_time(a, &r));
+    report.ranks = mesh_ranks(&report.mesh);
+    programs_wire(&built, report.wire);
+    if (report.stages) memcpy(report.wire, stages.wire, sizeof report.wire);
+    report.again = programs_flops_per_token(&built, true) - report.flops_per_token;
+    report.fits = report.memory.total + PROCESS_BYTES <= report.limit.free;
+    if (!report.fits) DRV_TRY(fit_suggest(mem, &cfg, &report.limit, &report.would_fit));
+    DRV_TRY(measure_time(mem, &report));
     if (cfg.tensor_parallel * cfg.pipeline_parallel == 1) // what several share one cannot run
-        DRV_TRY(step_rehearse(a, &cfg, &r.limit, r.step_s, &r.step_s, &r.is_measured));
-    r.run_s = r.step_s * (double)cfg.steps;
+        DRV_TRY(step_rehearse(mem, &cfg, &report.limit, report.step_s, &report.step_s,
+                &report.is_measured));
+    report.run_s = report.step_s * (double)cfg.steps;
     if (cli_has(args, "--json"))
-        print_plan_json(&r);
+        print_plan_json(&report);
     else
-        print_plan(&r);
+        print_plan(&report);
     return DRV_OK;
 }
 
-static const cli_option plan_options[] = {CLI_SET, CLI_JSON,
-        {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"}};
+static const cli_option plan_options[] = {
+        CLI_SET,
+        CLI_JSON,
+        {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
+};
 const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",

@@ -102,10 +102,10 @@ static drv_status print_answers(const cli_args *args, const dataset *set) {
     return DRV_OK;
 }
 
-static drv_status print_info_json(const cli_args *args, const dataset *d) {
+static drv_status print_info_json(const cli_args *args, const dataset *set) {
     json_t *answers;
-    DRV_TRY(answers_json(args, d, &answers));
-    const dataset_about *x = &d->about;
+    DRV_TRY(answers_json(args, set, &answers));
+    const dataset_about *x = &set->about;
     json_t *made_by = json_null(), *eod = json_null();
     if (x->known)
         made_by = json_pack("{s:s?, s:s?, s:I}", "path", x->tokenizer, "xxh3", x->tokenizer_hash,
@@ -113,9 +113,9 @@ static drv_status print_info_json(const cli_args *args, const dataset *d) {
     if (x->known && x->eod >= 0)
         eod = json_pack("{s:I, s:s?}", "id", (json_int_t)x->eod, "text", x->eod_text);
     json_t *o = json_pack("{s:o?, s:s, s:I, s:I, s:I, s:o?, s:o?, s:o}", "prefix",
-            json_string(d->prefix), "type", types[d->code], "sequences", (json_int_t)d->n_sequences,
-            "documents", (json_int_t)d->n_documents, "tokens", (json_int_t)d->n_tokens, "tokenizer",
-            made_by, "end_of_document", eod, "largest_id",
+            json_string(set->prefix), "type", types[set->code], "sequences",
+            (json_int_t)set->n_sequences, "documents", (json_int_t)set->n_documents, "tokens",
+            (json_int_t)set->n_tokens, "tokenizer", made_by, "end_of_document", eod, "largest_id",
             x->known && x->largest_id >= 0 ? json_integer(x->largest_id) : json_null());
     if (answers) json_object_set_new(o, "answers", answers);
     char *text = json_dumps(o, JSON_COMPACT);
@@ -325,9 +325,12 @@ static drv_status run_verify(arena *a, const cli_args *args) {
     return look(a, args, data_verify);
 }
 
-static const cli_option get_options[] = {{"--out", "DIR", "where the files go"}, CLI_FETCH};
-static const cli_option build_options[] = {{"--input", "PATH...",
-                                                   "files, folders, globs, or - for standard input"},
+static const cli_option get_options[] = {
+        {"--out", "DIR", "where the files go"},
+        CLI_FETCH,
+};
+static const cli_option build_options[] = {
+        {"--input", "PATH...", "files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
@@ -341,22 +344,31 @@ static const cli_option build_options[] = {{"--input", "PATH...",
         {"--append-eod", NULL, "put the tokenizer's end-of-text token after each document"},
         {"--eod", "TOKEN", "put this token there: its text, or its id in digits"},
         {"--workers", "N", "threads (default: all cores)"},
-        {"--strict", NULL, "a broken record stops the run instead of being skipped"}};
-static const cli_option show_options[] = {{"--tokenizer", "DIR", "print text, not ids"},
-        {"--document", "N", "which document (default 0)"}};
-static const cli_option info_options[] = {CLI_JSON,
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"},
+};
+static const cli_option show_options[] = {
+        {"--tokenizer", "DIR", "print text, not ids"},
+        {"--document", "N", "which document (default 0)"},
+};
+static const cli_option info_options[] = {
+        CLI_JSON,
         {"--sequence-length", "N",
-                "of a set that --sft built: how many examples are too long for it"}};
-static const cli_option verify_options[] =
-        {{"--tokenizer", "DIR",
-                 "the tokenizer that built the set; every token must be in its vocabulary"},
-                {"--vocab-size", "N", "every token must be smaller"}};
+                "of a set that --sft built: how many examples are too long for it"},
+};
+static const cli_option verify_options[] = {
+        {"--tokenizer", "DIR",
+                "the tokenizer that built the set; every token must be in its vocabulary"},
+        {"--vocab-size", "N", "every token must be smaller"},
+};
 
-static const cli_rule build_rules[] = {{.option = "--sft",
-                                               .excludes =
-                                                       "--json-key --separator --append-eod --eod"},
-        {.option = "--template", .needs = "--sft"}, {.option = "--date", .needs = "--sft"}};
-static const cli_rule verify_rules[] = {{.option = "--vocab-size", .excludes = "--tokenizer"}};
+static const cli_rule build_rules[] = {
+        {.option = "--sft", .excludes = "--json-key --separator --append-eod --eod"},
+        {.option = "--template", .needs = "--sft"},
+        {.option = "--date", .needs = "--sft"},
+};
+static const cli_rule verify_rules[] = {
+        {.option = "--vocab-size", .excludes = "--tokenizer"},
+};
 
 static const verb subverbs[] = {
         {

@@ -17,7 +17,10 @@
 #include "train/score.h"
 #include "train/stop.h"
 
-static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
+static const cli_option eval_options[] = {
+        CLI_SET,
+        CLI_JSON,
+        CLI_ADAPTER,
         {"--data", "PREFIX", "tokenised data set; without it, data.valid or the split of CONFIG"},
         {"--text", "PATH...", "texts: .txt, .jsonl, .parquet, folders of them"},
         {"--choices", "FILE", "multiple choice in JSON lines: acc and acc_norm"},
@@ -27,7 +30,8 @@ static const cli_option eval_options[] = {CLI_SET, CLI_JSON, CLI_ADAPTER,
         {"--precision", "NAME", "of the weights, bf16 or fp32 (default: the model's)"},
         {"--json-key", "KEY", "of the text in JSON lines, or the Parquet column (default: text)"},
         {"--separator", "TEXT", "between the documents of a .txt (default: a file is one)"},
-        {"--no-bos", NULL, "no special tokens around texts, choices and contexts"}};
+        {"--no-bos", NULL, "no special tokens around texts, choices and contexts"},
+};
 static const cli_rule eval_rules[] = {
         {.option = "--choices", .excludes = "--data --text --stride --context --logits --set"},
         {.option = "--text", .excludes = "--data --set"},

@@ -150,15 +150,20 @@ static drv_status run_generate(arena *a, const cli_args *args) {
     return status;
 }
 
-static const cli_option generate_options[] = {CLI_ADAPTER,
+static const cli_option generate_options[] = {
+        CLI_ADAPTER,
         {"--prompt", "TEXT", "what the text begins with; - reads standard input"},
         {"--prompt-file", "FILE", "the same from a file; - reads standard input"},
         {"--max-tokens", "N", "at most N new tokens (default 200, or what the context leaves)"},
         {"--n", "N", "samples of the prompt (default 1), with --- between them"},
-        {"--json", NULL, "print one JSON object per sample"}, GENERATION_OPTIONS};
+        {"--json", NULL, "print one JSON object per sample"},
+        GENERATION_OPTIONS,
+};
 
-static const cli_rule generate_rules[] = {{.option = "--prompt", .may_be_empty = true},
-        {.option = "--prompt-file", .excludes = "--prompt"}};
+static const cli_rule generate_rules[] = {
+        {.option = "--prompt", .may_be_empty = true},
+        {.option = "--prompt-file", .excludes = "--prompt"},
+};
 
 const verb verb_generate = {
         .name = "generate",

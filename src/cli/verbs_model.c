@@ -29,9 +29,10 @@ static drv_status model_get(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-static const cli_option get_options[] = {{"--out", "DIR",
-                                                 "where the files go (default models/NAME)"},
-        CLI_FETCH};
+static const cli_option get_options[] = {
+        {"--out", "DIR", "where the files go (default models/NAME)"},
+        CLI_FETCH,
+};
 
 static const verb subverbs[] = {
         {

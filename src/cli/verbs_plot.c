@@ -103,7 +103,9 @@ static const cli_option options[] = {
         {"--ascii", NULL, "letters instead of braille, as on a terminal without UTF-8"},
 };
 
-static const cli_rule rules[] = {{.option = "--out", .excludes = "--width --height --ascii"}};
+static const cli_rule rules[] = {
+        {.option = "--out", .excludes = "--width --height --ascii"},
+};
 
 const verb verb_plot = {
         .name = "plot",

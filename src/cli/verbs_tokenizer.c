@@ -178,7 +178,9 @@ static drv_status tokenizer_decode_verb(arena *a, const cli_args *args) {
 #define THREADS                                                                                    \
     { "--threads", "N", "threads (default: all cores)" }
 
-static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokenizer.json goes"},
+static const cli_option train_options[] = {
+        INPUT,
+        {"--out", "DIR", "where tokenizer.json goes"},
         {"--vocab-size", "N", "tokens (default 32000)"},
         {"--min-frequency", "N", "rarest pair to merge (default 2)"},
         {"--pattern", "NAME", "how words are split, gpt2 (default) or llama3"},
@@ -190,15 +192,22 @@ static const cli_option train_options[] = {INPUT, {"--out", "DIR", "where tokeni
         {"--separator", "TEXT", "cuts .txt files into documents"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
         {"--memory", "SIZE", "memory for counting and merging, e.g. 512M (default 4G)"},
-        {"--strict", NULL, "a broken record stops the run instead of being skipped"}, THREADS};
-static const cli_option encode_options[] = {TOKENIZER,
+        {"--strict", NULL, "a broken record stops the run instead of being skipped"},
+        THREADS,
+};
+static const cli_option encode_options[] = {
+        TOKENIZER,
         {"--input", "PATH...", "files, folders, globs, or - for standard input (default)"},
         {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet"},
-        {"--no-special", NULL, "without BOS/EOS of the template"}, THREADS};
-static const cli_option decode_options[] = {TOKENIZER,
+        {"--no-special", NULL, "without BOS/EOS of the template"},
+        THREADS,
+};
+static const cli_option decode_options[] = {
+        TOKENIZER,
         {"--input", "FILE", "ids, or - for standard input (default)"},
         {"--json-key", "KEY", "a line of JSON for each line of ids, its text under this key"},
-        {"--no-special", NULL, "leave special tokens out"}};
+        {"--no-special", NULL, "leave special tokens out"},
+};
 
 static const verb subverbs[] = {
         {

@@ -1,20 +1,19 @@
 // drover train: a run from its config, begun or resumed.
 #include "cli/cli.h"
-#include "comm/comm.h"
 #include "config/config.h"
 #include "train/train.h"
 
-static const cli_option train_options[] = {CLI_SET,
-        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"}};
+static const cli_option train_options[] = {
+        CLI_SET,
+        {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"},
+};
 
 static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
     int n;
     const char **sets = cli_get_all(a, args, "--set", &n);
     const drv_status status = config_load(a, args->positional[0], sets, n, &cfg);
-    if (status != DRV_OK && comm_launched_rank() > 0)
-        return drv_fail(status, "%s", ""); // rank 0 reports it
-    DRV_TRY(status);
+    if (status != DRV_OK) return train_refuse(a, status);
     return train(a, &cfg, cli_has(args, "--fresh"));
 }
 

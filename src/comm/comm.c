@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/rng.h"
 
 static double or_default(double given, double otherwise) {
@@ -214,6 +215,10 @@ int64_t comm_sent(const comm_group *g) {
 }
 
 // --- what this rank is doing
+double comm_waited(const comm *c) {
+    return c->waited_s;
+}
+
 void comm_note(comm *c, int64_t step, const char *program) {
     pthread_mutex_lock(&c->lock);
     c->mine.step = step;
@@ -256,6 +261,7 @@ bool failure_set(comm_failure *f, failure_kind kind, int rank, const char *text)
     const bool first = f->kind == FAIL_NONE;
     if (first) {
         f->rank = rank;
+        f->since_s = clock_s();
         snprintf(f->text, sizeof f->text, "%s", text);
         atomic_store(&f->kind, kind);
     }
@@ -278,6 +284,12 @@ bool comm_abort(comm *c, drv_status status) {
     if (c->ring) ring_tell_failure(c->ring);
     if (c->v->wake) c->v->wake(c);
     return c->failure->rank == c->rank;
+}
+
+void comm_said(comm *c) {
+    if (c->size == 1) return;
+    log_drain();
+    if (c->ring && has_failed(c)) ring_tell_said(c->ring);
 }
 
 drv_status comm_agree(comm *c, drv_status status) {

@@ -35,8 +35,6 @@ typedef struct comm_opts {
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
 // Whether a launcher has started this process as one of several. How many; 1: alone.
 int comm_launched(void);
-// The rank that the launcher gave this process; 0: alone. For messages before comm_open.
-int comm_launched_rank(void);
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
 // The same rank for another thread of its process, with groups and messages of its own: what works
@@ -129,8 +127,16 @@ DRV_CHECKED drv_status comm_agree_on_first(comm *c, drv_status status);
 // same time, as of the same bad input, that is the lowest: false, another one says it. Of a failure
 // that came from another rank (DRV_E_PEER) all say what they know.
 bool comm_abort(comm *c, drv_status status);
+// This rank has printed why it ends: until then, or for a few seconds, the others wait in
+// comm_close. A launcher ends all processes when the first one exits with an error, and a message
+// that was not printed by then is lost. What all agreed on (comm_agree_on_first) needs none: it is
+// said before comm_close, where all ranks meet.
+void comm_said(comm *c);
 // DRV_E_PEER and its message if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);
+
+// Seconds that this rank has waited for messages in collectives and comm_wait, so far.
+double comm_waited(const comm *c);
 
 // What this rank is doing, for messages and the table of a watchdog. The name must live on.
 void comm_note(comm *c, int64_t step, const char *program);

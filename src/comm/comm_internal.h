@@ -25,6 +25,7 @@ typedef struct comm_failure {
     pthread_mutex_t lock;
     _Atomic int kind;
     int rank;
+    double since_s;          // clock
     char text[FAILURE_TEXT]; // as the ranks say it that did not fail
 } comm_failure;
 
@@ -79,6 +80,7 @@ struct comm {
     pthread_mutex_t lock;
     rank_status mine;
     double began_s; // clock when mine.op changed last
+    double waited_s;
     struct flight *flight;
     struct ring *ring; // NULL: threads of one process see each other
 };
@@ -110,6 +112,7 @@ void flight_close(struct flight *f);
 // --- ring.c: sockets to both neighbours, beside the transport
 DRV_CHECKED drv_status ring_open(comm *c, struct ring **out);
 void ring_tell_failure(struct ring *r); // and waits until it has left
+void ring_tell_said(struct ring *r);    // that this rank has printed why it gave up
 // failed: neighbours are not told good-bye, they know better.
 void ring_close(struct ring *r, bool failed);
 

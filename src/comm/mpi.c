@@ -44,15 +44,6 @@ int comm_launched(void) {
     return n > 1 ? n : 1;
 }
 
-int comm_launched_rank(void) {
-    static const char *const variables[] = {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK",
-            "SLURM_PROCID"};
-    if (comm_launched() == 1) return 0;
-    for (size_t i = 0; i < sizeof variables / sizeof *variables; i++)
-        if (getenv(variables[i])) return number_of(variables[i]);
-    return 0;
-}
-
 // --- the module
 // Beside the program, where `make` puts it (tests lie one folder deeper), or where it is installed.
 static void *open_module(arena *a, const char **why) {

@@ -22,10 +22,11 @@
 #define GRACE_S 0.2 // for the main thread to end by itself; mpirun kills survivors after 1.0 s
 #define FLUSH_S 0.3
 #define YIELD_S 0.15
+#define SAID_S  5.0 // how long others wait for the words of the rank that gave up
 
 enum { MAX_PENDING = 1 << 18 }; // bytes to a neighbour that does not read, before news are left out
 
-typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_BYE } note_kind;
+typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_SAID, NOTE_BYE } note_kind;
 
 typedef struct note { // what goes round
     uint32_t kind, beat;
@@ -45,8 +46,8 @@ struct ring {
     pthread_t thread;
     neighbour link[2]; // the rank before, the rank after
     int wake[2];       // pipe: main -> thread
-    _Atomic bool closing, flushed;
-    double failed_s; // clock; 0: not yet
+    _Atomic bool closing, tells_failure, tells_said, flushed;
+    _Atomic int said; // the lowest rank that has said why it gave up; size: none
     uint32_t beat;
     uint32_t *heard_beat; // by rank
     watched *of;          // by rank
@@ -79,7 +80,6 @@ static void tell_failure(struct ring *r) {
     const comm_failure *f = r->c->failure;
     note x = {.kind = NOTE_FAILURE, .rank = f->rank, .failure = f->kind};
     snprintf(x.text, sizeof x.text, "%s", f->text);
-    if (r->failed_s == 0) r->failed_s = clock_s();
     send_both(r, &x);
 }
 
@@ -108,12 +108,26 @@ static void lost(struct ring *r, neighbour *l) {
 }
 
 // Two ranks that gave up at the same time: the lower one says why. The higher one waits a moment
-// for this (ring_tell_failure).
-static void yield_to_lower(comm_failure *f, const note *x) {
+// for this (ring_tell_failure). True: this is news.
+static bool yield_to_lower(comm_failure *f, const note *x) {
     pthread_mutex_lock(&f->lock);
-    if (f->kind == FAIL_GAVE_UP && x->failure == FAIL_GAVE_UP && x->rank < f->rank)
-        f->rank = x->rank;
+    const bool lower = f->kind == FAIL_GAVE_UP && x->failure == FAIL_GAVE_UP && x->rank < f->rank;
+    if (lower) f->rank = x->rank;
     pthread_mutex_unlock(&f->lock);
+    return lower;
+}
+
+static void take_failure(struct ring *r, neighbour *onward, const note *x) {
+    comm_failure *f = r->c->failure;
+    const bool news =
+            failure_set(f, (failure_kind)x->failure, x->rank, x->text) || yield_to_lower(f, x);
+    if (news) send_note(onward, x);
+}
+
+static void take_said(struct ring *r, neighbour *onward, const note *x) {
+    if (x->rank >= r->said) return;
+    r->said = x->rank;
+    send_note(onward, x);
 }
 
 static void take_note(struct ring *r, int from, note *x) {
@@ -121,12 +135,8 @@ static void take_note(struct ring *r, int from, note *x) {
     x->text[sizeof x->text - 1] = 0;
     if (x->kind == NOTE_BYE) r->link[from].bye = true;
     if (x->rank < 0 || x->rank >= r->c->size || x->rank == r->c->rank) return;
-    if (x->kind == NOTE_FAILURE) {
-        yield_to_lower(r->c->failure, x);
-        if (!failure_set(r->c->failure, (failure_kind)x->failure, x->rank, x->text)) return;
-        r->failed_s = clock_s();
-        send_note(onward, x);
-    }
+    if (x->kind == NOTE_FAILURE) take_failure(r, onward, x);
+    if (x->kind == NOTE_SAID) take_said(r, onward, x);
     if (x->kind != NOTE_STATUS || (int32_t)(x->beat - r->heard_beat[x->rank]) <= 0) return;
     r->heard_beat[x->rank] = x->beat;
     r->of[x->rank].status = x->status;
@@ -198,16 +208,25 @@ static void beat(struct ring *r) {
 
 // Each rank names the dead before mpirun ends it.
 static void hold_back(const struct ring *r) {
-    if (r->failed_s == 0 || r->c->failure->kind == FAIL_GAVE_UP) return;
-    const double left = r->failed_s + HOLD_S - clock_s();
+    const comm_failure *f = r->c->failure;
+    if (f->kind == FAIL_NONE || f->kind == FAIL_GAVE_UP) return;
+    const double left = f->since_s + HOLD_S - clock_s();
     if (left > 0) usleep((useconds_t)(1e6 * left));
+}
+
+// Another rank gave up and has not yet said why: who ended before would have the launcher end it.
+static bool waits_for_words(const struct ring *r) {
+    const comm_failure *f = r->c->failure;
+    return f->kind == FAIL_GAVE_UP && f->rank != r->c->rank && r->said > f->rank &&
+           clock_s() < f->since_s + SAID_S;
 }
 
 // The main thread is in a computation, or in something that does not look at the failure.
 static void end_process(struct ring *r) {
     const comm_failure *f = r->c->failure;
     const bool mine = f->kind == FAIL_GAVE_UP && f->rank == r->c->rank;
-    if (r->failed_s == 0 || clock_s() < r->failed_s + (mine ? 10 : GRACE_S)) return;
+    if (f->kind == FAIL_NONE || clock_s() < f->since_s + (mine ? 2 * SAID_S : GRACE_S)) return;
+    if (waits_for_words(r)) return;
     progress_end();
     if (f->kind != FAIL_GAVE_UP) fprintf(stderr, "drover: %s\n", f->text);
     hold_back(r);
@@ -226,6 +245,16 @@ static void flush_all(struct ring *r) {
     r->flushed = true;
 }
 
+// What the main thread asked for.
+static void tell(struct ring *r) {
+    const note said = {.kind = NOTE_SAID, .rank = r->c->rank};
+    const bool failure = atomic_exchange(&r->tells_failure, false),
+               words = atomic_exchange(&r->tells_said, false);
+    if (failure) tell_failure(r);
+    if (words) send_both(r, &said);
+    if (failure || words) flush_all(r);
+}
+
 static void *ring_main(void *arg) {
     struct ring *links = arg;
     double next = clock_s();
@@ -233,13 +262,10 @@ static void *ring_main(void *arg) {
         struct pollfd fds[3] = {{links->link[0].fd, POLLIN, 0}, {links->link[1].fd, POLLIN, 0},
                 {links->wake[0], POLLIN, 0}};
         char byte;
-        poll(fds, 3, links->failed_s > 0 ? 20 : (int)(1000 * BEAT_S));
+        poll(fds, 3, has_failed(links->c) ? 20 : (int)(1000 * BEAT_S));
         for (int i = 0; i < 2; i++)
             if (links->link[i].fd >= 0 && fds[i].revents) receive(links, i);
-        if (fds[2].revents & POLLIN && read(links->wake[0], &byte, 1) == 1 && !links->closing) {
-            tell_failure(links);
-            flush_all(links);
-        }
+        if (fds[2].revents & POLLIN && read(links->wake[0], &byte, 1) == 1) tell(links);
         flush(&links->link[0]);
         flush(&links->link[1]);
         if (clock_s() >= next) {
@@ -266,6 +292,7 @@ drv_status ring_open(comm *c, struct ring **out) {
     *out = NULL;
     *r = (struct ring){.c = c,
             .warned = -1,
+            .said = c->size,
             .heard_beat = ARENA_ARRAY(c->a, uint32_t, c->size),
             .of = ARENA_ARRAY(c->a, watched, c->size)};
     DRV_TRY(ring_connect(c, fd));
@@ -285,11 +312,22 @@ static void wake(struct ring *r) {
     DRV_ASSERT(n == 1, "pipe of the ring");
 }
 
-void ring_tell_failure(struct ring *r) {
+static void wake_and_wait(struct ring *r) {
+    r->flushed = false;
     wake(r);
     for (double end = clock_s() + 2 * FLUSH_S; !r->flushed && clock_s() < end;)
         poll(NULL, 0, 1);
+}
+
+void ring_tell_failure(struct ring *r) {
+    r->tells_failure = true;
+    wake_and_wait(r);
     poll(NULL, 0, 1 + (int)(1000 * YIELD_S)); // for a lower rank that gave up as well
+}
+
+void ring_tell_said(struct ring *r) {
+    r->tells_said = true;
+    wake_and_wait(r);
 }
 
 // Closing with bytes unread would reset the connection, and the neighbour would lose what it was
@@ -307,6 +345,8 @@ static void drain(neighbour *l) {
 
 void ring_close(struct ring *r, bool failed) {
     if (!r) return;
+    while (waits_for_words(r))
+        poll(NULL, 0, 1);
     r->closing = true;
     wake(r);
     pthread_join(r->thread, NULL);

@@ -54,6 +54,7 @@ typedef struct pjrt_config {
     const char *plugin;
     const char **flags;
     int n_flags;
+    int64_t devices; // of this process, a rank each; 0: auto
     double memory_fraction;
     const char *cache;
 } pjrt_config;

@@ -182,6 +182,9 @@ static const key run_keys[] = {
         {KEY("pjrt.plugin", text, pjrt.plugin), .initial = "",
                 .help = "cuda, rocm, tpu, neuron, cpu, or a plugin's file; nothing: DROVER_PJRT_PLUGIN, "
                         "or the first that drover devices lists"},
+        {KEY("pjrt.devices", int, pjrt.devices), .choices = auto_choices, .initial = "auto",
+                .min = 1, .max = 1 << 12,
+                .help = "devices of this process that share a run, each a rank as parallel.* deals the work out; auto: as many as parallel.* asks for"},
         {KEY("pjrt.flags", texts, pjrt.flags), COUNT(pjrt.n_flags), .initial = "[]",
                 .help = "options of the plugin's compiler, NAME=VALUE: xla_gpu_enable_triton_gemm=False"},
         {KEY("pjrt.memory_fraction", real, pjrt.memory_fraction), .initial = "0", .max = 1,

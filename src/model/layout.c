@@ -31,9 +31,9 @@ model_layout layout_of(const model_config *model) {
     return l;
 }
 
-drv_status layout_on(const model_config *model, const mesh *place, int rank, bool sequence,
+drv_status layout_on(const model_config *model, const mesh *ranks, int rank, bool sequence,
         model_layout *out) {
-    const int n_tensor = place->size[AXIS_TENSOR];
+    const int n_tensor = ranks->size[AXIS_TENSOR];
     const struct {
         const char *name;
         int64_t value;
@@ -45,25 +45,26 @@ drv_status layout_on(const model_config *model, const mesh *place, int rank, boo
             return drv_fail(DRV_E_USAGE,
                     "key \"parallel.tensor\" is %d, expected a divisor of model.%s %lld", n_tensor,
                     cut[i].name, (long long)cut[i].value);
-    model_layout l = layout_of(model);
-    l.n_heads /= n_tensor;
-    l.n_kv_heads /= n_tensor;
-    l.ffn /= n_tensor;
-    l.vocab /= n_tensor;
-    l.mesh = *place;
-    l.place = mesh_place(place, rank, AXIS_TENSOR);
-    l.sequence = sequence && n_tensor > 1;
-    find_widths(&l);
-    *out = l;
+    model_layout layout = layout_of(model);
+    layout.n_heads /= n_tensor;
+    layout.n_kv_heads /= n_tensor;
+    layout.ffn /= n_tensor;
+    layout.vocab /= n_tensor;
+    layout.mesh = *ranks;
+    layout.place = mesh_place(ranks, rank, AXIS_TENSOR);
+    layout.sequence = sequence && n_tensor > 1;
+    find_widths(&layout);
+    *out = layout;
     return DRV_OK;
 }
 
 // --- stages
-double layout_head_in_layers(const model_config *m) {
-    const double h = (double)m->hidden_size, q = (double)(m->num_attention_heads * m->head_dim),
-                 kv = (double)(m->num_key_value_heads * m->head_dim);
-    const double layer = h * (2 * q + 2 * kv + 3 * (double)m->intermediate_size);
-    return h * (double)m->vocab_size / layer;
+double layout_head_in_layers(const model_config *model) {
+    const double h = (double)model->hidden_size,
+                 q = (double)(model->num_attention_heads * model->head_dim),
+                 kv = (double)(model->num_key_value_heads * model->head_dim);
+    const double layer = h * (2 * q + 2 * kv + 3 * (double)model->intermediate_size);
+    return h * (double)model->vocab_size / layer;
 }
 
 void layout_share_layers(const model_config *model, int n_stages, int *out) {
@@ -93,26 +94,26 @@ model_layout layout_all_layers(const model_layout *l) {
     return all;
 }
 
-drv_status layout_cut_layers(model_layout *l, int rank, int n_chunks) {
-    const int ranks = l->mesh.size[AXIS_PIPELINE],
-              place = mesh_place(&l->mesh, rank, AXIS_PIPELINE), n_stages = ranks * n_chunks,
-              all = (int)l->model->num_hidden_layers;
+drv_status layout_cut_layers(model_layout *layout, int rank, int n_chunks) {
+    const int ranks = layout->mesh.size[AXIS_PIPELINE],
+              place = mesh_place(&layout->mesh, rank, AXIS_PIPELINE), n_stages = ranks * n_chunks,
+              all = (int)layout->model->num_hidden_layers;
     if (all < n_stages)
         return drv_fail(DRV_E_USAGE,
                 "the %d layers of the model are fewer than %d stages: parallel.pipeline %d x "
                 "parallel.virtual_stages %d",
                 all, n_stages, ranks, n_chunks);
     int *n = mem_alloc(sizeof *n * (size_t)n_stages), first = 0;
-    layout_share_layers(l->model, n_stages, n);
-    l->n_layers = 0;
-    l->n_chunks = n_chunks;
+    layout_share_layers(layout->model, n_stages, n);
+    layout->n_layers = 0;
+    layout->n_chunks = n_chunks;
     for (int stage = 0; stage < n_stages; first += n[stage++]) {
         if (stage % ranks != place) continue;
-        l->chunk[stage / ranks] = (layer_chunk){first, n[stage], l->n_layers};
-        l->n_layers += n[stage];
+        layout->chunk[stage / ranks] = (layer_chunk){first, n[stage], layout->n_layers};
+        layout->n_layers += n[stage];
     }
     free(n);
-    l->embeds = place == 0;
-    l->heads = place == ranks - 1;
+    layout->embeds = place == 0;
+    layout->heads = place == ranks - 1;
     return DRV_OK;
 }

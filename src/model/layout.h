@@ -41,9 +41,9 @@ double layout_head_in_layers(const model_config *model);
 // and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
 // Of a rank of the mesh, one chunk. DRV_E_USAGE names what the mesh does not divide.
-DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *m, int rank, bool sequence,
-        model_layout *out);
+DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
+        bool sequence, model_layout *out);
 // The same with the layers of all stages, as one rank has them.
 model_layout layout_all_layers(const model_layout *l);
 // Gives it the layers of `n_chunks` stages. DRV_E_USAGE: there are fewer layers than stages.
-DRV_CHECKED drv_status layout_cut_layers(model_layout *l, int rank, int n_chunks);
+DRV_CHECKED drv_status layout_cut_layers(model_layout *layout, int rank, int n_chunks);

@@ -49,35 +49,6 @@ static tensor *input(builder *b, const char *name, dtype dt, int n_dims, const i
     return t;
 }
 
-static tensor *dropped(builder *b, tensor *x_NK, int site) {
-    const llama_opts *opts = b->opts;
-    const int64_t n = 2 * opts->rows;
-    const char *name = input_name(b, "rows");
-    tensor *rows = graph_find(b->g, name);
-    if (!rows) rows = input(b, name, DT_I32, 1, &n);
-    const op_attrs attrs = {.seq = (int)opts->seq,
-            .rate = opts->dropout,
-            .site = site,
-            .seed = (double)opts->seed};
-    return add1(b, OP_dropout, 2, (tensor *[]){x_NK, rows}, attrs);
-}
-
-// y_NO and the low-rank branches of some of its columns; R = rank * branches.
-static tensor *with_branches(builder *b, tensor *x_NK, const param_branches *branches,
-        tensor *y_NO) {
-    if (b->opts->dropout > 0) x_NK = dropped(b, x_NK, branches->site);
-    tensor *in[2 + MAX_PARTS] = {y_NO, times_weight(b, x_NK, branches->a)};
-    for (int i = 0; i < branches->n; i++)
-        in[2 + i] = weight(b, branches->b[i]);
-    const op_attrs attrs = {.alpha1 = branches->scale[0],
-            .alpha2 = branches->scale[1],
-            .alpha3 = branches->scale[2],
-            .column1 = branches->column[0],
-            .column2 = branches->column[1],
-            .column3 = branches->column[2]};
-    return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
-}
-
 // The attributes of what works over the tensor axis; none of it where that has one rank.
 static op_attrs over_tensor(const builder *b) {
     const int ranks = b->l->mesh.size[AXIS_TENSOR];
@@ -99,9 +70,57 @@ static tensor *leave(builder *b, tensor *y_NH) {
     return add1(b, b->l->sequence ? OP_reduce_scatter : OP_all_reduce, 1, &y_NH, attrs);
 }
 
-static tensor *linear(builder *b, tensor *x_NK, const param *w_OK) {
-    tensor *y_NO = times_weight(b, x_NK, w_OK);
-    return w_OK->branches ? with_branches(b, x_NK, w_OK->branches, y_NO) : y_NO;
+// `part`: what of x this rank has, if ranks share it.
+static tensor *dropped(builder *b, tensor *x_MK, int site, op_attrs part) {
+    const llama_opts *opts = b->opts;
+    const int64_t n = 3 * opts->rows * opts->seq;
+    const char *name = input_name(b, "origin");
+    tensor *origin = graph_find(b->g, name);
+    if (!origin) origin = input(b, name, DT_I32, 1, &n);
+    part.seq = (int)opts->seq;
+    part.rate = opts->dropout;
+    part.site = site;
+    part.seed = (double)opts->seed;
+    return add1(b, OP_dropout, 2, (tensor *[]){x_MK, origin}, part);
+}
+
+// The first half of the low-rank branches of an input, t = x A^T for all of them at once.
+static tensor *branches_down(builder *b, tensor *x_MK, const param *w_OK) {
+    const param_branches *branches = w_OK->branches;
+    const bool columns = w_OK->split == SPLIT_COLUMNS;
+    op_attrs part = columns || b->l->sequence ? over_tensor(b) : (op_attrs){0};
+    if (part.ranks) part.dim = columns;
+    if (b->opts->dropout > 0) x_MK = dropped(b, x_MK, branches->site, part);
+    return times_weight(b, x_MK, branches->a);
+}
+
+// y_NO and the second half, on some of its columns.
+static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param_branches *branches) {
+    tensor *in[2 + MAX_PARTS] = {y_NO, t_NR};
+    for (int i = 0; i < branches->n; i++)
+        in[2 + i] = weight(b, branches->b[i]);
+    const op_attrs attrs = {.alpha1 = branches->scale[0],
+            .alpha2 = branches->scale[1],
+            .alpha3 = branches->scale[2],
+            .column1 = branches->column[0],
+            .column2 = branches->column[1],
+            .column3 = branches->column[2]};
+    return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
+}
+
+// A product whose columns are split over tensor ranks. Its branches narrow x before the ranks
+// exchange it: A is whole on each of them, B is split as the product is (docs/adr/0008).
+static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
+    tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
+    if (!w_OK->branches) return y_NO;
+    return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK->branches);
+}
+
+// A product of what is split by columns: A is split as x is, B is whole and works on the sums.
+static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
+    tensor *y_MO = leave(b, times_weight(b, x_NK, w_OK));
+    if (!w_OK->branches) return y_MO;
+    return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK->branches);
 }
 
 static tensor *i32_input(builder *b, const char *name) {
@@ -141,7 +160,7 @@ static tensor *cache(builder *b, const char *kind) {
 
 static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     const model_layout *l = b->l;
-    tensor *rotated[] = {linear(b, enter(b, x_NH), w->qkv), b->rope};
+    tensor *rotated[] = {spread_linear(b, x_NH, w->qkv), b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     const op_attrs attrs = {.n_heads = l->n_heads,
@@ -150,17 +169,17 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
             .seq = (int)b->opts->seq};
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
-        return leave(b, linear(b, add1(b, OP_attention, 2, in, attrs), w->o));
+        return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
     }
     tensor *keys = cache(b, "keys"), *values = cache(b, "values");
     tensor *in[] = {qkv_NC, keys, values, b->position};
-    return linear(b, add1(b, OP_cached_attention, 4, in, attrs), w->o);
+    return joined_linear(b, add1(b, OP_cached_attention, 4, in, attrs), w->o);
 }
 
 static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
-    tensor *gate_up_N2F = linear(b, enter(b, x_NH), w->gate_up);
+    tensor *gate_up_N2F = spread_linear(b, x_NH, w->gate_up);
     tensor *y_NF = add1(b, OP_swiglu, 1, &gate_up_N2F, (op_attrs){0});
-    return leave(b, linear(b, y_NF, w->down));
+    return joined_linear(b, y_NF, w->down);
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them.
@@ -180,7 +199,7 @@ static tensor *head_table(builder *b) {
 
 static void head(builder *b, tensor *x_NH) {
     if (b->mode != LLAMA_LOSS && b->mode != LLAMA_SCORE) {
-        graph_output(b->g, linear(b, x_NH, b->params->head), "logits");
+        graph_output(b->g, times_weight(b, x_NH, b->params->head), "logits");
         return;
     }
     tensor *w_VH = head_table(b);
@@ -206,7 +225,7 @@ static tensor *enter_stage(builder *b) {
         const int64_t n = b->opts->rows * b->opts->seq;
         const int64_t dim[] = {l->sequence ? n / l->mesh.size[AXIS_TENSOR] : n, l->hidden};
         h_NH = input(b, input_name(b, "h"), b->opts->dt, 2, dim);
-        h_NH->trainable = true;
+        h_NH->trainable = !b->opts->frozen_before;
         b->position = i32_input(b, "position");
     }
     b->rope = rope_table(b);
@@ -223,33 +242,34 @@ static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
     if (b->mode != LLAMA_PREFILL) head(b, x_NH);
 }
 
-graph *llama_build(arena *a, const param_list *params, llama_mode mode, const llama_opts *opts) {
+graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts) {
     static const char *const names[] = {"loss", "score", "logits", "prefill", "decode"};
     // Prompts go through in blocks of several sizes: a program for each.
-    const char *name = mode == LLAMA_PREFILL ? arena_printf(a, "prefill.%lld", (long long)opts->seq)
-                                             : names[mode];
-    builder b = {.g = graph_new(a, name),
+    const char *name = mode == LLAMA_PREFILL
+                               ? arena_printf(mem, "prefill.%lld", (long long)opts->seq)
+                               : names[mode];
+    builder build = {.g = graph_new(mem, name),
             .l = &params->layout,
             .params = params,
             .opts = opts,
             .mode = mode};
-    const model_layout *l = b.l;
-    b.layers = &l->chunk[opts->chunk];
-    b.staged = l->mesh.size[AXIS_PIPELINE] > 1;
-    b.is_first = b.layers->first == 0;
-    b.is_last = b.layers->first + b.layers->n == l->model->num_hidden_layers;
-    b.g->mesh = l->mesh;
-    tensor *branch_NH = NULL, *h_NH = enter_stage(&b);
-    for (int i = 0; i < b.layers->n; i++) {
-        const layer_params *w = &params->layer[b.layers->at + i];
-        b.g->layer = b.layers->first + i;
-        tensor *x_NH = norm_of_stream(&b, w->input_norm, &h_NH, &branch_NH);
-        branch_NH = attention_block(&b, w, x_NH);
-        x_NH = norm_of_stream(&b, w->post_norm, &h_NH, &branch_NH);
-        branch_NH = mlp_block(&b, w, x_NH);
+    const model_layout *l = build.l;
+    build.layers = &l->chunk[opts->chunk];
+    build.staged = l->mesh.size[AXIS_PIPELINE] > 1;
+    build.is_first = build.layers->first == 0;
+    build.is_last = build.layers->first + build.layers->n == l->model->num_hidden_layers;
+    build.g->mesh = l->mesh;
+    tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
+    for (int i = 0; i < build.layers->n; i++) {
+        const layer_params *w = &params->layer[build.layers->at + i];
+        build.g->layer = build.layers->first + i;
+        tensor *x_NH = norm_of_stream(&build, w->input_norm, &h_NH, &branch_NH);
+        branch_NH = attention_block(&build, w, x_NH);
+        x_NH = norm_of_stream(&build, w->post_norm, &h_NH, &branch_NH);
+        branch_NH = mlp_block(&build, w, x_NH);
     }
-    b.g->layer = -1;
-    leave_stage(&b, h_NH, branch_NH);
-    graph_prune(b.g);
-    return b.g;
+    build.g->layer = -1;
+    leave_stage(&build, h_NH, branch_NH);
+    graph_prune(build.g);
+    return build.g;
 }

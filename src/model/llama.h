@@ -17,15 +17,16 @@ typedef struct llama_opts {
     int64_t rows, seq;
     dtype dt;         // of GEMM inputs and stored activations
     int64_t capacity; // of the caches, tokens
-    double dropout;   // of the inputs of low-rank branches. Above 0: rows i32[2 rows] is an input
+    double dropout;   // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
     int64_t seed;     // of dropout
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
+    bool frozen_before; // of a stage: nothing is trained in those before it
 } llama_opts;
 
 // With several stages each is a graph of its own, and the names of its inputs end in its chunk:
 // tokens.0 (the first stage), position.0, h.0 (others: what out.0 of the stage before was),
 // labels.0 (the last). LLAMA_LOSS and LLAMA_SCORE alone know stages; what is not the last gives
-// out.CHUNK, the residual stream [N, H]. h.CHUNK is differentiated.
+// out.CHUNK, the residual stream [N, H]. h.CHUNK is differentiated, unless all is frozen before it.
 // `params` are needed while the graph is built only. Weights that are not trainable are frozen in it.
 graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const llama_opts *opts);

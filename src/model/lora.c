@@ -14,25 +14,27 @@ typedef struct projection {
 enum { N_PROJECTIONS = 7, MODULE_NAME = 96 };
 
 // Projection i of all layers, and the name of its module.
-static projection projection_at(const model_layout *l, int i, char module[MODULE_NAME]) {
-    const projection all[N_PROJECTIONS] = {{"self_attn.q_proj", l->hidden, l->q_width},
-            {"self_attn.k_proj", l->hidden, l->kv_width},
-            {"self_attn.v_proj", l->hidden, l->kv_width},
-            {"self_attn.o_proj", l->q_width, l->hidden}, {"mlp.gate_proj", l->hidden, l->ffn},
-            {"mlp.up_proj", l->hidden, l->ffn}, {"mlp.down_proj", l->ffn, l->hidden}};
+static projection projection_at(const model_config *model, int64_t i, char module[MODULE_NAME]) {
+    const int64_t hidden = model->hidden_size, ffn = model->intermediate_size,
+                  q_width = model->num_attention_heads * model->head_dim,
+                  kv_width = model->num_key_value_heads * model->head_dim;
+    const projection all[N_PROJECTIONS] = {{"self_attn.q_proj", hidden, q_width},
+            {"self_attn.k_proj", hidden, kv_width}, {"self_attn.v_proj", hidden, kv_width},
+            {"self_attn.o_proj", q_width, hidden}, {"mlp.gate_proj", hidden, ffn},
+            {"mlp.up_proj", hidden, ffn}, {"mlp.down_proj", ffn, hidden}};
     const projection *p = &all[i % N_PROJECTIONS];
-    snprintf(module, MODULE_NAME, "model.layers.%d.%s", i / N_PROJECTIONS, p->name);
+    snprintf(module, MODULE_NAME, "model.layers.%lld.%s", (long long)(i / N_PROJECTIONS), p->name);
     return *p;
 }
 
-static int n_projections(const model_layout *l) {
-    return l->n_layers * N_PROJECTIONS;
+static int64_t n_projections(const model_config *model) {
+    return model->num_hidden_layers * N_PROJECTIONS;
 }
 
-bool lora_is_projection(const char *module, const model_layout *l) {
+bool lora_is_projection(const char *module, const model_config *model) {
     char name[MODULE_NAME];
-    for (int i = 0; i < n_projections(l); i++) {
-        projection_at(l, i, name);
+    for (int64_t i = 0; i < n_projections(model); i++) {
+        projection_at(model, i, name);
         if (strcmp(name, module) == 0) return true;
     }
     return false;
@@ -53,15 +55,21 @@ const lora_branch *lora_find(const lora_set *set, const char *module) {
     return name_map_get(&set->by_module, module);
 }
 
-int64_t lora_parameters(const lora_set *set, const model_layout *l) {
+int64_t lora_parameters_of(const lora_set *set, const model_config *model, int64_t first_layer,
+        int64_t n_layers) {
     char module[MODULE_NAME];
     int64_t n = 0;
-    for (int i = 0; i < n_projections(l); i++) {
-        const projection p = projection_at(l, i, module);
+    for (int64_t i = first_layer * N_PROJECTIONS; i < (first_layer + n_layers) * N_PROJECTIONS;
+            i++) {
+        const projection p = projection_at(model, i, module);
         const lora_branch *branch = lora_find(set, module);
         if (branch) n += branch->rank * (p.in + p.out);
     }
     return n;
+}
+
+int64_t lora_parameters(const lora_set *set, const model_config *model) {
+    return lora_parameters_of(set, model, 0, model->num_hidden_layers);
 }
 
 // --- targets of the config
@@ -103,18 +111,18 @@ static drv_status check_target(const target *t) {
             t->text, t->is_regex ? "projection of the model" : "regular expression");
 }
 
-drv_status lora_of_config(arena *mem, const lora_config *lora, const model_layout *sizes,
+drv_status lora_of_config(arena *mem, const lora_config *lora, const model_config *model,
         lora_set *out) {
     const int n_targets = lora->rank > 0 ? lora->n_target_modules : 0;
     target *targets = ARENA_ARRAY(mem, target, n_targets + 1);
     char module[MODULE_NAME];
     drv_status status = DRV_OK;
-    *out = lora_set_new(mem, n_projections(sizes));
+    *out = lora_set_new(mem, (int)n_projections(model));
     for (int t = 0; t < n_targets; t++)
         target_open(mem, lora->target_modules[t], &targets[t]);
-    for (int i = 0; i < n_projections(sizes); i++) {
+    for (int64_t i = 0; i < n_projections(model); i++) {
         bool fits = false;
-        projection_at(sizes, i, module);
+        projection_at(model, i, module);
         for (int t = 0; t < n_targets; t++)
             fits |= target_fits(&targets[t], module);
         if (!fits) continue;

@@ -3,7 +3,7 @@
 #pragma once
 #include "base/name_map.h"
 #include "config/config.h"
-#include "model/layout.h"
+#include "config/model_config.h"
 
 typedef struct lora_branch {
     const char *module;
@@ -26,12 +26,15 @@ const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: 
 // ("q_proj", "self_attn.q_proj"), a POSIX extended regular expression that matches all of it, as
 // PEFT's, or "all-linear". DRV_E_USAGE: a target is not an expression, or fits no projection.
 DRV_CHECKED drv_status lora_of_config(arena *mem, const lora_config *lora,
-        const model_layout *sizes, lora_set *out);
+        const model_config *model, lora_set *out);
 
 // alpha / rank, or alpha / sqrt(rank).
 double lora_scale(const lora_config *lora);
 
 // Numbers of all branches, counted from the shapes of the projections: rank (in + out) each.
-int64_t lora_parameters(const lora_set *set, const model_layout *l);
+int64_t lora_parameters(const lora_set *set, const model_config *model);
+// The same of some layers.
+int64_t lora_parameters_of(const lora_set *set, const model_config *model, int64_t first_layer,
+        int64_t n_layers);
 // Whether a module is one of the seven projections of a layer, which may have a branch.
-bool lora_is_projection(const char *module, const model_layout *l);
+bool lora_is_projection(const char *module, const model_config *model);

@@ -68,10 +68,10 @@ static const param *fused(arena *a, param_list *list, int layer, const char *nam
 }
 
 // --- low-rank branches
-static param *add_branch_matrix(arena *a, param_list *list, const char *name, int64_t columns,
-        param_init init) {
+static param *add_branch_matrix(arena *a, param_list *list, const char *name, param_split split,
+        int64_t columns, param_init init) {
     param *p = add(a, list, -1, name);
-    set_columns(&list->layout, p, SPLIT_NONE, columns);
+    set_columns(&list->layout, p, split, columns);
     p->init = init;
     p->is_adapter = true;
     return p;
@@ -82,36 +82,41 @@ static char *module_of(arena *a, const char *weight) {
     return arena_strndup(a, weight, strlen(weight) - strlen(".weight"));
 }
 
-// Branches of those parts of a projection that are targets, under PEFT's names.
-static void add_branches(arena *a, param_list *list, const param *projection, int site,
+// Branches of those parts of a projection that are targets, under PEFT's names. Over tensor ranks A
+// is split as what it reads, B as what it adds to.
+static void add_branches(arena *mem, param_list *list, const param *projection, int site,
         const lora_set *lora) {
-    param *w = &list->p[projection - list->p], *down = NULL;
-    param_branches *branches = ARENA_NEW(a, param_branches);
-    for (int i = 0; i < w->n_parts; i++) {
-        const char *module = module_of(a, w->part[i].hf_name);
+    param *weight = &list->p[projection - list->p], *down = NULL;
+    param_branches *branches = ARENA_NEW(mem, param_branches);
+    for (int i = 0; i < weight->n_parts; i++) {
+        const char *module = module_of(mem, weight->part[i].hf_name);
         const lora_branch *branch = lora_find(lora, module);
         if (!branch) continue;
-        const char *peft = arena_printf(a, "base_model.model.%s", module);
+        const char *peft = arena_printf(mem, "base_model.model.%s", module);
         if (!down)
-            down = add_branch_matrix(a, list,
-                    arena_printf(a, "%s.lora_A.weight", module_of(a, w->name)), w->dim[1],
+            down = add_branch_matrix(mem, list,
+                    arena_printf(mem, "%s.lora_A.weight", module_of(mem, weight->name)),
+                    weight->split == SPLIT_COLUMNS ? SPLIT_COLUMNS : SPLIT_NONE, weight->dim[1],
                     INIT_UNIFORM);
-        add_part(list, down, arena_printf(a, "%s.lora_A.weight", peft), branch->rank);
-        const char *up_name = arena_printf(a, "%s.lora_B.weight", peft);
-        param *up = add_branch_matrix(a, list, up_name, branch->rank, INIT_ZEROS);
-        add_part(list, up, up_name, w->part[i].rows);
+        add_part(list, down, arena_printf(mem, "%s.lora_A.weight", peft), branch->rank);
+        const char *up_name = arena_printf(mem, "%s.lora_B.weight", peft);
+        param *up = add_branch_matrix(mem, list, up_name,
+                weight->split == SPLIT_ROWS ? SPLIT_ROWS : SPLIT_NONE, branch->rank, INIT_ZEROS);
+        add_part(list, up, up_name, weight->part[i].rows);
         branches->b[branches->n] = up;
         branches->scale[branches->n] = branch->scale;
-        branches->column[branches->n++] = (int)w->part[i].row;
+        branches->column[branches->n++] = (int)weight->part[i].row;
     }
     if (!down) return;
     branches->a = down;
     branches->site = site;
-    w->branches = branches;
+    weight->branches = branches;
 }
 
-static void add_layer_branches(arena *a, param_list *list, int layer, const lora_set *lora) {
-    const layer_params *w = &list->layer[layer];
+// `at`: of the layer among those of the rank.
+static void add_layer_branches(arena *a, param_list *list, int layer, int at,
+        const lora_set *lora) {
+    const layer_params *w = &list->layer[at];
     const param *projections[] = {w->qkv, w->o, w->gate_up, w->down};
     enum { N_INPUTS = sizeof projections / sizeof *projections };
     for (int i = 0; i < N_INPUTS; i++)
@@ -152,33 +157,39 @@ static void add_head(arena *a, param_list *list) {
     list->p[list->n - 1].is_copy = true;
 }
 
-param_list llama_params(arena *a, const model_layout *l, const lora_set *lora) {
+// The branches of this rank's layers, as wholes, are those that the projections ask for.
+static void check_branches(const param_list *list, const lora_set *lora) {
+    const model_layout *sizes = &list->layout;
+    int64_t n = 0, expected = 0;
+    for (int i = 0; i < list->n; i++)
+        for (int k = 0; k < list->p[i].n_parts && list->p[i].is_adapter; k++)
+            n += list->p[i].part[k].all_rows * list->p[i].all_columns;
+    for (int v = 0; v < sizes->n_chunks; v++)
+        expected +=
+                lora_parameters_of(lora, sizes->model, sizes->chunk[v].first, sizes->chunk[v].n);
+    DRV_ASSERT(n == expected, "%lld numbers are trained, expected %lld", (long long)n,
+            (long long)expected);
+}
+
+param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *lora) {
     enum { PER_LAYER = sizeof(layer_params) / sizeof(param *), OUTSIDE = 3 };
     enum { BRANCHES_PER_LAYER = 4 + 7 }; // an A for each input, a B for each projection
     const bool has_lora = lora && lora->n > 0;
-    param_list list = {.layout = *l, .by_part = {.a = a}};
-    list.p = ARENA_ARRAY(a, param, (PER_LAYER + BRANCHES_PER_LAYER) * l->n_layers + OUTSIDE);
-    list.layer = ARENA_ARRAY(a, layer_params, l->n_layers);
-    if (l->embeds) list.embedding = table(a, &list, "model.embed_tokens.weight");
-    for (int v = 0; v < l->n_chunks; v++)
-        for (int i = 0; i < l->chunk[v].n; i++)
-            list.layer[l->chunk[v].at + i] = add_layer(a, &list, l->chunk[v].first + i);
-    if (l->heads) add_head(a, &list);
-    for (int i = 0; has_lora && i < l->n_layers; i++)
-        add_layer_branches(a, &list, i, lora);
+    param_list list = {.layout = *sizes, .by_part = {.a = mem}};
+    list.p = ARENA_ARRAY(mem, param, (PER_LAYER + BRANCHES_PER_LAYER) * sizes->n_layers + OUTSIDE);
+    list.layer = ARENA_ARRAY(mem, layer_params, sizes->n_layers);
+    if (sizes->embeds) list.embedding = table(mem, &list, "model.embed_tokens.weight");
+    for (int v = 0; v < sizes->n_chunks; v++)
+        for (int i = 0; i < sizes->chunk[v].n; i++)
+            list.layer[sizes->chunk[v].at + i] = add_layer(mem, &list, sizes->chunk[v].first + i);
+    if (sizes->heads) add_head(mem, &list);
+    for (int v = 0; v < sizes->n_chunks && has_lora; v++)
+        for (int i = 0; i < sizes->chunk[v].n; i++)
+            add_layer_branches(mem, &list, sizes->chunk[v].first + i, sizes->chunk[v].at + i, lora);
     for (int i = 0; i < list.n; i++)
         list.p[i].trainable = !has_lora || list.p[i].is_adapter;
-    DRV_ASSERT(!has_lora || params_trainable(&list) == lora_parameters(lora, l),
-            "%lld numbers are trained, expected %lld", (long long)params_trainable(&list),
-            (long long)lora_parameters(lora, l));
+    if (has_lora) check_branches(&list, lora);
     return list;
-}
-
-int64_t params_trainable(const param_list *list) {
-    int64_t n = 0;
-    for (int i = 0; i < list->n; i++)
-        if (list->p[i].trainable) n += param_elements(&list->p[i]);
-    return n;
 }
 
 int64_t param_elements(const param *p) {

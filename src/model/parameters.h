@@ -74,8 +74,6 @@ typedef struct param_list {
 
 // All are trainable; with LoRA (`lora` NULL or empty: without) the branches alone. Lives in `mem`.
 param_list llama_params(arena *mem, const model_layout *sizes, const lora_set *lora);
-int64_t params_trainable(const param_list *list); // elements
-
 int64_t param_elements(const param *p);
 // Norms stay in fp32: they are a few thousand numbers and no GEMM reads them.
 dtype param_dtype(const param *p, dtype compute);

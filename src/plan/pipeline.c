@@ -67,27 +67,27 @@ static int fill(const pipeline_shape *shape, int rank, pipeline_task *order) {
     return t.n;
 }
 
-static drv_status check(const pipeline_shape *s) {
-    if (s->ranks < 1 || s->chunks < 1 || s->micro_batches < 1 || s->group < 0)
+static drv_status check(const pipeline_shape *shape) {
+    if (shape->ranks < 1 || shape->chunks < 1 || shape->micro_batches < 1 || shape->group < 0)
         return drv_fail(DRV_E_USAGE, "a pipeline of %d ranks, %d chunks and %d micro-batches",
-                s->ranks, s->chunks, s->micro_batches);
-    if (s->kind != PIPELINE_INTERLEAVED) {
-        if (s->chunks == 1) return DRV_OK;
+                shape->ranks, shape->chunks, shape->micro_batches);
+    if (shape->kind != PIPELINE_INTERLEAVED) {
+        if (shape->chunks == 1) return DRV_OK;
         return drv_fail(DRV_E_USAGE, "schedule %s has one chunk per rank, not %d",
-                pipeline_kind_name(s->kind), s->chunks);
+                pipeline_kind_name(shape->kind), shape->chunks);
     }
-    if (s->forward_only) return DRV_OK;
-    if (s->group < s->ranks || s->group > s->micro_batches)
+    if (shape->forward_only) return DRV_OK;
+    if (shape->group < shape->ranks || shape->group > shape->micro_batches)
         return drv_fail(DRV_E_USAGE,
                 "schedule interleaved goes in groups of %d micro-batches, expected from %d (the "
                 "ranks) to %d (all of them)",
-                s->group, s->ranks, s->micro_batches);
-    const int rest = s->micro_batches % s->group;
-    if (rest && rest < s->ranks)
+                shape->group, shape->ranks, shape->micro_batches);
+    const int rest = shape->micro_batches % shape->group;
+    if (rest && rest < shape->ranks)
         return drv_fail(DRV_E_USAGE,
                 "schedule interleaved: %d micro-batches in groups of %d leave %d, expected none "
                 "or at least %d (the ranks)",
-                s->micro_batches, s->group, rest, s->ranks);
+                shape->micro_batches, shape->group, rest, shape->ranks);
     return DRV_OK;
 }
 

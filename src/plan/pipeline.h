@@ -64,8 +64,8 @@ static inline int pipeline_stage(const pipeline_shape *shape, int rank, const pi
 }
 // Whether the rank receives the input of a task (the first stage's forward and the last one's
 // backward begin with what is there), and whether another takes its result.
-bool pipeline_receives(const pipeline_shape *shape, int rank, const pipeline_task *item);
-bool pipeline_sends(const pipeline_shape *shape, int rank, const pipeline_task *item);
+bool pipeline_receives(const pipeline_shape *shape, int rank, const pipeline_task *task);
+bool pipeline_sends(const pipeline_shape *shape, int rank, const pipeline_task *task);
 
 // Seconds by stage, of one micro-batch; a backward takes the sum of its two gradients.
 typedef struct pipeline_cost {

@@ -126,31 +126,37 @@ drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, i
     return DRV_OK;
 }
 
-// Numbers of rows [first, first + n) of the global batch.
-static drv_status write_row_numbers(const batch *b, programs *p, const char *name, int64_t first,
-        int64_t n) {
-    uint32_t words[64];
-    for (int64_t i = 0; i < n; i++) {
-        const uint64_t row = (uint64_t)(b->rows_before + first + i);
-        const int64_t slot = i % 32;
-        words[2 * slot] = (uint32_t)row;
-        words[2 * slot + 1] = (uint32_t)(row >> 32);
-        if (slot < 31 && i < n - 1) continue;
+// Where the tokens of n rows are from, from `first` of the global batch on: to element `to`.
+static drv_status write_origin(const batch *b, programs *p, const char *name, int64_t to,
+        int64_t first, int64_t n_rows) {
+    enum { PIECE = 256 }; // tokens
+    const int64_t n = n_rows * b->row_tokens, first_row = b->rows_before + first;
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t n_here = n - at < PIECE ? n - at : PIECE, bytes = 12 * n_here;
+        uint32_t words[3 * PIECE];
+        for (int64_t i = 0; i < n_here; i++) {
+            const uint64_t row = (uint64_t)(first_row + (at + i) / b->row_tokens);
+            words[3 * i] = (uint32_t)row;
+            words[3 * i + 1] = (uint32_t)(row >> 32);
+            words[3 * i + 2] = (uint32_t)((at + i) % b->row_tokens);
+        }
         for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, name, 8 * (i - slot), 8 * (slot + 1), words));
+            DRV_TRY(backend_write(p->b, rank, name, 12 * (to + at), bytes, words));
     }
     return DRV_OK;
 }
 
-drv_status batch_write_rows(const batch *b, programs *p, int64_t index) {
-    const int64_t n = p->c->micro_batch_size;
-    return write_row_numbers(b, p, "rows", index * n, n);
+drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+    const int64_t n_rows = p->c->micro_batch_size;
+    char name[32];
+    snprintf(name, sizeof name, chunk < 0 ? "origin" : "origin.%d", chunk);
+    return write_origin(b, p, name, slot * n_rows * b->row_tokens, index * n_rows, n_rows);
 }
 
 drv_status batch_write_whole(const batch *b, programs *p) {
     DRV_TRY(write_inputs(b, p, "step.", 0, b->rows));
     if (p->c->lora.dropout == 0) return DRV_OK;
-    return write_row_numbers(b, p, "step.rows", b->first_row, b->rows);
+    return write_origin(b, p, "step.origin", 0, b->first_row, b->rows);
 }
 
 // --- reading ahead

@@ -29,15 +29,17 @@ void batch_pad(batch *b);
 // Writes micro-batch `index` of the global batch to the inputs of every local rank.
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
-// Writes all of it, to the inputs of a whole step (programs.h), numbers of rows as well.
+// Writes all of it, to the inputs of a whole step (programs.h), where tokens are from as well.
 DRV_CHECKED drv_status batch_write_whole(const batch *b, programs *p);
 
 // The same for one stage of a pipeline, into a slot: what that stage takes of the micro-batch.
 DRV_CHECKED drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot,
         int64_t index);
 
-// Writes the numbers in the run of the rows of micro-batch `index`, which dropout is a function of.
-DRV_CHECKED drv_status batch_write_rows(const batch *b, programs *p, int64_t index);
+// Writes where the tokens of micro-batch `index` come from, which dropout is a function of: the
+// number of the row in the run and the place in it. `chunk`, `slot`: of a stage; -1, 0: no pipeline.
+DRV_CHECKED drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot,
+        int64_t index);
 
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
 typedef struct batch_reader {

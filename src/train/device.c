@@ -1,6 +1,8 @@
 // From keys of the config to options of a back end.
 #include "train/device.h"
 
+#include <string.h>
+
 backend_opts device_opts(const run_config *cfg) {
     return (backend_opts){.plugin = cfg->pjrt.plugin,
             .flags = cfg->pjrt.flags,
@@ -14,6 +16,28 @@ drv_status device_open(arena *a, const run_config *cfg, backend **out) {
     DRV_TRY_CTX(backend_open_with(a, cfg->backend, &opts, out), "%s: backend \"%s\"",
             config_where(cfg, "backend"), cfg->backend);
     return DRV_OK;
+}
+
+int device_count(const run_config *cfg) {
+    if (strcmp(cfg->backend, "pjrt") != 0) return 1;
+    if (cfg->pjrt.devices > 0) return (int)cfg->pjrt.devices;
+    return (int)(cfg->data_ranks * cfg->tensor_parallel * cfg->pipeline_parallel *
+                 cfg->context_parallel);
+}
+
+drv_status device_open_pool(arena *a, const run_config *cfg, int n_devices, device_pool **out) {
+    const backend_opts opts = device_opts(cfg);
+    DRV_TRY_CTX(device_pool_open(a, &opts, n_devices, out), "%s: backend \"%s\"",
+            config_where(cfg, "backend"), cfg->backend);
+    return DRV_OK;
+}
+
+drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool, int device,
+        backend **out) {
+    backend_opts opts = device_opts(cfg);
+    opts.pool = pool;
+    opts.device = device;
+    return backend_open_with(a, "pjrt", &opts, out);
 }
 
 drv_status device_open_target(arena *a, const run_config *cfg, const char *target, backend **out) {

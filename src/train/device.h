@@ -5,6 +5,13 @@
 
 // DRV_E_DEVICE, DRV_E_USAGE: it cannot be opened; the message names the key.
 DRV_CHECKED drv_status device_open(arena *a, const run_config *cfg, backend **out);
+// The devices of this process that a run uses, and a back end on one of them.
+DRV_CHECKED drv_status device_open_pool(arena *a, const run_config *cfg, int n_devices,
+        device_pool **out);
+DRV_CHECKED drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool,
+        int device, backend **out);
+// How many that are: pjrt.devices, or as many as parallel.* asks for; 1 with `backend: cpu`.
+int device_count(const run_config *cfg);
 // The same for a device that need not be there, "cuda:h200", whatever back end the config names:
 // programs are compiled and not run.
 DRV_CHECKED drv_status device_open_target(arena *a, const run_config *cfg, const char *target,

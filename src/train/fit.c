@@ -100,9 +100,7 @@ drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *li
     run_config adapters = *cfg;
     *keys = NULL;
     DRV_TRY(suggest(mem, cfg, cfg, limit, keys));
-    const bool cut =
-            cfg->tensor_parallel > 1 || cfg->pipeline_parallel > 1; // LoRA is whole, so far
-    if (*keys || cut || cfg->lora.rank > 0 || *cfg->lora.adapter) return DRV_OK;
+    if (*keys || cfg->lora.rank > 0 || *cfg->lora.adapter) return DRV_OK;
     adapters.lora.rank = RANK;
     adapters.lora.alpha = RANK; // as a config that gives the rank alone has it
     return suggest(mem, cfg, &adapters, limit, keys);

@@ -129,7 +129,6 @@ static drv_status check_memory(const generator *g) {
 drv_status generator_load(generator *gen, int64_t capacity) {
     const model_layout layout = layout_of(&gen->config.model);
     const char *adapter = gen->config.lora.adapter;
-    lora_set branches;
     const int64_t context = generator_context(gen), n_vocab = gen->config.model.vocab_size;
     DRV_ASSERT(gen->capacity == 0, "a generator is loaded twice");
     if (capacity > context)
@@ -139,7 +138,8 @@ drv_status generator_load(generator *gen, int64_t capacity) {
     const generate_precision asked = gen->opts->precision;
     const bool bf16 = asked == GENERATE_BF16 ||
                       (asked == GENERATE_AUTO && generator_says_bf16(gen->a, gen->opts->folder));
-    DRV_TRY(lora_of_run(gen->a, &gen->config, &layout, &branches));
+    lora_set branches;
+    DRV_TRY(lora_of_run(gen->a, &gen->config, &branches));
     gen->p = (programs){.c = &gen->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
             .params = llama_params(gen->a, &layout, &branches)};

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "ckpt/adapter.h"
+#include "ckpt/pieces.h"
 #include "train/state.h"
 
 // --- which branches
@@ -22,21 +23,20 @@ static const char *module_of_weight(arena *a, const char *weight) {
 }
 
 // The branches of the projections; lora_load_eval adds what the output weight has.
-static void set_of_adapter(arena *a, const adapter *ad, const model_layout *l, lora_set *out) {
+static void set_of_adapter(arena *a, const adapter *ad, const model_config *model, lora_set *out) {
     *out = lora_set_new(a, ad->n);
     for (int i = 0; i < ad->n; i++) {
         const lora_branch branch = {module_of_weight(a, ad->modules[i].weight), ad->modules[i].rank,
                 ad->modules[i].scale};
-        if (lora_is_projection(branch.module, l)) lora_set_add(out, &branch);
+        if (lora_is_projection(branch.module, model)) lora_set_add(out, &branch);
     }
 }
 
 // Targets that the config names are the projections that the adapter has.
 static drv_status check_targets(arena *a, const run_config *cfg, const adapter *ad) {
-    const model_layout l = layout_of(&cfg->model);
     lora_set mine, theirs;
-    DRV_TRY_CTX(lora_of_config(a, &cfg->lora, &l, &mine), "%s", config_where(cfg, "lora"));
-    set_of_adapter(a, ad, &l, &theirs);
+    DRV_TRY_CTX(lora_of_config(a, &cfg->lora, &cfg->model, &mine), "%s", config_where(cfg, "lora"));
+    set_of_adapter(a, ad, &cfg->model, &theirs);
     for (int i = 0; i < mine.n; i++)
         if (!lora_find(&theirs, mine.branches[i].module))
             return refuse_key(cfg, "lora.target_modules",
@@ -82,14 +82,15 @@ drv_status lora_resolve(arena *a, run_config *cfg) {
     return status;
 }
 
-drv_status lora_of_run(arena *a, const run_config *cfg, const model_layout *l, lora_set *out) {
+drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *out) {
     adapter ad;
     if (!*cfg->lora.adapter) {
-        DRV_TRY_CTX(lora_of_config(a, &cfg->lora, l, out), "%s", config_where(cfg, "lora"));
+        DRV_TRY_CTX(lora_of_config(a, &cfg->lora, &cfg->model, out), "%s",
+                config_where(cfg, "lora"));
         return DRV_OK;
     }
     DRV_TRY(adapter_open(a, cfg->lora.adapter, &ad));
-    set_of_adapter(a, &ad, l, out);
+    set_of_adapter(a, &ad, &cfg->model, out);
     adapter_close(&ad);
     return DRV_OK;
 }
@@ -129,9 +130,61 @@ static drv_status load_hashed(programs *p, const char *folder, const ckpt_sink *
     return status;
 }
 
+// --- of several ranks none has all of a tensor: each reads and hashes some of them whole
+enum { HASH_CHARS = 33 }; // with its zero
+
+typedef struct shared_hashes {
+    model_source base;
+    const ckpt_tensor *list; // of the model, on all ranks alike
+    int n, ranks;
+    char (*hash)[HASH_CHARS]; // by tensor
+} shared_hashes;
+
+static int64_t first_of_rank(const shared_hashes *s, int rank) {
+    return (int64_t)s->n * rank / s->ranks;
+}
+
+static drv_status hash_some(const shared_hashes *s, int rank) {
+    for (int64_t i = first_of_rank(s, rank); i < first_of_rank(s, rank + 1); i++) {
+        const source_tensor *t = model_source_find(&s->base, s->list[i].entry.name);
+        if (t) DRV_TRY(source_hash_f32(&s->base, t, s->hash[i])); // else said while it is read
+    }
+    return DRV_OK;
+}
+
+static drv_status exchange_hashes(arena *a, const shared_hashes *s, comm *c) {
+    int64_t *bytes = ARENA_ARRAY(a, int64_t, s->ranks);
+    for (int r = 0; r < s->ranks; r++)
+        bytes[r] = HASH_CHARS * (first_of_rank(s, r + 1) - first_of_rank(s, r));
+    return comm_all_gather(comm_world(c), s->hash + first_of_rank(s, comm_rank(c)), 0, bytes,
+            s->hash);
+}
+
+static drv_status hash_together(programs *p, const ckpt_ranks *ranks, const char *folder,
+        json_t **hashes) {
+    arena *a = arena_new("hashes of the base");
+    shared_hashes s = {.ranks = ckpt_size(ranks)};
+    s.list = state_model(a, p, true, &s.n);
+    s.hash = arena_alloc(a, (size_t)s.n * HASH_CHARS);
+    drv_status status = model_source_open(a, folder, &s.base);
+    if (status == DRV_OK) status = hash_some(&s, ckpt_rank(ranks));
+    model_source_close(&s.base);
+    status = ckpt_agree(ranks, status);
+    if (status == DRV_OK) status = exchange_hashes(a, &s, ranks->comm);
+    *hashes = json_object();
+    for (int i = 0; i < s.n && status == DRV_OK; i++)
+        json_object_set_new(*hashes, s.list[i].entry.name, json_string(s.hash[i]));
+    if (status != DRV_OK) json_decref(*hashes);
+    arena_free(a);
+    return status;
+}
+
 drv_status lora_load_base(programs *p, const char *folder, json_t **hashes) {
     const ckpt_sink sink = state_weight_sink(p);
-    return load_hashed(p, folder, &sink, hashes);
+    ckpt_ranks ranks;
+    if (!state_ranks(p, &ranks)) return load_hashed(p, folder, &sink, hashes);
+    DRV_TRY(state_load_model(p, folder, &sink));
+    return hash_together(p, &ranks, folder, hashes);
 }
 
 static drv_status compare_hashes(const char *path, const char *base, const json_t *expected,
@@ -169,23 +222,37 @@ drv_status lora_check_base(const char *folder, const char *base, const json_t *h
 }
 
 // --- values
-static drv_status read_part(const adapter *ad, const ckpt_tensor *t, const ckpt_sink *sink) {
-    const source_tensor *from = model_source_find(&ad->tensors, t->entry.name);
+// A rank's piece of a whole matrix.
+static drv_status give_piece(const ckpt_tensor *t, const ckpt_piece *piece, const float *whole,
+        const ckpt_sink *sink) {
+    const int64_t columns = tensor_columns(&t->entry), n = piece_elements(piece);
+    for (int64_t i = 0, run; i < n; i += run) {
+        const int64_t place = piece_place(piece, columns, i, &run);
+        if (run > n - i) run = n - i;
+        DRV_TRY(sink->write(sink->ctx, t, piece, i, run, whole + place));
+    }
+    return DRV_OK;
+}
+
+static drv_status read_part(const adapter *ad, const ckpt_tensor *part, const ckpt_sink *sink) {
+    const source_tensor *from = model_source_find(&ad->tensors, part->entry.name);
     if (!from)
         return drv_fail(DRV_E_DATA,
                 "%s: no tensor \"%s\", expected one as lora.target_modules says", ad->path,
-                t->entry.name);
-    if (from->rows != t->entry.dim[0] || from->cols != t->entry.dim[1])
+                part->entry.name);
+    if (from->rows != part->entry.dim[0] || from->cols != part->entry.dim[1])
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is [%lld, %lld], expected [%lld, %lld]", ad->path,
-                t->entry.name, (long long)from->rows, (long long)from->cols,
-                (long long)t->entry.dim[0], (long long)t->entry.dim[1]);
+                part->entry.name, (long long)from->rows, (long long)from->cols,
+                (long long)part->entry.dim[0], (long long)part->entry.dim[1]);
     if (sink->fp32_only && from->type != ST_F32)
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is %s, expected F32 to resume from", ad->path,
-                t->entry.name, from->type_name);
+                part->entry.name, from->type_name);
+    if (part->n_pieces == 0) return DRV_OK; // of another stage
     const int64_t n = from->rows * from->cols;
     float *values = mem_alloc(sizeof *values * (size_t)n);
     drv_status status = source_read_f32(&ad->tensors, from, 0, from->rows, values);
-    if (status == DRV_OK) status = sink->write(sink->ctx, t, &t->piece[0], 0, n, values);
+    for (int k = 0; k < part->n_pieces && status == DRV_OK; k++)
+        status = give_piece(part, &part->piece[k], values, sink);
     free(values);
     return status;
 }
@@ -193,12 +260,12 @@ static drv_status read_part(const adapter *ad, const ckpt_tensor *t, const ckpt_
 // Rank and scale are those of the run, or the tensors would stand for other weights.
 static drv_status check_branches(arena *a, const programs *p, const adapter *ad) {
     lora_set mine;
-    DRV_TRY(lora_of_run(a, p->c, &p->params.layout, &mine));
+    DRV_TRY(lora_of_run(a, p->c, &mine));
     for (int i = 0; i < ad->n; i++) {
         const adapter_module *theirs = &ad->modules[i];
         const lora_branch *branch = lora_find(&mine, module_of_weight(a, theirs->weight));
         if (branch && branch->rank == theirs->rank && branch->scale == theirs->scale) continue;
-        if (!branch && !lora_is_projection(module_of_weight(a, theirs->weight), &p->params.layout))
+        if (!branch && !lora_is_projection(module_of_weight(a, theirs->weight), &p->c->model))
             continue;
         return drv_fail(DRV_E_USAGE,
                 "%s: \"%s\" has a branch of rank %lld and scale %g, but the config says %s: a run keeps its branches",
@@ -308,7 +375,7 @@ drv_status lora_load_eval(programs *p, const char *base, const char *folder) {
 
 // --- what a checkpoint says
 // target_modules as PEFT reads them: names where all layers are alike, else paths.
-static void list_targets(arena *a, const lora_set *set, const model_layout *l,
+static void list_targets(arena *a, const lora_set *set, const model_config *model,
         adapter_config *out) {
     out->targets = ARENA_ARRAY(a, const char *, set->n + 1);
     for (int i = 0; i < set->n; i++) {
@@ -317,7 +384,7 @@ static void list_targets(arena *a, const lora_set *set, const model_layout *l,
         bool listed = false;
         for (int k = 0; k < set->n; k++)
             same += strcmp(strrchr(set->branches[k].module, '.') + 1, name) == 0;
-        if (same < l->n_layers) name = set->branches[i].module;
+        if (same < model->num_hidden_layers) name = set->branches[i].module;
         for (int k = 0; k < out->n_targets; k++)
             listed |= strcmp(out->targets[k], name) == 0;
         if (!listed) out->targets[out->n_targets++] = name;
@@ -331,13 +398,12 @@ static char *text_of(arena *a, json_t *o) {
     return copy;
 }
 
-drv_status lora_describe(arena *mem, const run_config *cfg, const programs *progs,
-        const json_t *hashes, const char **adapter_text, const char **base) {
-    const model_layout *sizes = &progs->params.layout;
+drv_status lora_describe(arena *mem, const run_config *cfg, const json_t *hashes,
+        const char **adapter_text, const char **base) {
     adapter *ad = ARENA_NEW(mem, adapter);
     lora_set set;
     char *folder = realpath(cfg->from, NULL);
-    DRV_TRY(lora_of_run(mem, cfg, sizes, &set));
+    DRV_TRY(lora_of_run(mem, cfg, &set));
     if (*cfg->lora.adapter)
         DRV_TRY(adapter_open(mem, cfg->lora.adapter, ad)); // exceptions by module
     adapter_config c = ad->config;
@@ -349,7 +415,7 @@ drv_status lora_describe(arena *mem, const run_config *cfg, const programs *prog
     c.base = arena_strdup(mem, folder ? folder : cfg->from);
     c.target_pattern = NULL;
     c.n_targets = 0;
-    list_targets(mem, &set, sizes, &c);
+    list_targets(mem, &set, &cfg->model, &c);
     free(folder);
     *adapter_text = text_of(mem, adapter_config_json(&c));
     *base = text_of(mem,

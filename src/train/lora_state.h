@@ -17,21 +17,21 @@ static inline bool lora_is_on(const run_config *cfg) {
 // the config says something else.
 DRV_CHECKED drv_status lora_resolve(arena *a, run_config *cfg);
 // The branches of a run: those of lora.adapter, or of the config's targets; none without LoRA.
-DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, const model_layout *l,
-        lora_set *out);
+DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *out);
 
-// Base weights of a run from `folder`; *hashes by tensor, the caller owns it.
+// Base weights of a run from `folder`; *hashes by tensor, the caller owns it. Ranks read and hash
+// it together.
 DRV_CHECKED drv_status lora_load_base(programs *p, const char *folder, json_t **hashes);
 // The base has the tensors that base.json of an adapter's folder lists. DRV_E_DATA names the first
 // that differs. A folder without base.json (PEFT's own) fits any base of the right shapes.
 DRV_CHECKED drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes);
-// Values of all branches from an adapter's folder, which has no others. `exact`: stored as F32, to
-// resume from.
+// Values of this rank's branches from an adapter's folder, which has no others than the run.
+// `exact`: stored as F32, to resume from.
 DRV_CHECKED drv_status lora_load(programs *p, const char *folder, bool exact);
 // Base and adapter for a back end that holds the compute copies alone. An adapter of the output
 // weight is added to it.
 DRV_CHECKED drv_status lora_load_eval(programs *p, const char *base, const char *folder);
 
 // Texts of a checkpoint's adapter_config.json and base.json; they live in `mem`.
-DRV_CHECKED drv_status lora_describe(arena *mem, const run_config *cfg, const programs *progs,
-        const json_t *hashes, const char **adapter_text, const char **base);
+DRV_CHECKED drv_status lora_describe(arena *mem, const run_config *cfg, const json_t *hashes,
+        const char **adapter_text, const char **base);

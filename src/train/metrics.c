@@ -195,6 +195,22 @@ static drv_status write_json(metrics *m, json_t *o) {
     return flush(m->json, m->json_path);
 }
 
+// What the steps since the last such line were made of, by rank; and the rank that others wait for.
+static void add_ranks(json_t *record, const rank_times *t) {
+    json_t *compute = json_array(), *data = json_array(), *wait = json_array();
+    for (int rank = 0; rank < t->n; rank++) {
+        json_array_append_new(compute, number(t->of[rank].compute));
+        json_array_append_new(data, number(t->of[rank].data));
+        json_array_append_new(wait, number(t->of[rank].wait));
+    }
+    json_object_set_new(record, "slowest_rank", json_integer(t->slowest));
+    json_object_set_new(record, "slowest_host", json_string(comm_host(t->comm, t->slowest)));
+    json_object_set_new(record, "slowest_reason", json_string(t->reason));
+    json_object_set_new(record, "rank_compute_s", compute);
+    json_object_set_new(record, "rank_data_s", data);
+    json_object_set_new(record, "rank_wait_s", wait);
+}
+
 drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_t *record = json_object();
     const double rate = throughput(self, step);
@@ -215,6 +231,7 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_object_set_new(record, "save_s", number(step->save_s));
     if (step->mfu > 0) json_object_set_new(record, "mfu", number(step->mfu));
     if (step->skipped) json_object_set_new(record, "skipped", json_true());
+    if (step->shared && step->times->n) add_ranks(record, step->times);
     const scalar list[] = {{"reduced_train_loss", step->loss}, {"lr", step->lr},
             {"gradient_norm", step->grad_norm}, {"parameter_norm", step->param_norm},
             {"global_step", (double)step->step},

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "train/rank_times.h"
 
 typedef struct step_metrics {
     int64_t step, steps;
@@ -14,7 +15,9 @@ typedef struct step_metrics {
     double tokens_per_s, step_s, data_s, compute_s, update_s, save_s;
     double mfu; // 0: unknown
     double eta_s;
-    bool skipped; // the update was: the gradient was not finite
+    bool skipped;            // the update was: the gradient was not finite
+    const rank_times *times; // of several ranks; its n is 0 on one
+    bool shared;             // at this step
 } step_metrics;
 
 typedef struct metrics metrics;

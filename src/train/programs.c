@@ -80,26 +80,27 @@ typedef struct update_weights {
     int n, n_second;
 } update_weights;
 
-static update_weights list_weights(arena *a, const programs *p) {
-    const param_list *params = &p->params;
-    graph *g = graph_new(a, "weights");
-    update_weights list = {ARENA_ARRAY(a, tensor *, params->n + 1), ARENA_ARRAY(a, bool, params->n),
-            ARENA_ARRAY(a, bool, params->n), ARENA_ARRAY(a, bool, params->n), 0, 0};
+static update_weights list_weights(arena *mem, const programs *built) {
+    const param_list *params = &built->params;
+    graph *g = graph_new(mem, "weights");
+    update_weights list = {ARENA_ARRAY(mem, tensor *, params->n + 1),
+            ARENA_ARRAY(mem, bool, params->n), ARENA_ARRAY(mem, bool, params->n),
+            ARENA_ARRAY(mem, bool, params->n), 0, 0};
     for (int i = 0; i < params->n; i++) {
         const param *w = &params->p[i];
         if (!w->trainable) continue;
         const bool table = w == params->embedding || w == params->head;
         list.split[list.n] = w->split != SPLIT_NONE;
-        list.tied[list.n] = table && p->c->model.tie_word_embeddings;
+        list.tied[list.n] = table && built->c->model.tie_word_embeddings;
         list.copy[list.n] = w->is_copy;
-        list.w[list.n++] =
-                graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, p->dt), w->n_dims, w->dim);
+        list.w[list.n++] = graph_state(g, TENSOR_WEIGHT, w->name, param_dtype(w, built->dt),
+                w->n_dims, w->dim);
     }
     const param *head = params->head;
     if (head && head == params->embedding && head->trainable)
         list.w[list.n + list.n_second++] =
-                graph_state(g, TENSOR_WEIGHT, arena_printf(a, "%s.second", head->name),
-                        param_dtype(head, p->dt), head->n_dims, head->dim);
+                graph_state(g, TENSOR_WEIGHT, arena_printf(mem, "%s.second", head->name),
+                        param_dtype(head, built->dt), head->n_dims, head->dim);
     return list;
 }
 
@@ -127,13 +128,9 @@ mesh programs_mesh(const run_config *cfg) {
             (int)cfg->tensor_parallel}};
 }
 
-// What has no graph yet, and micro-batches that do not divide.
+// Micro-batches that do not divide.
 static drv_status check_mesh(const run_config *cfg) {
     const int64_t t = cfg->tensor_parallel, tokens = cfg->micro_batch_size * cfg->sequence_length;
-    const char *shared = t > 1 ? "parallel.tensor" : "parallel.pipeline";
-    if ((t > 1 || cfg->pipeline_parallel > 1) && cfg->lora.rank > 0)
-        return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is %lld, expected 1 with lora",
-                config_where(cfg, shared), shared, (long long)(t > 1 ? t : cfg->pipeline_parallel));
     if (t > 1 && cfg->sequence_parallel && tokens % t != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.tensor\" is %lld, expected a divisor of the %lld tokens of a "
@@ -142,28 +139,31 @@ static drv_status check_mesh(const run_config *cfg) {
     return DRV_OK;
 }
 
-drv_status programs_build(arena *a, const run_config *cfg, programs *out) {
+drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
             .zero = cfg->zero > 0 && cfg->data_ranks > 1};
-    const mesh m = programs_mesh(cfg);
+    const mesh ranks = programs_mesh(cfg);
     model_layout layout;
     DRV_TRY(check_mesh(cfg));
-    DRV_TRY_CTX(layout_on(&cfg->model, &m, (int)cfg->rank, cfg->sequence_parallel, &layout), "%s",
-            config_where(cfg, "parallel.tensor"));
+    DRV_TRY_CTX(layout_on(&cfg->model, &ranks, (int)cfg->rank, cfg->sequence_parallel, &layout),
+            "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));
-    lora_set branches;
-    DRV_TRY(lora_of_run(a, cfg, &layout, &branches));
-    out->params = llama_params(a, &layout, &branches);
+    DRV_TRY(lora_of_run(mem, cfg, &out->lora));
+    out->params = llama_params(mem, &layout, &out->lora);
     if (cfg->pipeline_parallel > 1) {
-        DRV_TRY(stages_build(a, cfg, out));
+        DRV_TRY(stages_build(mem, cfg, out));
     } else {
-        DRV_TRY(build_step(a, cfg, out));
-        DRV_TRY(build_eval(a, cfg, out));
+        DRV_TRY(build_step(mem, cfg, out));
+        DRV_TRY(build_eval(mem, cfg, out));
     }
-    return build_update(a, cfg, out);
+    return build_update(mem, cfg, out);
+}
+
+int64_t programs_trained(const programs *p) {
+    return p->lora.n ? lora_parameters(&p->lora, &p->c->model) : model_parameters(&p->c->model);
 }
 
 bool programs_is_last(const programs *p, int chunk) {
@@ -385,15 +385,16 @@ static double flops_of(const graph *g, bool recomputed) {
     return flops;
 }
 
-// A rank of a pipeline has the graphs of its own stages; those of the whole model say it all.
+// A rank of a pipeline has the graphs of its own stages, and tensor ranks do some products of
+// low-rank branches each for itself; the graph of one rank alone says it all.
 static double flops_of_model(const programs *p, bool recomputed) {
     arena *a = arena_new("flops");
     run_config whole = *p->c;
     programs all;
-    whole.pipeline_parallel = whole.virtual_stages = 1;
+    whole.pipeline_parallel = whole.virtual_stages = whole.tensor_parallel = 1;
     whole.rank = 0;
     const drv_status status = programs_build(a, &whole, &all);
-    DRV_ASSERT(status == DRV_OK, "the model without a pipeline: %s", drv_message());
+    DRV_ASSERT(status == DRV_OK, "the model on one rank: %s", drv_message());
     const double flops = programs_flops_per_token(&all, recomputed);
     arena_free(a);
     return flops;
@@ -401,8 +402,8 @@ static double flops_of_model(const programs *p, bool recomputed) {
 
 double programs_flops_per_token(const programs *p, bool recomputed) {
     const run_config *cfg = p->c;
-    if (p->n_stages) return flops_of_model(p, recomputed);
-    return flops_of(p->step_graph, recomputed) * (double)cfg->tensor_parallel /
+    if (p->n_stages || cfg->tensor_parallel > 1) return flops_of_model(p, recomputed);
+    return flops_of(p->step_graph, recomputed) /
            (double)(cfg->micro_batch_size * cfg->sequence_length);
 }
 

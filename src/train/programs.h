@@ -18,6 +18,8 @@ typedef struct lane_programs {
 // Of one pipeline stage of this rank. Inputs and kept state have slots.
 typedef struct stage_programs {
     int n_slots;
+    bool trains, trains_before; // something in it or in stages before it; in those alone
+    bool drops;                 // it has dropout, and so the input origin.CHUNK
     graph *graph[N_CUTS], *eval_graph;
     executable *run[N_CUTS], *eval; // run[CUT_WEIGHTS] NULL: weight gradients are not split off
     lane_programs lanes[N_CUTS];    // of the weights that each part adds to
@@ -39,7 +41,8 @@ typedef struct compile_report {
 typedef struct programs {
     const run_config *c;
     backend *b;
-    comm *comm; // with whom state is loaded; NULL: alone
+    comm *comm;    // with whom state is loaded; NULL: alone
+    lora_set lora; // of all layers; empty: without LoRA
     param_list params;
     dtype dt;  // of compute
     bool zero; // data ranks share the optimizer: masters and moments are shards (ir/shard.h)
@@ -61,10 +64,12 @@ typedef struct programs {
     int n_all, cap_all;
 } programs;
 
+// Numbers that are trained, of the whole model: with LoRA those of its branches.
+int64_t programs_trained(const programs *p);
 // The mesh of the job (config_set_ranks).
 mesh programs_mesh(const run_config *cfg);
 // Graphs only, each verified after each pass: nothing is planned or allocated.
-DRV_CHECKED drv_status programs_build(arena *a, const run_config *cfg, programs *out);
+DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
 // Notes a program that was built; `run` is set when it is loaded.
 void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_micro_batch);
 // One by its name; NULL: there is none.

@@ -54,11 +54,14 @@ static void say_ranks(const run_config *cfg, const comm *c) {
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {
-    log_to_file_only(!r->leads);
+    if (r->pool)
+        log_mute_thread(!r->leads);
+    else
+        log_to_file_only(!r->leads);
     DRV_TRY(config_set_ranks(cfg, comm_size(r->comm)));
     cfg->rank = comm_rank(r->comm);
-    if (comm_size(r->comm) > 1 && !cfg->threads) unbind();
-    par_set_threads(threads_of(cfg, r->comm));
+    if (comm_size(r->comm) > 1 && !cfg->threads && !r->pool) unbind();
+    if (!r->pool) par_set_threads(threads_of(cfg, r->comm));
     if (comm_size(r->comm) > 1) say_ranks(cfg, r->comm);
     return DRV_OK;
 }
@@ -68,16 +71,18 @@ drv_status ranks_open_files(run *r) {
     DRV_TRY(comm_barrier(comm_world(r->comm)));
     const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");
     DRV_TRY(comm_record(r->comm, dir));
-    if (r->leads) return DRV_OK;
+    if (r->leads || r->pool) return DRV_OK;
     const int rank = comm_rank(r->comm);
     DRV_TRY(log_open_file(arena_printf(r->a, "%s/log-%05d.txt", dir, rank)));
     log_info("rank %d of %d, on %s", rank, comm_size(r->comm), comm_host(r->comm, rank));
     return DRV_OK;
 }
 
-drv_status ranks_agree(run *r, bool *save) {
-    int32_t asked[3] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver)};
-    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 3, NULL));
+drv_status ranks_agree(run *r, drv_status mine, bool *save) {
+    int32_t asked[4] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver),
+            mine != DRV_OK};
+    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 4, NULL));
+    if (asked[3]) return ranks_together(r, mine);
     stop_take_over(asked[0]);
     r->stopping = asked[0] != 0;
     *save = asked[1];

@@ -8,7 +8,8 @@ DRV_CHECKED drv_status ranks_set_up(run *r, run_config *cfg);
 // The run directory's part of a rank: its log, the record of its operations. After rank 0 has made
 // the directory.
 DRV_CHECKED drv_status ranks_open_files(run *r);
-// A stop or a save that any rank was asked for becomes that of all; whether a save has ended on all.
-DRV_CHECKED drv_status ranks_agree(run *r, bool *save);
+// After a step: a failure of one rank, `mine`, a stop or a save that it was asked for become those
+// of all; whether a save has ended on all.
+DRV_CHECKED drv_status ranks_agree(run *r, drv_status mine, bool *save);
 // How all ranks fared: a failure of one is that of all, with its message, and all end here.
 DRV_CHECKED drv_status ranks_together(run *r, drv_status status);

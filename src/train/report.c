@@ -35,10 +35,23 @@ report *report_new(arena *a, const char *run_dir, const char *config, int64_t lo
 // --- steps
 // The fields of a step's line, in the order and with the rank that they are given up with.
 typedef struct step_line {
-    char step[TEXT], loss[TEXT], lr[TEXT], norm[TEXT], speed[TEXT], mfu[TEXT], eta[TEXT];
-    log_field fields[9];
+    char step[TEXT], loss[TEXT], lr[TEXT], norm[TEXT], speed[TEXT], mfu[TEXT], eta[TEXT],
+            slow[TEXT];
+    log_field fields[10];
     int n;
 } step_line;
+
+// "slowest rank 3 (compute 1.204 s)": the one that the others wait for, and what for.
+static void fill_slowest(char *text, const rank_times *t) {
+    *text = 0;
+    if (t->n == 0) return;
+    const rank_time *of = &t->of[t->slowest];
+    const double seconds = strcmp(t->reason, "data") == 0   ? of->data
+                           : strcmp(t->reason, "save") == 0 ? of->save
+                           : strcmp(t->reason, "wait") == 0 ? of->wait
+                                                            : of->compute;
+    snprintf(text, TEXT, "slowest rank %d (%s %.3f s)", t->slowest, t->reason, seconds);
+}
 
 static void fill_line(step_line *line, const step_metrics *m) {
     snprintf(line->step, TEXT, "step %lld/%lld", (long long)m->step, (long long)m->steps);
@@ -48,9 +61,10 @@ static void fill_line(step_line *line, const step_metrics *m) {
     snprintf(line->speed, TEXT, "%.0f tokens/s", m->tokens_per_s);
     snprintf(line->mfu, TEXT, "mfu %.1f%%", 100 * m->mfu);
     snprintf(line->eta, TEXT, "eta %s", str_duration(m->eta_s));
+    fill_slowest(line->slow, m->times);
     const log_field all[] = {{line->step, 0}, {line->loss, 0}, {m->skipped ? "skipped" : "", 0},
             {line->lr, 4}, {line->norm, 5}, {line->speed, 2}, {m->mfu > 0 ? line->mfu : "", 3},
-            {line->eta, 1}};
+            {line->eta, 1}, {line->slow, 3}};
     line->n = sizeof all / sizeof *all;
     for (int i = 0; i < line->n; i++)
         line->fields[i] = all[i];

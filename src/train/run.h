@@ -3,6 +3,7 @@
 #include "data/set/vocab_check.h"
 #include "train/batch.h"
 #include "train/metrics.h"
+#include "train/rank_times.h"
 #include "train/report.h"
 #include "train/state.h"
 #include "train/step.h"
@@ -14,8 +15,9 @@ typedef struct started_step {
     step_metrics m;
     step_values values;
     int64_t counted, rows_taken; // tokens to predict; rows of the data so far
-    double begin;
-    str rows; // their names
+    double begin, read_s;        // seconds to read its rows
+    double waited;               // for other ranks, before it
+    str rows;                    // their names
 } started_step;
 enum { MAX_STARTED = 2 };
 
@@ -23,7 +25,8 @@ typedef struct run {
     arena *a;
     const run_config *cfg;
     comm *comm;
-    bool leads; // rank 0: has the run directory's files, reports, saves
+    device_pool *pool; // ranks are threads of this process, on a device each; NULL: they are not
+    bool leads;        // rank 0: has the run directory's files, reports, saves
     stepper stepper;
     bool stopping; // several ranks: they have agreed to. A signal alone stops one rank only
     bool together; // all ranks end here, for the same reason: they can save, and rank 0 says why
@@ -39,6 +42,7 @@ typedef struct run {
     metrics *metrics;
     bool metrics_failing; // said once
     report *report;
+    rank_times times;
     // saving
     ckpt_saver *saver;    // NULL until the first save
     ckpt_content content; // what it writes
@@ -53,6 +57,11 @@ typedef struct run {
     int lock;                        // file descriptor; 0: none
     double flops_per_token, peak_flops, mean_step_s;
 } run;
+
+// The whole of a run on one rank; r->comm, r->pool and r->leads are set.
+DRV_CHECKED drv_status run_all(run *r, run_config *cfg, bool fresh);
+// The same on n_devices local devices, a rank each (local_ranks.c).
+DRV_CHECKED drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh);
 
 // Opens everything and resumes; `fresh`: what earlier runs left is moved aside first.
 DRV_CHECKED drv_status run_open(run *r, bool fresh);

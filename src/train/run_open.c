@@ -84,7 +84,7 @@ static drv_status open_base(run *r) {
     DRV_TRY_CTX(lora_load_base(&r->p, r->cfg->from, &r->base_hashes), "%s: weights of model.from",
             config_where(r->cfg, "model.from"));
     r->content.is_adapter = true;
-    DRV_TRY(lora_describe(r->a, r->cfg, &r->p, r->base_hashes, &r->content.config_json, &base));
+    DRV_TRY(lora_describe(r->a, r->cfg, r->base_hashes, &r->content.config_json, &base));
     carry(r, "base.json", base);
     carry(r, "base_config.json", model);
     return DRV_OK;
@@ -165,7 +165,7 @@ static void say_size(const run *r) {
             str_si((double)model_parameters(&r->cfg->model)), precision_name(r->cfg->precision),
             str_bytes((double)memory.total), (long long)rows_per_epoch(r->train_rows),
             (long long)r->cfg->sequence_length);
-    const int64_t trained = params_trainable(&r->p.params);
+    const int64_t trained = programs_trained(&r->p);
     if (lora_is_on(r->cfg))
         log_info("LoRA: %lld parameters are trained, %.3g %% of the model; rank %lld, alpha %g%s, dropout %g, base %s",
                 (long long)trained,
@@ -209,7 +209,8 @@ static drv_status open_folder(run *r, bool fresh) {
 static drv_status open_programs(run *r) {
     const run_config *cfg = r->cfg;
     DRV_TRY(open_data(r));
-    DRV_TRY(device_open(r->a, cfg, &r->b));
+    DRV_TRY(r->pool ? device_open_of(r->a, cfg, r->pool, comm_rank(r->comm), &r->b)
+                    : device_open(r->a, cfg, &r->b));
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
@@ -246,6 +247,7 @@ drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, open_weights(r)));
     const mesh ranks = programs_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
+    r->times = rank_times_new(r->a, r->comm);
     return ranks_together(r, open_reports(r));
 }
 

@@ -37,7 +37,7 @@ void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_
 static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer *s) {
     lora_set branches;
     const model_layout layout = layout_of(&s->config.model);
-    DRV_TRY(lora_of_run(a, &s->config, &layout, &branches));
+    DRV_TRY(lora_of_run(a, &s->config, &branches));
     s->p = (programs){.c = &s->config,
             .b = b,
             .dt = opts->bf16 ? DT_BF16 : DT_F32,

@@ -3,6 +3,7 @@
 #include "train/stages.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
         [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
@@ -101,30 +102,52 @@ bool stages_split_weights(const programs *p) {
     return p->schedule.shape.kind == PIPELINE_ZB_H1;
 }
 
-static drv_status build_stage(arena *a, const run_config *cfg, programs *p, int chunk) {
-    const mesh m = programs_mesh(cfg);
-    const pipeline_task item = {.chunk = chunk};
-    const char *prefix = arena_printf(a, "stage%d.",
-            pipeline_stage(&p->schedule.shape, mesh_place(&m, (int)cfg->rank, AXIS_PIPELINE),
-                    &item));
-    stage_programs *stage = &p->stage[chunk];
-    stage->n_slots = p->slots.n[chunk];
-    llama_opts opts = stages_step_opts(cfg, p->dt);
+// Whether something is trained in the layers before `end`, or in the embedding.
+static bool trains_before(const programs *built, int64_t end) {
+    return built->lora.n == 0 || lora_parameters_of(&built->lora, &built->c->model, 0, end) > 0;
+}
+
+// The whole graph of a stage. One before all low-rank branches has no backward pass, and one right
+// after them none for its input: nobody needs it.
+static drv_status build_whole(arena *mem, const run_config *cfg, programs *built, int chunk,
+        graph **out) {
+    stage_programs *stage = &built->stage[chunk];
+    const layer_chunk *layers = &built->params.layout.chunk[chunk];
+    llama_opts opts = stages_step_opts(cfg, built->dt);
+    stage->trains_before = layers->first > 0 && trains_before(built, layers->first);
+    stage->trains = trains_before(built, layers->first + layers->n);
     opts.chunk = chunk;
     opts.n_slots = stage->n_slots;
-    graph *whole = llama_build(a, &p->params, LLAMA_LOSS, &opts);
-    whole->name = arena_printf(a, "%sstep", prefix);
-    const bool last = programs_is_last(p, chunk), split = stages_split_weights(p);
-    DRV_TRY(stages_differentiate(cfg, whole, last ? "loss" : arena_printf(a, "out.%d", chunk)));
-    if (!last && split)
-        graph_find(whole, arena_printf(a, "dout.%d", chunk))->n_slots = stage->n_slots;
-    pass_cut(a, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
+    opts.frozen_before = !stage->trains_before;
+    graph *whole = *out = llama_build(mem, &built->params, LLAMA_LOSS, &opts);
+    const char *end = programs_is_last(built, chunk) ? "loss" : arena_printf(mem, "out.%d", chunk);
+    stage->drops = graph_find(whole, arena_printf(mem, "origin.%d", chunk)) != NULL;
+    if (stage->trains) return stages_differentiate(cfg, whole, end);
+    whole->stage = STAGE_DIFFERENTIATED;
+    return graph_verify(whole, STAGE_DIFFERENTIATED);
+}
+
+static drv_status build_stage(arena *mem, const run_config *cfg, programs *built, int chunk) {
+    graph *whole;
+    const mesh ranks = programs_mesh(cfg);
+    const pipeline_task item = {.chunk = chunk};
+    const char *prefix = arena_printf(mem, "stage%d.",
+            pipeline_stage(&built->schedule.shape,
+                    mesh_place(&ranks, (int)cfg->rank, AXIS_PIPELINE), &item));
+    stage_programs *stage = &built->stage[chunk];
+    stage->n_slots = built->slots.n[chunk];
+    DRV_TRY(build_whole(mem, cfg, built, chunk, &whole));
+    whole->name = arena_printf(mem, "%sstep", prefix);
+    const bool last = programs_is_last(built, chunk), split = stages_split_weights(built);
+    if (!last && split && stage->trains)
+        graph_find(whole, arena_printf(mem, "dout.%d", chunk))->n_slots = stage->n_slots;
+    pass_cut(mem, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
         if (!stage->graph[part]) continue;
-        programs_add(a, p, stage->graph[part], &stage->run[part], true);
+        programs_add(mem, built, stage->graph[part], &stage->run[part], true);
         DRV_TRY(graph_verify(stage->graph[part], STAGE_DIFFERENTIATED));
     }
-    return build_eval(a, cfg, p, chunk, prefix);
+    return build_eval(mem, cfg, built, chunk, prefix);
 }
 
 drv_status stages_build(arena *a, const run_config *cfg, programs *p) {
@@ -150,12 +173,18 @@ drv_status stages_put(programs *p, const pipeline_task *item, int slot, const vo
     const bool forward = item->work == WORK_FORWARD;
     const int64_t at = forward || stages_split_weights(p) ? slot * p->message_bytes : 0;
     char name[32];
+    if (!forward && !p->stage[item->chunk].trains) return DRV_OK;
     snprintf(name, sizeof name, forward ? "h.%d" : "dout.%d", item->chunk);
     return backend_write(p->b, 0, name, at, p->message_bytes, message);
 }
 
+// Stages before which all is frozen send their empty messages all the same: the schedule is one.
 drv_status stages_get(const programs *p, const pipeline_task *item, void *message) {
     char name[32];
+    if (item->work != WORK_FORWARD && !p->stage[item->chunk].trains_before) {
+        memset(message, 0, (size_t)p->message_bytes);
+        return DRV_OK;
+    }
     snprintf(name, sizeof name, item->work == WORK_FORWARD ? "out.%d" : "dh.%d", item->chunk);
     return backend_read(p->b, 0, name, 0, p->message_bytes, message);
 }

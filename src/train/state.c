@@ -63,38 +63,42 @@ static unsigned replicated(const programs *p, const param *w, bool sharded) {
 static param_list all_params(arena *a, const programs *p) {
     if (!p->n_stages) return p->params;
     const model_layout all = layout_all_layers(&p->params.layout);
-    return llama_params(a, &all, NULL); // LoRA knows no stages
+    return llama_params(a, &all, &p->lora);
 }
 
 // All parts of the parameters that are `wanted`; `source` is where their values are.
-static ckpt_tensor *add_tensors(arena *a, const programs *p, bool (*wanted)(const param *w),
-        const char *hf_prefix, const char *source_prefix, bool to_load, ckpt_tensor *t, int *n) {
-    const param_list model = all_params(a, p);
+static ckpt_tensor *add_tensors(arena *mem, const programs *built,
+        bool (*wanted)(const param *weight), const char *hf_prefix, const char *source_prefix,
+        bool to_load, ckpt_tensor *tensors, int *n_tensors) {
+    const param_list model = all_params(mem, built);
     for (int i = 0; i < model.n; i++) {
-        const param *named = &model.p[i], *w = param_of_part(&p->params, named->part[0].hf_name);
+        const param *named = &model.p[i],
+                    *weight = param_of_part(&built->params, named->part[0].hf_name);
         if (!wanted(named)) continue;
-        if (!w) { // of another stage
+        if (!weight) { // of another stage
             for (int k = 0; k < named->n_parts; k++)
-                t[(*n)++] = tensor_of(named, &named->part[k],
-                        arena_printf(a, "%s%s", hf_prefix, named->part[k].hf_name), "", 0, 0, 0);
+                tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
+                        arena_printf(mem, "%s%s", hf_prefix, named->part[k].hf_name), "", 0, 0, 0);
             continue;
         }
-        const char *source = source_prefix ? arena_printf(a, "%s%s", source_prefix, w->name)
-                                           : programs_master(a, p, w);
+        const char *source = source_prefix ? arena_printf(mem, "%s%s", source_prefix, weight->name)
+                                           : programs_master(mem, built, weight);
         // A weight that computes is whole on each data rank; what the optimizer has need not be.
-        const bool sharded = p->zero && strcmp(source, w->name) != 0 && !to_load;
-        const programs_shard shard =
-                sharded ? programs_shard_of(p, w) : (programs_shard){0, param_elements(w)};
-        for (int k = 0; k < w->n_parts; k++)
-            t[(*n)++] = tensor_of(w, &w->part[k],
-                    arena_printf(a, "%s%s", hf_prefix, w->part[k].hf_name), source, shard.first,
-                    shard.n, replicated(p, w, sharded));
+        const bool sharded = built->zero && strcmp(source, weight->name) != 0 && !to_load;
+        const programs_shard shard = sharded ? programs_shard_of(built, weight)
+                                             : (programs_shard){0, param_elements(weight)};
+        for (int k = 0; k < weight->n_parts; k++)
+            tensors[(*n_tensors)++] = tensor_of(weight, &weight->part[k],
+                    arena_printf(mem, "%s%s", hf_prefix, weight->part[k].hf_name), source,
+                    shard.first, shard.n, replicated(built, weight, sharded));
     }
-    return t;
+    return tensors;
 }
 
+// Parts of all weights of all layers: six of the model, an A of up to three for each of four inputs
+// and a B for each of seven projections; and of what lies outside the layers.
 static int64_t max_parts(const programs *p) {
-    return 3 * (6 * p->c->model.num_hidden_layers + 3 + p->params.n);
+    return (3 * 6 + 3 * 4 + 7) * p->c->model.num_hidden_layers + 3;
 }
 
 ckpt_tensor *state_model(arena *a, const programs *p, bool to_load, int *n) {

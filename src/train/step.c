@@ -26,7 +26,7 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
     programs *p = s->p;
     DRV_TRY(batch_write(b, p, index));
-    if (p->c->lora.dropout > 0) DRV_TRY(batch_write_rows(b, p, index));
+    if (p->c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, index));
     DRV_TRY(backend_run(p->b, p->step));
     return backend_read(p->b, 0, "loss", 0, sizeof(double), &s->losses[index]);
 }
@@ -83,7 +83,10 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     backend_use_slot(p->b, slot);
     if (message) DRV_TRY(stages_put(p, item, slot, message));
     if (item->work != WORK_FORWARD) return DRV_OK;
-    return batch_write_stage(call->b, p, item->chunk, slot, s->first_micro_batch + m);
+    const int64_t index = s->first_micro_batch + m;
+    if (p->stage[item->chunk].drops)
+        DRV_TRY(batch_write_origin(call->b, p, item->chunk, slot, index));
+    return batch_write_stage(call->b, p, item->chunk, slot, index);
 }
 
 static drv_status compute(void *ctx, const pipeline_task *item) {
@@ -92,7 +95,7 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     stage_programs *stage = &s->p->stage[item->chunk];
     const cut_part part = parts[item->work];
     const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
-    DRV_TRY(backend_run(s->p->b, stage->run[part]));
+    if (part == CUT_FORWARD || stage->trains) DRV_TRY(backend_run(s->p->b, stage->run[part]));
     if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk))
         DRV_TRY(backend_read(s->p->b, 0, "loss", 0, sizeof(double),
                 &s->losses[s->first_micro_batch + m]));

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "train/carry.h"
+#include "train/device.h"
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
@@ -70,23 +71,28 @@ static drv_status start_whole(run *self, const batch *b, started_step *s) {
 
 static drv_status start_step(run *self) {
     const run_config *cfg = self->cfg;
-    started_step *s = &self->started[(self->first_started + self->n_started) % MAX_STARTED];
-    batch *b;
+    started_step *started = &self->started[(self->first_started + self->n_started) % MAX_STARTED];
+    batch *taken;
     const int64_t step = self->state.step + self->n_started + 1;
-    s->begin = clock_s();
-    DRV_TRY(ranks_together(self, batch_reader_next(&self->reader, step < cfg->steps, &b)));
+    started->begin = clock_s();
+    started->waited = comm_waited(self->comm);
+    const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &taken);
+    started->read_s = clock_s() - started->begin;
+    DRV_TRY(ranks_together(self, read));
     DRV_TRY(comm_all_reduce(comm_axes(self->comm, &self->stepper.mesh, 1u << AXIS_DATA), DT_I64,
-            COMM_SUM, &b->counted, 1, NULL));
-    s->m = (step_metrics){.step = step,
+            COMM_SUM, &taken->counted, 1, NULL));
+    started->m = (step_metrics){.step = step,
             .lr = schedule_lr(cfg, step),
-            .data_s = clock_s() - s->begin}; // waited for
-    s->values = (step_values){(double)NAN, (double)NAN, (double)NAN, 0};
-    s->counted = b->counted;
-    s->rows_taken = b->rows_taken;
-    str_clear(&s->rows);
-    str_puts(&s->rows, b->names.p);
+            .data_s = clock_s() - started->begin}; // waited for
+    started->values = (step_values){(double)NAN, (double)NAN, (double)NAN, 0};
+    started->counted = taken->counted;
+    started->rows_taken = taken->rows_taken;
+    str_clear(&started->rows);
+    str_puts(&started->rows, taken->names.p);
     self->stepper.step = step;
-    if (b->counted) DRV_TRY(self->p.whole_step ? start_whole(self, b, s) : run_apart(self, b, s));
+    if (taken->counted)
+        DRV_TRY(self->p.whole_step ? start_whole(self, taken, started)
+                                   : run_apart(self, taken, started));
     self->n_started++;
     return DRV_OK;
 }
@@ -104,29 +110,47 @@ static void fill_metrics(run *r, step_metrics *m) {
     m->eta_s = r->mean_step_s * (double)(cfg->steps - m->step);
 }
 
+// At each line of the log: what the steps since the last one were made of, on every rank.
+static drv_status share_times(run *r, step_metrics *m) {
+    rank_times *t = &r->times;
+    m->times = t;
+    m->shared = m->step % r->cfg->log_every == 0 || m->step == m->steps;
+    if (!m->shared || comm_size(r->comm) == 1) return DRV_OK;
+    DRV_TRY(rank_times_share(t));
+    const rank_time *mine = &t->of[comm_rank(r->comm)];
+    log_file_only("step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s; slowest rank %d",
+            (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, t->slowest);
+    return DRV_OK;
+}
+
 // Waits for the oldest step that was started, which is the last finished one then.
 static drv_status take_step(run *self, step_metrics *made) {
-    started_step *s = &self->started[self->first_started];
+    started_step *started = &self->started[self->first_started];
     run_state *state = &self->state;
-    if (self->p.whole_step && s->counted) {
-        DRV_TRY(stepper_finish(&self->stepper, &s->values));
+    if (self->p.whole_step && started->counted) {
+        DRV_TRY(stepper_finish(&self->stepper, &started->values));
         self->weights_lost = self->start_failed || self->n_started > 1;
     }
-    const double now = clock_s(), begin = s->begin > self->finished ? s->begin : self->finished;
-    *made = s->m;
-    made->loss = s->values.loss;
-    made->grad_norm = s->values.grad_norm;
-    made->param_norm = s->values.param_norm;
+    const double now = clock_s(),
+                 begin = started->begin > self->finished ? started->begin : self->finished;
+    *made = started->m;
+    made->loss = started->values.loss;
+    made->grad_norm = started->values.grad_norm;
+    made->param_norm = started->values.param_norm;
     made->skipped = !isfinite(made->grad_norm);
     made->step_s = now - begin;
     if (self->p.whole_step) made->compute_s = made->step_s - made->data_s - made->save_s;
     self->finished = now;
     state->step = made->step;
-    state->rows_taken = s->rows_taken;
-    state->tokens += s->counted;
+    state->rows_taken = started->rows_taken;
+    state->tokens += started->counted;
     state->loss = made->loss;
+    rank_time mine = {.data = started->read_s, .save = made->save_s};
+    mine.wait = comm_waited(self->comm) - started->waited;
+    mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
+    rank_times_add(&self->times, &mine);
     fill_metrics(self, made);
-    return DRV_OK;
+    return share_times(self, made);
 }
 
 // The weights were left alone; too many such steps in a row end the run.
@@ -232,9 +256,9 @@ static drv_status one_round(run *r, bool first) {
         DRV_TRY(finish_step(r));
     if (first) DRV_TRY(programs_check_held(&r->p));
     if (!r->n_started && evaluation_is_due(r)) DRV_TRY(validate(r));
-    if (r->leads && vocab_check_done(&r->vocab)) DRV_TRY(vocab_check_wait(&r->vocab));
     bool asked;
-    DRV_TRY(ranks_agree(r, &asked));
+    const bool checked = r->leads && vocab_check_done(&r->vocab);
+    DRV_TRY(ranks_agree(r, checked ? vocab_check_wait(&r->vocab) : DRV_OK, &asked));
     if (asked) DRV_TRY(finish_all(r));
     if (asked || (!r->n_started && save_is_due(r, r->state.step))) DRV_TRY(run_start_save(r));
     return run_settle_save(r, false);
@@ -248,7 +272,7 @@ static drv_status loop(run *r) {
     else if (r->state.step == cfg->steps)
         log_info("nothing to do: all %lld steps are done; raise training.steps to go on",
                 (long long)cfg->steps);
-    DRV_TRY(wait_for_vocabulary(r));
+    DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     for (bool first = true; r->state.step < cfg->steps; first = false) {
         if (comm_size(r->comm) > 1 ? r->stopping : stop_requested() != NULL) {
@@ -297,7 +321,7 @@ static drv_status set_up(run *r, run_config *cfg) {
     return lora_resolve(r->a, cfg);
 }
 
-static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
+drv_status run_all(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(r, set_up(r, cfg)));
     stop_listen();
     DRV_TRY(run_open(r, fresh));
@@ -305,24 +329,45 @@ static drv_status train_rank(run *r, run_config *cfg, bool fresh) {
 }
 
 // A failure ends all ranks, with the message of the one that it is of. What all know of, a stop or
-// a failure that they agreed on, rank 0 says.
+// a failure that they agreed on, rank 0 says. It is said here, before any rank ends: from then on
+// mpirun ends the others.
 static drv_status leave_ranks(run *r, drv_status status, const char *message) {
     bool mine = r->leads || status == DRV_E_PEER;
     if (status != DRV_OK && (!r->together || status == DRV_E_PEER)) {
         drv_fail(status, "%s", message);
         mine = comm_abort(r->comm, status);
     }
+    const bool alone = comm_size(r->comm) == 1;
+    if (status != DRV_OK && mine && *message && !alone) {
+        log_failure(message);
+        comm_said(r->comm);
+    }
     comm_close(r->comm);
-    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", mine ? message : "");
+    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? message : "");
+}
+
+drv_status train_refuse(arena *a, drv_status status) {
+    char message[2048];
+    run r = {.a = a};
+    snprintf(message, sizeof message, "%s", drv_message());
+    if (comm_launched() == 1 || comm_open(a, NULL, &r.comm) != DRV_OK)
+        return drv_fail(status, "%s", message);
+    r.leads = comm_rank(r.comm) == 0;
+    drv_fail(status, "%s", message);
+    status = ranks_together(&r, status);
+    snprintf(message, sizeof message, "%s", drv_message());
+    return leave_ranks(&r, status, message);
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {
     run_config cfg = *config;
     run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
     char message[2048];
+    const int n_devices = device_count(config);
+    if (n_devices > 1 && comm_launched() == 1) return run_on_devices(config, n_devices, fresh);
     DRV_TRY(comm_open(a, NULL, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
-    const drv_status status = train_rank(&r, &cfg, fresh);
+    const drv_status status = run_all(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());
     run_close(&r);
     return leave_ranks(&r, status, message);

@@ -5,4 +5,7 @@
 // Trains as the config says, resuming the newest valid checkpoint of run_dir; `fresh`: at step 0,
 // what earlier runs left there is moved aside. Signals are answered as docs/adr/0006 says:
 // DRV_STOPPED when one ended the run before its last step.
+// Under mpirun one rank has printed the message when this returns, and it is empty.
 DRV_CHECKED drv_status train(arena *a, const run_config *config, bool fresh);
+// The config of this rank is wrong, as drv_message() says: ends all ranks as train would.
+DRV_CHECKED drv_status train_refuse(arena *a, drv_status status);

@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
     static const sft_format *formats[2];
     static encoder *enc;
     if (!mem) {
-        tokenizer *t;
+        tokenizer *tok;
         mem = arena_new("fuzz");
         char folder[] = "/tmp/drover-fuzz-sft-XXXXXX";
         DRV_ASSERT(mkdtemp(folder), "no folder");
@@ -32,14 +32,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
                            file_write_atomic(settings, names, sizeof names - 1) == DRV_OK &&
                            file_write_atomic(template, template_text, sizeof template_text - 1) ==
                                    DRV_OK &&
-                           tokenizer_open(mem, folder, &t) == DRV_OK &&
-                           sft_format_open(mem, t, folder, template, "2026-01-01", &formats[0]) ==
+                           tokenizer_open(mem, folder, &tok) == DRV_OK &&
+                           sft_format_open(mem, tok, folder, template, "2026-01-01", &formats[0]) ==
                                    DRV_OK &&
-                           sft_format_open(mem, t, folder, "alpaca", "2026-01-01", &formats[1]) ==
+                           sft_format_open(mem, tok, folder, "alpaca", "2026-01-01", &formats[1]) ==
                                    DRV_OK,
                 "%s", drv_message());
         DRV_ASSERT(dir_remove(folder) == DRV_OK, "%s", drv_message());
-        enc = encoder_new(t);
+        enc = encoder_new(tok);
     }
     for (int i = 0; i < 2; i++) {
         sft_example x = {0};

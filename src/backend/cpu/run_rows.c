@@ -213,21 +213,44 @@ static void add(const instruction *ins) {
 const cpu_op cpu_op_add = {.run = add};
 
 // --- dropout
+// What a rank has of x: its first token among those of `origin`, and its columns in a whole token.
+typedef struct dropout_part {
+    int64_t token, column, all_columns;
+} dropout_part;
+
+static dropout_part part_of(const instruction *ins) {
+    const op_attrs *attrs = &ins->node->attrs;
+    const tensor *x = ins->node->in[0];
+    const int64_t place = ins->group && attrs->ranks > 1 ? group_place(ins->group) : 0;
+    const bool columns = attrs->ranks > 1 && attrs->dim == 1;
+    return (dropout_part){columns ? 0 : place * x->dim[0], columns ? place * x->dim[1] : 0,
+            columns ? attrs->ranks * x->dim[1] : x->dim[1]};
+}
+
+// How many of up to n tokens follow each other in one row.
+static int64_t tokens_in_a_row(const int32_t *origin, int64_t n) {
+    int64_t run = 1;
+    while (run < n && origin[3 * run] == origin[0] && origin[3 * run + 1] == origin[1] &&
+            origin[3 * run + 2] == origin[2] + run)
+        run++;
+    return run;
+}
+
 static void dropout_tokens(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
     const op_attrs *attrs = &ins->node->attrs;
     const tensor *x = ins->node->in[0];
-    const uint32_t *rows = ins->in[1];
+    const dropout_part part = part_of(ins);
     const int64_t width = x->dim[1], end = c * CHUNK_ROWS + chunk_length(x->dim[0], CHUNK_ROWS, c);
     dropout_args args = {.key = {(uint64_t)attrs->seed, RNG_DROPOUT, 0},
             .site = (uint64_t)attrs->site,
             .rate = attrs->rate};
     for (int64_t token = c * CHUNK_ROWS, n; token < end; token += n) {
-        const int64_t row = token / attrs->seq, in_row = token % attrs->seq;
-        n = attrs->seq - in_row < end - token ? attrs->seq - in_row : end - token;
-        args.key.step = (uint64_t)rows[2 * row + 1] << 32 | rows[2 * row];
-        ins->kernels->dropout(x->dt, &args, in_row * width, n * width,
+        const int32_t *origin = (const int32_t *)ins->in[1] + 3 * (part.token + token);
+        n = part.all_columns == width ? tokens_in_a_row(origin, end - token) : 1;
+        args.key.step = (uint64_t)(uint32_t)origin[1] << 32 | (uint32_t)origin[0];
+        ins->kernels->dropout(x->dt, &args, origin[2] * part.all_columns + part.column, n * width,
                 input_at(ins, 0, token * width), output_at(ins, 0, token * width));
     }
 }

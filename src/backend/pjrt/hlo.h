@@ -45,6 +45,8 @@ void hlo_put_types(hlo_text *h, const hlo_value *v, int n);
 void hlo_put_list(hlo_text *h, int n, const int64_t *x); // array<i64: 1, 2>
 void hlo_end_line(hlo_text *h);
 void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n);
+// The region of two scalars joined by `op`, on the line of its operation.
+void hlo_put_join(hlo_text *h, const char *op, hlo_type type);
 
 // --- constants
 hlo_value hlo_scalar(hlo_text *h, hlo_type type, double x);

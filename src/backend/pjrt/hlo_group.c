@@ -22,8 +22,7 @@ static void put_dims(hlo_text *h, const char *name, int n, const int64_t *x) {
     str_puts(&h->s, "]");
 }
 
-// The region of two scalars joined by `op`, on the line of its operation.
-static void put_join(hlo_text *h, const char *op, hlo_type type) {
+void hlo_put_join(hlo_text *h, const char *op, hlo_type type) {
     const hlo_value a = hlo_new(h, type, 0, NULL), b = hlo_new(h, type, 0, NULL),
                     c = hlo_new(h, type, 0, NULL);
     str_printf(&h->s, " ({ ^bb0(%%v%d: ", a.id);
@@ -53,7 +52,7 @@ hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const
     str_printf(&h->s, "  %%v%d = \"stablehlo.reduce\"(", out.id);
     hlo_put_values(h, in, 2);
     str_puts(&h->s, ")");
-    put_join(h, op, x.type);
+    hlo_put_join(h, op, x.type);
     str_puts(&h->s, " {dimensions = ");
     hlo_put_list(h, n_dims, dims);
     str_puts(&h->s, "}");
@@ -113,7 +112,7 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
     str_printf(&h->s, "  %%v%d = \"stablehlo.scatter\"(", out.id);
     hlo_put_values(h, in, 3);
     str_puts(&h->s, ")");
-    put_join(h, "add", table.type);
+    hlo_put_join(h, "add", table.type);
     str_puts(&h->s, " {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "
                     "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
                     "index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}");

@@ -76,12 +76,23 @@ lowered_state lower_state(const lowering *l, const tensor *t, int alias) {
     return s;
 }
 
+static void add_places(lowering *l, lowered *out) {
+    l->has_places = mesh_ranks(&l->options.ranks) > 1;
+    if (!l->has_places) return;
+    l->places = hlo_new(&l->h, HLO_I32, HLO_DIMS(N_AXES));
+    out->in[out->n_in++] = (lowered_state){.name = LOWERED_PLACES,
+            .host = DT_I32,
+            .shape = {.dt = DT_I32, .n_dims = 1, .dim = {N_AXES}},
+            .alias = -1};
+}
+
 // Results: the written state in the order of its arguments, then what is new.
 static void find_signature(arena *a, lowering *l, lowered *out, const tensor **results) {
     const graph *of = l->g;
     const state_use use = lower_state_use(a, of);
-    out->in = ARENA_ARRAY(a, lowered_state, of->n_tensors);
+    out->in = ARENA_ARRAY(a, lowered_state, of->n_tensors + 1);
     out->out = ARENA_ARRAY(a, lowered_state, of->n_tensors);
+    add_places(l, out);
     for (int i = 0; i < of->n_tensors; i++) {
         const tensor *t = of->tensors[i];
         if (t->def || t->cls == TENSOR_TEMP || !use.read[i]) continue;
@@ -110,7 +121,7 @@ static hlo_value value_of_state(const lowering *l, const lowered_state *s) {
 void lower_head(lowering *l, const lowered *out) {
     hlo_text *h = &l->h;
     str_printf(&h->s, "module @%s attributes {mhlo.num_partitions = 1 : i32, ", out->name);
-    str_puts(&h->s, "mhlo.num_replicas = 1 : i32} {");
+    str_printf(&h->s, "mhlo.num_replicas = %d : i32} {", mesh_ranks(&l->options.ranks));
     hlo_end_line(h);
     str_puts(&h->s, " func.func public @main(");
     for (int i = 0; i < out->n_in; i++) {
@@ -139,20 +150,26 @@ void lower_results(lowering *l, const hlo_value *v, int n) {
 }
 
 // --- the whole
-static drv_status check_nodes(const graph *g) {
+// Ranks of different pipeline stages run different programs: nothing in one goes along that axis.
+static drv_status check_nodes(const graph *g, const mesh *ranks) {
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
-        if (n->attrs.ranks > 1)
+        const char *name = op_rows[n->op]->name;
+        const int here = ranks->size[n->attrs.axis];
+        if (n->attrs.ranks > 1 && n->attrs.ranks != here)
             return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is over %d ranks, but the pjrt back end runs one",
-                    g->name, i, op_rows[n->op]->name, n->attrs.ranks);
+                    "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "
+                    "end has %d",
+                    g->name, i, name, n->attrs.ranks, mesh_axis_name((mesh_axis)n->attrs.axis),
+                    here);
     }
     return DRV_OK;
 }
 
 drv_status lower_open(arena *a, const graph *g, const lower_options *options, lowering *out) {
     *out = (lowering){.g = g, .options = *options};
-    DRV_TRY(check_nodes(g));
+    if (mesh_ranks(&out->options.ranks) == 0) out->options.ranks = mesh_single();
+    DRV_TRY(check_nodes(g, &out->options.ranks));
     out->values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
     out->is_set = ARENA_ARRAY(a, bool, g->n_tensors);
     return DRV_OK;

@@ -20,6 +20,7 @@
 typedef struct lower_options {
     bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
     int attention_block; // queries and keys at a time; 0: 512
+    mesh ranks;          // that run a program side by side, one per device; zeros: one rank
 } lower_options;
 
 typedef struct lowering { // a graph while it is being lowered
@@ -29,6 +30,8 @@ typedef struct lowering { // a graph while it is being lowered
     hlo_value *values; // by tensor id
     bool *is_set;      // by tensor id: a rule has given its value
     int node;          // the one whose rule runs
+    bool has_places;
+    hlo_value places; // i32[N_AXES]: where this rank is along each axis of the mesh
 } lowering;
 
 typedef struct lower_op {
@@ -62,6 +65,9 @@ typedef struct lowered_line { // where the text of a node begins
     const graph *g;
     int node;
 } lowered_line;
+
+// An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
+#define LOWERED_PLACES ".places"
 
 typedef struct lowered {
     const char *name; // of the program

@@ -1,7 +1,7 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows, as on the CPU, so that no tokens x
 // vocabulary matrix is stored.
 // Legend: e exponentials of a chunk of logits.
-#include "backend/pjrt/lower.h"
+#include "backend/pjrt/lower_collective.h"
 
 // What a chunk carries on to the next, in the order of the outputs: the loss, then that of each
 // token, or of the gradient those that are wanted.
@@ -37,6 +37,20 @@ static hlo_value row_losses(hlo_text *h, hlo_value lse, hlo_value own, hlo_value
     return hlo_convert(h, row, type);
 }
 
+// --- a vocabulary that is split over ranks: `w` is this rank's part of its rows
+static hlo_value over_ranks(const loss_call *c, hlo_value x, bool max) {
+    const unsigned axes = 1u << c->n->attrs.axis;
+    if (c->n->attrs.ranks <= 1) return x;
+    return max ? lower_max_along(c->l, x, axes) : lower_sum_along(c->l, x, axes);
+}
+
+// Where labels are in this rank's part; outside it where they are not.
+static hlo_value column_of(const loss_call *c, hlo_value labels) {
+    hlo_value is_here;
+    if (c->n->attrs.ranks <= 1) return labels;
+    return lower_rows_here(c->l, c->n, labels, c->w.dim[0], &is_here);
+}
+
 static void chunk(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
     const loss_call *c = ctx;
     static const int64_t columns[] = {1};
@@ -45,15 +59,19 @@ static void chunk(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
     const hlo_value x = hlo_take(h, c->h, 0, first, rows),
                     label = hlo_take(h, c->labels, 0, first, rows);
     const hlo_value logits = hlo_dot(h, x, c->w, 1, 1, lower_acc(c->l, c->n->in[0]));
-    const hlo_value max = hlo_reduce(h, "maximum", logits, 1, columns);
+    const hlo_value max = over_ranks(c, hlo_reduce(h, "maximum", logits, 1, columns), true);
     const hlo_value e = hlo_unary(h, "exponential",
             hlo_binary(h, "subtract", logits, hlo_along(h, max, &logits, 0)));
-    const hlo_value sum = hlo_reduce(h, "add", e, 1, columns);
-    const hlo_value lse = hlo_binary(h, "add", max, hlo_unary(h, "log", sum));
     const hlo_value column = hlo_iota(h, HLO_I32, 2, logits.dim, 1);
-    const hlo_value hit = hlo_compare(h, "EQ", column, hlo_along(h, label, &column, 0));
-    const hlo_value own =
-            hlo_reduce(h, "add", hlo_select(h, hit, logits, hlo_fill(h, 0, &logits)), 1, columns);
+    const hlo_value hit =
+            hlo_compare(h, "EQ", column, hlo_along(h, column_of(c, label), &column, 0));
+    // Of each row the sum of exponents and the label's logit, which one rank has.
+    const hlo_value sums[] = {hlo_reduce(h, "add", e, 1, columns),
+            hlo_reduce(h, "add", hlo_select(h, hit, logits, hlo_fill(h, 0, &logits)), 1, columns)};
+    const hlo_value both = over_ranks(c, hlo_concat(h, sums, 2, 0), false);
+    const hlo_value lse =
+            hlo_binary(h, "add", max, hlo_unary(h, "log", hlo_slice(h, both, 0, 0, rows)));
+    const hlo_value own = hlo_slice(h, both, 0, rows, rows);
     const hlo_value counts = hlo_compare(h, "GE", label, hlo_fill(h, 0, &label));
     const hlo_value row = row_losses(h, lse, own, counts, carried[LOSS].type);
     carried[LOSS] = hlo_binary(h, "add", carried[LOSS], hlo_reduce_all(h, "add", row));

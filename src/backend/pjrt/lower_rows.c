@@ -1,16 +1,41 @@
-// Ops that work on rows or elements: embedding, norms, swiglu, add, and those that rename.
-#include "backend/pjrt/lower.h"
-
+// Ops that work on rows or elements: embedding, norms, swiglu, add, barrier.
+#include "backend/pjrt/lower_collective.h"
 #include "ir/op.h"
 
-// --- embedding
+// --- embedding. Of a table that is split over ranks, rows of others are looked up in row 0 and
+// replaced: by -0, to which adding the owner's changes no bit; gradients by 0.
+static hlo_value or_else(lowering *l, hlo_value is_here, hlo_value rows, double otherwise) {
+    const hlo_value like = {.type = HLO_BOOL, .n_dims = 2, .dim = {rows.dim[0], rows.dim[1]}};
+    return hlo_select(&l->h, hlo_along(&l->h, is_here, &like, 0), rows,
+            hlo_fill(&l->h, otherwise, &rows));
+}
+
+static hlo_value inside(lowering *l, hlo_value is_here, hlo_value ids) {
+    return hlo_select(&l->h, is_here, ids, hlo_fill(&l->h, 0, &ids));
+}
+
 static void embedding(lowering *l, const node *n) {
-    lower_set(l, n, 0, hlo_gather_rows(&l->h, lower_in(l, n, 1), lower_in(l, n, 0)));
+    hlo_text *h = &l->h;
+    hlo_value ids = lower_in(l, n, 0), is_here, table = lower_in(l, n, 1);
+    if (n->attrs.ranks <= 1) {
+        lower_set(l, n, 0, hlo_gather_rows(h, table, ids));
+        return;
+    }
+    ids = lower_rows_here(l, n, ids, table.dim[0], &is_here);
+    const hlo_value rows = hlo_gather_rows(h, table, inside(l, is_here, ids));
+    lower_set(l, n, 0, or_else(l, is_here, rows, -0.0));
 }
 
 static void embedding_grad(lowering *l, const node *n) {
-    const hlo_value added = hlo_convert(&l->h, lower_in(l, n, 1), lower_in(l, n, 2).type);
-    lower_set(l, n, 0, hlo_scatter_add_rows(&l->h, lower_in(l, n, 2), lower_in(l, n, 0), added));
+    hlo_text *h = &l->h;
+    const hlo_value acc = lower_in(l, n, 2);
+    hlo_value ids = lower_in(l, n, 0), added = hlo_convert(h, lower_in(l, n, 1), acc.type), is_here;
+    if (n->attrs.ranks > 1) {
+        ids = lower_rows_here(l, n, ids, acc.dim[0], &is_here);
+        ids = inside(l, is_here, ids);
+        added = or_else(l, is_here, added, 0);
+    }
+    lower_set(l, n, 0, hlo_scatter_add_rows(h, acc, ids, added));
 }
 
 const lower_op lower_op_embedding = {.lower = embedding};
@@ -106,17 +131,9 @@ static void add(lowering *l, const node *n) {
 
 const lower_op lower_op_add = {.lower = add};
 
-// --- what takes a value over: of one rank, collectives do
-static void same(lowering *l, const node *n) {
-    lower_set(l, n, 0, lower_in(l, n, 0));
-}
-
+// --- order
 static void barrier(lowering *l, const node *n) {
     lower_set(l, n, 0, hlo_barrier(&l->h, lower_in(l, n, 0), lower_in(l, n, 1)));
 }
 
-const lower_op lower_op_share = {.lower = same};
-const lower_op lower_op_all_reduce = {.lower = same};
-const lower_op lower_op_all_gather = {.lower = same};
-const lower_op lower_op_reduce_scatter = {.lower = same};
 const lower_op lower_op_barrier = {.lower = barrier};

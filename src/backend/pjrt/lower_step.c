@@ -58,29 +58,29 @@ static bool is_hyper(const tensor *t) {
     return strcmp(t->name, "hyper") == 0;
 }
 
-static void add_arguments(step_lowering *s) {
-    const graph *turn = s->parts->turn, *rest = s->parts->rest;
+static void add_arguments(step_lowering *self) {
+    const graph *turn = self->parts->turn, *rest = self->parts->rest;
     for (int i = 0; i < turn->n_tensors; i++) {
         const tensor *t = turn->tensors[i];
-        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !s->turn_use.read[i])
+        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !self->turn_use.read[i])
             continue;
         const lowered_state state =
-                is_sliced(t) ? sliced_state(s, t) : lower_state(&s->turn, t, -1);
-        add_argument(s, &s->turn, &state);
+                is_sliced(t) ? sliced_state(self, t) : lower_state(&self->turn, t, -1);
+        add_argument(self, &self->turn, &state);
     }
     for (int i = 0; i < rest->n_tensors; i++) {
         const tensor *t = rest->tensors[i];
-        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !s->rest_use.read[i])
+        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !self->rest_use.read[i])
             continue;
-        lowered_state state = lower_state(&s->rest, t, -1);
+        lowered_state state = lower_state(&self->rest, t, -1);
         if (is_hyper(t)) {
             state.name = "step.hyper";
             state.shape.dim[0] *= 2;
         }
-        add_argument(s, &s->rest, &state);
+        add_argument(self, &self->rest, &state);
     }
-    const lowered_state norm = lower_state(&s->rest, graph_find(rest, "grad_norm2"), -1);
-    add_argument(s, &s->rest, &norm); // of the step before
+    const lowered_state norm = lower_state(&self->rest, graph_find(rest, "grad_norm2"), -1);
+    add_argument(self, &self->rest, &norm); // of the step before
 }
 
 // Results: what the update writes, in the memory of what it was; then what both graphs put out.

@@ -1,6 +1,6 @@
-// Ops of the update program, and lanes.
+// Norms, AdamW, lanes.
 // Legend: p weight; g gradient; m, v moments; s numbers of the step.
-#include "backend/pjrt/lower.h"
+#include "backend/pjrt/lower_collective.h"
 
 // --- sum_squares: in f64 where the device has it; else each row in fp32 first, so that no sum is
 // of more than a row's or a column's length
@@ -13,12 +13,23 @@ static hlo_value squares_of(lowering *l, hlo_value x) {
     return hlo_reduce_all(h, "add", hlo_convert(h, x, sum));
 }
 
+// What tensor ranks have alike counts on the first of them.
+static hlo_value on_first_rank(lowering *l, hlo_value x) {
+    hlo_text *h = &l->h;
+    const hlo_value place = lower_place(l, AXIS_TENSOR);
+    const hlo_value is_first = hlo_compare(h, "EQ", place, hlo_fill(h, 0, &place));
+    return hlo_select(h, is_first, x, hlo_fill(h, 0, &x));
+}
+
 static void sum_squares(lowering *l, const node *n) {
     hlo_text *h = &l->h;
+    const unsigned axes = (unsigned)n->attrs.axes;
     hlo_value total = hlo_scalar(h, lower_type(l, DT_F64), 0);
-    for (int k = 0; k < n->n_in; k++)
+    for (int k = 0; k < n->n_in; k++) {
         total = hlo_binary(h, "add", total, squares_of(l, lower_in(l, n, k)));
-    lower_set(l, n, 0, hlo_reshape(h, total, HLO_DIMS(1)));
+        if (k + 1 == n->attrs.n_alike && axes >> AXIS_TENSOR & 1) total = on_first_rank(l, total);
+    }
+    lower_set(l, n, 0, hlo_reshape(h, lower_sum_along(l, total, axes), HLO_DIMS(1)));
 }
 
 const lower_op lower_op_sum_squares = {.lower = sum_squares};
@@ -89,30 +100,6 @@ static void adamw(lowering *l, const node *n) {
 }
 
 const lower_op lower_op_adamw = {.lower = adamw};
-
-// --- shards: of one rank, all of a tensor in a row
-static hlo_value in_a_row(lowering *l, hlo_value x) {
-    return hlo_reshape(&l->h, x, HLO_DIMS(hlo_elements(&x)));
-}
-
-static void take_shard(lowering *l, const node *n) {
-    lower_set(l, n, 0, in_a_row(l, lower_in(l, n, 0)));
-}
-
-static void reduce_shard(lowering *l, const node *n) {
-    const hlo_value g = lower_in(l, n, 0);
-    take_shard(l, n);
-    lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
-}
-
-static void gather_shards(lowering *l, const node *n) {
-    const hlo_value w = lower_in(l, n, 0);
-    lower_set(l, n, 0, hlo_reshape(&l->h, lower_in(l, n, 1), w.n_dims, w.dim));
-}
-
-const lower_op lower_op_take_shard = {.lower = take_shard};
-const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
-const lower_op lower_op_gather_shards = {.lower = gather_shards};
 
 // --- lanes
 static void put_aside(lowering *l, const node *n) {

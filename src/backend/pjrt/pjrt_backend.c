@@ -5,14 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/pjrt/compile_cache.h"
-#include "backend/pjrt/gpu_target.h"
+#include "backend/pjrt/device_team.h"
 #include "backend/pjrt/pjrt_state.h"
-#include "base/file.h"
 #include "base/log.h"
 
 struct executable {
-    device_program program;
+    device_program *program; // the team's
     device_state **in, **out;
     pjrt_buffer **arguments, **results; // of one run
 };
@@ -23,15 +21,13 @@ enum { MAX_RUNNING = 2 };
 typedef struct pjrt_backend {
     backend base;
     arena *a;
-    pjrt_plugin *plugin;
-    device_client *client;
+    device_pool *pool;
+    bool owns_pool;
+    team_member member;
     state_table states;
-    compile_options compile;
-    compile_cache cache;
     lower_options lower;
-    executable **programs;
-    int n_programs, cap_programs;
     pjrt_event *running[MAX_RUNNING]; // of the last programs, the oldest first; NULL: none
+    bool alone;                       // no other rank waits for this one in a program
 } pjrt_backend;
 
 static pjrt_backend *self(backend *b) {
@@ -51,41 +47,17 @@ static drv_status settle(pjrt_backend *b, int left) {
         for (int k = 1; k < MAX_RUNNING; k++)
             b->running[k - 1] = b->running[k];
         b->running[MAX_RUNNING - 1] = NULL;
-        status = plugin_wait(b->plugin, event);
+        status = plugin_wait(b->pool->plugin, event);
     }
     return status;
 }
 
 // --- programs
-static void keep_text(const lowered *l) {
-    const char *dir = getenv("DROVER_PJRT_DUMP");
-    if (!dir || !*dir) return;
-    arena *a = arena_new("dump");
-    const char *path = arena_printf(a, "%s/%s.mlir", dir, l->name);
-    if (file_write_atomic(path, l->text.p, l->text.n) != DRV_OK) log_warn("%s", drv_message());
-    arena_free(a);
-}
-
-static drv_status compile(pjrt_backend *b, lowered *l, device_program *out) {
-    keep_text(l);
-    *out = (device_program){.name = l->name, .n_in = l->n_in, .n_out = l->n_out};
-    buffer_shape *in = ARENA_ARRAY(b->a, buffer_shape, l->n_in),
-                 *made = ARENA_ARRAY(b->a, buffer_shape, l->n_out);
-    for (int i = 0; i < l->n_in; i++)
-        in[i] = l->in[i].shape;
-    for (int o = 0; o < l->n_out; o++)
-        made[o] = l->out[o].shape;
-    out->in = in;
-    out->out = made;
-    const drv_status status =
-            compile_cached(&b->cache, b->client, l->text.p, l->text.n, &b->compile, out);
-    str_free(&l->text);
-    return status == DRV_OK ? DRV_OK : lower_explain(l, status);
-}
-
 static drv_status load_text(pjrt_backend *b, lowered *l, executable **out) {
     executable *e = ARENA_NEW(b->a, executable);
-    DRV_TRY(compile(b, l, &e->program));
+    const drv_status status = team_compile(&b->member, l, &e->program);
+    str_free(&l->text);
+    DRV_TRY(status);
     e->in = ARENA_ARRAY(b->a, device_state *, l->n_in);
     e->out = ARENA_ARRAY(b->a, device_state *, l->n_out);
     e->arguments = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_in);
@@ -94,8 +66,6 @@ static drv_status load_text(pjrt_backend *b, lowered *l, executable **out) {
         e->in[i] = state_table_get(&b->states, &l->in[i]);
     for (int o = 0; o < l->n_out; o++)
         e->out[o] = state_table_get(&b->states, &l->out[o]);
-    MEM_GROW(b->programs, b->n_programs, b->cap_programs);
-    b->programs[b->n_programs++] = e;
     *out = e;
     return DRV_OK;
 }
@@ -121,25 +91,48 @@ static drv_status prepare(backend *b) {
 
 static drv_status run(backend *base, executable *e) {
     pjrt_backend *b = self(base);
-    if (!b->client->handle)
+    const device_program *p = e->program;
+    if (!b->pool->client->handle)
         return drv_fail(DRV_E_DEVICE, "program \"%s\" was compiled for a target, not to run here",
-                e->program.name);
-    // What this program reads crosses while the one before it computes.
-    for (int i = 0; i < e->program.n_in; i++) {
+                p->name);
+    // What this program reads crosses while the one before it computes; where ranks meet in a
+    // program, one is done before the next is started.
+    for (int i = 0; i < p->n_in; i++) {
         DRV_TRY(state_upload(&b->states, e->in[i]));
         e->arguments[i] = e->in[i]->buffer;
     }
-    pjrt_buffer *const *in[] = {e->arguments};
-    pjrt_buffer **out[] = {e->results};
-    DRV_TRY(settle(b, MAX_RUNNING - 1));
-    DRV_TRY(client_execute(b->client, &e->program, 1, in, out, &b->running[MAX_RUNNING - 1]));
-    for (int o = 0; o < e->program.n_out; o++)
+    DRV_TRY(settle(b, b->alone ? MAX_RUNNING - 1 : 0));
+    DRV_TRY(team_execute(&b->member, e->program, e->arguments, e->results,
+            &b->running[MAX_RUNNING - 1]));
+    for (int o = 0; o < p->n_out; o++)
         state_take(&b->states, e->out[o], e->results[o]);
     return DRV_OK;
 }
 
-static void join_ranks(backend *b, comm *c, const mesh *m) {
-    (void)b, (void)c, (void)m; // programs of one rank: lower_graph refuses others
+// Where this rank is among those that run its programs.
+static drv_status write_places(pjrt_backend *b, int rank) {
+    const lowered_state like = {.name = LOWERED_PLACES,
+            .host = DT_I32,
+            .shape = {.dt = DT_I32, .n_dims = 1, .dim = {N_AXES}}};
+    int32_t places[N_AXES];
+    for (int axis = 0; axis < N_AXES; axis++)
+        places[axis] = mesh_place(&b->lower.ranks, rank, (mesh_axis)axis);
+    return state_write(&b->states, state_table_get(&b->states, &like), 0, sizeof places, places);
+}
+
+// The ranks of a pipeline stage are a team: those of another one run other programs.
+static void join_ranks(backend *base, comm *c, const mesh *m) {
+    pjrt_backend *b = self(base);
+    mesh stage = *m;
+    stage.size[AXIS_PIPELINE] = 1;
+    const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : 0, n_here = c ? n : 1;
+    b->lower.ranks = stage;
+    b->alone = !c || comm_size(c) == 1;
+    b->member = (team_member){.team = device_team_of(b->pool, rank - rank % n, n, n_here),
+            .place = n_here == 1 ? 0 : rank % n,
+            .c = c};
+    const drv_status status = write_places(b, rank % n);
+    DRV_ASSERT(status == DRV_OK, "places: %s", drv_message()); // no device is asked
 }
 
 // --- state. Of a graph that has no nodes to name it, there is none.
@@ -178,7 +171,7 @@ static int64_t held_bytes(backend *b) {
 
 static bool program_memory(backend *b, const executable *e, backend_memory *out) {
     compiled_memory m;
-    if (!client_program_memory(self(b)->client, &e->program, &m)) return false;
+    if (!client_program_memory(self(b)->pool->client, e->program, &m)) return false;
     *out = (backend_memory){m.argument, m.output, m.alias, m.temp, m.code};
     return true;
 }
@@ -190,14 +183,14 @@ static void profile(backend *b, double s[N_OPS]) {
 
 static void describe(backend *base, backend_info *out) {
     pjrt_backend *b = self(base);
-    *out = (backend_info){.device = arena_printf(b->a, "%s (%s)", b->client->kind,
-                                  b->client->platform),
+    *out = (backend_info){.device = arena_printf(b->a, "%s (%s)", b->pool->client->kind,
+                                  b->pool->client->platform),
             .kernels = "XLA",
             .best_kernels = "XLA",
             .features = "",
-            .libraries =
-                    arena_printf(b->a, "PJRT %d.%d, StableHLO %s", b->plugin->api->version.major,
-                            b->plugin->api->version.minor, b->plugin->stablehlo),
+            .libraries = arena_printf(b->a, "PJRT %d.%d, StableHLO %s",
+                    b->pool->plugin->api->version.major, b->pool->plugin->api->version.minor,
+                    b->pool->plugin->stablehlo),
             .bf16_by = "XLA",
             .bf16_peak = DT_BF16,
             .other_way = ""};
@@ -205,8 +198,9 @@ static void describe(backend *base, backend_info *out) {
 
 static const char *arithmetic(backend *base) {
     pjrt_backend *b = self(base);
-    return arena_printf(b->a, "PJRT plugin %s %d.%d, StableHLO %s", b->plugin->name,
-            b->plugin->api->version.major, b->plugin->api->version.minor, b->plugin->stablehlo);
+    return arena_printf(b->a, "PJRT plugin %s %d.%d, StableHLO %s", b->pool->plugin->name,
+            b->pool->plugin->api->version.major, b->pool->plugin->api->version.minor,
+            b->pool->plugin->stablehlo);
 }
 
 static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
@@ -219,10 +213,7 @@ static void finish(backend *base) {
     pjrt_backend *b = self(base);
     if (settle(b, 0) != DRV_OK) log_warn("%s", drv_message());
     state_table_close(&b->states);
-    for (int i = 0; i < b->n_programs; i++)
-        client_program_free(b->client, &b->programs[i]->program);
-    free(b->programs);
-    client_close(b->client);
+    if (b->owns_pool) device_pool_close(b->pool);
 }
 
 static const backend_vtable calls = {.name = "pjrt",
@@ -243,54 +234,23 @@ static const backend_vtable calls = {.name = "pjrt",
         .peak = peak,
         .close = finish};
 
-// XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
-// a flag that they do not know. For CUDA it dies where it finds no ptxas.
-static drv_status set_flags(pjrt_backend *b, const backend_opts *opts) {
-    enum { OWN_FLAGS = 2 };
-    const char *name = b->plugin->name, *tools;
-    const bool cuda = strstr(name, "cuda") != NULL;
-    const char **flags = ARENA_ARRAY(b->a, const char *, opts->n_flags + OWN_FLAGS);
-    int n = 0;
-    if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
-        flags[n++] = "xla_allow_excess_precision=False";
-    if (cuda) {
-        DRV_TRY(cuda_tools_find(b->a, b->plugin->path, &tools));
-        flags[n++] = arena_printf(b->a, "xla_gpu_cuda_data_dir=%s", tools);
-    }
-    for (int i = 0; i < opts->n_flags; i++)
-        flags[n++] = opts->flags[i];
-    b->compile = (compile_options){.n_replicas = 1, .flags = flags, .n_flags = n};
-    return DRV_OK;
-}
-
-// "cuda:h200"
-static drv_status open_target(pjrt_backend *b, const backend_opts *opts) {
-    static const char cuda[] = "cuda:";
-    const char *config;
-    if (strncmp(opts->target, cuda, strlen(cuda)) != 0)
-        return drv_fail(DRV_E_USAGE, "target \"%s\", expected cuda:h200, h100, a100 or b200",
-                opts->target);
-    DRV_TRY(gpu_target_config(b->a, opts->target + strlen(cuda), &config));
-    DRV_TRY(plugin_open(b->a, opts->plugin && *opts->plugin ? opts->plugin : "cuda", &b->plugin));
-    DRV_TRY(set_flags(b, opts));
-    return client_open_target(b->a, b->plugin, config, &b->client);
-}
-
-static drv_status open_device(pjrt_backend *b, const backend_opts *opts) {
-    const client_options client = {.memory_fraction = opts->memory_fraction};
-    DRV_TRY(plugin_open(b->a, opts->plugin, &b->plugin));
-    DRV_TRY(client_open(b->a, b->plugin, &client, &b->client));
-    return set_flags(b, opts);
+// A pool of its own: one device, or what stands for several.
+static drv_status open_pool(pjrt_backend *b, const backend_opts *opts) {
+    const int n = opts->target && opts->n_targets ? opts->n_targets : 1;
+    b->pool = opts->pool;
+    b->owns_pool = !opts->pool;
+    return opts->pool ? DRV_OK : device_pool_open(b->a, opts, n, &b->pool);
 }
 
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
     b->base = (backend){&calls, 1};
     b->a = a;
-    DRV_TRY(opts->target ? open_target(b, opts) : open_device(b, opts));
-    compile_cache_open(a, b->plugin, opts->target ? "none" : opts->cache_dir, &b->cache);
-    b->lower = (lower_options){.has_f64 = b->plugin->has_f64};
-    state_table_open(a, b->client, &b->states);
+    DRV_TRY(open_pool(b, opts));
+    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
+    b->member.team = device_team_of(b->pool, opts->device, 1, 1);
+    b->alone = true;
+    state_table_open(a, b->pool->client, opts->device, &b->states);
     *out = &b->base;
     return DRV_OK;
 }

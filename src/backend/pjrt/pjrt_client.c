@@ -54,6 +54,16 @@ static pjrt_description *description_of(const device_client *c, int device) {
     return args.description;
 }
 
+int client_device_id(const device_client *c, int device) {
+    pjrt_description_id_args args = {0};
+    if (!c->handle || !plugin_has(c->plugin, PJRT_SLOT_DeviceDescription_Id)) return device;
+    args.description = description_of(c, device);
+    return args.description &&
+                           plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Id, &args) == DRV_OK
+                   ? args.id
+                   : device;
+}
+
 const char *client_device_kind(arena *a, const device_client *c, int device) {
     pjrt_description_text_args args = {.description = description_of(c, device)};
     if (!args.description ||
@@ -87,8 +97,8 @@ drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *opt
     c->handle = args.client;
     drv_status status = read_devices(a, c);
     if (status == DRV_OK && c->n_devices < options->n_devices)
-        status = drv_fail(DRV_E_DEVICE, "plugin \"%s\" has %d devices, %d were asked for", p->name,
-                c->n_devices, options->n_devices);
+        status = drv_fail(DRV_E_DEVICE, "plugin \"%s\" has %d device%s here, expected %d", p->name,
+                c->n_devices, c->n_devices == 1 ? "" : "s", options->n_devices);
     if (status == DRV_OK)
         *out = c;
     else
@@ -96,22 +106,24 @@ drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *opt
     return status;
 }
 
-drv_status client_open_target(arena *a, const pjrt_plugin *p, const char *config,
-        device_client **out) {
+drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,
+        int n_devices, device_client **out) {
     pjrt_named_value values[] = {option("target_config", PJRT_VALUE_STRING),
             option("topology", PJRT_VALUE_STRING),
             option("host_target_machine_options", PJRT_VALUE_STRING)};
     // partitions x hosts x devices of a host
-    const char *texts[] = {config, "1x1x1", "triple: \"x86_64-unknown-linux-gnu\""};
+    const char *topology = arena_printf(a, "1x1x%d", n_devices);
+    const char *texts[] = {config, topology, "triple: \"x86_64-unknown-linux-gnu\""};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         values[i].value.string = texts[i];
         values[i].value_size = strlen(texts[i]);
     }
     pjrt_topology_create_args args = {.name = "", .options = values, .n_options = 3};
-    DRV_TRY(plugin_call(p, PJRT_SLOT_TopologyDescription_Create, &args));
+    DRV_TRY(plugin_call(plugin, PJRT_SLOT_TopologyDescription_Create, &args));
     device_client *c = ARENA_NEW(a, device_client);
-    *c = (device_client){.plugin = p,
+    *c = (device_client){.plugin = plugin,
             .topology = args.topology,
+            .n_devices = n_devices,
             .platform = "cuda",
             .kind = "target"};
     *out = c;

@@ -33,13 +33,15 @@ typedef struct client_options {
 
 DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *options,
         device_client **out);
-// Stands for one GPU that need not be there; `config` is from gpu_target_config.
-DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *p, const char *config,
-        device_client **out);
+// Stands for n_devices GPUs of one host that need not be there; `config` is from
+// gpu_target_config.
+DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,
+        int n_devices, device_client **out);
 void client_close(device_client *c);
 
 // Bytes in use on a device and the most it gives; false: the plugin does not say.
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit);
+int client_device_id(const device_client *c, int device); // of a target: its number
 const char *client_device_kind(arena *a, const device_client *c, int device);
 
 // What the compiler plans, in bytes of one device.
@@ -87,9 +89,9 @@ DRV_CHECKED drv_status client_download_start(const device_client *c, pjrt_buffer
         const buffer_shape *shape, void *dst, pjrt_event **done);
 void client_buffer_free(const device_client *c, pjrt_buffer *buffer); // NULL is allowed
 
-// Starts a program on the first n_devices devices: in[device][argument], out[device][output]. Each
-// argument is compared with what the program takes: a plugin would take any buffer of as many
-// bytes. Arguments that the program gives back (aliased) are gone when it returns, their handles
-// are still to be freed. *done[device] is to be waited for.
+// Starts a program on the n_devices devices here that it was compiled for: in[device][argument],
+// out[device][output]. Each argument is compared with what the program takes: a plugin would take
+// any buffer of as many bytes. Arguments that the program gives back (aliased) are gone when it
+// returns, their handles are still to be freed. *done[device] is to be waited for.
 DRV_CHECKED drv_status client_execute(const device_client *c, device_program *p, int n_devices,
         pjrt_buffer *const *const *in, pjrt_buffer **const *out, pjrt_event **done);

@@ -9,8 +9,8 @@
 // Staging of states up to this size stays: inputs of every step, losses.
 enum { KEPT_BYTES = 1 << 16 };
 
-void state_table_open(arena *a, const device_client *c, state_table *out) {
-    *out = (state_table){.a = a, .client = c, .map.a = a};
+void state_table_open(arena *a, const device_client *c, int device, state_table *out) {
+    *out = (state_table){.a = a, .client = c, .device = device, .map.a = a};
     pthread_mutex_init(&out->lock, NULL);
 }
 
@@ -173,7 +173,7 @@ static drv_status upload(state_table *s, device_state *d) {
     DRV_TRY(stage(s, d)); // zeros, where nobody has written
     float *converted = is_converted(d) ? to_device_type(d) : NULL;
     const void *from = converted ? (const void *)converted : d->staging;
-    const drv_status status = client_upload(s->client, 0, &d->shape, from, &made);
+    const drv_status status = client_upload(s->client, s->device, &d->shape, from, &made);
     free(converted);
     if (status != DRV_OK) return drv_context(status, "\"%s\"", d->name);
     client_buffer_free(s->client, d->buffer);

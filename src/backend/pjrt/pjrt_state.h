@@ -1,4 +1,4 @@
-// State of a rank by name: a value on the device, and on the host a staging copy while it is
+// State of a rank by name: a value on its device, and on the host a staging copy while it is
 // written or read in pieces. Buffers of a device are written and read whole and never change, so
 // pieces are gathered here and cross when a program needs them (docs/adr/0013).
 #pragma once
@@ -31,6 +31,7 @@ typedef struct fetched_state { // on its way to the host
 typedef struct state_table {
     arena *a;
     const device_client *client;
+    int device;
     name_map map;
     device_state **all;
     int n, cap;
@@ -40,7 +41,7 @@ typedef struct state_table {
     int first_fetched, n_fetched;       // a ring: what is on its way must not move
 } state_table;
 
-void state_table_open(arena *a, const device_client *c, state_table *out);
+void state_table_open(arena *a, const device_client *c, int device, state_table *out);
 void state_table_close(state_table *s);
 
 // The state of an argument or a result, made when it is new: without a value, which reads as zero.

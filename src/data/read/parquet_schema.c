@@ -32,14 +32,14 @@ static parquet_node read_node(arena *mem, thrift *in, int64_t *n_children) {
     *n_children = 0;
     for (thrift_field field = {0}; thrift_next(in, &field);) {
         int64_t value = 0;
-        size_t n;
-        const char *p;
+        size_t n_bytes;
+        const char *bytes;
         const bool number =
                 field.id != SCHEMA_NAME && field.type >= THRIFT_I8 && field.type <= THRIFT_I64;
         if (number) value = thrift_int(in);
         if (field.id == SCHEMA_NAME && field.type == THRIFT_BINARY) {
-            p = thrift_bytes(in, &n);
-            node.name = arena_strndup(mem, p, n);
+            bytes = thrift_bytes(in, &n_bytes);
+            node.name = arena_strndup(mem, bytes, n_bytes);
         } else if (field.id == SCHEMA_LOGICAL && field.type == THRIFT_STRUCT) {
             read_logical(in, &node);
         } else if (!number) {
@@ -128,7 +128,7 @@ drv_status parquet_find_text(const parquet_file *file, const parquet_schema *sch
         const char *path, const parquet_node **out) {
     enum { NAMED = 20 }; // columns in the message
     str strings = {0}, found = {0};
-    int n = 0;
+    int n_strings = 0;
     *out = NULL;
     for (int i = 1; i < schema->n && !*out; i++) {
         const parquet_node *node = &schema->nodes[i];
@@ -138,15 +138,16 @@ drv_status parquet_find_text(const parquet_file *file, const parquet_schema *sch
             parquet_add_path(schema, node, &found);
             if (str_is(&found, path)) *out = node;
         }
-        if (++n > NAMED) continue;
-        str_puts(&strings, n > 1 ? ", \"" : "\"");
+        if (++n_strings > NAMED) continue;
+        str_puts(&strings, n_strings > 1 ? ", \"" : "\"");
         parquet_add_path(schema, node, &strings);
         str_puts(&strings, "\"");
     }
     drv_status status = DRV_OK;
     if (!*out)
         status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s%s", file->path, path,
-                n ? "it has " : "it has none at all", n ? strings.p : "", n > NAMED ? ", ..." : "");
+                n_strings ? "it has " : "it has none at all", n_strings ? strings.p : "",
+                n_strings > NAMED ? ", ..." : "");
     str_free(&strings);
     str_free(&found);
     return status;

@@ -1,19 +1,24 @@
-// y_NK = x_NK / (1 - rate), or 0 with probability `rate` (arXiv:1207.0580; scaled as PyTorch's).
-// dropout(x_NK, rows i32[2 B]) -> y, for N = B * seq tokens of B rows of the data.
+// y_MK = x_MK / (1 - rate), or 0 with probability `rate` (arXiv:1207.0580; scaled as PyTorch's).
+// dropout(x_MK, origin i32[3 N]) -> y. `origin` holds of each of N tokens the number of its row in
+// the run, low word first, and its place in that row.
 //
-// Which elements are dropped is a function of {seed, row, site, element of the row}: `rows` holds
-// the number of each row in the run, low word first, and `site` is a number of the place in the
-// model. So micro-batches of any size, recomputation and resuming give the same mask, and the
-// gradient is the op itself.
+// Which elements are dropped is a function of {seed, row, site, element of the row}; `site` is a
+// number of the place in the model. So micro-batches of any size, any layout of ranks,
+// recomputation and resuming give the same mask, and the gradient is the op itself. Where ranks
+// share x along an axis, each has a part of the tokens (dim 0) or of the columns (dim 1).
 #include "ir/grad.h"
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *x = n->in[0];
     const op_attrs *attrs = &n->attrs;
+    const int64_t parts = attrs->ranks > 1 && attrs->dim == 0 ? attrs->ranks : 1;
     out[0] = spec_may_alias(n, 0);
     *n_out = 1;
-    if (!is_matrix(x) || attrs->seq < 1 || x->dim[0] % attrs->seq) return "x must be rows of seq";
-    if (!is_i32(n->in[1], 2 * (x->dim[0] / attrs->seq))) return "rows must be two words per row";
+    if (!is_matrix(x) || attrs->seq < 1 || parts * x->dim[0] % attrs->seq)
+        return "x must be rows of seq";
+    if (!is_i32(n->in[1], 3 * parts * x->dim[0])) return "origin must be three words per token";
+    if (attrs->axis < 0 || attrs->axis >= N_AXES) return "the mesh has no such axis";
+    if (attrs->dim < 0 || attrs->dim > 1) return "dim must be 0 or 1";
     if (!(attrs->rate >= 0 && attrs->rate < 1)) return "rate must be in [0, 1)";
     if (attrs->site < 0 || attrs->site >= 1 << 24) return "site must be below 2^24";
     return NULL;
@@ -26,8 +31,8 @@ static void grad(grad_ctx *ctx, node *n) {
 
 // Two rows of 90 elements: groups of random words begin and end inside.
 static void rows_example(example *e) {
-    static const int32_t rows[4] = {7, 0, -1, 3};
-    tensor *in[] = {example_activation(e, "x", 6, 30), example_integers(e, "rows", 4, rows)};
+    static const int32_t origin[18] = {7, 0, 0, 7, 0, 1, 7, 0, 2, -1, 3, 0, -1, 3, 1, -1, 3, 2};
+    tensor *in[] = {example_activation(e, "x", 6, 30), example_integers(e, "origin", 18, origin)};
     const op_attrs attrs = {.seq = 3, .rate = 0.25, .site = 5, .seed = 1234};
     graph_add(e->g, OP_dropout, 2, in, &attrs);
 }
@@ -37,7 +42,8 @@ const op_row op_row_dropout = {
         .min_in = 2,
         .max_in = 2,
         .shape = shape,
-        .attrs = ATTR(seq) | ATTR(rate) | ATTR(site) | ATTR(seed),
+        .attrs = ATTR(seq) | ATTR(rate) | ATTR(site) | ATTR(seed) | ATTR(axis) | ATTR(ranks) |
+                 ATTR(dim),
         .grad = grad,
         .cheap = true,
         .built = true,

@@ -27,7 +27,7 @@ static void squares_example(example *e) {
 
 const op_row op_row_sum_squares = {
         .name = "sum_squares",
-        .min_in = 1,
+        .min_in = 0, // a pipeline stage may have nothing that is trained
         .max_in = -1,
         .shape = squares_shape,
         .wire = squares_wire,

@@ -1,0 +1,254 @@
+// Ranks that meet: whoever comes last does the work for all.
+#include "backend/pjrt/device_team.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <xxhash.h>
+
+#include "backend/pjrt/gpu_target.h"
+#include "base/file.h"
+#include "base/log.h"
+
+typedef struct team_program {
+    device_program program;
+    XXH128_hash_t text; // what every rank must have printed
+} team_program;
+
+struct device_team {
+    device_pool *pool;
+    int first, n, n_here;
+    int *ids; // of all n devices
+    device_team *next;
+    team_program **programs; // in the order in which they were compiled
+    int n_programs, cap_programs;
+    // A meeting; with the lock.
+    pthread_mutex_t lock;
+    pthread_cond_t ended;
+    int n_arrived;
+    uint64_t n_meetings;
+    bool broken; // a rank has left without its meeting: none will come about
+    drv_status status;
+    char message[1024];
+    // By place, of the meeting under way.
+    pjrt_buffer ***arguments, ***results;
+    pjrt_event **done;
+};
+
+// --- meetings
+enum { LOOK_NS = 100000000 }; // a waiting rank looks at the others ten times a second
+
+// With the lock held: until the meeting has ended, or a rank has failed elsewhere.
+static drv_status wait_for_end(device_team *t, const comm *c) {
+    const uint64_t mine = t->n_meetings;
+    while (t->n_meetings == mine) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += LOOK_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        const bool late = pthread_cond_timedwait(&t->ended, &t->lock, &until) == ETIMEDOUT;
+        const drv_status status = late && c ? comm_check(c) : DRV_OK;
+        if (status == DRV_OK) continue;
+        t->broken = true; // what this rank has brought is gone
+        return status;
+    }
+    return t->status == DRV_OK ? DRV_OK : drv_fail(t->status, "%s", t->message);
+}
+
+// Calls act(t, ctx of the last rank) once for all ranks here; all get its status.
+static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void *ctx), void *ctx) {
+    device_team *t = self->team;
+    drv_status status;
+    pthread_mutex_lock(&t->lock);
+    if (t->broken) {
+        status = self->c ? comm_check(self->c) : DRV_OK;
+        if (status == DRV_OK) status = drv_fail(DRV_E_PEER, "%s", "");
+    } else if (++t->n_arrived < t->n_here) {
+        status = wait_for_end(t, self->c);
+    } else {
+        status = act(t, ctx);
+        t->status = status;
+        if (status != DRV_OK) snprintf(t->message, sizeof t->message, "%s", drv_message());
+        t->n_arrived = 0;
+        t->n_meetings++;
+        pthread_cond_broadcast(&t->ended);
+    }
+    pthread_mutex_unlock(&t->lock);
+    return status;
+}
+
+// --- compiling
+typedef struct compile_call {
+    const lowered *l;
+} compile_call;
+
+static void keep_text(const lowered *l) {
+    const char *dir = getenv("DROVER_PJRT_DUMP");
+    if (!dir || !*dir) return;
+    arena *a = arena_new("dump");
+    const char *path = arena_printf(a, "%s/%s.mlir", dir, l->name);
+    if (file_write_atomic(path, l->text.p, l->text.n) != DRV_OK) log_warn("%s", drv_message());
+    arena_free(a);
+}
+
+// What the program takes and gives, in memory of the pool.
+static device_program describe(arena *a, const lowered *l) {
+    buffer_shape *in = ARENA_ARRAY(a, buffer_shape, l->n_in),
+                 *made = ARENA_ARRAY(a, buffer_shape, l->n_out);
+    for (int i = 0; i < l->n_in; i++)
+        in[i] = l->in[i].shape;
+    for (int o = 0; o < l->n_out; o++)
+        made[o] = l->out[o].shape;
+    return (device_program){.name = arena_strdup(a, l->name),
+            .n_in = l->n_in,
+            .n_out = l->n_out,
+            .in = in,
+            .out = made};
+}
+
+static drv_status compile(device_team *t, void *ctx) {
+    const compile_call *call = ctx;
+    device_pool *pool = t->pool;
+    const lowered *l = call->l;
+    const compile_options options = {t->n, t->ids, pool->flags, pool->n_flags};
+    pthread_mutex_lock(&pool->lock);
+    team_program *made = ARENA_NEW(pool->a, team_program);
+    made->program = describe(pool->a, l);
+    made->text = XXH3_128bits(l->text.p, l->text.n);
+    keep_text(l);
+    const drv_status status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n,
+            &options, &made->program);
+    pthread_mutex_unlock(&pool->lock);
+    if (status != DRV_OK) return lower_explain(l, status);
+    MEM_GROW(t->programs, t->n_programs, t->cap_programs);
+    t->programs[t->n_programs++] = made;
+    return DRV_OK;
+}
+
+drv_status team_compile(team_member *self, const lowered *l, device_program **out) {
+    device_team *t = self->team;
+    compile_call call = {.l = l};
+    DRV_TRY(meet(self, compile, &call));
+    team_program *made = t->programs[t->n_programs - 1]; // the next one needs this rank
+    const XXH128_hash_t mine = XXH3_128bits(l->text.p, l->text.n);
+    DRV_ASSERT(XXH128_isEqual(mine, made->text),
+            "rank %d of its team prints another program \"%s\" than the others", self->place,
+            l->name);
+    *out = &made->program;
+    return DRV_OK;
+}
+
+// --- running
+static drv_status execute(device_team *t, void *ctx) {
+    device_program *p = ctx;
+    return client_execute(t->pool->client, p, t->n_here, (pjrt_buffer *const *const *)t->arguments,
+            (pjrt_buffer * *const *)t->results, t->done);
+}
+
+drv_status team_execute(team_member *self, device_program *p, pjrt_buffer **arguments,
+        pjrt_buffer **results, pjrt_event **done) {
+    device_team *t = self->team;
+    t->arguments[self->place] = arguments;
+    t->results[self->place] = results;
+    DRV_TRY(meet(self, execute, p));
+    *done = t->done[self->place];
+    return DRV_OK;
+}
+
+// --- teams and pools
+static device_team *team_new(device_pool *pool, int first, int n, int n_here) {
+    device_team *t = ARENA_NEW(pool->a, device_team);
+    *t = (device_team){.pool = pool,
+            .first = first,
+            .n = n,
+            .n_here = n_here,
+            .ids = ARENA_ARRAY(pool->a, int, n),
+            .arguments = ARENA_ARRAY(pool->a, pjrt_buffer **, n_here),
+            .results = ARENA_ARRAY(pool->a, pjrt_buffer **, n_here),
+            .done = ARENA_ARRAY(pool->a, pjrt_event *, n_here),
+            .next = pool->teams};
+    for (int i = 0; i < n; i++)
+        t->ids[i] = client_device_id(pool->client, first + i);
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->ended, NULL);
+    pool->teams = t;
+    return t;
+}
+
+device_team *device_team_of(device_pool *pool, int first, int n, int n_here) {
+    pthread_mutex_lock(&pool->lock);
+    device_team *t = pool->teams;
+    while (t && !(t->first == first && t->n == n))
+        t = t->next;
+    if (!t) t = team_new(pool, first, n, n_here);
+    pthread_mutex_unlock(&pool->lock);
+    return t;
+}
+
+static void team_free(device_team *t) {
+    for (int i = 0; i < t->n_programs; i++)
+        client_program_free(t->pool->client, &t->programs[i]->program);
+    free(t->programs);
+    pthread_mutex_destroy(&t->lock);
+    pthread_cond_destroy(&t->ended);
+}
+
+// XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
+// a flag that they do not know. For CUDA it dies where it finds no ptxas.
+static drv_status set_flags(device_pool *p, const backend_opts *opts) {
+    enum { OWN_FLAGS = 2 };
+    const char *name = p->plugin->name, *tools;
+    const bool cuda = strstr(name, "cuda") != NULL;
+    p->flags = ARENA_ARRAY(p->a, const char *, opts->n_flags + OWN_FLAGS);
+    if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
+        p->flags[p->n_flags++] = "xla_allow_excess_precision=False";
+    if (cuda) {
+        DRV_TRY(cuda_tools_find(p->a, p->plugin->path, &tools));
+        p->flags[p->n_flags++] = arena_printf(p->a, "xla_gpu_cuda_data_dir=%s", tools);
+    }
+    for (int i = 0; i < opts->n_flags; i++)
+        p->flags[p->n_flags++] = opts->flags[i];
+    return DRV_OK;
+}
+
+// "cuda:h200"
+static drv_status open_target(device_pool *p, const backend_opts *opts, int n_devices) {
+    static const char cuda[] = "cuda:";
+    const char *config;
+    if (strncmp(opts->target, cuda, strlen(cuda)) != 0)
+        return drv_fail(DRV_E_USAGE, "target \"%s\", expected cuda:h200, h100, a100 or b200",
+                opts->target);
+    DRV_TRY(gpu_target_config(p->a, opts->target + strlen(cuda), &config));
+    DRV_TRY(plugin_open(p->a, opts->plugin && *opts->plugin ? opts->plugin : "cuda", &p->plugin));
+    DRV_TRY(set_flags(p, opts));
+    return client_open_target(p->a, p->plugin, config, n_devices, &p->client);
+}
+
+static drv_status open_devices(device_pool *p, const backend_opts *opts, int n_devices) {
+    const client_options client = {.n_devices = n_devices,
+            .memory_fraction = opts->memory_fraction};
+    DRV_TRY(plugin_open(p->a, opts->plugin, &p->plugin));
+    DRV_TRY(client_open(p->a, p->plugin, &client, &p->client));
+    return set_flags(p, opts);
+}
+
+drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices, device_pool **out) {
+    device_pool *p = ARENA_NEW(a, device_pool);
+    p->a = a;
+    DRV_TRY(opts->target ? open_target(p, opts, n_devices) : open_devices(p, opts, n_devices));
+    compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, &p->cache);
+    pthread_mutex_init(&p->lock, NULL);
+    *out = p;
+    return DRV_OK;
+}
+
+void device_pool_close(device_pool *p) {
+    for (device_team *t = p->teams; t; t = t->next)
+        team_free(t);
+    pthread_mutex_destroy(&p->lock);
+    client_close(p->client);
+}

@@ -1,0 +1,44 @@
+// Devices that run programs side by side. A pool is one client with its devices, opened once in a
+// process; a team is those of a pool that share programs. Each rank is a thread with a back end of
+// its own and one device; ranks of a team meet for each program, to compile it once and to start it
+// on all of their devices in one call. A rank that is alone is a team of one.
+#pragma once
+#include <pthread.h>
+
+#include "backend/backend.h"
+#include "backend/pjrt/compile_cache.h"
+#include "backend/pjrt/lower.h"
+
+// Thread-safe.
+struct device_pool {
+    arena *a; // with the lock
+    pjrt_plugin *plugin;
+    device_client *client;
+    compile_cache cache; // with the lock
+    const char **flags;  // of the compiler
+    int n_flags;
+    pthread_mutex_t lock;
+    struct device_team *teams;
+};
+
+typedef struct device_team device_team; // thread-safe; belongs to its pool
+
+// The team of devices [first, first + n), of which this process has n_here from `first` on. The
+// same one for all that ask for it.
+device_team *device_team_of(device_pool *pool, int first, int n, int n_here);
+
+// One rank in its team. A rank that waits for the others looks at `c` meanwhile (NULL: it does not)
+// and returns its failure.
+typedef struct team_member {
+    device_team *team;
+    int place; // among the ranks of the team in this process
+    comm *c;
+} team_member;
+
+// All ranks of a team compile the same programs in the same order. The program, which belongs to
+// the team, is compiled by one of them. `in` and `out` live as long as the pool.
+DRV_CHECKED drv_status team_compile(team_member *self, const lowered *l, device_program **out);
+// Starts a program on the devices of all ranks of the team, with this rank's arguments, when the
+// last of them has come. *done is this rank's.
+DRV_CHECKED drv_status team_execute(team_member *self, device_program *p, pjrt_buffer **arguments,
+        pjrt_buffer **results, pjrt_event **done);

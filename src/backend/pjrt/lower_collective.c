@@ -1,0 +1,127 @@
+// Collectives over an axis of the mesh, shards of state over data ranks, and what each rank of a
+// group takes a part of. Over one rank they are the identity and leave no operation.
+// Legend: s shard; w weight; g gradient.
+#include "backend/pjrt/lower_collective.h"
+
+#include "ir/op.h"
+#include "ir/shard.h"
+
+// --- groups and places
+// Ranks that differ along `axes` alone, in the order of their ranks; every rank is in one group.
+static hlo_groups groups_along(lowering *l, unsigned axes) {
+    const mesh *m = &l->options.ranks;
+    const int n = mesh_ranks(m);
+    int64_t *members = ARENA_ARRAY(l->g->a, int64_t, n);
+    hlo_groups groups = {.size = 1, .members = members};
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (axes >> axis & 1) groups.size *= m->size[axis];
+    groups.n = n / groups.size;
+    for (int first = 0, at = 0; first < n; first++) {
+        bool leads = true; // its place is 0 on all of these axes
+        for (int axis = 0; axis < N_AXES; axis++)
+            leads = leads && !(axes >> axis & 1 && mesh_place(m, first, (mesh_axis)axis));
+        for (int r = first; leads && r < n; r++) {
+            bool with = true;
+            for (int axis = 0; axis < N_AXES; axis++)
+                with = with && (axes >> axis & 1 || mesh_place(m, r, (mesh_axis)axis) ==
+                                                            mesh_place(m, first, (mesh_axis)axis));
+            if (with) members[at++] = r;
+        }
+    }
+    return groups;
+}
+
+static hlo_groups groups_of(lowering *l, const node *n) {
+    return groups_along(l, 1u << n->attrs.axis);
+}
+
+hlo_value lower_sum_along(lowering *l, hlo_value x, unsigned axes) {
+    const hlo_groups groups = groups_along(l, axes);
+    return groups.size == 1 ? x : hlo_all_reduce(&l->h, "add", x, groups);
+}
+
+hlo_value lower_max_along(lowering *l, hlo_value x, unsigned axes) {
+    const hlo_groups groups = groups_along(l, axes);
+    return groups.size == 1 ? x : hlo_all_reduce(&l->h, "maximum", x, groups);
+}
+
+hlo_value lower_place(lowering *l, mesh_axis axis) {
+    DRV_ASSERT(l->has_places, "graph \"%s\" has no places", l->g->name);
+    return hlo_reshape(&l->h, hlo_slice(&l->h, l->places, 0, (int64_t)axis, 1), 0, NULL);
+}
+
+hlo_value lower_rows_here(lowering *l, const node *n, hlo_value rows, int64_t n_here,
+        hlo_value *is_here) {
+    hlo_text *h = &l->h;
+    const hlo_value first = hlo_scale(h, lower_place(l, (mesh_axis)n->attrs.axis), (double)n_here);
+    const hlo_value here = hlo_binary(h, "subtract", rows, hlo_spread(h, first, &rows));
+    *is_here = hlo_binary(h, "and", hlo_compare(h, "GE", here, hlo_fill(h, 0, &here)),
+            hlo_compare(h, "LT", here, hlo_fill(h, (double)n_here, &here)));
+    return here;
+}
+
+// --- values
+static void same(lowering *l, const node *n) {
+    lower_set(l, n, 0, lower_in(l, n, 0));
+}
+
+static void all_reduce(lowering *l, const node *n) {
+    if (n->attrs.ranks == 1)
+        same(l, n);
+    else
+        lower_set(l, n, 0, hlo_all_reduce(&l->h, "add", lower_in(l, n, 0), groups_of(l, n)));
+}
+
+static void all_gather(lowering *l, const node *n) {
+    if (n->attrs.ranks == 1)
+        same(l, n);
+    else
+        lower_set(l, n, 0, hlo_all_gather(&l->h, lower_in(l, n, 0), n->attrs.dim, groups_of(l, n)));
+}
+
+static void reduce_scatter(lowering *l, const node *n) {
+    const hlo_value x = lower_in(l, n, 0);
+    if (n->attrs.ranks == 1)
+        same(l, n);
+    else
+        lower_set(l, n, 0, hlo_reduce_scatter(&l->h, x, n->attrs.dim, groups_of(l, n)));
+}
+
+const lower_op lower_op_share = {.lower = same};
+const lower_op lower_op_all_reduce = {.lower = all_reduce};
+const lower_op lower_op_all_gather = {.lower = all_gather};
+const lower_op lower_op_reduce_scatter = {.lower = reduce_scatter};
+
+// --- shards: all of a tensor in a row, filled up with zeros to as many whole shards as ranks
+static hlo_value in_shards(lowering *l, const node *n, hlo_value x) {
+    const int64_t elements = hlo_elements(&x);
+    const hlo_value row = hlo_reshape(&l->h, x, HLO_DIMS(elements));
+    return hlo_pad(&l->h, row, 0, n->attrs.ranks * shard_length(elements, n->attrs.ranks));
+}
+
+static void take_shard(lowering *l, const node *n) {
+    const hlo_value row = in_shards(l, n, lower_in(l, n, 0));
+    const int64_t length = row.dim[0] / n->attrs.ranks;
+    hlo_place first = hlo_at(0);
+    if (n->attrs.ranks > 1) first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.axis)};
+    lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_place_times(&l->h, first, length), length));
+}
+
+static void reduce_shard(lowering *l, const node *n) {
+    const hlo_value g = lower_in(l, n, 0), row = in_shards(l, n, g);
+    lower_set(l, n, 0,
+            n->attrs.ranks == 1 ? row : hlo_reduce_scatter(&l->h, row, 0, groups_of(l, n)));
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
+}
+
+static void gather_shards(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value w = lower_in(l, n, 0), s = lower_in(l, n, 1);
+    const hlo_value row = n->attrs.ranks == 1 ? s : hlo_all_gather(h, s, 0, groups_of(l, n));
+    const hlo_value whole = hlo_slice(h, row, 0, 0, hlo_elements(&w));
+    lower_set(l, n, 0, hlo_reshape(h, whole, w.n_dims, w.dim));
+}
+
+const lower_op lower_op_take_shard = {.lower = take_shard};
+const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
+const lower_op lower_op_gather_shards = {.lower = gather_shards};

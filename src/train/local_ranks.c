@@ -1,0 +1,69 @@
+// A run on several devices of this process: each rank is a thread, with all that a process of a run
+// has, but for log.txt and the terminal, which rank 0 has alone.
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/parallel.h"
+#include "train/device.h"
+#include "train/run.h"
+
+typedef struct local_run {
+    const run_config *cfg;
+    device_pool *pool;
+    bool fresh;
+    // Of rank 0: an end that all ranks agree on, as a stop is.
+    drv_status status;
+    char message[2048];
+} local_run;
+
+static drv_status run_here(run *r, local_run *all) {
+    char message[sizeof all->message];
+    run_config cfg = *all->cfg;
+    r->cfg = &cfg;
+    const drv_status status = run_all(r, &cfg, all->fresh);
+    snprintf(message, sizeof message, "%s", drv_message());
+    run_close(r);
+    if (status != DRV_OK && (!r->together || status == DRV_E_PEER))
+        return drv_fail(status, "%s", message);
+    if (!r->leads) return DRV_OK;
+    all->status = status;
+    memcpy(all->message, message, sizeof message);
+    return DRV_OK;
+}
+
+static drv_status run_rank(comm *c, void *ctx) {
+    local_run *all = ctx;
+    arena *a = arena_new("run");
+    run r = {.a = a,
+            .comm = c,
+            .pool = all->pool,
+            .leads = comm_rank(c) == 0,
+            .saved_step = -1,
+            .saving_step = -1};
+    const drv_status status = run_here(&r, all);
+    arena_free(a);
+    return status;
+}
+
+// Before any device is opened: what does not divide.
+static drv_status check_layout(const run_config *cfg, int n_devices) {
+    run_config whole = *cfg;
+    DRV_TRY_CTX(config_set_ranks(&whole, n_devices), "%d local devices", n_devices);
+    return DRV_OK;
+}
+
+drv_status run_on_devices(const run_config *cfg, int n_devices, bool fresh) {
+    local_run all = {.cfg = cfg, .fresh = fresh};
+    const int threads = par_threads_for((int)cfg->threads) / n_devices;
+    DRV_TRY(check_layout(cfg, n_devices));
+    arena *a = arena_new("devices");
+    drv_status status = device_open_pool(a, cfg, n_devices, &all.pool);
+    if (status == DRV_OK) {
+        status = comm_run_threads(n_devices, threads > 1 ? threads : 1, NULL, run_rank, &all);
+        device_pool_close(all.pool);
+    }
+    arena_free(a);
+    if (status != DRV_OK) return status;
+    return all.status == DRV_OK ? DRV_OK : drv_fail(all.status, "%s", all.message);
+}

@@ -1,0 +1,139 @@
+// Low-rank branches on ranks that share a model: pipelines give the bits of one rank, tensor ranks
+// its numbers within rounding, dropout included.
+#include "layout_run.h"
+
+#include <math.h>
+
+static const char *const all_branches = "lora.target_modules=all-linear";
+static const char *const dropped = "lora.dropout=0.3";
+
+// --- pipelines
+static const char *const schedules[] = {"parallel.schedule=gpipe", "parallel.schedule=1f1b",
+        "parallel.schedule=interleaved", "parallel.schedule=zb-h1"};
+enum { N_SCHEDULES = 4, INTERLEAVED = 2 };
+
+typedef struct pipeline_case {
+    const char *targets, *precision, *recompute, *tied;
+} pipeline_case;
+
+static const pipeline_case pipelines[] = {
+        {"lora.target_modules=[q_proj, v_proj]", "training.precision=bf16",
+                "training.recompute=none", "model.tie_word_embeddings=true"},
+        {"lora.target_modules=all-linear", "training.precision=fp32", "training.recompute=full",
+                "model.tie_word_embeddings=false"},
+        {"lora.target_modules=all-linear", "training.precision=bf16",
+                "training.recompute=selective", "model.tie_word_embeddings=true"},
+        // Layers 2 and 3 of 4: the first stages train nothing; layer 1 alone: the last ones nothing.
+        {"lora.target_modules=.*layers\\.(2|3)\\..*proj", "training.precision=bf16",
+                "training.recompute=none", "model.tie_word_embeddings=true"},
+        {"lora.target_modules=.*layers\\.1\\..*(k|gate|down)_proj", "training.precision=fp32",
+                "training.recompute=full", "model.tie_word_embeddings=false"},
+};
+
+static void stages_have_the_bits_of_one_rank(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof pipelines / sizeof *pipelines; i++) {
+        const pipeline_case *c = &pipelines[i];
+        const char *sets[] = {"lora.rank=4", dropped, c->targets, c->precision, c->recompute,
+                c->tied, NULL, NULL, NULL};
+        layout_run one = run_layout(1, sets, 6);
+        for (int ranks = 2; ranks <= 4; ranks *= 2)
+            for (int k = 0; k < N_SCHEDULES; k++) {
+                if (k == INTERLEAVED && ranks > 2) continue; // four layers
+                sets[6] = schedules[k];
+                sets[7] = ranks == 2 ? "parallel.pipeline=2" : "parallel.pipeline=4";
+                sets[8] = k == INTERLEAVED ? "parallel.virtual_stages=2"
+                                           : "parallel.virtual_stages=1";
+                print_message("%d stages, %s, %s, %s\n", ranks, schedules[k], c->targets,
+                        c->precision);
+                layout_run several = run_layout(ranks, sets, 9);
+                expect_same_bits(&several, &one);
+                free(several.weights);
+            }
+        free(one.weights);
+    }
+}
+
+// --- tensor ranks
+// Of the moments, which are sums of gradients; a weight's own steps have lost their size (Adam).
+static double moments_differ(const layout_run *got, const layout_run *want) {
+    double difference = 0, size = 0;
+    for (int64_t i = want->n_weights / 2; i < want->n_weights; i++) {
+        const double d = (double)got->weights[i] - (double)want->weights[i];
+        difference += d * d;
+        size += (double)want->weights[i] * (double)want->weights[i];
+    }
+    return sqrt(difference / size);
+}
+
+static void expect_close(const layout_run *got, const layout_run *want, double bound) {
+    for (int step = 0; step < STEPS; step++) {
+        const double loss = fabs(got->loss[step] / want->loss[step] - 1),
+                     norm = fabs(got->grad_norm[step] / want->grad_norm[step] - 1),
+                     size = fabs(got->param_norm[step] / want->param_norm[step] - 1);
+        if (!(loss < bound && norm < 20 * bound && size < bound))
+            fail_msg("%d ranks, %s, step %d: loss %.9g, norms %.9g %.9g; one: %.9g, %.9g %.9g",
+                    got->ranks, got->sets[got->n_sets - 1], step, got->loss[step],
+                    got->grad_norm[step], got->param_norm[step], want->loss[step],
+                    want->grad_norm[step], want->param_norm[step]);
+    }
+    const double differ = moments_differ(got, want);
+    if (!(differ < 100 * bound))
+        fail_msg("%d ranks, %s: moments differ by %g of their size", got->ranks,
+                got->sets[got->n_sets - 1], differ);
+}
+
+typedef struct tensor_case {
+    int tensor, others; // ranks along the tensor axis, and in all other directions together
+    const char *sets[3];
+} tensor_case;
+
+static const tensor_case tensors[] = {{2, 1, {"parallel.sequence=true"}},
+        {2, 1, {"parallel.sequence=false"}}, {4, 1, {"parallel.sequence=true"}},
+        {4, 1, {"parallel.sequence=false", "training.recompute=full"}},
+        {2, 2, {"parallel.sequence=true", "training.recompute=selective"}},
+        {2, 2, {"parallel.sequence=false", "parallel.zero=0"}},
+        {2, 2, {"parallel.sequence=true", "parallel.pipeline=2", "parallel.schedule=zb-h1"}},
+        {2, 4, {"parallel.sequence=false", "parallel.pipeline=2", "training.recompute=full"}}};
+
+static void compare_with_one(const char *targets, const char *type, double bound) {
+    const char *sets[] = {"lora.rank=4", dropped, targets, type, NULL, NULL, NULL, NULL};
+    layout_run one = run_layout(1, sets, 4);
+    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
+        const tensor_case *c = &tensors[i];
+        int n = 4;
+        sets[n++] = c->tensor == 2 ? "parallel.tensor=2" : "parallel.tensor=4";
+        for (int k = 0; k < 3 && c->sets[k]; k++)
+            sets[n++] = c->sets[k];
+        layout_run several = run_layout(c->tensor * c->others, sets, n);
+        expect_close(&several, &one, bound);
+        free(several.weights);
+    }
+    free(one.weights);
+}
+
+static void tensor_ranks_are_close_to_one(void **state) {
+    (void)state;
+    compare_with_one(all_branches, "training.precision=fp32", 2e-6);
+    compare_with_one("lora.target_modules=[q_proj, v_proj]", "training.precision=fp32", 2e-6);
+    compare_with_one("lora.target_modules=[k_proj, down_proj]", "training.precision=bf16", 1e-3);
+}
+
+// The mask is that of one rank: with another one the loss would differ by far more than rounding.
+static void dropout_matters(void **state) {
+    (void)state;
+    const char *sets[] = {"lora.rank=4", dropped, all_branches, "training.precision=fp32"};
+    layout_run with = run_layout(1, sets, 4);
+    sets[1] = "lora.dropout=0";
+    layout_run without = run_layout(1, sets, 4);
+    if (!(fabs(with.loss[0] / without.loss[0] - 1) > 1e-4))
+        fail_msg("losses %.9g and %.9g", with.loss[0], without.loss[0]);
+    free(with.weights);
+    free(without.weights);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(stages_have_the_bits_of_one_rank),
+            cmocka_unit_test(tensor_ranks_are_close_to_one), cmocka_unit_test(dropout_matters)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

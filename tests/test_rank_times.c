@@ -1,0 +1,72 @@
+// Which rank is the slowest, and what for; means that all ranks of a run share.
+#include "ranks.h"
+
+#include "train/rank_times.h"
+
+static void the_slowest_rank_and_its_reason(void **state) {
+    (void)state;
+    static const struct {
+        const char *what;
+        rank_time of[3]; // compute, data, save, wait
+        int slowest;
+        const char *reason;
+    } cases[] = {
+            {"computes", {{1, 0, 0, 1}, {2, 0, 0, 0}, {1, 0, 0, 1}}, 1, "compute"},
+            {"waits for its rows", {{1, 0, 0, 1}, {1, 0, 0, 1}, {1, 1, 0, 0}}, 2, "data"},
+            {"waits for its disk", {{1, 0.1, 0.9, 0}, {1, 0, 0, 1}, {1, 0, 0, 1}}, 0, "save"},
+            {"a little of all", {{1, 0, 0, 1}, {1.5, 0.6, 0, 0}, {1, 0, 0, 1}}, 1, "data"},
+            {"all alike", {{1, 0, 0, 0.1}, {1.01, 0, 0, 0.1}, {1, 0, 0, 0.1}}, 1, "compute"},
+            {"messages take longest", {{1, 0, 0, 4}, {1.01, 0, 0, 4}, {1, 0, 0, 4}}, 1, "wait"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *reason;
+        const int slowest = rank_times_slowest(cases[i].of, 3, &reason);
+        if (slowest != cases[i].slowest || strcmp(reason, cases[i].reason) != 0)
+            fail_msg("%s: rank %d (%s)", cases[i].what, slowest, reason);
+    }
+}
+
+// Two steps, the second one of rank r takes r seconds more.
+static drv_status share(comm *self, void *ctx) {
+    (void)ctx;
+    arena *a = arena_new("test");
+    const int rank = comm_rank(self);
+    rank_times t = rank_times_new(a, self);
+    OK(rank_times_share(&t)); // nothing was added
+    EXPECT(self, t.n == 0);
+    rank_times_add(&t, &(rank_time){.compute = 1});
+    rank_times_add(&t, &(rank_time){.compute = 1 + rank, .wait = 3 - rank});
+    OK(rank_times_share(&t));
+    EXPECT(self, t.n == 4 && t.slowest == 3 && strcmp(t.reason, "compute") == 0 && t.steps == 0);
+    for (int i = 0; i < t.n; i++)
+        EXPECT(self, t.of[i].compute == 1 + i / 2.0 && t.of[i].wait == (3 - i) / 2.0);
+    arena_free(a);
+    return DRV_OK;
+}
+
+static void all_ranks_know_the_means_of_all(void **state) {
+    (void)state;
+    OK(comm_run_threads(4, 1, NULL, share, NULL));
+}
+
+static drv_status waits(comm *self, void *ctx) {
+    (void)ctx;
+    const double before = comm_waited(self);
+    if (comm_rank(self) == 1) usleep(50000);
+    OK(comm_barrier(comm_world(self)));
+    const double waited = comm_waited(self) - before;
+    EXPECT(self, comm_rank(self) == 1 || waited > 0);
+    return DRV_OK;
+}
+
+static void waiting_for_messages_is_counted(void **state) {
+    (void)state;
+    OK(comm_run_threads(2, 1, NULL, waits, NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(the_slowest_rank_and_its_reason),
+            cmocka_unit_test(all_ranks_know_the_means_of_all),
+            cmocka_unit_test(waiting_for_messages_is_counted)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+#!/bin/bash
+# LoRA with dropout on conversations over mpirun, where ranks share the model: pipelines write the adapters of one
+# rank to the bit, tensor ranks within rounding; any layout goes on from any other's; every layout names the same
+# base. Needs mpirun and drover_mpi.so.
+. "$(dirname "$0")"/story.bash
+if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
+    echo "skipped: no mpirun, or drover is built without it"
+    exit 0
+fi
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
+make_data
+expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3 --set model.num_hidden_layers=4
+awk 'BEGIN { for (i = 0; i < 150; i++) printf "{\"prompt\": \"Where is fox %d?\", \"response\": \"By hen %d.\"}\n", i, i * 7 % 31 }' >chat.jsonl
+cat >chat.jinja <<'JINJA'
+{% for m in messages %}<{{ m.role }}>{{ m.content }}</>
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}
+JINJA
+expect 0 "150 documents" "$drover" data build --sft --input chat.jsonl --tokenizer tok --template chat.jinja --out data/chat
+cat >sft.yaml <<YAML
+model: {from: pre/checkpoints/step-000003}
+data: {train: data/chat, valid: data/chat, sequence_length: 128}
+training: {steps: 6, global_batch_size: 8, micro_batch_size: 1, eval_every: 3, eval_batches: 2, precision: bf16}
+lora: {rank: 4, alpha: 8, dropout: 0.2, target_modules: all-linear}
+optimizer: {lr: 0.002}
+schedule: {type: constant, warmup_steps: 2}
+checkpoint: {every: 3, keep: 3}
+YAML
+train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
+    local n=$1 run=$2 sets=()
+    shift 2
+    for set in "$@"; do sets+=(--set "$set"); done
+    if [ "$n" = 1 ]; then "$drover" train sft.yaml --set run_dir="$run" "${sets[@]}"
+    else mpirun --oversubscribe -n "$n" "$drover" train sft.yaml --set run_dir="$run" "${sets[@]}"; fi
+}
+folder() { (cd "$1/checkpoints/step-000006" && sha256sum adapter_config.json adapter_model.safetensors base.json base_config.json optimizer.safetensors); }
+losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
+steps() { sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
+near() { # RUN ONE: the loss of each step within 1e-2, which bf16 leaves after 6 steps
+    paste <(steps "$1") <(steps "$2") | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-4 { bad = 1 } END { exit bad || NR != 6 }'
+}
+expect 0 "LoRA: 18496 parameters are trained" train 1 one
+
+# --- the plan counts the whole model's branches, whatever a rank has of them
+expect 0 "trainable     18496 in low-rank branches" "$drover" plan sft.yaml --set parallel.tensor=2 --set parallel.pipeline=2
+expect 0 '"trainable_parameters": 18496' "$drover" plan sft.yaml --json --set parallel.tensor=4
+
+# --- pipelines: the folder of one rank, byte for byte
+expect 0 "LoRA: 18496 parameters are trained" train 2 p2 parallel.pipeline=2
+expect 0 "step-000006" train 2 zb parallel.pipeline=2 parallel.schedule=zb-h1
+expect 0 "pipeline 2 x 2 stages" train 2 v2 parallel.pipeline=2 parallel.virtual_stages=2
+expect 0 "step-000006" train 4 p4 parallel.pipeline=4 parallel.schedule=gpipe
+for run in p2 zb v2 p4; do
+    check "$run: the folder of one rank" test "$(folder one)" = "$(folder $run)"
+    check "$run: losses of one rank" test "$(losses one)" = "$(losses $run)"
+done
+expect 0 "data 2, 2 lanes" train 2 d2
+expect 0 "pipeline 2 x 1 stages, data 2" train 4 p2d2 parallel.pipeline=2
+check "beside data ranks: the folder of data ranks alone" test "$(folder d2)" = "$(folder p2d2)"
+
+# --- tensor ranks, with their tokens shared and not
+expect 0 "LoRA: 18496 parameters are trained" train 2 t2 parallel.tensor=2
+expect 0 "tensor 4" train 4 t4 parallel.tensor=4 parallel.sequence=false
+expect 0 "tensor 2, data 2" train 4 t2d2 parallel.tensor=2
+expect 0 "pipeline 2 x 1 stages" train 4 t2p2 parallel.tensor=2 parallel.pipeline=2
+for run in t2 t4 t2d2 t2p2; do
+    check "$run: losses of one rank" near $run one
+    for file in adapter_config.json base.json base_config.json; do
+        check "$run: $file of one rank" cmp $run/checkpoints/step-000006/$file one/checkpoints/step-000006/$file
+    done
+    expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000006
+    expect 0 "loss" "$drover" eval $run --data data/chat
+done
+expect 0 "step-000006" train 2 plain parallel.tensor=2 lora.dropout=0
+check "without dropout other losses: it was on" test "$(losses t2)" != "$(losses plain)"
+
+# --- from one layout to another: what it holds is what comes back
+expect 0 "step-000003" train 2 mixed training.steps=3 parallel.tensor=2
+expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed parallel.pipeline=4 training.steps=4
+expect 0 "resumed from mixed/checkpoints/step-000004" train 4 mixed parallel.tensor=4 training.steps=5
+expect 0 "resumed from mixed/checkpoints/step-000005" train 1 mixed
+check "tensor 2, pipeline 4, tensor 4, one: losses of one rank" near mixed one
+expect 0 "step-000003" train 2 broken training.steps=3 parallel.tensor=2
+expect 0 "resumed" train 2 broken parallel.tensor=2
+check "tensor 2 resumed: the folder of the unbroken run" test "$(folder broken)" = "$(folder t2)"
+expect 0 "step-000003" train 4 turned training.steps=3 parallel.pipeline=4
+expect 0 "resumed" train 1 turned
+check "4 stages, then one rank: the bits of one" test "$(folder turned)" = "$(folder one)"
+
+# --- an adapter of another run, and another base
+expect 0 "branches from t2/checkpoints/step-000006" train 4 more lora.adapter=t2/checkpoints/step-000006 lora.rank=4 lora.alpha=8 training.steps=1 parallel.tensor=2 parallel.pipeline=2
+expect 0 "step-000004" "$drover" train run.yaml --set run_dir=other --set training.steps=4 --set model.num_hidden_layers=4
+expect 1 "the adapter belongs to another base" train 2 t2 parallel.tensor=2 training.steps=7 model.from=other/checkpoints/step-000004
+check "it is said once" test "$(grep -c 'another base' out)" = 1
+finish

@@ -28,11 +28,15 @@ static int64_t workspace(void *ctx, const node *n) {
     return b->v->workspace ? b->v->workspace(n, par_threads()) : 0;
 }
 
+plan *backend_plan(arena *a, backend *b, graph *g) {
+    return plan_make(a, g, workspace, b);
+}
+
 drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out) {
     if (g->mesh.size[AXIS_PIPELINE] > 1 && !b->v->use_slot)
         return drv_fail(DRV_E_DEVICE, "back end \"%s\" runs no pipelines, expected cpu",
                 b->v->name);
-    plan *made = plan_make(a, g, workspace, b);
+    plan *made = backend_plan(a, b, g);
     if (p) *p = made;
     return b->v->load(b, made, out);
 }

@@ -39,6 +39,19 @@ typedef struct backend_memory {
     int64_t arguments, results, aliased, temporary, code;
 } backend_memory;
 
+// A training step as one program: `turn`, forward and backward of a micro-batch, n_turns times on
+// slices of its inputs, from gradients of zero; then `rest`, the update. Gradients live in it
+// alone. Beside the states of both graphs:
+//   step.X       [n_turns, ...] for each input X of `turn` (but d...: the same in all turns)
+//   step.hyper   f64[8]: `hyper` of `rest` for the case that the step before counted, then for the
+//                case that it did not because its norm was not finite; the program sees which
+//   X            each output of `turn`: the sum over all turns
+typedef struct step_parts {
+    const char *name;
+    const graph *turn, *rest;
+    int n_turns;
+} step_parts;
+
 typedef struct backend_vtable {
     const char *name;
     // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
@@ -49,9 +62,18 @@ typedef struct backend_vtable {
     void (*join)(backend *b, comm *c, const mesh *m);
     // Lowers a planned graph; creates state that it names and that does not exist yet, zeroed.
     drv_status (*load)(backend *b, const plan *p, executable **out);
+    // A whole step as one program; its states that do not exist yet are zero. NULL: there is no
+    // such program, `turn` and `rest` are loaded and run one by one.
+    drv_status (*load_step)(backend *b, const step_parts *parts, executable **out);
     // Allocates what loaded programs need at most; called by the first run at the latest.
     drv_status (*prepare)(backend *b);
+    // May return before the program has ended; what it fails with may be told by the next call.
     drv_status (*run)(backend *b, executable *e);
+    // Reads a whole small state as the program that was run last leaves it, without waiting: the
+    // bytes are at dst when `arrive` has returned, whatever is run in between. arrive waits for the
+    // n oldest. NULL, both: `read` does it.
+    drv_status (*fetch)(backend *b, int rank, const char *name, int64_t bytes, void *dst);
+    drv_status (*arrive)(backend *b, int n_oldest);
     // Which slot of the tensors that have several the programs see from here on; at first 0. NULL:
     // backend_compile refuses graphs of a pipeline, which alone have such tensors.
     void (*use_slot)(backend *b, int slot);
@@ -104,6 +126,14 @@ static inline drv_status backend_write(backend *b, int rank, const char *name, i
 static inline drv_status backend_read(backend *b, int rank, const char *name, int64_t offset,
         int64_t bytes, void *dst) {
     return b->v->read(b, rank, name, offset, bytes, dst);
+}
+static inline drv_status backend_fetch(backend *b, int rank, const char *name, int64_t bytes,
+        void *dst) {
+    return b->v->fetch ? b->v->fetch(b, rank, name, bytes, dst)
+                       : b->v->read(b, rank, name, 0, bytes, dst);
+}
+static inline drv_status backend_arrive(backend *b, int n_oldest) {
+    return b->v->arrive ? b->v->arrive(b, n_oldest) : DRV_OK;
 }
 static inline int64_t backend_held_bytes(backend *b) {
     return b->v->held_bytes(b);
@@ -178,5 +208,7 @@ DRV_CHECKED drv_status backend_open_with(arena *a, const char *name, const backe
         backend **out);
 DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); // with the defaults
 
-// Plans a graph for a back end and loads it.
+// Plans a graph for a back end.
+plan *backend_plan(arena *a, backend *b, graph *g);
+// Plans it and loads it.
 DRV_CHECKED drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out);

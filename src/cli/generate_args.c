@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/parallel.h"
+#include "train/device.h"
 #include "train/model_hint.h"
 #include "train/resolve.h"
 
@@ -20,6 +22,23 @@ drv_status generation_precision(const cli_args *args, generate_precision *out) {
     return DRV_OK;
 }
 
+// "pjrt" with the keys pjrt.* of the config or the run that is named, or "pjrt:PLUGIN".
+static void read_device(arena *mem, const cli_args *args, generator_opts *model) {
+    static const char prefix[] = "pjrt:";
+    const char *name = cli_get(args, "--backend", NULL),
+               *target = args->n_positional ? args->positional[0] : "";
+    run_config *cfg = ARENA_NEW(mem, run_config);
+    const char *file = file_is_dir(target) ? path_join(mem, target, "config.yaml") : target;
+    model->backend = name;
+    if (!name || strncmp(name, "pjrt", strlen("pjrt")) != 0) return;
+    if (str_ends(file, ".yaml") && file_exists(file) &&
+            config_load(mem, file, NULL, 0, cfg) == DRV_OK)
+        model->device = device_opts(cfg);
+    if (strncmp(name, prefix, strlen(prefix)) != 0) return;
+    model->backend = "pjrt";
+    model->device.plugin = name + strlen(prefix);
+}
+
 drv_status generation_read(arena *mem, const cli_args *args, generator_opts *model,
         generate_opts *out) {
     int64_t threads = 0;
@@ -33,7 +52,7 @@ drv_status generation_read(arena *mem, const cli_args *args, generator_opts *mod
     DRV_TRY(cli_get_i64(args, "--seed", 0, INT64_MAX, &out->seed));
     DRV_TRY(cli_get_i64(args, "--threads", 0, 4096, &threads));
     DRV_TRY(generation_precision(args, &model->precision));
-    model->backend = cli_get(args, "--backend", NULL);
+    read_device(mem, args, model);
     out->stops = cli_get_all(mem, args, "--stop", &out->n_stops);
     par_set_threads((int)threads);
     model_ref ref;

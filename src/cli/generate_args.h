@@ -15,7 +15,7 @@
                     "over 1: tokens that occurred are less likely (default 1)"},                   \
             {"--stop", "TEXT", "end before this text (repeatable)"},                               \
             {"--seed", "N", "seed of the draws (default 0)"},                                      \
-            {"--backend", "NAME", "cpu (default), or pjrt: the plugin of DROVER_PJRT_PLUGIN"},     \
+            {"--backend", "NAME", "cpu (default), pjrt, or pjrt:PLUGIN (docs/accelerators.md)"},   \
             {"--precision", "NAME",                                                                \
                     "type of the weights, bf16 or fp32 (default: the model's, see above)"},        \
     {                                                                                              \

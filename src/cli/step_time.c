@@ -10,18 +10,23 @@
 #include "train/device.h"
 #include "train/fit.h"
 
-static drv_status write_random_batch(programs *p, uint64_t index) {
+// Random tokens of micro-batch i to the inputs of a step, or of a whole one to its i-th slice.
+static drv_status write_random_batch(programs *p, uint64_t index, int64_t slice) {
     const run_config *cfg = p->c;
-    const int64_t n_tokens = cfg->micro_batch_size * cfg->sequence_length, bytes = n_tokens * 4;
+    const int64_t n_tokens = cfg->micro_batch_size * cfg->sequence_length, bytes = n_tokens * 4,
+                  at = p->whole_step ? slice * bytes : 0;
+    const char *const *names =
+            p->whole_step ? (const char *[]){"step.tokens", "step.labels", "step.position"}
+                          : (const char *[]){"tokens", "labels", "position"};
     int32_t *numbers = mem_alloc((size_t)bytes);
     const rng_key key = {1, RNG_TEST, index};
     for (int64_t i = 0; i < n_tokens; i++)
         numbers[i] = (int32_t)(rng_u64(&key, (uint64_t)i) % (uint64_t)cfg->model.vocab_size);
-    drv_status status = backend_write(p->b, 0, "tokens", 0, bytes, numbers);
-    if (status == DRV_OK) status = backend_write(p->b, 0, "labels", 0, bytes, numbers);
+    drv_status status = backend_write(p->b, 0, names[0], at, bytes, numbers);
+    if (status == DRV_OK) status = backend_write(p->b, 0, names[1], at, bytes, numbers);
     for (int64_t i = 0; i < n_tokens; i++)
         numbers[i] = (int32_t)(i % cfg->sequence_length);
-    if (status == DRV_OK) status = backend_write(p->b, 0, "position", 0, bytes, numbers);
+    if (status == DRV_OK) status = backend_write(p->b, 0, names[2], at, bytes, numbers);
     free(numbers);
     return status;
 }
@@ -29,19 +34,31 @@ static drv_status write_random_batch(programs *p, uint64_t index) {
 static drv_status write_numbers(programs *p) {
     const run_config *cfg = p->c;
     const double dloss = 1.0 / (double)(cfg->global_batch_size * cfg->sequence_length);
-    const double hyper[4] = {1e-5, 0.1, 0.05, 1}; // of adamw: ir/ops/update.c
+    // Of adamw (ir/ops/update.c), once more for a whole step.
+    const double hyper[8] = {1e-5, 0.1, 0.05, 1, 1e-5, 0.1, 0.05, 1};
     DRV_TRY(backend_write(p->b, 0, "dloss", 0, sizeof dloss, &dloss));
-    return backend_write(p->b, 0, "hyper", 0, sizeof hyper, hyper);
+    if (p->whole_step) return backend_write(p->b, 0, "step.hyper", 0, sizeof hyper, hyper);
+    return backend_write(p->b, 0, "hyper", 0, sizeof hyper / 2, hyper);
 }
 
 static drv_status run_micro_batch(programs *p, uint64_t index) {
-    DRV_TRY(write_random_batch(p, index));
+    DRV_TRY(write_random_batch(p, index, 0));
     return backend_run(p->b, p->step);
+}
+
+// A device computes on its own: its step has ended when its numbers are here.
+static drv_status run_whole_step(programs *p, uint64_t index, int64_t n_micro) {
+    double loss;
+    for (int64_t i = 0; i < n_micro; i++)
+        DRV_TRY(write_random_batch(p, index * 1000 + (uint64_t)i, i));
+    DRV_TRY(backend_run(p->b, p->whole_step));
+    return backend_read(p->b, 0, "loss", 0, sizeof loss, &loss);
 }
 
 static drv_status run_step(programs *p, uint64_t index) {
     const int64_t n_micro = p->c->global_batch_size / p->c->micro_batch_size;
     DRV_TRY(write_numbers(p));
+    if (p->whole_step) return run_whole_step(p, index, n_micro);
     for (int64_t i = 0; i < n_micro; i++)
         DRV_TRY(run_micro_batch(p, index * 1000 + (uint64_t)i));
     return backend_run(p->b, p->update);
@@ -93,6 +110,10 @@ static drv_status rehearse(arena *a, const run_config *cfg, backend *device, dou
     DRV_TRY(programs_load(a, device, &p));
     DRV_TRY(programs_init_weights(&p));
     DRV_TRY(run_step(&p, 0));
+    if (p.whole_step) { // of one micro-batch: its update is in it
+        *update_s = 0;
+        return mean_seconds(&p, run_step, 0.2, micro_batch_s);
+    }
     DRV_TRY(mean_seconds(&p, run_micro_batch, 0.2, micro_batch_s));
     return mean_seconds(&p, run_update, 0.05, update_s);
 }

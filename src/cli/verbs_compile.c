@@ -1,7 +1,6 @@
 // compile: makes a run's programs without running them.
 #include <stdio.h>
 
-#include "base/clock.h"
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
@@ -9,22 +8,26 @@
 #include "train/device.h"
 #include "train/programs.h"
 
-static bool compile_one(arena *a, backend *b, graph *g) {
-    const double start = clock_s();
-    executable *made;
+typedef struct counts {
+    backend *b;
+    int n, n_failed;
+} counts;
+
+static void tell(void *ctx, const char *name, int n_nodes, double seconds, const executable *made) {
+    counts *c = ctx;
     backend_memory m;
-    const drv_status status = backend_compile(a, b, g, NULL, &made);
-    if (status != DRV_OK) {
-        fprintf(stderr, "%-8s%s\n", g->name, drv_message());
-        return false;
+    c->n++;
+    c->n_failed += !made;
+    if (!made) {
+        fprintf(stderr, "%-12s%s\n", name, drv_message());
+        return;
     }
-    fprintf(stderr, "%-8s%d nodes, %.1f s", g->name, g->n_nodes, clock_s() - start);
-    if (backend_program_memory(b, made, &m))
+    fprintf(stderr, "%-12s%d nodes, %.1f s", name, n_nodes, seconds);
+    if (backend_program_memory(c->b, made, &m))
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
     fputs("\n", stderr);
-    return true;
 }
 
 // What programs are compiled for: the devices of a target, or those that a run of this process has.
@@ -59,21 +62,22 @@ static drv_status run(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
     compiled_for to = {0};
-    int n_sets, n_failed = 0;
+    int n_sets;
     const char **sets = cli_get_all(mem, args, "--set", &n_sets);
     DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
     DRV_TRY(open_devices(mem, args, &cfg, &to));
     backend *device = to.b;
     DRV_TRY(programs_build(mem, &cfg, &built));
-    const int n = built.n_all;
-    for (int i = 0; i < n; i++)
-        n_failed += !compile_one(mem, device, built.all[i].graph);
+    counts c = {.b = device};
+    const drv_status status = programs_compile(mem, device, &built, &(compile_report){tell, &c});
     backend_close(device);
     if (to.pool) device_pool_close(to.pool);
-    printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", n, n - n_failed, n_failed);
-    return n_failed ? drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled", n_failed, n)
-                    : DRV_OK;
+    printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
+            c.n_failed);
+    return status == DRV_OK ? DRV_OK
+                            : drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled",
+                                      c.n_failed, c.n);
 }
 
 static const cli_option options[] = {

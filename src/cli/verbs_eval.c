@@ -9,6 +9,7 @@
 #include "cli/eval_choices.h"
 #include "cli/eval_logits.h"
 #include "cli/generate_args.h"
+#include "train/device.h"
 #include "train/lora_state.h"
 #include "train/prefix.h"
 #include "train/resolve.h"
@@ -54,6 +55,13 @@ static const char *config_of(arena *a, const cli_args *args) {
                    : NULL;
 }
 
+// A run computes on its own device, whatever is evaluated with it. NULL: it is not known.
+static run_config *run_config_of(arena *a, const cli_args *args) {
+    run_config *cfg = ARENA_NEW(a, run_config);
+    const char *file = config_of(a, args);
+    return file && config_load(a, file, NULL, 0, cfg) == DRV_OK ? cfg : NULL;
+}
+
 static drv_status set_precision(arena *a, const cli_args *args, scorer_opts *out) {
     generate_precision asked = GENERATE_AUTO;
     DRV_TRY(generation_precision(args, &asked));
@@ -67,6 +75,9 @@ static drv_status open_model(arena *a, const cli_args *args, scorer_opts *out) {
     DRV_TRY(model_resolve(a, args->n_positional ? args->positional[0] : NULL,
             cli_get(args, "--adapter", NULL), &ref));
     *out = (scorer_opts){.folder = ref.folder, .adapter = ref.adapter, .backend = ""};
+    run_config *cfg = run_config_of(a, args);
+    if (cfg) out->backend = cfg->backend;
+    if (cfg) out->device = device_opts(cfg);
     return set_precision(a, args, out);
 }
 
@@ -134,8 +145,10 @@ static drv_status eval_set(arena *mem, const cli_args *args, score_opts *opts, s
     DRV_TRY(open_set(mem, args, &cfg, &model));
     config_one_rank(&cfg); // a checkpoint is a Hugging Face model, whatever the layout
     par_set_threads((int)cfg.threads);
-    opts->model =
-            (scorer_opts){.folder = model.folder, .adapter = model.adapter, .backend = cfg.backend};
+    opts->model = (scorer_opts){.folder = model.folder,
+            .adapter = model.adapter,
+            .backend = cfg.backend,
+            .device = device_opts(&cfg)};
     DRV_TRY(set_precision(mem, args, &opts->model));
     const bool config = config_of(mem, args) != NULL;
     if (!cli_has(args, "--precision") && (config || config_gives(&cfg, "training.precision")))

@@ -124,15 +124,26 @@ void batch_pad(batch *b) {
     }
 }
 
-drv_status batch_write(const batch *b, programs *p, int64_t index) {
-    const int64_t n = p->c->micro_batch_size * b->row_tokens,
-                  at = index * n - b->first_row * b->row_tokens, bytes = n * 4;
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++) {
-        DRV_TRY(backend_write(p->b, rank, "tokens", 0, bytes, b->tokens + at));
-        DRV_TRY(backend_write(p->b, rank, "position", 0, bytes, b->position + at));
-        DRV_TRY(backend_write(p->b, rank, "labels", 0, bytes, b->labels + at));
+// Rows of the batch from `first`, n of them, to the inputs that begin with `prefix`.
+static drv_status write_inputs(const batch *b, programs *p, const char *prefix, int64_t first,
+        int64_t n) {
+    const struct {
+        const char *name;
+        const int32_t *from;
+    } inputs[] = {{"tokens", b->tokens}, {"position", b->position}, {"labels", b->labels}};
+    const int64_t at = first * b->row_tokens, bytes = n * b->row_tokens * 4;
+    char name[32];
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        snprintf(name, sizeof name, "%s%s", prefix, inputs[i].name);
+        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(p->b, rank, name, 0, bytes, inputs[i].from + at));
     }
     return DRV_OK;
+}
+
+drv_status batch_write(const batch *b, programs *p, int64_t index) {
+    const int64_t n = p->c->micro_batch_size;
+    return write_inputs(b, p, "", index * n - b->first_row, n);
 }
 
 drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t index) {
@@ -165,12 +176,11 @@ static int64_t row_of_token(const batch *b, int64_t t, int64_t *in_row) {
     return run % b->micro;
 }
 
-drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+// Where the tokens of n rows are from, from `first` of the global batch on: to element `to`.
+static drv_status write_origin(const batch *b, programs *p, const char *name, int64_t to,
+        int64_t first, int64_t n_rows) {
     enum { PIECE = 256 }; // tokens
-    const int64_t n = p->c->micro_batch_size * b->row_tokens,
-                  first_row = b->rows_before + index * p->c->micro_batch_size;
-    char name[32];
-    snprintf(name, sizeof name, chunk < 0 ? "origin" : "origin.%d", chunk);
+    const int64_t n = n_rows * b->row_tokens, first_row = b->rows_before + first;
     for (int64_t at = 0; at < n; at += PIECE) {
         const int64_t n_here = n - at < PIECE ? n - at : PIECE, bytes = 12 * n_here;
         uint32_t words[3 * PIECE];
@@ -182,9 +192,22 @@ drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, 
             words[3 * i + 2] = (uint32_t)in_row;
         }
         for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-            DRV_TRY(backend_write(p->b, rank, name, 12 * (slot * n + at), bytes, words));
+            DRV_TRY(backend_write(p->b, rank, name, 12 * (to + at), bytes, words));
     }
     return DRV_OK;
+}
+
+drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+    const int64_t n_rows = p->c->micro_batch_size;
+    char name[32];
+    snprintf(name, sizeof name, chunk < 0 ? "origin" : "origin.%d", chunk);
+    return write_origin(b, p, name, slot * n_rows * b->row_tokens, index * n_rows, n_rows);
+}
+
+drv_status batch_write_whole(const batch *b, programs *p) {
+    DRV_TRY(write_inputs(b, p, "step.", 0, b->rows));
+    if (p->c->lora.dropout == 0) return DRV_OK;
+    return write_origin(b, p, "step.origin", 0, b->first_row, b->rows);
 }
 
 // --- reading ahead

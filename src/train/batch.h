@@ -37,6 +37,9 @@ void batch_pad(batch *b);
 // Writes micro-batch `index` of the global batch to the inputs of every local rank.
 DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
 
+// Writes all of it, to the inputs of a whole step (programs.h), where tokens are from as well.
+DRV_CHECKED drv_status batch_write_whole(const batch *b, programs *p);
+
 // The same for one stage of a pipeline, into a slot: what that stage takes of the micro-batch.
 DRV_CHECKED drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot,
         int64_t index);

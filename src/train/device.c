@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-static backend_opts opts_of(const run_config *cfg) {
+backend_opts device_opts(const run_config *cfg) {
     return (backend_opts){.plugin = cfg->pjrt.plugin,
             .flags = cfg->pjrt.flags,
             .n_flags = cfg->pjrt.n_flags,
@@ -12,7 +12,7 @@ static backend_opts opts_of(const run_config *cfg) {
 }
 
 drv_status device_open(arena *a, const run_config *cfg, backend **out) {
-    const backend_opts opts = opts_of(cfg);
+    const backend_opts opts = device_opts(cfg);
     DRV_TRY_CTX(backend_open_with(a, cfg->backend, &opts, out), "%s: backend \"%s\"",
             config_where(cfg, "backend"), cfg->backend);
     return DRV_OK;
@@ -26,7 +26,7 @@ int device_count(const run_config *cfg) {
 }
 
 drv_status device_open_pool(arena *a, const run_config *cfg, int n_devices, device_pool **out) {
-    const backend_opts opts = opts_of(cfg);
+    const backend_opts opts = device_opts(cfg);
     DRV_TRY_CTX(device_pool_open(a, &opts, n_devices, out), "%s: backend \"%s\"",
             config_where(cfg, "backend"), cfg->backend);
     return DRV_OK;
@@ -34,7 +34,7 @@ drv_status device_open_pool(arena *a, const run_config *cfg, int n_devices, devi
 
 drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool, int device,
         backend **out) {
-    backend_opts opts = opts_of(cfg);
+    backend_opts opts = device_opts(cfg);
     opts.pool = pool;
     opts.device = device;
     return backend_open_with(a, "pjrt", &opts, out);
@@ -42,7 +42,7 @@ drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool, in
 
 drv_status device_open_target(arena *a, const run_config *cfg, const char *target, int n_devices,
         backend **out) {
-    backend_opts opts = opts_of(cfg);
+    backend_opts opts = device_opts(cfg);
     opts.target = target;
     opts.n_targets = n_devices;
     return backend_open_with(a, "pjrt", &opts, out);

@@ -16,3 +16,5 @@ int device_count(const run_config *cfg);
 // programs are compiled and not run. n_devices: so many of it.
 DRV_CHECKED drv_status device_open_target(arena *a, const run_config *cfg, const char *target,
         int n_devices, backend **out);
+// What `backend` is opened with by the keys pjrt.*; it lives as long as the config.
+backend_opts device_opts(const run_config *cfg);

@@ -7,6 +7,7 @@
 //     generator_logits    of the token that comes next
 //     generator_add       the token that was chosen
 #pragma once
+#include "backend/backend.h"
 #include "base/arena.h"
 #include "base/status.h"
 #include "config/model_config.h"
@@ -23,6 +24,7 @@ typedef struct generator_opts {
     const char *adapter; // PEFT's folder, used with it; NULL or "": none
     generate_precision precision;
     const char *backend; // NULL: cpu
+    backend_opts device; // what it is opened with
     // Asked between the blocks of a prompt and between tokens: true ends the work there. NULL: never.
     bool (*interrupted)(void *ctx);
     void *ctx; // of `interrupted`

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/rng.h"
@@ -185,10 +186,50 @@ bool programs_has_loss(const programs *p) {
     return p->params.layout.heads;
 }
 
-drv_status programs_load(arena *a, backend *b, programs *p) {
+static bool has_whole_step(const backend *b, const programs *p) {
+    const mesh m = programs_mesh(p->c);
+    return b->v->load_step && !p->n_stages && p->n_lane_slots == 0 && mesh_ranks(&m) == 1;
+}
+
+static drv_status compile_whole_step(backend *b, programs *p) {
+    const run_config *cfg = p->c;
+    const step_parts parts = {"whole_step", p->step_graph, p->update_graph,
+            (int)(cfg->global_batch_size / cfg->micro_batch_size)};
+    return b->v->load_step(b, &parts, &p->whole_step);
+}
+
+// The program of graph number i, or, with the step's, the whole step. NULL: of another program.
+static drv_status compile_one(arena *a, backend *b, programs *p, int i, const char **name) {
+    built_program *built = &p->all[i];
+    const bool whole = has_whole_step(b, p);
+    *name = built->graph->name;
+    if (!whole || (built->graph != p->step_graph && built->graph != p->update_graph))
+        return backend_compile(a, b, built->graph, &built->plan, built->run);
+    built->plan = backend_plan(a, b, built->graph);
+    *name = built->graph == p->step_graph ? "whole_step" : NULL;
+    return *name ? compile_whole_step(b, p) : DRV_OK;
+}
+
+drv_status programs_compile(arena *a, backend *b, programs *p, const compile_report *report) {
+    drv_status first = DRV_OK;
     p->b = b;
-    for (int i = 0; i < p->n_all; i++)
-        DRV_TRY(backend_compile(a, b, p->all[i].graph, &p->all[i].plan, p->all[i].run));
+    for (int i = 0; i < p->n_all; i++) {
+        const double start = clock_s();
+        const char *name;
+        const drv_status status = compile_one(a, b, p, i, &name);
+        if (name && report)
+            report->tell(report->ctx, name, p->all[i].graph->n_nodes, clock_s() - start,
+                    status != DRV_OK ? NULL
+                    : *p->all[i].run ? *p->all[i].run
+                                     : p->whole_step);
+        if (first == DRV_OK) first = status;
+        if (first != DRV_OK && !report) return first;
+    }
+    return first;
+}
+
+drv_status programs_load(arena *a, backend *b, programs *p) {
+    DRV_TRY(programs_compile(a, b, p, NULL));
     return backend_prepare(b);
 }
 

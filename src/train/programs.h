@@ -33,6 +33,12 @@ typedef struct built_program {
     bool each_micro_batch; // of training; otherwise once a step, or apart from steps
 } built_program;
 
+// Told of each program that is compiled, in order. executable NULL: it failed with drv_message().
+typedef struct compile_report {
+    void (*tell)(void *ctx, const char *name, int n_nodes, double seconds, const executable *e);
+    void *ctx;
+} compile_report;
+
 typedef struct programs {
     const run_config *c;
     backend *b;
@@ -43,6 +49,9 @@ typedef struct programs {
     bool zero; // data ranks share the optimizer: masters and moments are shards (ir/shard.h)
     graph *step_graph, *update_graph, *eval_graph;
     executable *step, *update, *eval;
+    // Whole steps (backend.h: step_parts), where the back end has them and one rank and one lane
+    // make a step: it takes the place of step and update, which are NULL.
+    executable *whole_step;
     lane_programs lanes;
     int n_lane_slots;
     // A pipeline: the stages take the place of step and eval, which are NULL.
@@ -74,6 +83,9 @@ bool programs_is_last(const programs *p, int chunk);
 bool programs_has_loss(const programs *p);
 // Plans them for a back end and loads them.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
+// Compiles all of them, whatever becomes of each; the first failure is returned.
+DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
+        const compile_report *report);
 
 // Master name of a weight: "master.W" beside a bf16 weight, W itself in fp32.
 const char *programs_master(arena *a, const programs *p, const param *w);

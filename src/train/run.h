@@ -9,6 +9,18 @@
 #include "train/step.h"
 #include "train/trainer_json.h"
 
+// A step between its start and its report. Where a step is one program, the next one is started
+// before the numbers of this one are read.
+typedef struct started_step {
+    step_metrics m;
+    step_values values;
+    int64_t counted, rows_taken; // tokens to predict; rows of the data so far
+    double begin, read_s;        // seconds to read its rows
+    double waited;               // for other ranks, before it
+    str rows;                    // their names
+} started_step;
+enum { MAX_STARTED = 2 };
+
 typedef struct run {
     arena *a;
     const run_config *cfg;
@@ -23,7 +35,9 @@ typedef struct run {
     rows *train_rows, *valid_rows; // valid_rows NULL: no evaluation
     vocab_check vocab;             // of both, in the background
     batch_reader reader;
-    batch *batch; // of this step
+    started_step started[MAX_STARTED]; // a ring: values on their way must not move
+    int first_started, n_started;
+    double finished; // time of the last report of a step
     run_state state;
     metrics *metrics;
     bool metrics_failing; // said once
@@ -39,6 +53,7 @@ typedef struct run {
     bool save_ended;                 // on all ranks (ranks_agree)
     int failed_saves;                // in a row
     bool weights_lost;               // an update failed half-way: they belong to no step
+    bool start_failed;               // of a step as one program: they are lost for good
     int lock;                        // file descriptor; 0: none
     double flops_per_token, peak_flops, mean_step_s;
 } run;

@@ -256,6 +256,8 @@ void run_close(run *r) {
     if (r->metrics) metrics_close(r->metrics);
     vocab_check_cancel(&r->vocab);
     batch_reader_close(&r->reader);
+    for (int i = 0; i < MAX_STARTED; i++)
+        str_free(&r->started[i].rows);
     if (r->train_rows) rows_close(r->train_rows);
     if (r->valid_rows) rows_close(r->valid_rows);
     if (r->b) backend_close(r->b);

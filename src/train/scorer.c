@@ -96,7 +96,7 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     s->config.sequence_length = opts->row_tokens;
     DRV_TRY(model_config_read(opts->folder, &s->config.model));
     DRV_TRY(check_memory(opts, s));
-    DRV_TRY(backend_open(a, *opts->backend ? opts->backend : "cpu", &b));
+    DRV_TRY(backend_open_with(a, *opts->backend ? opts->backend : "cpu", &opts->device, &b));
     *out = s;
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);

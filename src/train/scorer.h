@@ -9,6 +9,7 @@ typedef struct scorer scorer; // single owner
 typedef struct scorer_opts {
     const char *folder, *adapter; // Hugging Face folder; adapter "": none
     const char *backend;          // "": cpu
+    backend_opts device;          // what it is opened with
     int64_t row_tokens, rows;     // of a forward pass
     bool bf16;                    // products; else fp32
     bool logits;                  // scorer_run_logits instead of scorer_run

@@ -148,3 +148,28 @@ drv_status stepper_update(stepper *s, const double hyper[4], double *grad_norm,
     *param_norm = sqrt(*param_norm);
     return DRV_OK;
 }
+
+// --- whole steps
+enum { N_STEP_VALUES = 3 };
+
+drv_status stepper_start(stepper *s, const batch *b, const double hyper[8], step_values *out) {
+    programs *p = s->p;
+    const int64_t bytes = sizeof(double);
+    *out = (step_values){.dloss = 1 / (double)b->counted};
+    comm_note(s->comm, s->step, "step");
+    DRV_TRY(batch_write_whole(b, p));
+    DRV_TRY(backend_write(p->b, 0, "dloss", 0, bytes, &out->dloss));
+    DRV_TRY(backend_write(p->b, 0, "step.hyper", 0, 8 * bytes, hyper));
+    DRV_TRY(backend_run(p->b, p->whole_step));
+    DRV_TRY(backend_fetch(p->b, 0, "loss", bytes, &out->loss));
+    DRV_TRY(backend_fetch(p->b, 0, "grad_norm2", bytes, &out->grad_norm));
+    return backend_fetch(p->b, 0, "param_norm2", bytes, &out->param_norm);
+}
+
+drv_status stepper_finish(stepper *s, step_values *v) {
+    DRV_TRY(backend_arrive(s->p->b, N_STEP_VALUES));
+    v->loss *= v->dloss;
+    v->grad_norm = sqrt(v->grad_norm);
+    v->param_norm = sqrt(v->param_norm);
+    return DRV_OK;
+}

@@ -22,6 +22,17 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m);
 // between: called before each micro-batch; what it returns but DRV_OK ends the step; NULL: nothing.
 DRV_CHECKED drv_status stepper_gradients(stepper *s, const batch *b,
         drv_status (*between)(void *ctx), void *ctx, double *loss);
+// A whole step as one program (programs.h: whole_step): starts it and returns; stepper_finish waits
+// for the oldest one that was started and fills in its values. hyper: two sets, as step_parts says.
+typedef struct step_values {
+    double loss;                  // sum over the batch; then its mean
+    double grad_norm, param_norm; // squares; then norms
+    double dloss;
+} step_values;
+DRV_CHECKED drv_status stepper_start(stepper *s, const batch *b, const double hyper[8],
+        step_values *out);
+DRV_CHECKED drv_status stepper_finish(stepper *s, step_values *v);
+
 // hyper: learning rate, corrections of both moments, norm to clip at. Both norms are global.
 DRV_CHECKED drv_status stepper_update(stepper *s, const double hyper[4], double *grad_norm,
         double *param_norm);

@@ -26,36 +26,75 @@ static drv_status heed_stop(void *ctx) {
     return drv_fail(DRV_STOPPED, "%s", stop_requested());
 }
 
-static drv_status update(run *r, double lr, double *grad_norm, double *param_norm) {
-    const run_config *cfg = r->cfg;
-    const double t = (double)(r->state.updates + 1);
-    const double hyper[4] = {lr, 1 - pow(cfg->betas[0], t), 1 - pow(cfg->betas[1], t),
-            cfg->clip_grad_norm};
-    r->weights_lost = true; // until the update is done
-    DRV_TRY(stepper_update(&r->stepper, hyper, grad_norm, param_norm));
-    r->weights_lost = false;
+// Learning rate, corrections of both moments after so many updates, norm to clip at.
+static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double out[4]) {
+    out[0] = lr;
+    out[1] = 1 - pow(cfg->betas[0], (double)updates);
+    out[2] = 1 - pow(cfg->betas[1], (double)updates);
+    out[3] = cfg->clip_grad_norm;
+}
+
+// Forward and backward, then the update, waiting for each.
+static drv_status run_apart(run *self, const batch *b, started_step *s) {
+    double hyper[4];
+    step_values *v = &s->values;
+    fill_hyper(self->cfg, s->m.lr, self->state.updates + 1, hyper);
+    const double begin = clock_s();
+    DRV_TRY(stepper_gradients(&self->stepper, b, heed_stop, self, &v->loss));
+    const double compute = clock_s();
+    if (self->saver) ckpt_wait_read(self->saver); // a checkpoint may still be reading the weights
+    const double saved = clock_s();
+    self->weights_lost = true; // until the update is done
+    DRV_TRY(stepper_update(&self->stepper, hyper, &v->grad_norm, &v->param_norm));
+    self->weights_lost = false;
+    s->m.compute_s = compute - begin;
+    s->m.save_s = saved - compute;
+    s->m.update_s = clock_s() - saved;
     return DRV_OK;
 }
 
-// The weights were left alone; too many such steps in a row end the run.
-static drv_status count_bad_step(run *r, const step_metrics *m) {
-    run_state *state = &r->state;
-    const char *why =
-            r->batch->counted ? "the gradient is NaN or infinite" : "there is no token to predict";
-    if (!m->skipped) {
-        state->updates++;
-        state->bad_steps = 0;
-        return DRV_OK;
-    }
-    state->bad_steps++;
-    if (r->leads)
-        log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
-                (long long)m->step, why, m->loss, m->grad_norm, r->batch->names.p);
-    if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
-    r->together = true;
-    return drv_fail(DRV_E_DATA,
-            "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
-            (long long)m->step, (long long)state->bad_steps, why, m->loss, r->batch->names.p);
+// As one program. Whether the step before, which may still be computing, counts as an update is
+// known there and not here.
+static drv_status start_whole(run *self, const batch *b, started_step *s) {
+    double hyper[8];
+    const int64_t updates = self->state.updates + 1;
+    fill_hyper(self->cfg, s->m.lr, updates + self->n_started, hyper);
+    fill_hyper(self->cfg, s->m.lr, updates, hyper + 4);
+    const double begin = clock_s();
+    if (self->saver) ckpt_wait_read(self->saver);
+    s->m.save_s = clock_s() - begin;
+    self->weights_lost = self->start_failed = true; // until it is finished; until it is started
+    DRV_TRY(stepper_start(&self->stepper, b, hyper, &s->values));
+    self->start_failed = false;
+    return DRV_OK;
+}
+
+static drv_status start_step(run *self) {
+    const run_config *cfg = self->cfg;
+    started_step *started = &self->started[(self->first_started + self->n_started) % MAX_STARTED];
+    batch *taken;
+    const int64_t step = self->state.step + self->n_started + 1;
+    started->begin = clock_s();
+    started->waited = comm_waited(self->comm);
+    const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &taken);
+    started->read_s = clock_s() - started->begin;
+    DRV_TRY(ranks_together(self, read));
+    DRV_TRY(comm_all_reduce(comm_update_ranks(self->comm, &self->stepper.mesh), DT_I64, COMM_SUM,
+            &taken->counted, 1, NULL));
+    started->m = (step_metrics){.step = step,
+            .lr = schedule_lr(cfg, step),
+            .data_s = clock_s() - started->begin}; // waited for
+    started->values = (step_values){(double)NAN, (double)NAN, (double)NAN, 0};
+    started->counted = taken->counted;
+    started->rows_taken = taken->rows_taken;
+    str_clear(&started->rows);
+    str_puts(&started->rows, taken->names.p);
+    self->stepper.step = step;
+    if (taken->counted)
+        DRV_TRY(self->p.whole_step ? start_whole(self, taken, started)
+                                   : run_apart(self, taken, started));
+    self->n_started++;
+    return DRV_OK;
 }
 
 static void fill_metrics(run *r, step_metrics *m) {
@@ -84,43 +123,55 @@ static drv_status share_times(run *r, step_metrics *m) {
     return DRV_OK;
 }
 
-static drv_status train_step(run *self, step_metrics *made) {
-    const run_config *cfg = self->cfg;
+// Waits for the oldest step that was started, which is the last finished one then.
+static drv_status take_step(run *self, step_metrics *made) {
+    started_step *started = &self->started[self->first_started];
     run_state *state = &self->state;
-    const int64_t step = state->step + 1;
-    const double begin = clock_s(), waited = comm_waited(self->comm);
-    const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &self->batch);
-    rank_time mine = {.data = clock_s() - begin};
-    DRV_TRY(ranks_together(self, read));
-    DRV_TRY(comm_all_reduce(comm_update_ranks(self->comm, &self->stepper.mesh), DT_I64, COMM_SUM,
-            &self->batch->counted, 1, NULL));
-    const double data = clock_s();
-    made->lr = schedule_lr(cfg, step);
-    made->loss = made->grad_norm = made->param_norm = (double)NAN;
-    self->stepper.step = step;
-    if (self->batch->counted)
-        DRV_TRY(stepper_gradients(&self->stepper, self->batch, heed_stop, self, &made->loss));
-    const double compute = clock_s();
-    if (self->saver) ckpt_wait_read(self->saver); // a checkpoint may still be reading the weights
-    const double saved = clock_s();
-    if (self->batch->counted) DRV_TRY(update(self, made->lr, &made->grad_norm, &made->param_norm));
-    const double end = clock_s();
-    made->step = state->step = step;
+    if (self->p.whole_step && started->counted) {
+        DRV_TRY(stepper_finish(&self->stepper, &started->values));
+        self->weights_lost = self->start_failed || self->n_started > 1;
+    }
+    const double now = clock_s(),
+                 begin = started->begin > self->finished ? started->begin : self->finished;
+    *made = started->m;
+    made->loss = started->values.loss;
+    made->grad_norm = started->values.grad_norm;
+    made->param_norm = started->values.param_norm;
     made->skipped = !isfinite(made->grad_norm);
-    state->rows_taken = self->batch->rows_taken;
-    state->tokens += self->batch->counted;
+    made->step_s = now - begin;
+    if (self->p.whole_step) made->compute_s = made->step_s - made->data_s - made->save_s;
+    self->finished = now;
+    state->step = made->step;
+    state->rows_taken = started->rows_taken;
+    state->tokens += started->counted;
     state->loss = made->loss;
-    made->data_s = data - begin; // waited for
-    made->compute_s = compute - data;
-    made->save_s = saved - compute;
-    made->update_s = end - saved;
-    made->step_s = end - begin;
-    mine.save = made->save_s;
-    mine.wait = comm_waited(self->comm) - waited;
+    rank_time mine = {.data = started->read_s, .save = made->save_s};
+    mine.wait = comm_waited(self->comm) - started->waited;
     mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
     rank_times_add(&self->times, &mine);
     fill_metrics(self, made);
     return share_times(self, made);
+}
+
+// The weights were left alone; too many such steps in a row end the run.
+static drv_status count_bad_step(run *r, const started_step *s, const step_metrics *m) {
+    run_state *state = &r->state;
+    const char *why =
+            s->counted ? "the gradient is NaN or infinite" : "there is no token to predict";
+    if (!m->skipped) {
+        state->updates++;
+        state->bad_steps = 0;
+        return DRV_OK;
+    }
+    state->bad_steps++;
+    if (r->leads)
+        log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
+                (long long)m->step, why, m->loss, m->grad_norm, s->rows.p);
+    if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
+    r->together = true;
+    return drv_fail(DRV_E_DATA,
+            "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
+            (long long)m->step, (long long)state->bad_steps, why, m->loss, s->rows.p);
 }
 
 // --- around the steps
@@ -162,23 +213,54 @@ static drv_status wait_for_vocabulary(run *r) {
     return vocab_check_done(&r->vocab) ? vocab_check_wait(&r->vocab) : DRV_OK;
 }
 
-static drv_status one_round(run *r, bool first) {
-    const run_config *cfg = r->cfg;
-    step_metrics m = {0};
-    DRV_TRY(train_step(r, &m));
-    if (first) DRV_TRY(programs_check_held(&r->p));
-    drv_status bad = count_bad_step(r, &m);
+// The oldest step that was started, to its lines.
+static drv_status finish_step(run *r) {
+    step_metrics m;
+    DRV_TRY(take_step(r, &m));
+    const drv_status bad = count_bad_step(r, &r->started[r->first_started], &m);
     char why[1024];
     snprintf(why, sizeof why, "%s", drv_message());
+    r->first_started = (r->first_started + 1) % MAX_STARTED;
+    r->n_started--;
     if (r->leads) report_step(r->report, &m);
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
-    if (bad != DRV_OK) return drv_fail(bad, "%s", why);
-    if (evaluation_is_due(r)) DRV_TRY(validate(r));
+    return bad == DRV_OK ? DRV_OK : drv_fail(bad, "%s", why);
+}
+
+static drv_status finish_all(run *r) {
+    while (r->n_started)
+        DRV_TRY(finish_step(r));
+    return DRV_OK;
+}
+
+static bool save_is_due(const run *r, int64_t step) {
+    return r->cfg->checkpoint_every > 0 && step % r->cfg->checkpoint_every == 0;
+}
+
+// Whether the step that was started last may be left on its way while the next one is prepared:
+// nothing is to be done after it that needs its weights or its outcome.
+static bool may_run_ahead(const run *r, bool first) {
+    const run_config *cfg = r->cfg;
+    const started_step *s = &r->started[(r->first_started + r->n_started - 1) % MAX_STARTED];
+    const int64_t step = s->m.step;
+    const bool evaluates = r->valid_rows && step % cfg->eval_every == 0;
+    return r->p.whole_step && !first && s->counted && step < cfg->steps && !evaluates &&
+           !save_is_due(r, step) && !stop_requested() &&
+           r->state.bad_steps + r->n_started < cfg->max_bad_steps;
+}
+
+static drv_status one_round(run *r, bool first) {
+    DRV_TRY(start_step(r));
+    const int ahead = may_run_ahead(r, first);
+    while (r->n_started > ahead)
+        DRV_TRY(finish_step(r));
+    if (first) DRV_TRY(programs_check_held(&r->p));
+    if (!r->n_started && evaluation_is_due(r)) DRV_TRY(validate(r));
     bool asked;
     const bool checked = r->leads && vocab_check_done(&r->vocab);
     DRV_TRY(ranks_agree(r, checked ? vocab_check_wait(&r->vocab) : DRV_OK, &asked));
-    if (asked || (cfg->checkpoint_every > 0 && m.step % cfg->checkpoint_every == 0))
-        DRV_TRY(run_start_save(r));
+    if (asked) DRV_TRY(finish_all(r));
+    if (asked || (!r->n_started && save_is_due(r, r->state.step))) DRV_TRY(run_start_save(r));
     return run_settle_save(r, false);
 }
 
@@ -193,8 +275,10 @@ static drv_status loop(run *r) {
     DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     for (bool first = true; r->state.step < cfg->steps; first = false) {
-        if (comm_size(r->comm) > 1 ? r->stopping : stop_requested() != NULL)
+        if (comm_size(r->comm) > 1 ? r->stopping : stop_requested() != NULL) {
+            DRV_TRY(finish_all(r));
             return drv_fail(DRV_STOPPED, "%s", stop_requested());
+        }
         DRV_TRY(one_round(r, first));
     }
     return DRV_OK;
@@ -203,9 +287,10 @@ static drv_status loop(run *r) {
 // However the loop ended, its last finished step is saved, unless that is what failed.
 static drv_status end(run *self, drv_status status) {
     char why[1024];
-    const long long step = self->state.step;
     snprintf(why, sizeof why, "%s", drv_message());
     progress_end();
+    if (status != DRV_OK && finish_all(self) != DRV_OK) log_file_only("%s", drv_message());
+    const long long step = self->state.step;
     if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_requested(), step);
     // Asked while the last evaluation ran: all steps are done; the next start evaluates.
     if (status == DRV_STOPPED && step >= self->cfg->steps) status = DRV_OK;

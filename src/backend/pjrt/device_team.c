@@ -84,7 +84,6 @@ static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void
 
 // --- compiling
 typedef struct compile_call {
-    const graph *g;
     const lowered *l;
 } compile_call;
 
@@ -92,20 +91,20 @@ static void keep_text(const lowered *l) {
     const char *dir = getenv("DROVER_PJRT_DUMP");
     if (!dir || !*dir) return;
     arena *a = arena_new("dump");
-    const char *path = arena_printf(a, "%s/%s.mlir", dir, l->g->name);
+    const char *path = arena_printf(a, "%s/%s.mlir", dir, l->name);
     if (file_write_atomic(path, l->text.p, l->text.n) != DRV_OK) log_warn("%s", drv_message());
     arena_free(a);
 }
 
 // What the program takes and gives, in memory of the pool.
-static device_program describe(arena *a, const char *name, const lowered *l) {
+static device_program describe(arena *a, const lowered *l) {
     buffer_shape *in = ARENA_ARRAY(a, buffer_shape, l->n_in),
                  *made = ARENA_ARRAY(a, buffer_shape, l->n_out);
     for (int i = 0; i < l->n_in; i++)
         in[i] = l->in[i].shape;
     for (int o = 0; o < l->n_out; o++)
         made[o] = l->out[o].shape;
-    return (device_program){.name = arena_strdup(a, name),
+    return (device_program){.name = arena_strdup(a, l->name),
             .n_in = l->n_in,
             .n_out = l->n_out,
             .in = in,
@@ -119,7 +118,7 @@ static drv_status compile(device_team *t, void *ctx) {
     const compile_options options = {t->n, t->ids, pool->flags, pool->n_flags};
     pthread_mutex_lock(&pool->lock);
     team_program *made = ARENA_NEW(pool->a, team_program);
-    made->program = describe(pool->a, call->g->name, l);
+    made->program = describe(pool->a, l);
     made->text = XXH3_128bits(l->text.p, l->text.n);
     keep_text(l);
     const drv_status status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n,
@@ -131,15 +130,15 @@ static drv_status compile(device_team *t, void *ctx) {
     return DRV_OK;
 }
 
-drv_status team_compile(team_member *self, const graph *g, const lowered *l, device_program **out) {
+drv_status team_compile(team_member *self, const lowered *l, device_program **out) {
     device_team *t = self->team;
-    compile_call call = {.g = g, .l = l};
+    compile_call call = {.l = l};
     DRV_TRY(meet(self, compile, &call));
     team_program *made = t->programs[t->n_programs - 1]; // the next one needs this rank
     const XXH128_hash_t mine = XXH3_128bits(l->text.p, l->text.n);
     DRV_ASSERT(XXH128_isEqual(mine, made->text),
             "rank %d of its team prints another program \"%s\" than the others", self->place,
-            g->name);
+            l->name);
     *out = &made->program;
     return DRV_OK;
 }

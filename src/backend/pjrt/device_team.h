@@ -37,8 +37,7 @@ typedef struct team_member {
 
 // All ranks of a team compile the same programs in the same order. The program, which belongs to
 // the team, is compiled by one of them. `in` and `out` live as long as the pool.
-DRV_CHECKED drv_status team_compile(team_member *self, const graph *g, const lowered *l,
-        device_program **out);
+DRV_CHECKED drv_status team_compile(team_member *self, const lowered *l, device_program **out);
 // Starts a program on the devices of all ranks of the team, with this rank's arguments, when the
 // last of them has come. *done is this rank's.
 DRV_CHECKED drv_status team_execute(team_member *self, device_program *p, pjrt_buffer **arguments,

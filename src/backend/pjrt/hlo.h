@@ -119,3 +119,6 @@ hlo_place hlo_place_of(hlo_text *h, const int64_t *table, int n, hlo_place at);
 typedef void hlo_body(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried);
 enum { HLO_MAX_UNROLLED = 3 };
 void hlo_repeat(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx);
+// Always a loop.
+void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_body *body,
+        void *ctx);

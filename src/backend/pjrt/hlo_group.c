@@ -1,8 +1,10 @@
 // Printing operations that hold a region or join elements: sums, products, rows, loops.
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/pjrt/hlo.h"
+#include "base/arena.h"
 
 // --- shorthands
 static void put_end(hlo_text *h, const hlo_value *in, int n_in, const hlo_value *out) {
@@ -219,13 +221,10 @@ static void put_block(hlo_text *h, const hlo_value *like, int n, hlo_value *fres
     hlo_end_line(h);
 }
 
-enum { MAX_CARRIED = 8 };
-
-// A loop whose first value counts turns from 0 to n.
-static void loop(hlo_text *h, int n_values, hlo_value *carried, int n_carried, hlo_body *body,
+void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_body *body,
         void *ctx) {
-    hlo_value all[MAX_CARRIED + 1], fresh[MAX_CARRIED + 1];
-    const int n_all = n_carried + 1;
+    const int n_all = n_carried + 1; // the first one counts turns from 0
+    hlo_value *all = mem_alloc(2 * sizeof *all * (size_t)n_all), *fresh = all + n_all;
     all[0] = hlo_scalar(h, HLO_I32, 0);
     memcpy(all + 1, carried, sizeof *carried * (size_t)n_carried);
     const int id = h->n_values++;
@@ -233,7 +232,7 @@ static void loop(hlo_text *h, int n_values, hlo_value *carried, int n_carried, h
     hlo_put_values(h, all, n_all);
     str_puts(&h->s, ") ({ ");
     put_block(h, all, n_all, fresh);
-    const hlo_value more = hlo_compare(h, "LT", fresh[0], hlo_scalar(h, HLO_I32, n_values));
+    const hlo_value more = hlo_compare(h, "LT", fresh[0], hlo_scalar(h, HLO_I32, n_turns));
     hlo_put_return(h, "stablehlo.return", &more, 1);
     str_puts(&h->s, "  }, { ");
     put_block(h, all, n_all, fresh);
@@ -250,12 +249,12 @@ static void loop(hlo_text *h, int n_values, hlo_value *carried, int n_carried, h
         carried[i].id = id;
         carried[i].part = i + 1;
     }
+    free(all);
 }
 
 void hlo_repeat(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx) {
-    DRV_ASSERT(n_carried <= MAX_CARRIED, "%d values through a loop", n_carried);
     if (n > HLO_MAX_UNROLLED) {
-        loop(h, n, carried, n_carried, body, ctx);
+        hlo_loop(h, n, carried, n_carried, body, ctx);
         return;
     }
     for (int i = 0; i < n; i++)

@@ -51,32 +51,22 @@ void lower_round(lowering *l, const node *n, int o, hlo_value v) {
 }
 
 // --- the signature
-// State that nodes read, in the order of tensors.
-static bool *find_read(arena *a, const graph *g) {
-    bool *read = ARENA_ARRAY(a, bool, g->n_tensors);
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i]->n_in; k++) {
-            const tensor *t = g->nodes[i]->in[k];
-            if (!t->def) read[t->id] = true;
-        }
-    return read;
-}
-
-// By id of a state: the last value that took its place; NULL: it is not written.
-static const tensor **find_written(arena *a, const graph *g) {
-    const tensor **last = ARENA_ARRAY(a, const tensor *, g->n_tensors);
+state_use lower_state_use(arena *a, const graph *g) {
+    const state_use use = {ARENA_ARRAY(a, bool, g->n_tensors),
+            ARENA_ARRAY(a, const tensor *, g->n_tensors)};
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
-        if (op_rows[n->op]->renames) continue;
-        for (int o = 0; o < n->n_out; o++) {
+        for (int k = 0; k < n->n_in; k++)
+            if (!n->in[k]->def) use.read[n->in[k]->id] = true;
+        for (int o = 0; o < n->n_out && !op_rows[n->op]->renames; o++) {
             const tensor *root = tensor_root(n->out[o]);
-            if (n->out[o]->alias && root->cls != TENSOR_TEMP) last[root->id] = n->out[o];
+            if (n->out[o]->alias && root->cls != TENSOR_TEMP) use.last[root->id] = n->out[o];
         }
     }
-    return last;
+    return use;
 }
 
-static lowered_state state_of(const lowering *l, const tensor *t, int alias) {
+lowered_state lower_state(const lowering *l, const tensor *t, int alias) {
     lowered_state s = {.name = t->name,
             .host = t->dt,
             .shape = {.dt = t->dt, .n_dims = t->n_dims},
@@ -98,28 +88,27 @@ static void add_places(lowering *l, lowered *out) {
 }
 
 // Results: the written state in the order of its arguments, then what is new.
-static void find_signature(arena *mem, lowering *l, lowered *out, const tensor **results) {
+static void find_signature(arena *a, lowering *l, lowered *out, const tensor **results) {
     const graph *of = l->g;
-    const bool *read = find_read(mem, of);
-    const tensor **written = find_written(mem, of);
-    out->in = ARENA_ARRAY(mem, lowered_state, of->n_tensors + 1);
-    out->out = ARENA_ARRAY(mem, lowered_state, of->n_tensors);
+    const state_use use = lower_state_use(a, of);
+    out->in = ARENA_ARRAY(a, lowered_state, of->n_tensors + 1);
+    out->out = ARENA_ARRAY(a, lowered_state, of->n_tensors);
     add_places(l, out);
     for (int i = 0; i < of->n_tensors; i++) {
         const tensor *t = of->tensors[i];
-        if (t->def || t->cls == TENSOR_TEMP || !read[i]) continue;
+        if (t->def || t->cls == TENSOR_TEMP || !use.read[i]) continue;
         l->values[i] = hlo_new(&l->h, lower_type(l, t->dt), t->n_dims, t->dim);
-        if (written[i]) {
-            results[out->n_out] = written[i];
-            out->out[out->n_out++] = state_of(l, t, out->n_in);
+        if (use.last[i]) {
+            results[out->n_out] = use.last[i];
+            out->out[out->n_out++] = lower_state(l, t, out->n_in);
         }
-        out->in[out->n_in++] = state_of(l, t, -1);
+        out->in[out->n_in++] = lower_state(l, t, -1);
     }
     for (int i = 0; i < of->n_tensors; i++) {
         const tensor *t = of->tensors[i];
         if (!t->def || t->cls == TENSOR_TEMP || t->alias) continue;
         results[out->n_out] = t;
-        out->out[out->n_out++] = state_of(l, t, -1);
+        out->out[out->n_out++] = lower_state(l, t, -1);
     }
 }
 
@@ -130,9 +119,9 @@ static hlo_value value_of_state(const lowering *l, const lowered_state *s) {
     return v;
 }
 
-static void put_head(lowering *l, const lowered *out) {
+void lower_head(lowering *l, const lowered *out) {
     hlo_text *h = &l->h;
-    str_printf(&h->s, "module @%s attributes {mhlo.num_partitions = 1 : i32, ", l->g->name);
+    str_printf(&h->s, "module @%s attributes {mhlo.num_partitions = 1 : i32, ", out->name);
     str_printf(&h->s, "mhlo.num_replicas = %d : i32} {", mesh_ranks(&l->options.ranks));
     hlo_end_line(h);
     str_puts(&h->s, " func.func public @main(");
@@ -153,17 +142,15 @@ static void put_head(lowering *l, const lowered *out) {
     hlo_end_line(h);
 }
 
-static void put_results(arena *a, lowering *l, const lowered *out, const tensor *const *results) {
-    hlo_value *v = ARENA_ARRAY(a, hlo_value, out->n_out);
-    for (int o = 0; o < out->n_out; o++)
-        v[o] = l->values[results[o]->id];
-    hlo_put_return(&l->h, "func.return", v, out->n_out);
+void lower_results(lowering *l, const hlo_value *v, int n) {
+    hlo_put_return(&l->h, "func.return", v, n);
     str_puts(&l->h.s, " }");
     hlo_end_line(&l->h);
     str_puts(&l->h.s, "}");
     hlo_end_line(&l->h);
 }
 
+// --- the whole
 // Ranks of different pipeline stages run different programs: nothing in one goes along that axis.
 static drv_status check_nodes(const graph *program, const mesh *ranks) {
     for (int i = 0; i < program->n_nodes; i++) {
@@ -193,6 +180,15 @@ static drv_status check_nodes(const graph *program, const mesh *ranks) {
     return DRV_OK;
 }
 
+drv_status lower_open(arena *a, const graph *g, const lower_options *options, lowering *out) {
+    *out = (lowering){.g = g, .options = *options};
+    if (mesh_ranks(&out->options.ranks) == 0) out->options.ranks = mesh_single();
+    DRV_TRY(check_nodes(g, &out->options.ranks));
+    out->values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
+    out->is_set = ARENA_ARRAY(a, bool, g->n_tensors);
+    return DRV_OK;
+}
+
 static void lower_node(lowering *l, const node *n) {
     lower_ops[n->op]->lower(l, n);
     for (int o = 0; o < n->n_out; o++)
@@ -200,21 +196,25 @@ static void lower_node(lowering *l, const node *n) {
                 op_rows[n->op]->name, o);
 }
 
-drv_status lower_graph(arena *a, const graph *g, const lower_options *options, lowered *out) {
-    lowering l = {.g = g, .options = *options};
-    const tensor **results = ARENA_ARRAY(a, const tensor *, g->n_tensors);
-    if (mesh_ranks(&l.options.ranks) == 0) l.options.ranks = mesh_single();
-    DRV_TRY(check_nodes(g, &l.options.ranks));
-    *out = (lowered){.first_line = ARENA_ARRAY(a, int, g->n_nodes), .g = g};
-    l.values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
-    l.is_set = ARENA_ARRAY(a, bool, g->n_tensors);
-    find_signature(a, &l, out, results);
-    put_head(&l, out);
-    for (l.node = 0; l.node < g->n_nodes; l.node++) {
-        out->first_line[l.node] = l.h.n_lines + 1;
-        lower_node(&l, g->nodes[l.node]);
+void lower_nodes(lowering *l, lowered *out) {
+    for (l->node = 0; l->node < l->g->n_nodes; l->node++) {
+        out->lines[out->n_lines++] = (lowered_line){l->h.n_lines + 1, l->g, l->node};
+        lower_node(l, l->g->nodes[l->node]);
     }
-    put_results(a, &l, out, results);
+}
+
+drv_status lower_graph(arena *a, const graph *g, const lower_options *options, lowered *out) {
+    lowering l;
+    const tensor **results = ARENA_ARRAY(a, const tensor *, g->n_tensors);
+    hlo_value *v = ARENA_ARRAY(a, hlo_value, g->n_tensors);
+    *out = (lowered){.name = g->name, .lines = ARENA_ARRAY(a, lowered_line, g->n_nodes)};
+    DRV_TRY(lower_open(a, g, options, &l));
+    find_signature(a, &l, out, results);
+    lower_head(&l, out);
+    lower_nodes(&l, out);
+    for (int o = 0; o < out->n_out; o++)
+        v[o] = l.values[results[o]->id];
+    lower_results(&l, v, out->n_out);
     out->text = l.h.s;
     return DRV_OK;
 }
@@ -222,12 +222,13 @@ drv_status lower_graph(arena *a, const graph *g, const lower_options *options, l
 drv_status lower_explain(const lowered *l, drv_status failed) {
     // "...: error: 17:9: ..." or "loc("-":17:9)", after the function that failed.
     const char *at = drv_message();
-    int line = 0, column = 0, found = -1;
+    const lowered_line *found = NULL;
+    int line = 0, column = 0;
     for (; *at && line == 0; at++)
         if (*at == ':' && sscanf(at, ":%d:%d", &line, &column) != 2) line = 0;
-    for (int i = 0; i < l->g->n_nodes && l->first_line[i] <= line; i++)
-        found = i;
-    if (found < 0) return drv_context(failed, "graph \"%s\"", l->g->name);
-    return drv_context(failed, "graph \"%s\", node %d %s", l->g->name, found,
-            op_rows[l->g->nodes[found]->op]->name);
+    for (int i = 0; i < l->n_lines && l->lines[i].first <= line; i++)
+        found = &l->lines[i];
+    if (!found) return drv_context(failed, "graph \"%s\"", l->name);
+    return drv_context(failed, "graph \"%s\", node %d %s", found->g->name, found->node,
+            op_rows[found->g->nodes[found->node]->op]->name);
 }

@@ -11,6 +11,7 @@
 // says that it takes the memory of its input.
 // Legend: l the lowering; n the node; h the text of the program; c what the parts of a rule share.
 #pragma once
+#include "backend/backend.h"
 #include "backend/pjrt/hlo.h"
 #include "backend/pjrt/pjrt_client.h"
 #include "base/arena.h"
@@ -59,21 +60,47 @@ typedef struct lowered_state { // an argument or a result of the program
     int alias; // of a result: the argument whose memory it takes; -1: none
 } lowered_state;
 
+typedef struct lowered_line { // where the text of a node begins
+    int first;                // line, from 1
+    const graph *g;
+    int node;
+} lowered_line;
+
 // An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
 #define LOWERED_PLACES ".places"
 
 typedef struct lowered {
-    str text; // freed by the caller
+    const char *name; // of the program
+    str text;         // freed by the caller
     lowered_state *in, *out;
     int n_in, n_out;
-    int *first_line; // by node: the line of the text, from 1, where it begins
-    const graph *g;
+    lowered_line *lines;
+    int n_lines;
 } lowered;
 
 // DRV_E_DEVICE: the graph has an op that this back end does not run.
 DRV_CHECKED drv_status lower_graph(arena *a, const graph *g, const lower_options *options,
         lowered *out);
+// A whole training step (backend.h).
+DRV_CHECKED drv_status lower_step(arena *a, const step_parts *parts, const lower_options *options,
+        lowered *out);
 
 // The plugin's complaint about a line of the text becomes one about the node that wrote it: changes
 // the message of a failure that names "LINE:COLUMN" after the text's name.
 drv_status lower_explain(const lowered *l, drv_status failed);
+
+// --- what programs of one and of two graphs share (lower.c)
+typedef struct state_use { // by tensor id
+    bool *read;            // state that nodes read
+    const tensor **last;   // the last value that took the place of a state; NULL: it is not written
+} state_use;
+state_use lower_state_use(arena *a, const graph *g);
+// Before the first value of a program is made. DRV_E_DEVICE: as lower_graph.
+DRV_CHECKED drv_status lower_open(arena *a, const graph *g, const lower_options *options,
+        lowering *out);
+lowered_state lower_state(const lowering *l, const tensor *t, int alias);
+// The first line, with arguments %v0, %v1, ...; and the last ones.
+void lower_head(lowering *l, const lowered *out);
+void lower_results(lowering *l, const hlo_value *v, int n);
+// The rules of all nodes; `out` has room for their lines.
+void lower_nodes(lowering *l, lowered *out);

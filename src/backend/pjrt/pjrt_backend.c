@@ -15,6 +15,9 @@ struct executable {
     pjrt_buffer **arguments, **results; // of one run
 };
 
+// Programs that may be on their way: one computes, the next one waits for it on the device.
+enum { MAX_RUNNING = 2 };
+
 typedef struct pjrt_backend {
     backend base;
     arena *a;
@@ -23,7 +26,8 @@ typedef struct pjrt_backend {
     team_member member;
     state_table states;
     lower_options lower;
-    pjrt_event *running; // of the last program; NULL: none
+    pjrt_event *running[MAX_RUNNING]; // of the last programs, the oldest first; NULL: none
+    bool alone;                       // no other rank waits for this one in a program
 } pjrt_backend;
 
 static pjrt_backend *self(backend *b) {
@@ -34,32 +38,50 @@ lower_options *pjrt_lowering(backend *b) {
     return &self(b)->lower;
 }
 
-// A program may fail after it has been started: the next call says so.
-static drv_status settle(pjrt_backend *b) {
-    pjrt_event *event = b->running;
-    b->running = NULL;
-    return plugin_wait(b->pool->plugin, event);
+// A program may fail after it has been started: a later call says so. Waits for all but the
+// `left` youngest.
+static drv_status settle(pjrt_backend *b, int left) {
+    drv_status status = DRV_OK;
+    for (int i = 0; i < MAX_RUNNING - left && status == DRV_OK; i++) {
+        pjrt_event *event = b->running[0];
+        for (int k = 1; k < MAX_RUNNING; k++)
+            b->running[k - 1] = b->running[k];
+        b->running[MAX_RUNNING - 1] = NULL;
+        status = plugin_wait(b->pool->plugin, event);
+    }
+    return status;
 }
 
 // --- programs
+static drv_status load_text(pjrt_backend *b, lowered *l, executable **out) {
+    executable *e = ARENA_NEW(b->a, executable);
+    const drv_status status = team_compile(&b->member, l, &e->program);
+    str_free(&l->text);
+    DRV_TRY(status);
+    e->in = ARENA_ARRAY(b->a, device_state *, l->n_in);
+    e->out = ARENA_ARRAY(b->a, device_state *, l->n_out);
+    e->arguments = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_in);
+    e->results = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_out);
+    for (int i = 0; i < l->n_in; i++)
+        e->in[i] = state_table_get(&b->states, &l->in[i]);
+    for (int o = 0; o < l->n_out; o++)
+        e->out[o] = state_table_get(&b->states, &l->out[o]);
+    *out = e;
+    return DRV_OK;
+}
+
 static drv_status load(backend *base, const plan *p, executable **out) {
     pjrt_backend *b = self(base);
     lowered l;
-    executable *e = ARENA_NEW(b->a, executable);
     DRV_TRY(lower_graph(b->a, p->g, &b->lower, &l));
-    const drv_status status = team_compile(&b->member, p->g, &l, &e->program);
-    str_free(&l.text);
-    DRV_TRY(status);
-    e->in = ARENA_ARRAY(b->a, device_state *, l.n_in);
-    e->out = ARENA_ARRAY(b->a, device_state *, l.n_out);
-    e->arguments = ARENA_ARRAY(b->a, pjrt_buffer *, l.n_in);
-    e->results = ARENA_ARRAY(b->a, pjrt_buffer *, l.n_out);
-    for (int i = 0; i < l.n_in; i++)
-        e->in[i] = state_table_get(&b->states, &l.in[i]);
-    for (int o = 0; o < l.n_out; o++)
-        e->out[o] = state_table_get(&b->states, &l.out[o]);
-    *out = e;
-    return DRV_OK;
+    return load_text(b, &l, out);
+}
+
+static drv_status load_step(backend *base, const step_parts *parts, executable **out) {
+    pjrt_backend *b = self(base);
+    lowered l;
+    DRV_TRY(lower_step(b->a, parts, &b->lower, &l));
+    return load_text(b, &l, out);
 }
 
 static drv_status prepare(backend *b) {
@@ -73,12 +95,15 @@ static drv_status run(backend *base, executable *e) {
     if (!b->pool->client->handle)
         return drv_fail(DRV_E_DEVICE, "program \"%s\" was compiled for a target, not to run here",
                 p->name);
-    DRV_TRY(settle(b));
+    // What this program reads crosses while the one before it computes; where ranks meet in a
+    // program, one is done before the next is started.
     for (int i = 0; i < p->n_in; i++) {
         DRV_TRY(state_upload(&b->states, e->in[i]));
         e->arguments[i] = e->in[i]->buffer;
     }
-    DRV_TRY(team_execute(&b->member, e->program, e->arguments, e->results, &b->running));
+    DRV_TRY(settle(b, b->alone ? MAX_RUNNING - 1 : 0));
+    DRV_TRY(team_execute(&b->member, e->program, e->arguments, e->results,
+            &b->running[MAX_RUNNING - 1]));
     for (int o = 0; o < p->n_out; o++)
         state_take(&b->states, e->out[o], e->results[o]);
     return DRV_OK;
@@ -102,6 +127,7 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     stage.size[AXIS_PIPELINE] = 1;
     const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : 0, n_here = c ? n : 1;
     b->lower.ranks = stage;
+    b->alone = !c || comm_size(c) == 1;
     b->member = (team_member){.team = device_team_of(b->pool, rank - rank % n, n, n_here),
             .place = n_here == 1 ? 0 : rank % n,
             .c = c};
@@ -126,6 +152,15 @@ static drv_status read_state(backend *b, int rank, const char *name, int64_t off
         void *dst) {
     (void)rank;
     return state_read(&self(b)->states, find(b, name), offset, bytes, dst);
+}
+
+static drv_status fetch(backend *b, int rank, const char *name, int64_t bytes, void *dst) {
+    (void)rank;
+    return state_fetch(&self(b)->states, find(b, name), bytes, dst);
+}
+
+static drv_status arrive(backend *base, int n_oldest) {
+    return state_arrive(&self(base)->states, n_oldest);
 }
 
 // --- what it is
@@ -176,18 +211,21 @@ static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
 
 static void finish(backend *base) {
     pjrt_backend *b = self(base);
-    if (settle(b) != DRV_OK) log_warn("%s", drv_message());
+    if (settle(b, 0) != DRV_OK) log_warn("%s", drv_message());
     state_table_close(&b->states);
     if (b->owns_pool) device_pool_close(b->pool);
 }
 
 static const backend_vtable calls = {.name = "pjrt",
         .load = load,
+        .load_step = load_step,
         .prepare = prepare,
         .join = join_ranks,
         .run = run,
         .write = write_state,
         .read = read_state,
+        .fetch = fetch,
+        .arrive = arrive,
         .held_bytes = held_bytes,
         .memory = program_memory,
         .profile = profile,
@@ -211,6 +249,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     DRV_TRY(open_pool(b, opts));
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
     b->member.team = device_team_of(b->pool, opts->device, 1, 1);
+    b->alone = true;
     state_table_open(a, b->pool->client, opts->device, &b->states);
     *out = &b->base;
     return DRV_OK;

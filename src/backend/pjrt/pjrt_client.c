@@ -287,8 +287,8 @@ drv_status client_upload(const device_client *c, int device, const buffer_shape 
     return status;
 }
 
-drv_status client_download(const device_client *c, pjrt_buffer *buffer, const buffer_shape *shape,
-        void *dst) {
+drv_status client_download_start(const device_client *c, pjrt_buffer *buffer,
+        const buffer_shape *shape, void *dst, pjrt_event **done) {
     int64_t order[PJRT_MAX_DIMS]; // row-major: the device may lay the value out otherwise
     for (int i = 0; i < shape->n_dims; i++)
         order[i] = shape->n_dims - 1 - i;
@@ -301,7 +301,15 @@ drv_status client_download(const device_client *c, pjrt_buffer *buffer, const bu
             .dst = dst,
             .dst_size = (size_t)buffer_bytes(shape)};
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Buffer_ToHostBuffer, &args));
-    return plugin_wait(c->plugin, args.event);
+    *done = args.event;
+    return DRV_OK;
+}
+
+drv_status client_download(const device_client *c, pjrt_buffer *buffer, const buffer_shape *shape,
+        void *dst) {
+    pjrt_event *done;
+    DRV_TRY(client_download_start(c, buffer, shape, dst, &done));
+    return plugin_wait(c->plugin, done);
 }
 
 void client_buffer_free(const device_client *c, pjrt_buffer *buffer) {

@@ -5,7 +5,7 @@
 #include "backend/pjrt/plugin.h"
 #include "base/dtype.h"
 
-enum { PJRT_MAX_DIMS = 3 };
+enum { PJRT_MAX_DIMS = 4 }; // a tensor's, and one for micro-batches
 
 // The type and dims of a buffer.
 typedef struct buffer_shape {
@@ -84,6 +84,9 @@ DRV_CHECKED drv_status client_upload(const device_client *c, int device, const b
 // Waits for the value and copies it to dst as dense rows.
 DRV_CHECKED drv_status client_download(const device_client *c, pjrt_buffer *buffer,
         const buffer_shape *shape, void *dst);
+// The same without waiting: dst is filled when *done has come, whatever becomes of the buffer.
+DRV_CHECKED drv_status client_download_start(const device_client *c, pjrt_buffer *buffer,
+        const buffer_shape *shape, void *dst, pjrt_event **done);
 void client_buffer_free(const device_client *c, pjrt_buffer *buffer); // NULL is allowed
 
 // Starts a program on the n_devices devices here that it was compiled for: in[device][argument],

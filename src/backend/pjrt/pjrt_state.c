@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+
 // Staging of states up to this size stays: inputs of every step, losses.
 enum { KEPT_BYTES = 1 << 16 };
 
@@ -13,6 +15,11 @@ void state_table_open(arena *a, const device_client *c, int device, state_table 
 }
 
 void state_table_close(state_table *s) {
+    for (; s->n_fetched; s->n_fetched--) { // nobody reads them any more, the plugin still writes
+        if (plugin_wait(s->client->plugin, s->fetched[s->first_fetched].event) != DRV_OK)
+            log_file_only("%s", drv_message());
+        s->first_fetched = (s->first_fetched + 1) % MAX_FETCHED;
+    }
     for (int i = 0; i < s->n; i++) {
         client_buffer_free(s->client, s->all[i]->buffer);
         free(s->all[i]->staging);
@@ -116,6 +123,47 @@ drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t b
     const drv_status status = stage(s, d);
     if (status == DRV_OK) memcpy(dst, d->staging + offset, (size_t)bytes);
     pthread_mutex_unlock(&s->lock);
+    return status;
+}
+
+// --- values on their way to the host
+drv_status state_fetch(state_table *s, device_state *d, int64_t bytes, void *dst) {
+    DRV_ASSERT(s->n_fetched < MAX_FETCHED && bytes <= FETCHED_BYTES && bytes == host_bytes(d),
+            "fetch of \"%s\"", d->name);
+    fetched_state *f = &s->fetched[(s->first_fetched + s->n_fetched) % MAX_FETCHED];
+    *f = (fetched_state){.state = d, .bytes = bytes, .dst = dst};
+    DRV_TRY_CTX(client_download_start(s->client, d->buffer, &d->shape, f->raw, &f->event), "\"%s\"",
+            d->name);
+    s->n_fetched++;
+    return DRV_OK;
+}
+
+static void deliver(const fetched_state *f) {
+    double *numbers = f->dst;
+    if (!is_converted(f->state)) {
+        memcpy(f->dst, f->raw, (size_t)f->bytes);
+        return;
+    }
+    for (size_t i = 0; i < (size_t)f->bytes / sizeof *numbers; i++) {
+        float x;
+        memcpy(&x, f->raw + i * sizeof x, sizeof x);
+        numbers[i] = (double)x;
+    }
+}
+
+drv_status state_arrive(state_table *s, int n_oldest) {
+    drv_status status = DRV_OK;
+    DRV_ASSERT(n_oldest <= s->n_fetched, "%d values of %d", n_oldest, s->n_fetched);
+    for (int i = 0; i < n_oldest; i++) {
+        const fetched_state *f = &s->fetched[s->first_fetched];
+        const drv_status waited = plugin_wait(s->client->plugin, f->event);
+        if (waited == DRV_OK)
+            deliver(f);
+        else
+            status = waited;
+        s->first_fetched = (s->first_fetched + 1) % MAX_FETCHED;
+    }
+    s->n_fetched -= n_oldest;
     return status;
 }
 

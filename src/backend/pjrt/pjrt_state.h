@@ -17,6 +17,16 @@ typedef struct device_state {
     bool newer;          // staging has been written and not uploaded
 } device_state;
 
+enum { MAX_FETCHED = 8, FETCHED_BYTES = 64 };
+
+typedef struct fetched_state { // on its way to the host
+    const device_state *state;
+    pjrt_event *event;
+    char raw[FETCHED_BYTES]; // as the device has it
+    int64_t bytes;           // on the host
+    void *dst;
+} fetched_state;
+
 // Reads and writes may come from several threads; upload and take from one at a time.
 typedef struct state_table {
     arena *a;
@@ -26,7 +36,9 @@ typedef struct state_table {
     device_state **all;
     int n, cap;
     pthread_mutex_t lock;
-    device_state *last_read; // its staging is kept for the next piece
+    device_state *last_read;            // its staging is kept for the next piece
+    fetched_state fetched[MAX_FETCHED]; // of the thread that runs programs
+    int first_fetched, n_fetched;       // a ring: what is on its way must not move
 } state_table;
 
 void state_table_open(arena *a, const device_client *c, int device, state_table *out);
@@ -41,6 +53,10 @@ DRV_CHECKED drv_status state_write(state_table *s, device_state *d, int64_t offs
         const void *src);
 DRV_CHECKED drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t bytes,
         void *dst);
+// Starts to copy a small value as the program that was started last leaves it; state_arrive waits
+// for the n oldest and fills in what they are for.
+DRV_CHECKED drv_status state_fetch(state_table *s, device_state *d, int64_t bytes, void *dst);
+DRV_CHECKED drv_status state_arrive(state_table *s, int n_oldest);
 // Brings the device's value up to date.
 DRV_CHECKED drv_status state_upload(state_table *s, device_state *d);
 // The state takes over a buffer that a program has made; the old one is freed.

@@ -96,7 +96,7 @@ static const peer_key peers[] = {
          "hierarchical_context_parallel_sizes",
                 NULL, "rows are cut zigzag, keys and values go around in a ring"},
         {"data_parallel_size data_parallel_degree dp dp_size data_parallel_replicate_degree "
-         "devices num_nodes nproc_per_node num_gpus world_size gpus",
+         "devices trainer.devices num_nodes nproc_per_node num_gpus world_size gpus",
                 "parallel.data", NO_RANKS},
         {"sequence_parallel_enabled enable_sequence_parallel", "parallel.sequence", NULL},
         {"expert_model_parallel_size num_experts num_moe_experts num_local_experts", NULL,

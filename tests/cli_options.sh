@@ -21,7 +21,8 @@ echo 1 2 3 >ids
 # what each verb needs beside the option
 arguments() {
     case $1 in
-    train | config | plan | graph | compile | "bench gemm" | "bench step") echo run.yaml ;;
+    plan) echo run.yaml --ranks 2 --search ;;
+    train | config | graph | compile | "bench gemm" | "bench step") echo run.yaml ;;
     eval) echo $model --data data/set ;;
     generate) echo $model --max-tokens 1 ;;
     chat) echo $model --template template ;;

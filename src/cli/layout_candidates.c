@@ -265,9 +265,10 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const double f
     refuse_degrees(&s);
     for (int64_t t = 1; t <= ranks; t++) {
         const mesh m = {{1, 1, 1, (int)t}};
+        const layout_opts opts = {.leaves = (int)cfg->leaves};
         model_layout layout;
         if (ranks % t) continue;
-        if (layout_on(&cfg->model, &m, 0, false, &layout) == DRV_OK)
+        if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)
             add_pipelines(&s, (layout_candidate){.tensor = t});
         else
             refuse(&s, "tensor", t, strstr(drv_message(), "expected"));

@@ -159,12 +159,13 @@ static void print_plan(const plan_report *report) {
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, report->ranks, report->ranks > 1 ? "s" : "");
+    char shared[32] = "";
+    if (report->mesh.size[AXIS_CONTEXT] > 1)
+        snprintf(shared, sizeof shared, ", context %d", report->mesh.size[AXIS_CONTEXT]);
     if (report->ranks > 1)
-        printf("layout        tensor %d%s, context %d, data %d, %lld lanes\n",
-                report->mesh.size[AXIS_TENSOR],
-                report->p->params.layout.sequence ? " with its tokens shared" : "",
-                report->mesh.size[AXIS_CONTEXT], report->mesh.size[AXIS_DATA],
-                (long long)cfg->n_lanes);
+        printf("layout        tensor %d%s%s, data %d, %lld lanes\n", report->mesh.size[AXIS_TENSOR],
+                report->p->params.layout.sequence ? " with its tokens shared" : "", shared,
+                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(report->flops_per_token *
@@ -290,7 +291,7 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X] [--json]",
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"

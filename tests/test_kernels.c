@@ -87,27 +87,39 @@ static void check_narrow(const kernel_case *c) {
     }
 }
 
-// Numbers of all sizes a float has, denormal ones and -0 included: every bit of every square is
-// there.
-static void check_squares_of(const kernel_case *c, int64_t n) {
-    array x = array_new(c->dt, n, c->seed, 1e3, 0);
+// Numbers of sizes near each other, and of all that a float has, denormal ones and -0 included. For
+// every fifth seed remainders of one sign, as large as they can be, beside one large number.
+static array numbers_to_square(const kernel_case *c, int64_t n) {
+    static const int spread[] = {0, 3, 15, 30, 118}; // by the exponent, down and up
+    const int seed = (int)(c->seed % 5);
+    array all = array_new(c->dt, n, c->seed, 1e3, 0);
     for (int64_t i = 0; i < n; i++) {
-        const int exponent = (int)(118 * noise(c->seed + 1, (uint64_t)i)) - 20;
-        array_put(&x, i, i % 17 == 3 ? -0.0 : ldexp(array_at(&x, i), exponent));
-        // All remainders of one sign and of the most that there can be, beside one large number.
-        if (c->seed % 5 == 0) array_put(&x, i, i ? (1 + 0x1p-23) * 0x1p-5 : 0x1p20);
+        const int exponent = (int)(spread[seed] * noise(c->seed + 1, (uint64_t)i)) - 20;
+        array_put(&all, i, i % 17 == 3 ? -0.0 : ldexp(array_at(&all, i), exponent));
+        if (seed == 0)
+            array_put(&all, i, i ? 0x1.6a09e4p0 - 1e-3 * fabs(noise(7, (uint64_t)i)) : 0x1p20);
     }
+    return all;
+}
+
+// Every bit of every square is there.
+static void check_squares_of(const kernel_case *c, int64_t count) {
+    array x = numbers_to_square(c, count);
     exact_sum got = {.n_since = 0}, want = got;
     double sums[SQUARES_SUMS];
-    const int n_sums = c->k->squares(c->dt, n, x.p, sums);
+    const int n_sums = c->k->squares(c->dt, count, x.p, sums);
     assert_true(n_sums <= SQUARES_SUMS);
     for (int i = 0; i < n_sums; i++)
         exact_add(&got, sums[i]);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < count; i++)
         exact_add(&want, array_at(&x, i) * array_at(&x, i));
-    const double sum = exact_value(&got), all = exact_value(&want);
-    if (sum != all) fail_msg("%s: %.17g, expected %.17g", text_of(c, "squares"), sum, all);
     array_free(&x);
+    exact_settle(&got);
+    exact_settle(&want);
+    for (int l = 0; l < EXACT_LIMBS; l++)
+        if (got.limb[l] != want.limb[l])
+            fail_msg("%s: limb %d is %.0f, expected %.0f", text_of(c, "squares"), l, got.limb[l],
+                    want.limb[l]);
 }
 
 static void check_squares(const kernel_case *c) {

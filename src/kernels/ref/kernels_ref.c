@@ -126,7 +126,8 @@ static void dropout(dtype dt, const dropout_args *args, int64_t first, int64_t n
 }
 
 static int squares(dtype dt, int64_t n, const void *x, double *parts) {
-    if (dt != DT_F64) return exact_squares(dt, n, x, parts);
+    if (dt == DT_F32) return exact_squares(DT_F32, n, x, parts);
+    if (dt == DT_BF16) return exact_squares(DT_BF16, n, x, parts);
     parts[0] = 0;
     for (int64_t i = 0; i < n; i++)
         parts[0] += get(dt, x, i) * get(dt, x, i);

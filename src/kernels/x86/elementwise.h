@@ -134,6 +134,7 @@ static void swiglu_grad(dtype dt, int64_t rows, int64_t width, const void *dy, c
 
 static int squares(dtype dt, int64_t n, const void *x, double *parts) {
     if (dt == DT_F32) return exact_squares(DT_F32, n, x, parts);
+    if (dt == DT_BF16) return exact_squares(DT_BF16, n, x, parts);
     return kernels_ref.squares(dt, n, x, parts);
 }
 

@@ -99,8 +99,8 @@ static void squares(const built_case *c) {
 
 enum { VOCAB = 22 }; // of all tensor ranks
 static void embedding(const built_case *c) {
-    const op_attrs attrs = along(c);
-    const int64_t here = VOCAB / attrs.ranks;
+    op_attrs attrs = along(c);
+    const int64_t here = attrs.part = VOCAB / attrs.ranks;
     tensor *ids = state(c, TENSOR_INPUT, "same_ids", DT_I32, 12, 0);
     tensor *in[] = {ids, state(c, TENSOR_WEIGHT, "table", c->dt, here, 5)};
     tensor *grad[] = {ids, state(c, TENSOR_INPUT, "dx", c->dt, 12, 5),
@@ -112,6 +112,7 @@ static void embedding(const built_case *c) {
 static void loss_of(const built_case *c, op_kind op) {
     op_attrs attrs = along(c);
     attrs.chunk = 5; // three of 12 tokens, the last one shorter
+    attrs.part = VOCAB / attrs.ranks;
     tensor *in[] = {state(c, TENSOR_WEIGHT, "same_h", c->dt, 12, 7),
             state(c, TENSOR_WEIGHT, "w", c->dt, VOCAB / attrs.ranks, 7),
             state(c, TENSOR_INPUT, "same_labels", DT_I32, 12, 0), NULL, NULL};

@@ -40,24 +40,34 @@ static drv_status keep_weights(device_run *run, int rank, const programs *built)
     return DRV_OK;
 }
 
+// One device takes a step as one program, several take it in parts.
+static drv_status take_step(stepper *steps, const batch *b, step_values *out) {
+    enum { N_HYPER = 4 };
+    const double hyper[2 * N_HYPER] = {1e-3, 0.1, 0.05, 0, 1e-3, 0.1, 0.05, 0};
+    if (steps->p->whole_step) {
+        DRV_TRY(stepper_start(steps, b, hyper, out));
+        return stepper_finish(steps, out);
+    }
+    DRV_TRY(stepper_gradients(steps, b, NULL, NULL, &out->loss));
+    return stepper_update(steps, hyper, &out->grad_norm, &out->param_norm);
+}
+
 static drv_status take_steps(comm *self, arena *mem, device_run *run, programs *built) {
     const mesh ranks = programs_mesh(built->c);
     stepper steps = stepper_new(mem, built, self, &ranks);
-    const double hyper[4] = {1e-3, 0.1, 0.05, 0};
     for (int step = 0; step < TAKEN; step++) {
         const batch global = make_batch(mem, built->c, step);
-        double loss, grad_norm, param_norm;
+        step_values values;
         steps.step = step + 1;
-        DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
-        DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
+        DRV_TRY(take_step(&steps, &global, &values));
         int n;
         const ckpt_tensor *list = state_optimizer(mem, built, &n);
         if (step == 0)
             DRV_TRY(put_tensors(self, mem, built, &ranks, list, n, "exp_avg.", run->moments));
         if (comm_rank(self) != 0) continue;
-        run->loss[step] = loss;
-        run->grad_norm[step] = grad_norm;
-        run->param_norm[step] = param_norm;
+        run->loss[step] = values.loss;
+        run->grad_norm[step] = values.grad_norm;
+        run->param_norm[step] = values.param_norm;
     }
     return keep_weights(run, comm_rank(self), built);
 }

@@ -150,16 +150,28 @@ static drv_status check_mesh(const run_config *cfg) {
     return DRV_OK;
 }
 
+// Devices run one program: the vocabulary is cut evenly, in no more leaves than ranks unless told so.
+static drv_status find_layout(const run_config *cfg, model_layout *out) {
+    const mesh ranks = programs_mesh(cfg);
+    const bool one_program = strcmp(cfg->backend, "pjrt") == 0;
+    const int n_tensor = ranks.size[AXIS_TENSOR],
+              leaves = one_program && !cfg->leaves ? n_tensor : (int)cfg->leaves;
+    DRV_TRY(layout_on(&cfg->model, &ranks, (int)cfg->rank,
+            &(layout_opts){cfg->sequence_parallel, leaves}, out));
+    if (!one_program || out->vocab_part * n_tensor == cfg->model.vocab_size) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%d tensor ranks in %d leaves cut the vocabulary of %lld unevenly, expected rows for "
+            "each alike: devices run one program",
+            n_tensor, out->all_leaves, (long long)cfg->model.vocab_size);
+}
+
 drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
             .zero = cfg->zero > 0 && cfg->data_ranks * cfg->context_parallel > 1};
-    const mesh ranks = programs_mesh(cfg);
     model_layout layout;
     DRV_TRY(check_mesh(cfg));
-    DRV_TRY_CTX(layout_on(&cfg->model, &ranks, (int)cfg->rank,
-                        &(layout_opts){cfg->sequence_parallel, (int)cfg->leaves}, &layout),
-            "%s", config_where(cfg, "parallel.tensor"));
+    DRV_TRY_CTX(find_layout(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
         DRV_TRY_CTX(layout_cut_layers(&layout, (int)cfg->rank, (int)cfg->virtual_stages), "%s",
                 config_where(cfg, "parallel.pipeline"));

@@ -3,13 +3,17 @@
 // others are -0, to which adding the owner's changes no bit.
 #include "ir/grad.h"
 
+static const char *check_part(const node *n, int64_t rows) {
+    return n->attrs.ranks > 1 && n->attrs.part < rows ? "a split table needs its part" : NULL;
+}
+
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *ids = n->in[0], *table = n->in[1];
     if (!is_i32(ids, ids->dim[0])) return "ids must be i32[N]";
     if (!is_matrix(table)) return "the table must be a matrix";
     out[0] = spec_2d(table->dt, ids->dim[0], table->dim[1]);
     *n_out = 1;
-    return NULL;
+    return check_part(n, table->dim[0]);
 }
 
 static void grad(grad_ctx *ctx, node *n) {
@@ -47,7 +51,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (!is_matrix(acc) || acc->dim[1] != dx->dim[1]) return "the accumulator must be [V,H]";
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
-    return NULL;
+    return check_part(n, acc->dim[0]);
 }
 
 static void grad_example(example *e) {

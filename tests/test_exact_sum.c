@@ -52,7 +52,8 @@ static void extremes(void **state) {
         double x, y, sum;
     } cases[] = {{0, -0.0, 0}, {DBL_TRUE_MIN, DBL_TRUE_MIN, 2 * DBL_TRUE_MIN},
             {DBL_MIN, DBL_TRUE_MIN, DBL_MIN + DBL_TRUE_MIN}, {DBL_MAX, 0, DBL_MAX},
-            {DBL_MAX, DBL_MAX, INFINITY}, {1e-320, 3e-310, 1e-320 + 3e-310}, {0.1, 0.2, 0.1 + 0.2}};
+            {DBL_MAX, DBL_MAX, (double)INFINITY}, {1e-320, 3e-310, 1e-320 + 3e-310},
+            {0.1, 0.2, 0.1 + 0.2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         exact_sum s = {.n_since = 0};
         exact_add(&s, cases[i].x);
@@ -60,7 +61,7 @@ static void extremes(void **state) {
         const double sum = exact_value(&s);
         if (sum != cases[i].sum) fail_msg("%g + %g: %.17g", cases[i].x, cases[i].y, sum);
     }
-    const double bad[] = {NAN, INFINITY};
+    const double bad[] = {(double)NAN, (double)INFINITY};
     for (int i = 0; i < 2; i++) {
         exact_sum s = {.n_since = 0};
         exact_add(&s, 1);

@@ -241,7 +241,7 @@ static int by_speed(const void *x, const void *y) {
 
 // Takes the candidates of each mesh together, in the order of the fastest ones.
 static void group_meshes(layout_candidates *c) {
-    qsort(c->list, (size_t)c->n, sizeof *c->list, by_speed);
+    if (c->n) qsort(c->list, (size_t)c->n, sizeof *c->list, by_speed);
     layout_candidate *grouped = mem_alloc(sizeof *grouped * (size_t)(c->n + 1));
     bool *taken = mem_zeroed((size_t)(c->n + 1));
     int n = 0;

@@ -22,7 +22,7 @@ with open(sys.argv[1], "wb", buffering=0) as copy:
         terminal, side = pty.openpty()
     except OSError:
         terminal, side = None, copy.fileno()
-    command = subprocess.Popen(sys.argv[2:], stderr=side)
+    command = subprocess.Popen(sys.argv[2:], stderr=side, env={**os.environ, "TERM": "xterm"})
     signal.signal(signal.SIGINT, lambda *_: command.send_signal(signal.SIGINT))
     if terminal is not None:
         os.close(side)

@@ -2,8 +2,7 @@
 # Conversions of a model that is larger than what they may need: three times its largest tensor and 200 MB.
 tree=$(realpath "$(dirname "$0")"/..)
 . "$(dirname "$0")"/story.bash
-# AddressSanitizer's shadow and quarantine are memory too, and its address space is beyond any ulimit -v.
-if ! (ulimit -v 4000000; exec "$drover" --version >/dev/null 2>&1); then
+if sanitized; then
     echo "skipped: under AddressSanitizer memory is not the program's alone"
     exit 77
 fi

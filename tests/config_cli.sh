@@ -49,8 +49,7 @@ for example in "$tree"/examples/*.yaml; do
 done
 
 # --- less memory than the run needs: refused before anything is made, with what would do
-# (not under AddressSanitizer, whose own address space is beyond any ulimit -v)
-if (ulimit -v 4000000; exec "$drover" --version >/dev/null 2>&1); then
+if ! sanitized; then
     (ulimit -v 600000; exec "$drover" train "$tree/examples/tiny.yaml" --set run_dir=small \
         --set training.micro_batch_size=32 --set training.precision=fp32 \
         --set model.intermediate_size=8192 >out 2>&1)

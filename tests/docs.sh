@@ -3,7 +3,8 @@
 # drover on the PATH. A block marked ```yaml whose first line is "# FILE" is written to FILE first. What a page takes for
 # granted stands in a comment: from a line "<!-- before" to "-->". Other blocks (```console, ```text, ...), those of
 # README.md and the heads of examples/*.yaml need a network or hours: their commands are held against the help, verb by
-# verb and option by option. A page with a line "<!-- needs: FILE -->" is skipped where the file is missing, and says so.
+# verb and option by option. A page with a line "<!-- needs: FILE -->", a model of real size, is skipped where the file
+# is missing or the program is built with AddressSanitizer (many minutes), and says so.
 # The last line is "N passed, N failed".
 . "$(dirname "$0")"/program.bash
 tree=$(realpath "$(dirname "$0")/..")
@@ -31,6 +32,10 @@ for page in "$docs"/*.md; do
     needs=$(sed -n 's/^<!-- needs: \(.*\) -->$/\1/p' "$page")
     if [ -n "$needs" ] && [ ! -e "${needs/#\~/$HOME}" ]; then
         echo "skipped: docs/$name.md needs $needs (tools/fetch_smollm2.sh fetches it)"
+        continue
+    fi
+    if [ -n "$needs" ] && sanitized; then
+        echo "skipped: docs/$name.md takes too long under AddressSanitizer"
         continue
     fi
     mkdir "$dir/$name"

@@ -1,6 +1,7 @@
 // Steps of a small model on ranks that are threads, each with its programs and its back end, as a
 // process of a run has them; what tests of layouts compare.
 #pragma once
+#include <math.h>
 #include "ranks.h"
 
 #include <pthread.h>
@@ -218,4 +219,19 @@ static inline void expect_same_bits(const layout_run *got, const layout_run *wan
                     want->ranks, want->loss[step], want->grad_norm[step], want->param_norm[step]);
     assert_int_equal(got->n_weights, want->n_weights);
     assert_memory_equal(got->weights, want->weights, sizeof(float) * (size_t)want->n_weights);
+}
+
+// Losses within `bound` of each other, norms of gradients within twenty of it.
+static inline void expect_close_numbers(const layout_run *got, const layout_run *want,
+        double bound) {
+    for (int step = 0; step < STEPS; step++) {
+        const double loss = fabs(got->loss[step] / want->loss[step] - 1),
+                     norm = fabs(got->grad_norm[step] / want->grad_norm[step] - 1),
+                     size = fabs(got->param_norm[step] / want->param_norm[step] - 1);
+        if (!(loss < bound && norm < 20 * bound && size < bound))
+            fail_msg("%d ranks, %s, step %d: loss %.9g, norms %.9g %.9g; one: %.9g, %.9g %.9g",
+                    got->ranks, got->sets[got->n_sets - 1], step, got->loss[step],
+                    got->grad_norm[step], got->param_norm[step], want->loss[step],
+                    want->grad_norm[step], want->param_norm[step]);
+    }
 }

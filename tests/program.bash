@@ -5,3 +5,6 @@ if ! { [ -f "$drover" ] && [ -x "$drover" ]; }; then
     echo "usage: $0 PROGRAM (\"${1:-}\" is none)" >&2
     exit 2
 fi
+
+# AddressSanitizer's address space is beyond any ulimit -v: a program built with it does not start under one.
+sanitized() { ! (ulimit -v 4000000; exec "$drover" --version >/dev/null 2>&1); }

@@ -1,5 +1,5 @@
-# Sourced by the shell tests of several ranks instead of story.bash: `ranks N ARGUMENTS...` is drover under mpirun.
-# Without mpirun or drover_mpi.so the test says so and is skipped.
+# Sourced by the shell tests of several ranks instead of story.bash: `ranks N ARGUMENTS...` is drover under mpirun,
+# `train N RUN_DIR SETTING...` a run of $config. Without mpirun or drover_mpi.so the test says so and is skipped.
 . "$(dirname "${BASH_SOURCE[0]}")"/story.bash
 if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
     echo "skipped: no mpirun, or drover is built without it"
@@ -10,4 +10,19 @@ ranks() {
     local n=$1
     shift
     mpirun --oversubscribe -n "$n" "$drover" "$@"
+}
+config=run.yaml
+train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
+    local n=$1 run=$2 sets=()
+    shift 2
+    for set in "$@"; do sets+=(--set "$set"); done
+    if [ "$n" = 1 ]; then "$drover" train $config --set run_dir="$run" "${sets[@]}"
+    else ranks "$n" train $config --set run_dir="$run" "${sets[@]}"; fi
+}
+losses() { # RUN [KIND]: of steps and validations, or only those named KIND (loss, val_loss)
+    sed -nE "s/.*\"(${2:-loss|val_loss})\":([^,]*),.*/\2/p" "$1/metrics.jsonl"
+}
+near() { # RUN ONE [BOUND [LEAST [KIND]]]: all losses (of KIND), at least LEAST of them, within BOUND
+    paste <(losses "$1" ${5-}) <(losses "$2" ${5-}) | awk -v bound="${3:-1e-3}" -v least="${4:-9}" '
+        NF != 2 || ($1 - $2) ^ 2 > bound ^ 2 { bad = 1 } END { exit bad || NR < least }'
 }

@@ -52,6 +52,15 @@ schedule: {warmup_steps: 5}
 checkpoint: {every: 3, keep: 2}
 YAML
 }
+# make_chat: 150 conversations in chat.jsonl, chat.jinja, data set data/chat
+make_chat() {
+    awk 'BEGIN { for (i = 0; i < 150; i++) printf "{\"prompt\": \"Where is fox %d?\", \"response\": \"By hen %d.\"}\n", i, i * 7 % 31 }' >chat.jsonl
+    cat >chat.jinja <<'JINJA'
+{% for m in messages %}<{{ m.role }}>{{ m.content }}</>
+{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}
+JINJA
+    expect 0 "150 documents" "$drover" data build --sft --input chat.jsonl --tokenizer tok --template chat.jinja --out data/chat
+}
 # The bits of a checkpoint that a resume depends on: sums RUN_DIR STEP
 sums() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors trainer.json); }
 # wait_for COMMAND...: until it succeeds, for at least two minutes

@@ -78,16 +78,7 @@ static double worst_difference(const layout_run *got, const layout_run *want) {
 // Adam's first steps move each weight by about the learning rate, whatever the size of its
 // gradient: where that is a rounding error, its sign and so the step may differ.
 static void expect_close(const layout_run *got, const layout_run *want, double bound) {
-    for (int step = 0; step < STEPS; step++) {
-        const double loss = fabs(got->loss[step] / want->loss[step] - 1),
-                     norm = fabs(got->grad_norm[step] / want->grad_norm[step] - 1),
-                     size = fabs(got->param_norm[step] / want->param_norm[step] - 1);
-        if (!(loss < bound && norm < 20 * bound && size < bound))
-            fail_msg("%d ranks, %s, step %d: loss %.9g, norms %.9g %.9g; one: %.9g, %.9g %.9g",
-                    got->ranks, got->sets[got->n_sets - 1], step, got->loss[step],
-                    got->grad_norm[step], got->param_norm[step], want->loss[step],
-                    want->grad_norm[step], want->param_norm[step]);
-    }
+    expect_close_numbers(got, want, bound);
     const double worst = worst_difference(got, want);
     if (!(worst < STEPS * 2.1e-3)) fail_msg("a weight differs by %g", worst);
 }

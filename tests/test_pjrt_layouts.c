@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "backend/pjrt/plugin.h"
+#include "pjrt_pool.h"
 
 enum { DEVICES = 8, TAKEN = 10 };
 
@@ -208,23 +208,5 @@ static void every_layout(void **state) {
 }
 
 int main(void) {
-    enum { SKIPPED = 77 };
-    arena *a = arena_new("devices");
-    const backend_opts opts = {.plugin = "cpu", .cache_dir = "none"};
-    const char *name, *path;
-    device_pool *pool;
-    if (plugin_find(a, "cpu", &name, &path) != DRV_OK) {
-        fprintf(stderr, "left out: %s\n", drv_message());
-        arena_free(a);
-        return SKIPPED;
-    }
-    if (device_pool_open(a, &opts, DEVICES, &pool) != DRV_OK) {
-        fprintf(stderr, "%s\n", drv_message());
-        return 1;
-    }
-    const struct CMUnitTest tests[] = {cmocka_unit_test_prestate(every_layout, pool)};
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    device_pool_close(pool);
-    arena_free(a);
-    return failed;
+    return run_on_pool(DEVICES, "every_layout", every_layout);
 }

@@ -2,17 +2,6 @@
 # Ranks that share rows, over mpirun: losses and evaluations near those of one process, checkpoints that any layout goes on
 # from, what cannot be cut. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
-    local n=$1 run=$2 sets=()
-    shift 2
-    for set in "$@"; do sets+=(--set "$set"); done
-    if [ "$n" = 1 ]; then "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
-    else ranks "$n" train run.yaml --set run_dir="$run" "${sets[@]}"; fi
-}
-losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
-near() { # RUN ONE: all losses within 1e-3
-    paste <(losses "$1") <(losses "$2") | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-6 { bad = 1 } END { exit bad || NR < 9 }'
-}
 make_data
 sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/' run.yaml
 

@@ -2,20 +2,10 @@
 # LoRA with dropout on conversations over mpirun, where ranks share the model: pipelines write the adapters of one
 # rank to the bit, tensor ranks within rounding; any layout goes on from any other's; every layout names the same
 # base. Needs mpirun and drover_mpi.so.
-. "$(dirname "$0")"/story.bash
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    echo "skipped: no mpirun, or drover is built without it"
-    exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
+. "$(dirname "$0")"/ranks.bash
 make_data
 expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3 --set model.num_hidden_layers=4
-awk 'BEGIN { for (i = 0; i < 150; i++) printf "{\"prompt\": \"Where is fox %d?\", \"response\": \"By hen %d.\"}\n", i, i * 7 % 31 }' >chat.jsonl
-cat >chat.jinja <<'JINJA'
-{% for m in messages %}<{{ m.role }}>{{ m.content }}</>
-{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}
-JINJA
-expect 0 "150 documents" "$drover" data build --sft --input chat.jsonl --tokenizer tok --template chat.jinja --out data/chat
+make_chat
 cat >sft.yaml <<YAML
 model: {from: pre/checkpoints/step-000003}
 data: {train: data/chat, valid: data/chat, sequence_length: 128}
@@ -25,19 +15,9 @@ optimizer: {lr: 0.002}
 schedule: {type: constant, warmup_steps: 2}
 checkpoint: {every: 3, keep: 3}
 YAML
-train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
-    local n=$1 run=$2 sets=()
-    shift 2
-    for set in "$@"; do sets+=(--set "$set"); done
-    if [ "$n" = 1 ]; then "$drover" train sft.yaml --set run_dir="$run" "${sets[@]}"
-    else mpirun --oversubscribe -n "$n" "$drover" train sft.yaml --set run_dir="$run" "${sets[@]}"; fi
-}
+config=sft.yaml
 folder() { (cd "$1/checkpoints/step-000006" && sha256sum adapter_config.json adapter_model.safetensors base.json base_config.json optimizer.safetensors); }
-losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
-steps() { sed -n 's/.*"loss":\([^,]*\),.*/\1/p' "$1/metrics.jsonl"; }
-near() { # RUN ONE: the loss of each step within 1e-2, which bf16 leaves after 6 steps
-    paste <(steps "$1") <(steps "$2") | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-4 { bad = 1 } END { exit bad || NR != 6 }'
-}
+near_one() { near "$1" one 1e-2 6 loss; } # which bf16 leaves after 6 steps
 expect 0 "LoRA: 18496 parameters are trained" train 1 one
 
 # --- the plan counts the whole model's branches, whatever a rank has of them
@@ -63,7 +43,7 @@ expect 0 "tensor 4" train 4 t4 parallel.tensor=4 parallel.sequence=false
 expect 0 "tensor 2, data 2" train 4 t2d2 parallel.tensor=2
 expect 0 "pipeline 2 x 1 stages" train 4 t2p2 parallel.tensor=2 parallel.pipeline=2
 for run in t2 t4 t2d2 t2p2; do
-    check "$run: losses of one rank" near $run one
+    check "$run: losses of one rank" near_one $run
     for file in adapter_config.json base.json base_config.json; do
         check "$run: $file of one rank" cmp $run/checkpoints/step-000006/$file one/checkpoints/step-000006/$file
     done
@@ -78,7 +58,7 @@ expect 0 "step-000003" train 2 mixed training.steps=3 parallel.tensor=2
 expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed parallel.pipeline=4 training.steps=4
 expect 0 "resumed from mixed/checkpoints/step-000004" train 4 mixed parallel.tensor=4 training.steps=5
 expect 0 "resumed from mixed/checkpoints/step-000005" train 1 mixed
-check "tensor 2, pipeline 4, tensor 4, one: losses of one rank" near mixed one
+check "tensor 2, pipeline 4, tensor 4, one: losses of one rank" near_one mixed
 expect 0 "step-000003" train 2 broken training.steps=3 parallel.tensor=2
 expect 0 "resumed" train 2 broken parallel.tensor=2
 check "tensor 2 resumed: the folder of the unbroken run" test "$(folder broken)" = "$(folder t2)"

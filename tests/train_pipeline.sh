@@ -1,34 +1,19 @@
 #!/bin/bash
 # Pipelines over mpirun: the checkpoints of one process to the bit, evaluation, going on from one layout under
 # another, what drover plan says, what cannot be cut. Needs mpirun and drover_mpi.so.
-. "$(dirname "$0")"/story.bash
+. "$(dirname "$0")"/ranks.bash
 make_data
-sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
-layers=model.num_hidden_layers=4
+sed -i 's/num_hidden_layers: 2/num_hidden_layers: 4/; s/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
 
 # --- the plan, and what cannot be cut
-expect 0 "pipeline      1f1b" "$drover" plan run.yaml --set $layers --set parallel.pipeline=2
+expect 0 "pipeline      1f1b" "$drover" plan run.yaml --set parallel.pipeline=2
 says "rank 0 " "rank 1 " ", head" "<- most" "sent by a rank in a step over the pipeline axis"
-expect 0 '"bubble": 0' "$drover" plan run.yaml --json --set $layers --set parallel.pipeline=2 --set parallel.schedule=zb-h1
-expect 0 "stage0.forward" "$drover" graph run.yaml --set $layers --set parallel.pipeline=2 --program stage0.forward
-expect 2 "fewer than 8 stages: parallel.pipeline 8 x parallel.virtual_stages 1" "$drover" plan run.yaml --set $layers --set parallel.pipeline=8
+expect 0 '"bubble": 0' "$drover" plan run.yaml --json --set parallel.pipeline=2 --set parallel.schedule=zb-h1
+expect 0 "stage0.forward" "$drover" graph run.yaml --set parallel.pipeline=2 --program stage0.forward
+expect 2 "fewer than 8 stages: parallel.pipeline 8 x parallel.virtual_stages 1" "$drover" plan run.yaml --set parallel.pipeline=8
 expect 2 "expected 1, or parallel.pipeline above 1" "$drover" plan run.yaml --set parallel.virtual_stages=2
-expect 2 "parallel.schedule" "$drover" plan run.yaml --set $layers --set parallel.pipeline=2 --set parallel.virtual_stages=2 --set training.global_batch_size=1
+expect 2 "parallel.schedule" "$drover" plan run.yaml --set parallel.pipeline=2 --set parallel.virtual_stages=2 --set training.global_batch_size=1
 
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    echo "not tried: training (no mpirun, or drover is built without it)"
-    finish
-    exit
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
-train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
-    local n=$1 run=$2 sets=(--set $layers)
-    shift 2
-    for set in "$@"; do sets+=(--set "$set"); done
-    if [ "$n" = 1 ]; then "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
-    else mpirun --oversubscribe -n "$n" "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"; fi
-}
-losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
 same() { # RUN ONE: losses, weights and moments (trainer.json says which keys were set)
     test "$(losses "$1")" = "$(losses "$2")" || return 1
     for file in model optimizer; do
@@ -47,7 +32,7 @@ for run in p2 zb v2 p4; do
     check "$run: losses and weights of one rank" same $run one
     expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000006
 done
-expect 0 "loss" "$drover" eval run.yaml --set $layers --set run_dir=p2 --set parallel.pipeline=2
+expect 0 "loss" "$drover" eval run.yaml --set run_dir=p2 --set parallel.pipeline=2
 
 # --- from one layout to another
 expect 0 "step 3" train 2 mixed training.steps=3 parallel.pipeline=2

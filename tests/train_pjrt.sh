@@ -1,23 +1,11 @@
 #!/bin/bash
 # backend: pjrt as a user has it, on a CPU plugin: the losses of `cpu`, runs that change the back end half-way,
 # the same bits after a kill, evaluation, recomputation, LoRA. Skipped where there is no plugin.
-. "$(dirname "$0")"/story.bash
-folder=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
-if ! ls "$folder"/cpu/*.so >/dev/null 2>&1; then
-    echo "skipped: no plugin in $folder/cpu (tools/fetch_pjrt.py cpu gets one)"
-    exit 77
-fi
-export DROVER_PJRT_DIR=$folder DROVER_PJRT_PLUGIN=cpu DROVER_COMPILE_CACHE=$dir/cache
+. "$(dirname "$0")"/pjrt.bash
 make_data
 train() { expect 0 "" "$drover" train run.yaml --set schedule.type=constant --set checkpoint.every=10 --set run_dir="$@"; }
-losses() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1/metrics.jsonl"; }
-# near BOUND A B: as many losses, each within BOUND of the other, which is relative. In fp32 they differ by 1e-8. In
-# bf16 each back end is up to 5e-5 away from the losses of fp32, and the CPU 1.3e-5 from itself with its sums in other
-# leaves (parallel.leaves): what is rounded differs by a last bit, so two back ends may be twice 5e-5 apart.
-near() {
-    paste <(losses "$2") <(losses "$3") | awk -v bound="$1" '
-        NF != 2 || ($1 / $2 - 1) ^ 2 > bound ^ 2 { print "loss", NR, $0 >"out"; wrong = 1 } END { exit wrong || NR == 0 }'
-}
+# Bounds: in fp32 losses differ by 1e-8. In bf16 each back end is up to 5e-5 away from the losses of fp32, and the CPU 1.3e-5
+# from itself with its sums in other leaves (parallel.leaves): two back ends may be twice 5e-5 apart.
 
 # --- 20 steps on both, fp32 and bf16
 for precision in fp32 bf16; do

@@ -4,12 +4,7 @@
 . "$(dirname "$0")"/ranks.bash
 make_data
 expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3
-awk 'BEGIN { for (i = 0; i < 150; i++) printf "{\"prompt\": \"Where is fox %d?\", \"response\": \"By hen %d.\"}\n", i, i * 7 % 31 }' >chat.jsonl
-cat >chat.jinja <<'JINJA'
-{% for m in messages %}<{{ m.role }}>{{ m.content }}</>
-{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}
-JINJA
-expect 0 "150 documents" "$drover" data build --sft --input chat.jsonl --tokenizer tok --template chat.jinja --out data/chat
+make_chat
 cat >sft.yaml <<YAML
 model: {from: pre/checkpoints/step-000003}
 data: {train: data/chat, valid: data/chat, sequence_length: 128}

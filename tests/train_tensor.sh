@@ -2,17 +2,6 @@
 # Tensor and data ranks over mpirun: the bits of one process, checkpoints that any layout goes on from,
 # evaluation of what several ranks wrote, what cannot be cut. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-train() { # N RUN_DIR SETTING...: N ranks, 1 without mpirun
-    local n=$1 run=$2 sets=()
-    shift 2
-    for set in "$@"; do sets+=(--set "$set"); done
-    if [ "$n" = 1 ]; then "$drover" train run.yaml --set run_dir="$run" "${sets[@]}"
-    else ranks "$n" train run.yaml --set run_dir="$run" "${sets[@]}"; fi
-}
-losses() { sed -n 's/.*"\(loss\|val_loss\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
-near() { # RUN ONE: all losses within 1e-3
-    paste <(losses "$1") <(losses "$2") | awk 'NF != 2 || ($1 - $2) ^ 2 > 1e-6 { bad = 1 } END { exit bad || NR < 9 }'
-}
 weights() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors); } # the layout stands in trainer.json
 make_data
 sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml

@@ -209,18 +209,6 @@ drv_status comm_broadcast(comm_group *g, int from, void *p, int64_t bytes) {
     return DRV_OK;
 }
 
-drv_status comm_permute(comm_group *g, int to, const void *in, int from, void *out, int64_t bytes) {
-    comm_transfer t[2];
-    int n = 0;
-    comm_begin(g, "permute", bytes);
-    if (from >= 0 && from != g->place) comm_receive(g, from, out, bytes, &t[n++]);
-    if (to >= 0 && to != g->place) comm_send(g, to, in, bytes, &t[n++]);
-    DRV_TRY(finish(g, t, n));
-    if (to == g->place && from == to && in != out) memcpy(out, in, (size_t)bytes);
-    comm_end(g);
-    return DRV_OK;
-}
-
 // Dissemination (Hensgen, Finkel, Manber 1988): log2 n rounds; in each one a byte goes 2^k places on.
 drv_status comm_barrier(comm_group *g) {
     comm_begin(g, "barrier", 0);

@@ -124,10 +124,6 @@ int comm_ranks_here(const comm *c) {
     return count_here(c, c->size);
 }
 
-int comm_place_here(const comm *c) {
-    return count_here(c, c->rank);
-}
-
 // --- groups
 comm_group *comm_world(const comm *c) {
     return c->world;
@@ -305,17 +301,6 @@ void comm_said(comm *c) {
     if (c->size == 1) return;
     log_drain();
     if (c->ring && has_failed(c)) ring_tell_said(c->ring);
-}
-
-drv_status comm_agree(comm *c, drv_status status) {
-    char why[FAILURE_TEXT];
-    int32_t worst = (int32_t)status;
-    if (c->size == 1) return status;
-    snprintf(why, sizeof why, "%s", drv_message());
-    DRV_TRY(comm_all_reduce(c->world, DT_I32, COMM_MAX, &worst, 1, NULL));
-    if (worst == DRV_OK) return DRV_OK;
-    if (status == DRV_OK) return drv_fail(DRV_E_PEER, "%s", "");
-    return drv_fail(status, "%s", why);
 }
 
 drv_status comm_agree_on_first(comm *c, drv_status status) {

@@ -52,7 +52,6 @@ int comm_rank(const comm *c);
 int comm_size(const comm *c);
 const char *comm_host(const comm *c, int rank);
 int comm_ranks_here(const comm *c); // on this rank's host, itself included
-int comm_place_here(const comm *c); // among them
 const char *comm_backend(const comm *c);
 
 // --- groups
@@ -90,9 +89,6 @@ DRV_CHECKED drv_status comm_all_gather(comm_group *g, const void *in, int64_t n,
 DRV_CHECKED drv_status comm_all_to_all(comm_group *g, const void *in, const int64_t *in_bytes,
         void *out, const int64_t *out_bytes, int64_t n);
 DRV_CHECKED drv_status comm_broadcast(comm_group *g, int from, void *p, int64_t bytes);
-// Sends `in` to a place and receives `out` from another; -1: none.
-DRV_CHECKED drv_status comm_permute(comm_group *g, int to, const void *in, int from, void *out,
-        int64_t bytes);
 DRV_CHECKED drv_status comm_barrier(comm_group *g);
 
 // --- messages
@@ -118,11 +114,8 @@ void comm_cancel(comm_group *g, comm_transfer *list, int n);
 DRV_CHECKED drv_status comm_test(comm_group *g, comm_transfer *list, int n, bool *done);
 
 // --- errors
-// All ranks tell how they fared. DRV_OK only if all did well; a rank that did not gets its own
-// status and message back, the others DRV_E_PEER (see comm_abort on what they print).
-DRV_CHECKED drv_status comm_agree(comm *c, drv_status status);
-// The same, but all get the status of the lowest rank that failed, and its message, with its name
-// unless it is rank 0.
+// All ranks tell how they fared. DRV_OK only if all did well; else all get the status of the lowest
+// rank that failed, and its message, with its name unless it is rank 0.
 DRV_CHECKED drv_status comm_agree_on_first(comm *c, drv_status status);
 // Tells all other ranks that this one fails with drv_message(), and why. They end with DRV_E_PEER
 // and an empty message: it is printed once, by the rank that it is of. Where several fail at the

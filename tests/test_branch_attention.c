@@ -9,8 +9,7 @@ typedef struct branch_case {
 } branch_case;
 
 static const branch_case cases[] = {
-        {0, 1, {1, 1}, 1, 1, 2},
-        {0, 5, {3, 1, 7, 2}, 4, 2, 6},
+        {0, 1, {1, 1}, 1, 1, 2}, {0, 5, {3, 1, 7, 2}, 4, 2, 6},
         {3, 60, {4, 70, 3, 9}, 6, 2, 16}, // branches over the ends of blocks
         {70, 130, {64, 1, 64, 30}, 2, 1, 64},
         {1, 2, {200, 5, 1, 190}, 3, 1, 24}, // all of a block of keys is hidden
@@ -97,8 +96,8 @@ static void expect_paths(const kernels *k, dtype dt, const branch_case *c) {
     for (int i = 0; i < MAX_BRANCHES_HERE; begin += c->branch[i++]) {
         row alone = path_alone(k, dt, c, &whole, begin, c->branch[i]);
         for (int64_t t = 0; t < alone.args.seq * o_width; t++) {
-            const int64_t token = t / o_width, from = token < c->stem ? c->before + token
-                                                                      : begin + token - c->stem;
+            const int64_t token = t / o_width,
+                          from = token < c->stem ? c->before + token : begin + token - c->stem;
             const double got = array_at(&whole.o, from * o_width + t % o_width),
                          want = array_at(&alone.o, t);
             if (fabs(got - want) > bound)

@@ -4,8 +4,8 @@
 #pragma once
 #include "data/set/packed_rows.h"
 
-// ids[first, first + n) are read. Of a branch each predicts the one after it, so that ids[first + n]
-// is only predicted.
+// ids[first, first + n) are read. Of a branch each predicts the one after it, so that ids[first +
+// n] is only predicted.
 typedef struct token_run {
     int64_t first;
     int32_t n;
@@ -13,7 +13,7 @@ typedef struct token_run {
 
 typedef struct score_window {
     token_run stem;
-    int64_t branch; // the first of the list's
+    int64_t branch;               // the first of the list's
     int32_t n_branches, n_tokens; // n_tokens: read, of stem and branches
 } score_window;
 

@@ -1,5 +1,6 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
-// then their gradient in the compute type in the same place.
+// then their gradient in the compute type in the same place. Chunks begin anew with each leaf of
+// the row (lanes), so that a leaf is computed as on a rank that has no other.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
@@ -9,6 +10,7 @@
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
+#include "ir/op.h"
 
 enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
@@ -42,6 +44,10 @@ typedef struct loss_shapes {
 
 static int64_t logits_row_bytes(const node *n) {
     return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
+}
+
+static int64_t rows_of_lane(const node *n) {
+    return n->in[0]->dim[0] / lanes_of(&n->attrs);
 }
 
 static loss_shapes shapes(const node *n, int64_t rows) {
@@ -92,7 +98,7 @@ static gemm_tree vocabulary_tree(const node *n) {
 }
 
 static int64_t products_bytes(const node *n, int n_threads) {
-    const int64_t rows = n->in[0]->dim[0], chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
+    const int64_t rows = rows_of_lane(n), chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
     int64_t largest = 0;
     for (int i = 0; i < 2; i++) {
         if (sizes[i] == 0 || sizes[i] > rows) continue;
@@ -239,10 +245,38 @@ static void loss_row(void *arg, int64_t r, int thread) {
         memset(logits, 0, (size_t)(call->n_vocab * dtype_bytes(call->dt)));
 }
 
+// One leaf of the row: rows from `begin` on.
+static void lane_of_loss(loss_call *call, int lane, char *scratch) {
+    const instruction *ins = call->ins;
+    const node *loss = ins->node;
+    const int64_t rows = rows_of_lane(loss), begin = lane * rows, chunk = loss->attrs.chunk,
+                  width = loss->in[0]->dim[1];
+    if (call->grad) call->scale = ((const double *)ins->in[3])[lane];
+    for (call->first = begin; call->first < begin + rows; call->first += chunk) {
+        const int64_t left = begin + rows - call->first, m = left < chunk ? left : chunk,
+                      first = call->first * width;
+        gemm *const *g = ins->gemm + (m < chunk ? N_PRODUCTS : 0);
+        gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits, scratch);
+        if (call->leaves)
+            split_rows(call, m);
+        else
+            par_for(m, loss_row, call);
+        if (*ins->failed != DRV_OK) return;
+        if (has_product(loss, DH))
+            gemm_run(g[DH], call->logits, ins->in[1], output_at(ins, 1, first), scratch);
+        if (has_product(loss, DW))
+            gemm_run(g[DW], call->logits, input_at(ins, 0, first),
+                    output_at(ins, loss->n_out - 1, lane * tensor_elements(loss->in[1])), scratch);
+    }
+    double sum = 0;
+    for (int64_t row = begin; row < begin + rows; row++)
+        sum += call->loss[row];
+    ((double *)ins->out[0])[lane] = sum;
+}
+
 static void loss(const instruction *ins) {
     const node *loss = ins->node;
-    const int64_t rows = loss->in[0]->dim[0], width = loss->in[0]->dim[1],
-                  chunk = loss->attrs.chunk;
+    const int64_t chunk = loss->attrs.chunk;
     loss_call call = {.ins = ins,
             .logits = ins->workspace,
             .n_vocab = loss->in[1]->dim[0],
@@ -251,7 +285,6 @@ static void loss(const instruction *ins) {
     char *scratch = call.logits + logits_bytes(loss),
          *own = scratch + products_bytes(loss, par_threads());
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
-    if (call.grad) call.scale = *(const double *)ins->in[3];
     if (has_leaves(loss)) {
         call.leaves = n_leaves(loss);
         call.leaf = leaf_rows(loss);
@@ -259,26 +292,8 @@ static void loss(const instruction *ins) {
         call.all = call.mine + chunk * call.leaves;
         call.copies = (char *)(call.all + n_ranks(loss) * chunk * call.leaves);
     }
-    for (call.first = 0; call.first < rows; call.first += chunk) {
-        const int64_t m = rows - call.first < chunk ? rows - call.first : chunk,
-                      first = call.first * width;
-        gemm *const *g = ins->gemm + (m < chunk ? N_PRODUCTS : 0);
-        gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call.logits, scratch);
-        if (call.leaves)
-            split_rows(&call, m);
-        else
-            par_for(m, loss_row, &call);
-        if (*ins->failed != DRV_OK) return;
-        if (has_product(loss, DH))
-            gemm_run(g[DH], call.logits, ins->in[1], output_at(ins, 1, first), scratch);
-        if (has_product(loss, DW))
-            gemm_run(g[DW], call.logits, input_at(ins, 0, first), ins->out[loss->n_out - 1],
-                    scratch);
-    }
-    double sum = 0;
-    for (int64_t row = 0; row < rows; row++)
-        sum += call.loss[row];
-    *(double *)ins->out[0] = sum;
+    for (int lane = 0; lane < lanes_of(&loss->attrs) && *ins->failed == DRV_OK; lane++)
+        lane_of_loss(&call, lane, scratch);
 }
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
@@ -291,7 +306,7 @@ static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t 
 }
 
 static drv_status lower_loss(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    const int64_t rows = n->in[0]->dim[0], rest = rows % n->attrs.chunk;
+    const int64_t rows = rows_of_lane(n), rest = rows % n->attrs.chunk;
     if (rows >= n->attrs.chunk) DRV_TRY(lower_chunk(a, m, n, n->attrs.chunk, out->gemm));
     return rest ? lower_chunk(a, m, n, rest, out->gemm + N_PRODUCTS) : DRV_OK;
 }

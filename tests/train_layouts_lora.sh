@@ -8,8 +8,8 @@ expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training
 make_chat
 cat >sft.yaml <<YAML
 model: {from: pre/checkpoints/step-000003}
-data: {train: data/chat, valid: data/chat, sequence_length: 128}
-training: {steps: 6, global_batch_size: 8, micro_batch_size: 1, eval_every: 3, eval_batches: 2, precision: bf16}
+data: {train: data/chat, valid: data/chat, sequence_length: 64}
+training: {steps: 6, global_batch_size: 4, micro_batch_size: 1, eval_every: 3, eval_batches: 1, precision: bf16}
 lora: {rank: 4, alpha: 8, dropout: 0.2, target_modules: all-linear}
 optimizer: {lr: 0.002}
 schedule: {type: constant, warmup_steps: 2}
@@ -25,16 +25,16 @@ expect 0 "trainable     18496 in low-rank branches" "$drover" plan sft.yaml --se
 expect 0 '"trainable_parameters": 18496' "$drover" plan sft.yaml --json --set parallel.tensor=4
 
 # --- pipelines: the folder of one rank, byte for byte
-expect 0 "LoRA: 18496 parameters are trained" train 2 p2 parallel.pipeline=2
 expect 0 "step-000006" train 2 zb parallel.pipeline=2 parallel.schedule=zb-h1
 expect 0 "pipeline 2 x 2 stages" train 2 v2 parallel.pipeline=2 parallel.virtual_stages=2
 expect 0 "step-000006" train 4 p4 parallel.pipeline=4 parallel.schedule=gpipe
-for run in p2 zb v2 p4; do
+for run in zb v2 p4; do
     check "$run: the folder of one rank" test "$(folder one)" = "$(folder $run)"
     check "$run: losses of one rank" test "$(losses one)" = "$(losses $run)"
 done
 expect 0 "data 2, 2 lanes" train 2 d2
-expect 0 "pipeline 2 x 1 stages, data 2" train 4 p2d2 parallel.pipeline=2
+expect 0 "LoRA: 18496 parameters are trained" train 4 p2d2 parallel.pipeline=2
+says "pipeline 2 x 1 stages, data 2"
 check "beside data ranks: the folder of data ranks alone" test "$(folder d2)" = "$(folder p2d2)"
 
 # --- tensor ranks, with their tokens shared and not
@@ -50,16 +50,17 @@ for run in t2 t4 t2d2 t2p2; do
     expect 0 ": ok" "$drover" ckpt verify $run/checkpoints/step-000006
     expect 0 "loss" "$drover" eval $run --data data/chat
 done
-expect 0 "step-000006" train 2 plain parallel.tensor=2 lora.dropout=0
-check "without dropout other losses: it was on" test "$(losses t2)" != "$(losses plain)"
+expect 0 "step-000002" train 2 plain parallel.tensor=2 lora.dropout=0 training.steps=2
+second() { losses "$1" loss | sed -n 2p; } # in the first step the branches are zero
+check "without dropout another loss: it was on" test "$(second t2)" != "$(second plain)"
 
 # --- from one layout to another: what it holds is what comes back
 expect 0 "step-000003" train 2 mixed training.steps=3 parallel.tensor=2
+cp -r mixed broken
 expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed parallel.pipeline=4 training.steps=4
 expect 0 "resumed from mixed/checkpoints/step-000004" train 4 mixed parallel.tensor=4 training.steps=5
 expect 0 "resumed from mixed/checkpoints/step-000005" train 1 mixed
 check "tensor 2, pipeline 4, tensor 4, one: losses of one rank" near_one mixed
-expect 0 "step-000003" train 2 broken training.steps=3 parallel.tensor=2
 expect 0 "resumed" train 2 broken parallel.tensor=2
 check "tensor 2 resumed: the folder of the unbroken run" test "$(folder broken)" = "$(folder t2)"
 expect 0 "step-000003" train 4 turned training.steps=3 parallel.pipeline=4

@@ -12,6 +12,7 @@ typedef struct builder {
     bool staged; // one of several stages
     bool is_first, is_last;
     tensor *position, *rope; // rope_ND
+    tensor *hidden;          // of rows with branches; else NULL
 } builder;
 
 static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attrs attrs) {
@@ -209,6 +210,10 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     const op_attrs attrs = attention_attrs(b);
+    if (b->hidden) {
+        tensor *in[] = {qkv_NC, b->position, b->hidden};
+        return joined_linear(b, add1(b, OP_branch_attention, 3, in, attrs), w->o);
+    }
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
         return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
@@ -279,6 +284,8 @@ static tensor *enter_stage(builder *b) {
         b->position = i32_input(b, "position");
     }
     b->rope = rope_table(b);
+    const int64_t n_ends = 2 * b->opts->rows * b->opts->seq;
+    if (b->opts->branches) b->hidden = input(b, input_name(b, "hidden"), DT_I32, 1, &n_ends);
     return h_NH;
 }
 

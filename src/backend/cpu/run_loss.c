@@ -4,7 +4,7 @@
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
-// all ranks have found of each row of a chunk in each leaf | a row of logits for each thread.
+// all ranks have found of each row of a chunk in each leaf | the sums of exponents of this rank's.
 #include <math.h>
 #include <string.h>
 
@@ -29,12 +29,12 @@ typedef struct loss_call {
     dtype dt;
     double scale;
     bool grad;
-    // Of a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all, and a row for
-    // each thread.
+    // Of a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all; and of
+    // exp(logit - largest of the leaf), which take the place of the logits, the sums [m][leaves].
     int leaves;
     int64_t leaf; // rows of the table
     row_part *mine, *all;
-    char *copies;
+    double *sums;
     int64_t m;
 } loss_call;
 
@@ -113,8 +113,8 @@ static int64_t products_bytes(const node *n, int n_threads) {
     return largest;
 }
 
-static int64_t parts_bytes(const node *n) {
-    return has_leaves(n) ? n->attrs.chunk * n_leaves(n) * (int64_t)sizeof(row_part) : 0;
+static int64_t chunk_leaves(const node *n) {
+    return has_leaves(n) ? n->attrs.chunk * n_leaves(n) : 0;
 }
 
 static int64_t losses_bytes(const node *n) {
@@ -123,9 +123,9 @@ static int64_t losses_bytes(const node *n) {
 }
 
 static int64_t loss_workspace(const node *n, int n_threads) {
-    const int64_t copies = has_leaves(n) ? n_threads * logits_row_bytes(n) : 0;
+    const int64_t parts = (1 + n_ranks(n)) * (int64_t)sizeof(row_part) + (int64_t)sizeof(double);
     return logits_bytes(n) + products_bytes(n, n_threads) + losses_bytes(n) +
-           (1 + n_ranks(n)) * parts_bytes(n) + copies;
+           chunk_leaves(n) * parts;
 }
 
 // --- rows of a vocabulary in leaves
@@ -146,22 +146,23 @@ static double logit_at(dtype acc, const char *logits, int64_t i) {
     return (double)((const float *)(const void *)logits)[i];
 }
 
-// The kernel overwrites what it reads, and the logits are needed again: it gets a copy.
+// Leaves exponentials in place of the logits.
 static void look_at_row(void *arg, int64_t r, int thread) {
+    (void)thread;
     const loss_call *call = arg;
     const dtype acc = dtype_acc(call->dt);
-    const int64_t bytes = logits_row_bytes(call->ins->node),
-                  label = label_here(call, call->first + r);
-    const char *logits = call->logits + r * bytes;
-    char *copy = call->copies + thread * bytes;
-    memcpy(copy, logits, (size_t)bytes);
+    const int64_t label = label_here(call, call->first + r);
+    char *logits = call->logits + r * logits_row_bytes(call->ins->node);
     for (int leaf = 0; leaf < call->leaves; leaf++) {
-        const int64_t begin = leaf * call->leaf, n = leaf_length(call, leaf);
+        const int64_t begin = leaf * call->leaf, n = leaf_length(call, leaf),
+                      at = r * call->leaves + leaf;
         const bool own = label >= begin && label < begin + n;
-        call->mine[r * call->leaves + leaf] =
-                (row_part){call->ins->kernels->cross_entropy(call->dt, n,
-                                   copy + begin * dtype_bytes(acc), -1, 0, NULL),
-                        own ? logit_at(acc, logits, label) : -HUGE_VAL};
+        row_part *part = &call->mine[at];
+        part->own = own ? logit_at(acc, logits, label) : -HUGE_VAL;
+        double max;
+        call->sums[at] =
+                call->ins->kernels->exponents(call->dt, n, logits + begin * dtype_bytes(acc), &max);
+        part->lse = max + log(call->sums[at]);
     }
 }
 
@@ -208,26 +209,33 @@ static void split_row(void *arg, int64_t index, int thread) {
         return;
     }
     const int64_t acc_bytes = dtype_bytes(dtype_acc(call->dt)), bytes = dtype_bytes(call->dt);
-    // In rising order: a leaf's gradient takes the place of logits that are done with.
+    // In rising order: a leaf's gradient takes the place of exponentials that are done with.
     for (int leaf = 0; leaf < call->leaves; leaf++) {
-        const int64_t begin = leaf * call->leaf;
-        const double share = exp(call->mine[index * call->leaves + leaf].lse - whole.lse);
-        call->ins->kernels->cross_entropy(call->dt, leaf_length(call, leaf),
-                logits + begin * acc_bytes, -1, call->scale * share, logits + begin * bytes);
+        const int64_t begin = leaf * call->leaf, at = index * call->leaves + leaf;
+        const double share = exp(call->mine[at].lse - whole.lse);
+        call->ins->kernels->scaled(call->dt, leaf_length(call, leaf), logits + begin * acc_bytes,
+                call->scale * share / call->sums[at], logits + begin * bytes);
     }
     if (label >= 0 && label < call->n_vocab)
         put_number(call->dt, logits, label, call->scale * (exp(whole.own - whole.lse) - 1));
 }
 
+static void look_and_split(void *arg, int64_t r, int thread) {
+    look_at_row(arg, r, thread);
+    split_row(arg, r, thread);
+}
+
 static void split_rows(loss_call *call, int64_t m) {
     const instruction *ins = call->ins;
     call->m = m;
+    if (!ins->group) {
+        call->all = call->mine;
+        par_for(m, look_and_split, call); // while the row is in the cache
+        return;
+    }
     par_for(m, look_at_row, call);
     const int64_t bytes = m * call->leaves * (int64_t)sizeof(row_part);
-    if (ins->group)
-        *ins->failed = comm_all_gather(ins->group, call->mine, bytes, NULL, call->all);
-    else
-        call->all = call->mine;
+    *ins->failed = comm_all_gather(ins->group, call->mine, bytes, NULL, call->all);
     if (*ins->failed == DRV_OK) par_for(m, split_row, call);
 }
 
@@ -276,7 +284,6 @@ static void lane_of_loss(loss_call *call, int lane, char *scratch) {
 
 static void loss(const instruction *ins) {
     const node *loss = ins->node;
-    const int64_t chunk = loss->attrs.chunk;
     loss_call call = {.ins = ins,
             .logits = ins->workspace,
             .n_vocab = loss->in[1]->dim[0],
@@ -289,8 +296,8 @@ static void loss(const instruction *ins) {
         call.leaves = n_leaves(loss);
         call.leaf = leaf_rows(loss);
         call.mine = (row_part *)(void *)(own + losses_bytes(loss));
-        call.all = call.mine + chunk * call.leaves;
-        call.copies = (char *)(call.all + n_ranks(loss) * chunk * call.leaves);
+        call.all = call.mine + chunk_leaves(loss);
+        call.sums = (double *)(void *)(call.all + n_ranks(loss) * chunk_leaves(loss));
     }
     for (int lane = 0; lane < lanes_of(&loss->attrs) && *ins->failed == DRV_OK; lane++)
         lane_of_loss(&call, lane, scratch);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # What drover plan prints of each kind of layout against what its ranks hold and send: bench/layout_bytes.sh build/drover [LAYOUT...]
 # Memory: the largest resident set of any rank, less the process's constant that the plan states, against the bytes planned
-# for a rank (of a pipeline, for the one that needs most). Wire: bytes that rank 0 and the busiest rank send in a step
+# for a rank (of a pipeline, for the one that needs most). Wire: bytes that a rank sends in a step, the mean of all ranks,
 # against those planned. 16 layers of llama-135m with 8 heads and a vocabulary of 4096, sequence 512, bf16. Needs mpirun, 4 GiB.
 drover=$(realpath "$1")
 shift
@@ -40,7 +40,7 @@ wire = sum(plan["wire_bytes"].values())
 total, process = plan["bytes"]["total"], plan["bytes"]["process"]
 mib = lambda n: n / 2**20
 print("%-24s %9.1f %9.1f %7.3f %8.1f %13.0f %13.0f %8.0f" % (name, mib(total), mib(max(rss)), max(rss) / (total + process),
-      mib(max(rss) - total), wire, max(sent), max(sent) - wire))
+      mib(max(rss) - total), wire, sum(sent) / len(sent), sum(sent) / len(sent) - wire))
 PY
 # name | ranks | keys
 layouts="

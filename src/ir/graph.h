@@ -44,6 +44,9 @@
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
+    X(adamw_rounded)                                                                               \
+    X(zeros)                                                                                       \
+    X(add_rounded)                                                                                 \
     X(put_aside)                                                                                   \
     X(take_back)                                                                                   \
     X(barrier)                                                                                     \

@@ -90,6 +90,14 @@ void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
     ctx->buffer[t->id] = updated;
 }
 
+op_attrs grad_tokens(const node *n, op_attrs attrs) {
+    attrs.leaves = n->attrs.dw_leaves;
+    if (n->attrs.dw_ranks <= 1) return attrs;
+    attrs.axis = n->attrs.axis;
+    attrs.ranks = n->attrs.dw_ranks;
+    return attrs;
+}
+
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with) {
     DRV_ASSERT(old->id < ctx->n && !ctx->replaced[old->id], "%%%d is replaced twice", old->id);
     ctx->replaced[old->id] = with;

@@ -30,5 +30,8 @@ void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // or is frozen.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
+// `attrs`, and how the gradient of a forward node's weight is summed over tokens (dw_leaves,
+// dw_ranks).
+op_attrs grad_tokens(const node *n, op_attrs attrs);
 // Whoever reads `old` reads `with` (used where forward and backward are one op).
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with);

@@ -16,7 +16,7 @@ typedef struct tensor_spec {
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
-enum { MAX_EXAMPLES = 6 };
+enum { MAX_EXAMPLES = 8 };
 
 typedef struct op_row {
     const char *name;

@@ -7,7 +7,12 @@
 // each: the columns of heads in q, k and v. `wide`: the result is a partial sum, in the
 // accumulation type, which ranks join. dx_leaves, dx_wide and the runs of a linear layer are for
 // its dx.
+//
+// A weight's gradient is a sum over tokens. dw_leaves: made of so many runs of tokens, which differ
+// by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
+// join what each has before it is added. (In the product itself: `leaves` and `ranks`.)
 #include "ir/grad.h"
+#include "ir/wire.h"
 
 static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
     const int64_t ends[] = {attrs->run1, attrs->run2, k};
@@ -32,9 +37,10 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     if (k != kb) return "inner dims differ";
     out[0] = spec_2d(n->attrs.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.dx_leaves > 0;
-    const char *bad = check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
-            for_dx ? cols : k);
-    if (bad || n->n_in < 3) return bad;
+    if (n->n_in < 3)
+        return check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
+                for_dx ? cols : k);
+    if (n->attrs.leaves < 0 || n->attrs.leaves > MAX_LEAVES) return "no such number of leaves";
     const tensor *acc = n->in[2];
     out[0] = spec_in_place(n, 2);
     if (acc->dt != dtype_acc(a->dt) || acc->n_dims != 2 || acc->dim[0] != m || acc->dim[1] != cols)
@@ -51,9 +57,8 @@ static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    if (in_b[2])
-        grad_buffer_set(ctx, b,
-                graph_add(ctx->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
+    const op_attrs tokens = grad_tokens(n, (op_attrs){.ta = 1});
+    if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
     op_attrs attrs = {.leaves = n->attrs.dx_leaves, .run1 = n->attrs.run1, .run2 = n->attrs.run2};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
@@ -89,6 +94,27 @@ static void accumulating_example(example *e) {
 }
 
 // Two leaves of q, k and v: 4, 2 and 2 columns each.
+// Three runs of 5 tokens: 1, 2 and 2 of them; more runs than tokens.
+static void token_leaves_example(example *e, int leaves) {
+    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .leaves = leaves});
+}
+
+static void tokens_example(example *e) {
+    token_leaves_example(e, 3);
+}
+
+static void few_tokens_example(example *e) {
+    token_leaves_example(e, 8);
+}
+
+// A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
+static double grad_wire(const node *n) {
+    if (n->n_in < 3 || n->attrs.ranks <= 1) return 0;
+    return wire_all_reduce((double)tensor_bytes(n->in[2]), n->attrs.ranks);
+}
+
 static void leaves_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.leaves = 2, .run1 = 8, .run2 = 12});
@@ -106,12 +132,14 @@ const op_row op_row_matmul = {
         .shape = shape,
         .grad = grad,
         .flops = flops,
+        .wire = grad_wire,
         .built = true,
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
-                 ATTR(wide) | ATTR(dx_wide),
+                 ATTR(wide) | ATTR(dx_wide) | ATTR(dw_leaves) | ATTR(dw_ranks) | ATTR(axis) |
+                 ATTR(ranks),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
-                leaves_example, partial_example},
+                leaves_example, partial_example, tokens_example, few_tokens_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type

@@ -92,22 +92,32 @@ static void some_branches(void **state) {
         same_bits_on(some, 3, sets[i], 4);
 }
 
-// Runs of tokens that differ by one, or have none: 36 and 4 tokens in 4 and 8 leaves; heads of 10
-// numbers, a rank of branches that fills no vector; several rows at a time.
+// Heads of 10 numbers, rows that are no multiple of a vector, several rows at a time.
 static void sizes_that_fill_nothing(void **state) {
     (void)state;
     const char *const sets[][7] = {{fp32, all_linear, tied, dropped, "data.sequence_length=36",
                                            "model.head_dim=10", "model.intermediate_size=148"},
             {bf16, all_linear, untied, dropped, "data.sequence_length=44", "model.head_dim=10",
-                    "model.vocab_size=509"},
-            {bf16, all_linear, tied, dropped, "data.sequence_length=4",
-                    "training.micro_batch_size=1", "model.num_key_value_heads=8"},
-            {bf16, all_linear, tied, dropped, "data.sequence_length=20",
-                    "training.micro_batch_size=2", "model.num_key_value_heads=8"}};
-    static const bits_case some[] = {{2, 1, 1, {SHARED}}, {4, 1, 1, {SHARED}}, {4, 1, 1, {WHOLE}},
+                    "model.vocab_size=509"}};
+    static const bits_case some[] = {{2, 1, 1, {SHARED}}, {4, 1, 1, {SHARED}},
             {2, 2, 2, {SHARED, "parallel.zero=0"}}};
-    for (int i = 0; i < 4; i++)
-        same_bits_on(some, 4, sets[i], 7);
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, 3, sets[i], 7);
+}
+
+// 42 tokens in 4 leaves, 20 (two rows of 10) and 4 in 8: lengths that differ by one, and none.
+static void leaves_of_uneven_length(void **state) {
+    (void)state;
+    const char *const sets[][7] = {{bf16, all_linear, dropped, "data.sequence_length=42"},
+            {fp32, all_linear, dropped, "data.sequence_length=10", "training.micro_batch_size=2",
+                    "model.num_key_value_heads=8", "model.intermediate_size=176"},
+            {bf16, all_linear, dropped, "data.sequence_length=4", "training.micro_batch_size=1",
+                    "model.num_key_value_heads=8", "model.intermediate_size=176"}};
+    static const int n_sets[] = {4, 7, 7};
+    static const bits_case some[] = {{2, 1, 1, {SHARED}}, {4, 1, 1, {WHOLE}}, {2, 2, 1, {SHARED}},
+            {4, 1, 1, {SHARED}}};
+    for (int i = 0; i < 3; i++)
+        same_bits_on(some, i == 0 ? 3 : 4, sets[i], n_sets[i]); // 4 ranks cannot share 42 tokens
 }
 
 static void eight_ranks(void **state) {
@@ -138,6 +148,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(all_branches_fp32),
             cmocka_unit_test(all_branches_bf16), cmocka_unit_test(query_and_value_alone),
             cmocka_unit_test(some_branches), cmocka_unit_test(sizes_that_fill_nothing),
-            cmocka_unit_test(eight_ranks), cmocka_unit_test(leaves_decide)};
+            cmocka_unit_test(leaves_of_uneven_length), cmocka_unit_test(eight_ranks),
+            cmocka_unit_test(leaves_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -98,6 +98,16 @@ static void one_branch_example(example *e) {
     graph_add(e->g, OP_lora_up, 3, in, &(op_attrs){.alpha1 = 2, .column1 = 3});
 }
 
+// dt in two leaves of each branch, the gradients of B in three runs of tokens.
+static void leaves_example(example *e) {
+    tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
+            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
+    op_attrs attrs = two_branches;
+    attrs.dx_leaves = 2;
+    attrs.dw_leaves = 3;
+    graph_add(e->g, OP_lora_up, 4, in, &attrs);
+}
+
 #define BRANCHES                                                                                   \
     (ATTR(column1) | ATTR(column2) | ATTR(column3) | ATTR(alpha1) | ATTR(alpha2) | ATTR(alpha3))
 
@@ -112,7 +122,7 @@ const op_row op_row_lora_up = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .examples = {two_branches_example, one_branch_example},
+        .examples = {two_branches_example, one_branch_example, leaves_example},
 };
 
 // --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i, summed in

@@ -94,19 +94,17 @@ static void accumulating_example(example *e) {
 }
 
 // Two leaves of q, k and v: 4, 2 and 2 columns each.
-// Three runs of 5 tokens: 1, 2 and 2 of them; more runs than tokens.
-static void token_leaves_example(example *e, int leaves) {
+// The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
+static void tokens_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .dw_leaves = 3});
+}
+
+// More runs than tokens.
+static void few_tokens_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
-    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .leaves = leaves});
-}
-
-static void tokens_example(example *e) {
-    token_leaves_example(e, 3);
-}
-
-static void few_tokens_example(example *e) {
-    token_leaves_example(e, 8);
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .leaves = 8});
 }
 
 // A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.

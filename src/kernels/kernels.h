@@ -114,9 +114,13 @@ typedef struct kernels {
             void *d_gate_up);
     // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n],
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
-    // label -1: it is none of these columns; returns the log of the sum of exponents.
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
+    // The two halves of it, for a row whose columns are in leaves or on several ranks:
+    // x (acc) = exp(x - max), in place; max: the largest x; returns the sum.
+    double (*exponents)(dtype dt, int64_t n, void *x, double *max);
+    // y (dt) = factor x (acc), rounded once; y may begin where x begins, or before.
+    void (*scaled)(dtype dt, int64_t n, const void *x, double factor, void *y);
     // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.
     void (*dropout)(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
             void *y);

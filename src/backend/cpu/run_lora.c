@@ -57,13 +57,14 @@ static branch grad_branch(const node *n, int i) {
 // acc += alpha dy[:, columns]^T t_i
 static gemm_shape grad_b_shape(const node *n) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->out[0];
-    return (gemm_shape){.m = acc->dim[0],
-            .n = acc->dim[1],
+    const int columns = acc->n_dims - 1; // lanes come before both dims
+    return (gemm_shape){.m = acc->dim[columns - 1],
+            .n = acc->dim[columns],
             .k = dy->dim[0],
             .ta = true,
             .lda = dy->dim[1],
             .ldb = t->dim[1],
-            .ldc = acc->dim[1],
+            .ldc = acc->dim[columns],
             .in = dy->dt,
             .out = acc->dt,
             .accumulate = true,
@@ -144,7 +145,7 @@ static int64_t grad_b_workspace(const node *n, int n_threads) {
 
 static drv_status lower_grad_b(arena *a, gemm_machine *m, const node *n, instruction *out) {
     const gemm_shape shape = grad_b_shape(n);
-    return grad_product_new(a, m, n, &shape, &out->gemm[0]);
+    return grad_product_lower(a, m, n, &shape, out);
 }
 
 const cpu_op cpu_op_lora_up_grad_b = {.run = lora_up_grad_b,

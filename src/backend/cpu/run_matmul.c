@@ -91,14 +91,15 @@ static bool is_one_row(const node *n) {
 
 static gemm_shape matmul_shape(const node *n) {
     const tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
-    return (gemm_shape){.m = y->dim[0],
-            .n = y->dim[1],
+    const int columns = y->n_dims - 1; // lanes come before both dims
+    return (gemm_shape){.m = y->dim[columns - 1],
+            .n = y->dim[columns],
             .k = x->dim[!n->attrs.ta],
             .ta = n->attrs.ta,
             .tb = n->attrs.tb,
             .lda = x->dim[1],
             .ldb = w->dim[1],
-            .ldc = y->dim[1],
+            .ldc = y->dim[columns],
             .in = x->dt,
             .out = y->dt,
             .accumulate = n->n_in == 3};
@@ -148,7 +149,7 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
     const gemm_shape shape = matmul_shape(n);
     if (adds_to_gradient(n)) {
         out->run = add_to_gradient;
-        return grad_product_new(a, m, n, &shape, &out->gemm[0]);
+        return grad_product_lower(a, m, n, &shape, out);
     }
     const gemm_tree tree = matmul_tree(n);
     return gemm_new(a, m, &shape, &tree, &out->gemm[0]);

@@ -12,7 +12,6 @@
 // dx_leaves, dx_wide: dt is a sum over the columns of y, of so many equal leaves of each branch, a
 // partial sum where ranks share those columns. dw_leaves, dw_ranks: as in matmul.c, of the B.
 #include "ir/grad.h"
-#include "ir/wire.h"
 
 // Columns of t: the ranks of all branches, whose B are in[first ..].
 static int64_t width_of_t(const node *n, int first) {
@@ -60,26 +59,31 @@ static double flops(const node *n) {
     return branch_flops(n, 2, n->in[0]->dim[0]);
 }
 
-static void grad(grad_ctx *ctx, node *n) {
-    tensor *dy = grad_of(ctx, n->out[0]), *in[1 + MAX_BRANCHES] = {dy};
+// Adds to the accumulator of branch i, whose columns of t begin at `from`.
+static void grad_b(grad_ctx *ctx, const node *up, int i, int from) {
+    tensor *b = up->in[2 + i], *in[] = {grad_of(ctx, up->out[0]), up->in[1], grad_buffer(ctx, b)};
+    const op_attrs attrs = grad_tokens(ctx, up,
+            (op_attrs){.alpha1 = branch_alpha(&up->attrs, i),
+                    .column1 = branch_column(&up->attrs, i),
+                    .from = from});
+    if (in[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_lora_up_grad_b, 3, in, &attrs)->out[0]);
+}
+
+static void grad(grad_ctx *ctx, node *up) {
+    tensor *dy = grad_of(ctx, up->out[0]), *in[1 + MAX_BRANCHES] = {dy};
     int from = 0;
-    grad_add(ctx, n->in[0], dy);
-    for (int i = 0; i < n->n_in - 2; i++) {
-        tensor *b = in[1 + i] = n->in[2 + i], *acc = grad_buffer(ctx, b);
-        const op_attrs attrs = grad_tokens(n, (op_attrs){.alpha1 = branch_alpha(&n->attrs, i),
-                                                      .column1 = branch_column(&n->attrs, i),
-                                                      .from = from});
-        from += (int)b->dim[1];
-        if (!acc) continue;
-        tensor *in_b[] = {dy, n->in[1], acc};
-        grad_buffer_set(ctx, b, graph_add(ctx->g, OP_lora_up_grad_b, 3, in_b, &attrs)->out[0]);
+    grad_add(ctx, up->in[0], dy);
+    for (int i = 0; i < up->n_in - 2; i++) {
+        grad_b(ctx, up, i, from);
+        in[1 + i] = up->in[2 + i];
+        from += (int)up->in[2 + i]->dim[1];
     }
-    if (!grad_wanted(ctx, n->in[1])) return;
-    op_attrs attrs = n->attrs;
+    if (!grad_wanted(ctx, up->in[1])) return;
+    op_attrs attrs = up->attrs;
     attrs.leaves = attrs.dx_leaves;
     attrs.wide = attrs.dx_wide;
     attrs.dx_leaves = attrs.dx_wide = attrs.dw_leaves = attrs.dw_ranks = attrs.axis = 0;
-    grad_add(ctx, n->in[1], graph_add(ctx->g, OP_lora_up_grad, n->n_in - 1, in, &attrs)->out[0]);
+    grad_add(ctx, up->in[1], graph_add(ctx->g, OP_lora_up_grad, up->n_in - 1, in, &attrs)->out[0]);
 }
 
 // Branches of the first and the last columns, none between, of different ranks; and one in the
@@ -169,23 +173,25 @@ const op_row op_row_lora_up_grad = {
 // begins at column `from` of t; summed over tokens in `leaves`, which `ranks` join
 static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
+    const int first = lanes_of(&n->attrs) > 1; // dim of an accumulator
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     if (!is_matrix(dy) || !is_matrix(t) || t->dt != dy->dt || t->dim[0] != dy->dim[0])
         return "dy and t must be matrices of one height";
-    if (!is_matrix(acc) || acc->dt != dtype_acc(dy->dt)) return "the accumulator must be a matrix";
-    if (n->attrs.column1 + acc->dim[0] > dy->dim[1]) return "the branch ends beyond dy";
-    if (n->attrs.from + acc->dim[1] > t->dim[1]) return "the branch ends beyond t";
-    return NULL;
+    const tensor_spec want = spec_by_lane(&n->attrs,
+            spec_2d(dtype_acc(dy->dt), acc->dim[first], acc->dim[first + 1]));
+    if (!is_like(acc, &want)) return "the accumulator must be a matrix, or one for each lane";
+    if (n->attrs.column1 + acc->dim[first] > dy->dim[1]) return "the branch ends beyond dy";
+    if (n->attrs.from + acc->dim[first + 1] > t->dim[1]) return "the branch ends beyond t";
+    return check_tokens(&n->attrs, dy->dim[0]);
 }
 
 static double grad_b_flops(const node *n) {
-    return branch_flops(n, 2, n->in[0]->dim[0]);
+    return branch_flops(n, 2, n->in[0]->dim[0]) / lanes_of(&n->attrs);
 }
 
 static double grad_b_wire(const node *n) {
-    if (n->attrs.ranks <= 1) return 0;
-    return wire_all_reduce((double)tensor_bytes(n->in[2]), n->attrs.ranks);
+    return wire_of_tokens(&n->attrs, n->in[2]);
 }
 
 static void grad_b_of_example(example *e, int leaves) {

@@ -10,9 +10,10 @@
 //
 // A weight's gradient is a sum over tokens. dw_leaves: made of so many runs of tokens, which differ
 // by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
-// join what each has before it is added. (In the product itself: `leaves` and `ranks`.)
+// join what each has before it is added. (In the product itself: `leaves` and `ranks`.) `lanes`:
+// the tokens are so many leaves of the row, and the sum of each is added to an accumulator of its
+// own: acc[lanes, M, N].
 #include "ir/grad.h"
-#include "ir/wire.h"
 
 static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
     const int64_t ends[] = {attrs->run1, attrs->run2, k};
@@ -37,27 +38,28 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     if (k != kb) return "inner dims differ";
     out[0] = spec_2d(n->attrs.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.dx_leaves > 0;
+    if (n->attrs.lanes > 1 && (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
+        return "lanes are of weight gradients";
     if (n->n_in < 3)
         return check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
                 for_dx ? cols : k);
-    if (n->attrs.leaves < 0 || n->attrs.leaves > MAX_LEAVES) return "no such number of leaves";
-    const tensor *acc = n->in[2];
+    const tensor_spec acc = spec_by_lane(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
-    if (acc->dt != dtype_acc(a->dt) || acc->n_dims != 2 || acc->dim[0] != m || acc->dim[1] != cols)
-        return "the accumulator does not fit the product";
-    return NULL;
+    if (!is_like(n->in[2], &acc)) return "the accumulator does not fit the product";
+    return check_tokens(&n->attrs, k);
 }
 
 static double flops(const node *n) {
     const tensor *a = n->in[0];
-    return 2.0 * (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
+    const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
+    return 2 * all / lanes_of(&n->attrs);
 }
 
 static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    const op_attrs tokens = grad_tokens(n, (op_attrs){.ta = 1});
+    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.ta = 1});
     if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
     op_attrs attrs = {.leaves = n->attrs.dx_leaves, .run1 = n->attrs.run1, .run2 = n->attrs.run2};
@@ -73,6 +75,12 @@ static void grad(grad_ctx *ctx, node *n) {
 
 static void linear_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+}
+
+static void linear_lanes_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 6, 7), example_weight(e, "w", e->dt, 3, 7)};
+    e->g->lanes = 2;
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
 }
 
@@ -93,6 +101,13 @@ static void accumulating_example(example *e) {
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1});
 }
 
+static void lanes_example(example *e) {
+    const int64_t dim[] = {2, 3, 7};
+    tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
+            example_accumulator(e, "acc", 3, dim)};
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .lanes = 2});
+}
+
 // Two leaves of q, k and v: 4, 2 and 2 columns each.
 // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
 static void tokens_example(example *e) {
@@ -109,8 +124,7 @@ static void few_tokens_example(example *e) {
 
 // A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
 static double grad_wire(const node *n) {
-    if (n->n_in < 3 || n->attrs.ranks <= 1) return 0;
-    return wire_all_reduce((double)tensor_bytes(n->in[2]), n->attrs.ranks);
+    return n->n_in < 3 ? 0 : wire_of_tokens(&n->attrs, n->in[2]);
 }
 
 static void leaves_example(example *e) {
@@ -135,9 +149,10 @@ const op_row op_row_matmul = {
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
                  ATTR(wide) | ATTR(dx_wide) | ATTR(dw_leaves) | ATTR(dw_ranks) | ATTR(axis) |
-                 ATTR(ranks),
+                 ATTR(ranks) | ATTR(lanes),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
-                leaves_example, partial_example, tokens_example, few_tokens_example},
+                leaves_example, partial_example, lanes_example, linear_lanes_example,
+                tokens_example, few_tokens_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type

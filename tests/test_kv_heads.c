@@ -1,5 +1,5 @@
-// More tensor ranks than key-value heads: each has an equal share of the columns of one, several work
-// with the whole of it, and all degrees give the bits of one rank (docs/adr/0018).
+// More tensor ranks than key-value heads: each has an equal share of the columns of one, several
+// work with the whole of it, and all degrees give the bits of one rank (docs/adr/0018).
 #include "layout_run.h"
 
 #include "ir/grad.h"
@@ -15,7 +15,8 @@ typedef struct op_case {
 static const op_case op_cases[] = {{OP_gather_kv, HEAD_DIM / REPLICAS, HEAD_DIM},
         {OP_slice_kv, HEAD_DIM, HEAD_DIM / REPLICAS}, {OP_join_kv, HEAD_DIM, HEAD_DIM}};
 
-// Element of what a rank holds, of k or v by its column there: small integers, so that sums are exact.
+// Element of what a rank holds, of k or v by its column there: small integers, so that sums are
+// exact.
 static double held(int rank, int64_t token, int which, int64_t column) {
     return (double)((rank * 29 + token * 17 + which * 7 + column * 3) % 32);
 }
@@ -40,8 +41,7 @@ static drv_status check_columns(comm *self, backend *b, const tensor *y, const o
             for (int64_t c = 0; c < (which ? of->kv_out : Q); c++) {
                 const int64_t at = t * y->dim[1] + column_of(which, c, of->kv_out);
                 EXPECT(self,
-                        element_read(b, y, at) ==
-                                expected(of->op, comm_rank(self), t, which, c));
+                        element_read(b, y, at) == expected(of->op, comm_rank(self), t, which, c));
             }
     return DRV_OK;
 }
@@ -252,7 +252,7 @@ int main(void) {
             cmocka_unit_test(attributes_that_cannot_be_are_refused),
             cmocka_unit_test(low_rank_branches),
             cmocka_unit_test(degrees_that_cut_no_head_evenly_are_refused),
-            cmocka_unit_test(every_degree),
-            cmocka_unit_test(beside_every_other_axis), cmocka_unit_test(one_head_for_all)};
+            cmocka_unit_test(every_degree), cmocka_unit_test(beside_every_other_axis),
+            cmocka_unit_test(one_head_for_all)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ static tensor *new_accumulator(graph *g, const tensor *t) {
     const bool renamed = t != w && op_rows[t->def->op]->renames;
     if (w->cls != TENSOR_WEIGHT || !w->trainable || (t != w && !renamed)) return NULL;
     const char *name = arena_printf(g->a, renamed ? "grad.%s.second" : "grad.%s", w->name);
-    return graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), w->n_dims, w->dim);
+    return graph_accumulator(g, name, w);
 }
 
 // An output is wanted if an input of its node is; integers have no gradient.
@@ -83,6 +83,10 @@ void grad_put(grad_ctx *ctx, const tensor *t, tensor *d) {
 
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t) {
     return t->id < ctx->n ? ctx->buffer[t->id] : NULL;
+}
+
+int grad_lanes(const grad_ctx *ctx) {
+    return ctx->g->lanes > 1 ? ctx->g->lanes : 0;
 }
 
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {

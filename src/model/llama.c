@@ -12,6 +12,7 @@ typedef struct builder {
     bool staged; // one of several stages
     bool is_first, is_last;
     tensor *position, *rope; // rope_ND
+    tensor *hidden;          // of rows with branches; else NULL
 } builder;
 
 static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attrs attrs) {
@@ -183,6 +184,10 @@ static tensor *cache(builder *b, const char *kind) {
     return graph_state(b->g, TENSOR_CACHE, name, b->opts->dt, 3, dim);
 }
 
+static int node_lanes(const builder *b) {
+    return b->g->lanes > 1 ? b->g->lanes : 0;
+}
+
 // Attention is cut by the heads of the model: all_heads, where ranks share them.
 static op_attrs attention_attrs(const builder *b) {
     const model_layout *l = b->l;
@@ -191,6 +196,7 @@ static op_attrs attention_attrs(const builder *b) {
             .n_kv_heads = l->n_kv_heads,
             .head_dim = l->head_dim,
             .seq = (int)b->opts->seq,
+            .lanes = node_lanes(b),
             .leaves = l->head_leaves > 1 ? l->head_leaves : 0,
             .wide = l->replicas > 1};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
@@ -218,6 +224,10 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
     qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
     const op_attrs attrs = attention_attrs(b);
+    if (b->hidden) {
+        tensor *in[] = {qkv_NC, b->position, b->hidden};
+        return joined_linear(b, add1(b, OP_branch_attention, 3, in, attrs), w->o);
+    }
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
         return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
@@ -234,9 +244,10 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
-// rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike.
+// rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike; so do
+// those that share the row, where a leaf is cut by itself.
 static int logit_rows(const builder *b) {
-    int64_t n = b->opts->rows * b->opts->seq, rows = 512;
+    int64_t n = b->opts->rows * b->opts->seq / b->g->lanes, rows = 512;
     while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
         rows /= 2;
     return (int)(rows < n ? rows : n);
@@ -258,6 +269,7 @@ static void head(builder *b, tensor *x_NH) {
     tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
     op_attrs attrs = split_vocabulary(b);
     attrs.chunk = logit_rows(b);
+    attrs.lanes = node_lanes(b);
     if (b->l->all_leaves > 1) {
         attrs.leaves = b->l->leaves;
         attrs.part = (int)b->l->vocab_part;
@@ -286,6 +298,8 @@ static tensor *enter_stage(builder *b) {
         b->position = i32_input(b, "position");
     }
     b->rope = rope_table(b);
+    const int64_t n_ends = 2 * b->opts->rows * b->opts->seq;
+    if (b->opts->branches) b->hidden = input(b, input_name(b, "hidden"), DT_I32, 1, &n_ends);
     return h_NH;
 }
 
@@ -316,6 +330,7 @@ graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const 
     build.is_first = build.layers->first == 0;
     build.is_last = build.layers->first + build.layers->n == l->model->num_hidden_layers;
     build.g->mesh = l->mesh;
+    if (opts->lanes > 1) build.g->lanes = opts->lanes;
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
         const layer_params *w = &params->layer[build.layers->at + i];

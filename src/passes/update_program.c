@@ -17,17 +17,28 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
     return attrs.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
+// Over data and context ranks, and the leaves of the row that each has. Where no two ranks have the
+// same leaves, a rank's are complete and are joined before anything travels.
+static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) {
+    op_attrs attrs = along(g, AXIS_DATA);
+    const op_attrs here = {.lanes = opts->lanes};
+    const bool lanes = opts->lanes > 1, together = lanes && opts->data_ranks > 1;
+    if (lanes && !together) grad = graph_add(g, OP_join_lanes, 1, &grad, &here)->out[0];
+    if (together) {
+        attrs.lanes = opts->lanes;
+        attrs.data_ranks = opts->data_ranks;
+    }
+    if (opts->zero) return graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
+    if (together) return graph_add(g, OP_join_lanes, 1, &grad, &attrs)->out[0];
+    return sum_over(g, grad, AXIS_DATA, true);
+}
+
 // What each tensor rank has of the gradient of a matrix that all have is a partial sum over its
 // tokens, if they share the tokens between products. (rmsnorm_grad has joined those of norms.)
 static tensor *gradient(graph *g, const tensor *w, const char *use, bool split,
         const update_opts *opts) {
-    tensor *grad = graph_state(g, TENSOR_GRAD, arena_printf(g->a, "grad.%s%s", w->name, use),
-            dtype_acc(w->dt), w->n_dims, w->dim);
-    const op_attrs attrs = along(g, AXIS_DATA);
-    if (opts->zero)
-        grad = graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
-    else
-        grad = sum_over(g, grad, AXIS_DATA, true);
+    tensor *grad = graph_accumulator(g, arena_printf(g->a, "grad.%s%s", w->name, use), w);
+    grad = sum_over_update(g, grad, opts);
     return opts->sequence && !split && w->n_dims > 1 ? sum_over(g, grad, AXIS_TENSOR, !opts->zero)
                                                      : grad;
 }
@@ -104,6 +115,7 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     graph *g = graph_new(a, "update");
     g->phase = PHASE_UPDATE;
     g->mesh = opts->mesh;
+    g->lanes = opts->lanes;
     tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)

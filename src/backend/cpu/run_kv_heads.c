@@ -124,8 +124,8 @@ const cpu_op cpu_op_slice_kv = {.run = slice_kv};
 // An alias: only its gradient is work.
 const cpu_op cpu_op_share_kv = {.run = NULL};
 
-// --- join_kv. Each replica joins a run of the numbers of k and v, [N][k, v], and rounds it; all get
-// all. Workspace: partial sums | what comm joins from | the sums of a run | all, rounded.
+// --- join_kv. Each replica joins a run of the numbers of k and v, [N][k, v], and rounds it; all
+// get all. Workspace: partial sums | what comm joins from | the sums of a run | all, rounded.
 typedef struct join_call {
     const instruction *ins;
     kv_columns of;

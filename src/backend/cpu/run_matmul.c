@@ -6,6 +6,7 @@
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
+#include "ir/op.h"
 
 enum { LEAST_COLUMNS = 16 }; // of a piece: some 20 KB of weights or more
 
@@ -91,14 +92,15 @@ static bool is_one_row(const node *n) {
 
 static gemm_shape matmul_shape(const node *n) {
     const tensor *x = n->in[0], *w = n->in[1], *y = n->out[0];
-    return (gemm_shape){.m = y->dim[0],
-            .n = y->dim[1],
-            .k = x->dim[!n->attrs.ta],
+    const int columns = y->n_dims - 1; // lanes come before both dims
+    return (gemm_shape){.m = y->dim[columns - 1],
+            .n = y->dim[columns],
+            .k = x->dim[!n->attrs.ta] / lanes_of(&n->attrs),
             .ta = n->attrs.ta,
             .tb = n->attrs.tb,
             .lda = x->dim[1],
             .ldb = w->dim[1],
-            .ldc = y->dim[1],
+            .ldc = y->dim[columns],
             .in = x->dt,
             .out = y->dt,
             .accumulate = n->n_in == 3};
@@ -118,8 +120,14 @@ static gemm_tree matmul_tree(const node *n) {
     return tree;
 }
 
+// The rows of a leaf of tokens lie together in both operands.
 static void matmul(const instruction *ins) {
-    gemm_run(ins->gemm[0], ins->in[0], ins->in[1], ins->out[0], ins->workspace);
+    const node *n = ins->node;
+    const int lanes = lanes_of(&n->attrs);
+    for (int lane = 0; lane < lanes; lane++)
+        gemm_run(ins->gemm[0], input_at(ins, 0, lane * tensor_elements(n->in[0]) / lanes),
+                input_at(ins, 1, lane * tensor_elements(n->in[1]) / lanes),
+                output_at(ins, 0, lane * tensor_elements(n->out[0]) / lanes), ins->workspace);
 }
 
 static int64_t matmul_workspace(const node *n, int n_threads) {

@@ -5,9 +5,9 @@
 //   share:  | q: n_heads * head_dim | k: head_dim / replicas | v: head_dim / replicas |
 //   whole:  | q: n_heads * head_dim | k: head_dim            | v: head_dim            |
 //
-// gather_kv makes the whole of the shares. From share_kv on each replica does other work with it: for
-// its own query heads. So what each finds of the gradients of k and v is a partial sum, which join_kv
-// completes; slice_kv takes the rank's share of what all replicas then have alike.
+// gather_kv makes the whole of the shares. From share_kv on each replica does other work with it:
+// for its own query heads. So what each finds of the gradients of k and v is a partial sum, which
+// join_kv completes; slice_kv takes the rank's share of what all replicas then have alike.
 #include "ir/grad.h"
 #include "ir/wire.h"
 
@@ -42,8 +42,11 @@ static double kv_numbers(const node *n) {
 #define KV_ATTRS (ATTR(axis) | ATTR(ranks) | ATTR(replicas) | ATTR(n_heads) | ATTR(head_dim))
 
 // All that a test in one process can run (test_kv_heads has several ranks).
-static const op_attrs one_rank = {
-        .axis = AXIS_TENSOR, .ranks = 1, .replicas = 1, .n_heads = 2, .head_dim = 6};
+static const op_attrs one_rank = {.axis = AXIS_TENSOR,
+        .ranks = 1,
+        .replicas = 1,
+        .n_heads = 2,
+        .head_dim = 6};
 
 // --- gather_kv(share) -> whole
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
@@ -137,8 +140,8 @@ const op_row op_row_share_kv = {
         .examples = {share_example},
 };
 
-// --- join_kv(whole, in the accumulation type) -> whole, of type `to`: columns of k and v are summed
-// over the replicas and then rounded, those of q rounded.
+// --- join_kv(whole, in the accumulation type) -> whole, of type `to`: columns of k and v are
+// summed over the replicas and then rounded, those of q rounded.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(n->in[0]);
     out[0].dt = n->attrs.to;

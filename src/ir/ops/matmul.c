@@ -7,6 +7,9 @@
 // each: the columns of heads in q, k and v. `wide`: the result is a partial sum, in the
 // accumulation type, which ranks join. dx_leaves, dx_wide and the runs of a linear layer are for
 // its dx.
+//
+// `lanes` (weight gradients): the inner dimension is so many leaves of tokens, and the product of
+// each is added to an accumulator of its own: acc[lanes, M, N].
 #include "ir/grad.h"
 
 static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
@@ -22,6 +25,13 @@ static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
     return NULL;
 }
 
+// What is cut in leaves of tokens lies so in memory.
+static const char *check_lanes(const node *n, int64_t k) {
+    if (n->attrs.lanes <= 1) return NULL;
+    if (!n->attrs.ta || n->attrs.tb || n->attrs.leaves) return "lanes are of weight gradients";
+    return k % n->attrs.lanes ? "lanes must divide the tokens" : NULL;
+}
+
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
     *n_out = 1;
@@ -35,25 +45,24 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const char *bad = check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
             for_dx ? cols : k);
     if (bad || n->n_in < 3) return bad;
-    const tensor *acc = n->in[2];
+    const tensor_spec acc = spec_by_lane(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
-    if (acc->dt != dtype_acc(a->dt) || acc->n_dims != 2 || acc->dim[0] != m || acc->dim[1] != cols)
-        return "the accumulator does not fit the product";
-    return NULL;
+    if (!is_like(n->in[2], &acc)) return "the accumulator does not fit the product";
+    return check_lanes(n, k);
 }
 
 static double flops(const node *n) {
     const tensor *a = n->in[0];
-    return 2.0 * (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
+    const double all = (double)tensor_elements(n->out[0]) * (double)a->dim[!n->attrs.ta];
+    return 2 * all / lanes_of(&n->attrs);
 }
 
 static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    if (in_b[2])
-        grad_buffer_set(ctx, b,
-                graph_add(ctx->g, OP_matmul, 3, in_b, &(op_attrs){.ta = 1})->out[0]);
+    const op_attrs of_w = {.ta = 1, .lanes = grad_lanes(ctx)};
+    if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &of_w)->out[0]);
     if (!grad_wanted(ctx, a)) return;
     op_attrs attrs = {.leaves = n->attrs.dx_leaves, .run1 = n->attrs.run1, .run2 = n->attrs.run2};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
@@ -68,6 +77,12 @@ static void grad(grad_ctx *ctx, node *n) {
 
 static void linear_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
+}
+
+static void linear_lanes_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 6, 7), example_weight(e, "w", e->dt, 3, 7)};
+    e->g->lanes = 2;
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
 }
 
@@ -86,6 +101,13 @@ static void accumulating_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1});
+}
+
+static void lanes_example(example *e) {
+    const int64_t dim[] = {2, 3, 7};
+    tensor *in[] = {example_given(e, "dy", 10, 3), example_given(e, "x", 10, 7),
+            example_accumulator(e, "acc", 3, dim)};
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .lanes = 2});
 }
 
 // Two leaves of q, k and v: 4, 2 and 2 columns each.
@@ -109,9 +131,9 @@ const op_row op_row_matmul = {
         .built = true,
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
-                 ATTR(wide) | ATTR(dx_wide),
+                 ATTR(wide) | ATTR(dx_wide) | ATTR(lanes),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
-                leaves_example, partial_example},
+                leaves_example, partial_example, lanes_example, linear_lanes_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type

@@ -23,18 +23,20 @@ typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices only
     mesh mesh;         // mesh_of_update of the ranks: gradients are summed over its data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
-    bool sequence;     // tensor ranks share the tokens between products
     // By weight; NULL: none. `tied`: used on the first and on the last stage, or twice on one rank,
     // where its gradient has a second part (grad_open). `copy`: of one on another rank: norms count
     // it there.
     const bool *tied, *copy;
+    // Leaves of the row on this rank, and ranks that have the same ones: of those in the data axis
+    // of `mesh` so many neighbours.
+    int lanes, data_ranks;
     bool zero; // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
 } update_opts;
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 
 // Moves the gradients of `n` weights to slot number `slot` (states "laneK.W") and clears them, or
-// adds that slot to them from the left.
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_aside);
+// adds that slot to them from the left. `lanes`: leaves of the row on this rank.
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside);
 
 // Cuts the differentiated graph of a pipeline stage into programs that run at different times, each
 // on one slot: forward; backward; and, where the weight gradients are split off, what nobody else

@@ -45,6 +45,7 @@ static drv_status build_step(arena *a, const run_config *cfg, programs *out) {
 static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
+            .lanes = programs_cut(cfg).lanes,
             .dt = out->dt};
     out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     out->eval_graph->name = "eval";
@@ -57,12 +58,13 @@ static drv_status build_lanes(arena *a, tensor *const *weights, int n, const gra
         lane_programs *lanes, programs *out) {
     tensor **added = ARENA_ARRAY(a, tensor *, n);
     int n_added = 0;
+    const int leaves = programs_cut(out->c).lanes;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
     for (int slot = 0; slot < out->n_lane_slots && n_added; slot++) {
-        graph *aside = pass_lane(a, added, n_added, slot, true),
-              *back = pass_lane(a, added, n_added, slot, false);
+        graph *aside = pass_lane(a, added, n_added, slot, leaves, true),
+              *back = pass_lane(a, added, n_added, slot, leaves, false);
         if (out->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
         if (out->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
         programs_add(a, out, aside, &lanes->aside[slot], false);
@@ -117,8 +119,8 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
         }
     const mesh all_ranks = programs_mesh(cfg);
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            mesh_of_update(&all_ranks), list.split, out->params.layout.sequence, list.tied,
-            list.copy, out->zero};
+            mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
+            (int)cfg->data_ranks, out->zero};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -130,7 +132,8 @@ mesh programs_mesh(const run_config *cfg) {
 }
 
 zigzag programs_cut(const run_config *cfg) {
-    return (zigzag){(int)cfg->context_parallel, 1, cfg->sequence_length};
+    return (zigzag){(int)cfg->context_parallel,
+            (int)(cfg->n_context_leaves / cfg->context_parallel), cfg->sequence_length};
 }
 
 int64_t programs_row_tokens(const run_config *cfg) {

@@ -136,6 +136,41 @@ const op_row op_row_attention_grad = {
         .examples = {example_grad},
 };
 
+// branch_attention(qkv_NC, position_N, hidden_2N) -> o: rows in which several continuations of one
+// beginning follow each other. Of the tokens between the first one that token t sees and itself,
+// hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and position does
+// not count them. Forward only.
+static const char *branch_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *qkv = n->in[0];
+    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
+    *n_out = 1;
+    if (!is_i32(n->in[2], 2 * qkv->dim[0])) return "hidden must be i32[2 N]";
+    return check(qkv, n->in[1], &n->attrs);
+}
+
+// A row of two tokens and three continuations; one of a continuation alone, then a document.
+static void branch_example(example *e) {
+    static const int32_t positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
+    static const int32_t hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
+    tensor *in[] = {example_given(e, "qkv", 14, 48), example_integers(e, "position", 14, positions),
+            example_integers(e, "hidden", 28, hidden)};
+    op_attrs attrs = example_attrs;
+    attrs.seq = 7;
+    graph_add(e->g, OP_branch_attention, 3, in, &attrs);
+}
+
+const op_row op_row_branch_attention = {
+        .name = "branch_attention",
+        .min_in = 3,
+        .max_in = 3,
+        .shape = branch_shape,
+        .flops = flops,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
+        .examples = {branch_example},
+};
+
 // cached_attention(qkv_NC, keys, values, position_N) -> o, keys', values': appends the N tokens of
 // one sequence to the caches [n_kv_heads, capacity, head_dim] at their positions, which count up,
 // and attends to all that is cached up to each.

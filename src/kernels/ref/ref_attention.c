@@ -41,9 +41,10 @@ typedef struct softmax_sums {
     double max, sum, o[COLUMNS];
 } softmax_sums;
 
-// Of the query in row t and token s.
+// Of the query in row t and token s; -infinity: it is hidden.
 static double score(const attention_args *args, int64_t t, int64_t s, int h) {
     const int g = h / (args->n_heads / args->n_kv_heads);
+    if (args->hidden && s >= args->hidden[2 * t] && s < args->hidden[2 * t + 1]) return -HUGE_VAL;
     const double product =
             args->keys ? dot(args, args->qkv, q_at(args, t, h), args->keys, cached_at(args, s, g))
                        : dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g));
@@ -58,6 +59,7 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
     double max = x->max;
     for (int64_t s = begin; s < end; s++)
         max = fmax(max, score(args, t, s, h));
+    if (max == -HUGE_VAL) return; // all are hidden
     const double keep = exp(x->max - max);
     x->max = max;
     x->sum *= keep;
@@ -72,7 +74,7 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
 }
 
 static void query(const attention_args *args, int64_t t, int h) {
-    const int64_t token = args->first + t, start = token - args->position[t],
+    const int64_t token = args->first + t, start = attention_first(args, t),
                   begin = start > 0 ? start : 0,
                   out = t * attention_o_width(args) + (int64_t)h * args->head_dim,
                   n_keys = attention_keys(args), end = token + 1 < n_keys ? token + 1 : n_keys;

@@ -46,6 +46,9 @@
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
     X(join_lanes)                                                                                  \
+    X(adamw_rounded)                                                                               \
+    X(zeros)                                                                                       \
+    X(add_rounded)                                                                                 \
     X(put_aside)                                                                                   \
     X(take_back)                                                                                   \
     X(barrier)                                                                                     \

@@ -23,6 +23,7 @@ typedef struct llama_opts {
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it
+    bool branches;      // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
 } llama_opts;
 
 // With several stages each is a graph of its own, and the names of its inputs end in its chunk:

@@ -1,4 +1,5 @@
 // The update program: norm of all gradients, then one AdamW node per weight.
+#include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/shard.h"
 #include "passes/passes.h"
@@ -111,7 +112,7 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     g->phase = PHASE_UPDATE;
     g->mesh = opts->mesh;
     g->lanes = opts->lanes;
-    tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
+    tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){N_HYPER});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
         grads[i] = gradient(g, weights[i], "", opts);

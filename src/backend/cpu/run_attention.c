@@ -11,7 +11,9 @@ static attention_args attention_shape(const node *n, dtype dt) {
             .n_heads = n->attrs.n_heads,
             .all_heads = n->attrs.all_heads,
             .n_kv_heads = n->attrs.n_kv_heads,
-            .head_dim = n->attrs.head_dim};
+            .head_dim = n->attrs.head_dim,
+            .leaves = n->attrs.leaves,
+            .dqkv_is_acc = n->attrs.wide};
 }
 
 typedef struct attention_call {
@@ -38,11 +40,13 @@ static void attention(const instruction *ins) {
     call.scratch = ins->workspace;
     call.scratch_bytes = attention_scratch_bytes(&call.args);
     call.args.lse_stride = tokens;
+    const bool branches = n->op == OP_branch_attention;
     for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
         call.args.qkv = input_at(ins, 0, t * width);
         call.args.position = (const int32_t *)ins->in[1] + t;
+        call.args.hidden = branches ? (const int32_t *)ins->in[2] + 2 * t : NULL;
         call.args.o = output_at(ins, 0, t * o_width);
-        call.args.lse = output_at(ins, 1, t);
+        call.args.lse = branches ? NULL : output_at(ins, 1, t);
         par_for(attention_units(&call.args), attention_unit, &call);
     }
 }
@@ -54,6 +58,8 @@ static int64_t attention_workspace(const node *n, int n_threads) {
 }
 
 const cpu_op cpu_op_attention = {.run = attention, .workspace = attention_workspace};
+
+const cpu_op cpu_op_branch_attention = {.run = attention, .workspace = attention_workspace};
 
 // --- gradient: partial sums of all units first, then their sums
 static void attention_grad_unit(void *arg, int64_t unit, int thread) {

@@ -139,6 +139,18 @@ static void eight_ranks(void **state) {
         same_bits_on(some, 3, sets[i], 7);
 }
 
+// More tensor ranks than key-value heads: each has branches of its share of a head's columns.
+static void shared_heads(void **state) {
+    (void)state;
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}},
+            {4, 1, 2, 1, {WHOLE}}};
+    const char *const sets[][5] = {{fp32, all_linear, tied, dropped, "model.num_key_value_heads=2"},
+            {bf16, "lora.target_modules=[k_proj, v_proj]", untied, kept,
+                    "model.num_key_value_heads=2"}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, i == 0 ? 3 : 2, sets[i], 5);
+}
+
 // Rows in four leaves. Where tensor ranks share the tokens, those of a leaf may be on several.
 static void context_ranks_too(void **state) {
     (void)state;
@@ -174,6 +186,7 @@ int main(void) {
             cmocka_unit_test(all_branches_bf16), cmocka_unit_test(query_and_value_alone),
             cmocka_unit_test(some_branches), cmocka_unit_test(sizes_that_fill_nothing),
             cmocka_unit_test(leaves_of_uneven_length), cmocka_unit_test(eight_ranks),
-            cmocka_unit_test(context_ranks_too), cmocka_unit_test(leaves_decide)};
+            cmocka_unit_test(shared_heads), cmocka_unit_test(context_ranks_too),
+            cmocka_unit_test(leaves_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ typedef struct started_step {
     int64_t counted, rows_taken; // tokens to predict; rows of the data so far
     double begin, read_s;        // seconds to read its rows
     double waited;               // for other ranks, before it
+    int64_t sent;                // bytes to other ranks, before it
     str rows;                    // their names
 } started_step;
 enum { MAX_STARTED = 2 };

@@ -9,6 +9,7 @@
 #include "kernels/x86/gemm_pair.h"
 #include "kernels/x86/generation.h"
 #include "kernels/x86/reductions.h"
+#include "kernels/x86/rounded.h"
 
 static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
     if (shape->in == DT_F64)
@@ -95,6 +96,8 @@ const kernels kernels_avx512_bf16 = {
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,
+        .adamw_rounded = adamw_rounded,
+        .add_rounded = add_rounded,
         .attention = attention,
         .attention_grad = attention_grad,
         .attention_grad_sum = attention_grad_sum,

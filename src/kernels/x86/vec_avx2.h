@@ -100,8 +100,9 @@ INLINE __m256i v_bf16_above(vec x) {
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_blendv_epi8(sum, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
 }
-INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
-    const __m256i low = _mm256_srli_epi32(v_bf16_above(x), 16);
+// The upper halves of the lanes.
+INLINE void v_store_above(uint16_t *p, __m256i x, int n) {
+    const __m256i low = _mm256_srli_epi32(x, 16);
     const __m128i half =
             _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
     if (n == LANES) {
@@ -112,6 +113,9 @@ INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
         for (int i = 0; i < n; i++)
             p[i] = part[i];
     }
+}
+INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
+    v_store_above(p, v_bf16_above(x), n);
 }
 // The nearest bf16, as a float.
 INLINE vec v_rounded_bf16(vec x) {
@@ -136,6 +140,26 @@ INLINE ints i_mul(ints a, uint32_t by, ints *high) { // the low halves of the pr
                odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), m);
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+INLINE ints i_add(ints a, ints b) {
+    return _mm256_add_epi32(a, b);
+}
+INLINE ints i_low(ints a, uint32_t by) { // the low halves of the products alone
+    return _mm256_mullo_epi32(a, i_set(by));
+}
+INLINE ints i_and(ints a, ints b) {
+    return _mm256_and_si256(a, b);
+}
+#define i_right(a, bits) _mm256_srli_epi32(a, bits)
+// Rounds by the lower 16 bits of each lane, as f32_to_bf16_by.
+INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
+    const ints bits = _mm256_castps_si256(x), top = i_set(0x7F800000u),
+               sum = i_add(bits, i_and(by, i_set(0xFFFF)));
+    const ints grown = _mm256_cmpeq_epi32(i_and(sum, top), top),
+               infinite = _mm256_cmpeq_epi32(i_and(bits, top), top),
+               nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    const ints out = _mm256_blendv_epi8(sum, bits, _mm256_or_si256(grown, infinite));
+    v_store_above(p, _mm256_or_si256(out, i_and(nan, i_set(0x400000))), n);
 }
 INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, else 0
     const ints kept = _mm256_cmpeq_epi32(_mm256_max_epu32(a, limit), a);

@@ -122,6 +122,31 @@ INLINE ints i_mul(ints a, uint32_t by, ints *high) { // the low halves of the pr
     *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
     return _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
 }
+INLINE ints i_add(ints a, ints b) {
+    return _mm512_add_epi32(a, b);
+}
+INLINE ints i_low(ints a, uint32_t by) { // the low halves of the products alone
+    return _mm512_mullo_epi32(a, i_set(by));
+}
+INLINE ints i_and(ints a, ints b) {
+    return _mm512_and_si512(a, b);
+}
+#define i_right(a, bits) _mm512_srli_epi32(a, bits)
+// Rounds by the lower 16 bits of each lane, as f32_to_bf16_by.
+INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
+    const ints bits = _mm512_castps_si512(x), top = i_set(0x7F800000u),
+               sum = i_add(bits, i_and(by, i_set(0xFFFF)));
+    const __mmask16 rounds = _mm512_cmpneq_epi32_mask(i_and(bits, top), top) &
+                             _mm512_cmpneq_epi32_mask(i_and(sum, top), top),
+                    nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    ints out = _mm512_mask_mov_epi32(bits, rounds, sum);
+    out = _mm512_mask_or_epi32(out, nan, out, i_set(0x400000));
+    const __m256i half = _mm512_cvtepi32_epi16(i_right(out, 16));
+    if (n == LANES)
+        _mm256_storeu_si256((__m256i *)(void *)p, half);
+    else
+        _mm256_mask_storeu_epi16(p, v_mask(n), half);
+}
 INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, else 0
     return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, limit), x);
 }

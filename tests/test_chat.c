@@ -115,6 +115,46 @@ static void model_families(void **state) {
                         TEST_DIR "/../../shared/data/chat/templates") >= 100);
 }
 
+// What jinja2 gives for what is gone through once, for safe texts and for ASCII alone.
+static void generators_and_safe_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *source, *text; // text NULL: refused
+    } cases[] = {
+            {"{% if messages|selectattr('role', 'equalto', 'nobody') %}yes{% endif %}", "yes"},
+            {"{% set g = messages|map(attribute='role') %}{{ g|first }}{{ g|list }}{{ g|list }}",
+                    "user['tool'][]"},
+            {"{% set g = messages|map(attribute='role') %}{{ 'user' in g }}{{ g|join }}",
+                    "Truetool"},
+            {"{{ messages|map(attribute='role') is sequence }}", "False"},
+            {"{{ messages|reverse|map(attribute='role')|join(' ') }}", "tool user"},
+            {"{{ messages|map(attribute='role')|tojson }}", NULL},
+            {"{{ messages|select|length }}", NULL},
+            {"{{ messages|map(attribute='role')|last }}", NULL},
+            {"{{ messages|map(attribute='role') }}", NULL},
+            {"{{ '<a>'|safe + '<b>' }}{{ '<'|e|e }}{{ '<a>'|safe ~ '<' }}", "<a>&lt;b&gt;&lt;<a><"},
+            {"{{ ('<a> '|safe).strip() + '\"' }}{{ ('<A'|safe|lower)[1:] + '<' }}",
+                    "<a>&#34;a&lt;"},
+            {"{{ messages[1].content|tojson(ensure_ascii=true) }}",
+                    "\"\\u00df \\ud83d\\ude00\\u007f\""},
+    };
+    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "hi",
+            "role", "tool", "content", "\xc3\x9f \xf0\x9f\x98\x80\x7f");
+    const chat_input in = {.messages = messages};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("generators");
+        chat_output out;
+        const drv_status status =
+                render(a, "t", cases[i].source, strlen(cases[i].source), &in, &out);
+        if ((status == DRV_OK) != (cases[i].text != NULL))
+            fail_msg("%s: %s", cases[i].source, status ? drv_message() : "is not refused");
+        if (status == DRV_OK) assert_string_equal(out.text.p, cases[i].text);
+        if (status == DRV_OK) str_free(&out.text);
+        arena_free(a);
+    }
+    json_decref(messages);
+}
+
 // Each must end with one line, soon, and within its memory.
 static void greedy_templates(void **state) {
     (void)state;
@@ -217,6 +257,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(random_templates),
             cmocka_unit_test(model_families),
+            cmocka_unit_test(generators_and_safe_texts),
             cmocka_unit_test(greedy_templates),
             cmocka_unit_test(broken_templates),
             cmocka_unit_test(template_of_a_folder),

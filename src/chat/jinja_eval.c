@@ -148,6 +148,9 @@ drv_status jinja_call(jinja_context *c, const value *callee, const call_args *ar
     const value_function *f = callee->function;
     drv_status status = f->macro ? call_macro(c, f, args, out) : f->native(c, f, args, out);
     c->depth--;
+    const value *self = &f->self; // of a method: what a safe text gives is safe
+    if (status == DRV_OK && f->native && self->kind == VALUE_STRING && out->kind == VALUE_STRING)
+        out->s.safe = self->s.safe;
     return status;
 }
 

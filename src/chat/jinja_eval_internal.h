@@ -79,6 +79,10 @@ DRV_CHECKED drv_status jinja_item(jinja_context *context, const value *self, con
 // Every item that iterating over a value gives; *out begins empty ({0}) and may share the value's
 // array. DRV_E_DATA: it cannot be iterated over.
 DRV_CHECKED drv_status jinja_items(jinja_context *context, const value *self, value_list *out);
+// markupsafe's escape: HTML's five characters, unless the text is safe. *out is.
+DRV_CHECKED drv_status jinja_escape(jinja_context *c, const value *text, value *out);
+// Takes the next item of a generator; false: there is none left.
+bool generator_next(const value *generator, value *out);
 DRV_CHECKED drv_status jinja_contains(jinja_context *context, const value *self, const value *item,
         bool *out);
 DRV_CHECKED drv_status jinja_new_function(jinja_context *c, const value_function *f, value *out);

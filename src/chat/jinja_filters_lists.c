@@ -25,6 +25,7 @@ static drv_status filter_first(jinja_context *c, const value *v, const call_args
         value *out) {
     value_list items = {0};
     DRV_TRY(filter_no_args(args, "first"));
+    if (v->kind == VALUE_GENERATOR && generator_next(v, out)) return DRV_OK;
     DRV_TRY(jinja_items(c, v, &items));
     *out = items.n ? items.v[0] : value_undefined("first item of an empty sequence", 31);
     return DRV_OK;
@@ -33,6 +34,8 @@ static drv_status filter_first(jinja_context *c, const value *v, const call_args
 static drv_status filter_last(jinja_context *c, const value *v, const call_args *args, value *out) {
     value_list items = {0};
     DRV_TRY(filter_no_args(args, "last"));
+    if (v->kind == VALUE_GENERATOR)
+        return drv_fail(DRV_E_DATA, "a generator has no last item; |list makes a list of it");
     DRV_TRY(jinja_items(c, v, &items));
     *out = items.n ? items.v[items.n - 1] : value_undefined("last item of an empty sequence", 30);
     return DRV_OK;
@@ -60,6 +63,7 @@ static drv_status filter_reverse(jinja_context *c, const value *v, const call_ar
     DRV_TRY(value_new_list(&c->m, out));
     for (int64_t i = items.n - 1; i >= 0; i--)
         DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
+    if (v->kind == VALUE_LIST || v->kind == VALUE_DICT) out->kind = VALUE_GENERATOR;
     if (v->kind != VALUE_STRING) return DRV_OK;
     const value nothing = value_text(""), list = *out;
     const value name = value_text("join");
@@ -123,7 +127,7 @@ static drv_status filter_map(jinja_context *context, const value *self, const ca
                 *otherwise = named ? NULL : call_arg(args, 1, "default");
     if (!named && !attribute) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
     if (value_true(self)) DRV_TRY(jinja_items(context, self, &items)); // none, say, is empty here
-    DRV_TRY(value_new_list(&context->m, out));
+    DRV_TRY(value_new_generator(&context->m, out));
     const call_args rest = named ? args_after(args, 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {
         value item;
@@ -144,7 +148,7 @@ static drv_status select_items(jinja_context *c, const value *v, const call_args
     const int n_fixed = attribute ? 1 : 0;
     const bool tested = args->n > n_fixed;
     if (value_true(v)) DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(value_new_list(&c->m, out));
+    DRV_TRY(value_new_generator(&c->m, out));
     const call_args rest = tested ? args_after(args, n_fixed + 1) : *args;
     for (int64_t i = 0; i < items.n; i++) {
         value item = items.v[i];
@@ -246,7 +250,9 @@ static drv_status pairs_of(jinja_context *c, const value *v, value *out) {
 static drv_status filter_items(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     DRV_TRY(filter_no_args(args, "items"));
-    return v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : pairs_of(c, v, out);
+    DRV_TRY(v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : pairs_of(c, v, out));
+    out->kind = VALUE_GENERATOR;
+    return DRV_OK;
 }
 
 static drv_status filter_dictsort(jinja_context *c, const value *v, const call_args *args,
@@ -267,7 +273,7 @@ static drv_status filter_unique(jinja_context *context, const value *self, const
     const value *sensitive = call_arg(args, 0, "case_sensitive"),
                 *attribute = call_arg(args, 1, "attribute");
     DRV_TRY(jinja_items(context, self, &items));
-    DRV_TRY(value_new_list(&context->m, out));
+    DRV_TRY(value_new_generator(&context->m, out));
     for (int64_t i = 0; i < items.n; i++) {
         value key = items.v[i];
         bool seen = false;
@@ -345,7 +351,7 @@ static drv_status filter_batch(jinja_context *c, const value *v, const call_args
     if (size < 1 || size > JINJA_MAX_RANGE)
         return drv_fail(DRV_E_DATA, "batch of %lld", (long long)size);
     DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(value_new_list(&c->m, out));
+    DRV_TRY(value_new_generator(&c->m, out));
     for (int64_t i = 0; i < items.n; i += size) {
         value part;
         DRV_TRY(value_new_list(&c->m, &part));

@@ -22,6 +22,7 @@ static drv_status filter_trim(jinja_context *c, const value *v, const call_args 
     const value *chars = call_arg(args, 0, "chars");
     if (chars && chars->kind != VALUE_STRING) chars = NULL;
     *out = text_strip(&text, chars, true, true);
+    out->s.safe = text.s.safe;
     return DRV_OK;
 }
 
@@ -32,7 +33,9 @@ static drv_status change_case(jinja_context *c, const value *v, const call_args 
     DRV_TRY(filter_no_args(args, "a filter of letters"));
     DRV_TRY(as_text(c, v, &text));
     text_case(&text, kind, &changed);
-    return jinja_take(c, &changed, out);
+    DRV_TRY(jinja_take(c, &changed, out));
+    out->s.safe = text.s.safe;
+    return DRV_OK;
 }
 static drv_status filter_upper(jinja_context *c, const value *v, const call_args *args,
         value *out) {
@@ -107,22 +110,30 @@ static drv_status filter_indent(jinja_context *context, const value *self, const
     return jinja_take(context, &done, out);
 }
 
-static drv_status filter_escape(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
+drv_status jinja_escape(jinja_context *c, const value *text, value *out) {
     static const char plain[] = "&<>'\"", *const escaped[] = {"&amp;", "&lt;", "&gt;", "&#39;",
                                                   "&#34;"};
-    value text;
     str done = {0};
-    DRV_TRY(filter_no_args(args, "escape"));
-    DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0; i < text.s.n; i++) {
-        const char *at = text.s.p[i] ? strchr(plain, text.s.p[i]) : NULL;
+    *out = *text;
+    if (text->s.safe) return DRV_OK;
+    for (size_t i = 0; i < text->s.n; i++) {
+        const char *at = text->s.p[i] ? strchr(plain, text->s.p[i]) : NULL;
         if (at)
             str_puts(&done, escaped[at - plain]);
         else
-            str_add(&done, text.s.p + i, 1);
+            str_add(&done, text->s.p + i, 1);
     }
-    return jinja_take(c, &done, out);
+    DRV_TRY(jinja_take(c, &done, out));
+    out->s.safe = true;
+    return DRV_OK;
+}
+
+static drv_status filter_escape(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value text;
+    DRV_TRY(filter_no_args(args, "escape"));
+    DRV_TRY(as_text(c, v, &text));
+    return jinja_escape(c, &text, out);
 }
 
 static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
@@ -132,7 +143,9 @@ static drv_status filter_string(jinja_context *c, const value *v, const call_arg
 }
 
 static drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return filter_string(c, v, args, out);
+    DRV_TRY(filter_string(c, v, args, out));
+    out->s.safe = true;
+    return DRV_OK;
 }
 
 // One place of a format: its flags and width as written, and the letter after them.
@@ -239,8 +252,7 @@ static drv_status filter_tojson(jinja_context *context, const value *self, const
     const value *ascii = call_arg(args, 0, "ensure_ascii"), *indent = call_arg(args, 1, "indent");
     const value *separators = call_arg(args, 2, "separators"),
                 *sort = call_arg(args, 3, "sort_keys");
-    if (ascii && value_true(ascii))
-        return drv_fail(DRV_E_DATA, "tojson: ensure_ascii=true is not supported");
+    opts.ascii = ascii && value_true(ascii);
     DRV_TRY(filter_whole(indent, "tojson", &opts.indent));
     if (opts.indent > 100)
         return drv_fail(DRV_E_DATA, "tojson: an indent of %lld", (long long)opts.indent);

@@ -104,13 +104,19 @@ static drv_status slice_string(jinja_context *c, const value *v, const value par
     return jinja_take(c, &text, out);
 }
 
+static drv_status slice_text(jinja_context *c, const value *v, const value part[3], value *out) {
+    DRV_TRY(slice_string(c, v, part, out));
+    out->s.safe = v->s.safe;
+    return DRV_OK;
+}
+
 drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out) {
     value v, part[3];
     DRV_TRY(jinja_eval(c, e->a, &v));
     for (int i = 0; i < 3; i++)
         DRV_TRY(jinja_eval(c, e->args[i], &part[i]));
     DRV_TRY(jinja_defined(&v));
-    if (v.kind == VALUE_STRING) return slice_string(c, &v, part, out);
+    if (v.kind == VALUE_STRING) return slice_text(c, &v, part, out);
     *out = value_undefined("slice", 5);
     if (v.kind != VALUE_LIST) return DRV_OK;
     int64_t first, count, step;
@@ -123,6 +129,14 @@ drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out) {
     return DRV_OK;
 }
 
+bool generator_next(const value *generator, value *out) {
+    value_list *left = generator->list;
+    if (!left->n) return false;
+    *out = *left->v++;
+    left->n--;
+    return true;
+}
+
 drv_status jinja_items(jinja_context *context, const value *self, value_list *out) {
     switch (self->kind) {
     case VALUE_UNDEFINED:
@@ -131,6 +145,12 @@ drv_status jinja_items(jinja_context *context, const value *self, value_list *ou
         DRV_TRY(jinja_charge(context, self->list->n));
         *out = *self->list;
         out->cap = out->n; // what is added goes elsewhere
+        return DRV_OK;
+    case VALUE_GENERATOR: // can be gone through once
+        DRV_TRY(jinja_charge(context, self->list->n));
+        *out = *self->list;
+        out->cap = out->n;
+        self->list->n = 0;
         return DRV_OK;
     case VALUE_DICT:
         DRV_TRY(jinja_charge(context, self->dict->keys.n));
@@ -165,9 +185,13 @@ drv_status jinja_contains(jinja_context *context, const value *self, const value
         *out = value_dict_get(self->dict, item) != NULL;
         return DRV_OK;
     }
-    if (self->kind != VALUE_LIST)
+    if (self->kind != VALUE_LIST && self->kind != VALUE_GENERATOR)
         return drv_fail(DRV_E_DATA, "%s cannot be searched by \"in\"", value_type_name(self));
     DRV_TRY(jinja_charge(context, self->list->n / 4));
+    value next;
+    while (self->kind == VALUE_GENERATOR && !*out && generator_next(self, &next))
+        *out = value_equal(&next, item);
+    if (self->kind == VALUE_GENERATOR) return DRV_OK;
     for (int64_t i = 0; i < self->list->n && !*out; i++)
         *out = value_equal(&self->list->v[i], item);
     return DRV_OK;

@@ -5,7 +5,19 @@
 
 #include "chat/jinja_value.h"
 
-static void json_string_of(const value *v, str *out) {
+// The code point of n bytes of UTF-8 as \uXXXX, or two of them.
+static void escape_point(const char *p, size_t n, str *out) {
+    uint32_t code = (unsigned char)p[0] & (0xFFu >> (n + 1));
+    for (size_t i = 1; i < n; i++)
+        code = code << 6 | ((unsigned char)p[i] & 0x3F);
+    if (code >= 0x10000) {
+        str_printf(out, "\\u%04x", 0xD7C0 + (code >> 10));
+        code = 0xDC00 | (code & 0x3FF);
+    }
+    str_printf(out, "\\u%04x", code);
+}
+
+static void json_string_of(const value *v, bool ascii, str *out) {
     str_puts(out, "\"");
     for (size_t i = 0; i < v->s.n; i++) {
         const unsigned char c = (unsigned char)v->s.p[i];
@@ -15,9 +27,13 @@ static void json_string_of(const value *v, str *out) {
             str_printf(out, "\\%c", c);
         else if (at)
             str_printf(out, "\\%c", letters[at - named]);
-        else if (c < 0x20)
+        else if (c < 0x20 || (ascii && c == 0x7F)) // as Python, which escapes all but " " to "~"
             str_printf(out, "\\u%04x", c);
-        else
+        else if (ascii && c > 0x7F) {
+            const size_t n = text_offset(v->s.p + i, v->s.n - i, 1);
+            escape_point(v->s.p + i, n, out);
+            i += n - 1;
+        } else
             str_add(out, &v->s.p[i], 1);
     }
     str_puts(out, "\"");
@@ -64,7 +80,7 @@ static drv_status tojson_dict(const value_dict *dict, const tojson_opts *opts, i
         if (i) str_add(out, opts->item_separator.s.p, opts->item_separator.s.n);
         new_line(opts, depth + 1, out);
         if (list[i].key->kind == VALUE_STRING) {
-            json_string_of(list[i].key, out);
+            json_string_of(list[i].key, opts->ascii, out);
         } else { // a number as a key is text in JSON
             str_puts(out, "\"");
             status = value_tojson(list[i].key, opts, depth + 1, out);
@@ -99,7 +115,7 @@ drv_status value_tojson(const value *self, const tojson_opts *opts, int depth, s
         value_repr(self, out);
         return DRV_OK;
     case VALUE_STRING:
-        json_string_of(self, out);
+        json_string_of(self, opts->ascii, out);
         return DRV_OK;
     case VALUE_LIST:
         return tojson_list(self->list, opts, depth, out);

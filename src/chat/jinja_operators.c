@@ -95,12 +95,20 @@ static drv_status join_lists(jinja_context *c, const value_list *a, const value_
     return DRV_OK;
 }
 
+// Where one of the two is safe, the other is made so.
 static drv_status join_strings(jinja_context *c, const value *a, const value *b, value *out) {
     void *p;
+    const bool safe = a->s.safe || b->s.safe;
+    value left = *a, right = *b;
+    if (safe) DRV_TRY(jinja_escape(c, a, &left));
+    if (safe) DRV_TRY(jinja_escape(c, b, &right));
+    a = &left;
+    b = &right;
     DRV_TRY(value_alloc(&c->m, a->s.n + b->s.n, &p));
     if (a->s.n) memcpy(p, a->s.p, a->s.n);
     if (b->s.n) memcpy((char *)p + a->s.n, b->s.p, b->s.n);
     *out = value_slice(p, a->s.n + b->s.n);
+    out->s.safe = safe;
     return DRV_OK;
 }
 

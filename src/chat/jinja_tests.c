@@ -143,7 +143,8 @@ static bool is_of_kind(const value *self, test_kind kind) {
     case IS_MAPPING:
         return self->kind == VALUE_DICT;
     case IS_ITERABLE:
-        return self->kind == VALUE_STRING || self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
+        return self->kind == VALUE_GENERATOR || self->kind == VALUE_STRING ||
+               self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
                self->kind == VALUE_UNDEFINED;
     case IS_SEQUENCE: // what has a length and items
         return self->kind == VALUE_STRING || self->kind == VALUE_LIST || self->kind == VALUE_DICT ||

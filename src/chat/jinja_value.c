@@ -59,6 +59,12 @@ drv_status value_new_list(value_memory *m, value *out) {
     return DRV_OK;
 }
 
+drv_status value_new_generator(value_memory *m, value *out) {
+    DRV_TRY(value_new_list(m, out));
+    out->kind = VALUE_GENERATOR;
+    return DRV_OK;
+}
+
 drv_status value_new_dict(value_memory *m, value *out) {
     void *p;
     DRV_TRY(value_alloc(m, sizeof(value_dict), &p));
@@ -79,7 +85,7 @@ value value_text(const char *literal) {
 }
 
 value value_undefined(const char *p, size_t n) {
-    return (value){.kind = VALUE_UNDEFINED, .s = {p, n}};
+    return (value){.kind = VALUE_UNDEFINED, .s = {.p = p, .n = n}};
 }
 
 bool value_is(const value *v, const char *text) {
@@ -92,7 +98,7 @@ double value_real(const value *v) {
 
 const char *value_type_name(const value *v) {
     static const char *const names[] = {"Undefined", "NoneType", "bool", "int", "float", "str",
-            "list", "dict", "Namespace", "function"};
+            "list", "generator", "dict", "Namespace", "function"};
     return v->kind == VALUE_LIST && v->list->tuple ? "tuple" : names[v->kind];
 }
 
@@ -161,6 +167,8 @@ static bool equal(const value *left, const value *right, int depth) {
         return dicts_equal(left->dict, right->dict, depth + 1);
     case VALUE_NAMESPACE:
         return left->dict == right->dict;
+    case VALUE_GENERATOR:
+        return left->list == right->list;
     default:
         return left->function == right->function;
     }
@@ -302,6 +310,9 @@ static void repr(const value *self, int depth, str *out) {
         break;
     case VALUE_LIST:
         repr_list(self->list, depth + 1, out);
+        break;
+    case VALUE_GENERATOR:
+        str_puts(out, "<generator object>");
         break;
     case VALUE_DICT:
         repr_dict(self->dict, depth + 1, out);

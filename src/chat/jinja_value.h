@@ -16,7 +16,8 @@ typedef enum value_kind {
     VALUE_INT,
     VALUE_FLOAT,
     VALUE_STRING,
-    VALUE_LIST, // tuples too
+    VALUE_LIST,      // tuples too
+    VALUE_GENERATOR, // what map, select and the like give: its list is what is left of it
     VALUE_DICT,
     VALUE_NAMESPACE, // namespace(): a dict whose attributes can be set
     VALUE_FUNCTION,
@@ -36,6 +37,7 @@ struct value {
         struct { // UTF-8, not terminated; also the name of what is undefined
             const char *p;
             size_t n;
+            bool safe; // markupsafe's Markup: what is added to it is escaped
         } s;
         value_list *list;
         value_dict *dict;
@@ -66,6 +68,7 @@ DRV_CHECKED drv_status value_list_add(value_memory *m, value_list *l, value v);
 DRV_CHECKED drv_status value_dict_set(value_memory *m, value_dict *d, value key, value v);
 const value *value_dict_get(const value_dict *d, const value *key); // NULL: absent
 DRV_CHECKED drv_status value_new_list(value_memory *m, value *out);
+DRV_CHECKED drv_status value_new_generator(value_memory *m, value *out); // its list is filled next
 DRV_CHECKED drv_status value_new_dict(value_memory *m, value *out);
 DRV_CHECKED drv_status value_copy_string(value_memory *m, const char *p, size_t n, value *out);
 
@@ -82,7 +85,7 @@ static inline value value_float(double f) {
     return (value){.kind = VALUE_FLOAT, .f = f};
 }
 static inline value value_slice(const char *p, size_t n) { // p must outlive the value
-    return (value){.kind = VALUE_STRING, .s = {p, n}};
+    return (value){.kind = VALUE_STRING, .s = {.p = p, .n = n}};
 }
 value value_text(const char *literal);           // likewise
 value value_undefined(const char *p, size_t n);  // its name
@@ -104,9 +107,9 @@ void value_repr(const value *v, str *out);
 typedef struct tojson_opts {
     int64_t indent; // -1: all on one line
     value item_separator, key_separator;
-    bool sort_keys;
+    bool sort_keys, ascii;
 } tojson_opts;
-// json.dumps(self, ensure_ascii=False). DRV_E_DATA: it holds what JSON cannot.
+// json.dumps(self, ensure_ascii=opts->ascii). DRV_E_DATA: it holds what JSON cannot.
 DRV_CHECKED drv_status value_tojson(const value *self, const tojson_opts *opts, int depth,
         str *out);
 DRV_CHECKED drv_status value_from_json(value_memory *memory, const json_t *json, int depth,

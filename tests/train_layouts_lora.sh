@@ -8,8 +8,8 @@ expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training
 make_chat
 cat >sft.yaml <<YAML
 model: {from: pre/checkpoints/step-000003}
-data: {train: data/chat, valid: data/chat, sequence_length: 128}
-training: {steps: 6, global_batch_size: 8, micro_batch_size: 1, eval_every: 3, eval_batches: 2, precision: bf16}
+data: {train: data/chat, valid: data/chat, sequence_length: 64}
+training: {steps: 6, global_batch_size: 4, micro_batch_size: 1, eval_every: 3, eval_batches: 1, precision: bf16}
 lora: {rank: 4, alpha: 8, dropout: 0.2, target_modules: all-linear}
 optimizer: {lr: 0.002}
 schedule: {type: constant, warmup_steps: 2}
@@ -33,13 +33,13 @@ expect 0 "trainable     18496 in low-rank branches" "$drover" plan sft.yaml --se
 expect 0 '"trainable_parameters": 18496' "$drover" plan sft.yaml --json --set parallel.tensor=4
 
 # --- pipelines: the folder of one rank, byte for byte
-expect 0 "LoRA: 18496 parameters are trained" train 2 p2 parallel.pipeline=2
 expect 0 "step-000006" train 2 zb parallel.pipeline=2 parallel.schedule=zb-h1
 expect 0 "pipeline 2 x 2 stages" train 2 v2 parallel.pipeline=2 parallel.virtual_stages=2
 expect 0 "step-000006" train 4 p4 parallel.pipeline=4 parallel.schedule=gpipe
-same_as one p2 zb v2 p4
+same_as one zb v2 p4
 expect 0 "data 2, 2 lanes" train 2 d2
-expect 0 "pipeline 2 x 1 stages, data 2" train 4 p2d2 parallel.pipeline=2
+expect 0 "LoRA: 18496 parameters are trained" train 4 p2d2 parallel.pipeline=2
+says "pipeline 2 x 1 stages, data 2"
 check "beside data ranks: the folder of data ranks alone" test "$(folder d2)" = "$(folder p2d2)"
 
 # --- tensor ranks, with their tokens shared and not
@@ -81,11 +81,11 @@ folder() { adapter_folder "$1"; }
 
 # --- from one layout to another: what it holds is what comes back
 expect 0 "step-000003" train 2 mixed training.steps=3 parallel.tensor=2
+cp -r mixed broken
 expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed parallel.pipeline=4 training.steps=4
 expect 0 "resumed from mixed/checkpoints/step-000004" train 4 mixed parallel.tensor=4 training.steps=5
 expect 0 "resumed from mixed/checkpoints/step-000005" train 1 mixed
 check "tensor 2, pipeline 4, tensor 4, one: the folder of one rank" test "$(folder mixed)" = "$(folder one)"
-expect 0 "step-000003" train 2 broken training.steps=3 parallel.tensor=2
 expect 0 "resumed" train 2 broken parallel.tensor=2
 same_as one broken
 expect 0 "step-000003" train 4 turned training.steps=3 parallel.pipeline=4

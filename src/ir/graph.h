@@ -55,7 +55,11 @@
     X(share)                                                                                       \
     X(all_reduce)                                                                                  \
     X(all_gather)                                                                                  \
-    X(reduce_scatter)
+    X(reduce_scatter)                                                                              \
+    X(gather_kv)                                                                                   \
+    X(slice_kv)                                                                                    \
+    X(share_kv)                                                                                    \
+    X(join_kv)
 
 typedef enum op_kind {
 #define X(name) OP_##name,
@@ -102,14 +106,17 @@ typedef struct node node;
     X(int, axes)       /* sum_squares: over them as well, bits 1 << axis */                        \
     X(int, n_alike)    /* sum_squares: so many first inputs are the same on all tensor ranks */    \
     X(int, leaves)     /* sums over what tensor ranks split: leaves here (docs/adr/0012) */        \
-    X(int, dx_leaves)  /* matmul: those of its dx */                                               \
+    X(int, dx_leaves)  /* matmul, lora_up: those of the gradient of x, or of t */                  \
+    X(int, dw_leaves)  /* matmul, lora_up: runs of tokens of the gradient of the weight, of B */   \
+    X(int, dw_ranks)   /* and ranks along the axis that have other tokens */                       \
     X(int, run1)       /* matmul: where what leaves are cut from has its second run, ... */        \
     X(int, run2)                                                                                   \
     X(int, wide)          /* the result is a partial sum, in the accumulation type */              \
     X(int, dx_wide)       /* so is dx */                                                           \
     X(int, part)          /* split vocabulary: rows of a rank, of the last one perhaps fewer */    \
     X(int, all_heads)     /* attention: query heads of all tensor ranks; 0: n_heads */             \
-    X(dtype, to)          /* narrow: type of the result */                                         \
+    X(int, replicas)      /* tensor ranks that work with one key-value head */                     \
+    X(dtype, to)          /* narrow, join_kv: type of the result */                                \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \

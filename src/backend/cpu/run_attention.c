@@ -11,7 +11,9 @@ static attention_args attention_shape(const node *n, dtype dt) {
             .n_heads = n->attrs.n_heads,
             .all_heads = n->attrs.all_heads,
             .n_kv_heads = n->attrs.n_kv_heads,
-            .head_dim = n->attrs.head_dim};
+            .head_dim = n->attrs.head_dim,
+            .leaves = n->attrs.leaves,
+            .dqkv_is_acc = n->attrs.wide};
 }
 
 typedef struct attention_call {

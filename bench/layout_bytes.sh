@@ -1,7 +1,7 @@
 #!/bin/bash
 # What drover plan prints of each kind of layout against what its ranks hold and send: bench/layout_bytes.sh build/drover [LAYOUT...]
-# Memory: the largest resident set of any rank, less the process's constant that the plan states, against the bytes planned
-# for a rank (of a pipeline, for the one that needs most). Wire: bytes that a rank sends in a step, the mean of all ranks,
+# Memory: the largest resident set of any rank against the bytes planned for a rank (of a pipeline, for the one that needs
+# most): as a share of these and the process's constant that the plan states, and what there is beside the former. Wire: bytes that a rank sends in a step, the mean of all ranks,
 # against those planned. 16 layers of llama-135m with 8 heads and a vocabulary of 4096, sequence 512, bf16. Needs mpirun, 4 GiB.
 drover=$(realpath "$1")
 shift

@@ -1,7 +1,7 @@
 #!/bin/bash
-# LoRA with dropout on conversations over mpirun, where ranks share the model: pipelines and tensor ranks write the
-# folder of one rank byte for byte, as training of all weights does on the same conversations; any layout goes on from
-# any other's; every layout names the same base. Needs mpirun and drover_mpi.so.
+# LoRA with dropout on conversations over mpirun, where ranks share the model: pipelines, tensor and context ranks write
+# the folder of one rank byte for byte, as training of all weights does on the same conversations; any layout goes on
+# from any other's; every layout names the same base. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
 make_data
 expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3 --set model.num_hidden_layers=4
@@ -58,6 +58,11 @@ expect 0 "step-000006" train 1 plain "${plain[@]}"
 expect 0 "step-000006" train 2 plain2 parallel.tensor=2 "${plain[@]}"
 expect 0 "step-000006" train 8 plain8 parallel.tensor=4 parallel.pipeline=2 "${plain[@]}"
 same_as plain plain2 plain8
+# rows in two leaves, on one rank and on two
+expect 0 "step-000006" train 1 c1 parallel.context_leaves=2
+expect 0 "context 2" train 2 c2 parallel.context=2
+expect 0 "context 2" train 4 c2t2 parallel.context=2 parallel.tensor=2
+same_as c1 c2 c2t2
 check "without dropout other losses: it was on" test "$(losses one)" != "$(losses plain)"
 
 # --- all weights on the same conversations: rows of whole examples, answers counted
@@ -68,6 +73,9 @@ expect 0 "150 examples in" train 1 full
 expect 0 "step-000006" train 4 full4 parallel.tensor=4
 expect 0 "step-000006" train 4 full22 parallel.tensor=2 parallel.pipeline=2 parallel.sequence=false
 same_as full full4 full22
+expect 0 "step-000006" train 1 fullc1 parallel.context_leaves=2
+expect 0 "step-000006" train 4 fullc2 parallel.context=2 parallel.tensor=2
+same_as fullc1 fullc2
 config=sft.yaml
 folder() { adapter_folder "$1"; }
 

@@ -97,7 +97,7 @@ static drv_status data_info(arena *mem, const cli_args *args, const dataset *set
                 (double)set->n_tokens / (double)set->n_documents);
     if (dataset_has_roles(set)) DRV_TRY(print_answers(args, set));
     if (!about->known) {
-        printf("tokenizer  not recorded (there is no %s.idx.json)\n", set->prefix);
+        printf("tokenizer  not recorded (no %s.idx.json that can be read)\n", set->prefix);
         return DRV_OK;
     }
     printf("tokenizer  %s (%lld tokens)\n", about->tokenizer ? about->tokenizer : "not recorded",
@@ -138,7 +138,9 @@ static drv_status data_show(arena *mem, const cli_args *args, const dataset *set
     int64_t document = 0;
     const char *dir = cli_get(args, "--tokenizer", NULL);
     if (set->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", set->prefix);
-    DRV_TRY(cli_get_i64(args, "--document", 0, set->n_documents - 1, &document));
+    DRV_TRY_CTX(cli_get_i64(args, "--document", 0, set->n_documents - 1, &document),
+            "%s: %lld document%s, counted from 0", set->prefix, (long long)set->n_documents,
+            set->n_documents == 1 ? "" : "s");
     const int64_t first = dataset_document_start(set, document),
                   n = dataset_document_start(set, document + 1) - first;
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};

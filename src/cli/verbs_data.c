@@ -19,6 +19,10 @@ static void say_answers(const char *prefix, const build_counts *all) {
                 (long long)all->no_answer);
 }
 
+static const char *plural(int64_t n) {
+    return n == 1 ? "" : "s";
+}
+
 static drv_status data_build(arena *mem, const cli_args *args) {
     int64_t workers = 0;
     build_stats stats;
@@ -43,12 +47,12 @@ static drv_status data_build(arena *mem, const cli_args *args) {
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(mem, &opts, &stats));
     const build_counts *all = &stats.all;
-    log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
-             "records, replaced %lld invalid byte sequences",
-            opts.prefix, (long long)all->documents, (long long)all->tokens,
+    log_info("%s.bin: %lld document%s, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
+             "record%s, replaced %lld invalid byte sequence%s",
+            opts.prefix, (long long)all->documents, plural(all->documents), (long long)all->tokens,
             (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
             (double)stats.bytes_now / stats.seconds / 1e6, (long long)all->skipped,
-            (long long)all->replaced);
+            plural(all->skipped), (long long)all->replaced, plural(all->replaced));
     if (opts.sft) say_answers(opts.prefix, all);
     return DRV_OK;
 }

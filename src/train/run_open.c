@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "train/device.h"
 #include "train/carry.h"
@@ -218,7 +219,7 @@ static drv_status open_programs(run *r) {
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
     set_save_dtype(r, model);
-    char *text = json_dumps(model, JSON_INDENT(2));
+    char *text = json_print(model, JSON_INDENT(2));
     r->content.config_json = arena_strdup(r->a, text);
     free(text);
     json_decref(model);

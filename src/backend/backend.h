@@ -43,9 +43,8 @@ typedef struct backend_memory {
 // slices of its inputs, from gradients of zero; then `rest`, the update. Gradients live in it
 // alone. Beside the states of both graphs:
 //   step.X       [n_turns, ...] for each input X of `turn` (but d...: the same in all turns)
-//   step.hyper   f64[2 N_HYPER]: `hyper` of `rest` for the case that the step before counted, then
-//   for the
-//                case that it did not because its norm was not finite; the program sees which
+//   step.hyper   f64[2 N_HYPER]: the input "hyper" of `rest` (ir/hyper.h) if the step before
+//                counted, then if it did not because its norm was not finite; the program sees which
 //   X            each output of `turn`: the sum over all turns
 typedef struct step_parts {
     const char *name;

@@ -31,7 +31,7 @@ void rng_normal_fill(const rng_key *k, uint64_t first, int64_t n, double sigma, 
 
 uint64_t hash_name(const char *s); // FNV-1a, 64 bit
 
-// A permutation of [0, n) in O(1) memory: `rounds` Feistel rounds over the next even power of two,
+// A permutation of [0, n) in O(1) memory: six Feistel rounds over the next even power of two,
 // walked until the image lies inside ("cycle walking", Black and Rogaway 2002).
 typedef struct permutation {
     uint64_t n, seed, epoch;

@@ -56,7 +56,8 @@ typedef void ring_unit_fn(const kernels *k, const attention_args *args, int64_t 
         void *scratch);
 void ring_units(const ring *r, const attention_args *args, int64_t n_units, char *scratch,
         ring_unit_fn *fn);
-// Calls fn for each block of `block` tokens of u: chunk by chunk, from token `first` on.
+// Calls fn for each block of a few tokens of this rank, on all threads: n tokens of a chunk, from
+// its token `first` on.
 typedef void ring_block_fn(void *ctx, int chunk, int64_t first, int64_t n);
 void ring_blocks(const ring *r, ring_block_fn *fn, void *ctx);
 

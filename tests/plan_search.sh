@@ -25,7 +25,7 @@ for l in layouts:
     assert plan["bytes"]["total"] + plan["bytes"]["process"] == l["bytes"] <= 4 << 30, (l, plan["bytes"])
     assert plan.get("pipeline", {}).get("bubble", 0) == l["bubble"], l
 PY
-expect 0 "tensor 8 (expected a divisor of model.num_key_value_heads 4)" "$drover" plan run.yaml --ranks 8 --search --memory 4GiB --gflops 50
+expect 0 "tensor 8 (expected a divisor of model.intermediate_size 172)" "$drover" plan run.yaml --ranks 8 --search --memory 4GiB --gflops 50
 expect 0 "pipeline 8 (expected at most the 6 layers of the model)" "$drover" plan run.yaml --ranks 8 --search --memory 4GiB --gflops 50 --top 3
 check "three are listed" test "$(grep -c ' B \| MiB  ' out)" = 3
 expect 2 "no layout of 7 ranks is possible: pipeline 7 (expected at most the 6 layers of the model); data 7 (expected a divisor of training.global_batch_size 8); context 7 (expected half a divisor of data.sequence_length 64); tensor 7 (expected a divisor of model.num_attention_heads 8)" "$drover" plan run.yaml --ranks 7 --search

@@ -72,9 +72,10 @@ static double kept_of_layer(const search *s, const layout_candidate *c) {
     const double t = (double)c->tensor, unit = s->cfg->precision == PRECISION_BF16 ? 2 : 4,
                  tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
                  h = (double)m->hidden_size, f = (double)m->intermediate_size,
-                 k = (double)(m->num_key_value_heads * m->head_dim), alike = c->sequence ? t : 1;
+                 heads = fmax((double)m->num_key_value_heads / t, 1), // of keys, at least one
+            k = heads * (double)m->head_dim, alike = c->sequence ? t : 1;
     if (c->recompute == RECOMPUTE_FULL) return unit * tokens * h / alike;
-    const double all = unit * tokens * (4 * h / alike + (2 * h + 2 * k + 3 * f) / t);
+    const double all = unit * tokens * (4 * h / alike + (2 * h + 3 * f) / t + 2 * k);
     if (c->recompute == RECOMPUTE_NONE) return all;
     return all - unit * tokens * (2 * h / alike + f / t);
 }

@@ -23,7 +23,7 @@ typedef struct rank_power {
 // Degrees of an axis that are not possible, for one reason.
 typedef struct layout_refusal {
     const char *axis;
-    char why[96];
+    char why[112];
     str degrees; // "16, 32"
 } layout_refusal;
 enum { MAX_REFUSALS = 16 };

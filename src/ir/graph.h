@@ -55,7 +55,11 @@
     X(share)                                                                                       \
     X(all_reduce)                                                                                  \
     X(all_gather)                                                                                  \
-    X(reduce_scatter)
+    X(reduce_scatter)                                                                              \
+    X(gather_kv)                                                                                   \
+    X(slice_kv)                                                                                    \
+    X(share_kv)                                                                                    \
+    X(join_kv)
 
 typedef enum op_kind {
 #define X(name) OP_##name,
@@ -111,7 +115,8 @@ typedef struct node node;
     X(int, dx_wide)       /* so is dx */                                                           \
     X(int, part)          /* split vocabulary: rows of a rank, of the last one perhaps fewer */    \
     X(int, all_heads)     /* attention: query heads of all tensor ranks; 0: n_heads */             \
-    X(dtype, to)          /* narrow: type of the result */                                         \
+    X(int, replicas)      /* tensor ranks that work with one key-value head */                     \
+    X(dtype, to)          /* narrow, join_kv: type of the result */                                \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \

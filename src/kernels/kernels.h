@@ -70,7 +70,10 @@ typedef struct attention_args {
     int64_t n_keys;          // that there are; 0: first + seq
     // Elements from one row of qkv, and of o and d_o, to the next; 0: there are no others between.
     int64_t qkv_width, o_width;
-    const void *d_o;    // gradient of o
+    const void *d_o; // gradient of o
+    // Sums over the query heads of a group are of so many equal leaves (docs/adr/0018); 0: chains.
+    int leaves;
+    bool dqkv_is_acc;   // dqkv is of acc: a partial sum
     void *dqkv;         // like qkv; NULL: the gradient is added to these, of acc:
     void *dq, *dk, *dv; // [seq, n_heads or n_kv_heads * head_dim]
     float *part;        // scratch of the gradient, attention_part_floats() long
@@ -203,7 +206,8 @@ int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
 
 // How the attention of a single row is cut: chunks of cached keys, by their number alone; a unit is
-// a chunk of a group of heads. Sizes grow with args->first.
+// a chunk of a group of heads; units that follow each other read on in the cache. Sizes grow with
+// args->first.
 int64_t row_attention_chunk(const attention_args *args); // keys
 int64_t row_attention_units(const attention_args *args);
 int64_t row_attention_part_bytes(const attention_args *args);

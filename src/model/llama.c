@@ -215,7 +215,9 @@ static op_attrs attention_attrs(const builder *b) {
             .n_kv_heads = l->n_kv_heads,
             .head_dim = l->head_dim,
             .seq = (int)b->opts->seq,
-            .lanes = node_lanes(b)};
+            .lanes = node_lanes(b),
+            .leaves = l->head_leaves > 1 ? l->head_leaves : 0,
+            .wide = l->replicas > 1};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.axis = AXIS_CONTEXT;
         attrs.ranks = l->mesh.size[AXIS_CONTEXT];
@@ -223,11 +225,23 @@ static op_attrs attention_attrs(const builder *b) {
     return attrs;
 }
 
+// Where several ranks work with one key-value head: `op` between the share that each has the
+// weights of and the whole.
+static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
+    if (b->l->replicas == 1) return qkv;
+    op_attrs attrs = over_tensor(b);
+    attrs.replicas = b->l->replicas;
+    attrs.n_heads = b->l->n_heads;
+    attrs.head_dim = b->l->head_dim;
+    return add1(b, op, 1, &qkv, attrs);
+}
+
 static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     const model_layout *l = b->l;
-    tensor *rotated[] = {spread_linear(b, x_NH, w->qkv), b->rope};
+    tensor *rotated[] = {over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv)), b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
+    qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
     const op_attrs attrs = attention_attrs(b);
     if (b->hidden) {
         tensor *in[] = {qkv_NC, b->position, b->hidden};

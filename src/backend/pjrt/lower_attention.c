@@ -303,7 +303,8 @@ static void attention_grad(lowering *l, const node *n) {
     hlo_repeat(h, c.n_pairs, carried, N_GRADIENTS, grad_pair, &c);
     hlo_value part[N_GRADIENTS];
     for (int i = 0; i < N_GRADIENTS; i++)
-        part[i] = join_heads(&c, hlo_convert(h, carried[i], c.dt), i == DQ ? c.n_heads : c.n_kv);
+        part[i] = join_heads(&c, hlo_convert(h, carried[i], lower_type(l, n->out[0]->dt)),
+                i == DQ ? c.n_heads : c.n_kv);
     lower_set(l, n, 0, hlo_concat(h, part, N_GRADIENTS, 1));
 }
 

@@ -25,6 +25,9 @@ for verb in $(drover help | names verbs); do
 done
 all=$(for v in $(drover help | names verbs); do drover help "$v"; for s in $(drover help "$v" | names subverbs); do drover help "$v" "$s"; done; done | grep -cE '^  --')
 same "man: all options" "$(grep -c '^\\fB\\-\\-' drover.1)" "$all"
+same "man: prose is filled" "$(grep -B 1 '^Trains as the YAML' drover.1 | head -n 1)" .PP
+same "man: a list is not" "$(grep -B 1 '^/system TEXT' drover.1 | head -n 1)" .nf
+same "man: no key is broken by a hyphen" "$(grep -cx '\.nh' drover.1)" 1
 if command -v groff >/dev/null; then
     same "man: no warnings of groff" "$(groff -man -Tascii -ww drover.1 2>&1 >/dev/null)" ""
 else

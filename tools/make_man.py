@@ -14,12 +14,22 @@ def lines(text):
     return [".nf", escape(text), ".fi"]
 
 
+def prose(text):
+    """Paragraphs of full lines are filled to the terminal's width; lists and examples stay as they read."""
+    out = []
+    for block in text.split("\n\n"):
+        full = [len(line) >= 50 and not line.startswith(" ") for line in block.splitlines()]
+        filled = escape(block).replace("\nExample: ", "\n.br\nExample: ")
+        out += [".PP", *([filled] if all(full[:-1]) and not block.startswith(" ") else lines(block))]
+    return out
+
+
 def page(verb):
     out = [f'.SS "drover {escape(verb.name)}"', escape(verb.summary[0].upper() + verb.summary[1:]) + "."]
     if not verb.subverbs:
         out += [".PP", *lines("\n".join(verb.usage))]
     if verb.text:
-        out += [".PP", *lines(verb.text)]
+        out += prose(verb.text)
     for name, value, text in verb.options:
         out += [".TP", f"\\fB{escape(name)}\\fR" + (f" \\fI{escape(value)}\\fR" if value else ""), escape(text)]
     for sub in verb.subverbs:
@@ -31,9 +41,9 @@ program = sys.argv[1]
 general, verbs = read_verbs(program)
 version = ask(program, "--version").split()[1]
 tail = general.split("\n\n")[-1].strip()
-out = [f'.TH DROVER 1 "" "drover {version}" "User Commands"', ".SH NAME",
+out = [f'.TH DROVER 1 "" "drover {version}" "User Commands"', ".nh", ".ad l", ".SH NAME",
        "drover \\- " + escape(general.splitlines()[0].split(": ", 1)[1]), ".SH SYNOPSIS",
-       "\\fBdrover\\fR \\fIVERB\\fR [\\fISUBVERB\\fR] ...", ".SH DESCRIPTION", *lines(tail), ".SH VERBS"]
+       "\\fBdrover\\fR \\fIVERB\\fR [\\fISUBVERB\\fR] ...", ".SH DESCRIPTION", *prose(tail), ".SH VERBS"]
 for verb in verbs:
     out += page(verb)
 out += [".SH ENVIRONMENT"]

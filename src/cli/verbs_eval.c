@@ -270,9 +270,8 @@ const verb verb_eval = {
         .usage = "CONFIG|RUN_DIR|MODEL [--data PREFIX|--text PATH...|--choices FILE] [OPTION]...",
         .help = "MODEL is a Hugging Face folder (a checkpoint is one) or a run directory; of a run, also\n"
                 "when its CONFIG is given, the newest valid checkpoint is evaluated, by default on the run's\n"
-                "validation data. An adapter (a folder that\n"
-                "PEFT saved, a checkpoint of a LoRA run) may stand in the place of MODEL, and is then used with\n"
-                "the base that it names.\n"
+                "validation data. An adapter (a folder that PEFT saved, a checkpoint of a LoRA run) may stand\n"
+                "in the place of MODEL, and is then used with the base that it names.\n"
                 "\n"
                 "Each token is predicted from all that stands before it in its document. A document longer than\n"
                 "the context goes by windows, each of which predicts --stride more tokens than the one before;\n"

@@ -145,7 +145,6 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
     } cases[] = {{{"parallel.context=2", "parallel.context_leaves=6"},
                          "6, expected parallel.context 2 x 1, 2, 4"},
             {{"parallel.context=4", "parallel.context_leaves=2"}, "2, expected parallel.context 4"},
-            {{"lora.rank=4", "parallel.context_leaves=2"}, "low-rank branches know one leaf"},
             {{"data.sequence_length=40", "parallel.context_leaves=8"},
                     "is 40, expected a multiple of 16: two chunks for each of parallel.context_leaves 8"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -243,8 +243,10 @@ static drv_status read_power(arena *a, const cli_args *args, rank_power *out) {
     if (gflops == 0) {
         backend *cpu;
         DRV_TRY(backend_open(a, "cpu", &cpu));
-        gflops = backend_peak_flops(cpu) / 1e9;
+        const drv_status status = backend_peak_flops(cpu, &gflops);
         backend_close(cpu);
+        DRV_TRY(status);
+        gflops /= 1e9;
     }
     *out = (rank_power){REACHED * gflops * 1e9, 1e9 * link, (double)memory};
     return DRV_OK;

@@ -228,7 +228,10 @@ static drv_status measure_time(arena *a, plan_report *r) {
     const run_config *cfg = r->cfg;
     backend *cpu;
     DRV_TRY(backend_open(a, "cpu", &cpu));
-    const double peak = backend_peak_flops(cpu);
+    double peak;
+    const drv_status status = backend_peak_flops(cpu, &peak);
+    backend_close(cpu);
+    DRV_TRY(status);
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0)
         r->step_s =
@@ -236,7 +239,6 @@ static drv_status measure_time(arena *a, plan_report *r) {
                 ((double)(cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel) *
                         0.75 * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
     r->run_s = r->step_s * (double)cfg->steps;
-    backend_close(cpu);
     return DRV_OK;
 }
 

@@ -206,7 +206,8 @@ int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
 
 // How the attention of a single row is cut: chunks of cached keys, by their number alone; a unit is
-// a chunk of a group of heads. Sizes grow with args->first.
+// a chunk of a group of heads; units that follow each other read on in the cache. Sizes grow with
+// args->first.
 int64_t row_attention_chunk(const attention_args *args); // keys
 int64_t row_attention_units(const attention_args *args);
 int64_t row_attention_part_bytes(const attention_args *args);

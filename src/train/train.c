@@ -201,7 +201,7 @@ static drv_status validate(run *r) {
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
     if (!r->leads) return DRV_OK;
-    run_measure_peak(r);
+    DRV_TRY(run_measure_peak(r));
     report_valid(r->report, r->state.step, loss, tokens);
     note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
     return DRV_OK;

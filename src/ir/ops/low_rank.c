@@ -112,6 +112,15 @@ static void leaves_example(example *e) {
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
 }
 
+static void lanes_example(example *e) {
+    tensor *in[] = {example_activation(e, "y", 6, 13), example_activation(e, "t", 6, 5),
+            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
+    op_attrs attrs = two_branches;
+    attrs.dw_leaves = 2;
+    e->g->lanes = 2;
+    graph_add(e->g, OP_lora_up, 4, in, &attrs);
+}
+
 #define BRANCHES                                                                                   \
     (ATTR(column1) | ATTR(column2) | ATTR(column3) | ATTR(alpha1) | ATTR(alpha2) | ATTR(alpha3))
 
@@ -126,7 +135,7 @@ const op_row op_row_lora_up = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .examples = {two_branches_example, one_branch_example, leaves_example},
+        .examples = {two_branches_example, one_branch_example, leaves_example, lanes_example},
 };
 
 // --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i, summed in
@@ -214,8 +223,8 @@ const op_row op_row_lora_up_grad_b = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_b_shape,
-        .attrs =
-                ATTR(alpha1) | ATTR(column1) | ATTR(from) | ATTR(leaves) | ATTR(axis) | ATTR(ranks),
+        .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from) | ATTR(leaves) | ATTR(axis) |
+                 ATTR(ranks) | ATTR(lanes),
         .flops = grad_b_flops,
         .wire = grad_b_wire,
         .differentiated = true,

@@ -119,8 +119,8 @@ static void expect_near(const kernels *k, const array *got, const array *want) {
     for (int64_t i = 0; i < got->n; i++) {
         const double a = array_at(got, i), b = array_at(want, i);
         n_other += a != b;
-        const double bound = got->dt == DT_BF16 ? 0x1p-7 * fmax(fabs(b), 1e-3)
-                                                : 1e-6 * fmax(fabs(b), 0.1);
+        const double bound =
+                got->dt == DT_BF16 ? 0x1p-7 * fmax(fabs(b), 1e-3) : 1e-6 * fmax(fabs(b), 0.1);
         if (!(fabs(a - b) <= bound))
             fail_msg("%s: [%lld] is %.9g, expected %.9g", k->name, (long long)i, a, b);
     }

@@ -2,7 +2,7 @@
 #include "ir/op.h"
 #include "passes/passes.h"
 
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_aside) {
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_aside, dtype grads) {
     graph *g = graph_new(a, arena_printf(a, "%s_%d", put_aside ? "put_aside" : "take_back", slot));
     g->phase = PHASE_UPDATE;
     for (int i = 0; i < n; i++) {
@@ -11,7 +11,8 @@ graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_asi
                 arena_printf(a, "lane%d.%s", slot, w->name)};
         tensor *in[2];
         for (int k = 0; k < 2; k++)
-            in[k] = graph_state(g, TENSOR_GRAD, names[k], dtype_acc(w->dt), w->n_dims, w->dim);
+            in[k] = graph_state(g, TENSOR_GRAD, names[k], pass_kept_type(grads, w->dt), w->n_dims,
+                    w->dim);
         graph_add(g, put_aside ? OP_put_aside : OP_take_back, 2, in, NULL);
     }
     g->stage = STAGE_DIFFERENTIATED;

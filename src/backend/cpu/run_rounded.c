@@ -91,8 +91,7 @@ static void add_chunk(void *arg, int64_t chunk, int thread) {
                   n = chunk_length(tensor_elements(sum), CHUNK_ELEMENTS, chunk);
     for (int64_t at = first; at < first + n;) {
         const place_run run = place_run_at(place, at, first + n - at);
-        const rounding by =
-                keys_at(&run, PART_GRADIENT, rounding_step(number[0], number[1]));
+        const rounding by = keys_at(&run, PART_GRADIENT, rounding_step(number[0], number[1]));
         ins->kernels->add_rounded(sum->dt, run.n, input_at(ins, 1, at), output_at(ins, 0, at), &by);
         at += run.n;
     }

@@ -24,8 +24,8 @@ typedef struct element_words { // of each element of a tensor
 } element_words;
 
 typedef struct place_values {
-    hlo_value words; // u32[N_PLACE_WORDS]
-    hlo_value row;   // of each element, on this rank
+    hlo_value words;                      // u32[N_PLACE_WORDS]
+    hlo_value row;                        // of each element, on this rank
     hlo_value parts[PLACE_MAX_PARTS - 1]; // whether it lies in part 1, 2 (or after it)
 } place_values;
 
@@ -79,8 +79,8 @@ static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *p
                 word_everywhere(h, place, PLACE_PARTS + k * PART_WORDS + PART_ROW));
     const hlo_value here = hlo_binary(h, "subtract", place->row, part_word(h, place, PART_ROW)),
                     row = hlo_binary(h, "add", here, part_word(h, place, PART_FIRST_ROW));
-    const hlo_value begin = hlo_binary(h, "multiply", row,
-            word_everywhere(h, place, PLACE_ALL_COLUMNS));
+    const hlo_value begin =
+            hlo_binary(h, "multiply", row, word_everywhere(h, place, PLACE_ALL_COLUMNS));
     return hlo_binary(h, "add", hlo_binary(h, "add", begin, column),
             word_everywhere(h, place, PLACE_FIRST_COLUMN));
 }
@@ -127,8 +127,7 @@ static void adamw_rounded(lowering *l, const node *n) {
     const hlo_value values[] = {made.p, made.m, made.v}, bits[] = {by.second, by.first, by_v};
     for (int i = 0; i < 3; i++) {
         const hlo_value old = lower_in(l, n, i);
-        lower_set(l, n, i,
-                hlo_select(h, finite, rounded(h, values[i], bits[i], old.type), old));
+        lower_set(l, n, i, hlo_select(h, finite, rounded(h, values[i], bits[i], old.type), old));
     }
     const hlo_value g = lower_in(l, n, 3);
     lower_set(l, n, 3, hlo_fill(h, 0, &g));
@@ -156,8 +155,7 @@ static void add_rounded(lowering *l, const node *n) {
                     high = hlo_reshape(h, hlo_slice(h, number, 0, 1, 1), 0, NULL);
     const hlo_value step = hlo_binary(h, "xor", low, mix(h, high));
     const hlo_value sum = hlo_binary(h, "add", lower_in_acc(l, n, 0, 1), x);
-    const element_words by =
-            words_of(h, lower_in(l, n, 2), &sum, PART_GRADIENT, step, false);
+    const element_words by = words_of(h, lower_in(l, n, 2), &sum, PART_GRADIENT, step, false);
     lower_set(l, n, 0, rounded(h, sum, by.first, lower_in(l, n, 0).type));
 }
 

@@ -73,8 +73,8 @@ const op_row op_row_adamw_rounded = {
         .examples = {all_bf16_example, masters_example, gradients_example},
 };
 
-// zeros(like) -> 0, real sums in the shape of `like`, which is not read. What a gradient is added to
-// before its sum is rounded.
+// zeros(like) -> 0, real sums in the shape of `like`, which is not read. What a gradient is added
+// to before its sum is rounded.
 static const char *zeros_shape(const node *n, tensor_spec *out, int *n_out) {
     out[0] = spec_like(n->in[0]);
     out[0].dt = dtype_acc(n->in[0]->dt);

@@ -25,8 +25,9 @@ INLINE void v_store_rounded(dtype dt, void *p, int64_t i, vec x, ints bits, int 
 }
 
 // The arithmetic of adamw_f32 (elementwise.h).
-INLINE void adamw_rounded_as(dtype weight, dtype moments, dtype grad, int64_t n, void *weights, void *mean,
-        void *square, void *grads, const adamw_args *args, const rounding *by, uint16_t *w) {
+INLINE void adamw_rounded_as(dtype weight, dtype moments, dtype grad, int64_t n, void *weights,
+        void *mean, void *square, void *grads, const adamw_args *args, const rounding *by,
+        uint16_t *w) {
     const vec scale = v_set((float)args->grad_scale), b1 = v_set((float)args->beta1),
               n1 = v_set((float)(1 - args->beta1)), b2 = v_set((float)args->beta2),
               n2 = v_set((float)(1 - args->beta2)),
@@ -44,7 +45,7 @@ INLINE void adamw_rounded_as(dtype weight, dtype moments, dtype grad, int64_t n,
         v_store_rounded(moments, mean, j, mi, word1, k);
         v_store_rounded(moments, square, j, vi, i_right(word1, 16), k);
         v_store_rounded(weight, weights, j, pi, word2, k);
-        v_store_as(grad, gradsrads, j, v_set(0), k);
+        v_store_as(grad, grads, j, v_set(0), k);
         if (w) v_store_bf16(w + j, pi, k);
     });
 }

@@ -32,6 +32,18 @@ sed 's/, "a song"]/]/; s/"gold": 2/"gold": 1/' twice.jsonl >once.jsonl
 expect 0 "$tokens" "$drover" eval $golden --choices once.jsonl --json
 check "twice scores what once does" [ -n "$tokens" ]
 
+# --- a context is read once, however many choices it has
+python3 - <<'PY'
+import json
+for name, n in (("two", 2), ("twelve", 12)):
+    with open(name + ".jsonl", "w") as f:
+        for i in range(6):
+            print(json.dumps({"context": f"{i} A man fills a tub." * 4, "choices": [chr(97 + k) for k in range(n)], "gold": 1}), file=f)
+PY
+tokens_of() { "$drover" eval $golden --choices "$1" 2>&1 | grep -o '[0-9]* tokens in' | cut -d' ' -f1; }
+check "two choices read $(tokens_of two.jsonl) tokens, twelve $(tokens_of twelve.jsonl)" \
+    [ "$(tokens_of twelve.jsonl)" -le $(($(tokens_of two.jsonl) + 6 * 10 * 2)) ]
+
 # --- lines that are no records
 printf '%s\n' '{"context": "a", "choices": ["a", "b"], "gold": 1}' '{"context": "a"' '' '{"context": "a", "choices": ["a"], "gold": 0}' >bad.jsonl
 expect 1 "bad.jsonl: 2 of 3 lines are no records" "$drover" eval $golden --choices bad.jsonl

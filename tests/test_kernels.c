@@ -309,9 +309,38 @@ static void check_cross_entropy(const kernel_case *c) {
     array_free(&logits.got), array_free(&logits.want), array_free(&again);
 }
 
+// The halves of the loss: exponentials in place of the row, then the row in another type in place.
+static void check_exponents(const kernel_case *c) {
+    outputs row = {array_new(DT_F32, c->n, c->seed, 20, 0),
+            array_new(DT_F32, c->n, c->seed, 20, 0)};
+    double max, want_max;
+    const double got = c->k->exponents(c->dt, c->n, row.got.p, &max),
+                 want = kernels_ref.exponents(c->dt, c->n, row.want.p, &want_max);
+    if (!(fabs(got - want) <= 1e-5 * want) || max != want_max)
+        fail_msg("%s: sum %.9g of exponentials below %.9g, expected %.9g, %.9g",
+                text_of(c, "exponents"), got, max, want, want_max);
+    outputs_agree(c, "exponents", &row, 4 * ulp(DT_F32));
+}
+
+static void check_scaled(const kernel_case *c) {
+    outputs row = {array_new(DT_F32, c->n, c->seed, 20, 0),
+            array_new(DT_F32, c->n, c->seed, 20, 0)};
+    c->k->scaled(c->dt, c->n, row.got.p, 0.375, row.got.p);
+    kernels_ref.scaled(c->dt, c->n, row.want.p, 0.375, row.want.p);
+    array_guarded(text_of(c, "scaled"), &row.got);
+    row.got.dt = row.want.dt = c->dt;
+    for (int64_t i = 0; i < c->n; i++)
+        if (array_at(&row.got, i) != array_at(&row.want, i))
+            fail_msg("%s: element %lld is %.9g, expected %.9g", text_of(c, "scaled"), (long long)i,
+                    array_at(&row.got, i), array_at(&row.want, i));
+    array_free(&row.got), array_free(&row.want);
+}
+
 static void losses(void **state) {
     (void)state;
     every_case(check_cross_entropy, 1);
+    every_case(check_exponents, 1);
+    every_case(check_scaled, 1);
 }
 
 static void check_row_times_matrix(const kernel_case *c, int64_t n_rows) {

@@ -133,7 +133,7 @@ static void heads_that_do_not_divide_are_refused(void **state) {
     static const struct {
         const char *set, *text;
     } cases[] = {{"parallel.tensor=3", "3, expected a divisor of model.num_attention_heads 8"},
-            {"parallel.tensor=8", "8, expected a divisor of model.num_key_value_heads 4"},
+            {"parallel.tensor=8", "8, expected a divisor of model.intermediate_size 172"},
             {"data.sequence_length=41", "a divisor of the 41 tokens of a micro-batch"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("cfg");

@@ -110,7 +110,7 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
         const char *set, *text;
     } cases[] = {{"parallel.leaves=3", "3, expected parallel.tensor 2 x 1, 2, 4"},
             {"parallel.leaves=6", "6, expected parallel.tensor 2 x 1, 2, 4"},
-            {"parallel.leaves=8", "8, expected a divisor of model.num_key_value_heads 4"},
+            {"parallel.leaves=8", "8, expected a divisor of model.intermediate_size 172"},
             {"model.vocab_size=5", "so few that each has rows of the vocabulary of 5"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("cfg");

@@ -1,12 +1,10 @@
-// Filters (v | name): Jinja 2's, as far as chat templates use them. Those of text and tojson are in
-// jinja_filters_text.c.
+// Filters (v | name): Jinja 2's, as far as chat templates use them. Here those of single values,
+// and the look-up by name; jinja_filters_lists.c and jinja_filters_text.c have the others.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "chat/jinja_filters_internal.h"
-
-typedef drv_status (*filter)(jinja_context *c, const value *v, const call_args *args, value *out);
 
 drv_status filter_no_args(const call_args *args, const char *what) {
     return call_check(args, what, 0, 0, "");
@@ -103,360 +101,7 @@ static drv_status filter_round(jinja_context *context, const value *self, const 
     return DRV_OK;
 }
 
-// --- lists
-
-static drv_status filter_length(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    (void)c;
-    DRV_TRY(filter_no_args(args, "length"));
-    if (v->kind == VALUE_STRING)
-        *out = value_int(text_length(v->s.p, v->s.n));
-    else if (v->kind == VALUE_LIST)
-        *out = value_int(v->list->n);
-    else if (v->kind == VALUE_DICT)
-        *out = value_int(v->dict->keys.n);
-    else if (v->kind == VALUE_UNDEFINED)
-        *out = value_int(0);
-    else
-        return drv_fail(DRV_E_DATA, "%s has no length", value_type_name(v));
-    return DRV_OK;
-}
-
-static drv_status filter_first(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    DRV_TRY(filter_no_args(args, "first"));
-    DRV_TRY(jinja_items(c, v, &items));
-    *out = items.n ? items.v[0] : value_undefined("first item of an empty sequence", 31);
-    return DRV_OK;
-}
-
-static drv_status filter_last(jinja_context *c, const value *v, const call_args *args, value *out) {
-    value_list items = {0};
-    DRV_TRY(filter_no_args(args, "last"));
-    DRV_TRY(jinja_items(c, v, &items));
-    *out = items.n ? items.v[items.n - 1] : value_undefined("last item of an empty sequence", 30);
-    return DRV_OK;
-}
-
-static drv_status new_list_of(jinja_context *c, const value_list *items, value *out) {
-    DRV_TRY(value_new_list(&c->m, out));
-    for (int64_t i = 0; i < items->n; i++)
-        DRV_TRY(value_list_add(&c->m, out->list, items->v[i]));
-    return DRV_OK;
-}
-
-static drv_status filter_list(jinja_context *c, const value *v, const call_args *args, value *out) {
-    value_list items = {0};
-    DRV_TRY(filter_no_args(args, "list"));
-    DRV_TRY(jinja_items(c, v, &items));
-    return new_list_of(c, &items, out);
-}
-
-static drv_status filter_reverse(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    DRV_TRY(filter_no_args(args, "reverse"));
-    DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(value_new_list(&c->m, out));
-    for (int64_t i = items.n - 1; i >= 0; i--)
-        DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
-    if (v->kind != VALUE_STRING) return DRV_OK;
-    const value nothing = value_text(""), list = *out;
-    const value name = value_text("join");
-    return jinja_filter(c, &name, &list, &(call_args){&nothing, 1, NULL, 0}, out);
-}
-
-// An attribute by a dotted path, as map, selectattr, sort, join and sum take it.
-static drv_status by_path(jinja_context *c, const value *v, const value *path, value *out) {
-    *out = *v;
-    if (path->kind == VALUE_INT) return jinja_item(c, v, path, out);
-    if (path->kind != VALUE_STRING)
-        return drv_fail(DRV_E_DATA, "an attribute is named by a string, found %s",
-                value_type_name(path));
-    for (size_t i = 0; i <= path->s.n;) {
-        const char *dot = i < path->s.n ? memchr(path->s.p + i, '.', path->s.n - i) : NULL;
-        const size_t n = dot ? (size_t)(dot - path->s.p) - i : path->s.n - i;
-        const value part = value_slice(path->s.p + i, n), from = *out;
-        char *end, number[24] = "";
-        if (n < sizeof number) memcpy(number, part.s.p, n);
-        const value index = value_int(strtoll(number, &end, 10));
-        const bool is_number = n > 0 && n < sizeof number && !*end;
-        DRV_TRY(jinja_item(c, &from, is_number ? &index : &part, out));
-        i += n + 1;
-    }
-    return DRV_OK;
-}
-
-static drv_status filter_join(jinja_context *c, const value *v, const call_args *args, value *out) {
-    value_list items = {0};
-    str text = {0};
-    DRV_TRY(call_check(args, "join", 0, 2, "d attribute"));
-    const value *between = call_arg(args, 0, "d"), *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(c, v, &items));
-    drv_status status = DRV_OK;
-    for (int64_t i = 0; i < items.n && status == DRV_OK; i++) {
-        value item = items.v[i];
-        if (attribute) status = by_path(c, &items.v[i], attribute, &item);
-        if (i && between) value_print(between, &text);
-        value_print(&item, &text);
-        if (text.n > JINJA_MAX_OUTPUT)
-            status = drv_fail(DRV_E_DATA, "join makes a text of more than %s",
-                    str_bytes(JINJA_MAX_OUTPUT));
-    }
-    if (status == DRV_OK) return jinja_take(c, &text, out);
-    str_free(&text);
-    return status;
-}
-
-// The arguments after the first n, for a filter or test that the last of those names.
-static call_args args_after(const call_args *args, int n) {
-    return (call_args){args->v + n, args->n - n, args->keywords, args->n_keywords};
-}
-
-static drv_status filter_map(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    const bool named = args->n > args->n_keywords;
-    if (!args->n) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
-    if (!named) DRV_TRY(call_check(args, "map", 1, 2, "attribute default"));
-    const value *attribute = named ? NULL : call_arg(args, 0, "attribute"),
-                *otherwise = named ? NULL : call_arg(args, 1, "default");
-    if (!named && !attribute) return drv_fail(DRV_E_DATA, "map needs a filter or attribute=");
-    if (value_true(self)) DRV_TRY(jinja_items(context, self, &items)); // none, say, is empty here
-    DRV_TRY(value_new_list(&context->m, out));
-    const call_args rest = named ? args_after(args, 1) : *args;
-    for (int64_t i = 0; i < items.n; i++) {
-        value item;
-        if (named)
-            DRV_TRY(jinja_filter(context, &args->v[0], &items.v[i], &rest, &item));
-        else
-            DRV_TRY(by_path(context, &items.v[i], attribute, &item));
-        if (otherwise && item.kind == VALUE_UNDEFINED) item = *otherwise;
-        DRV_TRY(value_list_add(&context->m, out->list, item));
-    }
-    return DRV_OK;
-}
-
-static drv_status select_items(jinja_context *c, const value *v, const call_args *args,
-        bool attribute, bool wanted, value *out) {
-    value_list items = {0};
-    if (attribute && !args->n) return drv_fail(DRV_E_DATA, "selectattr needs an attribute");
-    const int n_fixed = attribute ? 1 : 0;
-    const bool tested = args->n > n_fixed;
-    if (value_true(v)) DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(value_new_list(&c->m, out));
-    const call_args rest = tested ? args_after(args, n_fixed + 1) : *args;
-    for (int64_t i = 0; i < items.n; i++) {
-        value item = items.v[i];
-        bool holds;
-        if (attribute) DRV_TRY(by_path(c, &items.v[i], &args->v[0], &item));
-        if (tested)
-            DRV_TRY(jinja_test(c, &args->v[n_fixed], &item, &rest, &holds));
-        else
-            holds = value_true(&item);
-        if (holds == wanted) DRV_TRY(value_list_add(&c->m, out->list, items.v[i]));
-    }
-    return DRV_OK;
-}
-static drv_status filter_select(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return select_items(c, v, args, false, true, out);
-}
-static drv_status filter_reject(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return select_items(c, v, args, false, false, out);
-}
-static drv_status filter_selectattr(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return select_items(c, v, args, true, true, out);
-}
-static drv_status filter_rejectattr(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    return select_items(c, v, args, true, false, out);
-}
-
-// Stable merge sort, since comparing may fail. keys[i] belongs to items[i].
-static drv_status merge_sort(jinja_context *context, value *keys, value *items, value *key_room,
-        value *room, int64_t n_items, bool reverse) {
-    if (n_items < 2) return DRV_OK;
-    const int64_t half = n_items / 2;
-    DRV_TRY(jinja_charge(context, n_items));
-    DRV_TRY(merge_sort(context, keys, items, key_room, room, half, reverse));
-    DRV_TRY(merge_sort(context, keys + half, items + half, key_room, room, n_items - half,
-            reverse));
-    for (int64_t i = 0, a = 0, b = half; i < n_items; i++) {
-        int order = a == half ? 1 : -1;
-        if (a < half && b < n_items) {
-            order = 0;
-            if (!value_equal(&keys[a], &keys[b]))
-                DRV_TRY(value_compare(&keys[a], &keys[b], &order));
-            if (reverse) order = -order;
-        }
-        const int64_t from = order <= 0 ? a++ : b++;
-        key_room[i] = keys[from];
-        room[i] = items[from];
-    }
-    memcpy(keys, key_room, sizeof *keys * (size_t)n_items);
-    memcpy(items, room, sizeof *items * (size_t)n_items);
-    return DRV_OK;
-}
-
-static drv_status lowered(jinja_context *c, value *key) {
-    if (key->kind != VALUE_STRING) return DRV_OK;
-    str text = {0};
-    text_case(key, CASE_LOWER, &text);
-    return jinja_take(c, &text, key);
-}
-
-static drv_status sort_items(jinja_context *c, value_list *items, const value *attribute,
-        bool reverse, bool case_sensitive) {
-    void *room;
-    DRV_TRY(value_alloc(&c->m, sizeof(value) * 3 * (size_t)items->n, &room));
-    value *keys = room;
-    for (int64_t i = 0; i < items->n; i++) {
-        keys[i] = items->v[i];
-        if (attribute) DRV_TRY(by_path(c, &items->v[i], attribute, &keys[i]));
-        if (!case_sensitive) DRV_TRY(lowered(c, &keys[i]));
-    }
-    return merge_sort(c, keys, items->v, keys + items->n, keys + 2 * items->n, items->n, reverse);
-}
-
-static drv_status filter_sort(jinja_context *c, const value *v, const call_args *args, value *out) {
-    value_list items = {0};
-    DRV_TRY(call_check(args, "sort", 0, 3, "reverse case_sensitive attribute"));
-    const value *reverse = call_arg(args, 0, "reverse"),
-                *sensitive = call_arg(args, 1, "case_sensitive"),
-                *attribute = call_arg(args, 2, "attribute");
-    DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(new_list_of(c, &items, out));
-    return sort_items(c, out->list, attribute && attribute->kind != VALUE_NONE ? attribute : NULL,
-            reverse && value_true(reverse), sensitive && value_true(sensitive));
-}
-
-static drv_status pairs_of(jinja_context *c, const value *v, value *out) {
-    const value name = value_text("items");
-    bool found;
-    value items;
-    if (v->kind != VALUE_DICT)
-        return drv_fail(DRV_E_DATA, "expected a mapping, found %s", value_type_name(v));
-    DRV_TRY(jinja_method(c, v, &name, &found, &items));
-    return jinja_call(c, &items, &(call_args){0}, out);
-}
-
-static drv_status filter_items(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    DRV_TRY(filter_no_args(args, "items"));
-    return v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : pairs_of(c, v, out);
-}
-
-static drv_status filter_dictsort(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    DRV_TRY(call_check(args, "dictsort", 0, 3, "case_sensitive by reverse"));
-    const value *sensitive = call_arg(args, 0, "case_sensitive"), *by = call_arg(args, 1, "by"),
-                *reverse = call_arg(args, 2, "reverse");
-    const value index = value_int(by && value_is(by, "value"));
-    DRV_TRY(pairs_of(c, v, out));
-    return sort_items(c, out->list, &index, reverse && value_true(reverse),
-            sensitive && value_true(sensitive));
-}
-
-static drv_status filter_unique(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0}, keys = {0};
-    DRV_TRY(call_check(args, "unique", 0, 2, "case_sensitive attribute"));
-    const value *sensitive = call_arg(args, 0, "case_sensitive"),
-                *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(context, self, &items));
-    DRV_TRY(value_new_list(&context->m, out));
-    for (int64_t i = 0; i < items.n; i++) {
-        value key = items.v[i];
-        bool seen = false;
-        if (attribute) DRV_TRY(by_path(context, &items.v[i], attribute, &key));
-        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(context, &key));
-        DRV_TRY(jinja_charge(context, keys.n));
-        for (int64_t k = 0; k < keys.n && !seen; k++)
-            seen = value_equal(&keys.v[k], &key);
-        if (seen) continue;
-        DRV_TRY(value_list_add(&context->m, &keys, key));
-        DRV_TRY(value_list_add(&context->m, out->list, items.v[i]));
-    }
-    return DRV_OK;
-}
-
-static drv_status extreme(jinja_context *c, const value *v, const call_args *args, int sign,
-        value *out) {
-    value_list items = {0};
-    value best = value_undefined("", 0);
-    DRV_TRY(call_check(args, "min and max", 0, 2, "case_sensitive attribute"));
-    const value *sensitive = call_arg(args, 0, "case_sensitive"),
-                *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(c, v, &items));
-    *out = value_undefined("item of an empty sequence", 25);
-    for (int64_t i = 0; i < items.n; i++) {
-        value key = items.v[i];
-        int order = 1;
-        if (attribute) DRV_TRY(by_path(c, &items.v[i], attribute, &key));
-        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
-        if (i) DRV_TRY(value_compare(&key, &best, &order));
-        if (i && order * sign <= 0) continue;
-        best = key;
-        *out = items.v[i];
-    }
-    return DRV_OK;
-}
-static drv_status filter_min(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return extreme(c, v, args, -1, out);
-}
-static drv_status filter_max(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return extreme(c, v, args, 1, out);
-}
-
-static drv_status filter_sum(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    DRV_TRY(call_check(args, "sum", 0, 2, "attribute start"));
-    const value *attribute = call_arg(args, 0, "attribute"), *start = call_arg(args, 1, "start");
-    DRV_TRY(jinja_items(context, self, &items));
-    *out = start ? *start : value_int(0);
-    for (int64_t i = 0; i < items.n; i++) {
-        value item = items.v[i];
-        if (attribute && attribute->kind != VALUE_NONE)
-            DRV_TRY(by_path(context, &items.v[i], attribute, &item));
-        if (!value_is_number(&item) || !value_is_number(out))
-            return drv_fail(DRV_E_DATA, "sum of %s", value_type_name(&item));
-        if (item.kind == VALUE_FLOAT || out->kind == VALUE_FLOAT)
-            *out = value_float(value_real(out) + value_real(&item));
-        else if (__builtin_add_overflow(out->kind == VALUE_INT ? out->i : out->b,
-                         item.kind == VALUE_INT ? item.i : item.b, &out->i))
-            return drv_fail(DRV_E_DATA, "a number is beyond 64 bits");
-        else
-            out->kind = VALUE_INT;
-    }
-    return DRV_OK;
-}
-
-static drv_status filter_batch(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    int64_t size = 0;
-    DRV_TRY(call_check(args, "batch", 1, 2, "linecount fill_with"));
-    DRV_TRY(filter_whole(call_arg(args, 0, "linecount"), "batch", &size));
-    const value *fill = call_arg(args, 1, "fill_with");
-    if (size < 1 || size > JINJA_MAX_RANGE)
-        return drv_fail(DRV_E_DATA, "batch of %lld", (long long)size);
-    DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(value_new_list(&c->m, out));
-    for (int64_t i = 0; i < items.n; i += size) {
-        value part;
-        DRV_TRY(value_new_list(&c->m, &part));
-        for (int64_t k = i; k < i + size && (k < items.n || (fill && fill->kind != VALUE_NONE));
-                k++)
-            DRV_TRY(value_list_add(&c->m, part.list, k < items.n ? items.v[k] : *fill));
-        DRV_TRY(value_list_add(&c->m, out->list, part));
-    }
-    return DRV_OK;
-}
+// --- any value
 
 static drv_status filter_default(jinja_context *c, const value *v, const call_args *args,
         value *out) {
@@ -481,63 +126,36 @@ static drv_status filter_attr(jinja_context *c, const value *v, const call_args 
     return DRV_OK;
 }
 
-static const struct {
-    const char *name;
-    filter run;
-} filters[] = {
+static const filter_row filters_of_values[] = {
         {"abs", filter_abs},
         {"attr", filter_attr},
-        {"batch", filter_batch},
-        {"capitalize", filter_capitalize},
-        {"count", filter_length},
         {"d", filter_default},
         {"default", filter_default},
-        {"dictsort", filter_dictsort},
-        {"e", filter_escape},
-        {"escape", filter_escape},
-        {"first", filter_first},
         {"float", filter_float},
-        {"format", filter_format},
-        {"indent", filter_indent},
         {"int", filter_int},
-        {"items", filter_items},
-        {"join", filter_join},
-        {"last", filter_last},
-        {"length", filter_length},
-        {"list", filter_list},
-        {"lower", filter_lower},
-        {"map", filter_map},
-        {"max", filter_max},
-        {"min", filter_min},
-        {"reject", filter_reject},
-        {"rejectattr", filter_rejectattr},
-        {"replace", filter_replace},
-        {"reverse", filter_reverse},
         {"round", filter_round},
-        {"safe", filter_safe},
-        {"select", filter_select},
-        {"selectattr", filter_selectattr},
-        {"sort", filter_sort},
-        {"string", filter_string},
-        {"sum", filter_sum},
-        {"title", filter_title},
-        {"tojson", filter_tojson},
-        {"trim", filter_trim},
-        {"unique", filter_unique},
-        {"upper", filter_upper},
-        {"wordcount", filter_wordcount},
+        {0},
 };
+
+// NULL: there is none.
+static const filter_row *filter_named(const value *name) {
+    const filter_row *const tables[] = {filters_of_values, filters_of_lists, filters_of_text};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (const filter_row *row = tables[i]; row->name; row++)
+            if (value_is(name, row->name)) return row;
+    return NULL;
+}
 
 drv_status jinja_filter(jinja_context *c, const value *name, const value *v, const call_args *args,
         value *out) {
     DRV_TRY(jinja_charge(c, 1));
     if (++c->depth > JINJA_MAX_DEPTH) return drv_fail(DRV_E_DATA, "filters are nested too deeply");
-    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
-        if (value_is(name, filters[i].name)) {
-            DRV_TRY(filters[i].run(c, v, args, out));
-            c->depth--;
-            return DRV_OK;
-        }
+    const filter_row *row = filter_named(name);
+    if (row) {
+        DRV_TRY(row->run(c, v, args, out));
+        c->depth--;
+        return DRV_OK;
+    }
     if (name->kind != VALUE_STRING)
         return drv_fail(DRV_E_DATA, "a filter is named by a string, found %s",
                 value_type_name(name));

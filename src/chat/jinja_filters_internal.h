@@ -1,4 +1,4 @@
-// Filters that stand in files of their own, and what filters share.
+// The tables of filters, each at the end of the file that has them, and what filters share.
 #pragma once
 #include "chat/jinja_text_internal.h"
 
@@ -7,18 +7,9 @@ DRV_CHECKED drv_status filter_no_args(const call_args *args, const char *what);
 // A whole number, if v is given and not none.
 DRV_CHECKED drv_status filter_whole(const value *v, const char *what, int64_t *inout);
 
-drv_status filter_trim(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_upper(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_lower(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_title(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_replace(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_indent(jinja_context *context, const value *self, const call_args *args,
-        value *out);
-drv_status filter_escape(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_string(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_format(jinja_context *c, const value *v, const call_args *args, value *out);
-drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
-        value *out);
-drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args, value *out);
+typedef struct filter_row {
+    const char *name; // in templates; NULL ends a table
+    drv_status (*run)(jinja_context *c, const value *v, const call_args *args, value *out);
+} filter_row;
+
+extern const filter_row filters_of_lists[], filters_of_text[];

@@ -15,7 +15,7 @@ static drv_status as_text(jinja_context *c, const value *v, value *out) {
     return jinja_take(c, &text, out);
 }
 
-drv_status filter_trim(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_trim(jinja_context *c, const value *v, const call_args *args, value *out) {
     value text;
     DRV_TRY(call_check(args, "trim", 0, 1, "chars"));
     DRV_TRY(as_text(c, v, &text));
@@ -34,18 +34,22 @@ static drv_status change_case(jinja_context *c, const value *v, const call_args 
     text_case(&text, kind, &changed);
     return jinja_take(c, &changed, out);
 }
-drv_status filter_upper(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_upper(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     return change_case(c, v, args, CASE_UPPER, out);
 }
-drv_status filter_lower(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_lower(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     return change_case(c, v, args, CASE_LOWER, out);
 }
-drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_capitalize(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     return change_case(c, v, args, CASE_CAPITAL, out);
 }
 
 // Words begin after spaces, hyphens and opening brackets, unlike str.title.
-drv_status filter_title(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_title(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     value text;
     str titled = {0};
     DRV_TRY(filter_no_args(args, "title"));
@@ -62,7 +66,8 @@ drv_status filter_title(jinja_context *c, const value *v, const call_args *args,
     return jinja_take(c, &titled, out);
 }
 
-drv_status filter_replace(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_replace(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     value text, from, to;
     int64_t most = -1;
     DRV_TRY(call_check(args, "replace", 2, 3, "count old new"));
@@ -73,7 +78,7 @@ drv_status filter_replace(jinja_context *c, const value *v, const call_args *arg
     return text_replace(c, &text, &from, &to, most, out);
 }
 
-drv_status filter_indent(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_indent(jinja_context *context, const value *self, const call_args *args,
         value *out) {
     value text;
     str done = {0};
@@ -102,7 +107,8 @@ drv_status filter_indent(jinja_context *context, const value *self, const call_a
     return jinja_take(context, &done, out);
 }
 
-drv_status filter_escape(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_escape(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     static const char plain[] = "&<>'\"", *const escaped[] = {"&amp;", "&lt;", "&gt;", "&#39;",
                                                   "&#34;"};
     value text;
@@ -119,12 +125,13 @@ drv_status filter_escape(jinja_context *c, const value *v, const call_args *args
     return jinja_take(c, &done, out);
 }
 
-drv_status filter_string(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     DRV_TRY(filter_no_args(args, "string"));
     return as_text(c, v, out);
 }
 
-drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_safe(jinja_context *c, const value *v, const call_args *args, value *out) {
     return filter_string(c, v, args, out);
 }
 
@@ -211,7 +218,8 @@ static drv_status put_all(jinja_context *context, const value *format, const cal
 }
 
 // %s, %d, %f and their like, in order.
-drv_status filter_format(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_format(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     str text = {0};
     if (v->kind != VALUE_STRING || args->n_keywords)
         return drv_fail(DRV_E_DATA, "format expects a string and values in order");
@@ -221,7 +229,7 @@ drv_status filter_format(jinja_context *c, const value *v, const call_args *args
     return status;
 }
 
-drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
+static drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
         value *out) {
     tojson_opts opts = {.indent = -1,
             .item_separator = value_text(", "),
@@ -254,7 +262,8 @@ drv_status filter_tojson(jinja_context *context, const value *self, const call_a
 }
 
 // Words are runs of letters, digits and underscores.
-drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args, value *out) {
+static drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
     value text;
     int64_t n = 0;
     bool inside = false;
@@ -268,3 +277,21 @@ drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *a
     *out = value_int(n);
     return DRV_OK;
 }
+
+const filter_row filters_of_text[] = {
+        {"capitalize", filter_capitalize},
+        {"e", filter_escape},
+        {"escape", filter_escape},
+        {"format", filter_format},
+        {"indent", filter_indent},
+        {"lower", filter_lower},
+        {"replace", filter_replace},
+        {"safe", filter_safe},
+        {"string", filter_string},
+        {"title", filter_title},
+        {"tojson", filter_tojson},
+        {"trim", filter_trim},
+        {"upper", filter_upper},
+        {"wordcount", filter_wordcount},
+        {0},
+};

@@ -68,6 +68,9 @@ void model_source_join(arena *mem, model_source *s, const model_source *more);
 // The weights of a checkpoint as the run had them, under their own names: those that lie beside the
 // model file because it has them rounded, and of all others those of the model.
 DRV_CHECKED drv_status model_source_open_masters(arena *a, const char *path, model_source *out);
+// What lies in a folder without a model that people have and drover does not read, and what to do:
+// "FILE: that is ..."; NULL: nothing known. Lives in `a`.
+const char *model_source_foreign(arena *a, const char *folder);
 // A GGUF file.
 DRV_CHECKED drv_status model_source_open_gguf(arena *a, const char *path, model_source *out);
 void model_source_close(model_source *s); // fine when opening failed

@@ -4,7 +4,7 @@
 #include "config/config.h"
 
 typedef struct layout_candidate {
-    int64_t tensor, pipeline, data, micro_batch, zero;
+    int64_t tensor, pipeline, context, data, micro_batch, zero;
     stage_schedule schedule;
     int64_t virtual_stages;
     recompute_mode recompute;
@@ -23,7 +23,7 @@ typedef struct rank_power {
 // Degrees of an axis that are not possible, for one reason.
 typedef struct layout_refusal {
     const char *axis;
-    char why[96];
+    char why[112];
     str degrees; // "16, 32"
 } layout_refusal;
 enum { MAX_REFUSALS = 16 };

@@ -129,6 +129,10 @@ static drv_status check_model(run_config *cfg) {
     return model_config_check(config_where(cfg, "model"), "model.", &cfg->model);
 }
 
+static int64_t context_leaves(const run_config *cfg) {
+    return cfg->context_leaves ? cfg->context_leaves : cfg->context_parallel;
+}
+
 drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
     if (ranks % others != 0)
@@ -145,6 +149,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
     cfg->data_ranks = ranks / others;
     cfg->n_lanes = cfg->lanes ? cfg->lanes : cfg->data_ranks;
+    cfg->n_context_leaves = context_leaves(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
     if (cfg->global_batch_size % shares != 0)
         return drv_fail(DRV_E_USAGE,
@@ -162,9 +167,24 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     return DRV_OK;
 }
 
-// Rows are cut in two chunks a rank (ir/zigzag.h).
+static bool is_power_of_two(int64_t n) {
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+// Rows are cut in two chunks a leaf, and each rank has 1, 2, 4, ... leaves (ir/zigzag.h).
 static drv_status check_context(const run_config *cfg) {
-    const int64_t ranks = cfg->context_parallel;
+    const int64_t ranks = cfg->context_parallel, leaves = context_leaves(cfg);
+    if (leaves % ranks != 0 || !is_power_of_two(leaves / ranks))
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.context_leaves\" is %lld, expected parallel.context %lld x 1, 2, 4, "
+                "...",
+                config_where(cfg, "parallel.context_leaves"), (long long)leaves, (long long)ranks);
+    if (leaves > ranks && cfg->sequence_length % (2 * leaves) != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
+                "each of parallel.context_leaves %lld",
+                config_where(cfg, "data.sequence_length"), (long long)cfg->sequence_length,
+                (long long)(2 * leaves), (long long)leaves);
     if (ranks > 1 && cfg->sequence_length % (2 * ranks) != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "
@@ -188,6 +208,7 @@ void config_one_rank(run_config *cfg) {
     cfg->virtual_stages = 1;
     cfg->data_parallel = cfg->data_ranks = 1;
     cfg->lanes = cfg->n_lanes = 1;
+    cfg->context_leaves = cfg->n_context_leaves = 1;
     cfg->rank = 0;
 }
 

@@ -97,11 +97,11 @@ typedef struct run_config {
     double min_lr;
     // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
-    int64_t lanes, leaves;                                                       // 0: auto
+    int64_t lanes, leaves, context_leaves;                                       // 0: auto
     stage_schedule pipeline_schedule; // see config_pipeline_schedule
     int64_t virtual_stages;           // of each pipeline rank
     // Of the job, by config_set_ranks: what auto came to. 1 until then.
-    int64_t data_ranks, n_lanes;
+    int64_t data_ranks, n_lanes, n_context_leaves;
     int64_t rank; // of this process
     bool sequence_parallel;
     int64_t zero;

@@ -188,6 +188,11 @@ static const key run_keys[] = {
                 .help = "sums over what tensor ranks split are trees of so many leaves: the same "
                         "bits on any number of them that leaves each 1, 2, 4, ... leaves; auto: 8, "
                         "or what heads and widths can be cut into"},
+        {KEY("parallel.context_leaves", int, context_leaves), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 256,
+                .help = "sums over the tokens of a row are trees of so many leaves: the same bits on "
+                        "any number of context ranks that leaves each 1, 2, 4, ... leaves; auto: one "
+                        "each; a rank with n leaves needs 4 (n - 1) more bytes a parameter"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,

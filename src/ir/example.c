@@ -34,6 +34,11 @@ tensor *example_state(example *e, tensor_class cls, const char *name, dtype dt, 
     return input(e, EXAMPLE_GIVEN, state(e, cls, name, dt, rows, cols), low, high, NULL);
 }
 
+tensor *example_accumulator(example *e, const char *name, int n_dims, const int64_t *dim) {
+    tensor *t = graph_state(e->g, TENSOR_GRAD, name, dtype_acc(e->dt), n_dims, dim);
+    return input(e, EXAMPLE_GIVEN, t, -1, 1, NULL);
+}
+
 tensor *example_cache(example *e, const char *name, const int64_t dim[3]) {
     tensor *t = graph_state(e->g, TENSOR_CACHE, name, e->dt, 3, dim);
     return input(e, EXAMPLE_GIVEN, t, -1, 1, NULL);

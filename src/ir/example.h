@@ -36,6 +36,8 @@ tensor *example_weight(example *e, const char *name, dtype dt, int64_t rows, int
 // State of any class, type and range.
 tensor *example_state(example *e, tensor_class cls, const char *name, dtype dt, int64_t rows,
         int64_t cols, double low, double high);
+// An accumulator in [-1, 1), with any dims.
+tensor *example_accumulator(example *e, const char *name, int n_dims, const int64_t *dim);
 // State of three dimensions in [-1, 1).
 tensor *example_cache(example *e, const char *name, const int64_t dim[3]);
 // i32[n]; `values` must live as long as the example.

@@ -13,7 +13,7 @@ struct grad_ctx {
 };
 
 // Allocates the arrays, marks what is wanted, and gives every trainable weight W the state
-// "grad.W", zero at the start of a step, in the accumulation type; a share of W has "grad.W.second".
+// "grad.W", zero at the start of a step (graph_accumulator); a share of W has "grad.W.second".
 grad_ctx grad_open(graph *g);
 // Applies the replacements. The graph may then be pruned.
 void grad_close(grad_ctx *ctx);
@@ -27,8 +27,15 @@ void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
 // The same where d holds what grad_of() gave, too.
 void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // The accumulator of a weight, a state tensor that an op updates in place. NULL: t is not a weight,
-// or is frozen.
+// or is frozen. With several lanes the op has that attribute (grad_lanes) and adds what each leaf
+// of its tokens gives to the accumulator of that leaf, as a rank with no other leaf would.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
+int grad_lanes(const grad_ctx *ctx); // the attribute; 0: a single one
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
+// `attrs`, and how the gradient of a forward node's weight is summed over tokens: dw_leaves,
+// dw_ranks, grad_lanes.
+op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs);
+// Bytes that a rank sends for it; all runs of tokens where there are several lanes.
+double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator);
 // Whoever reads `old` reads `with` (used where forward and backward are one op).
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with);

@@ -11,6 +11,7 @@ graph *graph_new(arena *a, const char *name) {
     g->name = name;
     g->layer = -1;
     g->mesh = mesh_single();
+    g->lanes = 1;
     g->names.a = a;
     return g;
 }
@@ -49,6 +50,14 @@ tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int 
     t->trainable = cls == TENSOR_WEIGHT;
     name_map_set(&g->names, t->name, t);
     return t;
+}
+
+tensor *graph_accumulator(graph *g, const char *name, const tensor *w) {
+    const int outer = g->lanes > 1;
+    int64_t dim[MAX_DIMS] = {g->lanes};
+    DRV_ASSERT(w->n_dims + outer <= MAX_DIMS, "%s has %d dims", name, w->n_dims);
+    memcpy(dim + outer, w->dim, sizeof *dim * (size_t)w->n_dims);
+    return graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), w->n_dims + outer, dim);
 }
 
 tensor *graph_find(const graph *g, const char *name) {

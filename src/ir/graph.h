@@ -28,6 +28,7 @@
     X(rope)                                                                                        \
     X(attention)                                                                                   \
     X(attention_grad)                                                                              \
+    X(branch_attention)                                                                            \
     X(cached_attention)                                                                            \
     X(swiglu)                                                                                      \
     X(swiglu_grad)                                                                                 \
@@ -44,6 +45,7 @@
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
+    X(join_lanes)                                                                                  \
     X(adamw_rounded)                                                                               \
     X(zeros)                                                                                       \
     X(add_rounded)                                                                                 \
@@ -53,7 +55,11 @@
     X(share)                                                                                       \
     X(all_reduce)                                                                                  \
     X(all_gather)                                                                                  \
-    X(reduce_scatter)
+    X(reduce_scatter)                                                                              \
+    X(gather_kv)                                                                                   \
+    X(slice_kv)                                                                                    \
+    X(share_kv)                                                                                    \
+    X(join_kv)
 
 typedef enum op_kind {
 #define X(name) OP_##name,
@@ -88,25 +94,29 @@ typedef struct node node;
     X(int, n_heads)                                                                                \
     X(int, n_kv_heads)                                                                             \
     X(int, head_dim)                                                                               \
-    X(int, seq)       /* attention: tokens per row, on this rank */                                \
-    X(int, inverse)   /* rope: rotate back */                                                      \
-    X(int, axis)      /* collectives: mesh axis */                                                 \
-    X(int, ranks)     /* collectives: size of that axis */                                         \
-    X(int, dim)       /* collectives: dim that is cut in parts */                                  \
-    X(int, lanes)     /* so many leaves of each row are on this rank (zigzag.h); 0: one */         \
-    X(int, ends)      /* all_reduce: of the first and the last rank of the axis alone */           \
-    X(int, in_place)  /* all_reduce: of state */                                                   \
-    X(int, axes)      /* sum_squares: over them as well, bits 1 << axis */                         \
-    X(int, n_alike)   /* sum_squares: so many first inputs are the same on all tensor ranks */     \
-    X(int, leaves)    /* sums over what tensor ranks split: leaves here (docs/adr/0012) */         \
-    X(int, dx_leaves) /* matmul: those of its dx */                                                \
-    X(int, run1)      /* matmul: where what leaves are cut from has its second run, ... */         \
+    X(int, seq)        /* attention: tokens per row, on this rank */                               \
+    X(int, inverse)    /* rope: rotate back */                                                     \
+    X(int, axis)       /* collectives: mesh axis */                                                \
+    X(int, ranks)      /* collectives: size of that axis */                                        \
+    X(int, dim)        /* collectives: dim that is cut in parts */                                 \
+    X(int, lanes)      /* so many leaves of each row are on this rank (zigzag.h); 0: one */        \
+    X(int, data_ranks) /* sums over lanes: so many neighbours of `ranks` have one leaf */          \
+    X(int, ends)       /* all_reduce: of the first and the last rank of the axis alone */          \
+    X(int, in_place)   /* all_reduce: of state */                                                  \
+    X(int, axes)       /* sum_squares: over them as well, bits 1 << axis */                        \
+    X(int, n_alike)    /* sum_squares: so many first inputs are the same on all tensor ranks */    \
+    X(int, leaves)     /* sums over what tensor ranks split: leaves here (docs/adr/0012) */        \
+    X(int, dx_leaves)  /* matmul, lora_up: those of the gradient of x, or of t */                  \
+    X(int, dw_leaves)  /* matmul, lora_up: runs of tokens of the gradient of the weight, of B */   \
+    X(int, dw_ranks)   /* and ranks along the axis that have other tokens */                       \
+    X(int, run1)       /* matmul: where what leaves are cut from has its second run, ... */        \
     X(int, run2)                                                                                   \
     X(int, wide)          /* the result is a partial sum, in the accumulation type */              \
     X(int, dx_wide)       /* so is dx */                                                           \
     X(int, part)          /* split vocabulary: rows of a rank, of the last one perhaps fewer */    \
     X(int, all_heads)     /* attention: query heads of all tensor ranks; 0: n_heads */             \
-    X(dtype, to)          /* narrow: type of the result */                                         \
+    X(int, replicas)      /* tensor ranks that work with one key-value head */                     \
+    X(dtype, to)          /* narrow, join_kv: type of the result */                                \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
@@ -178,8 +188,11 @@ typedef struct graph {
     int n_tensors, cap_tensors;
     name_map names; // -> tensor
     mesh mesh;      // of the ranks that run it; one rank unless set
-    int layer;      // given to nodes that are added
-    phase phase;    // likewise
+    // Leaves of each row on this rank (zigzag.h), 1 unless set. Tokens lie leaf after leaf, and the
+    // gradient of a weight has an accumulator for each.
+    int lanes;
+    int layer;   // given to nodes that are added
+    phase phase; // likewise
 } graph;
 
 graph *graph_new(arena *a, const char *name);
@@ -188,6 +201,9 @@ graph *graph_new(arena *a, const char *name);
 tensor *graph_state(graph *g, tensor_class cls, const char *name, dtype dt, int n_dims,
         const int64_t *dim);
 tensor *graph_find(const graph *g, const char *name); // a named tensor; NULL if absent
+// The state in which the gradient of a weight is summed: as w is, in the accumulation type; on a
+// rank that has several leaves of each row (g->lanes) one after the other for each: [lanes, ...].
+tensor *graph_accumulator(graph *g, const char *name, const tensor *w);
 
 // Appends a node; shapes of the outputs come from the op's row. Wrong inputs are our bug: abort.
 node *graph_add(graph *g, op_kind op, int n_in, tensor *const *in, const op_attrs *attrs);

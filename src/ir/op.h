@@ -16,7 +16,7 @@ typedef struct tensor_spec {
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
-enum { MAX_EXAMPLES = 6 };
+enum { MAX_EXAMPLES = 10 };
 
 typedef struct op_row {
     const char *name;
@@ -98,6 +98,34 @@ static inline tensor_spec spec_1d(dtype dt, int64_t n) {
 }
 static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
     return (tensor_spec){dt, 2, {n, m, 0}, -1, false};
+}
+// Leaves of the row that a node has to do with (graph.h: lanes).
+static inline int lanes_of(const op_attrs *attrs) {
+    return attrs->lanes > 1 ? attrs->lanes : 1;
+}
+// What is made or added to for each of several lanes: `one` after `one`.
+static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
+    tensor_spec all = one;
+    if (attrs->lanes <= 1) return one;
+    all.n_dims = one.n_dims + 1;
+    all.dim[0] = attrs->lanes;
+    for (int i = 0; i < one.n_dims && i + 1 < MAX_DIMS; i++)
+        all.dim[i + 1] = one.dim[i];
+    return all;
+}
+// How a weight's gradient is summed over tokens. Where tensor ranks share them, a leaf of the row
+// may be on several.
+static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
+    if (attrs->leaves < 0 || lanes_of(attrs) * attrs->leaves > MAX_LEAVES)
+        return "no such number of leaves";
+    if (attrs->ranks <= 1 && n_tokens % lanes_of(attrs)) return "lanes must divide the tokens";
+    return NULL;
+}
+static inline bool is_like(const tensor *t, const tensor_spec *spec) {
+    if (t->dt != spec->dt || t->n_dims != spec->n_dims) return false;
+    for (int i = 0; i < t->n_dims; i++)
+        if (t->dim[i] != spec->dim[i]) return false;
+    return true;
 }
 static inline bool same_shape(const tensor *a, const tensor *b) {
     if (a->n_dims != b->n_dims) return false;

@@ -56,10 +56,13 @@ typedef struct attention_args {
     int n_heads, n_kv_heads, head_dim;
     int all_heads;           // query heads of the model, where ranks share them; 0: n_heads
     const void *qkv;         // [seq, (n_heads + 2 n_kv_heads) * head_dim], or queries alone
-    const int32_t *position; // [seq]; token t sees t - position[t] .. t
-    void *o;                 // [seq, n_heads * head_dim]; read by the gradient
-    bool o_is_acc;           // o of `attention` is of acc, of rows without a key 0, their lse -inf
-    void *lse;               // acc, [n_heads, lse_stride]; this sequence's part. NULL: not wanted
+    const int32_t *position; // [seq] tokens before t that it sees: the last ones up to t
+    // [seq][2] of the forward pass: the tokens from the first to before the second, which lie among
+    // those and are not seen nor counted by position; NULL: none.
+    const int32_t *hidden;
+    void *o;       // [seq, n_heads * head_dim]; read by the gradient
+    bool o_is_acc; // o of `attention` is of acc, of rows without a key 0, their lse -inf
+    void *lse;     // acc, [n_heads, lse_stride]; this sequence's part. NULL: not wanted
     int64_t lse_stride;
     // NULL: the keys and values of qkv itself. Else [n_kv_heads, capacity, head_dim] each.
     const void *keys, *values;
@@ -67,7 +70,10 @@ typedef struct attention_args {
     int64_t n_keys;          // that there are; 0: first + seq
     // Elements from one row of qkv, and of o and d_o, to the next; 0: there are no others between.
     int64_t qkv_width, o_width;
-    const void *d_o;    // gradient of o
+    const void *d_o; // gradient of o
+    // Sums over the query heads of a group are of so many equal leaves (docs/adr/0018); 0: chains.
+    int leaves;
+    bool dqkv_is_acc;   // dqkv is of acc: a partial sum
     void *dqkv;         // like qkv; NULL: the gradient is added to these, of acc:
     void *dq, *dk, *dv; // [seq, n_heads or n_kv_heads * head_dim]
     float *part;        // scratch of the gradient, attention_part_floats() long
@@ -118,9 +124,13 @@ typedef struct kernels {
             void *d_gate_up);
     // One row of logits (acc, [n]), overwritten. Returns -log softmax(logits)[label]. d (dt, [n],
     // may begin where logits begin; NULL: no gradient) = scale * (softmax(logits) - onehot(label)).
-    // label -1: it is none of these columns; returns the log of the sum of exponents.
     double (*cross_entropy)(dtype dt, int64_t n, void *logits, int64_t label, double scale,
             void *d);
+    // The two halves of it, for a row whose columns are in leaves or on several ranks:
+    // x (acc) = exp(x - max), in place; max: the largest x; returns the sum.
+    double (*exponents)(dtype dt, int64_t n, void *x, double *max);
+    // y (dt) = factor x (acc), rounded once; y may begin where x begins, or before.
+    void (*scaled)(dtype dt, int64_t n, const void *x, double factor, void *y);
     // y = x / (1 - rate), or 0 where it is dropped: n elements of a row from `first` on; in place.
     void (*dropout)(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
             void *y);
@@ -171,6 +181,12 @@ static inline int64_t attention_keys(const attention_args *args) {
     return args->n_keys ? args->n_keys : args->first + args->seq;
 }
 
+// The first token that row t sees; below 0: one before the keys.
+static inline int64_t attention_first(const attention_args *args, int64_t t) {
+    const int64_t n_hidden = args->hidden ? args->hidden[2 * t + 1] - args->hidden[2 * t] : 0;
+    return args->first + t - args->position[t] - n_hidden;
+}
+
 static inline int64_t attention_qkv_width(const attention_args *args) {
     return args->qkv_width ? args->qkv_width
                            : (int64_t)(args->n_heads + 2 * args->n_kv_heads) * args->head_dim;
@@ -190,7 +206,8 @@ int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
 
 // How the attention of a single row is cut: chunks of cached keys, by their number alone; a unit is
-// a chunk of a group of heads. Sizes grow with args->first.
+// a chunk of a group of heads; units that follow each other read on in the cache. Sizes grow with
+// args->first.
 int64_t row_attention_chunk(const attention_args *args); // keys
 int64_t row_attention_units(const attention_args *args);
 int64_t row_attention_part_bytes(const attention_args *args);

@@ -9,7 +9,7 @@
 
 static void find_widths(model_layout *l) {
     l->q_width = (int64_t)l->n_heads * l->head_dim;
-    l->kv_width = (int64_t)l->n_kv_heads * l->head_dim;
+    l->kv_width = (int64_t)l->n_kv_heads * l->head_dim / l->replicas;
     l->qkv_width = l->q_width + 2 * l->kv_width;
 }
 
@@ -27,8 +27,10 @@ model_layout layout_of(const model_config *model) {
             .vocab = model->vocab_size,
             .ffn = model->intermediate_size,
             .mesh = mesh_single(),
+            .replicas = 1,
             .leaves = 1,
             .all_leaves = 1,
+            .head_leaves = 1,
             .vocab_part = model->vocab_size};
     find_widths(&l);
     return l;
@@ -39,12 +41,17 @@ typedef struct cut_size {
     const char *name;
     int64_t value;
 } cut_size;
-enum { N_CUT_SIZES = 3 };
+enum { N_CUT_SIZES = 2 };
 
 static void find_cut_sizes(const model_config *m, cut_size out[N_CUT_SIZES]) {
     out[0] = (cut_size){"num_attention_heads", m->num_attention_heads};
-    out[1] = (cut_size){"num_key_value_heads", m->num_key_value_heads};
-    out[2] = (cut_size){"intermediate_size", m->intermediate_size};
+    out[1] = (cut_size){"intermediate_size", m->intermediate_size};
+}
+
+// Key-value heads are cut in runs, or each of them in equal runs of columns.
+static bool cuts_kv_heads(const model_config *m, int64_t value) {
+    const int64_t heads = m->num_key_value_heads;
+    return heads % value == 0 || (value % heads == 0 && m->head_dim % (value / heads) == 0);
 }
 
 static bool may_have_leaves(const model_config *m, int leaves) {
@@ -52,7 +59,7 @@ static bool may_have_leaves(const model_config *m, int leaves) {
     find_cut_sizes(m, cut);
     for (int i = 0; i < N_CUT_SIZES; i++)
         if (cut[i].value % leaves != 0) return false;
-    return m->vocab_size > (leaves - 1) * div_up(m->vocab_size, leaves);
+    return cuts_kv_heads(m, leaves) && m->vocab_size > (leaves - 1) * div_up(m->vocab_size, leaves);
 }
 
 int layout_leaves(const model_config *model, int tensor_ranks) {
@@ -70,6 +77,11 @@ static drv_status check_cut(const model_config *model, const char *key, int valu
         if (cut[i].value % value != 0)
             return drv_fail(DRV_E_USAGE, "key \"%s\" is %d, expected a divisor of model.%s %lld",
                     key, value, cut[i].name, (long long)cut[i].value);
+    if (!cuts_kv_heads(model, value))
+        return drv_fail(DRV_E_USAGE,
+                "key \"%s\" is %d, expected a divisor of model.num_key_value_heads %lld, or a "
+                "multiple that cuts a head of %lld evenly",
+                key, value, (long long)model->num_key_value_heads, (long long)model->head_dim);
     if (!may_have_leaves(model, value))
         return drv_fail(DRV_E_USAGE,
                 "key \"%s\" is %d, expected so few that each has rows of the vocabulary of %lld",
@@ -94,14 +106,17 @@ drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
     DRV_TRY(check_cut(model, "parallel.tensor", n_tensor));
     DRV_TRY(check_leaves(model, leaves, n_tensor));
     model_layout layout = layout_of(model);
+    const int all_kv_heads = layout.n_kv_heads;
     layout.n_heads /= n_tensor;
-    layout.n_kv_heads /= n_tensor;
+    layout.n_kv_heads = all_kv_heads > n_tensor ? all_kv_heads / n_tensor : 1;
+    layout.replicas = layout.n_kv_heads * n_tensor / all_kv_heads;
     layout.ffn /= n_tensor;
     layout.mesh = *ranks;
     layout.place = mesh_place(ranks, rank, AXIS_TENSOR);
     layout.sequence = opts->sequence && n_tensor > 1;
     layout.all_leaves = leaves;
     layout.leaves = leaves / n_tensor;
+    layout.head_leaves = leaves > all_kv_heads ? leaves / all_kv_heads / layout.replicas : 1;
     layout.vocab_part = div_up(model->vocab_size, leaves) * layout.leaves;
     const int64_t left = model->vocab_size - layout.place * layout.vocab_part;
     layout.vocab = left < layout.vocab_part ? left : layout.vocab_part;

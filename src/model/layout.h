@@ -26,14 +26,18 @@ typedef struct model_layout {
     bool embeds, heads; // the first stage is here; the last one is, with final norm and head
     int n_heads, n_kv_heads, head_dim;
     int64_t hidden, vocab, ffn; // H, V, F
-    int64_t q_width, kv_width;  // columns of q, and of k or v
+    int64_t q_width, kv_width;  // columns of q, and of k or v, that this rank has the weights of
     int64_t qkv_width;          // C = q_width + 2 kv_width
+    // Tensor ranks that work with one key-value head, where there are more of them than heads: each
+    // has an equal share of its columns (docs/adr/0018). Else 1.
+    int replicas;
     mesh mesh;
     int place; // of this rank along the tensor axis
     bool sequence;
     // Sums over what tensor ranks split are trees of so many leaves, those of this rank a complete
     // part of them (docs/adr/0012). 1: chains.
     int leaves, all_leaves;
+    int head_leaves;    // of the query heads of a group, those of this rank; 1: a chain
     int64_t vocab_part; // rows of the vocabulary of each rank, of the last one perhaps fewer
 } model_layout;
 

@@ -12,6 +12,7 @@ typedef struct builder {
     bool staged; // one of several stages
     bool is_first, is_last;
     tensor *position, *rope; // rope_ND
+    tensor *hidden;          // of rows with branches; else NULL
 } builder;
 
 static tensor *add1(builder *b, op_kind op, int n_in, tensor *const *in, op_attrs attrs) {
@@ -27,8 +28,18 @@ static tensor *weight(builder *b, const param *p) {
     return w;
 }
 
+// The gradient of a weight that tensor ranks have alike is a sum over tokens, which they may share.
+static void sum_over_tokens(const builder *b, op_attrs *attrs) {
+    if (b->l->all_leaves <= 1) return;
+    attrs->dw_leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
+    if (!b->l->sequence) return;
+    attrs->axis = AXIS_TENSOR;
+    attrs->dw_ranks = b->l->mesh.size[AXIS_TENSOR];
+}
+
 // Sums over what tensor ranks split are made of leaves: over columns of x, or of dx over those of
-// y, where a leaf has some of each part of the weight (docs/adr/0012).
+// y, where a leaf has some of each part of the weight; or of the gradient of the weight over tokens
+// (docs/adr/0012).
 static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
     op_attrs attrs = {.tb = 1};
@@ -43,6 +54,7 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
         if (w_OK->n_parts > 1) attrs.run1 = (int)w_OK->part[1].row;
         if (w_OK->n_parts > 2) attrs.run2 = (int)w_OK->part[2].row;
     }
+    if (w_OK->split == SPLIT_NONE) sum_over_tokens(b, &attrs);
     return add1(b, OP_matmul, 2, in, attrs);
 }
 
@@ -116,17 +128,25 @@ static tensor *branches_down(builder *b, tensor *x_MK, const param *w_OK) {
     return times_weight(b, x_MK, branches->a);
 }
 
-// y_NO and the second half, on some of its columns.
-static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param_branches *branches) {
+// y_NO and the second half, on some of its columns, which tensor ranks may share: the gradient of t
+// is then a sum over what they split.
+static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *w_OK) {
+    const param_branches *branches = w_OK->branches;
     tensor *in[2 + MAX_PARTS] = {y_NO, t_NR};
     for (int i = 0; i < branches->n; i++)
         in[2 + i] = weight(b, branches->b[i]);
-    const op_attrs attrs = {.alpha1 = branches->scale[0],
+    op_attrs attrs = {.alpha1 = branches->scale[0],
             .alpha2 = branches->scale[1],
             .alpha3 = branches->scale[2],
             .column1 = branches->column[0],
             .column2 = branches->column[1],
             .column3 = branches->column[2]};
+    if (w_OK->split != SPLIT_ROWS) {
+        sum_over_tokens(b, &attrs);
+    } else if (b->l->all_leaves > 1) {
+        attrs.dx_leaves = b->l->leaves;
+        attrs.dx_wide = b->l->mesh.size[AXIS_TENSOR] > 1;
+    }
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
 }
 
@@ -135,14 +155,14 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param_b
 static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
     tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
     if (!w_OK->branches) return y_NO;
-    return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK->branches);
+    return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK);
 }
 
 // A product of what is split by columns: A is split as x is, B is whole and works on the sums.
 static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *y_MO = leave(b, times_weight(b, x_NK, w_OK));
     if (!w_OK->branches) return y_MO;
-    return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK->branches);
+    return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK);
 }
 
 static tensor *i32_input(builder *b, const char *name) {
@@ -183,6 +203,10 @@ static tensor *cache(builder *b, const char *kind) {
     return graph_state(b->g, TENSOR_CACHE, name, b->opts->dt, 3, dim);
 }
 
+static int node_lanes(const builder *b) {
+    return b->g->lanes > 1 ? b->g->lanes : 0;
+}
+
 // Attention is cut by the heads of the model: all_heads, where ranks share them.
 static op_attrs attention_attrs(const builder *b) {
     const model_layout *l = b->l;
@@ -190,7 +214,10 @@ static op_attrs attention_attrs(const builder *b) {
             .all_heads = over_tensor(b).ranks ? (int)l->model->num_attention_heads : 0,
             .n_kv_heads = l->n_kv_heads,
             .head_dim = l->head_dim,
-            .seq = (int)b->opts->seq};
+            .seq = (int)b->opts->seq,
+            .lanes = node_lanes(b),
+            .leaves = l->head_leaves > 1 ? l->head_leaves : 0,
+            .wide = l->replicas > 1};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.axis = AXIS_CONTEXT;
         attrs.ranks = l->mesh.size[AXIS_CONTEXT];
@@ -198,12 +225,28 @@ static op_attrs attention_attrs(const builder *b) {
     return attrs;
 }
 
+// Where several ranks work with one key-value head: `op` between the share that each has the
+// weights of and the whole.
+static tensor *over_replicas(builder *b, op_kind op, tensor *qkv) {
+    if (b->l->replicas == 1) return qkv;
+    op_attrs attrs = over_tensor(b);
+    attrs.replicas = b->l->replicas;
+    attrs.n_heads = b->l->n_heads;
+    attrs.head_dim = b->l->head_dim;
+    return add1(b, op, 1, &qkv, attrs);
+}
+
 static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) {
     const model_layout *l = b->l;
-    tensor *rotated[] = {spread_linear(b, x_NH, w->qkv), b->rope};
+    tensor *rotated[] = {over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv)), b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
+    qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
     const op_attrs attrs = attention_attrs(b);
+    if (b->hidden) {
+        tensor *in[] = {qkv_NC, b->position, b->hidden};
+        return joined_linear(b, add1(b, OP_branch_attention, 3, in, attrs), w->o);
+    }
     if (!is_cached(b)) {
         tensor *in[] = {qkv_NC, b->position};
         return joined_linear(b, add1(b, OP_attention, 2, in, attrs), w->o);
@@ -220,9 +263,10 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
-// rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike.
+// rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike; so do
+// those that share the row, where a leaf is cut by itself.
 static int logit_rows(const builder *b) {
-    int64_t n = b->opts->rows * b->opts->seq, rows = 512;
+    int64_t n = b->opts->rows * b->opts->seq / b->g->lanes, rows = 512;
     while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
         rows /= 2;
     return (int)(rows < n ? rows : n);
@@ -244,6 +288,7 @@ static void head(builder *b, tensor *x_NH) {
     tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
     op_attrs attrs = split_vocabulary(b);
     attrs.chunk = logit_rows(b);
+    attrs.lanes = node_lanes(b);
     if (b->l->all_leaves > 1) {
         attrs.leaves = b->l->leaves;
         attrs.part = (int)b->l->vocab_part;
@@ -272,6 +317,8 @@ static tensor *enter_stage(builder *b) {
         b->position = i32_input(b, "position");
     }
     b->rope = rope_table(b);
+    const int64_t n_ends = 2 * b->opts->rows * b->opts->seq;
+    if (b->opts->branches) b->hidden = input(b, input_name(b, "hidden"), DT_I32, 1, &n_ends);
     return h_NH;
 }
 
@@ -302,6 +349,7 @@ graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const 
     build.is_first = build.layers->first == 0;
     build.is_last = build.layers->first + build.layers->n == l->model->num_hidden_layers;
     build.g->mesh = l->mesh;
+    if (opts->lanes > 1) build.g->lanes = opts->lanes;
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
         const layer_params *w = &params->layer[build.layers->at + i];

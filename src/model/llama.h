@@ -6,7 +6,7 @@
 #include "model/parameters.h"
 
 typedef enum llama_mode {
-    LLAMA_LOSS,    // tokens, position, labels i32[N] -> loss f64[1], summed over counted tokens
+    LLAMA_LOSS,    // tokens, position, labels i32[N] -> loss f64[lanes], summed over counted tokens
     LLAMA_SCORE,   // the same inputs -> token_loss f64[N], 0 where the label is negative
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
     LLAMA_PREFILL, // prefill.SEQ.tokens, .position of one sequence -> the caches
@@ -15,6 +15,7 @@ typedef enum llama_mode {
 
 typedef struct llama_opts {
     int64_t rows, seq; // seq: tokens of a row, on this rank where ranks share rows
+    int lanes;         // LLAMA_LOSS: leaves of each row on this rank (ir/zigzag.h); 0: one
     dtype dt;          // of GEMM inputs and stored activations
     int64_t capacity;  // of the caches, tokens
     double dropout;    // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
@@ -22,6 +23,7 @@ typedef struct llama_opts {
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it
+    bool branches;      // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
 } llama_opts;
 
 // With several stages each is a graph of its own, and the names of its inputs end in its chunk:

@@ -2,17 +2,18 @@
 #include "ir/op.h"
 #include "passes/passes.h"
 
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_aside, dtype grads) {
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside,
+        dtype grads) {
     graph *g = graph_new(a, arena_printf(a, "%s_%d", put_aside ? "put_aside" : "take_back", slot));
     g->phase = PHASE_UPDATE;
+    g->lanes = lanes;
     for (int i = 0; i < n; i++) {
         const tensor *w = weights[i];
         const char *const names[] = {arena_printf(a, "grad.%s", w->name),
                 arena_printf(a, "lane%d.%s", slot, w->name)};
         tensor *in[2];
         for (int k = 0; k < 2; k++)
-            in[k] = graph_state(g, TENSOR_GRAD, names[k], pass_kept_type(grads, w->dt), w->n_dims,
-                    w->dim);
+            in[k] = pass_sum(g, names[k], w, grads);
         graph_add(g, put_aside ? OP_put_aside : OP_take_back, 2, in, NULL);
     }
     g->stage = STAGE_DIFFERENTIATED;

@@ -28,11 +28,13 @@ typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices only
     mesh mesh;         // mesh_of_update of the ranks: gradients are summed over its data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
-    bool sequence;     // tensor ranks share the tokens between products
     // By weight; NULL: none. `tied`: used on the first and on the last stage, or twice on one rank,
     // where its gradient has a second part (grad_open). `copy`: of one on another rank: norms count
     // it there.
     const bool *tied, *copy;
+    // Leaves of the row on this rank, and ranks that have the same ones: of those in the data axis
+    // of `mesh` so many neighbours.
+    int lanes, data_ranks;
     bool zero;            // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
     dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0018); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
@@ -43,11 +45,19 @@ tensor *pass_place(graph *g, const char *weight);
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 
 // Moves the gradients of `n` weights to slot number `slot` (states "laneK.W") and clears them, or
-// adds that slot to them from the left. grads: as in update_opts.
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, bool put_aside, dtype grads);
+// adds that slot to them from the left. `lanes`: leaves of the row on this rank; grads: as in
+// update_opts.
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside,
+        dtype grads);
 // What state in `kept` is of a weight in dt: bf16, or the type of its sums.
 static inline dtype pass_kept_type(dtype kept, dtype dt) {
     return kept == DT_BF16 && dt != DT_F64 ? DT_BF16 : dtype_acc(dt);
+}
+// graph_accumulator in `grads`.
+static inline tensor *pass_sum(graph *g, const char *name, const tensor *w, dtype grads) {
+    tensor *sum = graph_accumulator(g, name, w);
+    sum->dt = pass_kept_type(grads, w->dt);
+    return sum;
 }
 
 // Cuts the differentiated graph of a pipeline stage into programs that run at different times, each

@@ -14,10 +14,15 @@
 
 // Rows that are packed together: so many that they are full, so few that progress is seen.
 enum { ROWS_TOGETHER = 32 };
+// A window has at most so many tokens more than with its first choice alone: memory follows the
+// longest row.
+enum { MORE_TOKENS = SCORER_TOKENS / 2 };
 
-typedef struct request { // one choice: ids[begin, begin + n) of the list, the last n_scored count
-    int64_t begin, n, n_scored;
-    bool again; // the ids of an earlier choice of the record, whose score it has
+// ids[first] is the last token of the context, the n_scored after it are those of the choice.
+typedef struct request {
+    int64_t first, n_scored;
+    int64_t cut; // tokens of the context that are beyond the model's, on its left
+    bool again;  // the ids of an earlier choice of the record, whose score it has
 } request;
 
 typedef struct scoring {
@@ -26,14 +31,16 @@ typedef struct scoring {
     tokenizer *tokenizer;
     model_config model;
     encoder *encoder;
-    id_list ids, whole; // of all requests; scratch
-    request **requests; // [record][choice]
-    double *losses;     // by token of ids; NaN: not scored
+    id_list ids, whole;  // of all contexts and choices; scratch
+    request **requests;  // [record][choice]
+    window_list windows; // of all records
+    int64_t *window;     // [record + 1] the first of each
+    double *losses;      // by token of ids; NaN: not scored
     choices_result *out;
     int64_t first, end;        // records that are scored together
     int64_t right, right_norm; // of the out->n that are scored
     double begin_s;
-    int64_t n_tokens, n_done; // of pieces: all; in records before `first`
+    int64_t n_done; // tokens of windows, in records before `first`
 } scoring;
 
 // --- ids
@@ -43,52 +50,59 @@ static drv_status add_ids(scoring *s, const char *text, size_t n, bool specials,
     return prefix_check_ids(ids->p + begin, ids->n - begin, s->model.vocab_size);
 }
 
+// The ids of a context, of which there is at least one: where nothing else is, the prefix token
+// stands for it, *prefix; else that is -1.
+static drv_status encode_context(scoring *self, const choice_record *record, token_run *out,
+        int32_t *prefix) {
+    const bool specials = self->opts->specials;
+    out->first = self->ids.n;
+    *prefix = -1;
+    if (record->context.n)
+        DRV_TRY(add_ids(self, record->context.p, record->n_stripped, specials, &self->ids));
+    if (self->ids.n == out->first) {
+        DRV_TRY_CTX(prefix_token(self->tokenizer, prefix), "the context has no token");
+        id_list_add(&self->ids, *prefix);
+    }
+    out->n = (int32_t)(self->ids.n - out->first);
+    return DRV_OK;
+}
+
 // lm-evaluation-harness's _encode_pair: white space at the end of the context goes to the choice;
-// the ids of the choice are those of the whole text after as many as the context alone has. Where
-// there is no context, the prefix token stands for it.
-static drv_status encode(scoring *self, const choice_record *record, text_span choice,
-        request *out) {
-    const text_span context = record->context;
+// the ids of the choice are those of the whole text after as many as the context alone has. So all
+// choices of a record have the same context, even where its end and a choice merge into a token.
+static drv_status encode_choice(scoring *self, const choice_record *record, text_span choice,
+        const token_run *context, int32_t prefix, request *out) {
     str text = {0};
-    str_add(&text, context.p, context.n);
+    str_add(&text, record->context.p, record->context.n);
     str_puts(&text, " ");
     str_add(&text, choice.p, choice.n);
-    out->begin = self->ids.n;
     self->whole.n = 0;
-    const bool specials = self->opts->specials && context.n > 0;
-    drv_status status = add_ids(self, text.p, text.n, specials, &self->whole);
+    const bool specials = self->opts->specials && record->context.n > 0;
+    const drv_status status = add_ids(self, text.p, text.n, specials, &self->whole);
     str_free(&text);
     DRV_TRY(status);
-    if (context.n) DRV_TRY(add_ids(self, context.p, record->n_stripped, specials, &self->ids));
-    int64_t n_context = self->ids.n - out->begin;
-    const int64_t n_known = n_context;
-    if (n_context == 0) {
-        int32_t prefix;
-        DRV_TRY_CTX(prefix_token(self->tokenizer, &prefix), "the context has no token");
-        id_list_add(&self->ids, prefix);
-        n_context = 1;
-        // A choice that brings that token itself does not get it twice.
-        if (self->whole.n && self->whole.p[0] == prefix) self->ids.n = out->begin;
-    }
-    if (self->whole.n > n_known)
-        id_list_append(&self->ids, self->whole.p + n_known, self->whole.n - n_known);
-    out->n = self->ids.n - out->begin;
-    out->n_scored = out->n - n_context;
+    int64_t n_known = prefix < 0 ? context->n : 0;
+    // A choice that brings the prefix itself does not get it twice.
+    if (prefix >= 0 && self->whole.n && self->whole.p[0] == prefix) n_known = 1;
+    const int32_t last = self->ids.p[context->first + context->n - 1];
+    out->first = self->ids.n;
+    out->n_scored = self->whole.n - n_known;
+    id_list_add(&self->ids, last);
+    if (out->n_scored > 0) id_list_append(&self->ids, self->whole.p + n_known, out->n_scored);
     return DRV_OK;
 }
 
 // The last token is not read, only predicted: so one more than the context fits; the left is cut.
-static drv_status fit(scoring *s, request *r) {
-    const int64_t most = s->model.max_position_embeddings + 1;
+static drv_status fit(scoring *s, const token_run *context, request *r) {
+    const int64_t most = s->model.max_position_embeddings + 1, n = context->n + r->n_scored;
     if (r->n_scored < 1)
         return drv_fail(DRV_E_DATA, "it adds no token to its context, expected one that does");
     if (r->n_scored >= most)
         return drv_fail(DRV_E_DATA,
                 "it has %lld tokens, expected at most the model's context of %lld",
                 (long long)r->n_scored, (long long)(most - 1));
-    if (r->n <= most) return DRV_OK;
-    r->begin += r->n - most;
-    r->n = most;
+    if (n <= most) return DRV_OK;
+    r->cut = n - most;
     s->out->n_cut++;
     return DRV_OK;
 }
@@ -97,9 +111,11 @@ static drv_status fit(scoring *s, request *r) {
 // first of the two is the better one, as where scores are exact.
 static void find_again(scoring *s, request *list, int k) {
     for (int i = 0; i < k; i++) {
-        if (list[i].n != list[k].n || list[i].n_scored != list[k].n_scored) continue;
+        const int64_t n = list[k].n_scored;
         const int32_t *ids = s->ids.p;
-        if (memcmp(ids + list[i].begin, ids + list[k].begin, sizeof *ids * (size_t)list[k].n) != 0)
+        if (list[i].n_scored != n ||
+                memcmp(ids + list[i].first, ids + list[k].first, sizeof *ids * (size_t)n) != 0 ||
+                ids[list[i].first + n] != ids[list[k].first + n])
             continue;
         list[k] = list[i];
         list[k].again = true;
@@ -107,21 +123,52 @@ static void find_again(scoring *s, request *list, int k) {
     }
 }
 
-static drv_status encode_all(arena *a, scoring *s, int64_t *longest) {
+static drv_status encode_record(scoring *s, const choice_record *record, request *list,
+        token_run *context) {
+    int32_t prefix;
+    const char *path = s->set->path;
+    DRV_TRY_CTX(encode_context(s, record, context, &prefix), "%s:%lld", path,
+            (long long)record->line);
+    for (int k = 0; k < record->n_choices; k++) {
+        drv_status status = encode_choice(s, record, record->choice[k], context, prefix, list + k);
+        if (status == DRV_OK) status = fit(s, context, list + k);
+        DRV_TRY_CTX(status, "%s:%lld: choice %d", path, (long long)record->line, k);
+        find_again(s, list, k);
+    }
+    return DRV_OK;
+}
+
+// --- windows: a context is read once for all choices that keep as much of it
+// The last token of the context is read again by each choice: what it predicts is scored.
+static void add_windows(scoring *s, const token_run *context, const request *list, int n) {
+    for (int k = 0; k < n; k++) {
+        bool taken = list[k].again; // with an earlier choice
+        for (int i = 0; i < k && !taken; i++)
+            taken = list[i].cut == list[k].cut;
+        if (taken) continue;
+        const token_run stem = {context->first + list[k].cut,
+                (int32_t)(context->n - 1 - list[k].cut)};
+        const int64_t most = stem.n + list[k].n_scored + MORE_TOKENS;
+        window_add(&s->windows, stem);
+        for (int i = k; i < n; i++) {
+            if (list[i].again || list[i].cut != list[k].cut) continue;
+            if (s->windows.p[s->windows.n - 1].n_tokens + list[i].n_scored > most)
+                window_add(&s->windows, stem);
+            window_add_branch(&s->windows, (token_run){list[i].first, (int32_t)list[i].n_scored});
+        }
+    }
+}
+
+static drv_status encode_all(arena *a, scoring *s) {
     s->requests = ARENA_ARRAY(a, request *, s->set->n);
-    *longest = 0;
+    s->window = ARENA_ARRAY(a, int64_t, s->set->n + 1);
     for (int64_t i = 0; i < s->set->n; i++) {
         const choice_record *record = s->set->record + i;
+        token_run context = {0};
         s->requests[i] = ARENA_ARRAY(a, request, record->n_choices);
-        for (int k = 0; k < record->n_choices; k++) {
-            request *r = s->requests[i] + k;
-            drv_status status = encode(s, record, record->choice[k], r);
-            if (status == DRV_OK) status = fit(s, r);
-            DRV_TRY_CTX(status, "%s:%lld: choice %d", s->set->path, (long long)record->line, k);
-            find_again(s, s->requests[i], k);
-            if (r->n - 1 > *longest) *longest = r->n - 1;
-            if (!r->again) s->n_tokens += r->n - 1;
-        }
+        DRV_TRY(encode_record(s, record, s->requests[i], &context));
+        add_windows(s, &context, s->requests[i], record->n_choices);
+        s->window[i + 1] = s->windows.n;
         progress("tokens: record %lld of %lld", (long long)i + 1, (long long)s->set->n);
     }
     return DRV_OK;
@@ -163,8 +210,8 @@ static bool take_record(const scoring *s, int64_t i) {
     for (int k = 0; k < s->set->record[i].n_choices; k++) {
         const request *r = s->requests[i] + k;
         values[k] = 0;
-        for (int64_t j = r->n - r->n_scored; j < r->n; j++)
-            values[k] -= s->losses[r->begin + j];
+        for (int64_t j = 1; j <= r->n_scored; j++)
+            values[k] -= s->losses[r->first + j];
         whole &= !isnan(values[k]);
     }
     return whole;
@@ -193,25 +240,20 @@ static drv_status after_pass(void *ctx, int64_t n_tokens) {
     const choices_result *so_far = s->out;
     if (stop_requested()) return drv_fail(DRV_STOPPED, "%s while scoring", stop_requested());
     progress("scoring: %.1f%% of %lld records, acc %.4f, acc_norm %.4f, %s tokens/s, %s left",
-            100 * done / (double)s->n_tokens, (long long)s->set->n, so_far->acc, so_far->acc_norm,
-            str_si(done / seconds), str_duration(seconds / done * ((double)s->n_tokens - done)));
+            100 * done / (double)s->windows.total, (long long)s->set->n, so_far->acc,
+            so_far->acc_norm, str_si(done / seconds),
+            str_duration(seconds / done * ((double)s->windows.total - done)));
     return DRV_OK;
 }
 
 static drv_status score_together(scoring *s, scorer *model, int64_t most_tokens) {
-    piece_list pieces = {0};
-    int64_t n = 0;
+    const int64_t begin = s->window[s->first];
+    int64_t n = 0, end = begin;
     for (s->end = s->first; s->end < s->set->n && n < most_tokens; s->end++)
-        for (int k = 0; k < s->set->record[s->end].n_choices; k++) {
-            const request *r = s->requests[s->end] + k;
-            if (r->again) continue;
-            MEM_GROW(pieces.p, pieces.n, pieces.cap);
-            pieces.p[pieces.n++] =
-                    (row_piece){r->begin, (int32_t)(r->n - 1), (int32_t)(r->n - 1 - r->n_scored)};
-            n += r->n - 1;
-        }
-    const drv_status status = scorer_pieces(model, s->ids.p, &pieces, s->losses, after_pass, s);
-    free(pieces.p);
+        for (; end < s->window[s->end + 1]; end++)
+            n += s->windows.p[end].n_tokens;
+    const drv_status status = scorer_windows(model, s->ids.p, &s->windows, begin, end - begin,
+            s->losses, after_pass, s);
     summarize(s);
     s->n_done += n;
     s->first = s->end;
@@ -231,21 +273,22 @@ static drv_status score_all(arena *a, scoring *s, scorer *model) {
     while (status == DRV_OK && s->first < s->set->n)
         status = score_together(s, model, ROWS_TOGETHER * b->rows * b->row_tokens);
     s->out->seconds = clock_s() - s->begin_s;
-    s->out->n_tokens = s->n_tokens;
+    s->out->n_tokens = s->windows.total;
     free(s->losses);
     return status;
 }
 
 static drv_status open_and_score(arena *a, scoring *s) {
     const choices_opts *opts = s->opts;
-    int64_t longest;
     scorer *model = NULL;
     scorer_opts how = opts->model;
+    how.branches = true;
     DRV_TRY(model_config_read(how.folder, &s->model));
     DRV_TRY(tokenizer_open(a, how.folder, &s->tokenizer));
     s->encoder = encoder_new(s->tokenizer);
-    drv_status status = encode_all(a, s, &longest);
-    scorer_choose_rows(s->model.max_position_embeddings, longest, s->n_tokens, &how);
+    drv_status status = encode_all(a, s);
+    const int64_t context = s->model.max_position_embeddings, longest = s->windows.longest;
+    scorer_choose_rows(context > longest ? context : longest, longest, s->windows.total, &how);
     if (status == DRV_OK) status = scorer_open(a, &how, &model);
     if (status == DRV_OK) status = score_all(a, s, model);
     scorer_close(model);
@@ -262,5 +305,6 @@ drv_status choices_score(arena *a, const choices_opts *opts, const choice_set *s
     progress_end();
     id_list_free(&s.ids);
     id_list_free(&s.whole);
+    window_list_free(&s.windows);
     return status;
 }

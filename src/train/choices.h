@@ -41,7 +41,7 @@ typedef struct choices_result {
     double acc_err, acc_norm_err; // standard errors; NaN when n is 1
     double **log_likelihood; // [record][choice], natural logarithm; NaN: not scored, if interrupted
     int64_t n_cut;           // choices whose context lost tokens on its left: beyond the model's
-    int64_t n_tokens;        // of all choices with their contexts
+    int64_t n_tokens;        // that were read: contexts once, and all choices
     double seconds;          // of scoring
 } choices_result;
 

@@ -3,8 +3,10 @@
 
 #include <math.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/round.h"
+#include "base/str.h"
 #include "train/pipeline_run.h"
 #include "train/stages.h"
 #include "train/stop.h"
@@ -23,11 +25,11 @@ typedef struct evaluation {
     rows *rows;
     int64_t n_rows, all;
     batch batch;
-    int ranks, me;      // of those that share the micro-batches
-    comm_group *joined; // with those that share rows
-    int part, n_parts;  // of a row
+    int ranks, me;              // of those that share the micro-batches
+    comm_group *joined;         // with those that share rows
+    int first, n_here, n_parts; // leaves of a row: on this rank, of all
     // By micro-batch, so that they are added in one order whichever rank has computed them; losses
-    // part by part.
+    // leaf by leaf.
     int64_t n_micro_batches, *counted;
     double *losses;
     double sum; // of this rank so far, for the status line
@@ -53,9 +55,12 @@ static drv_status fill_batch(evaluation *e, int64_t first) {
 // Of the rows that are in the batch.
 static drv_status note_loss(evaluation *e, int64_t first) {
     const batch *b = &e->batch;
-    double loss;
-    DRV_TRY(backend_read(e->p->b, 0, "loss", 0, sizeof loss, &loss));
-    e->losses[e->part * e->n_micro_batches + first / b->rows] = loss;
+    double losses[MAX_LEAVES], loss = 0;
+    DRV_TRY(backend_read(e->p->b, 0, "loss", 0, e->n_here * (int64_t)sizeof loss, losses));
+    for (int i = 0; i < e->n_here; i++) {
+        e->losses[(e->first + i) * e->n_micro_batches + first / b->rows] = losses[i];
+        loss += losses[i];
+    }
     e->sum += loss;
     if (isfinite(loss)) return DRV_OK;
     return drv_fail(DRV_E_DATA, "the loss is %g, expected a finite number; rows: %s", loss,
@@ -121,13 +126,17 @@ static drv_status join_ranks(evaluation *e) {
 
 static drv_status run_rows(evaluation *e) {
     const int64_t micro = e->batch.rows;
+    const double begin_s = clock_s();
     for (int64_t first = e->me * micro; first < e->n_rows; first += e->ranks * micro) {
         if (stop_requested() && mesh_ranks(&e->p->params.layout.mesh) == 1)
             return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
         DRV_TRY(run_micro_batch(e, first));
-        if (e->n_rows > 20 * micro)
-            progress("evaluating: row %lld of %lld, loss %.4f", (long long)(first + micro),
-                    (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1));
+        const int64_t done = first + micro < e->n_rows ? first + micro : e->n_rows;
+        if (e->n_rows > micro)
+            progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
+                    (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1),
+                    str_duration(
+                            (clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
     }
     return DRV_OK;
 }
@@ -149,15 +158,17 @@ static drv_status run_all(evaluation *e) {
 drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, double *loss,
         int64_t *tokens) {
     arena *mem = arena_new("evaluate");
-    const mesh m = programs_mesh(of->c);
+    const mesh ranks = programs_mesh(of->c);
+    const zigzag cut = programs_cut(of->c);
     evaluation e = {.p = of,
             .rows = source,
             .all = rows_per_epoch(source),
-            .ranks = m.size[AXIS_DATA],
-            .me = mesh_place(&m, comm_rank(self), AXIS_DATA),
-            .joined = comm_update_ranks(self, &m),
-            .part = mesh_place(&m, comm_rank(self), AXIS_CONTEXT),
-            .n_parts = m.size[AXIS_CONTEXT],
+            .ranks = ranks.size[AXIS_DATA],
+            .me = mesh_place(&ranks, comm_rank(self), AXIS_DATA),
+            .joined = comm_update_ranks(self, &ranks),
+            .first = mesh_place(&ranks, comm_rank(self), AXIS_CONTEXT) * cut.lanes,
+            .n_here = cut.lanes,
+            .n_parts = zigzag_leaves(&cut),
             .batch = batch_of_run(mem, of->c, of->c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
     e.n_micro_batches = div_up(e.n_rows, e.batch.rows);

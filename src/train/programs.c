@@ -46,6 +46,7 @@ static drv_status build_step(arena *a, const run_config *cfg, programs *out) {
 static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
+            .lanes = programs_cut(cfg).lanes,
             .dt = out->dt};
     out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     out->eval_graph->name = "eval";
@@ -63,12 +64,13 @@ static drv_status build_lanes(arena *a, tensor *const *weights, int n, const gra
     tensor **added = ARENA_ARRAY(a, tensor *, n);
     const dtype grads = kept_dtype(out->c->grad_dtype);
     int n_added = 0;
+    const int leaves = programs_cut(out->c).lanes;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
     for (int slot = 0; slot < out->n_lane_slots && n_added; slot++) {
-        graph *aside = pass_lane(a, added, n_added, slot, true, grads),
-              *back = pass_lane(a, added, n_added, slot, false, grads);
+        graph *aside = pass_lane(a, added, n_added, slot, leaves, true, grads),
+              *back = pass_lane(a, added, n_added, slot, leaves, false, grads);
         if (out->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
         if (out->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
         programs_add(a, out, aside, &lanes->aside[slot], false);
@@ -123,9 +125,9 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
         }
     const mesh all_ranks = programs_mesh(cfg);
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            mesh_of_update(&all_ranks), list.split, out->params.layout.sequence, list.tied,
-            list.copy, out->zero, kept_dtype(cfg->state_dtype), kept_dtype(cfg->grad_dtype),
-            !config_has_masters(cfg)};
+            mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
+            (int)cfg->data_ranks, out->zero, kept_dtype(cfg->state_dtype),
+            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg)};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -137,7 +139,8 @@ mesh programs_mesh(const run_config *cfg) {
 }
 
 zigzag programs_cut(const run_config *cfg) {
-    return (zigzag){(int)cfg->context_parallel, 1, cfg->sequence_length};
+    return (zigzag){(int)cfg->context_parallel,
+            (int)(cfg->n_context_leaves / cfg->context_parallel), cfg->sequence_length};
 }
 
 int64_t programs_row_tokens(const run_config *cfg) {
@@ -177,6 +180,11 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
             .zero = cfg->zero > 0 && cfg->data_ranks * cfg->context_parallel > 1};
     model_layout layout;
+    if (cfg->grad_dtype == PRECISION_BF16 && programs_cut(cfg).lanes > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
+                "are fp32: expected as many context ranks as leaves",
+                config_where(cfg, "training.grad_dtype"), programs_cut(cfg).lanes);
     DRV_TRY(check_mesh(cfg));
     DRV_TRY_CTX(find_layout(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)

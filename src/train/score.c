@@ -40,7 +40,7 @@ typedef struct text_pass {
     pass p;
     const double *losses; // by token; NaN: not scored
     const documents *d;
-    int64_t total; // tokens of all pieces
+    int64_t total; // tokens of all windows
 } text_pass;
 
 static void sum_losses(const text_pass *t) {
@@ -54,45 +54,44 @@ static void sum_losses(const text_pass *t) {
         }
 }
 
-static drv_status after_pieces(void *ctx, int64_t n_tokens) {
+static drv_status after_windows(void *ctx, int64_t n_tokens) {
     text_pass *t = ctx;
     t->p.out->computed = n_tokens;
     t->p.share = (double)n_tokens / (double)t->total;
     return after_rows(&t->p);
 }
 
-static piece_list windows_of(const score_opts *opts, const documents *d, int64_t *longest,
-        int64_t *total) {
-    piece_list list = {0};
+static window_list windows_of(const score_opts *opts, const documents *d) {
+    piece_list pieces = {0};
     for (int64_t i = 0; i < d->n; i++)
-        piece_windows(&list, d->begin[i], d->begin[i + 1], opts->context, opts->stride);
-    *longest = *total = 0;
-    for (int64_t i = 0; i < list.n; i++) {
-        if (list.p[i].n > *longest) *longest = list.p[i].n;
-        *total += list.p[i].n;
-    }
+        piece_windows(&pieces, d->begin[i], d->begin[i + 1], opts->context, opts->stride);
+    const window_list list = windows_of_pieces(&pieces);
+    free(pieces.p);
     return list;
 }
 
-drv_status score_documents(arena *a, const score_opts *opts, const documents *d,
+drv_status score_documents(arena *mem, const score_opts *opts, const documents *texts,
         score_result *out) {
-    *out = (score_result){.documents = d->n, .bytes = d->bytes, .words = d->words};
+    *out = (score_result){.documents = texts->n, .bytes = texts->bytes, .words = texts->words};
     scorer_opts how = opts->model;
     scorer *model = NULL;
-    text_pass t = {.p = {.out = out}, .d = d};
-    piece_list list = windows_of(opts, d, &out->longest, &t.total);
+    text_pass t = {.p = {.out = out}, .d = texts};
+    window_list list = windows_of(opts, texts);
+    out->longest = list.longest;
+    t.total = list.total;
     scorer_choose_rows(opts->context, out->longest, t.total, &how);
-    double *losses = mem_alloc(sizeof *losses * (size_t)(d->ids.n + 1));
-    for (int64_t i = 0; i < d->ids.n; i++)
+    double *losses = mem_alloc(sizeof *losses * (size_t)(texts->ids.n + 1));
+    for (int64_t i = 0; i < texts->ids.n; i++)
         losses[i] = (double)NAN;
     t.losses = losses;
-    drv_status status = scorer_open(a, &how, &model);
+    drv_status status = scorer_open(mem, &how, &model);
     t.p.begin_s = clock_s();
-    if (status == DRV_OK) status = scorer_pieces(model, d->ids.p, &list, losses, after_pieces, &t);
+    if (status == DRV_OK)
+        status = scorer_windows(model, texts->ids.p, &list, 0, list.n, losses, after_windows, &t);
     sum_losses(&t);
     scorer_close(model);
     free(losses);
-    free(list.p);
+    window_list_free(&list);
     return finish(status, out);
 }
 

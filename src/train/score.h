@@ -24,7 +24,7 @@ typedef struct score_result {
 
 // Texts: the first token of each is predicted from the prefix. DRV_STOPPED: a signal asked for it,
 // *out is what was scored so far; DRV_E_DATA: nothing to predict, or a loss is not finite.
-DRV_CHECKED drv_status score_documents(arena *a, const score_opts *opts, const documents *d,
+DRV_CHECKED drv_status score_documents(arena *mem, const score_opts *opts, const documents *texts,
         score_result *out);
 // The validation rows of a config, cut as windows: the first token of each document is context
 // alone, and what data.loss does not count is not counted. The same statuses.

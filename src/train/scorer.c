@@ -17,7 +17,8 @@ struct scorer {
     programs p; // only weights, back end and eval program are used
     plan *plan; // of that program
     batch batch;
-    double *losses; // [rows, row_tokens]
+    double *losses;  // [rows, row_tokens]
+    int32_t *hidden; // [rows, row_tokens, 2], where windows have branches; else NULL
 };
 
 void scorer_choose_rows(int64_t context, int64_t longest, int64_t total, scorer_opts *out) {
@@ -42,7 +43,10 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
             .b = b,
             .dt = opts->bf16 ? DT_BF16 : DT_F32,
             .params = llama_params(a, &layout, &branches)};
-    const llama_opts shape = {.rows = opts->rows, .seq = opts->row_tokens, .dt = s->p.dt};
+    const llama_opts shape = {.rows = opts->rows,
+            .seq = opts->row_tokens,
+            .dt = s->p.dt,
+            .branches = opts->branches};
     s->p.eval_graph =
             llama_build(a, &s->p.params, opts->logits ? LLAMA_LOGITS : LLAMA_SCORE, &shape);
     DRV_TRY(graph_verify(s->p.eval_graph, STAGE_BUILT));
@@ -101,6 +105,7 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);
     s->losses = ARENA_ARRAY(a, double, opts->rows * opts->row_tokens);
+    if (opts->branches) s->hidden = ARENA_ARRAY(a, int32_t, 2 * opts->rows * opts->row_tokens);
     // fp32 masters exist only in training: in bf16 the weights are rounded once here too.
     return *opts->adapter ? lora_load_eval(&s->p, opts->folder, opts->adapter)
                           : state_load_eval_weights(&s->p, opts->folder);
@@ -121,6 +126,9 @@ drv_status scorer_run(scorer *s, const double **losses) {
     const batch *b = &s->batch;
     const int64_t n = b->rows * b->row_tokens;
     DRV_TRY(batch_write(b, &s->p, 0));
+    if (s->hidden)
+        DRV_TRY(backend_write(s->p.b, 0, "hidden", 0, 2 * n * (int64_t)sizeof *s->hidden,
+                s->hidden));
     DRV_TRY(backend_run(s->p.b, s->p.eval));
     DRV_TRY(backend_read(s->p.b, 0, "token_loss", 0, n * (int64_t)sizeof(double), s->losses));
     *losses = s->losses;
@@ -153,53 +161,50 @@ drv_status scorer_read_logits(scorer *s, int64_t at, float *logits) {
     return DRV_OK;
 }
 
-// --- pieces
+// --- windows
 typedef struct packed_run {
     scorer *s;
     const int32_t *ids;
-    const packed_rows *pack;
+    const window_list *list;
+    const packed_rows *pack; // a piece's `first` is the number of its window
     double *losses;
-    int64_t n_tokens; // of pieces so far
+    int64_t n_tokens; // of windows so far
 } packed_run;
 
-// The next free row of the batch gets the pieces of `row`.
-static void add_row(packed_run *r, int64_t row) {
-    batch *b = &r->s->batch;
-    int64_t at = b->filled++ * b->row_tokens;
-    const int64_t end = at + b->row_tokens;
-    for (int64_t k = r->pack->row[row]; k < r->pack->row[row + 1]; k++) {
-        const row_piece *piece = &r->pack->pieces[k];
-        for (int32_t i = 0; i < piece->n; i++, at++) {
-            b->tokens[at] = r->ids[piece->first + i];
-            b->position[at] = i;
-            b->labels[at] = i < piece->skip ? -1 : r->ids[piece->first + i + 1];
-        }
-        r->n_tokens += piece->n;
-    }
-    for (int32_t i = 0; at < end; i++, at++) {
-        b->tokens[at] = 0;
-        b->position[at] = i;
-        b->labels[at] = -1;
-    }
+static window_row row_of_batch(const scorer *s, int64_t row) {
+    const batch *b = &s->batch;
+    const int64_t at = row * b->row_tokens;
+    return (window_row){.row_tokens = b->row_tokens,
+            .tokens = b->tokens + at,
+            .position = b->position + at,
+            .labels = b->labels + at,
+            .hidden = s->hidden ? s->hidden + 2 * at : NULL};
 }
 
-static void take_row(const packed_run *r, int64_t row, const double *losses) {
-    for (int64_t k = r->pack->row[row]; k < r->pack->row[row + 1]; k++) {
-        const row_piece *piece = &r->pack->pieces[k];
-        for (int32_t i = piece->skip; i < piece->n; i++)
-            r->losses[piece->first + i + 1] = losses[i];
-        losses += piece->n;
+// The next free row of the batch gets the windows of `row`; row -1: none.
+static void add_row(packed_run *r, int64_t row) {
+    window_row to = row_of_batch(r->s, r->s->batch.filled++);
+    for (int64_t k = row < 0 ? 0 : r->pack->row[row]; row >= 0 && k < r->pack->row[row + 1]; k++) {
+        const score_window *w = &r->list->p[r->pack->pieces[k].first];
+        window_put(r->list, w, r->ids, &to);
+        r->n_tokens += w->n_tokens;
     }
+    window_row_end(&to);
+}
+
+static void take_row(const packed_run *r, int64_t row, const double *of_row) {
+    for (int64_t k = r->pack->row[row]; k < r->pack->row[row + 1]; k++)
+        of_row += window_take(r->list, &r->list->p[r->pack->pieces[k].first], of_row, r->losses);
 }
 
 static drv_status run_rows(packed_run *r, scorer_each each, void *ctx) {
     batch *b = &r->s->batch;
     const double *losses;
-    for (int64_t row = 0, n; row < r->pack->n_rows; row += n) {
+    for (int64_t row = 0; row < r->pack->n_rows; row += b->rows) {
+        const int64_t left = r->pack->n_rows - row, n = left < b->rows ? left : b->rows;
         batch_clear(b);
-        for (n = 0; n < b->rows && row + n < r->pack->n_rows; n++)
-            add_row(r, row + n);
-        batch_pad(b);
+        while (b->filled < b->rows)
+            add_row(r, b->filled < n ? row + b->filled : -1);
         DRV_TRY(scorer_run(r->s, &losses));
         for (int64_t i = 0; i < n; i++)
             take_row(r, row + i, losses + i * b->row_tokens);
@@ -208,12 +213,16 @@ static drv_status run_rows(packed_run *r, scorer_each each, void *ctx) {
     return DRV_OK;
 }
 
-drv_status scorer_pieces(scorer *s, const int32_t *ids, const piece_list *pieces, double *losses,
-        scorer_each each, void *ctx) {
+drv_status scorer_windows(scorer *s, const int32_t *ids, const window_list *list, int64_t first,
+        int64_t n, double *losses, scorer_each each, void *ctx) {
+    piece_list pieces = {.n = n, .p = mem_alloc(sizeof *pieces.p * (size_t)(n + 1))};
+    for (int64_t i = 0; i < n; i++)
+        pieces.p[i] = (row_piece){.first = first + i, .n = list->p[first + i].n_tokens};
     packed_rows pack;
-    packing_make(pieces, s->batch.row_tokens, &pack);
-    packed_run r = {s, ids, &pack, losses, 0};
+    packing_make(&pieces, s->batch.row_tokens, &pack);
+    packed_run r = {s, ids, list, &pack, losses, 0};
     const drv_status status = run_rows(&r, each, ctx);
     packing_free(&pack);
+    free(pieces.p);
     return status;
 }

@@ -1,8 +1,8 @@
 // A model that scores tokens: windows of texts packed into rows, and the loss of each token by one
 // forward pass over many of them. No logits are stored.
 #pragma once
-#include "data/set/packed_rows.h"
 #include "train/batch.h"
+#include "train/windows.h"
 
 typedef struct scorer scorer; // single owner
 
@@ -13,6 +13,7 @@ typedef struct scorer_opts {
     int64_t row_tokens, rows;     // of a forward pass
     bool bf16;                    // products; else fp32
     bool logits;                  // scorer_run_logits instead of scorer_run
+    bool branches;                // its windows have several
 } scorer_opts;
 
 // Tokens of a forward pass that keep the cores busy: more are hardly faster (bench/results).
@@ -34,10 +35,11 @@ DRV_CHECKED drv_status scorer_run(scorer *s, const double **losses);
 DRV_CHECKED drv_status scorer_run_logits(scorer *s);
 DRV_CHECKED drv_status scorer_read_logits(scorer *s, int64_t at, float *logits);
 
-// Called after each forward pass, with the tokens of all pieces so far. Another status than DRV_OK
+// Called after each forward pass, with the tokens of all windows so far. Another status than DRV_OK
 // ends the scoring.
 typedef drv_status (*scorer_each)(void *ctx, int64_t n_tokens);
-// Pieces of the list `ids`: losses[i] = -log p of ids[i] given what its piece has before it, for
-// those that pieces predict; all others stay as they are. No piece is longer than a row.
-DRV_CHECKED drv_status scorer_pieces(scorer *s, const int32_t *ids, const piece_list *pieces,
-        double *losses, scorer_each each, void *ctx);
+// Windows [first, first + n) of a list: losses[i] = -log p of ids[i] given what its window has
+// before it, for those that branches predict; all others stay as they are. No window is longer than
+// a row, and it has one branch if opts.branches is not set.
+DRV_CHECKED drv_status scorer_windows(scorer *s, const int32_t *ids, const window_list *list,
+        int64_t first, int64_t n, double *losses, scorer_each each, void *ctx);

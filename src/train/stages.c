@@ -12,6 +12,7 @@ static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
 llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
     return (llama_opts){.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
+            .lanes = programs_cut(cfg).lanes,
             .dt = dt,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed};
@@ -93,6 +94,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     stage_programs *stage = &p->stage[chunk];
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
+            .lanes = programs_cut(cfg).lanes,
             .dt = p->dt,
             .chunk = chunk,
             .n_slots = stage->n_slots};

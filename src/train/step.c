@@ -12,16 +12,27 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->c;
     const int64_t all = cfg->global_batch_size / cfg->micro_batch_size,
                   share = all / cfg->data_ranks;
+    const int n_leaves = programs_cut(cfg).lanes;
     const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
             .n_micro_batches = share,
             .n_lanes = cfg->n_lanes / cfg->data_ranks,
             .first_micro_batch = share * mesh_place(m, comm_rank(c), AXIS_DATA),
-            .losses = ARENA_ARRAY(a, double, all * cfg->context_parallel),
-            .first_loss = share * mesh_place_in_update(m, comm_rank(c))};
+            .n_leaves = n_leaves,
+            .losses = ARENA_ARRAY(a, double, all * cfg->n_context_leaves),
+            .first_loss = share * n_leaves * mesh_place_in_update(m, comm_rank(c))};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
     return s;
+}
+
+// Of micro-batch m of this rank.
+static drv_status note_loss(stepper *s, int64_t m) {
+    double loss[MAX_LEAVES];
+    DRV_TRY(backend_read(s->p->b, 0, "loss", 0, s->n_leaves * (int64_t)sizeof *loss, loss));
+    for (int leaf = 0; leaf < s->n_leaves; leaf++)
+        s->losses[s->first_loss + leaf * s->n_micro_batches + m] = loss[leaf];
+    return DRV_OK;
 }
 
 static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
@@ -30,20 +41,28 @@ static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
     if (p->c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, index));
     DRV_TRY(batch_write_number(b, p, -1, 0, index));
     DRV_TRY(backend_run(p->b, p->step));
-    return backend_read(p->b, 0, "loss", 0, sizeof(double),
-            &s->losses[s->first_loss + index - s->first_micro_batch]);
+    return note_loss(s, index - s->first_micro_batch);
 }
 
-// Losses of all ranks, added in the order of micro-batches; of one, in the order of its parts.
+static int64_t loss_bytes(const stepper *s) { // of a rank
+    return s->n_leaves * s->n_micro_batches * (int64_t)sizeof *s->losses;
+}
+
+// Losses of all ranks, added in the order of micro-batches; of one, in that of the leaves of its
+// rows.
 static drv_status sum_losses(stepper *s, double *sum) {
     comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
-    const int64_t all = s->n_micro_batches * s->mesh.size[AXIS_DATA];
-    DRV_TRY(comm_all_gather(ranks, s->losses + s->first_loss,
-            s->n_micro_batches * (int64_t)sizeof(double), NULL, s->losses));
+    const int n_data = s->mesh.size[AXIS_DATA],
+              all_leaves = s->mesh.size[AXIS_CONTEXT] * s->n_leaves;
+    DRV_TRY(comm_all_gather(ranks, s->losses + s->first_loss, loss_bytes(s), NULL, s->losses));
     *sum = 0;
-    for (int64_t i = 0; i < all; i++)
-        for (int part = 0; part < s->mesh.size[AXIS_CONTEXT]; part++)
-            *sum += s->losses[part * all + i];
+    for (int data = 0; data < n_data; data++)
+        for (int64_t m = 0; m < s->n_micro_batches; m++)
+            for (int leaf = 0; leaf < all_leaves; leaf++) {
+                const int64_t place = leaf / s->n_leaves * n_data + data,
+                              run = place * s->n_leaves + leaf % s->n_leaves;
+                *sum += s->losses[run * s->n_micro_batches + m];
+            }
     return DRV_OK;
 }
 
@@ -102,8 +121,7 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     const cut_part part = parts[item->work];
     const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
     if (part == CUT_FORWARD || stage->trains) DRV_TRY(backend_run(s->p->b, stage->run[part]));
-    if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk))
-        DRV_TRY(backend_read(s->p->b, 0, "loss", 0, sizeof(double), &s->losses[s->first_loss + m]));
+    if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk)) DRV_TRY(note_loss(s, m));
     if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
     return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);
 }
@@ -115,12 +133,11 @@ static drv_status give(void *ctx, const pipeline_task *item, void *message) {
 
 static drv_status run_stages(step_call *call) {
     stepper *s = call->s;
-    const int64_t bytes = s->n_micro_batches * (int64_t)sizeof(double);
     const pipeline_actions actions = {call, take, compute, give};
     DRV_TRY(pipeline_run(s->p->link, &s->p->schedule, &actions));
     // The last stage has the losses.
     comm_group *stages = comm_axes(s->comm, &s->mesh, 1u << AXIS_PIPELINE);
-    return comm_broadcast(stages, group_size(stages) - 1, s->losses + s->first_loss, bytes);
+    return comm_broadcast(stages, group_size(stages) - 1, s->losses + s->first_loss, loss_bytes(s));
 }
 
 drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(void *ctx),
@@ -128,10 +145,13 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
     step_call call = {s, b, between, ctx};
     // Normalised by the counted tokens of the global batch, whatever the micro-batches.
     const double dloss = 1 / (double)b->counted;
-    double sum;
+    double sum, each[MAX_LEAVES];
+    for (int leaf = 0; leaf < s->n_leaves; leaf++)
+        each[leaf] = dloss;
     comm_note(s->comm, s->step, "step");
     for (int rank = 0; rank < s->p->b->n_local_ranks && programs_has_loss(s->p); rank++)
-        DRV_TRY(backend_write(s->p->b, rank, "dloss", 0, sizeof dloss, &dloss));
+        DRV_TRY(backend_write(s->p->b, rank, "dloss", 0, s->n_leaves * (int64_t)sizeof dloss,
+                each));
     DRV_TRY(s->p->n_stages ? run_stages(&call) : run_whole_model(&call));
     DRV_TRY(sum_losses(s, &sum));
     *loss = sum * dloss;

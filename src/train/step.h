@@ -11,7 +11,9 @@ typedef struct stepper {
     mesh mesh;
     int64_t n_micro_batches, n_lanes; // of this rank
     int64_t first_micro_batch;        // in the global batch
-    // Of all micro-batches of a step: of each place in the update's data axis, the sums of its own.
+    int n_leaves;                     // of each row, on this rank
+    // Of all micro-batches of a step: of each place in the update's data axis, leaf by leaf the
+    // sums of its own.
     double *losses;
     int64_t first_loss; // of this rank
     int64_t step;       // told to other ranks

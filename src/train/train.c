@@ -76,6 +76,7 @@ static drv_status start_step(run *self) {
     const int64_t step = self->state.step + self->n_started + 1;
     started->begin = clock_s();
     started->waited = comm_waited(self->comm);
+    started->sent = comm_sent_by(self->comm);
     const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &taken);
     started->read_s = clock_s() - started->begin;
     DRV_TRY(ranks_together(self, read));
@@ -118,8 +119,10 @@ static drv_status share_times(run *r, step_metrics *m) {
     if (!m->shared || comm_size(r->comm) == 1) return DRV_OK;
     DRV_TRY(rank_times_share(t));
     const rank_time *mine = &t->of[comm_rank(r->comm)];
-    log_file_only("step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s; slowest rank %d",
-            (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, t->slowest);
+    log_file_only(
+            "step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s, sent %.0f bytes; slowest rank %d",
+            (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, mine->sent,
+            t->slowest);
     return DRV_OK;
 }
 
@@ -147,6 +150,7 @@ static drv_status take_step(run *self, step_metrics *made) {
     state->loss = made->loss;
     rank_time mine = {.data = started->read_s, .save = made->save_s};
     mine.wait = comm_waited(self->comm) - started->waited;
+    mine.sent = (double)(comm_sent_by(self->comm) - started->sent);
     mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
     rank_times_add(&self->times, &mine);
     fill_metrics(self, made);
@@ -197,7 +201,7 @@ static drv_status validate(run *r) {
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
     if (!r->leads) return DRV_OK;
-    run_measure_peak(r);
+    DRV_TRY(run_measure_peak(r));
     report_valid(r->report, r->state.step, loss, tokens);
     note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
     return DRV_OK;

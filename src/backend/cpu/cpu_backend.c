@@ -116,7 +116,16 @@ static bool is_mesh_of(const cpu_backend *b, const mesh *m) {
     return memcmp(m, &b->mesh, sizeof *m) == 0 || memcmp(m, &update, sizeof *m) == 0;
 }
 
-// The ranks along the axis of a collective, or the first and the last of them.
+// Those of the tensor ranks that work with the key-value head of this one.
+static comm_group *replicas_of(cpu_backend *b, const comm_group *along, int replicas) {
+    const int first = group_place(along) / replicas * replicas;
+    int *ranks = ARENA_ARRAY(b->a, int, replicas);
+    for (int i = 0; i < replicas; i++)
+        ranks[i] = group_rank(along, first + i);
+    return comm_ranks(b->comm, "replicas of a key-value head", ranks, replicas);
+}
+
+// The ranks along the axis of a collective, or some of them.
 static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_group **out) {
     *out = NULL;
     if (n->attrs.ranks <= 1) return DRV_OK;
@@ -125,6 +134,8 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
                 op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
     *out = group_along(b, m, axis);
+    if (n->attrs.replicas)
+        *out = n->attrs.replicas > 1 ? replicas_of(b, *out, n->attrs.replicas) : NULL;
     if (!n->attrs.ends) return DRV_OK;
     const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.ranks - 1)};
     *out = comm_ranks(b->comm, "ends of an axis", ends, 2);

@@ -181,9 +181,10 @@ static drv_status run_hop(backward *b, int hop) {
 
 // --- outputs
 static void put_rounded(const ring *r, int64_t at, const float *from, int64_t n) {
+    const dtype dt = r->ins->node->out[0]->dt; // a partial sum is not rounded
     char *to = output_at(r->ins, 0, at);
     for (int64_t i = 0; i < n; i++)
-        if (r->dt == DT_BF16)
+        if (dt == DT_BF16)
             ((uint16_t *)(void *)to)[i] = f32_to_bf16(from[i]);
         else
             ((float *)(void *)to)[i] = from[i];

@@ -52,6 +52,7 @@ attention_args ring_args(const ring *r) {
             .head_dim = r->head_dim,
             .capacity = r->u,
             .n_keys = r->u,
+            .leaves = attrs->leaves,
             .qkv_width = q_width + 2 * kv_width,
             .o_is_acc = true};
 }

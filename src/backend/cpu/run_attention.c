@@ -11,7 +11,9 @@ static attention_args attention_shape(const node *n, dtype dt) {
             .n_heads = n->attrs.n_heads,
             .all_heads = n->attrs.all_heads,
             .n_kv_heads = n->attrs.n_kv_heads,
-            .head_dim = n->attrs.head_dim};
+            .head_dim = n->attrs.head_dim,
+            .leaves = n->attrs.leaves,
+            .dqkv_is_acc = n->attrs.wide};
 }
 
 typedef struct attention_call {
@@ -38,11 +40,13 @@ static void attention(const instruction *ins) {
     call.scratch = ins->workspace;
     call.scratch_bytes = attention_scratch_bytes(&call.args);
     call.args.lse_stride = tokens;
+    const bool branches = n->op == OP_branch_attention;
     for (int64_t t = 0; t < tokens; t += n->attrs.seq) {
         call.args.qkv = input_at(ins, 0, t * width);
         call.args.position = (const int32_t *)ins->in[1] + t;
+        call.args.hidden = branches ? (const int32_t *)ins->in[2] + 2 * t : NULL;
         call.args.o = output_at(ins, 0, t * o_width);
-        call.args.lse = output_at(ins, 1, t);
+        call.args.lse = branches ? NULL : output_at(ins, 1, t);
         par_for(attention_units(&call.args), attention_unit, &call);
     }
 }
@@ -54,6 +58,8 @@ static int64_t attention_workspace(const node *n, int n_threads) {
 }
 
 const cpu_op cpu_op_attention = {.run = attention, .workspace = attention_workspace};
+
+const cpu_op cpu_op_branch_attention = {.run = attention, .workspace = attention_workspace};
 
 // --- gradient: partial sums of all units first, then their sums
 static void attention_grad_unit(void *arg, int64_t unit, int thread) {
@@ -132,10 +138,19 @@ static int64_t row_part_bytes(const node *n) {
     return round_up(row_attention_part_bytes(&args), 64);
 }
 
-static void row_unit(void *arg, int64_t unit, int thread) {
+// Of the units as many runs as there are threads, twice: a thread reads on in the cache, and one
+// that is late leaves work to the others.
+static int64_t row_runs(const attention_call *call) {
+    const int64_t units = row_attention_units(&call->args), most = 2 * (int64_t)par_threads();
+    return units < most ? units : most;
+}
+
+static void row_run(void *arg, int64_t run, int thread) {
     const attention_call *call = arg;
-    call->ins->kernels->row_attention(&call->args, unit, call->ins->workspace,
-            call->scratch + thread * call->scratch_bytes);
+    const int64_t units = row_attention_units(&call->args), n_runs = row_runs(call);
+    for (int64_t unit = units * run / n_runs; unit < units * (run + 1) / n_runs; unit++)
+        call->ins->kernels->row_attention(&call->args, unit, call->ins->workspace,
+                call->scratch + thread * call->scratch_bytes);
 }
 
 // Rows follow each other in the cache. A single one, as in decoding, is cut by keys, several by
@@ -159,7 +174,7 @@ static void cached_attention(const instruction *ins) {
         return;
     }
     call.scratch += row_part_bytes(ins->node);
-    par_for(row_attention_units(&args), row_unit, &call);
+    par_for(row_runs(&call), row_run, &call);
     ins->kernels->row_attention_join(&args, ins->workspace);
 }
 

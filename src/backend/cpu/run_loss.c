@@ -1,14 +1,16 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
-// then their gradient in the compute type in the same place.
+// then their gradient in the compute type in the same place. Chunks begin anew with each leaf of
+// the row (lanes), so that a leaf is computed as on a rank that has no other.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
-// all ranks have found of each row of a chunk in each leaf | a row of logits for each thread.
+// all ranks have found of each row of a chunk in each leaf | the sums of exponents of this rank's.
 #include <math.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
+#include "ir/op.h"
 
 enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
@@ -27,12 +29,12 @@ typedef struct loss_call {
     dtype dt;
     double scale;
     bool grad;
-    // Of a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all, and a row for
-    // each thread.
+    // Of a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all; and of
+    // exp(logit - largest of the leaf), which take the place of the logits, the sums [m][leaves].
     int leaves;
     int64_t leaf; // rows of the table
     row_part *mine, *all;
-    char *copies;
+    double *sums;
     int64_t m;
 } loss_call;
 
@@ -42,6 +44,10 @@ typedef struct loss_shapes {
 
 static int64_t logits_row_bytes(const node *n) {
     return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
+}
+
+static int64_t rows_of_lane(const node *n) {
+    return n->in[0]->dim[0] / lanes_of(&n->attrs);
 }
 
 static loss_shapes shapes(const node *n, int64_t rows) {
@@ -92,7 +98,7 @@ static gemm_tree vocabulary_tree(const node *n) {
 }
 
 static int64_t products_bytes(const node *n, int n_threads) {
-    const int64_t rows = n->in[0]->dim[0], chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
+    const int64_t rows = rows_of_lane(n), chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
     int64_t largest = 0;
     for (int i = 0; i < 2; i++) {
         if (sizes[i] == 0 || sizes[i] > rows) continue;
@@ -107,8 +113,8 @@ static int64_t products_bytes(const node *n, int n_threads) {
     return largest;
 }
 
-static int64_t parts_bytes(const node *n) {
-    return has_leaves(n) ? n->attrs.chunk * n_leaves(n) * (int64_t)sizeof(row_part) : 0;
+static int64_t chunk_leaves(const node *n) {
+    return has_leaves(n) ? n->attrs.chunk * n_leaves(n) : 0;
 }
 
 static int64_t losses_bytes(const node *n) {
@@ -117,9 +123,9 @@ static int64_t losses_bytes(const node *n) {
 }
 
 static int64_t loss_workspace(const node *n, int n_threads) {
-    const int64_t copies = has_leaves(n) ? n_threads * logits_row_bytes(n) : 0;
+    const int64_t parts = (1 + n_ranks(n)) * (int64_t)sizeof(row_part) + (int64_t)sizeof(double);
     return logits_bytes(n) + products_bytes(n, n_threads) + losses_bytes(n) +
-           (1 + n_ranks(n)) * parts_bytes(n) + copies;
+           chunk_leaves(n) * parts;
 }
 
 // --- rows of a vocabulary in leaves
@@ -140,22 +146,23 @@ static double logit_at(dtype acc, const char *logits, int64_t i) {
     return (double)((const float *)(const void *)logits)[i];
 }
 
-// The kernel overwrites what it reads, and the logits are needed again: it gets a copy.
+// Leaves exponentials in place of the logits.
 static void look_at_row(void *arg, int64_t r, int thread) {
+    (void)thread;
     const loss_call *call = arg;
     const dtype acc = dtype_acc(call->dt);
-    const int64_t bytes = logits_row_bytes(call->ins->node),
-                  label = label_here(call, call->first + r);
-    const char *logits = call->logits + r * bytes;
-    char *copy = call->copies + thread * bytes;
-    memcpy(copy, logits, (size_t)bytes);
+    const int64_t label = label_here(call, call->first + r);
+    char *logits = call->logits + r * logits_row_bytes(call->ins->node);
     for (int leaf = 0; leaf < call->leaves; leaf++) {
-        const int64_t begin = leaf * call->leaf, n = leaf_length(call, leaf);
+        const int64_t begin = leaf * call->leaf, n = leaf_length(call, leaf),
+                      at = r * call->leaves + leaf;
         const bool own = label >= begin && label < begin + n;
-        call->mine[r * call->leaves + leaf] =
-                (row_part){call->ins->kernels->cross_entropy(call->dt, n,
-                                   copy + begin * dtype_bytes(acc), -1, 0, NULL),
-                        own ? logit_at(acc, logits, label) : -HUGE_VAL};
+        row_part *part = &call->mine[at];
+        part->own = own ? logit_at(acc, logits, label) : -HUGE_VAL;
+        double max;
+        call->sums[at] =
+                call->ins->kernels->exponents(call->dt, n, logits + begin * dtype_bytes(acc), &max);
+        part->lse = max + log(call->sums[at]);
     }
 }
 
@@ -202,26 +209,33 @@ static void split_row(void *arg, int64_t index, int thread) {
         return;
     }
     const int64_t acc_bytes = dtype_bytes(dtype_acc(call->dt)), bytes = dtype_bytes(call->dt);
-    // In rising order: a leaf's gradient takes the place of logits that are done with.
+    // In rising order: a leaf's gradient takes the place of exponentials that are done with.
     for (int leaf = 0; leaf < call->leaves; leaf++) {
-        const int64_t begin = leaf * call->leaf;
-        const double share = exp(call->mine[index * call->leaves + leaf].lse - whole.lse);
-        call->ins->kernels->cross_entropy(call->dt, leaf_length(call, leaf),
-                logits + begin * acc_bytes, -1, call->scale * share, logits + begin * bytes);
+        const int64_t begin = leaf * call->leaf, at = index * call->leaves + leaf;
+        const double share = exp(call->mine[at].lse - whole.lse);
+        call->ins->kernels->scaled(call->dt, leaf_length(call, leaf), logits + begin * acc_bytes,
+                call->scale * share / call->sums[at], logits + begin * bytes);
     }
     if (label >= 0 && label < call->n_vocab)
         put_number(call->dt, logits, label, call->scale * (exp(whole.own - whole.lse) - 1));
 }
 
+static void look_and_split(void *arg, int64_t r, int thread) {
+    look_at_row(arg, r, thread);
+    split_row(arg, r, thread);
+}
+
 static void split_rows(loss_call *call, int64_t m) {
     const instruction *ins = call->ins;
     call->m = m;
+    if (!ins->group) {
+        call->all = call->mine;
+        par_for(m, look_and_split, call); // while the row is in the cache
+        return;
+    }
     par_for(m, look_at_row, call);
     const int64_t bytes = m * call->leaves * (int64_t)sizeof(row_part);
-    if (ins->group)
-        *ins->failed = comm_all_gather(ins->group, call->mine, bytes, NULL, call->all);
-    else
-        call->all = call->mine;
+    *ins->failed = comm_all_gather(ins->group, call->mine, bytes, NULL, call->all);
     if (*ins->failed == DRV_OK) par_for(m, split_row, call);
 }
 
@@ -239,10 +253,37 @@ static void loss_row(void *arg, int64_t r, int thread) {
         memset(logits, 0, (size_t)(call->n_vocab * dtype_bytes(call->dt)));
 }
 
+// One leaf of the row: rows from `begin` on.
+static void lane_of_loss(loss_call *call, int lane, char *scratch) {
+    const instruction *ins = call->ins;
+    const node *loss = ins->node;
+    const int64_t rows = rows_of_lane(loss), begin = lane * rows, chunk = loss->attrs.chunk,
+                  width = loss->in[0]->dim[1];
+    if (call->grad) call->scale = ((const double *)ins->in[3])[lane];
+    for (call->first = begin; call->first < begin + rows; call->first += chunk) {
+        const int64_t left = begin + rows - call->first, m = left < chunk ? left : chunk,
+                      first = call->first * width;
+        gemm *const *g = ins->gemm + (m < chunk ? N_PRODUCTS : 0);
+        gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits, scratch);
+        if (call->leaves)
+            split_rows(call, m);
+        else
+            par_for(m, loss_row, call);
+        if (*ins->failed != DRV_OK) return;
+        if (has_product(loss, DH))
+            gemm_run(g[DH], call->logits, ins->in[1], output_at(ins, 1, first), scratch);
+        if (has_product(loss, DW))
+            gemm_run(g[DW], call->logits, input_at(ins, 0, first),
+                    output_at(ins, loss->n_out - 1, lane * tensor_elements(loss->in[1])), scratch);
+    }
+    double sum = 0;
+    for (int64_t row = begin; row < begin + rows; row++)
+        sum += call->loss[row];
+    ((double *)ins->out[0])[lane] = sum;
+}
+
 static void loss(const instruction *ins) {
     const node *loss = ins->node;
-    const int64_t rows = loss->in[0]->dim[0], width = loss->in[0]->dim[1],
-                  chunk = loss->attrs.chunk;
     loss_call call = {.ins = ins,
             .logits = ins->workspace,
             .n_vocab = loss->in[1]->dim[0],
@@ -251,34 +292,15 @@ static void loss(const instruction *ins) {
     char *scratch = call.logits + logits_bytes(loss),
          *own = scratch + products_bytes(loss, par_threads());
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
-    if (call.grad) call.scale = *(const double *)ins->in[3];
     if (has_leaves(loss)) {
         call.leaves = n_leaves(loss);
         call.leaf = leaf_rows(loss);
         call.mine = (row_part *)(void *)(own + losses_bytes(loss));
-        call.all = call.mine + chunk * call.leaves;
-        call.copies = (char *)(call.all + n_ranks(loss) * chunk * call.leaves);
+        call.all = call.mine + chunk_leaves(loss);
+        call.sums = (double *)(void *)(call.all + n_ranks(loss) * chunk_leaves(loss));
     }
-    for (call.first = 0; call.first < rows; call.first += chunk) {
-        const int64_t m = rows - call.first < chunk ? rows - call.first : chunk,
-                      first = call.first * width;
-        gemm *const *g = ins->gemm + (m < chunk ? N_PRODUCTS : 0);
-        gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call.logits, scratch);
-        if (call.leaves)
-            split_rows(&call, m);
-        else
-            par_for(m, loss_row, &call);
-        if (*ins->failed != DRV_OK) return;
-        if (has_product(loss, DH))
-            gemm_run(g[DH], call.logits, ins->in[1], output_at(ins, 1, first), scratch);
-        if (has_product(loss, DW))
-            gemm_run(g[DW], call.logits, input_at(ins, 0, first), ins->out[loss->n_out - 1],
-                    scratch);
-    }
-    double sum = 0;
-    for (int64_t row = 0; row < rows; row++)
-        sum += call.loss[row];
-    *(double *)ins->out[0] = sum;
+    for (int lane = 0; lane < lanes_of(&loss->attrs) && *ins->failed == DRV_OK; lane++)
+        lane_of_loss(&call, lane, scratch);
 }
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
@@ -291,7 +313,7 @@ static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t 
 }
 
 static drv_status lower_loss(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    const int64_t rows = n->in[0]->dim[0], rest = rows % n->attrs.chunk;
+    const int64_t rows = rows_of_lane(n), rest = rows % n->attrs.chunk;
     if (rows >= n->attrs.chunk) DRV_TRY(lower_chunk(a, m, n, n->attrs.chunk, out->gemm));
     return rest ? lower_chunk(a, m, n, rest, out->gemm + N_PRODUCTS) : DRV_OK;
 }

@@ -4,6 +4,7 @@
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
 #include "comm/join.h"
+#include "ir/op.h"
 #include "ir/wire.h"
 
 // --- embedding
@@ -52,12 +53,14 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     const int32_t *ids = ins->in[0];
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c);
-    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[0];
+    const int lanes = lanes_of(&ins->node->attrs);
+    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[lanes > 1],
+                  in_lane = dx->dim[0] / lanes;
     for (int64_t row = 0; row < dx->dim[0]; row++) {
-        const int64_t id = ids[row] - here;
+        const int64_t id = ids[row] - here, table = row / in_lane * n_here;
         if (id < 0 || id >= n_here) continue;
         ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, row * width + first),
-                output_at(ins, 0, id * width + first));
+                output_at(ins, 0, (table + id) * width + first));
     }
 }
 
@@ -104,18 +107,23 @@ const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
 // tree, which ranks that have other tokens continue; then what was there before. NORM_PARTS in all,
 // if there are not more leaves.
 //
+// With lanes, the tokens of each are cut so. Where tensor ranks share the tokens, runs of tokens of
+// one lane may lie on several: each gets all sums of all, and joins those of a lane.
+//
 // Workspace: a row of sums for each part | what ranks join from.
 enum { NORM_PARTS = 16 };
 
 typedef struct norm_cut {
-    int64_t tokens;    // of this rank
-    int leaves, parts; // of this rank; of each leaf
+    int64_t tokens;     // of this rank
+    int leaves, parts;  // of this rank, all lanes together; of each leaf
+    int lanes, in_lane; // leaves of a lane, of all ranks
 } norm_cut;
 
 static norm_cut norm_cut_of(const node *n) {
-    const int leaves = n->attrs.leaves > 0 ? n->attrs.leaves : 1,
+    const int leaves = n->attrs.leaves > 0 ? n->attrs.leaves : 1, lanes = lanes_of(&n->attrs),
               all = leaves * (n->attrs.ranks > 1 ? n->attrs.ranks : 1);
-    return (norm_cut){n->in[0]->dim[0], leaves, all < NORM_PARTS ? NORM_PARTS / all : 1};
+    return (norm_cut){n->in[0]->dim[0], lanes * leaves, all < NORM_PARTS ? NORM_PARTS / all : 1,
+            lanes, all};
 }
 
 static int64_t norm_part_bytes(const node *n) {
@@ -142,35 +150,62 @@ static void rmsnorm_grad_part(void *arg, int64_t c, int thread) {
             dh < n->n_in ? input_at(ins, dh, first) : NULL, output_at(ins, 0, first), dw);
 }
 
-static void rmsnorm_grad(const instruction *ins) {
-    const node *n = ins->node;
+static int64_t norm_parts_bytes(const node *n) {
     const norm_cut cut = norm_cut_of(n);
+    return round_up(cut.leaves * cut.parts * norm_part_bytes(n), 64);
+}
+
+// What follows in the workspace: the sums of all ranks, or what those of one lane are joined from.
+static int64_t norm_exchange_bytes(const node *n) {
+    const norm_cut cut = norm_cut_of(n);
+    if (n->attrs.ranks <= 1) return 0;
+    if (cut.lanes > 1) return cut.lanes * cut.in_lane * norm_part_bytes(n);
+    return wire_scratch(dtype_acc(n->in[0]->dt), n->in[0]->dim[1], n->attrs.ranks);
+}
+
+// The sums of this rank's leaves, one after the other.
+static void join_norm_parts(const instruction *ins, const norm_cut *cut) {
+    const node *n = ins->node;
     const dtype acc = dtype_acc(n->in[0]->dt);
     const int64_t width = n->in[0]->dim[1], bytes = norm_part_bytes(n);
     char *parts = ins->workspace;
-    const void *leaf[MAX_LEAVES];
-    run_chunks(ins, cut.leaves * cut.parts, 1, rmsnorm_grad_part);
-    if (n->attrs.skip_dw) return;
-    for (int i = 0; i < cut.leaves; i++) {
-        char *sum = parts + i * cut.parts * bytes;
-        for (int c = 1; c < cut.parts; c++)
+    for (int i = 0; i < cut->leaves; i++) {
+        char *sum = parts + i * cut->parts * bytes;
+        for (int c = 1; c < cut->parts; c++)
             ins->kernels->accumulate(acc, width, sum + c * bytes, sum);
-        leaf[i] = sum;
+        if (cut->parts > 1 && i > 0) memcpy(parts + i * bytes, sum, (size_t)bytes);
     }
-    join_parts(acc, COMM_SUM, leaf, cut.leaves, width, parts);
-    if (ins->group)
-        *ins->failed = comm_all_reduce(ins->group, acc, COMM_SUM, parts, width,
-                parts + round_up(cut.leaves * cut.parts * bytes, 64));
-    ins->kernels->accumulate(acc, width, parts, ins->out[1]);
+}
+
+static void rmsnorm_grad(const instruction *ins) {
+    const node *norm = ins->node;
+    const norm_cut cut = norm_cut_of(norm);
+    const dtype acc = dtype_acc(norm->in[0]->dt);
+    const int64_t width = norm->in[0]->dim[1], bytes = norm_part_bytes(norm);
+    char *sums = ins->workspace, *exchange = sums + norm_parts_bytes(norm);
+    run_chunks(ins, cut.leaves * cut.parts, 1, rmsnorm_grad_part);
+    if (norm->attrs.skip_dw) return;
+    join_norm_parts(ins, &cut);
+    if (ins->group && cut.lanes > 1) {
+        *ins->failed = comm_all_gather(ins->group, sums, cut.leaves * bytes, NULL, exchange);
+        sums = exchange;
+    }
+    const int n_joined = cut.lanes > 1 ? cut.in_lane : cut.leaves;
+    for (int lane = 0; lane < cut.lanes; lane++) {
+        const void *leaf[MAX_LEAVES];
+        char *sum = sums + lane * n_joined * bytes;
+        for (int i = 0; i < n_joined; i++)
+            leaf[i] = sum + i * bytes;
+        join_parts(acc, COMM_SUM, leaf, n_joined, width, sum);
+        if (ins->group && cut.lanes == 1)
+            *ins->failed = comm_all_reduce(ins->group, acc, COMM_SUM, sum, width, exchange);
+        ins->kernels->accumulate(acc, width, sum, output_at(ins, 1, lane * width));
+    }
 }
 
 static int64_t rmsnorm_grad_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    const norm_cut cut = norm_cut_of(n);
-    const int ranks = n->attrs.ranks > 1 ? n->attrs.ranks : 1;
-    if (n->attrs.skip_dw) return 0;
-    return round_up(cut.leaves * cut.parts * norm_part_bytes(n), 64) +
-           wire_scratch(dtype_acc(n->in[0]->dt), n->in[0]->dim[1], ranks);
+    return n->attrs.skip_dw ? 0 : norm_parts_bytes(n) + norm_exchange_bytes(n);
 }
 
 const cpu_op cpu_op_rmsnorm_grad = {.run = rmsnorm_grad, .workspace = rmsnorm_grad_workspace};
@@ -257,7 +292,8 @@ static void narrow_elements(void *arg, int64_t c, int thread) {
     const tensor *y = ins->node->out[0];
     const int64_t first = c * CHUNK_ELEMENTS;
     ins->kernels->narrow(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
-            input_at(ins, 0, first), NULL, output_at(ins, 0, first));
+            input_at(ins, 0, first), ins->node->n_in > 1 ? input_at(ins, 1, first) : NULL,
+            output_at(ins, 0, first));
 }
 
 static void narrow(const instruction *ins) {

@@ -1,7 +1,9 @@
-// Shards of state over data ranks.
+// Sums of gradients over data ranks and leaves of the row, and shards of state over data ranks.
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
+#include "comm/join.h"
+#include "ir/op.h"
 #include "ir/shard.h"
 #include "ir/wire.h"
 
@@ -11,9 +13,9 @@ typedef struct shard {
     int ranks;
 } shard;
 
-static shard shard_of(const instruction *ins, const tensor *whole) {
-    const int ranks = ins->node->attrs.ranks, place = ins->group ? group_place(ins->group) : 0;
-    const int64_t n = tensor_elements(whole);
+static shard shard_of(const instruction *ins, int64_t n) {
+    const int ranks = ins->group ? ins->node->attrs.ranks : 1,
+              place = ins->group ? group_place(ins->group) : 0;
     return (shard){n, shard_length(n, ranks), shard_first(n, ranks, place),
             shard_count(n, ranks, place), ranks};
 }
@@ -36,6 +38,55 @@ static int64_t sizes_bytes(const node *n) {
     return round_up((int64_t)sizeof(int64_t) * n->attrs.ranks, 64);
 }
 
+// --- sums over leaves of the row (docs/adr/0015)
+static int64_t lane_elements(const node *n) {
+    return tensor_elements(n->in[0]) / lanes_of(&n->attrs);
+}
+
+// What is joined to a shard: that of each lane of each rank.
+static int64_t parts_bytes(const node *n) {
+    const int64_t unit = dtype_bytes(n->in[0]->dt);
+    return round_up(lanes_of(&n->attrs) * n->attrs.ranks *
+                            shard_length(lane_elements(n), n->attrs.ranks) * unit,
+            64);
+}
+
+static int64_t list_bytes(const node *n) {
+    return round_up((int64_t)sizeof(void *) * lanes_of(&n->attrs) * n->attrs.ranks, 64);
+}
+
+// This rank's shard of the sum over all lanes of all ranks, in the order that ops/lane.c says.
+// Workspace: sizes | pointers to the parts | the parts, lane by lane in the order of ranks.
+static drv_status sum_lanes(const instruction *ins, const shard *s, void *out) {
+    const node *n = ins->node;
+    const dtype dt = n->in[0]->dt;
+    const int64_t unit = dtype_bytes(dt), *sizes = sizes_of(ins, s, unit);
+    const int lanes = lanes_of(&n->attrs), data = n->attrs.data_ranks;
+    const void **list = (const void **)((char *)ins->workspace + sizes_bytes(n));
+    char *parts = (char *)list + list_bytes(n);
+    for (int lane = 0; lane < lanes; lane++) {
+        char *here = parts + lane * s->ranks * s->count * unit;
+        DRV_TRY(comm_all_to_all(ins->group, input_at(ins, 0, lane * s->n), sizes, here, NULL,
+                s->count * unit));
+        for (int place = 0; place < s->ranks; place++)
+            list[(place / data * lanes + lane) * data + place % data] =
+                    here + place * s->count * unit;
+    }
+    join_parts(dt, COMM_SUM, list, lanes * s->ranks, s->count, out);
+    return DRV_OK;
+}
+
+// The lanes of this rank alone.
+static void join_here(const instruction *ins, void *out) {
+    const node *n = ins->node;
+    const int lanes = lanes_of(&n->attrs);
+    const void *list[MAX_LEAVES];
+    for (int lane = 0; lane < lanes; lane++)
+        list[lane] = input_at(ins, 0, lane * lane_elements(n));
+    join_parts(n->in[0]->dt, COMM_SUM, list, lanes, lane_elements(n), out);
+}
+
+// --- reduce_shard
 static void clear_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
@@ -46,29 +97,63 @@ static void clear_chunk(void *arg, int64_t c, int thread) {
 }
 
 static void reduce_shard(const instruction *ins) {
-    const tensor *g = ins->node->in[0];
-    const shard s = shard_of(ins, g);
-    if (ins->group)
-        *ins->failed = comm_reduce_scatter(ins->group, g->dt, COMM_SUM, ins->in[0], s.n,
-                sizes_of(ins, &s, 1), ins->out[0], (char *)ins->workspace + sizes_bytes(ins->node));
+    const node *n = ins->node;
+    const tensor *g = n->in[0];
+    const shard s = shard_of(ins, lane_elements(n));
+    if (!ins->group)
+        join_here(ins, ins->out[0]);
+    else if (n->attrs.lanes > 1)
+        *ins->failed = sum_lanes(ins, &s, ins->out[0]);
     else
-        memcpy(ins->out[0], ins->in[0], (size_t)tensor_bytes(g));
+        *ins->failed = comm_reduce_scatter(ins->group, g->dt, COMM_SUM, ins->in[0], s.n,
+                sizes_of(ins, &s, 1), ins->out[0], (char *)ins->workspace + sizes_bytes(n));
     if (*ins->failed != DRV_OK) return;
     fill_up(ins, &s);
-    run_chunks(ins, s.n, CHUNK_ELEMENTS, clear_chunk);
+    run_chunks(ins, tensor_elements(g), CHUNK_ELEMENTS, clear_chunk);
 }
 
 static int64_t reduce_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    const int ranks = n->attrs.ranks;
-    const int64_t length = shard_length(tensor_elements(n->in[0]), ranks);
-    return ranks == 1 ? 0 : sizes_bytes(n) + ranks * length * dtype_bytes(n->in[0]->dt);
+    if (n->attrs.ranks <= 1) return 0;
+    return sizes_bytes(n) + (n->attrs.lanes > 1 ? list_bytes(n) : 0) + parts_bytes(n);
 }
 
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
 
+// --- join_lanes
+// What comes after the first lane.
+static void clear_lanes(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const int64_t n = lane_elements(ins->node), all = tensor_elements(ins->node->in[0]);
+    memset(output_at(ins, 0, n + c * CHUNK_ELEMENTS), 0,
+            (size_t)(chunk_length(all - n, CHUNK_ELEMENTS, c) *
+                     dtype_bytes(ins->node->out[0]->dt)));
+}
+
+// Each rank joins its shard, where it is in the first lane, and gives it to all others.
+static void join_lanes(const instruction *ins) {
+    const node *n = ins->node;
+    const int64_t elements = lane_elements(n), unit = dtype_bytes(n->in[0]->dt);
+    if (ins->group) {
+        const shard s = shard_of(ins, elements);
+        char *own = output_at(ins, 0, s.first);
+        *ins->failed = sum_lanes(ins, &s, own);
+        if (*ins->failed == DRV_OK)
+            *ins->failed =
+                    comm_all_gather(ins->group, own, 0, sizes_of(ins, &s, unit), ins->out[0]);
+        if (*ins->failed != DRV_OK) return;
+    } else {
+        join_here(ins, ins->out[0]);
+    }
+    run_chunks(ins, tensor_elements(n->in[0]) - elements, CHUNK_ELEMENTS, clear_lanes);
+}
+
+const cpu_op cpu_op_join_lanes = {.run = join_lanes, .workspace = reduce_workspace};
+
+// --- shards of weights
 static void take_shard(const instruction *ins) {
-    const shard s = shard_of(ins, ins->node->in[0]);
+    const shard s = shard_of(ins, tensor_elements(ins->node->in[0]));
     const int64_t unit = dtype_bytes(ins->node->in[0]->dt);
     memcpy(ins->out[0], input_at(ins, 0, s.first), (size_t)(s.count * unit));
     fill_up(ins, &s);
@@ -78,7 +163,7 @@ const cpu_op cpu_op_take_shard = {.run = take_shard};
 
 static void gather_shards(const instruction *ins) {
     const tensor *w = ins->node->in[0];
-    const shard s = shard_of(ins, w);
+    const shard s = shard_of(ins, tensor_elements(w));
     const int64_t unit = dtype_bytes(w->dt);
     if (!ins->group) {
         memcpy(ins->out[0], ins->in[1], (size_t)tensor_bytes(w));

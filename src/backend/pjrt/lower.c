@@ -158,11 +158,17 @@ static drv_status check_nodes(const graph *program, const mesh *ranks) {
         const char *name = op_rows[n->op]->name;
         const int here = ranks->size[n->attrs.axis];
         const bool is_attention = n->op == OP_attention || n->op == OP_attention_grad;
-        if (is_attention && (n->attrs.ranks > 1 || n->attrs.lanes > 1))
+        if (n->attrs.lanes > 1 || (is_attention && n->attrs.ranks > 1))
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of rows that ranks share, which the pjrt back end "
-                    "has no rule for; expected parallel.context 1",
+                    "has no rule for; expected parallel.context 1 and context_leaves auto",
                     program->name, i, name);
+        if (n->attrs.replicas > 1)
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s is of a key-value head that %d tensor ranks share, which "
+                    "the pjrt back end has no rule for; expected parallel.tensor up to the number of "
+                    "key-value heads",
+                    program->name, i, name, n->attrs.replicas);
         if (n->attrs.ranks > 1 && n->attrs.ranks != here)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "

@@ -24,6 +24,8 @@ typedef struct attention_call {
     double scale;
     hlo_value q, k, v;         // [RK, G, S, D], [RK, S, D]
     hlo_value first;           // i32 [RK, G, S]: the first token that each sees
+    bool branches;             // hides tokens after that one, from the first to before the second:
+    hlo_value hidden[2];       // i32 [RK, G, S]
     hlo_value d_o, lse, delta; // of the gradient: [RK, G, S, D], [RK, G, S]
 } attention_call;
 
@@ -74,7 +76,30 @@ static hlo_value join_heads(const attention_call *c, hlo_value x, int64_t heads)
     return hlo_reshape(h, x, HLO_DIMS(c->rows * c->seq, heads * c->d));
 }
 
-static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position) {
+// A number of each token, [rows, S], beside every head: [RK, G, S].
+static hlo_value for_heads(const attention_call *c, hlo_value x) {
+    hlo_text *h = &c->l->h;
+    x = hlo_broadcast(h, x, HLO_DIMS(c->rows, c->n_kv, c->group, c->padded),
+            (const int64_t[]){0, 3});
+    return hlo_reshape(h, x, HLO_DIMS(c->rows * c->n_kv, c->group, c->padded));
+}
+
+// hidden: i32 [2 N]. What it hides is not counted by position.
+static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first) {
+    hlo_text *h = &c->l->h;
+    hlo_value end[2];
+    c->branches = true;
+    hidden = hlo_reshape(h, hidden, HLO_DIMS(c->rows, c->seq, 2));
+    for (int i = 0; i < 2; i++) {
+        end[i] = hlo_reshape(h, hlo_slice(h, hidden, 2, i, 1), HLO_DIMS(c->rows, c->seq));
+        end[i] = hlo_pad(h, end[i], 1, c->padded);
+        c->hidden[i] = for_heads(c, end[i]);
+    }
+    return hlo_binary(h, "subtract", first, hlo_binary(h, "subtract", end[1], end[0]));
+}
+
+// hidden NULL: nothing is.
+static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position, const hlo_value *hidden) {
     hlo_text *h = &c->l->h;
     const int64_t kv[] = {c->rows * c->n_kv, c->padded, c->d};
     c->q = cut_heads(c, qkv, 0, c->n_heads, c->group);
@@ -83,10 +108,9 @@ static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position) {
     position = hlo_reshape(h, position, HLO_DIMS(c->rows, c->seq));
     position = hlo_pad(h, position, 1, c->padded);
     const hlo_value token = hlo_iota(h, HLO_I32, 2, position.dim, 1);
-    const hlo_value begin = hlo_binary(h, "subtract", token, position);
-    const hlo_value wide = hlo_broadcast(h, begin, HLO_DIMS(c->rows, c->n_kv, c->group, c->padded),
-            (const int64_t[]){0, 3});
-    c->first = hlo_reshape(h, wide, HLO_DIMS(c->rows * c->n_kv, c->group, c->padded));
+    hlo_value begin = hlo_binary(h, "subtract", token, position);
+    if (hidden) begin = cut_hidden(c, *hidden, begin);
+    c->first = for_heads(c, begin);
 }
 
 // --- a pair of blocks
@@ -118,7 +142,18 @@ static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo
     return hlo_binary(h, "add", count, hlo_spread(h, hlo_place_value(h, first), like));
 }
 
-// Token t of a row sees those from first[t] to t.
+// `visible` without the keys that lie in what is hidden from a query of the pair.
+static hlo_value without_hidden(const attention_call *c, const block_pair *p, hlo_value key) {
+    hlo_text *h = &c->l->h;
+    hlo_value end[2];
+    for (int i = 0; i < 2; i++)
+        end[i] = beside(h, hlo_take(h, c->hidden[i], 2, p->query, c->block), &key);
+    const hlo_value seen = hlo_binary(h, "or", hlo_compare(h, "LT", key, end[0]),
+            hlo_compare(h, "GE", key, end[1]));
+    return hlo_binary(h, "and", p->visible, seen);
+}
+
+// Token t of a row sees those from first[t] to t, but for what is hidden.
 static block_pair open_pair(const attention_call *c, hlo_place turn) {
     hlo_text *h = &c->l->h;
     block_pair p = {.query = hlo_place_times(h, hlo_place_of(h, c->query_block, c->n_pairs, turn),
@@ -135,6 +170,7 @@ static block_pair open_pair(const attention_call *c, hlo_place turn) {
     const hlo_value from = beside(h, hlo_take(h, c->first, 2, p.query, c->block), &like);
     p.visible =
             hlo_binary(h, "and", hlo_compare(h, "LE", key, query), hlo_compare(h, "GE", key, from));
+    if (c->branches) p.visible = without_hidden(c, &p, key);
     return p;
 }
 
@@ -191,7 +227,9 @@ static hlo_value statistics(const attention_call *c, hlo_value x) {
 static void attention(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     attention_call c = open_call(l, n, n->in[0]);
-    cut_qkv(&c, lower_in(l, n, 0), lower_in(l, n, 1));
+    const bool branches = n->op == OP_branch_attention;
+    const hlo_value hidden = branches ? lower_in(l, n, 2) : (hlo_value){0};
+    cut_qkv(&c, lower_in(l, n, 0), lower_in(l, n, 1), branches ? &hidden : NULL);
     hlo_value like = c.first, out = c.q, carried[N_FORWARD];
     like.type = out.type = c.acc;
     carried[MAX] = hlo_fill(h, NEVER, &like);
@@ -200,11 +238,13 @@ static void attention(lowering *l, const node *n) {
     hlo_repeat(h, c.n_pairs, carried, N_FORWARD, forward_pair, &c);
     out = hlo_binary(h, "divide", carried[OUT], beside(h, carried[SUM], &out));
     lower_set(l, n, 0, join_heads(&c, hlo_convert(h, out, c.dt), c.n_heads));
+    if (branches) return;
     const hlo_value lse = hlo_binary(h, "add", carried[MAX], hlo_unary(h, "log", carried[SUM]));
     lower_set(l, n, 1, statistics(&c, lse));
 }
 
 const lower_op lower_op_attention = {.lower = attention};
+const lower_op lower_op_branch_attention = {.lower = attention};
 
 // --- gradient: carried are the sums of dq, dk, dv
 enum { DQ, DK, DV, N_GRADIENTS };
@@ -251,7 +291,7 @@ static void attention_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     static const int64_t columns[] = {3};
     attention_call c = open_call(l, n, n->in[1]);
-    cut_qkv(&c, lower_in(l, n, 1), lower_in(l, n, 4));
+    cut_qkv(&c, lower_in(l, n, 1), lower_in(l, n, 4), NULL);
     c.d_o = cut_heads(&c, lower_in(l, n, 0), 0, c.n_heads, c.group);
     const hlo_value o = cut_heads(&c, lower_in(l, n, 2), 0, c.n_heads, c.group);
     c.delta = hlo_reduce(h, "add",
@@ -263,7 +303,8 @@ static void attention_grad(lowering *l, const node *n) {
     hlo_repeat(h, c.n_pairs, carried, N_GRADIENTS, grad_pair, &c);
     hlo_value part[N_GRADIENTS];
     for (int i = 0; i < N_GRADIENTS; i++)
-        part[i] = join_heads(&c, hlo_convert(h, carried[i], c.dt), i == DQ ? c.n_heads : c.n_kv);
+        part[i] = join_heads(&c, hlo_convert(h, carried[i], lower_type(l, n->out[0]->dt)),
+                i == DQ ? c.n_heads : c.n_kv);
     lower_set(l, n, 0, hlo_concat(h, part, N_GRADIENTS, 1));
 }
 

@@ -7,6 +7,9 @@
 // With `ranks` each of them has seq tokens of rows of ranks * seq, cut zigzag (ir/zigzag.h): keys
 // and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.
 // position still counts from the start of the document, wherever that lies.
+//
+// `leaves`: sums over the query heads of a group are of so many equal leaves, joined in a tree.
+// `wide`: other ranks have more of them; dqkv is in the accumulation type (ir/ops/kv_heads.c).
 #include "ir/grad.h"
 #include "ir/wire.h"
 #include "ir/zigzag.h"
@@ -24,6 +27,8 @@ static const char *check(const tensor *qkv, const tensor *position, const op_att
     if (lanes & (lanes - 1)) return "lanes must be a power of two";
     if (cut && attrs->seq % (ZIGZAG_HALVES * lanes)) return "seq must divide into chunks";
     if (!is_i32(position, qkv->dim[0])) return "position must be i32[N]";
+    if (attrs->leaves < 0 || (attrs->leaves && attrs->n_heads / attrs->n_kv_heads % attrs->leaves))
+        return "leaves must divide the query heads of a group";
     return NULL;
 }
 
@@ -75,7 +80,7 @@ static node *example_forward(example *e, tensor *qkv) {
 
 #define ATTENTION_ATTRS                                                                            \
     (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
-            ATTR(lanes) | ATTR(all_heads))
+            ATTR(lanes) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide))
 
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));
@@ -101,6 +106,7 @@ const op_row op_row_attention = {
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *d_o = n->in[0], *qkv = n->in[1], *o = n->in[2];
     out[0] = spec_like(qkv);
+    if (n->attrs.wide) out[0].dt = dtype_acc(qkv->dt);
     *n_out = 1;
     if (!same_type(d_o, o) || o->dt != qkv->dt) return "do and o differ";
     return check(qkv, n->in[4], &n->attrs);
@@ -117,11 +123,22 @@ static double grad_wire(const node *n) {
     return kv_bytes(n, n->in[1], dtype_bytes(dt) + dtype_bytes(dtype_acc(dt)));
 }
 
-static void example_grad(example *e) {
+static void example_grad_of(example *e, const op_attrs *attrs) {
     node *forward = example_forward(e, example_given(e, "qkv", 10, 48));
     tensor *in[] = {example_given(e, "do", 10, 24), forward->in[0], forward->out[0],
             forward->out[1], forward->in[1]};
-    graph_add(e->g, OP_attention_grad, 5, in, &example_attrs);
+    graph_add(e->g, OP_attention_grad, 5, in, attrs);
+}
+
+static void example_grad(example *e) {
+    example_grad_of(e, &example_attrs);
+}
+
+static void example_partial_grad(example *e) {
+    op_attrs attrs = example_attrs;
+    attrs.leaves = 2;
+    attrs.wide = 1;
+    example_grad_of(e, &attrs);
 }
 
 const op_row op_row_attention_grad = {
@@ -133,7 +150,42 @@ const op_row op_row_attention_grad = {
         .wire = grad_wire,
         .differentiated = true,
         .attrs = ATTENTION_ATTRS,
-        .examples = {example_grad},
+        .examples = {example_grad, example_partial_grad},
+};
+
+// branch_attention(qkv_NC, position_N, hidden_2N) -> o: rows in which several continuations of one
+// beginning follow each other. Of the tokens between the first one that token t sees and itself,
+// hidden[2 t] .. hidden[2 t + 1] of the row are of others: it does not see them, and position does
+// not count them. Forward only.
+static const char *branch_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *qkv = n->in[0];
+    out[0] = spec_2d(qkv->dt, qkv->dim[0], (int64_t)n->attrs.n_heads * n->attrs.head_dim);
+    *n_out = 1;
+    if (!is_i32(n->in[2], 2 * qkv->dim[0])) return "hidden must be i32[2 N]";
+    return check(qkv, n->in[1], &n->attrs);
+}
+
+// A row of two tokens and three continuations; one of a continuation alone, then a document.
+static void branch_example(example *e) {
+    static const int32_t positions[14] = {0, 1, 2, 3, 2, 2, 3, 0, 1, 1, 2, 0, 1, 2};
+    static const int32_t hidden[28] = {[8] = 2, 4, 2, 5, 2, 5, [18] = 1, 2, 1, 2};
+    tensor *in[] = {example_given(e, "qkv", 14, 48), example_integers(e, "position", 14, positions),
+            example_integers(e, "hidden", 28, hidden)};
+    op_attrs attrs = example_attrs;
+    attrs.seq = 7;
+    graph_add(e->g, OP_branch_attention, 3, in, &attrs);
+}
+
+const op_row op_row_branch_attention = {
+        .name = "branch_attention",
+        .min_in = 3,
+        .max_in = 3,
+        .shape = branch_shape,
+        .flops = flops,
+        .built = true,
+        .differentiated = true,
+        .attrs = ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(all_heads),
+        .examples = {branch_example},
 };
 
 // cached_attention(qkv_NC, keys, values, position_N) -> o, keys', values': appends the N tokens of

@@ -8,6 +8,7 @@
 // of its sum of exponents and the logit of the label, if it is there, go to all ranks, 16 bytes per
 // token and leaf, and are joined in their order; the sum over the vocabulary of dh is a tree of
 // leaves. With ranks dh is one of several partial sums (`dx_wide`: in the accumulation type).
+// `lanes`: N is so many leaves of the row, each with a loss, a dloss and an accumulator of its own.
 #include "ir/grad.h"
 #include "ir/wire.h"
 
@@ -17,6 +18,7 @@ static const char *check(const node *n) {
         return "h and w must be matrices of one width";
     if (!is_i32(n->in[2], h->dim[0])) return "labels must be i32[N]";
     if (n->attrs.chunk < 1) return "chunk must be positive";
+    if (h->dim[0] % lanes_of(&n->attrs)) return "lanes must divide the tokens";
     const op_attrs *attrs = &n->attrs;
     const int64_t leaf = attrs->leaves > 0 ? attrs->part / attrs->leaves : 0;
     if (attrs->leaves && (leaf < 1 || attrs->part % attrs->leaves)) return "part must be of leaves";
@@ -26,7 +28,7 @@ static const char *check(const node *n) {
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
-    out[0] = spec_1d(DT_F64, 1);
+    out[0] = spec_1d(DT_F64, lanes_of(&n->attrs));
     out[1] = spec_1d(DT_F64, n->in[0]->dim[0]);
     *n_out = 2;
     return check(n);
@@ -75,6 +77,14 @@ static void loss_leaves_example(example *e) {
             &(op_attrs){.chunk = 4, .leaves = 4, .part = 12});
 }
 
+// Two leaves of a row, each a chunk and a shorter one.
+static void loss_lanes_example(example *e) {
+    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
+            example_integers(e, "labels", 6, example_labels)};
+    e->g->lanes = 2;
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .lanes = 2});
+}
+
 const op_row op_row_linear_cross_entropy = {
         .name = "linear_cross_entropy",
         .min_in = 3,
@@ -85,27 +95,30 @@ const op_row op_row_linear_cross_entropy = {
         .wire = wire,
         .built = true,
         .differentiated = true,
-        .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) | ATTR(dx_wide),
+        .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) |
+                 ATTR(dx_wide) | ATTR(lanes),
         .n_statistics = 1,
-        .examples = {loss_example, loss_leaves_example},
+        .examples = {loss_example, loss_leaves_example, loss_lanes_example},
 };
 
-// --- linear_cross_entropy_grad(h, w, labels, dloss f64[1][, acc]) -> loss[, dh][, acc']
+// --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
 // skip_dx: no dh; skip_dw: no acc, w is frozen.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *w = n->in[1];
     const bool dx = !n->attrs.skip_dx, dw = !n->attrs.skip_dw;
     *n_out = 0;
     if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
-    out[(*n_out)++] = spec_1d(DT_F64, 1);
+    out[(*n_out)++] = spec_1d(DT_F64, lanes_of(&n->attrs));
     if (dx) out[*n_out] = spec_like(n->in[0]);
     if (dx && n->attrs.dx_wide) out[*n_out].dt = dtype_acc(w->dt);
     *n_out += dx;
     if (dw) out[(*n_out)++] = spec_in_place(n, 4);
-    if (!is_f64(n->in[3], 1)) return "dloss must be one f64";
-    if (dw && (n->in[4]->dt != dtype_acc(w->dt) || !same_shape(n->in[4], w)))
-        return "the accumulator must fit w";
-    return check(n);
+    const char *bad = check(n);
+    if (bad) return bad;
+    const tensor_spec acc =
+            spec_by_lane(&n->attrs, spec_2d(dtype_acc(w->dt), w->dim[0], w->dim[1]));
+    if (!is_f64(n->in[3], lanes_of(&n->attrs))) return "dloss must be like the loss";
+    return dw && !is_like(n->in[4], &acc) ? "the accumulator must fit w" : NULL;
 }
 
 // The logits, and a product as large for each gradient.
@@ -116,10 +129,11 @@ static double grad_flops(const node *n) {
 static void grad_of_example(example *e, op_attrs attrs) {
     tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
             example_integers(e, "labels", 6, example_labels),
-            example_state(e, TENSOR_INPUT, "dloss", DT_F64, 1, 0, 0.5, 1)};
-    if (!attrs.skip_dw)
-        in[4] = example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 11, 5, -1, 1);
-    attrs.chunk = 4;
+            example_state(e, TENSOR_INPUT, "dloss", DT_F64, lanes_of(&attrs), 0, 0.5, 1)};
+    const int64_t dim[] = {attrs.lanes, 11, 5};
+    const bool lanes = attrs.lanes > 1;
+    if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + lanes, dim + !lanes);
+    attrs.chunk = lanes ? 2 : 4;
     graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
 }
 
@@ -139,6 +153,10 @@ static void leaves_example(example *e) {
     grad_of_example(e, (op_attrs){.leaves = 4, .part = 12});
 }
 
+static void lanes_example(example *e) {
+    grad_of_example(e, (op_attrs){.lanes = 2});
+}
+
 static void partial_example(example *e) {
     grad_of_example(e, (op_attrs){.leaves = 2, .part = 12, .dx_wide = 1});
 }
@@ -152,7 +170,7 @@ const op_row op_row_linear_cross_entropy_grad = {
         .wire = wire,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide),
+                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(lanes),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
-                partial_example},
+                partial_example, lanes_example},
 };

@@ -20,7 +20,9 @@ static void grad(grad_ctx *ctx, node *n) {
     tensor *acc = grad_buffer(ctx, n->in[1]), *dx = grad_of(ctx, n->out[0]);
     if (!acc) return;
     tensor *in[] = {n->in[0], dx, acc};
-    grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &n->attrs)->out[0]);
+    op_attrs attrs = n->attrs;
+    attrs.lanes = grad_lanes(ctx);
+    grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &attrs)->out[0]);
 }
 
 // With the first and the last row, and one that comes twice.
@@ -32,6 +34,11 @@ static void example_lookup(example *e) {
     graph_add(e->g, OP_embedding, 2, in, NULL);
 }
 
+static void lanes_lookup(example *e) {
+    e->g->lanes = 2;
+    example_lookup(e);
+}
+
 const op_row op_row_embedding = {
         .name = "embedding",
         .min_in = 2,
@@ -41,17 +48,21 @@ const op_row op_row_embedding = {
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .built = true,
         .differentiated = true,
-        .examples = {example_lookup},
+        .examples = {example_lookup, lanes_lookup},
 };
 
-// dtable_VH += sum over tokens of dx_NH at row ids[n].
+// dtable_VH += sum over tokens of dx_NH at row ids[n]. `lanes`: N is so many leaves of the row,
+// each with a table of its own.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
     if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
-    if (!is_matrix(acc) || acc->dim[1] != dx->dim[1]) return "the accumulator must be [V,H]";
+    const int64_t rows = acc->dim[n->attrs.lanes > 1];
+    const tensor_spec table = spec_by_lane(&n->attrs, spec_2d(dtype_acc(dx->dt), rows, dx->dim[1]));
+    if (!is_like(acc, &table)) return "the accumulator must be [V,H]";
+    if (dx->dim[0] % lanes_of(&n->attrs)) return "lanes must divide the tokens";
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
-    return check_part(n, acc->dim[0]);
+    return check_part(n, rows);
 }
 
 static void grad_example(example *e) {
@@ -60,12 +71,19 @@ static void grad_example(example *e) {
     graph_add(e->g, OP_embedding_grad, 3, in, NULL);
 }
 
+static void grad_lanes_example(example *e) {
+    const int64_t dim[] = {2, 7, 5};
+    tensor *in[] = {example_integers(e, "ids", 6, example_ids), example_given(e, "dx", 6, 5),
+            example_accumulator(e, "acc", 3, dim)};
+    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.lanes = 2});
+}
+
 const op_row op_row_embedding_grad = {
         .name = "embedding_grad",
         .min_in = 3,
         .max_in = 3,
         .shape = grad_shape,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part) | ATTR(lanes),
         .differentiated = true,
-        .examples = {grad_example},
+        .examples = {grad_example, grad_lanes_example},
 };

@@ -1,6 +1,8 @@
-// Gradients of several lanes on one rank: a binary counter of finished sums (docs/adr/0009). The
-// sum of a lane is put aside; when its neighbour in the tree is finished, the two are joined.
+// Gradients of several lanes on one rank. Of lanes of micro-batches a binary counter of finished
+// sums (docs/adr/0009): the sum of a lane is put aside; when its neighbour in the tree is finished,
+// the two are joined. Of leaves of the row (docs/adr/0015) all are there until they are joined.
 #include "ir/op.h"
+#include "ir/wire.h"
 
 // put_aside(g, slot) -> g = 0, slot = g, both in place.
 static const char *aside_shape(const node *n, tensor_spec *out, int *n_out) {
@@ -49,4 +51,43 @@ const op_row op_row_take_back = {
         .shape = back_shape,
         .differentiated = true,
         .examples = {back_example},
+};
+
+// join_lanes(g[lanes, ...]) -> s[...]: the sum over the leaves of the row, in the memory of the
+// first one; the others are cleared. With ranks it is the sum over all of theirs: of places that
+// count data ranks first (`data_ranks` of them), then leaves, then context ranks.
+static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *g = n->in[0];
+    *n_out = 1;
+    if (n->attrs.lanes < 2 || g->n_dims < 2 || g->dim[0] != n->attrs.lanes)
+        return "the first dim must be the lanes";
+    out[0] = (tensor_spec){g->dt, g->n_dims - 1, {g->dim[1], g->dim[2]}, 0, false};
+    const int ranks = n->attrs.ranks > 1 ? n->attrs.ranks : 1;
+    if (ranks > 1 && (n->attrs.data_ranks < 1 || ranks % n->attrs.data_ranks))
+        return "data ranks must divide ranks";
+    return NULL;
+}
+
+static double join_wire(const node *n) {
+    const double bytes = (double)tensor_bytes(n->in[0]);
+    const int ranks = n->attrs.ranks;
+    if (ranks <= 1) return 0;
+    return wire_scatter(bytes, ranks) + wire_gather(bytes / n->attrs.lanes / ranks, ranks);
+}
+
+static void join_example(example *e) {
+    const int64_t dim[] = {4, 3, 17};
+    tensor *in[] = {example_accumulator(e, "g", 3, dim)};
+    graph_add(e->g, OP_join_lanes, 1, in, &(op_attrs){.lanes = 4});
+}
+
+const op_row op_row_join_lanes = {
+        .name = "join_lanes",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = join_shape,
+        .wire = join_wire,
+        .differentiated = true,
+        .attrs = ATTR(lanes) | ATTR(axis) | ATTR(ranks) | ATTR(data_ranks),
+        .examples = {join_example},
 };

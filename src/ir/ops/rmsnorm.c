@@ -5,7 +5,8 @@
 //
 // The weight's gradient is a sum over tokens: of so many equal runs of them (`leaves`), joined in a
 // tree. With `ranks`, each has a part of the tokens, and the sum is that of all: they tell each
-// other theirs in rmsnorm_grad.
+// other theirs in rmsnorm_grad. `lanes`: there are so many leaves of the row, the tokens of each
+// are cut in these runs, and each has an accumulator of its own: acc[lanes, H].
 #include "ir/grad.h"
 #include "ir/wire.h"
 
@@ -33,6 +34,7 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     if (dh) in[n_in++] = dh;
     op_attrs attrs = n->attrs;
     attrs.skip_dw = !acc;
+    attrs.lanes = acc ? grad_lanes(ctx) : 0;
     node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
     if (acc) grad_buffer_set(ctx, w, made->out[1]);
     return made->out[0];
@@ -52,6 +54,11 @@ static void norm_example(example *e) {
     graph_add(e->g, OP_rmsnorm, 2, in, &(op_attrs){.eps = 1e-2});
 }
 
+static void norm_lanes_example(example *e) {
+    e->g->lanes = 2;
+    norm_example(e);
+}
+
 const op_row op_row_rmsnorm = {
         .name = "rmsnorm",
         .min_in = 2,
@@ -63,7 +70,7 @@ const op_row op_row_rmsnorm = {
         .cheap = true,
         .built = true,
         .differentiated = true,
-        .examples = {norm_example},
+        .examples = {norm_example, norm_lanes_example},
 };
 
 // --- add_rmsnorm(x, d, w) -> h, y, r
@@ -127,46 +134,56 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (acc) out[1] = spec_in_place(n, acc);
     if (!same_type(dy, x) || (has_dh && !same_type(n->in[dh], x))) return "dy, x, dh differ";
     if (!is_acc(n->in[3], x->dt, x->dim[0])) return "r must have one number per row";
-    if (acc && !is_acc(n->in[acc], x->dt, x->dim[1])) return "the accumulator must be a vector";
+    const tensor_spec sums = spec_by_lane(&n->attrs, spec_1d(dtype_acc(x->dt), x->dim[1]));
+    if (acc && !is_like(n->in[acc], &sums)) return "the accumulator must be a vector";
     return check(x, n->in[2]);
 }
 
 static double grad_wire(const node *n) {
     if (n->attrs.ranks <= 1 || n->attrs.skip_dw) return 0;
-    return wire_all_reduce((double)tensor_bytes(n->in[2]), n->attrs.ranks);
+    const double bytes = (double)tensor_bytes(n->in[2]);
+    const int runs = n->attrs.leaves > 0 ? n->attrs.lanes * n->attrs.leaves : n->attrs.lanes;
+    // Of a leaf of the row some runs may be on other ranks: all tell each other all.
+    if (n->attrs.lanes > 1) return wire_gather(runs * bytes, n->attrs.ranks);
+    return wire_all_reduce(bytes, n->attrs.ranks);
 }
 
-static void grad_of_example(example *e, bool frozen, bool past, int leaves) {
+static void grad_of_example(example *e, bool frozen, bool past, int leaves, int lanes) {
     const dtype acc = dtype_acc(e->dt);
-    const op_attrs attrs = {.eps = 1e-2, .skip_dw = frozen, .leaves = leaves};
+    const op_attrs attrs = {.eps = 1e-2, .skip_dw = frozen, .leaves = leaves, .lanes = lanes};
+    const int64_t dim[] = {lanes, 33};
     tensor *x = example_given(e, "x", 4, 33);
     tensor *w = example_state(e, TENSOR_WEIGHT, "w", acc, 33, 0, -1, 1);
     node *norm = graph_add(e->g, OP_rmsnorm, 2, (tensor *[]){x, w}, &(op_attrs){.eps = 1e-2});
     tensor *in[6] = {example_given(e, "dy", 4, 33), x, w, norm->out[1]};
     int n_in = 4;
-    if (!frozen) in[n_in++] = example_state(e, TENSOR_GRAD, "acc", acc, 33, 0, -1, 1);
+    if (!frozen) in[n_in++] = example_accumulator(e, "acc", lanes ? 2 : 1, lanes ? dim : dim + 1);
     if (past) in[n_in++] = example_given(e, "dh", 4, 33);
     graph_add(e->g, OP_rmsnorm_grad, n_in, in, &attrs);
 }
 
 static void grad_example(example *e) {
-    grad_of_example(e, false, false, 0);
+    grad_of_example(e, false, false, 0, 0);
 }
 
 static void past_example(example *e) {
-    grad_of_example(e, false, true, 0);
+    grad_of_example(e, false, true, 0, 0);
 }
 
 static void frozen_example(example *e) {
-    grad_of_example(e, true, false, 0);
+    grad_of_example(e, true, false, 0, 0);
 }
 
 static void frozen_past_example(example *e) {
-    grad_of_example(e, true, true, 0);
+    grad_of_example(e, true, true, 0, 0);
 }
 
 static void leaves_example(example *e) {
-    grad_of_example(e, false, true, 2);
+    grad_of_example(e, false, true, 2, 0);
+}
+
+static void lanes_example(example *e) {
+    grad_of_example(e, false, true, 0, 2);
 }
 
 const op_row op_row_rmsnorm_grad = {
@@ -175,8 +192,8 @@ const op_row op_row_rmsnorm_grad = {
         .max_in = 6,
         .shape = grad_shape,
         .wire = grad_wire,
-        .attrs = ATTR(eps) | ATTR(skip_dw) | ATTR(leaves) | ATTR(axis) | ATTR(ranks),
+        .attrs = ATTR(eps) | ATTR(skip_dw) | ATTR(leaves) | ATTR(axis) | ATTR(ranks) | ATTR(lanes),
         .differentiated = true,
         .examples = {grad_example, past_example, frozen_example, frozen_past_example,
-                leaves_example},
+                leaves_example, lanes_example},
 };

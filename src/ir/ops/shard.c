@@ -19,19 +19,32 @@ static double shard_wire(const node *n) {
     return wire_scatter((double)tensor_bytes(n->in[0]), n->attrs.ranks);
 }
 
-// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis.
+// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis. `lanes`: each rank has
+// so many leaves of the row, which are summed as in join_lanes (ops/lane.c).
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 2;
-    const char *bad = check_state(n, n->in[0]);
+    const tensor *g = n->in[0];
+    const char *bad = check_state(n, g);
     if (bad) return bad;
-    out[0] = spec_of_shard(n, n->in[0]);
+    const int lanes = lanes_of(&n->attrs);
+    out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / lanes, n->attrs.ranks));
     out[1] = spec_in_place(n, 0);
+    if (lanes > 1 && g->dim[0] != lanes) return "the first dim must be the lanes";
+    if (lanes > 1 && (n->attrs.data_ranks < 1 || n->attrs.ranks % n->attrs.data_ranks))
+        return "data ranks must divide ranks";
     return NULL;
 }
 
 static void reduce_example(example *e) {
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1)};
     graph_add(e->g, OP_reduce_shard, 1, in, &(op_attrs){.axis = AXIS_DATA, .ranks = 1});
+}
+
+static void reduce_lanes_example(example *e) {
+    const int64_t dim[] = {2, 3, 17};
+    tensor *in[] = {example_accumulator(e, "g", 3, dim)};
+    graph_add(e->g, OP_reduce_shard, 1, in,
+            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .lanes = 2, .data_ranks = 1});
 }
 
 const op_row op_row_reduce_shard = {
@@ -41,8 +54,8 @@ const op_row op_row_reduce_shard = {
         .shape = reduce_shape,
         .wire = shard_wire,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
-        .examples = {reduce_example},
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(lanes) | ATTR(data_ranks),
+        .examples = {reduce_example, reduce_lanes_example},
 };
 
 // take_shard(w) -> s: a copy of this rank's shard.

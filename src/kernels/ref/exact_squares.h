@@ -56,6 +56,8 @@ static inline __attribute__((always_inline)) bool fold_squares(dtype dt, int64_t
     }
     const size_t bytes = (size_t)dtype_bytes(dt);
     for (int64_t i = 0; i < count; i += SQUARES_LANES) {
+        // The next SQUARES_MOST numbers, while there is more to compute than to read.
+        __builtin_prefetch((const char *)values + ((size_t)i + SQUARES_MOST) * bytes);
         const size_t n_here = count - i < SQUARES_LANES ? (size_t)(count - i) : SQUARES_LANES;
         square_halves halves = {0};
         square_floats x = {0};

@@ -106,10 +106,27 @@ static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, do
         max = fmax(max, get(acc, logits, j));
     for (int64_t j = 0; j < n; j++)
         sum += exp(get(acc, logits, j) - max);
-    const double loss = max + log(sum) - (label < 0 ? 0 : get(acc, logits, label));
+    const double loss = max + log(sum) - get(acc, logits, label);
     for (int64_t j = 0; d && j < n; j++) // d never runs ahead of the logits it overwrites
         put(dt, d, j, scale * (exp(get(acc, logits, j) - max) / sum - (j == label ? 1 : 0)));
     return loss;
+}
+static double exponents(dtype dt, int64_t n, void *x, double *max) {
+    const dtype acc = dtype_acc(dt);
+    double sum = 0;
+    *max = -HUGE_VAL;
+    for (int64_t j = 0; j < n; j++)
+        *max = fmax(*max, get(acc, x, j));
+    for (int64_t j = 0; j < n; j++) {
+        const double e = exp(get(acc, x, j) - *max);
+        put(acc, x, j, e);
+        sum += e;
+    }
+    return sum;
+}
+static void scaled(dtype dt, int64_t n, const void *x, double factor, void *y) {
+    for (int64_t j = 0; j < n; j++)
+        put(dt, y, j, factor * get(dtype_acc(dt), x, j));
 }
 
 static void dropout(dtype dt, const dropout_args *args, int64_t first, int64_t n, const void *x,
@@ -204,6 +221,8 @@ const kernels kernels_ref = {
         .swiglu = swiglu,
         .swiglu_grad = swiglu_grad,
         .cross_entropy = cross_entropy,
+        .exponents = exponents,
+        .scaled = scaled,
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,

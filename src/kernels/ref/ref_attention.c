@@ -41,9 +41,10 @@ typedef struct softmax_sums {
     double max, sum, o[COLUMNS];
 } softmax_sums;
 
-// Of the query in row t and token s.
+// Of the query in row t and token s; -infinity: it is hidden.
 static double score(const attention_args *args, int64_t t, int64_t s, int h) {
     const int g = h / (args->n_heads / args->n_kv_heads);
+    if (args->hidden && s >= args->hidden[2 * t] && s < args->hidden[2 * t + 1]) return -HUGE_VAL;
     const double product =
             args->keys ? dot(args, args->qkv, q_at(args, t, h), args->keys, cached_at(args, s, g))
                        : dot(args, args->qkv, q_at(args, t, h), args->qkv, k_at(args, s, g));
@@ -58,6 +59,7 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
     double max = x->max;
     for (int64_t s = begin; s < end; s++)
         max = fmax(max, score(args, t, s, h));
+    if (max == -HUGE_VAL) return; // all are hidden
     const double keep = exp(x->max - max);
     x->max = max;
     x->sum *= keep;
@@ -72,7 +74,7 @@ static void add_keys(const attention_args *args, int64_t t, int h, int64_t begin
 }
 
 static void query(const attention_args *args, int64_t t, int h) {
-    const int64_t token = args->first + t, start = token - args->position[t],
+    const int64_t token = args->first + t, start = attention_first(args, t),
                   begin = start > 0 ? start : 0,
                   out = t * attention_o_width(args) + (int64_t)h * args->head_dim,
                   n_keys = attention_keys(args), end = token + 1 < n_keys ? token + 1 : n_keys;
@@ -104,10 +106,11 @@ void ref_attention(const attention_args *args, int64_t unit, void *scratch) {
 // --- a single row. part[head][chunk] = {largest score, sum of exp, sums of the values}
 void ref_row_attention(const attention_args *args, int64_t unit, void *part, void *scratch) {
     const dtype acc = dtype_acc(args->dt);
-    const int n_rep = args->n_heads / args->n_kv_heads, group = (int)(unit % args->n_kv_heads);
-    const int64_t chunk = unit / args->n_kv_heads, size = row_attention_chunk(args),
-                  n_chunks = row_attention_units(args) / args->n_kv_heads, first = chunk * size,
-                  left = args->first + 1 - first, n_keys = left < size ? left : size;
+    const int64_t size = row_attention_chunk(args),
+                  n_chunks = row_attention_units(args) / args->n_kv_heads, chunk = unit % n_chunks,
+                  first = chunk * size, left = args->first + 1 - first,
+                  n_keys = left < size ? left : size;
+    const int n_rep = args->n_heads / args->n_kv_heads, group = (int)(unit / n_chunks);
     for (int h = group * n_rep; h < (group + 1) * n_rep; h++) {
         const int64_t at = (h * n_chunks + chunk) * (args->head_dim + 2);
         double max = -HUGE_VAL, sum = 0;
@@ -202,13 +205,32 @@ void ref_attention_grad(const attention_args *args, int64_t unit, void *scratch)
 static void put_sum(const attention_args *args, int64_t t, int head, int d, double x) {
     const int kv = args->n_kv_heads, key = head - args->n_heads;
     if (args->dqkv)
-        put(args->dt, args->dqkv, q_at(args, t, head) + d, x);
+        put(args->dqkv_is_acc ? dtype_acc(args->dt) : args->dt, args->dqkv, q_at(args, t, head) + d,
+                x);
     else if (key < 0)
         accumulate_at(dtype_acc(args->dt), args->dq,
                 (t * args->n_heads + head) * args->head_dim + d, x);
     else
         accumulate_at(dtype_acc(args->dt), key < kv ? args->dk : args->dv,
                 (t * kv + key % kv) * args->head_dim + d, x);
+}
+
+// Of element `at` of heads [first, first + n), which are `leaves` equal leaves, in the tree of
+// comm/join.h.
+static double sum_of_heads(const attention_args *args, int first, int n, int leaves, int64_t which,
+        int64_t at) {
+    double x = 0;
+    if (leaves > 1) {
+        int half = 1;
+        while (2 * half < leaves)
+            half *= 2;
+        const int left = n / leaves * half;
+        return sum_of_heads(args, first, left, half, which, at) +
+               sum_of_heads(args, first + left, n - left, leaves - half, which, at);
+    }
+    for (int h = first; h < first + n; h++)
+        x += get(dtype_acc(args->dt), args->part, part_at(args, h, which, 0) + at);
+    return x;
 }
 
 void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
@@ -225,11 +247,9 @@ void ref_attention_grad_sum(const attention_args *args, int64_t unit) {
             }
         for (int g = 0; g < args->n_kv_heads; g++)
             for (int d = 0; d < args->head_dim; d++)
-                for (int which = 0; which < 2; which++) {
-                    double x = 0;
-                    for (int h = g * rep; h < (g + 1) * rep; h++)
-                        x += get(acc, args->part, part_at(args, h, n_chunks + which, t) + d);
-                    put_sum(args, t, args->n_heads + which * args->n_kv_heads + g, d, x);
-                }
+                for (int which = 0; which < 2; which++)
+                    put_sum(args, t, args->n_heads + which * args->n_kv_heads + g, d,
+                            sum_of_heads(args, g * rep, rep, args->leaves, n_chunks + which,
+                                    t * args->head_dim + d));
     }
 }

@@ -12,21 +12,53 @@ typedef struct sum_target {
     int64_t at;   // element
 } sum_target;
 
-// The sum of n_parts rows of d floats, `apart` floats from one to the next.
+INLINE void put_sum(vec sum, int64_t j, int k, sum_target to) {
+    if (to.added)
+        v_store(to.added + to.at + j, v_add(v_load(to.added + to.at + j, k), sum), k);
+    else
+        v_store_as(to.dt, to.rounded, to.at + j, sum, k);
+}
+
+// Of `apart` floats from one to the next.
+INLINE vec chain_of(const float *part, int64_t n_parts, int64_t apart, int k) {
+    vec sum = v_load(part, k);
+    for (int64_t i = 1; i < n_parts; i++)
+        sum = v_add(sum, v_load(part + i * apart, k));
+    return sum;
+}
+
+// The sum of n_parts rows of d floats.
 INLINE void sum_parts(const float *part, int64_t n_parts, int64_t apart, int64_t d, sum_target to) {
+    FOR_VECTORS(j, k, d, { put_sum(chain_of(part + j, n_parts, apart, k), j, k, to); });
+}
+
+// The same of equal leaves, each a chain, in the tree of comm/join.h: subtrees wait until their
+// neighbour is there, as the ones of a binary counter do.
+INLINE void sum_leaves(const float *part, int64_t n_parts, int64_t leaves, int64_t apart, int64_t d,
+        sum_target to) {
+    enum { MOST_OPEN = 32 };
+    const int64_t each = n_parts / leaves;
     FOR_VECTORS(j, k, d, {
-        vec sum = v_load(part + j, k);
-        for (int64_t i = 1; i < n_parts; i++)
-            sum = v_add(sum, v_load(part + i * apart + j, k));
-        if (to.added)
-            v_store(to.added + to.at + j, v_add(v_load(to.added + to.at + j, k), sum), k);
-        else
-            v_store_as(to.dt, to.rounded, to.at + j, sum, k);
+        vec open[MOST_OPEN];
+        for (int64_t leaf = 0; leaf < leaves; leaf++) {
+            int level = 0;
+            vec sum = chain_of(part + j + leaf * each * apart, each, apart, k);
+            for (; leaf >> level & 1; level++)
+                sum = v_add(open[level], sum);
+            open[level] = sum;
+        }
+        int level = __builtin_ctzll((unsigned long long)leaves);
+        vec sum = open[level++];
+        for (; leaves >> level; level++)
+            if (leaves >> level & 1) sum = v_add(open[level], sum);
+        put_sum(sum, j, k, to);
     });
 }
 
 INLINE sum_target target_of(dtype dt, const attention_args *args, int64_t t, int64_t head) {
-    if (args->dqkv) return (sum_target){dt, args->dqkv, NULL, element_of(args, t, head)};
+    if (args->dqkv)
+        return (sum_target){args->dqkv_is_acc ? DT_F32 : dt, args->dqkv, NULL,
+                element_of(args, t, head)};
     const int64_t d = args->head_dim, kv = args->n_kv_heads;
     if (head < args->n_heads)
         return (sum_target){dt, NULL, args->dq, (t * args->n_heads + head) * d};
@@ -48,9 +80,15 @@ INLINE void attention_sum(dtype dt, const attention_args *args, int64_t unit) {
             sum_parts(part + h * head_floats, n_seen, array, d, target_of(dt, args, t, h));
         for (int64_t g = 0; g < args->n_kv_heads; g++) {
             const float *dk = part + g * n_rep * head_floats + n_chunks * array;
-            sum_parts(dk, n_rep, head_floats, d, target_of(dt, args, t, key_head(args, g)));
-            sum_parts(dk + array, n_rep, head_floats, d,
-                    target_of(dt, args, t, value_head(args, g)));
+            const sum_target key = target_of(dt, args, t, key_head(args, g)),
+                             value = target_of(dt, args, t, value_head(args, g));
+            if (args->leaves > 1) {
+                sum_leaves(dk, n_rep, args->leaves, head_floats, d, key);
+                sum_leaves(dk + array, n_rep, args->leaves, head_floats, d, value);
+            } else {
+                sum_parts(dk, n_rep, head_floats, d, key);
+                sum_parts(dk + array, n_rep, head_floats, d, value);
+            }
         }
     }
 }

@@ -36,11 +36,6 @@ INLINE int64_t rows_of_block(const attention_args *args, int64_t first) {
     return args->seq - first < BLOCK ? args->seq - first : BLOCK;
 }
 
-// The first token that row t sees; below 0: one before the keys.
-INLINE int64_t first_key(const attention_args *args, int64_t t) {
-    return args->first + t - args->position[t];
-}
-
 // The keys or values of a group from token t on: those of a cache, or (NULL) of qkv.
 typedef struct operand {
     matrix m;
@@ -54,11 +49,18 @@ INLINE operand operand_of(const attention_args *args, const void *cache, int64_t
     return (operand){matrix_of_qkv(args), element_of(args, t, head)};
 }
 
+INLINE void mask_hidden(const int32_t *hidden, int64_t k0, float *scores) {
+    const int64_t begin = hidden[0] - k0, end = hidden[1] - k0;
+    for (int64_t j = begin > 0 ? begin : 0; j < end && j < BLOCK; j++)
+        scores[j] = -INFINITY;
+}
+
 // Scores of row t for keys k0 .. k0 + BLOCK: those that it does not see become -inf. It sees
-// `from` .. `to`.
+// `from` .. `to`, but for what is hidden.
 INLINE void mask_scores(const attention_args *args, int64_t t, int64_t k0, float *scores) {
-    const int64_t from = first_key(args, t) - k0, last = args->first + t + 1,
+    const int64_t from = attention_first(args, t) - k0, last = args->first + t + 1,
                   n_keys = attention_keys(args), to = (last < n_keys ? last : n_keys) - k0;
+    if (args->hidden) mask_hidden(args->hidden + 2 * t, k0, scores);
     if (from <= 0 && to >= BLOCK) return;
     for (int64_t j = 0; j < BLOCK; j++)
         if (j < from || j >= to) scores[j] = -INFINITY;

@@ -107,22 +107,38 @@ INLINE double exp_row(float *x, int64_t n, float max) {
     return (double)v_sum(sum) + tail;
 }
 
-// Three passes over a row that stays in the cache: maximum, exponentials and their sum, result.
-INLINE double cross_entropy_as(dtype dt, int64_t n, float *logits, int64_t label, double scale,
-        void *d) {
-    const float own = label < 0 ? 0 : logits[label], max = largest(logits, n);
-    const double total = exp_row(logits, n, max);
-    if (d) {
-        const double own_p = label < 0 ? 0 : (double)logits[label] / total;
-        const vec factor = v_set((float)(scale / total));
-        FOR_VECTORS(j, k, n, { v_store_as(dt, d, j, v_mul(v_load(logits + j, k), factor), k); });
-        if (label >= 0) put(dt, d, label, scale * (own_p - 1));
-    }
-    return (double)max + log(total) - (double)own;
+static double exponents(dtype dt, int64_t n, void *x, double *max) {
+    if (dt == DT_F64) return kernels_ref.exponents(dt, n, x, max);
+    const float top = largest(x, n);
+    *max = (double)top;
+    return exp_row(x, n, top);
 }
+
+INLINE void scaled_as(dtype dt, int64_t n, const float *x, double factor, void *y) {
+    const vec by = v_set((float)factor);
+    FOR_VECTORS(j, k, n, { v_store_as(dt, y, j, v_mul(v_load(x + j, k), by), k); });
+}
+static void scaled(dtype dt, int64_t n, const void *x, double factor, void *y) {
+    if (dt == DT_F64)
+        kernels_ref.scaled(dt, n, x, factor, y);
+    else if (dt == DT_BF16)
+        scaled_as(DT_BF16, n, x, factor, y);
+    else
+        scaled_as(DT_F32, n, x, factor, y);
+}
+
+// Three passes over a row that stays in the cache: maximum, exponentials and their sum, result.
 static double cross_entropy(dtype dt, int64_t n, void *logits, int64_t label, double scale,
         void *d) {
     if (dt == DT_F64) return kernels_ref.cross_entropy(dt, n, logits, label, scale, d);
-    if (dt == DT_BF16) return cross_entropy_as(DT_BF16, n, logits, label, scale, d);
-    return cross_entropy_as(DT_F32, n, logits, label, scale, d);
+    float *row = logits;
+    const double own = (double)row[label];
+    double max;
+    const double total = exponents(dt, n, row, &max);
+    if (d) {
+        const double own_p = (double)row[label] / total;
+        scaled(dt, n, row, scale / total, d);
+        put(dt, d, label, scale * (own_p - 1));
+    }
+    return max + log(total) - own;
 }

@@ -41,6 +41,28 @@ INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
 INLINE float v_sum(vec a) {
     return _mm512_reduce_add_ps(a);
 }
+// v_sum of 16 vectors, with its order of additions. In each step two vectors become one, which has
+// the first's sums before the second's in each part of what is left of a vector.
+INLINE vec v_sums(const vec x[16]) {
+    vec half[8], quarter[4], pair[2];
+    // So that the sums come out in order: x[i] goes where the steps leave its sum at i.
+    for (int i = 0; i < 8; i++) {
+        const vec a = x[i % 2 * 8 + i / 2], b = x[i % 2 * 8 + 4 + i / 2];
+        half[i] = v_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+    }
+    for (int i = 0; i < 4; i++) {
+        const vec a = half[2 * i], b = half[2 * i + 1];
+        quarter[i] = v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+    }
+    for (int i = 0; i < 2; i++) {
+        const __m512d a = _mm512_castps_pd(quarter[2 * i]),
+                      b = _mm512_castps_pd(quarter[2 * i + 1]);
+        pair[i] = v_add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    return v_add(_mm512_shuffle_ps(pair[0], pair[1], 0x88),
+            _mm512_shuffle_ps(pair[0], pair[1], 0xDD));
+}
 INLINE float v_top(vec a) {
     return _mm512_reduce_max_ps(a);
 }

@@ -1,0 +1,176 @@
+// Key-value heads of more tensor ranks than there are of them (docs/adr/0018). `replicas`
+// neighbours along the axis work with one head each has: they hold equal shares of the rows of k
+// and v, and so of the columns of both, and put them together. Columns of a token:
+//
+//   share:  | q: n_heads * head_dim | k: head_dim / replicas | v: head_dim / replicas |
+//   whole:  | q: n_heads * head_dim | k: head_dim            | v: head_dim            |
+//
+// gather_kv makes the whole of the shares. From share_kv on each replica does other work with it:
+// for its own query heads. So what each finds of the gradients of k and v is a partial sum, which
+// join_kv completes; slice_kv takes the rank's share of what all replicas then have alike.
+#include "ir/grad.h"
+#include "ir/wire.h"
+
+static const char *check(const node *n, int64_t kv_columns) {
+    const tensor *x = n->in[0];
+    const op_attrs *attrs = &n->attrs;
+    if (!is_matrix(x)) return "x must be a matrix";
+    if (attrs->axis != AXIS_TENSOR) return "heads are shared along the tensor axis";
+    if (attrs->replicas < 1 || attrs->ranks < 1 || attrs->ranks % attrs->replicas)
+        return "replicas must divide the ranks";
+    if (attrs->head_dim % attrs->replicas) return "replicas must divide head_dim";
+    if (x->dim[1] != (int64_t)attrs->n_heads * attrs->head_dim + 2 * kv_columns)
+        return "x has not the columns of its heads";
+    return NULL;
+}
+
+static int64_t columns_of_share(const node *n) {
+    return n->attrs.replicas > 0 ? n->attrs.head_dim / n->attrs.replicas : 0;
+}
+
+static tensor_spec with_columns(const node *n, int64_t kv_columns) {
+    tensor_spec spec = spec_like(n->in[0]);
+    spec.dim[1] = (int64_t)n->attrs.n_heads * n->attrs.head_dim + 2 * kv_columns;
+    return spec;
+}
+
+// Numbers of whole keys and values.
+static double kv_numbers(const node *n) {
+    return 2.0 * (double)n->in[0]->dim[0] * n->attrs.head_dim;
+}
+
+#define KV_ATTRS (ATTR(axis) | ATTR(ranks) | ATTR(replicas) | ATTR(n_heads) | ATTR(head_dim))
+
+// All that a test in one process can run (test_kv_heads has several ranks).
+static const op_attrs one_rank = {.axis = AXIS_TENSOR,
+        .ranks = 1,
+        .replicas = 1,
+        .n_heads = 2,
+        .head_dim = 6};
+
+// --- gather_kv(share) -> whole
+static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
+    out[0] = with_columns(n, n->attrs.head_dim);
+    *n_out = 1;
+    return check(n, columns_of_share(n));
+}
+
+static void gather_grad(grad_ctx *ctx, node *n) {
+    tensor *d = grad_of(ctx, n->out[0]);
+    if (grad_wanted(ctx, n->in[0]))
+        grad_add(ctx, n->in[0], graph_add(ctx->g, OP_slice_kv, 1, &d, &n->attrs)->out[0]);
+}
+
+static double gather_wire(const node *n) {
+    const double bytes = kv_numbers(n) * (double)dtype_bytes(n->in[0]->dt);
+    return wire_gather(bytes / n->attrs.replicas, n->attrs.replicas);
+}
+
+static void gather_example(example *e) {
+    tensor *x = example_activation(e, "x", 5, 24);
+    graph_add(e->g, OP_gather_kv, 1, &x, &one_rank);
+}
+
+const op_row op_row_gather_kv = {
+        .name = "gather_kv",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = gather_shape,
+        .grad = gather_grad,
+        .wire = gather_wire,
+        .cheap = true,
+        .built = true,
+        .differentiated = true,
+        .attrs = KV_ATTRS,
+        .examples = {gather_example},
+};
+
+// --- slice_kv(whole) -> share
+static const char *slice_shape(const node *n, tensor_spec *out, int *n_out) {
+    out[0] = with_columns(n, columns_of_share(n));
+    *n_out = 1;
+    return check(n, n->attrs.head_dim);
+}
+
+static void slice_example(example *e) {
+    tensor *x = example_given(e, "x", 5, 24);
+    graph_add(e->g, OP_slice_kv, 1, &x, &one_rank);
+}
+
+const op_row op_row_slice_kv = {
+        .name = "slice_kv",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = slice_shape,
+        .differentiated = true,
+        .attrs = KV_ATTRS,
+        .examples = {slice_example},
+};
+
+// --- share_kv(whole) -> whole
+static const char *share_shape(const node *n, tensor_spec *out, int *n_out) {
+    out[0] = spec_in_place(n, 0);
+    *n_out = 1;
+    return check(n, n->attrs.head_dim);
+}
+
+static void share_grad(grad_ctx *ctx, node *n) {
+    op_attrs attrs = n->attrs;
+    tensor *d = grad_of(ctx, n->out[0]);
+    attrs.to = n->in[0]->dt;
+    if (grad_wanted(ctx, n->in[0]))
+        grad_add(ctx, n->in[0], graph_add(ctx->g, OP_join_kv, 1, &d, &attrs)->out[0]);
+}
+
+static void share_example(example *e) {
+    tensor *x = example_activation(e, "x", 5, 24);
+    graph_add(e->g, OP_share_kv, 1, &x, &one_rank);
+}
+
+const op_row op_row_share_kv = {
+        .name = "share_kv",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = share_shape,
+        .grad = share_grad,
+        .renames = true,
+        .built = true,
+        .differentiated = true,
+        .attrs = KV_ATTRS,
+        .examples = {share_example},
+};
+
+// --- join_kv(whole, in the accumulation type) -> whole, of type `to`: columns of k and v are
+// summed over the replicas and then rounded, those of q rounded.
+static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
+    out[0] = spec_like(n->in[0]);
+    out[0].dt = n->attrs.to;
+    *n_out = 1;
+    if (n->in[0]->dt != dtype_acc(n->attrs.to)) return "x must be of the accumulation type";
+    return check(n, n->attrs.head_dim);
+}
+
+// Sums travel in the accumulation type, what they come to as it is rounded.
+static double join_wire(const node *n) {
+    const int replicas = n->attrs.replicas;
+    return wire_scatter(kv_numbers(n) * (double)dtype_bytes(n->in[0]->dt), replicas) +
+           wire_gather(kv_numbers(n) * (double)dtype_bytes(n->attrs.to) / replicas, replicas);
+}
+
+static void join_example(example *e) {
+    tensor *x = example_state(e, TENSOR_INPUT, "x", dtype_acc(e->dt), 5, 24, -1, 1);
+    op_attrs attrs = one_rank;
+    attrs.to = e->dt;
+    graph_add(e->g, OP_join_kv, 1, &x, &attrs);
+}
+
+const op_row op_row_join_kv = {
+        .name = "join_kv",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = join_shape,
+        .wire = join_wire,
+        .differentiated = true,
+        .attrs = KV_ATTRS | ATTR(to),
+        .examples = {join_example},
+};

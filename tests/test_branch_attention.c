@@ -1,0 +1,129 @@
+// Attention of rows in which several continuations of one beginning follow each other: each gives
+// what the beginning and it would give in a row of their own, whatever lies between.
+#include "arrays.h"
+
+enum { MAX_BRANCHES_HERE = 4 };
+typedef struct branch_case {
+    int64_t before, stem, branch[MAX_BRANCHES_HERE]; // tokens; before: of a document in front
+    int n_heads, n_kv_heads, head_dim;
+} branch_case;
+
+static const branch_case cases[] = {
+        {0, 1, {1, 1}, 1, 1, 2}, {0, 5, {3, 1, 7, 2}, 4, 2, 6},
+        {3, 60, {4, 70, 3, 9}, 6, 2, 16}, // branches over the ends of blocks
+        {70, 130, {64, 1, 64, 30}, 2, 1, 64},
+        {1, 2, {200, 5, 1, 190}, 3, 1, 24}, // all of a block of keys is hidden
+};
+
+typedef struct row {
+    array qkv, o;
+    int32_t *position, *hidden;
+    attention_args args;
+} row;
+
+static row row_new(dtype dt, const branch_case *c, int64_t seq) {
+    const int64_t width = (c->n_heads + 2 * c->n_kv_heads) * c->head_dim;
+    row x = {.qkv = array_new(dt, seq * width, 5, 1.5, 0),
+            .o = array_new(dt, seq * c->n_heads * c->head_dim, 6, 1, 0),
+            .position = mem_zeroed(sizeof(int32_t) * (size_t)seq),
+            .hidden = mem_zeroed(2 * sizeof(int32_t) * (size_t)seq)};
+    x.args = (attention_args){.dt = dt,
+            .seq = seq,
+            .n_heads = c->n_heads,
+            .n_kv_heads = c->n_kv_heads,
+            .head_dim = c->head_dim,
+            .qkv = x.qkv.p,
+            .position = x.position,
+            .o = x.o.p};
+    return x;
+}
+
+static void row_free(row *x) {
+    array_free(&x->qkv), array_free(&x->o);
+    free(x->position);
+    free(x->hidden);
+}
+
+static void run(const kernels *k, const attention_args *args) {
+    void *scratch = mem_alloc((size_t)attention_scratch_bytes(args));
+    for (int64_t unit = 0; unit < attention_units(args); unit++)
+        k->attention(args, unit, scratch);
+    free(scratch);
+}
+
+static row whole_row(const kernels *k, dtype dt, const branch_case *c) {
+    int64_t seq = c->before + c->stem;
+    for (int i = 0; i < MAX_BRANCHES_HERE; i++)
+        seq += c->branch[i];
+    row x = row_new(dt, c, seq);
+    x.args.hidden = x.hidden;
+    for (int64_t t = 0; t < c->before; t++)
+        x.position[t] = (int32_t)t;
+    for (int64_t t = 0; t < c->stem; t++)
+        x.position[c->before + t] = (int32_t)t;
+    int64_t begin = c->before + c->stem;
+    for (int i = 0; i < MAX_BRANCHES_HERE; begin += c->branch[i++])
+        for (int64_t t = 0; t < c->branch[i]; t++) {
+            x.position[begin + t] = (int32_t)(c->stem + t);
+            x.hidden[2 * (begin + t)] = (int32_t)(c->before + c->stem);
+            x.hidden[2 * (begin + t) + 1] = (int32_t)begin;
+        }
+    run(k, &x.args);
+    return x;
+}
+
+// The stem and the branch that begins at token `begin` of the whole row, in a row of their own.
+static row path_alone(const kernels *k, dtype dt, const branch_case *c, const row *whole,
+        int64_t begin, int64_t n) {
+    const int64_t width = (c->n_heads + 2 * c->n_kv_heads) * c->head_dim;
+    row x = row_new(dt, c, c->stem + n);
+    for (int64_t t = 0; t < x.args.seq; t++) {
+        const int64_t from = t < c->stem ? c->before + t : begin + t - c->stem;
+        x.position[t] = (int32_t)t;
+        for (int64_t i = 0; i < width; i++)
+            array_put(&x.qkv, t * width + i, array_at(&whole->qkv, from * width + i));
+    }
+    run(k, &x.args);
+    return x;
+}
+
+// Blocks of keys end elsewhere, so sums have another order: c eps sqrt(K).
+static void expect_paths(const kernels *k, dtype dt, const branch_case *c) {
+    const double bound = 4 * (dt == DT_BF16 ? 0x1p-8 : 0x1p-23) * sqrt((double)(c->stem + 200));
+    const int64_t o_width = c->n_heads * c->head_dim;
+    row whole = whole_row(k, dt, c);
+    int64_t begin = c->before + c->stem;
+    for (int i = 0; i < MAX_BRANCHES_HERE; begin += c->branch[i++]) {
+        row alone = path_alone(k, dt, c, &whole, begin, c->branch[i]);
+        for (int64_t t = 0; t < alone.args.seq * o_width; t++) {
+            const int64_t token = t / o_width,
+                          from = token < c->stem ? c->before + token : begin + token - c->stem;
+            const double got = array_at(&whole.o, from * o_width + t % o_width),
+                         want = array_at(&alone.o, t);
+            if (fabs(got - want) > bound)
+                fail_msg("%s, %s, case %d, branch %d, token %lld: %.9g, expected %.9g", k->name,
+                        dtype_name(dt), (int)(c - cases), i, (long long)token, got, want);
+        }
+        row_free(&alone);
+    }
+    array_guarded("o", &whole.o);
+    row_free(&whole);
+}
+
+static void branches_see_their_beginning_and_themselves(void **state) {
+    (void)state;
+    const kernels *levels[4] = {NULL};
+    const int n = vector_levels(levels);
+    levels[n] = &kernels_ref;
+    for (int i = 0; i <= n; i++)
+        for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+            expect_paths(levels[i], DT_F32, cases + c);
+            expect_paths(levels[i], DT_BF16, cases + c);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(branches_see_their_beginning_and_themselves)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+// Context ranks give the bits of one rank that has as many leaves of the row: any degree, beside
+// tensor, data and pipeline ranks and ZeRO, whatever the type, the ties, the vocabulary and the
+// documents of a row (docs/adr/0015).
+#include "layout_run.h"
+
+typedef struct mesh_case {
+    int tensor, context, pipeline, data;
+} mesh_case;
+
+typedef struct model_case {
+    const char *sets[8];
+    int n_sets;
+} model_case;
+
+enum { LEAVES = 4 };
+
+static layout_run run_case(const mesh_case *c, const model_case *model, int leaves,
+        const char *more) {
+    arena *a = arena_new("sets");
+    const char *all[16];
+    int n = 0;
+    for (; n < model->n_sets; n++)
+        all[n] = model->sets[n];
+    all[n++] = arena_printf(a, "parallel.tensor=%d", c->tensor);
+    all[n++] = arena_printf(a, "parallel.context=%d", c->context);
+    all[n++] = arena_printf(a, "parallel.pipeline=%d", c->pipeline);
+    all[n++] = arena_printf(a, "parallel.context_leaves=%d", leaves);
+    all[n++] = "parallel.lanes=2";
+    if (more) all[n++] = more;
+    print_message("tensor %d, context %d of %d, pipeline %d, data %d, %s, %s\n", c->tensor,
+            c->context, leaves, c->pipeline, c->data, model->sets[0], more ? more : "");
+    layout_run r = run_layout(c->tensor * c->context * c->pipeline * c->data, all, n);
+    arena_free(a);
+    return r;
+}
+
+static const mesh_case alone = {1, 1, 1, 1};
+
+static void same_bits_on(const mesh_case *cases, int n_cases, const model_case *model, int leaves,
+        const char *more) {
+    layout_run one = run_case(&alone, model, leaves, NULL);
+    for (int i = 0; i < n_cases; i++) {
+        layout_run several = run_case(&cases[i], model, leaves, more);
+        expect_same_bits(&several, &one);
+        free(several.weights);
+    }
+    free(one.weights);
+}
+
+// Two key-value heads, 509 words, rows of two documents; 40 tokens are 8 chunks of 5.
+static const model_case fp32 = {{"training.precision=fp32", "model.num_attention_heads=4",
+                                        "model.num_key_value_heads=2", "model.vocab_size=509",
+                                        "model.tie_word_embeddings=true"},
+        5};
+static const model_case bf16 = {{"training.precision=bf16", "model.num_attention_heads=4",
+                                        "model.num_key_value_heads=2", "model.vocab_size=509",
+                                        "model.tie_word_embeddings=false"},
+        5};
+
+// All of {tensor 1, 2} x {context 1, 2, 4} x {pipeline 1, 2} x {data 1, 2} that 8 ranks hold.
+static int every_mesh(mesh_case *out) {
+    int n = 0;
+    for (int i = 1; i < 24; i++) {
+        const mesh_case c = {1 + i % 2, 1 << i / 8, 1 + i / 2 % 2, 1 + i / 4 % 2};
+        if (c.tensor * c.context * c.pipeline * c.data <= 8) out[n++] = c;
+    }
+    return n;
+}
+
+static void every_mesh_fp32(void **state) {
+    (void)state;
+    mesh_case all[24];
+    same_bits_on(all, every_mesh(all), &fp32, LEAVES, NULL);
+}
+
+static void every_mesh_bf16(void **state) {
+    (void)state;
+    mesh_case all[24];
+    same_bits_on(all, every_mesh(all), &bf16, LEAVES, NULL);
+}
+
+// Without ZeRO, without shared tokens, with several rows a micro-batch, recomputed.
+static void beside_other_keys(void **state) {
+    (void)state;
+    static const mesh_case some[] = {{1, 2, 1, 2}, {2, 1, 1, 2}, {2, 2, 2, 1}, {1, 1, 1, 2}};
+    same_bits_on(some, 4, &fp32, LEAVES, "parallel.zero=0");
+    same_bits_on(some, 4, &bf16, LEAVES, "parallel.sequence=false");
+    model_case two_rows = bf16;
+    two_rows.sets[two_rows.n_sets++] = "training.micro_batch_size=2";
+    same_bits_on(some, 4, &two_rows, LEAVES, "training.recompute=full");
+}
+
+static void eight_ranks(void **state) {
+    (void)state;
+    static const mesh_case chain[] = {{1, 2, 1, 1}, {1, 4, 1, 1}, {1, 8, 1, 1}, {1, 4, 1, 2}};
+    model_case wide[] = {fp32, bf16};
+    for (int i = 0; i < 2; i++) {
+        // Rows of the head in several chunks, products longer than a block of the inner dimension.
+        wide[i].sets[wide[i].n_sets++] = "data.sequence_length=1136";
+        wide[i].sets[wide[i].n_sets++] = "model.num_hidden_layers=2";
+        wide[i].sets[wide[i].n_sets++] = "model.max_position_embeddings=2048";
+        same_bits_on(chain, i == 0 ? 4 : 3, &wide[i], 8, NULL);
+    }
+}
+
+// What ranks send in the ring and in the update; several data ranks send each of their leaves.
+static void bytes_are_those_of_the_plan(void **state) {
+    (void)state;
+    static const struct {
+        mesh_case mesh;
+        int leaves;
+        const char *zero;
+    } cases[] = {{{1, 2, 1, 1}, 2, "parallel.zero=1"}, {{1, 4, 1, 1}, 4, "parallel.zero=0"},
+            {{1, 2, 1, 2}, 4, "parallel.zero=1"}, {{1, 2, 1, 2}, 4, "parallel.zero=0"},
+            {{1, 1, 1, 2}, 4, "parallel.zero=1"}, {{2, 2, 1, 1}, 4, "parallel.zero=1"}};
+    model_case even = bf16;
+    even.sets[3] = "model.vocab_size=512"; // ranks have as much each
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        layout_run r = run_case(&cases[i].mesh, &even, cases[i].leaves, cases[i].zero);
+        for (int axis = AXIS_DATA; axis <= AXIS_CONTEXT; axis++) {
+            const double planned = STEPS * r.ranks * r.wire[axis];
+            if (fabs((double)r.sent[axis] - planned) > 1e-9 * planned + 0.5)
+                fail_msg("case %zu, %s axis: %lld bytes sent, %.1f planned", i,
+                        mesh_axis_name((mesh_axis)axis), (long long)r.sent[axis], planned);
+        }
+        assert_true(
+                r.sent[AXIS_DATA] > 0 && (cases[i].mesh.context > 1) == (r.sent[AXIS_CONTEXT] > 0));
+        free(r.weights);
+    }
+}
+
+// The number of leaves decides, not the ranks: with others the bits are others, and the default on
+// one rank is what it was.
+static void leaves_decide(void **state) {
+    (void)state;
+    layout_run four = run_case(&alone, &fp32, 4, NULL), two = run_case(&alone, &fp32, 2, NULL);
+    assert_memory_not_equal(four.weights, two.weights, sizeof(float) * (size_t)two.n_weights);
+    free(four.weights), free(two.weights);
+}
+
+static void leaves_that_do_not_divide_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *sets[2], *text;
+    } cases[] = {{{"parallel.context=2", "parallel.context_leaves=6"},
+                         "6, expected parallel.context 2 x 1, 2, 4"},
+            {{"parallel.context=4", "parallel.context_leaves=2"}, "2, expected parallel.context 4"},
+            {{"data.sequence_length=40", "parallel.context_leaves=8"},
+                    "is 40, expected a multiple of 16: two chunks for each of parallel.context_leaves 8"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("cfg");
+        run_config cfg;
+        const char *sets[] = {"model.preset=tiny", cases[i].sets[0], cases[i].sets[1]};
+        FAILS(config_from_sets(a, sets, 3, &cfg), DRV_E_USAGE, cases[i].text);
+        arena_free(a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
+            cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(beside_other_keys),
+            cmocka_unit_test(eight_ranks), cmocka_unit_test(bytes_are_those_of_the_plan),
+            cmocka_unit_test(leaves_decide),
+            cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,258 @@
+// More tensor ranks than key-value heads: each has an equal share of the columns of one, several
+// work with the whole of it, and all degrees give the bits of one rank (docs/adr/0018).
+#include "layout_run.h"
+
+#include "ir/grad.h"
+
+// --- the ops on four ranks, two to a head
+enum { TOKENS = 70, HEADS = 2, HEAD_DIM = 6, REPLICAS = 2, RANKS = 4, Q = HEADS * HEAD_DIM };
+static const mesh four = {{1, 1, 1, RANKS}};
+
+typedef struct op_case {
+    op_kind op;
+    int kv_in, kv_out; // columns of k, or of v
+} op_case;
+static const op_case op_cases[] = {{OP_gather_kv, HEAD_DIM / REPLICAS, HEAD_DIM},
+        {OP_slice_kv, HEAD_DIM, HEAD_DIM / REPLICAS}, {OP_join_kv, HEAD_DIM, HEAD_DIM}};
+
+// Element of what a rank holds, of k or v by its column there: small integers, so that sums are
+// exact.
+static double held(int rank, int64_t token, int which, int64_t column) {
+    return (double)((rank * 29 + token * 17 + which * 7 + column * 3) % 32);
+}
+
+static int64_t column_of(int which, int64_t column, int kv) {
+    return which == 0 ? column : Q + (which - 1) * kv + column;
+}
+
+// which: 0 q, 1 k, 2 v; a column of it in the output.
+static double expected(op_kind op, int rank, int64_t token, int which, int64_t column) {
+    const int first = rank / REPLICAS * REPLICAS, share = HEAD_DIM / REPLICAS;
+    if (which == 0) return held(rank, token, 0, column);
+    if (op == OP_slice_kv) return held(rank, token, which, column + rank % REPLICAS * share);
+    if (op == OP_gather_kv)
+        return held(first + (int)(column / share), token, which, column % share);
+    return held(first, token, which, column) + held(first + 1, token, which, column);
+}
+
+static drv_status check_columns(comm *self, backend *b, const tensor *y, const op_case *of) {
+    for (int64_t t = 0; t < TOKENS; t++)
+        for (int which = 0; which < 3; which++)
+            for (int64_t c = 0; c < (which ? of->kv_out : Q); c++) {
+                const int64_t at = t * y->dim[1] + column_of(which, c, of->kv_out);
+                EXPECT(self,
+                        element_read(b, y, at) == expected(of->op, comm_rank(self), t, which, c));
+            }
+    return DRV_OK;
+}
+
+static graph *graph_of(arena *mem, const op_case *of, dtype dt, tensor **x) {
+    op_attrs attrs = {.axis = AXIS_TENSOR,
+            .ranks = RANKS,
+            .replicas = REPLICAS,
+            .n_heads = HEADS,
+            .head_dim = HEAD_DIM};
+    graph *g = graph_new(mem, "heads");
+    g->mesh = four;
+    g->stage = STAGE_DIFFERENTIATED;
+    if (of->op == OP_join_kv) attrs.to = dt;
+    *x = graph_state(g, TENSOR_INPUT, "x", of->op == OP_join_kv ? DT_F32 : dt, 2,
+            (int64_t[]){TOKENS, Q + 2 * of->kv_in});
+    graph_output(g, graph_add(g, of->op, 1, x, &attrs)->out[0], "y");
+    return g;
+}
+
+static void fill(backend *b, const tensor *x, const op_case *of, int rank) {
+    for (int64_t t = 0; t < TOKENS; t++)
+        for (int which = 0; which < 3; which++)
+            for (int64_t c = 0; c < (which ? of->kv_in : Q); c++)
+                element_write(b, x, t * x->dim[1] + column_of(which, c, of->kv_in),
+                        held(rank, t, which, c));
+}
+
+static drv_status one_op(comm *self, arena *mem, const op_case *of, dtype dt) {
+    backend *device;
+    executable *program;
+    plan *planned;
+    tensor *x;
+    const int first = comm_rank(self) / REPLICAS * REPLICAS, pair[REPLICAS] = {first, first + 1};
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &four);
+    graph *built = graph_of(mem, of, dt, &x);
+    DRV_TRY(graph_verify(built, STAGE_DIFFERENTIATED));
+    DRV_TRY(backend_compile(mem, device, built, &planned, &program));
+    DRV_TRY(backend_prepare(device));
+    fill(device, x, of, comm_rank(self));
+    comm_group *group = comm_ranks(self, "replicas of a key-value head", pair, REPLICAS);
+    const int64_t before = comm_sent(group);
+    DRV_TRY(backend_run(device, program));
+    EXPECT(self, (double)(comm_sent(group) - before) == planned->wire_bytes[AXIS_TENSOR]);
+    DRV_TRY(check_columns(self, device, built->nodes[0]->out[0], of));
+    backend_close(device);
+    return DRV_OK;
+}
+
+static drv_status all_ops(comm *c, void *ctx) {
+    (void)ctx;
+    arena *a = arena_new("ops");
+    drv_status status = DRV_OK;
+    for (size_t i = 0; i < sizeof op_cases / sizeof *op_cases && status == DRV_OK; i++)
+        for (int bf16 = 0; bf16 < 2 && status == DRV_OK; bf16++)
+            status = one_op(c, a, &op_cases[i], bf16 ? DT_BF16 : DT_F32);
+    arena_free(a);
+    return status;
+}
+
+static void ranks_put_heads_together(void **state) {
+    (void)state;
+    OK(comm_run_threads(RANKS, 1, NULL, all_ops, NULL));
+}
+
+static void attributes_that_cannot_be_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        op_attrs attrs;
+        const char *text;
+    } cases[] = {{{.axis = AXIS_TENSOR, .ranks = 4, .replicas = 3, .n_heads = 2, .head_dim = 6},
+                         "replicas must divide the ranks"},
+            {{.axis = AXIS_TENSOR, .ranks = 4, .n_heads = 2, .head_dim = 6},
+                    "replicas must divide the ranks"},
+            {{.axis = AXIS_TENSOR, .ranks = 4, .replicas = 4, .n_heads = 2, .head_dim = 6},
+                    "replicas must divide head_dim"},
+            {{.axis = AXIS_DATA, .ranks = 1, .replicas = 1, .n_heads = 2, .head_dim = 6},
+                    "along the tensor axis"},
+            {{.axis = AXIS_TENSOR, .ranks = 4, .replicas = 2, .n_heads = 3, .head_dim = 6},
+                    "has not the columns of its heads"}};
+    arena *a = arena_new("refused");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        graph *g = graph_new(a, "g");
+        tensor *x = graph_state(g, TENSOR_INPUT, "x", DT_F32, 2, (int64_t[]){3, Q + HEAD_DIM});
+        node n = {.op = OP_gather_kv, .n_in = 1, .in = &x, .attrs = cases[i].attrs};
+        tensor_spec out[MAX_OUT];
+        int n_out;
+        const char *bad = op_rows[OP_gather_kv]->shape(&n, out, &n_out);
+        assert_non_null(bad);
+        if (!strstr(bad, cases[i].text)) fail_msg("case %zu: %s", i, bad);
+    }
+    arena_free(a);
+}
+
+// --- whole runs
+
+typedef struct heads_case {
+    int tensor, data, pipeline, context;
+    bool sequence, zero;
+} heads_case;
+
+static layout_run run_case(const heads_case *c, const char *const *sets, int n_sets) {
+    const char *all[MAX_SETS];
+    char degree[64], pipeline[64], context[64];
+    int n = 0;
+    for (; n < n_sets; n++)
+        all[n] = sets[n];
+    snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
+    snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%d", c->pipeline);
+    snprintf(context, sizeof context, "parallel.context=%d", c->context);
+    all[n++] = degree;
+    all[n++] = pipeline;
+    all[n++] = context;
+    all[n++] = "parallel.lanes=2";
+    all[n++] = c->sequence ? "parallel.sequence=true" : "parallel.sequence=false";
+    all[n++] = c->zero ? "parallel.zero=1" : "parallel.zero=0";
+    print_message("tensor %d, data %d, pipeline %d, context %d, sequence %d, zero %d; %s, %s\n",
+            c->tensor, c->data, c->pipeline, c->context, c->sequence, c->zero, sets[0], sets[1]);
+    return run_layout(c->tensor * c->data * c->pipeline * c->context, all, n);
+}
+
+static void same_bits_on(const heads_case *cases, size_t n_cases, const char *const *sets,
+        int n_sets) {
+    const heads_case alone = {1, 1, 1, 1, true, true};
+    layout_run one = run_case(&alone, sets, n_sets);
+    for (size_t i = 0; i < n_cases; i++) {
+        layout_run several = run_case(&cases[i], sets, n_sets);
+        expect_same_bits(&several, &one);
+        free(several.weights);
+    }
+    free(one.weights);
+}
+
+// Two key-value heads: a rank has both, one, a half of one, a quarter of one.
+static void every_degree(void **state) {
+    (void)state;
+    static const heads_case degrees[] = {{2, 1, 1, 1, true, true}, {4, 1, 1, 1, true, true},
+            {4, 1, 1, 1, false, true}, {8, 1, 1, 1, true, true}, {8, 1, 1, 1, false, true}};
+    static const char *const types[] = {"training.precision=fp32", "training.precision=bf16"},
+                             *const ties[] = {"model.tie_word_embeddings=true",
+                                     "model.tie_word_embeddings=false"};
+    for (int type = 0; type < 2; type++)
+        for (int tie = 0; tie < 2; tie++) {
+            const char *sets[] = {types[type], ties[tie], "model.num_key_value_heads=2",
+                    "model.num_hidden_layers=2", "model.intermediate_size=176"};
+            same_bits_on(degrees, sizeof degrees / sizeof *degrees, sets, 5);
+        }
+}
+
+// Data ranks, shards of the optimizer and stages beside them; heads that are recomputed.
+static void beside_every_other_axis(void **state) {
+    (void)state;
+    static const heads_case meshes[] = {{4, 2, 1, 1, true, true}, {4, 2, 1, 1, false, false},
+            {4, 1, 2, 1, true, true}, {2, 2, 2, 1, true, true}};
+    const char *sets[] = {"training.precision=bf16", "training.recompute=full",
+            "model.num_key_value_heads=2"};
+    same_bits_on(meshes, 4, sets, 3);
+    sets[0] = "training.precision=fp32", sets[1] = "training.recompute=selective";
+    same_bits_on(meshes, 4, sets, 3);
+}
+
+// One head for all ranks, of twelve numbers that four ranks share; a vocabulary that does not divide.
+static void one_head_for_all(void **state) {
+    (void)state;
+    static const heads_case degrees[] = {{2, 1, 1, 1, true, true}, {4, 1, 1, 1, true, true},
+            {4, 2, 1, 1, false, true}};
+    const char *sets[] = {"training.precision=bf16", "model.num_key_value_heads=1",
+            "model.head_dim=12", "model.vocab_size=509"};
+    same_bits_on(degrees, 3, sets, 4);
+}
+
+// Branches of k and v are cut as the projections are.
+static void low_rank_branches(void **state) {
+    (void)state;
+    const char *sets[] = {"training.precision=fp32", "model.num_key_value_heads=2", "lora.rank=4",
+            "lora.target_modules=[k_proj, v_proj, o_proj]", "parallel.leaves=4",
+            "parallel.tensor=4"};
+    layout_run one = run_layout(1, sets, 5), four_ranks = run_layout(4, sets, 6);
+    expect_close_numbers(&four_ranks, &one, 1e-6);
+    free(one.weights), free(four_ranks.weights);
+}
+
+static void degrees_that_cut_no_head_evenly_are_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *heads, *tensor, *text;
+    } cases[] = {{"model.num_key_value_heads=4", "parallel.tensor=6",
+                         "6, expected a divisor of model.num_key_value_heads 4, or a multiple that "
+                         "cuts a head of 10 evenly"},
+            {"model.num_key_value_heads=3", "parallel.tensor=12",
+                    "12, expected a divisor of model.num_key_value_heads 3"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("cfg");
+        run_config cfg;
+        programs p;
+        const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
+                "data.sequence_length=48", "model.num_attention_heads=12", "model.head_dim=10",
+                "model.intermediate_size=144", cases[i].heads, cases[i].tensor};
+        OK(config_from_sets(a, sets, 8, &cfg));
+        FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
+        arena_free(a);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(ranks_put_heads_together),
+            cmocka_unit_test(attributes_that_cannot_be_are_refused),
+            cmocka_unit_test(low_rank_branches),
+            cmocka_unit_test(degrees_that_cut_no_head_evenly_are_refused),
+            cmocka_unit_test(every_degree), cmocka_unit_test(beside_every_other_axis),
+            cmocka_unit_test(one_head_for_all)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -245,7 +245,7 @@ static void make_file(const char *path, const made *list, int n) {
 
 static drv_status fill(const char *dir, const ckpt_tensor *list, int n) {
     float sum = 0;
-    return ckpt_fill(NULL, dir, "model", list, n, &(ckpt_sink){keep_value, &sum, false});
+    return ckpt_fill(NULL, dir, "model", list, n, &(ckpt_sink){.write = keep_value, .ctx = &sum});
 }
 
 static void filling(void **state) {

@@ -142,7 +142,8 @@ static void moments_are_not_trusted(void **state) {
                     "\"" SECOND "\" is -1 in row 0, expected no negative number"},
             {FIRST, (float)NAN, ST_F32, NULL, "tensor \"" FIRST "\" is NaN at [0, 3]"},
             {SECOND, (float)INFINITY, ST_F32, NULL, "tensor \"" SECOND "\" is infinite at [0, 3]"},
-            {FIRST, 0, ST_BF16, NULL, "tensor \"" FIRST "\" is BF16, expected F32 to resume from"},
+            {FIRST, 0, ST_BF16, NULL, NULL}, // a run with optimizer.state_dtype: bf16 wrote them
+            {FIRST, 0, ST_F16, NULL, "tensor \"" FIRST "\" is F16, expected F32 to resume from"},
             {FIRST, 0, ST_F32, "exp_avg.x", "tensor \"exp_avg.x\" has no place in the model"}};
     test_run *r = test_run_open((const char *[]){"model.preset=tiny"}, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)

@@ -226,7 +226,7 @@ static drv_status load_rank(comm *c, void *ctx) {
             left += piece_elements(&st.list[i].piece[k]);
     DRV_TRY(ckpt_newest(a, &ranks, j->dir, &newest));
     EXPECT(c, newest && ckpt_step_of(newest) == 3);
-    const ckpt_sink sink = {check_piece, &left, true};
+    const ckpt_sink sink = {.write = check_piece, .ctx = &left, .exact = true};
     DRV_TRY(ckpt_fill(&ranks, newest, "model", st.list, N_SPECS, &sink));
     EXPECT(c, left == 0);
     arena_free(a);

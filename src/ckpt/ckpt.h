@@ -3,8 +3,9 @@
 //   checkpoints/step-000100/
 //     config.json  model.safetensors  (or model-00001-of-0000N.safetensors and an index)
 //     tokenizer.json ...              what the run carries from its tokenizer and source
-//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes; master.NAME,
-//                                     the fp32 weights, where the model file is of another type
+//     optimizer.safetensors           exp_avg.NAME and exp_avg_sq.NAME, full shapes, in the type
+//                                     that the run keeps; master.NAME, a weight as the run has it,
+//                                     where the model file is of another type
 //     trainer.json                    step, rows taken, tokens, what the optimizer counts
 //     (adapter_model.safetensors and adapter_config.json instead of model and config: a LoRA run's)
 //     manifest.json                   size and hash by blocks of every other file; written last
@@ -47,7 +48,7 @@ typedef struct ckpt_piece {
 // What a rank has of a tensor: nothing, a rectangle, or a run of elements, which is up to three.
 enum { MAX_CKPT_PIECES = 3 };
 typedef struct ckpt_tensor {
-    st_entry entry; // of the whole
+    st_entry entry; // of the whole; its type is what the run keeps: BF16 or F32
     ckpt_piece piece[MAX_CKPT_PIECES];
     int n_pieces;
 } ckpt_tensor;
@@ -61,7 +62,9 @@ typedef struct ckpt_sink {
     drv_status (*write)(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece, int64_t first,
             int64_t n, const float *values);
     void *ctx;
-    bool fp32_only; // for a resume: fp32 weights, which the model file or the masters beside it hold
+    // For a resume: weights as the run had them, which the model file or the masters beside it
+    // hold, F32, or BF16 of what this run keeps in that; of moments BF16 is all that its run had.
+    bool exact, takes_bf16;
 } ckpt_sink;
 
 typedef struct ckpt_content {

@@ -182,12 +182,20 @@ static drv_status fill_together(filling *f) {
     return ckpt_agree(f->ranks, f->status);
 }
 
+static drv_status check_type(const ckpt_sink *sink, const source_tensor *from, const st_entry *to) {
+    if (!sink->exact || from->type == ST_F32 || from->type == to->type) return DRV_OK;
+    if (from->type == ST_BF16 && sink->takes_bf16) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32 to resume from%s",
+            from->file, to->name, from->type_name,
+            from->type == ST_BF16
+                    ? "; a run without masters (optimizer.master_dtype: bf16) goes on from BF16"
+                    : "");
+}
+
 static drv_status fill_tensor(filling *f, const source_tensor *from, const ckpt_tensor *to) {
     f->from = from;
     f->to = to;
-    if (f->sink->fp32_only && from->type != ST_F32)
-        return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32 to resume from",
-                from->file, to->entry.name, from->type_name);
+    DRV_TRY(check_type(f->sink, from, &to->entry));
     f->chunk_rows = source_piece_rows(from, f->n_ranks > 1 ? SHARED_PIECE : PIECE);
     f->rows = mem_alloc(sizeof *f->rows * (size_t)(f->chunk_rows * from->cols));
     const drv_status status = f->n_ranks > 1 ? fill_together(f) : fill_alone(f);
@@ -244,9 +252,9 @@ drv_status ckpt_fill(const ckpt_ranks *ranks, const char *path, const char *whic
     arena *a = arena_new("load");
     model_source s;
     const bool is_model = strcmp(which, "model") == 0;
-    drv_status status = !is_model         ? model_source_open_folder(a, path, which, &s)
-                        : sink->fp32_only ? model_source_open_masters(a, path, &s)
-                                          : model_source_open(a, path, &s);
+    drv_status status = !is_model     ? model_source_open_folder(a, path, which, &s)
+                        : sink->exact ? model_source_open_masters(a, path, &s)
+                                      : model_source_open(a, path, &s);
     if (status == DRV_OK) status = check(&s, list, n, !is_model);
     status = ckpt_agree(ranks, status);
     if (status == DRV_OK) status = fill_all(ranks, &s, list, n, sink);

@@ -105,24 +105,37 @@ drv_status model_source_open(arena *a, const char *path, model_source *out) {
     return refuse(a, path);
 }
 
+// Of a checkpoint's optimizer file the weights, under their own names.
+static void keep_masters(arena *a, model_source *s) {
+    const int n = s->n;
+    s->n = 0;
+    s->by_name = (name_map){.a = a};
+    for (int i = 0; i < n; i++) {
+        source_tensor t = s->tensors[i];
+        if (!str_starts(t.name, CKPT_MASTER)) continue;
+        t.name += strlen(CKPT_MASTER);
+        s->tensors[s->n] = t;
+        name_map_set(&s->by_name, t.name, &s->tensors[s->n++]);
+    }
+}
+
 drv_status model_source_open_masters(arena *a, const char *path, model_source *out) {
+    model_source model;
     *out = (model_source){.path = path};
     if (!file_exists(path_join(a, path, "optimizer.safetensors")))
         return model_source_open(a, path, out);
     DRV_TRY(model_source_open_folder(a, path, "optimizer", out));
-    const int n = out->n;
-    out->n = 0;
-    out->by_name = (name_map){.a = a};
-    for (int i = 0; i < n; i++) {
-        source_tensor t = out->tensors[i];
-        if (!str_starts(t.name, CKPT_MASTER)) continue;
-        t.name += strlen(CKPT_MASTER);
-        out->tensors[out->n] = t;
-        name_map_set(&out->by_name, t.name, &out->tensors[out->n++]);
+    keep_masters(a, out);
+    if (out->n == 0) {
+        model_source_close(out);
+        return model_source_open(a, path, out);
     }
-    if (out->n > 0) return DRV_OK;
-    model_source_close(out);
-    return model_source_open(a, path, out);
+    const drv_status status = model_source_open_folder(a, path, "model", &model);
+    if (status == DRV_OK)
+        model_source_join(a, out, &model);
+    else
+        model_source_close(out);
+    return status;
 }
 
 void model_source_close(model_source *s) {

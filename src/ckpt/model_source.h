@@ -60,10 +60,13 @@ DRV_CHECKED drv_status model_source_open(arena *a, const char *path, model_sourc
 // The tensors of WHICH.safetensors, or of the files of its index, in a folder.
 DRV_CHECKED drv_status model_source_open_folder(arena *mem, const char *path, const char *which,
         model_source *out);
-// Before the name of a weight in optimizer.safetensors: its fp32 values.
+// Adds the tensors of `more`, which must be of a folder too, that `s` has none of the same name of;
+// both are closed by `s`.
+void model_source_join(arena *mem, model_source *s, const model_source *more);
+// Before the name of a weight in optimizer.safetensors: its values as the run has them.
 #define CKPT_MASTER "master."
-// The fp32 weights of a checkpoint whose model file has them rounded, under their own names; where
-// there are none, the model as it is.
+// The weights of a checkpoint as the run had them, under their own names: those that lie beside the
+// model file because it has them rounded, and of all others those of the model.
 DRV_CHECKED drv_status model_source_open_masters(arena *a, const char *path, model_source *out);
 // What lies in a folder without a model that people have and drover does not read, and what to do:
 // "FILE: that is ..."; NULL: nothing known. Lives in `a`.

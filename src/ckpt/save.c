@@ -54,7 +54,7 @@ static drv_status write_model(ckpt_saver *saver) {
             list, c->n_model, 0, saver->read, saver->ctx);
 }
 
-// The fp32 weights go along where the model file has them rounded.
+// Weights go along as they are where the model file has them rounded.
 static drv_status write_optimizer(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
     ckpt_tensor *list = ARENA_ARRAY(saver->a, ckpt_tensor, c->n_optimizer + c->n_model);
@@ -62,8 +62,8 @@ static drv_status write_optimizer(ckpt_saver *saver) {
     for (int i = 0; i < c->n_optimizer; i++)
         list[n++] = c->optimizer[i];
     for (int i = 0; i < c->n_model && c->model_type != ST_F32 && !c->is_adapter; i++) {
+        if (c->model[i].entry.type == c->model_type) continue;
         list[n] = c->model[i];
-        list[n].entry.type = ST_F32;
         list[n++].entry.name = arena_printf(saver->a, CKPT_MASTER "%s", c->model[i].entry.name);
     }
     return shared_write(saver->ranks, &saver->folder, "optimizer", list, n, INT64_MAX, saver->read,

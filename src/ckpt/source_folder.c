@@ -10,7 +10,8 @@ typedef struct folder {
     const char *path;
     st_file *files;
     int n;
-    name_map by_path; // of the files
+    name_map by_path;      // of the files
+    struct folder *joined; // with it; NULL: none
 } folder;
 
 // What a source tensor's `origin` is.
@@ -151,9 +152,9 @@ static drv_status read_files(arena *a, const model_source *s, ckpt_carried **lis
 }
 
 static void close_folder(model_source *s) {
-    folder *f = s->state;
-    for (int i = 0; i < f->n; i++)
-        st_close(&f->files[i]);
+    for (folder *f = s->state; f; f = f->joined)
+        for (int i = 0; i < f->n; i++)
+            st_close(&f->files[i]);
 }
 
 static const source_reader folder_reader = {"a Hugging Face folder", read_raw, read_f32,
@@ -183,4 +184,19 @@ drv_status model_source_open_folder(arena *mem, const char *path, const char *wh
             name_map_set(&out->by_name, t->name, t);
         }
     return DRV_OK;
+}
+
+void model_source_join(arena *mem, model_source *s, const model_source *more) {
+    folder *files = s->state;
+    source_tensor *all = ARENA_ARRAY(mem, source_tensor, s->n + more->n + 1);
+    DRV_ASSERT(more->reader == &folder_reader && !files->joined, "\"%s\" is no folder", more->path);
+    files->joined = more->state;
+    for (int i = 0; i < s->n; i++)
+        all[i] = s->tensors[i];
+    s->tensors = all;
+    for (int i = 0; i < more->n; i++)
+        if (!name_map_get(&s->by_name, more->tensors[i].name)) all[s->n++] = more->tensors[i];
+    s->by_name = (name_map){.a = mem};
+    for (int i = 0; i < s->n; i++)
+        name_map_set(&s->by_name, all[i].name, &all[i]);
 }

@@ -107,6 +107,11 @@ stage_schedule config_pipeline_schedule(const run_config *cfg) {
     return cfg->virtual_stages > 1 ? SCHEDULE_INTERLEAVED : SCHEDULE_1F1B;
 }
 
+bool config_has_masters(const run_config *cfg) {
+    if (cfg->master_dtype != MASTER_AUTO) return cfg->master_dtype == MASTER_F32;
+    return cfg->state_dtype == PRECISION_F32;
+}
+
 save_dtype config_save_dtype(const run_config *cfg) {
     if (cfg->save_dtype != SAVE_AUTO) return cfg->save_dtype;
     return cfg->precision == PRECISION_BF16 ? SAVE_BF16 : SAVE_F32;

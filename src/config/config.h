@@ -18,6 +18,7 @@ typedef enum stage_schedule {
     SCHEDULE_ZB_H1
 } stage_schedule;
 typedef enum save_dtype { SAVE_AUTO, SAVE_F32, SAVE_BF16, SAVE_F16 } save_dtype;
+typedef enum master_mode { MASTER_AUTO, MASTER_F32, MASTER_BF16 } master_mode;
 typedef enum recompute_mode { RECOMPUTE_NONE, RECOMPUTE_SELECTIVE, RECOMPUTE_FULL } recompute_mode;
 typedef enum schedule_type {
     SCHEDULE_COSINE,
@@ -78,6 +79,7 @@ typedef struct run_config {
     int64_t steps, global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
+    precision grad_dtype;  // of sums of gradients
     recompute_mode recompute;
     int64_t eval_every;   // steps; 0: never
     int64_t eval_batches; // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
@@ -86,6 +88,8 @@ typedef struct run_config {
     int64_t max_bad_steps;
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
+    precision state_dtype;    // of moments
+    master_mode master_dtype; // see config_has_masters
     lora_config lora;
     // schedule
     schedule_type schedule;
@@ -124,6 +128,9 @@ DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
 stage_schedule config_pipeline_schedule(const run_config *cfg);
 // For what runs on one rank whatever the layout of training: evaluating a model, measuring.
 void config_one_rank(run_config *cfg);
+// Whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it stands for
+// when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all there is.
+bool config_has_masters(const run_config *cfg);
 // training.save_dtype, or what it stands for when that is auto: bf16 in a bf16 run, else f32.
 save_dtype config_save_dtype(const run_config *cfg);
 // True: the run begins with the weights of model.from; false: with fresh ones.

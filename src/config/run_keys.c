@@ -17,6 +17,8 @@ static const choice precision_choices[] = {{"bf16", PRECISION_BF16}, {"fp32", PR
         {NULL, 0}};
 static const choice save_choices[] = {{"auto", SAVE_AUTO}, {"f32", SAVE_F32}, {"bf16", SAVE_BF16},
         {"f16", SAVE_F16}, {NULL, 0}};
+static const choice master_choices[] = {{"auto", MASTER_AUTO}, {"fp32", MASTER_F32},
+        {"bf16", MASTER_BF16}, {NULL, 0}};
 static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
         {"selective", RECOMPUTE_SELECTIVE}, {"full", RECOMPUTE_FULL}, {NULL, 0}};
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
@@ -96,6 +98,10 @@ static const key run_keys[] = {
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
                         "A run resumes from fp32 weights all the same: they lie beside it"},
+        {KEY("training.grad_dtype", choice, grad_dtype), .choices = precision_choices,
+                .initial = "fp32",
+                .help = "of the sums of gradients; bf16: 2 bytes a parameter less, each micro-batch is rounded stochastically "
+                        "as it is added"},
         {KEY("training.recompute", choice, recompute), .choices = recompute_choices,
                 .initial = "none",
                 .help = "less memory for more time: selective: norms, activations, attention; full: "
@@ -121,6 +127,14 @@ static const key run_keys[] = {
                 .help = "AdamW: decoupled, of matrices; norms have none"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
+        {KEY("optimizer.state_dtype", choice, state_dtype), .choices = precision_choices,
+                .initial = "fp32",
+                .help = "of both moments of AdamW; bf16, rounded stochastically: 4 bytes a parameter less, and 4 more without "
+                        "masters"},
+        {KEY("optimizer.master_dtype", choice, master_dtype), .choices = master_choices,
+                .initial = "auto",
+                .help = "what a bf16 run updates: fp32 masters beside its weights, or, with bf16, the weights themselves, rounded "
+                        "stochastically; auto: as state_dtype"},
         {KEY("lora.rank", int, lora.rank), .max = 1 << 14,
                 .initial_note = "0, or 8 where another key of lora is given",
                 .help = "train low-rank branches of this rank and freeze the model; 0: train all of it"},

@@ -15,14 +15,17 @@ typedef struct cutter {
 } cutter;
 
 // A backward node that the stage before does not wait for: it adds to gradients of weights alone,
-// or makes something again that only such nodes read. (The chain of gradients of inputs stays
-// together, also on the first stage, where it ends in a weight.)
+// or makes something again that only such nodes read; or rounds what such a node has added up. (The
+// chain of gradients of inputs stays together, also on the first stage, where it ends in a weight.)
 static bool is_for_weights(const node *n, const bool *read_earlier) {
     const bool again = n->recomputed || op_rows[n->op]->renames;
     if (n->phase != PHASE_BACKWARD) return false;
+    if (n->op == OP_add_rounded) return is_for_weights(n->in[1]->def, read_earlier);
     for (int o = 0; o < n->n_out; o++) {
         const tensor *t = n->out[o];
-        const bool accumulates = tensor_root(t)->cls == TENSOR_GRAD;
+        const tensor *root = tensor_root(t);
+        const bool to_zeros = root->def && root->def->op == OP_zeros; // of a sum in bf16
+        const bool accumulates = root->cls == TENSOR_GRAD || to_zeros;
         if (read_earlier[t->id] || t->cls == TENSOR_OUTPUT || !(again || accumulates)) return false;
     }
     return true;

@@ -2,7 +2,8 @@
 #include "ir/op.h"
 #include "passes/passes.h"
 
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside) {
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside,
+        dtype grads) {
     graph *g = graph_new(a, arena_printf(a, "%s_%d", put_aside ? "put_aside" : "take_back", slot));
     g->phase = PHASE_UPDATE;
     g->lanes = lanes;
@@ -12,7 +13,7 @@ graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, b
                 arena_printf(a, "lane%d.%s", slot, w->name)};
         tensor *in[2];
         for (int k = 0; k < 2; k++)
-            in[k] = graph_accumulator(g, names[k], w);
+            in[k] = pass_sum(g, names[k], w, grads);
         graph_add(g, put_aside ? OP_put_aside : OP_take_back, 2, in, NULL);
     }
     g->stage = STAGE_DIFFERENTIATED;

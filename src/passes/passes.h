@@ -17,6 +17,11 @@ typedef enum recompute_policy {
 } recompute_policy;
 void pass_recompute(graph *g, recompute_policy policy);
 
+// The sums of gradients (states "grad.W" of a differentiated graph) become bf16, rounded
+// stochastically as each micro-batch is added (docs/adr/0018): the input `number`, i32[2] with so
+// many slots, tells micro-batches of a run apart.
+void pass_round_gradients(graph *g, const char *number, int n_slots);
+
 // The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
 // tensors of a training graph (the trainable ones).
 typedef struct update_opts {
@@ -30,13 +35,30 @@ typedef struct update_opts {
     // Leaves of the row on this rank, and ranks that have the same ones: of those in the data axis
     // of `mesh` so many neighbours.
     int lanes, data_ranks;
-    bool zero; // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
+    bool zero;            // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
+    dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0018); else sums of weights
+    bool no_masters;      // a weight in bf16 is updated itself
 } update_opts;
+// Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
+// host writes.
+tensor *pass_place(graph *g, const char *weight);
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts);
 
 // Moves the gradients of `n` weights to slot number `slot` (states "laneK.W") and clears them, or
-// adds that slot to them from the left. `lanes`: leaves of the row on this rank.
-graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside);
+// adds that slot to them from the left. `lanes`: leaves of the row on this rank; grads: as in
+// update_opts.
+graph *pass_lane(arena *a, tensor *const *weights, int n, int slot, int lanes, bool put_aside,
+        dtype grads);
+// What state in `kept` is of a weight in dt: bf16, or the type of its sums.
+static inline dtype pass_kept_type(dtype kept, dtype dt) {
+    return kept == DT_BF16 && dt != DT_F64 ? DT_BF16 : dtype_acc(dt);
+}
+// graph_accumulator in `grads`.
+static inline tensor *pass_sum(graph *g, const char *name, const tensor *w, dtype grads) {
+    tensor *sum = graph_accumulator(g, name, w);
+    sum->dt = pass_kept_type(grads, w->dt);
+    return sum;
+}
 
 // Cuts the differentiated graph of a pipeline stage into programs that run at different times, each
 // on one slot: forward; backward; and, where the weight gradients are split off, what nobody else

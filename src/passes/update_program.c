@@ -1,6 +1,7 @@
 // The update program: norm of all gradients, then one AdamW node per weight.
 #include "ir/hyper.h"
 #include "ir/op.h"
+#include "ir/rounding.h"
 #include "ir/shard.h"
 #include "passes/passes.h"
 
@@ -37,7 +38,7 @@ static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) 
 // Tensor ranks that share tokens have joined the gradients of what all of them have.
 static tensor *gradient(graph *g, const tensor *w, const char *use, const update_opts *opts) {
     return sum_over_update(g,
-            graph_accumulator(g, arena_printf(g->a, "grad.%s%s", w->name, use), w), opts);
+            pass_sum(g, arena_printf(g->a, "grad.%s%s", w->name, use), w, opts->grads), opts);
 }
 
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
@@ -70,12 +71,11 @@ static tensor *global_squares(graph *g, tensor *const *t, int n, const update_op
 }
 
 // State of the optimizer beside a weight: its shard, where data ranks share it.
-static tensor *optimizer_state(graph *g, const char *prefix, const tensor *w,
+static tensor *optimizer_state(graph *g, const char *prefix, const tensor *w, dtype dt,
         const update_opts *opts) {
-    const dtype acc = dtype_acc(w->dt);
     const int64_t length = shard_length(tensor_elements(w), g->mesh.size[AXIS_DATA]);
-    if (!opts->zero) return state(g, TENSOR_OPTIMIZER, prefix, w, acc);
-    return graph_state(g, TENSOR_OPTIMIZER, arena_printf(g->a, "%s%s", prefix, w->name), acc, 1,
+    if (!opts->zero) return state(g, TENSOR_OPTIMIZER, prefix, w, dt);
+    return graph_state(g, TENSOR_OPTIMIZER, arena_printf(g->a, "%s%s", prefix, w->name), dt, 1,
             &length);
 }
 
@@ -85,24 +85,43 @@ static tensor *share_of(graph *g, tensor *w, const update_opts *opts) {
     return opts->zero ? graph_add(g, OP_take_shard, 1, &w, &attrs)->out[0] : w;
 }
 
-// The new value of a weight's master, or of its shard.
-static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
-        const update_opts *opts) {
-    const op_attrs over_data = along(g, AXIS_DATA);
-    const bool copy = w->dt != dtype_acc(w->dt); // the weight is a rounded copy of the master
-    tensor *in[7] = {NULL, NULL, NULL, grad, norm2, hyper},
-           *weight = state(g, TENSOR_WEIGHT, "", w, w->dt);
-    tensor *share = share_of(g, weight, opts);
-    in[0] = copy ? optimizer_state(g, "master.", w, opts) : share;
-    in[1] = optimizer_state(g, "adam_m.", w, opts);
-    in[2] = optimizer_state(g, "adam_v.", w, opts);
-    if (copy) in[6] = share;
+tensor *pass_place(graph *g, const char *weight) {
+    const char *name = arena_printf(g->a, "place.%s", weight);
+    tensor *there = graph_find(g, name);
+    return there ? there
+                 : graph_state(g, TENSOR_OPTIMIZER, name, DT_I32, 1, (int64_t[]){N_PLACE_WORDS});
+}
+
+// The node that updates p, in the form for what is kept in bf16 where something is. copy: the
+// weight, which is a rounded copy of p; NULL: it is p.
+static const node *add_update(graph *g, const tensor *w, tensor *state[4], tensor *norm2,
+        tensor *hyper, tensor *copy, const update_opts *opts) {
+    bool rounds = false;
+    tensor *in[8] = {state[0], state[1], state[2], state[3], norm2, hyper};
+    int n_in = 6;
+    for (int i = 0; i < 4; i++)
+        rounds |= state[i]->dt == DT_BF16;
+    if (rounds) in[n_in++] = pass_place(g, w->name);
+    if (copy) in[n_in++] = copy;
     const op_attrs attrs = {.beta1 = opts->beta1,
             .beta2 = opts->beta2,
             .eps = opts->eps,
             .weight_decay = w->n_dims == 2 ? opts->weight_decay : 0};
-    const node *n = graph_add(g, OP_adamw, copy ? 7 : 6, in, &attrs);
-    tensor *gathered[] = {weight, n->out[copy ? 4 : 0]};
+    return graph_add(g, rounds ? OP_adamw_rounded : OP_adamw, n_in, in, &attrs);
+}
+
+// The new value of a weight's master, or of its shard.
+static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
+        const update_opts *opts) {
+    const op_attrs over_data = along(g, AXIS_DATA);
+    const dtype acc = dtype_acc(w->dt), moments = pass_kept_type(opts->moments, w->dt);
+    const bool copy = w->dt != acc && !opts->no_masters; // of a master
+    tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = share_of(g, weight, opts);
+    tensor *kept[] = {copy ? optimizer_state(g, "master.", w, acc, opts) : share,
+            optimizer_state(g, "adam_m.", w, moments, opts),
+            optimizer_state(g, "adam_v.", w, moments, opts), grad};
+    const node *n = add_update(g, w, kept, norm2, hyper, copy ? share : NULL, opts);
+    tensor *gathered[] = {weight, copy ? n->out[n->n_out - 1] : n->out[0]};
     if (opts->zero) graph_add(g, OP_gather_shards, 2, gathered, &over_data);
     return n->out[0];
 }

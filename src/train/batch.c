@@ -204,8 +204,34 @@ drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, 
     return write_origin(b, p, name, slot * n_rows * b->row_tokens, index * n_rows, n_rows);
 }
 
+// That of its first row.
+static drv_status write_number(const batch *b, programs *p, const char *name, int64_t to,
+        int64_t index) {
+    const uint64_t row = (uint64_t)(b->rows_before + index * p->c->micro_batch_size);
+    const uint32_t words[] = {(uint32_t)row, (uint32_t)(row >> 32)};
+    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+        DRV_TRY(backend_write(p->b, rank, name, to * (int64_t)sizeof words, sizeof words, words));
+    return DRV_OK;
+}
+
+drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+    char name[32];
+    if (p->c->grad_dtype != PRECISION_BF16) return DRV_OK;
+    snprintf(name, sizeof name, chunk < 0 ? "number" : "number.%d", chunk);
+    return write_number(b, p, name, slot, index);
+}
+
+static drv_status write_numbers(const batch *b, programs *p) {
+    const int64_t first = b->first_row / p->c->micro_batch_size,
+                  n = b->rows / p->c->micro_batch_size;
+    for (int64_t i = 0; i < n && p->c->grad_dtype == PRECISION_BF16; i++)
+        DRV_TRY(write_number(b, p, "step.number", i, first + i));
+    return DRV_OK;
+}
+
 drv_status batch_write_whole(const batch *b, programs *p) {
     DRV_TRY(write_inputs(b, p, "step.", 0, b->rows));
+    DRV_TRY(write_numbers(b, p));
     if (p->c->lora.dropout == 0) return DRV_OK;
     return write_origin(b, p, "step.origin", 0, b->first_row, b->rows);
 }

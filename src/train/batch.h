@@ -49,6 +49,11 @@ DRV_CHECKED drv_status batch_write_stage(const batch *b, programs *p, int chunk,
 DRV_CHECKED drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot,
         int64_t index);
 
+// The number of micro-batch `index` in the run, which the rounding of gradients in bf16 is a
+// function of. As above; nothing where gradients are fp32.
+DRV_CHECKED drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot,
+        int64_t index);
+
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
 typedef struct batch_reader {
     rows *rows;

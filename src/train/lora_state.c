@@ -121,7 +121,7 @@ static drv_status hash_values(void *ctx, const ckpt_tensor *t, const ckpt_piece 
 static drv_status load_hashed(programs *p, const char *folder, const ckpt_sink *next,
         json_t **hashes) {
     hashing h = {next, XXH3_createState(), json_object()};
-    const ckpt_sink sink = {hash_values, &h, false};
+    const ckpt_sink sink = {.write = hash_values, .ctx = &h};
     drv_status status = state_load_model(p, folder, &sink);
     XXH3_freeState(h.state);
     if (status == DRV_OK)
@@ -245,7 +245,7 @@ static drv_status read_part(const adapter *ad, const ckpt_tensor *part, const ck
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is [%lld, %lld], expected [%lld, %lld]", ad->path,
                 part->entry.name, (long long)from->rows, (long long)from->cols,
                 (long long)part->entry.dim[0], (long long)part->entry.dim[1]);
-    if (sink->fp32_only && from->type != ST_F32)
+    if (sink->exact && from->type != ST_F32)
         return drv_fail(DRV_E_DATA, "%s: \"%s\" is %s, expected F32 to resume from", ad->path,
                 part->entry.name, from->type_name);
     if (part->n_pieces == 0) return DRV_OK; // of another stage
@@ -295,7 +295,7 @@ drv_status lora_load(programs *p, const char *folder, bool exact) {
     arena *a = arena_new("adapter");
     adapter ad;
     ckpt_sink sink = state_weight_sink(p);
-    sink.fp32_only = exact;
+    sink.exact = exact;
     drv_status status = adapter_open(a, folder, &ad);
     if (status == DRV_OK && head_module(&ad))
         status = drv_fail(DRV_E_USAGE,
@@ -354,7 +354,7 @@ static drv_status check_shapes(arena *a, const adapter *ad, const char *base) {
 static drv_status load_both(arena *a, programs *p, const char *base, const adapter *ad) {
     const ckpt_sink compute = state_compute_sink(p);
     merging m = {.next = &compute, .head = head_module(ad)};
-    const ckpt_sink sink = {merge_head, &m, false};
+    const ckpt_sink sink = {.write = merge_head, .ctx = &m};
     json_t *hashes;
     DRV_TRY(check_shapes(a, ad, base));
     DRV_TRY(read_head(a, ad, &m));

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/round.h"
 #include "ir/op.h"
+#include "ir/rounding.h"
 #include "ir/shard.h"
 #include "train/batch.h"
 #include "train/lora_state.h"
@@ -39,7 +40,7 @@ static drv_status build_step(arena *a, const run_config *cfg, programs *out) {
     out->step_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     out->step_graph->name = "step";
     programs_add(a, out, out->step_graph, &out->step, true);
-    return stages_differentiate(cfg, out->step_graph, "loss");
+    return stages_differentiate(cfg, out->step_graph, "loss", -1, 1);
 }
 
 static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
@@ -53,18 +54,23 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
     return graph_verify(out->eval_graph, STAGE_BUILT);
 }
 
+static dtype kept_dtype(precision p) {
+    return p == PRECISION_BF16 ? DT_BF16 : DT_F32;
+}
+
 // Slots for the binary counter of this rank's lanes. `of`: the program that adds to the gradients.
 static drv_status build_lanes(arena *a, tensor *const *weights, int n, const graph *of,
         lane_programs *lanes, programs *out) {
     tensor **added = ARENA_ARRAY(a, tensor *, n);
+    const dtype grads = kept_dtype(out->c->grad_dtype);
     int n_added = 0;
     const int leaves = programs_cut(out->c).lanes;
     for (int i = 0; i < n; i++)
         if (graph_find(of, arena_printf(a, "grad.%s", weights[i]->name)))
             added[n_added++] = weights[i];
     for (int slot = 0; slot < out->n_lane_slots && n_added; slot++) {
-        graph *aside = pass_lane(a, added, n_added, slot, leaves, true),
-              *back = pass_lane(a, added, n_added, slot, leaves, false);
+        graph *aside = pass_lane(a, added, n_added, slot, leaves, true, grads),
+              *back = pass_lane(a, added, n_added, slot, leaves, false, grads);
         if (out->n_stages) aside->name = arena_printf(a, "%s.%s", of->name, aside->name);
         if (out->n_stages) back->name = arena_printf(a, "%s.%s", of->name, back->name);
         programs_add(a, out, aside, &lanes->aside[slot], false);
@@ -120,7 +126,8 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     const mesh all_ranks = programs_mesh(cfg);
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
             mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
-            (int)cfg->data_ranks, out->zero};
+            (int)cfg->data_ranks, out->zero, kept_dtype(cfg->state_dtype),
+            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg)};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -173,6 +180,11 @@ drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
             .zero = cfg->zero > 0 && cfg->data_ranks * cfg->context_parallel > 1};
     model_layout layout;
+    if (cfg->grad_dtype == PRECISION_BF16 && programs_cut(cfg).lanes > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
+                "are fp32: expected as many context ranks as leaves",
+                config_where(cfg, "training.grad_dtype"), programs_cut(cfg).lanes);
     DRV_TRY(check_mesh(cfg));
     DRV_TRY_CTX(find_layout(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)
@@ -243,8 +255,58 @@ drv_status programs_compile(arena *a, backend *b, programs *p, const compile_rep
     return first;
 }
 
+dtype programs_state_type(const programs *p, const char *name) {
+    for (int i = 0; i < p->n_all; i++) {
+        const tensor *t = graph_find(p->all[i].graph, name);
+        if (t) return t->dt;
+    }
+    DRV_ASSERT(false, "no program has \"%s\"", name);
+    return DT_F32;
+}
+
+// Which elements of the model a weight here is (ir/rounding.h).
+static void fill_place(const programs *p, const param *w, uint32_t place[N_PLACE_WORDS]) {
+    const uint64_t seed = (uint64_t)p->c->seed;
+    place[PLACE_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->dim[1] : 1;
+    place[PLACE_ALL_COLUMNS] = w->n_dims == 2 ? (uint32_t)w->all_columns : 1;
+    place[PLACE_FIRST_COLUMN] = w->n_dims == 2 ? (uint32_t)w->first_column : 0;
+    place[PLACE_FIRST] = (uint32_t)programs_shard_of(p, w).first;
+    for (int k = 0; k < PLACE_MAX_PARTS; k++) {
+        uint32_t *words = place + PLACE_PARTS + k * PART_WORDS;
+        memset(words, 0, sizeof *words * PART_WORDS);
+        words[PART_ROW] = PLACE_NO_ROW;
+        if (k >= w->n_parts) continue;
+        const param_part *part = &w->part[k];
+        const rounding_keys update = rounding_keys_of(seed, RNG_UPDATE, part->hf_name),
+                            gradient = rounding_keys_of(seed, RNG_GRADIENT, part->hf_name);
+        words[PART_ROW] = (uint32_t)part->row;
+        words[PART_FIRST_ROW] = (uint32_t)part->first_row;
+        memcpy(words + PART_UPDATE, update.key, sizeof update.key);
+        memcpy(words + PART_GRADIENT, gradient.key, sizeof gradient.key);
+    }
+}
+
+// Of the weights of which a program asks for it.
+static drv_status write_places(programs *p) {
+    uint32_t place[N_PLACE_WORDS];
+    char name[256];
+    for (int i = 0; i < p->params.n; i++) {
+        const param *w = &p->params.p[i];
+        snprintf(name, sizeof name, "place.%s", w->name);
+        bool used = false;
+        for (int k = 0; k < p->n_all; k++)
+            used |= graph_find(p->all[k].graph, name) != NULL;
+        if (!used) continue;
+        fill_place(p, w, place);
+        for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+            DRV_TRY(backend_write(p->b, rank, name, 0, sizeof place, place));
+    }
+    return DRV_OK;
+}
+
 drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(programs_compile(a, b, p, NULL));
+    DRV_TRY(write_places(p));
     return backend_prepare(b);
 }
 
@@ -262,7 +324,7 @@ drv_status programs_finish_lane(programs *p, const lane_programs *lanes, int64_t
 
 // The weight is a rounded copy of a master. What is frozen has no other value than that.
 static bool has_master(const programs *p, const param *w) {
-    return w->trainable && param_dtype(w, p->dt) != dtype_acc(p->dt);
+    return w->trainable && param_dtype(w, p->dt) != dtype_acc(p->dt) && config_has_masters(p->c);
 }
 
 const char *programs_master(arena *a, const programs *p, const param *w) {

@@ -87,7 +87,9 @@ DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);
 DRV_CHECKED drv_status programs_compile(arena *a, backend *b, programs *p,
         const compile_report *report);
 
-// Master name of a weight: "master.W" beside a bf16 weight, W itself in fp32.
+// The type of a state that some program has, as a master or a moment.
+dtype programs_state_type(const programs *p, const char *name);
+// Master name of a weight: "master.W" beside a bf16 weight; W itself in fp32, or without masters.
 const char *programs_master(arena *a, const programs *p, const param *w);
 // Which elements of a weight its masters and moments on this rank are of.
 typedef struct programs_shard {

@@ -7,12 +7,6 @@
 #include "train/resume.h"
 #include "train/state.h"
 
-static drv_status read_state(void *ctx, const char *source, int64_t offset, int64_t bytes,
-        void *dst) {
-    backend *b = ctx;
-    return backend_read(b, 0, source, offset, bytes, dst);
-}
-
 static drv_status note_result(run *r, drv_status status) {
     if (status == DRV_OK) {
         r->failed_saves = 0;
@@ -47,7 +41,7 @@ drv_status run_start_save(run *self) {
     DRV_TRY(run_settle_save(self, true));
     if (!self->saver) {
         self->saver = ckpt_saver_new(self->checkpoints, self->cfg->checkpoint_keep,
-                state_ranks(&self->p, &ranks), read_state, self->b);
+                state_ranks(&self->p, &ranks), state_read_f32, &self->p);
         int *n_model = &self->content.n_model;
         self->content.model = self->content.is_adapter
                                       ? state_adapter(self->a, &self->p, false, n_model)

@@ -18,11 +18,15 @@ llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
             .seed = cfg->seed};
 }
 
-drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name) {
+drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name, int chunk,
+        int n_slots) {
     DRV_TRY(graph_verify(g, STAGE_BUILT));
     pass_autodiff(g, name);
     DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
     pass_recompute(g, policies[cfg->recompute]);
+    if (cfg->grad_dtype == PRECISION_BF16)
+        pass_round_gradients(g, chunk < 0 ? "number" : arena_printf(g->a, "number.%d", chunk),
+                n_slots);
     return graph_verify(g, STAGE_DIFFERENTIATED);
 }
 
@@ -124,7 +128,7 @@ static drv_status build_whole(arena *mem, const run_config *cfg, programs *built
     graph *whole = *out = llama_build(mem, &built->params, LLAMA_LOSS, &opts);
     const char *end = programs_is_last(built, chunk) ? "loss" : arena_printf(mem, "out.%d", chunk);
     stage->drops = graph_find(whole, arena_printf(mem, "origin.%d", chunk)) != NULL;
-    if (stage->trains) return stages_differentiate(cfg, whole, end);
+    if (stage->trains) return stages_differentiate(cfg, whole, end, chunk, stage->n_slots);
     whole->stage = STAGE_DIFFERENTIATED;
     return graph_verify(whole, STAGE_DIFFERENTIATED);
 }

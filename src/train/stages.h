@@ -6,7 +6,8 @@
 llama_opts stages_step_opts(const run_config *cfg, dtype dt);
 // Differentiates a built graph from its output `name`, with the recomputation that the config asks
 // for.
-DRV_CHECKED drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name);
+DRV_CHECKED drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name,
+        int chunk, int n_slots);
 
 // The shape of the run's schedule.
 pipeline_shape stages_shape(const run_config *cfg);

@@ -22,14 +22,15 @@ static bool is_trained(const param *w) {
 }
 
 // What this rank has of a part of a weight: elements [first, first + n) of its own part of the
-// whole weight, which lie at the beginning of `source`.
-static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name,
+// whole weight, which lie at the beginning of `source`. Offsets are those of fp32 values, whatever
+// the source keeps them in (state_read_f32).
+static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name, st_type type,
         const char *source, int64_t first, int64_t n, unsigned replicated) {
     const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1, begin = part->row * columns,
                   end = begin + part->rows * columns;
     const int64_t from = first > begin ? first : begin, to = first + n < end ? first + n : end;
     ckpt_tensor t = {.entry = {name, w->n_dims,
-                             {part->all_rows, w->n_dims == 2 ? w->all_columns : 0}, ST_F32}};
+                             {part->all_rows, w->n_dims == 2 ? w->all_columns : 0}, type}};
     if (from < to) t.n_pieces = pieces_of_run(from - begin, to - from, columns, t.piece);
     int64_t offset = 4 * (from - first);
     for (int k = 0; k < t.n_pieces; k++) {
@@ -66,6 +67,15 @@ static param_list all_params(arena *a, const programs *p) {
     return llama_params(a, &all, &p->lora);
 }
 
+// What a run keeps a moment or the value of a weight in, on whatever rank it is.
+static st_type type_of(const param *w, const programs *p, bool is_moment) {
+    const run_config *cfg = p->c;
+    const bool bf16 = is_moment ? cfg->state_dtype == PRECISION_BF16
+                                : w->trainable && param_dtype(w, p->dt) == DT_BF16 &&
+                                          !config_has_masters(cfg);
+    return bf16 ? ST_BF16 : ST_F32;
+}
+
 // All parts of the parameters that are `wanted`; `source` is where their values are.
 static ckpt_tensor *add_tensors(arena *mem, const programs *built,
         bool (*wanted)(const param *weight), const char *hf_prefix, const char *source_prefix,
@@ -78,7 +88,8 @@ static ckpt_tensor *add_tensors(arena *mem, const programs *built,
         if (!weight) { // of another stage
             for (int k = 0; k < named->n_parts; k++)
                 tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
-                        arena_printf(mem, "%s%s", hf_prefix, named->part[k].hf_name), "", 0, 0, 0);
+                        arena_printf(mem, "%s%s", hf_prefix, named->part[k].hf_name),
+                        type_of(named, built, source_prefix != NULL), "", 0, 0, 0);
             continue;
         }
         const char *source = source_prefix ? arena_printf(mem, "%s%s", source_prefix, weight->name)
@@ -89,8 +100,9 @@ static ckpt_tensor *add_tensors(arena *mem, const programs *built,
                                              : (programs_shard){0, param_elements(weight)};
         for (int k = 0; k < weight->n_parts; k++)
             tensors[(*n_tensors)++] = tensor_of(weight, &weight->part[k],
-                    arena_printf(mem, "%s%s", hf_prefix, weight->part[k].hf_name), source,
-                    shard.first, shard.n, replicated(built, weight, sharded));
+                    arena_printf(mem, "%s%s", hf_prefix, weight->part[k].hf_name),
+                    type_of(named, built, source_prefix != NULL), source, shard.first, shard.n,
+                    replicated(built, weight, sharded));
     }
     return tensors;
 }
@@ -152,17 +164,39 @@ static drv_status put_moment(void *ctx, const ckpt_tensor *t, const ckpt_piece *
             return drv_fail(DRV_E_DATA, "\"%s\" is %g in row %lld, expected no negative number",
                     t->entry.name, (double)values[i],
                     (long long)(piece->row + (first + i) / piece->columns));
-    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->b, rank, piece->source, piece->offset + 4 * first, 4 * n, values));
+    const bool bf16 = programs_state_type(p, piece->source) == DT_BF16;
+    const int64_t element = piece->offset / 4 + first;
+    uint16_t *rounded = mem_alloc(sizeof *rounded * (size_t)n);
+    for (int64_t i = 0; i < n && bf16; i++)
+        rounded[i] = f32_to_bf16(values[i]);
+    drv_status status = DRV_OK;
+    for (int rank = 0; rank < p->b->n_local_ranks && status == DRV_OK; rank++)
+        status = bf16 ? backend_write(p->b, rank, piece->source, 2 * element, 2 * n, rounded)
+                      : backend_write(p->b, rank, piece->source, 4 * element, 4 * n, values);
+    free(rounded);
+    return status;
+}
+
+drv_status state_read_f32(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
+    const programs *p = ctx;
+    if (programs_state_type(p, source) != DT_BF16)
+        return backend_read(p->b, 0, source, offset, bytes, dst);
+    float *values = dst;
+    uint16_t *stored = (uint16_t *)dst + bytes / 4; // the upper half, widened from below
+    DRV_TRY(backend_read(p->b, 0, source, offset / 2, bytes / 2, stored));
+    for (int64_t i = 0; i < bytes / 4; i++) {
+        const float value = bf16_to_f32(stored[i]);
+        memcpy(&values[i], &value, sizeof value);
+    }
     return DRV_OK;
 }
 
 ckpt_sink state_weight_sink(programs *p) {
-    return (ckpt_sink){put_weight, p, false};
+    return (ckpt_sink){put_weight, p, .exact = false};
 }
 
 ckpt_sink state_compute_sink(programs *p) {
-    return (ckpt_sink){put_compute, p, false};
+    return (ckpt_sink){put_compute, p, .exact = false};
 }
 
 drv_status state_load_model(programs *p, const char *folder, const ckpt_sink *sink) {
@@ -191,12 +225,12 @@ drv_status state_load_moments(programs *p, const char *folder) {
     ckpt_tensor *list = state_optimizer(a, p, &n);
     ckpt_ranks ranks;
     drv_status status = ckpt_fill(state_ranks(p, &ranks), folder, "optimizer", list, n,
-            &(ckpt_sink){put_moment, p, true});
+            &(ckpt_sink){put_moment, p, .exact = true, .takes_bf16 = true});
     arena_free(a);
     return status;
 }
 
 drv_status state_load(programs *p, const char *folder) {
-    DRV_TRY(state_load_model(p, folder, &(ckpt_sink){put_weight, p, true}));
+    DRV_TRY(state_load_model(p, folder, &(ckpt_sink){put_weight, p, .exact = true}));
     return state_load_moments(p, folder);
 }

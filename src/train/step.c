@@ -39,6 +39,7 @@ static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
     programs *p = s->p;
     DRV_TRY(batch_write(b, p, index));
     if (p->c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, index));
+    DRV_TRY(batch_write_number(b, p, -1, 0, index));
     DRV_TRY(backend_run(p->b, p->step));
     return note_loss(s, index - s->first_micro_batch);
 }
@@ -108,6 +109,8 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     const int64_t index = s->first_micro_batch + m;
     if (p->stage[item->chunk].drops)
         DRV_TRY(batch_write_origin(call->b, p, item->chunk, slot, index));
+    if (p->stage[item->chunk].trains)
+        DRV_TRY(batch_write_number(call->b, p, item->chunk, slot, index));
     return batch_write_stage(call->b, p, item->chunk, slot, index);
 }
 

@@ -22,6 +22,7 @@ expect 0 '"fits": true' "$drover" plan --set model.preset=tiny --json
 for field in run_seconds memory_bytes memory_free_bytes would_fit step_seconds; do
     grep -q "\"$field\": " out && ok || bad "plan --json has no $field" out
 done
+DROVER_PEAK_FLOPS=fast expect 2 'DROVER_PEAK_FLOPS is "fast", expected what one rank can compute, in FLOP/s' "$drover" plan --set model.preset=tiny
 expect 0 " for 100000 steps" "$drover" plan --set model.preset=llama-15m --set training.steps=100000
 expect 2 "expected a multiple of" "$drover" plan --set model.preset=tiny --ranks 3
 expect 0 "layout        tensor 2 with its tokens shared, data 4, 4 lanes" "$drover" plan --set model.preset=tiny --set parallel.tensor=2 --ranks 8

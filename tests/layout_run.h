@@ -18,8 +18,10 @@ typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];
     int n_sets, ranks;
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
-    int64_t optimizer_bytes, sent[N_AXES]; // of rank 0; of all ranks together, of the updates
-    double wire[N_AXES];                   // of a rank, of an update, as planned
+    int64_t optimizer_bytes; // of rank 0
+    // Of all ranks together: of the updates; along the context axis, of forward and backward.
+    int64_t sent[N_AXES];
+    double wire[N_AXES]; // of a rank, of an update (context: of a step), as planned
     // What is trained, of the whole model; of low-rank branches first moments behind it, which are
     // sums of gradients. Free it.
     float *weights;
@@ -136,6 +138,7 @@ static inline drv_status fill_branches(arena *mem, programs *built) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // of a layout_run, which ranks share
 
 static inline int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
+    if (axis == AXIS_DATA && m->size[AXIS_CONTEXT] > 1) return comm_sent(comm_update_ranks(c, m));
     return comm_sent(comm_axes(c, m, 1u << axis));
 }
 
@@ -155,10 +158,11 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     DRV_TRY(programs_init_weights(&built));
     DRV_TRY(fill_branches(mem, &built));
     stepper steps = stepper_new(mem, &built, self, &ranks);
-    const double hyper[4] = {1e-3, 0.1, 0.05, 1};
+    const double hyper[N_HYPER] = {1e-3, 0.1, 0.05, 1, 1};
     for (int step = 0; step < STEPS; step++) {
         const batch whole = make_batch(mem, &cfg, step), global = share_of_batch(mem, &cfg, &whole);
         double loss, grad_norm, param_norm;
+        const int64_t ring = sent_along(self, &ranks, AXIS_CONTEXT);
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
         const int64_t before[] = {sent_along(self, &ranks, AXIS_DATA),
@@ -167,6 +171,7 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
         pthread_mutex_lock(&lock);
         run->sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - before[0];
         run->sent[AXIS_TENSOR] += sent_along(self, &ranks, AXIS_TENSOR) - before[1];
+        run->sent[AXIS_CONTEXT] += sent_along(self, &ranks, AXIS_CONTEXT) - ring;
         pthread_mutex_unlock(&lock);
         if (comm_rank(self) != 0) continue;
         run->loss[step] = loss;
@@ -175,7 +180,10 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     }
     if (comm_rank(self) == 0) {
         run->optimizer_bytes = programs_memory(&built).optimizer;
+        double step_bytes[N_AXES];
+        programs_wire(&built, step_bytes);
         memcpy(run->wire, programs_find(&built, "update")->plan->wire_bytes, sizeof run->wire);
+        run->wire[AXIS_CONTEXT] = step_bytes[AXIS_CONTEXT];
     }
     DRV_TRY(put_weights(self, mem, &built, &ranks, run));
     backend_close(device);

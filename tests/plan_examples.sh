@@ -16,11 +16,12 @@ bytes = plan["bytes"]
 assert plan["ranks"] == int(sys.argv[1]), plan
 assert bytes["total"] > bytes["weights"] > 1 << 26, bytes
 assert all(w > 0 for axis, w in plan["wire_bytes"].items() if axis == "tensor"), plan
+assert (plan["wire_bytes"].get("context", 0) > 0) == ("-context" in sys.argv[2]), plan
 pipeline = plan.get("pipeline")
 if pipeline:
     assert 0 < pipeline["bubble"] < 0.5 and len(pipeline["rank_bytes"]) == pipeline["ranks"], pipeline
     assert bytes["total"] == max(pipeline["rank_bytes"]), pipeline
-' "$ranks"
+' "$ranks" "$file"
     done
 done
 check "some were planned" test $planned -ge 4

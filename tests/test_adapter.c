@@ -142,6 +142,7 @@ static void write_adapter(arena *a, const char *dir, const st_entry *list, int n
 static void tensors(void **state) {
     (void)state;
 #define Q "base_model.model.model.layers.0.self_attn.q_proj."
+#define E "base_model.model.model.embed_tokens."
 #define MATRIX(name, rows, cols)                                                                   \
     { name, 2, {rows, cols}, ST_F32 }
     static const struct {
@@ -155,6 +156,9 @@ static void tensors(void **state) {
             {{MATRIX(Q "lora_A.weight", 3, 8), MATRIX(Q "lora_B.weight", 8, 4)}, 2,
                     "has 3 rows and 8 columns, expected the rank of adapter_config.json, 4, as rows"},
             {{MATRIX(Q "lora_A.weight", 4, 8), MATRIX(Q "lora_B.weight", 4, 8)}, 2, "as columns"},
+            {{MATRIX(E "base_layer.weight", 9, 8), MATRIX(E "lora_embedding_A", 4, 9),
+                     MATRIX(E "lora_embedding_B", 8, 4)},
+                    3, "is an adapter of an embedding"},
             {{MATRIX(Q "lora_A.weight", 4, 8), MATRIX(Q "lora_B.weight", 8, 4),
                      MATRIX(Q "lora_magnitude_vector", 8, 1)},
                     3, "DoRA's magnitudes"},

@@ -35,6 +35,28 @@ static void null_plans_what_cpu_runs(void **state) {
     arena_free(a);
 }
 
+static void peak_is_measured_or_said(void **state) {
+    (void)state;
+    static const struct {
+        const char *said;
+        double least, most; // FLOP/s; least 0: refused
+    } cases[] = {{"", 1e6, 1e16}, {"1.5e12", 1.5e12, 1.5e12}, {"fast", 0, 0}, {"-1", 0, 0},
+            {"0", 0, 0}, {"inf", 0, 0}};
+    arena *a = arena_new("test");
+    backend *b;
+    double peak;
+    OK(backend_open(a, "cpu", &b));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        setenv("DROVER_PEAK_FLOPS", cases[i].said, 1);
+        const drv_status status = backend_peak_flops(b, &peak);
+        if (cases[i].least == 0 ? status != DRV_E_USAGE
+                                : peak < cases[i].least || peak > cases[i].most)
+            fail_msg("\"%s\": status %d, %g FLOP/s", cases[i].said, status, peak);
+    }
+    backend_close(b);
+    arena_free(a);
+}
+
 static void every_call_of_null(void **state) {
     (void)state;
     arena *a = arena_new("test");
@@ -44,7 +66,7 @@ static void every_call_of_null(void **state) {
     backend_profile(b, seconds);
     assert_true(seconds[0] == 0);
     OK(backend_peak(b, DT_BF16, 2, &flops));
-    assert_true(flops == 0 && backend_peak_flops(b) == 0);
+    assert_true(flops == 0);
     assert_int_equal(backend_describe(b).n_ways, 0);
     assert_string_equal(backend_describe(b).libraries, "");
     assert_non_null(backend_arithmetic(b));
@@ -161,8 +183,8 @@ static void onednn_starts_no_threads(void **state) {
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(onednn_starts_no_threads),
-            cmocka_unit_test(null_plans_what_cpu_runs), cmocka_unit_test(every_call_of_null),
-            cmocka_unit_test(cpu_says_how_it_multiplies), cmocka_unit_test(rule_of_the_vendor),
-            cmocka_unit_test(memory_that_is_refused)};
+            cmocka_unit_test(peak_is_measured_or_said), cmocka_unit_test(null_plans_what_cpu_runs),
+            cmocka_unit_test(every_call_of_null), cmocka_unit_test(cpu_says_how_it_multiplies),
+            cmocka_unit_test(rule_of_the_vendor), cmocka_unit_test(memory_that_is_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

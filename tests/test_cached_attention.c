@@ -16,6 +16,8 @@ static const cache_case cases[] = {
         {127, 9, 3, 64, {64, 65, 80, 126}},
         {300, 6, 2, 24, {16, 272}},
         {321, 2, 2, 128, {5, 70, 133, 320}},
+        {141, 8, 2, 64, {140}}, // heads of a group go through four at a time
+        {50, 5, 1, 72, {49}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases, SPARE = 7 };
 

@@ -170,13 +170,22 @@ static void slips_of_the_keyboard(void **state) {
     REFUSE_ALL(cases);
 }
 
+typedef struct answered {
+    const char *yaml, *ours;
+} answered;
+
+static void refuse_answered(const answered *cases, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        const refusal one = {cases[i].yaml, {"unknown key", cases[i].ours}};
+        refuse_all(&one, 1);
+    }
+}
+
 // One key of each kind from Hugging Face's Trainer, peft, Megatron-LM, NeMo, NxD Training and
 // torchtitan.
 static void other_trainers_keys_are_answered(void **state) {
     (void)state;
-    static const struct {
-        const char *yaml, *ours;
-    } cases[] = {{"learning_rate: 1", "\"optimizer.lr\""},
+    static const answered cases[] = {{"learning_rate: 1", "\"optimizer.lr\""},
             {"learning_rat: 1", "did you mean \"learning_rate\"? here it is \"optimizer.lr\""},
             {"LEARNING-RATE: 1", "here it is \"optimizer.lr\""},
             {"grad_accum: 1", "did you mean \"grad_accum_steps\"? here it is"},
@@ -224,10 +233,26 @@ static void other_trainers_keys_are_answered(void **state) {
             {"logging_steps: 5", "\"training.log_every\""},
             {"eval_steps: 5", "\"training.eval_every\""}, {"output_dir: x", "\"run_dir\""},
             {"model_name_or_path: x", "\"model.from\""}, {"report_to: x", "metrics.jsonl"}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const refusal one = {cases[i].yaml, {"unknown key", cases[i].ours}};
-        refuse_all(&one, 1);
-    }
+    refuse_answered(cases, sizeof cases / sizeof *cases);
+}
+
+// Where the last part of a key says nothing, its section does.
+static void other_trainers_sections_are_answered(void **state) {
+    (void)state;
+    static const answered cases[] = {{"activation_checkpoint: {mode: full}",
+                                             "\"training.recompute\""},
+            {"zero_optimization: {stage: 1}", "\"parallel.zero\""},
+            {"bf16: {enabled: true}", "\"training.precision\""},
+            {"model: {name: llama3}", "\"model.preset\""},
+            {"checkpoint: {folder: x}", "\"run_dir\""},
+            {"training: {max_norm: 1}", "\"optimizer.clip_grad_norm\""},
+            {"lr_scheduler: {decay_ratio: 0.2}", "\"schedule.decay_steps\""},
+            {"validation: {freq: 5}", "\"training.eval_every\""},
+            {"validation: {steps: 5}", "\"training.eval_batches\""},
+            {"profiling: {enable_profiling: true}", "bench step --profile"},
+            {"init_from: resume", "\"model.from\""}, {"decay_lr: true", "\"schedule.type\""},
+            {"push_to_hub: true", "Hugging Face folder"}};
+    refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 
 // A folder with these files, each of the given text.
@@ -399,6 +424,7 @@ int main(void) {
             cmocka_unit_test(files_that_are_no_configuration),
             cmocka_unit_test(slips_of_the_keyboard),
             cmocka_unit_test(other_trainers_keys_are_answered),
+            cmocka_unit_test(other_trainers_sections_are_answered),
             cmocka_unit_test(model_from_a_folder_that_is_none),
             cmocka_unit_test(weights_and_ids_come_with_model_from), cmocka_unit_test(right_configs),
             cmocka_unit_test(defaults_that_depend_on_others),

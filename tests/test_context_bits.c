@@ -103,6 +103,32 @@ static void eight_ranks(void **state) {
     }
 }
 
+// What ranks send in the ring and in the update; several data ranks send each of their leaves.
+static void bytes_are_those_of_the_plan(void **state) {
+    (void)state;
+    static const struct {
+        mesh_case mesh;
+        int leaves;
+        const char *zero;
+    } cases[] = {{{1, 2, 1, 1}, 2, "parallel.zero=1"}, {{1, 4, 1, 1}, 4, "parallel.zero=0"},
+            {{1, 2, 1, 2}, 4, "parallel.zero=1"}, {{1, 2, 1, 2}, 4, "parallel.zero=0"},
+            {{1, 1, 1, 2}, 4, "parallel.zero=1"}, {{2, 2, 1, 1}, 4, "parallel.zero=1"}};
+    model_case even = bf16;
+    even.sets[3] = "model.vocab_size=512"; // ranks have as much each
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        layout_run r = run_case(&cases[i].mesh, &even, cases[i].leaves, cases[i].zero);
+        for (int axis = AXIS_DATA; axis <= AXIS_CONTEXT; axis++) {
+            const double planned = STEPS * r.ranks * r.wire[axis];
+            if (fabs((double)r.sent[axis] - planned) > 1e-9 * planned + 0.5)
+                fail_msg("case %zu, %s axis: %lld bytes sent, %.1f planned", i,
+                        mesh_axis_name((mesh_axis)axis), (long long)r.sent[axis], planned);
+        }
+        assert_true(
+                r.sent[AXIS_DATA] > 0 && (cases[i].mesh.context > 1) == (r.sent[AXIS_CONTEXT] > 0));
+        free(r.weights);
+    }
+}
+
 // The number of leaves decides, not the ranks: with others the bits are others, and the default on
 // one rank is what it was.
 static void leaves_decide(void **state) {
@@ -119,7 +145,6 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
     } cases[] = {{{"parallel.context=2", "parallel.context_leaves=6"},
                          "6, expected parallel.context 2 x 1, 2, 4"},
             {{"parallel.context=4", "parallel.context_leaves=2"}, "2, expected parallel.context 4"},
-            {{"lora.rank=4", "parallel.context_leaves=2"}, "low-rank branches know one leaf"},
             {{"data.sequence_length=40", "parallel.context_leaves=8"},
                     "is 40, expected a multiple of 16: two chunks for each of parallel.context_leaves 8"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -134,7 +159,8 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
             cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(beside_other_keys),
-            cmocka_unit_test(eight_ranks), cmocka_unit_test(leaves_decide),
+            cmocka_unit_test(eight_ranks), cmocka_unit_test(bytes_are_those_of_the_plan),
+            cmocka_unit_test(leaves_decide),
             cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,8 +42,7 @@ static drv_status keep_weights(device_run *run, int rank, const programs *built)
 
 // One device takes a step as one program, several take it in parts.
 static drv_status take_step(stepper *steps, const batch *b, step_values *out) {
-    enum { N_HYPER = 4 };
-    const double hyper[2 * N_HYPER] = {1e-3, 0.1, 0.05, 0, 1e-3, 0.1, 0.05, 0};
+    const double hyper[2 * N_HYPER] = {1e-3, 0.1, 0.05, 0, 1, 1e-3, 0.1, 0.05, 0, 1};
     if (steps->p->whole_step) {
         DRV_TRY(stepper_start(steps, b, hyper, out));
         return stepper_finish(steps, out);

@@ -62,16 +62,17 @@ static void fill_batch(step_run *r, int step) {
     }
 }
 
-static void hyper_of(double lr, int updates, double out[4]) {
+static void hyper_of(double lr, int updates, double out[N_HYPER]) {
     out[0] = lr;
     out[1] = 1 - pow(0.9, updates);
     out[2] = 1 - pow(0.95, updates);
     out[3] = 1;
+    out[HYPER_UPDATE] = updates;
 }
 
 // Forward, backward, update on the CPU.
 static step_values step_apart(step_run *r, int step, int updates) {
-    double hyper[4];
+    double hyper[N_HYPER];
     step_values v;
     fill_batch(r, step);
     hyper_of(1e-2, updates, hyper);
@@ -82,10 +83,10 @@ static step_values step_apart(step_run *r, int step, int updates) {
 
 static void start_whole(step_run *r, int step, int updates, int updates_after_skip,
         step_values *v) {
-    double hyper[8];
+    double hyper[2 * N_HYPER];
     fill_batch(r, step);
     hyper_of(1e-2, updates, hyper);
-    hyper_of(1e-2, updates_after_skip, hyper + 4);
+    hyper_of(1e-2, updates_after_skip, hyper + N_HYPER);
     OK(stepper_start(&r->stepper, &r->batch, hyper, v));
 }
 
@@ -158,9 +159,9 @@ static void a_step_without_a_finite_norm_changes_nothing(void **state) {
     OK(backend_read(run->p.b, 0, name, 4, sizeof before, before));
     for (int i = 0; i < ROWS * TOKENS; i++)
         run->batch.tokens[i] = 0; // the row of the NaN
-    double hyper[8];
+    double hyper[2 * N_HYPER];
     hyper_of(1e-2, 1, hyper);
-    hyper_of(1e-2, 1, hyper + 4);
+    hyper_of(1e-2, 1, hyper + N_HYPER);
     OK(stepper_start(&run->stepper, &run->batch, hyper, &v[0]));
     start_whole(run, 2, 2, 1, &v[1]);
     OK(stepper_finish(&run->stepper, &v[0]));

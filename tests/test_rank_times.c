@@ -7,16 +7,19 @@ static void the_slowest_rank_and_its_reason(void **state) {
     (void)state;
     static const struct {
         const char *what;
-        rank_time of[3]; // compute, data, save, wait
+        rank_time of[3]; // compute, data, save, wait, sent
         int slowest;
         const char *reason;
     } cases[] = {
-            {"computes", {{1, 0, 0, 1}, {2, 0, 0, 0}, {1, 0, 0, 1}}, 1, "compute"},
-            {"waits for its rows", {{1, 0, 0, 1}, {1, 0, 0, 1}, {1, 1, 0, 0}}, 2, "data"},
-            {"waits for its disk", {{1, 0.1, 0.9, 0}, {1, 0, 0, 1}, {1, 0, 0, 1}}, 0, "save"},
-            {"a little of all", {{1, 0, 0, 1}, {1.5, 0.6, 0, 0}, {1, 0, 0, 1}}, 1, "data"},
-            {"all alike", {{1, 0, 0, 0.1}, {1.01, 0, 0, 0.1}, {1, 0, 0, 0.1}}, 1, "compute"},
-            {"messages take longest", {{1, 0, 0, 4}, {1.01, 0, 0, 4}, {1, 0, 0, 4}}, 1, "wait"},
+            {"computes", {{1, 0, 0, 1, 0}, {2, 0, 0, 0, 0}, {1, 0, 0, 1, 0}}, 1, "compute"},
+            {"waits for its rows", {{1, 0, 0, 1, 0}, {1, 0, 0, 1, 0}, {1, 1, 0, 0, 0}}, 2, "data"},
+            {"waits for its disk", {{1, 0.1, 0.9, 0, 0}, {1, 0, 0, 1, 0}, {1, 0, 0, 1, 0}}, 0,
+                    "save"},
+            {"a little of all", {{1, 0, 0, 1, 0}, {1.5, 0.6, 0, 0, 0}, {1, 0, 0, 1, 0}}, 1, "data"},
+            {"all alike", {{1, 0, 0, 0.1, 0}, {1.01, 0, 0, 0.1, 0}, {1, 0, 0, 0.1, 0}}, 1,
+                    "compute"},
+            {"messages take longest", {{1, 0, 0, 4, 0}, {1.01, 0, 0, 4, 0}, {1, 0, 0, 4, 0}}, 1,
+                    "wait"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *reason;
@@ -35,11 +38,15 @@ static drv_status share(comm *self, void *ctx) {
     OK(rank_times_share(&t)); // nothing was added
     EXPECT(self, t.n == 0);
     rank_times_add(&t, &(rank_time){.compute = 1});
-    rank_times_add(&t, &(rank_time){.compute = 1 + rank, .wait = 3 - rank});
+    rank_times_add(&t, &(rank_time){.compute = 1 + rank, .wait = 3 - rank, .sent = 8 * rank});
     OK(rank_times_share(&t));
     EXPECT(self, t.n == 4 && t.slowest == 3 && strcmp(t.reason, "compute") == 0 && t.steps == 0);
     for (int i = 0; i < t.n; i++)
-        EXPECT(self, t.of[i].compute == 1 + i / 2.0 && t.of[i].wait == (3 - i) / 2.0);
+        EXPECT(self, t.of[i].compute == 1 + i / 2.0 && t.of[i].wait == (3 - i) / 2.0 &&
+                             t.of[i].sent == 4 * i);
+    const int64_t before = comm_sent_by(self);
+    OK(comm_barrier(comm_world(self)));
+    EXPECT(self, comm_sent_by(self) - before == 2); // a byte in each of two rounds
     arena_free(a);
     return DRV_OK;
 }

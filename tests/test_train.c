@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "base/cpu.h"
+#include "ir/hyper.h"
 
 static float *gradients_after_step(const char *extra, const char *type, int64_t *n, double *loss) {
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=100",
@@ -153,7 +154,7 @@ static void nan_is_skipped(void **state) {
     test_run_step(r, (double)NAN);
     int64_t n;
     float *before = test_run_state(r, "", &n);
-    const double hyper[] = {0.1, 0.1, 0.05, 1};
+    const double hyper[N_HYPER] = {0.1, 0.1, 0.05, 1, 1};
     OK(backend_write(b, 0, "hyper", 0, sizeof hyper, hyper));
     OK(backend_run(b, r->p.update));
     float *after = test_run_state(r, "", &n), *grads = test_run_state(r, "grad.", &n);

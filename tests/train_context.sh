@@ -1,6 +1,6 @@
 #!/bin/bash
-# Ranks that share rows, over mpirun: losses and evaluations near those of one process, checkpoints that any layout goes on
-# from, what cannot be cut. Needs mpirun and drover_mpi.so.
+# Ranks that share rows, over mpirun: losses and evaluations near those of one process, and with as many leaves the bits of
+# one; checkpoints that any layout goes on from, what cannot be cut. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
 make_data
 sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/' run.yaml
@@ -35,7 +35,33 @@ for run in mixed mixed4; do
     check "$run: losses of one" near $run one
 done
 
+# --- the bits do not depend on who has which leaf of a row
+sed -i "s/schedule:.*/schedule: {type: constant}/" run.yaml # the rate of a step does not depend on training.steps
+for layout in "1 1" "2 2" "4 4"; do
+    expect 0 "step 9" train ${layout% *} leaves${layout#* } parallel.context_leaves=4 parallel.context=${layout#* }
+done
+expect 0 "context 2 with 4 leaves, data 2, 2 lanes" train 8 leaves8 parallel.context_leaves=4 parallel.context=2 parallel.tensor=2 parallel.lanes=2
+expect 0 "step 9" train 1 lanes1 parallel.context_leaves=4 parallel.lanes=2
+expect 0 "step 4" train 4 moved parallel.context_leaves=4 parallel.context=4 training.steps=4
+expect 0 "resumed from moved/checkpoints/step-000004" train 2 moved parallel.context_leaves=4 parallel.context=1 parallel.pipeline=2 training.steps=7
+expect 0 "resumed from moved/checkpoints/step-000007" train 4 moved parallel.context_leaves=4 parallel.context=2 parallel.tensor=2
+same_files() { # RUN OF
+    local file
+    for file in model optimizer; do
+        cmp $1/checkpoints/step-000009/$file.safetensors $2/checkpoints/step-000009/$file.safetensors || return
+    done
+}
+for run in leaves2 leaves4 moved; do
+    check "$run: model and optimizer of one rank with 4 leaves" same_files $run leaves1
+done
+check "leaves8: model and optimizer of one rank with 4 leaves and 2 lanes" same_files leaves8 lanes1
+for run in leaves2 leaves4; do
+    check "$run: losses of one rank, to the last digit" test "$(losses $run)" = "$(losses leaves1)"
+done
+
 # --- what cannot be cut, and plans
+expect 2 "\"parallel.context_leaves\" is 3, expected parallel.context 1 x 1, 2, 4" train 1 bad parallel.context_leaves=3
+expect 0 "layout        tensor 1, context 1 with 4 leaves, data 1" "$drover" plan run.yaml --set parallel.context_leaves=4
 expect 2 "\"data.sequence_length\" is 64, expected a multiple of 6: two chunks for each of parallel.context 3 ranks" train 3 bad parallel.context=3
 check "it is said once" test "$(grep -c 'expected a multiple of 6' out)" = 1
 expect 2 "expected a multiple of tensor 1 x pipeline 1 x context 2" train 3 bad parallel.context=2

@@ -22,7 +22,7 @@ import json, sys
 steps = [s for s in map(json.loads, open("four/metrics.jsonl")) if "loss" in s]
 for s in steps:
     assert s["slowest_rank"] in range(4) and s["slowest_reason"] in ("compute", "data", "save", "wait"), s
-    assert all(len(s[k]) == 4 for k in ("rank_compute_s", "rank_data_s", "rank_wait_s")), s
+    assert all(len(s[k]) == 4 for k in ("rank_compute_s", "rank_data_s", "rank_wait_s", "rank_sent_bytes")), s
 assert len(steps) == 9'
 check "the slowest rank is said" grep -q "slowest rank [0-3] (" four/log.txt
 check "one rank says nothing of ranks" test "$(grep -c "slowest\|rank_wait" one/log.txt one/metrics.jsonl | grep -vc ":0$")" = 0

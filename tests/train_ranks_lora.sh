@@ -7,8 +7,8 @@ expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training
 make_chat
 cat >sft.yaml <<YAML
 model: {from: pre/checkpoints/step-000003}
-data: {train: data/chat, valid: data/chat, sequence_length: 128}
-training: {steps: 6, global_batch_size: 8, micro_batch_size: 1, eval_every: 3, eval_batches: 2, precision: bf16}
+data: {train: data/chat, valid: data/chat, sequence_length: 64}
+training: {steps: 6, global_batch_size: 8, micro_batch_size: 1, eval_every: 3, eval_batches: 1, precision: bf16}
 lora: {rank: 4, alpha: 8, dropout: 0.2}
 optimizer: {lr: 0.01}
 schedule: {warmup_steps: 2}

@@ -1,9 +1,12 @@
 // Back ends by name, and what is the same for all.
 #include "backend/backend.h"
 
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/parallel.h"
+#include "base/str.h"
 
 drv_status backend_open_with(arena *a, const char *name, const backend_opts *opts, backend **out) {
     if (strcmp(name, "cpu") == 0) return backend_open_cpu(a, out);
@@ -16,11 +19,21 @@ drv_status backend_open(arena *a, const char *name, backend **out) {
     return backend_open_with(a, name, &(backend_opts){0}, out);
 }
 
-double backend_peak_flops(backend *b) {
-    double f32 = 0, bf16 = 0;
-    if (backend_peak(b, DT_F32, 2, &f32) != DRV_OK || backend_peak(b, DT_BF16, 2, &bf16) != DRV_OK)
-        return 0;
-    return f32 > bf16 ? f32 : bf16;
+drv_status backend_peak_flops(backend *b, double *flops_per_s) {
+    const char *said = getenv("DROVER_PEAK_FLOPS");
+    double f32 = 0, bf16 = 0, peak;
+    if (said && *said) {
+        if (!str_to_f64(said, &peak) || !(peak > 0 && peak < HUGE_VAL))
+            return drv_fail(DRV_E_USAGE,
+                    "DROVER_PEAK_FLOPS is \"%.40s\", expected what one rank can compute, in FLOP/s: 1.5e12",
+                    said);
+        *flops_per_s = peak;
+        return DRV_OK;
+    }
+    *flops_per_s = 0;
+    if (backend_peak(b, DT_F32, 2, &f32) == DRV_OK && backend_peak(b, DT_BF16, 2, &bf16) == DRV_OK)
+        *flops_per_s = f32 > bf16 ? f32 : bf16;
+    return DRV_OK;
 }
 
 static int64_t workspace(void *ctx, const node *n) {

@@ -43,7 +43,8 @@ typedef struct backend_memory {
 // slices of its inputs, from gradients of zero; then `rest`, the update. Gradients live in it
 // alone. Beside the states of both graphs:
 //   step.X       [n_turns, ...] for each input X of `turn` (but d...: the same in all turns)
-//   step.hyper   f64[8]: `hyper` of `rest` for the case that the step before counted, then for the
+//   step.hyper   f64[2 N_HYPER]: `hyper` of `rest` for the case that the step before counted, then
+//   for the
 //                case that it did not because its norm was not finite; the program sees which
 //   X            each output of `turn`: the sum over all turns
 typedef struct step_parts {
@@ -163,9 +164,9 @@ static inline void backend_close(backend *b) {
     b->v->close(b);
 }
 
-// What MFU is measured against, FLOP/s: the higher peak of fp32 and bf16, by a quick look; 0:
-// unknown.
-double backend_peak_flops(backend *b);
+// What MFU is measured against, FLOP/s of this rank: what DROVER_PEAK_FLOPS says, else the higher
+// peak of fp32 and bf16, by a quick look; 0: unknown. DRV_E_USAGE: the variable is no such number.
+DRV_CHECKED drv_status backend_peak_flops(backend *b, double *flops_per_s);
 
 // Devices that ranks of one process share, each a thread with a back end of its own.
 typedef struct device_pool device_pool;

@@ -88,10 +88,24 @@ drv_status json_get_str(const char *path, const json_t *o, const char *key, cons
     return DRV_OK;
 }
 
+// Any number written with 15 digits is read and written as itself; 17 keep every double.
+char *json_print(const json_t *value, size_t flags) {
+    char *text = NULL;
+    bool same = false;
+    for (size_t digits = 15; digits <= 17 && !same; digits++) {
+        free(text);
+        text = json_dumps(value, flags | JSON_REAL_PRECISION(digits));
+        DRV_ASSERT(text, "a value has no JSON text");
+        json_t *back = json_loads(text, JSON_DECODE_ANY, NULL);
+        same = json_equal(value, back);
+        json_decref(back);
+    }
+    return text;
+}
+
 drv_status json_write_file(const char *path, json_t *value) {
-    char *text = json_dumps(value, JSON_INDENT(2));
+    char *text = json_print(value, JSON_INDENT(2));
     json_decref(value);
-    DRV_ASSERT(text, "JSON for %s could not be written", path);
     size_t n = strlen(text);
     text[n] = '\n'; // in place of the NUL
     drv_status s = file_write_atomic(path, text, n + 1);

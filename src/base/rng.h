@@ -10,6 +10,8 @@ typedef enum rng_purpose {
     RNG_SAMPLE,   // step = token position while generating
     RNG_TEST,
     RNG_DROPOUT, // step = number of the row in the run, index = site and element
+    RNG_UPDATE,  // of tensors, for stochastic rounding (stochastic.h): step = hash of the name
+    RNG_GRADIENT,
 } rng_purpose;
 
 typedef struct rng_key {

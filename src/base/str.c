@@ -161,7 +161,7 @@ static int edit_distance(const char *a, const char *b) {
 const char *str_nearest(const char *s, const char *const *names, int n) {
     const char *best = NULL;
     const int n_s = (int)strlen(s);
-    int best_d = (n_s / 3 + 1 < n_s / 2 ? n_s / 3 + 1 : n_s / 2) + 1;
+    int best_d = (n_s + 1) / 3 + 1; // a slip changes at most a third of the letters
     for (int i = 0; i < n; i++) {
         int d = edit_distance(s, names[i]);
         if (d < best_d) best_d = d, best = names[i];

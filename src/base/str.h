@@ -35,7 +35,7 @@ bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
 
 // Of `n` names the one with the smallest edit distance to `s`, if that is small enough to be a
-// slip of the keyboard (at most a third of the length, plus one, and half of it); else NULL.
+// slip of the keyboard (a third of the letters at most); else NULL.
 const char *str_nearest(const char *s, const char *const *names, int n);
 
 // "1.5 GiB", "12.3 MiB", "512 B" in a buffer that this thread's next 7 calls (of all below) leave

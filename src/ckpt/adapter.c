@@ -86,6 +86,9 @@ static drv_status check_other(arena *a, const adapter *ad, const source_tensor *
     if (!module) return refuse_tensor(t);
     if (model_source_find(&ad->tensors, arena_printf(a, PREFIX "%s" SUFFIX_A, module)))
         return DRV_OK;
+    const source_tensor *other =
+            model_source_find(&ad->tensors, arena_printf(a, PREFIX "%s.lora_embedding_A", module));
+    if (other) return refuse_tensor(other);
     return drv_fail(DRV_E_DATA, "%s: \"%.120s\" is there, but not its " SUFFIX_A, t->file, t->name);
 }
 

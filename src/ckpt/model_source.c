@@ -62,34 +62,40 @@ static bool is_pickle(const char *name) {
     return false;
 }
 
-// Pickles by another name in a folder without a model.
-static drv_status refuse_folder(arena *a, const char *path) {
+const char *model_source_foreign(arena *a, const char *folder) {
     char **names;
-    int n;
-    DRV_TRY(dir_list(a, path, &names, &n));
+    int n = 0;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (file_exists(path_join(a, folder, refused[i].file)))
+            return arena_printf(a, "%s: that is %s", refused[i].file, refused[i].advice);
+    if (dir_list(a, folder, &names, &n) != DRV_OK) return NULL;
     for (int i = 0; i < n; i++)
-        if (is_pickle(names[i]))
-            return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s: that is %s", path,
-                    names[i], refused[0].advice);
-    return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
+        if (is_pickle(names[i])) // by another name
+            return arena_printf(a, "%s: that is %s", names[i], refused[0].advice);
+    return NULL;
+}
+
+static drv_status refuse_file(const char *path) {
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        if (strcmp(name, refused[i].file) == 0)
+            return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[i].advice);
+    if (str_ends(path, ".safetensors"))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
+                path);
+    if (is_pickle(path)) return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[0].advice);
+    return drv_fail(DRV_E_DATA, "\"%s\" is not a model, expected a Hugging Face folder", path);
 }
 
 static drv_status refuse(arena *a, const char *path) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO, "\"%s\" does not exist%s", path, hub_hint(a, path));
-    if (!file_is_dir(path) && str_ends(path, ".safetensors"))
-        return drv_fail(DRV_E_DATA,
-                "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
-                path);
-    if (!file_is_dir(path) && is_pickle(path))
-        return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[0].advice);
-    if (!file_is_dir(path))
-        return drv_fail(DRV_E_DATA, "\"%s\" is not a model, expected a Hugging Face folder", path);
-    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
-        if (file_exists(path_join(a, path, refused[i].file)))
-            return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s: that is %s", path,
-                    refused[i].file, refused[i].advice);
-    return refuse_folder(a, path);
+    if (!file_is_dir(path)) return refuse_file(path);
+    const char *foreign = model_source_foreign(a, path);
+    if (foreign)
+        return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s", path, foreign);
+    return drv_fail(DRV_E_DATA, "\"%s\" has neither model.safetensors nor its index", path);
 }
 
 drv_status model_source_open(arena *a, const char *path, model_source *out) {

@@ -65,6 +65,9 @@ DRV_CHECKED drv_status model_source_open_folder(arena *mem, const char *path, co
 // The fp32 weights of a checkpoint whose model file has them rounded, under their own names; where
 // there are none, the model as it is.
 DRV_CHECKED drv_status model_source_open_masters(arena *a, const char *path, model_source *out);
+// What lies in a folder without a model that people have and drover does not read, and what to do:
+// "FILE: that is ..."; NULL: nothing known. Lives in `a`.
+const char *model_source_foreign(arena *a, const char *folder);
 // A GGUF file.
 DRV_CHECKED drv_status model_source_open_gguf(arena *a, const char *path, model_source *out);
 void model_source_close(model_source *s); // fine when opening failed

@@ -3,9 +3,9 @@
 // (arXiv:2205.05198) and Narayanan et al. (arXiv:2104.04473), good enough for an order: what is
 // listed is really planned.
 //
-// Legend: t, p, d ranks along the tensor, pipeline and data axes; M micro-batches of a data rank, V
-// stages of a pipeline rank; h, f, k hidden, feed-forward, key-value width; T tokens of a
-// micro-batch.
+// Legend: t, p, n, d ranks along the tensor, pipeline, context and data axes; M micro-batches of a
+// data rank, V stages of a pipeline rank; h, f, k hidden, feed-forward, key-value width; T tokens
+// of a micro-batch.
 #include "cli/layout_candidates.h"
 
 #include <math.h>
@@ -29,12 +29,14 @@ typedef struct search {
 } search;
 
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
-    return x->tensor == y->tensor && x->pipeline == y->pipeline && x->data == y->data;
+    return x->tensor == y->tensor && x->pipeline == y->pipeline && x->context == y->context;
 }
 
 drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_config *out) {
     out->tensor_parallel = c->tensor;
     out->pipeline_parallel = c->pipeline;
+    out->context_parallel = c->context;
+    out->context_leaves = 0;
     out->data_parallel = c->data;
     out->micro_batch_size = c->micro_batch;
     out->zero = c->zero;
@@ -68,7 +70,7 @@ static double in_flight(const layout_candidate *c, double micro_batches) {
 static double kept_of_layer(const search *s, const layout_candidate *c) {
     const model_config *m = &s->cfg->model;
     const double t = (double)c->tensor, unit = s->cfg->precision == PRECISION_BF16 ? 2 : 4,
-                 tokens = (double)(c->micro_batch * s->cfg->sequence_length),
+                 tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
                  h = (double)m->hidden_size, f = (double)m->intermediate_size,
                  heads = fmax((double)m->num_key_value_heads / t, 1), // of keys, at least one
             k = heads * (double)m->head_dim, alike = c->sequence ? t : 1;
@@ -83,7 +85,7 @@ static double bytes_of(const search *s, const layout_candidate *c) {
     const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
                  parameters = s->parameters / (double)(c->tensor * c->pipeline);
     const double state = (bf16 ? 2 : 4) + 4,
-                 optimizer = (bf16 ? 12 : 8) / (c->zero ? (double)c->data : 1);
+                 optimizer = (bf16 ? 12 : 8) / (c->zero ? (double)(c->data * c->context) : 1);
     return parameters * (state + optimizer) +
            kept_of_layer(s, c) * layers / p * in_flight(c, micro_batches_of(s, c));
 }
@@ -93,7 +95,7 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
     const model_config *m = &work->cfg->model;
     const int n_stages = (int)(of->pipeline * of->virtual_stages);
     const double head = layout_head_in_layers(m), all = (double)m->num_hidden_layers + head,
-                 tokens = (double)(of->micro_batch * work->cfg->sequence_length),
+                 tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
                  micro_batches = micro_batches_of(work, of);
     const double one = work->flops_per_token[of->recompute] * tokens /
                        ((double)of->tensor * work->power->flops); // a micro-batch through the model
@@ -114,17 +116,21 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
 
 static double wire_seconds(const search *s, const layout_candidate *c) {
     const model_config *m = &s->cfg->model;
-    const double t = (double)c->tensor, d = (double)c->data, h = (double)m->hidden_size,
+    const double t = (double)c->tensor, n = (double)c->context, d = (double)c->data * n,
+                 h = (double)m->hidden_size,
                  layers = (double)m->num_hidden_layers / (double)c->pipeline,
-                 tokens = (double)(c->micro_batch * s->cfg->sequence_length),
+                 tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
                  bf16 = s->cfg->precision == PRECISION_BF16 ? 1 : 2;
+    const double kv = (double)(m->num_key_value_heads * m->head_dim),
+                 // Keys and values forward and backward, their gradients in fp32.
+            ring = (8 * bf16 + 8) * tokens * kv / t * (n - 1) * layers;
     const double tensor = (c->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
     const double boundary = c->pipeline > 1 ? 4 * bf16 * tokens * h * (double)c->virtual_stages /
                                                       (c->sequence ? t : 1)
                                             : 0;
     const double weights = s->parameters / (t * (double)c->pipeline),
                  data = (d - 1) / d * weights * (c->zero ? 4 + 2 * bf16 : 8);
-    return ((tensor + boundary) * micro_batches_of(s, c) + data) / s->power->link;
+    return ((tensor + boundary + ring) * micro_batches_of(s, c) + data) / s->power->link;
 }
 
 // --- enumeration
@@ -142,10 +148,10 @@ static void add(search *s, layout_candidate c) {
 
 // Recomputation, tokens and optimizer shared or not.
 static void add_variants(search *s, layout_candidate c) {
-    const int64_t tokens = c.micro_batch * s->cfg->sequence_length;
+    const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context;
     for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++)
         for (int sequence = 0; sequence <= (c.tensor > 1 && tokens % c.tensor == 0); sequence++)
-            for (int64_t zero = 0; zero <= (c.data > 1); zero++) {
+            for (int64_t zero = 0; zero <= (c.data * c.context > 1); zero++) {
                 c.recompute = (recompute_mode)mode;
                 c.sequence = sequence;
                 c.zero = zero;
@@ -209,13 +215,24 @@ void layout_refusals_add(const layout_candidates *c, str *out) {
 }
 
 static void add_pipelines(search *s, layout_candidate c) {
-    const int64_t left = s->ranks / c.tensor;
+    const int64_t left = s->ranks / c.tensor / c.context;
     for (c.pipeline = 1; c.pipeline <= left && c.pipeline <= s->cfg->model.num_hidden_layers;
             c.pipeline++) {
         if (left % c.pipeline) continue;
         c.data = left / c.pipeline;
         if (s->cfg->global_batch_size % c.data == 0) add_micro_batches(s, c);
     }
+}
+
+// Rows are cut in 2 n parts, of which each rank has two.
+static bool context_divides(const search *s, int64_t n) {
+    return n == 1 || s->cfg->sequence_length % (2 * n) == 0;
+}
+
+static void add_contexts(search *s, layout_candidate c) {
+    for (c.context = 1; c.context <= s->ranks / c.tensor; c.context++)
+        if (s->ranks / c.tensor % c.context == 0 && context_divides(s, c.context))
+            add_pipelines(s, c);
 }
 
 // Degrees that are refused whatever the others are.
@@ -230,6 +247,9 @@ static void refuse_degrees(search *s) {
         snprintf(why, sizeof why, "expected a divisor of training.global_batch_size %lld",
                 (long long)batch);
         if (batch % n) refuse(s, "data", n, why);
+        snprintf(why, sizeof why, "expected half a divisor of data.sequence_length %lld",
+                (long long)s->cfg->sequence_length);
+        if (!context_divides(s, n)) refuse(s, "context", n, why);
     }
 }
 
@@ -270,7 +290,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const double f
         model_layout layout;
         if (ranks % t) continue;
         if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)
-            add_pipelines(&s, (layout_candidate){.tensor = t});
+            add_contexts(&s, (layout_candidate){.tensor = t});
         else
             refuse(&s, "tensor", t, strstr(drv_message(), "expected"));
     }

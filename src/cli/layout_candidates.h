@@ -4,7 +4,7 @@
 #include "config/config.h"
 
 typedef struct layout_candidate {
-    int64_t tensor, pipeline, data, micro_batch, zero;
+    int64_t tensor, pipeline, context, data, micro_batch, zero;
     stage_schedule schedule;
     int64_t virtual_stages;
     recompute_mode recompute;

@@ -125,9 +125,10 @@ static const char *schedule_of(const layout_candidate *c) {
 // What makes a config of it.
 static const char *keys_of(arena *a, const layout_candidate *c) {
     const char *keys = arena_printf(a,
-            "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.data=%lld "
+            "--set parallel.tensor=%lld --set parallel.pipeline=%lld --set parallel.context=%lld --set "
+            "parallel.data=%lld "
             "--set training.micro_batch_size=%lld --set training.recompute=%s",
-            (long long)c->tensor, (long long)c->pipeline, (long long)c->data,
+            (long long)c->tensor, (long long)c->pipeline, (long long)c->context, (long long)c->data,
             (long long)c->micro_batch, recompute_name(c->recompute));
     if (c->pipeline > 1)
         keys = arena_printf(a, "%s --set parallel.schedule=%s", keys, schedule_of(c));
@@ -137,7 +138,7 @@ static const char *keys_of(arena *a, const layout_candidate *c) {
     if (c->tensor > 1)
         keys = arena_printf(a, "%s --set parallel.sequence=%s", keys,
                 c->sequence ? "true" : "false");
-    if (c->data > 1)
+    if (c->data * c->context > 1)
         keys = arena_printf(a, "%s --set parallel.zero=%lld", keys, (long long)c->zero);
     return keys;
 }
@@ -147,10 +148,10 @@ static void print_row(const layout_candidate *c) {
     if (c->virtual_stages > 1)
         snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
     snprintf(seconds, sizeof seconds, "%.4g s", c->seconds);
-    printf("%10s %11s %7lld %9lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n", seconds,
-            str_bytes(c->bytes), (long long)c->tensor, (long long)c->pipeline, (long long)c->data,
-            schedule_of(c), stages, 100 * c->bubble, (long long)c->micro_batch,
-            recompute_name(c->recompute),
+    printf("%10s %11s %7lld %9lld %8lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n",
+            seconds, str_bytes(c->bytes), (long long)c->tensor, (long long)c->pipeline,
+            (long long)c->context, (long long)c->data, schedule_of(c), stages, 100 * c->bubble,
+            (long long)c->micro_batch, recompute_name(c->recompute),
             c->tensor == 1 ? "-"
             : c->sequence  ? "shared"
                            : "whole",
@@ -163,8 +164,9 @@ static void print_found(arena *a, const found *f, const layout_candidates *all) 
             (long long)f->ranks, str_bytes(f->power.memory), str_si(f->power.flops), 100 * REACHED,
             f->power.link / 1e9, (long long)f->cfg->global_batch_size,
             (long long)f->cfg->sequence_length);
-    printf("%10s %11s %7s %9s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "memory", "tensor",
-            "pipeline", "data", "schedule", "bubble", "micro", "recompute", "tokens", "ZeRO");
+    printf("%10s %11s %7s %9s %8s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "memory", "tensor",
+            "pipeline", "context", "data", "schedule", "bubble", "micro", "recompute", "tokens",
+            "ZeRO");
     for (int i = 0; i < f->n; i++)
         print_row(&f->list[i]);
     printf("%d variants of %d meshes considered; %d variants were estimated not to fit, and %d meshes "
@@ -182,14 +184,15 @@ static void print_json(arena *mem, const found *best, const layout_candidates *a
     for (int i = 0; i < best->n; i++) {
         const layout_candidate *c = &best->list[i];
         json_array_append_new(list,
-                json_pack("{s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:I,s:f,s:s}", "tensor",
-                        (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline, "data",
-                        (json_int_t)c->data, "schedule", schedule_of(c), "virtual_stages",
-                        (json_int_t)c->virtual_stages, "micro_batch_size",
-                        (json_int_t)c->micro_batch, "recompute", recompute_name(c->recompute),
-                        "sequence", c->sequence, "zero", (json_int_t)c->zero, "step_seconds",
-                        c->seconds, "bytes", (json_int_t)c->planned_bytes, "bubble", c->bubble,
-                        "keys", keys_of(mem, c)));
+                json_pack("{s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:I,s:f,s:s}", "tensor",
+                        (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline, "context",
+                        (json_int_t)c->context, "data", (json_int_t)c->data, "schedule",
+                        schedule_of(c), "virtual_stages", (json_int_t)c->virtual_stages,
+                        "micro_batch_size", (json_int_t)c->micro_batch, "recompute",
+                        recompute_name(c->recompute), "sequence", c->sequence, "zero",
+                        (json_int_t)c->zero, "step_seconds", c->seconds, "bytes",
+                        (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys",
+                        keys_of(mem, c)));
     }
     str refused = {0};
     layout_refusals_add(all, &refused);
@@ -240,8 +243,10 @@ static drv_status read_power(arena *a, const cli_args *args, rank_power *out) {
     if (gflops == 0) {
         backend *cpu;
         DRV_TRY(backend_open(a, "cpu", &cpu));
-        gflops = backend_peak_flops(cpu) / 1e9;
+        const drv_status status = backend_peak_flops(cpu, &gflops);
         backend_close(cpu);
+        DRV_TRY(status);
+        gflops /= 1e9;
     }
     *out = (rank_power){REACHED * gflops * 1e9, 1e9 * link, (double)memory};
     return DRV_OK;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "ir/hyper.h"
 #include "train/device.h"
 #include "train/fit.h"
 
@@ -34,8 +35,8 @@ static drv_status write_random_batch(programs *p, uint64_t index, int64_t slice)
 static drv_status write_numbers(programs *p) {
     const run_config *cfg = p->c;
     const double dloss = 1.0 / (double)(cfg->global_batch_size * cfg->sequence_length);
-    // Of adamw (ir/ops/update.c), once more for a whole step.
-    const double hyper[8] = {1e-5, 0.1, 0.05, 1, 1e-5, 0.1, 0.05, 1};
+    // Of the update (ir/hyper.h), once more for a whole step.
+    const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
     DRV_TRY(backend_write(p->b, 0, "dloss", 0, sizeof dloss, &dloss));
     if (p->whole_step) return backend_write(p->b, 0, "step.hyper", 0, sizeof hyper, hyper);
     return backend_write(p->b, 0, "hyper", 0, sizeof hyper / 2, hyper);

@@ -159,10 +159,14 @@ static void print_plan(const plan_report *report) {
     printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
             (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
             (long long)cfg->micro_batch_size, report->ranks, report->ranks > 1 ? "s" : "");
-    char shared[32] = "";
-    if (report->mesh.size[AXIS_CONTEXT] > 1)
+    char shared[64] = "";
+    const bool leaves = cfg->n_context_leaves > cfg->context_parallel;
+    if (leaves)
+        snprintf(shared, sizeof shared, ", context %d with %lld leaves",
+                report->mesh.size[AXIS_CONTEXT], (long long)cfg->n_context_leaves);
+    else if (report->mesh.size[AXIS_CONTEXT] > 1)
         snprintf(shared, sizeof shared, ", context %d", report->mesh.size[AXIS_CONTEXT]);
-    if (report->ranks > 1)
+    if (report->ranks > 1 || leaves)
         printf("layout        tensor %d%s%s, data %d, %lld lanes\n", report->mesh.size[AXIS_TENSOR],
                 report->p->params.layout.sequence ? " with its tokens shared" : "", shared,
                 report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
@@ -224,7 +228,10 @@ static drv_status measure_time(arena *a, plan_report *r) {
     const run_config *cfg = r->cfg;
     backend *cpu;
     DRV_TRY(backend_open(a, "cpu", &cpu));
-    const double peak = backend_peak_flops(cpu);
+    double peak;
+    const drv_status status = backend_peak_flops(cpu, &peak);
+    backend_close(cpu);
+    DRV_TRY(status);
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length / cfg->data_ranks);
     if (peak > 0)
         r->step_s =
@@ -232,7 +239,6 @@ static drv_status measure_time(arena *a, plan_report *r) {
                 ((double)(cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel) *
                         0.75 * peak * (1 - (r->stages ? r->stages->result.bubble : 0)));
     r->run_s = r->step_s * (double)cfg->steps;
-    backend_close(cpu);
     return DRV_OK;
 }
 
@@ -300,8 +306,8 @@ const verb verb_plan = {
                 "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
                 "time in which a rank waits, found by simulating the schedule.\n"
                 "\n"
-                "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x data,\n"
-                "with micro-batches, recomputation, and tokens and optimizer shared or not; training.* and\n"
+                "--search tries the layouts of N ranks: tensor x pipeline (schedule, virtual stages) x context x\n"
+                "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
                 "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
                 "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops, bytes at\n"
                 "--link, nothing at the same time. No cluster is needed: say what a rank of yours is.\n"

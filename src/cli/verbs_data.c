@@ -22,6 +22,10 @@ static void say_answers(const char *prefix, const build_counts *all) {
                 (long long)all->no_answer);
 }
 
+static const char *plural(int64_t n) {
+    return n == 1 ? "" : "s";
+}
+
 static drv_status data_build(arena *mem, const cli_args *args) {
     int64_t workers = 0;
     build_stats stats;
@@ -46,12 +50,12 @@ static drv_status data_build(arena *mem, const cli_args *args) {
     par_set_threads((int)workers);
     DRV_TRY(dataset_build(mem, &opts, &stats));
     const build_counts *all = &stats.all;
-    log_info("%s.bin: %lld documents, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
-             "records, replaced %lld invalid byte sequences",
-            opts.prefix, (long long)all->documents, (long long)all->tokens,
+    log_info("%s.bin: %lld document%s, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
+             "record%s, replaced %lld invalid byte sequence%s",
+            opts.prefix, (long long)all->documents, plural(all->documents), (long long)all->tokens,
             (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
             (double)stats.bytes_now / stats.seconds / 1e6, (long long)all->skipped,
-            (long long)all->replaced);
+            plural(all->skipped), (long long)all->replaced, plural(all->replaced));
     if (opts.sft) say_answers(opts.prefix, all);
     return DRV_OK;
 }
@@ -144,7 +148,7 @@ static drv_status data_info(arena *mem, const cli_args *args, const dataset *set
                 (double)set->n_tokens / (double)set->n_documents);
     if (dataset_has_roles(set)) DRV_TRY(print_answers(args, set));
     if (!about->known) {
-        printf("tokenizer  not recorded (there is no %s.idx.json)\n", set->prefix);
+        printf("tokenizer  not recorded (no %s.idx.json that can be read)\n", set->prefix);
         return DRV_OK;
     }
     printf("tokenizer  %s (%lld tokens)\n", about->tokenizer ? about->tokenizer : "not recorded",
@@ -185,7 +189,9 @@ static drv_status data_show(arena *mem, const cli_args *args, const dataset *set
     int64_t document = 0;
     const char *dir = cli_get(args, "--tokenizer", NULL);
     if (set->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", set->prefix);
-    DRV_TRY(cli_get_i64(args, "--document", 0, set->n_documents - 1, &document));
+    DRV_TRY_CTX(cli_get_i64(args, "--document", 0, set->n_documents - 1, &document),
+            "%s: %lld document%s, counted from 0", set->prefix, (long long)set->n_documents,
+            plural(set->n_documents));
     const int64_t first = dataset_document_start(set, document),
                   n = dataset_document_start(set, document + 1) - first;
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};

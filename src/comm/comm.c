@@ -225,6 +225,13 @@ int64_t comm_sent(const comm_group *g) {
     return g->sent;
 }
 
+int64_t comm_sent_by(const comm *c) {
+    int64_t sum = 0;
+    for (const comm_group *g = c->groups; g; g = g->next)
+        sum += g->sent;
+    return sum;
+}
+
 // --- what this rank is doing
 double comm_waited(const comm *c) {
     return c->waited_s;

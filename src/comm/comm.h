@@ -69,6 +69,8 @@ int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
 // Bytes that this rank has sent to others in collectives and messages of the group.
 int64_t comm_sent(const comm_group *g);
+int64_t comm_sent_by(
+        const comm *c); // the same of all its groups, and of messages that control the run
 
 // --- collectives
 // scratch: as many bytes as comm_scratch says; NULL: memory of the comm's own, which grows.

@@ -179,12 +179,6 @@ static drv_status check_context(const run_config *cfg) {
                 "%s: key \"parallel.context_leaves\" is %lld, expected parallel.context %lld x 1, 2, 4, "
                 "...",
                 config_where(cfg, "parallel.context_leaves"), (long long)leaves, (long long)ranks);
-    if (leaves > ranks &&
-            (cfg->lora.rank > 0 || *cfg->lora.adapter)) // lora_up_grad_b has one accumulator
-        return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.context_leaves\" is %lld, but low-rank branches know one leaf a rank, "
-                "expected auto",
-                config_where(cfg, "parallel.context_leaves"), (long long)leaves);
     if (leaves > ranks && cfg->sequence_length % (2 * leaves) != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"data.sequence_length\" is %lld, expected a multiple of %lld: two chunks for "

@@ -29,8 +29,8 @@ static const peer_key peers[] = {
                 "training.micro_batch_size", "training.global_batch_size holds the rows of a step"},
         {"train_batch_size batch_size effective_batch_size tokens_per_batch gbs global_bs",
                 "training.global_batch_size", "in rows of data.sequence_length tokens"},
-        {"per_device_eval_batch_size eval_batch_size", "training.micro_batch_size",
-                "evaluation takes the same micro-batches"},
+        {"per_device_eval_batch_size eval_batch_size eval_accumulation_steps",
+                "training.micro_batch_size", "evaluation takes the same micro-batches"},
         {"max_steps train_iters num_train_steps max_train_steps total_steps num_steps max_iters "
          "train_steps",
                 "training.steps", NULL},
@@ -51,7 +51,7 @@ static const peer_key peers[] = {
                 "training.precision", "bf16 or fp32; fp16 is not supported"},
         {"gradient_checkpointing activation_checkpointing activations_checkpoint_granularity "
          "activations_checkpoint_method recompute_granularity recompute_activations "
-         "recompute_method recompute_num_layers activation_checkpoint",
+         "recompute_method recompute_num_layers activation_checkpoint selective_ac_option",
                 "training.recompute", "none, selective or full"},
         {"zero_stage zero_optimization use_distributed_optimizer fsdp deepspeed "
          "data_parallel_shard_degree wrap_with_zero",
@@ -62,13 +62,13 @@ static const peer_key peers[] = {
         {"adam_epsilon adam_eps epsilon opt_eps", "optimizer.eps", NULL},
         {"wd decay adam_weight_decay start_weight_decay end_weight_decay l2",
                 "optimizer.weight_decay", NULL},
-        {"max_grad_norm clip_grad gradient_clip_val gradient_clipping grad_clip grad_norm_clip "
+        {"max_grad_norm max_norm clip_grad gradient_clip_val gradient_clipping grad_clip grad_norm_clip "
          "gradient_clip",
                 "optimizer.clip_grad_norm", NULL},
         {"optim optimizer_type optimizer_name optimizer.type optimizer.name", "optimizer.lr",
                 "the optimizer is AdamW"},
         {"lr_scheduler_type lr_decay_style lr_scheduler scheduler_type decay_type scheduler "
-         "lr_schedule sched",
+         "lr_schedule sched decay_lr",
                 "schedule.type", NULL},
         {"warmup_ratio lr_warmup_fraction warmup_fraction", "schedule.warmup_steps",
                 "in steps: the ratio x training.steps"},
@@ -77,6 +77,8 @@ static const peer_key peers[] = {
         {"lr_decay_iters lr_decay_steps max_decay_steps lr_wsd_decay_iters lr_decay_samples "
          "constant_steps",
                 "schedule.decay_steps", "of wsd; the others decay until training.steps"},
+        {"decay_ratio lr_decay_ratio lr_wsd_decay_ratio", "schedule.decay_steps",
+                "of wsd, in steps: the ratio x training.steps"},
         {"min_learning_rate lr_min end_learning_rate final_lr min_lr_ratio min_lr_factor eta_min "
          "lr_scheduler_kwargs",
                 "schedule.min_lr", "a learning rate, not a ratio"},
@@ -99,14 +101,15 @@ static const peer_key peers[] = {
          "devices trainer.devices num_nodes nproc_per_node num_gpus world_size gpus",
                 "parallel.data", NO_RANKS},
         {"sequence_parallel_enabled enable_sequence_parallel", "parallel.sequence", NULL},
-        {"expert_model_parallel_size num_experts num_moe_experts num_local_experts", NULL,
-                "drover trains dense Llamas"},
+        {"expert_model_parallel_size expert_parallel expert_parallel_size expert_parallel_degree ep "
+         "ep_size num_experts num_moe_experts num_local_experts",
+                NULL, "drover trains dense Llamas"},
         // model
         {"model_name_or_path pretrained_model_name_or_path base_model hf_assets_path model_path "
          "checkpoint_dir pretrained_model initial_load_path pretrained_checkpoint "
-         "restore_from_path",
+         "restore_from_path init_from",
                 "model.from", NULL},
-        {"flavor model_name model_type architecture", "model.preset", LLAMA_ONLY},
+        {"flavor model_name model.name model_type architecture", "model.preset", LLAMA_ONLY},
         {"num_layers n_layers n_layer nlayers", "model.num_hidden_layers", NULL},
         {"dim n_embd d_model hidden_dim embed_dim", "model.hidden_size", NULL},
         {"ffn_hidden_size ffn_dim d_ff intermediate_dim", "model.intermediate_size", NULL},
@@ -122,6 +125,9 @@ static const peer_key peers[] = {
         {"untie_embeddings_and_output_weights share_embeddings_and_output_weights tied_embeddings "
          "weight_tying",
                 "model.tie_word_embeddings", NULL},
+        {"swiglu normalization activation_function activation position_embedding_type "
+         "use_rotary_position_embeddings disable_bias_linear add_bias_linear",
+                NULL, LLAMA_ONLY},
         {"hidden_dropout attention_dropout dropout", NULL,
                 "there is no dropout but that of lora.dropout"},
         {"use_flash_attn flash_attn attn_implementation attention_backend "
@@ -158,7 +164,7 @@ static const peer_key peers[] = {
         {"splits_string train_val_test_split validation_split val_split "
          "validation_split_percentage",
                 "data.split", "as [969, 30, 1]"},
-        {"packing sample_packing pack_sequences reset_position_ids reset_attention_mask",
+        {"packing sample_packing pack_sequences group_by_length reset_position_ids reset_attention_mask",
                 "data.pack", "documents, stream or examples"},
         {"train_on_input train_on_inputs train_on_prompt mask_prompt completion_only_loss assistant_only_loss "
          "roles_to_train train_on_eos train_on_source",
@@ -174,7 +180,7 @@ static const peer_key peers[] = {
                 "batches are read while the step before computes"},
         // the loop and its files
         {"output_dir save_dir save exp_dir dump_folder results_dir out_dir explicit_log_dir "
-         "exp_name experiment_name run_name",
+         "checkpoint.folder exp_name experiment_name run_name",
                 "run_dir", NULL},
         {"save_steps save_interval checkpoint_interval every_n_train_steps save_every "
          "save_strategy save_n_steps checkpoint.interval",
@@ -183,17 +189,27 @@ static const peer_key peers[] = {
         {"logging_steps log_interval log_freq log_every_n_steps log_every_n print_freq",
                 "training.log_every", NULL},
         {"eval_steps eval_interval val_check_interval eval_strategy evaluation_strategy "
-         "validation_freq eval_freq",
+         "validation_freq validation.freq eval_freq",
                 "training.eval_every", NULL},
-        {"eval_iters limit_val_batches max_eval_samples eval_max_batches validation_steps",
+        {"eval_iters limit_val_batches max_eval_samples eval_max_batches validation_steps "
+         "validation.steps",
                 "training.eval_batches", NULL},
         {"data_seed random_seed manual_seed", "training.seed", NULL},
         {"resume_from_checkpoint load resume resume_if_exists auto_resume", "run_dir",
                 "a run resumes by itself from its newest checkpoint"},
-        {"report_to tensorboard_dir wandb_project use_wandb logger tensorboard enable_tensorboard",
+        {"overwrite_output_dir do_train do_eval always_save_checkpoint", NULL,
+                "drover train resumes what is in run_dir and saves at its end; --fresh begins anew"},
+        {"report_to tensorboard_dir wandb_project wandb_log use_wandb wandb logging_dir logger tensorboard "
+         "enable_tensorboard",
                 NULL, "a run directory always has metrics.jsonl and tensorboard/"},
+        {"profiling enable_profiling profile profile_step_start use_pytorch_profiler", NULL,
+                "drover bench step --profile shows the time of each op"},
+        {"push_to_hub hub_model_id hub_strategy", NULL,
+                "a checkpoint is a Hugging Face folder, which its own tools upload as it lies"},
         {"use_cpu no_cuda device accelerator", "backend", NULL},
-        {"torch_compile compile use_torch_compile deterministic", NULL, NOT_NEEDED},
+        {"torch_compile compile use_torch_compile deterministic remove_unused_columns "
+         "label_smoothing label_smoothing_factor neftune_noise_alpha",
+                NULL, NOT_NEEDED},
 };
 enum { N_PEERS = sizeof peers / sizeof *peers };
 

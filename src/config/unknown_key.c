@@ -85,13 +85,25 @@ static const char *nearest_key(arena *mem, const char *path) {
     return found ? arena_printf(mem, "did you mean %s?", same_last_part(mem, found)) : NULL;
 }
 
+// A key that no trainer here is known by, in a section that is, as zero_optimization.stage: the
+// innermost such section answers; NULL: none.
+static const char *section_hint(arena *a, const char *path) {
+    char *section = arena_strdup(a, path);
+    for (char *dot; (dot = strrchr(section, '.'));) {
+        *dot = 0;
+        const char *found = peer_key_hint(a, section, false);
+        if (found) return found;
+    }
+    return NULL;
+}
+
 // The end of the message; NULL: nothing is known of such a key.
 static const char *hint(arena *a, const char *written) {
     const char *path = plain(a, written);
     const char *peer = peer_key_hint(a, path, true), *same = same_last_part(a, path);
     if (peer) return peer;
     if (same) return arena_printf(a, "did you mean %s?", same);
-    if ((peer = peer_key_hint(a, path, false))) return peer;
+    if ((peer = peer_key_hint(a, path, false)) || (peer = section_hint(a, path))) return peer;
     return nearest_key(a, path);
 }
 
@@ -108,10 +120,8 @@ static const value *first_known(arena *a, const value *v) {
 }
 
 drv_status unknown_key(arena *a, const value *v) {
-    if (v->kind == VALUE_MAP && !peer_key_hint(a, plain(a, v->path), false)) {
-        const value *known = first_known(a, v);
-        if (known) v = known;
-    }
+    const value *known = first_known(a, v); // says more than the name of its section
+    if (known) v = known;
     const char *text = hint(a, v->path);
     return drv_fail(DRV_E_USAGE, "%s: unknown key \"%s\"%s%s%s%s", v->where, v->path,
             v->kind == VALUE_TEXT ? " with value " : "",

@@ -1,5 +1,6 @@
 // The bookkeeping of differentiation: gradients and accumulators by tensor.
 #include "ir/grad.h"
+#include "ir/wire.h"
 
 // The accumulator of a weight; of one that is shared, the share has its
 // own: with an accumulator for each use of a tied table the sums are those of a pipeline, where the
@@ -92,6 +93,22 @@ int grad_lanes(const grad_ctx *ctx) {
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
     DRV_ASSERT(grad_buffer(ctx, t), "%%%d has no accumulator", t->id);
     ctx->buffer[t->id] = updated;
+}
+
+op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs) {
+    attrs.lanes = grad_lanes(ctx);
+    attrs.leaves = n->attrs.dw_leaves;
+    if (n->attrs.dw_ranks <= 1) return attrs;
+    attrs.axis = n->attrs.axis;
+    attrs.ranks = n->attrs.dw_ranks;
+    return attrs;
+}
+
+double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator) {
+    const double bytes = (double)tensor_bytes(accumulator);
+    if (attrs->ranks <= 1) return 0;
+    if (attrs->lanes <= 1) return wire_all_reduce(bytes, attrs->ranks);
+    return wire_gather(bytes * (attrs->leaves > 1 ? attrs->leaves : 1), attrs->ranks);
 }
 
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with) {

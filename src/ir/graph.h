@@ -46,6 +46,9 @@
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
     X(join_lanes)                                                                                  \
+    X(adamw_rounded)                                                                               \
+    X(zeros)                                                                                       \
+    X(add_rounded)                                                                                 \
     X(put_aside)                                                                                   \
     X(take_back)                                                                                   \
     X(barrier)                                                                                     \
@@ -103,7 +106,9 @@ typedef struct node node;
     X(int, axes)       /* sum_squares: over them as well, bits 1 << axis */                        \
     X(int, n_alike)    /* sum_squares: so many first inputs are the same on all tensor ranks */    \
     X(int, leaves)     /* sums over what tensor ranks split: leaves here (docs/adr/0012) */        \
-    X(int, dx_leaves)  /* matmul: those of its dx */                                               \
+    X(int, dx_leaves)  /* matmul, lora_up: those of the gradient of x, or of t */                  \
+    X(int, dw_leaves)  /* matmul, lora_up: runs of tokens of the gradient of the weight, of B */   \
+    X(int, dw_ranks)   /* and ranks along the axis that have other tokens */                       \
     X(int, run1)       /* matmul: where what leaves are cut from has its second run, ... */        \
     X(int, run2)                                                                                   \
     X(int, wide)          /* the result is a partial sum, in the accumulation type */              \

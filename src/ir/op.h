@@ -16,7 +16,7 @@ typedef struct tensor_spec {
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
-enum { MAX_EXAMPLES = 8 };
+enum { MAX_EXAMPLES = 10 };
 
 typedef struct op_row {
     const char *name;
@@ -112,6 +112,14 @@ static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
     for (int i = 0; i < one.n_dims && i + 1 < MAX_DIMS; i++)
         all.dim[i + 1] = one.dim[i];
     return all;
+}
+// How a weight's gradient is summed over tokens. Where tensor ranks share them, a leaf of the row
+// may be on several.
+static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
+    if (attrs->leaves < 0 || lanes_of(attrs) * attrs->leaves > MAX_LEAVES)
+        return "no such number of leaves";
+    if (attrs->ranks <= 1 && n_tokens % lanes_of(attrs)) return "lanes must divide the tokens";
+    return NULL;
 }
 static inline bool is_like(const tensor *t, const tensor_spec *spec) {
     if (t->dt != spec->dt || t->n_dims != spec->n_dims) return false;

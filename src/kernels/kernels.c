@@ -85,7 +85,9 @@ int64_t row_attention_part_bytes(const attention_args *args) {
     return args->n_heads * most * (args->head_dim + 2) * dtype_bytes(dtype_acc(args->dt));
 }
 
-// The scores of a chunk.
+// The scores of a chunk, of all heads of a group.
 int64_t row_attention_scratch_bytes(const attention_args *args) {
-    return round_up(row_attention_chunk(args) * dtype_bytes(dtype_acc(args->dt)), 64);
+    return round_up(args->n_heads / args->n_kv_heads * row_attention_chunk(args) *
+                            dtype_bytes(dtype_acc(args->dt)),
+            64);
 }

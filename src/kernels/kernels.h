@@ -12,6 +12,7 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 #include "base/rng.h"
+#include "base/stochastic.h"
 
 typedef struct rope_args {
     int head_dim;
@@ -25,6 +26,9 @@ typedef struct adamw_args {
     double c1, c2;     // 1 - beta1^t, 1 - beta2^t
     double grad_scale; // from clipping
 } adamw_args;
+typedef struct adamw_types { // of the weight, of both moments, of the gradient: f32 or bf16
+    dtype p, moments, g;
+} adamw_types;
 
 // Which elements of a row of the data are dropped is a function of {seed, row, site, element}:
 // never of how rows are batched or when the value is made again. Random words come in groups: of
@@ -138,6 +142,13 @@ typedef struct kernels {
     // once.
     void (*adamw)(dtype acc, int64_t n, void *p, void *m, void *v, void *g, const adamw_args *args,
             uint16_t *w);
+    // The same in fp32 of what is kept in other types: p, m and v are rounded to theirs by random
+    // bits of element by->first and those after it, in bf16: m by the lower half of the first word,
+    // v by the upper one, p by the second word.
+    void (*adamw_rounded)(const adamw_types *types, int64_t n, void *p, void *m, void *v, void *g,
+            const adamw_args *args, const rounding *by, uint16_t *w);
+    // sum (bf16) += x (f32), rounded by the first words. (ref: both f64, not rounded, where dt is.)
+    void (*add_rounded)(dtype dt, int64_t n, const void *x, void *sum, const rounding *by);
     // What is rounded to dt, in every arithmetic: operands of products, that is qkv, d_o, and
     // P = exp(score - largest score of the blocks of ATTENTION_BLOCK keys so far) as it multiplies
     // V, P = exp(score - lse) and dS as they multiply d_o, Q and K; and what is stored. Scores, dP,
@@ -195,7 +206,8 @@ int64_t attention_part_floats(const attention_args *args);
 int64_t attention_scratch_bytes(const attention_args *args);
 
 // How the attention of a single row is cut: chunks of cached keys, by their number alone; a unit is
-// a chunk of a group of heads. Sizes grow with args->first.
+// a chunk of a group of heads; units that follow each other read on in the cache. Sizes grow with
+// args->first.
 int64_t row_attention_chunk(const attention_args *args); // keys
 int64_t row_attention_units(const attention_args *args);
 int64_t row_attention_part_bytes(const attention_args *args);

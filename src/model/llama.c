@@ -28,8 +28,18 @@ static tensor *weight(builder *b, const param *p) {
     return w;
 }
 
+// The gradient of a weight that tensor ranks have alike is a sum over tokens, which they may share.
+static void sum_over_tokens(const builder *b, op_attrs *attrs) {
+    if (b->l->all_leaves <= 1) return;
+    attrs->dw_leaves = b->l->sequence ? b->l->leaves : b->l->all_leaves;
+    if (!b->l->sequence) return;
+    attrs->axis = AXIS_TENSOR;
+    attrs->dw_ranks = b->l->mesh.size[AXIS_TENSOR];
+}
+
 // Sums over what tensor ranks split are made of leaves: over columns of x, or of dx over those of
-// y, where a leaf has some of each part of the weight (docs/adr/0012).
+// y, where a leaf has some of each part of the weight; or of the gradient of the weight over tokens
+// (docs/adr/0012).
 static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *in[] = {x_NK, weight(b, w_OK)};
     op_attrs attrs = {.tb = 1};
@@ -44,6 +54,7 @@ static tensor *times_weight(builder *b, tensor *x_NK, const param *w_OK) {
         if (w_OK->n_parts > 1) attrs.run1 = (int)w_OK->part[1].row;
         if (w_OK->n_parts > 2) attrs.run2 = (int)w_OK->part[2].row;
     }
+    if (w_OK->split == SPLIT_NONE) sum_over_tokens(b, &attrs);
     return add1(b, OP_matmul, 2, in, attrs);
 }
 
@@ -117,17 +128,25 @@ static tensor *branches_down(builder *b, tensor *x_MK, const param *w_OK) {
     return times_weight(b, x_MK, branches->a);
 }
 
-// y_NO and the second half, on some of its columns.
-static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param_branches *branches) {
+// y_NO and the second half, on some of its columns, which tensor ranks may share: the gradient of t
+// is then a sum over what they split.
+static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param *w_OK) {
+    const param_branches *branches = w_OK->branches;
     tensor *in[2 + MAX_PARTS] = {y_NO, t_NR};
     for (int i = 0; i < branches->n; i++)
         in[2 + i] = weight(b, branches->b[i]);
-    const op_attrs attrs = {.alpha1 = branches->scale[0],
+    op_attrs attrs = {.alpha1 = branches->scale[0],
             .alpha2 = branches->scale[1],
             .alpha3 = branches->scale[2],
             .column1 = branches->column[0],
             .column2 = branches->column[1],
             .column3 = branches->column[2]};
+    if (w_OK->split != SPLIT_ROWS) {
+        sum_over_tokens(b, &attrs);
+    } else if (b->l->all_leaves > 1) {
+        attrs.dx_leaves = b->l->leaves;
+        attrs.dx_wide = b->l->mesh.size[AXIS_TENSOR] > 1;
+    }
     return add1(b, OP_lora_up, 2 + branches->n, in, attrs);
 }
 
@@ -136,14 +155,14 @@ static tensor *branches_up(builder *b, tensor *y_NO, tensor *t_NR, const param_b
 static tensor *spread_linear(builder *b, tensor *x_MK, const param *w_OK) {
     tensor *y_NO = times_weight(b, enter(b, x_MK), w_OK);
     if (!w_OK->branches) return y_NO;
-    return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK->branches);
+    return branches_up(b, y_NO, enter(b, branches_down(b, x_MK, w_OK)), w_OK);
 }
 
 // A product of what is split by columns: A is split as x is, B is whole and works on the sums.
 static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *y_MO = leave(b, times_weight(b, x_NK, w_OK));
     if (!w_OK->branches) return y_MO;
-    return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK->branches);
+    return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK);
 }
 
 static tensor *i32_input(builder *b, const char *name) {

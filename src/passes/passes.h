@@ -23,7 +23,6 @@ typedef struct update_opts {
     double beta1, beta2, eps, weight_decay; // decay is for matrices only
     mesh mesh;         // mesh_of_update of the ranks: gradients are summed over its data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
-    bool sequence;     // tensor ranks share the tokens between products
     // By weight; NULL: none. `tied`: used on the first and on the last stage, or twice on one rank,
     // where its gradient has a second part (grad_open). `copy`: of one on another rank: norms count
     // it there.

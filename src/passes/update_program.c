@@ -1,4 +1,5 @@
 // The update program: norm of all gradients, then one AdamW node per weight.
+#include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/shard.h"
 #include "passes/passes.h"
@@ -11,9 +12,9 @@ static op_attrs along(const graph *g, mesh_axis axis) {
     return (op_attrs){.axis = (int)axis, .ranks = g->mesh.size[axis]};
 }
 
-static tensor *sum_over(graph *g, tensor *x, mesh_axis axis, bool in_place) {
+static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
     op_attrs attrs = along(g, axis);
-    attrs.in_place = in_place;
+    attrs.in_place = true;
     return attrs.ranks == 1 ? x : graph_add(g, OP_all_reduce, 1, &x, &attrs)->out[0];
 }
 
@@ -30,27 +31,22 @@ static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) 
     }
     if (opts->zero) return graph_add(g, OP_reduce_shard, 1, &grad, &attrs)->out[0];
     if (together) return graph_add(g, OP_join_lanes, 1, &grad, &attrs)->out[0];
-    return sum_over(g, grad, AXIS_DATA, true);
+    return sum_over(g, grad, AXIS_DATA);
 }
 
-// What each tensor rank has of the gradient of a matrix that all have is a partial sum over its
-// tokens, if they share the tokens between products. (rmsnorm_grad has joined those of norms.)
-static tensor *gradient(graph *g, const tensor *w, const char *use, bool split,
-        const update_opts *opts) {
-    tensor *grad = graph_accumulator(g, arena_printf(g->a, "grad.%s%s", w->name, use), w);
-    grad = sum_over_update(g, grad, opts);
-    return opts->sequence && !split && w->n_dims > 1 ? sum_over(g, grad, AXIS_TENSOR, !opts->zero)
-                                                     : grad;
+// Tensor ranks that share tokens have joined the gradients of what all of them have.
+static tensor *gradient(graph *g, const tensor *w, const char *use, const update_opts *opts) {
+    return sum_over_update(g,
+            graph_accumulator(g, arena_printf(g->a, "grad.%s%s", w->name, use), w), opts);
 }
 
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).
-static tensor *both_uses(graph *g, const tensor *w, tensor *grad, bool split,
-        const update_opts *opts) {
+static tensor *both_uses(graph *g, const tensor *w, tensor *grad, const update_opts *opts) {
     op_attrs ends = along(g, AXIS_PIPELINE);
     ends.in_place = !opts->zero;
     ends.ends = 1;
     if (ends.ranks > 1) return graph_add(g, OP_all_reduce, 1, &grad, &ends)->out[0];
-    tensor *in[] = {grad, gradient(g, w, ".second", split, opts)};
+    tensor *in[] = {grad, gradient(g, w, ".second", opts)};
     return graph_add(g, opts->zero ? OP_add : OP_take_back, 2, in, NULL)->out[0];
 }
 
@@ -116,13 +112,12 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
     g->phase = PHASE_UPDATE;
     g->mesh = opts->mesh;
     g->lanes = opts->lanes;
-    tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){4});
+    tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){N_HYPER});
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
-        grads[i] = gradient(g, weights[i], "", opts->split && opts->split[i], opts);
+        grads[i] = gradient(g, weights[i], "", opts);
     for (int i = 0; i < n && opts->tied; i++)
-        if (opts->tied[i])
-            grads[i] = both_uses(g, weights[i], grads[i], opts->split && opts->split[i], opts);
+        if (opts->tied[i]) grads[i] = both_uses(g, weights[i], grads[i], opts);
     tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)

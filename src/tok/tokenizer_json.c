@@ -304,12 +304,33 @@ static drv_status read_tree(loader *load, const file_map *file, json_t **root) {
     return s;
 }
 
+// What a folder has in its place, and how the file is made of it.
+static drv_status refuse_folder(arena *mem, const char *folder) {
+    static const char *const others[] = {"tokenizer.model", "vocab.json", "spiece.model"};
+    const char *has = NULL;
+    char **names;
+    int n = 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others && !has; i++)
+        if (file_exists(path_join(mem, folder, others[i]))) has = others[i];
+    if (!has && dir_list(mem, folder, &names, &n) == DRV_OK)
+        for (int i = 0; i < n && !has; i++)
+            if (str_ends(names[i], ".model")) has = names[i];
+    return drv_fail(DRV_E_IO, "\"%s\" has no tokenizer.json%s%s%s", folder, has ? ", but " : "",
+            has ? has : "",
+            has ? ": transformers makes one of it by AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
+                : "");
+}
+
 drv_status tokenizer_open(arena *mem, const char *path, tokenizer **out) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO,
                 "could not open \"%s\": No such file or directory; expected a folder with tokenizer.json%s",
                 path, hub_hint(mem, path));
-    if (file_is_dir(path)) path = path_join(mem, path, "tokenizer.json");
+    if (file_is_dir(path)) {
+        const char *file = path_join(mem, path, "tokenizer.json");
+        if (!file_exists(file)) return refuse_folder(mem, path);
+        path = file;
+    }
     loader l = {.a = mem, .path = path, .t = ARENA_NEW(mem, tokenizer)};
     l.t->path = path;
     file_map f;

@@ -6,11 +6,24 @@
 #include "base/log.h"
 #include "tok/tokenizer.h"
 
+enum { PADDING = 1024 }; // rows of the vocabulary: fewer are usual, for round sizes
+
+// A preset brings the vocabulary of its own tokenizer.
+static void say_unused(const run_config *cfg, int32_t n_vocab) {
+    const model_config *m = &cfg->model;
+    const int64_t unused = m->vocab_size - n_vocab, tables = m->tie_word_embeddings ? 1 : 2;
+    if (*cfg->from || unused < PADDING) return;
+    log_info("model.vocab_size is %lld, but the tokenizer has %d tokens: %s parameters and part of each step are for tokens that never occur; model.vocab_size: %d leaves them out",
+            (long long)m->vocab_size, n_vocab, str_si((double)(unused * m->hidden_size * tables)),
+            n_vocab);
+}
+
 drv_status carry_token_ids(arena *a, run_config *cfg) {
     tokenizer *t;
     model_config *m = &cfg->model;
     if (!*cfg->tokenizer) return DRV_OK;
-    DRV_TRY(tokenizer_open(a, cfg->tokenizer, &t));
+    const char *key = config_gives(cfg, "tokenizer") ? "tokenizer" : "model.from";
+    DRV_TRY_CTX(tokenizer_open(a, cfg->tokenizer, &t), "%s: %s", config_where(cfg, key), key);
     const int32_t n_vocab = tokenizer_n_vocab(t), eos = tokenizer_eos(t);
     if (m->n_eos == 0 && eos >= 0) m->eos_token_id[m->n_eos++] = eos;
     if (m->bos_token_id < 0) m->bos_token_id = tokenizer_bos(t);
@@ -18,8 +31,9 @@ drv_status carry_token_ids(arena *a, run_config *cfg) {
     tokenizer_close(t);
     if (n_vocab > m->vocab_size)
         return drv_fail(DRV_E_USAGE,
-                "tokenizer \"%s\" has %d tokens, more than model.vocab_size %lld", cfg->tokenizer,
-                n_vocab, (long long)m->vocab_size);
+                "%s: %s: \"%s\" has %d tokens, more than model.vocab_size %lld",
+                config_where(cfg, key), key, cfg->tokenizer, n_vocab, (long long)m->vocab_size);
+    say_unused(cfg, n_vocab);
     return DRV_OK;
 }
 

@@ -3,8 +3,10 @@
 
 #include <math.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/round.h"
+#include "base/str.h"
 #include "train/pipeline_run.h"
 #include "train/stages.h"
 #include "train/stop.h"
@@ -124,13 +126,17 @@ static drv_status join_ranks(evaluation *e) {
 
 static drv_status run_rows(evaluation *e) {
     const int64_t micro = e->batch.rows;
+    const double begin_s = clock_s();
     for (int64_t first = e->me * micro; first < e->n_rows; first += e->ranks * micro) {
         if (stop_requested() && mesh_ranks(&e->p->params.layout.mesh) == 1)
             return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
         DRV_TRY(run_micro_batch(e, first));
-        if (e->n_rows > 20 * micro)
-            progress("evaluating: row %lld of %lld, loss %.4f", (long long)(first + micro),
-                    (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1));
+        const int64_t done = first + micro < e->n_rows ? first + micro : e->n_rows;
+        if (e->n_rows > micro)
+            progress("evaluating: row %lld of %lld, loss %.4f, %s left", (long long)done,
+                    (long long)e->n_rows, e->sum / (double)(e->tokens ? e->tokens : 1),
+                    str_duration(
+                            (clock_s() - begin_s) * (double)(e->n_rows - done) / (double)done));
     }
     return DRV_OK;
 }

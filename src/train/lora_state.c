@@ -5,6 +5,7 @@
 #include <string.h>
 #include <xxhash.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/pieces.h"
@@ -392,7 +393,7 @@ static void list_targets(arena *a, const lora_set *set, const model_config *mode
 }
 
 static char *text_of(arena *a, json_t *o) {
-    char *text = json_dumps(o, JSON_INDENT(2)), *copy = arena_strdup(a, text);
+    char *text = json_print(o, JSON_INDENT(2)), *copy = arena_strdup(a, text);
     free(text);
     json_decref(o);
     return copy;

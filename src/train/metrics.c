@@ -197,11 +197,13 @@ static drv_status write_json(metrics *m, json_t *o) {
 
 // What the steps since the last such line were made of, by rank; and the rank that others wait for.
 static void add_ranks(json_t *record, const rank_times *t) {
-    json_t *compute = json_array(), *data = json_array(), *wait = json_array();
+    json_t *compute = json_array(), *data = json_array(), *wait = json_array(),
+           *sent = json_array();
     for (int rank = 0; rank < t->n; rank++) {
         json_array_append_new(compute, number(t->of[rank].compute));
         json_array_append_new(data, number(t->of[rank].data));
         json_array_append_new(wait, number(t->of[rank].wait));
+        json_array_append_new(sent, number(t->of[rank].sent));
     }
     json_object_set_new(record, "slowest_rank", json_integer(t->slowest));
     json_object_set_new(record, "slowest_host", json_string(comm_host(t->comm, t->slowest)));
@@ -209,6 +211,7 @@ static void add_ranks(json_t *record, const rank_times *t) {
     json_object_set_new(record, "rank_compute_s", compute);
     json_object_set_new(record, "rank_data_s", data);
     json_object_set_new(record, "rank_wait_s", wait);
+    json_object_set_new(record, "rank_sent_bytes", sent);
 }
 
 drv_status metrics_step(metrics *self, const step_metrics *step) {

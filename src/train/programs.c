@@ -119,8 +119,8 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
         }
     const mesh all_ranks = programs_mesh(cfg);
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
-            mesh_of_update(&all_ranks), list.split, out->params.layout.sequence, list.tied,
-            list.copy, programs_cut(cfg).lanes, (int)cfg->data_ranks, out->zero};
+            mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
+            (int)cfg->data_ranks, out->zero};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);

@@ -15,6 +15,7 @@ void rank_times_add(rank_times *t, const rank_time *step) {
     t->sum.data += step->data;
     t->sum.save += step->save;
     t->sum.wait += step->wait;
+    t->sum.sent += step->sent;
     t->steps++;
 }
 
@@ -51,7 +52,7 @@ drv_status rank_times_share(rank_times *t) {
     const double steps = (double)t->steps;
     if (comm_size(t->comm) == 1 || t->steps == 0) return DRV_OK;
     const rank_time mine = {t->sum.compute / steps, t->sum.data / steps, t->sum.save / steps,
-            t->sum.wait / steps};
+            t->sum.wait / steps, t->sum.sent / steps};
     DRV_TRY(comm_all_gather(comm_world(t->comm), &mine, sizeof mine, NULL, t->of));
     t->n = comm_size(t->comm);
     t->slowest = rank_times_slowest(t->of, t->n, &t->reason);

@@ -6,6 +6,7 @@
 // that reads the weights), and those in which it waited for messages of others.
 typedef struct rank_time {
     double compute, data, save, wait;
+    double sent; // bytes that it sent to others
 } rank_time;
 
 typedef struct rank_times {
@@ -21,7 +22,7 @@ typedef struct rank_times {
 
 rank_times rank_times_new(arena *a, comm *c);
 void rank_times_add(rank_times *t, const rank_time *step);
-// Gives all ranks the means of all since the last call, 32 bytes of each: every rank calls it.
+// Gives all ranks the means of all since the last call, 40 bytes of each: every rank calls it.
 DRV_CHECKED drv_status rank_times_share(rank_times *t);
 // The seconds of its own.
 double rank_time_own(const rank_time *t);

@@ -10,7 +10,7 @@
 #include "base/spark.h"
 #include "train/model_hint.h"
 
-enum { SPARK_COLUMNS = 24, TEXT = 96 };
+enum { SPARK_COLUMNS = 24, TEXT = 96, FEW_TOKENS = 1000 };
 
 struct report {
     const char *run_dir, *config;
@@ -92,7 +92,12 @@ void report_step(report *r, const step_metrics *m) {
 }
 
 void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
-    if (isnan(r->first_valid)) r->first_valid = loss;
+    if (isnan(r->first_valid)) {
+        r->first_valid = loss;
+        if (tokens < FEW_TOKENS)
+            log_warn("only %lld token%s to validate on, whose loss says little: a larger share of data.split, or data.valid, gives more",
+                    (long long)tokens, tokens == 1 ? "" : "s");
+    }
     r->last_valid = loss;
     char text[4][TEXT];
     snprintf(text[0], TEXT, "step %lld", (long long)step);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "ckpt/adapter.h"
 #include "ckpt/ckpt.h"
+#include "ckpt/model_source.h"
 #include "config/config.h"
 
 static drv_status newest_in(arena *a, const char *dir, const char *run, const char **folder) {
@@ -51,6 +52,8 @@ drv_status ckpt_resolve(arena *mem, const char *name, const char **folder) {
     }
     if (file_is_dir(path_join(mem, name, "checkpoints"))) return ckpt_of_run(mem, name, folder);
     if (looks_like_checkpoints(mem, name)) return newest_in(mem, name, name, folder);
+    const char *foreign = model_source_foreign(mem, name);
+    if (foreign) return drv_fail(DRV_E_DATA, "\"%s\" has no config.json, but %s", name, foreign);
     return drv_fail(DRV_E_DATA,
             "\"%s\" is not a model: it has neither config.json (a Hugging Face folder), adapter_config.json (an adapter) nor checkpoints/ (a run directory)",
             name);

@@ -17,6 +17,7 @@ typedef struct started_step {
     int64_t counted, rows_taken; // tokens to predict; rows of the data so far
     double begin, read_s;        // seconds to read its rows
     double waited;               // for other ranks, before it
+    int64_t sent;                // bytes to other ranks, before it
     str rows;                    // their names
 } started_step;
 enum { MAX_STARTED = 2 };
@@ -70,7 +71,7 @@ void run_close(run *r);
 // (parallel.check_every). Those of devices are not read back for it.
 bool run_checks_replicas(const run *r);
 // The machine may have been busy when the peak was measured: it is looked at again now and then.
-void run_measure_peak(run *r);
+DRV_CHECKED drv_status run_measure_peak(run *r);
 
 // A failed save is warned of and tried again at the next interval; the third in a row is an error.
 enum { MAX_FAILED_SAVES = 3 };

@@ -6,6 +6,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "train/device.h"
 #include "train/carry.h"
@@ -176,9 +177,12 @@ static void say_size(const run *r) {
     log_info("%s, on %s", backend_arithmetic(r->b), backend_describe(r->b).device);
 }
 
-void run_measure_peak(run *r) {
-    const double now = backend_peak_flops(r->b) * comm_size(r->comm);
+drv_status run_measure_peak(run *r) {
+    double now;
+    DRV_TRY(backend_peak_flops(r->b, &now));
+    now *= comm_size(r->comm);
     if (now > r->peak_flops) r->peak_flops = now;
+    return DRV_OK;
 }
 
 // The model file of every checkpoint, and what config.json says of it.
@@ -220,7 +224,7 @@ static drv_status open_programs(run *r) {
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
     set_save_dtype(r, model);
-    char *text = json_dumps(model, JSON_INDENT(2));
+    char *text = json_print(model, JSON_INDENT(2));
     r->content.config_json = arena_strdup(r->a, text);
     free(text);
     json_decref(model);
@@ -240,7 +244,7 @@ static drv_status open_reports(run *r) {
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     r->flops_per_token = programs_flops_per_token(&r->p, false);
-    run_measure_peak(r);
+    DRV_TRY(run_measure_peak(r));
     say_size(r);
     return DRV_OK;
 }

@@ -155,12 +155,12 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
     return DRV_OK;
 }
 
-drv_status stepper_update(stepper *s, const double hyper[4], double *grad_norm,
+drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm) {
     backend *b = s->p->b;
     comm_note(s->comm, s->step, "update");
     for (int rank = 0; rank < b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(b, rank, "hyper", 0, 4 * sizeof *hyper, hyper));
+        DRV_TRY(backend_write(b, rank, "hyper", 0, N_HYPER * sizeof *hyper, hyper));
     DRV_TRY(backend_run(b, s->p->update));
     DRV_TRY(backend_read(b, 0, "grad_norm2", 0, sizeof *grad_norm, grad_norm));
     DRV_TRY(backend_read(b, 0, "param_norm2", 0, sizeof *param_norm, param_norm));
@@ -172,14 +172,15 @@ drv_status stepper_update(stepper *s, const double hyper[4], double *grad_norm,
 // --- whole steps
 enum { N_STEP_VALUES = 3 };
 
-drv_status stepper_start(stepper *s, const batch *b, const double hyper[8], step_values *out) {
+drv_status stepper_start(stepper *s, const batch *b, const double hyper[2 * N_HYPER],
+        step_values *out) {
     programs *p = s->p;
     const int64_t bytes = sizeof(double);
     *out = (step_values){.dloss = 1 / (double)b->counted};
     comm_note(s->comm, s->step, "step");
     DRV_TRY(batch_write_whole(b, p));
     DRV_TRY(backend_write(p->b, 0, "dloss", 0, bytes, &out->dloss));
-    DRV_TRY(backend_write(p->b, 0, "step.hyper", 0, 8 * bytes, hyper));
+    DRV_TRY(backend_write(p->b, 0, "step.hyper", 0, 2 * N_HYPER * bytes, hyper));
     DRV_TRY(backend_run(p->b, p->whole_step));
     DRV_TRY(backend_fetch(p->b, 0, "loss", bytes, &out->loss));
     DRV_TRY(backend_fetch(p->b, 0, "grad_norm2", bytes, &out->grad_norm));

@@ -2,6 +2,7 @@
 // update. The same bits on any number of data ranks, as parallel.lanes says (docs/adr/0009).
 #pragma once
 #include "comm/comm.h"
+#include "ir/hyper.h"
 #include "train/batch.h"
 
 typedef struct stepper {
@@ -31,10 +32,10 @@ typedef struct step_values {
     double grad_norm, param_norm; // squares; then norms
     double dloss;
 } step_values;
-DRV_CHECKED drv_status stepper_start(stepper *s, const batch *b, const double hyper[8],
+DRV_CHECKED drv_status stepper_start(stepper *s, const batch *b, const double hyper[2 * N_HYPER],
         step_values *out);
 DRV_CHECKED drv_status stepper_finish(stepper *s, step_values *v);
 
-// hyper: learning rate, corrections of both moments, norm to clip at. Both norms are global.
-DRV_CHECKED drv_status stepper_update(stepper *s, const double hyper[4], double *grad_norm,
+// hyper: as ir/hyper.h says. Both norms are global.
+DRV_CHECKED drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm);

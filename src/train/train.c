@@ -27,17 +27,17 @@ static drv_status heed_stop(void *ctx) {
     return drv_fail(DRV_STOPPED, "%s", stop_requested());
 }
 
-// Learning rate, corrections of both moments after so many updates, norm to clip at.
-static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double out[4]) {
-    out[0] = lr;
-    out[1] = 1 - pow(cfg->betas[0], (double)updates);
-    out[2] = 1 - pow(cfg->betas[1], (double)updates);
-    out[3] = cfg->clip_grad_norm;
+static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double out[N_HYPER]) {
+    out[HYPER_LR] = lr;
+    out[HYPER_C1] = 1 - pow(cfg->betas[0], (double)updates);
+    out[HYPER_C2] = 1 - pow(cfg->betas[1], (double)updates);
+    out[HYPER_CLIP] = cfg->clip_grad_norm;
+    out[HYPER_UPDATE] = (double)updates;
 }
 
 // Forward and backward, then the update, waiting for each.
 static drv_status run_apart(run *self, const batch *b, started_step *s) {
-    double hyper[4];
+    double hyper[N_HYPER];
     step_values *v = &s->values;
     fill_hyper(self->cfg, s->m.lr, self->state.updates + 1, hyper);
     const double begin = clock_s();
@@ -57,10 +57,10 @@ static drv_status run_apart(run *self, const batch *b, started_step *s) {
 // As one program. Whether the step before, which may still be computing, counts as an update is
 // known there and not here.
 static drv_status start_whole(run *self, const batch *b, started_step *s) {
-    double hyper[8];
+    double hyper[2 * N_HYPER];
     const int64_t updates = self->state.updates + 1;
     fill_hyper(self->cfg, s->m.lr, updates + self->n_started, hyper);
-    fill_hyper(self->cfg, s->m.lr, updates, hyper + 4);
+    fill_hyper(self->cfg, s->m.lr, updates, hyper + N_HYPER);
     const double begin = clock_s();
     if (self->saver) ckpt_wait_read(self->saver);
     s->m.save_s = clock_s() - begin;
@@ -77,6 +77,7 @@ static drv_status start_step(run *self) {
     const int64_t step = self->state.step + self->n_started + 1;
     started->begin = clock_s();
     started->waited = comm_waited(self->comm);
+    started->sent = comm_sent_by(self->comm);
     const drv_status read = batch_reader_next(&self->reader, step < cfg->steps, &taken);
     started->read_s = clock_s() - started->begin;
     DRV_TRY(ranks_together(self, read));
@@ -119,8 +120,10 @@ static drv_status share_times(run *r, step_metrics *m) {
     if (!m->shared || comm_size(r->comm) == 1) return DRV_OK;
     DRV_TRY(rank_times_share(t));
     const rank_time *mine = &t->of[comm_rank(r->comm)];
-    log_file_only("step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s; slowest rank %d",
-            (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, t->slowest);
+    log_file_only(
+            "step %lld: compute %.3f s, data %.3f s, save %.3f s, waited %.3f s, sent %.0f bytes; slowest rank %d",
+            (long long)m->step, mine->compute, mine->data, mine->save, mine->wait, mine->sent,
+            t->slowest);
     return DRV_OK;
 }
 
@@ -148,6 +151,7 @@ static drv_status take_step(run *self, step_metrics *made) {
     state->loss = made->loss;
     rank_time mine = {.data = started->read_s, .save = made->save_s};
     mine.wait = comm_waited(self->comm) - started->waited;
+    mine.sent = (double)(comm_sent_by(self->comm) - started->sent);
     mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
     rank_times_add(&self->times, &mine);
     fill_metrics(self, made);
@@ -198,7 +202,7 @@ static drv_status validate(run *r) {
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
     if (!r->leads) return DRV_OK;
-    run_measure_peak(r);
+    DRV_TRY(run_measure_peak(r));
     report_valid(r->report, r->state.step, loss, tokens);
     note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
     return DRV_OK;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "ckpt/ckpt.h"
 
 typedef struct counter {
@@ -94,7 +95,7 @@ char *trainer_json_text(const run_state *state, const json_t *about) {
         json_object_set_new(o, losses[i].name, isfinite(x) ? json_real(x) : json_null());
     }
     json_object_update(o, (json_t *)(uintptr_t)about);
-    char *text = json_dumps(o, JSON_INDENT(2));
+    char *text = json_print(o, JSON_INDENT(2));
     json_decref(o);
     return text;
 }

@@ -31,6 +31,9 @@ typedef struct gemm_tree {
     int n_leaves, n_runs; // 0: none
     int64_t first[MAX_RUNS], each[MAX_RUNS];
     int64_t last; // elements of the last leaf, if it is shorter (and there is one run); 0: as each
+    // Leaves of one run whose lengths differ by one at most: leaf j has elements near j / n_leaves
+    // to near (j + 1) / n_leaves, each[0] of them or `last`. 0: no.
+    int64_t near;
 } gemm_tree;
 
 DRV_CHECKED drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out);

@@ -37,8 +37,9 @@ gemm_shape tree_run_shape(const gemm_tree *tree, const gemm_shape *tile, int kin
 // Whether a leaf can be added to its left neighbour as the kernel ends: where its sum is formed
 // from 0 before that, in one block of the inner dimension.
 static bool leaves_join_themselves(const gemm *g) {
-    return g->kernels && g->kernels != &kernels_ref && g->tree.n_runs == 1 &&
-           g->tree.each[0] <= GEMM_WORDS;
+    const gemm_tree *tree = &g->tree;
+    return g->kernels && g->kernels != &kernels_ref && tree->n_runs == 1 &&
+           tree->each[0] <= GEMM_WORDS && tree->last <= GEMM_WORDS;
 }
 
 static int64_t sums_bytes(const gemm_shape *tile) {
@@ -74,8 +75,23 @@ static void add_run(const tile_sum *t, int kind, int64_t first, bool adds, char 
         onednn_run(t->products->run[kind][adds], t->thread, a, b, sums);
 }
 
+// A leaf may be empty: micro-batches of fewer tokens than leaves.
+static void add_near_leaf(const tile_sum *t, int leaf, bool adds, char *sums) {
+    const gemm_tree *tree = &t->g->tree;
+    const int64_t first = tree->near * leaf / tree->n_leaves,
+                  length = tree->near * (leaf + 1) / tree->n_leaves - first;
+    if (length > 0)
+        add_run(t, length == tree->each[0] ? 0 : MAX_RUNS, first, adds, sums);
+    else if (!adds)
+        memset(sums, 0, (size_t)t->sums_bytes);
+}
+
 static void add_leaf(const tile_sum *t, int leaf, bool adds, char *sums) {
     const gemm_tree *tree = &t->g->tree;
+    if (tree->near) {
+        add_near_leaf(t, leaf, adds, sums);
+        return;
+    }
     const bool shorter = tree->last > 0 && leaf == tree->n_leaves - 1;
     for (int i = 0; i < tree->n_runs; i++)
         add_run(t, shorter ? MAX_RUNS : i, tree->first[i] + leaf * tree->each[i], adds || i > 0,

@@ -138,10 +138,19 @@ static int64_t row_part_bytes(const node *n) {
     return round_up(row_attention_part_bytes(&args), 64);
 }
 
-static void row_unit(void *arg, int64_t unit, int thread) {
+// Of the units as many runs as there are threads, twice: a thread reads on in the cache, and one
+// that is late leaves work to the others.
+static int64_t row_runs(const attention_call *call) {
+    const int64_t units = row_attention_units(&call->args), most = 2 * (int64_t)par_threads();
+    return units < most ? units : most;
+}
+
+static void row_run(void *arg, int64_t run, int thread) {
     const attention_call *call = arg;
-    call->ins->kernels->row_attention(&call->args, unit, call->ins->workspace,
-            call->scratch + thread * call->scratch_bytes);
+    const int64_t units = row_attention_units(&call->args), n_runs = row_runs(call);
+    for (int64_t unit = units * run / n_runs; unit < units * (run + 1) / n_runs; unit++)
+        call->ins->kernels->row_attention(&call->args, unit, call->ins->workspace,
+                call->scratch + thread * call->scratch_bytes);
 }
 
 // Rows follow each other in the cache. A single one, as in decoding, is cut by keys, several by
@@ -165,7 +174,7 @@ static void cached_attention(const instruction *ins) {
         return;
     }
     call.scratch += row_part_bytes(ins->node);
-    par_for(row_attention_units(&args), row_unit, &call);
+    par_for(row_runs(&call), row_run, &call);
     ins->kernels->row_attention_join(&args, ins->workspace);
 }
 

@@ -1,7 +1,7 @@
 // The ops of low-rank branches: products on column ranges of what they read or write.
 #include <string.h>
 
-#include "backend/cpu/cpu_op.h"
+#include "backend/cpu/grad_product.h"
 #include "ir/op.h"
 
 _Static_assert((int)MAX_BRANCHES <= (int)MAX_GEMMS, "a product for each branch");
@@ -57,17 +57,26 @@ static branch grad_branch(const node *n, int i) {
 // acc += alpha dy[:, columns]^T t_i
 static gemm_shape grad_b_shape(const node *n) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->out[0];
-    return (gemm_shape){.m = acc->dim[0],
-            .n = acc->dim[1],
+    const int columns = acc->n_dims - 1; // lanes come before both dims
+    return (gemm_shape){.m = acc->dim[columns - 1],
+            .n = acc->dim[columns],
             .k = dy->dim[0],
             .ta = true,
             .lda = dy->dim[1],
             .ldb = t->dim[1],
-            .ldc = acc->dim[1],
+            .ldc = acc->dim[columns],
             .in = dy->dt,
             .out = acc->dt,
             .accumulate = true,
             .scale = n->attrs.alpha1};
+}
+
+// Of the columns of a branch, over which dt is a sum.
+static gemm_tree branch_tree(const node *n, const branch *part) {
+    const gemm_tree none = {0};
+    const int leaves = n->op == OP_lora_up_grad ? n->attrs.leaves : 0;
+    if (leaves < 2) return none;
+    return (gemm_tree){.n_leaves = leaves, .n_runs = 1, .each = {part->shape.k / leaves}};
 }
 
 // The products of a node with a B for each branch, and the input that is the first B.
@@ -82,7 +91,8 @@ static int first_b(const node *n) {
 static drv_status lower_branches(arena *a, gemm_machine *m, const node *n, instruction *out) {
     for (int i = 0; i < n->n_in - first_b(n); i++) {
         const branch part = branch_of(n, i);
-        DRV_TRY(gemm_new(a, m, &part.shape, NULL, &out->gemm[i]));
+        const gemm_tree tree = branch_tree(n, &part);
+        DRV_TRY(gemm_new(a, m, &part.shape, &tree, &out->gemm[i]));
     }
     return DRV_OK;
 }
@@ -91,7 +101,8 @@ static int64_t branches_workspace(const node *n, int n_threads) {
     int64_t largest = 0;
     for (int i = 0; i < n->n_in - first_b(n); i++) {
         const branch part = branch_of(n, i);
-        const int64_t bytes = gemm_workspace(&part.shape, NULL, n_threads);
+        const gemm_tree tree = branch_tree(n, &part);
+        const int64_t bytes = gemm_workspace(&part.shape, &tree, n_threads);
         if (bytes > largest) largest = bytes;
     }
     return largest;
@@ -123,18 +134,18 @@ const cpu_op cpu_op_lora_up_grad = {.run = run_branches,
 
 static void lora_up_grad_b(const instruction *ins) {
     const op_attrs *attrs = &ins->node->attrs;
-    gemm_run(ins->gemm[0], input_at(ins, 0, attrs->column1), input_at(ins, 1, attrs->from),
-            ins->out[0], ins->workspace);
+    const gemm_shape shape = grad_b_shape(ins->node);
+    grad_product_run(ins, &shape, input_at(ins, 0, attrs->column1), input_at(ins, 1, attrs->from));
 }
 
 static int64_t grad_b_workspace(const node *n, int n_threads) {
     const gemm_shape shape = grad_b_shape(n);
-    return gemm_workspace(&shape, NULL, n_threads);
+    return grad_product_workspace(n, &shape, n_threads);
 }
 
 static drv_status lower_grad_b(arena *a, gemm_machine *m, const node *n, instruction *out) {
     const gemm_shape shape = grad_b_shape(n);
-    return gemm_new(a, m, &shape, NULL, &out->gemm[0]);
+    return grad_product_lower(a, m, n, &shape, out);
 }
 
 const cpu_op cpu_op_lora_up_grad_b = {.run = lora_up_grad_b,

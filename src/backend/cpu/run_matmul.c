@@ -4,9 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backend/cpu/cpu_op.h"
+#include "backend/cpu/grad_product.h"
 #include "base/round.h"
-#include "ir/op.h"
 
 enum { LEAST_COLUMNS = 16 }; // of a piece: some 20 KB of weights or more
 
@@ -95,7 +94,7 @@ static gemm_shape matmul_shape(const node *n) {
     const int columns = y->n_dims - 1; // lanes come before both dims
     return (gemm_shape){.m = y->dim[columns - 1],
             .n = y->dim[columns],
-            .k = x->dim[!n->attrs.ta] / lanes_of(&n->attrs),
+            .k = x->dim[!n->attrs.ta],
             .ta = n->attrs.ta,
             .tb = n->attrs.tb,
             .lda = x->dim[1],
@@ -120,20 +119,25 @@ static gemm_tree matmul_tree(const node *n) {
     return tree;
 }
 
-// The rows of a leaf of tokens lie together in both operands.
+// matmul_add has a third input, too, which is no gradient.
+static bool adds_to_gradient(const node *n) {
+    return n->op == OP_matmul && n->n_in == 3;
+}
+
 static void matmul(const instruction *ins) {
-    const node *n = ins->node;
-    const int lanes = lanes_of(&n->attrs);
-    for (int lane = 0; lane < lanes; lane++)
-        gemm_run(ins->gemm[0], input_at(ins, 0, lane * tensor_elements(n->in[0]) / lanes),
-                input_at(ins, 1, lane * tensor_elements(n->in[1]) / lanes),
-                output_at(ins, 0, lane * tensor_elements(n->out[0]) / lanes), ins->workspace);
+    gemm_run(ins->gemm[0], ins->in[0], ins->in[1], ins->out[0], ins->workspace);
+}
+
+static void add_to_gradient(const instruction *ins) {
+    const gemm_shape shape = matmul_shape(ins->node);
+    grad_product_run(ins, &shape, ins->in[0], ins->in[1]);
 }
 
 static int64_t matmul_workspace(const node *n, int n_threads) {
     const gemm_shape shape = matmul_shape(n);
     const gemm_tree tree = matmul_tree(n);
     if (is_one_row(n)) return n_threads * (int64_t)sizeof(share);
+    if (adds_to_gradient(n)) return grad_product_workspace(n, &shape, n_threads);
     return gemm_workspace(&shape, &tree, n_threads);
 }
 
@@ -143,6 +147,10 @@ static drv_status lower_matmul(arena *a, gemm_machine *m, const node *n, instruc
         return DRV_OK;
     }
     const gemm_shape shape = matmul_shape(n);
+    if (adds_to_gradient(n)) {
+        out->run = add_to_gradient;
+        return grad_product_lower(a, m, n, &shape, out);
+    }
     const gemm_tree tree = matmul_tree(n);
     return gemm_new(a, m, &shape, &tree, &out->gemm[0]);
 }

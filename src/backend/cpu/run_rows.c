@@ -292,7 +292,8 @@ static void narrow_elements(void *arg, int64_t c, int thread) {
     const tensor *y = ins->node->out[0];
     const int64_t first = c * CHUNK_ELEMENTS;
     ins->kernels->narrow(y->dt, chunk_length(tensor_elements(y), CHUNK_ELEMENTS, c),
-            input_at(ins, 0, first), NULL, output_at(ins, 0, first));
+            input_at(ins, 0, first), ins->node->n_in > 1 ? input_at(ins, 1, first) : NULL,
+            output_at(ins, 0, first));
 }
 
 static void narrow(const instruction *ins) {

@@ -1,5 +1,5 @@
 // Products: matmul, matmul_add, and the low-rank branches of LoRA.
-#include "backend/pjrt/lower.h"
+#include "backend/pjrt/lower_collective.h"
 #include "ir/op.h"
 
 // op(a) op(b) in a type. A product that is stored in bf16 is printed in bf16: the sum is in fp32
@@ -8,9 +8,15 @@ static hlo_value product(lowering *l, const node *n, hlo_type type) {
     return hlo_dot(&l->h, lower_in(l, n, 0), lower_in(l, n, 1), !n->attrs.ta, n->attrs.tb, type);
 }
 
+// What is added to a gradient, of all ranks that have other tokens.
+static hlo_value added_to(lowering *l, const node *n, hlo_value acc, hlo_value added) {
+    if (n->attrs.ranks > 1) added = lower_sum_along(l, added, 1u << n->attrs.axis);
+    return hlo_binary(&l->h, "add", acc, added);
+}
+
 static void matmul(lowering *l, const node *n) {
     const hlo_value y = product(l, n, lower_type(l, n->out[0]->dt));
-    lower_set(l, n, 0, n->n_in > 2 ? hlo_binary(&l->h, "add", lower_in(l, n, 2), y) : y);
+    lower_set(l, n, 0, n->n_in > 2 ? added_to(l, n, lower_in(l, n, 2), y) : y);
 }
 
 static void matmul_add(lowering *l, const node *n) {
@@ -67,7 +73,7 @@ static void lora_up_grad_b(lowering *l, const node *n) {
     const hlo_value dy = hlo_slice(h, lower_in(l, n, 0), 1, n->attrs.column1, acc.dim[0]);
     const hlo_value t = hlo_slice(h, lower_in(l, n, 1), 1, n->attrs.from, acc.dim[1]);
     const hlo_value added = hlo_scale(h, hlo_dot(h, dy, t, 0, 0, acc.type), n->attrs.alpha1);
-    lower_set(l, n, 0, hlo_binary(h, "add", acc, added));
+    lower_set(l, n, 0, added_to(l, n, acc, added));
 }
 
 const lower_op lower_op_lora_up = {.lower = lora_up};

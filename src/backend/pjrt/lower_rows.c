@@ -132,7 +132,11 @@ static void add(lowering *l, const node *n) {
 const lower_op lower_op_add = {.lower = add};
 
 static void narrow(lowering *l, const node *n) {
-    lower_round(l, n, 0, lower_in(l, n, 0));
+    const hlo_value x = lower_in(l, n, 0);
+    if (n->n_in == 1)
+        lower_round(l, n, 0, x);
+    else
+        lower_round(l, n, 0, hlo_binary(&l->h, "add", x, lower_in_acc(l, n, 1, 1)));
 }
 
 const lower_op lower_op_narrow = {.lower = narrow};

@@ -1,6 +1,8 @@
 // Norms, AdamW, lanes.
 // Legend: p weight; g gradient; m, v moments; s numbers of the step.
+#include "backend/pjrt/lower_adamw.h"
 #include "backend/pjrt/lower_collective.h"
+#include "ir/hyper.h"
 
 // --- sum_squares: in f64 where the device has it; else each row in fp32 first, so that no sum is
 // of more than a row's or a column's length
@@ -45,10 +47,14 @@ static hlo_value number(hlo_text *h, hlo_value vector, int64_t i) {
     return hlo_reshape(h, hlo_slice(h, vector, 0, i, 1), 0, NULL);
 }
 
+hlo_value lower_hyper(lowering *l, const node *n, int i) {
+    return number(&l->h, lower_in(l, n, 5), i);
+}
+
 static step_numbers read_numbers(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const hlo_value norm2 = number(h, lower_in(l, n, 4), 0), hyper = lower_in(l, n, 5);
-    const hlo_value clip = number(h, hyper, 3), one = hlo_fill(h, 1, &norm2);
+    const hlo_value norm2 = number(h, lower_in(l, n, 4), 0);
+    const hlo_value clip = lower_hyper(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2);
     const hlo_value norm = hlo_unary(h, "sqrt", norm2);
     const hlo_value scale = hlo_binary(h, "minimum", one,
             hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
@@ -56,9 +62,9 @@ static step_numbers read_numbers(lowering *l, const node *n) {
     return (step_numbers){.finite =
                                   hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2)),
             .grad_scale = hlo_select(h, clips, scale, one),
-            .lr = number(h, hyper, 0),
-            .c1 = number(h, hyper, 1),
-            .c2 = number(h, hyper, 2)};
+            .lr = lower_hyper(l, n, HYPER_LR),
+            .c1 = lower_hyper(l, n, HYPER_C1),
+            .c2 = lower_hyper(l, n, HYPER_C2)};
 }
 
 static hlo_value everywhere(hlo_text *h, hlo_value number, const hlo_value *like) {
@@ -70,13 +76,14 @@ static hlo_value moment(hlo_text *h, double b, hlo_value old, hlo_value x) {
     return hlo_binary(h, "add", hlo_scale(h, old, b), hlo_scale(h, x, 1 - b));
 }
 
-static void adamw(lowering *l, const node *n) {
+adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
     hlo_text *h = &l->h;
     const op_attrs *attrs = &n->attrs;
-    const hlo_value p = lower_in(l, n, 0), m = lower_in(l, n, 1), v = lower_in(l, n, 2);
+    const hlo_value p = lower_in_acc(l, n, 0, 0), m = lower_in_acc(l, n, 1, 0),
+                    v = lower_in_acc(l, n, 2, 0);
     const step_numbers s = read_numbers(l, n);
     const hlo_value g =
-            hlo_binary(h, "multiply", lower_in(l, n, 3), everywhere(h, s.grad_scale, &p));
+            hlo_binary(h, "multiply", lower_in_acc(l, n, 3, 0), everywhere(h, s.grad_scale, &p));
     const hlo_value new_m = moment(h, attrs->beta1, m, g),
                     new_v = moment(h, attrs->beta2, v, hlo_binary(h, "multiply", g, g));
     const hlo_value m_hat = hlo_binary(h, "divide", new_m, everywhere(h, s.c1, &p)),
@@ -88,15 +95,22 @@ static void adamw(lowering *l, const node *n) {
     const hlo_value new_p =
             hlo_binary(h, "subtract", p, hlo_binary(h, "multiply", everywhere(h, s.lr, &p), step));
     const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}};
-    const hlo_value finite = hlo_spread(h, s.finite, &like),
-                    kept_p = hlo_select(h, finite, new_p, p);
-    lower_set(l, n, 0, kept_p);
-    lower_set(l, n, 1, hlo_select(h, finite, new_m, m));
-    lower_set(l, n, 2, hlo_select(h, finite, new_v, v));
+    *finite = hlo_spread(h, s.finite, &like);
+    return (adamw_values){new_p, new_m, new_v};
+}
+
+static void adamw(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    hlo_value finite;
+    const adamw_values made = lower_adamw(l, n, &finite);
+    const hlo_value p = lower_in(l, n, 0);
+    lower_set(l, n, 0, hlo_select(h, finite, made.p, p));
+    lower_set(l, n, 1, hlo_select(h, finite, made.m, lower_in(l, n, 1)));
+    lower_set(l, n, 2, hlo_select(h, finite, made.v, lower_in(l, n, 2)));
     lower_set(l, n, 3, hlo_fill(h, 0, &p));
     if (n->n_in < 7) return;
     const hlo_value w = lower_in(l, n, 6);
-    lower_set(l, n, 4, hlo_select(h, finite, hlo_convert(h, new_p, w.type), w));
+    lower_set(l, n, 4, hlo_select(h, finite, hlo_convert(h, made.p, w.type), w));
 }
 
 const lower_op lower_op_adamw = {.lower = adamw};

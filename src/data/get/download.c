@@ -242,6 +242,8 @@ static drv_status check(const transfer *job, char *why, size_t cap) {
     return DRV_OK;
 }
 
+enum { SAID_TRIES = 3 }; // failures in a row; fewer are the day's work of a network
+
 static drv_status again(transfer *job, const char *why) {
     if (job->have > job->began_with) job->failures = 0;
     if (++job->failures >= job->opts->tries)
@@ -252,7 +254,11 @@ static drv_status again(transfer *job, const char *why) {
     if (wait > MAX_WAIT_S) wait = MAX_WAIT_S;
     job->not_before = clock_s() + wait;
     job->state = JOB_WAITS;
-    log_file_only("%s: %s; trying again in %.1f s", job->file->url, why, wait);
+    if (job->failures < SAID_TRIES)
+        log_file_only("%s: %s; trying again in %.1f s", job->file->url, why, wait);
+    else // without a word it would seem to hang
+        log_info("%s: %s; try %d of %d in %.1f s", job->file->url, why, job->failures + 1,
+                job->opts->tries, wait);
     return DRV_OK;
 }
 

@@ -145,9 +145,9 @@ drv_status parquet_find_text(const parquet_file *file, const parquet_schema *sch
     }
     drv_status status = DRV_OK;
     if (!*out)
-        status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s%s", file->path, path,
+        status = drv_fail(DRV_E_DATA, "%s: no string column \"%s\"; %s%s%s%s", file->path, path,
                 n_strings ? "it has " : "it has none at all", n_strings ? strings.p : "",
-                n_strings > NAMED ? ", ..." : "");
+                n_strings > NAMED ? ", ..." : "", n_strings ? ": --json-key chooses one" : "");
     str_free(&strings);
     str_free(&found);
     return status;

@@ -176,6 +176,18 @@ static drv_status look_at_content(reader *in) {
     return parquet ? open_parquet(in) : DRV_OK;
 }
 
+// Taken to the byte; only what nobody means as text is named: it is unpacked, or has its option.
+static drv_status look_as_is(reader *in) {
+    if (!in->f->guessed) return DRV_OK;
+    DRV_TRY(fill_front(in, true));
+    const input_packing packing = byte_stream_packing(in->stream);
+    if (packing != in->f->packing) name_content(in, packing);
+    if (content_is_json_lines(in->buffer.p ? in->buffer.p : "", in->buffer.n, in->eof))
+        log_info("%s: JSON lines, taken as they are; --json-key KEY takes the text under KEY of each",
+                in->f->name);
+    return DRV_OK;
+}
+
 static drv_status open_next(reader *in) {
     in->f = &in->files[in->next++];
     in->eof = in->within = in->is_array = false;
@@ -186,8 +198,8 @@ static drv_status open_next(reader *in) {
     in->at = 0;
     if (in->f->kind == INPUT_PARQUET) return open_parquet(in);
     const bool as_is = in->o.as_is && in->f->kind == INPUT_TEXT;
-    DRV_TRY(byte_stream_open(in->f, as_is, &in->stream));
-    return as_is ? DRV_OK : look_at_content(in);
+    DRV_TRY(byte_stream_open(in->f, as_is && !in->f->guessed, &in->stream));
+    return as_is ? look_as_is(in) : look_at_content(in);
 }
 
 // --- records

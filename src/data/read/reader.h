@@ -20,7 +20,7 @@ typedef struct reader_opts {
     const char *const *fields; // with `lines`: a row of Parquet is an object of those columns that
                                // it has of these, NULL at the end
     bool whole;                // long texts are not cut into pieces
-    bool as_is; // texts are taken to the byte: no mark is dropped, no content is looked at
+    bool as_is; // texts are taken to the byte, no mark is dropped; of unknown ending, unpacked
 } reader_opts;
 
 typedef struct record {

@@ -50,12 +50,15 @@ void text_batch_free(text_batch *batch) {
     free(batch);
 }
 
+// What is wrong with a key; all else is wrong with the line.
+static const char no_key[] = "has no such key", no_string[] = "is not a string";
+
 // Appends the string under `key`; the last one if there are several. Returns why there is none,
 // else NULL.
 static const char *text_of_json(const char *line, size_t n_line, const char *key, batch_text *to,
         int64_t *bad) {
     json_cursor c = {.p = line, .end = line + n_line};
-    const char *why = "has no such key";
+    const char *why = no_key;
     const size_t at = to->text.n;
     for (bool first = true; jc_next(&c, '{', &first, &to->name);) {
         if (!str_is(&to->name, key)) {
@@ -63,7 +66,7 @@ static const char *text_of_json(const char *line, size_t n_line, const char *key
             continue;
         }
         to->text.n = at;
-        why = jc_peek(&c) == '"' ? NULL : "is not a string";
+        why = jc_peek(&c) == '"' ? NULL : no_string;
         if (why)
             jc_skip(&c);
         else
@@ -71,6 +74,8 @@ static const char *text_of_json(const char *line, size_t n_line, const char *key
     }
     if (!c.error && jc_peek(&c) != 0) c.error = "more text after the object";
     *bad = c.bad_surrogates;
+    if (c.error && n_line && memchr(line, 0, n_line) == line)
+        return "NUL bytes, expected an object";
     return c.error ? c.error : why;
 }
 
@@ -133,15 +138,26 @@ static drv_status report(const reader *in, const record *bad) {
     static int named;
     const char *name = reader_files(in, NULL)[bad->file].name, *key = reader_options(in)->key;
     if (!reader_options(in)->strict && named >= NAMED) return DRV_OK;
-    const bool in_json = bad->json && !reader_options(in)->lines;
-    const drv_status status = in_json ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name,
-                                                (long long)bad->number, key, bad->broken)
-                                      : drv_fail(DRV_E_DATA, "%s:%lld: %s", name,
-                                                (long long)bad->number, bad->broken);
+    const bool of_key = bad->broken == no_key || bad->broken == no_string;
+    const drv_status status =
+            of_key ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name, (long long)bad->number, key,
+                             bad->broken)
+                   : drv_fail(DRV_E_DATA, "%s:%lld: %s", name, (long long)bad->number, bad->broken);
     if (reader_options(in)->strict) return status;
     log_warn("skipped: %s", drv_message());
     if (++named == NAMED) log_warn("more broken records are counted, not named");
     return DRV_OK;
+}
+
+// Once for each file: who reads of bytes that were replaced wants to see them.
+static void report_replaced(const reader *in, const record *of, int64_t n) {
+    static int named, last_file = -1;
+    if (of->file == last_file || named >= NAMED) return;
+    last_file = of->file;
+    log_warn("%s:%lld: not UTF-8: %lld invalid byte sequence%s, read as U+FFFD; to convert it: iconv -f latin1 -t utf8",
+            reader_files(in, NULL)[of->file].name, (long long)of->number, (long long)n,
+            n == 1 ? "" : "s");
+    if (++named == NAMED) log_warn("more files with such bytes are not named");
 }
 
 drv_status text_batch_read(text_batch *batch, reader *in) {
@@ -174,6 +190,7 @@ drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_eac
     par_for(batch->n, decode, &(decode_job){batch, o->lines ? NULL : o->key, each, ctx});
     for (int i = 0; i < batch->n; i++) {
         batch->replaced += batch->place[i].bad;
+        if (batch->place[i].bad) report_replaced(in, &batch->records[i], batch->place[i].bad);
         // A thread's text may have moved since the piece was handed out.
         if (batch->pieces[i].p) batch->pieces[i].p = text_at(batch, &batch->place[i]);
         if (!batch->records[i].broken) continue;

@@ -37,9 +37,14 @@ static int64_t document_sequence(const dataset *set, int64_t i) {
 
 static drv_status check_header(dataset *set, const char *path) {
     const unsigned char *header = set->idx.p;
-    if (set->idx.n < DATASET_HEADER || memcmp(header, dataset_magic, sizeof dataset_magic) != 0)
+    const size_t n_magic = sizeof dataset_magic;
+    if (set->idx.n &&
+            memcmp(header, dataset_magic, set->idx.n < n_magic ? set->idx.n : n_magic) != 0)
         return drv_fail(DRV_E_DATA, "%s: not a Megatron index: it does not begin with MMIDIDX",
                 path);
+    if (set->idx.n < DATASET_HEADER)
+        return drv_fail(DRV_E_DATA, "%s: %zu bytes long, cut short: expected %d or more", path,
+                set->idx.n, DATASET_HEADER);
     if (get_i64(header + 9) != 1)
         return drv_fail(DRV_E_DATA, "%s: version is %lld, expected 1", path,
                 (long long)get_i64(header + 9));

@@ -19,13 +19,20 @@ static double bytes_in(const node *n) {
     return (double)tensor_bytes(n->in[0]);
 }
 
-// Partial sums that come in the accumulation type are rounded when they have been joined.
-static tensor *transposed(grad_ctx *ctx, node *n, op_kind op) {
-    const dtype dt = n->in[0]->dt;
+// Partial sums that come in the accumulation type are rounded once, when they have been joined and
+// what other readers of x gave so far is added: as a product on one rank does (matmul_add).
+static void pass_back(grad_ctx *ctx, node *n, op_kind op) {
+    const tensor *x = n->in[0];
+    if (!grad_wanted(ctx, x)) return;
     tensor *d = grad_of(ctx, n->out[0]);
     d = graph_add(ctx->g, op, 1, &d, &n->attrs)->out[0];
-    if (d->dt == dt || d->dt != dtype_acc(dt)) return d;
-    return graph_add(ctx->g, OP_narrow, 1, &d, &(op_attrs){.to = dt})->out[0];
+    if (d->dt == x->dt || d->dt != dtype_acc(x->dt)) {
+        grad_add(ctx, x, d);
+        return;
+    }
+    tensor *in[] = {d, grad_of(ctx, x)};
+    const op_attrs attrs = {.to = x->dt};
+    grad_put(ctx, x, graph_add(ctx->g, OP_narrow, in[1] ? 2 : 1, in, &attrs)->out[0]);
 }
 
 // Of one rank: all that a test in one process can run (test_layouts has several).
@@ -43,7 +50,7 @@ static const char *share_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static void share_grad(grad_ctx *ctx, node *n) {
-    if (grad_wanted(ctx, n->in[0])) grad_add(ctx, n->in[0], transposed(ctx, n, OP_all_reduce));
+    pass_back(ctx, n, OP_all_reduce);
 }
 
 static void share_example(example *e) {
@@ -111,7 +118,7 @@ static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static void gather_grad(grad_ctx *ctx, node *n) {
-    if (grad_wanted(ctx, n->in[0])) grad_add(ctx, n->in[0], transposed(ctx, n, OP_reduce_scatter));
+    pass_back(ctx, n, OP_reduce_scatter);
 }
 
 static double gather_wire(const node *n) {
@@ -152,7 +159,7 @@ static const char *scatter_shape(const node *n, tensor_spec *out, int *n_out) {
 }
 
 static void scatter_grad(grad_ctx *ctx, node *n) {
-    if (grad_wanted(ctx, n->in[0])) grad_add(ctx, n->in[0], transposed(ctx, n, OP_all_gather));
+    pass_back(ctx, n, OP_all_gather);
 }
 
 static double scatter_wire(const node *n) {

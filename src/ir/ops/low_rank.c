@@ -8,6 +8,9 @@
 //   r_i]
 //
 // The first half, t = x A^T for all branches at once, is a matmul.
+//
+// dx_leaves, dx_wide: dt is a sum over the columns of y, of so many equal leaves of each branch, a
+// partial sum where ranks share those columns. dw_leaves, dw_ranks: as in matmul.c, of the B.
 #include "ir/grad.h"
 
 // Columns of t: the ranks of all branches, whose B are in[first ..].
@@ -21,9 +24,12 @@ static int64_t width_of_t(const node *n, int first) {
 // y_NO is what has the columns of the branches.
 static const char *check(const node *n, const tensor *y, int first) {
     int64_t end = 0;
+    const int leaves = first == 1 ? n->attrs.leaves : n->attrs.dx_leaves;
+    if (leaves < 0) return "leaves must not be negative";
     for (int i = 0; i < n->n_in - first; i++) {
         const tensor *b = n->in[first + i];
         const int column = branch_column(&n->attrs, i);
+        if (leaves && b->dim[0] % leaves) return "leaves must divide the columns of a branch";
         if (!is_matrix(b) || b->dt != y->dt) return "B must be [columns of its branch, rank]";
         if (column < end) return "branches must not overlap";
         end = column + b->dim[0];
@@ -53,23 +59,31 @@ static double flops(const node *n) {
     return branch_flops(n, 2, n->in[0]->dim[0]);
 }
 
-static void grad(grad_ctx *ctx, node *n) {
-    tensor *dy = grad_of(ctx, n->out[0]), *in[1 + MAX_BRANCHES] = {dy};
+// Adds to the accumulator of branch i, whose columns of t begin at `from`.
+static void grad_b(grad_ctx *ctx, const node *up, int i, int from) {
+    tensor *b = up->in[2 + i], *in[] = {grad_of(ctx, up->out[0]), up->in[1], grad_buffer(ctx, b)};
+    const op_attrs attrs = grad_tokens(ctx, up,
+            (op_attrs){.alpha1 = branch_alpha(&up->attrs, i),
+                    .column1 = branch_column(&up->attrs, i),
+                    .from = from});
+    if (in[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_lora_up_grad_b, 3, in, &attrs)->out[0]);
+}
+
+static void grad(grad_ctx *ctx, node *up) {
+    tensor *dy = grad_of(ctx, up->out[0]), *in[1 + MAX_BRANCHES] = {dy};
     int from = 0;
-    grad_add(ctx, n->in[0], dy);
-    for (int i = 0; i < n->n_in - 2; i++) {
-        tensor *b = in[1 + i] = n->in[2 + i], *acc = grad_buffer(ctx, b);
-        const op_attrs attrs = {.alpha1 = branch_alpha(&n->attrs, i),
-                .column1 = branch_column(&n->attrs, i),
-                .from = from};
-        from += (int)b->dim[1];
-        if (!acc) continue;
-        tensor *in_b[] = {dy, n->in[1], acc};
-        grad_buffer_set(ctx, b, graph_add(ctx->g, OP_lora_up_grad_b, 3, in_b, &attrs)->out[0]);
+    grad_add(ctx, up->in[0], dy);
+    for (int i = 0; i < up->n_in - 2; i++) {
+        grad_b(ctx, up, i, from);
+        in[1 + i] = up->in[2 + i];
+        from += (int)up->in[2 + i]->dim[1];
     }
-    if (grad_wanted(ctx, n->in[1]))
-        grad_add(ctx, n->in[1],
-                graph_add(ctx->g, OP_lora_up_grad, n->n_in - 1, in, &n->attrs)->out[0]);
+    if (!grad_wanted(ctx, up->in[1])) return;
+    op_attrs attrs = up->attrs;
+    attrs.leaves = attrs.dx_leaves;
+    attrs.wide = attrs.dx_wide;
+    attrs.dx_leaves = attrs.dx_wide = attrs.dw_leaves = attrs.dw_ranks = attrs.axis = 0;
+    grad_add(ctx, up->in[1], graph_add(ctx->g, OP_lora_up_grad, up->n_in - 1, in, &attrs)->out[0]);
 }
 
 // Branches of the first and the last columns, none between, of different ranks; and one in the
@@ -88,6 +102,25 @@ static void one_branch_example(example *e) {
     graph_add(e->g, OP_lora_up, 3, in, &(op_attrs){.alpha1 = 2, .column1 = 3});
 }
 
+// dt in two leaves of each branch, the gradients of B in three runs of tokens.
+static void leaves_example(example *e) {
+    tensor *in[] = {example_activation(e, "y", 5, 13), example_activation(e, "t", 5, 5),
+            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
+    op_attrs attrs = two_branches;
+    attrs.dx_leaves = 2;
+    attrs.dw_leaves = 3;
+    graph_add(e->g, OP_lora_up, 4, in, &attrs);
+}
+
+static void lanes_example(example *e) {
+    tensor *in[] = {example_activation(e, "y", 6, 13), example_activation(e, "t", 6, 5),
+            example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
+    op_attrs attrs = two_branches;
+    attrs.dw_leaves = 2;
+    e->g->lanes = 2;
+    graph_add(e->g, OP_lora_up, 4, in, &attrs);
+}
+
 #define BRANCHES                                                                                   \
     (ATTR(column1) | ATTR(column2) | ATTR(column3) | ATTR(alpha1) | ATTR(alpha2) | ATTR(alpha3))
 
@@ -96,20 +129,22 @@ const op_row op_row_lora_up = {
         .min_in = 3,
         .max_in = 2 + MAX_BRANCHES,
         .shape = shape,
-        .attrs = BRANCHES,
+        .attrs = BRANCHES | ATTR(dx_leaves) | ATTR(dx_wide) | ATTR(dw_leaves) | ATTR(dw_ranks) |
+                 ATTR(axis),
         .grad = grad,
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .examples = {two_branches_example, one_branch_example},
+        .examples = {two_branches_example, one_branch_example, leaves_example, lanes_example},
 };
 
-// --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i
+// --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i, summed in
+// `leaves`; `wide`: a partial sum
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0];
     *n_out = 1;
     if (!is_matrix(dy)) return "dy must be a matrix";
-    out[0] = spec_2d(dy->dt, dy->dim[0], width_of_t(n, 1));
+    out[0] = spec_2d(n->attrs.wide ? dtype_acc(dy->dt) : dy->dt, dy->dim[0], width_of_t(n, 1));
     return check(n, dy, 1);
 }
 
@@ -123,40 +158,64 @@ static void grad_example(example *e) {
     graph_add(e->g, OP_lora_up_grad, 3, in, &two_branches);
 }
 
+static void grad_leaves_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "b1", 4, 2),
+            example_given(e, "b2", 6, 3)};
+    op_attrs attrs = two_branches;
+    attrs.leaves = 2;
+    attrs.wide = 1;
+    graph_add(e->g, OP_lora_up_grad, 3, in, &attrs);
+}
+
 const op_row op_row_lora_up_grad = {
         .name = "lora_up_grad",
         .min_in = 2,
         .max_in = 1 + MAX_BRANCHES,
         .shape = grad_shape,
-        .attrs = BRANCHES,
+        .attrs = BRANCHES | ATTR(leaves) | ATTR(wide),
         .flops = grad_flops,
         .differentiated = true,
-        .examples = {grad_example},
+        .examples = {grad_example, grad_leaves_example},
 };
 
 // --- lora_up_grad_b(dy_NO, t_NR, acc_i) -> acc_i + alpha1 dy[:, column1 .. + O_i]^T t_i; t_i
-// begins at column `from` of t
+// begins at column `from` of t; summed over tokens in `leaves`, which `ranks` join
 static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
+    const int first = lanes_of(&n->attrs) > 1; // dim of an accumulator
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     if (!is_matrix(dy) || !is_matrix(t) || t->dt != dy->dt || t->dim[0] != dy->dim[0])
         return "dy and t must be matrices of one height";
-    if (!is_matrix(acc) || acc->dt != dtype_acc(dy->dt)) return "the accumulator must be a matrix";
-    if (n->attrs.column1 + acc->dim[0] > dy->dim[1]) return "the branch ends beyond dy";
-    if (n->attrs.from + acc->dim[1] > t->dim[1]) return "the branch ends beyond t";
-    return NULL;
+    const tensor_spec want = spec_by_lane(&n->attrs,
+            spec_2d(dtype_acc(dy->dt), acc->dim[first], acc->dim[first + 1]));
+    if (!is_like(acc, &want)) return "the accumulator must be a matrix, or one for each lane";
+    if (n->attrs.column1 + acc->dim[first] > dy->dim[1]) return "the branch ends beyond dy";
+    if (n->attrs.from + acc->dim[first + 1] > t->dim[1]) return "the branch ends beyond t";
+    return check_tokens(&n->attrs, dy->dim[0]);
 }
 
 static double grad_b_flops(const node *n) {
-    return branch_flops(n, 2, n->in[0]->dim[0]);
+    return branch_flops(n, 2, n->in[0]->dim[0]) / lanes_of(&n->attrs);
+}
+
+static double grad_b_wire(const node *n) {
+    return wire_of_tokens(&n->attrs, n->in[2]);
+}
+
+static void grad_b_of_example(example *e, int leaves) {
+    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "t", 5, 5),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
+    const op_attrs attrs = {.alpha1 = 0.7, .column1 = 7, .from = 2, .leaves = leaves};
+    graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
 }
 
 static void grad_b_example(example *e) {
-    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "t", 5, 5),
-            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
-    const op_attrs attrs = {.alpha1 = 0.7, .column1 = 7, .from = 2};
-    graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
+    grad_b_of_example(e, 0);
+}
+
+static void grad_b_leaves_example(example *e) {
+    grad_b_of_example(e, 2);
 }
 
 const op_row op_row_lora_up_grad_b = {
@@ -164,8 +223,10 @@ const op_row op_row_lora_up_grad_b = {
         .min_in = 3,
         .max_in = 3,
         .shape = grad_b_shape,
-        .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from),
+        .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from) | ATTR(leaves) | ATTR(axis) |
+                 ATTR(ranks) | ATTR(lanes),
         .flops = grad_b_flops,
+        .wire = grad_b_wire,
         .differentiated = true,
-        .examples = {grad_b_example},
+        .examples = {grad_b_example, grad_b_leaves_example},
 };

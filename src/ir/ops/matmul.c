@@ -8,8 +8,11 @@
 // accumulation type, which ranks join. dx_leaves, dx_wide and the runs of a linear layer are for
 // its dx.
 //
-// `lanes` (weight gradients): the inner dimension is so many leaves of tokens, and the product of
-// each is added to an accumulator of its own: acc[lanes, M, N].
+// A weight's gradient is a sum over tokens. dw_leaves: made of so many runs of tokens, which differ
+// by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
+// join what each has before it is added. (In the product itself: `leaves` and `ranks`.) `lanes`:
+// the tokens are so many leaves of the row, and the sum of each is added to an accumulator of its
+// own: acc[lanes, M, N].
 #include "ir/grad.h"
 
 static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
@@ -25,13 +28,6 @@ static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
     return NULL;
 }
 
-// What is cut in leaves of tokens lies so in memory.
-static const char *check_lanes(const node *n, int64_t k) {
-    if (n->attrs.lanes <= 1) return NULL;
-    if (!n->attrs.ta || n->attrs.tb || n->attrs.leaves) return "lanes are of weight gradients";
-    return k % n->attrs.lanes ? "lanes must divide the tokens" : NULL;
-}
-
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *a = n->in[0], *b = n->in[1];
     *n_out = 1;
@@ -42,13 +38,15 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     if (k != kb) return "inner dims differ";
     out[0] = spec_2d(n->attrs.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.dx_leaves > 0;
-    const char *bad = check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
-            for_dx ? cols : k);
-    if (bad || n->n_in < 3) return bad;
+    if (n->attrs.lanes > 1 && (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
+        return "lanes are of weight gradients";
+    if (n->n_in < 3)
+        return check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
+                for_dx ? cols : k);
     const tensor_spec acc = spec_by_lane(&n->attrs, spec_2d(dtype_acc(a->dt), m, cols));
     out[0] = spec_in_place(n, 2);
     if (!is_like(n->in[2], &acc)) return "the accumulator does not fit the product";
-    return check_lanes(n, k);
+    return check_tokens(&n->attrs, k);
 }
 
 static double flops(const node *n) {
@@ -61,8 +59,8 @@ static void grad(grad_ctx *ctx, node *n) {
     tensor *a = n->in[0], *b = n->in[1], *dy = grad_of(ctx, n->out[0]);
     DRV_ASSERT(!n->attrs.ta && n->attrs.tb, "only x W^T is differentiated");
     tensor *in_b[] = {dy, a, grad_buffer(ctx, b)};
-    const op_attrs of_w = {.ta = 1, .lanes = grad_lanes(ctx)};
-    if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &of_w)->out[0]);
+    const op_attrs tokens = grad_tokens(ctx, n, (op_attrs){.ta = 1});
+    if (in_b[2]) grad_buffer_set(ctx, b, graph_add(ctx->g, OP_matmul, 3, in_b, &tokens)->out[0]);
     if (!grad_wanted(ctx, a)) return;
     op_attrs attrs = {.leaves = n->attrs.dx_leaves, .run1 = n->attrs.run1, .run2 = n->attrs.run2};
     tensor *in_a[] = {dy, b, grad_of(ctx, a)};
@@ -111,6 +109,24 @@ static void lanes_example(example *e) {
 }
 
 // Two leaves of q, k and v: 4, 2 and 2 columns each.
+// The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
+static void tokens_example(example *e) {
+    tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
+    graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1, .dw_leaves = 3});
+}
+
+// More runs than tokens.
+static void few_tokens_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 5, 3), example_given(e, "x", 5, 7),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .leaves = 8});
+}
+
+// A product alone exchanges nothing (all_reduce does that); ranks join what is added to a gradient.
+static double grad_wire(const node *n) {
+    return n->n_in < 3 ? 0 : wire_of_tokens(&n->attrs, n->in[2]);
+}
+
 static void leaves_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.leaves = 2, .run1 = 8, .run2 = 12});
@@ -128,12 +144,15 @@ const op_row op_row_matmul = {
         .shape = shape,
         .grad = grad,
         .flops = flops,
+        .wire = grad_wire,
         .built = true,
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
-                 ATTR(wide) | ATTR(dx_wide) | ATTR(lanes),
+                 ATTR(wide) | ATTR(dx_wide) | ATTR(dw_leaves) | ATTR(dw_ranks) | ATTR(axis) |
+                 ATTR(ranks) | ATTR(lanes),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
-                leaves_example, partial_example, lanes_example, linear_lanes_example},
+                leaves_example, partial_example, lanes_example, linear_lanes_example,
+                tokens_example, few_tokens_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type

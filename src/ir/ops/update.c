@@ -1,5 +1,6 @@
 // The ops of the update program.
 #include "base/exact_sum.h"
+#include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/wire.h"
 
@@ -40,8 +41,8 @@ const op_row op_row_sum_squares = {
 // arXiv:1711.05101 algorithm 2 as PyTorch's AdamW computes it, after clipping by global norm:
 //   g *= min(1, clip / (sqrt(norm2) + 1e-6));  p -= lr * weight_decay * p
 //   m = b1 m + (1-b1) g;  v = b2 v + (1-b2) g^2;  p -= lr * (m / c1) / (sqrt(v / c2) + eps)
-// hyper f64[4] = {lr, c1 = 1 - b1^t, c2 = 1 - b2^t, clip (0: none)}. When norm2 is not finite, only
-// the gradient is cleared. All in one pass over memory.
+// hyper as ir/hyper.h says. When norm2 is not finite, only the gradient is cleared. All in one pass
+// over memory.
 static const char *adamw_shape(const node *n, tensor_spec *out, int *n_out) {
     for (int i = 0; i < 4; i++) {
         out[i] = spec_in_place(n, i);
@@ -50,7 +51,7 @@ static const char *adamw_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 4;
     const tensor *norm2 = n->in[4], *hyper = n->in[5];
     if (!is_f64(norm2, 1)) return "norm2 must be one f64";
-    if (!is_f64(hyper, 4)) return "hyper must be f64[4]";
+    if (!is_f64(hyper, N_HYPER)) return "hyper must be f64[N_HYPER]";
     if (n->n_in == 7) {
         out[(*n_out)++] = spec_in_place(n, 6);
         if (!same_shape(n->in[6], n->in[0])) return "the compute copy must fit p";
@@ -65,7 +66,7 @@ static void example_update(example *e, bool copy) {
             example_state(e, TENSOR_OPTIMIZER, "v", acc, 3, 17, 0.01, 0.1),
             example_state(e, TENSOR_GRAD, "g", acc, 3, 17, -1, 1),
             example_state(e, TENSOR_INPUT, "norm2", DT_F64, 1, 0, 1, 4),
-            example_state(e, TENSOR_INPUT, "hyper", DT_F64, 4, 0, 0.1, 0.5)};
+            example_state(e, TENSOR_INPUT, "hyper", DT_F64, N_HYPER, 0, 0.1, 0.5)};
     if (copy) in[6] = example_state(e, TENSOR_WEIGHT, "w", DT_BF16, 3, 17, -1, 1);
     const op_attrs attrs = {.beta1 = 0.9, .beta2 = 0.95, .eps = 1e-8, .weight_decay = 0.1};
     graph_add(e->g, OP_adamw, copy ? 7 : 6, in, &attrs);

@@ -167,6 +167,38 @@ static void adamw(dtype acc, int64_t n, void *p, void *m, void *v, void *g, cons
     }
 }
 
+// x by `bits` where it is kept in bf16.
+static void put_rounded(dtype dt, void *p, int64_t i, double x, uint32_t bits) {
+    if (dt == DT_BF16)
+        ((uint16_t *)p)[i] = f32_to_bf16_by((float)x, bits);
+    else
+        put(dt, p, i, x);
+}
+
+static void adamw_rounded(const adamw_types *types, int64_t n, void *p, void *m, void *v, void *g,
+        const adamw_args *args, const rounding *by, uint16_t *w) {
+    const dtype moments = types->moments;
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t word1 = rounding_word1(by, (uint32_t)i), word2 = rounding_word2(by, word1);
+        double x = get(types->g, g, i) * args->grad_scale;
+        double mi = args->beta1 * get(moments, m, i) + (1 - args->beta1) * x;
+        double vi = args->beta2 * get(moments, v, i) + (1 - args->beta2) * x * x;
+        double pi = get(types->p, p, i) * (1 - args->lr * args->weight_decay);
+        pi -= args->lr * (mi / args->c1) / (sqrt(vi / args->c2) + args->eps);
+        put_rounded(types->p, p, i, pi, word2);
+        put_rounded(moments, m, i, mi, word1);
+        put_rounded(moments, v, i, vi, word1 >> 16);
+        put(types->g, g, i, 0);
+        if (w) w[i] = f32_to_bf16((float)get(types->p, p, i));
+    }
+}
+
+static void add_rounded(dtype dt, int64_t n, const void *x, void *sum, const rounding *by) {
+    const dtype acc = dtype_acc(dt);
+    for (int64_t i = 0; i < n; i++)
+        put_rounded(dt, sum, i, get(dt, sum, i) + get(acc, x, i), rounding_word1(by, (uint32_t)i));
+}
+
 static void row_times_matrix(dtype dt, int64_t n, int64_t k, const void *x, const void *w,
         void *y) {
     for (int64_t i = 0; i < n; i++) {
@@ -194,6 +226,8 @@ const kernels kernels_ref = {
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,
+        .adamw_rounded = adamw_rounded,
+        .add_rounded = add_rounded,
         .gemm = ref_gemm,
         .attention = ref_attention,
         .attention_grad = ref_attention_grad,

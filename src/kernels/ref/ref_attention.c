@@ -106,10 +106,11 @@ void ref_attention(const attention_args *args, int64_t unit, void *scratch) {
 // --- a single row. part[head][chunk] = {largest score, sum of exp, sums of the values}
 void ref_row_attention(const attention_args *args, int64_t unit, void *part, void *scratch) {
     const dtype acc = dtype_acc(args->dt);
-    const int n_rep = args->n_heads / args->n_kv_heads, group = (int)(unit % args->n_kv_heads);
-    const int64_t chunk = unit / args->n_kv_heads, size = row_attention_chunk(args),
-                  n_chunks = row_attention_units(args) / args->n_kv_heads, first = chunk * size,
-                  left = args->first + 1 - first, n_keys = left < size ? left : size;
+    const int64_t size = row_attention_chunk(args),
+                  n_chunks = row_attention_units(args) / args->n_kv_heads, chunk = unit % n_chunks,
+                  first = chunk * size, left = args->first + 1 - first,
+                  n_keys = left < size ? left : size;
+    const int n_rep = args->n_heads / args->n_kv_heads, group = (int)(unit / n_chunks);
     for (int h = group * n_rep; h < (group + 1) * n_rep; h++) {
         const int64_t at = (h * n_chunks + chunk) * (args->head_dim + 2);
         double max = -HUGE_VAL, sum = 0;

@@ -6,13 +6,14 @@
 #include <math.h>
 
 #include "kernels/ref/ref.h"
-#include "kernels/x86/vec.h"
+#include "kernels/x86/reductions.h"
 
 // Bytes: some rows, since the stream of a small matrix is over before the processor finds it.
 enum { FETCH_AHEAD = 8192, LINE = 64 };
 
-// x . w of `width` elements. w is read once and in order, so what follows it is fetched ahead.
-typedef float dot_function(int64_t width, const void *x, const void *w);
+// The sums of x . w, `width` elements, by lane. Where memory is read once and in order, what
+// follows w is fetched `ahead` (a constant).
+typedef vec dot_function(int64_t width, const void *x, const void *w, bool ahead);
 
 // Begins to load `bytes` (a constant) that lie FETCH_AHEAD after w. Every line has to be fetched: a
 // loop that left out the end of each row read bf16 at three quarters of the speed.
@@ -34,14 +35,15 @@ INLINE void load_two(dtype dt, const void *p, int64_t i, vec two[2]) {
 
 // One row at a time, so that memory is read as one stream: four rows at once, each with its own,
 // read bf16 at two thirds of the speed (bench/results/2026-11-22-generate.md).
-INLINE float float_dot(dtype dt, int64_t width, const void *x, const void *w) {
+INLINE vec float_dot(dtype dt, int64_t width, const void *x, const void *w, bool ahead) {
     const int64_t step = 4 * LANES;
     vec sum[4], a[2], b[2]; // four sums hide the latency of the multiplier
     for (int s = 0; s < 4; s++)
         sum[s] = v_set(0);
     int64_t j = 0;
     for (; j + step <= width; j += step) {
-        fetch_ahead((const char *)w + j * dtype_bytes(dt), (int)(step * dtype_bytes(dt)));
+        if (ahead)
+            fetch_ahead((const char *)w + j * dtype_bytes(dt), (int)(step * dtype_bytes(dt)));
         for (int s = 0; s < 4; s += 2) {
             load_two(dt, x, j + s * LANES, a);
             load_two(dt, w, j + s * LANES, b);
@@ -51,61 +53,63 @@ INLINE float float_dot(dtype dt, int64_t width, const void *x, const void *w) {
     }
     for (; j < width; j += LANES) {
         const int k = width - j < LANES ? (int)(width - j) : LANES;
-        fetch_ahead((const char *)w + j * dtype_bytes(dt), 1);
+        if (ahead) fetch_ahead((const char *)w + j * dtype_bytes(dt), 1);
         sum[0] = v_fma(v_load_as(dt, w, j, k), v_load_as(dt, x, j, k), sum[0]);
     }
-    return v_sum(v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3])));
+    return v_add(v_add(sum[0], sum[1]), v_add(sum[2], sum[3]));
 }
 
-INLINE float f32_dot(int64_t width, const void *x, const void *w) {
-    return float_dot(DT_F32, width, x, w);
+INLINE vec f32_dot(int64_t width, const void *x, const void *w, bool ahead) {
+    return float_dot(DT_F32, width, x, w, ahead);
 }
-INLINE float wide_dot(int64_t width, const void *x, const void *w) { // bf16, widened
-    return float_dot(DT_BF16, width, x, w);
+INLINE vec wide_dot(int64_t width, const void *x, const void *w, bool ahead) { // bf16, widened
+    return float_dot(DT_BF16, width, x, w, ahead);
 }
 
 // y_N = x_K W_NK^T.
 INLINE void row_times_matrix_by(dot_function *dot, dtype dt, int64_t n, int64_t width,
         const void *x, const void *w, void *y) {
     for (int64_t i = 0; i < n; i++)
-        put(dt, y, i, (double)dot(width, x, (const char *)w + i * width * dtype_bytes(dt)));
+        put(dt, y, i,
+                (double)v_sum(dot(width, x, (const char *)w + i * width * dtype_bytes(dt), true)));
 }
 
 // --- attention of a row. Of a head and a chunk of keys, `part` holds the largest score, the sum of
-// exp(score - largest), and the sums of the values by these weights.
+// exp(score - largest), and the sums of the values by these weights. The heads of a group go
+// together, so that keys and values are read from memory once.
+typedef struct row_chunk {
+    int64_t n, d, row_bytes;   // keys; elements and bytes of one
+    const char *keys, *values; // [n, d]
+    const char *q;             // of the group's first head
+    float *scores;             // of each head, `stride` after those of the one before
+    int64_t stride;
+} row_chunk;
 
-// n weighed rows of the values: o_D = p_N V_ND.
-INLINE void weigh_values(dtype dt, int64_t n, int64_t d, const float *p, const void *values,
-        float *o) {
-    int64_t j = 0;
-    for (; j + 4 * LANES <= d; j += 4 * LANES) {
-        vec sum[4];
-        for (int i = 0; i < 4; i++)
-            sum[i] = v_set(0);
-        for (int64_t s = 0; s < n; s++)
-            for (int i = 0; i < 4; i++)
-                sum[i] = v_fma(v_set(p[s]), v_load_as(dt, values, s * d + j + i * LANES, LANES),
-                        sum[i]);
-        for (int i = 0; i < 4; i++)
-            v_store(o + j + i * LANES, sum[i], LANES);
-    }
-    for (; j < d; j += LANES) {
-        const int k = d - j < LANES ? (int)(d - j) : LANES;
-        vec sum = v_set(0);
-        for (int64_t s = 0; s < n; s++)
-            sum = v_fma(v_set(p[s]), v_load_as(dt, values, s * d + j, k), sum);
-        v_store(o + j, sum, k);
+// Begins to load the rows [first, first + n) of [.., row_bytes].
+INLINE void fetch_rows(const char *p, int64_t row_bytes, int64_t first, int64_t n) {
+    for (int64_t line = first * row_bytes; line < (first + n) * row_bytes; line += LINE)
+        _mm_prefetch(p + line, _MM_HINT_T0);
+}
+
+// Scores of as many keys at a time as a vector has lanes, which costs a third of summing up each
+// key's lanes alone. The values are wanted next.
+INLINE void score_keys(dot_function *dot, const row_chunk *c, int64_t n_heads) {
+    for (int64_t s = 0; s < c->n; s += LANES) {
+        const int n_here = c->n - s < LANES ? (int)(c->n - s) : LANES;
+        fetch_rows(c->values, c->row_bytes, s, n_here);
+        for (int64_t head = 0; head < n_heads; head++) {
+            vec sum[LANES];
+            for (int i = 0; i < LANES; i++)
+                sum[i] = dot(c->d, c->q + head * c->row_bytes,
+                        c->keys + (s + (i < n_here ? i : n_here - 1)) * c->row_bytes, false);
+            v_store(c->scores + head * c->stride + s, v_sums(sum), n_here);
+        }
     }
 }
 
-INLINE void row_attention_head(dot_function *dot, dtype dt, int64_t n, int64_t d, const void *q,
-        const void *keys, const void *values, float *p, float *part) {
-    for (int64_t s = 0; s < n; s++)
-        p[s] = dot(d, q, (const char *)keys + s * d * dtype_bytes(dt));
-    float max = p[0];
-    for (int64_t s = 1; s < n; s++)
-        max = p[s] > max || isnan(p[s]) ? p[s] : max;
-    const float scale = 1 / sqrtf((float)d);
+// Scores of a head become weights: part[0] is the largest score, part[1] the sum of the weights.
+INLINE void weigh_scores(int64_t n, int64_t d, float *p, float *part) {
+    const float scale = 1 / sqrtf((float)d), max = largest(p, n);
     const vec factor = v_set(scale), top = v_set(max);
     vec sum = v_set(0);
     FOR_VECTORS(j, k, n, {
@@ -114,21 +118,85 @@ INLINE void row_attention_head(dot_function *dot, dtype dt, int64_t n, int64_t d
     });
     part[0] = max * scale;
     part[1] = v_sum(sum);
-    weigh_values(dt, n, d, p, values, part + 2);
+}
+
+// o_HD = p_HN V_ND for n_heads heads and n_vecs vectors of columns from j on (constants), k lanes
+// of the last. Where `ahead`, the keys that follow this chunk are fetched.
+INLINE void weigh_columns(dtype dt, const row_chunk *c, int n_heads, int n_vecs, int64_t j, int k,
+        bool ahead, const float *p, float *o, int64_t o_stride) {
+    vec sum[4][4];
+    for (int h = 0; h < n_heads; h++)
+        for (int i = 0; i < n_vecs; i++)
+            sum[h][i] = v_set(0);
+    for (int64_t s = 0; s < c->n; s++) {
+        vec v[4];
+        if (ahead) fetch_rows(c->keys, c->row_bytes, c->n + s, 1);
+        for (int i = 0; i < n_vecs; i++)
+            v[i] = v_load_as(dt, c->values, s * c->d + j + i * LANES, k);
+        for (int h = 0; h < n_heads; h++)
+            for (int i = 0; i < n_vecs; i++)
+                sum[h][i] = v_fma(v_set(p[h * c->stride + s]), v[i], sum[h][i]);
+    }
+    for (int h = 0; h < n_heads; h++)
+        for (int i = 0; i < n_vecs; i++)
+            v_store(o + h * o_stride + j + i * LANES, sum[h][i], k);
+}
+
+INLINE void weigh_values(dtype dt, const row_chunk *c, int n_heads, bool ahead, const float *p,
+        float *o, int64_t o_stride) {
+    enum { N_VECS = LANES == 16 ? 4 : 2 }; // sums that fit the registers
+    int64_t j = 0;
+    for (; j + N_VECS * LANES <= c->d; j += N_VECS * LANES)
+        weigh_columns(dt, c, n_heads, N_VECS, j, LANES, ahead && j == 0, p, o, o_stride);
+    for (; j < c->d; j += LANES)
+        weigh_columns(dt, c, n_heads, 1, j, c->d - j < LANES ? (int)(c->d - j) : LANES,
+                ahead && j == 0, p, o, o_stride);
+}
+
+// d: args->head_dim, a constant where that is a common one.
+INLINE void row_attention_with(dot_function *dot, dtype dt, int64_t d, const attention_args *args,
+        int64_t unit, float *part, float *scores) {
+    const int64_t n_rep = args->n_heads / args->n_kv_heads, size = row_attention_chunk(args),
+                  n_chunks = row_attention_units(args) / args->n_kv_heads, chunk = unit % n_chunks,
+                  group = unit / n_chunks, first = chunk * size, left = args->first + 1 - first,
+                  row_bytes = d * dtype_bytes(dt),
+                  at = (group * args->capacity + first) * row_bytes, step = n_chunks * (d + 2);
+    const row_chunk c = {.n = left < size ? left : size,
+            .d = d,
+            .row_bytes = row_bytes,
+            .keys = (const char *)args->keys + at,
+            .values = (const char *)args->values + at,
+            .q = (const char *)args->qkv + group * n_rep * row_bytes,
+            .scores = scores,
+            .stride = size};
+    score_keys(dot, &c, n_rep);
+    for (int64_t head = 0; head < n_rep;) {
+        float *const p = scores + head * size, *const to = part + (group * n_rep + head) * step +
+                                                           chunk * (d + 2);
+        const int64_t n = n_rep - head < 4 ? n_rep - head : 4;
+        for (int64_t h = 0; h < n; h++)
+            weigh_scores(c.n, d, p + h * size, to + h * step);
+        const bool ahead = head == 0 && chunk + 1 < n_chunks;
+        if (n == 4)
+            weigh_values(dt, &c, 4, ahead, p, to + 2, step);
+        else if (n == 3)
+            weigh_values(dt, &c, 3, ahead, p, to + 2, step);
+        else if (n == 2)
+            weigh_values(dt, &c, 2, ahead, p, to + 2, step);
+        else
+            weigh_values(dt, &c, 1, ahead, p, to + 2, step);
+        head += n;
+    }
 }
 
 INLINE void row_attention_by(dot_function *dot, dtype dt, const attention_args *args, int64_t unit,
         float *part, float *scores) {
-    const int64_t n_rep = args->n_heads / args->n_kv_heads, group = unit % args->n_kv_heads;
-    const int64_t chunk = unit / args->n_kv_heads, size = row_attention_chunk(args);
-    const int64_t n_chunks = row_attention_units(args) / args->n_kv_heads, first = chunk * size,
-                  left = args->first + 1 - first, d = args->head_dim;
-    const int64_t at = (group * args->capacity + first) * d * dtype_bytes(dt);
-    for (int64_t head = group * n_rep; head < (group + 1) * n_rep; head++)
-        row_attention_head(dot, dt, left < size ? left : size, d,
-                (const char *)args->qkv + head * d * dtype_bytes(dt), (const char *)args->keys + at,
-                (const char *)args->values + at, scores,
-                part + (head * n_chunks + chunk) * (d + 2));
+    if (args->head_dim == 64)
+        row_attention_with(dot, dt, 64, args, unit, part, scores);
+    else if (args->head_dim == 128)
+        row_attention_with(dot, dt, 128, args, unit, part, scores);
+    else
+        row_attention_with(dot, dt, args->head_dim, args, unit, part, scores);
 }
 
 INLINE void row_attention_join_as(dtype dt, const attention_args *args, const float *part) {

@@ -4,6 +4,7 @@
 #include "kernels/x86/elementwise.h"
 #include "kernels/x86/level_float.h"
 #include "kernels/x86/reductions.h"
+#include "kernels/x86/rounded.h"
 
 const kernels kernels_avx2 = {
         .name = "avx2",
@@ -23,6 +24,8 @@ const kernels kernels_avx2 = {
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,
+        .adamw_rounded = adamw_rounded,
+        .add_rounded = add_rounded,
         .attention = attention,
         .attention_grad = attention_grad,
         .attention_grad_sum = attention_grad_sum,

@@ -9,6 +9,7 @@
 #include "kernels/x86/gemm_pair.h"
 #include "kernels/x86/generation.h"
 #include "kernels/x86/reductions.h"
+#include "kernels/x86/rounded.h"
 
 static void gemm(const gemm_shape *shape, const void *a, const void *b, void *c, void *scratch) {
     if (shape->in == DT_F64)
@@ -49,23 +50,23 @@ static void attention_grad_sum(const attention_args *args, int64_t unit) {
 // x . w of bf16 by its dot product. Two instructions per line of memory: so many fewer than to
 // widen and multiply that the processor looks further ahead, and reads at 0.96 instead of 0.77 of
 // what a thread can (bench/results/2026-11-22-generation.md).
-INLINE float pair_dot(int64_t width, const void *x, const void *w) {
+INLINE vec pair_dot(int64_t width, const void *x, const void *w, bool ahead) {
     const uint16_t *a = x, *b = w;
     vec sum[2] = {v_set(0), v_set(0)};
     int64_t j = 0;
     for (; j + 64 <= width; j += 64) {
-        fetch_ahead(b + j, 128);
+        if (ahead) fetch_ahead(b + j, 128);
         for (int s = 0; s < 2; s++)
             sum[s] = _mm512_dpbf16_ps(sum[s], (__m512bh)_mm512_loadu_si512(a + j + 32 * s),
                     (__m512bh)_mm512_loadu_si512(b + j + 32 * s));
     }
     for (; j < width; j += 32) {
         const __mmask32 lanes = width - j < 32 ? (1u << (width - j)) - 1 : UINT32_MAX;
-        fetch_ahead(b + j, 64);
+        if (ahead) fetch_ahead(b + j, 64);
         sum[0] = _mm512_dpbf16_ps(sum[0], (__m512bh)_mm512_maskz_loadu_epi16(lanes, a + j),
                 (__m512bh)_mm512_maskz_loadu_epi16(lanes, b + j));
     }
-    return v_sum(v_add(sum[0], sum[1]));
+    return v_add(sum[0], sum[1]);
 }
 
 static void row_times_matrix(dtype dt, int64_t n, int64_t width, const void *x, const void *w,
@@ -95,6 +96,8 @@ const kernels kernels_avx512_bf16 = {
         .dropout = dropout,
         .squares = squares,
         .adamw = adamw,
+        .adamw_rounded = adamw_rounded,
+        .add_rounded = add_rounded,
         .attention = attention,
         .attention_grad = attention_grad,
         .attention_grad_sum = attention_grad_sum,

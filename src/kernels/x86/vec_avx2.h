@@ -44,6 +44,20 @@ INLINE float v_sum(vec a) {
     s = _mm_add_ps(s, _mm_movehl_ps(s, s));
     return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
 }
+// v_sum of 8 vectors, with its order of additions (see vec_avx512.h).
+INLINE vec v_sums(const vec x[8]) {
+    vec half[4], pair[2];
+    for (int i = 0; i < 4; i++)
+        half[i] = v_add(_mm256_permute2f128_ps(x[i], x[i + 4], 0x20),
+                _mm256_permute2f128_ps(x[i], x[i + 4], 0x31));
+    for (int i = 0; i < 2; i++) {
+        const __m256d a = _mm256_castps_pd(half[2 * i]), b = _mm256_castps_pd(half[2 * i + 1]);
+        pair[i] = v_add(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)),
+                _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+    }
+    return v_add(_mm256_shuffle_ps(pair[0], pair[1], 0x88),
+            _mm256_shuffle_ps(pair[0], pair[1], 0xDD));
+}
 INLINE float v_top(vec a) {
     __m128 s = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
     s = _mm_max_ps(s, _mm_movehl_ps(s, s));
@@ -100,8 +114,9 @@ INLINE __m256i v_bf16_above(vec x) {
     const __m256i nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
     return _mm256_blendv_epi8(sum, _mm256_or_si256(bits, _mm256_set1_epi32(0x400000)), nan);
 }
-INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
-    const __m256i low = _mm256_srli_epi32(v_bf16_above(x), 16);
+// The upper halves of the lanes.
+INLINE void v_store_above(uint16_t *p, __m256i x, int n) {
+    const __m256i low = _mm256_srli_epi32(x, 16);
     const __m128i half =
             _mm_packus_epi32(_mm256_castsi256_si128(low), _mm256_extracti128_si256(low, 1));
     if (n == LANES) {
@@ -112,6 +127,9 @@ INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
         for (int i = 0; i < n; i++)
             p[i] = part[i];
     }
+}
+INLINE void v_store_bf16(uint16_t *p, vec x, int n) {
+    v_store_above(p, v_bf16_above(x), n);
 }
 // The nearest bf16, as a float.
 INLINE vec v_rounded_bf16(vec x) {
@@ -136,6 +154,26 @@ INLINE ints i_mul(ints a, uint32_t by, ints *high) { // the low halves of the pr
                odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), m);
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xAA);
     return _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
+}
+INLINE ints i_add(ints a, ints b) {
+    return _mm256_add_epi32(a, b);
+}
+INLINE ints i_low(ints a, uint32_t by) { // the low halves of the products alone
+    return _mm256_mullo_epi32(a, i_set(by));
+}
+INLINE ints i_and(ints a, ints b) {
+    return _mm256_and_si256(a, b);
+}
+#define i_right(a, bits) _mm256_srli_epi32(a, bits)
+// Rounds by the lower 16 bits of each lane, as f32_to_bf16_by.
+INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
+    const ints bits = _mm256_castps_si256(x), top = i_set(0x7F800000u),
+               sum = i_add(bits, i_and(by, i_set(0xFFFF)));
+    const ints grown = _mm256_cmpeq_epi32(i_and(sum, top), top),
+               infinite = _mm256_cmpeq_epi32(i_and(bits, top), top),
+               nan = _mm256_castps_si256(_mm256_cmp_ps(x, x, _CMP_UNORD_Q));
+    const ints out = _mm256_blendv_epi8(sum, bits, _mm256_or_si256(grown, infinite));
+    v_store_above(p, _mm256_or_si256(out, i_and(nan, i_set(0x400000))), n);
 }
 INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, else 0
     const ints kept = _mm256_cmpeq_epi32(_mm256_max_epu32(a, limit), a);

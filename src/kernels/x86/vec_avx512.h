@@ -41,6 +41,28 @@ INLINE vec v_fnma(vec a, vec b, vec c) { // c - a b
 INLINE float v_sum(vec a) {
     return _mm512_reduce_add_ps(a);
 }
+// v_sum of 16 vectors, with its order of additions. In each step two vectors become one, which has
+// the first's sums before the second's in each part of what is left of a vector.
+INLINE vec v_sums(const vec x[16]) {
+    vec half[8], quarter[4], pair[2];
+    // So that the sums come out in order: x[i] goes where the steps leave its sum at i.
+    for (int i = 0; i < 8; i++) {
+        const vec a = x[i % 2 * 8 + i / 2], b = x[i % 2 * 8 + 4 + i / 2];
+        half[i] = v_add(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xEE));
+    }
+    for (int i = 0; i < 4; i++) {
+        const vec a = half[2 * i], b = half[2 * i + 1];
+        quarter[i] = v_add(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xDD));
+    }
+    for (int i = 0; i < 2; i++) {
+        const __m512d a = _mm512_castps_pd(quarter[2 * i]),
+                      b = _mm512_castps_pd(quarter[2 * i + 1]);
+        pair[i] = v_add(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)),
+                _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+    }
+    return v_add(_mm512_shuffle_ps(pair[0], pair[1], 0x88),
+            _mm512_shuffle_ps(pair[0], pair[1], 0xDD));
+}
 INLINE float v_top(vec a) {
     return _mm512_reduce_max_ps(a);
 }
@@ -121,6 +143,31 @@ INLINE ints i_mul(ints a, uint32_t by, ints *high) { // the low halves of the pr
                odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), m);
     *high = _mm512_mask_blend_epi32(0xAAAA, _mm512_srli_epi64(even, 32), odd);
     return _mm512_mask_blend_epi32(0xAAAA, even, _mm512_slli_epi64(odd, 32));
+}
+INLINE ints i_add(ints a, ints b) {
+    return _mm512_add_epi32(a, b);
+}
+INLINE ints i_low(ints a, uint32_t by) { // the low halves of the products alone
+    return _mm512_mullo_epi32(a, i_set(by));
+}
+INLINE ints i_and(ints a, ints b) {
+    return _mm512_and_si512(a, b);
+}
+#define i_right(a, bits) _mm512_srli_epi32(a, bits)
+// Rounds by the lower 16 bits of each lane, as f32_to_bf16_by.
+INLINE void v_store_bf16_by(uint16_t *p, vec x, ints by, int n) {
+    const ints bits = _mm512_castps_si512(x), top = i_set(0x7F800000u),
+               sum = i_add(bits, i_and(by, i_set(0xFFFF)));
+    const __mmask16 rounds = _mm512_cmpneq_epi32_mask(i_and(bits, top), top) &
+                             _mm512_cmpneq_epi32_mask(i_and(sum, top), top),
+                    nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    ints out = _mm512_mask_mov_epi32(bits, rounds, sum);
+    out = _mm512_mask_or_epi32(out, nan, out, i_set(0x400000));
+    const __m256i half = _mm512_cvtepi32_epi16(i_right(out, 16));
+    if (n == LANES)
+        _mm256_storeu_si256((__m256i *)(void *)p, half);
+    else
+        _mm256_mask_storeu_epi16(p, v_mask(n), half);
 }
 INLINE vec v_if_at_least(ints a, ints limit, vec x) { // x where a >= limit, else 0
     return _mm512_maskz_mov_ps(_mm512_cmpge_epu32_mask(a, limit), x);

@@ -1,0 +1,13 @@
+// A product that is added to the gradient of a weight: a sum over tokens, in runs that a tree
+// joins, of ranks that have other tokens, for each leaf of the row (docs/adr/0012, 0015).
+#pragma once
+#include "backend/cpu/cpu_op.h"
+
+// The product of a node with the attributes leaves, ranks and lanes, that takes up to two of its
+// gemms. shape: of all tokens into one accumulator, with `accumulate`.
+DRV_CHECKED drv_status grad_product_lower(arena *a, gemm_machine *m, const node *n,
+        const gemm_shape *shape, instruction *out);
+int64_t grad_product_workspace(const node *n, const gemm_shape *shape, int n_threads);
+// Adds a b, both with a row for each token, to out[0].
+void grad_product_run(const instruction *ins, const gemm_shape *shape, const void *a,
+        const void *b);

@@ -1,0 +1,104 @@
+// State kept in bf16 (ir/ops/rounded.c): chunks of a weight are cut further where the numbers of
+// its elements in the model jump, which is where a part of it begins, or each row.
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/cpu_op.h"
+#include "ir/hyper.h"
+#include "ir/rounding.h"
+
+// --- adamw_rounded
+typedef struct step_numbers {
+    adamw_args args;
+    adamw_types types;
+    uint32_t update;
+} step_numbers;
+
+static step_numbers read_numbers(const instruction *ins) {
+    const op_attrs *attrs = &ins->node->attrs;
+    const double norm2 = *(const double *)ins->in[4], *hyper = ins->in[5];
+    tensor *const *in = ins->node->in;
+    return (step_numbers){.args = {.lr = hyper[HYPER_LR],
+                                  .beta1 = attrs->beta1,
+                                  .beta2 = attrs->beta2,
+                                  .eps = attrs->eps,
+                                  .weight_decay = attrs->weight_decay,
+                                  .c1 = hyper[HYPER_C1],
+                                  .c2 = hyper[HYPER_C2],
+                                  .grad_scale = hyper[HYPER_CLIP] > 0
+                                                        ? fmin(1, hyper[HYPER_CLIP] /
+                                                                          (sqrt(norm2) + 1e-6))
+                                                        : 1},
+            .types = {in[0]->dt, in[1]->dt, in[3]->dt},
+            .update = (uint32_t)hyper[HYPER_UPDATE]};
+}
+
+static rounding keys_at(const place_run *run, int word, uint32_t step) {
+    rounding_keys keys;
+    memcpy(keys.key, run->part + word, sizeof keys.key);
+    return rounding_of(&keys, step, run->first);
+}
+
+static void update_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const bool copies = ins->node->n_in > 7;
+    const int64_t first = chunk * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, chunk);
+    const uint32_t *place = ins->in[6];
+    if (!isfinite(*(const double *)ins->in[4])) {
+        memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(ins->node->in[3]->dt)));
+        return;
+    }
+    const step_numbers numbers = read_numbers(ins);
+    for (int64_t at = first; at < first + n;) {
+        const place_run run = place_run_at(place, at + place[PLACE_FIRST], first + n - at);
+        const rounding by = keys_at(&run, PART_UPDATE, numbers.update);
+        ins->kernels->adamw_rounded(&numbers.types, run.n, output_at(ins, 0, at),
+                output_at(ins, 1, at), output_at(ins, 2, at), output_at(ins, 3, at), &numbers.args,
+                &by, copies ? (uint16_t *)(void *)output_at(ins, 4, at) : NULL);
+        at += run.n;
+    }
+}
+
+static void adamw_rounded(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, update_chunk);
+}
+
+const cpu_op cpu_op_adamw_rounded = {.run = adamw_rounded};
+
+// --- sums of gradients
+static void zeros_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *sum = ins->node->out[0];
+    const int64_t n = chunk_length(tensor_elements(sum), CHUNK_ELEMENTS, chunk);
+    memset(output_at(ins, 0, chunk * CHUNK_ELEMENTS), 0, (size_t)(n * dtype_bytes(sum->dt)));
+}
+
+static void zeros(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->out[0]), CHUNK_ELEMENTS, zeros_chunk);
+}
+
+const cpu_op cpu_op_zeros = {.run = zeros};
+
+static void add_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const uint32_t *place = ins->in[2], *number = ins->in[3];
+    const tensor *sum = ins->node->in[0];
+    const int64_t first = chunk * CHUNK_ELEMENTS,
+                  n = chunk_length(tensor_elements(sum), CHUNK_ELEMENTS, chunk);
+    for (int64_t at = first; at < first + n;) {
+        const place_run run = place_run_at(place, at, first + n - at);
+        const rounding by = keys_at(&run, PART_GRADIENT, rounding_step(number[0], number[1]));
+        ins->kernels->add_rounded(sum->dt, run.n, input_at(ins, 1, at), output_at(ins, 0, at), &by);
+        at += run.n;
+    }
+}
+
+static void add_rounded(const instruction *ins) {
+    run_chunks(ins, tensor_elements(ins->node->in[0]), CHUNK_ELEMENTS, add_chunk);
+}
+
+const cpu_op cpu_op_add_rounded = {.run = add_rounded};

@@ -1,0 +1,192 @@
+// Low-rank branches on tensor and context ranks give the bits of one rank: any degree, with the
+// tokens shared or not, beside data ranks, ZeRO and pipelines, whatever the targets, the type and
+// the dropout (docs/adr/0012, 0015).
+#include "layout_run.h"
+
+typedef struct bits_case {
+    int tensor, context, data, pipeline;
+    const char *sets[3];
+} bits_case;
+
+static layout_run run_case(const bits_case *c, const char *const *sets, int n_sets) {
+    const char *all[MAX_SETS];
+    char degree[64], pipeline[64], context[64];
+    int n = 0;
+    for (; n < n_sets; n++)
+        all[n] = sets[n];
+    snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
+    snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%d", c->pipeline);
+    snprintf(context, sizeof context, "parallel.context=%d", c->context);
+    all[n++] = context;
+    all[n++] = "lora.rank=4";
+    all[n++] = "parallel.lanes=2";
+    all[n++] = degree;
+    all[n++] = pipeline;
+    for (int i = 0; i < 3 && c->sets[i]; i++)
+        all[n++] = c->sets[i];
+    print_message("tensor %d, context %d, data %d, pipeline %d, %s; %s, %s\n", c->tensor,
+            c->context, c->data, c->pipeline, c->sets[0] ? c->sets[0] : "", sets[0], sets[1]);
+    return run_layout(c->tensor * c->context * c->data * c->pipeline, all, n);
+}
+
+static const bits_case alone = {1, 1, 1, 1, {"parallel.zero=1"}};
+
+static void same_bits_on(const bits_case *cases, size_t n_cases, const char *const *sets,
+        int n_sets) {
+    layout_run one = run_case(&alone, sets, n_sets);
+    for (size_t i = 0; i < n_cases; i++) {
+        layout_run several = run_case(&cases[i], sets, n_sets);
+        expect_same_bits(&several, &one);
+        free(several.weights);
+    }
+    free(one.weights);
+}
+
+#define SHARED "parallel.sequence=true"
+#define WHOLE  "parallel.sequence=false"
+
+// Each degree with and without shared tokens; then every other axis beside it. Of zb-h1, gradients
+// of weights are a program of their own.
+static const bits_case meshes[] = {{2, 1, 1, 1, {WHOLE}}, {2, 1, 1, 1, {SHARED}},
+        {4, 1, 1, 1, {WHOLE}}, {4, 1, 1, 1, {SHARED, "training.recompute=full"}},
+        {2, 1, 2, 1, {SHARED, "parallel.zero=0"}},
+        {4, 1, 2, 1, {WHOLE, "training.recompute=selective"}},
+        {2, 1, 1, 2, {SHARED, "parallel.schedule=zb-h1"}},
+        {2, 1, 2, 2, {SHARED, "training.recompute=full"}},
+        {2, 1, 2, 2, {WHOLE, "parallel.zero=0"}}};
+enum { N_MESHES = sizeof meshes / sizeof *meshes };
+
+static const char *const all_linear = "lora.target_modules=all-linear",
+                         *const q_and_v = "lora.target_modules=[q_proj, v_proj]",
+                         *const tied = "model.tie_word_embeddings=true",
+                         *const untied = "model.tie_word_embeddings=false",
+                         *const fp32 = "training.precision=fp32",
+                         *const bf16 = "training.precision=bf16",
+                         *const dropped = "lora.dropout=0.3", *const kept = "lora.dropout=0";
+
+static void all_branches_fp32(void **state) {
+    (void)state;
+    const char *sets[] = {fp32, all_linear, tied, dropped};
+    same_bits_on(meshes, N_MESHES, sets, 4);
+}
+
+static void all_branches_bf16(void **state) {
+    (void)state;
+    const char *sets[] = {bf16, all_linear, untied, dropped};
+    same_bits_on(meshes, N_MESHES, sets, 4);
+}
+
+static void query_and_value_alone(void **state) {
+    (void)state;
+    const char *const sets[][4] = {{bf16, q_and_v, tied, kept}, {fp32, q_and_v, untied, dropped}};
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
+            {4, 1, 1, 1, {SHARED}}, {2, 1, 2, 2, {SHARED}}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, 4, sets[i], 4);
+}
+
+// A branch of one part in the middle of a fused product, and of what is summed alone; first layers
+// without any.
+static void some_branches(void **state) {
+    (void)state;
+    const char *const sets[][4] = {{bf16, "lora.target_modules=[k_proj, down_proj]", tied, dropped},
+            {bf16, "lora.target_modules=.*layers\\.(2|3)\\..*(o|up)_proj", untied, kept}};
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
+            {4, 1, 1, 2, {SHARED}}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, 3, sets[i], 4);
+}
+
+// Heads of 10 numbers, rows that are no multiple of a vector, several rows at a time.
+static void sizes_that_fill_nothing(void **state) {
+    (void)state;
+    const char *const sets[][7] = {{fp32, all_linear, tied, dropped, "data.sequence_length=36",
+                                           "model.head_dim=10", "model.intermediate_size=148"},
+            {bf16, all_linear, untied, dropped, "data.sequence_length=44", "model.head_dim=10",
+                    "model.vocab_size=509"}};
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}},
+            {2, 1, 2, 2, {SHARED, "parallel.zero=0"}}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, 3, sets[i], 7);
+}
+
+// 42 tokens in 4 leaves, 20 (two rows of 10) and 4 in 8: lengths that differ by one, and none.
+static void leaves_of_uneven_length(void **state) {
+    (void)state;
+    const char *const sets[][7] = {{bf16, all_linear, dropped, "data.sequence_length=42"},
+            {fp32, all_linear, dropped, "data.sequence_length=10", "training.micro_batch_size=2",
+                    "model.num_key_value_heads=8", "model.intermediate_size=176"},
+            {bf16, all_linear, dropped, "data.sequence_length=4", "training.micro_batch_size=1",
+                    "model.num_key_value_heads=8", "model.intermediate_size=176"}};
+    static const int n_sets[] = {4, 7, 7};
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
+            {2, 1, 2, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}}};
+    for (int i = 0; i < 3; i++)
+        same_bits_on(some, i == 0 ? 3 : 4, sets[i], n_sets[i]); // 4 ranks cannot share 42 tokens
+}
+
+static void eight_ranks(void **state) {
+    (void)state;
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {8, 1, 1, 1, {SHARED}},
+            {8, 1, 1, 1, {WHOLE}}};
+    const char *const sets[][7] = {{bf16, all_linear, dropped, "model.num_key_value_heads=8",
+                                           "model.num_hidden_layers=2",
+                                           "model.intermediate_size=14400",
+                                           "data.sequence_length=40"},
+            {fp32, q_and_v, dropped, "model.num_key_value_heads=8", "model.num_hidden_layers=2",
+                    "model.intermediate_size=176", "data.sequence_length=96"}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, 3, sets[i], 7);
+}
+
+// More tensor ranks than key-value heads: each has branches of its share of a head's columns.
+static void shared_heads(void **state) {
+    (void)state;
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}},
+            {4, 1, 2, 1, {WHOLE}}};
+    const char *const sets[][5] = {{fp32, all_linear, tied, dropped, "model.num_key_value_heads=2"},
+            {bf16, "lora.target_modules=[k_proj, v_proj]", untied, kept,
+                    "model.num_key_value_heads=2"}};
+    for (int i = 0; i < 2; i++)
+        same_bits_on(some, i == 0 ? 3 : 2, sets[i], 5);
+}
+
+// Rows in four leaves. Where tensor ranks share the tokens, those of a leaf may be on several.
+static void context_ranks_too(void **state) {
+    (void)state;
+    static const bits_case some[] = {{1, 2, 1, 1, {NULL}},
+            {1, 4, 1, 1, {"training.recompute=full"}}, {2, 1, 1, 1, {SHARED}},
+            {4, 2, 1, 1, {SHARED}}, {4, 2, 1, 1, {WHOLE}}, {2, 4, 1, 1, {SHARED}},
+            {1, 2, 2, 1, {"parallel.zero=0"}},
+            {2, 2, 2, 1, {SHARED, "training.recompute=selective"}},
+            {1, 2, 1, 2, {"parallel.schedule=zb-h1"}}, {2, 2, 1, 2, {SHARED}}};
+    const char *const sets[][6] = {{fp32, all_linear, tied, dropped, "data.sequence_length=40",
+                                           "parallel.context_leaves=4"},
+            {bf16, all_linear, untied, dropped, "data.sequence_length=40",
+                    "parallel.context_leaves=4"},
+            {bf16, q_and_v, dropped, "training.micro_batch_size=2", "data.sequence_length=56",
+                    "parallel.context_leaves=4"}};
+    for (int i = 0; i < 3; i++)
+        same_bits_on(some, sizeof some / sizeof *some, sets[i], 6);
+}
+
+// The number of leaves decides: with others the bits are others, so the cases above say something.
+static void leaves_decide(void **state) {
+    (void)state;
+    const char *sets[] = {fp32, q_and_v, "parallel.leaves=4"};
+    layout_run four = run_case(&alone, sets, 3);
+    sets[2] = "parallel.leaves=1";
+    layout_run chain = run_case(&alone, sets, 3);
+    assert_memory_not_equal(chain.weights, four.weights, sizeof(float) * (size_t)four.n_weights);
+    free(four.weights), free(chain.weights);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(all_branches_fp32),
+            cmocka_unit_test(all_branches_bf16), cmocka_unit_test(query_and_value_alone),
+            cmocka_unit_test(some_branches), cmocka_unit_test(sizes_that_fill_nothing),
+            cmocka_unit_test(leaves_of_uneven_length), cmocka_unit_test(eight_ranks),
+            cmocka_unit_test(shared_heads), cmocka_unit_test(context_ranks_too),
+            cmocka_unit_test(leaves_decide)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

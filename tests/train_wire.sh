@@ -1,0 +1,28 @@
+#!/bin/bash
+# What ranks send in a step is on average what drover plan says (shards are not all of one size), and less than 100
+# bytes by which ranks agree. Needs mpirun and drover_mpi.so.
+. "$(dirname "$0")"/ranks.bash
+make_data
+sed -i 's/steps: 40/steps: 2, log_every: 1/' run.yaml
+
+sends_as_planned() { # RANKS SETTING...: in the last step
+    local n=$1 sets=()
+    shift
+    for set in "$@"; do sets+=(--set "$set"); done
+    rm -rf wire
+    train "$n" wire "$@" >train.log 2>&1 && "$drover" plan run.yaml --ranks "$n" --json "${sets[@]}" >plan.json || return 1
+    python3 -c '
+import json
+planned = sum(json.load(open("plan.json"))["wire_bytes"].values())
+sent = [s["rank_sent_bytes"] for s in map(json.loads, open("wire/metrics.jsonl")) if "loss" in s][-1]
+print("planned", planned, "sent", sent)
+mean = sum(sent) / len(sent)
+assert planned > 1000 and 0 <= mean - planned < 100'
+}
+check "data 2, ZeRO-1" sends_as_planned 2
+check "data 2, ZeRO 0" sends_as_planned 2 parallel.zero=0
+check "tensor 2" sends_as_planned 2 parallel.tensor=2 parallel.sequence=false
+check "tensor 2, sequence, data 2" sends_as_planned 4 parallel.tensor=2
+check "pipeline 2" sends_as_planned 2 parallel.pipeline=2
+check "context 2" sends_as_planned 2 parallel.context=2
+finish

@@ -64,9 +64,9 @@ static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k
 }
 
 // What most have is taken for right, of two what the first one has.
-static drv_status compare(const replica_hashes *of, const comm_group *g, const uint64_t *all,
+static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, const uint64_t *all,
         bool only_alike, int64_t step) {
-    const int ranks = group_size(g);
+    const int ranks = group_size(ranks_of);
     for (int k = 0; k < of->n; k++) {
         if (only_alike && !of->alike[k]) continue;
         int right = 0, wrong = -1;
@@ -77,7 +77,7 @@ static drv_status compare(const replica_hashes *of, const comm_group *g, const u
             if (all[i * of->n + k] != all[right * of->n + k]) wrong = i;
         if (wrong < 0) continue;
         const param *w = &of->p->params.p[k / 2];
-        const int bad = group_rank(g, wrong), good = group_rank(g, right);
+        const int bad = group_rank(ranks_of, wrong), good = group_rank(ranks_of, right);
         return drv_fail(DRV_E_DATA,
                 "after step %lld rank %d (%s) has another %s\"%s\" than rank %d (%s), which should "
                 "be the same: a fault of its memory, processor or libraries, or another config",

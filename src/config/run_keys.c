@@ -197,6 +197,9 @@ static const key run_keys[] = {
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
                 .help = "1: data ranks share the optimizer (ZeRO), so that masters and moments take a part each; 0: each has all; the same bits"},
+        {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
+                .help = "steps between comparisons of weights that ranks should have alike, by their "
+                        "hashes, which also happen at the start; 0: never"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,

@@ -8,6 +8,9 @@ DRV_CHECKED drv_status ranks_set_up(run *r, run_config *cfg);
 // The run directory's part of a rank: its log, the record of its operations. After rank 0 has made
 // the directory.
 DRV_CHECKED drv_status ranks_open_files(run *r);
+// Ranks on processors of several kinds take the arithmetic that all have, and say so; their back
+// ends are open, with nothing on them yet (arithmetic.c).
+DRV_CHECKED drv_status ranks_agree_on_arithmetic(run *r);
 // After a step: a failure of one rank, `mine`, a stop or a save that it was asked for become those
 // of all; whether a save has ended on all.
 DRV_CHECKED drv_status ranks_agree(run *r, drv_status mine, bool *save);

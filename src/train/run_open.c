@@ -13,6 +13,7 @@
 #include "train/fit.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
+#include "train/replicas.h"
 #include "train/resume.h"
 #include "train/run.h"
 #include "train/state.h"
@@ -210,11 +211,15 @@ static drv_status open_folder(run *r, bool fresh) {
     return open_run_dir(r, fresh);
 }
 
-static drv_status open_programs(run *r) {
+static drv_status open_device(run *r) {
     const run_config *cfg = r->cfg;
     DRV_TRY(open_data(r));
-    DRV_TRY(r->pool ? device_open_of(r->a, cfg, r->pool, comm_rank(r->comm), &r->b)
-                    : device_open(r->a, cfg, &r->b));
+    return r->pool ? device_open_of(r->a, cfg, r->pool, comm_rank(r->comm), &r->b)
+                   : device_open(r->a, cfg, &r->b);
+}
+
+static drv_status open_programs(run *r) {
+    const run_config *cfg = r->cfg;
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
     DRV_TRY(carry_files(r->a, cfg, &r->content));
     json_t *model = model_config_json(&cfg->model);
@@ -244,11 +249,18 @@ static drv_status open_reports(run *r) {
     return DRV_OK;
 }
 
+bool run_checks_replicas(const run *r) {
+    return r->cfg->check_every > 0 && comm_size(r->comm) > 1 && strcmp(r->cfg->backend, "cpu") == 0;
+}
+
 drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, open_folder(r, fresh)));
     DRV_TRY(ranks_together(r, ranks_open_files(r)));
+    DRV_TRY(ranks_together(r, open_device(r)));
+    DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
     DRV_TRY(ranks_together(r, open_programs(r)));
     DRV_TRY(ranks_together(r, open_weights(r)));
+    if (run_checks_replicas(r)) DRV_TRY(ranks_together(r, replicas_check(&r->p, r->state.step)));
     const mesh ranks = programs_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
     r->times = rank_times_new(r->a, r->comm);

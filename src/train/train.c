@@ -13,6 +13,7 @@
 #include "train/evaluate.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
+#include "train/replicas.h"
 #include "train/schedule.h"
 #include "train/stop.h"
 
@@ -253,11 +254,22 @@ static bool may_run_ahead(const run *r, bool first) {
            r->state.bad_steps + r->n_started < cfg->max_bad_steps;
 }
 
+// A rank whose weights have gone another way is found before they are saved.
+static drv_status compare_replicas(run *r) {
+    if (!run_checks_replicas(r) || r->n_started || r->state.step % r->cfg->check_every != 0)
+        return DRV_OK;
+    comm_note(r->comm, r->state.step, "compare weights");
+    const drv_status status = ranks_together(r, replicas_check(&r->p, r->state.step));
+    if (status != DRV_OK) r->weights_lost = true; // which are right is not for the program to say
+    return status;
+}
+
 static drv_status one_round(run *r, bool first) {
     DRV_TRY(start_step(r));
     const int ahead = may_run_ahead(r, first);
     while (r->n_started > ahead)
         DRV_TRY(finish_step(r));
+    DRV_TRY(compare_replicas(r));
     if (first) DRV_TRY(programs_check_held(&r->p));
     if (!r->n_started && evaluation_is_due(r)) DRV_TRY(validate(r));
     bool asked;
@@ -303,7 +315,10 @@ static drv_status end(run *self, drv_status status) {
     self->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(self->comm) == 1;
     if (!self->weights_lost && self->failed_saves < MAX_FAILED_SAVES && self->together)
         saved = run_save_last(self);
-    if (!self->leads) return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", why);
+    // What all know of, rank 0 says; what another rank says needs no second line.
+    const bool silent = !*why || (self->together && !self->leads);
+    if (status != DRV_OK && silent) return drv_fail(status, "%s", why);
+    if (status == DRV_OK && !self->leads) return DRV_OK;
     if (status == DRV_OK) {
         if (saved == DRV_OK && self->saved_step >= 0)
             report_summary(self->report, arena_printf(self->a, "%s/step-%06lld", self->checkpoints,

@@ -1,0 +1,49 @@
+// One arithmetic for all ranks of a run. Processors of several kinds have kernels of several levels
+// and multiply bf16 by several rules; a sum is other bits then, and a run's result would hang on
+// which rank has which rows. All take the lowest level that each has.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cpu.h"
+#include "base/log.h"
+#include "train/device.h"
+#include "train/ranks.h"
+
+enum { ARITHMETIC_TEXT = 96 };
+
+// The first rank whose arithmetic is not rank 0's; 0: none.
+static int find_other(const char *all, int ranks) {
+    for (int i = 1; i < ranks; i++)
+        if (strcmp(all + i * ARITHMETIC_TEXT, all) != 0) return i;
+    return 0;
+}
+
+// The level and the rule of this process, as a user would set them.
+static drv_status take_lowest(run *r, cpu_level level) {
+    if (setenv("DROVER_CPU", cpu_level_name(level), 1) != 0 ||
+            setenv("DROVER_GEMM", "fp32", 1) != 0)
+        return drv_fail(DRV_E_IO, "could not set DROVER_CPU and DROVER_GEMM");
+    backend_close(r->b);
+    r->b = NULL;
+    return device_open(r->a, r->cfg, &r->b);
+}
+
+drv_status ranks_agree_on_arithmetic(run *r) {
+    const int ranks = comm_size(r->comm);
+    if (ranks == 1 || r->pool || strcmp(r->cfg->backend, "cpu") != 0) return DRV_OK;
+    cpu_level level;
+    DRV_TRY(cpu_level_chosen(&level));
+    char mine[ARITHMETIC_TEXT] = "",
+         *all = ARENA_ARRAY(r->a, char, (int64_t)ranks *ARITHMETIC_TEXT);
+    snprintf(mine, sizeof mine, "%s", backend_arithmetic(r->b));
+    DRV_TRY(comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all));
+    const int other = find_other(all, ranks);
+    if (!other) return DRV_OK;
+    int32_t lowest = -(int32_t)level;
+    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, &lowest, 1, NULL));
+    DRV_TRY(take_lowest(r, (cpu_level)-lowest));
+    log_info("ranks differ: %s on rank 0 (%s), %s on rank %d (%s); for the same bits all take %s",
+            all, comm_host(r->comm, 0), all + other * ARITHMETIC_TEXT, other,
+            comm_host(r->comm, other), backend_arithmetic(r->b));
+    return DRV_OK;
+}

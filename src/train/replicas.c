@@ -1,0 +1,119 @@
+// Data and context ranks have the same weights; tensor ranks those that are not split: norms, halves
+// of low-rank branches. A memory fault, another kernel or another config on one of them would make
+// two models of one that train beside each other unseen. Hashes find it: 8 bytes a weight travel.
+#include "train/replicas.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+enum { PIECE_BYTES = 1 << 20 }; // hashed at a time
+
+typedef struct replica_hashes {
+    const programs *p;
+    arena *a;
+    int n; // two of each weight: itself, its master
+    uint64_t *hash;
+    bool *alike; // tensor ranks have the same
+} replica_hashes;
+
+static drv_status hash_state(const programs *p, const char *name, int64_t bytes, char *piece,
+        XXH3_state_t *state, uint64_t *out) {
+    XXH3_64bits_reset(state);
+    for (int64_t at = 0; at < bytes; at += PIECE_BYTES) {
+        const int64_t n = bytes - at < PIECE_BYTES ? bytes - at : PIECE_BYTES;
+        DRV_TRY(backend_read(p->b, 0, name, at, n, piece));
+        XXH3_64bits_update(state, piece, (size_t)n);
+    }
+    *out = XXH3_64bits_digest(state);
+    return DRV_OK;
+}
+
+// Masters that are shards differ on purpose.
+static bool has_whole_master(const programs *p, const char *master, const param *w) {
+    return !p->zero && strcmp(master, w->name) != 0;
+}
+
+static drv_status hash_all(replica_hashes *of) {
+    const programs *p = of->p;
+    char *piece = mem_alloc(PIECE_BYTES);
+    XXH3_state_t *state = XXH3_createState();
+    drv_status status = DRV_OK;
+    for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
+        const param *w = &p->params.p[i];
+        const char *master = programs_master(of->a, p, w);
+        const int64_t n = param_elements(w);
+        of->alike[2 * i] = of->alike[2 * i + 1] = w->split == SPLIT_NONE;
+        status = hash_state(p, w->name, n * dtype_bytes(param_dtype(w, p->dt)), piece, state,
+                &of->hash[2 * i]);
+        if (status == DRV_OK && has_whole_master(p, master, w))
+            status = hash_state(p, master, n * (int64_t)sizeof(float), piece, state,
+                    &of->hash[2 * i + 1]);
+    }
+    XXH3_freeState(state);
+    free(piece);
+    return status;
+}
+
+// How many of the ranks have what place `i` has.
+static int count_like(const uint64_t *all, int n_hashes, int ranks, int i, int k) {
+    int n = 0;
+    for (int other = 0; other < ranks; other++)
+        n += all[other * n_hashes + k] == all[i * n_hashes + k];
+    return n;
+}
+
+// What most have is taken for right, of two what the first one has.
+static drv_status compare(const replica_hashes *of, const comm_group *ranks_of, const uint64_t *all,
+        bool only_alike, int64_t step) {
+    const int ranks = group_size(ranks_of);
+    for (int k = 0; k < of->n; k++) {
+        if (only_alike && !of->alike[k]) continue;
+        int right = 0, wrong = -1;
+        for (int i = 1; i < ranks; i++)
+            if (count_like(all, of->n, ranks, i, k) > count_like(all, of->n, ranks, right, k))
+                right = i;
+        for (int i = ranks - 1; i >= 0; i--)
+            if (all[i * of->n + k] != all[right * of->n + k]) wrong = i;
+        if (wrong < 0) continue;
+        const param *w = &of->p->params.p[k / 2];
+        const int bad = group_rank(ranks_of, wrong), good = group_rank(ranks_of, right);
+        return drv_fail(DRV_E_DATA,
+                "after step %lld rank %d (%s) has another %s\"%s\" than rank %d (%s), which should "
+                "be the same: a fault of its memory, processor or libraries, or another config",
+                (long long)step, bad, comm_host(of->p->comm, bad), k % 2 ? "master of " : "",
+                w->name, good, comm_host(of->p->comm, good));
+    }
+    return DRV_OK;
+}
+
+// A difference is found out by every member of the group; what is wrong with the ranks' own calls
+// stops all.
+static drv_status compare_along(const replica_hashes *of, unsigned axes, bool only_alike,
+        int64_t step) {
+    const mesh ranks = programs_mesh(of->p->c);
+    comm_group *g = comm_axes(of->p->comm, &ranks, axes);
+    if (group_size(g) == 1) return DRV_OK;
+    uint64_t *all = ARENA_ARRAY(of->a, uint64_t, (int64_t)of->n * group_size(g));
+    DRV_TRY(comm_all_gather(g, of->hash, of->n * (int64_t)sizeof *all, NULL, all));
+    return compare(of, g, all, only_alike, step);
+}
+
+drv_status replicas_check(const programs *p, int64_t step) {
+    if (!p->comm || comm_size(p->comm) == 1) return DRV_OK;
+    arena *a = arena_new("replicas");
+    replica_hashes of = {.p = p, .a = a, .n = 2 * p->params.n};
+    of.hash = ARENA_ARRAY(a, uint64_t, of.n);
+    of.alike = ARENA_ARRAY(a, bool, of.n);
+    drv_status status = hash_all(&of);
+    if (status == DRV_OK)
+        status = compare_along(&of, 1u << AXIS_DATA | 1u << AXIS_CONTEXT, false, step);
+    // Whoever has found a difference still takes part: the others wait for it.
+    char found[1024];
+    const drv_status before = status;
+    snprintf(found, sizeof found, "%s", drv_message());
+    if (status == DRV_OK || status == DRV_E_DATA)
+        status = compare_along(&of, 1u << AXIS_TENSOR, true, step);
+    arena_free(a);
+    return before == DRV_E_DATA && status != DRV_E_PEER ? drv_fail(before, "%s", found) : status;
+}

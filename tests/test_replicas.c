@@ -1,0 +1,98 @@
+// Weights that ranks should have alike are compared: one bit that is wrong on one rank is found,
+// with the rank, the weight and the step, wherever it is; ranks that are as they should be find
+// nothing.
+#include "layout_run.h"
+
+#include "train/replicas.h"
+
+enum { RANKS = 8 };
+
+typedef struct harm {
+    const char *layout[3];
+    const char *state; // whose first byte changes; NULL: none
+    int rank;          // that has it
+    const char *text;  // what is said; NULL: nothing
+    int told;          // ranks that find it
+} harm;
+
+static const harm harms[] = {{{"parallel.tensor=2", "parallel.zero=1", "training.precision=bf16"},
+                                     NULL, 0, NULL, 0},
+        {{"parallel.tensor=4", "parallel.zero=0", "training.precision=fp32"}, NULL, 0, NULL, 0},
+        {{"parallel.tensor=1", "parallel.pipeline=2", "training.precision=fp32"}, NULL, 0, NULL, 0},
+        // Four data ranks: three are right, whichever is not.
+        {{"parallel.tensor=2", "parallel.zero=1", "training.precision=bf16"},
+                "model.layers.1.mlp.down_proj.weight", 5, "after step 7 rank 5", 4},
+        {{"parallel.tensor=2", "parallel.zero=1", "training.precision=bf16"},
+                "model.layers.0.self_attn.qkv_proj.weight", 0, "after step 7 rank 0", 4},
+        // A master that each rank has whole, of a weight that is the same after rounding.
+        {{"parallel.tensor=2", "parallel.zero=0", "training.precision=bf16"},
+                "master.model.layers.3.mlp.gate_up_proj.weight", 6,
+                "another master of \"model.layers.3", 4},
+        // Norms are the same on tensor ranks, of which all eight are here.
+        {{"parallel.tensor=4", "parallel.context=2", "training.precision=fp32"},
+                "model.norm.weight", 2, "rank 2", 5},
+        {{"parallel.tensor=1", "parallel.context=2", "training.precision=fp32"},
+                "model.embed_tokens.weight", 7, "after step 7 rank 7", 8}};
+
+static int n_told[sizeof harms / sizeof *harms];
+
+static drv_status one_harm(comm *self, arena *mem, const harm *done, int index) {
+    run_config cfg;
+    programs built;
+    backend *device;
+    char byte;
+    const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
+            "training.global_batch_size=8", "training.micro_batch_size=1", done->layout[0],
+            done->layout[1], done->layout[2]};
+    DRV_TRY(config_from_sets(mem, sets, 7, &cfg));
+    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
+    cfg.rank = comm_rank(self);
+    const mesh ranks = programs_mesh(&cfg);
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &ranks);
+    DRV_TRY(programs_build(mem, &cfg, &built));
+    built.comm = self;
+    DRV_TRY(programs_load(mem, device, &built));
+    DRV_TRY(programs_init_weights(&built));
+    if (done->state && comm_rank(self) == done->rank) {
+        DRV_TRY(backend_read(device, 0, done->state, 0, 1, &byte));
+        byte ^= 1;
+        DRV_TRY(backend_write(device, 0, done->state, 0, 1, &byte));
+    }
+    const drv_status found = replicas_check(&built, 7);
+    EXPECT(self, found == DRV_OK || (found == DRV_E_DATA && done->text));
+    if (found == DRV_E_DATA) {
+        EXPECT(self,
+                strstr(drv_message(), done->text) && strstr(drv_message(), "should be the same"));
+        pthread_mutex_lock(&lock);
+        n_told[index]++;
+        pthread_mutex_unlock(&lock);
+    }
+    backend_close(device);
+    return comm_barrier(comm_world(self));
+}
+
+static drv_status all_harms(comm *self, void *ctx) {
+    (void)ctx;
+    drv_status status = DRV_OK;
+    for (size_t i = 0; i < sizeof harms / sizeof *harms && status == DRV_OK; i++) {
+        arena *a = arena_new("harm");
+        status = one_harm(self, a, &harms[i], (int)i);
+        arena_free(a);
+    }
+    return status;
+}
+
+static void what_is_wrong_on_one_rank_is_found(void **state) {
+    (void)state;
+    OK(comm_run_threads(RANKS, 1, NULL, all_harms, NULL));
+    for (size_t i = 0; i < sizeof harms / sizeof *harms; i++)
+        if (n_told[i] != harms[i].told)
+            fail_msg("case %zu: %d ranks found something, expected %d", i, n_told[i],
+                    harms[i].told);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_wrong_on_one_rank_is_found)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

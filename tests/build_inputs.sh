@@ -227,7 +227,7 @@ ok "names the lock, the process and the set" says 'another drover (process [0-9]
 ok "and has touched nothing" cmp set.bin before.bin
 exec 7>&-
 wait $!
-ok "the first one ends well" grep -q "1 documents" log2
+ok "the first one ends well" grep -q "1 document," log2
 ok "its lock is gone" test ! -e set.build.lock
 ok "the next build goes" build --input small.txt
 echo 99999 >set.build.lock

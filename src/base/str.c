@@ -139,23 +139,28 @@ bool str_to_f64(const char *s, double *out) {
     return true;
 }
 
+// Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment: Damerau 1964).
 static int edit_distance(const char *a, const char *b) {
     enum { MAX = 64 };
-    int n = (int)strlen(a), m = (int)strlen(b), row[MAX + 1];
+    const int n = (int)strlen(a), m = (int)strlen(b);
     if (n > MAX || m > MAX) return INT_MAX; // no slip of the keyboard
+    int rows[3][MAX + 1]; // of the letters i, i - 1 and i - 2 of a
     for (int j = 0; j <= m; j++)
-        row[j] = j;
+        rows[0][j] = j;
     for (int i = 1; i <= n; i++) {
-        int diagonal = row[0];
+        int *row = rows[i % 3];
+        const int *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= m; j++) {
-            int change = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            int best = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            row[j] = best < change ? best : change;
+            const bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
+            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            if (last[j] + 1 < best) best = last[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            if (exchanged && before[j - 2] + 1 < best) best = before[j - 2] + 1;
+            row[j] = best;
         }
     }
-    return row[m];
+    return rows[n % 3][m];
 }
 
 const char *str_nearest(const char *s, const char *const *names, int n) {

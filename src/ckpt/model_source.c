@@ -56,9 +56,13 @@ static const struct {
 
 static const char *const pickles[] = {".bin", ".pth", ".pt", ".ckpt", ".pkl"};
 
-static bool is_pickle(const char *name) {
+// By its name; a .bin beside an .idx holds tokens.
+static bool is_pickle(arena *a, const char *path) {
     for (size_t i = 0; i < sizeof pickles / sizeof *pickles; i++)
-        if (str_ends(name, pickles[i])) return true;
+        if (str_ends(path, pickles[i])) {
+            const int stem = (int)(strlen(path) - strlen(pickles[i]));
+            return !file_exists(arena_printf(a, "%.*s.idx", stem, path));
+        }
     return false;
 }
 
@@ -70,12 +74,12 @@ const char *model_source_foreign(arena *a, const char *folder) {
             return arena_printf(a, "%s: that is %s", refused[i].file, refused[i].advice);
     if (dir_list(a, folder, &names, &n) != DRV_OK) return NULL;
     for (int i = 0; i < n; i++)
-        if (is_pickle(names[i])) // by another name
+        if (is_pickle(a, path_join(a, folder, names[i]))) // by another name
             return arena_printf(a, "%s: that is %s", names[i], refused[0].advice);
     return NULL;
 }
 
-static drv_status refuse_file(const char *path) {
+static drv_status refuse_file(arena *a, const char *path) {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         if (strcmp(name, refused[i].file) == 0)
@@ -84,14 +88,14 @@ static drv_status refuse_file(const char *path) {
         return drv_fail(DRV_E_DATA,
                 "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
                 path);
-    if (is_pickle(path)) return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[0].advice);
+    if (is_pickle(a, path)) return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[0].advice);
     return drv_fail(DRV_E_DATA, "\"%s\" is not a model, expected a Hugging Face folder", path);
 }
 
 static drv_status refuse(arena *a, const char *path) {
     if (!file_exists(path))
         return drv_fail(DRV_E_IO, "\"%s\" does not exist%s", path, hub_hint(a, path));
-    if (!file_is_dir(path)) return refuse_file(path);
+    if (!file_is_dir(path)) return refuse_file(a, path);
     const char *foreign = model_source_foreign(a, path);
     if (foreign)
         return drv_fail(DRV_E_DATA, "\"%s\" has no model.safetensors, but %s", path, foreign);

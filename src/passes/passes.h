@@ -18,7 +18,7 @@ typedef enum recompute_policy {
 void pass_recompute(graph *g, recompute_policy policy);
 
 // The sums of gradients (states "grad.W" of a differentiated graph) become bf16, rounded
-// stochastically as each micro-batch is added (docs/adr/0018): the input `number`, i32[2] with so
+// stochastically as each micro-batch is added (docs/adr/0019): the input `number`, i32[2] with so
 // many slots, tells micro-batches of a run apart.
 void pass_round_gradients(graph *g, const char *number, int n_slots);
 
@@ -36,7 +36,7 @@ typedef struct update_opts {
     // of `mesh` so many neighbours.
     int lanes, data_ranks;
     bool zero;            // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
-    dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0018); else sums of weights
+    dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0019); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
 } update_opts;
 // Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the

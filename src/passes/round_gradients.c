@@ -1,4 +1,4 @@
-// Sums of gradients in bf16 (docs/adr/0018): whatever an op adds to an accumulator it adds to zeros
+// Sums of gradients in bf16 (docs/adr/0019): whatever an op adds to an accumulator it adds to zeros
 // in fp32 instead, and the sum takes that in by stochastic rounding. No op knows of it.
 #include <string.h>
 

@@ -1,5 +1,5 @@
 // What is kept in bf16 and rounded stochastically (ir/rounding.h): state of the optimizer, sums of
-// gradients (docs/adr/0018).
+// gradients (docs/adr/0019).
 #include "ir/hyper.h"
 #include "ir/op.h"
 #include "ir/rounding.h"

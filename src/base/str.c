@@ -139,12 +139,13 @@ bool str_to_f64(const char *s, double *out) {
     return true;
 }
 
-// Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment: Damerau 1964).
-static int edit_distance(const char *a, const char *b) {
+// Letters put in, left out, changed, or two neighbours exchanged (optimal string alignment: Damerau
+// 1964).
+static int edit_distance(const char *typed, const char *name) {
     enum { MAX = 64 };
-    const int n = (int)strlen(a), m = (int)strlen(b);
+    const int n = (int)strlen(typed), m = (int)strlen(name);
     if (n > MAX || m > MAX) return INT_MAX; // no slip of the keyboard
-    int rows[3][MAX + 1]; // of the letters i, i - 1 and i - 2 of a
+    int rows[3][MAX + 1];                   // of the letters i, i - 1 and i - 2 of what was typed
     for (int j = 0; j <= m; j++)
         rows[0][j] = j;
     for (int i = 1; i <= n; i++) {
@@ -152,8 +153,9 @@ static int edit_distance(const char *a, const char *b) {
         const int *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
         row[0] = i;
         for (int j = 1; j <= m; j++) {
-            const bool exchanged = i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1];
-            int best = last[j - 1] + (a[i - 1] != b[j - 1]);
+            const bool exchanged =
+                    i > 1 && j > 1 && typed[i - 1] == name[j - 2] && typed[i - 2] == name[j - 1];
+            int best = last[j - 1] + (typed[i - 1] != name[j - 1]);
             if (last[j] + 1 < best) best = last[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
             if (exchanged && before[j - 2] + 1 < best) best = before[j - 2] + 1;

@@ -93,11 +93,11 @@ static const key run_keys[] = {
                 .help = "decides fresh weights and the order of the data"},
         {KEY("training.precision", choice, precision), .choices = precision_choices,
                 .initial = "bf16",
-                .help = "of products and stored activations; bf16 keeps fp32 weights, gradients and "
-                        "loss"},
+                .help = "of products and stored activations; what bf16 leaves in fp32 (weights, moments, gradients) "
+                        "is for optimizer.state_dtype and training.grad_dtype to say"},
         {KEY("training.save_dtype", choice, save_dtype), .choices = save_choices, .initial = "auto",
                 .help = "of a checkpoint's model file: f32, bf16 or f16; auto: bf16 in bf16 runs, else f32. "
-                        "A run resumes from fp32 weights all the same: they lie beside it"},
+                        "fp32 weights that the run keeps lie beside it, and it resumes from them"},
         {KEY("training.grad_dtype", choice, grad_dtype), .choices = precision_choices,
                 .initial = "fp32",
                 .help = "of the sums of gradients; bf16: 2 bytes a parameter less, each micro-batch is rounded stochastically "

@@ -62,15 +62,16 @@ static void start(comm *self, comm_transfer *transfer) {
     comm_transfer *match = *found;
     take_out(other, found);
     match->moved = 1; // belongs to this thread until done
+    pthread_cond_t *changed = &shared->boxes[match->owner->rank].changed; // twins wait there, too
     pthread_mutex_unlock(&shared->lock);
     DRV_ASSERT(match->bytes == transfer->bytes, "rank %d and rank %d: %lld bytes meet %lld",
             self->rank, transfer->peer, (long long)transfer->bytes, (long long)match->bytes);
     memcpy(transfer->sends ? match->p : transfer->p, transfer->sends ? transfer->p : match->p,
             (size_t)transfer->bytes);
     pthread_mutex_lock(&shared->lock);
-    transfer->done = match->done = true;
-    pthread_cond_broadcast(&shared->boxes[match->owner->rank].changed); // twins wait there as well
+    transfer->done = match->done = true; // from here on the match may be gone
     pthread_mutex_unlock(&shared->lock);
+    pthread_cond_broadcast(changed); // unlocked: who wakes finds the lock free
 }
 
 static bool all_done(const comm_transfer *list, int n) {

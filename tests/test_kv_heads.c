@@ -1,6 +1,6 @@
 // More tensor ranks than key-value heads: each has an equal share of the columns of one, several
 // work with the whole of it, and all degrees give the bits of one rank (docs/adr/0018).
-#include "layout_run.h"
+#include "layout_bits.h"
 
 #include "ir/grad.h"
 
@@ -139,48 +139,12 @@ static void attributes_that_cannot_be_are_refused(void **state) {
 
 // --- whole runs
 
-typedef struct heads_case {
-    int tensor, data, pipeline, context;
-    bool sequence, zero;
-} heads_case;
-
-static layout_run run_case(const heads_case *c, const char *const *sets, int n_sets) {
-    const char *all[MAX_SETS];
-    char degree[64], pipeline[64], context[64];
-    int n = 0;
-    for (; n < n_sets; n++)
-        all[n] = sets[n];
-    snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
-    snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%d", c->pipeline);
-    snprintf(context, sizeof context, "parallel.context=%d", c->context);
-    all[n++] = degree;
-    all[n++] = pipeline;
-    all[n++] = context;
-    all[n++] = "parallel.lanes=2";
-    all[n++] = c->sequence ? "parallel.sequence=true" : "parallel.sequence=false";
-    all[n++] = c->zero ? "parallel.zero=1" : "parallel.zero=0";
-    print_message("tensor %d, data %d, pipeline %d, context %d, sequence %d, zero %d; %s, %s\n",
-            c->tensor, c->data, c->pipeline, c->context, c->sequence, c->zero, sets[0], sets[1]);
-    return run_layout(c->tensor * c->data * c->pipeline * c->context, all, n);
-}
-
-static void same_bits_on(const heads_case *cases, size_t n_cases, const char *const *sets,
-        int n_sets) {
-    const heads_case alone = {1, 1, 1, 1, true, true};
-    layout_run one = run_case(&alone, sets, n_sets);
-    for (size_t i = 0; i < n_cases; i++) {
-        layout_run several = run_case(&cases[i], sets, n_sets);
-        expect_same_bits(&several, &one);
-        free(several.weights);
-    }
-    free(one.weights);
-}
-
 // Two key-value heads: a rank has both, one, a half of one, a quarter of one.
 static void every_degree(void **state) {
     (void)state;
-    static const heads_case degrees[] = {{2, 1, 1, 1, true, true}, {4, 1, 1, 1, true, true},
-            {4, 1, 1, 1, false, true}, {8, 1, 1, 1, true, true}, {8, 1, 1, 1, false, true}};
+    static const bits_case degrees[] = {{2, 1, 1, 1, {SHARED, ZERO1}},
+            {4, 1, 1, 1, {SHARED, ZERO1}}, {4, 1, 1, 1, {WHOLE, ZERO1}},
+            {8, 1, 1, 1, {SHARED, ZERO1}}, {8, 1, 1, 1, {WHOLE, ZERO1}}};
     static const char *const types[] = {"training.precision=fp32", "training.precision=bf16"},
                              *const ties[] = {"model.tie_word_embeddings=true",
                                      "model.tie_word_embeddings=false"};
@@ -195,8 +159,8 @@ static void every_degree(void **state) {
 // Data ranks, shards of the optimizer and stages beside them; heads that are recomputed.
 static void beside_every_other_axis(void **state) {
     (void)state;
-    static const heads_case meshes[] = {{4, 2, 1, 1, true, true}, {4, 2, 1, 1, false, false},
-            {4, 1, 2, 1, true, true}, {2, 2, 2, 1, true, true}};
+    static const bits_case meshes[] = {{4, 1, 2, 1, {SHARED, ZERO1}}, {4, 1, 2, 1, {WHOLE, ZERO0}},
+            {4, 1, 1, 2, {SHARED, ZERO1}}, {2, 1, 2, 2, {SHARED, ZERO1}}};
     const char *sets[] = {"training.precision=bf16", "training.recompute=full",
             "model.num_key_value_heads=2"};
     same_bits_on(meshes, 4, sets, 3);
@@ -207,8 +171,8 @@ static void beside_every_other_axis(void **state) {
 // One head for all ranks, of twelve numbers that four ranks share; a vocabulary that does not divide.
 static void one_head_for_all(void **state) {
     (void)state;
-    static const heads_case degrees[] = {{2, 1, 1, 1, true, true}, {4, 1, 1, 1, true, true},
-            {4, 2, 1, 1, false, true}};
+    static const bits_case degrees[] = {{2, 1, 1, 1, {SHARED, ZERO1}},
+            {4, 1, 1, 1, {SHARED, ZERO1}}, {4, 1, 2, 1, {WHOLE, ZERO1}}};
     const char *sets[] = {"training.precision=bf16", "model.num_key_value_heads=1",
             "model.head_dim=12", "model.vocab_size=509"};
     same_bits_on(degrees, 3, sets, 4);

@@ -1,59 +1,26 @@
 // Low-rank branches on tensor and context ranks give the bits of one rank: any degree, with the
 // tokens shared or not, beside data ranks, ZeRO and pipelines, whatever the targets, the type and
 // the dropout (docs/adr/0012, 0015).
-#include "layout_run.h"
+#include "layout_bits.h"
 
-typedef struct bits_case {
-    int tensor, context, data, pipeline;
-    const char *sets[3];
-} bits_case;
+#define RANK "lora.rank=4"
 
-static layout_run run_case(const bits_case *c, const char *const *sets, int n_sets) {
-    const char *all[MAX_SETS];
-    char degree[64], pipeline[64], context[64];
-    int n = 0;
-    for (; n < n_sets; n++)
-        all[n] = sets[n];
-    snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
-    snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%d", c->pipeline);
-    snprintf(context, sizeof context, "parallel.context=%d", c->context);
-    all[n++] = context;
-    all[n++] = "lora.rank=4";
-    all[n++] = "parallel.lanes=2";
-    all[n++] = degree;
-    all[n++] = pipeline;
-    for (int i = 0; i < 3 && c->sets[i]; i++)
-        all[n++] = c->sets[i];
-    print_message("tensor %d, context %d, data %d, pipeline %d, %s; %s, %s\n", c->tensor,
-            c->context, c->data, c->pipeline, c->sets[0] ? c->sets[0] : "", sets[0], sets[1]);
-    return run_layout(c->tensor * c->context * c->data * c->pipeline, all, n);
-}
-
-static const bits_case alone = {1, 1, 1, 1, {"parallel.zero=1"}};
-
-static void same_bits_on(const bits_case *cases, size_t n_cases, const char *const *sets,
+static void same_branches_on(const bits_case *cases, size_t n_cases, const char *const *sets,
         int n_sets) {
-    layout_run one = run_case(&alone, sets, n_sets);
-    for (size_t i = 0; i < n_cases; i++) {
-        layout_run several = run_case(&cases[i], sets, n_sets);
-        expect_same_bits(&several, &one);
-        free(several.weights);
-    }
-    free(one.weights);
+    const char *all[MAX_SETS];
+    for (int i = 0; i < n_sets; i++)
+        all[i] = sets[i];
+    all[n_sets] = RANK;
+    same_bits_on(cases, n_cases, all, n_sets + 1);
 }
-
-#define SHARED "parallel.sequence=true"
-#define WHOLE  "parallel.sequence=false"
 
 // Each degree with and without shared tokens; then every other axis beside it. Of zb-h1, gradients
 // of weights are a program of their own.
 static const bits_case meshes[] = {{2, 1, 1, 1, {WHOLE}}, {2, 1, 1, 1, {SHARED}},
         {4, 1, 1, 1, {WHOLE}}, {4, 1, 1, 1, {SHARED, "training.recompute=full"}},
-        {2, 1, 2, 1, {SHARED, "parallel.zero=0"}},
-        {4, 1, 2, 1, {WHOLE, "training.recompute=selective"}},
+        {2, 1, 2, 1, {SHARED, ZERO0}}, {4, 1, 2, 1, {WHOLE, "training.recompute=selective"}},
         {2, 1, 1, 2, {SHARED, "parallel.schedule=zb-h1"}},
-        {2, 1, 2, 2, {SHARED, "training.recompute=full"}},
-        {2, 1, 2, 2, {WHOLE, "parallel.zero=0"}}};
+        {2, 1, 2, 2, {SHARED, "training.recompute=full"}}, {2, 1, 2, 2, {WHOLE, ZERO0}}};
 enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 static const char *const all_linear = "lora.target_modules=all-linear",
@@ -67,13 +34,13 @@ static const char *const all_linear = "lora.target_modules=all-linear",
 static void all_branches_fp32(void **state) {
     (void)state;
     const char *sets[] = {fp32, all_linear, tied, dropped};
-    same_bits_on(meshes, N_MESHES, sets, 4);
+    same_branches_on(meshes, N_MESHES, sets, 4);
 }
 
 static void all_branches_bf16(void **state) {
     (void)state;
     const char *sets[] = {bf16, all_linear, untied, dropped};
-    same_bits_on(meshes, N_MESHES, sets, 4);
+    same_branches_on(meshes, N_MESHES, sets, 4);
 }
 
 static void query_and_value_alone(void **state) {
@@ -82,7 +49,7 @@ static void query_and_value_alone(void **state) {
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
             {4, 1, 1, 1, {SHARED}}, {2, 1, 2, 2, {SHARED}}};
     for (int i = 0; i < 2; i++)
-        same_bits_on(some, 4, sets[i], 4);
+        same_branches_on(some, 4, sets[i], 4);
 }
 
 // A branch of one part in the middle of a fused product, and of what is summed alone; first layers
@@ -94,7 +61,7 @@ static void some_branches(void **state) {
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
             {4, 1, 1, 2, {SHARED}}};
     for (int i = 0; i < 2; i++)
-        same_bits_on(some, 3, sets[i], 4);
+        same_branches_on(some, 3, sets[i], 4);
 }
 
 // Heads of 10 numbers, rows that are no multiple of a vector, several rows at a time.
@@ -105,9 +72,9 @@ static void sizes_that_fill_nothing(void **state) {
             {bf16, all_linear, untied, dropped, "data.sequence_length=44", "model.head_dim=10",
                     "model.vocab_size=509"}};
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}},
-            {2, 1, 2, 2, {SHARED, "parallel.zero=0"}}};
+            {2, 1, 2, 2, {SHARED, ZERO0}}};
     for (int i = 0; i < 2; i++)
-        same_bits_on(some, 3, sets[i], 7);
+        same_branches_on(some, 3, sets[i], 7);
 }
 
 // 42 tokens in 4 leaves, 20 (two rows of 10) and 4 in 8: lengths that differ by one, and none.
@@ -122,7 +89,8 @@ static void leaves_of_uneven_length(void **state) {
     static const bits_case some[] = {{2, 1, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
             {2, 1, 2, 1, {SHARED}}, {4, 1, 1, 1, {SHARED}}};
     for (int i = 0; i < 3; i++)
-        same_bits_on(some, i == 0 ? 3 : 4, sets[i], n_sets[i]); // 4 ranks cannot share 42 tokens
+        same_branches_on(some, i == 0 ? 3 : 4, sets[i],
+                n_sets[i]); // 4 ranks cannot share 42 tokens
 }
 
 static void eight_ranks(void **state) {
@@ -136,7 +104,7 @@ static void eight_ranks(void **state) {
             {fp32, q_and_v, dropped, "model.num_key_value_heads=8", "model.num_hidden_layers=2",
                     "model.intermediate_size=176", "data.sequence_length=96"}};
     for (int i = 0; i < 2; i++)
-        same_bits_on(some, 3, sets[i], 7);
+        same_branches_on(some, 3, sets[i], 7);
 }
 
 // More tensor ranks than key-value heads: each has branches of its share of a head's columns.
@@ -148,7 +116,7 @@ static void shared_heads(void **state) {
             {bf16, "lora.target_modules=[k_proj, v_proj]", untied, kept,
                     "model.num_key_value_heads=2"}};
     for (int i = 0; i < 2; i++)
-        same_bits_on(some, i == 0 ? 3 : 2, sets[i], 5);
+        same_branches_on(some, i == 0 ? 3 : 2, sets[i], 5);
 }
 
 // Rows in four leaves. Where tensor ranks share the tokens, those of a leaf may be on several.
@@ -157,8 +125,7 @@ static void context_ranks_too(void **state) {
     static const bits_case some[] = {{1, 2, 1, 1, {NULL}},
             {1, 4, 1, 1, {"training.recompute=full"}}, {2, 1, 1, 1, {SHARED}},
             {4, 2, 1, 1, {SHARED}}, {4, 2, 1, 1, {WHOLE}}, {2, 4, 1, 1, {SHARED}},
-            {1, 2, 2, 1, {"parallel.zero=0"}},
-            {2, 2, 2, 1, {SHARED, "training.recompute=selective"}},
+            {1, 2, 2, 1, {ZERO0}}, {2, 2, 2, 1, {SHARED, "training.recompute=selective"}},
             {1, 2, 1, 2, {"parallel.schedule=zb-h1"}}, {2, 2, 1, 2, {SHARED}}};
     const char *const sets[][6] = {{fp32, all_linear, tied, dropped, "data.sequence_length=40",
                                            "parallel.context_leaves=4"},
@@ -167,16 +134,16 @@ static void context_ranks_too(void **state) {
             {bf16, q_and_v, dropped, "training.micro_batch_size=2", "data.sequence_length=56",
                     "parallel.context_leaves=4"}};
     for (int i = 0; i < 3; i++)
-        same_bits_on(some, sizeof some / sizeof *some, sets[i], 6);
+        same_branches_on(some, sizeof some / sizeof *some, sets[i], 6);
 }
 
 // The number of leaves decides: with others the bits are others, so the cases above say something.
 static void leaves_decide(void **state) {
     (void)state;
-    const char *sets[] = {fp32, q_and_v, "parallel.leaves=4"};
-    layout_run four = run_case(&alone, sets, 3);
+    const char *sets[] = {fp32, q_and_v, "parallel.leaves=4", RANK};
+    layout_run four = run_case(&alone, sets, 4);
     sets[2] = "parallel.leaves=1";
-    layout_run chain = run_case(&alone, sets, 3);
+    layout_run chain = run_case(&alone, sets, 4);
     assert_memory_not_equal(chain.weights, four.weights, sizeof(float) * (size_t)four.n_weights);
     free(four.weights), free(chain.weights);
 }

@@ -1,50 +1,12 @@
 // Tensor ranks give the bits of one rank: any degree, with the tokens shared or not, beside data
 // ranks, ZeRO and pipelines, whatever the type, the ties and the vocabulary (docs/adr/0012).
-#include "layout_run.h"
-
-typedef struct bits_case {
-    int tensor, data, pipeline;
-    const char *sequence, *zero;
-} bits_case;
-
-static layout_run run_case(const bits_case *c, const char *const *sets, int n_sets) {
-    const char *all[MAX_SETS];
-    char degree[64], pipeline[64];
-    int n = 0;
-    for (; n < n_sets; n++)
-        all[n] = sets[n];
-    snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
-    snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%d", c->pipeline);
-    all[n++] = degree;
-    all[n++] = pipeline;
-    all[n++] = "parallel.lanes=2";
-    all[n++] = c->sequence;
-    all[n++] = c->zero;
-    print_message("tensor %d, data %d, pipeline %d, %s, %s, %s\n", c->tensor, c->data, c->pipeline,
-            c->sequence, c->zero, sets[0]);
-    return run_layout(c->tensor * c->data * c->pipeline, all, n);
-}
-
-static const char *const shared = "parallel.sequence=true", *const whole = "parallel.sequence=false",
-                         *const zero0 = "parallel.zero=0", *const zero1 = "parallel.zero=1";
-
-static void same_bits_on(const bits_case *cases, size_t n_cases, const char *const *sets,
-        int n_sets) {
-    const bits_case alone = {1, 1, 1, shared, zero1};
-    layout_run one = run_case(&alone, sets, n_sets);
-    for (size_t i = 0; i < n_cases; i++) {
-        layout_run several = run_case(&cases[i], sets, n_sets);
-        expect_same_bits(&several, &one);
-        free(several.weights);
-    }
-    free(one.weights);
-}
+#include "layout_bits.h"
 
 // Each degree with and without shared tokens; then every other axis beside it.
-static const bits_case meshes[] = {{2, 1, 1, whole, zero1}, {2, 1, 1, shared, zero1},
-        {4, 1, 1, whole, zero1}, {4, 1, 1, shared, zero1}, {2, 2, 1, shared, zero0},
-        {4, 2, 1, whole, zero1}, {2, 1, 2, shared, zero1}, {2, 2, 2, shared, zero1},
-        {2, 2, 2, whole, zero0}, {4, 1, 2, shared, zero1}};
+static const bits_case meshes[] = {{2, 1, 1, 1, {WHOLE, ZERO1}}, {2, 1, 1, 1, {SHARED, ZERO1}},
+        {4, 1, 1, 1, {WHOLE, ZERO1}}, {4, 1, 1, 1, {SHARED, ZERO1}}, {2, 1, 2, 1, {SHARED, ZERO0}},
+        {4, 1, 2, 1, {WHOLE, ZERO1}}, {2, 1, 1, 2, {SHARED, ZERO1}}, {2, 1, 2, 2, {SHARED, ZERO1}},
+        {2, 1, 2, 2, {WHOLE, ZERO0}}, {4, 1, 1, 2, {SHARED, ZERO1}}};
 enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 static void every_mesh_fp32(void **state) {
@@ -69,8 +31,8 @@ static void sizes_that_fill_nothing(void **state) {
                                                     "data.sequence_length=36"},
             {"training.precision=bf16", "model.vocab_size=509", "model.tie_word_embeddings=false",
                     "model.head_dim=10", "model.intermediate_size=148", "data.sequence_length=36"}};
-    static const bits_case some[] = {{2, 1, 1, shared, zero1}, {4, 1, 1, shared, zero1},
-            {4, 2, 1, whole, zero0}, {2, 2, 2, shared, zero1}};
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED, ZERO1}}, {4, 1, 1, 1, {SHARED, ZERO1}},
+            {4, 1, 2, 1, {WHOLE, ZERO0}}, {2, 1, 2, 2, {SHARED, ZERO1}}};
     for (int i = 0; i < 2; i++)
         same_bits_on(some, 4, models[i], 6);
 }
@@ -78,8 +40,8 @@ static void sizes_that_fill_nothing(void **state) {
 // The whole chain of degrees; products longer than a block of the inner dimension.
 static void eight_ranks(void **state) {
     (void)state;
-    static const bits_case some[] = {{2, 1, 1, shared, zero1}, {8, 1, 1, shared, zero1},
-            {8, 1, 1, whole, zero1}};
+    static const bits_case some[] = {{2, 1, 1, 1, {SHARED, ZERO1}}, {8, 1, 1, 1, {SHARED, ZERO1}},
+            {8, 1, 1, 1, {WHOLE, ZERO1}}};
     static const char *const models[][5] = {{"training.precision=bf16",
                                                     "model.num_key_value_heads=8",
                                                     "model.num_hidden_layers=2",
@@ -95,7 +57,7 @@ static void eight_ranks(void **state) {
 static void leaves_decide(void **state) {
     (void)state;
     const char *sets[] = {"training.precision=fp32", "parallel.leaves=2"};
-    const bits_case alone = {1, 1, 1, shared, zero1}, two = {2, 1, 1, shared, zero1};
+    const bits_case two = {2, 1, 1, 1, {SHARED, ZERO1}};
     layout_run one = run_case(&alone, sets, 2), several = run_case(&two, sets, 2);
     expect_same_bits(&several, &one);
     sets[1] = "parallel.leaves=1";

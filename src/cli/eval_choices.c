@@ -16,10 +16,17 @@ static void print_number(const char *name, double value) {
         printf("\"%s\": null, ", name);
 }
 
-static void print_result(const choices_result *r, bool json, bool complete) {
-    if (!json) {
+static void print_words(const choices_result *r) {
+    if (r->n > 1)
         printf("acc %.4f (stderr %.4f)  acc_norm %.4f (stderr %.4f)  records %lld\n", r->acc,
                 r->acc_err, r->acc_norm, r->acc_norm_err, (long long)r->n);
+    else
+        printf("acc %.4f  acc_norm %.4f  records %lld\n", r->acc, r->acc_norm, (long long)r->n);
+}
+
+static void print_result(const choices_result *r, bool json, bool complete) {
+    if (!json) {
+        print_words(r);
         return;
     }
     printf("{");

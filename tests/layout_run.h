@@ -243,3 +243,12 @@ static inline void expect_close_numbers(const layout_run *got, const layout_run 
                     want->grad_norm[step], want->param_norm[step]);
     }
 }
+
+// `tiny` with two keys is refused with these words.
+static inline void expect_refused(const char *key1, const char *key2, const char *text) {
+    arena *a = arena_new("cfg");
+    run_config cfg;
+    const char *sets[] = {"model.preset=tiny", key1, key2};
+    FAILS(config_from_sets(a, sets, 3, &cfg), DRV_E_USAGE, text);
+    arena_free(a);
+}

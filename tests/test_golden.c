@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "ckpt/safetensors.h"
+#include "ir/hyper.h"
 #include "train/schedule.h"
 
 enum { ROWS = 4, SEQ = 48, STEPS = 20 };
@@ -183,8 +184,8 @@ static double train_step(const golden *from, test_run *run, int step, int micro_
         put_rows(from, run, step, first, micro_batch);
         loss += test_run_step(run, dloss) * dloss;
     }
-    const double hyper[] = {schedule_lr(&run->c, step + 1), 1 - pow(0.9, step + 1),
-            1 - pow(0.95, step + 1), 1};
+    const double hyper[N_HYPER] = {schedule_lr(&run->c, step + 1), 1 - pow(0.9, step + 1),
+            1 - pow(0.95, step + 1), 1, step + 1};
     OK(backend_write(run->p.b, 0, "hyper", 0, sizeof hyper, hyper));
     OK(backend_run(run->p.b, run->p.update));
     return loss;

@@ -3,36 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/cpu_op.h"
-#include "ir/hyper.h"
+#include "backend/cpu/adamw_numbers.h"
 #include "ir/rounding.h"
 
 // --- adamw_rounded
-typedef struct step_numbers {
-    adamw_args args;
-    adamw_types types;
-    uint32_t update;
-} step_numbers;
-
-static step_numbers read_numbers(const instruction *ins) {
-    const op_attrs *attrs = &ins->node->attrs;
-    const double norm2 = *(const double *)ins->in[4], *hyper = ins->in[5];
-    tensor *const *in = ins->node->in;
-    return (step_numbers){.args = {.lr = hyper[HYPER_LR],
-                                  .beta1 = attrs->beta1,
-                                  .beta2 = attrs->beta2,
-                                  .eps = attrs->eps,
-                                  .weight_decay = attrs->weight_decay,
-                                  .c1 = hyper[HYPER_C1],
-                                  .c2 = hyper[HYPER_C2],
-                                  .grad_scale = hyper[HYPER_CLIP] > 0
-                                                        ? fmin(1, hyper[HYPER_CLIP] /
-                                                                          (sqrt(norm2) + 1e-6))
-                                                        : 1},
-            .types = {in[0]->dt, in[1]->dt, in[3]->dt},
-            .update = (uint32_t)hyper[HYPER_UPDATE]};
-}
-
 static rounding keys_at(const place_run *run, int word, uint32_t step) {
     rounding_keys keys;
     memcpy(keys.key, run->part + word, sizeof keys.key);
@@ -50,13 +24,16 @@ static void update_chunk(void *arg, int64_t chunk, int thread) {
         memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(ins->node->in[3]->dt)));
         return;
     }
-    const step_numbers numbers = read_numbers(ins);
+    tensor *const *in = ins->node->in;
+    const adamw_args args = adamw_args_of(ins);
+    const adamw_types types = {in[0]->dt, in[1]->dt, in[3]->dt};
+    const uint32_t update = (uint32_t)((const double *)ins->in[5])[HYPER_UPDATE];
     for (int64_t at = first; at < first + n;) {
         const place_run run = place_run_at(place, at + place[PLACE_FIRST], first + n - at);
-        const rounding by = keys_at(&run, PART_UPDATE, numbers.update);
-        ins->kernels->adamw_rounded(&numbers.types, run.n, output_at(ins, 0, at),
-                output_at(ins, 1, at), output_at(ins, 2, at), output_at(ins, 3, at), &numbers.args,
-                &by, copies ? (uint16_t *)(void *)output_at(ins, 4, at) : NULL);
+        const rounding by = keys_at(&run, PART_UPDATE, update);
+        ins->kernels->adamw_rounded(&types, run.n, output_at(ins, 0, at), output_at(ins, 1, at),
+                output_at(ins, 2, at), output_at(ins, 3, at), &args, &by,
+                copies ? (uint16_t *)(void *)output_at(ins, 4, at) : NULL);
         at += run.n;
     }
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backend/cpu/cpu_op.h"
+#include "backend/cpu/adamw_numbers.h"
 #include "base/exact_sum.h"
 #include "base/round.h"
 
@@ -69,24 +69,14 @@ const cpu_op cpu_op_sum_squares = {.run = sum_squares, .workspace = sum_squares_
 static void adamw_chunk(void *arg, int64_t chunk, int thread) {
     (void)thread;
     const instruction *ins = arg;
-    const op_attrs *attrs = &ins->node->attrs;
     const tensor *p = ins->node->in[0];
-    const double norm2 = *(const double *)ins->in[4], *hyper = ins->in[5];
     const int64_t first = chunk * CHUNK_ELEMENTS,
                   n = chunk_length(tensor_elements(p), CHUNK_ELEMENTS, chunk);
-    if (!isfinite(norm2)) {
+    if (!isfinite(*(const double *)ins->in[4])) {
         memset(output_at(ins, 3, first), 0, (size_t)(n * dtype_bytes(p->dt)));
         return;
     }
-    adamw_args args = {.lr = hyper[0],
-            .beta1 = attrs->beta1,
-            .beta2 = attrs->beta2,
-            .eps = attrs->eps,
-            .weight_decay = attrs->weight_decay,
-            .c1 = hyper[1],
-            .c2 = hyper[2],
-            .grad_scale = 1};
-    if (hyper[3] > 0) args.grad_scale = fmin(1, hyper[3] / (sqrt(norm2) + 1e-6));
+    const adamw_args args = adamw_args_of(ins);
     ins->kernels->adamw(p->dt, n, output_at(ins, 0, first), output_at(ins, 1, first),
             output_at(ins, 2, first), output_at(ins, 3, first), &args,
             ins->node->n_in > 6 ? (uint16_t *)(void *)output_at(ins, 4, first) : NULL);

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "kernels/ref/ref.h"
-#include "kernels/x86/vec.h"
+#include "kernels/x86/elementwise.h"
 
 INLINE ints i_mix(ints x) {
     x = i_low(i_xor(x, i_right(x, MIX_SHIFT1)), MIX_FACTOR1);
@@ -24,24 +24,15 @@ INLINE void v_store_rounded(dtype dt, void *p, int64_t i, vec x, ints bits, int 
         v_store((float *)p + i, x, n);
 }
 
-// The arithmetic of adamw_f32 (elementwise.h).
 INLINE void adamw_rounded_as(dtype weight, dtype moments, dtype grad, int64_t n, void *weights,
         void *mean, void *square, void *grads, const adamw_args *args, const rounding *by,
         uint16_t *w) {
-    const vec scale = v_set((float)args->grad_scale), b1 = v_set((float)args->beta1),
-              n1 = v_set((float)(1 - args->beta1)), b2 = v_set((float)args->beta2),
-              n2 = v_set((float)(1 - args->beta2)),
-              decay = v_set((float)(args->lr * args->weight_decay)),
-              step = v_set((float)(args->lr / args->c1)), root = v_set((float)(1 / sqrt(args->c2))),
-              eps = v_set((float)args->eps);
+    const adamw_vectors numbers = adamw_vectors_of(args);
     FOR_VECTORS(j, k, n, {
         const ints word1 = first_words(by, j), word2 = i_mix(i_add(word1, i_set(by->b)));
-        const vec x = v_mul(v_load_as(grad, grads, j, k), scale);
-        const vec mi = v_fma(b1, v_load_as(moments, mean, j, k), v_mul(n1, x));
-        const vec vi = v_fma(b2, v_load_as(moments, square, j, k), v_mul(v_mul(n2, x), x));
-        const vec change = v_div(v_mul(step, mi), v_fma(v_sqrt(vi), root, eps));
-        const vec before = v_load_as(weight, weights, j, k),
-                  pi = v_sub(before, v_fma(decay, before, change));
+        vec mi = v_load_as(moments, mean, j, k), vi = v_load_as(moments, square, j, k);
+        const vec pi = adamw_of(&numbers, v_load_as(grad, grads, j, k), &mi, &vi,
+                v_load_as(weight, weights, j, k));
         v_store_rounded(moments, mean, j, mi, word1, k);
         v_store_rounded(moments, square, j, vi, i_right(word1, 16), k);
         v_store_rounded(weight, weights, j, pi, word2, k);

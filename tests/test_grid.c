@@ -103,7 +103,8 @@ static int add_sets(arena *a, const grid_case *c, const char **sets) {
     for (int axis = 0; axis < N_GRID; axis++)
         if (axis != G_SCHEDULE || degree(c, G_PIPELINE) > 1)
             sets[n++] = arena_printf(a, "%s=%s", grid[axis].key, grid[axis].value[c->at[axis]]);
-    if (degree(c, G_PIPELINE) > 1 && strcmp(grid[G_SCHEDULE].value[c->at[G_SCHEDULE]], "interleaved") == 0)
+    if (degree(c, G_PIPELINE) > 1 &&
+            strcmp(grid[G_SCHEDULE].value[c->at[G_SCHEDULE]], "interleaved") == 0)
         sets[n++] = "parallel.virtual_stages=2";
     sets[n++] = arena_printf(a, "parallel.context_leaves=%d", c->leaves);
     return n;
@@ -169,7 +170,7 @@ static drv_status steps_of_rank(comm *self, arena *mem, case_run *run) {
     run_config cfg;
     programs built;
     backend *device;
-    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
+    DRV_TRY(config_load(mem, NULL, run->sets, run->n_sets, &cfg));
     DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
     cfg.rank = comm_rank(self);
     const mesh ranks = programs_mesh(&cfg);

@@ -12,8 +12,8 @@
 
 enum { CHUNK = 1 << 14 }; // elements that a thread reads at a time
 
-// The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor of
-// fewer than 2^32 never have the same hash.
+// The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor
+// of fewer than 2^32 never have the same hash.
 uint64_t hashes_element(uint64_t name, int64_t place, float value) {
     uint32_t bits;
     memcpy(&bits, &value, sizeof bits);

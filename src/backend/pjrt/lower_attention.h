@@ -21,8 +21,8 @@ typedef struct attention_call {
     hlo_value d_o, lse, delta; // of the gradient: [RK, G, S, D], [RK, G, S]
 } attention_call;
 
-// Carried from pair to pair. Forward: the largest score, the sum of exponents and of values, of each
-// query; backward: the sums of gradients.
+// Carried from pair to pair. Forward: the largest score, the sum of exponents and of values, of
+// each query; backward: the sums of gradients.
 enum { MAX, SUM, OUT, N_FORWARD };
 enum { DQ, DK, DV, N_GRADIENTS };
 hlo_body attention_pair, attention_grad_pair; // ctx: attention_call

@@ -20,11 +20,11 @@ typedef struct ring_call {
     attention_call *c;
     const node *n;
     hlo_groups ranks;
-    hlo_value place;  // of this rank, i32
-    int hops;         // after which keys are where they were
-    int first_turn;   // the hop of a loop's turn 0
-    hlo_body *pair;   // of blocks
-    int n_sums;       // of carried values that pairs add to
+    hlo_value place; // of this rank, i32
+    int hops;        // after which keys are where they were
+    int first_turn;  // the hop of a loop's turn 0
+    hlo_body *pair;  // of blocks
+    int n_sums;      // of carried values that pairs add to
 } ring_call;
 
 // --- where tokens are
@@ -32,11 +32,12 @@ typedef struct ring_call {
 static hlo_value numbers_of(const attention_call *c, const node *n, hlo_value place, double none) {
     hlo_text *h = &c->l->h;
     const int64_t tokens = c->seq / ZIGZAG_HALVES, padded = c->padded / ZIGZAG_HALVES;
-    hlo_value token = hlo_iota(h, HLO_I32, 1, &padded, 0), chunk[ZIGZAG_HALVES], number[ZIGZAG_HALVES];
+    hlo_value token = hlo_iota(h, HLO_I32, 1, &padded, 0), chunk[ZIGZAG_HALVES],
+              number[ZIGZAG_HALVES];
     const hlo_value inside = hlo_compare(h, "LT", token, hlo_fill(h, (double)tokens, &token));
     chunk[EARLY] = place;
-    chunk[LATE] = hlo_binary(h, "subtract",
-            hlo_fill(h, ZIGZAG_HALVES * n->attrs.ranks - 1, &place), place);
+    chunk[LATE] = hlo_binary(h, "subtract", hlo_fill(h, ZIGZAG_HALVES * n->attrs.ranks - 1, &place),
+            place);
     for (int i = 0; i < ZIGZAG_HALVES; i++) {
         const hlo_value first = hlo_scale(h, chunk[i], (double)tokens);
         number[i] = hlo_binary(h, "add", token, hlo_spread(h, first, &token));

@@ -105,7 +105,8 @@ static inline run_config config_of(arena *a, const device_run *run) {
     return cfg;
 }
 
-static inline device_run run_devices(device_pool *pool, int ranks, const char *const *sets, int n_sets) {
+static inline device_run run_devices(device_pool *pool, int ranks, const char *const *sets,
+        int n_sets) {
     device_run run = {.pool = pool, .ranks = ranks};
     arena *a = arena_new("config");
     for (int i = 0; i < N_COMMON; i++)

@@ -59,9 +59,15 @@ expect 2 "key \"pjrt.devices\" is 4, expected 8" train bad $pjrt --set pjrt.devi
 expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 5" train bad $pjrt --set pjrt.devices=5
 expect 2 "key \"pjrt.devices\" is \"0\"" train bad $pjrt --set pjrt.devices=0
 expect 2 "2 tensor ranks in 2 leaves cut the vocabulary of 401 unevenly" train bad $pjrt --set parallel.tensor=2 --set model.vocab_size=401
+
+# --- several processes of one cluster, a device each: stages exchange over MPI; the CPU plugin joins none in one program
 if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    expect 2 "2 processes were started with backend pjrt, expected one" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-        mpirun --oversubscribe -n 2 "$drover" train run.yaml $pjrt
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    two() { mpirun --oversubscribe -n 2 "$drover" train run.yaml --set schedule.type=constant $pjrt --set training.steps=10 --set run_dir="$@"; }
+    expect 0 "2 ranks on 1 host over MPI: tensor 1, pipeline 2 x 1 stages" two processes --set parallel.pipeline=2
+    check "two processes: losses of one" near 1e-5 processes one
+    expect 1 "is for 2 processes, but plugin \"cpu\" joins none; expected parallel.pipeline 2" two bad
+    expect 2 "key \"pjrt.devices\" is 2, but 2 processes were started, expected 1" two bad --set pjrt.devices=2
 fi
 expect 2 "key \"parallel.context_leaves\" is 4, expected 2, a leaf of the row for each context rank: backend pjrt" train bad $pjrt --set parallel.context=2 --set parallel.context_leaves=4
 finish

@@ -30,8 +30,9 @@ static const tensor *holder_of(const tensor *t) {
 
 static const char *held_name(const graph_cut *c, const tensor *t) {
     const tensor *holder = holder_of(t);
-    return holder->cls == TENSOR_TEMP ? arena_printf(c->a, LOWERED_TEMPORARY "%s.%d", c->g->name, holder->id)
-                                      : holder->name;
+    return holder->cls == TENSOR_TEMP
+                   ? arena_printf(c->a, LOWERED_TEMPORARY "%s.%d", c->g->name, holder->id)
+                   : holder->name;
 }
 
 // A part ends before a node that sums over the ends of the pipeline, and after one whose sum goes
@@ -155,7 +156,8 @@ drv_status lower_graph(arena *a, const graph *g, const lower_options *options, l
     c.out = out;
     for (int n_parts = 1; n_parts == 1 || c.end < g->n_nodes; n_parts++) {
         if (n_parts > 1) c.out = c.out->next = ARENA_NEW(a, lowered);
-        *c.out = (lowered){.name = n_parts > 1 ? arena_printf(a, "%s.%d", g->name, n_parts) : g->name,
+        *c.out = (lowered){.name = n_parts > 1 ? arena_printf(a, "%s.%d", g->name, n_parts)
+                                               : g->name,
                 .lines = ARENA_ARRAY(a, lowered_line, g->n_nodes)};
         c.first = c.end;
         DRV_TRY(lower_open(a, g, options, &c.l));

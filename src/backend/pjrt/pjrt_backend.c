@@ -199,7 +199,8 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     pjrt_backend *b = self(base);
     mesh stage = *m;
     stage.size[AXIS_PIPELINE] = 1;
-    const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : 0, n_here = c ? n : 1;
+    const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : 0,
+              n_here = c && !b->pool->cluster ? n : 1;
     b->mesh = *m;
     b->lower.ranks = stage;
     b->alone = n_here == 1;

@@ -26,6 +26,12 @@ expect 0 "resumed from mixed/checkpoints/step-000007" train mixed --set training
 expect 0 "resumed from mixed/checkpoints/step-000008" train mixed $pjrt --set parallel.tensor=4
 check "8 devices, 1, cpu, 4 devices: losses of one" near 1e-5 mixed one
 
+# --- a pipeline: its checkpoint goes on elsewhere, and it goes on from others
+expect 0 "pipeline 2 x 1 stages, data 2" train staged $pjrt --set parallel.pipeline=2 --set parallel.data=2 --set training.steps=5
+expect 0 "resumed from staged/checkpoints/step-000005" train staged $pjrt --set training.steps=8
+expect 0 "resumed from staged/checkpoints/step-000008" train staged $pjrt --set parallel.pipeline=2 --set parallel.tensor=2
+check "pipeline x data, one device, pipeline x tensor: losses of one" near 1e-5 staged one
+
 # --- a stop, and a resume with the same bits
 "$drover" train run.yaml --set schedule.type=constant $pjrt --set pjrt.devices=4 --set checkpoint.every=5 --set training.steps=100000 --set run_dir=stopped >out 2>&1 &
 wait_for grep -q '"step":5,' stopped/metrics.jsonl
@@ -53,11 +59,15 @@ expect 2 "key \"pjrt.devices\" is 4, expected 8" train bad $pjrt --set pjrt.devi
 expect 2 "expected a multiple of micro_batch_size 1 x data-parallel ranks 5" train bad $pjrt --set pjrt.devices=5
 expect 2 "key \"pjrt.devices\" is \"0\"" train bad $pjrt --set pjrt.devices=0
 expect 2 "2 tensor ranks in 2 leaves cut the vocabulary of 401 unevenly" train bad $pjrt --set parallel.tensor=2 --set model.vocab_size=401
-expect 1 "runs no pipelines" train bad $pjrt --set parallel.pipeline=2
-check "it is said once" [ "$(grep -c 'runs no pipelines' out)" = 1 ]
+
+# --- several processes of one cluster, a device each: stages exchange over MPI; the CPU plugin joins none in one program
 if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    expect 2 "2 processes were started with backend pjrt, expected one" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
-        mpirun --oversubscribe -n 2 "$drover" train run.yaml $pjrt
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    two() { mpirun --oversubscribe -n 2 "$drover" train run.yaml --set schedule.type=constant $pjrt --set training.steps=10 --set run_dir="$@"; }
+    expect 0 "2 ranks on 1 host over MPI: tensor 1, pipeline 2 x 1 stages" two processes --set parallel.pipeline=2
+    check "two processes: losses of one" near 1e-5 processes one
+    expect 1 "is for 2 processes, but plugin \"cpu\" joins none; expected parallel.pipeline 2" two bad
+    expect 2 "key \"pjrt.devices\" is 2, but 2 processes were started, expected 1" two bad --set pjrt.devices=2
 fi
 expect 2 "key \"parallel.context_leaves\" is 4, expected 2, a leaf of the row for each context rank: backend pjrt" train bad $pjrt --set parallel.context=2 --set parallel.context_leaves=4
 finish

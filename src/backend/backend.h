@@ -198,6 +198,7 @@ typedef struct backend_opts {
     // said to the pool. NULL: on a device that it opens itself.
     device_pool *pool;
     int device;
+    comm *cluster; // of several processes, each with one device; NULL: this one is alone
 } backend_opts;
 
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,

@@ -12,7 +12,12 @@ backend_opts device_opts(const run_config *cfg) {
 }
 
 drv_status device_open(arena *a, const run_config *cfg, backend **out) {
-    const backend_opts opts = device_opts(cfg);
+    return device_open_among(a, cfg, NULL, out);
+}
+
+drv_status device_open_among(arena *a, const run_config *cfg, comm *c, backend **out) {
+    backend_opts opts = device_opts(cfg);
+    if (c && comm_size(c) > 1) opts.cluster = c;
     DRV_TRY_CTX(backend_open_with(a, cfg->backend, &opts, out), "%s: backend \"%s\"",
             config_where(cfg, "backend"), cfg->backend);
     return DRV_OK;

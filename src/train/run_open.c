@@ -215,7 +215,7 @@ static drv_status open_device(run *r) {
     const run_config *cfg = r->cfg;
     DRV_TRY(open_data(r));
     return r->pool ? device_open_of(r->a, cfg, r->pool, comm_rank(r->comm), &r->b)
-                   : device_open(r->a, cfg, &r->b);
+                   : device_open_among(r->a, cfg, r->comm, &r->b);
 }
 
 static drv_status open_programs(run *r) {

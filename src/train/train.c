@@ -388,20 +388,21 @@ drv_status train_refuse(arena *a, drv_status status) {
     return leave_ranks(&r, status, message);
 }
 
-// Devices of several processes are not joined yet (docs/adr/0017).
+// Ranks are processes or devices of one, not both (docs/adr/0025).
 static drv_status check_processes(const run_config *cfg) {
-    if (strcmp(cfg->backend, "pjrt") != 0 || comm_launched() == 1) return DRV_OK;
+    if (strcmp(cfg->backend, "pjrt") != 0 || comm_launched() == 1 || cfg->pjrt.devices <= 1)
+        return DRV_OK;
     return drv_fail(DRV_E_USAGE,
-            "%s: %d processes were started with backend pjrt, expected one, which shares a run among "
-            "the devices of its machine (pjrt.devices)",
-            config_where(cfg, "backend"), comm_launched());
+            "%s: key \"pjrt.devices\" is %lld, but %d processes were started, expected 1, a device "
+            "for each, or one process",
+            config_where(cfg, "pjrt.devices"), (long long)cfg->pjrt.devices, comm_launched());
 }
 
 drv_status train(arena *a, const run_config *config, bool fresh) {
     run_config cfg = *config;
     run r = {.a = a, .cfg = &cfg, .saved_step = -1, .saving_step = -1};
     char message[2048];
-    const int n_devices = device_count(config);
+    const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);

@@ -132,6 +132,12 @@ static drv_status compile(device_team *t, void *ctx) {
 
 drv_status team_compile(team_member *self, const lowered *l, device_program **out) {
     device_team *t = self->team;
+    const device_pool *pool = t->pool;
+    if (t->n > t->n_here && pool->cluster && !pool->client->rank_devices)
+        return drv_fail(DRV_E_DEVICE,
+                "program \"%s\" is for %d processes, but plugin \"%s\" joins none; expected "
+                "parallel.pipeline %d, a stage for each, or one process with pjrt.devices",
+                l->name, t->n, pool->plugin->name, comm_size(pool->cluster));
     compile_call call = {.l = l};
     DRV_TRY(meet(self, compile, &call));
     team_program *made = t->programs[t->n_programs - 1]; // the next one needs this rank
@@ -172,8 +178,10 @@ static device_team *team_new(device_pool *pool, int first, int n, int n_here) {
             .results = ARENA_ARRAY(pool->a, pjrt_buffer **, n_here),
             .done = ARENA_ARRAY(pool->a, pjrt_event *, n_here),
             .next = pool->teams};
+    const int *of_ranks = pool->client->rank_devices;
     for (int i = 0; i < n; i++)
-        t->ids[i] = client_device_id(pool->client, first + i);
+        t->ids[i] = of_ranks ? of_ranks[first + i]
+                             : client_device_id(pool->client, pool->cluster ? 0 : first + i);
     pthread_mutex_init(&t->lock, NULL);
     pthread_cond_init(&t->ended, NULL);
     pool->teams = t;
@@ -213,6 +221,8 @@ static drv_status set_flags(device_pool *p, const backend_opts *opts) {
         p->flags[p->n_flags++] = arena_printf(p->a, "xla_gpu_cuda_data_dir=%s", tools);
         p->flags[p->n_flags++] = "xla_gpu_enable_triton_gemm=False";
     }
+    // A rank that finds its program in the cache would let the others wait for its share of it.
+    if (cuda && p->cluster) p->flags[p->n_flags++] = "xla_gpu_shard_autotuning=False";
     for (int i = 0; i < opts->n_flags; i++)
         p->flags[p->n_flags++] = opts->flags[i];
     return DRV_OK;
@@ -231,11 +241,24 @@ static drv_status open_target(device_pool *p, const backend_opts *opts, int n_de
     return client_open_target(p->a, p->plugin, config, n_devices, &p->client);
 }
 
+// The store lives as long as a client that uses it: one that joins processes.
+static drv_status open_in_cluster(device_pool *p, client_options *client) {
+    p->store = client->store = cluster_store_open(p->cluster);
+    client->cluster = p->cluster;
+    client->place_on_host = cluster_place_on_host(p->cluster);
+    const drv_status status = client_open(p->a, p->plugin, client, &p->client);
+    if (status == DRV_OK && p->client->rank_devices) return DRV_OK;
+    cluster_store_close(p->store);
+    p->store = NULL;
+    return status;
+}
+
 static drv_status open_devices(device_pool *p, const backend_opts *opts, int n_devices) {
-    const client_options client = {.n_devices = n_devices,
-            .memory_fraction = opts->memory_fraction};
+    client_options client = {.n_devices = n_devices, .memory_fraction = opts->memory_fraction};
+    p->cluster = opts->cluster;
     DRV_TRY(plugin_open(p->a, opts->plugin, &p->plugin));
-    DRV_TRY(client_open(p->a, p->plugin, &client, &p->client));
+    DRV_TRY(p->cluster ? open_in_cluster(p, &client)
+                       : client_open(p->a, p->plugin, &client, &p->client));
     return set_flags(p, opts);
 }
 
@@ -254,4 +277,5 @@ void device_pool_close(device_pool *p) {
         team_free(t);
     pthread_mutex_destroy(&p->lock);
     client_close(p->client);
+    if (p->store) cluster_store_close(p->store);
 }

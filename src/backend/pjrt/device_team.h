@@ -14,8 +14,10 @@ struct device_pool {
     arena *a; // with the lock
     pjrt_plugin *plugin;
     device_client *client;
-    compile_cache cache; // with the lock
-    const char **flags;  // of the compiler
+    compile_cache cache;  // with the lock
+    comm *cluster;        // of several processes, one device each; else NULL
+    cluster_store *store; // that the client uses; NULL: it needs none
+    const char **flags;   // of the compiler
     int n_flags;
     pthread_mutex_t lock;
     struct device_team *teams;

@@ -70,6 +70,7 @@ lowered_state lower_state(const lowering *l, const tensor *t, int alias) {
     lowered_state s = {.name = t->name,
             .host = t->dt,
             .shape = {.dt = t->dt, .n_dims = t->n_dims},
+            .n_slots = t->n_slots,
             .alias = alias};
     if (t->dt == DT_F64 && !l->options.has_f64) s.shape.dt = DT_F32;
     for (int i = 0; i < t->n_dims; i++)
@@ -77,7 +78,7 @@ lowered_state lower_state(const lowering *l, const tensor *t, int alias) {
     return s;
 }
 
-static void add_places(lowering *l, lowered *out) {
+void lower_add_places(lowering *l, lowered *out) {
     l->has_places = mesh_ranks(&l->options.ranks) > 1;
     if (!l->has_places) return;
     l->places = hlo_new(&l->h, HLO_I32, HLO_DIMS(N_AXES));
@@ -85,31 +86,6 @@ static void add_places(lowering *l, lowered *out) {
             .host = DT_I32,
             .shape = {.dt = DT_I32, .n_dims = 1, .dim = {N_AXES}},
             .alias = -1};
-}
-
-// Results: the written state in the order of its arguments, then what is new.
-static void find_signature(arena *a, lowering *l, lowered *out, const tensor **results) {
-    const graph *of = l->g;
-    const state_use use = lower_state_use(a, of);
-    out->in = ARENA_ARRAY(a, lowered_state, of->n_tensors + 1);
-    out->out = ARENA_ARRAY(a, lowered_state, of->n_tensors);
-    add_places(l, out);
-    for (int i = 0; i < of->n_tensors; i++) {
-        const tensor *t = of->tensors[i];
-        if (t->def || t->cls == TENSOR_TEMP || !use.read[i]) continue;
-        l->values[i] = hlo_new(&l->h, lower_type(l, t->dt), t->n_dims, t->dim);
-        if (use.last[i]) {
-            results[out->n_out] = use.last[i];
-            out->out[out->n_out++] = lower_state(l, t, out->n_in);
-        }
-        out->in[out->n_in++] = lower_state(l, t, -1);
-    }
-    for (int i = 0; i < of->n_tensors; i++) {
-        const tensor *t = of->tensors[i];
-        if (!t->def || t->cls == TENSOR_TEMP || t->alias) continue;
-        results[out->n_out] = t;
-        out->out[out->n_out++] = lower_state(l, t, -1);
-    }
 }
 
 static hlo_value value_of_state(const lowering *l, const lowered_state *s) {
@@ -151,13 +127,14 @@ void lower_results(lowering *l, const hlo_value *v, int n) {
 }
 
 // --- the whole
-// Ranks of different pipeline stages run different programs: nothing in one goes along that axis.
+// Ranks of different pipeline stages run different programs: what goes along that axis goes between
+// two (lower_graph.c).
 static drv_status check_nodes(const lowering *l) {
     const graph *program = l->g;
     for (int i = 0; i < program->n_nodes; i++) {
         const node *n = program->nodes[i];
         const char *name = op_rows[n->op]->name;
-        const int here = l->mesh.size[n->attrs.axis];
+        const int here = n->attrs.ends ? n->attrs.ranks : l->mesh.size[n->attrs.axis];
         if (n->attrs.lanes > 1)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
@@ -204,9 +181,9 @@ static void lower_node(lowering *l, const node *n) {
                 op_rows[n->op]->name, o);
 }
 
-void lower_nodes(lowering *l, lowered *out) {
+void lower_nodes(lowering *l, lowered *out, int first, int end) {
     const graph *of = l->g;
-    for (int i = 0, first = 0; i < of->n_nodes; i++) {
+    for (int i = first; i < end; i++) {
         const node *n = of->nodes[i];
         if (n->layer != of->nodes[first]->layer || n->phase != of->nodes[first]->phase) {
             lower_fence(l, first, i);
@@ -216,22 +193,6 @@ void lower_nodes(lowering *l, lowered *out) {
         out->lines[out->n_lines++] = (lowered_line){l->h.n_lines + 1, of, i};
         lower_node(l, n);
     }
-}
-
-drv_status lower_graph(arena *a, const graph *g, const lower_options *options, lowered *out) {
-    lowering l;
-    const tensor **results = ARENA_ARRAY(a, const tensor *, g->n_tensors);
-    hlo_value *v = ARENA_ARRAY(a, hlo_value, g->n_tensors);
-    *out = (lowered){.name = g->name, .lines = ARENA_ARRAY(a, lowered_line, g->n_nodes)};
-    DRV_TRY(lower_open(a, g, options, &l));
-    find_signature(a, &l, out, results);
-    lower_head(&l, out);
-    lower_nodes(&l, out);
-    for (int o = 0; o < out->n_out; o++)
-        v[o] = l.values[results[o]->id];
-    lower_results(&l, v, out->n_out);
-    out->text = l.h.s;
-    return DRV_OK;
 }
 
 drv_status lower_explain(const lowered *l, drv_status failed) {

@@ -11,6 +11,8 @@
 // says that it takes the memory of its input.
 // Legend: l the lowering; n the node; h the text of the program; c what the parts of a rule share.
 #pragma once
+#include <string.h>
+
 #include "backend/backend.h"
 #include "backend/pjrt/hlo.h"
 #include "backend/pjrt/pjrt_client.h"
@@ -63,7 +65,8 @@ typedef struct lowered_state { // an argument or a result of the program
     const char *name;          // of the state
     dtype host;                // its type on the host; shape.dt is that on the device
     buffer_shape shape;
-    int alias; // of a result: the argument whose memory it takes; -1: none
+    int n_slots; // 0, 1: one
+    int alias;   // of a result: the argument whose memory it takes; -1: none
 } lowered_state;
 
 typedef struct lowered_line { // where the text of a node begins
@@ -73,7 +76,21 @@ typedef struct lowered_line { // where the text of a node begins
 } lowered_line;
 
 // An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
-#define LOWERED_PLACES ".places"
+#define LOWERED_PLACES    ".places"
+// Of what a program leaves to the one that goes on.
+#define LOWERED_TEMPORARY "."
+static inline bool lowered_is_temporary(const char *name) {
+    return strncmp(name, LOWERED_TEMPORARY, strlen(LOWERED_TEMPORARY)) == 0 &&
+           strcmp(name, LOWERED_PLACES) != 0;
+}
+
+// What stages of a pipeline do between two programs: the sum of a state over all of them, or over
+// the first and the last.
+typedef enum exchange_kind { EXCHANGE_NONE, EXCHANGE_PIPELINE, EXCHANGE_ENDS } exchange_kind;
+typedef struct lowered_exchange {
+    exchange_kind kind;
+    const char *name; // of the state
+} lowered_exchange;
 
 typedef struct lowered {
     const char *name; // of the program
@@ -82,6 +99,8 @@ typedef struct lowered {
     int n_in, n_out;
     lowered_line *lines;
     int n_lines;
+    lowered_exchange before, after;
+    struct lowered *next; // the program that goes on; NULL: this is the last one
 } lowered;
 
 // DRV_E_DEVICE: the graph has an op that this back end does not run.
@@ -105,6 +124,8 @@ state_use lower_state_use(arena *a, const graph *g);
 DRV_CHECKED drv_status lower_open(arena *a, const graph *g, const lower_options *options,
         lowering *out);
 lowered_state lower_state(const lowering *l, const tensor *t, int alias);
+// The argument that says where this rank is, the first one, where there are several.
+void lower_add_places(lowering *l, lowered *out);
 // The first line, with arguments %v0, %v1, ...; and the last ones.
 void lower_head(lowering *l, const lowered *out);
 void lower_results(lowering *l, const hlo_value *v, int n);
@@ -112,5 +133,5 @@ void lower_results(lowering *l, const hlo_value *v, int n);
 // (lower_order.c).
 void lower_note_reads(lowering *l);
 void lower_fence(lowering *l, int first, int end);
-// The rules of all nodes, in their order; `out` has room for their lines.
-void lower_nodes(lowering *l, lowered *out);
+// The rules of the nodes [first, end), in their order; `out` has room for their lines.
+void lower_nodes(lowering *l, lowered *out, int first, int end);

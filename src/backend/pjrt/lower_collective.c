@@ -79,8 +79,9 @@ static void same(lowering *l, const node *n) {
     lower_set(l, n, 0, lower_in(l, n, 0));
 }
 
+// Over the ends of the pipeline the sum is there before the program is (lower_graph.c).
 static void all_reduce(lowering *l, const node *n) {
-    if (n->attrs.ranks == 1)
+    if (n->attrs.ranks == 1 || n->attrs.ends)
         same(l, n);
     else
         lower_set(l, n, 0, hlo_all_reduce(&l->h, "add", lower_in(l, n, 0), groups_of(l, n)));

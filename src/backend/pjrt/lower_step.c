@@ -136,7 +136,7 @@ static void run_turn(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried)
     set_turn_values(s, h, turn);
     for (int i = 0; i < s->n_carried; i++)
         if (s->carries[i]->cls == TENSOR_GRAD) values[s->carries[i]->id] = carried[i];
-    lower_nodes(&s->turn, s->out);
+    lower_nodes(&s->turn, s->out, 0, s->turn.g->n_nodes);
     for (int i = 0; i < s->n_carried; i++) {
         const tensor *t = s->carries[i], *last = s->turn_use.last[t->id];
         if (t->cls == TENSOR_OUTPUT)
@@ -181,7 +181,7 @@ static void run_rest(step_lowering *s) {
                        : is_hyper(t)         ? choose_hyper(s, &l->h)
                                              : s->in[place_of(s, t->name)];
     }
-    lower_nodes(l, s->out);
+    lower_nodes(l, s->out, 0, l->g->n_nodes);
 }
 
 static void collect_results(step_lowering *s) {

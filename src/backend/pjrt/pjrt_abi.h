@@ -49,7 +49,10 @@ typedef enum pjrt_semantics {
 
 typedef enum pjrt_code {
     PJRT_CODE_INVALID_ARGUMENT = 3,
+    PJRT_CODE_DEADLINE_EXCEEDED = 4,
+    PJRT_CODE_NOT_FOUND = 5,
     PJRT_CODE_RESOURCE_EXHAUSTED = 8,
+    PJRT_CODE_ABORTED = 10,
     PJRT_CODE_UNIMPLEMENTED = 12,
     PJRT_CODE_INTERNAL = 13
 } pjrt_code;
@@ -169,13 +172,51 @@ typedef struct pjrt_event_args {
     pjrt_event *event;
 } pjrt_event_args;
 
+// Functions of ours that a plugin calls for its key-value store: from any of its threads. What goes
+// wrong is made by *error, the plugin's.
+typedef pjrt_error *(*pjrt_make_error)(int code, const char *message, size_t message_size);
+typedef struct pjrt_kv_get_args {
+    pjrt_head head;
+    const char *key;
+    size_t key_size;
+    int timeout_ms;
+    pjrt_make_error *error;
+    void *arg;
+    char *value;                // (out)
+    size_t value_size;          // (out)
+    void (*free_value)(char *); // (out)
+} pjrt_kv_get_args;
+typedef struct pjrt_kv_try_get_args {
+    pjrt_head head;
+    const char *key;
+    size_t key_size;
+    pjrt_make_error *error;
+    void *arg;
+    char *value;                // (out)
+    size_t value_size;          // (out)
+    void (*free_value)(char *); // (out)
+} pjrt_kv_try_get_args;
+typedef struct pjrt_kv_put_args {
+    pjrt_head head;
+    const char *key;
+    size_t key_size;
+    const char *value;
+    size_t value_size;
+    pjrt_make_error *error;
+    void *arg;
+} pjrt_kv_put_args;
+
 typedef struct pjrt_client_create_args {
     pjrt_head head;
     const pjrt_named_value *options;
     size_t n_options;
-    void *kv_get, *kv_get_arg, *kv_put, *kv_put_arg;
+    pjrt_error *(*kv_get)(pjrt_kv_get_args *args);
+    void *kv_get_arg;
+    pjrt_error *(*kv_put)(pjrt_kv_put_args *args);
+    void *kv_put_arg;
     pjrt_client *client; // (out)
-    void *kv_try_get, *kv_try_get_arg;
+    pjrt_error *(*kv_try_get)(pjrt_kv_try_get_args *args);
+    void *kv_try_get_arg;
 } pjrt_client_create_args;
 
 typedef struct pjrt_client_args {
@@ -381,10 +422,12 @@ typedef struct pjrt_compile_args { // without a client
     X(Client_Destroy, 11, pjrt_client_args, client)                                                \
     X(Client_PlatformName, 12, pjrt_client_text_args, text_size)                                   \
     X(Client_PlatformVersion, 14, pjrt_client_text_args, text_size)                                \
+    X(Client_Devices, 15, pjrt_client_devices_args, n_devices)                                     \
     X(Client_AddressableDevices, 16, pjrt_client_devices_args, n_devices)                          \
     X(Client_Compile, 20, pjrt_client_compile_args, executable)                                    \
     X(Client_BufferFromHostBuffer, 22, pjrt_upload_args, buffer)                                   \
     X(DeviceDescription_Id, 23, pjrt_description_id_args, id)                                      \
+    X(DeviceDescription_ProcessIndex, 24, pjrt_description_id_args, id)                            \
     X(DeviceDescription_Kind, 26, pjrt_description_text_args, text_size)                           \
     X(Device_GetDescription, 29, pjrt_device_description_args, description)                        \
     X(Device_MemoryStats, 34, pjrt_memory_stats_args, peak_allocated.is_set)                       \

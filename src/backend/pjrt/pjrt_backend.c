@@ -12,7 +12,11 @@
 struct executable {
     device_program *program; // the team's
     device_state **in, **out;
+    bool *dies,
+            *fresh; // by argument: nothing reads it later; by result: it takes no argument's place
     pjrt_buffer **arguments, **results; // of one run
+    lowered_exchange before, after;
+    executable *next; // that goes on; NULL: none
 };
 
 // Programs that may be on their way: one computes, the next one waits for it on the device.
@@ -28,6 +32,8 @@ typedef struct pjrt_backend {
     lower_options lower;
     pjrt_event *running[MAX_RUNNING]; // of the last programs, the oldest first; NULL: none
     bool alone;                       // no other rank waits for this one in a program
+    mesh mesh;                        // of all ranks
+    int slot;
 } pjrt_backend;
 
 static pjrt_backend *self(backend *b) {
@@ -53,21 +59,53 @@ static drv_status settle(pjrt_backend *b, int left) {
 }
 
 // --- programs
-static drv_status load_text(pjrt_backend *b, lowered *l, executable **out) {
-    executable *e = ARENA_NEW(b->a, executable);
-    const drv_status status = team_compile(&b->member, l, &e->program);
-    str_free(&l->text);
-    DRV_TRY(status);
+static drv_status load_part(pjrt_backend *b, const lowered *l, executable *e) {
+    DRV_TRY(team_compile(&b->member, l, &e->program));
+    e->before = l->before;
+    e->after = l->after;
     e->in = ARENA_ARRAY(b->a, device_state *, l->n_in);
     e->out = ARENA_ARRAY(b->a, device_state *, l->n_out);
+    e->dies = ARENA_ARRAY(b->a, bool, l->n_in);
+    e->fresh = ARENA_ARRAY(b->a, bool, l->n_out);
     e->arguments = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_in);
     e->results = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_out);
     for (int i = 0; i < l->n_in; i++)
         e->in[i] = state_table_get(&b->states, &l->in[i]);
-    for (int o = 0; o < l->n_out; o++)
+    for (int o = 0; o < l->n_out; o++) {
         e->out[o] = state_table_get(&b->states, &l->out[o]);
-    *out = e;
+        e->fresh[o] = true;
+        for (int i = 0; i < l->n_in; i++)
+            e->fresh[o] &= e->in[i] != e->out[o];
+    }
     return DRV_OK;
+}
+
+static bool reads(const executable *e, const device_state *d) {
+    for (; e; e = e->next)
+        for (int i = 0; i < e->program->n_in; i++)
+            if (e->in[i] == d) return true;
+    return false;
+}
+
+// What a part leaves to a later one is gone after the last that reads it.
+static void find_deaths(executable *e) {
+    for (; e; e = e->next)
+        for (int i = 0; i < e->program->n_in; i++)
+            e->dies[i] = lowered_is_temporary(e->in[i]->name) && !reads(e->next, e->in[i]);
+}
+
+// Frees the texts.
+static drv_status load_text(pjrt_backend *b, lowered *first, executable **out) {
+    drv_status status = DRV_OK;
+    executable **at = out;
+    for (lowered *l = first; l; l = l->next) {
+        *at = ARENA_NEW(b->a, executable);
+        if (status == DRV_OK) status = load_part(b, l, *at);
+        at = &(*at)->next;
+        str_free(&l->text);
+    }
+    if (status == DRV_OK) find_deaths(*out);
+    return status;
 }
 
 static drv_status load(backend *base, const plan *p, executable **out) {
@@ -89,24 +127,60 @@ static drv_status prepare(backend *b) {
     return DRV_OK;
 }
 
-static drv_status run(backend *base, executable *e) {
-    pjrt_backend *b = self(base);
+static drv_status run_part(pjrt_backend *b, executable *e) {
     const device_program *p = e->program;
-    if (!b->pool->client->handle)
-        return drv_fail(DRV_E_DEVICE, "program \"%s\" was compiled for a target, not to run here",
-                p->name);
     // What this program reads crosses while the one before it computes; where ranks meet in a
     // program, one is done before the next is started.
     for (int i = 0; i < p->n_in; i++) {
-        DRV_TRY(state_upload(&b->states, e->in[i]));
-        e->arguments[i] = e->in[i]->buffer;
+        device_state *d = state_slot(e->in[i], b->slot);
+        DRV_TRY(state_upload(&b->states, d));
+        e->arguments[i] = d->buffer;
     }
+    for (int o = 0; o < p->n_out; o++)
+        if (e->fresh[o]) state_drop(&b->states, state_slot(e->out[o], b->slot));
     DRV_TRY(settle(b, b->alone ? MAX_RUNNING - 1 : 0));
     DRV_TRY(team_execute(&b->member, e->program, e->arguments, e->results,
             &b->running[MAX_RUNNING - 1]));
     for (int o = 0; o < p->n_out; o++)
-        state_take(&b->states, e->out[o], e->results[o]);
+        state_take(&b->states, state_slot(e->out[o], b->slot), e->results[o]);
+    for (int i = 0; i < p->n_in; i++)
+        if (e->dies[i]) state_drop(&b->states, e->in[i]);
     return DRV_OK;
+}
+
+// The sum of a state over stages of the pipeline, on the host.
+static drv_status exchange(pjrt_backend *b, const lowered_exchange *what) {
+    comm *c = b->member.c;
+    if (what->kind == EXCHANGE_NONE || !c) return DRV_OK;
+    device_state *d = state_table_find(&b->states, what->name);
+    const int64_t bytes = state_bytes(d);
+    comm_group *g = comm_axes(c, &b->mesh, 1u << AXIS_PIPELINE);
+    const int ends[] = {group_rank(g, 0), group_rank(g, group_size(g) - 1)};
+    if (what->kind == EXCHANGE_ENDS) g = comm_ranks(c, "ends of an axis", ends, 2);
+    void *values = mem_alloc((size_t)bytes);
+    drv_status status = state_read(&b->states, d, 0, bytes, values);
+    if (status == DRV_OK)
+        status = comm_all_reduce(g, d->host, COMM_SUM, values, bytes / dtype_bytes(d->host), NULL);
+    if (status == DRV_OK) status = state_write(&b->states, d, 0, bytes, values);
+    free(values);
+    return status;
+}
+
+static drv_status run(backend *base, executable *e) {
+    pjrt_backend *b = self(base);
+    if (!b->pool->client->handle)
+        return drv_fail(DRV_E_DEVICE, "program \"%s\" was compiled for a target, not to run here",
+                e->program->name);
+    for (; e; e = e->next) {
+        DRV_TRY(exchange(b, &e->before));
+        DRV_TRY(run_part(b, e));
+        DRV_TRY(exchange(b, &e->after));
+    }
+    return DRV_OK;
+}
+
+static void use_slot(backend *b, int slot) {
+    self(b)->slot = slot;
 }
 
 // Where this rank is among those that run its programs.
@@ -125,9 +199,11 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     pjrt_backend *b = self(base);
     mesh stage = *m;
     stage.size[AXIS_PIPELINE] = 1;
-    const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : 0, n_here = c ? n : 1;
+    const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : 0,
+              n_here = c && !b->pool->cluster ? n : 1;
+    b->mesh = *m;
     b->lower.ranks = stage;
-    b->alone = !c || comm_size(c) == 1;
+    b->alone = n_here == 1;
     b->member = (team_member){.team = device_team_of(b->pool, rank - rank % n, n, n_here),
             .place = n_here == 1 ? 0 : rank % n,
             .c = c};
@@ -145,13 +221,15 @@ static device_state *find(backend *b, const char *name) {
 static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
         const void *src) {
     (void)rank;
-    return state_write(&self(b)->states, find(b, name), offset, bytes, src);
+    device_state *d = state_slot_at(find(b, name), &offset);
+    return state_write(&self(b)->states, d, offset, bytes, src);
 }
 
 static drv_status read_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
         void *dst) {
     (void)rank;
-    return state_read(&self(b)->states, find(b, name), offset, bytes, dst);
+    device_state *d = state_slot_at(find(b, name), &offset);
+    return state_read(&self(b)->states, d, offset, bytes, dst);
 }
 
 static drv_status fetch(backend *b, int rank, const char *name, int64_t bytes, void *dst) {
@@ -225,6 +303,7 @@ static const backend_vtable calls = {.name = "pjrt",
         .prepare = prepare,
         .join = join_ranks,
         .run = run,
+        .use_slot = use_slot,
         .write = write_state,
         .read = read_state,
         .fetch = fetch,
@@ -254,6 +333,7 @@ drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) 
     b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
     b->member.team = device_team_of(b->pool, opts->device, 1, 1);
     b->alone = true;
+    b->mesh = mesh_single();
     state_table_open(a, b->pool->client, opts->device, &b->states);
     *out = &b->base;
     return DRV_OK;

@@ -21,7 +21,7 @@ static pjrt_type type_of(dtype dt) {
 }
 
 // --- the client
-enum { MAX_OPTIONS = 4 };
+enum { MAX_OPTIONS = 6 };
 
 static pjrt_named_value option(const char *name, pjrt_value_type type) {
     pjrt_named_value v = {.head.size = PJRT_SIZE(pjrt_named_value, value_size),
@@ -30,6 +30,19 @@ static pjrt_named_value option(const char *name, pjrt_value_type type) {
             .type = type,
             .value_size = 1};
     return v;
+}
+
+// Which process this is, and its GPU: unless the launcher lets it see one alone.
+static size_t cluster_options(const client_options *wanted, pjrt_named_value *out) {
+    const char *seen = getenv("CUDA_VISIBLE_DEVICES");
+    out[0] = option("node_id", PJRT_VALUE_INT64);
+    out[0].value.int64 = comm_rank(wanted->cluster);
+    out[1] = option("num_nodes", PJRT_VALUE_INT64);
+    out[1].value.int64 = comm_size(wanted->cluster);
+    if (seen && *seen && !strchr(seen, ',')) return 2;
+    out[2] = option("visible_devices", PJRT_VALUE_INT64_LIST);
+    out[2].value.int64_list = &wanted->place_on_host;
+    return 3;
 }
 
 // Options are refused by plugins that do not know them: each kind gets its own.
@@ -45,7 +58,7 @@ static size_t options_for(const pjrt_plugin *p, const client_options *wanted,
         out[n] = option("memory_fraction", PJRT_VALUE_FLOAT);
         out[n++].value.real = (float)wanted->memory_fraction;
     }
-    return n;
+    return gpu && wanted->cluster ? n + cluster_options(wanted, out + n) : n;
 }
 
 static pjrt_description *description_of(const device_client *c, int device) {
@@ -87,19 +100,43 @@ static drv_status read_devices(arena *a, device_client *c) {
     return DRV_OK;
 }
 
-drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *options,
+// The first device of each process; a plugin that knows of this process alone joins none.
+static drv_status find_rank_devices(arena *a, device_client *c, int n_ranks) {
+    pjrt_client_devices_args all = {.client = c->handle};
+    int *numbers = ARENA_ARRAY(a, int, n_ranks), n_found = 0;
+    for (int rank = 0; rank < n_ranks; rank++)
+        numbers[rank] = -1;
+    DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Client_Devices, &all));
+    for (size_t i = 0; i < all.n_devices; i++) {
+        pjrt_device_description_args device = {.device = all.devices[i]};
+        DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Device_GetDescription, &device));
+        pjrt_description_id_args process = {.description = device.description}, id = process;
+        DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_ProcessIndex, &process));
+        DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Id, &id));
+        if (process.id < 0 || process.id >= n_ranks || numbers[process.id] >= 0) continue;
+        numbers[process.id] = id.id;
+        n_found++;
+    }
+    if (n_found == n_ranks) c->rank_devices = numbers;
+    return DRV_OK;
+}
+
+drv_status client_open(arena *a, const pjrt_plugin *plugin, const client_options *options,
         device_client **out) {
     pjrt_named_value values[MAX_OPTIONS];
     pjrt_client_create_args args = {.options = values,
-            .n_options = options_for(p, options, values)};
+            .n_options = options_for(plugin, options, values)};
     device_client *c = ARENA_NEW(a, device_client);
-    DRV_TRY(plugin_call(p, PJRT_SLOT_Client_Create, &args));
-    c->plugin = p;
+    if (options->store) cluster_callbacks(options->store, &args);
+    DRV_TRY(plugin_call(plugin, PJRT_SLOT_Client_Create, &args));
+    c->plugin = plugin;
     c->handle = args.client;
     drv_status status = read_devices(a, c);
+    if (status == DRV_OK && options->cluster)
+        status = find_rank_devices(a, c, comm_size(options->cluster));
     if (status == DRV_OK && c->n_devices < options->n_devices)
-        status = drv_fail(DRV_E_DEVICE, "plugin \"%s\" has %d device%s here, expected %d", p->name,
-                c->n_devices, c->n_devices == 1 ? "" : "s", options->n_devices);
+        status = drv_fail(DRV_E_DEVICE, "plugin \"%s\" has %d device%s here, expected %d",
+                plugin->name, c->n_devices, c->n_devices == 1 ? "" : "s", options->n_devices);
     if (status == DRV_OK)
         *out = c;
     else

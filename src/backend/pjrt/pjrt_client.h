@@ -1,6 +1,7 @@
 // A client of a plugin: its devices, programs compiled for them, and buffers on them. Handles of
 // the plugin do not leave this interface; a failure is one line (DRV_E_DEVICE).
 #pragma once
+#include "backend/pjrt/cluster.h"
 #include "backend/pjrt/compile_options.h"
 #include "backend/pjrt/plugin.h"
 #include "base/dtype.h"
@@ -22,6 +23,9 @@ typedef struct device_client {
     pjrt_topology *topology;     // of a target; else NULL
     pjrt_device *const *devices; // of this process; the plugin's
     int n_devices;
+    // Of several processes, one device each: by rank its number. NULL: alone, or a plugin that does
+    // not join processes.
+    const int *rank_devices;
     const char *platform; // "cpu", "cuda"
     const char *kind;     // of the first device: "NVIDIA H200"
 } device_client;
@@ -29,10 +33,13 @@ typedef struct device_client {
 typedef struct client_options {
     int n_devices;          // virtual devices of a CPU plugin; 0: one
     double memory_fraction; // of a GPU's memory, taken at once; 0: the plugin's own share
+    const comm *cluster;    // of several processes, each with a device; NULL: alone
+    cluster_store *store;   // then
+    int64_t place_on_host;  // then: cluster_place_on_host
 } client_options;
 
-DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *options,
-        device_client **out);
+DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *plugin,
+        const client_options *options, device_client **out);
 // Stands for n_devices GPUs of one host that need not be there; `config` is from
 // gpu_target_config.
 DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,

@@ -32,25 +32,45 @@ device_state *state_table_find(state_table *s, const char *name) {
     return name_map_get(&s->map, name);
 }
 
+static void add_state(state_table *s, device_state *d, const lowered_state *like) {
+    *d = (device_state){.name = arena_strdup(s->a, like->name),
+            .n_slots = 1,
+            .host = like->host,
+            .shape = like->shape};
+    MEM_GROW(s->all, s->n, s->cap);
+    s->all[s->n++] = d;
+}
+
 device_state *state_table_get(state_table *s, const lowered_state *like) {
     device_state *d = state_table_find(s, like->name);
     if (d) {
+        DRV_ASSERT((d->n_slots > 1 ? d->n_slots : 0) == (like->n_slots > 1 ? like->n_slots : 0),
+                "\"%s\" has other slots", like->name);
         DRV_ASSERT(d->host == like->host && buffer_bytes(&d->shape) == buffer_bytes(&like->shape),
                 "\"%s\" has two sizes", like->name);
         return d;
     }
     d = ARENA_NEW(s->a, device_state);
-    *d = (device_state){.name = arena_strdup(s->a, like->name),
-            .host = like->host,
-            .shape = like->shape};
-    MEM_GROW(s->all, s->n, s->cap);
-    s->all[s->n++] = d;
+    add_state(s, d, like);
+    if (like->n_slots > 1) {
+        d->n_slots = like->n_slots;
+        d->slots = ARENA_ARRAY(s->a, device_state, d->n_slots);
+        for (int i = 0; i < d->n_slots; i++)
+            add_state(s, &d->slots[i], like);
+    }
     name_map_set(&s->map, d->name, d);
     return d;
 }
 
-static int64_t host_bytes(const device_state *d) {
+int64_t state_bytes(const device_state *d) {
     return buffer_bytes(&d->shape) / dtype_bytes(d->shape.dt) * dtype_bytes(d->host);
+}
+
+device_state *state_slot_at(device_state *d, int64_t *offset) {
+    const int64_t slot = d->slots ? *offset / state_bytes(d) : 0;
+    DRV_ASSERT(slot < d->n_slots, "\"%s\" has %d slots", d->name, d->n_slots);
+    *offset -= slot * state_bytes(d);
+    return state_slot(d, (int)slot);
 }
 
 // --- types: f64 on the host may be f32 on the device
@@ -59,7 +79,7 @@ static bool is_converted(const device_state *d) {
 }
 
 static float *to_device_type(const device_state *d) {
-    const int64_t n = host_bytes(d) / (int64_t)sizeof(double);
+    const int64_t n = state_bytes(d) / (int64_t)sizeof(double);
     const double *from = (const double *)(const void *)d->staging;
     float *to = mem_alloc(sizeof *to * (size_t)n);
     for (int64_t i = 0; i < n; i++)
@@ -68,7 +88,7 @@ static float *to_device_type(const device_state *d) {
 }
 
 static drv_status download_converted(const state_table *s, const device_state *d) {
-    const int64_t n = host_bytes(d) / (int64_t)sizeof(double);
+    const int64_t n = state_bytes(d) / (int64_t)sizeof(double);
     double *to = (double *)(void *)d->staging;
     float *from = mem_alloc(sizeof *from * (size_t)n);
     const drv_status status = client_download(s->client, d->buffer, &d->shape, from);
@@ -80,7 +100,7 @@ static drv_status download_converted(const state_table *s, const device_state *d
 
 // --- staging, with the lock held
 static void drop_staging(device_state *d) {
-    if (d->newer || host_bytes(d) <= KEPT_BYTES) return;
+    if (d->newer || state_bytes(d) <= KEPT_BYTES) return;
     free(d->staging);
     d->staging = NULL;
     d->holds_value = false;
@@ -89,7 +109,7 @@ static void drop_staging(device_state *d) {
 // Staging that holds the value.
 static drv_status stage(state_table *s, device_state *d) {
     if (d->holds_value) return DRV_OK;
-    if (!d->staging) d->staging = mem_zeroed((size_t)host_bytes(d));
+    if (!d->staging) d->staging = mem_zeroed((size_t)state_bytes(d));
     if (d->buffer)
         DRV_TRY_CTX(is_converted(d) ? download_converted(s, d)
                                     : client_download(s->client, d->buffer, &d->shape, d->staging),
@@ -99,9 +119,9 @@ static drv_status stage(state_table *s, device_state *d) {
 }
 
 static void check_piece(const device_state *d, int64_t offset, int64_t bytes) {
-    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= host_bytes(d),
+    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= state_bytes(d),
             "\"%s\": %lld bytes at %lld of %lld", d->name, (long long)bytes, (long long)offset,
-            (long long)host_bytes(d));
+            (long long)state_bytes(d));
 }
 
 drv_status state_write(state_table *s, device_state *d, int64_t offset, int64_t bytes,
@@ -128,7 +148,7 @@ drv_status state_read(state_table *s, device_state *d, int64_t offset, int64_t b
 
 // --- values on their way to the host
 drv_status state_fetch(state_table *s, device_state *d, int64_t bytes, void *dst) {
-    DRV_ASSERT(s->n_fetched < MAX_FETCHED && bytes <= FETCHED_BYTES && bytes == host_bytes(d),
+    DRV_ASSERT(s->n_fetched < MAX_FETCHED && bytes <= FETCHED_BYTES && bytes == state_bytes(d),
             "fetch of \"%s\"", d->name);
     fetched_state *f = &s->fetched[(s->first_fetched + s->n_fetched) % MAX_FETCHED];
     *f = (fetched_state){.state = d, .bytes = bytes, .dst = dst};
@@ -197,4 +217,8 @@ void state_take(state_table *s, device_state *d, pjrt_buffer *made) {
     d->newer = d->holds_value = false;
     drop_staging(d);
     pthread_mutex_unlock(&s->lock);
+}
+
+void state_drop(state_table *s, device_state *d) {
+    state_take(s, d, NULL);
 }

@@ -7,14 +7,17 @@
 #include "backend/pjrt/lower.h"
 #include "base/name_map.h"
 
+// A tensor with several slots is as many states, of which the first is found by name.
 typedef struct device_state {
     const char *name;
-    dtype host;          // its type in staging
-    buffer_shape shape;  // on the device
-    pjrt_buffer *buffer; // NULL: none yet
-    char *staging;       // NULL: none
-    bool holds_value;    // staging is what the device has, or newer
-    bool newer;          // staging has been written and not uploaded
+    int n_slots;
+    struct device_state *slots; // [n_slots]; NULL: one, this
+    dtype host;                 // its type in staging
+    buffer_shape shape;         // on the device
+    pjrt_buffer *buffer;        // NULL: none yet
+    char *staging;              // NULL: none
+    bool holds_value;           // staging is what the device has, or newer
+    bool newer;                 // staging has been written and not uploaded
 } device_state;
 
 enum { MAX_FETCHED = 8, FETCHED_BYTES = 64 };
@@ -47,6 +50,12 @@ void state_table_close(state_table *s);
 // The state of an argument or a result, made when it is new: without a value, which reads as zero.
 device_state *state_table_get(state_table *s, const lowered_state *like);
 device_state *state_table_find(state_table *s, const char *name);
+static inline device_state *state_slot(device_state *d, int slot) {
+    return d->slots ? &d->slots[slot] : d;
+}
+int64_t state_bytes(const device_state *d); // of a slot, on the host
+// The slot in which a piece of all slots begins, which *offset counts from then on.
+device_state *state_slot_at(device_state *d, int64_t *offset);
 
 // Bytes of the value as the host has it.
 DRV_CHECKED drv_status state_write(state_table *s, device_state *d, int64_t offset, int64_t bytes,
@@ -59,5 +68,7 @@ DRV_CHECKED drv_status state_fetch(state_table *s, device_state *d, int64_t byte
 DRV_CHECKED drv_status state_arrive(state_table *s, int n_oldest);
 // Brings the device's value up to date.
 DRV_CHECKED drv_status state_upload(state_table *s, device_state *d);
+// The value is of no use any more: its memory can be used again.
+void state_drop(state_table *s, device_state *d);
 // The state takes over a buffer that a program has made; the old one is freed.
 void state_take(state_table *s, device_state *d, pjrt_buffer *made);

@@ -55,7 +55,8 @@ static drv_status take_steps(comm *self, arena *mem, device_run *run, programs *
     const mesh ranks = programs_mesh(built->c);
     stepper steps = stepper_new(mem, built, self, &ranks);
     for (int step = 0; step < TAKEN; step++) {
-        const batch global = make_batch(mem, built->c, step);
+        const batch whole = make_batch(mem, built->c, step),
+                    global = share_of_batch(mem, built->c, &whole);
         step_values values;
         steps.step = step + 1;
         DRV_TRY(take_step(&steps, &global, &values));

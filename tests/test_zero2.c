@@ -1,5 +1,5 @@
-// Shards of sums of gradients (ZeRO-2, docs/adr/0021): the bits of one rank and of ZeRO 0 and 1, the
-// memory and the bytes on the wire that a plan says.
+// Shards of sums of gradients (ZeRO-2, docs/adr/0021): the bits of one rank and of ZeRO 0 and 1,
+// the memory and the bytes on the wire that a plan says.
 #include "layout_run.h"
 
 #define ZERO2 "parallel.zero=2"
@@ -42,14 +42,14 @@ static void lanes_on_any_ranks(void **state) {
     static const char *const lanes[] = {"parallel.lanes=auto", "parallel.lanes=2",
             "parallel.lanes=4", "parallel.lanes=8"};
     for (size_t i = 0; i < N_OF(lanes); i++) {
-        const char *sets[] = {lanes[i], i % 2 ? "training.precision=fp32" : "training.precision=bf16",
-                NULL};
+        const char *sets[] = {lanes[i],
+                i % 2 ? "training.precision=fp32" : "training.precision=bf16", NULL};
         same_bits_as_one(sets, cases, N_OF(cases));
     }
 }
 
-// Three lanes leave a tree that is not full, three ranks shards of other lengths, and lanes that end
-// while a rank's turn goes on.
+// Three lanes leave a tree that is not full, three ranks shards of other lengths, and lanes that
+// end while a rank's turn goes on.
 static void what_does_not_divide(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {0}}, {3, {0}}, {4, {0}}, {6, {0}}};
@@ -60,8 +60,8 @@ static void what_does_not_divide(void **state) {
     }
 }
 
-// Micro-batches of more tokens than a block of a product or a chunk of logits: whatever adds several
-// times to a gradient adds up apart first.
+// Micro-batches of more tokens than a block of a product or a chunk of logits: whatever adds
+// several times to a gradient adds up apart first.
 static void large_micro_batches(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {0}}};
@@ -111,8 +111,8 @@ static void low_rank_branches(void **state) {
 static void with_other_keys(void **state) {
     (void)state;
     static const zero_case cases[] = {{2, {0}}, {4, {0}}};
-    const char *sets[] = {"training.recompute=full", "optimizer.state_dtype=bf16", "optimizer.master_dtype=fp32",
-            "training.precision=bf16", "parallel.lanes=1", NULL};
+    const char *sets[] = {"training.recompute=full", "optimizer.state_dtype=bf16",
+            "optimizer.master_dtype=fp32", "training.precision=bf16", "parallel.lanes=1", NULL};
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
@@ -124,11 +124,11 @@ static void memory_and_wire(void **state) {
         const char *lanes;
         int64_t open; // sums that wait, of each element
     } cases[] = {{2, "parallel.lanes=auto", 1}, {4, "parallel.lanes=auto", 1},
-            {2, "parallel.lanes=2", 2}, {2, "parallel.lanes=4", 2},
-            {4, "parallel.lanes=4", 1}, {8, "parallel.lanes=8", 1}};
+            {2, "parallel.lanes=2", 2}, {2, "parallel.lanes=4", 2}, {4, "parallel.lanes=4", 1},
+            {8, "parallel.lanes=8", 1}};
     for (size_t i = 0; i < N_OF(cases); i++) {
         const char *sets[] = {cases[i].lanes, "training.precision=fp32",
-                            "model.tie_word_embeddings=false", NULL},
+                "model.tie_word_embeddings=false", NULL},
                    *zero2[] = {ZERO2, NULL};
         layout_run got = run_sets(cases[i].ranks, sets, zero2);
         const double planned = STEPS * cases[i].ranks * got.step_wire[AXIS_DATA];
@@ -140,8 +140,8 @@ static void memory_and_wire(void **state) {
         if (held < least || held > most)
             fail_msg("case %zu: %g bytes of gradients, expected %g to %g", i, held, least, most);
         if (fabs((double)got.all_sent[AXIS_DATA] - planned) > 1e-9 * planned + 0.5)
-            fail_msg("case %zu: %lld bytes sent, %g planned", i,
-                    (long long)got.all_sent[AXIS_DATA], planned);
+            fail_msg("case %zu: %lld bytes sent, %g planned", i, (long long)got.all_sent[AXIS_DATA],
+                    planned);
         free(got.weights);
     }
 }

@@ -1,5 +1,5 @@
-// What data ranks share of a step: the optimizer, the sums of gradients, and which micro-batches each
-// takes for that.
+// What data ranks share of a step: the optimizer, the sums of gradients, and which micro-batches
+// each takes for that.
 #include "train/zero.h"
 
 #include <string.h>
@@ -48,4 +48,3 @@ drv_status zero_check(const run_config *cfg) {
                 config_where(cfg, "parallel.zero"));
     return DRV_OK;
 }
-

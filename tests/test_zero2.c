@@ -157,7 +157,7 @@ static void what_cannot_be_is_refused(void **state) {
         run_config cfg;
         programs p;
         const char *sets[] = {"model.preset=tiny", "parallel.data=2", ZERO2, cases[i].set};
-        OK(config_from_sets(a, sets, 4, &cfg));
+        OK(config_load(a, NULL, sets, 4, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }

@@ -11,6 +11,7 @@
 #include "train/lora_state.h"
 #include "train/state.h"
 #include "train/step.h"
+#include "train/zero.h"
 
 enum { STEPS = 3, MAX_SETS = 24 };
 
@@ -18,7 +19,10 @@ typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];
     int n_sets, ranks;
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
-    int64_t optimizer_bytes; // of rank 0
+    int64_t optimizer_bytes, gradient_bytes; // of rank 0
+    // Of all ranks together, steps and updates; of a rank and step, as planned.
+    int64_t all_sent[N_AXES];
+    double step_wire[N_AXES];
     // Of all ranks together: of the updates; along the context axis, of forward and backward.
     int64_t sent[N_AXES];
     double wire[N_AXES]; // of a rank, of an update (context: of a step), as planned
@@ -50,9 +54,14 @@ static inline batch make_batch(arena *a, const run_config *cfg, int step) {
 
 // What this rank has of them.
 static inline batch share_of_batch(arena *a, const run_config *cfg, const batch *whole) {
-    batch mine = batch_of_run(a, cfg, whole->rows);
-    for (int64_t i = 0; i < whole->rows; i++, mine.filled++) {
-        const int64_t at = i * whole->row_tokens;
+    const mesh ranks = programs_mesh(cfg);
+    const int64_t micro = cfg->micro_batch_size;
+    batch mine = batch_of_run(a, cfg, whole->rows / cfg->data_ranks);
+    mine.first_micro = zero_first_micro(cfg, mesh_place(&ranks, (int)cfg->rank, AXIS_DATA));
+    mine.every_micro = zero_every_micro(cfg);
+    for (; mine.filled < mine.rows; mine.filled++) {
+        const int64_t row = batch_index(&mine, mine.filled / micro) * micro + mine.filled % micro,
+                      at = row * whole->row_tokens;
         batch_put_row(&mine, whole->tokens + at, whole->position + at, whole->labels + at);
     }
     mine.counted = whole->counted; // of all ranks, as a run finds it
@@ -162,13 +171,19 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     for (int step = 0; step < STEPS; step++) {
         const batch whole = make_batch(mem, &cfg, step), global = share_of_batch(mem, &cfg, &whole);
         double loss, grad_norm, param_norm;
-        const int64_t ring = sent_along(self, &ranks, AXIS_CONTEXT);
+        const int64_t ring = sent_along(self, &ranks, AXIS_CONTEXT),
+                      data = sent_along(self, &ranks, AXIS_DATA);
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
+        // Losses, 8 bytes a micro-batch and leaf, are not planned.
+        const int64_t losses =
+                (comm_size(self) / ranks.size[AXIS_PIPELINE] / ranks.size[AXIS_TENSOR] - 1) *
+                steps.n_leaves * steps.n_micro_batches * 8;
         const int64_t before[] = {sent_along(self, &ranks, AXIS_DATA),
                 sent_along(self, &ranks, AXIS_TENSOR)};
         DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
         pthread_mutex_lock(&lock);
+        run->all_sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - data - losses;
         run->sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - before[0];
         run->sent[AXIS_TENSOR] += sent_along(self, &ranks, AXIS_TENSOR) - before[1];
         run->sent[AXIS_CONTEXT] += sent_along(self, &ranks, AXIS_CONTEXT) - ring;
@@ -180,8 +195,10 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     }
     if (comm_rank(self) == 0) {
         run->optimizer_bytes = programs_memory(&built).optimizer;
+        run->gradient_bytes = programs_memory(&built).gradients;
         double step_bytes[N_AXES];
         programs_wire(&built, step_bytes);
+        memcpy(run->step_wire, step_bytes, sizeof step_bytes);
         memcpy(run->wire, programs_find(&built, "update")->plan->wire_bytes, sizeof run->wire);
         run->wire[AXIS_CONTEXT] = step_bytes[AXIS_CONTEXT];
     }

@@ -231,10 +231,42 @@ static void bits(void **state) {
     arena_free(mem);
 }
 
+// c += a b has the bits of a b, stored, and then added: so ranks may add what others have computed.
+// 2,000 and 4,000 elements of k are several blocks of any arithmetic.
+static void a_sum_is_added_as_a_whole(void **state) {
+    (void)state;
+    enum { M = 37, N = 101, FORMS = 8 };
+    for (int i = 0; i < FORMS * ((int)cpu_detect() + 1); i++) {
+        const kernels *by = kernels_for((cpu_level)(i / FORMS));
+        const int form = i % FORMS;
+        const gemm_shape shape = {.m = M,
+                .n = N,
+                .k = form & 4 ? 4000 : 2000,
+                .ta = form & 1,
+                .in = form & 2 ? DT_BF16 : DT_F32,
+                .out = DT_F32,
+                .accumulate = true};
+        product p = product_new(shape, 10);
+        float *sum = mem_zeroed(sizeof *sum * (size_t)(M * p.s.ldc)), *c = (float *)(void *)p.c;
+        void *scratch = mem_alloc((size_t)gemm_scratch_bytes(&p.s));
+        by->gemm(&p.s, p.x, p.y, p.c, scratch);
+        p.s.accumulate = false;
+        by->gemm(&p.s, p.x, p.y, sum, scratch);
+        for (int64_t at = 0; at < M * p.s.ldc; at++) {
+            const float want = (float)get(DT_F32, p.before, at) + sum[at];
+            if (c[at] != want)
+                fail_msg("%s, form %d: %.9g, expected %.9g", by->name, form, (double)c[at],
+                        (double)want);
+        }
+        free(scratch), free(sum), product_free(&p);
+    }
+}
+
 int main(void) {
     par_set_threads(2);
     const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_dot_product),
             cmocka_unit_test(every_level), cmocka_unit_test(by_onednn),
-            cmocka_unit_test(empty_products), cmocka_unit_test(bits)};
+            cmocka_unit_test(empty_products), cmocka_unit_test(bits),
+            cmocka_unit_test(a_sum_is_added_as_a_whole)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

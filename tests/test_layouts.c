@@ -155,7 +155,7 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
     } cases[] = {
             {3, "parallel.data=auto", "a multiple of micro_batch_size 1 x data-parallel ranks 3"},
             {2, "parallel.data=4", "\"parallel.data\" is 4, but 2 ranks were started"},
-            {4, "parallel.lanes=2", "\"parallel.lanes\" is 2, expected a divisor of the 8"},
+            {4, "parallel.lanes=2", "\"parallel.lanes\" is 2, expected a multiple of the 4"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         arena *a = arena_new("cfg");

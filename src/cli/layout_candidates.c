@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/round.h"
+#include "ir/shard.h"
 #include "model/layout.h"
 
 enum { MAX_VIRTUAL = 32 };
@@ -80,11 +81,19 @@ static double kept_of_layer(const search *s, const layout_candidate *c) {
     return all - unit * tokens * (2 * h / alike + f / t);
 }
 
+// Of each element of a gradient, as many as a step of ZeRO-2 leaves open (ir/shard.h).
+static double open_sums(const search *s, const layout_candidate *c) {
+    const int64_t all = s->cfg->global_batch_size / c->micro_batch,
+                  lanes = s->cfg->lanes ? s->cfg->lanes : 1;
+    return shard_most_open(all, c->data, all / lanes);
+}
+
 static double bytes_of(const search *s, const layout_candidate *c) {
     const bool bf16 = s->cfg->precision == PRECISION_BF16;
     const double layers = (double)s->cfg->model.num_hidden_layers, p = (double)c->pipeline,
                  parameters = s->parameters / (double)(c->tensor * c->pipeline);
-    const double state = (bf16 ? 2 : 4) + 4,
+    const double sums = c->zero == 2 ? 4.0 * open_sums(s, c) / (double)c->data : 4,
+                 state = (bf16 ? 2 : 4) + sums,
                  optimizer = (bf16 ? 12 : 8) / (c->zero ? (double)(c->data * c->context) : 1);
     return parameters * (state + optimizer) +
            kept_of_layer(s, c) * layers / p * in_flight(c, micro_batches_of(s, c));
@@ -129,7 +138,8 @@ static double wire_seconds(const search *s, const layout_candidate *c) {
                                                       (c->sequence ? t : 1)
                                             : 0;
     const double weights = s->parameters / (t * (double)c->pipeline),
-                 data = (d - 1) / d * weights * (c->zero ? 4 + 2 * bf16 : 8);
+                 sums = c->zero == 2 ? 4 * micro_batches_of(s, c) : 4,
+                 data = (d - 1) / d * weights * (c->zero ? sums + 2 * bf16 : 8);
     return ((tensor + boundary + ring) * micro_batches_of(s, c) + data) / s->power->link;
 }
 
@@ -146,12 +156,20 @@ static void add(search *s, layout_candidate c) {
     out->list[out->n++] = c;
 }
 
+// ZeRO-2 where there are data ranks, and what it cannot be with is not asked for (train/zero.h).
+static int64_t most_zero(const run_config *cfg, const layout_candidate *c) {
+    if (c->data * c->context == 1) return 0;
+    return c->data > 1 && cfg->grad_dtype != PRECISION_BF16 && strcmp(cfg->backend, "pjrt") != 0
+                   ? 2
+                   : 1;
+}
+
 // Recomputation, tokens and optimizer shared or not.
 static void add_variants(search *s, layout_candidate c) {
     const int64_t tokens = c.micro_batch * s->cfg->sequence_length / c.context;
     for (int mode = RECOMPUTE_NONE; mode <= RECOMPUTE_FULL; mode++)
         for (int sequence = 0; sequence <= (c.tensor > 1 && tokens % c.tensor == 0); sequence++)
-            for (int64_t zero = 0; zero <= (c.data * c.context > 1); zero++) {
+            for (int64_t zero = 0; zero <= most_zero(s->cfg, &c); zero++) {
                 c.recompute = (recompute_mode)mode;
                 c.sequence = sequence;
                 c.zero = zero;

@@ -148,7 +148,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 config_where(cfg, "parallel.data"), (long long)cfg->data_parallel, (long long)ranks,
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
     cfg->data_ranks = ranks / others;
-    cfg->n_lanes = cfg->lanes ? cfg->lanes : cfg->data_ranks;
+    cfg->n_lanes = cfg->lanes ? cfg->lanes : cfg->zero == 2 ? 1 : cfg->data_ranks;
     cfg->n_context_leaves = context_leaves(cfg);
     const int64_t shares = cfg->micro_batch_size * cfg->data_ranks;
     if (cfg->global_batch_size % shares != 0)
@@ -158,12 +158,18 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 config_where(cfg, "training"), (long long)cfg->global_batch_size,
                 (long long)cfg->micro_batch_size, (long long)cfg->data_ranks);
     const int64_t micro_batches = cfg->global_batch_size / cfg->micro_batch_size;
-    if (micro_batches % cfg->n_lanes != 0 || cfg->n_lanes % cfg->data_ranks != 0)
+    if (micro_batches % cfg->n_lanes != 0)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.lanes\" is %lld, expected a divisor of the %lld micro-batches of a "
-                "step and a multiple of the %lld data-parallel ranks",
+                "step",
                 config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
-                (long long)micro_batches, (long long)cfg->data_ranks);
+                (long long)micro_batches);
+    if (cfg->zero < 2 && cfg->n_lanes % cfg->data_ranks != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.lanes\" is %lld, expected a multiple of the %lld data-parallel "
+                "ranks, or parallel.zero: 2",
+                config_where(cfg, "parallel.lanes"), (long long)cfg->n_lanes,
+                (long long)cfg->data_ranks);
     return DRV_OK;
 }
 

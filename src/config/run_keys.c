@@ -184,8 +184,9 @@ static const key run_keys[] = {
         {KEY("parallel.lanes", int, lanes), .choices = auto_choices, .initial = "auto", .min = 1,
                 .max = 1 << 20,
                 .help = "gradients are added in so many lanes, then in a tree: the same bits on any "
-                        "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each; a "
-                        "rank with n lanes needs 4 log2 n more bytes a parameter"},
+                        "number of data ranks that leaves each 1, 2, 4, ... lanes; auto: one each, with "
+                        "zero 2 a single one, as on one rank; a rank with n lanes needs 4 log2 n "
+                        "more bytes a parameter, which zero 2 shares"},
         {KEY("parallel.leaves", int, leaves), .choices = auto_choices, .initial = "auto", .min = 1,
                 .max = 256,
                 .help = "sums over what tensor ranks split are trees of so many leaves: the same "
@@ -198,8 +199,11 @@ static const key run_keys[] = {
                         "each; a rank with n leaves needs 4 (n - 1) more bytes a parameter"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
-        {KEY("parallel.zero", int, zero), .initial = "1", .max = 1,
-                .help = "1: data ranks share the optimizer (ZeRO), so that masters and moments take a part each; 0: each has all; the same bits"},
+        {KEY("parallel.zero", int, zero), .initial = "1", .max = 2,
+                .help = "what data ranks share (ZeRO). 1: the optimizer, so that masters and moments "
+                        "take a part each; 2: sums of gradients too, which travel after each "
+                        "micro-batch instead of once a step; 0: nothing. With the same "
+                        "parallel.lanes the same bits"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

@@ -42,6 +42,8 @@
     X(linear_cross_entropy_grad)                                                                   \
     X(sum_squares)                                                                                 \
     X(reduce_shard)                                                                                \
+    X(add_shard)                                                                                   \
+    X(join_shards)                                                                                 \
     X(take_shard)                                                                                  \
     X(gather_shards)                                                                               \
     X(adamw)                                                                                       \
@@ -101,6 +103,8 @@ typedef struct node node;
     X(int, dim)        /* collectives: dim that is cut in parts */                                 \
     X(int, lanes)      /* so many leaves of each row are on this rank (zigzag.h); 0: one */        \
     X(int, data_ranks) /* sums over lanes: so many neighbours of `ranks` have one leaf */          \
+    X(int, in_lane)    /* add_shard: micro-batches of a lane */                                    \
+    X(int, open)       /* join_shards: sums that are left at the end of a step */                  \
     X(int, ends)       /* all_reduce: of the first and the last rank of the axis alone */          \
     X(int, in_place)   /* all_reduce: of state */                                                  \
     X(int, axes)       /* sum_squares: over them as well, bits 1 << axis */                        \
@@ -118,6 +122,7 @@ typedef struct node node;
     X(int, replicas)      /* tensor ranks that work with one key-value head */                     \
     X(dtype, to)          /* narrow, join_kv: type of the result */                                \
     X(int, chunk)         /* linear_cross_entropy: rows of logits at a time */                     \
+    X(int, apart)         /* and what the chunks give w is summed before it is added */            \
     X(int, skip_dx)       /* gradients: that of the input is not wanted */                         \
     X(int, skip_dw)       /* gradients: that of the weight is not wanted (it is frozen) */         \
     X(dtype, table_dtype) /* rope_table: type of the table */                                      \

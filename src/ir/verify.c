@@ -70,7 +70,10 @@ static drv_status check_row(const checker *check, const node *checked) {
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %s", check->g->name, check->index,
                 row->name, bad);
     const int axis = checked->attrs.axis, ranks = checked->attrs.ranks;
-    if (row->attrs & ATTR(axis) && ranks && ranks != check->g->mesh.size[axis])
+    const mesh update = mesh_of_update(&check->g->mesh); // over which gradients are summed
+    const bool along = ranks == check->g->mesh.size[axis] ||
+                       (row->attrs & ATTR(data_ranks) && ranks == update.size[axis]);
+    if (row->attrs & ATTR(axis) && ranks && !along)
         return drv_fail(DRV_E_DATA, "graph %s: node %d %s: %d ranks, but the %s axis has %d",
                 check->g->name, check->index, row->name, ranks, mesh_axis_name((mesh_axis)axis),
                 check->g->mesh.size[axis]);

@@ -19,13 +19,12 @@ int64_t attention_units(const attention_args *args) {
 }
 
 // Enough for all levels: a block of packed rows, a panel of 48 columns, and fp32 sums that end as
-// bf16.
+// bf16 or, of several blocks, are added.
 int64_t gemm_scratch_bytes(const gemm_shape *shape) {
     const int64_t words = shape->k < GEMM_WORDS ? shape->k : GEMM_WORDS,
                   rows = round_up(shape->m, 16);
-    return (rows * (words + GEMM_PAD) + 48 * words +
-                   (shape->out == DT_BF16 ? shape->m * shape->n : 0)) *
-           4;
+    const bool aside = shape->out == DT_BF16 || (shape->accumulate && shape->k > GEMM_WORDS);
+    return (rows * (words + GEMM_PAD) + 48 * words + (aside ? shape->m * shape->n : 0)) * 4;
 }
 
 // At least 16 units per sequence where that leaves chunks of two blocks. Ranks that share the heads

@@ -85,7 +85,7 @@ typedef struct gemm_shape {
     bool ta, tb;           // a is [k,m], b is [n,k]
     int64_t lda, ldb, ldc; // elements between rows as stored
     dtype in, out;
-    bool accumulate; // c += scale a b, rounded once
+    bool accumulate; // c += scale a b: bf16 rounded once; fp32 as if a b had been stored first
     double scale;    // 0 says 1
 } gemm_shape;
 static inline double gemm_scale(const gemm_shape *shape) {

@@ -268,11 +268,15 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
     return joined_linear(b, y_NF, w->down);
 }
 
+static int64_t tokens_of_lane(const builder *b) {
+    return b->opts->rows * b->opts->seq / b->g->lanes;
+}
+
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
 // rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike; so do
 // those that share the row, where a leaf is cut by itself.
 static int logit_rows(const builder *b) {
-    int64_t n = b->opts->rows * b->opts->seq / b->g->lanes, rows = 512;
+    int64_t n = tokens_of_lane(b), rows = 512;
     while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
         rows /= 2;
     return (int)(rows < n ? rows : n);
@@ -285,6 +289,19 @@ static tensor *head_table(builder *b) {
     return add1(b, OP_share, 1, &w_VH, (op_attrs){.axis = AXIS_PIPELINE, .ranks = 1});
 }
 
+static op_attrs loss_attrs(const builder *b) {
+    op_attrs attrs = split_vocabulary(b);
+    attrs.chunk = logit_rows(b);
+    attrs.lanes = node_lanes(b);
+    attrs.apart = b->opts->adds_up && attrs.chunk < tokens_of_lane(b);
+    if (b->l->all_leaves > 1) {
+        attrs.leaves = b->l->leaves;
+        attrs.part = (int)b->l->vocab_part;
+        attrs.dx_wide = attrs.ranks > 1;
+    }
+    return attrs;
+}
+
 static void head(builder *b, tensor *x_NH) {
     if (b->mode != LLAMA_LOSS && b->mode != LLAMA_SCORE) {
         graph_output(b->g, times_weight(b, x_NH, b->params->head), "logits");
@@ -292,14 +309,7 @@ static void head(builder *b, tensor *x_NH) {
     }
     tensor *w_VH = head_table(b);
     tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
-    op_attrs attrs = split_vocabulary(b);
-    attrs.chunk = logit_rows(b);
-    attrs.lanes = node_lanes(b);
-    if (b->l->all_leaves > 1) {
-        attrs.leaves = b->l->leaves;
-        attrs.part = (int)b->l->vocab_part;
-        attrs.dx_wide = attrs.ranks > 1;
-    }
+    const op_attrs attrs = loss_attrs(b);
     node *n = graph_add(b->g, OP_linear_cross_entropy, 3, in, &attrs);
     if (b->mode == LLAMA_LOSS)
         graph_output(b->g, n->out[0], "loss");

@@ -20,6 +20,7 @@ typedef struct llama_opts {
     int64_t capacity;  // of the caches, tokens
     double dropout;    // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
     int64_t seed;      // of dropout
+    bool adds_up;      // gradients are those of several micro-batches (docs/adr/0021)
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it

@@ -15,12 +15,14 @@ typedef struct cutter {
 } cutter;
 
 // A backward node that the stage before does not wait for: it adds to gradients of weights alone,
-// or makes something again that only such nodes read; or rounds what such a node has added up. (The
-// chain of gradients of inputs stays together, also on the first stage, where it ends in a weight.)
+// or makes something again that only such nodes read; or rounds or shares what such a node has
+// added up. (The chain of gradients of inputs stays together, also on the first stage, where it
+// ends in a weight.)
 static bool is_for_weights(const node *n, const bool *read_earlier) {
     const bool again = n->recomputed || op_rows[n->op]->renames;
     if (n->phase != PHASE_BACKWARD) return false;
     if (n->op == OP_add_rounded) return is_for_weights(n->in[1]->def, read_earlier);
+    if (n->op == OP_add_shard) return is_for_weights(n->in[0]->def, read_earlier);
     for (int o = 0; o < n->n_out; o++) {
         const tensor *t = n->out[o];
         const tensor *root = tensor_root(t);

@@ -22,6 +22,20 @@ void pass_recompute(graph *g, recompute_policy policy);
 // many slots, tells micro-batches of a run apart.
 void pass_round_gradients(graph *g, const char *number, int n_slots);
 
+// How ranks keep shards of the sums of gradients (ZeRO-2, docs/adr/0021).
+typedef struct gradient_shards {
+    int ranks;             // data and context ranks, each with a shard; 0: sums are whole
+    int data_ranks, lanes; // of them so many neighbours have the same leaves, `lanes` each
+    int64_t micro_batches; // of a step, of all ranks; data rank i has numbers i, i + data_ranks, ...
+    int64_t in_lane;       // of a lane, whose sums are joined in a tree
+} gradient_shards;
+// Each sum of a differentiated graph becomes this rank's shard of it. The input `turn`, i32[1] with
+// so many slots, says which of the rank's micro-batches of the step it is, from 0.
+void pass_shard_gradients(graph *g, const gradient_shards *by, const char *turn, int n_slots);
+// That state in another program, and the shard of the gradient when all micro-batches are there.
+tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
+tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
+
 // The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
 // tensors of a training graph (the trainable ones).
 typedef struct update_opts {
@@ -38,6 +52,7 @@ typedef struct update_opts {
     bool zero;            // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
     dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0019); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
+    gradient_shards shards; // of sums of gradients; with `zero`
     // The sum of each gradient over all ranks, or this rank's shard of it, stays as the output
     // "gradient.W" for the host to read.
     bool keep_gradients;

@@ -37,8 +37,10 @@ static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) 
 
 // Tensor ranks that share tokens have joined the gradients of what all of them have.
 static tensor *gradient(graph *g, const tensor *w, const char *use, const update_opts *opts) {
-    return sum_over_update(g,
-            pass_sum(g, arena_printf(g->a, "grad.%s%s", w->name, use), w, opts->grads), opts);
+    const char *name = arena_printf(g->a, "grad.%s%s", w->name, use);
+    if (opts->shards.ranks)
+        return pass_join_shards(g, pass_shards(g, name, w, &opts->shards), &opts->shards);
+    return sum_over_update(g, pass_sum(g, name, w, opts->grads), opts);
 }
 
 // Both uses of a tied table, each summed over the data ranks before (docs/adr/0011).

@@ -6,6 +6,7 @@
 
 #include "base/bus_error.h"
 #include "base/log.h"
+#include "train/zero.h"
 
 drv_status batch_open_rows(arena *mem, const run_config *cfg, bool train, int64_t stride,
         rows **out) {
@@ -44,6 +45,7 @@ batch batch_new(arena *a, int64_t n_rows, int64_t row_tokens) {
             .row_tokens = row_tokens,
             .cut = {1, 1, row_tokens},
             .micro = n_rows,
+            .every_micro = 1,
             .tokens = ARENA_ARRAY(a, int32_t, n),
             .position = ARENA_ARRAY(a, int32_t, n),
             .labels = ARENA_ARRAY(a, int32_t, n)};
@@ -141,14 +143,17 @@ static drv_status write_inputs(const batch *b, programs *p, const char *prefix, 
     return DRV_OK;
 }
 
-drv_status batch_write(const batch *b, programs *p, int64_t index) {
-    const int64_t n = p->c->micro_batch_size;
-    return write_inputs(b, p, "", index * n - b->first_row, n);
+int64_t batch_index(const batch *b, int64_t m) {
+    return b->first_micro + m * b->every_micro;
 }
 
-drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t index) {
-    const int64_t n = p->c->micro_batch_size * b->row_tokens,
-                  at = index * n - b->first_row * b->row_tokens, bytes = n * 4;
+drv_status batch_write(const batch *b, programs *p, int64_t m) {
+    const int64_t n = p->c->micro_batch_size;
+    return write_inputs(b, p, "", m * n, n);
+}
+
+drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot, int64_t m) {
+    const int64_t n = p->c->micro_batch_size * b->row_tokens, at = m * n, bytes = n * 4;
     const model_layout *l = &p->params.layout;
     const struct {
         const char *name;
@@ -197,11 +202,12 @@ static drv_status write_origin(const batch *b, programs *p, const char *name, in
     return DRV_OK;
 }
 
-drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot, int64_t m) {
     const int64_t n_rows = p->c->micro_batch_size;
     char name[32];
     snprintf(name, sizeof name, chunk < 0 ? "origin" : "origin.%d", chunk);
-    return write_origin(b, p, name, slot * n_rows * b->row_tokens, index * n_rows, n_rows);
+    return write_origin(b, p, name, slot * n_rows * b->row_tokens, batch_index(b, m) * n_rows,
+            n_rows);
 }
 
 // That of its first row.
@@ -214,18 +220,27 @@ static drv_status write_number(const batch *b, programs *p, const char *name, in
     return DRV_OK;
 }
 
-drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot, int64_t index) {
+drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot, int64_t m) {
     char name[32];
     if (p->c->grad_dtype != PRECISION_BF16) return DRV_OK;
     snprintf(name, sizeof name, chunk < 0 ? "number" : "number.%d", chunk);
-    return write_number(b, p, name, slot, index);
+    return write_number(b, p, name, slot, batch_index(b, m));
+}
+
+drv_status batch_write_turn(programs *p, int chunk, int slot, int64_t m) {
+    const int32_t turn = (int32_t)m;
+    char name[32];
+    if (p->zero < 2) return DRV_OK;
+    snprintf(name, sizeof name, chunk < 0 ? "turn" : "turn.%d", chunk);
+    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+        DRV_TRY(backend_write(p->b, rank, name, slot * (int64_t)sizeof turn, sizeof turn, &turn));
+    return DRV_OK;
 }
 
 static drv_status write_numbers(const batch *b, programs *p) {
-    const int64_t first = b->first_row / p->c->micro_batch_size,
-                  n = b->rows / p->c->micro_batch_size;
+    const int64_t n = b->rows / p->c->micro_batch_size;
     for (int64_t i = 0; i < n && p->c->grad_dtype == PRECISION_BF16; i++)
-        DRV_TRY(write_number(b, p, "step.number", i, first + i));
+        DRV_TRY(write_number(b, p, "step.number", i, batch_index(b, i)));
     return DRV_OK;
 }
 
@@ -233,7 +248,8 @@ drv_status batch_write_whole(const batch *b, programs *p) {
     DRV_TRY(write_inputs(b, p, "step.", 0, b->rows));
     DRV_TRY(write_numbers(b, p));
     if (p->c->lora.dropout == 0) return DRV_OK;
-    return write_origin(b, p, "step.origin", 0, b->first_row, b->rows);
+    return write_origin(b, p, "step.origin", 0, batch_index(b, 0) * p->c->micro_batch_size,
+            b->rows);
 }
 
 // --- reading ahead
@@ -242,7 +258,8 @@ batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg, int plac
     batch_reader reader = {.rows = r, .n_global = cfg->global_batch_size};
     for (int i = 0; i < 2; i++) {
         reader.batches[i] = batch_of_run(a, cfg, share);
-        reader.batches[i].first_row = place * share;
+        reader.batches[i].every_micro = zero_every_micro(cfg);
+        reader.batches[i].first_micro = zero_first_micro(cfg, place);
     }
     return reader;
 }
@@ -252,10 +269,14 @@ static drv_status fill_other(void *ctx) {
     batch *b = &reader->batches[!reader->current];
     batch_clear(b);
     b->rows_before = rows_taken(reader->rows);
-    rows_skip(reader->rows, b->first_row);
-    while (b->filled < b->rows)
+    int64_t at = 0; // row of the global batch
+    while (b->filled < b->rows) {
+        const int64_t row = batch_index(b, b->filled / b->micro) * b->micro + b->filled % b->micro;
+        rows_skip(reader->rows, row - at);
         DRV_TRY(batch_add_row(b, reader->rows));
-    rows_skip(reader->rows, reader->n_global - b->first_row - b->rows);
+        at = row + 1;
+    }
+    rows_skip(reader->rows, reader->n_global - at);
     b->rows_taken = rows_taken(reader->rows);
     return DRV_OK;
 }

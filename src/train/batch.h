@@ -6,12 +6,13 @@
 
 // Rows of one global batch, those that a rank computes with, or of a micro-batch of an evaluation.
 typedef struct batch {
-    int64_t rows, row_tokens;            // row_tokens: of a row, on this rank
-    zigzag cut;                          // how ranks share a row
-    int place;                           // of this rank in it
-    int64_t micro;                       // rows of a micro-batch, whose leaves follow each other
-    int32_t *row;                        // [3, cut.tokens] a whole row; NULL: rows are not cut
-    int64_t first_row;                   // of the global batch
+    int64_t rows, row_tokens; // row_tokens: of a row, on this rank
+    zigzag cut;               // how ranks share a row
+    int place;                // of this rank in it
+    int64_t micro;            // rows of a micro-batch, whose leaves follow each other
+    int32_t *row;             // [3, cut.tokens] a whole row; NULL: rows are not cut
+    // Micro-batch m here is number first_micro + m every_micro of the global batch.
+    int64_t first_micro, every_micro;
     int64_t filled;                      // rows that are there
     int32_t *tokens, *position, *labels; // [rows, row_tokens]; label -1: nothing to predict
     int64_t counted;                     // labels that count
@@ -34,25 +35,30 @@ DRV_CHECKED drv_status batch_add_row(batch *b, rows *r);
 void batch_put_row(batch *b, const int32_t *tokens, const int32_t *position, const int32_t *labels);
 // Rows that predict nothing up to the last one.
 void batch_pad(batch *b);
-// Writes micro-batch `index` of the global batch to the inputs of every local rank.
-DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t index);
+// The number of micro-batch m of this rank in the global batch.
+int64_t batch_index(const batch *b, int64_t m);
+// Writes micro-batch m of this rank to the inputs of every local rank.
+DRV_CHECKED drv_status batch_write(const batch *b, programs *p, int64_t m);
 
 // Writes all of it, to the inputs of a whole step (programs.h), where tokens are from as well.
 DRV_CHECKED drv_status batch_write_whole(const batch *b, programs *p);
 
 // The same for one stage of a pipeline, into a slot: what that stage takes of the micro-batch.
 DRV_CHECKED drv_status batch_write_stage(const batch *b, programs *p, int chunk, int slot,
-        int64_t index);
+        int64_t m);
 
-// Writes where the tokens of micro-batch `index` come from, which dropout is a function of: the
+// Writes where the tokens of micro-batch m come from, which dropout is a function of: the
 // number of the row in the run and the place in it. `chunk`, `slot`: of a stage; -1, 0: no pipeline.
 DRV_CHECKED drv_status batch_write_origin(const batch *b, programs *p, int chunk, int slot,
-        int64_t index);
+        int64_t m);
 
-// The number of micro-batch `index` in the run, which the rounding of gradients in bf16 is a
+// The number of micro-batch m in the run, which the rounding of gradients in bf16 is a
 // function of. As above; nothing where gradients are fp32.
 DRV_CHECKED drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot,
-        int64_t index);
+        int64_t m);
+
+// Which of this rank's micro-batches it is. As above; nothing where sums of gradients are whole.
+DRV_CHECKED drv_status batch_write_turn(programs *p, int chunk, int slot, int64_t m);
 
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
 typedef struct batch_reader {
@@ -63,7 +69,8 @@ typedef struct batch_reader {
     bool started;
     task task; // fills the other one
 } batch_reader;
-// Of the global batches of a config the rows that a data rank has: its share, one after the other.
+// Of the global batches of a config the rows that a data rank has: its share one after the other,
+// or every so many micro-batches one (zero.h).
 batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg, int place);
 // The next batch, which stays as it is until the next call. `more`: another one will be asked for,
 // so it is read meanwhile. An error of that read is returned by the call that asks for it.

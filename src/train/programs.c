@@ -17,6 +17,7 @@
 #include "train/lora_state.h"
 #include "train/pipeline_run.h"
 #include "train/stages.h"
+#include "train/zero.h"
 
 void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_micro_batch) {
     if (p->n_all == p->cap_all) {
@@ -115,7 +116,7 @@ static update_weights list_weights(arena *mem, const programs *built) {
 static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     const update_weights list = list_weights(a, out);
     const int n = list.n + list.n_second;
-    for (int64_t lanes = cfg->n_lanes / cfg->data_ranks; (int64_t)1 << out->n_lane_slots < lanes;)
+    for (int64_t lanes = zero_lanes_here(cfg); (int64_t)1 << out->n_lane_slots < lanes;)
         out->n_lane_slots++;
     if (!out->n_stages) DRV_TRY(build_lanes(a, list.w, n, out->step_graph, &out->lanes, out));
     for (int v = 0; v < out->n_stages; v++)
@@ -126,8 +127,9 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     const mesh all_ranks = programs_mesh(cfg);
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
             mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
-            (int)cfg->data_ranks, out->zero, kept_dtype(cfg->state_dtype),
-            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), cfg->hash_every > 0};
+            (int)cfg->data_ranks, out->zero > 0, kept_dtype(cfg->state_dtype),
+            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), zero_shards(cfg),
+            cfg->hash_every > 0};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -184,13 +186,14 @@ static drv_status find_layout(const run_config *cfg, model_layout *out) {
 drv_status programs_build(arena *mem, const run_config *cfg, programs *out) {
     *out = (programs){.c = cfg,
             .dt = cfg->precision == PRECISION_BF16 ? DT_BF16 : DT_F32,
-            .zero = cfg->zero > 0 && cfg->data_ranks * cfg->context_parallel > 1};
+            .zero = zero_level(cfg)};
     model_layout layout;
     if (cfg->grad_dtype == PRECISION_BF16 && programs_cut(cfg).lanes > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: training.grad_dtype is bf16, but each rank has %d leaves of a row, whose gradients "
                 "are fp32: expected as many context ranks as leaves",
                 config_where(cfg, "training.grad_dtype"), programs_cut(cfg).lanes);
+    DRV_TRY(zero_check(cfg));
     DRV_TRY(check_mesh(cfg));
     DRV_TRY_CTX(find_layout(cfg, &layout), "%s", config_where(cfg, "parallel.tensor"));
     if (cfg->pipeline_parallel > 1)

@@ -45,8 +45,8 @@ typedef struct programs {
     comm *comm;    // with whom state is loaded; NULL: alone
     lora_set lora; // of all layers; empty: without LoRA
     param_list params;
-    dtype dt;  // of compute
-    bool zero; // data ranks share the optimizer: masters and moments are shards (ir/shard.h)
+    dtype dt; // of compute
+    int zero; // what data ranks share (parallel.zero): masters and moments, sums of gradients
     graph *step_graph, *update_graph, *eval_graph;
     executable *step, *update, *eval;
     // Whole steps (backend.h: step_parts), where the back end has them and one rank and one lane

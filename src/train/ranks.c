@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "train/stop.h"
+#include "train/zero.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would
 // share it. A mask that somebody asked for stays: srun's, and mpirun's --bind-to.
@@ -41,6 +42,7 @@ static int count_hosts(const comm *c) {
 }
 
 static void say_ranks(const run_config *cfg, const comm *c) {
+    static const char *const levels[] = {"", ", ZeRO-1", ", ZeRO-2"};
     const int hosts = count_hosts(c), threads = par_threads();
     char pipeline[64] = "", context[64] = "";
     if (cfg->pipeline_parallel > 1)
@@ -54,8 +56,7 @@ static void say_ranks(const run_config *cfg, const comm *c) {
     log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
-            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "",
-            cfg->zero && cfg->data_ranks * cfg->context_parallel > 1 ? ", ZeRO-1" : "", threads,
+            (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "", levels[zero_level(cfg)], threads,
             threads > 1 ? "s" : "");
 }
 

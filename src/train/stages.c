@@ -5,15 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "train/zero.h"
+
 static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
         [RECOMPUTE_SELECTIVE] = KEEP_GEMMS,
         [RECOMPUTE_FULL] = KEEP_STREAM};
 
 llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
+    const int64_t in_lane = cfg->global_batch_size / cfg->micro_batch_size / cfg->n_lanes;
     return (llama_opts){.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
             .lanes = programs_cut(cfg).lanes,
             .dt = dt,
+            .adds_up = in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && zero_level(cfg) < 2,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed};
 }
@@ -24,6 +28,10 @@ drv_status stages_differentiate(const run_config *cfg, graph *g, const char *nam
     pass_autodiff(g, name);
     DRV_TRY(graph_verify(g, STAGE_DIFFERENTIATED));
     pass_recompute(g, policies[cfg->recompute]);
+    const gradient_shards shards = zero_shards(cfg);
+    if (shards.ranks)
+        pass_shard_gradients(g, &shards, chunk < 0 ? "turn" : arena_printf(g->a, "turn.%d", chunk),
+                n_slots);
     if (cfg->grad_dtype == PRECISION_BF16)
         pass_round_gradients(g, chunk < 0 ? "number" : arena_printf(g->a, "number.%d", chunk),
                 n_slots);

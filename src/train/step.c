@@ -7,6 +7,7 @@
 
 #include "train/pipeline_run.h"
 #include "train/stages.h"
+#include "train/zero.h"
 
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->c;
@@ -17,8 +18,7 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
             .comm = c,
             .mesh = *m,
             .n_micro_batches = share,
-            .n_lanes = cfg->n_lanes / cfg->data_ranks,
-            .first_micro_batch = share * mesh_place(m, comm_rank(c), AXIS_DATA),
+            .n_lanes = zero_lanes_here(cfg),
             .n_leaves = n_leaves,
             .losses = ARENA_ARRAY(a, double, all * cfg->n_context_leaves),
             .first_loss = share * n_leaves * mesh_place_in_update(m, comm_rank(c))};
@@ -35,13 +35,14 @@ static drv_status note_loss(stepper *s, int64_t m) {
     return DRV_OK;
 }
 
-static drv_status run_micro_batch(stepper *s, const batch *b, int64_t index) {
+static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
     programs *p = s->p;
-    DRV_TRY(batch_write(b, p, index));
-    if (p->c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, index));
-    DRV_TRY(batch_write_number(b, p, -1, 0, index));
+    DRV_TRY(batch_write(b, p, m));
+    if (p->c->lora.dropout > 0) DRV_TRY(batch_write_origin(b, p, -1, 0, m));
+    DRV_TRY(batch_write_number(b, p, -1, 0, m));
+    DRV_TRY(batch_write_turn(p, -1, 0, m));
     DRV_TRY(backend_run(p->b, p->step));
-    return note_loss(s, index - s->first_micro_batch);
+    return note_loss(s, m);
 }
 
 static int64_t loss_bytes(const stepper *s) { // of a rank
@@ -56,13 +57,16 @@ static drv_status sum_losses(stepper *s, double *sum) {
               all_leaves = s->mesh.size[AXIS_CONTEXT] * s->n_leaves;
     DRV_TRY(comm_all_gather(ranks, s->losses + s->first_loss, loss_bytes(s), NULL, s->losses));
     *sum = 0;
-    for (int data = 0; data < n_data; data++)
-        for (int64_t m = 0; m < s->n_micro_batches; m++)
-            for (int leaf = 0; leaf < all_leaves; leaf++) {
-                const int64_t place = leaf / s->n_leaves * n_data + data,
-                              run = place * s->n_leaves + leaf % s->n_leaves;
-                *sum += s->losses[run * s->n_micro_batches + m];
-            }
+    const bool in_turn = zero_every_micro(s->p->c) > 1; // else a rank's follow each other
+    for (int64_t i = 0; i < n_data * s->n_micro_batches; i++) {
+        const int64_t data = in_turn ? i % n_data : i / s->n_micro_batches,
+                      m = in_turn ? i / n_data : i % s->n_micro_batches;
+        for (int leaf = 0; leaf < all_leaves; leaf++) {
+            const int64_t place = leaf / s->n_leaves * n_data + data,
+                          run = place * s->n_leaves + leaf % s->n_leaves;
+            *sum += s->losses[run * s->n_micro_batches + m];
+        }
+    }
     return DRV_OK;
 }
 
@@ -84,7 +88,7 @@ static drv_status run_whole_model(const step_call *call) {
     const int64_t in_lane = s->n_micro_batches / s->n_lanes;
     for (int64_t i = 0; i < s->n_micro_batches; i++) {
         DRV_TRY(look_around(call));
-        DRV_TRY(run_micro_batch(s, call->b, s->first_micro_batch + i));
+        DRV_TRY(run_micro_batch(s, call->b, i));
         if ((i + 1) % in_lane == 0)
             DRV_TRY(programs_finish_lane(s->p, &s->p->lanes, i / in_lane, s->n_lanes));
     }
@@ -106,12 +110,12 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     backend_use_slot(p->b, slot);
     if (message) DRV_TRY(stages_put(p, item, slot, message));
     if (item->work != WORK_FORWARD) return DRV_OK;
-    const int64_t index = s->first_micro_batch + m;
-    if (p->stage[item->chunk].drops)
-        DRV_TRY(batch_write_origin(call->b, p, item->chunk, slot, index));
-    if (p->stage[item->chunk].trains)
-        DRV_TRY(batch_write_number(call->b, p, item->chunk, slot, index));
-    return batch_write_stage(call->b, p, item->chunk, slot, index);
+    if (p->stage[item->chunk].drops) DRV_TRY(batch_write_origin(call->b, p, item->chunk, slot, m));
+    if (p->stage[item->chunk].trains) {
+        DRV_TRY(batch_write_number(call->b, p, item->chunk, slot, m));
+        DRV_TRY(batch_write_turn(p, item->chunk, slot, m));
+    }
+    return batch_write_stage(call->b, p, item->chunk, slot, m);
 }
 
 static drv_status compute(void *ctx, const pipeline_task *item) {

@@ -10,7 +10,6 @@ typedef struct stepper {
     comm *comm;
     mesh mesh;
     int64_t n_micro_batches, n_lanes; // of this rank
-    int64_t first_micro_batch;        // in the global batch
     int n_leaves;                     // of each row, on this rank
     // Of all micro-batches of a step: of each place in the update's data axis, leaf by leaf the
     // sums of its own.

@@ -130,6 +130,8 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
     *out = NULL;
     if (n->attrs.ranks <= 1) return DRV_OK;
     const mesh_axis axis = (mesh_axis)n->attrs.axis;
+    const mesh update = mesh_of_update(m); // over which gradients are summed
+    if (n->attrs.data_ranks && update.size[axis] == n->attrs.ranks) m = &update;
     if (m->size[axis] != n->attrs.ranks || !is_mesh_of(b, m))
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
                 op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);

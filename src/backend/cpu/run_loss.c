@@ -4,7 +4,8 @@
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
-// all ranks have found of each row of a chunk in each leaf | the sums of exponents of this rank's.
+// all ranks have found of each row of a chunk in each leaf | the sums of exponents of this rank's |
+// where it is summed apart, the gradient of the table.
 #include <math.h>
 #include <string.h>
 
@@ -36,6 +37,7 @@ typedef struct loss_call {
     row_part *mine, *all;
     double *sums;
     int64_t m;
+    char *dw, *apart; // gradient of the table, of a leaf of the row; NULL: not summed apart
 } loss_call;
 
 typedef struct loss_shapes {
@@ -122,10 +124,21 @@ static int64_t losses_bytes(const node *n) {
     return n->in[0]->dim[0] * (int64_t)sizeof(double);
 }
 
-static int64_t loss_workspace(const node *n, int n_threads) {
+static int64_t before_apart_bytes(const node *n, int n_threads) {
     const int64_t parts = (1 + n_ranks(n)) * (int64_t)sizeof(row_part) + (int64_t)sizeof(double);
-    return logits_bytes(n) + products_bytes(n, n_threads) + losses_bytes(n) +
-           chunk_leaves(n) * parts;
+    return round_up(logits_bytes(n) + products_bytes(n, n_threads) + losses_bytes(n) +
+                            chunk_leaves(n) * parts,
+            64);
+}
+
+static bool sums_apart(const node *n) {
+    return n->attrs.apart && n->op == OP_linear_cross_entropy_grad && has_product(n, DW);
+}
+
+static int64_t loss_workspace(const node *n, int n_threads) {
+    const tensor *w = n->in[1];
+    return before_apart_bytes(n, n_threads) +
+           (sums_apart(n) ? tensor_elements(w) * dtype_bytes(dtype_acc(w->dt)) : 0);
 }
 
 // --- rows of a vocabulary in leaves
@@ -253,12 +266,39 @@ static void loss_row(void *arg, int64_t r, int thread) {
         memset(logits, 0, (size_t)(call->n_vocab * dtype_bytes(call->dt)));
 }
 
+// --- the gradient of the table, of one leaf of the row
+static void add_table_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const loss_call *call = arg;
+    const dtype acc = dtype_acc(call->dt);
+    const int64_t n = tensor_elements(call->ins->node->in[1]), first = c * CHUNK_ELEMENTS;
+    call->ins->kernels->accumulate(acc, chunk_length(n, CHUNK_ELEMENTS, c),
+            call->apart + first * dtype_bytes(acc), call->dw + first * dtype_bytes(acc));
+}
+
+// Where the products of the chunks are added up; NULL: there are none.
+static char *begin_table(loss_call *call, int lane) {
+    const node *loss = call->ins->node;
+    if (!has_product(loss, DW)) return NULL;
+    call->dw = output_at(call->ins, loss->n_out - 1, lane * tensor_elements(loss->in[1]));
+    if (!call->apart) return call->dw;
+    memset(call->apart, 0,
+            (size_t)(tensor_elements(loss->in[1]) * dtype_bytes(dtype_acc(call->dt))));
+    return call->apart;
+}
+
+static void end_table(loss_call *call) {
+    const int64_t n = tensor_elements(call->ins->node->in[1]);
+    if (call->apart) par_for(div_up(n, CHUNK_ELEMENTS), add_table_chunk, call);
+}
+
 // One leaf of the row: rows from `begin` on.
 static void lane_of_loss(loss_call *call, int lane, char *scratch) {
     const instruction *ins = call->ins;
     const node *loss = ins->node;
     const int64_t rows = rows_of_lane(loss), begin = lane * rows, chunk = loss->attrs.chunk,
                   width = loss->in[0]->dim[1];
+    char *dw = begin_table(call, lane);
     if (call->grad) call->scale = ((const double *)ins->in[3])[lane];
     for (call->first = begin; call->first < begin + rows; call->first += chunk) {
         const int64_t left = begin + rows - call->first, m = left < chunk ? left : chunk,
@@ -272,10 +312,9 @@ static void lane_of_loss(loss_call *call, int lane, char *scratch) {
         if (*ins->failed != DRV_OK) return;
         if (has_product(loss, DH))
             gemm_run(g[DH], call->logits, ins->in[1], output_at(ins, 1, first), scratch);
-        if (has_product(loss, DW))
-            gemm_run(g[DW], call->logits, input_at(ins, 0, first),
-                    output_at(ins, loss->n_out - 1, lane * tensor_elements(loss->in[1])), scratch);
+        if (dw) gemm_run(g[DW], call->logits, input_at(ins, 0, first), dw, scratch);
     }
+    end_table(call);
     double sum = 0;
     for (int64_t row = begin; row < begin + rows; row++)
         sum += call->loss[row];
@@ -292,6 +331,8 @@ static void loss(const instruction *ins) {
     char *scratch = call.logits + logits_bytes(loss),
          *own = scratch + products_bytes(loss, par_threads());
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
+    if (sums_apart(loss))
+        call.apart = (char *)ins->workspace + before_apart_bytes(loss, par_threads());
     if (has_leaves(loss)) {
         call.leaves = n_leaves(loss);
         call.leaf = leaf_rows(loss);

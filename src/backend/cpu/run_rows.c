@@ -1,4 +1,5 @@
 // Ops that work on rows or elements, each by itself: embedding, norms, rope, swiglu, add, dropout.
+#include <stdlib.h>
 #include <string.h>
 
 #include "backend/cpu/cpu_op.h"
@@ -45,30 +46,66 @@ static void embedding(const instruction *ins) {
 
 const cpu_op cpu_op_embedding = {.run = embedding};
 
-// Each chunk owns a range of columns, so tokens are added in order whatever the threads.
+// A token and the row of the accumulator that its gradient belongs to.
+typedef struct token_of_row {
+    int64_t row, token;
+} token_of_row;
+
+static int by_row(const void *x, const void *y) {
+    const token_of_row *a = x, *b = y;
+    if (a->row != b->row) return a->row < b->row ? -1 : 1;
+    return (a->token > b->token) - (a->token < b->token);
+}
+
+// Those that this rank has the rows of, row by row, each in the order of tokens; then one of no row.
+static void sort_tokens(const instruction *ins, token_of_row *list) {
+    const int32_t *ids = ins->in[0];
+    const int lanes = lanes_of(&ins->node->attrs);
+    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[lanes > 1],
+                  tokens = ins->node->in[1]->dim[0], in_lane = tokens / lanes;
+    int64_t n = 0;
+    for (int64_t token = 0; token < tokens; token++) {
+        const int64_t id = ids[token] - here;
+        if (id >= 0 && id < n_here)
+            list[n++] = (token_of_row){token / in_lane * n_here + id, token};
+    }
+    qsort(list, (size_t)n, sizeof *list, by_row);
+    list[n] = (token_of_row){-1, 0};
+}
+
+// Each chunk owns a range of columns, so tokens are added in order whatever the threads. Tokens of
+// a row are summed first: the accumulator sees one addition in each micro-batch, as of a product
+// (docs/adr/0021).
 static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
     const instruction *ins = arg;
-    const tensor *dx = ins->node->in[1];
-    const int32_t *ids = ins->in[0];
+    const tensor *dx = ins->node->in[1], *acc = ins->node->in[2];
+    const token_of_row *at = ins->workspace;
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
                   n = chunk_length(width, CHUNK_COLUMNS, c);
-    const int lanes = lanes_of(&ins->node->attrs);
-    const int64_t here = rows_before(ins), n_here = ins->node->in[2]->dim[lanes > 1],
-                  in_lane = dx->dim[0] / lanes;
-    for (int64_t row = 0; row < dx->dim[0]; row++) {
-        const int64_t id = ids[row] - here, table = row / in_lane * n_here;
-        if (id < 0 || id >= n_here) continue;
-        ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, row * width + first),
-                output_at(ins, 0, (table + id) * width + first));
+    while (at->row >= 0) {
+        const int64_t row = at->row;
+        double sum[CHUNK_COLUMNS] = {0}; // in the accumulation type
+        for (; at->row == row; at++)
+            ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, at->token * width + first), sum);
+        ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, row * width + first));
     }
 }
 
 static void embedding_grad(const instruction *ins) {
+    sort_tokens(ins, ins->workspace);
     run_chunks(ins, ins->node->in[1]->dim[1], CHUNK_COLUMNS, embedding_grad_columns);
 }
 
-const cpu_op cpu_op_embedding_grad = {.run = embedding_grad};
+static int64_t embedding_grad_workspace(const node *n, int n_threads) {
+    (void)n_threads;
+    return (n->in[1]->dim[0] + 1) * (int64_t)sizeof(token_of_row);
+}
+
+const cpu_op cpu_op_embedding_grad = {
+        .run = embedding_grad,
+        .workspace = embedding_grad_workspace,
+};
 
 // --- norms
 static void rmsnorm_rows(void *arg, int64_t c, int thread) {

@@ -120,6 +120,119 @@ static int64_t reduce_workspace(const node *n, int n_threads) {
 
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
 
+// --- add_shard
+enum { SUM_ELEMENTS = 256, MOST_OPEN = 24 }; // of a chunk that fits the cache; 2^20 lanes and more
+
+typedef struct shard_call {
+    const instruction *ins;
+    const shard *s;
+    char *parts;                             // of each lane, in the order of ranks
+    double (*sums)[MOST_OPEN][SUM_ELEMENTS]; // by thread, in the accumulation type
+    int64_t before;                          // micro-batches that were added before these
+} shard_call;
+
+// What the ranks have found, one after the other, as lanes are added up and joined on one rank
+// (programs_finish_lane). sums: those that are open, and then are.
+static void add_in_order(const shard_call *call, const char *part, int64_t n,
+        double (*sums)[SUM_ELEMENTS]) {
+    const node *add = call->ins->node;
+    const dtype dt = add->in[0]->dt;
+    const int64_t in_lane = add->attrs.in_lane;
+    const kernels *k = call->ins->kernels;
+    const int64_t from_rank_to_rank = call->s->count * dtype_bytes(dt);
+    int open = shard_open(call->before, in_lane);
+    for (int i = 0; i < add->attrs.data_ranks; i++) {
+        const int64_t index = call->before + i;
+        if (index % in_lane == 0) memset(sums[open++], 0, sizeof *sums);
+        k->accumulate(dt, n, part + i * from_rank_to_rank, sums[open - 1]);
+        if ((index + 1) % in_lane != 0) continue;
+        for (int64_t lane = index / in_lane; lane % 2 == 1; lane /= 2, open--)
+            k->accumulate(dt, n, sums[open - 1], sums[open - 2]);
+    }
+}
+
+// Of leaf `leaf` of all: its ranks are data_ranks neighbours.
+static void add_to_leaf(const shard_call *call, int64_t leaf, int64_t first, int64_t n,
+        double (*sums)[SUM_ELEMENTS]) {
+    const instruction *ins = call->ins;
+    const op_attrs *attrs = &ins->node->attrs;
+    const tensor *kept = ins->node->in[1];
+    const int lanes = lanes_of(attrs);
+    const int64_t unit = dtype_bytes(kept->dt), bytes = n * unit, length = kept->dim[2],
+                  place = leaf / lanes * attrs->data_ranks, lane = leaf % lanes;
+    const char *part =
+            call->parts + ((lane * call->s->ranks + place) * call->s->count + first) * unit;
+    const int before = shard_open(call->before, attrs->in_lane),
+              after = shard_open(call->before + attrs->data_ranks, attrs->in_lane);
+    for (int i = 0; i < before; i++)
+        memcpy(sums[i], output_at(ins, 0, (i * kept->dim[1] + leaf) * length + first),
+                (size_t)bytes);
+    add_in_order(call, part, n, sums);
+    for (int i = 0; i < after; i++)
+        memcpy(output_at(ins, 0, (i * kept->dim[1] + leaf) * length + first), sums[i],
+                (size_t)bytes);
+}
+
+static void add_shard_chunk(void *arg, int64_t c, int thread) {
+    const shard_call *call = arg;
+    const int64_t end = c * CHUNK_ELEMENTS + chunk_length(call->s->count, CHUNK_ELEMENTS, c);
+    for (int64_t leaf = 0; leaf < call->ins->node->in[1]->dim[1]; leaf++)
+        for (int64_t at = c * CHUNK_ELEMENTS; at < end; at += SUM_ELEMENTS)
+            add_to_leaf(call, leaf, at, end - at < SUM_ELEMENTS ? end - at : SUM_ELEMENTS,
+                    call->sums[thread]);
+}
+
+// Elements that are missing of a short shard stay as they are, which is zero.
+// Workspace: sizes | sums of each thread | what has come from other ranks.
+static void add_shard(const instruction *ins) {
+    const node *n = ins->node;
+    const shard s = shard_of(ins, lane_elements(n));
+    const int64_t unit = dtype_bytes(n->in[0]->dt), *sizes = sizes_of(ins, &s, unit);
+    shard_call call = {.ins = ins,
+            .s = &s,
+            .sums = (void *)((char *)ins->workspace + sizes_bytes(n)),
+            .before = (int64_t) * (const int32_t *)ins->in[2] * n->attrs.data_ranks};
+    call.parts = ins->group ? (char *)(call.sums + par_threads()) : ins->in[0];
+    for (int lane = 0; lane < lanes_of(&n->attrs) && ins->group; lane++) {
+        *ins->failed = comm_all_to_all(ins->group, input_at(ins, 0, lane * s.n), sizes,
+                call.parts + lane * s.ranks * s.count * unit, NULL, s.count * unit);
+        if (*ins->failed != DRV_OK) return;
+    }
+    par_for(div_up(s.count, CHUNK_ELEMENTS), add_shard_chunk, &call);
+}
+
+static int64_t add_workspace(const node *n, int n_threads) {
+    const int64_t sums = n_threads * (int64_t)sizeof(double[MOST_OPEN][SUM_ELEMENTS]);
+    return sizes_bytes(n) + sums + (n->attrs.ranks > 1 ? parts_bytes(n) : 0);
+}
+
+const cpu_op cpu_op_add_shard = {.run = add_shard, .workspace = add_workspace};
+
+// --- join_shards
+// What is open of all leaves, from the last sum on.
+static void close_sums(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const instruction *ins = arg;
+    const tensor *s = ins->node->in[0];
+    const int64_t all = s->dim[1] * s->dim[2], first = c * CHUNK_ELEMENTS,
+                  n = chunk_length(all, CHUNK_ELEMENTS, c);
+    for (int64_t open = ins->node->attrs.open - 1; open > 0; open--)
+        ins->kernels->accumulate(s->dt, n, output_at(ins, 0, open * all + first),
+                output_at(ins, 0, (open - 1) * all + first));
+}
+
+static void join_shards(const instruction *ins) {
+    const tensor *s = ins->node->in[0];
+    const void *list[MAX_LEAVES];
+    for (int64_t leaf = 0; leaf < s->dim[1]; leaf++)
+        list[leaf] = output_at(ins, 0, leaf * s->dim[2]);
+    if (ins->node->attrs.open > 1)
+        run_chunks(ins, s->dim[1] * s->dim[2], CHUNK_ELEMENTS, close_sums);
+    if (s->dim[1] > 1) join_parts(s->dt, COMM_SUM, list, (int)s->dim[1], s->dim[2], ins->out[0]);
+}
+
+const cpu_op cpu_op_join_shards = {.run = join_shards};
+
 // --- join_lanes
 // What comes after the first lane.
 static void clear_lanes(void *arg, int64_t c, int thread) {

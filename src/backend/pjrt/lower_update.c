@@ -136,5 +136,7 @@ static void take_back(lowering *l, const node *n) {
 
 // Graphs with leaves of the row are refused (lower.c).
 const lower_op lower_op_join_lanes = {.lower = NULL};
+const lower_op lower_op_add_shard = {.lower = NULL};
+const lower_op lower_op_join_shards = {.lower = NULL};
 const lower_op lower_op_put_aside = {.lower = put_aside};
 const lower_op lower_op_take_back = {.lower = take_back};

@@ -96,7 +96,7 @@ const op_row op_row_linear_cross_entropy = {
         .built = true,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) |
-                 ATTR(dx_wide) | ATTR(lanes),
+                 ATTR(dx_wide) | ATTR(lanes) | ATTR(apart),
         .n_statistics = 1,
         .examples = {loss_example, loss_leaves_example, loss_lanes_example},
 };
@@ -157,6 +157,14 @@ static void lanes_example(example *e) {
     grad_of_example(e, (op_attrs){.lanes = 2});
 }
 
+static void apart_example(example *e) {
+    grad_of_example(e, (op_attrs){.apart = 1});
+}
+
+static void apart_lanes_example(example *e) {
+    grad_of_example(e, (op_attrs){.apart = 1, .lanes = 2});
+}
+
 static void partial_example(example *e) {
     grad_of_example(e, (op_attrs){.leaves = 2, .part = 12, .dx_wide = 1});
 }
@@ -170,7 +178,7 @@ const op_row op_row_linear_cross_entropy_grad = {
         .wire = wire,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(lanes),
+                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(lanes) | ATTR(apart),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
-                partial_example, lanes_example},
+                partial_example, lanes_example, apart_example, apart_lanes_example},
 };

@@ -73,11 +73,12 @@ const op_row op_row_adamw_rounded = {
         .examples = {all_bf16_example, masters_example, gradients_example},
 };
 
-// zeros(like) -> 0, real sums in the shape of `like`, which is not read. What a gradient is added
-// to before its sum is rounded.
+// zeros(like) -> 0, real sums in the shape of `like`, which is not read, for each lane. What a
+// gradient of a micro-batch is added to before its sum is rounded, or sent to the rank that keeps it.
 static const char *zeros_shape(const node *n, tensor_spec *out, int *n_out) {
-    out[0] = spec_like(n->in[0]);
-    out[0].dt = dtype_acc(n->in[0]->dt);
+    tensor_spec one = spec_like(n->in[0]);
+    one.dt = dtype_acc(n->in[0]->dt);
+    out[0] = spec_by_lane(&n->attrs, one);
     *n_out = 1;
     return n->in[0]->dt == DT_I32 ? "it must be real" : NULL;
 }
@@ -87,13 +88,19 @@ static void zeros_example(example *e) {
     graph_add(e->g, OP_zeros, 1, &like, NULL);
 }
 
+static void zeros_lanes_example(example *e) {
+    tensor *like = example_state(e, TENSOR_GRAD, "g", e->dt, 3, 17, -1, 1);
+    graph_add(e->g, OP_zeros, 1, &like, &(op_attrs){.lanes = 2});
+}
+
 const op_row op_row_zeros = {
         .name = "zeros",
         .min_in = 1,
         .max_in = 1,
         .shape = zeros_shape,
         .differentiated = true,
-        .examples = {zeros_example},
+        .attrs = ATTR(lanes),
+        .examples = {zeros_example, zeros_lanes_example},
 };
 
 // add_rounded(g, x, place, number) -> g' = g + x, in place, rounded stochastically by bits of

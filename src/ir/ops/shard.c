@@ -1,4 +1,5 @@
-// Optimizer state that data ranks share (ZeRO-1): each updates its shard of every weight.
+// Optimizer state that data ranks share (ZeRO-1): each updates its shard of every weight; sums of
+// gradients of which each keeps its shard alone (ZeRO-2).
 #include "ir/op.h"
 #include "ir/shard.h"
 #include "ir/wire.h"
@@ -56,6 +57,77 @@ const op_row op_row_reduce_shard = {
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(lanes) | ATTR(data_ranks),
         .examples = {reduce_example, reduce_lanes_example},
+};
+
+// add_shard(g, s[open, leaves, length], turn i32[1]) -> s': what the ranks have found in their
+// micro-batch number `turn` is added to this rank's shard of the sums, in place. `leaves` of the
+// row are those of all ranks, `lanes` of them here. Data rank i of n has micro-batches i, i + n,
+// ... of the step: they come in the order in which one rank would run them, and lanes of `in_lane`
+// of them are joined as there; sums of them that wait for others are `open` (ir/shard.h).
+static const char *add_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *g = n->in[0], *s = n->in[1];
+    const op_attrs *attrs = &n->attrs;
+    const int lanes = lanes_of(attrs);
+    *n_out = 1;
+    out[0] = spec_in_place(n, 1);
+    const char *bad = check_state(n, g);
+    if (bad) return bad;
+    if (attrs->data_ranks < 1 || attrs->ranks % attrs->data_ranks)
+        return "data ranks must divide ranks";
+    if (attrs->in_lane < 1) return "a lane must have micro-batches";
+    const int64_t leaves = lanes * attrs->ranks / attrs->data_ranks,
+                  length = shard_length(tensor_elements(g) / lanes, attrs->ranks);
+    if (s->dt != g->dt || s->n_dims != 3 || s->dim[1] != leaves || s->dim[2] != length)
+        return "s must be shards of sums for each leaf";
+    return is_i32(n->in[2], 1) ? NULL : "turn must be i32[1]";
+}
+
+static void add_example(example *e) {
+    static const int32_t turn[] = {3};
+    const int64_t dim[] = {2, 1, 51};
+    tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
+            example_accumulator(e, "s", 3, dim), example_integers(e, "turn", 1, turn)};
+    graph_add(e->g, OP_add_shard, 3, in,
+            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .data_ranks = 1, .in_lane = 2});
+}
+
+const op_row op_row_add_shard = {
+        .name = "add_shard",
+        .min_in = 3,
+        .max_in = 3,
+        .shape = add_shape,
+        .wire = shard_wire,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(lanes) | ATTR(data_ranks) | ATTR(in_lane),
+        .examples = {add_example},
+};
+
+// join_shards(s[.., leaves, length]) -> g[length]: the sum of what is open of each leaf, then of
+// the leaves, in the memory of the first one.
+static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *s = n->in[0];
+    *n_out = 1;
+    if (s->n_dims != 3 || s->dt == DT_I32) return "s must be shards of sums";
+    if (n->attrs.open < 1 || n->attrs.open > s->dim[0]) return "no such number of open sums";
+    out[0] = spec_1d(s->dt, s->dim[2]);
+    out[0].alias_in = 0;
+    return NULL;
+}
+
+static void join_example(example *e) {
+    const int64_t dim[] = {3, 4, 51};
+    tensor *s = example_accumulator(e, "s", 3, dim);
+    graph_add(e->g, OP_join_shards, 1, &s, &(op_attrs){.open = 2});
+}
+
+const op_row op_row_join_shards = {
+        .name = "join_shards",
+        .min_in = 1,
+        .max_in = 1,
+        .shape = join_shape,
+        .differentiated = true,
+        .attrs = ATTR(open),
+        .examples = {join_example},
 };
 
 // take_shard(w) -> s: a copy of this rank's shard; without ranks (0), of all that is here.

@@ -17,6 +17,11 @@ static void to_double(dtype dt, const void *p, int64_t at, int64_t stride, int64
             out[i] = ((const double *)p)[at + i * stride];
 }
 
+// What is added to c is a number of its type, so that it may as well be formed elsewhere first.
+static double as_addend(const gemm_shape *shape, double sum) {
+    return shape->accumulate && shape->out == DT_F32 ? (double)(float)sum : sum;
+}
+
 static void block(const gemm_shape *shape, const void *a, const void *b, void *c, int64_t row,
         int64_t col, int64_t rows, int64_t cols) {
     double sum[ROWS][COLUMNS] = {0}, x[ROWS] = {0}, y[COLUMNS] = {0};
@@ -34,7 +39,7 @@ static void block(const gemm_shape *shape, const void *a, const void *b, void *c
         for (int64_t j = 0; j < cols; j++) {
             const int64_t at = (row + i) * shape->ldc + col + j;
             const double before = shape->accumulate ? get(shape->out, c, at) : 0;
-            put(shape->out, c, at, before + scale * sum[i][j]);
+            put(shape->out, c, at, before + as_addend(shape, scale * sum[i][j]));
         }
 }
 

@@ -11,7 +11,7 @@
 //                                               +------+
 //
 // Scratch (gemm_scratch_bytes): packed_a, one block of all rows of a; panel, one panel of b; aside,
-// fp32 sums [m, n] that end as bf16.
+// fp32 sums [m, n] of several blocks that end as bf16, or that are added to c.
 //
 // Every sum over k is formed in the same order wherever an element lies in its tile, so how a
 // product is cut changes no bit.
@@ -138,6 +138,7 @@ typedef struct gemm_job {
     uint32_t *packed_a, *panel;
     int64_t ld_a; // words between packed rows of a
     float *aside;
+    int64_t n_blocks; // of k
     // The block of the inner dimension: from element k0, k elements in n_words words.
     int64_t k0, k, n_words;
 } gemm_job;
@@ -181,13 +182,20 @@ INLINE lines lines_of_b(const arithmetic *by, const gemm_job *job, int64_t j) {
     return l;
 }
 
+// A sum of several blocks that is added to c is formed aside first: c sees one addition whatever
+// the number of blocks, so ranks may add sums that others have formed (docs/adr/0021).
+INLINE bool adds_whole_sum(const gemm_job *job) {
+    return job->shape->accumulate && job->shape->out != DT_BF16 && job->n_blocks > 1;
+}
+
 // Where the sums of the tile at row i, column j begin and end. Those of bf16 stay in fp32, aside,
 // from the first block, which adds what c holds, until the last.
 INLINE place place_of(const gemm_job *job, int64_t i, int64_t j) {
     const gemm_shape *shape = job->shape;
-    const bool narrow = shape->out == DT_BF16, begun = job->k0 > 0 || shape->accumulate;
-    float *sum = narrow ? job->aside + i * shape->n + j : (float *)job->c + i * shape->ldc + j;
-    const int64_t ld = narrow ? shape->n : shape->ldc;
+    const bool narrow = shape->out == DT_BF16, apart = adds_whole_sum(job), aside = narrow || apart,
+               begun = job->k0 > 0 || (shape->accumulate && !apart);
+    float *sum = aside ? job->aside + i * shape->n + j : (float *)job->c + i * shape->ldc + j;
+    const int64_t ld = aside ? shape->n : shape->ldc;
     place p = {DT_F32, begun ? sum : NULL, ld, (float)gemm_scale(shape), DT_F32, sum, ld};
     if (narrow && begun && job->k0 == 0) {
         p.dt_from = DT_BF16;
@@ -236,6 +244,7 @@ INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_sh
     job.packed_a = scratch;
     job.panel = job.packed_a + round_up(shape->m, ACROSS) * job.ld_a;
     job.aside = (float *)(void *)(job.panel + NR * block_words);
+    job.n_blocks = n_blocks;
     do { // once if k is 0, too
         const int64_t most = block_words * by->per_word, left = shape->k - job.k0;
         job.k = left < most ? left : most;
@@ -245,4 +254,7 @@ INLINE void gemm_blocks(const arithmetic *by, tile_function *tile, const gemm_sh
             multiply_panel(by, tile, &job, j);
         job.k0 += job.k;
     } while (job.k0 < shape->k);
+    for (int64_t i = 0; i < shape->m && adds_whole_sum(&job); i++)
+        for (int64_t j = 0; j < shape->n; j++)
+            ((float *)job.c)[i * shape->ldc + j] += job.aside[i * shape->n + j];
 }

@@ -1,0 +1,94 @@
+// Finds what gradients are added to, and puts zeros in its place.
+#include "passes/accumulators.h"
+
+#include <string.h>
+
+#include "ir/op.h"
+
+static void find_accumulators(const graph *g, accumulator *of) {
+    for (int i = 0; i < g->n_tensors; i++)
+        of[i] = (accumulator){.sum = g->tensors[i], .first = -1};
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        for (int k = 0; k < n->n_in; k++) {
+            accumulator *a = &of[n->in[k]->id];
+            if (a->first < 0) a->first = i;
+        }
+        for (int o = 0; o < n->n_out; o++) {
+            accumulator *a = &of[tensor_root(n->out[o])->id];
+            a->added = n->out[o];
+            a->last = i;
+        }
+    }
+}
+
+static bool is_sum(const accumulator *a) {
+    return a->sum->cls == TENSOR_GRAD && !a->sum->def && a->sum->dt == DT_F32 && a->first >= 0 &&
+           a->added;
+}
+
+// W of "grad.W" and of "grad.W.second".
+static tensor *weight_of(const graph *g, const char *grad) {
+    static const char second[] = ".second";
+    const char *weight = grad + strlen("grad.");
+    const size_t n = strlen(weight) - (str_ends(weight, second) ? strlen(second) : 0);
+    return graph_find(g, arena_printf(g->a, "%.*s", (int)n, weight));
+}
+
+// The first node adds to zeros instead.
+static node *begin(graph *g, const accumulator *a) {
+    node *first = g->nodes[a->first];
+    const op_attrs attrs = {.lanes = g->lanes > 1 ? g->lanes : 0};
+    g->layer = first->layer;
+    g->phase = first->phase;
+    tensor *sum = a->sum, *like = a->weight;
+    node *zeros = graph_make(g, OP_zeros, 1, &like, &attrs);
+    for (int k = 0; k < first->n_in; k++)
+        if (first->in[k] == sum) first->in[k] = zeros->out[0];
+    for (int o = 0; o < first->n_out; o++)
+        if (first->out[o]->alias == sum) first->out[o]->alias = zeros->out[0];
+    return zeros;
+}
+
+// Nodes that come right before and after each node of a graph, by its index.
+typedef struct insertions {
+    node **before, **after; // MAX_OUT for each
+    int *n_before, *n_after;
+} insertions;
+
+static insertions insertions_new(arena *a, int n_nodes) {
+    return (insertions){ARENA_ARRAY(a, node *, n_nodes * MAX_OUT),
+            ARENA_ARRAY(a, node *, n_nodes * MAX_OUT), ARENA_ARRAY(a, int, n_nodes),
+            ARENA_ARRAY(a, int, n_nodes)};
+}
+
+static void insert(graph *g, const insertions *list) {
+    node **nodes = g->nodes;
+    const int n_nodes = g->n_nodes;
+    g->nodes = NULL;
+    g->n_nodes = g->cap_nodes = 0;
+    for (int i = 0; i < n_nodes; i++) {
+        for (int k = 0; k < list->n_before[i]; k++)
+            graph_append(g, list->before[i * MAX_OUT + k]);
+        graph_append(g, nodes[i]);
+        for (int k = 0; k < list->n_after[i]; k++)
+            graph_append(g, list->after[i * MAX_OUT + k]);
+    }
+    g->layer = -1;
+    g->phase = PHASE_FORWARD;
+}
+
+void accumulators_replace(graph *g, take_in_fn take_in, void *ctx) {
+    const int n_tensors = g->n_tensors;
+    accumulator *of = ARENA_ARRAY(g->a, accumulator, n_tensors);
+    const insertions list = insertions_new(g->a, g->n_nodes);
+    find_accumulators(g, of);
+    for (int i = 0; i < n_tensors; i++) {
+        accumulator *a = &of[i];
+        if (!is_sum(a)) continue;
+        a->weight = weight_of(g, a->sum->name);
+        list.before[a->first * MAX_OUT + list.n_before[a->first]++] = begin(g, a);
+        list.after[a->last * MAX_OUT + list.n_after[a->last]++] = take_in(g, a, ctx);
+    }
+    insert(g, &list);
+}

@@ -1,0 +1,58 @@
+// Sums of gradients of which each rank keeps its shard (ZeRO-2, docs/adr/0021): what a micro-batch
+// adds goes to the ranks that keep it as soon as it is complete, weight by weight in the order in
+// which the backward pass finishes them.
+#include <string.h>
+
+#include "ir/op.h"
+#include "ir/shard.h"
+#include "passes/accumulators.h"
+#include "passes/passes.h"
+
+static int n_leaves(const gradient_shards *by) { // of the row, of all ranks
+    return by->lanes * by->ranks / by->data_ranks;
+}
+
+static void set_dims(const gradient_shards *by, const tensor *w, int64_t dim[3]) {
+    dim[0] = shard_most_open(by->micro_batches, by->data_ranks, by->in_lane);
+    dim[1] = n_leaves(by);
+    dim[2] = shard_length(tensor_elements(w), by->ranks);
+}
+
+tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by) {
+    int64_t dim[3];
+    set_dims(by, w, dim);
+    return graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), 3, dim);
+}
+
+typedef struct turn_input {
+    const gradient_shards *by;
+    const char *name;
+    int n_slots;
+    tensor *turn; // made when it is first needed
+} turn_input;
+
+static node *add_shard(graph *g, const accumulator *of, void *ctx) {
+    turn_input *input = ctx;
+    const gradient_shards *by = input->by;
+    if (!input->turn)
+        input->turn = graph_state(g, TENSOR_INPUT, input->name, DT_I32, 1, (int64_t[]){1});
+    input->turn->n_slots = input->n_slots;
+    of->sum->n_dims = 3;
+    set_dims(by, of->weight, of->sum->dim);
+    tensor *in[] = {of->added, of->sum, input->turn};
+    const op_attrs attrs = {.axis = AXIS_DATA,
+            .ranks = by->ranks,
+            .data_ranks = by->data_ranks,
+            .lanes = by->lanes > 1 ? by->lanes : 0,
+            .in_lane = (int)by->in_lane};
+    return graph_make(g, OP_add_shard, 3, in, &attrs);
+}
+
+void pass_shard_gradients(graph *g, const gradient_shards *by, const char *turn, int n_slots) {
+    accumulators_replace(g, add_shard, &(turn_input){by, turn, n_slots, NULL});
+}
+
+tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {
+    const op_attrs attrs = {.open = shard_open(by->micro_batches, by->in_lane)};
+    return graph_add(g, OP_join_shards, 1, &sums, &attrs)->out[0];
+}

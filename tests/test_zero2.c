@@ -1,0 +1,175 @@
+// Shards of sums of gradients (ZeRO-2, docs/adr/0021): the bits of one rank and of ZeRO 0 and 1,
+// the memory and the bytes on the wire that a plan says.
+#include "layout_run.h"
+
+#define ZERO2 "parallel.zero=2"
+
+typedef struct zero_case {
+    int ranks;
+    const char *sets[4]; // besides ZERO2
+} zero_case;
+
+static layout_run run_sets(int ranks, const char *const *sets, const char *const *more) {
+    const char *all[MAX_SETS];
+    int n = 0;
+    for (; sets[n]; n++)
+        all[n] = sets[n];
+    for (int i = 0; more && more[i]; i++)
+        all[n++] = more[i];
+    return run_layout(ranks, all, n);
+}
+
+static void same_bits_as_one(const char *const *sets, const zero_case *cases, size_t n_cases) {
+    layout_run one = run_sets(1, sets, NULL);
+    for (size_t i = 0; i < n_cases; i++) {
+        const char *more[6] = {ZERO2};
+        for (int k = 0; k < 4 && cases[i].sets[k]; k++)
+            more[k + 1] = cases[i].sets[k];
+        print_message("%s, %d ranks, %s\n", sets[0], cases[i].ranks, more[1] ? more[1] : "");
+        layout_run several = run_sets(cases[i].ranks, sets, more);
+        expect_same_bits(&several, &one);
+        free(several.weights);
+    }
+    free(one.weights);
+}
+
+#define N_OF(list) (sizeof(list) / sizeof *(list))
+
+// A single lane, as on one rank, and several, which ranks share however they divide.
+static void lanes_on_any_ranks(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}, {4, {0}}, {8, {0}}};
+    static const char *const lanes[] = {"parallel.lanes=auto", "parallel.lanes=2",
+            "parallel.lanes=4", "parallel.lanes=8"};
+    for (size_t i = 0; i < N_OF(lanes); i++) {
+        const char *sets[] = {lanes[i],
+                i % 2 ? "training.precision=fp32" : "training.precision=bf16", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+// Three lanes leave a tree that is not full, three ranks shards of other lengths, and lanes that
+// end while a rank's turn goes on.
+static void what_does_not_divide(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}, {3, {0}}, {4, {0}}, {6, {0}}};
+    static const char *const lanes[] = {"parallel.lanes=3", "parallel.lanes=4", "parallel.lanes=6"};
+    for (size_t i = 0; i < N_OF(lanes); i++) {
+        const char *sets[] = {lanes[i], "training.global_batch_size=12", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+// Micro-batches of more tokens than a block of a product or a chunk of logits: whatever adds
+// several times to a gradient adds up apart first.
+static void large_micro_batches(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}};
+    static const char *const precisions[] = {"training.precision=fp32", "training.precision=bf16"};
+    for (size_t i = 0; i < N_OF(precisions); i++) {
+        const char *sets[] = {precisions[i], "data.sequence_length=840",
+                "training.micro_batch_size=2", "model.num_hidden_layers=1",
+                "model.max_position_embeddings=1024", "parallel.lanes=1", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+static void beside_other_axes(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{4, {"parallel.tensor=2"}},
+            {4, {"parallel.tensor=2", "parallel.sequence=false"}}, {4, {"parallel.pipeline=2"}},
+            {4, {"parallel.pipeline=2", "parallel.schedule=gpipe"}},
+            {4, {"parallel.pipeline=2", "parallel.schedule=zb-h1"}},
+            {8, {"parallel.pipeline=2", "parallel.schedule=interleaved",
+                        "parallel.virtual_stages=2", "parallel.tensor=2"}}};
+    static const char *const tied[] = {"model.tie_word_embeddings=true",
+            "model.tie_word_embeddings=false"};
+    for (int i = 0; i < 2; i++) {
+        const char *sets[] = {tied[i], "parallel.lanes=2", "training.precision=bf16", NULL};
+        same_bits_as_one(sets, cases, N_OF(cases));
+    }
+}
+
+// Leaves of the row: a sum for each, wherever they are.
+static void beside_context_ranks(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {"parallel.context=2"}}, {4, {"parallel.context=2"}},
+            {4, {"parallel.context=4"}}, {2, {0}}, {8, {"parallel.context=4"}}};
+    const char *sets[] = {"parallel.context_leaves=4", "parallel.lanes=2", NULL};
+    same_bits_as_one(sets, cases, N_OF(cases));
+}
+
+static void low_rank_branches(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}, {4, {"parallel.tensor=2"}},
+            {4, {"parallel.pipeline=2"}}};
+    const char *sets[] = {"lora.rank=4", "lora.dropout=0.1", "parallel.lanes=1", NULL};
+    same_bits_as_one(sets, cases, N_OF(cases));
+}
+
+// Recomputation and state in bf16 change nothing of it.
+static void with_other_keys(void **state) {
+    (void)state;
+    static const zero_case cases[] = {{2, {0}}, {4, {0}}};
+    const char *sets[] = {"training.recompute=full", "optimizer.state_dtype=bf16",
+            "optimizer.master_dtype=fp32", "training.precision=bf16", "parallel.lanes=1", NULL};
+    same_bits_as_one(sets, cases, N_OF(cases));
+}
+
+// --- as planned
+static void memory_and_wire(void **state) {
+    (void)state;
+    static const struct {
+        int ranks;
+        const char *lanes;
+        int64_t open; // sums that wait, of each element
+    } cases[] = {{2, "parallel.lanes=auto", 1}, {4, "parallel.lanes=auto", 1},
+            {2, "parallel.lanes=2", 2}, {2, "parallel.lanes=4", 2}, {4, "parallel.lanes=4", 1},
+            {8, "parallel.lanes=8", 1}};
+    for (size_t i = 0; i < N_OF(cases); i++) {
+        const char *sets[] = {cases[i].lanes, "training.precision=fp32",
+                "model.tie_word_embeddings=false", NULL},
+                   *zero2[] = {ZERO2, NULL};
+        layout_run got = run_sets(cases[i].ranks, sets, zero2);
+        const double planned = STEPS * cases[i].ranks * got.step_wire[AXIS_DATA];
+        // Shards are multiples of 1,024 elements.
+        enum { N_WEIGHTS = 4 * 6 + 3 };
+        const double all = 4 * (double)got.n_weights, held = (double)got.gradient_bytes,
+                     least = all * (double)cases[i].open / cases[i].ranks,
+                     most = least + (double)(cases[i].open * N_WEIGHTS * 4 * 1023);
+        if (held < least || held > most)
+            fail_msg("case %zu: %g bytes of gradients, expected %g to %g", i, held, least, most);
+        if (fabs((double)got.all_sent[AXIS_DATA] - planned) > 1e-9 * planned + 0.5)
+            fail_msg("case %zu: %lld bytes sent, %g planned", i, (long long)got.all_sent[AXIS_DATA],
+                    planned);
+        free(got.weights);
+    }
+}
+
+static void what_cannot_be_is_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *set, *text;
+    } cases[] = {{"training.grad_dtype=bf16", "expected zero 0 or 1, or grad_dtype fp32"},
+            {"backend=pjrt", "\"parallel.zero\" is 2, which backend pjrt does not have"}};
+    for (size_t i = 0; i < N_OF(cases); i++) {
+        arena *a = arena_new("cfg");
+        run_config cfg;
+        programs p;
+        const char *sets[] = {"model.preset=tiny", "parallel.data=2", ZERO2, cases[i].set};
+        OK(config_load(a, NULL, sets, 4, &cfg));
+        FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
+        arena_free(a);
+    }
+    expect_refused("parallel.zero=3", "parallel.data=2", "expected");
+    expect_refused("parallel.lanes=3", ZERO2, "expected a divisor of the");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(lanes_on_any_ranks),
+            cmocka_unit_test(what_does_not_divide), cmocka_unit_test(large_micro_batches),
+            cmocka_unit_test(beside_other_axes), cmocka_unit_test(beside_context_ranks),
+            cmocka_unit_test(low_rank_branches), cmocka_unit_test(with_other_keys),
+            cmocka_unit_test(memory_and_wire), cmocka_unit_test(what_cannot_be_is_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -216,6 +216,12 @@ static void ranks_find_what_one_finds_in_double(void **state) {
     }
 }
 
+static void expect_same(const ring_run *got, const ring_run *want, const ring_case *of) {
+    for (int x = 0; x < N_RESULTS; x++)
+        assert_memory_equal(got->result[x], want->result[x],
+                sizeof(double) * (size_t)(of->rows * of->tokens * columns(of, x)));
+}
+
 static void leaves_decide_the_bits(void **state) {
     (void)state;
     static const int layouts[][2] = {{1, 8}, {2, 4}, {4, 2}};
@@ -226,10 +232,7 @@ static void leaves_decide_the_bits(void **state) {
             ring_run want = run_ring(&cases[i], dt, 8, 1);
             for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
                 ring_run got = run_ring(&cases[i], dt, layouts[k][0], layouts[k][1]);
-                for (int x = 0; x < N_RESULTS; x++)
-                    assert_memory_equal(got.result[x], want.result[x],
-                            sizeof(double) * (size_t)(cases[i].rows * cases[i].tokens *
-                                                      columns(&cases[i], x)));
+                expect_same(&got, &want, &cases[i]);
                 free_run(&got);
             }
             free_run(&want);

@@ -127,7 +127,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
             mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
             (int)cfg->data_ranks, out->zero, kept_dtype(cfg->state_dtype),
-            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg)};
+            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), cfg->hash_every > 0};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -147,7 +147,7 @@ int64_t programs_row_tokens(const run_config *cfg) {
     return cfg->sequence_length / cfg->context_parallel;
 }
 
-// Micro-batches that do not divide.
+// What does not divide, or what the back end has no rule for.
 static drv_status check_mesh(const run_config *cfg) {
     const int64_t t = cfg->tensor_parallel,
                   tokens = cfg->micro_batch_size * programs_row_tokens(cfg);
@@ -157,6 +157,12 @@ static drv_status check_mesh(const run_config *cfg) {
                 "micro-batch%s, or parallel.sequence: false",
                 config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
+    if (strcmp(cfg->backend, "pjrt") == 0 && programs_cut(cfg).lanes > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.context_leaves\" is %lld, expected %lld, a leaf of the row for "
+                "each context rank: backend pjrt joins no leaves of one rank",
+                config_where(cfg, "parallel.context_leaves"), (long long)cfg->n_context_leaves,
+                (long long)cfg->context_parallel);
     return DRV_OK;
 }
 

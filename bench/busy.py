@@ -2,7 +2,7 @@
 """drover and PyTorch beside other programs: training steps of llama-15m beside none, one and two busy loops.
 
 usage: bench/busy.py [--drover build/drover] [--python PYTHON_WITH_TORCH] [--rounds N] [--rows N] [--repeats N]
-Prints a table in Markdown: the median of some rounds, in tokens/s, and its share of the median alone. The cases of a
+Prints a table in Markdown: the median and range of some rounds, in tokens/s, and as shares of the median alone. The cases of a
 round follow each other. A run during which programs other than these took more than --foreign of a core is repeated,
 twice at most, and then left out. --python none leaves PyTorch out, --drover none drover. --raw FILE appends each run to
 FILE, and the table is of all runs in it: so rounds can be spread over quiet moments of the machine."""
@@ -71,6 +71,12 @@ def undisturbed(args, title, name, run, n, nice):
     return []
 
 
+def cell(values, unit, digits):
+    """The median of some numbers and their range, in a unit."""
+    median, least, most = (f"{x / unit:.{digits}f}" for x in (statistics.median(values), min(values), max(values)))
+    return median if least == most else f"{median} ({least}-{most})"
+
+
 p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 p.add_argument("--drover", default="build/drover")
 p.add_argument("--python", default="none")
@@ -99,6 +105,6 @@ for title, _, _ in CASES:
     row = f"| {title} |"
     for name, _ in programs:
         runs, alone = speeds[title, name], speeds["alone", name]
-        row += (f" {statistics.median(runs):.0f} | {statistics.median(runs) / statistics.median(alone):.2f} | {len(runs)} |"
+        row += (f" {cell(runs, 1, 0)} | {cell(runs, statistics.median(alone), 2)} | {len(runs)} |"
                 if runs and alone else " disturbed | | 0 |")
     print(row)

@@ -26,8 +26,9 @@ static inline bool has_mpirun(void) {
 }
 
 // Starts this program as n processes with `part` and `arg`; output goes to `out`. The process id of
-// mpirun. Survivors of a rank that died have 5 s (1 is usual) to say so: the machine may be busy.
-static inline pid_t start_mpirun(int n, const char *part, const char *arg, const char *out) {
+// mpirun, which kills all others `left_s` seconds after the first one has ended with an error.
+static inline pid_t start_mpirun_with(const char *left_s, int n, const char *part, const char *arg,
+        const char *out) {
     char exe[4096], count[16];
     const ssize_t length = readlink("/proc/self/exe", exe, sizeof exe - 1);
     assert_true(length > 0);
@@ -39,8 +40,13 @@ static inline pid_t start_mpirun(int n, const char *part, const char *arg, const
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     if (!freopen("/dev/null", "r", stdin) || !freopen(out, "w", stdout) || dup2(1, 2) < 0) _exit(9);
     execlp("mpirun", "mpirun", "--oversubscribe", "--bind-to", "none", "--mca",
-            "odls_base_sigkill_timeout", "5", "-n", count, exe, part, arg, NULL);
+            "odls_base_sigkill_timeout", left_s, "-n", count, exe, part, arg, NULL);
     _exit(9);
+}
+
+// Survivors of a rank that died have 5 s (1 is usual) to say so: the machine may be busy.
+static inline pid_t start_mpirun(int n, const char *part, const char *arg, const char *out) {
+    return start_mpirun_with("5", n, part, arg, out);
 }
 
 static inline int exit_of(pid_t pid) {

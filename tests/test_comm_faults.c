@@ -147,7 +147,7 @@ static void give_up(const char *folder) {
     arena *a = arena_new("test");
     const char *dir = path_join(a, temporary_dir(a), folder), *out = path_join(a, dir, "out");
     OK(dir_make(dir));
-    const int status = exit_of(start_mpirun(RANKS, "gives up", dir, out));
+    const int status = exit_of(start_mpirun_with("1", RANKS, "gives up", dir, out));
     const char *text = said_by_all(a, dir, out);
     if (status != 1 || count(text, "drover: ") != 1 ||
             count(text, "drover: no room on this host\n") != 1)

@@ -87,23 +87,32 @@ static void tensor_ranks_are_close_to_one(void **state) {
     (void)state;
     static const char *const tied[] = {"model.tie_word_embeddings=true",
             "model.tie_word_embeddings=false"};
-    static const char *const degree[] = {"parallel.tensor=2", "parallel.tensor=4"};
-    static const char *const sequence[] = {"parallel.sequence=false", "parallel.sequence=true"};
+    static const struct {
+        const char *tensor, *sequence;
+        int ranks;
+    } layouts[] = {
+            {"parallel.tensor=2", "parallel.sequence=false", 2},
+            {"parallel.tensor=2", "parallel.sequence=false", 4},
+            {"parallel.tensor=2", "parallel.sequence=true", 2},
+            {"parallel.tensor=2", "parallel.sequence=true", 4},
+            {"parallel.tensor=4", "parallel.sequence=false", 4},
+            {"parallel.tensor=4", "parallel.sequence=false", 8},
+            {"parallel.tensor=4", "parallel.sequence=true", 4},
+            {"parallel.tensor=4", "parallel.sequence=true", 8},
+    };
     static const char *const recompute[] = {"training.recompute=none", "training.recompute=full",
             "training.recompute=selective"};
     for (int k = 0; k < 3; k++) {
         const char *sets[] = {"training.precision=fp32", "training.global_batch_size=4",
                 tied[k % 2], recompute[k], NULL, NULL};
         layout_run one = run_layout(1, sets, 4);
-        for (int t = 0; t < 2; t++)
-            for (int s = 0; s < 2; s++)
-                for (int data = 1; data <= 2; data++) {
-                    sets[4] = degree[t];
-                    sets[5] = sequence[s];
-                    layout_run several = run_layout(data * (2 << t), sets, 6);
-                    expect_close(&several, &one, 2e-5);
-                    free(several.weights);
-                }
+        for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+            sets[4] = layouts[i].tensor;
+            sets[5] = layouts[i].sequence;
+            layout_run several = run_layout(layouts[i].ranks, sets, 6);
+            expect_close(&several, &one, 2e-5);
+            free(several.weights);
+        }
         free(one.weights);
     }
 }

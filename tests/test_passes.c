@@ -207,6 +207,16 @@ static void nothing_is_computed_in_vain(void **state) {
 }
 
 // --- recomputation
+static void expect_same_gradients(small_run *got, small_run *want) {
+    for (int k = 0; k < got->params.n; k++) {
+        const char *name = arena_printf(got->a, "grad.%s", got->params.p[k].name);
+        const tensor *x = graph_find(got->step, name), *y = graph_find(want->step, name);
+        assert_true(!x == !y);
+        for (int64_t e = 0; x && e < tensor_elements(x); e++)
+            assert_true(element_read(got->b, x, e) == element_read(want->b, y, e));
+    }
+}
+
 static void recomputation_keeps_the_bits(void **state) {
     (void)state;
     static const choice choices[] = {all, norms_alone, first_mlp};
@@ -216,13 +226,7 @@ static void recomputation_keeps_the_bits(void **state) {
         for (recompute_policy policy = KEEP_GEMMS; policy <= KEEP_STREAM; policy++) {
             small_run got = run_open(true, choices[i], policy);
             OK(backend_run(got.b, got.run_step));
-            for (int k = 0; k < got.params.n; k++) {
-                const char *name = arena_printf(got.a, "grad.%s", got.params.p[k].name);
-                const tensor *x = graph_find(got.step, name), *y = graph_find(want.step, name);
-                assert_true(!x == !y);
-                for (int64_t e = 0; x && e < tensor_elements(x); e++)
-                    assert_true(element_read(got.b, x, e) == element_read(want.b, y, e));
-            }
+            expect_same_gradients(&got, &want);
             run_close(&got);
         }
         run_close(&want);

@@ -98,26 +98,28 @@ static void every_example(void **state) {
 
 // Random bits are those of the CPU: in fp32 arithmetic, which differs in last places, a threshold
 // lies between two results in one of some thousand roundings. With other bits half of them differ.
+static void compare_bits(const backend_opts *opts, op_kind op, int which) {
+    op_run got = run_open("pjrt", opts, op, which, DT_F32),
+           want = run_open("cpu", opts, op, which, DT_F32);
+    for (int o = 0; o < got.last->n_out; o++) {
+        const tensor *t = got.last->out[o];
+        const double *x = output(&got, o), *y = output(&want, o);
+        int64_t n_other = 0;
+        for (int64_t k = 0; k < tensor_elements(t); k++)
+            n_other += x[k] != y[k];
+        if (t->dt == DT_BF16 && n_other > 1)
+            fail_msg("%s, example %d, output %d: %lld of %lld differ", op_rows[op]->name, which, o,
+                    (long long)n_other, (long long)tensor_elements(t));
+    }
+    run_close(&got);
+    run_close(&want);
+}
+
 static void random_bits(void **state) {
     static const op_kind ops[] = {OP_adamw_rounded, OP_add_rounded};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        for (int which = 0; which < MAX_EXAMPLES && op_rows[ops[i]]->examples[which]; which++) {
-            op_run got = run_open("pjrt", *state, ops[i], which, DT_F32),
-                   want = run_open("cpu", *state, ops[i], which, DT_F32);
-            for (int o = 0; o < got.last->n_out; o++) {
-                const tensor *t = got.last->out[o];
-                const double *x = output(&got, o), *y = output(&want, o);
-                int64_t n_other = 0;
-                for (int64_t k = 0; k < tensor_elements(t); k++)
-                    n_other += x[k] != y[k];
-                if (t->dt == DT_BF16 && n_other > 1)
-                    fail_msg("%s, example %d, output %d: %lld of %lld differ",
-                            op_rows[ops[i]]->name, which, o, (long long)n_other,
-                            (long long)tensor_elements(t));
-            }
-            run_close(&got);
-            run_close(&want);
-        }
+        for (int which = 0; which < MAX_EXAMPLES && op_rows[ops[i]]->examples[which]; which++)
+            compare_bits(*state, ops[i], which);
 }
 
 // Devices without f64: loss, norms and hyper are f32 there.

@@ -111,6 +111,15 @@ struct backend {
 static inline void backend_join(backend *b, comm *c, const mesh *m) {
     b->v->join(b, c, m);
 }
+static inline const char *backend_name(const backend *b) { // as `backend:` of a config
+    return b->v->name;
+}
+static inline bool backend_has_steps(const backend *b) { // backend_load_step may be called
+    return b->v->load_step != NULL;
+}
+static inline drv_status backend_load_step(backend *b, const step_parts *parts, executable **out) {
+    return b->v->load_step(b, parts, out);
+}
 static inline drv_status backend_prepare(backend *b) {
     return b->v->prepare(b);
 }

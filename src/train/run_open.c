@@ -276,6 +276,7 @@ void run_close(run *r) {
         str_free(&r->started[i].rows);
     if (r->train_rows) rows_close(r->train_rows);
     if (r->valid_rows) rows_close(r->valid_rows);
+    arena_free(r->hashed);
     if (r->b) backend_close(r->b);
     json_decref(r->about);
     json_decref(r->base_hashes);

@@ -13,7 +13,8 @@
 #include "train/step.h"
 #include "train/zero.h"
 
-enum { STEPS = 3, MAX_SETS = 24 };
+// Two steps: the second has weights that were updated, and updates moments that are not zero.
+enum { STEPS = 2, MAX_SETS = 24 };
 
 typedef struct layout_run { // what a run of STEPS steps came to
     const char *sets[MAX_SETS];

@@ -199,9 +199,10 @@ static void team_free(device_team *t) {
 }
 
 // XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
-// a flag that they do not know. For CUDA it dies where it finds no ptxas.
+// a flag that they do not know. For CUDA it dies where it finds no ptxas; and its products go
+// to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside it and copied.
 static drv_status set_flags(device_pool *p, const backend_opts *opts) {
-    enum { OWN_FLAGS = 2 };
+    enum { OWN_FLAGS = 3 };
     const char *name = p->plugin->name, *tools;
     const bool cuda = strstr(name, "cuda") != NULL;
     p->flags = ARENA_ARRAY(p->a, const char *, opts->n_flags + OWN_FLAGS);
@@ -210,6 +211,7 @@ static drv_status set_flags(device_pool *p, const backend_opts *opts) {
     if (cuda) {
         DRV_TRY(cuda_tools_find(p->a, p->plugin->path, &tools));
         p->flags[p->n_flags++] = arena_printf(p->a, "xla_gpu_cuda_data_dir=%s", tools);
+        p->flags[p->n_flags++] = "xla_gpu_enable_triton_gemm=False";
     }
     for (int i = 0; i < opts->n_flags; i++)
         p->flags[p->n_flags++] = opts->flags[i];

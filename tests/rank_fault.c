@@ -1,6 +1,7 @@
-// Built and preloaded by tests/train_rank_faults.sh: faults of one rank's machine. On rank FAULT_RANK, once the file
-// FAULT_READ exists, reading a .bin fails with EIO; once FAULT_NAN exists, which holds the bytes that a weight of the
-// run begins with, the first four of them become NaN wherever they are in memory, whatever the rank is doing.
+// Built and preloaded by tests/train_rank_faults.sh: faults of one rank's machine. On rank
+// FAULT_RANK, once the file FAULT_READ exists, reading a .bin fails with EIO; once FAULT_NAN
+// exists, which holds the bytes that a weight of the run begins with, the first four of them become
+// NaN wherever they are in memory, whatever the rank is doing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -46,12 +47,14 @@ static void spoil(const unsigned char *pattern) {
     char line[512], rights[8];
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps)) {
-        if (sscanf(line, "%lx-%lx %7s", &begin, &end, rights) != 3 || strncmp(rights, "rw", 2)) continue;
+        if (sscanf(line, "%lx-%lx %7s", &begin, &end, rights) != 3 || strncmp(rights, "rw", 2))
+            continue;
         // Not the address sanitizer's own.
         if (strchr(line, '[') || strchr(line, '/') || end - begin > 1ul << 30) continue;
         unsigned char *at = (unsigned char *)begin;
         for (; at + PATTERN <= (unsigned char *)end; at += 64)
-            if (at != pattern && memcmp(at, pattern, PATTERN) == 0) memcpy(at, &nan_bits, sizeof nan_bits);
+            if (at != pattern && memcmp(at, pattern, PATTERN) == 0)
+                memcpy(at, &nan_bits, sizeof nan_bits);
     }
     if (maps) fclose(maps);
 }

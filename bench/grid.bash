@@ -14,14 +14,14 @@ training: {steps: 10, global_batch_size: 8, micro_batch_size: 1, eval_every: 10,
 optimizer: {lr: 1.0e-2, clip_grad_norm: 0.5}
 schedule: {type: constant, warmup_steps: 2}
 checkpoint: {every: 0}
-parallel: {lanes: 4}
+parallel: {lanes: 4, context_leaves: 2}
 YAML
 files="hashes.jsonl checkpoints/step-000010/model.safetensors checkpoints/step-000010/optimizer.safetensors checkpoints/step-000010/trainer.json checkpoints/step-000010/manifest.json"
-# one_rank KEYS: the run folder of one rank, made at its first use, of the model, precision and leaves in the keys
+# one_rank KEYS: the run folder of one rank, made at its first use, of the model and precision in the keys
 one_rank() {
     local one model
-    one=one.$(echo "$1" | grep -oE '(tie_word_embeddings|precision|context_leaves)=[a-z0-9]*' | tr '\n=' '._')
-    model=$(echo "$1" | tr ' ' '\n' | grep -E '^model|precision|context_leaves')
+    one=one.$(echo "$1" | grep -oE '(tie_word_embeddings|precision)=[a-z0-9]*' | tr '\n=' '._')
+    model=$(echo "$1" | tr ' ' '\n' | grep -E '^model|precision')
     [ -d "$one" ] || train 1 "$one" $model >log.txt 2>&1 || { tail -2 log.txt >&2; return 1; }
     echo "$one"
 }

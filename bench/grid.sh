@@ -22,7 +22,7 @@ for case in "${cases[@]}"; do
     grep -qF "mpirun $case|" "$done_file" 2>/dev/null && continue
     one=$(one_rank "$keys") || exit 1
     rm -rf run
-    if train "$n" run $keys >log.txt 2>&1; then what=$(compare run "$one"); else what="failed: $(grep -m 1 drover: log.txt)"; fi
+    if train "$n" run $keys >log.txt 2>&1; then what=$(compare run "$one"); else what="failed: $(grep -m 1 drover: log.txt || tail -n 3 log.txt)"; fi
     echo "mpirun $case|${what:-same}" >>"$done_file"
     tried=$((tried + 1))
     [ -z "$what" ] || { differ=1; echo "DIFFERS mpirun $case: $what"; }

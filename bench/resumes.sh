@@ -9,13 +9,12 @@ bench=$(realpath "$(dirname "$0")")
 pairs=${2:-20} seed=${3:-$RANDOM} differ=0
 RANDOM=$seed
 echo "seed $seed"
-# Tensor ranks that share a key-value head have another number of leaves, and beside context ranks only nearly the same bits.
-mapfile -t cases < <("$grid" all --list | grep -v "tensor=4.*context_leaves=2")
-model_of() { echo "$1" | tr ' ' '\n' | grep -E '^model|precision|context_leaves' | tr '\n' ' '; }
-layout_of() { echo "$1" | sed -E 's/(parallel|model|training)\.//g; s/(tie_word_embeddings|precision|context_leaves)=[a-z0-9]*//g; s/ +/ /g'; }
+mapfile -t cases < <("$grid" all --list)
+model_of() { echo "$1" | tr ' ' '\n' | grep -E '^model|precision' | tr '\n' ' '; }
+layout_of() { echo "$1" | sed -E 's/(parallel|model|training)\.//g; s/(tie_word_embeddings|precision)=[a-z0-9]*//g; s/ +/ /g'; }
 for k in $(seq "$pairs"); do
     a=${cases[RANDOM % ${#cases[@]}]}
-    mapfile -t others < <(printf '%s\n' "${cases[@]}" | grep -F -- "$(echo "$a" | grep -o 'model.*precision=[a-z0-9]*')" | grep -F -- "$(echo "$a" | grep -o 'parallel.context_leaves=.*')")
+    mapfile -t others < <(printf '%s\n' "${cases[@]}" | grep -F -- "$(echo "$a" | grep -o 'model.*precision=[a-z0-9]*')")
     b=${others[RANDOM % ${#others[@]}]} step=$((RANDOM % 9 + 1))
     one=$(one_rank "${a#* }") || exit 1
     rm -rf run

@@ -49,13 +49,11 @@ static const char *const model[] = {"model.vocab_size=263", "model.hidden_size=3
         "model.intermediate_size=64", "model.num_hidden_layers=8", "model.num_attention_heads=8",
         "model.num_key_value_heads=2", "data.sequence_length=32", "training.global_batch_size=8",
         "training.micro_batch_size=1", "training.hash_every=1", "optimizer.clip_grad_norm=0.5",
-        "parallel.lanes=4"};
-enum { N_MODEL = sizeof model / sizeof *model, MOST_SETS = N_MODEL + N_GRID + 2 };
-enum { KV_HEADS = 2 }; // of them
+        "parallel.lanes=4", "parallel.context_leaves=2"};
+enum { N_MODEL = sizeof model / sizeof *model, MOST_SETS = N_MODEL + N_GRID + 1 };
 
 typedef struct grid_case {
     int at[N_GRID]; // values, by axis
-    int leaves;     // of each row
     bool taken;
 } grid_case;
 
@@ -76,21 +74,10 @@ static bool is_case(const grid_case *c) {
     return degree(c, G_PIPELINE) > 1 || !c->at[G_SCHEDULE];
 }
 
-// Tensor ranks that share a key-value head agree with one rank within rounding where rows have
-// several leaves (docs/adr/0018): they are compared with one leaf, and with context ranks by hand.
-static int context_leaves(const grid_case *c) {
-    return degree(c, G_TENSOR) > KV_HEADS && degree(c, G_CONTEXT) == 1 ? 1 : 2;
-}
-
-static bool is_within_rounding(const grid_case *c) {
-    return degree(c, G_TENSOR) > KV_HEADS && degree(c, G_CONTEXT) > 1;
-}
-
 static int list_cases(grid_case *list) {
     int n = 0;
     grid_case c = {.taken = false};
     for (int axis = 0; axis < N_GRID;) {
-        c.leaves = context_leaves(&c);
         if (is_case(&c)) list[n++] = c;
         for (axis = 0; axis < N_GRID && ++c.at[axis] == grid[axis].n; axis++)
             c.at[axis] = 0;
@@ -106,7 +93,6 @@ static int add_sets(arena *a, const grid_case *c, const char **sets) {
     if (degree(c, G_PIPELINE) > 1 &&
             strcmp(grid[G_SCHEDULE].value[c->at[G_SCHEDULE]], "interleaved") == 0)
         sets[n++] = "parallel.virtual_stages=2";
-    sets[n++] = arena_printf(a, "parallel.context_leaves=%d", c->leaves);
     return n;
 }
 
@@ -244,23 +230,21 @@ static const char *difference(arena *a, const case_run *got, const case_run *wan
 }
 
 // --- one rank, once for each model
-static case_run alone[MOST_VALUES][MOST_VALUES][3]; // by tied, precision, leaves of rows
+static case_run alone[MOST_VALUES][MOST_VALUES]; // by tied, precision
 
 static drv_status one_rank_of(const grid_case *c, int n_steps, const case_run **out) {
-    case_run *run = &alone[c->at[G_TIED]][c->at[G_PRECISION]][c->leaves];
-    const grid_case one = {.at = {[G_TIED] = c->at[G_TIED], [G_PRECISION] = c->at[G_PRECISION]},
-            .leaves = c->leaves};
+    case_run *run = &alone[c->at[G_TIED]][c->at[G_PRECISION]];
+    const grid_case one = {.at = {[G_TIED] = c->at[G_TIED], [G_PRECISION] = c->at[G_PRECISION]}};
     *out = run;
     return run->a ? DRV_OK : run_grid_case(&one, n_steps, run);
 }
 
 static void forget_runs_of_one(void) {
     for (int tied = 0; tied < MOST_VALUES; tied++)
-        for (int k = 0; k < MOST_VALUES; k++)
-            for (int leaves = 1; leaves <= 2; leaves++) {
-                arena_free(alone[tied][k][leaves].a);
-                alone[tied][k][leaves].a = NULL;
-            }
+        for (int k = 0; k < MOST_VALUES; k++) {
+            arena_free(alone[tied][k].a);
+            alone[tied][k].a = NULL;
+        }
 }
 
 // What is wrong with a case; NULL: nothing.
@@ -283,7 +267,7 @@ static void each_pair_of_choices_gives_the_bits_of_one_rank(void **state) {
     const int n = choose_pairs(list, list_cases(list));
     arena *a = arena_new("pairs");
     for (int i = 0; i < n; i++) {
-        const char *wrong = is_within_rounding(&list[i]) ? NULL : try_case(a, &list[i], FEW);
+        const char *wrong = try_case(a, &list[i], FEW);
         if (wrong) fail_msg("%s: %s", name_of(a, &list[i]), wrong);
     }
     forget_runs_of_one();

@@ -92,7 +92,43 @@ static void what_is_wrong_on_one_rank_is_found(void **state) {
                     harms[i].told);
 }
 
+// --- weights that are no numbers
+static void a_weight_that_is_no_number_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *state;
+        int64_t element; // -1: the last one
+        uint32_t bits;   // of an fp32 value; bf16 has the upper half
+        const char *text;
+    } cases[] = {{"model.norm.weight", 2, 0x7FC00000, "\"model.norm.weight\""},
+            {"model.embed_tokens.weight", -1, 0xFF800000, "after step 3 \"model.embed_tokens"},
+            {"master.model.embed_tokens.weight", 7, 0x7F800000, "\"master.model.embed_tokens"},
+            {"model.norm.weight", 1, 0x7F7F0000, NULL}}; // large, but a number
+    const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
+            "training.precision=bf16"};
+    test_run *run = test_run_open(sets, 3);
+    OK(replicas_check_finite(&run->p, 3));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const bool master = strncmp(cases[i].state, "master.", 7) == 0;
+        const param *w = param_of_part(&run->p.params, cases[i].state + (master ? 7 : 0));
+        const int64_t at = cases[i].element < 0 ? param_elements(w) - 1 : cases[i].element,
+                      unit = dtype_bytes(programs_state_type(&run->p, cases[i].state));
+        const uint16_t half = (uint16_t)(cases[i].bits >> 16);
+        char before[4];
+        OK(backend_read(run->p.b, 0, cases[i].state, at * unit, unit, before));
+        OK(backend_write(run->p.b, 0, cases[i].state, at * unit, unit,
+                unit == 2 ? (const void *)&half : &cases[i].bits));
+        if (cases[i].text)
+            FAILS(replicas_check_finite(&run->p, 3), DRV_E_DATA, cases[i].text);
+        else
+            OK(replicas_check_finite(&run->p, 3));
+        OK(backend_write(run->p.b, 0, cases[i].state, at * unit, unit, before));
+    }
+    test_run_close(run);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_wrong_on_one_rank_is_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_wrong_on_one_rank_is_found),
+            cmocka_unit_test(a_weight_that_is_no_number_is_named)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,7 +2,7 @@
 # More tensor ranks than key-value heads, over mpirun: files of one rank byte for byte, from any layout to any other
 # (docs/adr/0018). Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
-weights() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors); } # the layout stands in trainer.json
+weights() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors); }
 make_data
 sed -i 's/steps: 40/steps: 4/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
 heads=(model.num_key_value_heads=2 model.intermediate_size=176)

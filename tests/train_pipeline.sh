@@ -14,7 +14,7 @@ expect 2 "fewer than 8 stages: parallel.pipeline 8 x parallel.virtual_stages 1" 
 expect 2 "expected 1, or parallel.pipeline above 1" "$drover" plan run.yaml --set parallel.virtual_stages=2
 expect 2 "parallel.schedule" "$drover" plan run.yaml --set parallel.pipeline=2 --set parallel.virtual_stages=2 --set training.global_batch_size=1
 
-same() { # RUN ONE: losses, weights and moments (trainer.json says which keys were set)
+same() { # RUN ONE: losses, weights and moments
     test "$(losses "$1")" = "$(losses "$2")" || return 1
     for file in model optimizer; do
         cmp "$1/checkpoints/step-000006/$file.safetensors" "$2/checkpoints/step-000006/$file.safetensors" || return 1

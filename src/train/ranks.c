@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/parallel.h"
@@ -41,10 +42,23 @@ static int count_hosts(const comm *c) {
     return n;
 }
 
+// Which cores a rank may use.
+static void name_cores(const comm *c, int threads, char *out, size_t size) {
+    cpu_set_t mine;
+    const int all = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const int n = sched_getaffinity(0, sizeof mine, &mine) == 0 ? CPU_COUNT(&mine) : all;
+    const char *turns = threads * comm_ranks_here(c) > all ? ", which they share" : "";
+    if (n < all)
+        snprintf(out, size, "bound to %d of %d cores%s", n, all, turns);
+    else
+        snprintf(out, size, "not bound, %d core%s%s", all, all > 1 ? "s" : "", turns);
+}
+
 static void say_ranks(const run_config *cfg, const comm *c) {
     static const char *const levels[] = {"", ", ZeRO-1", ", ZeRO-2"};
     const int hosts = count_hosts(c), threads = par_threads();
-    char pipeline[64] = "", context[64] = "";
+    char pipeline[64] = "", context[64] = "", cores[64];
+    name_cores(c, threads, cores, sizeof cores);
     if (cfg->pipeline_parallel > 1)
         snprintf(pipeline, sizeof pipeline, ", pipeline %lld x %lld stages",
                 (long long)cfg->pipeline_parallel, (long long)cfg->virtual_stages);
@@ -53,11 +67,11 @@ static void say_ranks(const run_config *cfg, const comm *c) {
                 (long long)cfg->context_parallel, (long long)cfg->n_context_leaves);
     else if (cfg->context_parallel > 1)
         snprintf(context, sizeof context, ", context %lld", (long long)cfg->context_parallel);
-    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank",
+    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank, %s",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
             (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "", levels[zero_level(cfg)], threads,
-            threads > 1 ? "s" : "");
+            threads > 1 ? "s" : "", cores);
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {

@@ -117,3 +117,45 @@ drv_status replicas_check(const programs *p, int64_t step) {
     arena_free(a);
     return before == DRV_E_DATA && status != DRV_E_PEER ? drv_fail(before, "%s", found) : status;
 }
+
+// --- weights that are no numbers
+static bool is_finite(dtype dt, const char *values, int64_t i) {
+    uint16_t half;
+    uint32_t word;
+    memcpy(&half, values + 2 * i, dt == DT_BF16 ? sizeof half : 0);
+    memcpy(&word, values + 4 * i, dt == DT_BF16 ? 0 : sizeof word);
+    return dt == DT_BF16 ? (half & 0x7F80) != 0x7F80 : (word & 0x7F800000) != 0x7F800000;
+}
+
+static drv_status check_state(const programs *p, const char *name, int64_t n, char *piece,
+        int64_t step) {
+    const dtype dt = programs_state_type(p, name);
+    const int64_t unit = dtype_bytes(dt), most = PIECE_BYTES / unit;
+    for (int64_t at = 0; at < n; at += most) {
+        const int64_t here = n - at < most ? n - at : most;
+        DRV_TRY(backend_read(p->b, 0, name, at * unit, here * unit, piece));
+        for (int64_t i = 0; i < here; i++)
+            if (!is_finite(dt, piece, i))
+                return drv_fail(DRV_E_DATA,
+                        "after step %lld \"%s\" has a value that is no finite number, its %lldth here: "
+                        "an update that overflowed, or a fault of memory or processor",
+                        (long long)step, name, (long long)(at + i + 1));
+    }
+    return DRV_OK;
+}
+
+drv_status replicas_check_finite(const programs *p, int64_t step) {
+    arena *a = arena_new("finite");
+    char *piece = mem_alloc(PIECE_BYTES);
+    drv_status status = DRV_OK;
+    for (int i = 0; i < p->params.n && status == DRV_OK; i++) {
+        const param *w = &p->params.p[i];
+        const char *master = programs_master(a, p, w);
+        status = check_state(p, w->name, param_elements(w), piece, step);
+        if (status == DRV_OK && strcmp(master, w->name) != 0)
+            status = check_state(p, master, programs_shard_of(p, w).n, piece, step);
+    }
+    free(piece);
+    arena_free(a);
+    return status;
+}

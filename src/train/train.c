@@ -168,6 +168,15 @@ static drv_status take_step(run *self, step_metrics *made) {
     return share_times(self, made);
 }
 
+// A step was skipped: of weights that are no numbers, on whatever rank, no later one can be better,
+// and they are not to be saved.
+static drv_status check_weights(run *r) {
+    if (r->p.whole_step) return DRV_OK; // they may be those of a later step
+    const drv_status status = ranks_together(r, replicas_check_finite(&r->p, r->state.step));
+    r->weights_lost |= status != DRV_OK;
+    return status;
+}
+
 // The weights were left alone; too many such steps in a row end the run.
 static drv_status count_bad_step(run *r, const started_step *s, const step_metrics *m) {
     run_state *state = &r->state;
@@ -179,6 +188,7 @@ static drv_status count_bad_step(run *r, const started_step *s, const step_metri
         return DRV_OK;
     }
     state->bad_steps++;
+    DRV_TRY(check_weights(r));
     if (r->leads)
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
                 (long long)m->step, why, m->loss, m->grad_norm, s->rows.p);

@@ -2,6 +2,7 @@
 #include "base/exact_sum.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #define LIMB_RANGE 4294967296.0 // 2^32
@@ -42,11 +43,30 @@ void exact_join(exact_sum *s, const exact_sum *other) {
     if (++s->n_since == MANY) exact_settle(s);
 }
 
+// The 64 bits from the highest one on; the last is set if any below is, so that what is rounded
+// next is rounded as the whole would be. `at`: what the lowest counts is 2^(at + LOWEST).
+static uint64_t highest_bits(const exact_sum *s, int *at) {
+    int top = NOT_FINITE - 1;
+    while (top > 2 && s->limb[top] == 0)
+        top--;
+    if (s->limb[top] == 0) top--; // no bit is below these
+    *at = 32 * (top - 1);
+    uint64_t bits = (uint64_t)s->limb[top] << 32 | (uint64_t)s->limb[top - 1];
+    if (top == 1) return bits;
+    const uint64_t next = (uint64_t)s->limb[top - 2];
+    const int shift = __builtin_clzll(bits); // below 32
+    bits = bits << shift | next >> (32 - shift);
+    bool below = next << shift & 0xFFFFFFFF;
+    for (int k = top - 3; k >= 0; k--)
+        below |= s->limb[k] != 0;
+    *at -= shift;
+    return bits | below;
+}
+
 double exact_value(exact_sum *s) {
-    double sum = 0;
+    int at;
     if (s->limb[NOT_FINITE] > 0) return (double)NAN;
     exact_settle(s);
-    for (int k = NOT_FINITE; k-- > 0;)
-        sum += ldexp(s->limb[k], 32 * k + LOWEST);
-    return sum;
+    const uint64_t bits = highest_bits(s, &at);
+    return ldexp((double)bits, at + LOWEST);
 }

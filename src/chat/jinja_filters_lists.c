@@ -363,6 +363,33 @@ static drv_status filter_batch(jinja_context *c, const value *v, const call_args
     return DRV_OK;
 }
 
+// The other way round: so many lists, the first ones longer by one where that leaves a rest.
+static drv_status filter_slice(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
+    value_list items = {0};
+    int64_t slices = 0, at = 0;
+    DRV_TRY(call_check(args, "slice", 1, 2, "slices fill_with"));
+    DRV_TRY(filter_whole(call_arg(args, 0, "slices"), "slice", &slices));
+    const value *fill = call_arg(args, 1, "fill_with");
+    if (slices < 1 || slices > JINJA_MAX_RANGE)
+        return drv_fail(DRV_E_DATA, "slice in %lld", (long long)slices);
+    DRV_TRY(jinja_items(context, self, &items));
+    DRV_TRY(value_new_generator(&context->m, out));
+    for (int64_t i = 0; i < slices; i++) {
+        const bool longer = i < items.n % slices;
+        const int64_t end = at + items.n / slices + longer;
+        value part;
+        DRV_TRY(jinja_charge(context, 1));
+        DRV_TRY(value_new_list(&context->m, &part));
+        for (; at < end; at++)
+            DRV_TRY(value_list_add(&context->m, part.list, items.v[at]));
+        if (fill && fill->kind != VALUE_NONE && !longer)
+            DRV_TRY(value_list_add(&context->m, part.list, *fill));
+        DRV_TRY(value_list_add(&context->m, out->list, part));
+    }
+    return DRV_OK;
+}
+
 const filter_row filters_of_lists[] = {
         {"batch", filter_batch},
         {"count", filter_length},
@@ -381,6 +408,7 @@ const filter_row filters_of_lists[] = {
         {"reverse", filter_reverse},
         {"select", filter_select},
         {"selectattr", filter_selectattr},
+        {"slice", filter_slice},
         {"sort", filter_sort},
         {"sum", filter_sum},
         {"unique", filter_unique},

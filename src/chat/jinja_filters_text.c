@@ -273,6 +273,42 @@ static drv_status filter_tojson(jinja_context *context, const value *self, const
     return status;
 }
 
+// Bytes of the first n characters.
+static size_t bytes_of(const value *text, int64_t n) {
+    size_t bytes = 0, length;
+    for (; n > 0 && bytes < text->s.n; n--, bytes += length)
+        text_char_at(text->s.p + bytes, text->s.n - bytes, &length);
+    return bytes;
+}
+
+// Up to `length` characters with `end` in place of the rest, cut at a space; texts that are up to
+// `leeway` longer stay whole.
+static drv_status filter_truncate(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
+    int64_t length = 255, leeway = 5;
+    DRV_TRY(call_check(args, "truncate", 0, 4, "length killwords end leeway"));
+    DRV_TRY(filter_whole(call_arg(args, 0, "length"), "truncate", &length));
+    DRV_TRY(filter_whole(call_arg(args, 3, "leeway"), "truncate", &leeway));
+    const value dots = value_text("..."), *words = call_arg(args, 1, "killwords"),
+                *end = call_arg(args, 2, "end");
+    if (!end) end = &dots;
+    if (self->kind != VALUE_STRING || end->kind != VALUE_STRING || self->s.safe || end->s.safe)
+        return drv_fail(DRV_E_DATA, "truncate expects strings that are not safe, found %s",
+                value_type_name(self->kind == VALUE_STRING ? end : self));
+    const int64_t keep = length - text_length(end->s.p, end->s.n);
+    if (keep < 0 || leeway < 0 || length > INT32_MAX || leeway > INT32_MAX)
+        return drv_fail(DRV_E_DATA, "truncate to %lld, with a leeway of %lld", (long long)length,
+                (long long)leeway);
+    *out = *self;
+    if (text_length(self->s.p, self->s.n) <= length + leeway) return DRV_OK;
+    const size_t most = bytes_of(self, keep);
+    const char *space = words && value_true(words) ? NULL : memrchr(self->s.p, ' ', most);
+    str text = {0};
+    str_add(&text, self->s.p, space ? (size_t)(space - self->s.p) : most);
+    str_add(&text, end->s.p, end->s.n);
+    return jinja_take(context, &text, out);
+}
+
 // Words are runs of letters, digits and underscores.
 static drv_status filter_wordcount(jinja_context *c, const value *v, const call_args *args,
         value *out) {
@@ -303,6 +339,7 @@ const filter_row filters_of_text[] = {
         {"title", filter_title},
         {"tojson", filter_tojson},
         {"trim", filter_trim},
+        {"truncate", filter_truncate},
         {"upper", filter_upper},
         {"wordcount", filter_wordcount},
         {0},

@@ -1,6 +1,6 @@
 // Where a program keeps the order of its graph. A compiler may compute anything as soon as what it
-// reads is there, and keep what it has: XLA puts products of weight gradients off, since nobody waits
-// for them until the update, and takes heads that the forward pass has cut for those that the
+// reads is there, and keep what it has: XLA puts products of weight gradients off, since nobody
+// waits for them until the update, and takes heads that the forward pass has cut for those that the
 // backward pass cuts. Both cost memory that the plan knows nothing of
 // (bench/results/2026-11-22-pjrt.md). So in graphs of training all that crosses the border of a
 // layer waits for all else that does: what the forward pass keeps is what the graph keeps, and the

@@ -169,10 +169,22 @@ static int64_t held_bytes(backend *b) {
     return 0;
 }
 
-static bool program_memory(backend *b, const executable *e, backend_memory *out) {
+static bool sees(const executable *e, const device_state *d) {
+    for (int i = 0; i < e->program->n_in; i++)
+        if (e->in[i] == d) return true;
+    for (int o = 0; o < e->program->n_out; o++)
+        if (e->out[o] == d) return true;
+    return false;
+}
+
+static bool program_memory(backend *base, const executable *e, backend_memory *out) {
+    const pjrt_backend *b = self(base);
     compiled_memory m;
-    if (!client_program_memory(self(b)->pool->client, e->program, &m)) return false;
-    *out = (backend_memory){m.argument, m.output, m.alias, m.temp, m.code};
+    int64_t elsewhere = 0;
+    if (!client_program_memory(b->pool->client, e->program, &m)) return false;
+    for (int i = 0; i < b->states.n; i++)
+        if (!sees(e, b->states.all[i])) elsewhere += buffer_bytes(&b->states.all[i]->shape);
+    *out = (backend_memory){m.argument, m.output, m.alias, m.temp, m.code, elsewhere};
     return true;
 }
 

@@ -217,7 +217,8 @@ static op_attrs attention_attrs(const builder *b) {
             .seq = (int)b->opts->seq,
             .lanes = node_lanes(b),
             .leaves = l->head_leaves > 1 ? l->head_leaves : 0,
-            .wide = l->replicas > 1};
+            .wide = l->replicas > 1,
+            .causal = b->opts->causal};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.axis = AXIS_CONTEXT;
         attrs.ranks = l->mesh.size[AXIS_CONTEXT];

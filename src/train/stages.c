@@ -15,7 +15,8 @@ llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
             .lanes = programs_cut(cfg).lanes,
             .dt = dt,
             .dropout = cfg->lora.dropout,
-            .seed = cfg->seed};
+            .seed = cfg->seed,
+            .causal = cfg->pack == PACK_STREAM};
 }
 
 drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name, int chunk,

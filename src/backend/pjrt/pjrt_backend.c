@@ -254,12 +254,20 @@ static drv_status open_pool(pjrt_backend *b, const backend_opts *opts) {
     return opts->pool ? DRV_OK : device_pool_open(b->a, opts, n, &b->pool);
 }
 
+// DROVER_PJRT_ATTENTION=blocks: without cuDNN.
+static bool has_cudnn(const pjrt_backend *b) {
+    const char *said = getenv("DROVER_PJRT_ATTENTION");
+    return strstr(b->pool->plugin->name, "cuda") && !(said && strcmp(said, "blocks") == 0);
+}
+
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
     b->base = (backend){&calls, 1};
     b->a = a;
     DRV_TRY(open_pool(b, opts));
-    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
+    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
+            .cudnn = has_cudnn(b),
+            .ranks = mesh_single()};
     b->member.team = device_team_of(b->pool, opts->device, 1, 1);
     b->alone = true;
     state_table_open(a, b->pool->client, opts->device, &b->states);

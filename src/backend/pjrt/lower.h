@@ -34,7 +34,9 @@ typedef struct lowering { // a graph while it is being lowered
     bool has_fences;   // it trains: layers are kept apart (lower_order.c)
     int node;          // the one whose rule runs
     bool has_places;
-    hlo_value places; // i32[N_AXES]: where this rank is along each axis of the mesh
+    hlo_value places; // i32[N_AXES]: where this rank is along each axis of options.ranks
+    mesh mesh;      // of the graph, but for the pipeline: mesh_of_update, or that of options.ranks
+    bool of_update; // the former, where it is another one
     bool has_updated;
     hlo_value updated; // the last weight that a rule has given a new value (lower_update.c)
 } lowering;

@@ -42,7 +42,6 @@ void client_close(device_client *c);
 // Bytes in use on a device and the most it gives; false: the plugin does not say.
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit);
 int client_device_id(const device_client *c, int device); // of a target: its number
-const char *client_device_kind(arena *a, const device_client *c, int device);
 
 // What the compiler plans, in bytes of one device.
 typedef struct compiled_memory {
@@ -58,8 +57,8 @@ typedef struct device_program {
     bool checked;                 // whether outputs have been compared with `out`
 } device_program;
 
-// Compiles StableHLO text (n bytes). `in` and `out` are what it takes and gives, and live as long
-// as the program.
+// Compiles StableHLO text (n bytes). program->in and ->out say what it takes and gives; they are
+// set before, and live as long as the program.
 DRV_CHECKED drv_status client_compile(const device_client *c, const char *text, size_t n,
         const compile_options *options, device_program *program);
 // A program as bytes for a file, and back: for one plugin and one kind of device.

@@ -23,7 +23,7 @@ typedef struct row_source_spec {
 typedef enum rows_packing {
     PACKING_AUTO,      // examples of a set that has roles, else documents
     PACKING_DOCUMENTS, // cut every T tokens; attention and positions stay inside a document
-    PACKING_STREAM,    // cut every T tokens; they go on across
+    PACKING_STREAM,    // cut every T tokens; attention and positions run on across
     PACKING_EXAMPLES,  // whole documents; what is longer than a row is cut off or left out
     N_PACKINGS
 } rows_packing;
@@ -38,9 +38,6 @@ typedef enum rows_loss {
 } rows_loss;
 
 typedef enum rows_part { PART_TRAIN, PART_VALID, PART_TEST, N_PARTS } rows_part;
-
-const char *rows_packing_name(rows_packing packing);
-const char *rows_loss_name(rows_loss loss);
 
 typedef struct rows_opts {
     const row_source_spec *sources;

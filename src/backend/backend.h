@@ -33,10 +33,16 @@ typedef struct backend_product {
 } backend_product;
 
 // What a program needs as its compiler plans it, in bytes of one device. `aliased` of the results
-// take the memory of arguments.
+// take the memory of arguments; `elsewhere` is state of the programs loaded so far that this one
+// does not see, and that stays on the device while it runs.
 typedef struct backend_memory {
-    int64_t arguments, results, aliased, temporary, code;
+    int64_t arguments, results, aliased, temporary, code, elsewhere;
 } backend_memory;
+
+// What is on the device while the program runs.
+static inline int64_t backend_memory_total(const backend_memory *m) {
+    return m->arguments + m->results - m->aliased + m->temporary + m->elsewhere;
+}
 
 // A training step as one program: `turn`, forward and backward of a micro-batch, n_turns times on
 // slices of its inputs, from gradients of zero; then `rest`, the update. Gradients live in it

@@ -8,14 +8,18 @@
 #include "train/device.h"
 #include "train/programs.h"
 
+enum { MAX_MEASURED = 64 };
+
 typedef struct counts {
     backend *b;
     int n, n_failed;
+    const executable *made[MAX_MEASURED]; // of n: the first ones; NULL: it failed
 } counts;
 
 static void tell(void *ctx, const char *name, int n_nodes, double seconds, const executable *made) {
     counts *c = ctx;
     backend_memory m;
+    if (c->n < MAX_MEASURED) c->made[c->n] = made;
     c->n++;
     c->n_failed += !made;
     if (!made) {
@@ -28,6 +32,23 @@ static void tell(void *ctx, const char *name, int n_nodes, double seconds, const
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
     fputs("\n", stderr);
+}
+
+// What the device holds while the program runs that needs most, as its compiler and as drover plan
+// it. Rows that wait on the host are in neither.
+static void print_memory(const counts *c, const programs *p) {
+    int64_t most = 0;
+    for (int i = 0; i < c->n && i < MAX_MEASURED; i++) {
+        backend_memory m;
+        if (!c->made[i] || !backend_program_memory(c->b, c->made[i], &m)) return;
+        if (backend_memory_total(&m) > most) most = backend_memory_total(&m);
+    }
+    const memory_plan here = programs_memory(p);
+    const int64_t planned = here.total - here.batches - here.messages;
+    if (most == 0) return;
+    printf("Memory of a device: %s  %lld\n", str_bytes((double)most), (long long)most);
+    printf("Planned by drover: %s  %lld (%+.1f %%)\n", str_bytes((double)planned),
+            (long long)planned, 100 * ((double)planned / (double)most - 1));
 }
 
 // What programs are compiled for: the devices of a target, or those that a run of this process has.
@@ -71,6 +92,7 @@ static drv_status run(arena *mem, const cli_args *args) {
     DRV_TRY(programs_build(mem, &cfg, &built));
     counts c = {.b = device};
     const drv_status status = programs_compile(mem, device, &built, &(compile_report){tell, &c});
+    if (status == DRV_OK) print_memory(&c, &built);
     backend_close(device);
     if (to.pool) device_pool_close(to.pool);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
@@ -101,8 +123,8 @@ const verb verb_compile = {
                 "devices, or of N of the target.\n"
                 "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
-                "what the compiler plans: does the step compile, and does it fit? It needs the CUDA plugin\n"
-                "and its ptxas (tools/fetch_pjrt.py cuda).",
+                "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"
+                "it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda).",
         .options = options,
         .n_options = sizeof options / sizeof *options,
         .min_positional = 1,

@@ -96,12 +96,13 @@ typedef struct node node;
     X(int, n_heads)                                                                                \
     X(int, n_kv_heads)                                                                             \
     X(int, head_dim)                                                                               \
-    X(int, seq)        /* attention: tokens per row, on this rank */                               \
-    X(int, inverse)    /* rope: rotate back */                                                     \
-    X(int, axis)       /* collectives: mesh axis */                                                \
-    X(int, ranks)      /* collectives: size of that axis */                                        \
-    X(int, dim)        /* collectives: dim that is cut in parts */                                 \
-    X(int, lanes)      /* so many leaves of each row are on this rank (zigzag.h); 0: one */        \
+    X(int, seq)     /* attention: tokens per row, on this rank */                                  \
+    X(int, causal)  /* attention: token t of each row sees 0 .. t, whatever the positions say */   \
+    X(int, inverse) /* rope: rotate back */                                                        \
+    X(int, axis)    /* collectives: mesh axis */                                                   \
+    X(int, ranks)   /* collectives: size of that axis */                                           \
+    X(int, dim)     /* collectives: dim that is cut in parts */                                    \
+    X(int, lanes)   /* so many leaves of each row are on this rank (zigzag.h); 0: one */           \
     X(int, data_ranks) /* sums over lanes: so many neighbours of `ranks` have one leaf */          \
     X(int, in_lane)    /* add_shard: micro-batches of a lane */                                    \
     X(int, open)       /* join_shards: sums that are left at the end of a step */                  \

@@ -223,7 +223,8 @@ static op_attrs attention_attrs(const builder *b) {
             .lanes = node_lanes(b),
             .leaves = l->head_leaves > 1 ? l->head_leaves : 0,
             .wide = l->replicas > 1 && !attention_joins(b),
-            .replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0};
+            .replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0,
+            .causal = b->opts->causal};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.axis = AXIS_CONTEXT;
         attrs.ranks = l->mesh.size[AXIS_CONTEXT];

@@ -24,6 +24,7 @@ typedef struct llama_opts {
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it
+    bool causal;        // rows are one document each: position counts from their first token
     bool branches;      // LLAMA_SCORE: hidden i32[2 N] is an input (ir/ops/attention.c)
 } llama_opts;
 

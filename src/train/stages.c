@@ -19,7 +19,8 @@ llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
             .dt = dt,
             .adds_up = in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && zero_level(cfg) < 2,
             .dropout = cfg->lora.dropout,
-            .seed = cfg->seed};
+            .seed = cfg->seed,
+            .causal = cfg->pack == PACK_STREAM};
 }
 
 drv_status stages_differentiate(const run_config *cfg, graph *g, const char *name, int chunk,

@@ -9,6 +9,7 @@
 // number of turns is fixed. G query heads of a block are taken together: [R K, G, S, D] while it is
 // cut.
 #include "backend/pjrt/lower_attention.h"
+#include "backend/pjrt/lower_cudnn.h"
 
 #include <math.h>
 
@@ -256,6 +257,10 @@ static hlo_value statistics(const attention_call *c, hlo_value x) {
 
 static void attention(lowering *l, const node *n) {
     hlo_text *h = &l->h;
+    if (n->op == OP_attention && lower_cudnn_fits(l, n, n->in[0])) {
+        lower_cudnn_attention(l, n);
+        return;
+    }
     attention_call c = open_call(l, n, n->in[0]);
     const bool branches = n->op == OP_branch_attention;
     const hlo_value hidden = branches ? lower_in(l, n, 2) : (hlo_value){0};
@@ -322,6 +327,10 @@ static hlo_value zeros(hlo_text *h, hlo_value like, hlo_type type) {
 // inputs: do, qkv, o, lse, position
 static void attention_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
+    if (lower_cudnn_fits(l, n, n->in[1])) {
+        lower_cudnn_attention_grad(l, n);
+        return;
+    }
     static const int64_t columns[] = {3};
     attention_call c = open_call(l, n, n->in[1]);
     const bool ring = n->attrs.ranks > 1;

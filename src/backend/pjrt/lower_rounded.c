@@ -37,20 +37,24 @@ static hlo_value word_everywhere(hlo_text *h, const place_values *place, int wor
     return hlo_spread(h, word_of(h, place, word), &place->row);
 }
 
-// What each element has of numbers that its part has, scalars.
-static hlo_value by_part(hlo_text *h, const place_values *place,
-        const hlo_value scalars[PLACE_MAX_PARTS]) {
-    hlo_value all = hlo_spread(h, scalars[0], &place->row);
-    for (int k = 1; k < PLACE_MAX_PARTS; k++)
-        all = hlo_select(h, place->parts[k - 1], hlo_spread(h, scalars[k], &place->row), all);
-    return all;
+// A word of each part: u32[PLACE_MAX_PARTS].
+static hlo_value part_words(hlo_text *h, const place_values *place, int word) {
+    hlo_value all = hlo_slice(h, place->words, 0, PLACE_PARTS, PLACE_MAX_PARTS * PART_WORDS);
+    all = hlo_reshape(h, all, HLO_DIMS(PLACE_MAX_PARTS, PART_WORDS));
+    return hlo_reshape(h, hlo_slice(h, all, 1, word, 1), HLO_DIMS(PLACE_MAX_PARTS));
 }
 
-static hlo_value part_word(hlo_text *h, const place_values *place, int word) {
-    hlo_value scalars[PLACE_MAX_PARTS];
-    for (int k = 0; k < PLACE_MAX_PARTS; k++)
-        scalars[k] = word_of(h, place, PLACE_PARTS + k * PART_WORDS + word);
-    return by_part(h, place, scalars);
+static hlo_value of_part(hlo_text *h, hlo_value parts, int k) {
+    return hlo_reshape(h, hlo_slice(h, parts, 0, k, 1), 0, NULL);
+}
+
+// What each element has of numbers that its part has.
+static hlo_value by_part(hlo_text *h, const place_values *place, hlo_value parts) {
+    hlo_value all = hlo_spread(h, of_part(h, parts, 0), &place->row);
+    for (int k = 1; k < PLACE_MAX_PARTS; k++)
+        all = hlo_select(h, place->parts[k - 1], hlo_spread(h, of_part(h, parts, k), &place->row),
+                all);
+    return all;
 }
 
 // Row and column of each element on this rank: of a matrix its own; a vector is a weight of one
@@ -74,11 +78,12 @@ static void find_rows(hlo_text *h, const hlo_value *like, place_values *place, h
 static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *place) {
     hlo_value column;
     find_rows(h, like, place, &column);
+    const hlo_value first = part_words(h, place, PART_ROW),
+                    moved = hlo_binary(h, "subtract", part_words(h, place, PART_FIRST_ROW), first);
     for (int k = 1; k < PLACE_MAX_PARTS; k++)
-        place->parts[k - 1] = hlo_compare(h, "GE", place->row,
-                word_everywhere(h, place, PLACE_PARTS + k * PART_WORDS + PART_ROW));
-    const hlo_value here = hlo_binary(h, "subtract", place->row, part_word(h, place, PART_ROW)),
-                    row = hlo_binary(h, "add", here, part_word(h, place, PART_FIRST_ROW));
+        place->parts[k - 1] =
+                hlo_compare(h, "GE", place->row, hlo_spread(h, of_part(h, first, k), &place->row));
+    const hlo_value row = hlo_binary(h, "add", place->row, by_part(h, place, moved));
     const hlo_value begin =
             hlo_binary(h, "multiply", row, word_everywhere(h, place, PLACE_ALL_COLUMNS));
     return hlo_binary(h, "add", hlo_binary(h, "add", begin, column),
@@ -90,16 +95,15 @@ static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *lik
         hlo_value step, bool second) {
     place_values place = {.words = hlo_bitcast(h, words, HLO_U32)};
     const hlo_value element = elements_of(h, like, &place), mixed = mix(h, step);
-    hlo_value a[PLACE_MAX_PARTS], b[PLACE_MAX_PARTS];
-    for (int k = 0; k < PLACE_MAX_PARTS; k++) {
-        const int at = PLACE_PARTS + k * PART_WORDS + part_keys;
-        a[k] = mix(h, hlo_binary(h, "add", word_of(h, &place, at), mixed));
-        b[k] = mix(h, hlo_binary(h, "xor", word_of(h, &place, at + 1), a[k]));
-    }
+    const hlo_value key = part_words(h, &place, part_keys),
+                    a = mix(h, hlo_binary(h, "add", key, hlo_spread(h, mixed, &key)));
     element_words made;
     made.first = mix(h, hlo_binary(h, "xor", element, by_part(h, &place, a)));
     made.second = made.first;
-    if (second) made.second = mix(h, hlo_binary(h, "add", made.first, by_part(h, &place, b)));
+    if (second) {
+        const hlo_value b = mix(h, hlo_binary(h, "xor", part_words(h, &place, part_keys + 1), a));
+        made.second = mix(h, hlo_binary(h, "add", made.first, by_part(h, &place, b)));
+    }
     return made;
 }
 

@@ -247,10 +247,22 @@ static int64_t held_bytes(backend *b) {
     return 0;
 }
 
-static bool program_memory(backend *b, const executable *e, backend_memory *out) {
+static bool sees(const executable *e, const device_state *d) {
+    for (int i = 0; i < e->program->n_in; i++)
+        if (e->in[i] == d) return true;
+    for (int o = 0; o < e->program->n_out; o++)
+        if (e->out[o] == d) return true;
+    return false;
+}
+
+static bool program_memory(backend *base, const executable *e, backend_memory *out) {
+    const pjrt_backend *b = self(base);
     compiled_memory m;
-    if (!client_program_memory(self(b)->pool->client, e->program, &m)) return false;
-    *out = (backend_memory){m.argument, m.output, m.alias, m.temp, m.code};
+    int64_t elsewhere = 0;
+    if (!client_program_memory(b->pool->client, e->program, &m)) return false;
+    for (int i = 0; i < b->states.n; i++)
+        if (!sees(e, b->states.all[i])) elsewhere += buffer_bytes(&b->states.all[i]->shape);
+    *out = (backend_memory){m.argument, m.output, m.alias, m.temp, m.code, elsewhere};
     return true;
 }
 
@@ -325,12 +337,20 @@ static drv_status open_pool(pjrt_backend *b, const backend_opts *opts) {
     return opts->pool ? DRV_OK : device_pool_open(b->a, opts, n, &b->pool);
 }
 
+// DROVER_PJRT_ATTENTION=blocks: without cuDNN.
+static bool has_cudnn(const pjrt_backend *b) {
+    const char *said = getenv("DROVER_PJRT_ATTENTION");
+    return strstr(b->pool->plugin->name, "cuda") && !(said && strcmp(said, "blocks") == 0);
+}
+
 drv_status backend_open_pjrt(arena *a, const backend_opts *opts, backend **out) {
     pjrt_backend *b = ARENA_NEW(a, pjrt_backend);
     b->base = (backend){&calls, 1};
     b->a = a;
     DRV_TRY(open_pool(b, opts));
-    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64, .ranks = mesh_single()};
+    b->lower = (lower_options){.has_f64 = b->pool->plugin->has_f64,
+            .cudnn = has_cudnn(b),
+            .ranks = mesh_single()};
     b->member.team = device_team_of(b->pool, opts->device, 1, 1);
     b->alone = true;
     b->mesh = mesh_single();

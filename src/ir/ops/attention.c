@@ -3,6 +3,7 @@
 // qkv_NC holds, for each token, n_heads query heads, n_kv_heads key heads, n_kv_heads value heads.
 // N = rows * seq; token t of a row sees tokens t - position[t] .. t of the same row, so position
 // (counted from the start of the document) is also the document mask. Scale: 1/sqrt(head_dim).
+// `causal` says that every row is one document, so that a back end need not look: position[t] is t.
 //
 // With `ranks` each of them has seq tokens of rows of ranks * seq, cut zigzag (ir/zigzag.h): keys
 // and values go around in a ring (arXiv:2310.01889), in the backward pass their gradients go home.
@@ -88,7 +89,8 @@ static node *example_forward(example *e, tensor *qkv) {
 
 #define ATTENTION_ATTRS                                                                            \
     (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
-            ATTR(lanes) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide) | ATTR(replicas))
+            ATTR(lanes) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide) | ATTR(replicas) |           \
+            ATTR(causal))
 
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));

@@ -1,0 +1,46 @@
+#!/bin/bash
+# What `drover plan` says of a run on H200 is what XLA's compiler plans for them, within 5 %: for Llama-2-7B and Llama-3.1-8B
+# on one GPU, on eight that share each layer, and on eight that share the optimizer. Compiles for GPUs that are not
+# there; needs the CUDA plugin and says so where there is none. All six with DROVER_PLAN_CUDA=all, else four: each takes half a minute.
+. "$(dirname "$0")"/story.bash
+folder=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
+if [ ! -e "$folder"/cuda/xla_cuda_plugin.so ]; then
+    echo "skipped: no CUDA plugin in $folder/cuda (tools/fetch_pjrt.py cuda gets it)"
+    exit 77
+fi
+export DROVER_PJRT_DIR=$folder
+kept='optimizer.state_dtype=bf16 training.grad_dtype=bf16' # 8 bytes a parameter: 8B on one GPU
+# name, preset, tokens of a row, devices, what else is set
+cases=(
+    "7B|llama-2-7b|4096|1|"
+    "8B|llama-3.1-8b|8192|1|$kept"
+    "8B TP 8|llama-3.1-8b|8192|8|parallel.tensor=8 parallel.sequence=true"
+    "7B ZeRO-1|llama-2-7b|4096|8|parallel.zero=1"
+    "7B TP 8|llama-2-7b|4096|8|parallel.tensor=8 parallel.sequence=true"
+    "8B ZeRO-1|llama-3.1-8b|8192|8|parallel.zero=1"
+)
+[ "$DROVER_PLAN_CUDA" = all ] || cases=("${cases[@]:0:4}")
+for case in "${cases[@]}"; do
+    IFS='|' read -r name preset tokens devices keys <<<"$case"
+    cat >run.yaml <<YAML
+model: {preset: $preset}
+data: {train: none, sequence_length: $tokens}
+tokenizer: tok
+training: {steps: 10, global_batch_size: 8, micro_batch_size: 1, recompute: selective, precision: bf16, eval_every: 0}
+backend: pjrt
+pjrt: {plugin: cuda, cache: none}
+run_dir: run
+YAML
+    sets=()
+    for key in $keys; do sets+=(--set "$key"); done
+    expect 0 "Total failed: 0" "$drover" compile run.yaml --target cuda:h200 --devices "$devices" "${sets[@]}"
+    # "Memory of a device: 124 GiB  133..."; "Planned by drover: 123.5 GiB  132... (-0.4 %)"
+    planned=$(sed -n 's/^Planned by drover: .*  \([0-9]*\) .*/\1/p' out) compiled=$(sed -n 's/^Memory of a device: .*  \([0-9]*\)$/\1/p' out)
+    plan=$("$drover" plan run.yaml --ranks "$devices" "${sets[@]}" | sed -n 's/^  total .* \([0-9]*\)$/\1/p')
+    for said in "${planned:-0}" "${plan:-0}"; do
+        if awk -v p="$said" -v c="${compiled:-0}" 'BEGIN { exit !(c > 1e9 && p > 0.95 * c && p < 1.05 * c) }'; then ok
+        else bad "$name: planned $said bytes, compiled ${compiled:-?}" out; fi
+    done
+    echo "$name: planned ${plan:-?} bytes, compiled ${compiled:-?}"
+done
+finish

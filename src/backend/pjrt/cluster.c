@@ -1,5 +1,5 @@
-// What a plugin asks its key-value store, answered by the ranks' (cluster_store.h). A plugin calls from
-// threads of its own.
+// What a plugin asks its key-value store, answered by the ranks' (cluster_store.h). A plugin calls
+// from threads of its own.
 #include "backend/pjrt/cluster.h"
 
 #include <stdio.h>

@@ -24,7 +24,7 @@ struct cluster_store {
     pthread_cond_t changed;
     store_entry *entries;
     int n, cap;
-    str untold; // entries as they travel: sizes of key and value, int64 each, then their bytes
+    str untold;  // entries as they travel: sizes of key and value, int64 each, then their bytes
     bool leaves; // this rank does
     bool ended;  // for all
 };
@@ -67,11 +67,12 @@ typedef struct news { // what a rank has to tell
 } news;
 
 // *over: a rank leaves; *heard: somebody told something.
-static drv_status meet(cluster_store *s, const str *mine, bool leaves, bool *over, bool *heard) {
-    const int n = comm_size(s->c);
+static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool *over,
+        bool *heard) {
+    const int n = comm_size(store->c);
     news own = {(int64_t)mine->n, leaves}, *of = mem_alloc(sizeof *of * (size_t)n);
     int64_t *bytes = mem_alloc(sizeof *bytes * (size_t)n), all = 0;
-    drv_status status = comm_all_gather(comm_world(s->c), &own, sizeof own, NULL, of);
+    drv_status status = comm_all_gather(comm_world(store->c), &own, sizeof own, NULL, of);
     for (int i = 0; i < n && status == DRV_OK; i++) {
         bytes[i] = of[i].bytes;
         all += bytes[i];
@@ -80,11 +81,11 @@ static drv_status meet(cluster_store *s, const str *mine, bool leaves, bool *ove
     *heard = all > 0;
     char *told = mem_alloc((size_t)all + 1);
     if (status == DRV_OK && all > 0)
-        status = comm_all_gather(comm_world(s->c), mine->p, 0, bytes, told);
-    pthread_mutex_lock(&s->lock);
-    if (status == DRV_OK) keep_all(s, told, all);
-    if (*heard) pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+        status = comm_all_gather(comm_world(store->c), mine->p, 0, bytes, told);
+    pthread_mutex_lock(&store->lock);
+    if (status == DRV_OK) keep_all(store, told, all);
+    if (*heard) pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
     free(told);
     free(bytes);
     free(of);
@@ -102,29 +103,29 @@ static struct timespec in_ms(int ms) {
 }
 
 static void *serve(void *arg) {
-    cluster_store *s = arg;
+    cluster_store *store = arg;
     drv_status status = DRV_OK;
     bool over = false;
     for (int pause_ms = SHORTEST_MS; status == DRV_OK && !over;) {
         bool heard;
-        pthread_mutex_lock(&s->lock);
-        str mine = s->untold;
-        s->untold = (str){0};
-        const bool leaves = s->leaves;
-        pthread_mutex_unlock(&s->lock);
-        status = meet(s, &mine, leaves, &over, &heard);
+        pthread_mutex_lock(&store->lock);
+        str mine = store->untold;
+        store->untold = (str){0};
+        const bool leaves = store->leaves;
+        pthread_mutex_unlock(&store->lock);
+        status = meet(store, &mine, leaves, &over, &heard);
         str_free(&mine);
         pause_ms = heard ? SHORTEST_MS : 2 * pause_ms < LONGEST_MS ? 2 * pause_ms : LONGEST_MS;
         const struct timespec until = in_ms(pause_ms);
-        pthread_mutex_lock(&s->lock);
-        while (status == DRV_OK && !over && s->untold.n == 0 && s->leaves == leaves)
-            if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT) break;
-        pthread_mutex_unlock(&s->lock);
+        pthread_mutex_lock(&store->lock);
+        while (status == DRV_OK && !over && store->untold.n == 0 && store->leaves == leaves)
+            if (pthread_cond_timedwait(&store->changed, &store->lock, &until) == ETIMEDOUT) break;
+        pthread_mutex_unlock(&store->lock);
     }
-    pthread_mutex_lock(&s->lock);
-    s->ended = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    pthread_mutex_lock(&store->lock);
+    store->ended = true;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
     return NULL;
 }
 

@@ -121,22 +121,22 @@ static drv_status find_rank_devices(arena *a, device_client *c, int n_ranks) {
     return DRV_OK;
 }
 
-drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *options,
+drv_status client_open(arena *a, const pjrt_plugin *plugin, const client_options *options,
         device_client **out) {
     pjrt_named_value values[MAX_OPTIONS];
     pjrt_client_create_args args = {.options = values,
-            .n_options = options_for(p, options, values)};
+            .n_options = options_for(plugin, options, values)};
     device_client *c = ARENA_NEW(a, device_client);
     if (options->store) cluster_callbacks(options->store, &args);
-    DRV_TRY(plugin_call(p, PJRT_SLOT_Client_Create, &args));
-    c->plugin = p;
+    DRV_TRY(plugin_call(plugin, PJRT_SLOT_Client_Create, &args));
+    c->plugin = plugin;
     c->handle = args.client;
     drv_status status = read_devices(a, c);
     if (status == DRV_OK && options->cluster)
         status = find_rank_devices(a, c, comm_size(options->cluster));
     if (status == DRV_OK && c->n_devices < options->n_devices)
-        status = drv_fail(DRV_E_DEVICE, "plugin \"%s\" has %d device%s here, expected %d", p->name,
-                c->n_devices, c->n_devices == 1 ? "" : "s", options->n_devices);
+        status = drv_fail(DRV_E_DEVICE, "plugin \"%s\" has %d device%s here, expected %d",
+                plugin->name, c->n_devices, c->n_devices == 1 ? "" : "s", options->n_devices);
     if (status == DRV_OK)
         *out = c;
     else

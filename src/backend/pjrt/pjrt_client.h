@@ -38,8 +38,8 @@ typedef struct client_options {
     int64_t place_on_host;  // then: cluster_place_on_host
 } client_options;
 
-DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *p, const client_options *options,
-        device_client **out);
+DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *plugin,
+        const client_options *options, device_client **out);
 // Stands for n_devices GPUs of one host that need not be there; `config` is from
 // gpu_target_config.
 DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,

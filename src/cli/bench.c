@@ -104,14 +104,14 @@ static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config 
     if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE,
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
-                device->v->name);
+                backend_name(device));
     DRV_TRY(raise_peaks(device, repeats ? (int)repeats : PEAK_TRIES, &peak));
     if (cli_has(args, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak.f32, peak.bf16);
     } else {
         printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
-                info.device, peak.f32 / 1e9, peak.bf16 / 1e9);
+                backend_device(device), peak.f32 / 1e9, peak.bf16 / 1e9);
         DRV_TRY(bench_layers(device, info.n_ways, cfg, repeats ? (int)repeats : LAYER_TRIES));
     }
     backend_close(device);

@@ -86,6 +86,7 @@ typedef struct run_config {
     int64_t log_every;    // steps
     int64_t threads;      // 0: all cores
     int64_t max_bad_steps;
+    int64_t hash_every; // steps; 0: never
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
     precision state_dtype;    // of moments

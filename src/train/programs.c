@@ -127,7 +127,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
             mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
             (int)cfg->data_ranks, out->zero, kept_dtype(cfg->state_dtype),
-            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg)};
+            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), cfg->hash_every > 0};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
@@ -221,14 +221,14 @@ bool programs_has_loss(const programs *p) {
 
 static bool has_whole_step(const backend *b, const programs *p) {
     const mesh m = programs_mesh(p->c);
-    return b->v->load_step && !p->n_stages && p->n_lane_slots == 0 && mesh_ranks(&m) == 1;
+    return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 && mesh_ranks(&m) == 1;
 }
 
 static drv_status compile_whole_step(backend *b, programs *p) {
     const run_config *cfg = p->c;
     const step_parts parts = {"whole_step", p->step_graph, p->update_graph,
             (int)(cfg->global_batch_size / cfg->micro_batch_size)};
-    return b->v->load_step(b, &parts, &p->whole_step);
+    return backend_load_step(b, &parts, &p->whole_step);
 }
 
 // The program of graph number i, or, with the step's, the whole step. NULL: of another program.
@@ -570,9 +570,9 @@ drv_status programs_check_held(const programs *p) {
         return drv_fail(DRV_E_DEVICE,
                 "the %s back end holds %lld bytes, expected at most the %lld that were planned; "
                 "this is a fault of drover",
-                p->b->v->name, (long long)held, (long long)planned);
-    if (held != 0 && held < planned) // 0: the null back end
+                backend_name(p->b), (long long)held, (long long)planned);
+    if (held != 0 && held < planned) // 0: its memory is not placed by the plan
         log_warn("the %s back end holds %lld bytes, fewer than the %lld that were planned",
-                p->b->v->name, (long long)held, (long long)planned);
+                backend_name(p->b), (long long)held, (long long)planned);
     return DRV_OK;
 }

@@ -207,7 +207,8 @@ static void team_free(device_team *t) {
 }
 
 // XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
-// a flag that they do not know. For CUDA it dies where it finds no ptxas.
+// a flag that they do not know. For CUDA it dies where it finds no ptxas; and its products go
+// to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside it and copied.
 static drv_status set_flags(device_pool *p, const backend_opts *opts) {
     enum { OWN_FLAGS = 3 };
     const char *name = p->plugin->name, *tools;
@@ -218,6 +219,7 @@ static drv_status set_flags(device_pool *p, const backend_opts *opts) {
     if (cuda) {
         DRV_TRY(cuda_tools_find(p->a, p->plugin->path, &tools));
         p->flags[p->n_flags++] = arena_printf(p->a, "xla_gpu_cuda_data_dir=%s", tools);
+        p->flags[p->n_flags++] = "xla_gpu_enable_triton_gemm=False";
     }
     // A rank that finds its program in the cache would let the others wait for its share of it.
     if (cuda && p->cluster) p->flags[p->n_flags++] = "xla_gpu_shard_autotuning=False";

@@ -38,7 +38,7 @@ typedef struct team_member {
 } team_member;
 
 // All ranks of a team compile the same programs in the same order. The program, which belongs to
-// the team, is compiled by one of them. `in` and `out` live as long as the pool.
+// the team, is compiled by one of them; (*out)->in and ->out live as long as the pool.
 DRV_CHECKED drv_status team_compile(team_member *self, const lowered *l, device_program **out);
 // Starts a program on the devices of all ranks of the team, with this rank's arguments, when the
 // last of them has come. *done is this rank's.

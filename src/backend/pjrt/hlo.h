@@ -89,7 +89,7 @@ hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);
 hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const int64_t *dims);
 hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x);
 // Product of matrices, or of batches of them where there are three dims: contracts dim ca of a with
-// dim cb of b (counted without the batch). Sums in fp32 or more, rounded to `out`.
+// dim cb of b (counted without the batch). Sums in fp32 or more, rounded to out_type.
 hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out_type);
 
 // --- rows by number; numbers are inside the table
@@ -98,6 +98,8 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
 
 // x, not before `after` exists, and never taken for another computation of the same value.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
+// Each of n values, not before all of them exist.
+void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 
 // --- places that a loop moves through
 typedef struct hlo_place { // `fixed` is read where there is no value

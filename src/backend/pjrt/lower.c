@@ -170,6 +170,7 @@ drv_status lower_open(arena *a, const graph *g, const lower_options *options, lo
     DRV_TRY(check_nodes(out));
     out->values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
     out->is_set = ARENA_ARRAY(a, bool, g->n_tensors);
+    lower_note_reads(out);
     return DRV_OK;
 }
 
@@ -181,9 +182,16 @@ static void lower_node(lowering *l, const node *n) {
 }
 
 void lower_nodes(lowering *l, lowered *out, int first, int end) {
-    for (l->node = first; l->node < end; l->node++) {
-        out->lines[out->n_lines++] = (lowered_line){l->h.n_lines + 1, l->g, l->node};
-        lower_node(l, l->g->nodes[l->node]);
+    const graph *of = l->g;
+    for (int i = first, begin = first; i < end; i++) {
+        const node *n = of->nodes[i];
+        if (n->layer != of->nodes[begin]->layer || n->phase != of->nodes[begin]->phase) {
+            lower_fence(l, begin, i);
+            begin = i;
+        }
+        l->node = i;
+        out->lines[out->n_lines++] = (lowered_line){l->h.n_lines + 1, of, i};
+        lower_node(l, n);
     }
 }
 

@@ -1,0 +1,31 @@
+#!/bin/bash
+# Every layout against one rank, bit for bit: each mesh of tensor 1, 2, 4 x pipeline 1, 2, 4 x context 1, 2 x data 1, 2, 4 that
+# fits in 8 ranks, ZeRO 0 and 1, sequence parallel or not, 1f1b, gpipe, interleaved and zb-h1, tied and not, bf16 and fp32: 10
+# steps of a model with 2 key-value heads and a vocabulary of 263; losses, norms, gradients before clipping and weights of
+# each step. First all of them on threads of one process (tests/test_grid.c), then, by `mpirun drover train`, so many that
+# each pair of values of two of these is among them, their checkpoints too. Ends with 1 if anything differs.
+# usage: grid.sh PROGRAM [GLOB]     GLOB chooses by name, as "8 *parallel.tensor=2 *bf16*"; the name is what is printed
+#        GRID_DONE=FILE: cases noted there are not run again; those that are run are added. MODE=threads|mpirun: only that.
+bench=$(realpath "$(dirname "$0")")
+. "$bench"/../tests/ranks.bash
+. "$bench"/grid.bash
+match=${2:-*} done_file=${GRID_DONE:-$dir/done} differ=0
+if [ "$MODE" != mpirun ]; then
+    "$grid" all --match "$match" --done "$done_file" || differ=1
+fi
+[ "$MODE" = threads ] && exit $differ
+
+mapfile -t cases < <("$grid" pairs --list --match "$match")
+tried=0 from=$SECONDS
+for case in "${cases[@]}"; do
+    read -r n keys <<<"$case"
+    grep -qF "mpirun $case|" "$done_file" 2>/dev/null && continue
+    one=$(one_rank "$keys") || exit 1
+    rm -rf run
+    if train "$n" run $keys >log.txt 2>&1; then what=$(compare run "$one"); else what="failed: $(grep -m 1 drover: log.txt)"; fi
+    echo "mpirun $case|${what:-same}" >>"$done_file"
+    tried=$((tried + 1))
+    [ -z "$what" ] || { differ=1; echo "DIFFERS mpirun $case: $what"; }
+    echo "mpirun: $tried of ${#cases[@]} cases; $(((SECONDS - from) * (${#cases[@]} - tried) / tried)) s to go"
+done
+exit $differ

@@ -6,10 +6,11 @@
 
 enum { RANKS = 4, MANY = 40 };
 
-static bool holds(cluster_store *s, const char *key, int timeout_ms, const char *value, size_t n) {
+static bool holds(cluster_store *store, const char *key, int timeout_ms, const char *value,
+        size_t n) {
     char *got;
     size_t size;
-    if (store_get(s, key, strlen(key), timeout_ms, &got, &size) != STORE_FOUND) return false;
+    if (store_get(store, key, strlen(key), timeout_ms, &got, &size) != STORE_FOUND) return false;
     const bool same = size == n && memcmp(got, value, n) == 0;
     free(got);
     return same;
@@ -21,7 +22,7 @@ static drv_status exchange(comm *self, void *ctx) {
     cluster_store *store = cluster_store_open(self);
     const int rank = comm_rank(self);
     char key[32], value[32], *got;
-    size_t n_got;
+    size_t size;
     // Each waits for what the next one puts only after it has got what the one before it has put.
     if (rank == 0) store_put(store, "turn 0", 6, "", 0);
     snprintf(key, sizeof key, "turn %d", rank);
@@ -40,8 +41,8 @@ static drv_status exchange(comm *self, void *ctx) {
         snprintf(value, sizeof value, "%d", 100 * (i / MANY) + i % MANY);
         EXPECT(self, holds(store, key, 60000, value, strlen(value)));
     }
-    EXPECT(self, store_get(store, "nobody", 6, 0, &got, &n_got) == STORE_MISSING);
-    EXPECT(self, store_get(store, "nobody", 6, 20, &got, &n_got) == STORE_MISSING);
+    EXPECT(self, store_get(store, "nobody", 6, 0, &got, &size) == STORE_MISSING);
+    EXPECT(self, store_get(store, "nobody", 6, 20, &got, &size) == STORE_MISSING);
     DRV_TRY(comm_barrier(comm_world(self)));
     cluster_store_close(store);
     return DRV_OK;
@@ -52,30 +53,30 @@ static void what_one_puts(void **state) {
     OK(comm_run_threads(RANKS, 1, NULL, exchange, NULL));
 }
 
-static drv_status one_leaves(comm *c, void *ctx) {
+static drv_status one_leaves(comm *self, void *ctx) {
     (void)ctx;
     char *got;
-    size_t n;
-    cluster_store *s = cluster_store_open(c);
-    if (comm_rank(c) == 1) {
+    size_t size;
+    cluster_store *store = cluster_store_open(self);
+    if (comm_rank(self) == 1) {
         const drv_status status = drv_fail(DRV_E_DATA, "rank 1 gives up");
-        comm_abort(c, status);
-        cluster_store_close(s);
+        comm_abort(self, status);
+        cluster_store_close(store);
         return drv_fail(DRV_E_DATA, "rank 1 gives up");
     }
-    EXPECT(c, store_get(s, "never", 5, 600000, &got, &n) == STORE_ENDED);
-    cluster_store_close(s);
-    return comm_check(c);
+    EXPECT(self, store_get(store, "never", 5, 600000, &got, &size) == STORE_ENDED);
+    cluster_store_close(store);
+    return comm_check(self);
 }
 
-static drv_status one_leaves_early(comm *c, void *ctx) {
+static drv_status one_leaves_early(comm *self, void *ctx) {
     (void)ctx;
     char *got;
-    size_t n;
-    cluster_store *s = cluster_store_open(c);
-    const bool leaves = comm_rank(c) == 2;
-    if (!leaves) EXPECT(c, store_get(s, "never", 5, 600000, &got, &n) == STORE_ENDED);
-    cluster_store_close(s);
+    size_t size;
+    cluster_store *store = cluster_store_open(self);
+    const bool leaves = comm_rank(self) == 2;
+    if (!leaves) EXPECT(self, store_get(store, "never", 5, 600000, &got, &size) == STORE_ENDED);
+    cluster_store_close(store);
     return DRV_OK;
 }
 

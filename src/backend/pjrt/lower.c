@@ -183,11 +183,11 @@ static void lower_node(lowering *l, const node *n) {
 
 void lower_nodes(lowering *l, lowered *out, int first, int end) {
     const graph *of = l->g;
-    for (int i = first; i < end; i++) {
+    for (int i = first, begin = first; i < end; i++) {
         const node *n = of->nodes[i];
-        if (n->layer != of->nodes[first]->layer || n->phase != of->nodes[first]->phase) {
-            lower_fence(l, first, i);
-            first = i;
+        if (n->layer != of->nodes[begin]->layer || n->phase != of->nodes[begin]->phase) {
+            lower_fence(l, begin, i);
+            begin = i;
         }
         l->node = i;
         out->lines[out->n_lines++] = (lowered_line){l->h.n_lines + 1, of, i};

@@ -178,9 +178,10 @@ typedef struct backend_opts {
     const char *const *flags;
     int n_flags;
     double memory_fraction;
-    const char *target;    // "cuda:h200": programs are compiled for it and not run; NULL: none
-    int n_targets;         // so many of it; 0: one
-    const char *cache_dir; // of compiled programs; NULL: the user's; "none"
+    const char *target;      // "cuda:h200": programs are compiled for it and not run; NULL: none
+    int n_targets;           // so many of it; 0: one
+    const char *cache_dir;   // of compiled programs; NULL: the user's; "none"
+    int64_t cache_max_bytes; // of all files there; 0: any
     // Computes on one device of a pool, which is closed after the back end; what is said above was
     // said to the pool. NULL: on a device that it opens itself.
     device_pool *pool;

@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/kept_list.h"
 #include "config/config.h"
 #include "train/device.h"
 #include "train/programs.h"
@@ -58,7 +59,7 @@ static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg
     return DRV_OK;
 }
 
-static drv_status run(arena *mem, const cli_args *args) {
+static drv_status compile(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
     compiled_for to = {0};
@@ -80,17 +81,42 @@ static drv_status run(arena *mem, const cli_args *args) {
                                       c.n_failed, c.n);
 }
 
+static drv_status run(arena *mem, const cli_args *args) {
+    if (cli_has(args, "--list")) return kept_list(mem, args);
+    if (cli_has(args, "--evict")) return kept_evict(mem, args);
+    if (!args->n_positional)
+        return drv_fail(DRV_E_USAGE, "compile: CONFIG is missing, expected the config of a run, "
+                                     "--list or --evict");
+    return compile(mem, args);
+}
+
 static const cli_option options[] = {
         CLI_SET,
         {"--target", "GPU",
                 "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
         {"--devices", "N",
                 "for so many, shared as parallel.* says; otherwise as many as it asks for"},
+        {"--list", NULL, "list the programs that are kept"},
+        {"--evict", NULL, "remove those that are damaged, too old or too many"},
+        {"--max-size", "SIZE", "keep so much of those used last; otherwise pjrt.cache_gib"},
+        {"--max-age", "DAYS", "keep those used since; otherwise of any age"},
+        {"--cache", "DIR", "folder of the programs; otherwise pjrt.cache"},
+        CLI_JSON,
+};
+static const cli_rule rules[] = {
+        {"--list", NULL, "--evict --target --devices", false},
+        {"--evict", NULL, "--target --devices --json", false},
+        {"--max-size", "--evict", NULL, false},
+        {"--max-age", "--evict", NULL, false},
+        {"--cache", "--list --evict", NULL, false},
+        {"--json", "--list", NULL, false},
 };
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",
-        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...",
+        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...\n"
+                 "--list [CONFIG] [--cache DIR] [--json]\n"
+                 "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
         .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"
@@ -102,10 +128,15 @@ const verb verb_compile = {
                 "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans: does the step compile, and does it fit? It needs the CUDA plugin\n"
-                "and its ptxas (tools/fetch_pjrt.py cuda).",
+                "and its ptxas (tools/fetch_pjrt.py cuda).\n"
+                "\n"
+                "--list says what is kept: programs, what they are for, sizes, last uses. What was used\n"
+                "least recently goes by itself when the folder grows beyond pjrt.cache_gib; --evict\n"
+                "does so at once, by size or by age, and removes what is damaged.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
-        .min_positional = 1,
+        .rules = rules,
+        .n_rules = sizeof rules / sizeof *rules,
         .max_positional = 1,
         .run = run,
 };

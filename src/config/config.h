@@ -58,6 +58,7 @@ typedef struct pjrt_config {
     int64_t devices; // of this process, a rank each; 0: auto
     double memory_fraction;
     const char *cache;
+    double cache_gib; // most of all programs there; 0: any
 } pjrt_config;
 
 typedef struct run_config {

@@ -219,6 +219,8 @@ static const key run_keys[] = {
         {KEY("pjrt.cache", text, pjrt.cache), .initial = "",
                 .help = "folder of compiled programs; none: compile anew each time; nothing: "
                         "DROVER_COMPILE_CACHE, or drover/compiled in the user's cache"},
+        {KEY("pjrt.cache_gib", real, pjrt.cache_gib), .initial = "10", .max = NO_MAX,
+                .help = "GiB that compiled programs may take: when one is saved, those used least recently go; 0: any"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
                 .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
 };

@@ -121,8 +121,9 @@ static drv_status compile(device_team *t, void *ctx) {
     made->program = describe(pool->a, l);
     made->text = XXH3_128bits(l->text.p, l->text.n);
     keep_text(l);
+    bool from_cache;
     const drv_status status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n,
-            &options, &made->program);
+            &options, &made->program, &from_cache);
     pthread_mutex_unlock(&pool->lock);
     if (status != DRV_OK) return lower_explain(l, status);
     MEM_GROW(t->programs, t->n_programs, t->cap_programs);
@@ -241,7 +242,8 @@ drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices, d
     device_pool *p = ARENA_NEW(a, device_pool);
     p->a = a;
     DRV_TRY(opts->target ? open_target(p, opts, n_devices) : open_devices(p, opts, n_devices));
-    compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, &p->cache);
+    compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, opts->cache_max_bytes,
+            &p->cache);
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return DRV_OK;

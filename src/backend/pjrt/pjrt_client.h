@@ -23,6 +23,7 @@ typedef struct device_client {
     pjrt_device *const *devices; // of this process; the plugin's
     int n_devices;
     const char *platform; // "cpu", "cuda"
+    const char *version;  // of its libraries, as the plugin says it: "cuda 13000"; ""
     const char *kind;     // of the first device: "NVIDIA H200"
 } device_client;
 

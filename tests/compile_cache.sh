@@ -65,4 +65,20 @@ expect 0 "Total successful: 2" compile --set pjrt.cache_gib=0
 before=$(n_kept)
 XLA_FLAGS=--xla_cpu_enable_fast_math=false expect 0 "Total successful: 2" compile
 check "XLA_FLAGS made no other programs" [ "$(n_kept)" = $((before + 2)) ]
+
+# --- side by side, one after the other, and within little memory: the same programs
+for how in "--jobs 4" "--jobs 1" "--memory 1M" "--jobs 3 --memory 200M"; do
+    rm -rf "$kept"
+    expect 0 "Total successful: 2" compile $how
+    (cd "$kept" && ls) >names
+    [ -e want ] || cp names want
+    check "other programs with $how" cmp -s want names
+done
+expect 2 '--jobs is "0"' compile --jobs 0
+expect 1 "Total failed: 2" compile --jobs 2 --set 'pjrt.flags=[xla_no_such_flag=1]'
+says "whole_step  graph" "eval        graph" "2 of 2 graphs could not be compiled"
+# Devices of one run share the work: each program is compiled once.
+expect 0 "Total failed: 0" compile --devices 2
+says "Total graphs: 3" "step" "update" "eval"
+expect 0 "3 of 3 from the cache" compile --devices 2
 finish

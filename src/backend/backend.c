@@ -45,10 +45,13 @@ plan *backend_plan(arena *a, backend *b, graph *g) {
     return plan_make(a, g, workspace, b);
 }
 
+drv_status backend_check_pipeline(const backend *b) {
+    if (b->v->use_slot) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "back end \"%s\" runs no pipelines, expected cpu", b->v->name);
+}
+
 drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out) {
-    if (g->mesh.size[AXIS_PIPELINE] > 1 && !b->v->use_slot)
-        return drv_fail(DRV_E_DEVICE, "back end \"%s\" runs no pipelines, expected cpu",
-                b->v->name);
+    if (g->mesh.size[AXIS_PIPELINE] > 1) DRV_TRY(backend_check_pipeline(b));
     plan *made = backend_plan(a, b, g);
     if (p) *p = made;
     return b->v->load(b, made, out);

@@ -24,8 +24,8 @@ static drv_status find_folder(arena *mem, const cli_args *args, const char **dir
     else
         DRV_TRY(config_from_sets(mem, any_model, 1, &cfg));
     *dir = kept_programs_folder(mem, cli_get(args, "--cache", cfg.pjrt.cache));
-    *max_bytes = cfg.pjrt.cache_gib > 0 ? (int64_t)(cfg.pjrt.cache_gib * (double)(1 << 30))
-                                        : KEEP_ANY;
+    *max_bytes =
+            cfg.pjrt.cache_gib > 0 ? (int64_t)(cfg.pjrt.cache_gib * (double)(1 << 30)) : KEEP_ANY;
     if (strcmp(*dir, "none") == 0)
         return drv_fail(DRV_E_USAGE, "compile: the compile cache is \"none\", expected a folder");
     return DRV_OK;

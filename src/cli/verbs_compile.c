@@ -11,20 +11,22 @@
 
 typedef struct counts {
     backend *b;
-    int n, n_failed;
+    int n, n_failed, n_kept; // kept: taken from the cache
 } counts;
 
-static void tell(void *ctx, const char *name, int n_nodes, double seconds, const executable *made) {
+static void tell(void *ctx, const char *name, int n_nodes, const load_request *made) {
     counts *c = ctx;
     backend_memory m;
     c->n++;
-    c->n_failed += !made;
-    if (!made) {
-        fprintf(stderr, "%-12s%s\n", name, drv_message());
+    c->n_failed += made->status != DRV_OK;
+    c->n_kept += made->from_cache;
+    if (made->status != DRV_OK) {
+        fprintf(stderr, "%-12s%s\n", name, made->message);
         return;
     }
-    fprintf(stderr, "%-12s%d nodes, %.1f s", name, n_nodes, seconds);
-    if (backend_program_memory(c->b, made, &m))
+    fprintf(stderr, "%-12s%d nodes, %.1f s%s", name, n_nodes, made->seconds,
+            made->from_cache ? " from the cache" : "");
+    if (backend_program_memory(c->b, *made->out, &m))
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
@@ -59,6 +61,14 @@ static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg
     return DRV_OK;
 }
 
+static drv_status set_bounds(const cli_args *args, run_config *cfg) {
+    int64_t bytes = 0;
+    DRV_TRY(cli_get_i64(args, "--jobs", 1, 1 << 10, &cfg->pjrt.compile_jobs));
+    DRV_TRY(cli_get_bytes(args, "--memory", 1, &bytes));
+    if (bytes) cfg->pjrt.compile_gib = (double)bytes / (double)(1 << 30);
+    return DRV_OK;
+}
+
 static drv_status compile(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
@@ -67,6 +77,7 @@ static drv_status compile(arena *mem, const cli_args *args) {
     const char **sets = cli_get_all(mem, args, "--set", &n_sets);
     DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
+    DRV_TRY(set_bounds(args, &cfg));
     DRV_TRY(open_devices(mem, args, &cfg, &to));
     backend *device = to.b;
     DRV_TRY(programs_build(mem, &cfg, &built));
@@ -74,6 +85,7 @@ static drv_status compile(arena *mem, const cli_args *args) {
     const drv_status status = programs_compile(mem, device, &built, &(compile_report){tell, &c});
     backend_close(device);
     if (to.pool) device_pool_close(to.pool);
+    if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
     return status == DRV_OK ? DRV_OK
@@ -96,6 +108,8 @@ static const cli_option options[] = {
                 "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
         {"--devices", "N",
                 "for so many, shared as parallel.* says; otherwise as many as it asks for"},
+        {"--jobs", "N", "so many programs at a time; otherwise pjrt.compile_jobs"},
+        {"--memory", "SIZE", "of the host, for all of them; otherwise pjrt.compile_gib"},
         {"--list", NULL, "list the programs that are kept"},
         {"--evict", NULL, "remove those that are damaged, too old or too many"},
         {"--max-size", "SIZE", "keep so much of those used last; otherwise pjrt.cache_gib"},
@@ -104,8 +118,8 @@ static const cli_option options[] = {
         CLI_JSON,
 };
 static const cli_rule rules[] = {
-        {"--list", NULL, "--evict --target --devices", false},
-        {"--evict", NULL, "--target --devices --json", false},
+        {"--list", NULL, "--evict --target --devices --jobs --memory", false},
+        {"--evict", NULL, "--target --devices --jobs --memory --json", false},
         {"--max-size", "--evict", NULL, false},
         {"--max-age", "--evict", NULL, false},
         {"--cache", "--list --evict", NULL, false},
@@ -114,14 +128,18 @@ static const cli_rule rules[] = {
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",
-        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...\n"
-                 "--list [CONFIG] [--cache DIR] [--json]\n"
-                 "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
+        .usage =
+                "CONFIG [--target GPU] [--devices N] [--jobs N] [--memory SIZE] [--set KEY=VALUE]...\n"
+                "--list [CONFIG] [--cache DIR] [--json]\n"
+                "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
         .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"
                 "`backend: cpu` has nothing to keep: its programs are checked. Ends with how many graphs\n"
                 "there are, and how many were compiled and failed; exit status 1 when one failed.\n"
+                "\n"
+                "Programs are compiled side by side, as many as there are cores (--jobs) and as the memory\n"
+                "of the host allows (--memory; by the length of their text).\n"
                 "\n"
                 "A run on several devices has programs of its own: --devices N compiles those of N local\n"
                 "devices, or of N of the target.\n"

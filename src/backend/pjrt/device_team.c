@@ -11,12 +11,19 @@
 #include <xxhash.h>
 
 #include "backend/pjrt/gpu_target.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 
+enum { MAX_MESSAGE = 1024 };
 typedef struct team_program {
     device_program program;
     XXH128_hash_t text; // what every rank must have printed
+    bool from_cache;
+    double seconds;
+    drv_status status;
+    char message[MAX_MESSAGE]; // of a failure
 } team_program;
 
 struct device_team {
@@ -33,7 +40,7 @@ struct device_team {
     uint64_t n_meetings;
     bool broken; // a rank has left without its meeting: none will come about
     drv_status status;
-    char message[1024];
+    char message[MAX_MESSAGE];
     // By place, of the meeting under way.
     pjrt_buffer ***arguments, ***results;
     pjrt_event **done;
@@ -83,10 +90,6 @@ static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void
 }
 
 // --- compiling
-typedef struct compile_call {
-    const lowered *l;
-} compile_call;
-
 static void keep_text(const lowered *l) {
     const char *dir = getenv("DROVER_PJRT_DUMP");
     if (!dir || !*dir) return;
@@ -111,36 +114,86 @@ static device_program describe(arena *a, const lowered *l) {
             .out = made};
 }
 
-static drv_status compile(device_team *t, void *ctx) {
-    const compile_call *call = ctx;
-    device_pool *pool = t->pool;
-    const lowered *l = call->l;
-    const compile_options options = {t->n, t->ids, pool->flags, pool->n_flags};
+// Programs that are compiled side by side.
+typedef struct compile_call {
+    device_team *t;
+    const lowered *l;
+    int n, n_done;
+    double start_s;
+    team_program **made;
+    pthread_mutex_t lock; // of n_done and of the status line
+} compile_call;
+
+static void tell_progress(compile_call *call) {
+    pthread_mutex_lock(&call->lock);
+    if (++call->n_done < call->n)
+        progress("compiling: %d of %d programs, %s", call->n_done, call->n,
+                str_duration(clock_s() - call->start_s));
+    pthread_mutex_unlock(&call->lock);
+}
+
+static void compile_one(void *ctx, int i) {
+    compile_call *call = ctx;
+    device_pool *pool = call->t->pool;
+    const lowered *l = &call->l[i];
+    team_program *made = call->made[i];
+    const compile_options options = {call->t->n, call->t->ids, pool->flags, pool->n_flags};
+    const int64_t bytes = compile_bytes((int64_t)l->text.n);
+    compile_gate_enter(&pool->gate, bytes);
+    const double start = clock_s();
+    made->status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n, &options,
+            &made->program, &made->from_cache);
+    made->seconds = clock_s() - start;
+    compile_gate_leave(&pool->gate, bytes);
+    if (made->status != DRV_OK) {
+        made->status = lower_explain(l, made->status);
+        snprintf(made->message, sizeof made->message, "%s", drv_message());
+    }
+    tell_progress(call);
+}
+
+static team_program *new_program(device_pool *pool, const lowered *l) {
     pthread_mutex_lock(&pool->lock);
     team_program *made = ARENA_NEW(pool->a, team_program);
     made->program = describe(pool->a, l);
-    made->text = XXH3_128bits(l->text.p, l->text.n);
-    keep_text(l);
-    bool from_cache;
-    const drv_status status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n,
-            &options, &made->program, &from_cache);
     pthread_mutex_unlock(&pool->lock);
-    if (status != DRV_OK) return lower_explain(l, status);
-    MEM_GROW(t->programs, t->n_programs, t->cap_programs);
-    t->programs[t->n_programs++] = made;
+    made->text = XXH3_128bits(l->text.p, l->text.n);
+    return made;
+}
+
+// Leaves all n programs at the end of the team's list, whatever has become of each.
+static drv_status compile_all(device_team *t, void *ctx) {
+    compile_call *call = ctx;
+    call->t = t;
+    call->start_s = clock_s();
+    pthread_mutex_init(&call->lock, NULL);
+    for (int i = 0; i < call->n; i++) {
+        MEM_GROW(t->programs, t->n_programs, t->cap_programs);
+        t->programs[t->n_programs++] = new_program(t->pool, &call->l[i]);
+        keep_text(&call->l[i]);
+    }
+    call->made = t->programs + t->n_programs - call->n;
+    progress("compiling: %d program%s", call->n, call->n == 1 ? "" : "s");
+    compile_side_by_side(&t->pool->gate, call->n, compile_one, call);
+    progress_end();
+    pthread_mutex_destroy(&call->lock);
     return DRV_OK;
 }
 
-drv_status team_compile(team_member *self, const lowered *l, device_program **out) {
+drv_status team_compile(team_member *self, const lowered *l, int n, team_compiled *out) {
     device_team *t = self->team;
-    compile_call call = {.l = l};
-    DRV_TRY(meet(self, compile, &call));
-    team_program *made = t->programs[t->n_programs - 1]; // the next one needs this rank
-    const XXH128_hash_t mine = XXH3_128bits(l->text.p, l->text.n);
-    DRV_ASSERT(XXH128_isEqual(mine, made->text),
-            "rank %d of its team prints another program \"%s\" than the others", self->place,
-            l->name);
-    *out = &made->program;
+    compile_call call = {.l = l, .n = n};
+    DRV_TRY(meet(self, compile_all, &call));
+    // The next meeting, which would add programs, needs this rank.
+    for (int i = 0; i < n; i++) {
+        team_program *made = t->programs[t->n_programs - n + i];
+        const XXH128_hash_t mine = XXH3_128bits(l[i].text.p, l[i].text.n);
+        DRV_ASSERT(XXH128_isEqual(mine, made->text),
+                "rank %d of its team prints another program \"%s\" than the others", self->place,
+                l[i].name);
+        out[i] = (team_compiled){&made->program, made->status, made->message, made->seconds,
+                made->from_cache};
+    }
     return DRV_OK;
 }
 
@@ -253,5 +306,6 @@ void device_pool_close(device_pool *p) {
     for (device_team *t = p->teams; t; t = t->next)
         team_free(t);
     pthread_mutex_destroy(&p->lock);
+    compile_gate_close(&p->gate);
     client_close(p->client);
 }

@@ -53,11 +53,9 @@ static drv_status settle(pjrt_backend *b, int left) {
 }
 
 // --- programs
-static drv_status load_text(pjrt_backend *b, lowered *l, executable **out) {
+static executable *take_program(pjrt_backend *b, const lowered *l, device_program *program) {
     executable *e = ARENA_NEW(b->a, executable);
-    const drv_status status = team_compile(&b->member, l, &e->program);
-    str_free(&l->text);
-    DRV_TRY(status);
+    e->program = program;
     e->in = ARENA_ARRAY(b->a, device_state *, l->n_in);
     e->out = ARENA_ARRAY(b->a, device_state *, l->n_out);
     e->arguments = ARENA_ARRAY(b->a, pjrt_buffer *, l->n_in);
@@ -66,22 +64,42 @@ static drv_status load_text(pjrt_backend *b, lowered *l, executable **out) {
         e->in[i] = state_table_get(&b->states, &l->in[i]);
     for (int o = 0; o < l->n_out; o++)
         e->out[o] = state_table_get(&b->states, &l->out[o]);
-    *out = e;
-    return DRV_OK;
+    return e;
+}
+
+static drv_status lower_request(pjrt_backend *b, const load_request *r, lowered *l) {
+    return r->parts ? lower_step(b->a, r->parts, &b->lower, l)
+                    : lower_graph(b->a, r->plan->g, &b->lower, l);
+}
+
+static void take_compiled(pjrt_backend *b, const lowered *l, const team_compiled *made,
+        load_request *r) {
+    r->status = made->status;
+    r->message = made->message;
+    r->seconds = made->seconds;
+    r->from_cache = made->from_cache;
+    if (r->status == DRV_OK) *r->out = take_program(b, l, made->program);
+}
+
+static drv_status load_all(backend *base, load_request *requests, int n) {
+    pjrt_backend *b = self(base);
+    lowered *l = ARENA_ARRAY(b->a, lowered, n);
+    team_compiled *made = ARENA_ARRAY(b->a, team_compiled, n);
+    drv_status status = DRV_OK;
+    for (int i = 0; i < n && status == DRV_OK; i++)
+        status = lower_request(b, &requests[i], &l[i]);
+    if (status == DRV_OK) status = team_compile(&b->member, l, n, made);
+    for (int i = 0; i < n; i++) {
+        if (status == DRV_OK) take_compiled(b, &l[i], &made[i], &requests[i]);
+        str_free(&l[i].text);
+    }
+    return status;
 }
 
 static drv_status load(backend *base, const plan *p, executable **out) {
-    pjrt_backend *b = self(base);
-    lowered l;
-    DRV_TRY(lower_graph(b->a, p->g, &b->lower, &l));
-    return load_text(b, &l, out);
-}
-
-static drv_status load_step(backend *base, const step_parts *parts, executable **out) {
-    pjrt_backend *b = self(base);
-    lowered l;
-    DRV_TRY(lower_step(b->a, parts, &b->lower, &l));
-    return load_text(b, &l, out);
+    load_request r = {.plan = p, .out = out};
+    DRV_TRY(load_all(base, &r, 1));
+    return r.status == DRV_OK ? DRV_OK : drv_fail(r.status, "%s", r.message);
 }
 
 static drv_status prepare(backend *b) {
@@ -218,7 +236,7 @@ static void finish(backend *base) {
 
 static const backend_vtable calls = {.name = "pjrt",
         .load = load,
-        .load_step = load_step,
+        .load_all = load_all,
         .prepare = prepare,
         .join = join_ranks,
         .run = run,

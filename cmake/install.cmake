@@ -36,6 +36,8 @@ set(CPACK_DEBIAN_PACKAGE_SECTION science)
 # What the program needs it depends on; what its MPI module needs is recommended (deb_depends.cmake).
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/deb_depends.cmake)
 set(CPACK_DROVER_PROGRAM ${CMAKE_BINARY_DIR}/drover)
+set(CPACK_DROVER_OPENED ${OPENED_FILES})
+set(CPACK_DROVER_CC ${CMAKE_C_COMPILER})
 if(TARGET drover_mpi)
   set(CPACK_DROVER_MPI_MODULE ${CMAKE_BINARY_DIR}/drover_mpi.so)
 endif()

@@ -96,7 +96,7 @@ test_run *test_run_open(const char *const *sets, int n) {
     test_run *r = ARENA_NEW(a, test_run);
     backend *b;
     r->a = a;
-    OK(config_from_sets(a, sets, n, &r->c));
+    OK(config_load(a, NULL, sets, n, &r->c));
     OK(backend_open(a, "cpu", &b));
     OK(programs_build(a, &r->c, &r->p));
     OK(programs_load(a, b, &r->p));

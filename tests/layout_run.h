@@ -146,7 +146,7 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     run_config cfg;
     programs built;
     backend *device;
-    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
+    DRV_TRY(config_load(mem, NULL, run->sets, run->n_sets, &cfg));
     DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
     cfg.rank = comm_rank(self);
     const mesh ranks = programs_mesh(&cfg);
@@ -207,7 +207,7 @@ static inline layout_run run_layout(int ranks, const char *const *sets, int n_se
         r.sets[r.n_sets++] = sets[i];
     arena *a = arena_new("cfg");
     run_config cfg;
-    OK(config_from_sets(a, r.sets, r.n_sets, &cfg));
+    OK(config_load(a, NULL, r.sets, r.n_sets, &cfg));
     lora_set branches;
     OK(lora_of_run(a, &cfg, &branches));
     r.n_weights =
@@ -249,6 +249,6 @@ static inline void expect_refused(const char *key1, const char *key2, const char
     arena *a = arena_new("cfg");
     run_config cfg;
     const char *sets[] = {"model.preset=tiny", key1, key2};
-    FAILS(config_from_sets(a, sets, 3, &cfg), DRV_E_USAGE, text);
+    FAILS(config_load(a, NULL, sets, 3, &cfg), DRV_E_USAGE, text);
     arena_free(a);
 }

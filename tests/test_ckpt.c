@@ -62,6 +62,20 @@ static void safetensors_that_lie(void **state) {
     parse_says(T("F6_E2M3", "[4]", "[0,3]"), -1, 3, NULL);
 }
 
+// All of a tensor, as every rank of one has it.
+static ckpt_tensor whole(st_entry entry, const char *source, int64_t offset) {
+    int64_t columns = 1;
+    for (int i = 1; i < entry.n_dims; i++)
+        columns *= entry.dim[i];
+    return (ckpt_tensor){.entry = entry,
+            .piece = {{.rows = entry.dim[0],
+                    .columns = columns,
+                    .source = source,
+                    .offset = offset,
+                    .replicated = (1u << N_AXES) - 1}},
+            .n_pieces = 1};
+}
+
 static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst) {
     (void)ctx, (void)source;
     memset(dst, (int)(offset / 4 + 1) & 0x3F, (size_t)bytes);
@@ -69,10 +83,9 @@ static drv_status zeros(void *ctx, const char *source, int64_t offset, int64_t b
 }
 
 static void save_as(const char *dir, int64_t from, int64_t to, int64_t keep, bool is_adapter) {
-    const ckpt_tensor model[] = {ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
-            ckpt_whole((st_entry){"n", 1, {5, 0}, ST_F32}, "n", 0)},
-                      optimizer[] = {
-                              ckpt_whole((st_entry){"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0)};
+    const ckpt_tensor model[] = {whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+            whole((st_entry){"n", 1, {5, 0}, ST_F32}, "n", 0)},
+                      optimizer[] = {whole((st_entry){"exp_avg.w", 2, {3, 4}, ST_F32}, "m", 0)};
     const ckpt_carried carried = {"tokenizer.json", "{}", 2};
     const ckpt_content c = {.model = model,
             .optimizer = optimizer,
@@ -198,7 +211,7 @@ static void failed_save_leaves_the_old(void **state) {
     (void)state;
     arena *a = arena_new("ckpt");
     const char *dir = save_some(a, 1, 1, 1), *path;
-    const ckpt_tensor t = ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0);
+    const ckpt_tensor t = whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0);
     const ckpt_content c = {.model = &t,
             .optimizer = &t,
             .n_model = 1,
@@ -252,10 +265,10 @@ static void filling(void **state) {
     (void)state;
     arena *mem = arena_new("fill");
     const char *dir = temporary_dir(mem), *file = path_join(mem, dir, "model.safetensors");
-    const ckpt_tensor w = ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
-                      turned = ckpt_whole((st_entry){"w", 2, {4, 3}, ST_F32}, "w", 0),
-                      flat = ckpt_whole((st_entry){"w", 1, {12, 0}, ST_F32}, "w", 0),
-                      v = ckpt_whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0);
+    const ckpt_tensor w = whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+                      turned = whole((st_entry){"w", 2, {4, 3}, ST_F32}, "w", 0),
+                      flat = whole((st_entry){"w", 1, {12, 0}, ST_F32}, "w", 0),
+                      v = whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "neither model.safetensors nor its index");
     make_file(file, &(made){"w", 3, 4, 1}, 1);
     OK(fill(dir, &w, 1));
@@ -266,7 +279,7 @@ static void filling(void **state) {
     make_file(file, (made[]){{"w", 3, 4, 1}, {"layers.0.rotary_emb.inv_freq", 2, 0, 1}}, 2);
     OK(fill(dir, &w, 1)); // old releases stored them
     make_file(file, (made[]){{"w", 3, 4, 1}, {"x", 3, 0, (float)NAN}, {"v", 3, 0, 1}}, 3);
-    const ckpt_tensor x = ckpt_whole((st_entry){"x", 1, {3, 0}, ST_F32}, "x", 0);
+    const ckpt_tensor x = whole((st_entry){"x", 1, {3, 0}, ST_F32}, "x", 0);
     FAILS(fill(dir, (ckpt_tensor[]){w, v, x}, 3), DRV_E_DATA, "tensor \"x\" is NaN at [0]");
     make_file(file, (made[]){{"w", 3, 4, -INFINITY}}, 1);
     FAILS(fill(dir, &w, 1), DRV_E_DATA, "tensor \"w\" is infinite at [0, 0]");
@@ -279,7 +292,7 @@ static void filling_tied(void **state) {
     arena *a = arena_new("tied");
     const char *dir = temporary_dir(a), *file = path_join(a, dir, "model.safetensors");
     const ckpt_tensor embedding =
-            ckpt_whole((st_entry){"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0);
+            whole((st_entry){"model.embed_tokens.weight", 2, {3, 4}, ST_F32}, "e", 0);
     made list[] = {{"lm_head.weight", 3, 4, 2}, {"model.embed_tokens.weight", 3, 4, 2}};
     make_file(file, list, 2);
     OK(fill(dir, &embedding, 1));
@@ -294,8 +307,8 @@ static void indexes_that_lie(void **state) {
     arena *mem = arena_new("index");
     const char *dir = temporary_dir(mem),
                *index = path_join(mem, dir, "model.safetensors.index.json");
-    const ckpt_tensor list[] = {ckpt_whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
-            ckpt_whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0)};
+    const ckpt_tensor list[] = {whole((st_entry){"w", 2, {3, 4}, ST_F32}, "w", 0),
+            whole((st_entry){"v", 1, {3, 0}, ST_F32}, "v", 0)};
     make_file(path_join(mem, dir, "one.safetensors"), &(made){"w", 3, 4, 1}, 1);
     make_file(path_join(mem, dir, "two.safetensors"), &(made){"v", 3, 0, 1}, 1);
     make_file(path_join(mem, dir, "both.safetensors"), (made[]){{"w", 3, 4, 1}, {"v", 3, 0, 1}}, 2);

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <pthread.h>
 
+#include "ir/wire.h"
+
 static const dtype types[] = {DT_F32, DT_BF16, DT_F64, DT_I32, DT_I64};
 enum { N_TYPES = sizeof types / sizeof *types };
 
@@ -76,7 +78,7 @@ static drv_status reductions(comm *self, comm_group *group, dtype dt, comm_join 
     arena *mem = arena_new("reductions");
     const int size = group_size(group), me = group_place(group);
     void *buffer = made(mem, dt, comm_rank(self), n_values, nan);
-    void *scratch = arena_alloc(mem, (size_t)comm_scratch(group, dt, n_values) + 1);
+    void *scratch = arena_alloc(mem, (size_t)wire_scratch(dt, n_values, size) + 1);
     DRV_TRY(comm_all_reduce(group, dt, join, buffer, n_values, n_values % 2 ? scratch : NULL));
     EXPECT(self, is_joined(dt, join, group, buffer, 0, n_values, nan));
     // Uneven: place k has k + n / size elements, the last what is left.

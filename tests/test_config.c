@@ -409,11 +409,11 @@ static void overrides_replace_what_the_file_says(void **state) {
             "--set: unknown key \"training.stepz\"");
     FAILS(config_load(mem, path, (const char *[]){"model.num_key_value_heads=3"}, 1, &cfg),
             DRV_E_USAGE, "--set: model.num_key_value_heads is 3");
-    FAILS(config_from_sets(mem, (const char *[]){"training.steps=7"}, 1, &cfg), DRV_E_USAGE,
+    FAILS(config_load(mem, NULL, (const char *[]){"training.steps=7"}, 1, &cfg), DRV_E_USAGE,
             "no model");
-    FAILS(config_from_sets(mem, (const char *[]){"steps"}, 1, &cfg), DRV_E_USAGE,
+    FAILS(config_load(mem, NULL, (const char *[]){"steps"}, 1, &cfg), DRV_E_USAGE,
             "expected KEY=VALUE");
-    FAILS(config_from_sets(mem, (const char *[]){"data.train=[a"}, 1, &cfg), DRV_E_USAGE,
+    FAILS(config_load(mem, NULL, (const char *[]){"data.train=[a"}, 1, &cfg), DRV_E_USAGE,
             "--set data.train=[a: not YAML");
     arena_free(mem);
 }

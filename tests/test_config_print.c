@@ -30,7 +30,7 @@ static void every_key_is_printed_with_default_and_meaning(void **state) {
     (void)state;
     arena *a = arena_new("config");
     run_config cfg;
-    OK(config_from_sets(a, (const char *[]){"model.preset=llama-3.1-8b"}, 1, &cfg));
+    OK(config_load(a, NULL, (const char *[]){"model.preset=llama-3.1-8b"}, 1, &cfg));
     const char *text = print(a, &cfg, true);
     for (int i = 0; i < key_count(); i++) {
         const key_table *table;
@@ -61,7 +61,7 @@ static void presets_read_back(void **state) {
                 "schedule.decay_steps=7", "model.num_hidden_layers=7", "model.bos_token_id=1",
                 "model.eos_token_id=[2, 3]", "data.pack=stream", "parallel.data=2",
                 "checkpoint.keep=0"};
-        OK(config_from_sets(a, sets, sizeof sets / sizeof *sets, &cfg));
+        OK(config_load(a, NULL, sets, sizeof sets / sizeof *sets, &cfg));
         assert_int_equal(cfg.model.num_hidden_layers, 7);
         reads_back(a, &cfg, &again);
         arena_free(a);
@@ -90,7 +90,7 @@ static void any_text_reads_back(void **state) {
     for (uint64_t seed = 0; seed < 500; seed++) {
         arena *a = arena_new("nasty text");
         run_config cfg, again;
-        OK(config_from_sets(a, (const char *[]){"model.preset=tiny"}, 1, &cfg));
+        OK(config_load(a, NULL, (const char *[]){"model.preset=tiny"}, 1, &cfg));
         data_source sources[] = {{nasty_text(a, 3 * seed), 1, ""},
                 {nasty_text(a, 3 * seed + 1), 0.5, ""}};
         cfg.train = sources;

@@ -102,7 +102,7 @@ static int64_t activations_of(int context, memory_plan *out) {
     const char *sets[] = {"model.preset=llama-3.1-8b", "data.sequence_length=131072",
             "training.global_batch_size=1", "training.recompute=full",
             arena_printf(a, "parallel.context=%d", context)};
-    OK(config_from_sets(a, sets, 5, &cfg));
+    OK(config_load(a, NULL, sets, 5, &cfg));
     OK(config_set_ranks(&cfg, context));
     OK(fit_plan(&cfg, out));
     arena_free(a);
@@ -139,7 +139,7 @@ static void rows_that_do_not_divide_are_refused(void **state) {
     arena *a = arena_new("cfg");
     run_config cfg;
     const char *sets[] = {"model.preset=tiny", "parallel.context=4", "data.sequence_length=64"};
-    OK(config_from_sets(a, sets, 3, &cfg));
+    OK(config_load(a, NULL, sets, 3, &cfg));
     FAILS(config_set_ranks(&cfg, 6), DRV_E_USAGE, "context 4");
     arena_free(a);
 }

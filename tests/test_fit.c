@@ -125,7 +125,7 @@ static void what_would_fit_is_really_planned(void **state) {
             "training.precision=fp32", "data.sequence_length=512"};
     run_config cfg, other;
     const char *keys;
-    OK(config_from_sets(mem, sets, 4, &cfg));
+    OK(config_load(mem, NULL, sets, 4, &cfg));
     other = cfg;
     other.micro_batch_size = 4;
     const int64_t rows8 = needed(&cfg), rows4 = needed(&other);
@@ -166,7 +166,7 @@ static void a_run_that_does_not_fit_is_refused(void **state) {
     (void)state;
     arena *a = arena_new("fit");
     run_config cfg;
-    OK(config_from_sets(a,
+    OK(config_load(a, NULL,
             (const char *[]){"model.preset=llama-15m", "training.micro_batch_size=8"}, 2, &cfg));
     memory_limit limit = {16 * GIB, needed(&cfg), "free in this test"};
     OK(fit_check(&cfg, &limit));
@@ -176,7 +176,7 @@ static void a_run_that_does_not_fit_is_refused(void **state) {
     limit.free = 20 * MIB;
     FAILS(fit_check(&cfg, &limit), DRV_E_DEVICE, "expected a smaller model");
     // The largest preset: said in seconds, without a byte of it.
-    OK(config_from_sets(a, (const char *[]){"model.preset=llama-3.1-405b"}, 1, &cfg));
+    OK(config_load(a, NULL, (const char *[]){"model.preset=llama-3.1-405b"}, 1, &cfg));
     limit.free = 23 * GIB;
     FAILS(fit_check(&cfg, &limit), DRV_E_DEVICE, "TiB");
     arena_free(a);
@@ -198,9 +198,9 @@ static void batches_are_planned(void **state) {
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=512", NULL};
     run_config small, large;
     sets[2] = "training.global_batch_size=64";
-    OK(config_from_sets(a, sets, 3, &small));
+    OK(config_load(a, NULL, sets, 3, &small));
     sets[2] = "training.global_batch_size=4096";
-    OK(config_from_sets(a, sets, 3, &large));
+    OK(config_load(a, NULL, sets, 3, &large));
     const int64_t planned = needed(&large) - needed(&small);
     const int64_t before = resident_bytes();
     batch both[2];

@@ -81,11 +81,9 @@ static void names_both_ways(void **state) {
     arena *a = arena_new("names");
     int layer;
     for (int i = 0; i < n_llama_names; i++) {
-        const char *gguf = llama_name_print(a, llama_names[i].gguf, 12),
-                   *hf = llama_name_print(a, llama_names[i].hf, 12);
+        const char *gguf = llama_name_print(a, llama_names[i].gguf, 12);
         assert_ptr_equal(llama_name_of_gguf(gguf, &layer), &llama_names[i]);
         assert_int_equal(layer, strstr(gguf, "12") ? 12 : -1);
-        assert_ptr_equal(llama_name_of_hf(hf, &layer), &llama_names[i]);
     }
     static const char *const none[] = {"blk.0.attn_q.bias", "blk.x.attn_q.weight",
             "blk.01.attn_q.weight", "blk..attn_q.weight", "blk.1.attn_q.weight2", ""};
@@ -98,10 +96,8 @@ static void names_both_ways(void **state) {
 static void rows_of_a_head(void **state) {
     (void)state;
     static const int64_t expected[] = {0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11}; // two heads of 6
-    for (int64_t row = 0; row < 12; row++) {
+    for (int64_t row = 0; row < 12; row++)
         assert_int_equal(llama_row_in_gguf(row, 6), expected[row]);
-        assert_int_equal(llama_row_in_hf(expected[row], 6), row);
-    }
 }
 
 // --- merges from scores

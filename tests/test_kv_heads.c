@@ -205,7 +205,7 @@ static void degrees_that_cut_no_head_evenly_are_refused(void **state) {
         const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
                 "data.sequence_length=48", "model.num_attention_heads=12", "model.head_dim=10",
                 "model.intermediate_size=144", cases[i].heads, cases[i].tensor};
-        OK(config_from_sets(a, sets, 8, &cfg));
+        OK(config_load(a, NULL, sets, 8, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }

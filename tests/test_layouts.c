@@ -141,7 +141,7 @@ static void heads_that_do_not_divide_are_refused(void **state) {
         programs p;
         const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
                 "data.sequence_length=48", "parallel.tensor=2", cases[i].set};
-        OK(config_from_sets(a, sets, 5, &cfg));
+        OK(config_load(a, NULL, sets, 5, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }
@@ -161,7 +161,7 @@ static void ranks_that_do_not_fit_are_refused(void **state) {
         arena *a = arena_new("cfg");
         run_config cfg;
         const char *sets[] = {"model.preset=tiny", cases[i].set};
-        OK(config_from_sets(a, sets, 2, &cfg));
+        OK(config_load(a, NULL, sets, 2, &cfg));
         FAILS(config_set_ranks(&cfg, cases[i].ranks), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }

@@ -212,7 +212,7 @@ static void published_counts(void **state) {
         run_config c;
         programs p;
         backend *null;
-        OK(config_from_sets(mem, sets, sizeof sets / sizeof *sets, &c));
+        OK(config_load(mem, NULL, sets, sizeof sets / sizeof *sets, &c));
         OK(backend_open(mem, "null", &null));
         OK(programs_build(mem, &c, &p));
         OK(programs_load(mem, null, &p));

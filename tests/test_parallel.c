@@ -39,8 +39,8 @@ static void count_chunk(void *arg, int64_t i, int thread) {
     c->inside[thread]--;
 }
 
-static void check_loop(team *t, int64_t n) {
-    census c = {.n_threads = team_threads(t), .seen = calloc((size_t)n + 1, sizeof *c.seen)};
+static void check_loop(team *t, int n_threads, int64_t n) {
+    census c = {.n_threads = n_threads, .seen = calloc((size_t)n + 1, sizeof *c.seen)};
     assert_non_null(c.seen);
     team_for(t, n, count_chunk, &c);
     for (int64_t i = 0; i < n; i++)
@@ -57,7 +57,7 @@ static void every_chunk_once(void **state) {
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         team *t = team_new(threads[i]);
         for (size_t k = 0; k < sizeof chunks / sizeof *chunks; k++)
-            check_loop(t, chunks[k]);
+            check_loop(t, threads[i], chunks[k]);
         team_free(t);
     }
 }
@@ -347,7 +347,7 @@ static void under_load(void **state) {
     for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
         team *t = team_new(threads[i]);
         for (int repeat = 0; repeat < 200; repeat++)
-            check_loop(t, 50);
+            check_loop(t, threads[i], 50);
         team_free(t);
     }
     stop = true;

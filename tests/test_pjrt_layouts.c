@@ -76,7 +76,7 @@ static drv_status on_device(comm *self, arena *mem, device_run *run) {
     programs built;
     backend *device;
     const backend_opts opts = {.pool = run->pool, .device = comm_rank(self)};
-    DRV_TRY(config_from_sets(mem, run->sets, run->n_sets, &cfg));
+    DRV_TRY(config_load(mem, NULL, run->sets, run->n_sets, &cfg));
     DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
     cfg.rank = comm_rank(self);
     const mesh ranks = programs_mesh(&cfg);
@@ -100,7 +100,7 @@ static drv_status rank_of_run(comm *c, void *ctx) {
 // --- a run
 static run_config config_of(arena *a, const device_run *run) {
     run_config cfg;
-    OK(config_from_sets(a, run->sets, run->n_sets, &cfg));
+    OK(config_load(a, NULL, run->sets, run->n_sets, &cfg));
     OK(config_set_ranks(&cfg, run->ranks));
     return cfg;
 }

@@ -62,7 +62,7 @@ static preset_run *build(const char *const *sets, int n) {
     arena *a = arena_new("plan");
     preset_run *r = ARENA_NEW(a, preset_run);
     r->a = a;
-    OK(config_from_sets(a, sets, n, &r->cfg));
+    OK(config_load(a, NULL, sets, n, &r->cfg));
     OK(programs_build(a, &r->cfg, &r->p));
     return r;
 }
@@ -211,7 +211,7 @@ static void presets(void **state) {
         run_config cfg;
         programs built;
         backend *device;
-        OK(config_from_sets(mem, sets, 2, &cfg));
+        OK(config_load(mem, NULL, sets, 2, &cfg));
         if (millions[i] > 0)
             assert_true(model_parameters(&cfg.model) == (int64_t)(millions[i] * 1e6 + 0.5));
         OK(backend_open(mem, "null", &device));
@@ -241,7 +241,7 @@ static void the_text_is_stable(void **state) {
         arena *a = arena_new("text");
         run_config c;
         programs p;
-        OK(config_from_sets(a, (const char *[]){"model.preset=tiny", "data.sequence_length=16"}, 2,
+        OK(config_load(a, NULL, (const char *[]){"model.preset=tiny", "data.sequence_length=16"}, 2,
                 &c));
         OK(programs_build(a, &c, &p));
         graph_print(p.step_graph, &text[i]);

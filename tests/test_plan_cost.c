@@ -26,7 +26,7 @@ static plan_cost cost_of(int n_layers, const char *recompute) {
     programs built;
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=64",
             arena_printf(mem, "model.num_hidden_layers=%d", n_layers), recompute};
-    OK(config_from_sets(mem, sets, sizeof sets / sizeof *sets, &cfg));
+    OK(config_load(mem, NULL, sets, sizeof sets / sizeof *sets, &cfg));
     n_branches = 0;
     OK(programs_build(mem, &cfg, &built));
     const plan *made = plan_make(mem, built.step_graph, some_workspace, NULL);

@@ -44,7 +44,7 @@ static drv_status one_harm(comm *self, arena *mem, const harm *done, int index) 
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
             "training.global_batch_size=8", "training.micro_batch_size=1", done->layout[0],
             done->layout[1], done->layout[2]};
-    DRV_TRY(config_from_sets(mem, sets, 7, &cfg));
+    DRV_TRY(config_load(mem, NULL, sets, 7, &cfg));
     DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
     cfg.rank = comm_rank(self);
     const mesh ranks = programs_mesh(&cfg);

@@ -302,7 +302,7 @@ static void configs_of_earlier_parts_stay(void **state) {
         run_config cfg;
         char *text, **names;
         int n;
-        OK(config_from_sets(mem,
+        OK(config_load(mem, NULL,
                 (const char *[]){"model.preset=tiny", set,
                         arena_printf(mem, "optimizer.lr=%s", parts[i].lr)},
                 3, &cfg));

@@ -81,7 +81,7 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
         const char *sets[] = {"model.preset=tiny", "training.micro_batch_size=1",
                 "data.sequence_length=48", "parallel.tensor=2", cases[i].set,
                 i == 3 ? "parallel.leaves=4" : "training.seed=1"};
-        OK(config_from_sets(a, sets, 6, &cfg));
+        OK(config_load(a, NULL, sets, 6, &cfg));
         FAILS(programs_build(a, &cfg, &p), DRV_E_USAGE, cases[i].text);
         arena_free(a);
     }

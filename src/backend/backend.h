@@ -10,11 +10,10 @@
 typedef struct backend backend;
 typedef struct executable executable; // belongs to its back end
 
-// What a back end is and how it computes, for doctor, bench and the log. Texts belong to the back
-// end; "" where there is nothing to say.
+// How a back end computes, for doctor and bench. Texts belong to the back end; "" where there is
+// nothing to say.
 enum { MAX_WAYS = 2 };
 typedef struct backend_info {
-    const char *device;       // "AMD EPYC"
     const char *kernels;      // "avx512"
     const char *best_kernels; // what the device could use: "avx512_bf16"
     const char *features;     // beyond that: "AMX bf16"
@@ -100,6 +99,8 @@ typedef struct backend_vtable {
     // What a loaded program needs. False: unknown. NULL: as the plan says.
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
     void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call
+    const char *(*device)(backend *b);            // "AMD EPYC"; belongs to the back end
+    // Opens the libraries that it names: nothing for the start of a run.
     void (*describe)(backend *b, backend_info *out);
     // One line on how numbers are made, the same in every run on this machine with these settings.
     const char *(*arithmetic)(backend *b);
@@ -156,6 +157,9 @@ static inline bool backend_program_memory(backend *b, const executable *e, backe
 static inline void backend_profile(backend *b, double s[N_OPS]) {
     b->v->profile(b, s);
 }
+static inline const char *backend_device(backend *b) {
+    return b->v->device(b);
+}
 static inline backend_info backend_describe(backend *b) {
     backend_info info;
     b->v->describe(b, &info);
@@ -209,7 +213,7 @@ typedef struct backend_opts {
 DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);
 extern const backend_vtable backend_cpu;
 // Plans for another back end and verifies, computes nothing, holds nothing.
-DRV_CHECKED drv_status backend_open_null(arena *a, const backend_vtable *planned_for,
+DRV_CHECKED drv_status backend_open_null(arena *mem, const backend_vtable *planned_for,
         backend **out);
 
 // Any accelerator that has a PJRT plugin. DRV_E_USAGE: an unknown plugin; DRV_E_DEVICE: it cannot

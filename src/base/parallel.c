@@ -318,10 +318,6 @@ void team_free(team *group) {
     free(group);
 }
 
-int team_threads(const team *group) {
-    return group->n_threads;
-}
-
 void team_for(team *group, int64_t n, par_fn *fn, void *arg) {
     const bool inside = working_for == group;
     if (group->n_threads == 1 || n <= 1 || inside || !take(group)) {

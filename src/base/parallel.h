@@ -20,7 +20,6 @@ typedef struct team team; // thread-safe, but see team_for on loops that meet
 // loop that can use them. Where the system gives fewer threads, those that there are do all the work.
 team *team_new(int n_threads);
 void team_free(team *group); // no loop may be running; NULL is allowed
-int team_threads(const team *group);
 
 // Calls fn(arg, i, thread) for every i in [0, n), in any order, and returns when all calls have.
 // Chunks are handed out from 0 upward: put the expensive ones first. A loop inside a chunk of the

@@ -31,7 +31,8 @@ void text_add_clean(str *out, const char *text, bool lines) {
     }
 }
 
-int text_columns(const char *text) {
+// Columns that clean UTF-8 takes (wide characters two, combining ones none).
+static int text_columns(const char *text) {
     int sum = 0;
     for (size_t n; *text; text += n) {
         int columns;

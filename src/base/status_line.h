@@ -8,8 +8,6 @@
 // Appends `text` so that no terminal takes any of it for a command: control characters and broken
 // UTF-8 become "?"; line feeds and tabs stay when `lines`.
 void text_add_clean(str *out, const char *text, bool lines);
-// Columns that clean UTF-8 takes (wide characters two, combining ones none).
-int text_columns(const char *text);
 // Bytes of the longest beginning of `text` that takes at most `columns`.
 size_t text_fit(const char *text, int columns);
 

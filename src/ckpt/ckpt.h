@@ -52,8 +52,6 @@ typedef struct ckpt_tensor {
     ckpt_piece piece[MAX_CKPT_PIECES];
     int n_pieces;
 } ckpt_tensor;
-// All of it, on every rank.
-ckpt_tensor ckpt_whole(st_entry entry, const char *source, int64_t offset);
 
 typedef drv_status (
         *ckpt_read)(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);

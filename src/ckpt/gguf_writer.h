@@ -26,7 +26,7 @@ bool gguf_write_type(const char *name, quant_id *out);
 // work.
 DRV_CHECKED drv_status gguf_write_check(const char *path, bool force);
 
-// `m`: the source's shape; it must have these tensors (ckpt_check_source). The file appears whole
+// `m`: the source's shape; it must have these tensors (ckpt_check). The file appears whole
 // or not at all.
 DRV_CHECKED drv_status gguf_write(const model_source *s, const llama_meta *m, const char *path,
         const gguf_write_opts *opts, gguf_written *out);

@@ -13,16 +13,6 @@ drv_status ckpt_agree(const ckpt_ranks *r, drv_status status) {
     return r ? comm_agree_on_first(r->comm, status) : status;
 }
 
-ckpt_tensor ckpt_whole(st_entry entry, const char *source, int64_t offset) {
-    return (ckpt_tensor){.entry = entry,
-            .piece = {{.rows = entry.dim[0],
-                    .columns = tensor_columns(&entry),
-                    .source = source,
-                    .offset = offset,
-                    .replicated = (1u << N_AXES) - 1}},
-            .n_pieces = 1};
-}
-
 static int64_t between(int64_t low, int64_t x, int64_t high) {
     return x < low ? low : x > high ? high : x;
 }

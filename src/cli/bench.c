@@ -111,7 +111,7 @@ static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config 
                 par_threads(), peak.f32, peak.bf16);
     } else {
         printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
-                info.device, peak.f32 / 1e9, peak.bf16 / 1e9);
+                backend_device(device), peak.f32 / 1e9, peak.bf16 / 1e9);
         DRV_TRY(bench_layers(device, info.n_ways, cfg, repeats ? (int)repeats : LAYER_TRIES));
     }
     backend_close(device);

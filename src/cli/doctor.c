@@ -12,6 +12,7 @@
 #include "cli/plugin_report.h"
 
 typedef struct machine {
+    const char *device;
     backend_info info;
     double f32, bf16; // peaks, FLOP/s
     double memory, free_now;
@@ -24,6 +25,7 @@ static drv_status look(arena *a, machine *out) {
     struct sysinfo system;
     out->n_plugins = plugins_look(a, NULL, out->plugins);
     DRV_TRY(backend_open(a, "cpu", &b));
+    out->device = backend_device(b);
     out->info = backend_describe(b);
     drv_status status = backend_peak(b, DT_F32, 4, &out->f32);
     if (status == DRV_OK) status = backend_peak(b, DT_BF16, 4, &out->bf16);
@@ -37,7 +39,7 @@ static drv_status look(arena *a, machine *out) {
 static void print_json(const machine *m) {
     const backend_info *info = &m->info;
     json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss so}", "version", drover_number(),
-            "commit", drover_commit(), "cpu", info->device, "level", info->kernels, "features",
+            "commit", drover_commit(), "cpu", m->device, "level", info->kernels, "features",
             info->features, "threads", par_threads(), "memory_bytes", (json_int_t)m->memory,
             "libraries", info->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
             "bf16_arithmetic", info->bf16_by, "pjrt",
@@ -75,7 +77,7 @@ static void print_text(arena *a, const machine *m) {
     const backend_info *info = &m->info;
     printf("drover      %s, commit %s, compiled with %s\n", drover_number(), drover_commit(),
             compiler);
-    printf("processor   %s\n", info->device);
+    printf("processor   %s\n", m->device);
     printf("kernels     %s (highest here: %s)%s%s\n", info->kernels, info->best_kernels,
             *info->features ? ", " : "", info->features);
     printf("threads     %d\n", par_threads());

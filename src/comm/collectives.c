@@ -103,10 +103,6 @@ static bool is_small(dtype dt, int64_t n) {
     return n * dtype_bytes(dt) <= WIRE_SMALL_BYTES;
 }
 
-int64_t comm_scratch(const comm_group *g, dtype dt, int64_t n) {
-    return wire_scratch(dt, n, g->n);
-}
-
 // What this rank has of every place is joined: from[i], and its own.
 static void join_received(comm_group *g, dtype dt, comm_join join, const void *own, int64_t n,
         void *out) {

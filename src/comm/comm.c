@@ -43,7 +43,7 @@ drv_status comm_meet(comm *c) {
     return comm_all_gather(c->world, mine, sizeof *mine, NULL, c->info);
 }
 
-void comm_free(comm *c) {
+static void free_comm(comm *c) {
     flight_close(c->flight);
     free(c->scratch);
     pthread_mutex_destroy(&c->lock);
@@ -62,7 +62,7 @@ void comm_close(comm *c) {
     if (!failed) failed = comm_barrier(c->world) != DRV_OK;
     ring_close(c->ring, failed);
     if (c->v->close) c->v->close(c, failed);
-    comm_free(c);
+    free_comm(c);
 }
 
 // A group's tag follows from its name alone, since ranks need not open the same groups. Twins have
@@ -92,7 +92,7 @@ comm *comm_twin(comm *c) {
 }
 
 void comm_twin_close(comm *twin) {
-    comm_free(twin);
+    free_comm(twin);
     arena_free(twin->a);
 }
 

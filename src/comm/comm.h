@@ -73,8 +73,8 @@ int64_t comm_sent_by(
         const comm *c); // the same of all its groups, and of messages that control the run
 
 // --- collectives
-// scratch: as many bytes as comm_scratch says; NULL: memory of the comm's own, which grows.
-int64_t comm_scratch(const comm_group *g, dtype dt, int64_t n);
+// scratch: wire_scratch(dt, n, group_size(g)) bytes (ir/wire.h); NULL: memory of the comm's own,
+// which grows.
 
 // p[n] = the join over the group, the same bits on every rank.
 DRV_CHECKED drv_status comm_all_reduce(comm_group *g, dtype dt, comm_join join, void *p, int64_t n,

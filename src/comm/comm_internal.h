@@ -94,7 +94,6 @@ comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int siz
         const comm_opts *opts, comm_failure *failure);
 // Gathers who the ranks are. The first use of the transport.
 DRV_CHECKED drv_status comm_meet(comm *c);
-void comm_free(comm *c);
 void comm_begin(comm_group *g, const char *op, int64_t bytes);
 void comm_end(comm_group *g);
 // Records the first failure. True: this one is it.

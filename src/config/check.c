@@ -203,6 +203,15 @@ static drv_status check_pipeline(const run_config *cfg) {
             config_where(cfg, "parallel.virtual_stages"), (long long)cfg->virtual_stages);
 }
 
+// What a device has of a step in one program does not come back.
+static drv_status check_hashes(const run_config *cfg) {
+    if (cfg->hash_every == 0 || strcmp(cfg->backend, "cpu") == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"training.hash_every\" is %lld, expected 0 with backend %s: only that of cpu keeps "
+            "gradients",
+            config_where(cfg, "training.hash_every"), (long long)cfg->hash_every, cfg->backend);
+}
+
 void config_one_rank(run_config *cfg) {
     cfg->tensor_parallel = cfg->pipeline_parallel = cfg->context_parallel = 1;
     cfg->virtual_stages = 1;
@@ -300,6 +309,7 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_pipeline(cfg));
     DRV_TRY(check_ranks(cfg));
     DRV_TRY(check_batch(cfg));
+    DRV_TRY(check_hashes(cfg));
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_context(cfg));

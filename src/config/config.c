@@ -207,7 +207,3 @@ drv_status config_load(arena *a, const char *path, const char *const *sets, int 
     *out = cfg;
     return DRV_OK;
 }
-
-drv_status config_from_sets(arena *a, const char *const *sets, int n_sets, run_config *out) {
-    return config_load(a, NULL, sets, n_sets, out);
-}

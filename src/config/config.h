@@ -89,6 +89,7 @@ typedef struct run_config {
     int64_t log_every;    // steps
     int64_t threads;      // 0: all cores
     int64_t max_bad_steps;
+    int64_t hash_every; // steps; 0: never
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
     precision state_dtype;    // of moments
@@ -118,11 +119,9 @@ typedef struct run_config {
 } run_config;
 
 // `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none).
-// What the config holds lives in `a`.
+// What the config holds lives in `a`, or is one of the arguments. DRV_E_USAGE: it says something
+// wrong; DRV_E_IO, DRV_E_DATA: what it names (the file, model.from) cannot be read or used.
 DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
-        run_config *out);
-// The defaults with a preset, for commands that run without a file.
-DRV_CHECKED drv_status config_from_sets(arena *a, const char *const *sets, int n_sets,
         run_config *out);
 
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not

@@ -117,6 +117,9 @@ static const key run_keys[] = {
                 .help = "0: all cores; results do not depend on it"},
         {KEY("training.max_bad_steps", int, max_bad_steps), .initial = "5", .min = 1, .max = NO_MAX,
                 .help = "stop after this many steps in a row with a NaN or infinite gradient"},
+        {KEY("training.hash_every", int, hash_every), .initial = "0", .max = NO_MAX,
+                .help = "steps between hashes of gradients (before clipping) and weights, which are the same on any layout: "
+                        "in metrics.jsonl, by tensor in hashes.jsonl; needs 4 bytes a parameter; 0: never"},
         {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
                 .help = "peak learning rate"},
         {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,

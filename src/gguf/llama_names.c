@@ -37,19 +37,10 @@ static bool matches(const char *name, const char *pattern, int *layer) {
     return strcmp(p, mark + 2) == 0;
 }
 
-static const llama_name *find(const char *name, bool gguf, int *layer) {
-    for (int i = 0; i < n_llama_names; i++)
-        if (matches(name, gguf ? llama_names[i].gguf : llama_names[i].hf, layer))
-            return &llama_names[i];
-    return NULL;
-}
-
 const llama_name *llama_name_of_gguf(const char *name, int *layer) {
-    return find(name, true, layer);
-}
-
-const llama_name *llama_name_of_hf(const char *name, int *layer) {
-    return find(name, false, layer);
+    for (int i = 0; i < n_llama_names; i++)
+        if (matches(name, llama_names[i].gguf, layer)) return &llama_names[i];
+    return NULL;
 }
 
 char *llama_name_print(arena *a, const char *pattern, int layer) {

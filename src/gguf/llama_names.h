@@ -20,9 +20,8 @@ typedef struct llama_name {
 extern const llama_name llama_names[];
 extern const int n_llama_names;
 
-// The row for a name, and its layer (-1: none). NULL: no tensor of a Llama has that name.
+// The row for a name of GGUF, and its layer (-1: none). NULL: no tensor of a Llama has that name.
 const llama_name *llama_name_of_gguf(const char *name, int *layer);
-const llama_name *llama_name_of_hf(const char *name, int *layer);
 
 // The name of a layer's tensor by its pattern; `layer` counts only where the pattern has "%d".
 char *llama_name_print(arena *a, const char *pattern, int layer);
@@ -31,9 +30,4 @@ char *llama_name_print(arena *a, const char *pattern, int layer);
 static inline int64_t llama_row_in_gguf(int64_t row, int64_t head_dim) {
     const int64_t in_head = row % head_dim, half = head_dim / 2;
     return row - in_head + in_head % half * 2 + in_head / half;
-}
-// And back.
-static inline int64_t llama_row_in_hf(int64_t row, int64_t head_dim) {
-    const int64_t in_head = row % head_dim, half = head_dim / 2;
-    return row - in_head + in_head % 2 * half + in_head / 2;
 }

@@ -2,9 +2,9 @@
 #include "ir/grad.h"
 #include "ir/wire.h"
 
-// The accumulator of a weight; of one that is shared, the share has its
-// own: with an accumulator for each use of a tied table the sums are those of a pipeline, where the
-// two uses are on different ranks (docs/adr/0011).
+// The accumulator of a weight. A share of a weight has its own: with an accumulator for each use of
+// a tied table the sums are those of a pipeline, where the two uses are on different ranks
+// (docs/adr/0011).
 static tensor *new_accumulator(graph *g, const tensor *t) {
     const tensor *w = tensor_root(t);
     const bool renamed = t != w && op_rows[t->def->op]->renames;
@@ -38,9 +38,8 @@ grad_ctx grad_open(graph *g) {
             .buffer = ARENA_ARRAY(g->a, tensor *, n),
             .replaced = ARENA_ARRAY(g->a, tensor *, n)};
     mark_wanted(&ctx);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++)
         ctx.buffer[i] = new_accumulator(g, g->tensors[i]);
-    }
     return ctx;
 }
 

@@ -24,7 +24,7 @@ tensor *grad_of(const grad_ctx *ctx, const tensor *t);
 bool grad_wanted(const grad_ctx *ctx, const tensor *t);
 // Adds d to dL/dt; nothing if it is not wanted.
 void grad_add(grad_ctx *ctx, const tensor *t, tensor *d);
-// The same where d holds what grad_of() gave, too.
+// Makes d all of dL/dt, where it holds what grad_of() gave already. t must be wanted.
 void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // The accumulator of a weight, a state tensor that an op updates in place. NULL: t is not a weight,
 // or is frozen. With several lanes the op has that attribute (grad_lanes) and adds what each leaf

@@ -32,7 +32,8 @@ static drv_status check_read(const checker *c, const node *n, const tensor *t) {
     return DRV_OK;
 }
 
-// No other input or output of the node is in the storage that output o overwrites.
+// No other input of the node is in the storage that output o overwrites. (Nor is another output:
+// it would take over such an input.)
 static drv_status check_update(const checker *c, const node *n, int o) {
     const int root = value_of(c, n->out[o]->alias)->root;
     int uses = 0;

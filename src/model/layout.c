@@ -62,7 +62,7 @@ static bool may_have_leaves(const model_config *m, int leaves) {
     return cuts_kv_heads(m, leaves) && m->vocab_size > (leaves - 1) * div_up(m->vocab_size, leaves);
 }
 
-int layout_leaves(const model_config *model, int tensor_ranks) {
+static int default_leaves(const model_config *model, int tensor_ranks) {
     enum { WANTED = 8 };
     int leaves = tensor_ranks;
     while (2 * leaves <= WANTED && may_have_leaves(model, 2 * leaves))
@@ -102,7 +102,7 @@ static drv_status check_leaves(const model_config *model, int leaves, int ranks)
 drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
         const layout_opts *opts, model_layout *out) {
     const int n_tensor = ranks->size[AXIS_TENSOR],
-              leaves = opts->leaves ? opts->leaves : layout_leaves(model, n_tensor);
+              leaves = opts->leaves ? opts->leaves : default_leaves(model, n_tensor);
     DRV_TRY(check_cut(model, "parallel.tensor", n_tensor));
     DRV_TRY(check_leaves(model, leaves, n_tensor));
     model_layout layout = layout_of(model);

@@ -48,14 +48,12 @@ double layout_head_in_layers(const model_config *model);
 // gets fewer; of what does not divide the first gets nothing if it can be (it has the embedding,
 // and the most micro-batches in flight). `out`: n_stages numbers, each at least 1.
 void layout_share_layers(const model_config *model, int n_stages, int *out);
-// How tensor ranks share the model: tokens between products as well; leaves of all sums (0: as
-// layout_leaves says).
+// How tensor ranks share the model: tokens between products as well; leaves of all sums (0: up to 8
+// that heads and widths can be cut into, or one for each rank).
 typedef struct layout_opts {
     bool sequence;
     int leaves;
 } layout_opts;
-// Leaves that sums are made of unless told: up to 8, or one for each rank.
-int layout_leaves(const model_config *model, int tensor_ranks);
 // Of a rank of the mesh, one chunk. DRV_E_USAGE names what the mesh does not divide.
 DRV_CHECKED drv_status layout_on(const model_config *model, const mesh *ranks, int rank,
         const layout_opts *opts, model_layout *out);

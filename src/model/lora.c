@@ -73,7 +73,8 @@ int64_t lora_parameters(const lora_set *set, const model_config *model) {
 }
 
 // --- targets of the config
-double lora_scale(const lora_config *lora) {
+// alpha / rank, or alpha / sqrt(rank).
+static double scale_of(const lora_config *lora) {
     const double rank = (double)lora->rank;
     return lora->alpha / (lora->use_rslora ? sqrt(rank) : rank);
 }
@@ -150,7 +151,7 @@ drv_status lora_of_config(arena *mem, const lora_config *lora, const model_confi
         for (int t = 0; t < n_targets; t++)
             fits |= target_fits(&targets[t], module);
         if (!fits) continue;
-        const lora_branch branch = {arena_strdup(mem, module), lora->rank, lora_scale(lora)};
+        const lora_branch branch = {arena_strdup(mem, module), lora->rank, scale_of(lora)};
         lora_set_add(out, &branch);
     }
     for (int t = 0; t < n_targets; t++) {

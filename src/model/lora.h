@@ -29,9 +29,6 @@ const lora_branch *lora_find(const lora_set *set, const char *module); // NULL: 
 DRV_CHECKED drv_status lora_of_config(arena *mem, const lora_config *lora,
         const model_config *model, lora_set *out);
 
-// alpha / rank, or alpha / sqrt(rank).
-double lora_scale(const lora_config *lora);
-
 // Numbers of all branches, counted from the shapes of the projections: rank (in + out) each.
 int64_t lora_parameters(const lora_set *set, const model_config *model);
 // The same of some layers.

@@ -38,6 +38,9 @@ typedef struct update_opts {
     bool zero;            // data ranks share the optimizer: each has a shard of its state (ZeRO-1)
     dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0019); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
+    // The sum of each gradient over all ranks, or this rank's shard of it, stays as the output
+    // "gradient.W" for the host to read.
+    bool keep_gradients;
 } update_opts;
 // Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
 // host writes.

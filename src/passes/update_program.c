@@ -126,6 +126,12 @@ static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, te
     return n->out[0];
 }
 
+// A copy: the update clears the sum itself.
+static void keep_gradient(graph *g, const tensor *w, tensor *grad) {
+    graph_output(g, graph_add(g, OP_take_shard, 1, &grad, NULL)->out[0],
+            arena_printf(g->a, "gradient.%s", w->name));
+}
+
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts) {
     graph *g = graph_new(a, "update");
     g->phase = PHASE_UPDATE;
@@ -137,6 +143,8 @@ graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *o
         grads[i] = gradient(g, weights[i], "", opts);
     for (int i = 0; i < n && opts->tied; i++)
         if (opts->tied[i]) grads[i] = both_uses(g, weights[i], grads[i], opts);
+    for (int i = 0; i < n && opts->keep_gradients; i++)
+        keep_gradient(g, weights[i], grads[i]);
     tensor *norm2 = global_squares(g, grads, n, opts);
     graph_output(g, norm2, "grad_norm2");
     for (int i = 0; i < n; i++)

@@ -19,8 +19,8 @@
 enum { WINDOW = 10 };
 
 struct metrics {
-    const char *json_path, *event_path;
-    FILE *json, *event;
+    const char *json_path, *event_path, *hash_path;
+    FILE *json, *event, *hash; // hash: NULL until there is one
     struct { // the ends of the last steps, oldest first; [0] is where the window begins
         double time_s;
         int64_t samples;
@@ -135,7 +135,9 @@ drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step, m
     self->event_path = arena_printf(mem, "%s/events.out.tfevents.%010lld.drover.%d", dir,
             (long long)time(NULL), (int)getpid());
     DRV_TRY(dir_make(dir));
+    self->hash_path = path_join(mem, run_dir, "hashes.jsonl");
     DRV_TRY(cut_json(mem, self->json_path, resumed_step > 0 ? resumed_step : -1));
+    DRV_TRY(cut_json(mem, self->hash_path, resumed_step > 0 ? resumed_step : -1));
     self->json = fopen(self->json_path, "a");
     if (!self->json)
         return drv_fail(DRV_E_IO, "could not open \"%s\": %s", self->json_path, strerror(errno));
@@ -187,12 +189,51 @@ static json_t *time_now(void) {
     return json_string(text);
 }
 
-static drv_status write_json(metrics *m, json_t *o) {
+static drv_status write_line(FILE *f, const char *path, json_t *o) {
     char *text = json_dumps(o, JSON_COMPACT | JSON_REAL_PRECISION(9));
     json_decref(o);
-    fprintf(m->json, "%s\n", text);
+    fprintf(f, "%s\n", text);
     free(text);
-    return flush(m->json, m->json_path);
+    return flush(f, path);
+}
+
+static drv_status write_json(metrics *m, json_t *o) {
+    return write_line(m->json, m->json_path, o);
+}
+
+// --- hashes
+static json_t *hash_text(uint64_t hash) {
+    char text[17];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+    return json_string(text);
+}
+
+static json_t *by_tensor(const tensor_hashes *h) {
+    json_t *all = json_object();
+    for (int i = 0; i < h->n; i++)
+        json_object_set_new(all, h->list[i].entry.name, hash_text(h->of[i]));
+    return all;
+}
+
+static json_t *every_bit(double x) { // "0x1.5bf0a8b145769p+1"
+    char text[40];
+    snprintf(text, sizeof text, "%a", x);
+    return json_string(text);
+}
+
+static drv_status write_hashes(metrics *m, const step_metrics *step) {
+    if (!step->hashed) return DRV_OK;
+    if (!m->hash) m->hash = fopen(m->hash_path, "a");
+    if (!m->hash)
+        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", m->hash_path, strerror(errno));
+    json_t *o = json_object();
+    json_object_set_new(o, "step", json_integer(step->step));
+    json_object_set_new(o, "loss", every_bit(step->loss));
+    json_object_set_new(o, "grad_norm", every_bit(step->grad_norm));
+    json_object_set_new(o, "param_norm", every_bit(step->param_norm));
+    json_object_set_new(o, "gradients", by_tensor(&step->hashes.gradients));
+    json_object_set_new(o, "weights", by_tensor(&step->hashes.weights));
+    return write_line(m->hash, m->hash_path, o);
 }
 
 // What the steps since the last such line were made of, by rank; and the rank that others wait for.
@@ -234,6 +275,10 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     json_object_set_new(record, "save_s", number(step->save_s));
     if (step->mfu > 0) json_object_set_new(record, "mfu", number(step->mfu));
     if (step->skipped) json_object_set_new(record, "skipped", json_true());
+    if (step->hashed) {
+        json_object_set_new(record, "gradient_hash", hash_text(step->hashes.gradients.all));
+        json_object_set_new(record, "weight_hash", hash_text(step->hashes.weights.all));
+    }
     if (step->shared && step->times->n) add_ranks(record, step->times);
     const scalar list[] = {{"reduced_train_loss", step->loss}, {"lr", step->lr},
             {"gradient_norm", step->grad_norm}, {"parameter_norm", step->param_norm},
@@ -244,6 +289,7 @@ drv_status metrics_step(metrics *self, const step_metrics *step) {
     const int n = sizeof list / sizeof *list;
     write_scalars(self, step->step, list, step->mfu > 0 ? n : n - 1);
     DRV_TRY(flush(self->event, self->event_path));
+    DRV_TRY(write_hashes(self, step));
     return write_json(self, record);
 }
 
@@ -261,4 +307,5 @@ drv_status metrics_valid(metrics *m, int64_t step, double loss, int64_t tokens) 
 void metrics_close(metrics *m) {
     if (m && m->json) fclose(m->json);
     if (m && m->event) fclose(m->event);
+    if (m && m->hash) fclose(m->hash);
 }

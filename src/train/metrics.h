@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+#include "train/hashes.h"
 #include "train/rank_times.h"
 
 typedef struct step_metrics {
@@ -18,11 +19,14 @@ typedef struct step_metrics {
     bool skipped;            // the update was: the gradient was not finite
     const rank_times *times; // of several ranks; its n is 0 on one
     bool shared;             // at this step
+    bool hashed;             // at this step
+    state_hashes hashes;
 } step_metrics;
 
 typedef struct metrics metrics;
 
-// Opens both files in the run directory. Lines of steps after `resumed_step` are dropped, and
+// Opens the files in the run directory; hashes.jsonl, by tensor, is opened with the first hashes.
+// Lines of steps after `resumed_step` are dropped, and
 // TensorBoard is told to drop them too, so that a run that was killed shows each step once. A run
 // that starts anew (`resumed_step` 0) drops all.
 DRV_CHECKED drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step,

@@ -127,7 +127,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
             mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
             (int)cfg->data_ranks, out->zero, kept_dtype(cfg->state_dtype),
-            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg)};
+            kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), cfg->hash_every > 0};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);

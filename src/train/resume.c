@@ -133,6 +133,8 @@ static const char *consequence(const char *key) {
             {"data.loss", "; other tokens are learned from here on"},
             {"data.too_long", "; rows come in another order from here on"},
             {"tokenizer", "; new checkpoints carry the new one"},
+            {"parallel.",
+                    "; gradients are joined in another tree, the last bits differ from here on"},
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++)
         if (str_starts(key, list[i].prefix)) return list[i].text;
@@ -204,8 +206,8 @@ void resume_say_changes(const json_t *before, const json_t *now) {
 
 // --- files of earlier parts
 static bool belongs_to_run(const char *name) {
-    static const char *const names[] = {"checkpoints", "metrics.jsonl", "tensorboard", "log.txt",
-            "saved.json", "config.yaml", "ranks"};
+    static const char *const names[] = {"checkpoints", "metrics.jsonl", "hashes.jsonl",
+            "tensorboard", "log.txt", "saved.json", "config.yaml", "ranks"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0) return true;
     return str_starts(name, "config.until-");

@@ -42,6 +42,7 @@ typedef struct run {
     run_state state;
     metrics *metrics;
     bool metrics_failing; // said once
+    arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
     // saving

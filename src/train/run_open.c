@@ -174,7 +174,7 @@ static void say_size(const run *r) {
                 100 * (double)trained / (double)model_parameters(&r->cfg->model),
                 (long long)r->cfg->lora.rank, r->cfg->lora.alpha,
                 r->cfg->lora.use_rslora ? " (rsLoRA)" : "", r->cfg->lora.dropout, r->cfg->from);
-    log_info("%s, on %s", backend_arithmetic(r->b), backend_describe(r->b).device);
+    log_info("%s, on %s", backend_arithmetic(r->b), backend_device(r->b));
 }
 
 drv_status run_measure_peak(run *r) {
@@ -276,6 +276,7 @@ void run_close(run *r) {
         str_free(&r->started[i].rows);
     if (r->train_rows) rows_close(r->train_rows);
     if (r->valid_rows) rows_close(r->valid_rows);
+    arena_free(r->hashed);
     if (r->b) backend_close(r->b);
     json_decref(r->about);
     json_decref(r->base_hashes);

@@ -104,7 +104,8 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     return graph_verify(stage->eval_graph, STAGE_BUILT);
 }
 
-bool stages_split_weights(const programs *p) {
+// Whether weight gradients are a program of their own, which reads again what was received.
+static bool splits_weights(const programs *p) {
     return p->schedule.shape.kind == PIPELINE_ZB_H1;
 }
 
@@ -144,7 +145,7 @@ static drv_status build_stage(arena *mem, const run_config *cfg, programs *built
     stage->n_slots = built->slots.n[chunk];
     DRV_TRY(build_whole(mem, cfg, built, chunk, &whole));
     whole->name = arena_printf(mem, "%sstep", prefix);
-    const bool last = programs_is_last(built, chunk), split = stages_split_weights(built);
+    const bool last = programs_is_last(built, chunk), split = splits_weights(built);
     if (!last && split && stage->trains)
         graph_find(whole, arena_printf(mem, "dout.%d", chunk))->n_slots = stage->n_slots;
     pass_cut(mem, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
@@ -177,7 +178,7 @@ double stages_sent(const programs *p) {
 // What is read by a single program has one slot.
 drv_status stages_put(programs *p, const pipeline_task *item, int slot, const void *message) {
     const bool forward = item->work == WORK_FORWARD;
-    const int64_t at = forward || stages_split_weights(p) ? slot * p->message_bytes : 0;
+    const int64_t at = forward || splits_weights(p) ? slot * p->message_bytes : 0;
     char name[32];
     if (!forward && !p->stage[item->chunk].trains) return DRV_OK;
     snprintf(name, sizeof name, forward ? "h.%d" : "dout.%d", item->chunk);

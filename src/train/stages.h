@@ -18,8 +18,6 @@ DRV_CHECKED drv_status stages_build(arena *a, const run_config *cfg, programs *p
 // their layers. Interleaved goes in the smallest groups of micro-batches that work.
 DRV_CHECKED drv_status stages_schedule(arena *a, const run_config *cfg, pipeline_schedule *out,
         pipeline_result *result);
-// Whether weight gradients are a program of their own, which reads again what was received.
-bool stages_split_weights(const programs *p);
 // The messages of a task: into the input that it begins with, out of what it has computed.
 DRV_CHECKED drv_status stages_put(programs *p, const pipeline_task *item, int slot,
         const void *message);

@@ -132,6 +132,12 @@ ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n) {
     return add_tensors(a, p, is_trained, "exp_avg_sq.", "adam_v.", false, t, n);
 }
 
+ckpt_tensor *state_gradients(arena *a, const programs *p, int *n) {
+    ckpt_tensor *t = ARENA_ARRAY(a, ckpt_tensor, max_parts(p));
+    *n = 0;
+    return add_tensors(a, p, is_trained, "", "gradient.", false, t, n);
+}
+
 static drv_status put_weight(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
         int64_t first, int64_t n, const float *values) {
     programs *p = ctx;

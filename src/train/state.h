@@ -13,6 +13,10 @@ ckpt_tensor *state_adapter(arena *a, const programs *p, bool to_load, int *n);
 // Both moments of every parameter that is trained.
 ckpt_tensor *state_optimizer(arena *a, const programs *p, int *n);
 
+// The gradients of the last update, of every parameter that is trained, where the run keeps them
+// (training.hash_every).
+ckpt_tensor *state_gradients(arena *a, const programs *p, int *n);
+
 // Reads fp32 values of what the tensors above name, whatever type it is kept in: a ckpt_read, of
 // the programs.
 drv_status state_read_f32(void *ctx, const char *source, int64_t offset, int64_t bytes, void *dst);

@@ -35,6 +35,16 @@ static void fill_hyper(const run_config *cfg, double lr, int64_t updates, double
     out[HYPER_UPDATE] = (double)updates;
 }
 
+static drv_status take_hashes(run *self, step_metrics *m) {
+    const int64_t every = self->cfg->hash_every;
+    m->hashed = every > 0 && m->step % every == 0;
+    if (!m->hashed) return DRV_OK;
+    arena_free(self->hashed);
+    self->hashed = arena_new("hashes");
+    comm_note(self->comm, m->step, "hashes");
+    return hashes_take(self->hashed, &self->p, &m->hashes);
+}
+
 // Forward and backward, then the update, waiting for each.
 static drv_status run_apart(run *self, const batch *b, started_step *s) {
     double hyper[N_HYPER];
@@ -51,7 +61,7 @@ static drv_status run_apart(run *self, const batch *b, started_step *s) {
     s->m.compute_s = compute - begin;
     s->m.save_s = saved - compute;
     s->m.update_s = clock_s() - saved;
-    return DRV_OK;
+    return take_hashes(self, &s->m);
 }
 
 // As one program. Whether the step before, which may still be computing, counts as an update is

@@ -39,13 +39,30 @@ run_state run_state_new(void) {
 }
 
 // --- what is recorded
-// Keys that change nothing in what a run computes, or that are compared elsewhere (model).
+// Keys that change nothing in what a run computes, or that are compared elsewhere (model). Of the
+// layout that is all but the trees in which sums are joined: so the checkpoints of a run are the
+// same files on any ranks.
 static bool is_recorded(const char *path) {
     static const char *const left_out[] = {"model.", "run_dir", "training.threads",
-            "training.log_every", "training.recompute", "training.eval_", "checkpoint."};
+            "training.log_every", "training.recompute", "training.eval_", "training.hash_every",
+            "checkpoint.", "parallel."};
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (str_starts(path, left_out[i])) return false;
     return true;
+}
+
+// With what `auto` comes to on these ranks.
+static void add_trees(const run_config *cfg, json_t *values) {
+    const struct {
+        const char *key;
+        int64_t n;
+    } trees[] = {{"parallel.lanes", cfg->n_lanes}, {"parallel.leaves", cfg->leaves},
+            {"parallel.context_leaves", cfg->n_context_leaves}};
+    char text[32];
+    for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
+        snprintf(text, sizeof text, "%lld", (long long)trees[i].n);
+        json_object_set_new(values, trees[i].key, json_string(trees[i].n ? text : "auto"));
+    }
 }
 
 // "section:" and "  key: value" lines of config_print -> {"section.key": "value"}; further lines of
@@ -73,6 +90,7 @@ static json_t *config_values(const run_config *cfg) {
         if (*path && is_recorded(path))
             json_object_set_new(values, path, json_string(value.p ? value.p : ""));
     }
+    add_trees(cfg, values);
     str_free(&yaml);
     str_free(&value);
     return values;

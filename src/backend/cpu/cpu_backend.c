@@ -309,10 +309,14 @@ static void profile(backend *b, double s[N_OPS]) {
     memset(self(b)->seconds, 0, sizeof self(b)->seconds);
 }
 
+static const char *device(backend *b) {
+    (void)b; // they all compute on the one there is
+    return cpu_model_name();
+}
+
 static void describe(backend *base, backend_info *out) {
     cpu_backend *b = self(base);
-    *out = (backend_info){.device = cpu_model_name(),
-            .kernels = cpu_level_name(b->level),
+    *out = (backend_info){.kernels = cpu_level_name(b->level),
             .best_kernels = cpu_level_name(cpu_detect()),
             .features = cpu_has_amx_bf16() ? "AMX bf16" : "",
             .libraries = arena_printf(b->a, "oneDNN %s", onednn_version(b->a)),
@@ -383,6 +387,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .read = read_state,
         .held_bytes = held_bytes,
         .profile = profile,
+        .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
         .peak = peak,

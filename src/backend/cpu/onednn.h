@@ -11,12 +11,13 @@
 typedef struct onednn onednn;                 // an engine, and a stream for each thread
 typedef struct onednn_product onednn_product; // belongs to its onednn
 
-// Whether its threads can be kept to the caller's: it was built with OpenMP or with none.
+// Whether it is there, and its threads can be kept to the caller's: it was built with OpenMP or
+// with none. The first call opens it.
 bool onednn_can_run(void);
 
 DRV_CHECKED drv_status onednn_open(arena *a, onednn **out);
 void onednn_close(onednn *o);
-const char *onednn_version(arena *a); // "2.6.0"
+const char *onednn_version(arena *a); // "2.6.0", "not there"
 
 DRV_CHECKED drv_status onednn_new(arena *a, onednn *o, const gemm_shape *shape,
         onednn_product **out);

@@ -55,10 +55,14 @@ static void profile(backend *b, double s[N_OPS]) {
     memset(s, 0, N_OPS * sizeof *s);
 }
 
+static const char *device(backend *b) {
+    (void)b;
+    return "none";
+}
+
 static void describe(backend *b, backend_info *out) {
     (void)b;
-    *out = (backend_info){.device = "none",
-            .kernels = "",
+    *out = (backend_info){.kernels = "",
             .best_kernels = "",
             .features = "",
             .libraries = "",
@@ -82,8 +86,8 @@ static void finish(backend *b) {
     (void)b;
 }
 
-drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backend **out) {
-    null_backend *b = ARENA_NEW(a, null_backend);
+drv_status backend_open_null(arena *mem, const backend_vtable *planned_for, backend **out) {
+    null_backend *b = ARENA_NEW(mem, null_backend);
     b->calls = (backend_vtable){.name = "null",
             .workspace = planned_for->workspace,
             .join = join_ranks,
@@ -95,6 +99,7 @@ drv_status backend_open_null(arena *a, const backend_vtable *planned_for, backen
             .read = read_nothing,
             .held_bytes = held_bytes,
             .profile = profile,
+            .device = device,
             .describe = describe,
             .arithmetic = arithmetic,
             .peak = peak,

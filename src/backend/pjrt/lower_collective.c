@@ -93,15 +93,19 @@ const lower_op lower_op_all_gather = {.lower = all_gather};
 const lower_op lower_op_reduce_scatter = {.lower = reduce_scatter};
 
 // --- shards: all of a tensor in a row, filled up with zeros to as many whole shards as ranks
+static int shards_of(const node *n) {
+    return n->attrs.ranks ? n->attrs.ranks : 1;
+}
+
 static hlo_value in_shards(lowering *l, const node *n, hlo_value x) {
     const int64_t elements = hlo_elements(&x);
     const hlo_value row = hlo_reshape(&l->h, x, HLO_DIMS(elements));
-    return hlo_pad(&l->h, row, 0, n->attrs.ranks * shard_length(elements, n->attrs.ranks));
+    return hlo_pad(&l->h, row, 0, shards_of(n) * shard_length(elements, shards_of(n)));
 }
 
 static void take_shard(lowering *l, const node *n) {
     const hlo_value row = in_shards(l, n, lower_in(l, n, 0));
-    const int64_t length = row.dim[0] / n->attrs.ranks;
+    const int64_t length = row.dim[0] / shards_of(n);
     hlo_place first = hlo_at(0);
     if (n->attrs.ranks > 1) first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.axis)};
     lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_place_times(&l->h, first, length), length));

@@ -199,11 +199,14 @@ static void profile(backend *b, double s[N_OPS]) {
     memset(s, 0, N_OPS * sizeof *s);
 }
 
+static const char *device(backend *base) {
+    pjrt_backend *b = self(base);
+    return arena_printf(b->a, "%s (%s)", b->pool->client->kind, b->pool->client->platform);
+}
+
 static void describe(backend *base, backend_info *out) {
     pjrt_backend *b = self(base);
-    *out = (backend_info){.device = arena_printf(b->a, "%s (%s)", b->pool->client->kind,
-                                  b->pool->client->platform),
-            .kernels = "XLA",
+    *out = (backend_info){.kernels = "XLA",
             .best_kernels = "XLA",
             .features = "",
             .libraries = arena_printf(b->a, "PJRT %d.%d, StableHLO %s",
@@ -247,6 +250,7 @@ static const backend_vtable calls = {.name = "pjrt",
         .held_bytes = held_bytes,
         .memory = program_memory,
         .profile = profile,
+        .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
         .peak = peak,

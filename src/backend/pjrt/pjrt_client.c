@@ -64,8 +64,9 @@ int client_device_id(const device_client *c, int device) {
                    : device;
 }
 
-const char *client_device_kind(arena *a, const device_client *c, int device) {
-    pjrt_description_text_args args = {.description = description_of(c, device)};
+// What the first device is.
+static const char *device_kind(arena *a, const device_client *c) {
+    pjrt_description_text_args args = {.description = description_of(c, 0)};
     if (!args.description ||
             plugin_call(c->plugin, PJRT_SLOT_DeviceDescription_Kind, &args) != DRV_OK)
         return "unknown";
@@ -92,7 +93,7 @@ static drv_status read_devices(arena *a, device_client *c) {
     c->n_devices = (int)devices.n_devices;
     if (c->n_devices < 1)
         return drv_fail(DRV_E_DEVICE, "plugin \"%s\" has no device", c->plugin->name);
-    c->kind = client_device_kind(a, c, 0);
+    c->kind = device_kind(a, c);
     return DRV_OK;
 }
 

@@ -43,7 +43,6 @@ void client_close(device_client *c);
 // Bytes in use on a device and the most it gives; false: the plugin does not say.
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit);
 int client_device_id(const device_client *c, int device); // of a target: its number
-const char *client_device_kind(arena *a, const device_client *c, int device);
 
 // What the compiler plans, in bytes of one device.
 typedef struct compiled_memory {

@@ -2,10 +2,8 @@
 #include "data/get/download.h"
 
 #include <ctype.h>
-#include <curl/curl.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +15,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/get/curl_calls.h"
+#include "data/get/file_hash.h"
 
 enum { FIRST_WAIT_S = 1, MAX_WAIT_S = 60, SILENT_S = 60, CONNECT_S = 30 };
 
@@ -26,7 +26,7 @@ typedef struct transfer {
     const download *file;
     const download_opts *opts;
     job_state state;
-    CURL *curl;
+    CURL *handle;
     int fd;
     char part[4096];
     int64_t have, began_with; // bytes of the file; before this try
@@ -45,22 +45,22 @@ typedef struct transfer {
 
 // --- one transfer
 static void set_common(transfer *job, const char *url) {
-    CURL *handle = job->curl;
-    curl_easy_setopt(handle, CURLOPT_URL, url);
-    curl_easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-    curl_easy_setopt(handle, CURLOPT_MAXREDIRS, 10L);
-    curl_easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl_easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
-    curl_easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    curl_easy_setopt(handle, CURLOPT_USERAGENT, "drover");
-    curl_easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl_easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
+    CURL *handle = job->handle;
+    curl->easy_setopt(handle, CURLOPT_URL, url);
+    curl->easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
+    curl->easy_setopt(handle, CURLOPT_MAXREDIRS, 10L);
+    curl->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
+    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
+    curl->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
+    curl->easy_setopt(handle, CURLOPT_USERAGENT, "drover");
+    curl->easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl->easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
     // Only to the host that was asked, not to where it redirects.
     const size_t n_host = job->opts->token ? strlen(job->opts->host) : 0;
     if (n_host && strncmp(url, job->opts->host, n_host) == 0 && url[n_host] == '/') {
-        curl_easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl_easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, job->opts->token);
+        curl->easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
+        curl->easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, job->opts->token);
     }
 }
 
@@ -117,7 +117,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
     transfer *job = ctx;
     const size_t n_bytes = size * count;
     long code = 0;
-    curl_easy_getinfo(job->curl, CURLINFO_RESPONSE_CODE, &code);
+    curl->easy_getinfo(job->handle, CURLINFO_RESPONSE_CODE, &code);
     if (job->is_text) {
         str_add(&job->body, bytes, n_bytes);
         return job->body.n > (size_t)256 << 20 ? 0 : n_bytes;
@@ -160,17 +160,17 @@ static drv_status begin(transfer *job, CURLM *multi) {
     }
     lseek(job->fd, job->have, SEEK_SET);
     job->began_with = job->have;
-    job->curl = curl_easy_init();
-    DRV_ASSERT(job->curl, "libcurl");
+    job->handle = curl->easy_init();
+    DRV_ASSERT(job->handle, "libcurl");
     set_common(job, file->url);
-    curl_easy_setopt(job->curl, CURLOPT_WRITEFUNCTION, on_body);
-    curl_easy_setopt(job->curl, CURLOPT_WRITEDATA, job);
-    curl_easy_setopt(job->curl, CURLOPT_HEADERFUNCTION, on_header);
-    curl_easy_setopt(job->curl, CURLOPT_HEADERDATA, job);
-    curl_easy_setopt(job->curl, CURLOPT_PRIVATE, job);
-    if (job->have) curl_easy_setopt(job->curl, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)job->have);
+    curl->easy_setopt(job->handle, CURLOPT_WRITEFUNCTION, on_body);
+    curl->easy_setopt(job->handle, CURLOPT_WRITEDATA, job);
+    curl->easy_setopt(job->handle, CURLOPT_HEADERFUNCTION, on_header);
+    curl->easy_setopt(job->handle, CURLOPT_HEADERDATA, job);
+    curl->easy_setopt(job->handle, CURLOPT_PRIVATE, job);
+    if (job->have) curl->easy_setopt(job->handle, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)job->have);
     job->state = JOB_RUNS;
-    curl_multi_add_handle(multi, job->curl);
+    curl->multi_add_handle(multi, job->handle);
     return DRV_OK;
 }
 
@@ -197,37 +197,9 @@ static bool worth_a_try(long code) {
            code == 429 || code >= 500;
 }
 
-static void hex(const unsigned char *p, unsigned n, char *out) {
-    for (unsigned i = 0; i < n; i++)
-        snprintf(out + 2 * i, 3, "%02x", p[i]);
-}
-
-static drv_status hash_file(const char *path, const EVP_MD *kind, bool git, char *out) {
-    unsigned char sum[EVP_MAX_MD_SIZE], *piece;
-    unsigned n_sum = 0;
-    FILE *f = fopen(path, "rb");
-    if (!f) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
-    EVP_MD_CTX *digest = EVP_MD_CTX_new();
-    DRV_ASSERT(digest && EVP_DigestInit_ex(digest, kind, NULL), "libcrypto");
-    char head[64];
-    if (git) {
-        const int n = snprintf(head, sizeof head, "blob %lld", (long long)file_size(path));
-        EVP_DigestUpdate(digest, head, (size_t)n + 1);
-    }
-    piece = mem_alloc(1 << 20);
-    for (size_t k; (k = fread(piece, 1, 1 << 20, f));)
-        EVP_DigestUpdate(digest, piece, k);
-    EVP_DigestFinal_ex(digest, sum, &n_sum);
-    hex(sum, n_sum, out);
-    free(piece);
-    EVP_MD_CTX_free(digest);
-    fclose(f);
-    return DRV_OK;
-}
-
 // The whole file is there: is it the right one? *why: what is wrong with it.
 static drv_status check(const transfer *job, char *why, size_t cap) {
-    char sum[2 * EVP_MAX_MD_SIZE + 1];
+    char sum[HASH_TEXT_BYTES];
     const char *want = job->file->sha256 ? job->file->sha256 : job->file->git;
     *why = 0;
     if (job->file->size >= 0 && job->have != job->file->size) {
@@ -236,8 +208,7 @@ static drv_status check(const transfer *job, char *why, size_t cap) {
         return DRV_OK;
     }
     if (!want) return DRV_OK;
-    DRV_TRY(hash_file(job->part, job->file->sha256 ? EVP_sha256() : EVP_sha1(), !job->file->sha256,
-            sum));
+    DRV_TRY(file_hash(job->part, job->file->sha256 ? HASH_SHA256 : HASH_GIT, sum));
     if (strcasecmp(sum, want) != 0) snprintf(why, cap, "its hash is %s, expected %s", sum, want);
     return DRV_OK;
 }
@@ -274,7 +245,7 @@ static drv_status finish(transfer *job) {
 
 static drv_status settle(transfer *job, CURLcode result) {
     char why[512];
-    curl_easy_getinfo(job->curl, CURLINFO_RESPONSE_CODE, &job->code);
+    curl->easy_getinfo(job->handle, CURLINFO_RESPONSE_CODE, &job->code);
     if (job->write_errno)
         return drv_fail(DRV_E_IO, "could not write \"%s\": %s", job->part,
                 strerror(job->write_errno));
@@ -291,7 +262,7 @@ static drv_status settle(transfer *job, CURLcode result) {
         return again(job, why);
     }
     if (result == CURLE_RANGE_ERROR) job->no_range = true; // it sent all of it instead
-    if (result != CURLE_OK) return again(job, curl_easy_strerror(result));
+    if (result != CURLE_OK) return again(job, curl->easy_strerror(result));
     if (job->total >= 0 && job->have < job->total)
         return again(job, "the answer is shorter than the server said");
     if (job->file->size >= 0 && job->have < job->file->size)
@@ -305,12 +276,12 @@ static drv_status settle(transfer *job, CURLcode result) {
 }
 
 static void end_transfer(transfer *job, CURLM *multi) {
-    if (job->curl) {
-        curl_multi_remove_handle(multi, job->curl);
-        curl_easy_cleanup(job->curl);
+    if (job->handle) {
+        curl->multi_remove_handle(multi, job->handle);
+        curl->easy_cleanup(job->handle);
     }
     if (job->fd >= 0) close(job->fd);
-    job->curl = NULL;
+    job->handle = NULL;
     job->fd = -1;
 }
 
@@ -353,12 +324,12 @@ static drv_status drive(crowd *all, CURLM *multi, const download_opts *opts) {
     while (all->done < all->n) {
         DRV_TRY(start_some(all, multi, opts));
         int busy, left;
-        curl_multi_perform(multi, &busy);
-        for (CURLMsg *m; (m = curl_multi_info_read(multi, &left));) {
+        curl->multi_perform(multi, &busy);
+        for (CURLMsg *m; (m = curl->multi_info_read(multi, &left));) {
             if (m->msg != CURLMSG_DONE) continue;
             transfer *job;
             const CURLcode result = m->data.result;
-            curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&job);
+            curl->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&job);
             drv_status status = settle(job, result);
             end_transfer(job, multi);
             all->running--;
@@ -366,7 +337,7 @@ static drv_status drive(crowd *all, CURLM *multi, const download_opts *opts) {
             DRV_TRY(status);
         }
         show(all);
-        curl_multi_poll(multi, NULL, 0, 200, NULL);
+        curl->multi_poll(multi, NULL, 0, 200, NULL);
     }
     return DRV_OK;
 }
@@ -375,7 +346,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
         download_stats *out) {
     crowd all = {.n = n_files, .begin = clock_s()};
     *out = (download_stats){.files = n_files};
-    curl_global_init(CURL_GLOBAL_DEFAULT);
+    DRV_TRY(curl_open());
     all.jobs = mem_alloc(((size_t)n_files + 1) * sizeof *all.jobs);
     for (int i = 0; i < n_files; i++) {
         transfer *job = &all.jobs[i];
@@ -394,7 +365,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
         all.total = all.total < 0 || list[i].size < 0 ? -1 : all.total + list[i].size;
     }
     all.present = bytes_so_far(&all);
-    CURLM *multi = curl_multi_init();
+    CURLM *multi = curl->multi_init();
     drv_status status = drive(&all, multi, opts);
     progress_end();
     for (int i = 0; i < n_files; i++) {
@@ -403,7 +374,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
     }
     out->bytes = bytes_so_far(&all) - all.present;
     out->seconds = clock_s() - all.begin;
-    curl_multi_cleanup(multi);
+    curl->multi_cleanup(multi);
     free(all.jobs);
     return status;
 }
@@ -412,25 +383,24 @@ drv_status download_text(arena *mem, const char *url, const download_opts *opts,
         size_t *n_bytes, char **next) {
     const download file = {.url = url, .path = url, .size = -1};
     transfer job = {.file = &file, .opts = opts, .fd = -1, .total = -1, .is_text = true};
-    curl_global_init(CURL_GLOBAL_DEFAULT);
-    drv_status status = DRV_OK;
+    drv_status status = curl_open();
     for (job.state = JOB_WAITS; status == DRV_OK && job.state == JOB_WAITS;) {
         if (job.not_before > clock_s()) {
             usleep(20000);
             continue;
         }
         str_clear(&job.body);
-        job.curl = curl_easy_init();
-        DRV_ASSERT(job.curl, "libcurl");
+        job.handle = curl->easy_init();
+        DRV_ASSERT(job.handle, "libcurl");
         set_common(&job, url);
-        curl_easy_setopt(job.curl, CURLOPT_WRITEFUNCTION, on_body);
-        curl_easy_setopt(job.curl, CURLOPT_WRITEDATA, &job);
-        curl_easy_setopt(job.curl, CURLOPT_HEADERFUNCTION, on_header);
-        curl_easy_setopt(job.curl, CURLOPT_HEADERDATA, &job);
-        const CURLcode result = curl_easy_perform(job.curl);
-        curl_easy_getinfo(job.curl, CURLINFO_RESPONSE_CODE, &job.code);
-        curl_easy_cleanup(job.curl);
-        job.curl = NULL;
+        curl->easy_setopt(job.handle, CURLOPT_WRITEFUNCTION, on_body);
+        curl->easy_setopt(job.handle, CURLOPT_WRITEDATA, &job);
+        curl->easy_setopt(job.handle, CURLOPT_HEADERFUNCTION, on_header);
+        curl->easy_setopt(job.handle, CURLOPT_HEADERDATA, &job);
+        const CURLcode result = curl->easy_perform(job.handle);
+        curl->easy_getinfo(job.handle, CURLINFO_RESPONSE_CODE, &job.code);
+        curl->easy_cleanup(job.handle);
+        job.handle = NULL;
         char why[128];
         snprintf(why, sizeof why, "the server answered %ld", job.code);
         if (result == CURLE_OK && job.code == 200)
@@ -438,7 +408,7 @@ drv_status download_text(arena *mem, const char *url, const download_opts *opts,
         else if (!worth_a_try(job.code))
             status = refused(url, job.code, job.error_code);
         else
-            status = again(&job, result == CURLE_OK ? why : curl_easy_strerror(result));
+            status = again(&job, result == CURLE_OK ? why : curl->easy_strerror(result));
     }
     if (status == DRV_OK) {
         *text = arena_strndup(mem, job.body.p ? job.body.p : "", job.body.n);

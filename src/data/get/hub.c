@@ -2,7 +2,7 @@
 // by names.
 #include "data/get/hub.h"
 
-#include <curl/curl.h>
+#include <ctype.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,20 +39,17 @@ static drv_status parse_spec(hub *request, const char *spec) {
                         request->model ? "" : " or hf:ORG/NAME:CONFIG");
 }
 
-// A path with each part escaped.
-static const char *escape_path(arena *a, const char *path) {
-    str s = {0};
-    for (const char *p = path; *p;) {
-        const size_t n = strcspn(p, "/");
-        char *part = curl_easy_escape(NULL, p, (int)n);
-        if (n) str_puts(&s, part);
-        curl_free(part);
-        p += n;
-        if (*p == '/') str_add(&s, p++, 1);
+// All but what RFC 3986 (2.3) calls unreserved, and the letters of `kept`, as %XX.
+static const char *escape(arena *a, const char *text, const char *kept) {
+    str out = {0};
+    for (; *text; text++) {
+        const bool plain = (isascii(*text) && isalnum((unsigned char)*text)) ||
+                           strchr("-._~", *text) || strchr(kept, *text);
+        str_printf(&out, plain ? "%c" : "%%%02X", (unsigned char)*text);
     }
-    const char *out = arena_strndup(a, s.p ? s.p : "", s.n);
-    str_free(&s);
-    return out;
+    const char *escaped = arena_strndup(a, out.p ? out.p : "", out.n);
+    str_free(&out);
+    return escaped;
 }
 
 static bool safe(const char *path) {
@@ -132,7 +129,7 @@ static drv_status add_file(hub *request, const json_t *entry) {
                                                       path),
             .url = arena_printf(request->a, "%s/%s%s/resolve/%s/%s", request->opts->endpoint,
                     request->model ? "" : "datasets/", request->repo, request->revision,
-                    escape_path(request->a, path)),
+                    escape(request->a, path, "/")),
             .size = json_is_integer(size) ? json_integer_value(size) : -1,
             .sha256 = sha && strlen(sha) == 64 ? arena_strdup(request->a, sha) : NULL,
             .git = !json_is_object(lfs) && git && strlen(git) == 40 ? arena_strdup(request->a, git)
@@ -218,9 +215,7 @@ static drv_status list_files(hub *request, const char *spec, const hub_opts *opt
             .token = opts->token,
             .host = opts->endpoint};
     json_t *info = NULL;
-    char *revision = curl_easy_escape(NULL, opts->revision, 0);
-    request->revision = arena_strdup(request->a, revision);
-    curl_free(revision);
+    request->revision = escape(request->a, opts->revision, "");
     DRV_TRY(parse_spec(request, spec));
     const drv_status status = list(request, &info);
     json_decref(info);

@@ -21,6 +21,6 @@ typedef struct array_scan { // {0}: in front of the array
     const char *why;
 } array_scan;
 
-// The window [p, p + n) begins where the last element ended, or at the front of the file. It may
-// move from call to call, and grows until an element is there. `whole`: no bytes come after it.
+// The window of n_bytes bytes begins where the last element ended, or at the front of the file. It
+// may move from call to call, and grows until an element is there. `whole`: no bytes come after it.
 array_event array_scan_next(array_scan *scan, const char *bytes, size_t n_bytes, bool whole);

@@ -9,6 +9,7 @@
 #include <zstd.h>
 
 #include "base/arena.h"
+#include "base/library.h"
 #include "data/read/thrift.h"
 
 void page_values_free(page_values *v) {
@@ -34,6 +35,17 @@ static bool gunzip(const unsigned char *p, size_t n, unsigned char *out, size_t 
     return code == Z_STREAM_END && z.avail_out == 0;
 }
 
+// snappy is opened at the first page that is packed with it.
+static const char *unsnap(const unsigned char *p, size_t n, unsigned char *out, size_t n_out) {
+    static struct { __typeof__(snappy_uncompress) *uncompress; } table;
+    static const library_call call = {"snappy_uncompress", 0};
+    static library snappy = {.file = LIBRARY_FILE, .calls = &call, .n_calls = 1, .table = &table};
+    size_t k = n_out;
+    if (!library_ready(&snappy)) return snappy.why;
+    const bool good = table.uncompress((const char *)p, n, (char *)out, &k) == SNAPPY_OK;
+    return good && k == n_out ? NULL : "broken snappy";
+}
+
 const char *page_unpack(int codec, const unsigned char *packed, size_t n_packed, unsigned char *out,
         size_t n_out) {
     size_t k = n_out;
@@ -43,10 +55,7 @@ const char *page_unpack(int codec, const unsigned char *packed, size_t n_packed,
         memcpy(out, packed, n_packed);
         return NULL;
     case CODEC_SNAPPY:
-        return snappy_uncompress((const char *)packed, n_packed, (char *)out, &k) == SNAPPY_OK &&
-                               k == n_out
-                       ? NULL
-                       : "broken snappy";
+        return unsnap(packed, n_packed, out, n_out);
     case CODEC_GZIP:
         return gunzip(packed, n_packed, out, n_out) ? NULL : "broken gzip";
     case CODEC_ZSTD:

@@ -21,9 +21,8 @@ typedef struct text_batch {
 
 text_batch *text_batch_new(void);
 void text_batch_free(text_batch *batch);
-// Reads the next records; a batch of more than TEXT_BATCH_MIN bytes
-// or TEXT_BATCH / 4 records ends with its file. May run
-// beside the decoding of another batch.
+// Reads the next records; a batch of more than TEXT_BATCH_MIN bytes or TEXT_BATCH / 4 records ends
+// with its file. May run beside the decoding of another batch.
 DRV_CHECKED drv_status text_batch_read(text_batch *batch, reader *in);
 // Makes pieces of them, pieces[i] of records[i], and hands each to `each` on the thread that made
 // it; that says why the record is broken (a text that lives until the batch is read again), or

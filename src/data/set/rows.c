@@ -10,12 +10,12 @@
 #include "data/set/packed_rows.h"
 #include "data/sft/sft.h"
 
-const char *rows_packing_name(rows_packing packing) {
+static const char *packing_name(rows_packing packing) {
     static const char *const names[N_PACKINGS] = {"auto", "documents", "stream", "examples"};
     return names[packing];
 }
 
-const char *rows_loss_name(rows_loss loss) {
+static const char *loss_name(rows_loss loss) {
     static const char *const names[N_ROWS_LOSSES] = {"auto", "responses", "last", "all"};
     return names[loss];
 }
@@ -187,7 +187,7 @@ static drv_status no_answers(const rows *stream, const source *src) {
             "counts (data.loss: %s)",
             src->set->prefix, (long long)src->count.examples, (long long)src->count.dropped,
             (long long)stream->opts.row_tokens + 1, (long long)src->count.unanswered,
-            rows_loss_name(src->loss));
+            loss_name(src->loss));
 }
 
 static drv_status pack_source(const rows *stream, source *src) {
@@ -216,7 +216,7 @@ static drv_status choose(const rows *stream, source *src) {
     return drv_fail(DRV_E_USAGE,
             "%s: data.loss is %s, but no %s.roles says which tokens are answers: build the set with drover data build --sft, or "
             "give data.loss: all",
-            src->set->prefix, rows_loss_name(src->loss), src->set->prefix);
+            src->set->prefix, loss_name(src->loss), src->set->prefix);
 }
 
 static drv_status open_source(arena *mem, rows *stream, int i, double total_weight) {
@@ -483,7 +483,7 @@ static json_t *source_fingerprint(const rows *stream, const source *src) {
             (json_int_t)src->set->n_documents, "idx_xxh3", hash, "tokenizer_xxh3",
             src->set->about.tokenizer_hash, "roles_xxh3",
             dataset_has_roles(src->set) ? src->set->roles_hash : NULL, "packing",
-            rows_packing_name(src->packing), "loss", rows_loss_name(src->loss), "long",
+            packing_name(src->packing), "loss", loss_name(src->loss), "long",
             src->packing == PACKING_EXAMPLES ? stream->opts.drop_long ? "dropped" : "truncated"
                                              : NULL,
             "weight", src->weight, "split_by", src->by_tokens ? "tokens" : "documents");

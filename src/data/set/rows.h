@@ -39,9 +39,6 @@ typedef enum rows_loss {
 
 typedef enum rows_part { PART_TRAIN, PART_VALID, PART_TEST, N_PARTS } rows_part;
 
-const char *rows_packing_name(rows_packing packing);
-const char *rows_loss_name(rows_loss loss);
-
 typedef struct rows_opts {
     const row_source_spec *sources;
     int n_sources;

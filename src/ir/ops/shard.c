@@ -58,17 +58,25 @@ const op_row op_row_reduce_shard = {
         .examples = {reduce_example, reduce_lanes_example},
 };
 
-// take_shard(w) -> s: a copy of this rank's shard.
+// take_shard(w) -> s: a copy of this rank's shard; without ranks (0), of all that is here.
 static const char *take_shape(const node *n, tensor_spec *out, int *n_out) {
+    const tensor *w = n->in[0];
     *n_out = 1;
-    const char *bad = check_state(n, n->in[0]);
-    if (!bad) out[0] = spec_of_shard(n, n->in[0]);
+    out[0] = spec_1d(w->dt, tensor_elements(w));
+    if (n->attrs.ranks == 0) return w->dt == DT_I32 ? "w must be real" : NULL;
+    const char *bad = check_state(n, w);
+    if (!bad) out[0] = spec_of_shard(n, w);
     return bad;
 }
 
 static void take_example(example *e) {
     tensor *in[] = {example_given(e, "w", 3, 17)};
     graph_add(e->g, OP_take_shard, 1, in, &(op_attrs){.axis = AXIS_DATA, .ranks = 1});
+}
+
+static void take_all_example(example *e) {
+    tensor *in[] = {example_given(e, "w", 3, 17)};
+    graph_add(e->g, OP_take_shard, 1, in, NULL);
 }
 
 const op_row op_row_take_shard = {
@@ -78,7 +86,7 @@ const op_row op_row_take_shard = {
         .shape = take_shape,
         .differentiated = true,
         .attrs = ATTR(axis) | ATTR(ranks),
-        .examples = {take_example},
+        .examples = {take_example, take_all_example},
 };
 
 // gather_shards(w, s) -> w': the shards of all ranks, in place.

@@ -1,0 +1,26 @@
+// Libraries that only some runs need, opened when one first does. What the linker binds is loaded,
+// relocated and initialised at every start, which for libcurl and what it brings took longer than
+// all the rest (bench/results/2026-11-22-start.md).
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+
+// A function of a library, and where its pointer goes in the table of them.
+typedef struct library_call {
+    const char *name;
+    size_t offset;
+} library_call;
+
+typedef struct library {
+    const char *file; // a soname, looked for as the loader does
+    const library_call *calls;
+    int n_calls;
+    void *table; // filled by the first library_ready
+    bool ready;
+    char why[256]; // of what could not be opened, in the loader's words, which name the file
+} library;
+
+// Whether its functions may be called, for the rest of the process. The first call opens it; one
+// that failed is tried again by the next. Thread-safe. A function of the program itself goes before
+// the library's of that name.
+bool library_ready(library *self);

@@ -1,0 +1,28 @@
+// The only file that sees libcurl's header: the functions that downloads call. libcurl is opened
+// when the first download begins (base/library.h).
+#pragma once
+#include <curl/curl.h>
+
+#include "base/status.h"
+
+typedef struct curl_calls {
+    __typeof__(curl_global_init) *global_init;
+    __typeof__(curl_easy_init) *easy_init;
+    __typeof__(curl_easy_setopt) *easy_setopt;
+    __typeof__(curl_easy_perform) *easy_perform;
+    __typeof__(curl_easy_getinfo) *easy_getinfo;
+    __typeof__(curl_easy_strerror) *easy_strerror;
+    __typeof__(curl_easy_cleanup) *easy_cleanup;
+    __typeof__(curl_multi_init) *multi_init;
+    __typeof__(curl_multi_add_handle) *multi_add_handle;
+    __typeof__(curl_multi_remove_handle) *multi_remove_handle;
+    __typeof__(curl_multi_perform) *multi_perform;
+    __typeof__(curl_multi_info_read) *multi_info_read;
+    __typeof__(curl_multi_poll) *multi_poll;
+    __typeof__(curl_multi_cleanup) *multi_cleanup;
+} curl_calls;
+
+extern const curl_calls *const curl; // to be called after curl_open
+
+// DRV_E_IO: libcurl is not there; says how to get it.
+DRV_CHECKED drv_status curl_open(void);

@@ -1,0 +1,10 @@
+// Hashes by which a file that was downloaded is known to be the right one.
+#pragma once
+#include "base/status.h"
+
+typedef enum hash_kind { HASH_SHA256, HASH_GIT } hash_kind; // git's: SHA-1 of a header and the file
+
+enum { HASH_TEXT_BYTES = 65 }; // of the longest, in hexadecimal, with its NUL
+
+// DRV_E_IO: the file cannot be read, or OpenSSL's libcrypto is not there.
+DRV_CHECKED drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]);

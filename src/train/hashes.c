@@ -1,0 +1,120 @@
+// The hash of a tensor is the sum of the hashes of its elements, each with its place in the whole
+// tensor: so a rank adds up what it has, whatever that is, and the sums of all ranks are added.
+#include "train/hashes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "base/round.h"
+#include "ckpt/pieces.h"
+
+enum { CHUNK = 1 << 14 }; // elements that a thread reads at a time
+
+// The finalizer of SplitMix64 (Steele et al., OOPSLA 2014), a bijection: two elements of a tensor
+// of fewer than 2^32 never have the same hash.
+uint64_t hashes_element(uint64_t name, int64_t place, float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    uint64_t x = (((uint64_t)place << 32 | bits) ^ name) + 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+typedef struct piece_call {
+    const programs *p;
+    const ckpt_tensor *t;
+    const ckpt_piece *piece;
+    uint64_t *sum;      // by chunk
+    drv_status *status; // by chunk
+} piece_call;
+
+static void hash_chunk(void *arg, int64_t chunk, int thread) {
+    (void)thread;
+    const piece_call *call = arg;
+    const int64_t first = chunk * CHUNK, left = piece_elements(call->piece) - first,
+                  n = left < CHUNK ? left : CHUNK, columns = tensor_columns(&call->t->entry);
+    const uint64_t name = hash_name(call->t->entry.name);
+    float *values = mem_alloc(sizeof *values * CHUNK);
+    call->status[chunk] = state_read_f32((void *)(uintptr_t)call->p, call->piece->source,
+            call->piece->offset + 4 * first, 4 * n, values);
+    uint64_t sum = 0;
+    for (int64_t i = 0, run; i < n && call->status[chunk] == DRV_OK; i += run) {
+        const int64_t place = piece_place(call->piece, columns, first + i, &run);
+        if (run > n - i) run = n - i;
+        for (int64_t k = 0; k < run; k++)
+            sum += hashes_element(name, place + k, values[i + k]);
+    }
+    call->sum[chunk] = sum;
+    free(values);
+}
+
+static drv_status add_piece(const programs *p, const ckpt_tensor *t, const ckpt_piece *piece,
+        uint64_t *sum) {
+    const int64_t n_chunks = div_up(piece_elements(piece), CHUNK);
+    piece_call call = {p, t, piece, mem_alloc(sizeof *call.sum * (size_t)n_chunks),
+            mem_alloc(sizeof *call.status * (size_t)n_chunks)};
+    par_for(n_chunks, hash_chunk, &call);
+    drv_status status = DRV_OK;
+    for (int64_t i = 0; i < n_chunks && status == DRV_OK; i++) {
+        status = call.status[i];
+        *sum += call.sum[i];
+    }
+    free(call.sum);
+    free(call.status);
+    return status;
+}
+
+// Of what several ranks have alike the first one counts.
+static bool is_mine(const programs *p, const ckpt_piece *piece) {
+    const mesh ranks = programs_mesh(p->c);
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (piece->replicated >> axis & 1 &&
+                mesh_place(&ranks, (int)p->c->rank, (mesh_axis)axis) > 0)
+            return false;
+    return true;
+}
+
+static drv_status add_tensors(const programs *p, const ckpt_tensor *list, int n, uint64_t *sums) {
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < list[i].n_pieces; k++)
+            if (is_mine(p, &list[i].piece[k]))
+                DRV_TRY(add_piece(p, &list[i], &list[i].piece[k], &sums[i]));
+    return DRV_OK;
+}
+
+static drv_status add_ranks(arena *a, const programs *p, uint64_t *sums, int n) {
+    if (!p->comm || comm_size(p->comm) == 1) return DRV_OK;
+    comm_group *world = comm_world(p->comm);
+    uint64_t *all = ARENA_ARRAY(a, uint64_t, (int64_t)n * group_size(world));
+    DRV_TRY(comm_all_gather(world, sums, n * (int64_t)sizeof *sums, NULL, all));
+    memset(sums, 0, sizeof *sums * (size_t)n);
+    for (int rank = 0; rank < group_size(world); rank++)
+        for (int i = 0; i < n; i++)
+            sums[i] += all[(int64_t)rank * n + i];
+    return DRV_OK;
+}
+
+static tensor_hashes of_tensors(const ckpt_tensor *list, int n, const uint64_t *sums) {
+    tensor_hashes made = {list, n, sums, 0};
+    for (int i = 0; i < n; i++)
+        made.all += sums[i];
+    return made;
+}
+
+drv_status hashes_take(arena *a, const programs *p, state_hashes *out) {
+    int n_gradients, n_weights;
+    const ckpt_tensor *gradients = state_gradients(a, p, &n_gradients),
+                      *weights = p->lora.n ? state_adapter(a, p, false, &n_weights)
+                                           : state_model(a, p, false, &n_weights);
+    const int n = n_gradients + n_weights;
+    uint64_t *sums = ARENA_ARRAY(a, uint64_t, n);
+    DRV_TRY(add_tensors(p, gradients, n_gradients, sums));
+    DRV_TRY(add_tensors(p, weights, n_weights, sums + n_gradients));
+    DRV_TRY(add_ranks(a, p, sums, n));
+    out->gradients = of_tensors(gradients, n_gradients, sums);
+    out->weights = of_tensors(weights, n_weights, sums + n_gradients);
+    return DRV_OK;
+}

@@ -19,10 +19,8 @@ static drv_status find_folder(arena *mem, const cli_args *args, const char **dir
     const char **sets = cli_get_all(mem, args, "--set", &n_sets);
     if (!args->n_positional && n_sets)
         return drv_fail(DRV_E_USAGE, "compile: --set without CONFIG, expected --cache DIR");
-    if (args->n_positional)
-        DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
-    else
-        DRV_TRY(config_from_sets(mem, any_model, 1, &cfg));
+    DRV_TRY(args->n_positional ? config_load(mem, args->positional[0], sets, n_sets, &cfg)
+                               : config_load(mem, NULL, any_model, 1, &cfg));
     *dir = kept_programs_folder(mem, cli_get(args, "--cache", cfg.pjrt.cache));
     *max_bytes =
             cfg.pjrt.cache_gib > 0 ? (int64_t)(cfg.pjrt.cache_gib * (double)(1 << 30)) : KEEP_ANY;

@@ -256,17 +256,22 @@ static void team_free(device_team *t) {
 // a flag that they do not know. For CUDA it dies where it finds no ptxas.
 static drv_status set_flags(device_pool *p, const backend_opts *opts) {
     enum { OWN_FLAGS = 2 };
-    const char *name = p->plugin->name, *tools;
+    static const char tools_flag[] = "xla_gpu_cuda_data_dir=";
+    const char *name = p->plugin->name, *tools = NULL;
     const bool cuda = strstr(name, "cuda") != NULL;
     p->flags = ARENA_ARRAY(p->a, const char *, opts->n_flags + OWN_FLAGS);
     if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
         p->flags[p->n_flags++] = "xla_allow_excess_precision=False";
-    if (cuda) {
-        DRV_TRY(cuda_tools_find(p->a, p->plugin->path, &tools));
-        p->flags[p->n_flags++] = arena_printf(p->a, "xla_gpu_cuda_data_dir=%s", tools);
-    }
-    for (int i = 0; i < opts->n_flags; i++)
+    for (int i = 0; i < opts->n_flags; i++) {
         p->flags[p->n_flags++] = opts->flags[i];
+        if (!cuda || !str_starts(opts->flags[i], tools_flag)) continue;
+        tools = opts->flags[i] + strlen(tools_flag);
+        DRV_TRY(cuda_tools_check(p->a, tools));
+    }
+    if (cuda && !tools) {
+        DRV_TRY(cuda_tools_find(p->a, p->plugin->path, &tools));
+        p->flags[p->n_flags++] = arena_printf(p->a, "%s%s", tools_flag, tools);
+    }
     return DRV_OK;
 }
 

@@ -9,43 +9,68 @@
 // PATIENCE: looks, 10 ms apart, at what must come.
 enum { RANKS = 4, VICTIM = 2, PATIENCE = 12000, LONGEST_S = 300 };
 
+static bool has_file(const char *dir, const char *name, int rank) {
+    char path[1100];
+    snprintf(path, sizeof path, "%s/%s-%d", dir, name, rank);
+    return file_exists(path);
+}
+
+// A file of this rank.
+static drv_status leave_file(const char *dir, const char *name, int rank) {
+    char text[32], path[1100];
+    snprintf(path, sizeof path, "%s/%s-%d", dir, name, rank);
+    snprintf(text, sizeof text, "%d", (int)getpid());
+    return file_write_atomic(path, text, strlen(text));
+}
+
+// What mpirun has not forwarded when it ends a job is lost: each rank's words go to a file.
+static drv_status speak_to_file(const char *dir, int rank) {
+    char path[1100];
+    snprintf(path, sizeof path, "%s/said-%d", dir, rank);
+    if (!freopen(path, "a", stderr)) return drv_fail(DRV_E_IO, "\"%s\" cannot be opened", path);
+    setvbuf(stderr, NULL, _IONBF, 0);
+    return DRV_OK;
+}
+
+static void compute_until_ended(void) {
+    for (;;) // by the thread that watches the others, with the process
+        usleep(1000);
+}
+
 // Steps for ever. argv: the folder for process ids and records; "computes" in it: the others come
 // to no collective any more.
 static drv_status steps(comm *self, void *ctx) {
     const char *dir = ctx;
-    char text[32], path[1100];
     float x[1500] = {0};
     alarm(LONGEST_S); // a rank that nothing ends
     const int rank = comm_rank(self);
     const bool computes = strstr(dir, "computes") && rank != VICTIM;
-    // What mpirun has not forwarded when it ends a job is lost: each rank's words go to a file.
-    snprintf(path, sizeof path, "%s/said-%d", dir, rank);
-    if (!freopen(path, "a", stderr)) return drv_fail(DRV_E_IO, "\"%s\" cannot be opened", path);
-    setvbuf(stderr, NULL, _IONBF, 0);
+    DRV_TRY(speak_to_file(dir, rank));
     DRV_TRY(comm_record(self, dir));
-    snprintf(path, sizeof path, "%s/pid-%d", dir, rank);
-    snprintf(text, sizeof text, "%d", (int)getpid());
     for (int64_t step = 1;; step++) {
         comm_note(self, step, "step");
         DRV_TRY(comm_all_reduce(comm_world(self), DT_F32, COMM_SUM, x, 1500, NULL));
-        if (step == 100) DRV_TRY(file_write_atomic(path, text, strlen(text)));
-        if (step >= 100 && computes)
-            for (;;) // until the thread that watches the others ends the process
-                usleep(1000);
+        if (step == 100) DRV_TRY(leave_file(dir, "pid", rank));
+        if (step >= 100 && computes) compute_until_ended();
         usleep(500);
     }
 }
 
-// Gives up in the middle of a step, and is slow to say why: argv as above.
+// Gives up in the middle of a step, when all others are in it, and is slow to say why: argv as above.
 static drv_status gives_up(comm *self, void *ctx) {
     const char *dir = ctx;
-    char path[1100];
+    alarm(LONGEST_S);
     const int rank = comm_rank(self);
-    snprintf(path, sizeof path, "%s/said-%d", dir, rank);
-    if (!freopen(path, "a", stderr)) return drv_fail(DRV_E_IO, "\"%s\" cannot be opened", path);
+    DRV_TRY(speak_to_file(dir, rank));
     comm_note(self, 1, "step");
-    if (rank != VICTIM) return comm_barrier(comm_world(self));
-    usleep(300000);
+    if (rank != VICTIM) {
+        DRV_TRY(leave_file(dir, "pid", rank));
+        if (strstr(dir, "computes")) compute_until_ended();
+        return comm_barrier(comm_world(self));
+    }
+    for (int other = 0; other < RANKS; other++)
+        while (other != VICTIM && !has_file(dir, "pid", other))
+            usleep(10000);
     drv_fail(DRV_E_IO, "no room on this host");
     if (!comm_abort(self, DRV_E_IO)) return drv_fail(DRV_E_PEER, "%s", "");
     usleep(1500000);
@@ -118,17 +143,23 @@ static void also_while_they_compute(void **state) {
 }
 
 // mpirun ends all when the first one ends: so nobody does before the words are out.
-static void why_a_rank_gives_up_is_said_once(void **state) {
-    (void)state;
-    if (!has_mpirun()) return;
+static void give_up(const char *folder) {
     arena *a = arena_new("test");
-    const char *dir = temporary_dir(a), *out = path_join(a, dir, "out");
+    const char *dir = path_join(a, temporary_dir(a), folder), *out = path_join(a, dir, "out");
+    OK(dir_make(dir));
     const int status = exit_of(start_mpirun(RANKS, "gives up", dir, out));
     const char *text = said_by_all(a, dir, out);
     if (status != 1 || count(text, "drover: ") != 1 ||
             count(text, "drover: no room on this host\n") != 1)
-        fail_msg("status %d: %s", status, text);
+        fail_msg("the others in \"%s\": status %d: %s", folder, status, text);
     arena_free(a);
+}
+
+static void why_a_rank_gives_up_is_said_once(void **state) {
+    (void)state;
+    if (!has_mpirun()) return;
+    give_up("waits");
+    give_up("computes");
 }
 
 static void a_stopped_rank_is_found(void **state) {

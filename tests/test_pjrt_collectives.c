@@ -5,17 +5,21 @@
 
 #include <math.h>
 
+#include "backend/pjrt/pjrt_backend.h"
 #include "pjrt_pool.h"
 #include "ir/grad.h"
 #include "ir/shard.h"
+#include "ir/zigzag.h"
 
-enum { RANKS = 8, MAX_STATES = 12, MOST = 4096 };
-static const mesh data_x_tensor = {{1, 4, 1, 2}};
+enum { RANKS = 8, MAX_STATES = 12, MOST = 4096, TEST_BLOCK = 8 };
+enum { DATA_X_TENSOR, DATA_X_FOUR, DATA_X_CONTEXT, ALL_THREE };
+static const mesh meshes[] = {{{1, 4, 1, 2}}, {{1, 2, 1, 4}}, {{1, 2, 4, 1}}, {{1, 2, 2, 2}}};
 
 // --- cases: each builds a graph; what it names is compared
 typedef struct built_case {
     graph *g;
     dtype dt;
+    mesh ranks;
     mesh_axis axis;
     int dim;
 } built_case;
@@ -26,7 +30,7 @@ static tensor *state(const built_case *c, tensor_class cls, const char *name, dt
 }
 
 static op_attrs along(const built_case *c) {
-    return (op_attrs){.axis = (int)c->axis, .ranks = data_x_tensor.size[c->axis], .dim = c->dim};
+    return (op_attrs){.axis = (int)c->axis, .ranks = c->ranks.size[c->axis], .dim = c->dim};
 }
 
 // The value, and the gradient by the rule of its row for a given gradient of the value.
@@ -132,23 +136,78 @@ static void loss_grad(const built_case *c) {
     loss_of(c, OP_linear_cross_entropy_grad);
 }
 
+// Key-value heads that two of four tensor ranks share.
+enum { HEADS = 2, HEAD_DIM = 6, TOKENS = 15 };
+static void heads(const built_case *c) {
+    op_attrs attrs = along(c);
+    attrs.replicas = 2;
+    attrs.n_heads = HEADS;
+    attrs.head_dim = HEAD_DIM;
+    const int64_t columns = (int64_t)HEADS * HEAD_DIM, share = HEAD_DIM / attrs.replicas;
+    tensor *x = state(c, TENSOR_INPUT, "x", c->dt, TOKENS, columns + 2 * share),
+           *whole = graph_add(c->g, OP_gather_kv, 1, &x, &attrs)->out[0],
+           *sums = state(c, TENSOR_INPUT, "sums", DT_F32, TOKENS, columns + (int64_t)2 * HEAD_DIM);
+    graph_output(c->g, whole, "whole");
+    attrs.to = c->dt;
+    tensor *joined = graph_add(c->g, OP_join_kv, 1, &sums, &attrs)->out[0];
+    graph_output(c->g, joined, "joined");
+    attrs.to = 0;
+    graph_output(c->g, graph_add(c->g, OP_slice_kv, 1, &joined, &attrs)->out[0], "sliced");
+}
+
+// Rows that ranks share, each with two documents: `seq` tokens of two rows on each rank.
+enum { ROWS = 2, GROUPS = 2 };
+static void attention_of(const built_case *c, int64_t seq, bool grad) {
+    op_attrs attrs = along(c);
+    attrs.n_heads = 2 * GROUPS;
+    attrs.n_kv_heads = GROUPS;
+    attrs.head_dim = HEAD_DIM;
+    attrs.seq = (int)seq;
+    const int64_t width = (int64_t)2 * GROUPS * HEAD_DIM;
+    tensor *in[] = {state(c, TENSOR_INPUT, "qkv", c->dt, ROWS * seq, 2 * width),
+            state(c, TENSOR_INPUT, "position", DT_I32, ROWS * seq, 0)};
+    node *n = graph_add(c->g, OP_attention, 2, in, &attrs);
+    tensor *of_grad[] = {state(c, TENSOR_INPUT, "do", c->dt, ROWS * seq, width), in[0], n->out[0],
+            n->out[1], in[1]};
+    if (grad)
+        graph_output(c->g, graph_add(c->g, OP_attention_grad, 5, of_grad, &attrs)->out[0], "dqkv");
+    graph_output(c->g, n->out[0], "o");
+    graph_output(c->g, n->out[1], "lse");
+}
+
+static void ring(const built_case *c) {
+    attention_of(c, 14, true);
+}
+
+// Chunks of three blocks, the last one shorter; keys alone are looked at in several.
+static void ring_of_blocks(const built_case *c) {
+    attention_of(c, 2L * (2 * TEST_BLOCK + 1), true);
+}
+
 typedef struct case_of {
     const char *name;
     void (*build)(const built_case *c);
     mesh_axis axis;
     int dim;
+    int mesh;
 } case_of;
-static const case_of cases[] = {{"share", share, AXIS_TENSOR, 0},
-        {"all_reduce data", all_reduce, AXIS_DATA, 0},
-        {"all_reduce tensor", all_reduce, AXIS_TENSOR, 0},
-        {"all_gather data", all_gather, AXIS_DATA, 0},
-        {"all_gather columns", all_gather, AXIS_TENSOR, 1},
-        {"reduce_scatter tensor", reduce_scatter, AXIS_TENSOR, 0},
-        {"reduce_scatter columns", reduce_scatter, AXIS_DATA, 1},
-        {"all_reduce of state", reduce_state, AXIS_DATA, 0}, {"shards", shards, AXIS_DATA, 0},
-        {"small shards", small_shards, AXIS_DATA, 0}, {"sum_squares", squares, AXIS_DATA, 0},
-        {"embedding", embedding, AXIS_TENSOR, 0}, {"loss", loss, AXIS_TENSOR, 0},
-        {"loss and gradients", loss_grad, AXIS_TENSOR, 0}};
+static const case_of cases[] = {{"share", share, AXIS_TENSOR, 0, DATA_X_TENSOR},
+        {"all_reduce data", all_reduce, AXIS_DATA, 0, DATA_X_TENSOR},
+        {"all_reduce tensor", all_reduce, AXIS_TENSOR, 0, DATA_X_TENSOR},
+        {"all_gather data", all_gather, AXIS_DATA, 0, DATA_X_TENSOR},
+        {"all_gather columns", all_gather, AXIS_TENSOR, 1, DATA_X_TENSOR},
+        {"reduce_scatter tensor", reduce_scatter, AXIS_TENSOR, 0, DATA_X_TENSOR},
+        {"reduce_scatter columns", reduce_scatter, AXIS_DATA, 1, DATA_X_TENSOR},
+        {"all_reduce of state", reduce_state, AXIS_DATA, 0, DATA_X_TENSOR},
+        {"shards", shards, AXIS_DATA, 0, DATA_X_TENSOR},
+        {"small shards", small_shards, AXIS_DATA, 0, DATA_X_TENSOR},
+        {"sum_squares", squares, AXIS_DATA, 0, DATA_X_TENSOR},
+        {"embedding", embedding, AXIS_TENSOR, 0, DATA_X_TENSOR},
+        {"loss", loss, AXIS_TENSOR, 0, DATA_X_TENSOR},
+        {"loss and gradients", loss_grad, AXIS_TENSOR, 0, DATA_X_TENSOR},
+        {"shared heads", heads, AXIS_TENSOR, 0, DATA_X_FOUR},
+        {"ring of four", ring, AXIS_CONTEXT, 0, DATA_X_CONTEXT},
+        {"ring of two, blocks", ring_of_blocks, AXIS_CONTEXT, 0, ALL_THREE}};
 enum { N_CASES = sizeof cases / sizeof *cases };
 
 // --- what a rank has of all named tensors after a run
@@ -168,7 +227,18 @@ typedef struct all_ranks { // of one case on one back end
     results *of; // [RANKS]
 } all_ranks;
 
-static double value_of(const tensor *t, int rank, int64_t i) {
+// Of a token of rows that are cut zigzag; the second document of row r begins at token 9 + 4 r.
+static double position_of(const tensor *t, const mesh *m, int rank, int64_t i) {
+    const int ranks = m->size[AXIS_CONTEXT], place = mesh_place(m, rank, AXIS_CONTEXT);
+    const int64_t seq = t->dim[0] / ROWS, row = i / seq;
+    const zigzag cut = {ranks, 1, seq * ranks};
+    const int64_t u = zigzag_chunk_tokens(&cut), chunk = i % seq / u, second = 9 + 4 * row;
+    const int64_t token = zigzag_chunk(&cut, place, (int)chunk) * u + i % u;
+    return (double)(token < second ? token : token - second);
+}
+
+static double value_of(const tensor *t, const mesh *m, int rank, int64_t i) {
+    if (strcmp(t->name, "position") == 0) return position_of(t, m, rank, i);
     const bool same = strncmp(t->name, "same_", 5) == 0;
     const uint64_t seed = hash_name(t->name) + (uint64_t)(same ? rank / 2 : rank) * 1000;
     const double x = noise(seed, (uint64_t)i);
@@ -182,13 +252,15 @@ static drv_status run_case(comm *self, void *ctx) {
     executable *program;
     results *out = &all->of[comm_rank(self)];
     const backend_opts opts = {.pool = all->pool, .device = comm_rank(self)};
+    const mesh ranks = meshes[all->which->mesh];
     const built_case built = {.g = graph_new(mem, "case"),
             .dt = all->dt,
+            .ranks = ranks,
             .axis = all->which->axis,
             .dim = all->which->dim};
-    const mesh ranks = data_x_tensor;
     DRV_TRY(backend_open_with(mem, all->pool ? "pjrt" : "cpu", &opts, &device));
     backend_join(device, self, &ranks);
+    if (all->pool) pjrt_lowering(device)->attention_block = TEST_BLOCK;
     built.g->mesh = ranks;
     all->which->build(&built);
     built.g->stage = STAGE_DIFFERENTIATED;
@@ -203,7 +275,7 @@ static drv_status run_case(comm *self, void *ctx) {
             if (strncmp(t->name, "grad.", 5) == 0) continue; // of grad_open, used by nobody
             EXPECT(self, tensor_elements(t) <= MOST && out->n < MAX_STATES);
             for (int64_t k = 0; k < tensor_elements(t) && pass == 0 && !t->def; k++)
-                element_write(device, t, k, value_of(t, comm_rank(self), k));
+                element_write(device, t, k, value_of(t, &ranks, comm_rank(self), k));
             for (int64_t k = 0; k < tensor_elements(t) && pass == 1; k++)
                 out->of[out->n].x[k] = element_read(device, t, k);
             out->of[out->n].name = all->which->name;

@@ -21,7 +21,7 @@ typedef struct device_run {
 
 static const char *const common[] = {"model.preset=tiny", "model.num_hidden_layers=2",
         "data.sequence_length=40", "training.global_batch_size=8", "training.micro_batch_size=1",
-        "training.precision=fp32", "backend=pjrt"};
+        "training.precision=fp32", "backend=pjrt", "model.num_key_value_heads=2"};
 enum { N_COMMON = sizeof common / sizeof *common };
 
 // --- a rank
@@ -55,7 +55,8 @@ static drv_status take_steps(comm *self, arena *mem, device_run *run, programs *
     const mesh ranks = programs_mesh(built->c);
     stepper steps = stepper_new(mem, built, self, &ranks);
     for (int step = 0; step < TAKEN; step++) {
-        const batch global = make_batch(mem, built->c, step);
+        const batch whole = make_batch(mem, built->c, step),
+                    global = share_of_batch(mem, built->c, &whole);
         step_values values;
         steps.step = step + 1;
         DRV_TRY(take_step(&steps, &global, &values));
@@ -158,10 +159,11 @@ static void expect_gradients(const device_run *got, const device_run *want) {
     arena_free(a);
 }
 
-// Ranks that differ along the data axis alone have all weights alike.
+// Ranks that differ along the data and context axes alone have all weights alike.
 static void expect_replicas(const device_run *run, const mesh *m) {
     for (int rank = 0; rank < run->ranks; rank++) {
-        const int first = rank - mesh_place(m, rank, AXIS_DATA) * mesh_stride(m, AXIS_DATA);
+        const int first = rank - mesh_place(m, rank, AXIS_DATA) * mesh_stride(m, AXIS_DATA) -
+                          mesh_place(m, rank, AXIS_CONTEXT) * mesh_stride(m, AXIS_CONTEXT);
         assert_int_equal(run->bytes[rank], run->bytes[first]);
         if (memcmp(run->weights[rank], run->weights[first], (size_t)run->bytes[first]) != 0)
             fail_msg("ranks %d and %d have other weights", first, rank);
@@ -178,6 +180,8 @@ static const layout_case cases[] = {{8, {"parallel.zero=0"}}, {8, {"parallel.zer
         {4, {"parallel.tensor=4", "parallel.sequence=false"}},
         {4, {"parallel.tensor=4", "training.recompute=selective"}},
         {8, {"parallel.tensor=2", "parallel.zero=1"}},
+        {8, {"parallel.context=4", "parallel.zero=1"}},
+        {8, {"parallel.context=2", "parallel.tensor=4"}},
         {8, {"parallel.tensor=2", "parallel.zero=0", "model.tie_word_embeddings=true"}}};
 
 static void every_layout(void **state) {

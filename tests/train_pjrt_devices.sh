@@ -59,5 +59,5 @@ if command -v mpirun >/dev/null && [ -e "$(dirname "$drover")/drover_mpi.so" ]; 
     expect 2 "2 processes were started with backend pjrt, expected one" env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
         mpirun --oversubscribe -n 2 "$drover" train run.yaml $pjrt
 fi
-expect 1 "which the pjrt back end has no rule for" train bad $pjrt --set parallel.context=2
+expect 2 "key \"parallel.context_leaves\" is 4, expected 2, a leaf of the row for each context rank: backend pjrt" train bad $pjrt --set parallel.context=2 --set parallel.context_leaves=4
 finish

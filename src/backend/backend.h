@@ -123,6 +123,12 @@ struct backend {
 static inline void backend_join(backend *b, comm *c, const mesh *m) {
     b->v->join(b, c, m);
 }
+static inline const char *backend_name(const backend *b) { // as `backend:` of a config
+    return b->v->name;
+}
+static inline bool backend_has_steps(const backend *b) { // it loads step_parts
+    return b->v->load_all != NULL;
+}
 static inline drv_status backend_prepare(backend *b) {
     return b->v->prepare(b);
 }
@@ -231,6 +237,8 @@ DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); 
 
 // Plans a graph for a back end.
 plan *backend_plan(arena *a, backend *b, graph *g);
+// Loads all of them, whatever becomes of each; the status is that of what they have in common.
+DRV_CHECKED drv_status backend_load_all(arena *a, backend *b, load_request *requests, int n);
 // DRV_E_DEVICE: it has no slots, as graphs of a pipeline need.
 DRV_CHECKED drv_status backend_check_pipeline(const backend *b);
 // Plans it and loads it.

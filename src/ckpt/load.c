@@ -127,7 +127,7 @@ static void read_rows(filling *f, int64_t row, int64_t n) {
     if (f->status == DRV_OK && n) f->status = source_read_f32(f->source, f->from, row, n, f->rows);
 }
 
-// A rank that has failed goes on sending, so that the others can end the tensor.
+// A rank that has failed keeps sending, so that the others can end the tensor.
 static drv_status fill_round(filling *fill, int64_t round) {
     int64_t n_bytes, total_out = 0, total_in = 0;
     const int64_t row = rows_of(fill, fill->rank, round, &n_bytes);
@@ -188,7 +188,7 @@ static drv_status check_type(const ckpt_sink *sink, const source_tensor *from, c
     return drv_fail(DRV_E_DATA, "%s: tensor \"%s\" is %s, expected F32 to resume from%s",
             from->file, to->name, from->type_name,
             from->type == ST_BF16
-                    ? "; a run without masters (optimizer.master_dtype: bf16) goes on from BF16"
+                    ? "; a run without masters (optimizer.master_dtype: bf16) resumes from BF16"
                     : "");
 }
 

@@ -104,7 +104,7 @@ static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config 
     if (info.n_ways == 0)
         return drv_fail(DRV_E_USAGE,
                 "bench gemm: back end \"%s\" computes nothing that could be measured",
-                device->v->name);
+                backend_name(device));
     DRV_TRY(raise_peaks(device, repeats ? (int)repeats : PEAK_TRIES, &peak));
     if (cli_has(args, "--json")) {
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",

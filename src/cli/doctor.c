@@ -52,6 +52,14 @@ static json_t *needs_json(const need *list, int n) {
     return array;
 }
 
+static void print_needs_json(const need *list, int n) {
+    json_t *array = needs_json(list, n);
+    char *text = json_dumps(array, JSON_INDENT(2));
+    puts(text);
+    free(text);
+    json_decref(array);
+}
+
 static void print_needs(const need *list, int n) {
     for (int i = 0; i < n; i++)
         printf("%-12s%-8s %s\n", list[i].platform, need_words[list[i].state], list[i].text);
@@ -115,27 +123,25 @@ static void print_text(arena *a, const machine *m) {
                 other / chosen, info->other_way);
 }
 
+static drv_status check_platform(const char *platform) {
+    static const char *const platforms[] = {"cuda", "rocm", "tpu", "neuron"};
+    for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++)
+        if (strcmp(platform, platforms[i]) == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "doctor: platform \"%s\", expected cuda, rocm, tpu or neuron",
+            platform);
+}
+
 // Of one platform: all that it needs, whether it is here or not.
 static drv_status run_platform(arena *a, const char *platform, bool as_json) {
-    static const char *const platforms[] = {"cuda", "rocm", "tpu", "neuron"};
-    enum { N = sizeof platforms / sizeof *platforms };
     need *needs;
-    int n_unmet = 0, known = 0;
-    for (int i = 0; i < N; i++)
-        known += strcmp(platform, platforms[i]) == 0;
-    if (!known)
-        return drv_fail(DRV_E_USAGE, "doctor: platform \"%s\", expected cuda, rocm, tpu or neuron",
-                platform);
+    int n_unmet = 0;
+    DRV_TRY(check_platform(platform));
     const int n = environment_look(a, "", platform, &needs);
     for (int i = 0; i < n; i++)
         n_unmet += needs[i].state == NEED_UNMET;
-    if (as_json) {
-        json_t *list = needs_json(needs, n);
-        char *text = json_dumps(list, JSON_INDENT(2));
-        puts(text);
-        free(text);
-        json_decref(list);
-    } else
+    if (as_json)
+        print_needs_json(needs, n);
+    else
         print_needs(needs, n);
     if (n_unmet == 0) return DRV_OK;
     return drv_fail(DRV_E_DEVICE, "%s: %d of its needs are missing", platform, n_unmet);

@@ -13,7 +13,7 @@ typedef struct choice {
     int value;
 } choice;
 
-const char *choice_name(const choice *choices, int of);
+const char *choice_name(const choice *choices, int wanted); // one of the list's
 
 typedef struct key key;
 

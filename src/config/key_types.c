@@ -8,10 +8,10 @@
 #include "config/config.h"
 #include "config/key.h"
 
-const char *choice_name(const choice *choices, int of) {
+const char *choice_name(const choice *choices, int wanted) {
     for (; choices->name; choices++)
-        if (choices->value == of) return choices->name;
-    DRV_ASSERT(false, "no name for choice %d", of);
+        if (choices->value == wanted) return choices->name;
+    DRV_ASSERT(false, "no name for choice %d", wanted);
     return NULL;
 }
 

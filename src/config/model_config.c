@@ -9,7 +9,8 @@
 #include "base/file.h"
 #include "config/key.h"
 
-const choice rope_choices[] = {{"default", ROPE_DEFAULT}, {"llama3", ROPE_LLAMA3}, {NULL, 0}};
+static const choice rope_choices[] = {{"default", ROPE_DEFAULT}, {"llama3", ROPE_LLAMA3},
+        {NULL, 0}};
 
 #define FIELD(name, kind, member)                                                                  \
     .path = name, .type = &type_##kind, .offset = offsetof(model_config, member)

@@ -44,7 +44,7 @@ DRV_CHECKED drv_status model_config_of_json(const char *path, const json_t *json
 
 // Fills in what follows from other fields (heads, widths), then checks ranges, divisibility and
 // token ids. `where` begins the message (file and line, or a path), `prefix` comes before the names
-// of fields: "model." in YAML, "" in config.json.
+// of fields: "model." in YAML, "" in config.json. DRV_E_USAGE: one of them does not hold.
 DRV_CHECKED drv_status model_config_check(const char *where, const char *prefix, model_config *m);
 
 // The config.json that transformers reads; the caller owns the value.

@@ -1,5 +1,5 @@
-// Graph -> graph. Each pass says which stage it needs and which it gives; graph_verify may run
-// after each.
+// Graph -> graph. Each pass says which stage it needs and which it gives; whoever runs
+// one lets graph_verify look at the result.
 #pragma once
 #include "ir/graph.h"
 

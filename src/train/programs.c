@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/rng.h"
@@ -147,7 +146,7 @@ int64_t programs_row_tokens(const run_config *cfg) {
     return cfg->sequence_length / cfg->context_parallel;
 }
 
-// Micro-batches that do not divide.
+// What does not divide, or what the back end has no rule for.
 static drv_status check_mesh(const run_config *cfg) {
     const int64_t t = cfg->tensor_parallel,
                   tokens = cfg->micro_batch_size * programs_row_tokens(cfg);
@@ -157,6 +156,12 @@ static drv_status check_mesh(const run_config *cfg) {
                 "micro-batch%s, or parallel.sequence: false",
                 config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
+    if (strcmp(cfg->backend, "pjrt") == 0 && programs_cut(cfg).lanes > 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.context_leaves\" is %lld, expected %lld, a leaf of the row for "
+                "each context rank: backend pjrt joins no leaves of one rank",
+                config_where(cfg, "parallel.context_leaves"), (long long)cfg->n_context_leaves,
+                (long long)cfg->context_parallel);
     return DRV_OK;
 }
 
@@ -215,7 +220,7 @@ bool programs_has_loss(const programs *p) {
 
 static bool has_whole_step(const backend *b, const programs *p) {
     const mesh m = programs_mesh(p->c);
-    return b->v->load_all && !p->n_stages && p->n_lane_slots == 0 && mesh_ranks(&m) == 1;
+    return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 && mesh_ranks(&m) == 1;
 }
 
 // Programs to be loaded, with the number of nodes of each.
@@ -251,24 +256,15 @@ static request_list list_requests(arena *mem, backend *device, programs *built) 
     return list;
 }
 
-static void load_one(arena *a, backend *b, load_request *r) {
-    const double start = clock_s();
-    r->status = b->v->load(b, r->plan, r->out);
-    r->seconds = clock_s() - start;
-    r->message = r->status == DRV_OK ? "" : arena_strdup(a, drv_message());
-}
-
 drv_status programs_compile(arena *a, backend *b, programs *p, const compile_report *report) {
     const request_list list = list_requests(a, b, p);
     const load_request *failed = NULL;
     p->b = b;
     if (p->n_stages) DRV_TRY(backend_check_pipeline(b));
-    if (b->v->load_all) DRV_TRY(b->v->load_all(b, list.r, list.n));
+    DRV_TRY(backend_load_all(a, b, list.r, list.n));
     for (int i = 0; i < list.n; i++) {
-        load_request *r = &list.r[i];
-        if (!b->v->load_all && (report || !failed)) load_one(a, b, r);
-        if (r->status != DRV_OK && !failed) failed = r;
-        if (report) report->tell(report->ctx, list.name[i], list.n_nodes[i], r);
+        if (list.r[i].status != DRV_OK && !failed) failed = &list.r[i];
+        if (report) report->tell(report->ctx, list.name[i], list.n_nodes[i], &list.r[i]);
     }
     return failed ? drv_fail(failed->status, "%s", failed->message) : DRV_OK;
 }
@@ -582,9 +578,9 @@ drv_status programs_check_held(const programs *p) {
         return drv_fail(DRV_E_DEVICE,
                 "the %s back end holds %lld bytes, expected at most the %lld that were planned; "
                 "this is a fault of drover",
-                p->b->v->name, (long long)held, (long long)planned);
-    if (held != 0 && held < planned) // 0: the null back end
+                backend_name(p->b), (long long)held, (long long)planned);
+    if (held != 0 && held < planned) // 0: its memory is not placed by the plan
         log_warn("the %s back end holds %lld bytes, fewer than the %lld that were planned",
-                p->b->v->name, (long long)held, (long long)planned);
+                backend_name(p->b), (long long)held, (long long)planned);
     return DRV_OK;
 }

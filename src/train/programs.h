@@ -112,8 +112,7 @@ DRV_CHECKED drv_status programs_finish_lane(programs *p, const lane_programs *la
 
 // Arithmetic of a step by the nodes of its graph: 6 operations a number of a trained matrix and
 // token, 4 where it is frozen, and the causal half of attention. `recomputed`: with what is
-// computed a second time to save memory.
-// Over all ranks that share a row.
+// computed a second time to save memory. Over all ranks that share a row.
 double programs_flops_per_token(const programs *p, bool recomputed);
 // Bytes that a rank sends to others in a step, by axis of the mesh; losses and agreement aside,
 // which are a few bytes per micro-batch.

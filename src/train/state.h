@@ -5,7 +5,7 @@
 
 // The ranks that load and save together; NULL: this one is alone.
 const ckpt_ranks *state_ranks(const programs *p, ckpt_ranks *out);
-// Every Hugging Face parameter of the model, read from the fp32 masters. to_load: what this rank
+// Every Hugging Face parameter of the model, read from the masters. to_load: what this rank
 // needs of it, which is more than its share of what is saved where data ranks share masters.
 ckpt_tensor *state_model(arena *a, const programs *p, bool to_load, int *n);
 // The same of its low-rank branches, under PEFT's names.

@@ -7,7 +7,7 @@
 #include "backend/cpu/grad_product.h"
 #include "base/round.h"
 
-enum { LEAST_COLUMNS = 16 }; // of a piece: some 20 KB of weights or more
+enum { MIN_COLUMNS = 16 }; // of a piece: some 20 KB of weights or more
 
 // A thread's share of the matrix, columns next .. end of the result: it walks there in order, so
 // that it reads one stream of memory, and helps with the others' shares when its own is done. What
@@ -29,8 +29,8 @@ static bool take_columns(share *s, int64_t *first, int64_t *n) {
     do {
         const int64_t left = s->end - *first;
         if (left <= 0) return false;
-        *n = round_up(left / 4, LEAST_COLUMNS);
-        if (*n < LEAST_COLUMNS) *n = LEAST_COLUMNS;
+        *n = round_up(left / 4, MIN_COLUMNS);
+        if (*n < MIN_COLUMNS) *n = MIN_COLUMNS;
         if (*n > left) *n = left;
     } while (!atomic_compare_exchange_weak_explicit(&s->next, first, *first + *n,
             memory_order_relaxed, memory_order_relaxed));

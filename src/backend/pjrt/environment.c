@@ -28,8 +28,10 @@ typedef struct need_row {
     const char *message; // when it is missing; of PRESENT: when it is there
 } need_row;
 
-#define CUDA_LIBRARIES "+/../../nvidia/cu13/lib +/../../nvidia/cu12/lib +/../nvidia/cu13/lib /usr/local/cuda/lib64"
-#define CUDA_HOW "pip install --target DIR \"jax-cuda13-plugin[with-cuda]\" brings it, where the plugin finds it"
+#define CUDA_LIBRARIES                                                                             \
+    "+/../../nvidia/cu13/lib +/../../nvidia/cu12/lib +/../nvidia/cu13/lib /usr/local/cuda/lib64"
+#define CUDA_HOW                                                                                   \
+    "pip install --target DIR \"jax-cuda13-plugin[with-cuda]\" brings it, where the plugin finds it"
 static const need_row rows[] = {
         {"cuda", DEVICE, "/dev/nvidia[0-9]*", "", false,
                 "no NVIDIA GPU (/dev/nvidia0): none is in this machine, or NVIDIA's driver is not loaded"},
@@ -106,7 +108,8 @@ static const char *first_path(const look_at *at, const char *pattern) {
 static const char *in_folders(const look_at *at, const char *folders, const char *separator,
         const char *name) {
     const char *path = NULL;
-    for (char *rest = arena_strdup(at->a, folders), *dir; !path && (dir = strsep(&rest, separator));) {
+    for (char *rest = arena_strdup(at->a, folders), *dir;
+            !path && (dir = strsep(&rest, separator));) {
         if (*dir == '+' && !at->plugin) continue;
         if (*dir == '+') dir = arena_printf(at->a, "%s%s", at->plugin, dir + 1);
         if (*dir) path = first_path(at, path_join(at->a, dir, name));
@@ -120,7 +123,8 @@ static const char *find_need(const look_at *at, const need_row *row) {
                                  "/usr/local/nvidia/lib64";
     const char *usual = getenv(row->kind == PROGRAM ? "PATH" : "LD_LIBRARY_PATH"), *path = NULL;
     if (row->kind == DEVICE || row->kind == PRESENT) {
-        for (char *rest = arena_strdup(at->a, row->what), *one; !path && (one = strsep(&rest, " "));)
+        for (char *rest = arena_strdup(at->a, row->what), *one;
+                !path && (one = strsep(&rest, " "));)
             path = first_path(at, one);
         return path;
     }
@@ -161,8 +165,7 @@ static void look_at_plugin(look_at *at, const char *platform) {
     }
     if (strcmp(platform, "cuda") != 0) return;
     if (cuda_tools_find(at->a, at->plugin ? path : "./none", &tools) == DRV_OK)
-        add(at, platform, NEED_MET,
-                arena_printf(at->a, "ptxas and libdevice.10.bc in %s", tools));
+        add(at, platform, NEED_MET, arena_printf(at->a, "ptxas and libdevice.10.bc in %s", tools));
     else
         add(at, platform, NEED_UNMET, arena_strdup(at->a, drv_message()));
 }

@@ -89,7 +89,7 @@ hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);
 hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const int64_t *dims);
 hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x);
 // Product of matrices, or of batches of them where there are three dims: contracts dim ca of a with
-// dim cb of b (counted without the batch). Sums in fp32 or more, rounded to `out`.
+// dim cb of b (counted without the batch). Sums in fp32 or more, rounded to out_type.
 hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out_type);
 
 // --- rows by number; numbers are inside the table

@@ -56,3 +56,19 @@ hlo_value hlo_reduce_scatter(hlo_text *h, hlo_value x, int dim, hlo_groups group
     finish(h, &out, &x);
     return out;
 }
+
+hlo_value hlo_shift(hlo_text *h, hlo_value x, hlo_groups groups) {
+    const hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
+    const char *before = "";
+    begin(h, "collective_permute", &out, &x);
+    str_puts(&h->s, " {source_target_pairs = dense<[");
+    for (int g = 0; g < groups.n; g++)
+        for (int i = 0; i < groups.size; i++, before = ", ") {
+            const int64_t *member = groups.members + g * groups.size;
+            str_printf(&h->s, "%s[%lld, %lld]", before, (long long)member[i],
+                    (long long)member[(i + 1) % groups.size]);
+        }
+    str_printf(&h->s, "]> : tensor<%dx2xi64>", groups.n * groups.size);
+    finish(h, &out, &x);
+    return out;
+}

@@ -152,23 +152,17 @@ void lower_results(lowering *l, const hlo_value *v, int n) {
 
 // --- the whole
 // Ranks of different pipeline stages run different programs: nothing in one goes along that axis.
-static drv_status check_nodes(const graph *program, const mesh *ranks) {
+static drv_status check_nodes(const lowering *l) {
+    const graph *program = l->g;
     for (int i = 0; i < program->n_nodes; i++) {
         const node *n = program->nodes[i];
         const char *name = op_rows[n->op]->name;
-        const int here = ranks->size[n->attrs.axis];
-        const bool is_attention = n->op == OP_attention || n->op == OP_attention_grad;
-        if (n->attrs.lanes > 1 || (is_attention && n->attrs.ranks > 1))
+        const int here = l->mesh.size[n->attrs.axis];
+        if (n->attrs.lanes > 1)
             return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of rows that ranks share, which the pjrt back end "
-                    "has no rule for; expected parallel.context 1 and context_leaves auto",
-                    program->name, i, name);
-        if (n->attrs.replicas > 1)
-            return drv_fail(DRV_E_DEVICE,
-                    "graph \"%s\": node %d %s is of a key-value head that %d tensor ranks share, which "
-                    "the pjrt back end has no rule for; expected parallel.tensor up to the number of "
-                    "key-value heads",
-                    program->name, i, name, n->attrs.replicas);
+                    "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
+                    "rule for; expected parallel.context_leaves auto, a leaf for each context rank",
+                    program->name, i, name, n->attrs.lanes);
         if (n->attrs.ranks > 1 && n->attrs.ranks != here)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "
@@ -186,10 +180,17 @@ static drv_status check_nodes(const graph *program, const mesh *ranks) {
     return DRV_OK;
 }
 
+// A graph without nodes along an axis need not name its mesh: that is of one rank.
+static void find_mesh(lowering *l) {
+    if (mesh_ranks(&l->options.ranks) == 0) l->options.ranks = mesh_single();
+    l->of_update = l->options.ranks.size[AXIS_CONTEXT] > 1 && l->g->mesh.size[AXIS_CONTEXT] == 1;
+    l->mesh = l->of_update ? mesh_of_update(&l->options.ranks) : l->options.ranks;
+}
+
 drv_status lower_open(arena *a, const graph *g, const lower_options *options, lowering *out) {
     *out = (lowering){.g = g, .options = *options};
-    if (mesh_ranks(&out->options.ranks) == 0) out->options.ranks = mesh_single();
-    DRV_TRY(check_nodes(g, &out->options.ranks));
+    find_mesh(out);
+    DRV_TRY(check_nodes(out));
     out->values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
     out->is_set = ARENA_ARRAY(a, bool, g->n_tensors);
     return DRV_OK;

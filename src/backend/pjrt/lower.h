@@ -31,7 +31,9 @@ typedef struct lowering { // a graph while it is being lowered
     bool *is_set;      // by tensor id: a rule has given its value
     int node;          // the one whose rule runs
     bool has_places;
-    hlo_value places; // i32[N_AXES]: where this rank is along each axis of the mesh
+    hlo_value places; // i32[N_AXES]: where this rank is along each axis of options.ranks
+    mesh mesh;      // of the graph, but for the pipeline: mesh_of_update, or that of options.ranks
+    bool of_update; // the former, where it is another one
 } lowering;
 
 typedef struct lower_op {

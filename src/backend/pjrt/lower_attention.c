@@ -8,26 +8,14 @@
 // Pairs of blocks are one loop over (i, j), j <= i, whose places come from two tables; so its
 // number of turns is fixed. G query heads of a block are taken together: [R K, G, S, D] while it is
 // cut.
-#include "backend/pjrt/lower.h"
+#include "backend/pjrt/lower_attention.h"
 
 #include <math.h>
 
+#include "ir/zigzag.h"
+
 enum { DEFAULT_BLOCK = 512 };
 static const double NEVER = -1e30; // a score that is not attended; finite, so that differences are
-
-typedef struct attention_call {
-    lowering *l;
-    int64_t rows, seq, padded, block, n_heads, n_kv, group, d;
-    int n_blocks, n_pairs;
-    int64_t *query_block, *key_block; // by pair
-    hlo_type dt, acc;
-    double scale;
-    hlo_value q, k, v;         // [RK, G, S, D], [RK, S, D]
-    hlo_value first;           // i32 [RK, G, S]: the first token that each sees
-    bool branches;             // hides tokens after that one, from the first to before the second:
-    hlo_value hidden[2];       // i32 [RK, G, S]
-    hlo_value d_o, lse, delta; // of the gradient: [RK, G, S, D], [RK, G, S]
-} attention_call;
 
 static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
     const op_attrs *attrs = &n->attrs;
@@ -40,11 +28,13 @@ static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
             .d = attrs->head_dim,
             .dt = lower_type(l, qkv->dt),
             .acc = lower_acc(l, qkv),
+            .n_chunks = attrs->ranks > 1 ? ZIGZAG_HALVES : 1,
             .scale = 1 / sqrt((double)attrs->head_dim)};
+    const int64_t chunk = c.seq / c.n_chunks;
     const int64_t most = l->options.attention_block ? l->options.attention_block : DEFAULT_BLOCK;
-    c.n_blocks = (int)((c.seq + most - 1) / most);
-    c.block = (c.seq + c.n_blocks - 1) / c.n_blocks;
-    c.padded = c.n_blocks * c.block;
+    c.n_blocks = (int)((chunk + most - 1) / most);
+    c.block = (chunk + c.n_blocks - 1) / c.n_blocks;
+    c.padded = c.n_chunks * c.n_blocks * c.block;
     c.query_block = ARENA_ARRAY(l->g->a, int64_t, c.n_blocks * (c.n_blocks + 1) / 2);
     c.key_block = ARENA_ARRAY(l->g->a, int64_t, c.n_blocks * (c.n_blocks + 1) / 2);
     for (int i = 0; i < c.n_blocks; i++)
@@ -56,6 +46,30 @@ static attention_call open_call(lowering *l, const node *n, const tensor *qkv) {
 }
 
 // --- cutting [N, columns] into heads and joining them
+// Fills each chunk of a row up, along a dim of all tokens of the row.
+static hlo_value pad_tokens(const attention_call *c, hlo_value x, int dim) {
+    hlo_text *h = &c->l->h;
+    hlo_value cut = x;
+    if (c->n_chunks == 1 || c->padded == c->seq) return hlo_pad(h, x, dim, c->padded);
+    for (int i = cut.n_dims++; i > dim; i--)
+        cut.dim[i] = cut.dim[i - 1];
+    cut.dim[dim] = c->n_chunks;
+    cut.dim[dim + 1] = c->seq / c->n_chunks;
+    cut = hlo_reshape(h, x, cut.n_dims, cut.dim);
+    x.dim[dim] = c->padded;
+    return hlo_reshape(h, hlo_pad(h, cut, dim + 1, c->padded / c->n_chunks), x.n_dims, x.dim);
+}
+
+// The other way round.
+static hlo_value drop_padding(const attention_call *c, hlo_value x, int dim) {
+    hlo_text *h = &c->l->h;
+    hlo_value chunk[ZIGZAG_HALVES];
+    const int64_t padded = c->padded / c->n_chunks;
+    for (int i = 0; i < c->n_chunks; i++)
+        chunk[i] = hlo_slice(h, x, dim, i * padded, c->seq / c->n_chunks);
+    return c->n_chunks == 1 ? chunk[0] : hlo_concat(h, chunk, c->n_chunks, dim);
+}
+
 // Columns [first, first + n heads) of [N, C] as [R n/g, g, S, D], g 1 for keys and values.
 static hlo_value cut_heads(const attention_call *c, hlo_value x, int64_t first, int64_t heads,
         int64_t group) {
@@ -63,7 +77,7 @@ static hlo_value cut_heads(const attention_call *c, hlo_value x, int64_t first, 
     static const int64_t order[] = {0, 2, 1, 3};
     x = hlo_slice(h, x, 1, first * c->d, heads * c->d);
     x = hlo_reshape(h, x, HLO_DIMS(c->rows, c->seq, heads, c->d));
-    x = hlo_pad(h, hlo_transpose(h, x, order), 2, c->padded);
+    x = pad_tokens(c, hlo_transpose(h, x, order), 2);
     return hlo_reshape(h, x, HLO_DIMS(c->rows * heads / group, group, c->padded, c->d));
 }
 
@@ -72,7 +86,7 @@ static hlo_value join_heads(const attention_call *c, hlo_value x, int64_t heads)
     hlo_text *h = &c->l->h;
     static const int64_t order[] = {0, 2, 1, 3};
     x = hlo_reshape(h, x, HLO_DIMS(c->rows, heads, c->padded, c->d));
-    x = hlo_transpose(h, hlo_slice(h, x, 2, 0, c->seq), order);
+    x = hlo_transpose(h, drop_padding(c, x, 2), order);
     return hlo_reshape(h, x, HLO_DIMS(c->rows * c->seq, heads * c->d));
 }
 
@@ -92,7 +106,7 @@ static hlo_value cut_hidden(attention_call *c, hlo_value hidden, hlo_value first
     hidden = hlo_reshape(h, hidden, HLO_DIMS(c->rows, c->seq, 2));
     for (int i = 0; i < 2; i++) {
         end[i] = hlo_reshape(h, hlo_slice(h, hidden, 2, i, 1), HLO_DIMS(c->rows, c->seq));
-        end[i] = hlo_pad(h, end[i], 1, c->padded);
+        end[i] = pad_tokens(c, end[i], 1);
         c->hidden[i] = for_heads(c, end[i]);
     }
     return hlo_binary(h, "subtract", first, hlo_binary(h, "subtract", end[1], end[0]));
@@ -106,8 +120,9 @@ static void cut_qkv(attention_call *c, hlo_value qkv, hlo_value position, const 
     c->k = hlo_reshape(h, cut_heads(c, qkv, c->n_heads, c->n_kv, 1), 3, kv);
     c->v = hlo_reshape(h, cut_heads(c, qkv, c->n_heads + c->n_kv, c->n_kv, 1), 3, kv);
     position = hlo_reshape(h, position, HLO_DIMS(c->rows, c->seq));
-    position = hlo_pad(h, position, 1, c->padded);
-    const hlo_value token = hlo_iota(h, HLO_I32, 2, position.dim, 1);
+    position = pad_tokens(c, position, 1);
+    const hlo_value token = c->numbered ? hlo_along(h, c->query, &position, 1)
+                                        : hlo_iota(h, HLO_I32, 2, position.dim, 1);
     hlo_value begin = hlo_binary(h, "subtract", token, position);
     if (hidden) begin = cut_hidden(c, *hidden, begin);
     c->first = for_heads(c, begin);
@@ -142,6 +157,24 @@ static hlo_value numbers_from(hlo_text *h, const hlo_value *like, int along, hlo
     return hlo_binary(h, "add", count, hlo_spread(h, hlo_place_value(h, first), like));
 }
 
+// The first token of block `turn` of a table.
+static hlo_place first_token(const attention_call *c, const int64_t *blocks, hlo_place turn) {
+    hlo_text *h = &c->l->h;
+    hlo_place at = hlo_place_times(h, hlo_place_of(h, blocks, c->n_pairs, turn), c->block);
+    if (!c->offset.moves) return at;
+    at.value = hlo_binary(h, "add", hlo_place_value(h, at), c->offset.value);
+    at.moves = true;
+    return at;
+}
+
+// Places in the row of a block's tokens, along a dim of `like`.
+static hlo_value places_of(const attention_call *c, hlo_value numbers, const hlo_value *like,
+        int along, hlo_place first) {
+    hlo_text *h = &c->l->h;
+    if (!c->numbered) return numbers_from(h, like, along, first);
+    return hlo_along(h, hlo_take(h, numbers, 0, first, c->block), like, along);
+}
+
 // `visible` without the keys that lie in what is hidden from a query of the pair.
 static hlo_value without_hidden(const attention_call *c, const block_pair *p, hlo_value key) {
     hlo_text *h = &c->l->h;
@@ -156,17 +189,16 @@ static hlo_value without_hidden(const attention_call *c, const block_pair *p, hl
 // Token t of a row sees those from first[t] to t, but for what is hidden.
 static block_pair open_pair(const attention_call *c, hlo_place turn) {
     hlo_text *h = &c->l->h;
-    block_pair p = {.query = hlo_place_times(h, hlo_place_of(h, c->query_block, c->n_pairs, turn),
-                            c->block),
-            .key = hlo_place_times(h, hlo_place_of(h, c->key_block, c->n_pairs, turn), c->block)};
+    block_pair p = {.query = first_token(c, c->query_block, turn),
+            .key = first_token(c, c->key_block, turn)};
     p.q = take_queries(c, c->q, p.query);
     p.k = hlo_take(h, c->k, 1, p.key, c->block);
     p.v = hlo_take(h, c->v, 1, p.key, c->block);
     p.scores = as_blocks(c, hlo_scale(h, hlo_dot(h, p.q, p.k, 1, 1, c->acc), c->scale), c->block);
     hlo_value like = p.scores;
     like.type = HLO_I32;
-    const hlo_value query = numbers_from(h, &like, 2, p.query),
-                    key = numbers_from(h, &like, 3, p.key);
+    const hlo_value query = places_of(c, c->query, &like, 2, p.query),
+                    key = places_of(c, c->key, &like, 3, p.key);
     const hlo_value from = beside(h, hlo_take(h, c->first, 2, p.query, c->block), &like);
     p.visible =
             hlo_binary(h, "and", hlo_compare(h, "LE", key, query), hlo_compare(h, "GE", key, from));
@@ -190,10 +222,8 @@ static hlo_value flat(const attention_call *c, hlo_value x) {
             c->dt);
 }
 
-// --- forward: carried are the largest score, the sum of exponents and of values, of each query
-enum { MAX, SUM, OUT, N_FORWARD };
-
-static void forward_pair(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+// --- forward
+void attention_pair(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
     const attention_call *c = ctx;
     static const int64_t keys[] = {3};
     block_pair p = open_pair(c, turn);
@@ -219,7 +249,7 @@ static void forward_pair(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carr
 static hlo_value statistics(const attention_call *c, hlo_value x) {
     hlo_text *h = &c->l->h;
     static const int64_t order[] = {1, 0, 2};
-    x = hlo_slice(h, x, 2, 0, c->seq);
+    x = drop_padding(c, x, 2);
     x = hlo_reshape(h, x, HLO_DIMS(c->rows, c->n_heads, c->seq));
     return hlo_reshape(h, hlo_transpose(h, x, order), HLO_DIMS(c->n_heads, c->rows * c->seq));
 }
@@ -229,13 +259,18 @@ static void attention(lowering *l, const node *n) {
     attention_call c = open_call(l, n, n->in[0]);
     const bool branches = n->op == OP_branch_attention;
     const hlo_value hidden = branches ? lower_in(l, n, 2) : (hlo_value){0};
+    const bool ring = n->attrs.ranks > 1;
+    if (ring) lower_ring_open(&c, n);
     cut_qkv(&c, lower_in(l, n, 0), lower_in(l, n, 1), branches ? &hidden : NULL);
     hlo_value like = c.first, out = c.q, carried[N_FORWARD];
     like.type = out.type = c.acc;
     carried[MAX] = hlo_fill(h, NEVER, &like);
     carried[SUM] = hlo_fill(h, 0, &like);
     carried[OUT] = hlo_fill(h, 0, &out);
-    hlo_repeat(h, c.n_pairs, carried, N_FORWARD, forward_pair, &c);
+    if (ring)
+        lower_ring_pairs(&c, n, carried);
+    else
+        hlo_repeat(h, c.n_pairs, carried, N_FORWARD, attention_pair, &c);
     out = hlo_binary(h, "divide", carried[OUT], beside(h, carried[SUM], &out));
     lower_set(l, n, 0, join_heads(&c, hlo_convert(h, out, c.dt), c.n_heads));
     if (branches) return;
@@ -246,10 +281,8 @@ static void attention(lowering *l, const node *n) {
 const lower_op lower_op_attention = {.lower = attention};
 const lower_op lower_op_branch_attention = {.lower = attention};
 
-// --- gradient: carried are the sums of dq, dk, dv
-enum { DQ, DK, DV, N_GRADIENTS };
-
-static void grad_pair(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+// --- gradient
+void attention_grad_pair(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
     const attention_call *c = ctx;
     const block_pair p = open_pair(c, turn);
     const hlo_value d_o = take_queries(c, c->d_o, p.query);
@@ -277,7 +310,7 @@ static hlo_value cut_statistics(const attention_call *c, hlo_value x) {
     hlo_text *h = &c->l->h;
     static const int64_t order[] = {1, 0, 2};
     x = hlo_reshape(h, x, HLO_DIMS(c->n_heads, c->rows, c->seq));
-    x = hlo_pad(h, hlo_transpose(h, x, order), 2, c->padded);
+    x = pad_tokens(c, hlo_transpose(h, x, order), 2);
     return hlo_reshape(h, x, HLO_DIMS(c->rows * c->n_kv, c->group, c->padded));
 }
 
@@ -291,6 +324,8 @@ static void attention_grad(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     static const int64_t columns[] = {3};
     attention_call c = open_call(l, n, n->in[1]);
+    const bool ring = n->attrs.ranks > 1;
+    if (ring) lower_ring_open(&c, n);
     cut_qkv(&c, lower_in(l, n, 1), lower_in(l, n, 4), NULL);
     c.d_o = cut_heads(&c, lower_in(l, n, 0), 0, c.n_heads, c.group);
     const hlo_value o = cut_heads(&c, lower_in(l, n, 2), 0, c.n_heads, c.group);
@@ -300,7 +335,10 @@ static void attention_grad(lowering *l, const node *n) {
     c.lse = cut_statistics(&c, lower_in(l, n, 3));
     hlo_value carried[N_GRADIENTS] = {zeros(h, c.q, c.acc), zeros(h, c.k, c.acc),
             zeros(h, c.v, c.acc)};
-    hlo_repeat(h, c.n_pairs, carried, N_GRADIENTS, grad_pair, &c);
+    if (ring)
+        lower_ring_grad(&c, n, carried);
+    else
+        hlo_repeat(h, c.n_pairs, carried, N_GRADIENTS, attention_grad_pair, &c);
     hlo_value part[N_GRADIENTS];
     for (int i = 0; i < N_GRADIENTS; i++)
         part[i] = join_heads(&c, hlo_convert(h, carried[i], lower_type(l, n->out[0]->dt)),

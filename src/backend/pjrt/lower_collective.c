@@ -7,27 +7,36 @@
 #include "ir/shard.h"
 
 // --- groups and places
-// Ranks that differ along `axes` alone, in the order of their ranks; every rank is in one group.
-static hlo_groups groups_along(lowering *l, unsigned axes) {
+static int place_along(const lowering *l, int rank, mesh_axis axis) {
     const mesh *m = &l->options.ranks;
-    const int n = mesh_ranks(m);
+    if (axis == AXIS_DATA && l->of_update) return mesh_place_in_update(m, rank);
+    return axis == AXIS_CONTEXT && l->of_update ? 0 : mesh_place(m, rank, axis);
+}
+
+// Ranks that differ along `axes` alone, in the order of their places; every rank is in one group.
+static hlo_groups groups_along(lowering *l, unsigned axes) {
+    const int n = mesh_ranks(&l->options.ranks);
     int64_t *members = ARENA_ARRAY(l->g->a, int64_t, n);
     hlo_groups groups = {.size = 1, .members = members};
     for (int axis = 0; axis < N_AXES; axis++)
-        if (axes >> axis & 1) groups.size *= m->size[axis];
+        if (axes >> axis & 1) groups.size *= l->mesh.size[axis];
     groups.n = n / groups.size;
-    for (int first = 0, at = 0; first < n; first++) {
-        bool leads = true; // its place is 0 on all of these axes
-        for (int axis = 0; axis < N_AXES; axis++)
-            leads = leads && !(axes >> axis & 1 && mesh_place(m, first, (mesh_axis)axis));
-        for (int r = first; leads && r < n; r++) {
-            bool with = true;
-            for (int axis = 0; axis < N_AXES; axis++)
-                with = with && (axes >> axis & 1 || mesh_place(m, r, (mesh_axis)axis) ==
-                                                            mesh_place(m, first, (mesh_axis)axis));
-            if (with) members[at++] = r;
+    for (int r = 0; r < n; r++) {
+        int group = 0, member = 0;
+        for (int axis = 0; axis < N_AXES; axis++) {
+            int *at = axes >> axis & 1 ? &member : &group;
+            *at = *at * l->mesh.size[axis] + place_along(l, r, (mesh_axis)axis);
         }
+        members[group * groups.size + member] = r;
     }
+    return groups;
+}
+
+hlo_groups lower_neighbours(lowering *l, mesh_axis axis, int n) {
+    hlo_groups groups = groups_along(l, 1u << axis);
+    DRV_ASSERT(groups.size % n == 0, "%d neighbours of %d ranks", n, groups.size);
+    groups.n *= groups.size / n; // groups lie one after the other
+    groups.size = n;
     return groups;
 }
 
@@ -47,7 +56,12 @@ hlo_value lower_max_along(lowering *l, hlo_value x, unsigned axes) {
 
 hlo_value lower_place(lowering *l, mesh_axis axis) {
     DRV_ASSERT(l->has_places, "graph \"%s\" has no places", l->g->name);
-    return hlo_reshape(&l->h, hlo_slice(&l->h, l->places, 0, (int64_t)axis, 1), 0, NULL);
+    const hlo_value here =
+            hlo_reshape(&l->h, hlo_slice(&l->h, l->places, 0, (int64_t)axis, 1), 0, NULL);
+    if (axis != AXIS_DATA || !l->of_update) return here;
+    const hlo_value before = hlo_scale(&l->h, lower_place(l, AXIS_CONTEXT),
+            (double)l->options.ranks.size[AXIS_DATA]);
+    return hlo_binary(&l->h, "add", before, here);
 }
 
 hlo_value lower_rows_here(lowering *l, const node *n, hlo_value rows, int64_t n_here,

@@ -8,6 +8,9 @@
 hlo_value lower_sum_along(lowering *l, hlo_value x, unsigned axes);
 hlo_value lower_max_along(lowering *l, hlo_value x, unsigned axes);
 
+// Neighbours along an axis, n at a time.
+hlo_groups lower_neighbours(lowering *l, mesh_axis axis, int n);
+
 // This rank's place along an axis: i32. All replicas run one program, so it is an argument, not a
 // constant.
 hlo_value lower_place(lowering *l, mesh_axis axis);

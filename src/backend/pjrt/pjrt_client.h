@@ -58,8 +58,8 @@ typedef struct device_program {
     bool checked;                 // whether outputs have been compared with `out`
 } device_program;
 
-// Compiles StableHLO text (n bytes). `in` and `out` are what it takes and gives, and live as long
-// as the program.
+// Compiles StableHLO text (n bytes). program->in and ->out say what it takes and gives; they are
+// set before, and live as long as the program.
 DRV_CHECKED drv_status client_compile(const device_client *c, const char *text, size_t n,
         const compile_options *options, device_program *program);
 // A program as bytes for a file, and back: for one plugin and one kind of device.

@@ -5,7 +5,7 @@
 #include "data/read/parquet_page.h"
 
 typedef struct parquet_slot {
-    int repetition, definition; // levels: which list goes on, how much of the path is there
+    int repetition, definition; // levels: which list continues, how much of the path is there
     bool present;
     byte_array value; // until the slot is passed and the next one is looked at
 } parquet_slot;

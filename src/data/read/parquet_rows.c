@@ -1,6 +1,6 @@
 // Records put together from columns, as the Dremel paper does it (doi.org/10.14778/1920841.1920886,
 // record assembly): a definition level says how much of a path is there, a repetition level which
-// list goes on. All leaves below a node are walked side by side and must agree.
+// list continues. All leaves below a node are walked side by side and must agree.
 #include "data/read/parquet_rows.h"
 
 #include <string.h>

@@ -23,7 +23,7 @@ typedef struct row_source_spec {
 typedef enum rows_packing {
     PACKING_AUTO,      // examples of a set that has roles, else documents
     PACKING_DOCUMENTS, // cut every T tokens; attention and positions stay inside a document
-    PACKING_STREAM,    // cut every T tokens; they go on across
+    PACKING_STREAM,    // cut every T tokens; attention and positions run on across
     PACKING_EXAMPLES,  // whole documents; what is longer than a row is cut off or left out
     N_PACKINGS
 } rows_packing;

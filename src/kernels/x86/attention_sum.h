@@ -36,10 +36,10 @@ INLINE void sum_parts(const float *part, int64_t n_parts, int64_t apart, int64_t
 // neighbour is there, as the ones of a binary counter do.
 INLINE void sum_leaves(const float *part, int64_t n_parts, int64_t leaves, int64_t apart, int64_t d,
         sum_target to) {
-    enum { MOST_OPEN = 32 };
+    enum { MAX_OPEN = 32 };
     const int64_t each = n_parts / leaves;
     FOR_VECTORS(j, k, d, {
-        vec open[MOST_OPEN];
+        vec open[MAX_OPEN];
         for (int64_t leaf = 0; leaf < leaves; leaf++) {
             int level = 0;
             vec sum = chain_of(part + j + leaf * each * apart, each, apart, k);

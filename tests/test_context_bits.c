@@ -79,6 +79,23 @@ static void every_mesh_bf16(void **state) {
     same_bits_on(all, every_mesh(all), &bf16, LEAVES, NULL);
 }
 
+// Tensor ranks beyond the two key-value heads: several share one, and its query heads are in leaves
+// on whoever has fewer of them. Every degree of both axes, beside pipelines and data.
+static void ranks_that_share_a_head(void **state) {
+    (void)state;
+    static const mesh_case some[] = {{4, 1, 1, 1}, {4, 2, 1, 1}, {2, 4, 1, 1}, {8, 1, 1, 1},
+            {1, 4, 1, 1}, {1, 2, 2, 2}, {4, 1, 2, 1}, {4, 1, 1, 2}};
+    static const char *const more[] = {"parallel.sequence=false", "training.recompute=full"};
+    model_case grouped[] = {fp32, bf16};
+    for (int i = 0; i < 2; i++) {
+        grouped[i].sets[1] = "model.num_attention_heads=16";
+        grouped[i].sets[grouped[i].n_sets++] = "model.intermediate_size=176";
+        grouped[i].sets[grouped[i].n_sets++] = "model.num_hidden_layers=2";
+        same_bits_on(some, 8, &grouped[i], LEAVES, NULL);
+        same_bits_on(some, 3, &grouped[i], LEAVES, more[i]);
+    }
+}
+
 // Without ZeRO, without shared tokens, with several rows a micro-batch, recomputed.
 static void beside_other_keys(void **state) {
     (void)state;
@@ -112,7 +129,8 @@ static void bytes_are_those_of_the_plan(void **state) {
         const char *zero;
     } cases[] = {{{1, 2, 1, 1}, 2, "parallel.zero=1"}, {{1, 4, 1, 1}, 4, "parallel.zero=0"},
             {{1, 2, 1, 2}, 4, "parallel.zero=1"}, {{1, 2, 1, 2}, 4, "parallel.zero=0"},
-            {{1, 1, 1, 2}, 4, "parallel.zero=1"}, {{2, 2, 1, 1}, 4, "parallel.zero=1"}};
+            {{1, 1, 1, 2}, 4, "parallel.zero=1"}, {{2, 2, 1, 1}, 4, "parallel.zero=1"},
+            {{4, 2, 1, 1}, 4, "parallel.zero=1"}};
     model_case even = bf16;
     even.sets[3] = "model.vocab_size=512"; // ranks have as much each
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -153,9 +171,9 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
-            cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(beside_other_keys),
-            cmocka_unit_test(eight_ranks), cmocka_unit_test(bytes_are_those_of_the_plan),
-            cmocka_unit_test(leaves_decide),
+            cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(ranks_that_share_a_head),
+            cmocka_unit_test(beside_other_keys), cmocka_unit_test(eight_ranks),
+            cmocka_unit_test(bytes_are_those_of_the_plan), cmocka_unit_test(leaves_decide),
             cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -137,6 +137,24 @@ static void context_ranks_too(void **state) {
         same_branches_on(some, sizeof some / sizeof *some, sets[i], 6);
 }
 
+// Context ranks beside tensor ranks that share a key-value head, and beside those that have one or
+// both.
+static void context_ranks_and_shared_heads(void **state) {
+    (void)state;
+    static const bits_case some[] = {{4, 2, 1, 1, {SHARED}}, {4, 1, 1, 1, {WHOLE}},
+            {2, 4, 1, 1, {SHARED}}, {8, 1, 1, 1, {SHARED, "training.recompute=full"}},
+            {4, 1, 2, 1, {SHARED, ZERO0}}, {1, 4, 1, 2, {NULL}}};
+    const char *const sets[][7] = {{fp32, all_linear, dropped, "model.num_key_value_heads=2",
+                                           "model.num_attention_heads=8",
+                                           "model.intermediate_size=176",
+                                           "parallel.context_leaves=4"},
+            {bf16, "lora.target_modules=[k_proj, v_proj]", kept, "model.num_key_value_heads=2",
+                    "model.num_attention_heads=16", "model.intermediate_size=176",
+                    "parallel.context_leaves=4"}};
+    for (int i = 0; i < 2; i++)
+        same_branches_on(some, sizeof some / sizeof *some, sets[i], 7);
+}
+
 // The number of leaves decides: with others the bits are others, so the cases above say something.
 static void leaves_decide(void **state) {
     (void)state;
@@ -154,6 +172,6 @@ int main(void) {
             cmocka_unit_test(some_branches), cmocka_unit_test(sizes_that_fill_nothing),
             cmocka_unit_test(leaves_of_uneven_length), cmocka_unit_test(eight_ranks),
             cmocka_unit_test(shared_heads), cmocka_unit_test(context_ranks_too),
-            cmocka_unit_test(leaves_decide)};
+            cmocka_unit_test(context_ranks_and_shared_heads), cmocka_unit_test(leaves_decide)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

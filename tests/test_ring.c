@@ -1,5 +1,6 @@
 // Attention of rows that several ranks share: a ring of threads against one rank that computes in
-// double; the same bits on any number of ranks for one number of leaves; the bytes on the wire.
+// double; the same bits on any number of ranks for one number of leaves, of the row and of the
+// query heads of a group, which tensor ranks may share; the bytes on the wire.
 #include "ranks.h"
 
 #include <math.h>
@@ -53,16 +54,31 @@ static const ring_case cases[] = {{16, 1, 1, 1, 2, 16}, // chunks of one token, 
         {2064, 1, 2, 1, 16, 3}, {720, 2, 3, 3, 24, 700}};
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-enum { N_RESULTS = 2 }; // o, dqkv
+enum { N_RESULTS = 2, MAX_REPLICAS = 4 }; // o, dqkv
 typedef struct ring_run {
     const ring_case *c;
     dtype dt;
     int ranks, lanes;
+    int leaves, replicas; // of the heads of a group, in all; tensor ranks that share one. 0: one
     double *result[N_RESULTS]; // by row, token in the row, column
 } ring_run;
 
 static int64_t columns(const ring_case *c, int result) {
     return (int64_t)(c->n_heads + (result ? 2 * c->n_kv_heads : 0)) * c->head_dim;
+}
+
+static int replicas_of(const ring_run *run) {
+    return run->replicas ? run->replicas : 1;
+}
+
+// Those of a rank; and of them one among those of all: it has some of the queries.
+static int64_t columns_here(const ring_run *run, int result) {
+    return columns(run->c, result) -
+           (int64_t)run->c->n_heads * run->c->head_dim / replicas_of(run) * (replicas_of(run) - 1);
+}
+static int64_t column_of(const ring_run *run, int place, int64_t column) {
+    const int64_t all = (int64_t)run->c->n_heads * run->c->head_dim, here = all / replicas_of(run);
+    return column < here ? place * here + column : column - here + all;
 }
 
 // Of token t of a row, in the order of the row.
@@ -82,18 +98,20 @@ static nodes build(arena *mem, const ring_run *run, const mesh *ranks) {
     const ring_case *shape = run->c;
     const int64_t n_tokens = shape->rows * shape->tokens / run->ranks;
     nodes made = {.g = graph_new(mem, "ring")};
-    const op_attrs attrs = {.n_heads = shape->n_heads,
+    const op_attrs attrs = {.n_heads = shape->n_heads / replicas_of(run),
             .n_kv_heads = shape->n_kv_heads,
             .head_dim = shape->head_dim,
             .seq = (int)(shape->tokens / run->ranks),
             .axis = run->ranks > 1 ? AXIS_CONTEXT : 0,
             .ranks = run->ranks > 1 ? run->ranks : 0,
-            .lanes = run->lanes > 1 ? run->lanes : 0};
+            .lanes = run->lanes > 1 ? run->lanes : 0,
+            .leaves = run->leaves / replicas_of(run),
+            .replicas = run->replicas};
     made.g->mesh = *ranks;
     made.qkv = graph_state(made.g, TENSOR_INPUT, "qkv", run->dt, 2,
-            (int64_t[]){n_tokens, columns(shape, 1)});
+            (int64_t[]){n_tokens, columns_here(run, 1)});
     made.d_o = graph_state(made.g, TENSOR_INPUT, "do", run->dt, 2,
-            (int64_t[]){n_tokens, columns(shape, 0)});
+            (int64_t[]){n_tokens, columns_here(run, 0)});
     made.position = graph_state(made.g, TENSOR_INPUT, "position", DT_I32, 1, &n_tokens);
     node *f = graph_add(made.g, OP_attention, 2, (tensor *[]){made.qkv, made.position}, &attrs);
     tensor *in[] = {made.d_o, made.qkv, f->out[0], f->out[1], made.position};
@@ -105,9 +123,16 @@ static nodes build(arena *mem, const ring_run *run, const mesh *ranks) {
     return made;
 }
 
-// Calls fn for each token that the rank has: its place among them, its row, its place in the row.
-typedef void token_fn(backend *b, const nodes *x, ring_run *r, int64_t at, int64_t row, int64_t t);
-static void each_token(backend *b, const nodes *x, ring_run *r, int place, token_fn *fn) {
+// A token that a rank has: its place among them, its row, its place in the row; the place of the
+// rank among the tensor ranks.
+typedef struct token_place {
+    int64_t at, row, t;
+    int tensor;
+} token_place;
+typedef void token_fn(backend *b, const nodes *x, ring_run *r, const token_place *p);
+static void each_token(backend *b, const nodes *x, ring_run *r, const mesh *m, int rank,
+        token_fn *fn) {
+    const int place = mesh_place(m, rank, AXIS_CONTEXT);
     const zigzag cut = {r->ranks, r->lanes, r->c->tokens};
     const int64_t u = zigzag_chunk_tokens(&cut);
     const bool whole = r->ranks * r->lanes == 1;
@@ -115,57 +140,75 @@ static void each_token(backend *b, const nodes *x, ring_run *r, int place, token
         for (int i = 0; i < zigzag_chunks(&cut); i++)
             for (int64_t t = 0; t < u; t++) {
                 const int64_t in_row = zigzag_chunk(&cut, place, i) * u + t;
-                fn(b, x, r,
-                        whole ? row * r->c->tokens + in_row
-                              : zigzag_token(&cut, r->c->rows, row, i) + t,
-                        row, in_row);
+                const token_place p = {whole ? row * r->c->tokens + in_row
+                                             : zigzag_token(&cut, r->c->rows, row, i) + t,
+                        row, in_row, mesh_place(m, rank, AXIS_TENSOR)};
+                fn(b, x, r, &p);
             }
 }
 
-static void write_token(backend *b, const nodes *x, ring_run *r, int64_t at, int64_t row,
-        int64_t t) {
+static void write_token(backend *b, const nodes *x, ring_run *r, const token_place *p) {
     const ring_case *c = r->c;
     tensor *const in[] = {x->d_o, x->qkv};
-    element_write(b, x->position, at, (double)(t % c->document));
+    element_write(b, x->position, p->at, (double)(p->t % c->document));
     for (int k = 0; k < N_RESULTS; k++)
-        for (int64_t j = 0; j < columns(c, k); j++) {
-            double value = value_at((uint64_t)k + 3, c, row, t, j, columns(c, k));
+        for (int64_t j = 0; j < columns_here(r, k); j++) {
+            double value = value_at((uint64_t)k + 3, c, p->row, p->t, column_of(r, p->tensor, j),
+                    columns(c, k));
             if (r->dt == DT_F64) value = (double)bf16_to_f32(f32_to_bf16((float)value));
             if (r->dt == DT_F32) value = (double)bf16_to_f32(f32_to_bf16((float)value));
-            element_write(b, in[k], at * columns(c, k) + j, value);
+            element_write(b, in[k], p->at * columns_here(r, k) + j, value);
         }
 }
 
-static void read_token(backend *b, const nodes *x, ring_run *r, int64_t at, int64_t row,
-        int64_t t) {
+// What several ranks have is the same on all.
+static void read_token(backend *b, const nodes *x, ring_run *r, const token_place *p) {
     for (int k = 0; k < N_RESULTS; k++) {
-        const int64_t width = columns(r->c, k);
-        for (int64_t j = 0; j < width; j++)
-            r->result[k][(row * r->c->tokens + t) * width + j] =
-                    element_read(b, x->out[k], at * width + j);
+        const int64_t width = columns_here(r, k);
+        for (int64_t j = 0; j < width; j++) {
+            double *to = &r->result[k][(p->row * r->c->tokens + p->t) * columns(r->c, k) +
+                                       column_of(r, p->tensor, j)];
+            const double value = element_read(b, x->out[k], p->at * width + j);
+            assert_true(isnan(*to) || *to == value);
+            *to = value;
+        }
     }
 }
 
+// All tensor ranks share the one head.
+static comm_group *group_of(comm *self, const mesh *m, mesh_axis axis) {
+    comm_group *along = comm_axes(self, m, 1u << axis);
+    int ranks[MAX_REPLICAS];
+    if (axis != AXIS_TENSOR) return along;
+    for (int i = 0; i < group_size(along); i++)
+        ranks[i] = group_rank(along, i);
+    return comm_ranks(self, "replicas of a key-value head", ranks, group_size(along));
+}
+
 static drv_status run_on(comm *self, arena *mem, ring_run *run) {
-    const mesh m = {{1, 1, run->ranks, 1}};
-    backend *b;
+    const mesh ranks = {{1, 1, run->ranks, replicas_of(run)}};
+    static const mesh_axis axes[2] = {AXIS_CONTEXT, AXIS_TENSOR};
+    int64_t before[2];
+    backend *device;
     plan *planned;
     executable *program;
-    DRV_TRY(backend_open(mem, "cpu", &b));
-    backend_join(b, self, &m);
-    const nodes x = build(mem, run, &m);
+    DRV_TRY(backend_open(mem, "cpu", &device));
+    backend_join(device, self, &ranks);
+    const nodes x = build(mem, run, &ranks);
     DRV_TRY(graph_verify(x.g, STAGE_DIFFERENTIATED));
-    DRV_TRY(backend_compile(mem, b, x.g, &planned, &program));
-    DRV_TRY(backend_prepare(b));
-    each_token(b, &x, run, comm_rank(self), write_token);
-    comm_group *group = comm_axes(self, &m, 1u << AXIS_CONTEXT);
-    const int64_t before = comm_sent(group);
-    DRV_TRY(backend_run(b, program));
-    EXPECT(self, (double)(comm_sent(group) - before) == planned->wire_bytes[AXIS_CONTEXT]);
+    DRV_TRY(backend_compile(mem, device, x.g, &planned, &program));
+    DRV_TRY(backend_prepare(device));
+    each_token(device, &x, run, &ranks, comm_rank(self), write_token);
+    for (int i = 0; i < 2; i++)
+        before[i] = comm_sent(group_of(self, &ranks, axes[i]));
+    DRV_TRY(backend_run(device, program));
+    for (int i = 0; i < 2; i++)
+        EXPECT(self, (double)(comm_sent(group_of(self, &ranks, axes[i])) - before[i]) ==
+                             planned->wire_bytes[axes[i]]);
     pthread_mutex_lock(&lock);
-    each_token(b, &x, run, comm_rank(self), read_token);
+    each_token(device, &x, run, &ranks, comm_rank(self), read_token);
     pthread_mutex_unlock(&lock);
-    backend_close(b);
+    backend_close(device);
     return DRV_OK;
 }
 
@@ -176,12 +219,27 @@ static drv_status ring_rank(comm *self, void *ctx) {
     return status;
 }
 
-static ring_run run_ring(const ring_case *c, dtype dt, int ranks, int lanes) {
-    ring_run r = {.c = c, .dt = dt, .ranks = ranks, .lanes = lanes};
-    for (int k = 0; k < N_RESULTS; k++)
-        r.result[k] = mem_zeroed(sizeof(double) * (size_t)(c->rows * c->tokens * columns(c, k)));
+static ring_run run_heads(const ring_case *c, dtype dt, int context, int lanes, int leaves,
+        int replicas) {
+    ring_run r = {.c = c,
+            .dt = dt,
+            .ranks = context,
+            .lanes = lanes,
+            .leaves = leaves,
+            .replicas = replicas};
+    const int ranks = r.ranks * replicas_of(&r);
+    for (int k = 0; k < N_RESULTS; k++) {
+        const int64_t n = r.c->rows * r.c->tokens * columns(r.c, k);
+        r.result[k] = mem_zeroed(sizeof(double) * (size_t)n);
+        for (int64_t i = 0; i < n; i++)
+            r.result[k][i] = NAN;
+    }
     OK(comm_run_threads(ranks, ranks == 2 ? 2 : 1, NULL, ring_rank, &r));
     return r;
+}
+
+static ring_run run_ring(const ring_case *c, dtype dt, int ranks, int lanes) {
+    return run_heads(c, dt, ranks, lanes, 0, 0);
 }
 
 static void free_run(ring_run *r) {
@@ -216,6 +274,20 @@ static void ranks_find_what_one_finds_in_double(void **state) {
     }
 }
 
+static void expect_bits(const ring_run *want, ring_run got) {
+    for (int k = 0; k < N_RESULTS; k++) {
+        const int64_t n = want->c->rows * want->c->tokens * columns(want->c, k);
+        for (int64_t i = 0; i < n; i++)
+            if (got.result[k][i] != want->result[k][i])
+                fail_msg("%s, %lld tokens, documents of %d, %d ranks x %d leaves, %d replicas: "
+                         "element %lld of %d is %.9g, expected %.9g",
+                        dtype_name(got.dt), (long long)got.c->tokens, got.c->document, got.ranks,
+                        got.lanes, got.replicas, (long long)i, k, got.result[k][i],
+                        want->result[k][i]);
+    }
+    free_run(&got);
+}
+
 static void leaves_decide_the_bits(void **state) {
     (void)state;
     static const int layouts[][2] = {{1, 8}, {2, 4}, {4, 2}};
@@ -224,21 +296,39 @@ static void leaves_decide_the_bits(void **state) {
             const dtype dt = bf16 ? DT_BF16 : DT_F32;
             if (cases[i].tokens % (ZIGZAG_HALVES * 8)) continue;
             ring_run want = run_ring(&cases[i], dt, 8, 1);
-            for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++) {
-                ring_run got = run_ring(&cases[i], dt, layouts[k][0], layouts[k][1]);
-                for (int x = 0; x < N_RESULTS; x++)
-                    assert_memory_equal(got.result[x], want.result[x],
-                            sizeof(double) * (size_t)(cases[i].rows * cases[i].tokens *
-                                                      columns(&cases[i], x)));
-                free_run(&got);
-            }
+            for (size_t k = 0; k < sizeof layouts / sizeof *layouts; k++)
+                expect_bits(&want, run_ring(&cases[i], dt, layouts[k][0], layouts[k][1]));
             free_run(&want);
+        }
+}
+
+// So do those of the heads of a group, whichever tensor ranks have them: every degree of both axes.
+// Leaves of one head, of two and of three; the last rank has one.
+static void leaves_of_heads_decide_the_bits(void **state) {
+    (void)state;
+    static const struct {
+        ring_case of;
+        int leaves;
+    } heads[] = {{{64, 2, 8, 1, 8, 17}, 8}, {{64, 1, 8, 1, 12, 5}, 4}, {{160, 1, 12, 1, 4, 160}, 4},
+            {{1040, 1, 4, 1, 32, 333}, 4}};
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        for (int bf16 = 0; bf16 < 2; bf16++) {
+            const dtype dt = bf16 ? DT_BF16 : DT_F32;
+            ring_run want = run_heads(&heads[i].of, dt, 1, 4, heads[i].leaves, 0),
+                     exact = run_ring(&heads[i].of, DT_F64, 1, 1);
+            expect_near(&want, &exact, bf16 ? 1e-2 : 3e-6);
+            for (int replicas = 1; replicas <= MAX_REPLICAS; replicas *= 2)
+                for (int ranks = replicas == 1 ? 2 : 1; ranks <= 4; ranks *= 2)
+                    expect_bits(&want, run_heads(&heads[i].of, dt, ranks, 4 / ranks,
+                                               heads[i].leaves, replicas));
+            free_run(&want), free_run(&exact);
         }
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_tree_does_not_depend_on_the_order),
             cmocka_unit_test(ranks_find_what_one_finds_in_double),
-            cmocka_unit_test(leaves_decide_the_bits)};
+            cmocka_unit_test(leaves_decide_the_bits),
+            cmocka_unit_test(leaves_of_heads_decide_the_bits)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,6 +59,13 @@ for run in leaves2 leaves4; do
     check "$run: losses of one rank, to the last digit" test "$(losses $run)" = "$(losses leaves1)"
 done
 
+# --- nor on tensor ranks that share a key-value head
+heads=(parallel.context_leaves=4 model.num_key_value_heads=2 model.intermediate_size=176)
+expect 0 "step 9" train 1 heads1 "${heads[@]}"
+expect 0 "tensor 4, context 2 with 4 leaves" train 8 heads8 "${heads[@]}" parallel.context=2 parallel.tensor=4
+check "heads8: model and optimizer of one rank" same_files heads8 heads1
+check "heads8: losses of one rank, to the last digit" test "$(losses heads8)" = "$(losses heads1)"
+
 # --- what cannot be cut, and plans
 expect 2 "\"parallel.context_leaves\" is 3, expected parallel.context 1 x 1, 2, 4" train 1 bad parallel.context_leaves=3
 expect 0 "layout        tensor 1, context 1 with 4 leaves, data 1" "$drover" plan run.yaml --set parallel.context_leaves=4

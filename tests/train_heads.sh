@@ -16,6 +16,12 @@ done
 expect 0 "tensor 4, pipeline 2 x 1 stages" train 8 t4p2 parallel.tensor=4 parallel.pipeline=2 parallel.sequence=false "${heads[@]}"
 check "tensor 4, pipeline 2: the bits of one rank" test "$(weights one 000004)" = "$(weights t4p2 000004)"
 
+# --- nor on the level of kernels
+for n in 1 4; do
+    DROVER_CPU=ref expect 0 "step 2" train $n ref$n parallel.tensor=$n training.steps=2 training.precision=fp32 training.eval_every=0 "${heads[@]}"
+done
+check "scalar kernels, tensor 4: the bits of one rank" test "$(weights ref1 000002)" = "$(weights ref4 000002)"
+
 # --- from one layout to another
 expect 0 "step 2" train 8 mixed training.steps=2 parallel.tensor=8 "${heads[@]}"
 expect 0 "resumed from mixed/checkpoints/step-000002" train 4 mixed training.steps=3 parallel.tensor=4 "${heads[@]}"

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "cli/layout_candidates.h"
 #include "cli/plan_stages.h"
 #include "train/fit.h"
@@ -98,16 +100,28 @@ static int by_seconds(const void *x, const void *y) {
     return (a->seconds > b->seconds) - (a->seconds < b->seconds);
 }
 
+// Of a search that takes longer than a second. It ends as soon as enough layouts fit.
+static void show_progress(const found *f, const layout_candidates *all, double begin) {
+    const int tried = f->n + f->n_not, left = all->n_meshes - tried;
+    const double seconds = clock_s() - begin;
+    if (seconds < 1) return;
+    progress("planning layouts: mesh %d of at most %d, %d fit, at most %s left", tried + 1,
+            all->n_meshes, f->n, str_duration(seconds / tried * left));
+}
+
 // The estimates' order is nearly that of the plans: a few more are planned than listed.
 static void plan_best(found *f, const layout_candidates *all) {
     enum { MORE = 4 };
+    const double begin = clock_s();
     f->list = mem_alloc(sizeof *f->list * (size_t)(f->top + MORE));
     for (int i = 0, next; i < all->n && f->n < f->top + MORE; i = next) {
+        if (i > 0) show_progress(f, all, begin);
         if (find_variant(f, all, i, &next, &f->list[f->n]))
             f->n++;
         else
             f->n_not++;
     }
+    progress_end();
     qsort(f->list, (size_t)f->n, sizeof *f->list, by_seconds);
     if (f->n > f->top) f->n = (int)f->top;
 }

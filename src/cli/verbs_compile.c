@@ -128,10 +128,9 @@ static const cli_rule rules[] = {
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",
-        .usage =
-                "CONFIG [--target GPU] [--devices N] [--jobs N] [--memory SIZE] [--set KEY=VALUE]...\n"
-                "--list [CONFIG] [--cache DIR] [--json]\n"
-                "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
+        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...\n"
+                 "--list [CONFIG] [--cache DIR] [--json]\n"
+                 "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
         .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"

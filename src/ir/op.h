@@ -33,6 +33,8 @@ typedef struct op_row {
     double (*flops)(const node *n);
     // Bytes that a rank sends to others. NULL: none.
     double (*wire)(const node *n);
+    // What goes to tensor ranks besides, of an op that is over another axis. NULL: nothing.
+    double (*wire_replicas)(const node *n);
 
     // Recomputation. The first n_kept outputs are never dropped: the residual stream. `remake`
     // makes a node (not in place) whose outputs are those after them, from n's inputs and kept

@@ -207,6 +207,11 @@ static int node_lanes(const builder *b) {
     return b->g->lanes > 1 ? b->g->lanes : 0;
 }
 
+// Attention of rows that are cut joins what tensor ranks find of one key-value head itself.
+static bool attention_joins(const builder *b) {
+    return b->l->mesh.size[AXIS_CONTEXT] > 1 || node_lanes(b);
+}
+
 // Attention is cut by the heads of the model: all_heads, where ranks share them.
 static op_attrs attention_attrs(const builder *b) {
     const model_layout *l = b->l;
@@ -217,7 +222,8 @@ static op_attrs attention_attrs(const builder *b) {
             .seq = (int)b->opts->seq,
             .lanes = node_lanes(b),
             .leaves = l->head_leaves > 1 ? l->head_leaves : 0,
-            .wide = l->replicas > 1};
+            .wide = l->replicas > 1 && !attention_joins(b),
+            .replicas = l->replicas > 1 && attention_joins(b) ? l->replicas : 0};
     if (l->mesh.size[AXIS_CONTEXT] > 1) {
         attrs.axis = AXIS_CONTEXT;
         attrs.ranks = l->mesh.size[AXIS_CONTEXT];
@@ -241,7 +247,7 @@ static tensor *attention_block(builder *b, const layer_params *w, tensor *x_NH) 
     tensor *rotated[] = {over_replicas(b, OP_gather_kv, spread_linear(b, x_NH, w->qkv)), b->rope};
     tensor *qkv_NC = add1(b, OP_rope, 2, rotated,
             (op_attrs){.n_heads = l->n_heads + l->n_kv_heads, .head_dim = l->head_dim});
-    qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
+    if (!attention_joins(b)) qkv_NC = over_replicas(b, OP_share_kv, qkv_NC);
     const op_attrs attrs = attention_attrs(b);
     if (b->hidden) {
         tensor *in[] = {qkv_NC, b->position, b->hidden};

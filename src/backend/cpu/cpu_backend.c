@@ -134,7 +134,7 @@ static drv_status find_group(cpu_backend *b, const mesh *m, const node *n, comm_
         return drv_fail(DRV_E_DEVICE, "%s over %d ranks, but the %s axis here has %d",
                 op_rows[n->op]->name, n->attrs.ranks, mesh_axis_name(axis), b->mesh.size[axis]);
     *out = group_along(b, m, axis);
-    if (n->attrs.replicas)
+    if (n->attrs.replicas && axis == AXIS_TENSOR)
         *out = n->attrs.replicas > 1 ? replicas_of(b, *out, n->attrs.replicas) : NULL;
     if (!n->attrs.ends) return DRV_OK;
     const int ends[] = {group_rank(*out, 0), group_rank(*out, n->attrs.ranks - 1)};
@@ -150,6 +150,8 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
             .kernels = b->kernels,
             .attention = b->attention};
     DRV_TRY(find_group(b, m, n, &out->group));
+    if (n->op == OP_attention_grad && n->attrs.replicas > 1)
+        out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.replicas);
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
     for (int axis = 0; axis < N_AXES; axis++)
         if (n->attrs.axes >> axis & 1 && m->size[axis] > 1)

@@ -23,7 +23,9 @@ struct instruction {
     const instruction *next_product; // the next one of a single row, in a circle; NULL: none
     comm_group *group;               // of an op with an axis; NULL: one rank
     comm_group *along[N_AXES];       // of an op with several (attrs.axes); NULL: one rank
-    int tensor_place;                // of this rank
+    comm_group *
+            replicas; // of attention of rows that ranks share: tensor ranks with one key-value head
+    int tensor_place; // of this rank
     drv_status *failed; // set, with a message, when other ranks cannot be reached: the program ends
 };
 

@@ -97,6 +97,12 @@ static int64_t piece(int64_t n, int64_t n_pieces, int64_t unit) {
     return size < n ? size : n;
 }
 
+// The next number of pieces at which they are smaller: between the two they are the same.
+static int64_t more_pieces(int64_t n, int64_t n_pieces, int64_t unit) {
+    const int64_t size = round_up(div_up(n, n_pieces), unit);
+    return size > unit ? div_up(n, size - unit) : n + 1;
+}
+
 // What a grid of tiles costs over one perfect product: threads that wait for the last tile (which
 // may run on a busy core, 5 % slower, say), and packing each operand again for each tile of the
 // other (measured on Zen 4, bench/results/2026-11-21-zen4.md).
@@ -108,15 +114,17 @@ static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, 
 }
 
 // The cheapest grid with tiles of 64 to 512 rows and 96 to 640 columns. Where the sums of a tile
-// wait for others they should stay in the cache: half as many rows and columns.
+// wait for others they should stay in the cache: half as many rows and columns. Plans of large
+// models ask thousands of times, so grids of the same tiles are looked at once.
 static void choose_tiles(gemm *g, int64_t threads) {
     const gemm_shape *s = &g->shape;
     const int64_t most_m = tree_is_given(&g->tree) ? 256 : 512,
                   most_n = tree_is_given(&g->tree) ? 336 : 640;
     double best = 1e30;
-    for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i++) {
+    for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i = more_pieces(s->m, i, 16)) {
         const int64_t tile_m = piece(s->m, i, 16);
-        for (int64_t j = div_up(s->n, most_n); j <= div_up(s->n, 96); j++) {
+        for (int64_t j = div_up(s->n, most_n); j <= div_up(s->n, 96);
+                j = more_pieces(s->n, j, 48)) {
             const int64_t tile_n = piece(s->n, j, 48);
             const double cost = tiling_cost(s->m, s->n, tile_m, tile_n, threads);
             if (cost < best) best = cost, g->tile_m = tile_m, g->tile_n = tile_n;

@@ -1,36 +1,56 @@
 // The backward pass of the ring. With the lse of whole rows the gradients of a pair of chunks stand
 // alone: those of the queries are added up over leaves of keys, where the queries are; those of
 // keys and values over leaves of queries, where the keys are: each rank sends its part to that one.
+//
+// What a leaf of queries gives to keys is a sum over the query heads of a group, a tree of leaves
+// as well, which is joined before leaves of the row are (docs/adr/0015). Where tensor ranks share
+// the head (docs/adr/0018), each has some of its leaves: they join them after every hop, each rank
+// a run of the numbers, and only that run goes on along the ring. In the end all get all runs,
+// rounded.
 #include <string.h>
 
 #include "backend/cpu/ring_pass.h"
 #include "backend/cpu/ring_tree.h"
+#include "comm/join.h"
+#include "ir/wire.h"
 
 typedef struct backward {
     ring_pass pass;
     ring_keys keys;
     ring_tree queries, dkeys;
     float *dq;       // slots of the first tree, by chunk [u][H][D]
-    float *dk;       // slots of the second, see ring.h
-    float *parts[2]; // of what this rank finds for another, lane by lane; one is under way
+    float *dk;       // slots of the second, a run of dkeys (ring_pass.h)
+    float *parts[2]; // of what is found for another rank, lane by lane; one is under way
+    float *found;    // as parts, of each leaf of heads: [..][D] is [..][leaf][D]; else NULL
+    float *whole;    // dkeys lane by lane, before replicas cut them in runs; else NULL
+    char *join;      // memory for that
+    char *rounded;   // dkeys of the compute type, of all replicas; else NULL
     float *part;     // of the kernels
     char *scratch;
     comm_transfer moving[2]; // of dkeys: what is received, what is sent
     int received, from;      // its slot, -1: nothing is under way; the rank that it comes from
 } backward;
 
-static int64_t place_all(const ring *r, char *base, int n_threads, backward *out) {
-    const attention_args args = ring_args(r);
-    const int64_t dq_bytes = r->seq * r->heads * r->head_dim * (int64_t)sizeof(float),
-                  dk_bytes = r->dkeys_floats * (int64_t)sizeof(float);
-    const int n_buffers = r->cut.ranks > 1 ? 2 : 1;
+static int64_t place_all(const ring *shape, char *base, int n_threads, backward *out) {
+    const attention_args args = ring_args(shape);
+    const int64_t dq_bytes = shape->seq * shape->heads * shape->head_dim * (int64_t)sizeof(float),
+                  dk_bytes = shape->run_floats * (int64_t)sizeof(float),
+                  all_bytes = shape->cut.lanes * shape->dkeys_floats * (int64_t)sizeof(float);
+    const int n_buffers = shape->cut.ranks > 1 ? 2 : 1;
     int64_t used = 0;
     for (int i = 0; i < n_buffers; i++) {
-        out->keys.buffer[i] = ring_take(base, &used, r->keys_bytes);
-        out->parts[i] = ring_take(base, &used, r->cut.lanes * dk_bytes);
+        out->keys.buffer[i] = ring_take(base, &used, shape->keys_bytes);
+        out->parts[i] = ring_take(base, &used, shape->cut.lanes * dk_bytes);
     }
-    out->dq = ring_take(base, &used, r->n_slots * dq_bytes);
-    out->dk = ring_take(base, &used, r->n_d_slots * dk_bytes);
+    out->dq = ring_take(base, &used, shape->n_slots * dq_bytes);
+    out->dk = ring_take(base, &used, shape->n_d_slots * dk_bytes);
+    if (shape->head_leaves > 1) out->found = ring_take(base, &used, shape->head_leaves * all_bytes);
+    if (shape->replicas > 1) {
+        out->whole = ring_take(base, &used, all_bytes);
+        out->join = ring_take(base, &used,
+                wire_scratch(DT_F32, shape->dkeys_floats, (int)shape->replicas));
+        out->rounded = ring_take(base, &used, shape->keys_bytes);
+    }
     out->part = ring_take(base, &used, attention_part_floats(&args) * (int64_t)sizeof(float));
     out->scratch = ring_take(base, &used, n_threads * attention_scratch_bytes(&args));
     return used;
@@ -73,18 +93,47 @@ static void join_dq(void *ctx, int left, int right) {
 
 static void join_dkeys(void *ctx, int left, int right) {
     const backward *b = ctx;
-    const int64_t n = b->pass.r->dkeys_floats;
+    const int64_t n = b->pass.r->run_floats;
     add_floats(b->dk + left * n, b->dk + right * n, n);
 }
 
 // What the leaves of queries of this rank give, in the tree of all: into the first.
 static void join_lanes(const backward *b, float *parts, int first, int end) {
-    const int64_t n = b->pass.r->dkeys_floats;
+    const int64_t n = b->pass.r->run_floats;
     const int middle = first + (end - first) / 2;
     if (end - first == 1) return;
     join_lanes(b, parts, first, middle);
     join_lanes(b, parts, middle, end);
     add_floats(parts + first * n, parts + middle * n, n);
+}
+
+// The leaves of heads: found [n][leaf][D] -> to [n][D].
+typedef struct heads_call {
+    const float *found;
+    float *to;
+    int64_t n, head_dim;
+    int leaves;
+} heads_call;
+
+enum { HEADS_CHUNK = 256 }; // of n
+
+static void join_heads_chunk(void *arg, int64_t c, int thread) {
+    (void)thread;
+    const heads_call *call = arg;
+    const void *leaf[MAX_LEAVES];
+    const int64_t first = c * HEADS_CHUNK, end = first + chunk_length(call->n, HEADS_CHUNK, c);
+    for (int64_t i = first; i < end; i++) {
+        for (int k = 0; k < call->leaves; k++)
+            leaf[k] = call->found + (i * call->leaves + k) * call->head_dim;
+        join_parts(DT_F32, COMM_SUM, leaf, call->leaves, call->head_dim,
+                call->to + i * call->head_dim);
+    }
+}
+
+static void join_heads(const ring *r, const float *found, float *to) {
+    heads_call call = {found, to, r->cut.lanes * r->dkeys_floats / r->head_dim, r->head_dim,
+            r->head_leaves};
+    par_for((call.n + HEADS_CHUNK - 1) / HEADS_CHUNK, join_heads_chunk, &call);
 }
 
 // --- pairs of chunks
@@ -100,24 +149,26 @@ static void sum_unit(const kernels *k, const attention_args *args, int64_t unit,
 static void pair_gradients(backward *sums, int slot, float *dkeys, int query, int source, int key) {
     const ring *shape = sums->pass.r;
     const instruction *ins = shape->ins;
-    const int64_t d = shape->head_dim, t = ring_token(&sums->pass, query),
-                  tokens = ins->node->in[1]->dim[0],
+    const int64_t token = ring_token(&sums->pass, query), tokens = ins->node->in[1]->dim[0],
                   head = (int64_t)sums->pass.first_group * shape->n_rep,
-                  o_width = ins->node->in[0]->dim[1], kv = shape->u * shape->groups * d;
+                  o_width = ins->node->in[0]->dim[1],
+                  kv = shape->u * shape->groups * shape->head_dim;
     attention_args args = ring_args(shape);
     if (!ring_pair(&sums->pass, ins->in[1], ins->in[4], query, source, key,
                 sums->keys.buffer[sums->keys.at], &args))
         return;
     args.o_width = o_width;
-    args.d_o = input_at(ins, 0, t * o_width + head * d);
-    args.o = (void *)(uintptr_t)input_at(ins, 2, t * o_width + head * d);
-    args.lse = (void *)(uintptr_t)input_at(ins, 3, head * tokens + t);
+    args.d_o = input_at(ins, 0, token * o_width + head * shape->head_dim);
+    args.o = (void *)(uintptr_t)input_at(ins, 2, token * o_width + head * shape->head_dim);
+    args.lse = (void *)(uintptr_t)input_at(ins, 3, head * tokens + token);
     args.lse_stride = tokens;
     args.part = sums->part;
-    args.dq = sums->dq + slot * dq_floats(shape) + query * shape->u * shape->heads * d;
-    args.dk = dkeys + key * 2 * kv;
-    args.dv = (float *)args.dk + kv;
+    args.dq =
+            sums->dq + slot * dq_floats(shape) + query * shape->u * shape->heads * shape->head_dim;
     ring_units(shape, &args, attention_grad_units(&args), sums->scratch, grad_unit);
+    args.n_kv_heads *= shape->head_leaves; // each leaf of heads is a group of its own
+    args.dk = dkeys + key * 2 * kv * shape->head_leaves;
+    args.dv = (float *)args.dk + kv * shape->head_leaves;
     ring_units(shape, &args, attention_sum_units(&args), sums->scratch, sum_unit);
     ring_keys_test(&sums->keys);
 }
@@ -128,8 +179,8 @@ static void leaf_gradients(backward *b, float *parts, int source, int lane) {
     memset(b->dq + slot * dq_floats(r), 0, sizeof *b->dq * (size_t)dq_floats(r));
     for (int q = 0; q < zigzag_chunks(&r->cut); q++)
         for (int half = 0; half < ZIGZAG_HALVES; half++)
-            pair_gradients(b, slot, parts + q / ZIGZAG_HALVES * r->dkeys_floats, q, source,
-                    lane * ZIGZAG_HALVES + half);
+            pair_gradients(b, slot, parts + q / ZIGZAG_HALVES * r->dkeys_floats * r->head_leaves, q,
+                    source, lane * ZIGZAG_HALVES + half);
     ring_tree_add(&b->queries, (leaf_run){leaf, leaf + 1}, slot);
 }
 
@@ -151,43 +202,75 @@ static drv_status finish_dkeys(backward *b) {
 // parts: of the rank whose keys were there in this hop.
 static drv_status send_dkeys(backward *b, int hop, const float *parts) {
     const ring *r = b->pass.r;
-    const int64_t bytes = r->dkeys_floats * (int64_t)sizeof(float);
+    const int64_t bytes = r->run_floats * (int64_t)sizeof(float);
     if (hop == 0) {
         const int slot = ring_tree_take(&b->dkeys);
-        memcpy(b->dk + slot * r->dkeys_floats, parts, (size_t)bytes);
+        memcpy(b->dk + slot * r->run_floats, parts, (size_t)bytes);
         add_dkeys(b, r->place, slot);
         return DRV_OK;
     }
     DRV_TRY(finish_dkeys(b));
     b->received = ring_tree_take(&b->dkeys);
     b->from = (r->place + hop) % r->cut.ranks;
-    comm_receive(r->group, b->from, b->dk + b->received * r->dkeys_floats, bytes, &b->moving[0]);
+    comm_receive(r->group, b->from, b->dk + b->received * r->run_floats, bytes, &b->moving[0]);
     comm_send(r->group, ring_source(r, hop), parts, bytes, &b->moving[1]);
+    return DRV_OK;
+}
+
+// What replicas have of the same leaves: of each a run of the numbers, joined.
+static drv_status join_replicas(const backward *b, float *runs) {
+    const ring *r = b->pass.r;
+    for (int lane = 0; lane < r->cut.lanes; lane++)
+        DRV_TRY(comm_reduce_scatter(r->ins->replicas, DT_F32, COMM_SUM,
+                b->whole + lane * r->dkeys_floats, r->dkeys_floats, NULL,
+                runs + lane * r->run_floats, b->join));
     return DRV_OK;
 }
 
 static drv_status run_hop(backward *b, int hop) {
     const ring *r = b->pass.r;
     const int lanes = r->cut.lanes, source = ring_source(r, hop);
-    float *parts = b->parts[hop % 2];
+    float *parts = b->parts[hop % 2], *whole = b->whole ? b->whole : parts,
+          *found = b->found ? b->found : whole;
     ring_keys_start(&b->keys, hop);
-    memset(parts, 0, sizeof *parts * (size_t)(lanes * r->dkeys_floats));
+    memset(found, 0, sizeof *found * (size_t)(lanes * r->dkeys_floats * r->head_leaves));
     for (int lane = lanes - 1; lane >= 0; lane--)
-        leaf_gradients(b, parts, source, lane);
+        leaf_gradients(b, found, source, lane);
+    if (b->found) join_heads(r, found, whole);
+    if (b->whole) DRV_TRY(join_replicas(b, parts));
     join_lanes(b, parts, 0, lanes);
     DRV_TRY(ring_keys_finish(&b->keys));
     return send_dkeys(b, hop, parts);
 }
 
 // --- outputs
-static void put_rounded(const ring *r, int64_t at, const float *from, int64_t n) {
-    const dtype dt = r->ins->node->out[0]->dt; // a partial sum is not rounded
-    char *to = output_at(r->ins, 0, at);
+static void put_rounded(const ring *r, void *to, const float *from, int64_t n) {
+    if (r->dt != DT_BF16) {
+        memcpy(to, from, sizeof *from * (size_t)n);
+        return;
+    }
     for (int64_t i = 0; i < n; i++)
-        if (dt == DT_BF16)
-            ((uint16_t *)(void *)to)[i] = f32_to_bf16(from[i]);
-        else
-            ((float *)(void *)to)[i] = from[i];
+        ((uint16_t *)to)[i] = f32_to_bf16(from[i]);
+}
+
+// The runs of all replicas.
+static drv_status gather_dkeys(const backward *b) {
+    const ring *r = b->pass.r;
+    const int64_t bytes = r->run_floats * dtype_bytes(r->dt);
+    char *mine = b->rounded + group_place(r->ins->replicas) * bytes;
+    put_rounded(r, mine, b->dk + ring_tree_result(&b->dkeys) * r->run_floats, r->run_floats);
+    return comm_all_gather(r->ins->replicas, mine, bytes, NULL, b->rounded);
+}
+
+// From element `from` of dkeys.
+static void put_dkeys(const backward *b, int64_t to, int64_t from, int64_t n) {
+    const ring *r = b->pass.r;
+    const int64_t unit = dtype_bytes(r->dt);
+    if (b->rounded)
+        memcpy(output_at(r->ins, 0, to), b->rounded + from * unit, (size_t)(n * unit));
+    else
+        put_rounded(r, output_at(r->ins, 0, to),
+                b->dk + ring_tree_result(&b->dkeys) * r->run_floats + from, n);
 }
 
 static void put_block(void *ctx, int chunk, int64_t first, int64_t n) {
@@ -196,15 +279,13 @@ static void put_block(void *ctx, int chunk, int64_t first, int64_t n) {
     const op_attrs *attrs = r->attrs;
     const int64_t d = r->head_dim, q_width = r->heads * d, kv_width = r->groups * d,
                   all = r->ins->node->in[1]->dim[1];
-    const float *dq = b->dq + ring_tree_result(&b->queries) * dq_floats(r) + chunk * r->u * q_width,
-                *dk = b->dk + ring_tree_result(&b->dkeys) * r->dkeys_floats +
-                      chunk * 2 * r->u * kv_width,
-                *dv = dk + r->u * kv_width;
+    const int64_t dk = chunk * 2 * r->u * kv_width, dv = dk + r->u * kv_width;
+    const float *dq = b->dq + ring_tree_result(&b->queries) * dq_floats(r) + chunk * r->u * q_width;
     for (int64_t t = first; t < first + n; t++) {
         const int64_t row = (ring_token(&b->pass, chunk) + t) * all, group = b->pass.first_group;
-        put_rounded(r, row + group * r->n_rep * d, dq + t * q_width, q_width);
-        put_rounded(r, row + (attrs->n_heads + group) * d, dk + t * kv_width, kv_width);
-        put_rounded(r, row + (attrs->n_heads + attrs->n_kv_heads + group) * d, dv + t * kv_width,
+        put_rounded(r, output_at(r->ins, 0, row + group * r->n_rep * d), dq + t * q_width, q_width);
+        put_dkeys(b, row + (attrs->n_heads + group) * d, dk + t * kv_width, kv_width);
+        put_dkeys(b, row + (attrs->n_heads + attrs->n_kv_heads + group) * d, dv + t * kv_width,
                 kv_width);
     }
 }
@@ -224,6 +305,7 @@ static drv_status run_pass(backward *b) {
     for (int hop = 0; hop < r->cut.ranks; hop++)
         DRV_TRY(run_hop(b, hop));
     DRV_TRY(finish_dkeys(b));
+    if (b->rounded) DRV_TRY(gather_dkeys(b));
     ring_blocks(r, put_block, b);
     return DRV_OK;
 }
@@ -245,6 +327,6 @@ void ring_backward(const instruction *ins) {
 
 int64_t ring_backward_workspace(const node *n, int n_threads) {
     const ring r = ring_of(n, n->in[1], NULL);
-    backward b;
+    backward b = {.pass.r = &r};
     return place_all(&r, NULL, n_threads, &b);
 }

@@ -17,28 +17,34 @@ static int groups_of_pass(int n_groups, int64_t u) {
     return n_groups;
 }
 
+static int at_least_one(int n) {
+    return n > 1 ? n : 1;
+}
+
 ring ring_of(const node *of, const tensor *qkv, const instruction *ins) {
     const op_attrs *attrs = &of->attrs;
-    const int ranks = attrs->ranks > 1 ? attrs->ranks : 1,
-              lanes = attrs->lanes > 1 ? attrs->lanes : 1;
-    ring r = {.ins = ins,
+    const int ranks = at_least_one(attrs->ranks), lanes = at_least_one(attrs->lanes);
+    ring made = {.ins = ins,
             .attrs = attrs,
             .group = ins ? ins->group : NULL,
+            .place = ins && ins->group ? group_place(ins->group) : 0,
             .cut = {ranks, lanes, (int64_t)attrs->seq * ranks},
             .seq = attrs->seq,
             .rows = qkv->dim[0] / attrs->seq,
             .dt = qkv->dt,
             .n_rep = attrs->n_heads / attrs->n_kv_heads,
-            .head_dim = attrs->head_dim};
-    if (r.group) r.place = group_place(r.group);
-    r.u = zigzag_chunk_tokens(&r.cut);
-    r.groups = groups_of_pass(attrs->n_kv_heads, r.u);
-    r.heads = r.groups * r.n_rep;
-    r.dkeys_floats = 2 * r.seq * r.groups * r.head_dim;
-    r.keys_bytes = r.dkeys_floats * dtype_bytes(r.dt);
-    r.n_slots = ring_tree_slots(ranks, lanes);
-    r.n_d_slots = ring_tree_slots(ranks, 1);
-    return r;
+            .head_dim = attrs->head_dim,
+            .n_slots = ring_tree_slots(ranks, lanes),
+            .n_d_slots = ring_tree_slots(ranks, 1),
+            .head_leaves = at_least_one(attrs->leaves),
+            .replicas = at_least_one(attrs->replicas)};
+    made.u = zigzag_chunk_tokens(&made.cut);
+    made.groups = groups_of_pass(attrs->n_kv_heads, made.u);
+    made.heads = made.groups * made.n_rep;
+    made.dkeys_floats = 2 * made.seq * made.groups * made.head_dim;
+    made.run_floats = made.dkeys_floats / made.replicas;
+    made.keys_bytes = made.dkeys_floats * dtype_bytes(made.dt);
+    return made;
 }
 
 attention_args ring_args(const ring *r) {
@@ -52,7 +58,6 @@ attention_args ring_args(const ring *r) {
             .head_dim = r->head_dim,
             .capacity = r->u,
             .n_keys = r->u,
-            .leaves = attrs->leaves,
             .qkv_width = q_width + 2 * kv_width,
             .o_is_acc = true};
 }

@@ -25,6 +25,9 @@ typedef struct ring {
     int groups, heads;      // of a pass
     int64_t keys_bytes;     // of a rank
     int64_t dkeys_floats;   // likewise
+    int head_leaves;        // of the query heads of a group on this rank, in sums over them
+    int replicas;           // tensor ranks that share the group
+    int64_t run_floats;     // of dkeys: what one of them joins
     int n_slots, n_d_slots; // partial sums that wait: of queries, of dkeys
 } ring;
 

@@ -253,15 +253,17 @@ static void team_free(device_team *t) {
 }
 
 // XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
-// a flag that they do not know. For CUDA it dies where it finds no ptxas.
+// a flag that they do not know. For CUDA it dies where it finds no ptxas; and its products go
+// to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside it and copied.
 static drv_status set_flags(device_pool *p, const backend_opts *opts) {
-    enum { OWN_FLAGS = 2 };
+    enum { OWN_FLAGS = 3 };
     static const char tools_flag[] = "xla_gpu_cuda_data_dir=";
     const char *name = p->plugin->name, *tools = NULL;
     const bool cuda = strstr(name, "cuda") != NULL;
     p->flags = ARENA_ARRAY(p->a, const char *, opts->n_flags + OWN_FLAGS);
     if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
         p->flags[p->n_flags++] = "xla_allow_excess_precision=False";
+    if (cuda) p->flags[p->n_flags++] = "xla_gpu_enable_triton_gemm=False";
     for (int i = 0; i < opts->n_flags; i++) {
         p->flags[p->n_flags++] = opts->flags[i];
         if (!cuda || !str_starts(opts->flags[i], tools_flag)) continue;

@@ -98,6 +98,8 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
 
 // x, not before `after` exists, and never taken for another computation of the same value.
 hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after);
+// Each of n values, not before all of them exist.
+void hlo_barrier_all(hlo_text *h, hlo_value *v, int n);
 
 // --- places that a loop moves through
 typedef struct hlo_place { // `fixed` is read where there is no value

@@ -121,19 +121,27 @@ hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo
 }
 
 // --- order
-hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
-    const hlo_value in[] = {x, after};
-    hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
-    str_printf(&h->s, "  %%v%d:2 = \"stablehlo.optimization_barrier\"(", out.id);
-    hlo_put_values(h, in, 2);
+void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
+    const int id = hlo_new(h, v->type, v->n_dims, v->dim).id;
+    str_printf(&h->s, n > 1 ? "  %%v%d:%d = " : "  %%v%d = ", id, n);
+    str_puts(&h->s, "\"stablehlo.optimization_barrier\"(");
+    hlo_put_values(h, v, n);
     str_puts(&h->s, ") : (");
-    hlo_put_types(h, in, 2);
+    hlo_put_types(h, v, n);
     str_puts(&h->s, ") -> (");
-    hlo_put_types(h, in, 2);
+    hlo_put_types(h, v, n);
     str_puts(&h->s, ")");
     hlo_end_line(h);
-    out.part = 0;
-    return out;
+    for (int i = 0; i < n; i++) {
+        v[i].id = id;
+        v[i].part = n > 1 ? i : -1;
+    }
+}
+
+hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
+    hlo_value both[] = {x, after};
+    hlo_barrier_all(h, both, 2);
+    return both[0];
 }
 
 // --- places

@@ -193,6 +193,7 @@ drv_status lower_open(arena *a, const graph *g, const lower_options *options, lo
     DRV_TRY(check_nodes(out));
     out->values = ARENA_ARRAY(a, hlo_value, g->n_tensors);
     out->is_set = ARENA_ARRAY(a, bool, g->n_tensors);
+    lower_note_reads(out);
     return DRV_OK;
 }
 
@@ -204,9 +205,16 @@ static void lower_node(lowering *l, const node *n) {
 }
 
 void lower_nodes(lowering *l, lowered *out) {
-    for (l->node = 0; l->node < l->g->n_nodes; l->node++) {
-        out->lines[out->n_lines++] = (lowered_line){l->h.n_lines + 1, l->g, l->node};
-        lower_node(l, l->g->nodes[l->node]);
+    const graph *of = l->g;
+    for (int i = 0, first = 0; i < of->n_nodes; i++) {
+        const node *n = of->nodes[i];
+        if (n->layer != of->nodes[first]->layer || n->phase != of->nodes[first]->phase) {
+            lower_fence(l, first, i);
+            first = i;
+        }
+        l->node = i;
+        out->lines[out->n_lines++] = (lowered_line){l->h.n_lines + 1, of, i};
+        lower_node(l, n);
     }
 }
 

@@ -29,11 +29,15 @@ typedef struct lowering { // a graph while it is being lowered
     lower_options options;
     hlo_value *values; // by tensor id
     bool *is_set;      // by tensor id: a rule has given its value
+    int *last_read;    // by tensor id: the last node that reads it; -1: none
+    bool has_fences;   // it trains: layers are kept apart (lower_order.c)
     int node;          // the one whose rule runs
     bool has_places;
     hlo_value places; // i32[N_AXES]: where this rank is along each axis of options.ranks
     mesh mesh;      // of the graph, but for the pipeline: mesh_of_update, or that of options.ranks
     bool of_update; // the former, where it is another one
+    bool has_updated;
+    hlo_value updated; // the last weight that a rule has given a new value (lower_update.c)
 } lowering;
 
 typedef struct lower_op {
@@ -104,5 +108,9 @@ lowered_state lower_state(const lowering *l, const tensor *t, int alias);
 // The first line, with arguments %v0, %v1, ...; and the last ones.
 void lower_head(lowering *l, const lowered *out);
 void lower_results(lowering *l, const hlo_value *v, int n);
-// The rules of all nodes; `out` has room for their lines.
+// What nodes [first, end) leave to later ones and to the host is there before any of it is read
+// (lower_order.c).
+void lower_note_reads(lowering *l);
+void lower_fence(lowering *l, int first, int end);
+// The rules of all nodes, in their order; `out` has room for their lines.
 void lower_nodes(lowering *l, lowered *out);

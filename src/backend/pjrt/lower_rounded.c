@@ -125,15 +125,16 @@ static void adamw_rounded(lowering *l, const node *n) {
     const element_words by = words_of(h, lower_in(l, n, 6), &made.p, PART_UPDATE, update, true);
     const hlo_value by_v = with_word(h, "shift_right_logical", by.first, 16);
     const hlo_value values[] = {made.p, made.m, made.v}, bits[] = {by.second, by.first, by_v};
+    hlo_value kept[3];
     for (int i = 0; i < 3; i++) {
         const hlo_value old = lower_in(l, n, i);
-        lower_set(l, n, i, hlo_select(h, finite, rounded(h, values[i], bits[i], old.type), old));
+        kept[i] = hlo_select(h, finite, rounded(h, values[i], bits[i], old.type), old);
+        if (i > 0) lower_set(l, n, i, kept[i]);
     }
+    lower_updated(l, n, kept[0]);
     const hlo_value g = lower_in(l, n, 3);
     lower_set(l, n, 3, hlo_fill(h, 0, &g));
-    if (n->n_in < 8) return;
-    const hlo_value w = lower_in(l, n, 7);
-    lower_set(l, n, 4, hlo_select(h, finite, hlo_convert(h, made.p, w.type), w));
+    if (n->n_in == 8) lower_round(l, n, 4, kept[0]);
 }
 
 const lower_op lower_op_adamw_rounded = {.lower = adamw_rounded};

@@ -51,9 +51,11 @@ hlo_value lower_hyper(lowering *l, const node *n, int i) {
     return number(&l->h, lower_in(l, n, 5), i);
 }
 
+// One weight after the other: a compiler that may updates several at once, into new memory.
 static step_numbers read_numbers(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const hlo_value norm2 = number(h, lower_in(l, n, 4), 0);
+    hlo_value norm2 = number(h, lower_in(l, n, 4), 0);
+    if (l->has_updated) norm2 = hlo_barrier(h, norm2, l->updated);
     const hlo_value clip = lower_hyper(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2);
     const hlo_value norm = hlo_unary(h, "sqrt", norm2);
     const hlo_value scale = hlo_binary(h, "minimum", one,
@@ -99,18 +101,22 @@ adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
     return (adamw_values){new_p, new_m, new_v};
 }
 
+void lower_updated(lowering *l, const node *n, hlo_value p) {
+    l->has_updated = true;
+    l->updated = p;
+    lower_set(l, n, 0, p);
+}
+
 static void adamw(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     hlo_value finite;
     const adamw_values made = lower_adamw(l, n, &finite);
-    const hlo_value p = lower_in(l, n, 0);
-    lower_set(l, n, 0, hlo_select(h, finite, made.p, p));
+    const hlo_value p = lower_in(l, n, 0), new_p = hlo_select(h, finite, made.p, p);
+    lower_updated(l, n, new_p);
     lower_set(l, n, 1, hlo_select(h, finite, made.m, lower_in(l, n, 1)));
     lower_set(l, n, 2, hlo_select(h, finite, made.v, lower_in(l, n, 2)));
     lower_set(l, n, 3, hlo_fill(h, 0, &p));
-    if (n->n_in < 7) return;
-    const hlo_value w = lower_in(l, n, 6);
-    lower_set(l, n, 4, hlo_select(h, finite, hlo_convert(h, made.p, w.type), w));
+    if (n->n_in == 7) lower_round(l, n, 4, new_p);
 }
 
 const lower_op lower_op_adamw = {.lower = adamw};

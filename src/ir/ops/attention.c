@@ -10,6 +10,8 @@
 //
 // `leaves`: sums over the query heads of a group are of so many equal leaves, joined in a tree.
 // `wide`: other ranks have more of them; dqkv is in the accumulation type (ir/ops/kv_heads.c).
+// `replicas`: of rows that are cut; so many tensor ranks have leaves of the one key-value head that
+// is here, and the op itself joins them, as what it sums over the row comes after.
 #include "ir/grad.h"
 #include "ir/wire.h"
 #include "ir/zigzag.h"
@@ -26,6 +28,9 @@ static const char *check(const tensor *qkv, const tensor *position, const op_att
     if (cut && qkv->dt == DT_F64) return "rows that are cut are f32 or bf16";
     if (lanes & (lanes - 1)) return "lanes must be a power of two";
     if (cut && attrs->seq % (ZIGZAG_HALVES * lanes)) return "seq must divide into chunks";
+    if (attrs->replicas > 1 &&
+            (!cut || attrs->n_kv_heads != 1 || attrs->head_dim % attrs->replicas))
+        return "replicas must divide the one key-value head of rows that are cut";
     if (!is_i32(position, qkv->dim[0])) return "position must be i32[N]";
     if (attrs->leaves < 0 || (attrs->leaves && attrs->n_heads / attrs->n_kv_heads % attrs->leaves))
         return "leaves must divide the query heads of a group";
@@ -44,6 +49,10 @@ static int ranks_of(const node *n) {
     return n->attrs.ranks > 1 ? n->attrs.ranks : 1;
 }
 
+static int replicas_of(const node *n) {
+    return n->attrs.replicas > 1 ? n->attrs.replicas : 1;
+}
+
 // The tokens of its row that a token sees, on average.
 static double seen(const node *n) {
     return ((double)n->attrs.seq * ranks_of(n) + 1) / 2;
@@ -54,14 +63,13 @@ static double flops(const node *n) {
     return 4.0 * (double)n->in[0]->dim[0] * n->attrs.n_heads * n->attrs.head_dim * seen(n);
 }
 
-// Keys and values, `bytes` a number, to every other rank.
-static double kv_bytes(const node *n, const tensor *qkv, int64_t bytes) {
-    const double numbers = 2.0 * (double)qkv->dim[0] * n->attrs.n_kv_heads * n->attrs.head_dim;
-    return wire_gather(numbers * (double)bytes, ranks_of(n));
+// Keys and values, in numbers.
+static double kv_numbers(const node *n, const tensor *qkv) {
+    return 2.0 * (double)qkv->dim[0] * n->attrs.n_kv_heads * n->attrs.head_dim;
 }
 
 static double wire(const node *n) {
-    return kv_bytes(n, n->in[0], dtype_bytes(n->in[0]->dt));
+    return wire_gather(kv_numbers(n, n->in[0]) * (double)dtype_bytes(n->in[0]->dt), ranks_of(n));
 }
 
 static void grad(grad_ctx *ctx, node *n) {
@@ -80,7 +88,7 @@ static node *example_forward(example *e, tensor *qkv) {
 
 #define ATTENTION_ATTRS                                                                            \
     (ATTR(n_heads) | ATTR(n_kv_heads) | ATTR(head_dim) | ATTR(seq) | ATTR(axis) | ATTR(ranks) |    \
-            ATTR(lanes) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide))
+            ATTR(lanes) | ATTR(all_heads) | ATTR(leaves) | ATTR(wide) | ATTR(replicas))
 
 static void example_rows(example *e) {
     example_forward(e, example_activation(e, "qkv", 10, 48));
@@ -117,10 +125,22 @@ static double grad_flops(const node *n) {
     return 8.0 * (double)n->in[1]->dim[0] * n->attrs.n_heads * n->attrs.head_dim * seen(n);
 }
 
-// Their gradients come back in the accumulation type.
+// Gradients of keys and values come back in the accumulation type, of replicas a run from each.
 static double grad_wire(const node *n) {
     const dtype dt = n->in[1]->dt;
-    return kv_bytes(n, n->in[1], dtype_bytes(dt) + dtype_bytes(dtype_acc(dt)));
+    const double back = (double)dtype_bytes(dtype_acc(dt)) / replicas_of(n);
+    return wire_gather(kv_numbers(n, n->in[1]) * ((double)dtype_bytes(dt) + back), ranks_of(n));
+}
+
+// For every leaf of keys in the row and of queries here each replica gets a run of the sums; in the
+// end all get all runs, rounded.
+static double grad_wire_replicas(const node *n) {
+    const dtype dt = n->in[1]->dt;
+    const int replicas = replicas_of(n), lanes = n->attrs.lanes > 1 ? n->attrs.lanes : 1;
+    const double numbers = kv_numbers(n, n->in[1]);
+    return ranks_of(n) * lanes *
+                   wire_scatter(numbers * (double)dtype_bytes(dtype_acc(dt)), replicas) +
+           wire_gather(numbers / replicas * (double)dtype_bytes(dt), replicas);
 }
 
 static void example_grad_of(example *e, const op_attrs *attrs) {
@@ -148,6 +168,7 @@ const op_row op_row_attention_grad = {
         .shape = grad_shape,
         .flops = grad_flops,
         .wire = grad_wire,
+        .wire_replicas = grad_wire_replicas,
         .differentiated = true,
         .attrs = ATTENTION_ATTRS,
         .examples = {example_grad, example_partial_grad},

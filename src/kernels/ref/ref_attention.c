@@ -216,21 +216,23 @@ static void put_sum(const attention_args *args, int64_t t, int head, int d, doub
 }
 
 // Of element `at` of heads [first, first + n), which are `leaves` equal leaves, in the tree of
-// comm/join.h.
+// comm/join.h: other ranks may have some, so the sum of any of them is rounded to the type of acc.
 static double sum_of_heads(const attention_args *args, int first, int n, int leaves, int64_t which,
         int64_t at) {
+    const dtype acc = dtype_acc(args->dt);
     double x = 0;
     if (leaves > 1) {
         int half = 1;
         while (2 * half < leaves)
             half *= 2;
         const int left = n / leaves * half;
-        return sum_of_heads(args, first, left, half, which, at) +
-               sum_of_heads(args, first + left, n - left, leaves - half, which, at);
+        x = sum_of_heads(args, first, left, half, which, at) +
+            sum_of_heads(args, first + left, n - left, leaves - half, which, at);
+    } else {
+        for (int h = first; h < first + n; h++)
+            x += get(acc, args->part, part_at(args, h, which, 0) + at);
     }
-    for (int h = first; h < first + n; h++)
-        x += get(dtype_acc(args->dt), args->part, part_at(args, h, which, 0) + at);
-    return x;
+    return acc == DT_F32 ? (double)(float)x : x;
 }
 
 void ref_attention_grad_sum(const attention_args *args, int64_t unit) {

@@ -67,7 +67,8 @@ says 2 "data build: --strict takes no value" data build --strict=yes
 says 2 "generate: --seed is given twice" generate x --seed 1 --seed 2
 says 2 "usage: drover train CONFIG" train
 says 2 '"two" is one argument too many' train one two
-says 2 '"one" is one argument too many' doctor one
+says 2 'platform "one", expected cuda, rocm, tpu or neuron' doctor one
+says 2 '"two" is one argument too many' doctor cuda two
 says 1 'could not open "--x"' train -- --x
 says 2 'generate: --top-p is "nan"' generate x --top-p nan
 

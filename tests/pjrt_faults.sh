@@ -65,6 +65,14 @@ else
     echo "left out: the CUDA plugin; none in $real (tools/fetch_pjrt.py cuda)"
 fi
 
+# --- what a platform needs, one line each
+for platform in rocm tpu neuron; do
+    expect 1 "of its needs are missing" "$drover" doctor $platform
+    says "plugin \"$platform\" is not there"
+done
+expect 2 'platform "xpu", expected cuda, rocm, tpu or neuron' "$drover" doctor xpu
+NEURON_RT_VISIBLE_CORES=0-1 expect 1 "NEURON_RT_VISIBLE_CORES=0-1" "$drover" doctor neuron
+
 # --- a real plugin that is told nonsense, or is damaged
 plugin=$(ls "$real"/cpu/*.so 2>/dev/null | head -1)
 if [ -n "$plugin" ]; then

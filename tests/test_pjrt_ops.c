@@ -208,8 +208,10 @@ static int test_oldest(void) {
     return status;
 }
 
-int main(void) {
+// With a plugin's name, on that alone: `test_pjrt_ops cuda`.
+int main(int argc, char **argv) {
     enum { SKIPPED = 77 };
+    if (argc > 1) return has_plugin(argv[1]) ? test_plugin(argv[1]) : SKIPPED;
     const int oldest = test_oldest();
     par_set_threads(2);
     if (!has_plugin("cpu")) return oldest ? oldest : SKIPPED;

@@ -82,7 +82,7 @@ expect 0 "Total successful: 2" compile --set pjrt.flags=[xla_allow_excess_precis
 check "other options, but the same programs" [ "$(ls compiled | wc -l)" = 4 ]
 expect 0 "Total successful: 2" compile
 expect 0 "Total successful: 2" compile --set pjrt.flags=[xla_allow_excess_precision=True]
-for harm in 'truncate -s 10' 'truncate -s 0' 'sed -i s/drvprog1/drvprog0/' 'head -c 1000 /dev/urandom >'; do
+for harm in 'truncate -s 10' 'truncate -s 0' 'sed -i s/drvprog2/drvprog0/' 'head -c 1000 /dev/urandom >'; do
     for file in compiled/*; do eval "$harm $file"; done
     expect 0 "Total successful: 2" compile
     says "compile cache: \"$dir/compiled/" "the program is compiled again"

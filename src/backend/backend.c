@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/parallel.h"
 #include "base/str.h"
 
@@ -45,10 +46,28 @@ plan *backend_plan(arena *a, backend *b, graph *g) {
     return plan_make(a, g, workspace, b);
 }
 
+drv_status backend_check_pipeline(const backend *b) {
+    if (b->v->use_slot) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "back end \"%s\" runs no pipelines, expected cpu", b->v->name);
+}
+
+static void load_one(arena *a, backend *b, load_request *r) {
+    const double start = clock_s();
+    DRV_ASSERT(!r->parts, "back end \"%s\" has no whole steps", b->v->name);
+    r->status = b->v->load(b, r->plan, r->out);
+    r->seconds = clock_s() - start;
+    r->message = r->status == DRV_OK ? "" : arena_strdup(a, drv_message());
+}
+
+drv_status backend_load_all(arena *a, backend *b, load_request *requests, int n) {
+    if (b->v->load_all) return b->v->load_all(b, requests, n);
+    for (int i = 0; i < n; i++)
+        load_one(a, b, &requests[i]);
+    return DRV_OK;
+}
+
 drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out) {
-    if (g->mesh.size[AXIS_PIPELINE] > 1 && !b->v->use_slot)
-        return drv_fail(DRV_E_DEVICE, "back end \"%s\" runs no pipelines, expected cpu",
-                b->v->name);
+    if (g->mesh.size[AXIS_PIPELINE] > 1) DRV_TRY(backend_check_pipeline(b));
     plan *made = backend_plan(a, b, g);
     if (p) *p = made;
     return b->v->load(b, made, out);

@@ -57,6 +57,17 @@ typedef struct step_parts {
     int n_turns;
 } step_parts;
 
+// A program that is to be loaded beside others, and what becomes of it.
+typedef struct load_request {
+    const plan *plan;
+    const step_parts *parts; // not NULL: this instead of `plan`
+    executable **out;
+    drv_status status;
+    const char *message; // of a failure
+    double seconds;      // to compile it, or to take it from a cache
+    bool from_cache;
+} load_request;
+
 typedef struct backend_vtable {
     const char *name;
     // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
@@ -67,9 +78,10 @@ typedef struct backend_vtable {
     void (*join)(backend *b, comm *c, const mesh *m);
     // Lowers a planned graph; creates state that it names and that does not exist yet, zeroed.
     drv_status (*load)(backend *b, const plan *p, executable **out);
-    // A whole step as one program; its states that do not exist yet are zero. NULL: there is no
-    // such program, `turn` and `rest` are loaded and run one by one.
-    drv_status (*load_step)(backend *b, const step_parts *parts, executable **out);
+    // The same for several programs, compiled side by side; all are tried, the status is that of
+    // what they have in common. Also whole steps as one program, whose states that do not exist yet
+    // are zero. NULL: programs are loaded one by one, and there are no whole steps.
+    drv_status (*load_all)(backend *b, load_request *requests, int n);
     // Allocates what loaded programs need at most; called by the first run at the latest.
     drv_status (*prepare)(backend *b);
     // May return before the program has ended; what it fails with may be told by the next call.
@@ -120,11 +132,8 @@ static inline void backend_join(backend *b, comm *c, const mesh *m) {
 static inline const char *backend_name(const backend *b) { // as `backend:` of a config
     return b->v->name;
 }
-static inline bool backend_has_steps(const backend *b) { // backend_load_step may be called
-    return b->v->load_step != NULL;
-}
-static inline drv_status backend_load_step(backend *b, const step_parts *parts, executable **out) {
-    return b->v->load_step(b, parts, out);
+static inline bool backend_has_steps(const backend *b) { // it loads step_parts
+    return b->v->load_all != NULL;
 }
 static inline drv_status backend_prepare(backend *b) {
     return b->v->prepare(b);
@@ -197,9 +206,14 @@ typedef struct backend_opts {
     const char *const *flags;
     int n_flags;
     double memory_fraction;
-    const char *target;    // "cuda:h200": programs are compiled for it and not run; NULL: none
-    int n_targets;         // so many of it; 0: one
-    const char *cache_dir; // of compiled programs; NULL: the user's; "none"
+    const char *target;      // "cuda:h200": programs are compiled for it and not run; NULL: none
+    int n_targets;           // so many of it; 0: one
+    const char *cache_dir;   // of compiled programs; NULL: the user's; "none"
+    int64_t cache_max_bytes; // of all files there; 0: any
+    // How many programs are compiled at a time; 0: as many as there are cores. Of how much memory
+    // of the host; 0: three quarters of what this process can still have.
+    int compile_jobs;
+    int64_t compile_max_bytes;
     // Computes on one device of a pool, which is closed after the back end; what is said above was
     // said to the pool. NULL: on a device that it opens itself.
     device_pool *pool;
@@ -230,5 +244,9 @@ DRV_CHECKED drv_status backend_open(arena *a, const char *name, backend **out); 
 
 // Plans a graph for a back end.
 plan *backend_plan(arena *a, backend *b, graph *g);
+// Loads all of them, whatever becomes of each; the status is that of what they have in common.
+DRV_CHECKED drv_status backend_load_all(arena *a, backend *b, load_request *requests, int n);
+// DRV_E_DEVICE: it has no slots, as graphs of a pipeline need.
+DRV_CHECKED drv_status backend_check_pipeline(const backend *b);
 // Plans it and loads it.
 DRV_CHECKED drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable **out);

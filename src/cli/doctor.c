@@ -1,9 +1,11 @@
 // doctor: what this machine is and what drover will do on it.
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/sysinfo.h>
 
 #include "backend/backend.h"
+#include "backend/environment.h"
 #include "base/json.h"
 #include "base/parallel.h"
 #include "base/str.h"
@@ -18,12 +20,18 @@ typedef struct machine {
     double memory, free_now;
     plugin_report plugins[MAX_PLUGINS];
     int n_plugins;
+    need *needs;
+    int n_needs;
 } machine;
+
+static const char *const need_words[] =
+        {[NEED_MET] = "there", [NEED_UNMET] = "missing", [NEED_TOLD] = "note"};
 
 static drv_status look(arena *a, machine *out) {
     backend *b;
     struct sysinfo system;
     out->n_plugins = plugins_look(a, NULL, out->plugins);
+    out->n_needs = environment_look(a, "", NULL, &out->needs);
     DRV_TRY(backend_open(a, "cpu", &b));
     out->device = backend_device(b);
     out->info = backend_describe(b);
@@ -36,14 +44,35 @@ static drv_status look(arena *a, machine *out) {
     return status;
 }
 
+static json_t *needs_json(const need *list, int n) {
+    json_t *array = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(array, json_pack("{ss ss ss}", "platform", list[i].platform, "state",
+                                             need_words[list[i].state], "text", list[i].text));
+    return array;
+}
+
+static void print_needs_json(const need *list, int n) {
+    json_t *array = needs_json(list, n);
+    char *text = json_dumps(array, JSON_INDENT(2));
+    puts(text);
+    free(text);
+    json_decref(array);
+}
+
+static void print_needs(const need *list, int n) {
+    for (int i = 0; i < n; i++)
+        printf("%-12s%-8s %s\n", list[i].platform, need_words[list[i].state], list[i].text);
+}
+
 static void print_json(const machine *m) {
     const backend_info *info = &m->info;
-    json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss so}", "version", drover_number(),
+    json_t *o = json_pack("{ss ss ss ss ss si sI ss sf sf ss so so}", "version", drover_number(),
             "commit", drover_commit(), "cpu", m->device, "level", info->kernels, "features",
             info->features, "threads", par_threads(), "memory_bytes", (json_int_t)m->memory,
             "libraries", info->libraries, "gemm_peak_fp32", m->f32, "gemm_peak_bf16", m->bf16,
-            "bf16_arithmetic", info->bf16_by, "pjrt",
-            plugin_reports_json(m->plugins, m->n_plugins));
+            "bf16_arithmetic", info->bf16_by, "pjrt", plugin_reports_json(m->plugins, m->n_plugins),
+            "needs", needs_json(m->needs, m->n_needs));
     char *text = json_dumps(o, JSON_REAL_PRECISION(5));
     puts(text);
     free(text);
@@ -86,6 +115,7 @@ static void print_text(arena *a, const machine *m) {
     printf("GEMM peak   fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", m->f32 / 1e9, m->bf16 / 1e9);
     printf("bf16 mode   multiplies by %s\n", info->bf16_by);
     print_plugins(a, m);
+    print_needs(m->needs, m->n_needs);
     const bool widens = info->bf16_peak == DT_F32;
     const double chosen = widens ? m->f32 : m->bf16, other = widens ? m->bf16 : m->f32;
     if (other > 1.1 * chosen)
@@ -93,7 +123,32 @@ static void print_text(arena *a, const machine *m) {
                 other / chosen, info->other_way);
 }
 
+static drv_status check_platform(const char *platform) {
+    static const char *const platforms[] = {"cuda", "rocm", "tpu", "neuron"};
+    for (size_t i = 0; i < sizeof platforms / sizeof *platforms; i++)
+        if (strcmp(platform, platforms[i]) == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "doctor: platform \"%s\", expected cuda, rocm, tpu or neuron",
+            platform);
+}
+
+// Of one platform: all that it needs, whether it is here or not.
+static drv_status run_platform(arena *a, const char *platform, bool as_json) {
+    need *needs;
+    int n_unmet = 0;
+    DRV_TRY(check_platform(platform));
+    const int n = environment_look(a, "", platform, &needs);
+    for (int i = 0; i < n; i++)
+        n_unmet += needs[i].state == NEED_UNMET;
+    if (as_json)
+        print_needs_json(needs, n);
+    else
+        print_needs(needs, n);
+    if (n_unmet == 0) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "%s: %d of its needs are missing", platform, n_unmet);
+}
+
 static drv_status run(arena *a, const cli_args *args) {
+    if (args->n_positional) return run_platform(a, args->positional[0], cli_has(args, "--json"));
     machine m = {.f32 = 0};
     par_set_threads(0);
     DRV_TRY(look(a, &m));
@@ -108,10 +163,15 @@ static const cli_option options[] = {CLI_JSON};
 const verb verb_doctor = {
         .name = "doctor",
         .summary = "describe this machine and how drover uses it",
-        .usage = "[--json]",
+        .usage = "[PLATFORM] [--json]",
         .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory,\n"
-                "libraries, the measured GEMM peaks, and the PJRT plugins for accelerators.",
+                "libraries, the measured GEMM peaks, the PJRT plugins for accelerators, and what those that\n"
+                "are here have or lack: devices, drivers, libraries, compilers, variables.\n"
+                "\n"
+                "PLATFORM: cuda, rocm, tpu or neuron; prints what that needs and how to get what is\n"
+                "missing; exit status 1 when something is.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
+        .max_positional = 1,
         .run = run,
 };

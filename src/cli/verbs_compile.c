@@ -4,6 +4,7 @@
 #include "base/parallel.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/kept_list.h"
 #include "config/config.h"
 #include "train/device.h"
 #include "train/programs.h"
@@ -12,22 +13,24 @@ enum { MAX_MEASURED = 64 };
 
 typedef struct counts {
     backend *b;
-    int n, n_failed;
+    int n, n_failed, n_kept;              // kept: taken from the cache
     const executable *made[MAX_MEASURED]; // of n: the first ones; NULL: it failed
 } counts;
 
-static void tell(void *ctx, const char *name, int n_nodes, double seconds, const executable *made) {
+static void tell(void *ctx, const char *name, int n_nodes, const load_request *made) {
     counts *c = ctx;
     backend_memory m;
-    if (c->n < MAX_MEASURED) c->made[c->n] = made;
+    if (c->n < MAX_MEASURED) c->made[c->n] = made->status == DRV_OK ? *made->out : NULL;
     c->n++;
-    c->n_failed += !made;
-    if (!made) {
-        fprintf(stderr, "%-12s%s\n", name, drv_message());
+    c->n_failed += made->status != DRV_OK;
+    c->n_kept += made->from_cache;
+    if (made->status != DRV_OK) {
+        fprintf(stderr, "%-12s%s\n", name, made->message);
         return;
     }
-    fprintf(stderr, "%-12s%d nodes, %.1f s", name, n_nodes, seconds);
-    if (backend_program_memory(c->b, made, &m))
+    fprintf(stderr, "%-12s%d nodes, %.1f s%s", name, n_nodes, made->seconds,
+            made->from_cache ? " from the cache" : "");
+    if (backend_program_memory(c->b, *made->out, &m))
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
                 str_bytes((double)m.arguments), str_bytes((double)(m.results - m.aliased)),
                 str_bytes((double)m.temporary));
@@ -79,7 +82,15 @@ static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg
     return DRV_OK;
 }
 
-static drv_status run(arena *mem, const cli_args *args) {
+static drv_status set_bounds(const cli_args *args, run_config *cfg) {
+    int64_t bytes = 0;
+    DRV_TRY(cli_get_i64(args, "--jobs", 1, 1 << 10, &cfg->pjrt.compile_jobs));
+    DRV_TRY(cli_get_bytes(args, "--memory", 1, &bytes));
+    if (bytes) cfg->pjrt.compile_gib = (double)bytes / (double)(1 << 30);
+    return DRV_OK;
+}
+
+static drv_status compile(arena *mem, const cli_args *args) {
     run_config cfg;
     programs built;
     compiled_for to = {0};
@@ -87,6 +98,7 @@ static drv_status run(arena *mem, const cli_args *args) {
     const char **sets = cli_get_all(mem, args, "--set", &n_sets);
     DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
+    DRV_TRY(set_bounds(args, &cfg));
     DRV_TRY(open_devices(mem, args, &cfg, &to));
     backend *device = to.b;
     DRV_TRY(programs_build(mem, &cfg, &built));
@@ -95,11 +107,21 @@ static drv_status run(arena *mem, const cli_args *args) {
     if (status == DRV_OK) print_memory(&c, &built);
     backend_close(device);
     if (to.pool) device_pool_close(to.pool);
+    if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
     return status == DRV_OK ? DRV_OK
                             : drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled",
                                       c.n_failed, c.n);
+}
+
+static drv_status run(arena *mem, const cli_args *args) {
+    if (cli_has(args, "--list")) return kept_list(mem, args);
+    if (cli_has(args, "--evict")) return kept_evict(mem, args);
+    if (!args->n_positional)
+        return drv_fail(DRV_E_USAGE, "compile: CONFIG is missing, expected the config of a run, "
+                                     "--list or --evict");
+    return compile(mem, args);
 }
 
 static const cli_option options[] = {
@@ -108,26 +130,52 @@ static const cli_option options[] = {
                 "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
         {"--devices", "N",
                 "for so many, shared as parallel.* says; otherwise as many as it asks for"},
+        {"--jobs", "N", "so many programs at a time; otherwise pjrt.compile_jobs"},
+        {"--memory", "SIZE", "of the host, for all of them; otherwise pjrt.compile_gib"},
+        {"--list", NULL, "list the programs that are kept"},
+        {"--evict", NULL, "remove those that are damaged, too old or too many"},
+        {"--max-size", "SIZE", "keep so much of those used last; otherwise pjrt.cache_gib"},
+        {"--max-age", "DAYS", "keep those used since; otherwise of any age"},
+        {"--cache", "DIR", "folder of the programs; otherwise pjrt.cache"},
+        CLI_JSON,
+};
+static const cli_rule rules[] = {
+        {"--list", NULL, "--evict --target --devices --jobs --memory", false},
+        {"--evict", NULL, "--target --devices --jobs --memory --json", false},
+        {"--max-size", "--evict", NULL, false},
+        {"--max-age", "--evict", NULL, false},
+        {"--cache", "--list --evict", NULL, false},
+        {"--json", "--list", NULL, false},
 };
 const verb verb_compile = {
         .name = "compile",
         .summary = "compile a run's programs, so that it starts at once",
-        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...",
+        .usage = "CONFIG [--target GPU] [--devices N] [--set KEY=VALUE]...\n"
+                 "--list [CONFIG] [--cache DIR] [--json]\n"
+                 "--evict [CONFIG] [--max-size SIZE] [--max-age DAYS] [--cache DIR]",
         .help = "Compiles the programs of a run for its back end and keeps them in the compile cache\n"
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"
                 "`backend: cpu` has nothing to keep: its programs are checked. Ends with how many graphs\n"
                 "there are, and how many were compiled and failed; exit status 1 when one failed.\n"
                 "\n"
+                "Programs are compiled side by side, as many as there are cores (--jobs) and as the memory\n"
+                "of the host allows (--memory; by the length of their text).\n"
+                "\n"
                 "A run on several devices has programs of its own: --devices N compiles those of N local\n"
                 "devices, or of N of the target.\n"
                 "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"
-                "it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda).",
+                "it fit? It needs the CUDA plugin and its ptxas (tools/fetch_pjrt.py cuda).\n"
+                "\n"
+                "--list says what is kept: programs, what they are for, sizes, last uses. What was used\n"
+                "least recently goes by itself when the folder grows beyond pjrt.cache_gib; --evict\n"
+                "does so at once, by size or by age, and removes what is damaged.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
-        .min_positional = 1,
+        .rules = rules,
+        .n_rules = sizeof rules / sizeof *rules,
         .max_positional = 1,
         .run = run,
 };

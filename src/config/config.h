@@ -58,6 +58,9 @@ typedef struct pjrt_config {
     int64_t devices; // of this process, a rank each; 0: auto
     double memory_fraction;
     const char *cache;
+    double cache_gib;     // most of all programs there; 0: any
+    int64_t compile_jobs; // at a time; 0: auto
+    double compile_gib;   // of the host's memory for them; 0: what is free
 } pjrt_config;
 
 typedef struct run_config {

@@ -226,6 +226,13 @@ static const key run_keys[] = {
         {KEY("pjrt.cache", text, pjrt.cache), .initial = "",
                 .help = "folder of compiled programs; none: compile anew each time; nothing: "
                         "DROVER_COMPILE_CACHE, or drover/compiled in the user's cache"},
+        {KEY("pjrt.cache_gib", real, pjrt.cache_gib), .initial = "10", .max = NO_MAX,
+                .help = "GiB that compiled programs may take: when one is saved, those used least recently go; 0: any"},
+        {KEY("pjrt.compile_jobs", int, pjrt.compile_jobs), .choices = auto_choices,
+                .initial = "auto", .min = 1, .max = 1 << 10,
+                .help = "programs that are compiled at a time; auto: as many as there are cores"},
+        {KEY("pjrt.compile_gib", real, pjrt.compile_gib), .initial = "0", .max = NO_MAX,
+                .help = "GiB of this machine's memory for compiling: so many programs at a time as fit, by the length of their text; 0: three quarters of what is free"},
         {KEY("run_dir", text, run_dir), .initial_note = "runs/ and the name of the config",
                 .help = "gets logs, metrics and checkpoints; a run resumes from what is there"},
 };

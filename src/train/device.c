@@ -3,12 +3,17 @@
 
 #include <string.h>
 
+#define GIB ((double)(1 << 30))
+
 backend_opts device_opts(const run_config *cfg) {
     return (backend_opts){.plugin = cfg->pjrt.plugin,
             .flags = cfg->pjrt.flags,
             .n_flags = cfg->pjrt.n_flags,
             .memory_fraction = cfg->pjrt.memory_fraction,
-            .cache_dir = cfg->pjrt.cache};
+            .cache_dir = cfg->pjrt.cache,
+            .cache_max_bytes = (int64_t)(cfg->pjrt.cache_gib * GIB),
+            .compile_jobs = (int)cfg->pjrt.compile_jobs,
+            .compile_max_bytes = (int64_t)(cfg->pjrt.compile_gib * GIB)};
 }
 
 drv_status device_open(arena *a, const run_config *cfg, backend **out) {

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/rng.h"
@@ -227,41 +226,50 @@ static bool has_whole_step(const backend *b, const programs *p) {
     return backend_has_steps(b) && !p->n_stages && p->n_lane_slots == 0 && mesh_ranks(&m) == 1;
 }
 
-static drv_status compile_whole_step(backend *b, programs *p) {
-    const run_config *cfg = p->c;
-    const step_parts parts = {"whole_step", p->step_graph, p->update_graph,
-            (int)(cfg->global_batch_size / cfg->micro_batch_size)};
-    return backend_load_step(b, &parts, &p->whole_step);
-}
+// Programs to be loaded, with the number of nodes of each.
+typedef struct request_list {
+    load_request *r;
+    const char **name;
+    int *n_nodes;
+    int n;
+} request_list;
 
-// The program of graph number i, or, with the step's, the whole step. NULL: of another program.
-static drv_status compile_one(arena *a, backend *b, programs *p, int i, const char **name) {
-    built_program *built = &p->all[i];
-    const bool whole = has_whole_step(b, p);
-    *name = built->graph->name;
-    if (!whole || (built->graph != p->step_graph && built->graph != p->update_graph))
-        return backend_compile(a, b, built->graph, &built->plan, built->run);
-    built->plan = backend_plan(a, b, built->graph);
-    *name = built->graph == p->step_graph ? "whole_step" : NULL;
-    return *name ? compile_whole_step(b, p) : DRV_OK;
+// Of all graphs; of the step's and the update's, where whole steps are one program, that one.
+static request_list list_requests(arena *mem, backend *device, programs *built) {
+    request_list list = {ARENA_ARRAY(mem, load_request, built->n_all),
+            ARENA_ARRAY(mem, const char *, built->n_all), ARENA_ARRAY(mem, int, built->n_all), 0};
+    const run_config *cfg = built->c;
+    const bool whole = has_whole_step(device, built);
+    for (int i = 0; i < built->n_all; i++) {
+        built_program *one = &built->all[i];
+        load_request *r = &list.r[list.n];
+        one->plan = backend_plan(mem, device, one->graph);
+        if (whole && one->graph == built->update_graph) continue;
+        *r = (load_request){.plan = one->plan, .out = one->run};
+        list.n_nodes[list.n] = one->graph->n_nodes;
+        list.name[list.n++] = one->graph->name;
+        if (!whole || one->graph != built->step_graph) continue;
+        step_parts *parts = ARENA_NEW(mem, step_parts);
+        *parts = (step_parts){"whole_step", built->step_graph, built->update_graph,
+                (int)(cfg->global_batch_size / cfg->micro_batch_size)};
+        r->parts = parts;
+        r->out = &built->whole_step;
+        list.name[list.n - 1] = parts->name;
+    }
+    return list;
 }
 
 drv_status programs_compile(arena *a, backend *b, programs *p, const compile_report *report) {
-    drv_status first = DRV_OK;
+    const request_list list = list_requests(a, b, p);
+    const load_request *failed = NULL;
     p->b = b;
-    for (int i = 0; i < p->n_all; i++) {
-        const double start = clock_s();
-        const char *name;
-        const drv_status status = compile_one(a, b, p, i, &name);
-        if (name && report)
-            report->tell(report->ctx, name, p->all[i].graph->n_nodes, clock_s() - start,
-                    status != DRV_OK ? NULL
-                    : *p->all[i].run ? *p->all[i].run
-                                     : p->whole_step);
-        if (first == DRV_OK) first = status;
-        if (first != DRV_OK && !report) return first;
+    if (p->n_stages) DRV_TRY(backend_check_pipeline(b));
+    DRV_TRY(backend_load_all(a, b, list.r, list.n));
+    for (int i = 0; i < list.n; i++) {
+        if (list.r[i].status != DRV_OK && !failed) failed = &list.r[i];
+        if (report) report->tell(report->ctx, list.name[i], list.n_nodes[i], &list.r[i]);
     }
-    return first;
+    return failed ? drv_fail(failed->status, "%s", failed->message) : DRV_OK;
 }
 
 dtype programs_state_type(const programs *p, const char *name) {

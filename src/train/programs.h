@@ -33,9 +33,9 @@ typedef struct built_program {
     bool each_micro_batch; // of training; otherwise once a step, or apart from steps
 } built_program;
 
-// Told of each program that is compiled, in order. executable NULL: it failed with drv_message().
+// Told of each program when all have been compiled, in order.
 typedef struct compile_report {
-    void (*tell)(void *ctx, const char *name, int n_nodes, double seconds, const executable *e);
+    void (*tell)(void *ctx, const char *name, int n_nodes, const load_request *made);
     void *ctx;
 } compile_report;
 

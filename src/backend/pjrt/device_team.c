@@ -11,12 +11,19 @@
 #include <xxhash.h>
 
 #include "backend/pjrt/gpu_target.h"
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 
+enum { MAX_MESSAGE = 1024 };
 typedef struct team_program {
     device_program program;
     XXH128_hash_t text; // what every rank must have printed
+    bool from_cache;
+    double seconds;
+    drv_status status;
+    char message[MAX_MESSAGE]; // of a failure
 } team_program;
 
 struct device_team {
@@ -33,7 +40,7 @@ struct device_team {
     uint64_t n_meetings;
     bool broken; // a rank has left without its meeting: none will come about
     drv_status status;
-    char message[1024];
+    char message[MAX_MESSAGE];
     // By place, of the meeting under way.
     pjrt_buffer ***arguments, ***results;
     pjrt_event **done;
@@ -83,10 +90,6 @@ static drv_status meet(team_member *self, drv_status (*act)(device_team *t, void
 }
 
 // --- compiling
-typedef struct compile_call {
-    const lowered *l;
-} compile_call;
-
 static void keep_text(const lowered *l) {
     const char *dir = getenv("DROVER_PJRT_DUMP");
     if (!dir || !*dir) return;
@@ -111,26 +114,73 @@ static device_program describe(arena *a, const lowered *l) {
             .out = made};
 }
 
-static drv_status compile(device_team *t, void *ctx) {
-    const compile_call *call = ctx;
-    device_pool *pool = t->pool;
-    const lowered *l = call->l;
-    const compile_options options = {t->n, t->ids, pool->flags, pool->n_flags};
+// Programs that are compiled side by side.
+typedef struct compile_call {
+    device_team *t;
+    const lowered *l;
+    int n, n_done;
+    double start_s;
+    team_program **made;
+    pthread_mutex_t lock; // of n_done and of the status line
+} compile_call;
+
+static void tell_progress(compile_call *call) {
+    pthread_mutex_lock(&call->lock);
+    if (++call->n_done < call->n)
+        progress("compiling: %d of %d programs, %s", call->n_done, call->n,
+                str_duration(clock_s() - call->start_s));
+    pthread_mutex_unlock(&call->lock);
+}
+
+static void compile_one(void *ctx, int i) {
+    compile_call *call = ctx;
+    device_pool *pool = call->t->pool;
+    const lowered *l = &call->l[i];
+    team_program *made = call->made[i];
+    const compile_options options = {call->t->n, call->t->ids, pool->flags, pool->n_flags};
+    const int64_t bytes = compile_bytes((int64_t)l->text.n);
+    compile_gate_enter(&pool->gate, bytes);
+    const double start = clock_s();
+    made->status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n, &options,
+            &made->program, &made->from_cache);
+    made->seconds = clock_s() - start;
+    compile_gate_leave(&pool->gate, bytes);
+    if (made->status != DRV_OK) {
+        made->status = lower_explain(l, made->status);
+        snprintf(made->message, sizeof made->message, "%s", drv_message());
+    }
+    tell_progress(call);
+}
+
+static team_program *new_program(device_pool *pool, const lowered *l) {
     pthread_mutex_lock(&pool->lock);
     team_program *made = ARENA_NEW(pool->a, team_program);
     made->program = describe(pool->a, l);
-    made->text = XXH3_128bits(l->text.p, l->text.n);
-    keep_text(l);
-    const drv_status status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n,
-            &options, &made->program);
     pthread_mutex_unlock(&pool->lock);
-    if (status != DRV_OK) return lower_explain(l, status);
-    MEM_GROW(t->programs, t->n_programs, t->cap_programs);
-    t->programs[t->n_programs++] = made;
+    made->text = XXH3_128bits(l->text.p, l->text.n);
+    return made;
+}
+
+// Leaves all n programs at the end of the team's list, whatever has become of each.
+static drv_status compile_all(device_team *t, void *ctx) {
+    compile_call *call = ctx;
+    call->t = t;
+    call->start_s = clock_s();
+    pthread_mutex_init(&call->lock, NULL);
+    for (int i = 0; i < call->n; i++) {
+        MEM_GROW(t->programs, t->n_programs, t->cap_programs);
+        t->programs[t->n_programs++] = new_program(t->pool, &call->l[i]);
+        keep_text(&call->l[i]);
+    }
+    call->made = t->programs + t->n_programs - call->n;
+    progress("compiling: %d program%s", call->n, call->n == 1 ? "" : "s");
+    compile_side_by_side(&t->pool->gate, call->n, compile_one, call);
+    progress_end();
+    pthread_mutex_destroy(&call->lock);
     return DRV_OK;
 }
 
-drv_status team_compile(team_member *self, const lowered *l, device_program **out) {
+drv_status team_compile(team_member *self, const lowered *l, int n, team_compiled *out) {
     device_team *t = self->team;
     const device_pool *pool = t->pool;
     if (t->n > t->n_here && pool->cluster && !pool->client->rank_devices)
@@ -138,14 +188,18 @@ drv_status team_compile(team_member *self, const lowered *l, device_program **ou
                 "program \"%s\" is for %d processes, but plugin \"%s\" joins none; expected "
                 "parallel.pipeline %d, a stage for each, or one process with pjrt.devices",
                 l->name, t->n, pool->plugin->name, comm_size(pool->cluster));
-    compile_call call = {.l = l};
-    DRV_TRY(meet(self, compile, &call));
-    team_program *made = t->programs[t->n_programs - 1]; // the next one needs this rank
-    const XXH128_hash_t mine = XXH3_128bits(l->text.p, l->text.n);
-    DRV_ASSERT(XXH128_isEqual(mine, made->text),
-            "rank %d of its team prints another program \"%s\" than the others", self->place,
-            l->name);
-    *out = &made->program;
+    compile_call call = {.l = l, .n = n};
+    DRV_TRY(meet(self, compile_all, &call));
+    // The next meeting, which would add programs, needs this rank.
+    for (int i = 0; i < n; i++) {
+        team_program *made = t->programs[t->n_programs - n + i];
+        const XXH128_hash_t mine = XXH3_128bits(l[i].text.p, l[i].text.n);
+        DRV_ASSERT(XXH128_isEqual(mine, made->text),
+                "rank %d of its team prints another program \"%s\" than the others", self->place,
+                l[i].name);
+        out[i] = (team_compiled){&made->program, made->status, made->message, made->seconds,
+                made->from_cache};
+    }
     return DRV_OK;
 }
 
@@ -209,22 +263,27 @@ static void team_free(device_team *t) {
 // XLA's own compilers may leave roundings out that precision names; plugins of others would refuse
 // a flag that they do not know. For CUDA it dies where it finds no ptxas; and its products go
 // to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside it and copied.
-static drv_status set_flags(device_pool *p, const backend_opts *opts) {
+static drv_status set_flags(device_pool *pool, const backend_opts *opts) {
     enum { OWN_FLAGS = 3 };
-    const char *name = p->plugin->name, *tools;
+    static const char tools_flag[] = "xla_gpu_cuda_data_dir=";
+    const char *name = pool->plugin->name, *tools = NULL;
     const bool cuda = strstr(name, "cuda") != NULL;
-    p->flags = ARENA_ARRAY(p->a, const char *, opts->n_flags + OWN_FLAGS);
+    pool->flags = ARENA_ARRAY(pool->a, const char *, opts->n_flags + OWN_FLAGS);
     if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
-        p->flags[p->n_flags++] = "xla_allow_excess_precision=False";
-    if (cuda) {
-        DRV_TRY(cuda_tools_find(p->a, p->plugin->path, &tools));
-        p->flags[p->n_flags++] = arena_printf(p->a, "xla_gpu_cuda_data_dir=%s", tools);
-        p->flags[p->n_flags++] = "xla_gpu_enable_triton_gemm=False";
-    }
+        pool->flags[pool->n_flags++] = "xla_allow_excess_precision=False";
+    if (cuda) pool->flags[pool->n_flags++] = "xla_gpu_enable_triton_gemm=False";
     // A rank that finds its program in the cache would let the others wait for its share of it.
-    if (cuda && p->cluster) p->flags[p->n_flags++] = "xla_gpu_shard_autotuning=False";
-    for (int i = 0; i < opts->n_flags; i++)
-        p->flags[p->n_flags++] = opts->flags[i];
+    if (cuda && pool->cluster) pool->flags[pool->n_flags++] = "xla_gpu_shard_autotuning=False";
+    for (int i = 0; i < opts->n_flags; i++) {
+        pool->flags[pool->n_flags++] = opts->flags[i];
+        if (!cuda || !str_starts(opts->flags[i], tools_flag)) continue;
+        tools = opts->flags[i] + strlen(tools_flag);
+        DRV_TRY(cuda_tools_check(pool->a, tools));
+    }
+    if (cuda && !tools) {
+        DRV_TRY(cuda_tools_find(pool->a, pool->plugin->path, &tools));
+        pool->flags[pool->n_flags++] = arena_printf(pool->a, "%s%s", tools_flag, tools);
+    }
     return DRV_OK;
 }
 
@@ -266,7 +325,8 @@ drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices, d
     device_pool *p = ARENA_NEW(a, device_pool);
     p->a = a;
     DRV_TRY(opts->target ? open_target(p, opts, n_devices) : open_devices(p, opts, n_devices));
-    compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, &p->cache);
+    compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, opts->cache_max_bytes,
+            &p->cache);
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return DRV_OK;
@@ -276,6 +336,7 @@ void device_pool_close(device_pool *p) {
     for (device_team *t = p->teams; t; t = t->next)
         team_free(t);
     pthread_mutex_destroy(&p->lock);
+    compile_gate_close(&p->gate);
     client_close(p->client);
     if (p->store) cluster_store_close(p->store);
 }

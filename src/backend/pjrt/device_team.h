@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/pjrt/compile_cache.h"
+#include "backend/pjrt/compile_gate.h"
 #include "backend/pjrt/lower.h"
 
 // Thread-safe.
@@ -14,7 +15,8 @@ struct device_pool {
     arena *a; // with the lock
     pjrt_plugin *plugin;
     device_client *client;
-    compile_cache cache;  // with the lock
+    compile_cache cache;
+    compile_gate gate;
     comm *cluster;        // of several processes, one device each; else NULL
     cluster_store *store; // that the client uses; NULL: it needs none
     const char **flags;   // of the compiler
@@ -37,9 +39,19 @@ typedef struct team_member {
     comm *c;
 } team_member;
 
-// All ranks of a team compile the same programs in the same order. The program, which belongs to
-// the team, is compiled by one of them; (*out)->in and ->out live as long as the pool.
-DRV_CHECKED drv_status team_compile(team_member *self, const lowered *l, device_program **out);
+// What became of a program. It belongs to the team; one that failed is not to be run.
+typedef struct team_compiled {
+    device_program *program;
+    drv_status status;
+    const char *message; // of a failure
+    double seconds;
+    bool from_cache;
+} team_compiled;
+
+// All ranks of a team compile the same programs in the same order. Each of the n programs is
+// compiled by one of them, side by side as far as the pool's gate lets them. `in` and `out` of a
+// program live as long as the pool. A failure of a program is in out[i].
+DRV_CHECKED drv_status team_compile(team_member *self, const lowered *l, int n, team_compiled *out);
 // Starts a program on the devices of all ranks of the team, with this rank's arguments, when the
 // last of them has come. *done is this rank's.
 DRV_CHECKED drv_status team_execute(team_member *self, device_program *p, pjrt_buffer **arguments,

@@ -56,24 +56,46 @@ drv_status gpu_target_config(arena *a, const char *wanted, const char **out) {
             nearest ? "; did you mean \"cuda:" : "", nearest ? nearest : "", nearest ? "\"?" : "");
 }
 
-static bool has_tools(arena *a, const char *dir) {
-    return file_exists(path_join(a, dir, "bin/ptxas")) &&
-           file_exists(path_join(a, dir, "nvvm/libdevice/libdevice.10.bc"));
+static const char ptxas[] = "bin/ptxas", libdevice[] = "nvvm/libdevice/libdevice.10.bc";
+
+// A search through folders, one after the other.
+typedef struct tool_search {
+    arena *a;
+    const char *dir;             // the first one that has both; NULL
+    const char *ptxas, *library; // the first one that has it; NULL
+} tool_search;
+
+static void try_folder(tool_search *s, const char *dir) {
+    const bool has_ptxas = file_exists(path_join(s->a, dir, ptxas)),
+               has_library = file_exists(path_join(s->a, dir, libdevice));
+    if (!s->dir && has_ptxas && has_library) s->dir = dir;
+    if (!s->ptxas && has_ptxas) s->ptxas = dir;
+    if (!s->library && has_library) s->library = dir;
 }
 
-// Of a folder DIR/bin in PATH that holds ptxas: DIR. NULL: none.
-static const char *tools_in_path(arena *a) {
+// Of each folder DIR/bin in PATH: DIR.
+static void try_path(tool_search *s) {
     const char *rest = getenv("PATH");
     while (rest && *rest) {
         const size_t n = strcspn(rest, ":");
-        const char *dir = path_join(a, arena_strndup(a, rest, n), "..");
-        if (has_tools(a, dir)) return dir;
+        try_folder(s, path_join(s->a, arena_strndup(s->a, rest, n), ".."));
         rest += n + (rest[n] == ':');
     }
-    return NULL;
+}
+
+static drv_status refuse_tools(const tool_search *s, const char *beside) {
+    const char *missing = !s->ptxas && !s->library ? "ptxas and libdevice.10.bc are not there"
+                          : !s->ptxas              ? "ptxas is not there"
+                          : !s->library            ? "libdevice.10.bc is not there"
+                                        : "ptxas and libdevice.10.bc are in different folders";
+    return drv_fail(DRV_E_DEVICE,
+            "CUDA's %s, expected DIR/%s and DIR/%s, DIR being CUDA_HOME, \"%s/tools\" or "
+            "/usr/local/cuda; tools/fetch_pjrt.py cuda gets them",
+            missing, ptxas, libdevice, beside);
 }
 
 drv_status cuda_tools_find(arena *a, const char *plugin_path, const char **dir) {
+    tool_search s = {.a = a};
     const char *slash = strrchr(plugin_path, '/'), *home = getenv("CUDA_HOME");
     const char *beside = slash ? arena_strndup(a, plugin_path, (size_t)(slash - plugin_path)) : ".";
     // tools/fetch_pjrt.py; then as NVIDIA's packages lie beside jax's
@@ -81,15 +103,17 @@ drv_status cuda_tools_find(arena *a, const char *plugin_path, const char **dir) 
             path_join(a, beside, "../../nvidia/cu13"),
             path_join(a, beside, "../../nvidia/cuda_nvcc"), "/usr/local/cuda"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        if (has_tools(a, places[i])) {
-            *dir = places[i];
-            return DRV_OK;
-        }
-    *dir = tools_in_path(a);
-    if (*dir) return DRV_OK;
-    return drv_fail(DRV_E_DEVICE,
-            "CUDA's ptxas and libdevice.10.bc are not there, expected DIR/bin/ptxas and "
-            "DIR/nvvm/libdevice/libdevice.10.bc, DIR being CUDA_HOME, \"%s/tools\" or /usr/local/cuda; "
-            "tools/fetch_pjrt.py cuda gets them",
-            beside);
+        try_folder(&s, places[i]);
+    try_path(&s);
+    *dir = s.dir;
+    return s.dir ? DRV_OK : refuse_tools(&s, beside);
+}
+
+drv_status cuda_tools_check(arena *a, const char *dir) {
+    tool_search s = {.a = a};
+    try_folder(&s, dir);
+    return s.dir ? DRV_OK
+                 : drv_fail(DRV_E_USAGE,
+                           "xla_gpu_cuda_data_dir is \"%s\", expected a folder with %s and %s", dir,
+                           ptxas, libdevice);
 }

@@ -8,6 +8,8 @@
 DRV_CHECKED drv_status gpu_target_config(arena *a, const char *wanted, const char **out);
 
 // A folder with bin/ptxas and nvvm/libdevice/libdevice.10.bc, without which XLA's compiler ends the
-// process: beside the plugin, in CUDA_HOME, /usr/local/cuda or PATH. DRV_E_DEVICE: none, with how
-// to get one.
+// process: beside the plugin, in CUDA_HOME, /usr/local/cuda or PATH. DRV_E_DEVICE: none; which of
+// both is missing, and how to get it.
 DRV_CHECKED drv_status cuda_tools_find(arena *a, const char *plugin_path, const char **dir);
+// Whether a folder is one. DRV_E_USAGE: it is not.
+DRV_CHECKED drv_status cuda_tools_check(arena *a, const char *dir);

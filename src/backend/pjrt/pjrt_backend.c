@@ -59,8 +59,23 @@ static drv_status settle(pjrt_backend *b, int left) {
 }
 
 // --- programs
-static drv_status load_part(pjrt_backend *b, const lowered *l, executable *e) {
-    DRV_TRY(team_compile(&b->member, l, &e->program));
+static bool reads(const executable *e, const device_state *d) {
+    for (; e; e = e->next)
+        for (int i = 0; i < e->program->n_in; i++)
+            if (e->in[i] == d) return true;
+    return false;
+}
+
+// What a part leaves to a later one is gone after the last that reads it.
+static void find_deaths(executable *e) {
+    for (; e; e = e->next)
+        for (int i = 0; i < e->program->n_in; i++)
+            e->dies[i] = lowered_is_temporary(e->in[i]->name) && !reads(e->next, e->in[i]);
+}
+
+static executable *take_part(pjrt_backend *b, const lowered *l, device_program *program) {
+    executable *e = ARENA_NEW(b->a, executable);
+    e->program = program;
     e->before = l->before;
     e->after = l->after;
     e->in = ARENA_ARRAY(b->a, device_state *, l->n_in);
@@ -77,49 +92,64 @@ static drv_status load_part(pjrt_backend *b, const lowered *l, executable *e) {
         for (int i = 0; i < l->n_in; i++)
             e->fresh[o] &= e->in[i] != e->out[o];
     }
-    return DRV_OK;
+    return e;
 }
 
-static bool reads(const executable *e, const device_state *d) {
-    for (; e; e = e->next)
-        for (int i = 0; i < e->program->n_in; i++)
-            if (e->in[i] == d) return true;
-    return false;
+static drv_status lower_request(pjrt_backend *b, const load_request *r, lowered *l) {
+    return r->parts ? lower_step(b->a, r->parts, &b->lower, l)
+                    : lower_graph(b->a, r->plan->g, &b->lower, l);
 }
 
-// What a part leaves to a later one is gone after the last that reads it.
-static void find_deaths(executable *e) {
-    for (; e; e = e->next)
-        for (int i = 0; i < e->program->n_in; i++)
-            e->dies[i] = lowered_is_temporary(e->in[i]->name) && !reads(e->next, e->in[i]);
-}
-
-// Frees the texts.
-static drv_status load_text(pjrt_backend *b, lowered *first, executable **out) {
-    drv_status status = DRV_OK;
-    executable **at = out;
-    for (lowered *l = first; l; l = l->next) {
-        *at = ARENA_NEW(b->a, executable);
-        if (status == DRV_OK) status = load_part(b, l, *at);
-        at = &(*at)->next;
-        str_free(&l->text);
+// From the program's n parts.
+static void take_program(pjrt_backend *b, const lowered *l, const team_compiled *made, int n,
+        load_request *r) {
+    executable *first = NULL, **end = &first;
+    r->status = DRV_OK;
+    r->from_cache = true;
+    for (int i = 0; i < n; i++) {
+        r->seconds += made[i].seconds;
+        r->from_cache &= made[i].from_cache;
+        if (made[i].status != DRV_OK) {
+            r->status = made[i].status;
+            r->message = made[i].message;
+            return;
+        }
+        *end = take_part(b, &l[i], made[i].program);
+        end = &(*end)->next;
     }
-    if (status == DRV_OK) find_deaths(*out);
+    find_deaths(first);
+    *r->out = first;
+}
+
+static drv_status load_all(backend *base, load_request *requests, int n) {
+    pjrt_backend *b = self(base);
+    lowered *firsts = ARENA_ARRAY(b->a, lowered, n);
+    int *n_parts = ARENA_ARRAY(b->a, int, n), n_all = 0, done = 0;
+    drv_status status = DRV_OK;
+    for (int i = 0; i < n && status == DRV_OK; i++) {
+        status = lower_request(b, &requests[i], &firsts[i]);
+        for (const lowered *l = &firsts[i]; l && status == DRV_OK; l = l->next)
+            n_parts[i]++;
+        n_all += n_parts[i];
+    }
+    lowered *parts = ARENA_ARRAY(b->a, lowered, n_all);
+    team_compiled *made = ARENA_ARRAY(b->a, team_compiled, n_all);
+    for (int i = 0, k = 0; i < n && status == DRV_OK; i++)
+        for (const lowered *l = &firsts[i]; l; l = l->next)
+            parts[k++] = *l;
+    if (status == DRV_OK) status = team_compile(&b->member, parts, n_all, made);
+    for (int i = 0; i < n && status == DRV_OK; done += n_parts[i++])
+        take_program(b, parts + done, made + done, n_parts[i], &requests[i]);
+    for (int i = 0; i < n; i++)
+        for (lowered *l = &firsts[i]; l; l = l->next)
+            str_free(&l->text);
     return status;
 }
 
 static drv_status load(backend *base, const plan *p, executable **out) {
-    pjrt_backend *b = self(base);
-    lowered l;
-    DRV_TRY(lower_graph(b->a, p->g, &b->lower, &l));
-    return load_text(b, &l, out);
-}
-
-static drv_status load_step(backend *base, const step_parts *parts, executable **out) {
-    pjrt_backend *b = self(base);
-    lowered l;
-    DRV_TRY(lower_step(b->a, parts, &b->lower, &l));
-    return load_text(b, &l, out);
+    load_request r = {.plan = p, .out = out};
+    DRV_TRY(load_all(base, &r, 1));
+    return r.status == DRV_OK ? DRV_OK : drv_fail(r.status, "%s", r.message);
 }
 
 static drv_status prepare(backend *b) {
@@ -311,7 +341,7 @@ static void finish(backend *base) {
 
 static const backend_vtable calls = {.name = "pjrt",
         .load = load,
-        .load_step = load_step,
+        .load_all = load_all,
         .prepare = prepare,
         .join = join_ranks,
         .run = run,

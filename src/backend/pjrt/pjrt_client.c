@@ -86,12 +86,22 @@ static const char *device_kind(arena *a, const device_client *c) {
     return arena_strndup(a, args.text, args.text_size);
 }
 
+// "cuda 13000" or the like; "": the plugin does not say.
+static const char *platform_version(arena *a, const device_client *c) {
+    pjrt_client_text_args said = {.client = c->handle};
+    if (!plugin_has(c->plugin, PJRT_SLOT_Client_PlatformVersion) ||
+            plugin_call(c->plugin, PJRT_SLOT_Client_PlatformVersion, &said) != DRV_OK)
+        return "";
+    return arena_strndup(a, said.text, said.text_size);
+}
+
 static drv_status read_devices(arena *a, device_client *c) {
     pjrt_client_text_args platform = {.client = c->handle};
     pjrt_client_devices_args devices = {.client = c->handle};
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Client_PlatformName, &platform));
     DRV_TRY(plugin_call(c->plugin, PJRT_SLOT_Client_AddressableDevices, &devices));
     c->platform = arena_strndup(a, platform.text, platform.text_size);
+    c->version = platform_version(a, c);
     c->devices = devices.devices;
     c->n_devices = (int)devices.n_devices;
     if (c->n_devices < 1)
@@ -163,6 +173,7 @@ drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *c
             .topology = args.topology,
             .n_devices = n_devices,
             .platform = "cuda",
+            .version = "",
             .kind = "target"};
     *out = c;
     return DRV_OK;

@@ -27,6 +27,7 @@ typedef struct device_client {
     // not join processes.
     const int *rank_devices;
     const char *platform; // "cpu", "cuda"
+    const char *version;  // of its libraries, as the plugin says it: "cuda 13000"; ""
     const char *kind;     // of the first device: "NVIDIA H200"
 } device_client;
 

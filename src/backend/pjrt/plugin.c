@@ -153,16 +153,28 @@ static void read_attributes(arena *a, pjrt_plugin *p) {
     }
 }
 
+// What plugins want in the environment before they are opened, where nothing else is said there.
+// Neuron's: the size of structs that it checks, and where its ranks meet, also when it is alone
+// (AWS's guide of environment variables; zml/zml platforms/neuron).
+static void set_environment(const char *plugin) {
+    static const struct {
+        const char *plugin, *name, *value;
+    } rows[] = {{"", "TF_CPP_MIN_LOG_LEVEL", "3"}, // what they log is no one's business
+            {"neuron", "NEURON_INTERNAL_PJRT_C_API_VERSION", "0.114"},
+            {"neuron", "NEURON_RT_ROOT_COMM_ID", "127.0.0.1:62182"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strstr(plugin, rows[i].plugin)) setenv(rows[i].name, rows[i].value, 0);
+}
+
 drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **out) {
     pjrt_plugin *p = ARENA_NEW(a, pjrt_plugin);
     DRV_TRY(plugin_find(a, wanted, &p->name, &p->path));
-    // Plugins log to standard error what is no one's business; read once, when they are opened.
-    setenv("TF_CPP_MIN_LOG_LEVEL", "3", 0);
+    set_environment(p->name);
     DRV_TRY(open_library(p));
     DRV_TRY(check_api(p));
     DRV_TRY(plugin_call(p, PJRT_SLOT_Plugin_Initialize, &(pjrt_no_args){0}));
     read_attributes(a, p);
-    p->has_f64 = strcmp(p->name, "neuron") != 0 && strcmp(p->name, "tpu") != 0;
+    p->has_f64 = !strstr(p->name, "neuron") && !strstr(p->name, "tpu");
     *out = p;
     return DRV_OK;
 }

@@ -32,9 +32,18 @@ static const char *file_of(arena *a, const char *name) {
 }
 
 static const char *how_to_get(const char *name) {
-    return strcmp(name, "cpu") == 0 || strcmp(name, "cuda") == 0
-                   ? "; tools/fetch_pjrt.py gets it"
-                   : "; name the file of your vendor's package with pjrt.plugin";
+    static const struct {
+        const char *name, *how;
+    } rows[] = {{"cpu", "; tools/fetch_pjrt.py gets it"},
+            {"cuda", "; tools/fetch_pjrt.py cuda gets it"},
+            {"rocm",
+                    "; pip install --target DIR jax-rocm7-pjrt brings one, whose .so pjrt.plugin names"},
+            {"tpu", "; pip install --target DIR libtpu brings DIR/libtpu/libtpu.so, which pjrt.plugin names"},
+            {"neuron",
+                    "; pip install libneuronxla (AWS's index) brings libneuronxla/libneuronpjrt.so, which pjrt.plugin names"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strcmp(name, rows[i].name) == 0) return rows[i].how;
+    return "";
 }
 
 static drv_status find_name(arena *a, const char *wanted, const char **path) {

@@ -1,0 +1,142 @@
+#!/bin/bash
+# All that is worth knowing from eight minutes on a GPU: whether the ops and 20 steps are right, the GEMM peak, step time,
+# tokens/s and MFU of a 1B and of Llama-3.1-8B (bf16, 8192 tokens; all weights with bf16 moments; LoRA at 4096), beside PyTorch.
+#   bench/h200.sh [--dry-run] [--budget SECONDS] [--out FILE] [--plugin NAME] [--python PYTHON] [--parts "1 2 3 ..."]
+# Each part has a time limit; one that fails is written down and the next begins; what does not fit into the budget (450 s) is
+# left out and named. Results go to bench/results/DATE-h200.md as they come. --dry-run: tiny sizes on the CPU plugin, for trying
+# every line of this script where no GPU is. Nothing is fetched; what is missing is said, with the command that gets it.
+set -u
+cd "$(dirname "$0")/.." || exit 1
+budget=450 dry=0 out= plugin=cuda python=${PYTHON:-python3} parts="1 2 3 4 5 6 7 8 9"
+while [ $# -gt 0 ]; do
+    case $1 in
+    --dry-run) dry=1 plugin=cpu ;;
+    --budget) budget=$2; shift ;;
+    --out) out=$2; shift ;;
+    --plugin) plugin=$2; shift ;;
+    --python) python=$2; shift ;;
+    --parts) parts=$2; shift ;;
+    *) sed -n '2,8s/^# \{0,1\}//p' "$0" >&2; exit 2 ;;
+    esac
+    shift
+done
+[ -n "$out" ] || { [ $dry = 1 ] && out=$(date +%F)-h200-dry-run.md || out=$(date +%F)-h200.md; out=bench/results/$out; }
+drover=${DROVER:-build/drover} tests=${DROVER_TESTS:-build/tests}
+[ -x "$drover" ] || { echo "no $drover: make builds it" >&2; exit 1; }
+work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
+SECONDS=0
+export DROVER_COMPILE_CACHE=${DROVER_COMPILE_CACHE:-$work/compiled}
+peak_flops=989e12 # dense bf16 of H100 and H200: NVIDIA's data sheet
+put() { echo "$@" >>"$out"; echo "$@"; }
+left() { echo $((budget - SECONDS)); }
+wanted() { [[ " $parts " == *" $1 "* ]]; }
+
+# part NUMBER LIMIT TITLE COMMAND...: its output in $work/said; false when it failed or had no time.
+part() {
+    local number=$1 limit=$2 title=$3 status
+    shift 3
+    wanted "$number" || return 1
+    put "" ; put "## $title"; put ""
+    [ "$(left)" -gt 10 ] || { put "Left out: $(left) s of $budget s were left."; return 1; }
+    [ "$limit" -lt "$(left)" ] || limit=$(left)
+    local begin=$SECONDS
+    timeout -k 5 "$limit" "$@" >"$work/said" 2>"$work/error"
+    status=$?
+    put "\`$(basename "$1") ${*:2}\` ($((SECONDS - begin)) s, limit $limit s)" | sed "s|$work|DIR|g; s|$HOME|~|g"
+    [ $status = 0 ] && return 0
+    put ""; put "Failed with status $status$([ $status = 124 ] && echo ", out of time"):"; put '```'
+    put "$(tail -n 4 "$work/error" | cut -c1-300)"; put '```'
+    return 1
+}
+verbatim() { put '```'; put "$(tail -n "${1:-12}" "$work/said" | sed "s|$work|DIR|g; s|$HOME|~|g")"; put '```'; }
+# The figures of a JSON line: tokens/s, FLOP/s, its share of the peak.
+figures() {
+    "$python" - "$work/said" "$peak_flops" "$1" <<'P' >"$work/row" || { put "No figures: $(tail -n 1 "$work/said" | cut -c1-200)"; return 1; }
+import json, sys
+r = json.loads([l for l in open(sys.argv[1]) if l.startswith("{")][-1])
+rate = r["flops_per_s"]
+print(f'{sys.argv[3]}: {r["tokens_per_s"]:.1f} tokens/s, {rate / 1e12:.2f} TFLOP/s, MFU {100 * rate / float(sys.argv[2]):.1f} %'
+      + (f', {r["peak_bytes"] / 1e9:.1f} GB' if r.get("peak_bytes") else ""))
+P
+    put ""; put "$(cat "$work/row")"
+    cat "$work/row" >>"$work/summary"
+}
+
+# Sizes.
+if [ $dry = 1 ]; then
+    seq=64 lora_seq=32 repeats=1 gemm_sizes=256 small="--set model.preset=tiny --set model.vocab_size=512" peer="--no-compile --steps 1"
+    one_b=$small eight_b=$small name1=tiny name8=tiny
+else
+    seq=8192 lora_seq=4096 repeats=5 gemm_sizes=8192,16384 peer="--steps 6" name1=1b name8=8b eight_b="--set model.preset=llama-3.1-8b"
+    one_b="--set model.preset=llama-3.1-8b --set model.hidden_size=2048 --set model.intermediate_size=8192 --set model.num_hidden_layers=16 --set model.num_attention_heads=32 --set model.num_key_value_heads=8 --set model.head_dim=64 --set model.tie_word_embeddings=true"
+fi
+memory="--set pjrt.memory_fraction=0.92"; [ "$plugin" = cpu ] && memory=
+step() { # SEQUENCE ARGS...
+    local n=$1; shift
+    echo "$drover bench step --json --repeats $repeats --set backend=pjrt --set pjrt.plugin=$plugin $memory --set training.precision=bf16 --set data.sequence_length=$n --set training.micro_batch_size=1 --set training.global_batch_size=1 $*"
+}
+
+: >"$out" || exit 1
+put "# One GPU, $(date +%F)$([ $dry = 1 ] && echo ": a dry run of tiny sizes on the CPU plugin")"
+put ""
+put "Commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown), \`bench/h200.sh$([ $dry = 1 ] && echo " --dry-run")\`, budget $budget s. $("$drover" --version 2>/dev/null | head -1)"
+put "GPU: $(nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.max.sm,power.limit --format=csv,noheader 2>/dev/null || echo "none that nvidia-smi shows"). Host: $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -1), $(nproc) cores."
+has_torch=0; "$python" -c 'import torch, transformers' 2>/dev/null && has_torch=1
+[ $has_torch = 1 ] || put "No PyTorch for $python (pip install torch transformers peft; --python names another): its parts fail."
+
+part 1 60 "What the plugin finds" "$drover" devices "$plugin" && verbatim
+part 1 20 "What is missing" "$drover" doctor cuda && verbatim 20
+
+# The same 20 steps on both back ends, and the largest difference of a loss.
+cat >"$work/run.yaml" <<Y
+model: {preset: tiny, vocab_size: 400}
+tokenizer: $work/tokenizer
+data.train: $work/set
+data.sequence_length: 64
+training.steps: 20
+training.global_batch_size: 4
+training.eval_every: 0
+checkpoint.every: 0
+schedule.warmup_steps: 2
+Y
+losses() {
+    "$python" - "$work" <<'P'
+import json, random, sys
+random.seed(7)
+with open(sys.argv[1] + "/text.txt", "w") as f:
+    for i in range(4000):
+        f.write(f"Line {i}: " + " ".join(random.choice(["the", "herd", "is", "driven", "over", "hills", "slowly"]) for _ in range(12)) + "\n")
+P
+    "$drover" tokenizer train --input "$work/text.txt" --vocab-size 400 --out "$work/tokenizer" >/dev/null || return 1
+    "$drover" data build --tokenizer "$work/tokenizer" --input "$work/text.txt" --out "$work/set" --append-eod >/dev/null || return 1
+    local backend precision=$1
+    for backend in cpu pjrt; do
+        "$drover" train "$work/run.yaml" --set backend=$backend --set pjrt.plugin="$plugin" --set training.precision="$precision" --set run_dir="$work/$backend-$precision" >/dev/null || return 1
+    done
+    "$python" - "$work/cpu-$precision/metrics.jsonl" "$work/pjrt-$precision/metrics.jsonl" <<'P'
+import json, sys
+a, b = ([json.loads(l)["loss"] for l in open(p) if '"loss"' in l] for p in sys.argv[1:])
+assert len(a) == len(b) >= 20, (len(a), len(b))
+worst = max(abs(x / y - 1) for x, y in zip(a, b))
+print(f"{len(a)} losses, the last {a[-1]:.6f} (cpu) and {b[-1]:.6f} (pjrt), largest relative difference {worst:.2e}, bound 1e-4:", "met" if worst <= 1e-4 else "NOT MET")
+P
+}
+export -f losses; export work drover plugin python
+
+# The most important first: what the budget does not reach is left out. A second command with --parts makes up for it.
+part 2 60 "20 steps against the CPU, fp32" bash -c 'losses fp32' && verbatim 1
+part 2 60 "20 steps against the CPU, bf16" bash -c 'losses bf16' && verbatim 1
+part 3 60 "GEMM peak (PyTorch's cuBLAS)" "$python" bench/gpu_peer.py gemm --size $gemm_sizes && verbatim 1
+part 4 150 "Llama-3.1-8B, $seq tokens, bf16 moments: drover" $(step $seq $eight_b --set optimizer.state_dtype=bf16 --set training.grad_dtype=bf16 --set training.recompute=selective) && figures "8B, drover"
+part 4 110 "Llama-3.1-8B: PyTorch, bf16 weights and moments" "$python" bench/gpu_peer.py step --model $name8 --seq $seq --chunked-loss $peer && figures "8B, PyTorch"
+part 5 110 "Llama-3.1-8B, LoRA of rank 16, $lora_seq tokens: drover" $(step $lora_seq $eight_b --set lora.rank=16 --set training.recompute=selective) && figures "8B LoRA, drover"
+part 5 90 "Llama-3.1-8B, LoRA: PyTorch and PEFT" "$python" bench/gpu_peer.py step --model $name8 --seq $lora_seq --lora 16 --chunked-loss $peer && figures "8B LoRA, PyTorch"
+part 6 90 "Ops against the CPU's definition" "$tests/test_pjrt_ops" "$plugin" && verbatim 8
+part 7 100 "1B, $seq tokens, fp32 masters and moments: drover" $(step $seq $one_b) && figures "1B, drover"
+part 7 80 "1B: PyTorch, bf16 weights and moments" "$python" bench/gpu_peer.py step --model $name1 --seq $seq --chunked-loss $peer && figures "1B, PyTorch"
+part 8 100 "Llama-3.1-8B, all recomputed" $(step $seq $eight_b --set optimizer.state_dtype=bf16 --set training.grad_dtype=bf16 --set training.recompute=full) && figures "8B, drover, full recomputation"
+part 9 20 "What was compiled" "$drover" compile --list --cache "$DROVER_COMPILE_CACHE" && verbatim 20
+
+put ""; put "## Summary ($SECONDS s of $budget s)"; put ""
+[ -e "$work/summary" ] && while read -r line; do put "- $line"; done <"$work/summary"
+put "- To beat, per H100 or H200: NeMo, 8B 10,682 tokens/s (55.5 % MFU); llmq 60 % at 7B; LoRA of 8B, NeMo 17,800 tokens/s."

@@ -1,0 +1,31 @@
+// A file of the compile cache: a compiled program, what it is, and a hash of both. A plugin may
+// accept a damaged program and fail, or compute wrong numbers, when it runs.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+enum { ABOUT_TEXT = 64 };
+typedef struct program_about {  // texts end with a NUL
+    char program[ABOUT_TEXT];   // "whole_step"
+    char plugin[ABOUT_TEXT];    // "cuda", or the name of a file
+    char kind[ABOUT_TEXT];      // of the devices: "NVIDIA H200"
+    char interface[ABOUT_TEXT]; // "PJRT 0.116"
+    char drover[ABOUT_TEXT];    // version of drover that wrote it
+    int64_t n_devices;
+    double compile_s;
+} program_about;
+
+// Copies text, as much as there is room for.
+void program_about_set(char to[ABOUT_TEXT], const char *text);
+
+// What is in the bytes of a file. *payload lies in them. DRV_E_DATA: they are damaged.
+DRV_CHECKED drv_status program_file_check(const unsigned char *bytes, size_t n,
+        program_about *about, const unsigned char **payload, size_t *n_payload);
+
+// Several processes may write one file, also on several machines: each writes aside, under a name
+// of its own, and renames. What readers have open stays as it was.
+DRV_CHECKED drv_status program_file_write(const char *path, const program_about *about,
+        const void *payload, size_t n);

@@ -137,15 +137,13 @@ static drv_status open_library(pjrt_plugin *p) {
 
 static void read_attributes(arena *a, pjrt_plugin *p) {
     pjrt_plugin_attributes_args args = {0};
-    p->xla_version = p->stablehlo = "";
+    p->stablehlo = "";
     if (!plugin_has(p, PJRT_SLOT_Plugin_Attributes) ||
             plugin_call(p, PJRT_SLOT_Plugin_Attributes, &args) != DRV_OK)
         return;
     for (size_t i = 0; i < args.n_attributes; i++) {
         const pjrt_named_value *v = &args.attributes[i];
         const char *name = arena_strndup(a, v->name, v->name_size);
-        if (strcmp(name, "xla_version") == 0 && v->type == PJRT_VALUE_INT64)
-            p->xla_version = arena_printf(a, "%lld", (long long)v->value.int64);
         if (strcmp(name, "stablehlo_current_version") == 0 && v->type == PJRT_VALUE_INT64_LIST &&
                 v->value_size == 3)
             p->stablehlo = arena_printf(a, "%lld.%lld.%lld", (long long)v->value.int64_list[0],

@@ -10,9 +10,8 @@ typedef struct pjrt_plugin {
     const char *name; // "cpu", "cuda", ...; of one given by path: the file's name
     const char *path;
     const pjrt_api *api;
-    bool has_f64;            // whether its devices compute in f64
-    const char *xla_version; // "" where the plugin does not say
-    const char *stablehlo;   // newest version that it reads, "1.13.3"; ""
+    bool has_f64;          // whether its devices compute in f64
+    const char *stablehlo; // newest version that it reads, "1.13.3"; "" where it does not say
 } pjrt_plugin;
 
 // The names that a plugin may have, in the order in which they are tried when none is asked for.

@@ -18,8 +18,9 @@ echo '[{"role": "user", "content": "hi"}]' >messages.json
 printf '%s' '{% for m in messages %}{{ m.role }}: {{ m.content }};{% endfor %}' >template
 echo 1 2 3 >ids
 
-# what each verb needs beside the option
+# arguments VERB OPTION: what the verb needs beside the option
 arguments() {
+    case "$1 $2" in "compile --max-"*) echo --evict; return ;; esac
     case $1 in
     plan) echo run.yaml --ranks 2 --search ;;
     train | config | graph | compile | "bench gemm" | "bench step") echo run.yaml ;;
@@ -64,7 +65,7 @@ without() {
 names() { sed -n "/^$1:/,/^\$/s/^  \([a-z-]*\) .*/\1/p"; }
 try_option() { # VERB NAME VALUE: the value as the help calls it, empty for a switch
     local verb=$1 name=$2 value=$3 wrong
-    without "$name" $(arguments "$verb")
+    without "$name" $(arguments "$verb" $name)
     [ -n "$value" ] || { refused $verb "${rest[@]}" "$name=x"; says "$name takes no value"; return; }
     refused $verb "${rest[@]}" "$name"
     says "$verb: $name needs a value: $value"

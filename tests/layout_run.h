@@ -168,8 +168,8 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     DRV_TRY(programs_init_weights(&built));
     DRV_TRY(fill_branches(mem, &built));
     stepper steps = stepper_new(mem, &built, self, &ranks);
-    const double hyper[N_HYPER] = {1e-3, 0.1, 0.05, 1, 1};
     for (int step = 0; step < STEPS; step++) {
+        const double hyper[N_HYPER] = {1e-3, 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1), 1, 1};
         const batch whole = make_batch(mem, &cfg, step), global = share_of_batch(mem, &cfg, &whole);
         double loss, grad_norm, param_norm;
         const int64_t ring = sent_along(self, &ranks, AXIS_CONTEXT),

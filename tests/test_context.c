@@ -6,7 +6,7 @@
 
 #include "train/fit.h"
 
-// Adam's first steps move each weight by about the learning rate, whatever the size of its
+// Adam's first steps move each weight by up to the learning rate of 1e-3, whatever the size of its
 // gradient: where that is a rounding error, its sign and so the step may differ.
 static void expect_close(const layout_run *got, const layout_run *want, double bound) {
     double worst = 0;

@@ -264,7 +264,7 @@ static void team_free(device_team *t) {
 // a flag that they do not know. For CUDA it dies where it finds no ptxas; and its products go
 // to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside it and copied.
 static drv_status set_flags(device_pool *pool, const backend_opts *opts) {
-    enum { OWN_FLAGS = 3 };
+    enum { OWN_FLAGS = 4 };
     static const char tools_flag[] = "xla_gpu_cuda_data_dir=";
     const char *name = pool->plugin->name, *tools = NULL;
     const bool cuda = strstr(name, "cuda") != NULL;

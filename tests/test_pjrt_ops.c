@@ -59,17 +59,34 @@ static double tolerance_of(dtype computed, dtype stored) {
     return computed == DT_BF16 || stored == DT_BF16 ? 0x1p-6 : 1e-5;
 }
 
-// Of leaves of the row, which the back end refuses.
-static bool has_lanes(op_kind op, int which) {
-    example e = {.g = graph_new(arena_new("example"), op_rows[op]->name), .dt = DT_F32};
+// Of leaves of the row, or an op without a rule: the back end refuses it.
+static bool is_refused(const node *last) {
+    return last->attrs.lanes > 1 || !lower_ops[last->op]->lower;
+}
+
+// Whether the example is refused; if so, the message says which op it is.
+static bool expect_refusal(const backend_opts *opts, op_kind op, int which, dtype dt) {
+    arena *a = arena_new("refused");
+    example e = {.g = graph_new(a, "refused"), .dt = dt};
     op_rows[op]->examples[which](&e);
-    const bool lanes = e.g->nodes[e.g->n_nodes - 1]->attrs.lanes > 1;
-    arena_free(e.g->a);
-    return lanes;
+    const node *last = e.g->nodes[e.g->n_nodes - 1];
+    const bool refused = is_refused(last);
+    if (refused) {
+        backend *b;
+        executable *program;
+        OK(backend_open_with(a, "pjrt", opts, &b));
+        e.g->stage = op_rows[op]->built ? STAGE_BUILT : STAGE_DIFFERENTIATED;
+        assert_int_equal(backend_compile(a, b, e.g, NULL, &program), DRV_E_DEVICE);
+        if (!strstr(drv_message(), op_rows[op]->name) || !strstr(drv_message(), "no rule"))
+            fail_msg("%s, example %d: \"%s\"", op_rows[op]->name, which, drv_message());
+        backend_close(b);
+    }
+    arena_free(a);
+    return refused;
 }
 
 static void compare(const backend_opts *opts, op_kind op, int which, dtype dt) {
-    if (has_lanes(op, which)) return;
+    if (expect_refusal(opts, op, which, dt)) return;
     op_run got = run_open("pjrt", opts, op, which, dt);
     setenv("DROVER_CPU", "ref", 1);
     op_run want = run_open("cpu", opts, op, which, DT_F64);

@@ -140,6 +140,10 @@ static drv_status check_nodes(const lowering *l) {
                     "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
                     "rule for; expected parallel.context_leaves auto, a leaf for each context rank",
                     program->name, i, name, n->attrs.lanes);
+        if (!lower_ops[n->op]->lower)
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d is %s, which the pjrt back end has no rule for",
+                    program->name, i, name);
         if (n->attrs.ranks > 1 && n->attrs.ranks != here)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d %s is over %d ranks, but the %s axis of the pjrt back "

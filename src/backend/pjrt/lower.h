@@ -44,7 +44,7 @@ typedef struct lowering { // a graph while it is being lowered
 } lowering;
 
 typedef struct lower_op {
-    // Appends the operations of a node.
+    // Appends the operations of a node. NULL: a graph that has the op is refused.
     void (*lower)(lowering *l, const node *n);
 } lower_op;
 extern const lower_op *const lower_ops[N_OPS];

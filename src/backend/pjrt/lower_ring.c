@@ -179,9 +179,21 @@ void lower_ring_pairs(attention_call *c, const node *n, hlo_value carried[N_FORW
     go_around(&r, carried, forward_hop, keys_of_hop);
 }
 
+// Tensor ranks that share the key-value head have the gradients of other query heads each.
+static void join_replicas(const ring_call *r, hlo_value carried[N_GRADIENTS]) {
+    lowering *l = r->c->l;
+    const hlo_groups replicas = lower_neighbours(l, AXIS_TENSOR, r->n->attrs.replicas);
+    const int64_t heads = carried[DK].dim[0];
+    const hlo_value both =
+            hlo_all_reduce(&l->h, "add", hlo_concat(&l->h, &carried[DK], 2, 0), replicas);
+    carried[DK] = hlo_slice(&l->h, both, 0, 0, heads);
+    carried[DV] = hlo_slice(&l->h, both, 0, heads, heads);
+}
+
 void lower_ring_grad(attention_call *c, const node *n, hlo_value carried[N_GRADIENTS]) {
     ring_call r = open_ring(c, n, attention_grad_pair, N_GRADIENTS);
     go_around(&r, carried, backward_hop, add_gradients);
     carried[DK] = pass_on(&r, carried[DK]);
     carried[DV] = pass_on(&r, carried[DV]);
+    if (n->attrs.replicas > 1) join_replicas(&r, carried);
 }

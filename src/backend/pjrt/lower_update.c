@@ -134,7 +134,7 @@ static void take_back(lowering *l, const node *n) {
     lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
 }
 
-// Graphs with leaves of the row are refused (lower.c).
+// No rules: graphs with leaves of the row or with ZeRO-2 are refused (lower.c).
 const lower_op lower_op_join_lanes = {.lower = NULL};
 const lower_op lower_op_add_shard = {.lower = NULL};
 const lower_op lower_op_join_shards = {.lower = NULL};

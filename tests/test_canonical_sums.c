@@ -150,21 +150,20 @@ static void maxima_do_not_know_the_order(void **state) {
 enum { ROWS = 5, COLUMNS = 19, LEAF = 24 };
 
 typedef struct product {
+    arena *mem; // of the machine and of what it makes, which it remembers
     gemm_machine *m;
     array a, b; // [ROWS, k], [k, COLUMNS]
     int leaves;
 } product;
 
 static void multiply(const product *x, int64_t first, int64_t k, const gemm_tree *tree, float *c) {
-    arena *mem = arena_new("product");
     const gemm_shape s = {ROWS, COLUMNS, k, false, false, (int64_t)x->leaves * LEAF, COLUMNS,
             COLUMNS, DT_F32, DT_F32, false, 1};
     gemm *g;
-    OK(gemm_new(mem, x->m, &s, tree, &g));
+    OK(gemm_new(x->mem, x->m, &s, tree, &g));
     void *workspace = mem_alloc((size_t)gemm_workspace(&s, tree, par_threads()) + 1);
     gemm_run(g, (float *)x->a.p + first, (float *)x->b.p + first * COLUMNS, c, workspace);
     free(workspace);
-    arena_free(mem);
 }
 
 static void expect_tree(const product *x) {
@@ -186,9 +185,8 @@ static void expect_tree(const product *x) {
 
 static void leaves_of_a_product_are_joined_in_the_tree(void **state) {
     (void)state;
-    arena *mem = arena_new("machine");
-    product x = {.leaves = 2};
-    OK(gemm_machine_open(mem, GEMM_FP32, &x.m));
+    product x = {.mem = arena_new("product"), .leaves = 2};
+    OK(gemm_machine_open(x.mem, GEMM_FP32, &x.m));
     for (; x.leaves <= 9; x.leaves++)
         for (int kinds = N_FINITE; kinds <= N_ODD; kinds += N_ODD - N_FINITE) {
             x.a = array_new(DT_F32, (int64_t)ROWS * x.leaves * LEAF, 0, 1, 0);
@@ -199,7 +197,7 @@ static void leaves_of_a_product_are_joined_in_the_tree(void **state) {
             array_free(&x.a), array_free(&x.b);
         }
     gemm_machine_close(x.m);
-    arena_free(mem);
+    arena_free(x.mem);
 }
 
 // --- exact sums: bits from 2^-1074 on, each a byte

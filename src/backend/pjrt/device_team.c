@@ -327,6 +327,7 @@ drv_status device_pool_open(arena *a, const backend_opts *opts, int n_devices, d
     DRV_TRY(opts->target ? open_target(p, opts, n_devices) : open_devices(p, opts, n_devices));
     compile_cache_open(a, p->plugin, opts->target ? "none" : opts->cache_dir, opts->cache_max_bytes,
             &p->cache);
+    compile_gate_open(&p->gate, opts->compile_jobs, opts->compile_max_bytes);
     pthread_mutex_init(&p->lock, NULL);
     *out = p;
     return DRV_OK;

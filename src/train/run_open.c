@@ -11,6 +11,7 @@
 #include "train/device.h"
 #include "train/carry.h"
 #include "train/fit.h"
+#include "train/lora_base.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"

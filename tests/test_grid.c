@@ -153,35 +153,25 @@ typedef struct case_run {
 static const char *const number_names[] = {"loss", "gradient norm", "parameter norm"};
 
 static drv_status steps_of_rank(comm *self, arena *mem, case_run *run) {
-    run_config cfg;
-    programs built;
-    backend *device;
-    DRV_TRY(config_load(mem, NULL, run->sets, run->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
-    cfg.rank = comm_rank(self);
-    const mesh ranks = programs_mesh(&cfg);
-    DRV_TRY(backend_open(mem, "cpu", &device));
-    backend_join(device, self, &ranks);
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    built.comm = self;
-    DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(programs_init_weights(&built));
-    stepper steps = stepper_new(mem, &built, self, &ranks);
+    rank_run mine;
+    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "cpu", NULL, &mine));
+    stepper steps = stepper_new(mem, &mine.built, self, &mine.ranks);
     for (int step = 0; step < run->n_steps; step++) {
-        const batch whole = make_batch(mem, &cfg, step), mine = share_of_batch(mem, &cfg, &whole);
+        const batch whole = make_batch(mem, &mine.cfg, step),
+                    share = share_of_batch(mem, &mine.cfg, &whole);
         const double hyper[N_HYPER] = {1e-2, 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1),
-                cfg.clip_grad_norm, step + 1};
+                mine.cfg.clip_grad_norm, step + 1};
         double number[3];
         state_hashes hashes;
         steps.step = step + 1;
-        DRV_TRY(stepper_gradients(&steps, &mine, NULL, NULL, &number[0]));
+        DRV_TRY(stepper_gradients(&steps, &share, NULL, NULL, &number[0]));
         DRV_TRY(stepper_update(&steps, hyper, &number[1], &number[2]));
-        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : mem, &built, &hashes));
+        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : mem, &mine.built, &hashes));
         if (comm_rank(self) != 0) continue;
         memcpy(run->number[step], number, sizeof number);
         run->hashes[step] = hashes;
     }
-    backend_close(device);
+    backend_close(mine.device);
     return DRV_OK;
 }
 

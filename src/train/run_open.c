@@ -155,7 +155,11 @@ static drv_status open_weights(run *r) {
     if (folder) return resume_from(r, folder);
     if (r->leads) DRV_TRY(keep_lost_metrics(r));
     if (lora_is_on(cfg)) return begin_branches(r);
-    if (!config_loads_weights(cfg)) return programs_init_weights(&r->p);
+    if (!config_loads_weights(cfg)) {
+        if (*cfg->from)
+            log_info("fresh weights: model.weights is random, %s gives the shape alone", cfg->from);
+        return programs_init_weights(&r->p);
+    }
     DRV_TRY_CTX(state_load_weights(&r->p, cfg->from), "%s: weights of model.from",
             config_where(cfg, "model.from"));
     log_info("weights from %s", cfg->from);

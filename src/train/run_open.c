@@ -235,6 +235,8 @@ static drv_status open_programs(run *r) {
     json_decref(model);
     const mesh ranks = programs_mesh(cfg);
     backend_join(r->b, r->comm, &ranks);
+    // For the report, before there are weights: what the measurement holds is not on top of them.
+    if (r->leads) DRV_TRY(run_measure_peak(r));
     DRV_TRY(programs_build(r->a, cfg, &r->p));
     r->p.comm = r->comm;
     DRV_TRY(programs_load(r->a, r->b, &r->p));
@@ -249,7 +251,6 @@ static drv_status open_reports(run *r) {
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     r->flops_per_token = programs_flops_per_token(&r->p, false);
-    DRV_TRY(run_measure_peak(r));
     say_size(r);
     return DRV_OK;
 }

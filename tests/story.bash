@@ -14,8 +14,8 @@ check() {
     shift
     if "$@"; then ok; else bad "$what" out; fi
 }
-# has TEXT: it stands in `out`. (Without a process: there are thousands of these.)
-has() {
+# out_has TEXT: it stands in `out`. (Without a process: there are thousands of these.)
+out_has() {
     local all
     IFS= read -r -d '' all <out
     [[ $all == *"$1"* ]]
@@ -27,14 +27,14 @@ expect() {
     "$@" >out 2>&1
     local got=$?
     if [ $got != "$code" ]; then bad "exit $got, expected $code: $*" out
-    elif ! has "$text"; then bad "no \"$text\" from: $*" out
+    elif ! out_has "$text"; then bad "no \"$text\" from: $*" out
     else ok; fi
 }
 # says TEXT...: the output of the last `expect` or background run has each text
 says() {
     local text
     for text in "$@"; do
-        if has "$text"; then ok; else bad "no \"$text\"" out; fi
+        if out_has "$text"; then ok; else bad "no \"$text\"" out; fi
     done
 }
 finish() {

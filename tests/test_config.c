@@ -116,7 +116,12 @@ static void files_that_are_no_configuration(void **state) {
             {TINY "training: 5\n", {"run.yaml:2", "\"training\"", "training.steps"}},
             {TINY "tokenizer: \xFF\n", {"run.yaml", "UTF-8"}},
     };
+    run_config cfg;
+    arena *a = arena_new("folder");
     REFUSE_ALL(cases);
+    FAILS(config_load(a, temporary_dir(a), NULL, 0, &cfg), DRV_E_USAGE,
+            "is a folder, expected a config, a file in YAML");
+    arena_free(a);
 }
 
 static void slips_of_the_keyboard(void **state) {

@@ -82,7 +82,7 @@ static void other_trainers_sections_are_answered(void **state) {
             {"validation: {steps: 5}", "\"training.eval_batches\""},
             {"profiling: {enable_profiling: true}", "bench step --profile"},
             {"init_from: resume", "\"model.from\""}, {"decay_lr: true", "\"schedule.type\""},
-            {"push_to_hub: true", "Hugging Face folder"}};
+            {"val_set_size: 100", "\"data.split\""}, {"push_to_hub: true", "Hugging Face folder"}};
     refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 

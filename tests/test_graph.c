@@ -69,10 +69,10 @@ static void update_through_a_barrier(graph *g, tensor *x, tensor *acc) {
     sum(g, acc, acc);
 }
 
+// By another value of the same storage.
 static void overwrite_what_is_read(graph *g, tensor *x, tensor *acc) {
-    (void)x;
-    tensor *same = barrier(g, acc, acc);
-    graph_add(g, OP_matmul, 3, (tensor *[]){same, acc, acc}, NULL);
+    tensor *same = barrier(g, acc, x);
+    graph_add(g, OP_matmul, 3, (tensor *[]){same, same, acc}, NULL);
 }
 
 static void backward_op_too_early(graph *g, tensor *x, tensor *acc) {

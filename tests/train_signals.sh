@@ -3,8 +3,8 @@
 # nothing stopped.
 . "$(dirname "$0")"/story.bash
 make_data
-# A step of 128 micro-batches takes long enough to be stopped in the middle.
-slow="--set training.global_batch_size=128 --set training.micro_batch_size=1 --set training.steps=6 --set checkpoint.every=0"
+# A step of 64 micro-batches takes long enough to be stopped in the middle.
+slow="--set training.global_batch_size=64 --set training.micro_batch_size=1 --set training.steps=6 --set checkpoint.every=0"
 begin() { # begin RUN_DIR [--set ...]: in the background, up to the first finished step
     local run=$1
     shift

@@ -189,14 +189,20 @@ static drv_status count_bad_step(run *r, const started_step *s, const step_metri
     }
     state->bad_steps++;
     DRV_TRY(check_weights(r));
-    if (r->leads)
+    const int bad = stepper_bad_rank(&r->stepper);
+    if (r->leads && bad == 0)
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
                 (long long)m->step, why, m->loss, m->grad_norm, s->rows.p);
+    else if (r->leads)
+        log_warn("step %lld skipped: %s (loss %g, gradient norm %g), at first on rank %d (%s)",
+                (long long)m->step, why, m->loss, m->grad_norm, bad, comm_host(r->comm, bad));
     if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
-    r->together = true;
-    return drv_fail(DRV_E_DATA,
-            "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
-            (long long)m->step, (long long)state->bad_steps, why, m->loss, s->rows.p);
+    drv_status status = DRV_OK;
+    if (comm_rank(r->comm) == bad)
+        status = drv_fail(DRV_E_DATA,
+                "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
+                (long long)m->step, (long long)state->bad_steps, why, m->loss, s->rows.p);
+    return ranks_together(r, status);
 }
 
 // --- around the steps

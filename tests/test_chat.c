@@ -169,6 +169,12 @@ static void generators_and_safe_texts(void **state) {
     json_decref(messages);
 }
 
+// Two lists that hold one list twice each, and so on, 40 deep: little memory and endless to go
+// through.
+#define TWICE                                                                                      \
+    "{% set ns = namespace(a=[], b=[]) %}{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}"    \
+    "{% set ns.b = [ns.b, ns.b] %}{% endfor %}"
+
 // Each must end with one line, soon, and within its memory.
 static void greedy_templates(void **state) {
     (void)state;
@@ -180,7 +186,7 @@ static void greedy_templates(void **state) {
             {"{{ 'x' * 10000000000 }}", "memory"},
             {"{{ ('x' * 10000000) * 100 }}", "memory"},
             {"{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-                    "memory"},
+                    "a text of more than 16.00 MiB"},
             {"{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
                     "writes more than 16.00 MiB"},
             {"{{ range(1000000) }}", "at most 100000"},
@@ -192,6 +198,18 @@ static void greedy_templates(void **state) {
             {"{{ 9223372036854775807 + 1 }}", "64 bits"},
             {"{{ 1 // 0 }}", "division by zero"},
             {"{{ messages.append(1) }}", "may not change a list"},
+            {TWICE "{{ ns.a == ns.b }}", "runs too long"},
+            {TWICE "{{ [ns.a, ns.b]|sort|length }}", "runs too long"},
+            {TWICE "{{ ns.a }}", "writes more than 16.00 MiB"},
+            {TWICE "{{ ns.a|tojson }}", "more than 16.00 MiB"},
+            {TWICE "{{ ns.a ~ '' }}", "more than 16.00 MiB"},
+            {"{{ ('x' * 1000000).join(['a'] * 1000) }}", "more than 16.00 MiB"},
+            {"{{ ('\\n' * 1000000)|indent(1000, blank=true)|length }}", "more than 16.00 MiB"},
+            {"{% set s = ' ' * 8000000 %}{% for i in range(100000) %}{{ s|trim }}{% endfor %}",
+                    "runs too long"},
+            {"{% set d = dict(range(40000)|batch(2)) %}{% for i in range(90000) %}{{ d.x }}{% endfor %}",
+                    "runs too long"},
+            {"{{ {[1]: 2} }}", "list cannot be a key"},
     };
     json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "hi");
     const chat_input in = {.messages = messages};

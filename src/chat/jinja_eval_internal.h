@@ -6,7 +6,7 @@
 #include "chat/jinja_parse.h"
 
 enum { JINJA_MAX_DEPTH = 1200, JINJA_MAX_STEPS = 5000000, JINJA_MAX_RANGE = 100000 };
-enum { JINJA_MAX_OUTPUT = 16 << 20, JINJA_MAX_MEMORY = 64 << 20 };
+enum { JINJA_MAX_OUTPUT = VALUE_MAX_TEXT, JINJA_MAX_MEMORY = 64 << 20 };
 
 typedef struct scope scope;
 struct scope { // names of a template, a loop's turn or a macro
@@ -27,7 +27,6 @@ typedef struct jinja_context {
     scope *scope, *globals;
     loop_control control;
     int line, depth;
-    int64_t steps;
     bool raised; // the failure is the template's own raise_exception
     struct tm now;
     generation_span *spans;
@@ -57,6 +56,10 @@ struct value_function {
 
 // Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
+// Of a filter or method that goes through a text once.
+static inline int64_t jinja_text_steps(const value *v) {
+    return v->kind == VALUE_STRING ? (int64_t)(v->s.n / 128) : 0;
+}
 DRV_CHECKED drv_status jinja_eval(jinja_context *c, const expr *e, value *out);
 // The parts of jinja_eval.
 DRV_CHECKED drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out);

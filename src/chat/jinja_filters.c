@@ -148,7 +148,7 @@ static const filter_row *filter_named(const value *name) {
 
 drv_status jinja_filter(jinja_context *c, const value *name, const value *v, const call_args *args,
         value *out) {
-    DRV_TRY(jinja_charge(c, 1));
+    DRV_TRY(jinja_charge(c, 1 + jinja_text_steps(v)));
     if (++c->depth > JINJA_MAX_DEPTH) return drv_fail(DRV_E_DATA, "filters are nested too deeply");
     const filter_row *row = filter_named(name);
     if (row) {

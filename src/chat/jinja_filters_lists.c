@@ -192,8 +192,8 @@ static drv_status merge_sort(jinja_context *context, value *keys, value *items, 
         int order = a == half ? 1 : -1;
         if (a < half && b < n_items) {
             order = 0;
-            if (!value_equal(&keys[a], &keys[b]))
-                DRV_TRY(value_compare(&keys[a], &keys[b], &order));
+            if (!value_equal(&context->m, &keys[a], &keys[b]))
+                DRV_TRY(value_compare(&context->m, &keys[a], &keys[b], &order));
             if (reverse) order = -order;
         }
         const int64_t from = order <= 0 ? a++ : b++;
@@ -281,7 +281,7 @@ static drv_status filter_unique(jinja_context *context, const value *self, const
         if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(context, &key));
         DRV_TRY(jinja_charge(context, keys.n));
         for (int64_t k = 0; k < keys.n && !seen; k++)
-            seen = value_equal(&keys.v[k], &key);
+            seen = value_equal(&context->m, &keys.v[k], &key);
         if (seen) continue;
         DRV_TRY(value_list_add(&context->m, &keys, key));
         DRV_TRY(value_list_add(&context->m, out->list, items.v[i]));
@@ -303,7 +303,7 @@ static drv_status extreme(jinja_context *c, const value *v, const call_args *arg
         int order = 1;
         if (attribute) DRV_TRY(by_path(c, &items.v[i], attribute, &key));
         if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
-        if (i) DRV_TRY(value_compare(&key, &best, &order));
+        if (i) DRV_TRY(value_compare(&c->m, &key, &best, &order));
         if (i && order * sign <= 0) continue;
         best = key;
         *out = items.v[i];

@@ -103,7 +103,7 @@ static drv_status filter_indent(jinja_context *context, const value *self, const
         for (int64_t i = 0; indented && i < n && !(width && width->kind == VALUE_STRING); i++)
             str_puts(&done, " ");
         str_add(&done, p, (size_t)(stop - p));
-        if (!line) break;
+        if (!line || done.n > JINJA_MAX_OUTPUT) break; // the latter is refused by jinja_take
         str_puts(&done, "\n");
         p = line + 1;
     }

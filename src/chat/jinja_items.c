@@ -14,7 +14,10 @@ drv_status jinja_attribute(jinja_context *c, const value *v, const value *name, 
         found = value_dict_get(v->function->attributes, name);
     if (!found) DRV_TRY(jinja_method(c, v, name, &method, out));
     if (method) return DRV_OK;
-    if (!found && v->kind == VALUE_DICT) found = value_dict_get(v->dict, name);
+    if (!found && v->kind == VALUE_DICT) {
+        DRV_TRY(jinja_charge(c, v->dict->keys.n / 32));
+        found = value_dict_get(v->dict, name);
+    }
     *out = found ? *found : value_undefined(name->s.p, name->s.n);
     return DRV_OK;
 }
@@ -31,6 +34,7 @@ drv_status jinja_item(jinja_context *context, const value *self, const value *in
     int64_t i = 0;
     *out = value_undefined("", 0);
     if (self->kind == VALUE_DICT) {
+        DRV_TRY(jinja_charge(context, self->dict->keys.n / 32));
         const value *found = value_dict_get(self->dict, index);
         if (found) {
             *out = *found;
@@ -190,9 +194,9 @@ drv_status jinja_contains(jinja_context *context, const value *self, const value
     DRV_TRY(jinja_charge(context, self->list->n / 4));
     value next;
     while (self->kind == VALUE_GENERATOR && !*out && generator_next(self, &next))
-        *out = value_equal(&next, item);
+        *out = value_equal(&context->m, &next, item);
     if (self->kind == VALUE_GENERATOR) return DRV_OK;
     for (int64_t i = 0; i < self->list->n && !*out; i++)
-        *out = value_equal(&self->list->v[i], item);
+        *out = value_equal(&context->m, &self->list->v[i], item);
     return DRV_OK;
 }

@@ -65,7 +65,7 @@ typedef struct json_entry {
 static int by_key(const void *x, const void *y) {
     const value *a = ((const json_entry *)x)->key, *b = ((const json_entry *)y)->key;
     int order = 0;
-    return value_compare(a, b, &order) == DRV_OK ? order : 0;
+    return value_compare(NULL, a, b, &order) == DRV_OK ? order : 0;
 }
 
 static drv_status tojson_dict(const value_dict *dict, const tojson_opts *opts, int depth,
@@ -98,6 +98,9 @@ static drv_status tojson_dict(const value_dict *dict, const tojson_opts *opts, i
 drv_status value_tojson(const value *self, const tojson_opts *opts, int depth, str *out) {
     if (depth > VALUE_MAX_DEPTH)
         return drv_fail(DRV_E_DATA, "a value is nested too deeply for JSON");
+    if (out->n > VALUE_MAX_TEXT)
+        return drv_fail(DRV_E_DATA, "tojson makes a text of more than %s",
+                str_bytes(VALUE_MAX_TEXT));
     switch (self->kind) {
     case VALUE_NONE:
         str_puts(out, "null");

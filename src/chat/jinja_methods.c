@@ -56,8 +56,8 @@ static drv_status dict_list(jinja_context *c, const value_function *f, const cal
 
 static drv_status dict_get(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
-    (void)c;
     DRV_TRY(call_check(args, f->name, 1, 2, ""));
+    DRV_TRY(jinja_charge(c, f->self.dict->keys.n / 32));
     const value *found = value_dict_get(f->self.dict, &args->v[0]);
     *out = found ? *found : args->n > 1 ? args->v[1] : value_none();
     return DRV_OK;
@@ -78,7 +78,7 @@ static drv_status list_find(jinja_context *c, const value_function *f, const cal
     DRV_TRY(call_check(args, f->name, 1, 1, ""));
     DRV_TRY(jinja_charge(c, l->n));
     for (int64_t i = 0; i < l->n; i++)
-        if (value_equal(&l->v[i], &args->v[0])) {
+        if (value_equal(&c->m, &l->v[i], &args->v[0])) {
             n++;
             if (first < 0) first = i;
         }

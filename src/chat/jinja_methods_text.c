@@ -215,6 +215,7 @@ static drv_status str_join(jinja_context *c, const value_function *f, const call
         }
         if (i) str_add(&text, f->self.s.p, f->self.s.n);
         str_add(&text, items.v[i].s.p, items.v[i].s.n);
+        if (text.n > JINJA_MAX_OUTPUT) break; // which jinja_take refuses
     }
     return jinja_take(c, &text, out);
 }

@@ -180,7 +180,7 @@ static drv_status compare_once(jinja_context *c, char op, const value *a, const 
     int order;
     if (a->kind == VALUE_STRING) DRV_TRY(jinja_charge(c, (int64_t)a->s.n / 64));
     if (op == '=' || op == '!') {
-        *out = value_equal(a, b) == (op == '=');
+        *out = value_equal(&c->m, a, b) == (op == '=');
         return DRV_OK;
     }
     if (op == 'i' || op == 'n') {
@@ -190,7 +190,7 @@ static drv_status compare_once(jinja_context *c, char op, const value *a, const 
     }
     DRV_TRY(jinja_defined(a));
     DRV_TRY(jinja_defined(b));
-    DRV_TRY(value_compare(a, b, &order));
+    DRV_TRY(value_compare(&c->m, a, b, &order));
     *out = op == '<' ? order < 0 : op == '>' ? order > 0 : op == 'l' ? order <= 0 : order >= 0;
     return DRV_OK;
 }

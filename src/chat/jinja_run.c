@@ -35,7 +35,7 @@ static drv_status loop_changed(jinja_context *c, const value_function *f, const 
     DRV_TRY(value_new_list(&c->m, &now));
     for (int i = 0; i < args->n; i++)
         DRV_TRY(value_list_add(&c->m, now.list, args->v[i]));
-    *out = value_bool(!last || !value_equal(last, &now));
+    *out = value_bool(!last || !value_equal(&c->m, last, &now));
     return value_dict_set(&c->m, f->self.dict, name, now);
 }
 

@@ -108,9 +108,10 @@ static drv_status number_test(const value *v, const value *arg, test_kind kind, 
     return DRV_OK;
 }
 
-static drv_status order_test(const value *v, const value *arg, test_kind kind, bool *out) {
+static drv_status order_test(jinja_context *c, const value *v, const value *arg, test_kind kind,
+        bool *out) {
     int order;
-    DRV_TRY(value_compare(v, arg, &order));
+    DRV_TRY(value_compare(&c->m, v, arg, &order));
     *out = kind == IS_LESS      ? order < 0
            : kind == IS_AT_MOST ? order <= 0
            : kind == IS_MORE    ? order > 0
@@ -154,6 +155,13 @@ static bool is_of_kind(const value *self, test_kind kind) {
     }
 }
 
+// Python's `is`; texts and numbers have no identity that a template could rely on.
+static bool is_same(const value *a, const value *b) {
+    if (a->kind != b->kind) return false;
+    if (a->kind == VALUE_LIST) return a->list == b->list;
+    return a->kind == VALUE_DICT ? a->dict == b->dict : value_equal(NULL, a, b);
+}
+
 drv_status jinja_test(jinja_context *context, const value *name, const value *self,
         const call_args *args, bool *out) {
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
@@ -173,15 +181,15 @@ drv_status jinja_test(jinja_context *context, const value *name, const value *se
         case IS_AT_MOST:
         case IS_MORE:
         case IS_AT_LEAST:
-            return order_test(self, &args->v[0], kind, out);
+            return order_test(context, self, &args->v[0], kind, out);
         case IS_IN:
             return jinja_contains(context, &args->v[0], self, out);
         case IS_EQUAL:
         case IS_UNEQUAL:
-            *out = value_equal(self, &args->v[0]) == (kind == IS_EQUAL);
+            *out = value_equal(&context->m, self, &args->v[0]) == (kind == IS_EQUAL);
             return DRV_OK;
         case IS_SAME:
-            *out = self->kind == args->v[0].kind && value_equal(self, &args->v[0]);
+            *out = is_same(self, &args->v[0]);
             return DRV_OK;
         default:
             *out = is_of_kind(self, kind);
@@ -232,6 +240,12 @@ static drv_status make_dict(jinja_context *context, const value_function *self,
     if (n_positional > 1) return drv_fail(DRV_E_DATA, "%s takes at most one mapping", self->name);
     DRV_TRY(value_new_dict(&context->m, out));
     const value *from = n_positional ? &args->v[0] : NULL;
+    value pairs = value_none();
+    if (from && from->kind == VALUE_GENERATOR) { // gone through once
+        pairs = *from;
+        pairs.kind = VALUE_LIST;
+        from = &pairs;
+    }
     if (from && from->kind != VALUE_DICT && from->kind != VALUE_LIST)
         return drv_fail(DRV_E_DATA, "%s expects a mapping, found %s", self->name,
                 value_type_name(from));

@@ -115,6 +115,9 @@ static void model_families(void **state) {
                         TEST_DIR "/../../shared/data/chat/templates") >= 100);
 }
 
+// A loop whose condition depends on what its turns set.
+#define LATE "{% set s = namespace(n=0) %}{% for m in 'abcd' if s.n < 2 %}{% set s.n = s.n + 1 %}"
+
 // What jinja2 gives for what is gone through once, for safe texts and for ASCII alone.
 static void generators_and_safe_texts(void **state) {
     (void)state;
@@ -149,6 +152,17 @@ static void generators_and_safe_texts(void **state) {
                     "\xc3\x9f\xc3\x9f\xc3\x9f!|.."},
             {"{{ 'abc'|truncate(2) }}", NULL},
             {"{{ 7|truncate }}", NULL},
+            {LATE "{{ m }}{% endfor %}", "ab"},                         // asked before each turn
+            {LATE "{{ m }}{{ loop.last }}{% endfor %}", "aFalsebTrue"}, // and for what comes next
+            {LATE "{{ m }}{{ loop.length }}{{ loop.revindex }}{% endfor %}", "a22b21"},
+            {"{% set s = namespace(n=0) %}{% for m in 'abcd' if s.n < 2 %}{{ m ~ loop.last }}"
+             "{% set s.n = s.n + 1 %}{% endfor %}",
+                    "aFalsebFalsecTrue"}, // the look ahead came before the change
+            {"{% for m in 'ab' if m == 'z' %}{% else %}none{% endfor %}", "none"},
+            {"{% for m in 'ab' %}{{ loop.nope is defined }}{{ loop.changed(1) }}{% endfor %}",
+                    "FalseTrueFalseFalse"},
+            {"{{ [1] is sameas [1] }}{% set l = [1] %}{{ l is sameas l }}", "FalseTrue"},
+            {"{{ dict([['a', 1]]|map('list')) }}", "{'a': 1}"},
             {"{{ messages[1].content|tojson(ensure_ascii=true) }}",
                     "\"\\u00df \\ud83d\\ude00\\u007f\""},
     };

@@ -9,6 +9,7 @@ enum { JINJA_MAX_DEPTH = 1200, JINJA_MAX_STEPS = 5000000, JINJA_MAX_RANGE = 1000
 enum { JINJA_MAX_OUTPUT = VALUE_MAX_TEXT, JINJA_MAX_MEMORY = 64 << 20 };
 
 typedef struct scope scope;
+typedef struct loop_state loop_state;
 struct scope { // names of a template, a loop's turn or a macro
     value_dict names;
     scope *outer;
@@ -49,9 +50,10 @@ struct value_function {
     native_function native;
     value self; // of a method, or what a function carries with it
     const stmt *macro;
-    scope *outer;           // where a macro was defined
-    value caller;           // of a call block; undefined otherwise
-    value_dict *attributes; // of the variable `loop`
+    scope *outer;      // where a macro was defined
+    value caller;      // of a call block; undefined otherwise
+    loop_state *loop;  // of the variable `loop` and its methods
+    const void *bound; // not NULL: it is a method, without attributes of its own
 };
 
 // Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
@@ -68,6 +70,11 @@ DRV_CHECKED drv_status jinja_eval_binary(jinja_context *context, const expr *nod
 DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
+DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over,
+        int depth);
+// loop.name; *found false: there is none.
+DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *c, loop_state *loop, const value *name,
+        bool *found, value *out);
 // Runs a body with its text caught in *out.
 DRV_CHECKED drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out);
 DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out);

@@ -10,9 +10,10 @@ drv_status jinja_attribute(jinja_context *c, const value *v, const value *name, 
     const value *found = NULL;
     bool method = false;
     if (v->kind == VALUE_NAMESPACE) found = value_dict_get(v->dict, name);
-    if (v->kind == VALUE_FUNCTION && v->function->attributes)
-        found = value_dict_get(v->function->attributes, name);
-    if (!found) DRV_TRY(jinja_method(c, v, name, &method, out));
+    if (v->kind == VALUE_FUNCTION && v->function->loop && !v->function->bound)
+        DRV_TRY(jinja_loop_attribute(c, v->function->loop, name, &method, out));
+    else if (!found)
+        DRV_TRY(jinja_method(c, v, name, &method, out));
     if (method) return DRV_OK;
     if (!found && v->kind == VALUE_DICT) {
         DRV_TRY(jinja_charge(c, v->dict->keys.n / 32));

@@ -162,7 +162,7 @@ drv_status jinja_call(jinja_context *c, const value *callee, const call_args *ar
 
 static drv_status eval_list(jinja_context *c, const expr *e, value *out) {
     DRV_TRY(value_new_list(&c->m, out));
-    out->list->tuple = e->tuple;
+    out->list->form = e->tuple ? LIST_TUPLE : LIST_PLAIN;
     for (int i = 0; i < e->n_args; i++) {
         value v;
         DRV_TRY(jinja_eval(c, e->args[i], &v));

@@ -73,8 +73,8 @@ DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
 DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over,
         int depth);
 // loop.name; *found false: there is none.
-DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *c, loop_state *loop, const value *name,
-        bool *found, value *out);
+DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop,
+        const value *name, bool *found, value *out);
 // Runs a body with its text caught in *out.
 DRV_CHECKED drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out);
 DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out);
@@ -101,8 +101,14 @@ DRV_CHECKED drv_status jinja_take(jinja_context *c, str *text, value *out);
 // DRV_E_DATA: v is undefined (Python fails as well when it is used).
 DRV_CHECKED drv_status jinja_defined(const value *v);
 
+// Python's format % values (one dict: also by name), and format.format(...), a method.
+DRV_CHECKED drv_status jinja_format_percent(jinja_context *c, const value *format,
+        const call_args *args, value *out);
+DRV_CHECKED drv_status jinja_format_braces(jinja_context *c, const value_function *f,
+        const call_args *args, value *out);
 DRV_CHECKED drv_status jinja_filter(jinja_context *c, const value *name, const value *v,
         const call_args *args, value *out);
+bool jinja_has_filter(const value *name);
 DRV_CHECKED drv_status jinja_test(jinja_context *context, const value *name, const value *self,
         const call_args *args, bool *out);
 // A method of a string, list or dict, bound to v; *found false: there is none of that name.

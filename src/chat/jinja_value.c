@@ -101,7 +101,9 @@ double value_real(const value *v) {
 const char *value_type_name(const value *v) {
     static const char *const names[] = {"Undefined", "NoneType", "bool", "int", "float", "str",
             "list", "generator", "dict", "Namespace", "function"};
-    return v->kind == VALUE_LIST && v->list->tuple ? "tuple" : names[v->kind];
+    static const char *const forms[] = {"list", "tuple", "tuple", "range", "dict_keys",
+            "dict_values", "dict_items"};
+    return v->kind == VALUE_LIST ? forms[v->list->form] : names[v->kind];
 }
 
 bool value_true(const value *v) {
@@ -128,8 +130,13 @@ bool value_true(const value *v) {
 
 static bool equal(value_memory *m, const value *left, const value *right, int depth);
 
+// A group is a tuple.
+static list_form python_form(const value_list *l) {
+    return l->form == LIST_GROUP ? LIST_TUPLE : l->form;
+}
+
 static bool lists_equal(value_memory *m, const value_list *a, const value_list *b, int depth) {
-    if (a->n != b->n || a->tuple != b->tuple) return false;
+    if (a->n != b->n || python_form(a) != python_form(b)) return false;
     for (int64_t i = 0; i < a->n; i++)
         if (!equal(m, &a->v[i], &b->v[i], depth)) return false;
     return true;
@@ -268,12 +275,16 @@ static void repr_string(const value *self, str *out) {
 static void repr(const value *self, int depth, str *out);
 
 static void repr_list(const value_list *l, int depth, str *out) {
-    str_puts(out, l->tuple ? "(" : "[");
+    static const char *const begins[] = {"[", "(", "(", "range(", "dict_keys([", "dict_values([",
+            "dict_items(["},
+                             *const ends[] = {"]", ")", ")", ")", "])", "])", "])"};
+    str_puts(out, begins[l->form]);
     for (int64_t i = 0; i < l->n; i++) {
         if (i) str_puts(out, ", ");
         repr(&l->v[i], depth, out);
     }
-    str_puts(out, l->tuple && l->n == 1 ? ",)" : l->tuple ? ")" : "]");
+    if (l->form == LIST_TUPLE && l->n == 1) str_puts(out, ",");
+    str_puts(out, ends[l->form]);
 }
 
 static void repr_dict(const value_dict *d, int depth, str *out) {

@@ -45,10 +45,24 @@ struct value {
     };
 };
 
+// What Python would have in its place; the latter four can be iterated over, and little else.
+typedef enum list_form {
+    LIST_PLAIN,
+    LIST_TUPLE,
+    LIST_GROUP, // a pair that groupby makes: a tuple with names
+    LIST_RANGE,
+    LIST_KEYS,
+    LIST_VALUES,
+    LIST_ITEMS,
+} list_form;
+static inline bool list_is_view(list_form form) { // of a dict
+    return form >= LIST_KEYS;
+}
+
 struct value_list {
     value *v;
     int64_t n, cap;
-    bool tuple;
+    list_form form;
 };
 
 // In the order of insertion. Keys are strings or whole numbers.
@@ -112,7 +126,8 @@ void value_print(const value *v, str *out);
 void value_repr(const value *v, str *out);
 
 typedef struct tojson_opts {
-    int64_t indent; // -1: all on one line
+    int64_t indent;    // -1: all on one line
+    value indent_text; // of a level, in place of so many spaces, where it is a string
     value item_separator, key_separator;
     bool sort_keys, ascii;
 } tojson_opts;

@@ -9,7 +9,7 @@ BUILD ?= build
 CC ?= cc
 T ?= 60
 JOBS ?= $(shell n=$$(nproc); echo $$((n < 2 ? 2 : n)))
-TEST_JOBS ?= $(shell echo $$((2 * $(JOBS)))) # many tests wait for other processes
+TEST_JOBS ?= $(shell echo $$((2 * $(JOBS) + 2))) # many tests wait for other processes
 
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory

@@ -232,7 +232,7 @@ static ring_run run_heads(const ring_case *c, dtype dt, int context, int lanes, 
         const int64_t n = r.c->rows * r.c->tokens * columns(r.c, k);
         r.result[k] = mem_zeroed(sizeof(double) * (size_t)n);
         for (int64_t i = 0; i < n; i++)
-            r.result[k][i] = NAN;
+            r.result[k][i] = (double)NAN;
     }
     OK(comm_run_threads(ranks, ranks == 2 ? 2 : 1, NULL, ring_rank, &r));
     return r;

@@ -18,6 +18,13 @@ class Fixed(datetime):
 
 MESSAGES = [{"role": "system", "content": " Be. \n"}, {"role": "user", "content": "H\u00e9 <b>"}, {"role": "assistant", "content": "<think>\nhm\n</think>\n\nYes", "tool_calls": [{"type": "function", "function": {"name": "f", "arguments": {"city": "K\u00f6ln", "n": [1, 2.5, None, True]}}}]}, {"role": "tool", "content": "3", "name": "f"}]
 SNIPPETS = [
+    '{% macro f() %}{{ varargs }}{{ kwargs }}{% endmacro %}{{ f(1, 2, k=3) }}{{ f() }}',
+    '{% macro f(a) %}{{ a }}{{ varargs|length }}{% endmacro %}{{ f(1, 2, 3) }}{{ f(1) }}',
+    '{% macro f(a) %}{{ a }}{{ kwargs|items|list }}{% endmacro %}{{ f(z=2, a=1) }}',
+    '{% macro f(a) %}{{ kwargs|length }}{% endmacro %}{{ f(1, 2) }}',
+    '{% macro f(a) %}{{ varargs|length }}{% endmacro %}{{ f(1, b=2) }}',
+    '{% macro f() %}{{ caller(1, 2) }}{% endmacro %}{% call(a) f() %}{{ a }}{{ varargs }}{% endcall %}',
+    "{{ 'x' is string is true }}",
     "{% for m in messages %}{{ loop.index0 }}{{ loop.last }}{{ loop.previtem.role if loop.previtem is defined }}{{ loop.nextitem.role if loop.nextitem }}{{ loop.changed(m.role) }}{{ loop.cycle('a','b','c') }}{{ loop.depth }}{{ loop.depth0 }}{% endfor %}",
     '{% set ns = namespace(n=0) %}{% for m in messages if ns.n < 2 %}{% set ns.n = ns.n + 1 %}{{ m.role }}{% endfor %}',
     '{% set ns = namespace(n=0) %}{% for m in messages if ns.n < 2 %}{% set ns.n = ns.n + 1 %}{{ m.role }}{{ loop.index }}{% endfor %}',

@@ -98,21 +98,44 @@ drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out) {
     return status;
 }
 
-static drv_status bind_parameters(jinja_context *context, const value_function *self,
+// varargs and kwargs: the arguments beyond the parameters, which a macro takes if it names them.
+static drv_status bind_rest(jinja_context *context, const value_function *self,
         const call_args *args) {
     const macro_parameters *parameters = &self->macro->parameters;
     const int n_positional = args->n - args->n_keywords;
-    if (n_positional > parameters->n)
+    value rest, named;
+    DRV_TRY(value_new_list(&context->m, &rest));
+    DRV_TRY(value_new_dict(&context->m, &named));
+    rest.list->form = LIST_TUPLE;
+    if (n_positional > parameters->n && !parameters->uses_varargs)
         return drv_fail(DRV_E_DATA, "macro %s takes at most %d arguments, found %d", self->name,
                 parameters->n, n_positional);
+    for (int i = parameters->n; i < n_positional; i++)
+        DRV_TRY(value_list_add(&context->m, rest.list, args->v[i]));
     for (int k = 0; k < args->n_keywords; k++) {
         bool known = value_is(&args->keywords[k], "caller");
         for (int i = 0; i < parameters->n && !known; i++)
             known = value_equal(NULL, &parameters->names[i], &args->keywords[k]);
-        if (!known)
+        if (!known && !parameters->uses_kwargs)
             return drv_fail(DRV_E_DATA, "macro %s has no parameter \"%.*s\"", self->name,
                     (int)args->keywords[k].s.n, args->keywords[k].s.p);
+        if (!known)
+            DRV_TRY(value_dict_set(&context->m, named.dict, args->keywords[k],
+                    args->v[n_positional + k]));
     }
+    value_dict *names = &context->scope->names;
+    if (parameters->uses_varargs)
+        DRV_TRY(value_dict_set(&context->m, names, value_text("varargs"), rest));
+    if (parameters->uses_kwargs)
+        DRV_TRY(value_dict_set(&context->m, names, value_text("kwargs"), named));
+    return DRV_OK;
+}
+
+static drv_status bind_parameters(jinja_context *context, const value_function *self,
+        const call_args *args) {
+    const macro_parameters *parameters = &self->macro->parameters;
+    const int n_positional = args->n - args->n_keywords;
+    DRV_TRY(bind_rest(context, self, args));
     for (int i = 0; i < parameters->n; i++) {
         value v = value_undefined(parameters->names[i].s.p, parameters->names[i].s.n);
         bool given = i < n_positional;

@@ -1,27 +1,18 @@
 #!/bin/bash
 # What drover plan prints of each kind of layout against what its ranks hold and send: bench/layout_bytes.sh build/drover [LAYOUT...]
-# Memory: the largest resident set of any rank against the bytes planned for a rank (of a pipeline, for the one that needs
-# most): as a share of these and the process's constant that the plan states, and what there is beside the former. Wire: bytes that a rank sends in a step, the mean of all ranks,
-# against those planned. 16 layers of llama-135m with 8 heads and a vocabulary of 4096, sequence 512, bf16. Needs mpirun, 4 GiB.
+# Memory: the largest resident set of any rank (VmHWM, the save at the end among it) against the bytes planned for the rank
+# that needs most and those stated for the process. Wire: bytes that a rank sends in a step, the mean of all ranks, against
+# those planned. Sequence 512, bf16, threads 1. MODEL=small: 4 layers of llama-15m with 8 heads and a vocabulary of
+# 4096; otherwise 16 layers of llama-135m. Ends with 1 where a peak is not within 5 %. Needs mpirun, 4 GiB.
 drover=$(realpath "$1")
 shift
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-cd "$work" || exit 1
-
-awk 'BEGIN { for (i = 0; i < 4000; i++) print "Document " i " tells of " i * i % 9973 " lazy hens and a fox.\n" }' >text.txt
-{
-    "$drover" tokenizer train --input text.txt --vocab-size 400 --out tok &&
-        "$drover" data build --input text.txt --separator $'\n\n' --tokenizer tok --out data
-} >setup.log 2>&1 || { cat setup.log; exit 1; }
-cat >run.yaml <<'YAML'
-model: {preset: llama-135m, vocab_size: 4096, num_hidden_layers: 16, num_attention_heads: 8, num_key_value_heads: 4}
-data: {train: data, sequence_length: 512}
-training: {steps: 2, global_batch_size: 4, micro_batch_size: 1, eval_every: 0, log_every: 1, precision: bf16}
-schedule: {warmup_steps: 5}
-checkpoint: {every: 0}
-YAML
+here=$(realpath "$(dirname "$0")")
+export DROVER_THREADS=1
+. "$here"/layouts.bash
+model="preset: llama-135m, num_hidden_layers: 16"
+[ "$MODEL" != small ] || model="preset: llama-15m, num_hidden_layers: 4"
+set_up "{$model, vocab_size: 4096, num_attention_heads: 8, num_key_value_heads: 4}" 512 8 2
+names=("$@")
 cat >measure.py <<'PY'
 # Runs a command and notes its largest resident set in bytes.
 import os, resource, subprocess, sys
@@ -36,39 +27,26 @@ name, plan = sys.argv[1], json.load(open("plan.json"))
 rss = [int(open(f).read()) for f in glob.glob("rss.*")]
 steps = [s for s in map(json.loads, open("run/metrics.jsonl")) if "loss" in s]
 sent = steps[-1].get("rank_sent_bytes", [0])
-wire = sum(plan["wire_bytes"].values())
+stages = plan.get("pipeline", {}).get("rank_wire_bytes") or [sum(plan["wire_bytes"].values())]
+wire = sum(stages) / len(stages)
 total, process = plan["bytes"]["total"], plan["bytes"]["process"]
 mib = lambda n: n / 2**20
-print("%-24s %9.1f %9.1f %7.3f %8.1f %13.0f %13.0f %8.0f" % (name, mib(total), mib(max(rss)), max(rss) / (total + process),
-      mib(max(rss) - total), wire, sum(sent) / len(sent), sum(sent) / len(sent) - wire))
+share = max(rss) / (total + process)
+print("%-28s %9.1f %9.1f %9.1f %7.3f %13.0f %13.0f %8.0f" % (name, mib(total), mib(process), mib(max(rss)), share, wire,
+      sum(sent) / len(sent), sum(sent) / len(sent) - wire))
+sys.exit(abs(share - 1) > 0.05)
 PY
-# name | ranks | keys
-layouts="
-one|1|
-data 2, zero 0|2|parallel.zero=0
-data 2, zero 1|2|
-tensor 2|2|parallel.tensor=2 parallel.sequence=false
-tensor 2, sequence|2|parallel.tensor=2
-gpipe 2|2|parallel.pipeline=2 parallel.schedule=gpipe
-1f1b 2|2|parallel.pipeline=2
-interleaved 2|2|parallel.pipeline=2 parallel.schedule=interleaved parallel.virtual_stages=2
-zb-h1 2|2|parallel.pipeline=2 parallel.schedule=zb-h1
-context 2|2|parallel.context=2
-"
-names=("$@")
-printf '%-24s %9s %9s %7s %8s %13s %13s %8s\n' layout "plan MiB" "peak MiB" of+const beside "planned sent" sent beside
-while IFS='|' read -r name n keys; do
-    [ -n "$name" ] || continue
-    [ ${#names[@]} = 0 ] || printf '%s\n' "${names[@]}" | grep -qxF "$name" || continue
-    sets=(--set run_dir=run)
-    for key in $keys; do sets+=(--set "$key"); done
-    rm -rf run rss.*
-    launch=()
-    [ "$n" = 1 ] || launch=(mpirun --oversubscribe -n "$n")
-    if ! "$drover" plan run.yaml --ranks "$n" --json "${sets[@]}" >plan.json 2>log.txt ||
-        ! "${launch[@]}" python3 measure.py "$drover" train run.yaml "${sets[@]}" </dev/null >log.txt 2>&1; then
+status=0
+printf '%-28s %9s %9s %9s %7s %13s %13s %8s\n' layout "plan MiB" "process" "peak MiB" of-both "planned sent" sent beside
+while IFS='|' read -r name n keys _; do
+    [ -n "$name" ] && wanted "$name" || continue
+    rm -f rss.*
+    if ! run_layout "$n" "$keys" python3 measure.py ||
+        ! "$drover" plan run.yaml --ranks "$n" --json "${sets[@]}" >plan.json 2>log.txt; then
         echo "$name: $(tail -1 log.txt)"
+        status=1
         continue
     fi
-    python3 compare.py "$name"
+    python3 compare.py "$name" || status=1
 done <<<"$layouts"
+exit $status

@@ -21,7 +21,7 @@ within() {
     else echo "   $what: $peak MiB of $limit"; ok; fi
 }
 within export "$drover" ckpt export model --out f32 --dtype f32
-within export-in-shards "$drover" ckpt export model --out f16 --dtype f16 --max-shard-size 20MB
+within export-in-shards "$drover" ckpt export model --out f16 --dtype f16 --max-shard-size 20MB --no-verify # as `export` had it
 within import "$drover" ckpt import f16 --out imported --dtype bf16
 within gguf "$drover" ckpt export model --gguf model.gguf --type q8_0
 within import-gguf "$drover" ckpt import model.gguf --out from-gguf

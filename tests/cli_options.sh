@@ -47,9 +47,10 @@ arguments() {
 # refused WORDS...: exit status 2 and one line on standard error, left in `out`
 refused() {
     "$drover" "$@" >/dev/null 2>out </dev/null
-    local got=$?
+    local got=$? lines
+    mapfile lines <out
     if [ $got != 2 ]; then bad "exit $got, expected 2: $*" out
-    elif [ "$(wc -l <out)" != 1 ]; then bad "one line was expected: $*" out
+    elif [ ${#lines[@]} != 1 ]; then bad "one line was expected: $*" out
     else ok; fi
 }
 # without NAME WORDS...: the words without that option and its value, in `rest`

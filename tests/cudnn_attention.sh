@@ -7,6 +7,7 @@ if [ ! -e "$folder"/cuda/xla_cuda_plugin.so ]; then
     echo "skipped: no CUDA plugin in $folder/cuda (tools/fetch_pjrt.py cuda gets it)"
     exit 77
 fi
+echo "reads $folder/cuda, outside the tree"
 export DROVER_PJRT_DIR=$folder DROVER_PJRT_DUMP=$PWD/dump
 mkdir -p dump
 cat >run.yaml <<'YAML'

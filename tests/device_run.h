@@ -72,21 +72,11 @@ static inline drv_status take_steps(comm *self, arena *mem, device_run *run, pro
 }
 
 static inline drv_status on_device(comm *self, arena *mem, device_run *run) {
-    run_config cfg;
-    programs built;
-    backend *device;
+    rank_run mine;
     const backend_opts opts = {.pool = run->pool, .device = comm_rank(self)};
-    DRV_TRY(config_load(mem, NULL, run->sets, run->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
-    cfg.rank = comm_rank(self);
-    const mesh ranks = programs_mesh(&cfg);
-    DRV_TRY(backend_open_with(mem, "pjrt", &opts, &device));
-    backend_join(device, self, &ranks);
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(programs_init_weights(&built));
-    DRV_TRY(take_steps(self, mem, run, &built));
-    backend_close(device);
+    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "pjrt", &opts, &mine));
+    DRV_TRY(take_steps(self, mem, run, &mine.built));
+    backend_close(mine.device);
     return DRV_OK;
 }
 

@@ -38,6 +38,7 @@ for page in "$docs"/*.md; do
         echo "skipped: docs/$name.md takes too long under AddressSanitizer"
         continue
     fi
+    [ -z "$needs" ] || echo "docs/$name.md reads $needs, outside the tree"
     mkdir "$dir/$name"
     if (cd "$dir/$name" && bash "$dir/script") >"$dir/out" 2>&1; then
         passed=$((passed + 1))

@@ -26,7 +26,7 @@ lacks "absent" "bos_token_id"
 
 # --- the text of a model ends before the line of figures begins
 expect 0 "prompt tokens" "$drover" generate run --prompt "The fox" --max-tokens 5
-check "the figures begin a line" grep -qE '^[0-9]+ prompt tokens in .* tokens/s' out
+check "the figures begin a line" grep -qE '^[0-9]+ prompt tokens? in .* tokens/s' out
 check "no empty line is left over" [ -n "$(tail -n 1 out)" ]
 
 # --- a run where one of its checkpoints is meant

@@ -84,6 +84,7 @@ check "nothing was written" test ! -e none -a ! -e none.tmp -a ! -e new.gguf
 echo "-- a real model"
 model=${DROVER_SMOLLM2:-$HOME/.cache/drover/SmolLM2-135M-Instruct.Q4_1.gguf}
 if [ -e "$model" ]; then
+    echo "reads $model, outside the tree"
     expect 0 "272 tensors" "$drover" ckpt import "$model" --out smollm2
     expect 0 " Paris" "$drover" generate smollm2 --prompt "The capital of France is" --temperature 0 --max-tokens 4
     expect 0 "28 " "$drover" tokenizer encode --tokenizer smollm2 < <(echo "Hello, world")

@@ -37,6 +37,13 @@ const char *temporary_dir(arena *a) {
     return dir;
 }
 
+const char *outside_path(const char *path) {
+    const bool there = file_exists(path);
+    print_message(there ? "reads %s, outside the tree\n" : "skipped: %s is not here\n", path);
+    if (!there) skip();
+    return path;
+}
+
 const char *golden_path(arena *a, const char *name) {
     return path_join(a, TEST_DIR "/golden", name);
 }

@@ -35,8 +35,10 @@
 double noise(uint64_t seed, uint64_t index);
 // |a - b| over the root mean square of b.
 double relative_error(const double *a, const double *b, int64_t n);
-const char *temporary_dir(arena *a); // fresh, removed at exit
+const char *temporary_dir(arena *a); // fresh, in /tmp, removed at exit
 const char *golden_path(arena *a, const char *name);
+// A file or folder outside the tree: says that the test reads it, or leaves the test out and says so.
+const char *outside_path(const char *path);
 
 // Element k of the storage that a tensor of state is in, whatever its type.
 double element_read(backend *b, const tensor *t, int64_t k);

@@ -18,8 +18,9 @@ static inline layout_run run_case(const bits_case *c, const char *const *sets, i
     const char *all[MAX_SETS];
     char degree[64], context[64], pipeline[64];
     int n = 0;
-    for (; n < n_sets; n++)
-        all[n] = sets[n];
+    all[n++] = "training.global_batch_size=4"; // two lanes of two micro-batches
+    for (int i = 0; i < n_sets; i++)
+        all[n++] = sets[i];
     snprintf(degree, sizeof degree, "parallel.tensor=%d", c->tensor);
     snprintf(context, sizeof context, "parallel.context=%d", c->context);
     snprintf(pipeline, sizeof pipeline, "parallel.pipeline=%d", c->pipeline);

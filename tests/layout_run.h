@@ -152,42 +152,56 @@ static inline int64_t sent_along(comm *c, const mesh *m, mesh_axis axis) {
     return comm_sent(comm_axes(c, m, 1u << axis));
 }
 
-static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
+// What a rank trains with: its programs, with initial weights, on a back end that the caller closes.
+typedef struct rank_run {
     run_config cfg;
-    programs built;
+    mesh ranks;
     backend *device;
-    DRV_TRY(config_load(mem, NULL, run->sets, run->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
-    cfg.rank = comm_rank(self);
-    const mesh ranks = programs_mesh(&cfg);
-    DRV_TRY(backend_open(mem, "cpu", &device));
-    backend_join(device, self, &ranks);
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(programs_check_held(&built));
-    DRV_TRY(programs_init_weights(&built));
-    DRV_TRY(fill_branches(mem, &built));
-    stepper steps = stepper_new(mem, &built, self, &ranks);
+    programs built;
+} rank_run;
+
+static inline drv_status rank_run_open(comm *self, arena *mem, const char *const *sets, int n_sets,
+        const char *name, const backend_opts *opts, rank_run *out) {
+    DRV_TRY(config_load(mem, NULL, sets, n_sets, &out->cfg));
+    DRV_TRY(config_set_ranks(&out->cfg, comm_size(self)));
+    out->cfg.rank = comm_rank(self);
+    out->ranks = programs_mesh(&out->cfg);
+    DRV_TRY(backend_open_with(mem, name, opts, &out->device));
+    backend_join(out->device, self, &out->ranks);
+    DRV_TRY(programs_build(mem, &out->cfg, &out->built));
+    out->built.comm = self;
+    DRV_TRY(programs_load(mem, out->device, &out->built));
+    DRV_TRY(programs_check_held(&out->built));
+    return programs_init_weights(&out->built);
+}
+
+static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
+    rank_run mine;
+    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "cpu", NULL, &mine));
+    DRV_TRY(fill_branches(mem, &mine.built));
+    stepper steps = stepper_new(mem, &mine.built, self, &mine.ranks);
     for (int step = 0; step < STEPS; step++) {
         const double hyper[N_HYPER] = {1e-3, 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1), 1, 1};
-        const batch whole = make_batch(mem, &cfg, step), global = share_of_batch(mem, &cfg, &whole);
+        const batch whole = make_batch(mem, &mine.cfg, step),
+                    global = share_of_batch(mem, &mine.cfg, &whole);
         double loss, grad_norm, param_norm;
-        const int64_t ring = sent_along(self, &ranks, AXIS_CONTEXT),
-                      data = sent_along(self, &ranks, AXIS_DATA);
+        const int64_t ring = sent_along(self, &mine.ranks, AXIS_CONTEXT),
+                      data = sent_along(self, &mine.ranks, AXIS_DATA);
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
         // Losses, 8 bytes a micro-batch and leaf, are not planned.
         const int64_t losses =
-                (comm_size(self) / ranks.size[AXIS_PIPELINE] / ranks.size[AXIS_TENSOR] - 1) *
+                (comm_size(self) / mine.ranks.size[AXIS_PIPELINE] / mine.ranks.size[AXIS_TENSOR] -
+                        1) *
                 steps.n_leaves * steps.n_micro_batches * 8;
-        const int64_t before[] = {sent_along(self, &ranks, AXIS_DATA),
-                sent_along(self, &ranks, AXIS_TENSOR)};
+        const int64_t before[] = {sent_along(self, &mine.ranks, AXIS_DATA),
+                sent_along(self, &mine.ranks, AXIS_TENSOR)};
         DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
         pthread_mutex_lock(&lock);
-        run->all_sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - data - losses;
-        run->sent[AXIS_DATA] += sent_along(self, &ranks, AXIS_DATA) - before[0];
-        run->sent[AXIS_TENSOR] += sent_along(self, &ranks, AXIS_TENSOR) - before[1];
-        run->sent[AXIS_CONTEXT] += sent_along(self, &ranks, AXIS_CONTEXT) - ring;
+        run->all_sent[AXIS_DATA] += sent_along(self, &mine.ranks, AXIS_DATA) - data - losses;
+        run->sent[AXIS_DATA] += sent_along(self, &mine.ranks, AXIS_DATA) - before[0];
+        run->sent[AXIS_TENSOR] += sent_along(self, &mine.ranks, AXIS_TENSOR) - before[1];
+        run->sent[AXIS_CONTEXT] += sent_along(self, &mine.ranks, AXIS_CONTEXT) - ring;
         pthread_mutex_unlock(&lock);
         if (comm_rank(self) != 0) continue;
         run->loss[step] = loss;
@@ -195,16 +209,16 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
         run->param_norm[step] = param_norm;
     }
     if (comm_rank(self) == 0) {
-        run->optimizer_bytes = programs_memory(&built).optimizer;
-        run->gradient_bytes = programs_memory(&built).gradients;
+        run->optimizer_bytes = programs_memory(&mine.built).optimizer;
+        run->gradient_bytes = programs_memory(&mine.built).gradients;
         double step_bytes[N_AXES];
-        programs_wire(&built, step_bytes);
+        programs_wire(&mine.built, step_bytes);
         memcpy(run->step_wire, step_bytes, sizeof step_bytes);
-        memcpy(run->wire, programs_find(&built, "update")->plan->wire_bytes, sizeof run->wire);
+        memcpy(run->wire, programs_find(&mine.built, "update")->plan->wire_bytes, sizeof run->wire);
         run->wire[AXIS_CONTEXT] = step_bytes[AXIS_CONTEXT];
     }
-    DRV_TRY(put_weights(self, mem, &built, &ranks, run));
-    backend_close(device);
+    DRV_TRY(put_weights(self, mem, &mine.built, &mine.ranks, run));
+    backend_close(mine.device);
     return DRV_OK;
 }
 

@@ -5,6 +5,7 @@ if ! ls "$folder"/cpu/*.so >/dev/null 2>&1; then
     echo "skipped: no plugin in $folder/cpu (tools/fetch_pjrt.py cpu gets one)"
     exit 77
 fi
+echo "reads $folder/cpu, outside the tree"
 export DROVER_PJRT_DIR=$folder DROVER_PJRT_PLUGIN=cpu DROVER_COMPILE_CACHE=$dir/cache
 losses() { sed -n 's/.*"loss": *\([-0-9.e]*\).*/\1/p' "$1/metrics.jsonl"; }
 near() { # BOUND A B: as many losses, each within BOUND of the other, which is relative

@@ -11,6 +11,7 @@ elif ! command -v cc >/dev/null; then
     echo "skipped: no cc"
     exit 77
 fi
+echo "reads $folder/include, outside the tree"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/abi.c" <<'C'

@@ -56,6 +56,7 @@ expect 2 'target "cuda:b20" is unknown, expected cuda:h200, h100, a100 or b200; 
 expect 2 'target "h200", expected cuda:h200' "$drover" compile run.yaml --target h200
 expect 1 'plugin "cuda" is not there' "$drover" compile run.yaml --target cuda:h200
 if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then
+    echo "reads $real/cuda, outside the tree"
     mkdir -p alone
     ln -s "$real"/cuda/xla_cuda_plugin.so alone/cuda.so
     [ -e /usr/local/cuda/bin/ptxas ] || CUDA_HOME=$PWD PATH=/usr/bin:/bin expect 1 "CUDA's ptxas and libdevice.10.bc are not there" "$drover" compile run.yaml \
@@ -75,6 +76,7 @@ NEURON_RT_VISIBLE_CORES=0-1 expect 1 "NEURON_RT_VISIBLE_CORES=0-1" "$drover" doc
 
 # --- a real plugin that is told nonsense, or is damaged
 plugin=$(ls "$real"/cpu/*.so 2>/dev/null | head -1)
+[ -z "$plugin" ] || echo "reads $plugin, outside the tree"
 if [ -n "$plugin" ]; then
     refused 1 'No such compile option' --set pjrt.plugin="$plugin" --set 'pjrt.flags=[xla_no_such_flag=1]'
     refused 2 'compiler flag "nonsense", expected NAME=VALUE' --set pjrt.plugin="$plugin" --set 'pjrt.flags=[nonsense]'

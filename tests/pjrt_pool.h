@@ -15,6 +15,7 @@ static inline int run_on_pool(int n_devices, const char *name, CMUnitTestFunctio
         arena_free(mem);
         return SKIPPED;
     }
+    print_message("reads %s, outside the tree\n", path);
     if (device_pool_open(mem, &opts, n_devices, &pool) != DRV_OK) {
         fprintf(stderr, "%s\n", drv_message());
         return 1;

@@ -8,6 +8,7 @@ if [ ! -e "$folder"/cuda/xla_cuda_plugin.so ]; then
     echo "skipped: no CUDA plugin in $folder/cuda (tools/fetch_pjrt.py cuda gets it)"
     exit 77
 fi
+echo "reads $folder/cuda, outside the tree"
 export DROVER_PJRT_DIR=$folder
 kept='optimizer.state_dtype=bf16 training.grad_dtype=bf16' # 8 bytes a parameter: 8B on one GPU
 # name, preset, tokens of a row, devices, what else is set

@@ -14,6 +14,12 @@ check() {
     shift
     if "$@"; then ok; else bad "$what" out; fi
 }
+# out_has TEXT: it stands in `out`. (Without a process: there are thousands of these.)
+out_has() {
+    local all
+    IFS= read -r -d '' all <out
+    [[ $all == *"$1"* ]]
+}
 # expect CODE TEXT COMMAND...: exit status and a text in its output, which is left in `out`
 expect() {
     local code=$1 text=$2
@@ -21,14 +27,14 @@ expect() {
     "$@" >out 2>&1
     local got=$?
     if [ $got != "$code" ]; then bad "exit $got, expected $code: $*" out
-    elif ! grep -qF -- "$text" out; then bad "no \"$text\" from: $*" out
+    elif ! out_has "$text"; then bad "no \"$text\" from: $*" out
     else ok; fi
 }
 # says TEXT...: the output of the last `expect` or background run has each text
 says() {
     local text
     for text in "$@"; do
-        if grep -qF -- "$text" out; then ok; else bad "no \"$text\"" out; fi
+        if out_has "$text"; then ok; else bad "no \"$text\"" out; fi
     done
 }
 finish() {

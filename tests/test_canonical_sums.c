@@ -35,13 +35,13 @@ static float tree_of(const float *x, int n) {
     return tree_of(x, half) + tree_of(x + half, n - half);
 }
 
-enum { MOST_PARTS = 33, LONG = 1300 }; // elements: three blocks of join.c
+enum { MAX_JOINED = 33, LONG = 1300 }; // elements: three blocks of join.c
 
 typedef struct join_case {
     dtype dt;
     int n_parts, kinds;
-    array part[MOST_PARTS], sum;
-    const void *at[MOST_PARTS];
+    array part[MAX_JOINED], sum;
+    const void *at[MAX_JOINED];
 } join_case;
 
 static join_case join_case_new(dtype dt, int n_parts, int kinds) {
@@ -65,7 +65,7 @@ static void join_case_free(join_case *c) {
 }
 
 static float wanted(const join_case *c, int64_t i) {
-    float x[MOST_PARTS];
+    float x[MAX_JOINED];
     for (int p = 0; p < c->n_parts; p++)
         x[p] = (float)array_at(&c->part[p], i);
     const float sum = tree_of(x, c->n_parts);
@@ -82,7 +82,7 @@ static void expect_sums(const join_case *c, const char *what) {
 
 static void parts_are_joined_in_the_tree(void **state) {
     (void)state;
-    for (int n_parts = 1; n_parts <= MOST_PARTS; n_parts++)
+    for (int n_parts = 1; n_parts <= MAX_JOINED; n_parts++)
         for (int i = 0; i < 4; i++) { // without infinities and NaN as well: they hide the rest
             join_case c =
                     join_case_new(i % 2 ? DT_BF16 : DT_F32, n_parts, i < 2 ? N_FINITE : N_ODD);
@@ -96,10 +96,10 @@ static void parts_are_joined_in_the_tree(void **state) {
 static void complete_parts_may_be_joined_before(void **state) {
     (void)state;
     for (int each = 2; each <= 8; each *= 2)
-        for (int n_parts = each; n_parts <= MOST_PARTS; n_parts += 3) {
+        for (int n_parts = each; n_parts <= MAX_JOINED; n_parts += 3) {
             join_case c = join_case_new(DT_F32, n_parts, N_FINITE);
-            array joined[MOST_PARTS];
-            const void *at[MOST_PARTS];
+            array joined[MAX_JOINED];
+            const void *at[MAX_JOINED];
             int n = 0;
             for (int first = 0; first < n_parts; first += each, n++) {
                 const int here = n_parts - first < each ? n_parts - first : each;
@@ -168,12 +168,12 @@ static void multiply(const product *x, int64_t first, int64_t k, const gemm_tree
 
 static void expect_tree(const product *x) {
     const gemm_tree tree = {.n_leaves = x->leaves, .n_runs = 1, .each = {LEAF}};
-    static float got[ROWS * COLUMNS], leaf[MOST_PARTS][ROWS * COLUMNS];
+    static float got[ROWS * COLUMNS], leaf[MAX_JOINED][ROWS * COLUMNS];
     multiply(x, 0, (int64_t)x->leaves * LEAF, x->leaves > 1 ? &tree : NULL, got);
     for (int i = 0; i < x->leaves; i++)
         multiply(x, (int64_t)i * LEAF, LEAF, NULL, leaf[i]);
     for (int i = 0; i < ROWS * COLUMNS; i++) {
-        float one[MOST_PARTS];
+        float one[MAX_JOINED];
         for (int k = 0; k < x->leaves; k++)
             one[k] = leaf[k][i];
         const float want = tree_of(one, x->leaves);

@@ -104,23 +104,67 @@ static void random_templates(void **state) {
     assert_true(check_file(TEST_DIR "/golden/chat/random.jsonl", NULL) >= 200);
 }
 
+// The idioms of real templates, and what is rare in them (tools/make_chat_snippets.py).
+static void snippets(void **state) {
+    (void)state;
+    assert_true(check_file(TEST_DIR "/golden/chat/snippets.jsonl", NULL) >= 150);
+}
+
 static void model_families(void **state) {
     (void)state;
-    const char *folder = TEST_DIR "/../../shared/data/chat";
-    if (!file_is_dir(folder)) {
-        print_message("skipped: %s is not here\n", folder);
-        skip();
-    }
+    outside_path(TEST_DIR "/../../shared/data/chat");
     assert_true(check_file(TEST_DIR "/../../shared/data/chat/golden.jsonl",
                         TEST_DIR "/../../shared/data/chat/templates") >= 100);
+}
+
+typedef struct text_case { // text NULL: refused
+    const char *source, *text;
+} text_case;
+
+static void check_texts(const text_case *cases, size_t n) {
+    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "hi",
+            "role", "tool", "content", "\xc3\x9f \xf0\x9f\x98\x80\x7f");
+    const chat_input in = {.messages = messages};
+    for (size_t i = 0; i < n; i++) {
+        arena *a = arena_new("generators");
+        chat_output out;
+        const drv_status status =
+                render(a, "t", cases[i].source, strlen(cases[i].source), &in, &out);
+        if ((status == DRV_OK) != (cases[i].text != NULL))
+            fail_msg("%s: %s", cases[i].source, status ? drv_message() : "is not refused");
+        if (status == DRV_OK) assert_string_equal(out.text.p, cases[i].text);
+        if (status == DRV_OK) str_free(&out.text);
+        arena_free(a);
+    }
+    json_decref(messages);
+}
+
+// A loop whose condition depends on what its turns set.
+#define LATE "{% set s = namespace(n=0) %}{% for m in 'abcd' if s.n < 2 %}{% set s.n = s.n + 1 %}"
+
+static void late_conditions(void **state) {
+    (void)state;
+    static const text_case cases[] = {
+            {LATE "{{ m }}{% endfor %}", "ab"}, // asked before each turn
+            {LATE "{{ m }}{{ loop.last }}{% endfor %}",
+                    "aFalsebTrue"}, // and for what comes next, now
+            {LATE "{{ m }}{{ loop.length }}{{ loop.revindex }}{% endfor %}", "a44b43c42d41"},
+            {"{% set s = namespace(n=0) %}{% for m in 'abcd' if s.n < 2 %}{{ m ~ loop.last }}"
+             "{% set s.n = s.n + 1 %}{% endfor %}",
+                    "aFalsebFalsecTrue"}, // the look ahead came before the change
+            {"{% for m in 'ab' if m == 'z' %}{% else %}none{% endfor %}", "none"},
+            {"{% for m in 'ab' %}{{ loop.nope is defined }}{{ loop.changed(1) }}{% endfor %}",
+                    "FalseTrueFalseFalse"},
+            {"{{ [1] is sameas [1] }}{% set l = [1] %}{{ l is sameas l }}", "FalseTrue"},
+            {"{{ dict([['a', 1]]|map('list')) }}", "{'a': 1}"},
+    };
+    check_texts(cases, sizeof cases / sizeof *cases);
 }
 
 // What jinja2 gives for what is gone through once, for safe texts and for ASCII alone.
 static void generators_and_safe_texts(void **state) {
     (void)state;
-    static const struct {
-        const char *source, *text; // text NULL: refused
-    } cases[] = {
+    static const text_case cases[] = {
             {"{% if messages|selectattr('role', 'equalto', 'nobody') %}yes{% endif %}", "yes"},
             {"{% set g = messages|map(attribute='role') %}{{ g|first }}{{ g|list }}{{ g|list }}",
                     "user['tool'][]"},
@@ -152,22 +196,14 @@ static void generators_and_safe_texts(void **state) {
             {"{{ messages[1].content|tojson(ensure_ascii=true) }}",
                     "\"\\u00df \\ud83d\\ude00\\u007f\""},
     };
-    json_t *messages = json_pack("[{s:s, s:s}, {s:s, s:s}]", "role", "user", "content", "hi",
-            "role", "tool", "content", "\xc3\x9f \xf0\x9f\x98\x80\x7f");
-    const chat_input in = {.messages = messages};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        arena *a = arena_new("generators");
-        chat_output out;
-        const drv_status status =
-                render(a, "t", cases[i].source, strlen(cases[i].source), &in, &out);
-        if ((status == DRV_OK) != (cases[i].text != NULL))
-            fail_msg("%s: %s", cases[i].source, status ? drv_message() : "is not refused");
-        if (status == DRV_OK) assert_string_equal(out.text.p, cases[i].text);
-        if (status == DRV_OK) str_free(&out.text);
-        arena_free(a);
-    }
-    json_decref(messages);
+    check_texts(cases, sizeof cases / sizeof *cases);
 }
+
+// Two lists that hold one list twice each, and so on, 40 deep: little memory and endless to go
+// through.
+#define TWICE                                                                                      \
+    "{% set ns = namespace(a=[], b=[]) %}{% for i in range(40) %}{% set ns.a = [ns.a, ns.a] %}"    \
+    "{% set ns.b = [ns.b, ns.b] %}{% endfor %}"
 
 // Each must end with one line, soon, and within its memory.
 static void greedy_templates(void **state) {
@@ -180,7 +216,7 @@ static void greedy_templates(void **state) {
             {"{{ 'x' * 10000000000 }}", "memory"},
             {"{{ ('x' * 10000000) * 100 }}", "memory"},
             {"{% set ns = namespace(s='x') %}{% for i in range(60) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
-                    "memory"},
+                    "a text of more than 16.00 MiB"},
             {"{% for i in range(100000) %}{{ 'x' * 1000 }}{% endfor %}",
                     "writes more than 16.00 MiB"},
             {"{{ range(1000000) }}", "at most 100000"},
@@ -192,6 +228,18 @@ static void greedy_templates(void **state) {
             {"{{ 9223372036854775807 + 1 }}", "64 bits"},
             {"{{ 1 // 0 }}", "division by zero"},
             {"{{ messages.append(1) }}", "may not change a list"},
+            {TWICE "{{ ns.a == ns.b }}", "runs too long"},
+            {TWICE "{{ [ns.a, ns.b]|sort|length }}", "runs too long"},
+            {TWICE "{{ ns.a }}", "writes more than 16.00 MiB"},
+            {TWICE "{{ ns.a|tojson }}", "more than 16.00 MiB"},
+            {TWICE "{{ ns.a ~ '' }}", "more than 16.00 MiB"},
+            {"{{ ('x' * 1000000).join(['a'] * 1000) }}", "more than 16.00 MiB"},
+            {"{{ ('\\n' * 1000000)|indent(1000, blank=true)|length }}", "more than 16.00 MiB"},
+            {"{% set s = ' ' * 8000000 %}{% for i in range(100000) %}{{ s|trim }}{% endfor %}",
+                    "runs too long"},
+            {"{% set d = dict(range(40000)|batch(2)) %}{% for i in range(90000) %}{{ d.x }}{% endfor %}",
+                    "runs too long"},
+            {"{{ {[1]: 2} }}", "list cannot be a key"},
     };
     json_t *messages = json_pack("[{s:s, s:s}]", "role", "user", "content", "hi");
     const chat_input in = {.messages = messages};
@@ -270,7 +318,9 @@ static void template_of_a_folder(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(random_templates),
+            cmocka_unit_test(snippets),
             cmocka_unit_test(model_families),
+            cmocka_unit_test(late_conditions),
             cmocka_unit_test(generators_and_safe_texts),
             cmocka_unit_test(greedy_templates),
             cmocka_unit_test(broken_templates),

@@ -19,8 +19,9 @@ static layout_run run_case(const mesh_case *c, const model_case *model, int leav
     arena *a = arena_new("sets");
     const char *all[16];
     int n = 0;
-    for (; n < model->n_sets; n++)
-        all[n] = model->sets[n];
+    all[n++] = "training.global_batch_size=4"; // two lanes of two micro-batches
+    for (int i = 0; i < model->n_sets; i++)
+        all[n++] = model->sets[i];
     all[n++] = arena_printf(a, "parallel.tensor=%d", c->tensor);
     all[n++] = arena_printf(a, "parallel.context=%d", c->context);
     all[n++] = arena_printf(a, "parallel.pipeline=%d", c->pipeline);

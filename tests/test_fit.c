@@ -114,7 +114,7 @@ static void ulimit_counts(void **state) {
 static int64_t needed(const run_config *cfg) {
     memory_plan planned;
     OK(fit_plan(cfg, &planned));
-    return planned.total + PROCESS_BYTES;
+    return planned.total + fit_process_bytes(cfg);
 }
 
 // What is suggested fits, and nothing that costs less time would have.

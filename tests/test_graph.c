@@ -69,10 +69,10 @@ static void update_through_a_barrier(graph *g, tensor *x, tensor *acc) {
     sum(g, acc, acc);
 }
 
+// By another value of the same storage.
 static void overwrite_what_is_read(graph *g, tensor *x, tensor *acc) {
-    (void)x;
-    tensor *same = barrier(g, acc, acc);
-    graph_add(g, OP_matmul, 3, (tensor *[]){same, acc, acc}, NULL);
+    tensor *same = barrier(g, acc, x);
+    graph_add(g, OP_matmul, 3, (tensor *[]){same, same, acc}, NULL);
 }
 
 static void backward_op_too_early(graph *g, tensor *x, tensor *acc) {
@@ -198,6 +198,26 @@ static void the_text_is_an_identity(void **state) {
             change_each_attribute((op_kind)op, op_rows[op]->examples[i]);
 }
 
+// Sums over ranks that no node names (of norms, along the pipeline) are read from the mesh.
+static void ranks_and_leaves_print(void **state) {
+    (void)state;
+    arena *a = arena_new("text");
+    str text = {0};
+    tensor *x, *acc;
+    graph *g = new_graph(a, "g", &x, &acc);
+    print(g, &text);
+    assert_memory_equal(text.p, "graph g {\n", 10);
+    g->lanes = 2;
+    print(g, &text);
+    assert_memory_equal(text.p, "graph g on 2 leaves of a row {\n", 31);
+    g->mesh = (mesh){{3, 1, 2, 4}};
+    print(g, &text);
+    const char *want = "graph g on pipeline 3, context 2, tensor 4, 2 leaves of a row {\n";
+    assert_memory_equal(text.p, want, strlen(want));
+    str_free(&text);
+    arena_free(a);
+}
+
 static void frozen_weights_print(void **state) {
     (void)state;
     arena *a = arena_new("text");
@@ -256,7 +276,7 @@ static void pruning_keeps_what_has_an_effect(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(verifier_refuses),
             cmocka_unit_test(verifier_accepts_chains), cmocka_unit_test(the_text_is_an_identity),
-            cmocka_unit_test(frozen_weights_print), cmocka_unit_test(names_are_found),
-            cmocka_unit_test(pruning_keeps_what_has_an_effect)};
+            cmocka_unit_test(ranks_and_leaves_print), cmocka_unit_test(frozen_weights_print),
+            cmocka_unit_test(names_are_found), cmocka_unit_test(pruning_keeps_what_has_an_effect)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

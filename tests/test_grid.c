@@ -23,12 +23,12 @@ typedef enum axis_of_grid {
     N_GRID
 } axis_of_grid;
 
-enum { MOST_VALUES = 4, MOST_CASES = 4096, MOST_RANKS = 8 };
+enum { MAX_VALUES = 4, MAX_CASES = 4096, MAX_RANKS = 8 };
 
 typedef struct grid_axis {
     const char *key;
     int n;
-    const char *value[MOST_VALUES];
+    const char *value[MAX_VALUES];
 } grid_axis;
 
 static const grid_axis grid[N_GRID] = {
@@ -50,7 +50,7 @@ static const char *const model[] = {"model.vocab_size=263", "model.hidden_size=3
         "model.num_key_value_heads=2", "data.sequence_length=32", "training.global_batch_size=8",
         "training.micro_batch_size=1", "training.hash_every=1", "optimizer.clip_grad_norm=0.5",
         "parallel.lanes=4", "parallel.context_leaves=2"};
-enum { N_MODEL = sizeof model / sizeof *model, MOST_SETS = N_MODEL + N_GRID + 1 };
+enum { N_MODEL = sizeof model / sizeof *model, CASE_SETS = N_MODEL + N_GRID + 1 };
 
 typedef struct grid_case {
     int at[N_GRID]; // values, by axis
@@ -68,7 +68,7 @@ static int ranks_of(const grid_case *c) {
 // What does nothing is tried once: ZeRO without ranks that share, sharing of tokens without tensor
 // ranks, the schedule of no pipeline.
 static bool is_case(const grid_case *c) {
-    if (ranks_of(c) > MOST_RANKS) return false;
+    if (ranks_of(c) > MAX_RANKS) return false;
     if (c->at[G_ZERO] && degree(c, G_DATA) * degree(c, G_CONTEXT) == 1) return false;
     if (c->at[G_SEQUENCE] && degree(c, G_TENSOR) == 1) return false;
     return degree(c, G_PIPELINE) > 1 || !c->at[G_SCHEDULE];
@@ -98,7 +98,7 @@ static int add_sets(arena *a, const grid_case *c, const char **sets) {
 
 // "2 parallel.tensor=2 parallel.pipeline=1 ...": the ranks, then the keys.
 static const char *name_of(arena *a, const grid_case *c) {
-    const char *sets[MOST_SETS], *name = arena_printf(a, "%d", ranks_of(c));
+    const char *sets[CASE_SETS], *name = arena_printf(a, "%d", ranks_of(c));
     const int n = add_sets(a, c, sets);
     for (int i = 0; i < n; i++)
         name = arena_printf(a, "%s %s", name, sets[i]);
@@ -106,7 +106,7 @@ static const char *name_of(arena *a, const grid_case *c) {
 }
 
 // --- each pair of values of two axes
-typedef bool pair_table[N_GRID][MOST_VALUES][N_GRID][MOST_VALUES];
+typedef bool pair_table[N_GRID][MAX_VALUES][N_GRID][MAX_VALUES];
 
 static int count_new(const grid_case *c, pair_table seen, bool mark) {
     int n = 0;
@@ -140,48 +140,38 @@ static int choose_pairs(grid_case *list, int n) {
 }
 
 // --- one case
-enum { MOST_STEPS = 10 };
+enum { MAX_STEPS = 10 };
 
 typedef struct case_run {
-    const char *sets[MOST_SETS];
+    const char *sets[CASE_SETS];
     int n_sets, n_steps;
-    double number[MOST_STEPS][3]; // loss, norms of gradients and weights
-    arena *a;                     // of the hashes, of rank 0
-    state_hashes hashes[MOST_STEPS];
+    double number[MAX_STEPS][3]; // loss, norms of gradients and weights
+    arena *a;                    // of the hashes, of rank 0
+    state_hashes hashes[MAX_STEPS];
 } case_run;
 
 static const char *const number_names[] = {"loss", "gradient norm", "parameter norm"};
 
 static drv_status steps_of_rank(comm *self, arena *mem, case_run *run) {
-    run_config cfg;
-    programs built;
-    backend *device;
-    DRV_TRY(config_load(mem, NULL, run->sets, run->n_sets, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
-    cfg.rank = comm_rank(self);
-    const mesh ranks = programs_mesh(&cfg);
-    DRV_TRY(backend_open(mem, "cpu", &device));
-    backend_join(device, self, &ranks);
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    built.comm = self;
-    DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(programs_init_weights(&built));
-    stepper steps = stepper_new(mem, &built, self, &ranks);
+    rank_run mine;
+    DRV_TRY(rank_run_open(self, mem, run->sets, run->n_sets, "cpu", NULL, &mine));
+    stepper steps = stepper_new(mem, &mine.built, self, &mine.ranks);
     for (int step = 0; step < run->n_steps; step++) {
-        const batch whole = make_batch(mem, &cfg, step), mine = share_of_batch(mem, &cfg, &whole);
+        const batch whole = make_batch(mem, &mine.cfg, step),
+                    share = share_of_batch(mem, &mine.cfg, &whole);
         const double hyper[N_HYPER] = {1e-2, 1 - pow(0.9, step + 1), 1 - pow(0.95, step + 1),
-                cfg.clip_grad_norm, step + 1};
+                mine.cfg.clip_grad_norm, step + 1};
         double number[3];
         state_hashes hashes;
         steps.step = step + 1;
-        DRV_TRY(stepper_gradients(&steps, &mine, NULL, NULL, &number[0]));
+        DRV_TRY(stepper_gradients(&steps, &share, NULL, NULL, &number[0]));
         DRV_TRY(stepper_update(&steps, hyper, &number[1], &number[2]));
-        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : mem, &built, &hashes));
+        DRV_TRY(hashes_take(comm_rank(self) == 0 ? run->a : mem, &mine.built, &hashes));
         if (comm_rank(self) != 0) continue;
         memcpy(run->number[step], number, sizeof number);
         run->hashes[step] = hashes;
     }
-    backend_close(device);
+    backend_close(mine.device);
     return DRV_OK;
 }
 
@@ -230,7 +220,7 @@ static const char *difference(arena *a, const case_run *got, const case_run *wan
 }
 
 // --- one rank, once for each model
-static case_run alone[MOST_VALUES][MOST_VALUES]; // by tied, precision
+static case_run alone[MAX_VALUES][MAX_VALUES]; // by tied, precision
 
 static drv_status one_rank_of(const grid_case *c, int n_steps, const case_run **out) {
     case_run *run = &alone[c->at[G_TIED]][c->at[G_PRECISION]];
@@ -240,8 +230,8 @@ static drv_status one_rank_of(const grid_case *c, int n_steps, const case_run **
 }
 
 static void forget_runs_of_one(void) {
-    for (int tied = 0; tied < MOST_VALUES; tied++)
-        for (int k = 0; k < MOST_VALUES; k++) {
+    for (int tied = 0; tied < MAX_VALUES; tied++)
+        for (int k = 0; k < MAX_VALUES; k++) {
             arena_free(alone[tied][k].a);
             alone[tied][k].a = NULL;
         }
@@ -263,7 +253,7 @@ static const char *try_case(arena *a, const grid_case *c, int n_steps) {
 static void each_pair_of_choices_gives_the_bits_of_one_rank(void **state) {
     (void)state;
     enum { FEW = 2 };
-    grid_case *list = mem_zeroed(sizeof *list * MOST_CASES);
+    grid_case *list = mem_zeroed(sizeof *list * MAX_CASES);
     const int n = choose_pairs(list, list_cases(list));
     arena *a = arena_new("pairs");
     for (int i = 0; i < n; i++) {
@@ -310,7 +300,7 @@ static int run_cases(const grid_args *args, const grid_case *list, int n_cases) 
     const double begin = clock_s();
     for (int i = 0; i < n_cases && (args->seconds == 0 || clock_s() - begin < args->seconds); i++) {
         if (!list[i].taken) continue;
-        const char *name = name_of(mem, &list[i]), *wrong = try_case(mem, &list[i], MOST_STEPS);
+        const char *name = name_of(mem, &list[i]), *wrong = try_case(mem, &list[i], MAX_STEPS);
         n_wrong += wrong != NULL;
         left--;
         if (wrong) printf("DIFFERS %s: %s\n_cases", name, wrong);
@@ -328,7 +318,7 @@ static int run_cases(const grid_args *args, const grid_case *list, int n_cases) 
 
 static int by_hand(const grid_args *args) {
     arena *mem = arena_new("cases");
-    grid_case *list = mem_zeroed(sizeof *list * MOST_CASES);
+    grid_case *list = mem_zeroed(sizeof *list * MAX_CASES);
     int n_cases = list_cases(list), status = 0;
     if (args->pairs) n_cases = choose_pairs(list, n_cases);
     for (int i = 0; i < n_cases; i++) {

@@ -195,6 +195,7 @@ static bool has_plugin(const char *wanted) {
     arena *a = arena_new("plugin");
     const char *name, *path;
     const drv_status status = plugin_find(a, wanted, &name, &path);
+    if (status == DRV_OK) print_message("reads %s, outside the tree\n", path);
     if (status != DRV_OK) fprintf(stderr, "left out: %s\n", drv_message());
     arena_free(a);
     return status == DRV_OK;

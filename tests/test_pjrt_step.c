@@ -211,6 +211,7 @@ int main(void) {
         print_message("skipped: %s\n", drv_message());
         return 77;
     }
+    print_message("reads %s, outside the tree\n", path);
     cache = temporary_dir(a);
     const struct CMUnitTest tests[] = {cmocka_unit_test(steps_are_those_of_the_cpu),
             cmocka_unit_test(a_skipped_step_counts_no_update),

@@ -37,29 +37,18 @@ static const harm harms[] = {{{"parallel.tensor=2", "parallel.zero=1", "training
 static int n_told[sizeof harms / sizeof *harms];
 
 static drv_status one_harm(comm *self, arena *mem, const harm *done, int index) {
-    run_config cfg;
-    programs built;
-    backend *device;
+    rank_run mine;
     char byte;
     const char *sets[] = {"model.preset=tiny", "data.sequence_length=32",
             "training.global_batch_size=8", "training.micro_batch_size=1", done->layout[0],
             done->layout[1], done->layout[2]};
-    DRV_TRY(config_load(mem, NULL, sets, 7, &cfg));
-    DRV_TRY(config_set_ranks(&cfg, comm_size(self)));
-    cfg.rank = comm_rank(self);
-    const mesh ranks = programs_mesh(&cfg);
-    DRV_TRY(backend_open(mem, "cpu", &device));
-    backend_join(device, self, &ranks);
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    built.comm = self;
-    DRV_TRY(programs_load(mem, device, &built));
-    DRV_TRY(programs_init_weights(&built));
+    DRV_TRY(rank_run_open(self, mem, sets, 7, "cpu", NULL, &mine));
     if (done->state && comm_rank(self) == done->rank) {
-        DRV_TRY(backend_read(device, 0, done->state, 0, 1, &byte));
+        DRV_TRY(backend_read(mine.device, 0, done->state, 0, 1, &byte));
         byte ^= 1;
-        DRV_TRY(backend_write(device, 0, done->state, 0, 1, &byte));
+        DRV_TRY(backend_write(mine.device, 0, done->state, 0, 1, &byte));
     }
-    const drv_status found = replicas_check(&built, 7);
+    const drv_status found = replicas_check(&mine.built, 7);
     EXPECT(self, found == DRV_OK || (found == DRV_E_DATA && done->text));
     if (found == DRV_E_DATA) {
         EXPECT(self,
@@ -68,7 +57,7 @@ static drv_status one_harm(comm *self, arena *mem, const harm *done, int index) 
         n_told[index]++;
         pthread_mutex_unlock(&lock);
     }
-    backend_close(device);
+    backend_close(mine.device);
     return comm_barrier(comm_world(self));
 }
 

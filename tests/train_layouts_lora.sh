@@ -1,7 +1,8 @@
 #!/bin/bash
 # LoRA with dropout on conversations over mpirun, where ranks share the model: pipelines, tensor and context ranks write
 # the folder of one rank byte for byte, as training of all weights does on the same conversations; any layout goes on
-# from any other's; every layout names the same base. Needs mpirun and drover_mpi.so.
+# from any other's; every layout names the same base. (More layouts, on ranks that are threads: test_lora_bits,
+# test_lora_layouts.) Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
 make_data
 expect 0 "step-000003" "$drover" train run.yaml --set run_dir=pre --set training.steps=3 --set model.num_hidden_layers=4
@@ -35,8 +36,7 @@ expect 0 '"trainable_parameters": 18496' "$drover" plan sft.yaml --json --set pa
 # --- pipelines: the folder of one rank, byte for byte
 expect 0 "step-000006" train 2 zb parallel.pipeline=2 parallel.schedule=zb-h1
 expect 0 "pipeline 2 x 2 stages" train 2 v2 parallel.pipeline=2 parallel.virtual_stages=2
-expect 0 "step-000006" train 4 p4 parallel.pipeline=4 parallel.schedule=gpipe
-same_as one zb v2 p4
+same_as one zb v2
 expect 0 "data 2, 2 lanes" train 2 d2
 expect 0 "LoRA: 18496 parameters are trained" train 4 p2d2 parallel.pipeline=2
 says "pipeline 2 x 1 stages, data 2"
@@ -55,14 +55,12 @@ for run in t4 t2d2; do
 done
 plain=(lora.dropout=0 training.precision=fp32 "lora.target_modules=[q_proj, v_proj]")
 expect 0 "step-000006" train 1 plain "${plain[@]}"
-expect 0 "step-000006" train 2 plain2 parallel.tensor=2 "${plain[@]}"
-expect 0 "step-000006" train 8 plain8 parallel.tensor=4 parallel.pipeline=2 "${plain[@]}"
-same_as plain plain2 plain8
+expect 0 "step-000006" train 4 plain4 parallel.tensor=2 parallel.pipeline=2 "${plain[@]}"
+same_as plain plain4
 # rows in two leaves, on one rank and on two
 expect 0 "step-000006" train 1 c1 parallel.context_leaves=2
-expect 0 "context 2" train 2 c2 parallel.context=2
 expect 0 "context 2" train 4 c2t2 parallel.context=2 parallel.tensor=2
-same_as c1 c2 c2t2
+same_as c1 c2t2
 check "without dropout other losses: it was on" test "$(losses one)" != "$(losses plain)"
 
 # --- all weights on the same conversations: rows of whole examples, answers counted
@@ -70,9 +68,8 @@ sed '/^lora:/d' sft.yaml >full.yaml
 config=full.yaml
 folder() { (cd "$1/checkpoints/step-000006" && sha256sum config.json model.safetensors optimizer.safetensors); }
 expect 0 "150 examples in" train 1 full
-expect 0 "step-000006" train 4 full4 parallel.tensor=4
 expect 0 "step-000006" train 4 full22 parallel.tensor=2 parallel.pipeline=2 parallel.sequence=false
-same_as full full4 full22
+same_as full full22
 expect 0 "step-000006" train 1 fullc1 parallel.context_leaves=2
 expect 0 "step-000006" train 4 fullc2 parallel.context=2 parallel.tensor=2
 same_as fullc1 fullc2
@@ -82,10 +79,10 @@ folder() { adapter_folder "$1"; }
 # --- from one layout to another: what it holds is what comes back
 expect 0 "step-000003" train 2 mixed training.steps=3 parallel.tensor=2
 cp -r mixed broken
-expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed parallel.pipeline=4 training.steps=4
+expect 0 "resumed from mixed/checkpoints/step-000003" train 2 mixed parallel.pipeline=2 training.steps=4
 expect 0 "resumed from mixed/checkpoints/step-000004" train 4 mixed parallel.tensor=4 training.steps=5
 expect 0 "resumed from mixed/checkpoints/step-000005" train 1 mixed
-check "tensor 2, pipeline 4, tensor 4, one: the folder of one rank" test "$(folder mixed)" = "$(folder one)"
+check "tensor 2, pipeline 2, tensor 4, one: the folder of one rank" test "$(folder mixed)" = "$(folder one)"
 expect 0 "resumed" train 2 broken parallel.tensor=2
 same_as one broken
 expect 0 "step-000003" train 4 turned training.steps=3 parallel.pipeline=4

@@ -3,8 +3,8 @@
 # nothing stopped.
 . "$(dirname "$0")"/story.bash
 make_data
-# A step of 128 micro-batches takes long enough to be stopped in the middle.
-slow="--set training.global_batch_size=128 --set training.micro_batch_size=1 --set training.steps=6 --set checkpoint.every=0"
+# A step of 64 micro-batches takes long enough to be stopped in the middle.
+slow="--set training.global_batch_size=64 --set training.micro_batch_size=1 --set training.steps=6 --set checkpoint.every=0"
 begin() { # begin RUN_DIR [--set ...]: in the background, up to the first finished step
     local run=$1
     shift
@@ -52,26 +52,36 @@ code=$?
 check "a second SIGINT exits $code instead of 130" [ $code = 130 ]
 check "a second SIGINT leaves a checkpoint" [ -z "$(ls impatient/checkpoints)" ]
 # A second SIGTERM long after the first does not, and the first one waits for the micro-batch at hand, not for
-# the step of 256. Of SIGINT, two in a moment are one key press, as timeout(1) tells it.
-patient() { # SECONDS SIGNAL N: again and again, N times in all at most; `code` is the exit status
-    rm -rf patient
-    "$drover" train run.yaml --set run_dir=patient $slow --set training.global_batch_size=8192 \
-        --set training.micro_batch_size=32 --set data.sequence_length=512 >out 2>&1 &
+# the step of 64. Of SIGINT, two in a moment are one key press, as timeout(1) tells it.
+begin_long() { # RUN_DIR: a step of 64 micro-batches, in the background
+    rm -rf "$1"
+    "$drover" train run.yaml --set run_dir="$1" $slow --set training.global_batch_size=8192 \
+        --set training.micro_batch_size=128 --set data.sequence_length=512 >out 2>&1 &
     pid=$!
-    wait_for grep -q "of memory planned" patient/log.txt
-    local sent=0
-    while [ $sent -lt "$3" ] && kill -"$2" $pid 2>/dev/null; do
-        sent=$((sent + 1))
-        sleep "$1"
-    done
+    wait_for grep -q "of memory planned" "$1/log.txt"
+}
+ended() { # RUN_DIR SIGNAL: it has; `code` is the exit status
     wait $pid
     code=$?
-    check "a whole step is done after SIG$2" [ ! -s patient/metrics.jsonl ]
+    check "a whole step is done after SIG$2" [ ! -s "$1/metrics.jsonl" ]
 }
-patient 0.3 TERM 100
-check "SIGTERM again and again exits $code instead of 3" [ $code = 3 ]
+# Halted in the middle of a micro-batch: so the two are far apart, however fast that is.
+begin_long patient
+sleep 0.1
+kill -TERM $pid
+sleep 0.02 # the first one is handled before it halts
+kill -STOP $pid
+sleep 0.2 # two within 0.1 s are one press
+kill -TERM $pid
+kill -CONT $pid
+ended patient TERM
+check "a second SIGTERM exits $code instead of 3" [ $code = 3 ]
 for attempt in $(seq 10); do # on a busy machine the two may come far apart: then once more
-    patient 0.01 INT 2
+    begin_long pressed
+    kill -INT $pid
+    sleep 0.01
+    kill -INT $pid 2>/dev/null
+    ended pressed INT
     [ $code = 130 ] || break
 done
 check "one key press told twice exits $code instead of 3" [ $code = 3 ]

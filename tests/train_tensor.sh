@@ -25,19 +25,14 @@ expect 0 "" "$drover" generate t2 --prompt "Document" --max-tokens 4
 
 # --- the bits of data ranks are those of one, also where each has a part of the products
 expect 0 "data 2, 4 lanes" train 4 lanes2 parallel.tensor=2 parallel.lanes=4
-expect 0 "data 4, 4 lanes" train 8 lanes4 parallel.tensor=2 parallel.lanes=4
 expect 0 "data 1, 4 lanes" train 2 lanes1 parallel.tensor=2 parallel.lanes=4
-for run in lanes2 lanes4; do
-    check "$run: the bits of one data rank" test "$(sums lanes1 000006)" = "$(sums $run 000006)"
-done
+check "2 data ranks: the bits of one" test "$(sums lanes1 000006)" = "$(sums lanes2 000006)"
 
 # --- a vocabulary that ranks cannot share evenly
-for n in 1 2 4; do
+for n in 1 4; do
     expect 0 "step 2" train $n odd$n parallel.tensor=$n training.steps=2 model.vocab_size=509 tokenizer=
 done
-for n in 2 4; do
-    check "509 rows among $n ranks: the bits of one" test "$(weights odd1 000002)" = "$(weights odd$n 000002)"
-done
+check "509 rows among 4 ranks: the bits of one" test "$(weights odd1 000002)" = "$(weights odd4 000002)"
 
 # --- from one layout to another
 expect 0 "step 3" train 4 mixed training.steps=3 parallel.tensor=2
@@ -46,7 +41,6 @@ expect 0 "resumed from mixed/checkpoints/step-000003" train 1 mixed training.ste
 expect 0 "resumed from mixed/checkpoints/step-000003" train 4 mixed parallel.tensor=4
 check "tensor 2 data 2, then tensor 4: losses of one" near mixed one
 expect 0 "resumed from mixed/checkpoints/step-000006" train 2 mixed training.steps=7
-expect 0 "resumed from mixed/checkpoints/step-000007" train 1 mixed training.steps=8
 # A resume keeps every bit: the same steps without a break.
 expect 0 "resumed" train 4 broken parallel.tensor=2
 sed -i 's/"created[^,]*,//' broken/checkpoints/step-000006/trainer.json t2d2/checkpoints/step-000006/trainer.json

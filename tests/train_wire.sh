@@ -13,7 +13,9 @@ sends_as_planned() { # RANKS SETTING...: in the last step
     train "$n" wire "$@" >train.log 2>&1 && "$drover" plan run.yaml --ranks "$n" --json "${sets[@]}" >plan.json || return 1
     python3 -c '
 import json
-planned = sum(json.load(open("plan.json"))["wire_bytes"].values())
+plan = json.load(open("plan.json"))
+stages = plan.get("pipeline", {}).get("rank_wire_bytes") or [sum(plan["wire_bytes"].values())]
+planned = sum(stages) / len(stages)
 sent = [s["rank_sent_bytes"] for s in map(json.loads, open("wire/metrics.jsonl")) if "loss" in s][-1]
 print("planned", planned, "sent", sent)
 mean = sum(sent) / len(sent)
@@ -26,5 +28,7 @@ check "data 2, ZeRO-2, two lanes" sends_as_planned 2 parallel.zero=2 parallel.la
 check "tensor 2" sends_as_planned 2 parallel.tensor=2 parallel.sequence=false
 check "tensor 2, sequence, data 2" sends_as_planned 4 parallel.tensor=2
 check "pipeline 2" sends_as_planned 2 parallel.pipeline=2
+check "pipeline 2, data 2, ZeRO-2" sends_as_planned 4 parallel.pipeline=2 parallel.zero=2
+check "tensor 2, pipeline 2, data 2" sends_as_planned 8 parallel.tensor=2 parallel.pipeline=2
 check "context 2" sends_as_planned 2 parallel.context=2
 finish

@@ -16,6 +16,6 @@ if [ -z "$files" ]; then
     echo "format: no C files found in $(pwd)" >&2
     exit 1
 fi
-echo "$files" | xargs "$formatter" --dry-run --Werror || exit 1
+echo "$files" | xargs -n 50 -P "$(nproc)" "$formatter" --dry-run --Werror || exit 1
 echo "format: ok, $(echo "$files" | wc -l) files"
 

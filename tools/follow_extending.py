@@ -49,7 +49,7 @@ def add_op(blocks):
 def add_key(blocks):
     insert("src/config/config.h", "    int64_t max_bad_steps;\n", blocks[0], after=True)
     insert("src/config/run_keys.c", '        {KEY("optimizer.lr"', blocks[1])
-    insert("src/train/train.c", "    if (!m->skipped) {\n", blocks[2])
+    insert("src/train/train.c", "    if (!made->skipped) {\n", blocks[2])
 
 
 def add_verb(blocks):

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/status.h"
 
@@ -115,17 +116,23 @@ void *mem_realloc(void *old, size_t bytes) {
     return p;
 }
 
-static size_t page_round(size_t bytes) {
-    return (bytes + HUGE_PAGE - 1) & ~(size_t)(HUGE_PAGE - 1);
+static size_t page_round(size_t bytes, size_t page) {
+    return (bytes + page - 1) & ~(page - 1);
 }
 
+static size_t small_page(void) {
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+// The end is one of a small page: a huge one that reaches beyond it would be held whole (up to 2
+// MiB for each of a dozen blocks), where the plan counts what is in it.
 void *pages_alloc(size_t bytes) {
-    size_t want = page_round(bytes);
+    size_t want = page_round(bytes, small_page());
     // Map one huge page more than wanted, then give back what lies outside the aligned part.
     unsigned char *raw = mmap(NULL, want + HUGE_PAGE, PROT_READ | PROT_WRITE,
             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (raw == MAP_FAILED) return NULL;
-    size_t skip = page_round((size_t)raw) - (size_t)raw;
+    size_t skip = page_round((size_t)raw, HUGE_PAGE) - (size_t)raw;
     if (skip) munmap(raw, skip);
     if (HUGE_PAGE - skip) munmap(raw + skip + want, HUGE_PAGE - skip);
     if (bytes >= HUGE_PAGE) madvise(raw + skip, want, MADV_HUGEPAGE);
@@ -133,5 +140,5 @@ void *pages_alloc(size_t bytes) {
 }
 
 void pages_free(void *p, size_t bytes) {
-    if (p) munmap(p, page_round(bytes));
+    if (p) munmap(p, page_round(bytes, small_page()));
 }

@@ -192,6 +192,10 @@ const char *str_bytes(double bytes) {
     return p;
 }
 
+const char *str_plural(int64_t n) {
+    return n == 1 ? "" : "s";
+}
+
 const char *str_si(double x) {
     static const char *const unit[] = {"", " k", " M", " G", " T", " P", " E"};
     int u = 0;

@@ -41,6 +41,8 @@ const char *str_nearest(const char *s, const char *const *names, int n);
 // "1.5 GiB", "12.3 MiB", "512 B" in a buffer that this thread's next 7 calls (of all below) leave
 // alone.
 const char *str_bytes(double bytes);
+// What follows a noun after a number of things: "s", or nothing of one.
+const char *str_plural(int64_t n);
 // "1.23 G", "456 M": decimal prefixes, same buffers.
 const char *str_si(double x);
 // The shortest decimal that reads back as x, as YAML 1.1 readers know numbers ("1.0e-05"), same

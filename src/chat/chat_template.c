@@ -15,7 +15,7 @@ struct chat_template {
 
 drv_status chat_template_open(arena *a, const char *name, const char *source, size_t n,
         chat_template **out) {
-    value_memory m = {.a = a, .max_bytes = JINJA_MAX_MEMORY};
+    value_memory m = {.a = a, .max_bytes = JINJA_MAX_MEMORY, .max_steps = JINJA_MAX_STEPS};
     token_list tokens;
     chat_template *t = ARENA_NEW(a, chat_template);
     t->name = name;
@@ -98,6 +98,7 @@ static drv_status run(jinja_context *c, const chat_template *t, const chat_input
     c->scope = &inner; // what the template sets hides the names it was given
     DRV_TRY(add_names(c, in));
     drv_status status = jinja_run(c, &t->body);
+    if (status == DRV_OK) status = jinja_charge(c, 0); // what the last comparison took
     if (status == DRV_OK) return DRV_OK;
     if (c->raised)
         return drv_context(status, "%s:%d: the template refuses the conversation", t->name,
@@ -108,7 +109,7 @@ static drv_status run(jinja_context *c, const chat_template *t, const chat_input
 drv_status chat_render(arena *a, const chat_template *t, const chat_input *in, chat_output *out) {
     *out = (chat_output){0};
     arena *work = arena_new("chat template");
-    jinja_context c = {.m = {.a = work, .max_bytes = JINJA_MAX_MEMORY},
+    jinja_context c = {.m = {.a = work, .max_bytes = JINJA_MAX_MEMORY, .max_steps = JINJA_MAX_STEPS},
             .out = &out->text,
             .output = &out->text,
             .now = in->now};

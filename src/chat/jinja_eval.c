@@ -7,8 +7,8 @@
 #include "chat/jinja_eval_internal.h"
 
 drv_status jinja_charge(jinja_context *c, int64_t steps) {
-    c->steps += steps;
-    if (c->steps > JINJA_MAX_STEPS) return drv_fail(DRV_E_DATA, "the template runs too long");
+    c->m.steps += steps;
+    if (c->m.steps > c->m.max_steps) return drv_fail(DRV_E_DATA, "the template runs too long");
     return DRV_OK;
 }
 
@@ -19,7 +19,10 @@ drv_status jinja_defined(const value *v) {
 }
 
 drv_status jinja_take(jinja_context *c, str *text, value *out) {
-    drv_status status = value_copy_string(&c->m, text->p, text->n, out);
+    drv_status status =
+            text->n > JINJA_MAX_OUTPUT
+                    ? drv_fail(DRV_E_DATA, "a text of more than %s", str_bytes(JINJA_MAX_OUTPUT))
+                    : value_copy_string(&c->m, text->p, text->n, out);
     str_free(text);
     return status;
 }
@@ -42,8 +45,9 @@ drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out) {
     return DRV_OK;
 }
 
-static value look_up(const jinja_context *c, const value *name) {
+static value look_up(jinja_context *c, const value *name) {
     for (const scope *s = c->scope; s; s = s->outer) {
+        c->m.steps += s->names.keys.n / 32;
         const value *v = value_dict_get(&s->names, name);
         if (v) return *v;
     }
@@ -94,27 +98,50 @@ drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out) {
     return status;
 }
 
+// varargs and kwargs: the arguments beyond the parameters, which a macro takes if it names them.
+static drv_status bind_rest(jinja_context *context, const value_function *self,
+        const call_args *args) {
+    const macro_parameters *parameters = &self->macro->parameters;
+    const int n_positional = args->n - args->n_keywords;
+    value rest, named;
+    DRV_TRY(value_new_list(&context->m, &rest));
+    DRV_TRY(value_new_dict(&context->m, &named));
+    rest.list->form = LIST_TUPLE;
+    if (n_positional > parameters->n && !parameters->uses_varargs)
+        return drv_fail(DRV_E_DATA, "macro %s takes at most %d arguments, found %d", self->name,
+                parameters->n, n_positional);
+    for (int i = parameters->n; i < n_positional; i++)
+        DRV_TRY(value_list_add(&context->m, rest.list, args->v[i]));
+    for (int k = 0; k < args->n_keywords; k++) {
+        bool known = value_is(&args->keywords[k], "caller");
+        for (int i = 0; i < parameters->n && !known; i++)
+            known = value_equal(NULL, &parameters->names[i], &args->keywords[k]);
+        if (!known && !parameters->uses_kwargs)
+            return drv_fail(DRV_E_DATA, "macro %s has no parameter \"%.*s\"", self->name,
+                    (int)args->keywords[k].s.n, args->keywords[k].s.p);
+        if (!known)
+            DRV_TRY(value_dict_set(&context->m, named.dict, args->keywords[k],
+                    args->v[n_positional + k]));
+    }
+    value_dict *names = &context->scope->names;
+    if (parameters->uses_varargs)
+        DRV_TRY(value_dict_set(&context->m, names, value_text("varargs"), rest));
+    if (parameters->uses_kwargs)
+        DRV_TRY(value_dict_set(&context->m, names, value_text("kwargs"), named));
+    return DRV_OK;
+}
+
 static drv_status bind_parameters(jinja_context *context, const value_function *self,
         const call_args *args) {
     const macro_parameters *parameters = &self->macro->parameters;
     const int n_positional = args->n - args->n_keywords;
-    if (n_positional > parameters->n)
-        return drv_fail(DRV_E_DATA, "macro %s takes at most %d arguments, found %d", self->name,
-                parameters->n, n_positional);
-    for (int k = 0; k < args->n_keywords; k++) {
-        bool known = value_is(&args->keywords[k], "caller");
-        for (int i = 0; i < parameters->n && !known; i++)
-            known = value_equal(&parameters->names[i], &args->keywords[k]);
-        if (!known)
-            return drv_fail(DRV_E_DATA, "macro %s has no parameter \"%.*s\"", self->name,
-                    (int)args->keywords[k].s.n, args->keywords[k].s.p);
-    }
+    DRV_TRY(bind_rest(context, self, args));
     for (int i = 0; i < parameters->n; i++) {
         value v = value_undefined(parameters->names[i].s.p, parameters->names[i].s.n);
         bool given = i < n_positional;
         if (given) v = args->v[i];
         for (int k = 0; k < args->n_keywords && !given; k++)
-            if (value_equal(&args->keywords[k], &parameters->names[i])) {
+            if (value_equal(NULL, &args->keywords[k], &parameters->names[i])) {
                 v = args->v[n_positional + k];
                 given = true;
             }
@@ -142,7 +169,7 @@ drv_status jinja_call(jinja_context *c, const value *callee, const call_args *ar
     DRV_TRY(jinja_defined(callee));
     if (callee->kind != VALUE_FUNCTION || (!callee->function->macro && !callee->function->native))
         return drv_fail(DRV_E_DATA, "%s cannot be called", value_type_name(callee));
-    DRV_TRY(jinja_charge(c, 1));
+    DRV_TRY(jinja_charge(c, 1 + jinja_text_steps(&callee->function->self)));
     if (++c->depth > JINJA_MAX_DEPTH)
         return drv_fail(DRV_E_DATA, "the template calls itself too deeply");
     const value_function *f = callee->function;
@@ -158,7 +185,7 @@ drv_status jinja_call(jinja_context *c, const value *callee, const call_args *ar
 
 static drv_status eval_list(jinja_context *c, const expr *e, value *out) {
     DRV_TRY(value_new_list(&c->m, out));
-    out->list->tuple = e->tuple;
+    out->list->form = e->tuple ? LIST_TUPLE : LIST_PLAIN;
     for (int i = 0; i < e->n_args; i++) {
         value v;
         DRV_TRY(jinja_eval(c, e->args[i], &v));
@@ -173,8 +200,6 @@ static drv_status eval_dict(jinja_context *c, const expr *e, value *out) {
         value key, v;
         DRV_TRY(jinja_eval(c, e->args[i], &key));
         DRV_TRY(jinja_eval(c, e->args[i + 1], &v));
-        if (key.kind == VALUE_LIST || key.kind == VALUE_DICT)
-            return drv_fail(DRV_E_DATA, "%s cannot be a key", value_type_name(&key));
         DRV_TRY(value_dict_set(&c->m, out->dict, key, v));
     }
     return DRV_OK;

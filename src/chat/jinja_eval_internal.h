@@ -6,9 +6,10 @@
 #include "chat/jinja_parse.h"
 
 enum { JINJA_MAX_DEPTH = 1200, JINJA_MAX_STEPS = 5000000, JINJA_MAX_RANGE = 100000 };
-enum { JINJA_MAX_OUTPUT = 16 << 20, JINJA_MAX_MEMORY = 64 << 20 };
+enum { JINJA_MAX_OUTPUT = VALUE_MAX_TEXT, JINJA_MAX_MEMORY = 64 << 20 };
 
 typedef struct scope scope;
+typedef struct loop_state loop_state;
 struct scope { // names of a template, a loop's turn or a macro
     value_dict names;
     scope *outer;
@@ -27,7 +28,6 @@ typedef struct jinja_context {
     scope *scope, *globals;
     loop_control control;
     int line, depth;
-    int64_t steps;
     bool raised; // the failure is the template's own raise_exception
     struct tm now;
     generation_span *spans;
@@ -50,13 +50,18 @@ struct value_function {
     native_function native;
     value self; // of a method, or what a function carries with it
     const stmt *macro;
-    scope *outer;           // where a macro was defined
-    value caller;           // of a call block; undefined otherwise
-    value_dict *attributes; // of the variable `loop`
+    scope *outer;      // where a macro was defined
+    value caller;      // of a call block; undefined otherwise
+    loop_state *loop;  // of the variable `loop` and its methods
+    const void *bound; // not NULL: it is a method, without attributes of its own
 };
 
 // Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
+// Of a filter or method that goes through a text once.
+static inline int64_t jinja_text_steps(const value *v) {
+    return v->kind == VALUE_STRING ? (int64_t)(v->s.n / 128) : 0;
+}
 DRV_CHECKED drv_status jinja_eval(jinja_context *c, const expr *e, value *out);
 // The parts of jinja_eval.
 DRV_CHECKED drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out);
@@ -65,6 +70,11 @@ DRV_CHECKED drv_status jinja_eval_binary(jinja_context *context, const expr *nod
 DRV_CHECKED drv_status jinja_eval_compare(jinja_context *c, const expr *e, value *out);
 DRV_CHECKED drv_status jinja_eval_args(jinja_context *c, const expr *e, call_args *out);
 DRV_CHECKED drv_status jinja_run(jinja_context *c, const stmt_list *body);
+DRV_CHECKED drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over,
+        int depth);
+// loop.name; *found false: there is none.
+DRV_CHECKED drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop,
+        const value *name, bool *found, value *out);
 // Runs a body with its text caught in *out.
 DRV_CHECKED drv_status jinja_caught(jinja_context *c, const stmt_list *body, value *out);
 DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **out);
@@ -91,8 +101,14 @@ DRV_CHECKED drv_status jinja_take(jinja_context *c, str *text, value *out);
 // DRV_E_DATA: v is undefined (Python fails as well when it is used).
 DRV_CHECKED drv_status jinja_defined(const value *v);
 
+// Python's format % values (one dict: also by name), and format.format(...), a method.
+DRV_CHECKED drv_status jinja_format_percent(jinja_context *c, const value *format,
+        const call_args *args, value *out);
+DRV_CHECKED drv_status jinja_format_braces(jinja_context *c, const value_function *f,
+        const call_args *args, value *out);
 DRV_CHECKED drv_status jinja_filter(jinja_context *c, const value *name, const value *v,
         const call_args *args, value *out);
+bool jinja_has_filter(const value *name);
 DRV_CHECKED drv_status jinja_test(jinja_context *context, const value *name, const value *self,
         const call_args *args, bool *out);
 // A method of a string, list or dict, bound to v; *found false: there is none of that name.

@@ -1,5 +1,6 @@
 // Filters (v | name): Jinja 2's, as far as chat templates use them. Here those of single values,
 // and the look-up by name; jinja_filters_lists.c and jinja_filters_text.c have the others.
+#include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,8 +37,14 @@ static drv_status filter_int(jinja_context *context, const value *self, const ca
     const value trimmed = text_strip(self, NULL, true, true);
     char text[80], *end;
     if (trimmed.s.n == 0 || trimmed.s.n >= sizeof text || base < 2 || base > 36) return DRV_OK;
-    memcpy(text, trimmed.s.p, trimmed.s.n);
-    text[trimmed.s.n] = 0;
+    size_t n_text = 0; // without the underscores between digits
+    for (size_t i = 0; i < trimmed.s.n; i++) {
+        const char *at = trimmed.s.p + i;
+        const bool between = *at == '_' && i && i + 1 < trimmed.s.n &&
+                             isalnum((unsigned char)at[-1]) && isalnum((unsigned char)at[1]);
+        if (!between) text[n_text++] = *at;
+    }
+    text[n_text] = 0;
     double real;
     const long long i = strtoll(text, &end, (int)base);
     if (!*end)
@@ -146,9 +153,13 @@ static const filter_row *filter_named(const value *name) {
     return NULL;
 }
 
+bool jinja_has_filter(const value *name) {
+    return filter_named(name) != NULL;
+}
+
 drv_status jinja_filter(jinja_context *c, const value *name, const value *v, const call_args *args,
         value *out) {
-    DRV_TRY(jinja_charge(c, 1));
+    DRV_TRY(jinja_charge(c, 1 + jinja_text_steps(v)));
     if (++c->depth > JINJA_MAX_DEPTH) return drv_fail(DRV_E_DATA, "filters are nested too deeply");
     const filter_row *row = filter_named(name);
     if (row) {

@@ -70,10 +70,16 @@ static drv_status filter_reverse(jinja_context *c, const value *v, const call_ar
     return jinja_filter(c, &name, &list, &(call_args){&nothing, 1, NULL, 0}, out);
 }
 
-// An attribute by a dotted path, as map, selectattr, sort, join and sum take it.
-static drv_status by_path(jinja_context *c, const value *v, const value *path, value *out) {
-    *out = *v;
-    if (path->kind == VALUE_INT) return jinja_item(c, v, path, out);
+// An attribute by a dotted path, as map, selectattr, sort, join and sum take it; `otherwise` (NULL:
+// none) stands where a part of it is undefined.
+static drv_status by_path_or(jinja_context *context, const value *self, const value *path,
+        const value *otherwise, value *out) {
+    *out = *self;
+    if (path->kind == VALUE_INT) {
+        DRV_TRY(jinja_item(context, self, path, out));
+        if (otherwise && out->kind == VALUE_UNDEFINED) *out = *otherwise;
+        return DRV_OK;
+    }
     if (path->kind != VALUE_STRING)
         return drv_fail(DRV_E_DATA, "an attribute is named by a string, found %s",
                 value_type_name(path));
@@ -85,10 +91,15 @@ static drv_status by_path(jinja_context *c, const value *v, const value *path, v
         if (n < sizeof number) memcpy(number, part.s.p, n);
         const value index = value_int(strtoll(number, &end, 10));
         const bool is_number = n > 0 && n < sizeof number && !*end;
-        DRV_TRY(jinja_item(c, &from, is_number ? &index : &part, out));
+        DRV_TRY(jinja_item(context, &from, is_number ? &index : &part, out));
+        if (otherwise && out->kind == VALUE_UNDEFINED) *out = *otherwise;
         i += n + 1;
     }
     return DRV_OK;
+}
+
+static drv_status by_path(jinja_context *c, const value *v, const value *path, value *out) {
+    return by_path_or(c, v, path, NULL, out);
 }
 
 static drv_status filter_join(jinja_context *c, const value *v, const call_args *args, value *out) {
@@ -134,8 +145,7 @@ static drv_status filter_map(jinja_context *context, const value *self, const ca
         if (named)
             DRV_TRY(jinja_filter(context, &args->v[0], &items.v[i], &rest, &item));
         else
-            DRV_TRY(by_path(context, &items.v[i], attribute, &item));
-        if (otherwise && item.kind == VALUE_UNDEFINED) item = *otherwise;
+            DRV_TRY(by_path_or(context, &items.v[i], attribute, otherwise, &item));
         DRV_TRY(value_list_add(&context->m, out->list, item));
     }
     return DRV_OK;
@@ -192,8 +202,8 @@ static drv_status merge_sort(jinja_context *context, value *keys, value *items, 
         int order = a == half ? 1 : -1;
         if (a < half && b < n_items) {
             order = 0;
-            if (!value_equal(&keys[a], &keys[b]))
-                DRV_TRY(value_compare(&keys[a], &keys[b], &order));
+            if (!value_equal(&context->m, &keys[a], &keys[b]))
+                DRV_TRY(value_compare(&context->m, &keys[a], &keys[b], &order));
             if (reverse) order = -order;
         }
         const int64_t from = order <= 0 ? a++ : b++;
@@ -212,16 +222,37 @@ static drv_status lowered(jinja_context *c, value *key) {
     return jinja_take(c, &text, key);
 }
 
+// The key that an item is sorted by: of "role,content" a list of both.
+static drv_status sort_key(jinja_context *context, const value *item, const value *attribute,
+        bool case_sensitive, value *out) {
+    const char *comma = attribute && attribute->kind == VALUE_STRING && attribute->s.n
+                                ? memchr(attribute->s.p, ',', attribute->s.n)
+                                : NULL;
+    *out = *item;
+    if (!comma) {
+        if (attribute) DRV_TRY(by_path(context, item, attribute, out));
+        return case_sensitive ? DRV_OK : lowered(context, out);
+    }
+    DRV_TRY(value_new_list(&context->m, out));
+    for (const char *p = attribute->s.p, *end = p + attribute->s.n; p <= end; p = comma + 1) {
+        value part;
+        comma = p < end ? memchr(p, ',', (size_t)(end - p)) : NULL;
+        if (!comma) comma = end;
+        const value path = value_slice(p, (size_t)(comma - p));
+        DRV_TRY(by_path(context, item, &path, &part));
+        if (!case_sensitive) DRV_TRY(lowered(context, &part));
+        DRV_TRY(value_list_add(&context->m, out->list, part));
+    }
+    return DRV_OK;
+}
+
 static drv_status sort_items(jinja_context *c, value_list *items, const value *attribute,
         bool reverse, bool case_sensitive) {
     void *room;
     DRV_TRY(value_alloc(&c->m, sizeof(value) * 3 * (size_t)items->n, &room));
     value *keys = room;
-    for (int64_t i = 0; i < items->n; i++) {
-        keys[i] = items->v[i];
-        if (attribute) DRV_TRY(by_path(c, &items->v[i], attribute, &keys[i]));
-        if (!case_sensitive) DRV_TRY(lowered(c, &keys[i]));
-    }
+    for (int64_t i = 0; i < items->n; i++)
+        DRV_TRY(sort_key(c, &items->v[i], attribute, case_sensitive, &keys[i]));
     return merge_sort(c, keys, items->v, keys + items->n, keys + 2 * items->n, items->n, reverse);
 }
 
@@ -262,6 +293,7 @@ static drv_status filter_dictsort(jinja_context *c, const value *v, const call_a
                 *reverse = call_arg(args, 2, "reverse");
     const value index = value_int(by && value_is(by, "value"));
     DRV_TRY(pairs_of(c, v, out));
+    out->list->form = LIST_PLAIN;
     return sort_items(c, out->list, &index, reverse && value_true(reverse),
             sensitive && value_true(sensitive));
 }
@@ -281,7 +313,7 @@ static drv_status filter_unique(jinja_context *context, const value *self, const
         if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(context, &key));
         DRV_TRY(jinja_charge(context, keys.n));
         for (int64_t k = 0; k < keys.n && !seen; k++)
-            seen = value_equal(&keys.v[k], &key);
+            seen = value_equal(&context->m, &keys.v[k], &key);
         if (seen) continue;
         DRV_TRY(value_list_add(&context->m, &keys, key));
         DRV_TRY(value_list_add(&context->m, out->list, items.v[i]));
@@ -303,7 +335,7 @@ static drv_status extreme(jinja_context *c, const value *v, const call_args *arg
         int order = 1;
         if (attribute) DRV_TRY(by_path(c, &items.v[i], attribute, &key));
         if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
-        if (i) DRV_TRY(value_compare(&key, &best, &order));
+        if (i) DRV_TRY(value_compare(&c->m, &key, &best, &order));
         if (i && order * sign <= 0) continue;
         best = key;
         *out = items.v[i];
@@ -390,11 +422,54 @@ static drv_status filter_slice(jinja_context *context, const value *self, const 
     return DRV_OK;
 }
 
+// Pairs of an attribute and the items that have it, in its order; .grouper and .list name the two.
+static drv_status filter_groupby(jinja_context *context, const value *self, const call_args *args,
+        value *out) {
+    value_list items = {0};
+    value sorted, last = value_none(), group = value_none();
+    DRV_TRY(call_check(args, "groupby", 1, 3, "attribute default case_sensitive"));
+    const value *attribute = call_arg(args, 0, "attribute"),
+                *otherwise = call_arg(args, 1, "default"),
+                *sensitive = call_arg(args, 2, "case_sensitive");
+    if (!attribute) return drv_fail(DRV_E_DATA, "groupby needs an attribute");
+    DRV_TRY(jinja_items(context, self, &items));
+    DRV_TRY(value_new_list(&context->m, &sorted)); // pairs of key and item
+    for (int64_t i = 0; i < items.n; i++) {
+        value key, pair;
+        DRV_TRY(by_path_or(context, &items.v[i], attribute, otherwise, &key));
+        DRV_TRY(value_new_list(&context->m, &pair));
+        DRV_TRY(value_list_add(&context->m, pair.list, key));
+        DRV_TRY(value_list_add(&context->m, pair.list, items.v[i]));
+        DRV_TRY(value_list_add(&context->m, sorted.list, pair));
+    }
+    const bool exact = sensitive && value_true(sensitive);
+    const value first = value_int(0);
+    DRV_TRY(sort_items(context, sorted.list, &first, false, exact));
+    DRV_TRY(value_new_list(&context->m, out));
+    for (int64_t i = 0; i < sorted.list->n; i++) {
+        const value *pair = sorted.list->v[i].list->v;
+        value key = pair[0], made;
+        if (!exact) DRV_TRY(lowered(context, &key));
+        if (!i || !value_equal(&context->m, &key, &last)) {
+            DRV_TRY(value_new_list(&context->m, &group));
+            DRV_TRY(value_new_list(&context->m, &made));
+            made.list->form = LIST_GROUP;
+            DRV_TRY(value_list_add(&context->m, made.list, pair[0]));
+            DRV_TRY(value_list_add(&context->m, made.list, group));
+            DRV_TRY(value_list_add(&context->m, out->list, made));
+            last = key;
+        }
+        DRV_TRY(value_list_add(&context->m, group.list, pair[1]));
+    }
+    return DRV_OK;
+}
+
 const filter_row filters_of_lists[] = {
         {"batch", filter_batch},
         {"count", filter_length},
         {"dictsort", filter_dictsort},
         {"first", filter_first},
+        {"groupby", filter_groupby},
         {"items", filter_items},
         {"join", filter_join},
         {"last", filter_last},

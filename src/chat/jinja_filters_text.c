@@ -1,4 +1,5 @@
 // Filters of text: letters, spaces, replacing, formats, JSON.
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -103,7 +104,7 @@ static drv_status filter_indent(jinja_context *context, const value *self, const
         for (int64_t i = 0; indented && i < n && !(width && width->kind == VALUE_STRING); i++)
             str_puts(&done, " ");
         str_add(&done, p, (size_t)(stop - p));
-        if (!line) break;
+        if (!line || done.n > JINJA_MAX_OUTPUT) break; // the latter is refused by jinja_take
         str_puts(&done, "\n");
         p = line + 1;
     }
@@ -136,6 +137,74 @@ static drv_status filter_escape(jinja_context *c, const value *v, const call_arg
     return jinja_escape(c, &text, out);
 }
 
+static drv_status filter_force_escape(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    value text;
+    DRV_TRY(filter_no_args(args, "forceescape"));
+    DRV_TRY(as_text(c, v, &text));
+    text.s.safe = false;
+    return jinja_escape(c, &text, out);
+}
+
+// In the middle of `width` columns: the method of that name, whose width need not be given here.
+static drv_status filter_center(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    const value name = value_text("center"), columns = value_int(80);
+    value text, method;
+    bool found;
+    DRV_TRY(call_check(args, "center", 0, 1, "width"));
+    DRV_TRY(as_text(c, v, &text));
+    DRV_TRY(jinja_method(c, &text, &name, &found, &method));
+    return jinja_call(c, &method, args->n ? args : &(call_args){&columns, 1, NULL, 0}, out);
+}
+
+// RFC 3986, section 2: all but letters, digits and "-._~" as %XX; a "/" stays too, unless it is in
+// a query, where a space becomes "+".
+static drv_status quote_url(jinja_context *c, const value *v, bool query, str *out) {
+    value text;
+    DRV_TRY(as_text(c, v, &text));
+    for (size_t i = 0; i < text.s.n; i++) {
+        const unsigned char byte = (unsigned char)text.s.p[i];
+        if (byte == ' ' && query)
+            str_puts(out, "+");
+        else if ((byte < 0x80 && isalnum(byte)) || (byte && strchr("-._~", byte)) ||
+                 (byte == '/' && !query))
+            str_add(out, &byte, 1);
+        else
+            str_printf(out, "%%%02X", byte);
+    }
+    return DRV_OK;
+}
+
+static drv_status quote_query(jinja_context *c, const value *v, str *out) {
+    value_list items = {0};
+    value pairs = *v;
+    const value name = value_text("items");
+    if (v->kind == VALUE_DICT) DRV_TRY(jinja_filter(c, &name, v, &(call_args){0}, &pairs));
+    DRV_TRY(jinja_items(c, &pairs, &items));
+    for (int64_t i = 0; i < items.n; i++) {
+        const value *pair = &items.v[i];
+        if (pair->kind != VALUE_LIST || pair->list->n != 2)
+            return drv_fail(DRV_E_DATA, "urlencode expects pairs, found %s", value_type_name(pair));
+        if (i) str_puts(out, "&");
+        DRV_TRY(quote_url(c, &pair->list->v[0], true, out));
+        str_puts(out, "=");
+        DRV_TRY(quote_url(c, &pair->list->v[1], true, out));
+    }
+    return DRV_OK;
+}
+
+static drv_status filter_urlencode(jinja_context *c, const value *v, const call_args *args,
+        value *out) {
+    const bool many = v->kind == VALUE_DICT || v->kind == VALUE_LIST || v->kind == VALUE_GENERATOR;
+    str text = {0};
+    DRV_TRY(filter_no_args(args, "urlencode"));
+    drv_status status = many ? quote_query(c, v, &text) : quote_url(c, v, false, &text);
+    if (status == DRV_OK) return jinja_take(c, &text, out);
+    str_free(&text);
+    return status;
+}
+
 static drv_status filter_string(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     DRV_TRY(filter_no_args(args, "string"));
@@ -148,103 +217,23 @@ static drv_status filter_safe(jinja_context *c, const value *v, const call_args 
     return DRV_OK;
 }
 
-// One place of a format: its flags and width as written, and the letter after them.
-typedef struct format_place {
-    char flags[10];
-    char kind;
-} format_place;
-
-static size_t read_place(const value *format, size_t i, format_place *out) {
-    size_t n = 0;
-    *out = (format_place){{0}, 0};
-    for (; i < format->s.n && strchr("-+ 0#.123456789", format->s.p[i]) &&
-            n + 1 < sizeof out->flags;
-            i++)
-        out->flags[n++] = format->s.p[i];
-    if (i < format->s.n) out->kind = format->s.p[i];
-    return i;
-}
-
-static drv_status put_text(jinja_context *c, const format_place *place, const value *v, str *out) {
-    const bool left = place->flags[0] == '-';
-    const int64_t width = strtol(place->flags + left, NULL, 10);
-    str shown = {0};
-    value text;
-    if (place->kind == 's')
-        value_print(v, &shown);
-    else
-        value_repr(v, &shown);
-    DRV_TRY(jinja_take(c, &shown, &text));
-    const int64_t pad = width - text_length(text.s.p, text.s.n);
-    if (!left) str_printf(out, "%*s", pad > 0 ? (int)pad : 0, "");
-    str_add(out, text.s.p, text.s.n);
-    if (left) str_printf(out, "%*s", pad > 0 ? (int)pad : 0, "");
-    return DRV_OK;
-}
-
-static drv_status put_number(const format_place *place, const value *v, str *out) {
-    char spec[20], shown[512];
-    if (!value_is_number(v) || !place->kind || !strchr("dixXofFeEgG", place->kind))
-        return drv_fail(DRV_E_DATA, "format: \"%%%c\" cannot show %s",
-                place->kind ? place->kind : ' ', value_type_name(v));
-    const bool whole = strchr("dixXo", place->kind) != NULL;
-    snprintf(spec, sizeof spec, "%%%s%s%c", place->flags, whole ? "ll" : "", place->kind);
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    if (whole)
-        snprintf(shown, sizeof shown, spec,
-                v->kind == VALUE_FLOAT ? (long long)v->f
-                : v->kind == VALUE_INT ? (long long)v->i
-                                       : (long long)v->b);
-    else
-        snprintf(shown, sizeof shown, spec, value_real(v));
-#pragma GCC diagnostic pop
-    str_puts(out, shown);
-    return DRV_OK;
-}
-
-static drv_status put_all(jinja_context *context, const value *format, const call_args *args,
-        str *out) {
-    int next = 0;
-    for (size_t i = 0; i < format->s.n; i++) {
-        format_place place;
-        if (format->s.p[i] != '%') {
-            str_add(out, format->s.p + i, 1);
-            continue;
-        }
-        i = read_place(format, i + 1, &place);
-        if (place.kind == '%') {
-            str_puts(out, "%");
-            continue;
-        }
-        if (next >= args->n) return drv_fail(DRV_E_DATA, "format has more places than values");
-        const value *v = &args->v[next++];
-        DRV_TRY(place.kind == 's' || place.kind == 'r' ? put_text(context, &place, v, out)
-                                                       : put_number(&place, v, out));
-    }
-    // Python takes one list or dict for a mapping, and a format need not use all of a mapping.
-    const value_kind kind = args->n == 1 ? args->v[0].kind : VALUE_NONE;
-    const bool mapping = kind == VALUE_DICT || kind == VALUE_LIST || kind == VALUE_UNDEFINED;
-    if (next < args->n && !mapping)
-        return drv_fail(DRV_E_DATA, "format has more values than places");
-    return DRV_OK;
-}
-
-// %s, %d, %f and their like, in order.
+// "%s and %d"|format(a, b), or of names: "%(a)s"|format(a=1)
 static drv_status filter_format(jinja_context *c, const value *v, const call_args *args,
         value *out) {
-    str text = {0};
-    if (v->kind != VALUE_STRING || args->n_keywords)
-        return drv_fail(DRV_E_DATA, "format expects a string and values in order");
-    drv_status status = put_all(c, v, args, &text);
-    if (status == DRV_OK) return jinja_take(c, &text, out);
-    str_free(&text);
-    return status;
+    value named;
+    if (v->kind != VALUE_STRING || (args->n_keywords && args->n_keywords < args->n))
+        return drv_fail(DRV_E_DATA, "format expects a string, and values in order or by name");
+    if (!args->n_keywords) return jinja_format_percent(c, v, args, out);
+    DRV_TRY(value_new_dict(&c->m, &named));
+    for (int k = 0; k < args->n; k++)
+        DRV_TRY(value_dict_set(&c->m, named.dict, args->keywords[k], args->v[k]));
+    return jinja_format_percent(c, v, &(call_args){&named, 1, NULL, 0}, out);
 }
 
 static drv_status filter_tojson(jinja_context *context, const value *self, const call_args *args,
         value *out) {
     tojson_opts opts = {.indent = -1,
+            .indent_text = value_none(),
             .item_separator = value_text(", "),
             .key_separator = value_text(": ")};
     DRV_TRY(call_check(args, "tojson", 0, 4, "ensure_ascii indent separators sort_keys"));
@@ -253,9 +242,12 @@ static drv_status filter_tojson(jinja_context *context, const value *self, const
     const value *separators = call_arg(args, 2, "separators"),
                 *sort = call_arg(args, 3, "sort_keys");
     opts.ascii = ascii && value_true(ascii);
-    DRV_TRY(filter_whole(indent, "tojson", &opts.indent));
-    if (opts.indent > 100)
-        return drv_fail(DRV_E_DATA, "tojson: an indent of %lld", (long long)opts.indent);
+    if (indent && indent->kind == VALUE_STRING)
+        opts.indent_text = *indent, opts.indent = 0;
+    else
+        DRV_TRY(filter_whole(indent, "tojson", &opts.indent));
+    if (opts.indent > 100 || (opts.indent_text.kind == VALUE_STRING && opts.indent_text.s.n > 100))
+        return drv_fail(DRV_E_DATA, "tojson: an indent of more than 100");
     if (opts.indent >= 0) opts.item_separator = value_text(",");
     if (separators && separators->kind != VALUE_NONE) {
         if (separators->kind != VALUE_LIST || separators->list->n != 2 ||
@@ -330,6 +322,8 @@ const filter_row filters_of_text[] = {
         {"capitalize", filter_capitalize},
         {"e", filter_escape},
         {"escape", filter_escape},
+        {"center", filter_center},
+        {"forceescape", filter_force_escape},
         {"format", filter_format},
         {"indent", filter_indent},
         {"lower", filter_lower},
@@ -341,6 +335,7 @@ const filter_row filters_of_text[] = {
         {"trim", filter_trim},
         {"truncate", filter_truncate},
         {"upper", filter_upper},
+        {"urlencode", filter_urlencode},
         {"wordcount", filter_wordcount},
         {0},
 };

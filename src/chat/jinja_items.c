@@ -9,12 +9,20 @@ drv_status jinja_attribute(jinja_context *c, const value *v, const value *name, 
     DRV_TRY(jinja_defined(v));
     const value *found = NULL;
     bool method = false;
+    if (v->kind == VALUE_LIST && v->list->form == LIST_GROUP)
+        found = value_is(name, "grouper") ? &v->list->v[0]
+                : value_is(name, "list")  ? &v->list->v[1]
+                                          : NULL;
     if (v->kind == VALUE_NAMESPACE) found = value_dict_get(v->dict, name);
-    if (v->kind == VALUE_FUNCTION && v->function->attributes)
-        found = value_dict_get(v->function->attributes, name);
-    if (!found) DRV_TRY(jinja_method(c, v, name, &method, out));
+    if (v->kind == VALUE_FUNCTION && v->function->loop && !v->function->bound)
+        DRV_TRY(jinja_loop_attribute(c, v->function->loop, name, &method, out));
+    else if (!found)
+        DRV_TRY(jinja_method(c, v, name, &method, out));
     if (method) return DRV_OK;
-    if (!found && v->kind == VALUE_DICT) found = value_dict_get(v->dict, name);
+    if (!found && v->kind == VALUE_DICT) {
+        DRV_TRY(jinja_charge(c, v->dict->keys.n / 32));
+        found = value_dict_get(v->dict, name);
+    }
     *out = found ? *found : value_undefined(name->s.p, name->s.n);
     return DRV_OK;
 }
@@ -31,12 +39,13 @@ drv_status jinja_item(jinja_context *context, const value *self, const value *in
     int64_t i = 0;
     *out = value_undefined("", 0);
     if (self->kind == VALUE_DICT) {
+        DRV_TRY(jinja_charge(context, self->dict->keys.n / 32));
         const value *found = value_dict_get(self->dict, index);
         if (found) {
             *out = *found;
             return DRV_OK;
         }
-    } else if (self->kind == VALUE_LIST && number) {
+    } else if (self->kind == VALUE_LIST && number && !list_is_view(self->list->form)) {
         DRV_TRY(index_of(index, self->list->n, &i));
         if (i >= 0 && i < self->list->n) *out = self->list->v[i];
         return DRV_OK;
@@ -119,11 +128,14 @@ drv_status jinja_eval_slice(jinja_context *c, const expr *e, value *out) {
     if (v.kind == VALUE_STRING) return slice_text(c, &v, part, out);
     *out = value_undefined("slice", 5);
     if (v.kind != VALUE_LIST) return DRV_OK;
+    if (list_is_view(v.list->form))
+        return drv_fail(DRV_E_DATA, "%s has no slices; |list makes a list of it",
+                value_type_name(&v));
     int64_t first, count, step;
     DRV_TRY(slice_range(part, v.list->n, &first, &count, &step));
     DRV_TRY(jinja_charge(c, count));
     DRV_TRY(value_new_list(&c->m, out));
-    out->list->tuple = v.list->tuple;
+    out->list->form = v.list->form;
     for (int64_t i = 0; i < count; i++)
         DRV_TRY(value_list_add(&c->m, out->list, v.list->v[first + i * step]));
     return DRV_OK;
@@ -190,9 +202,9 @@ drv_status jinja_contains(jinja_context *context, const value *self, const value
     DRV_TRY(jinja_charge(context, self->list->n / 4));
     value next;
     while (self->kind == VALUE_GENERATOR && !*out && generator_next(self, &next))
-        *out = value_equal(&next, item);
+        *out = value_equal(&context->m, &next, item);
     if (self->kind == VALUE_GENERATOR) return DRV_OK;
     for (int64_t i = 0; i < self->list->n && !*out; i++)
-        *out = value_equal(&self->list->v[i], item);
+        *out = value_equal(&context->m, &self->list->v[i], item);
     return DRV_OK;
 }

@@ -42,8 +42,9 @@ static void json_string_of(const value *v, bool ascii, str *out) {
 static void new_line(const tojson_opts *o, int depth, str *out) {
     if (o->indent < 0) return;
     str_puts(out, "\n");
-    for (int64_t i = 0; i < o->indent * depth; i++)
-        str_puts(out, " ");
+    const bool given = o->indent_text.kind == VALUE_STRING;
+    for (int64_t i = 0; i < (given ? 1 : o->indent) * depth; i++)
+        str_add(out, given ? o->indent_text.s.p : " ", given ? o->indent_text.s.n : 1);
 }
 
 static drv_status tojson_list(const value_list *l, const tojson_opts *o, int depth, str *out) {
@@ -65,7 +66,7 @@ typedef struct json_entry {
 static int by_key(const void *x, const void *y) {
     const value *a = ((const json_entry *)x)->key, *b = ((const json_entry *)y)->key;
     int order = 0;
-    return value_compare(a, b, &order) == DRV_OK ? order : 0;
+    return value_compare(NULL, a, b, &order) == DRV_OK ? order : 0;
 }
 
 static drv_status tojson_dict(const value_dict *dict, const tojson_opts *opts, int depth,
@@ -98,6 +99,9 @@ static drv_status tojson_dict(const value_dict *dict, const tojson_opts *opts, i
 drv_status value_tojson(const value *self, const tojson_opts *opts, int depth, str *out) {
     if (depth > VALUE_MAX_DEPTH)
         return drv_fail(DRV_E_DATA, "a value is nested too deeply for JSON");
+    if (out->n > VALUE_MAX_TEXT)
+        return drv_fail(DRV_E_DATA, "tojson makes a text of more than %s",
+                str_bytes(VALUE_MAX_TEXT));
     switch (self->kind) {
     case VALUE_NONE:
         str_puts(out, "null");
@@ -118,12 +122,14 @@ drv_status value_tojson(const value *self, const tojson_opts *opts, int depth, s
         json_string_of(self, opts->ascii, out);
         return DRV_OK;
     case VALUE_LIST:
+        if (self->list->form >= LIST_RANGE) break;
         return tojson_list(self->list, opts, depth, out);
     case VALUE_DICT:
         return tojson_dict(self->dict, opts, depth, out);
     default:
-        return drv_fail(DRV_E_DATA, "%s is not JSON serializable", value_type_name(self));
+        break;
     }
+    return drv_fail(DRV_E_DATA, "%s is not JSON serializable", value_type_name(self));
 }
 
 static drv_status from_object(value_memory *m, const json_t *json, int depth, value *out) {

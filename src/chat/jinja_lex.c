@@ -120,6 +120,8 @@ static drv_status unescape(lexer *lex, const char **cursor, const char *end, str
         code = 0;
         for (int i = 0; i < 3 && *cursor < end && **cursor >= '0' && **cursor <= '7'; i++)
             code = code * 8 + *(*cursor)++ - '0';
+    } else if (letter == 'N') {
+        return fail_at(lex, *cursor, "a character by its name, \\N{...}, is not supported");
     } else {
         str_puts(out, "\\");
         return DRV_OK;

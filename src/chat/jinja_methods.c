@@ -41,11 +41,12 @@ static drv_status dict_list(jinja_context *c, const value_function *f, const cal
     DRV_TRY(call_check(args, f->name, 0, 0, ""));
     DRV_TRY(jinja_charge(c, d->keys.n));
     DRV_TRY(value_new_list(&c->m, out));
+    out->list->form = f->name[0] == 'k' ? LIST_KEYS : f->name[0] == 'v' ? LIST_VALUES : LIST_ITEMS;
     for (int64_t i = 0; i < d->keys.n; i++) {
         value pair = f->name[0] == 'k' ? d->keys.v[i] : d->values.v[i];
         if (f->name[0] == 'i') {
             DRV_TRY(value_new_list(&c->m, &pair));
-            pair.list->tuple = true;
+            pair.list->form = LIST_TUPLE;
             DRV_TRY(value_list_add(&c->m, pair.list, d->keys.v[i]));
             DRV_TRY(value_list_add(&c->m, pair.list, d->values.v[i]));
         }
@@ -56,8 +57,8 @@ static drv_status dict_list(jinja_context *c, const value_function *f, const cal
 
 static drv_status dict_get(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
-    (void)c;
     DRV_TRY(call_check(args, f->name, 1, 2, ""));
+    DRV_TRY(jinja_charge(c, f->self.dict->keys.n / 32));
     const value *found = value_dict_get(f->self.dict, &args->v[0]);
     *out = found ? *found : args->n > 1 ? args->v[1] : value_none();
     return DRV_OK;
@@ -78,7 +79,7 @@ static drv_status list_find(jinja_context *c, const value_function *f, const cal
     DRV_TRY(call_check(args, f->name, 1, 1, ""));
     DRV_TRY(jinja_charge(c, l->n));
     for (int64_t i = 0; i < l->n; i++)
-        if (value_equal(&l->v[i], &args->v[0])) {
+        if (value_equal(&c->m, &l->v[i], &args->v[0])) {
             n++;
             if (first < 0) first = i;
         }

@@ -164,18 +164,47 @@ static bool text_starts(const value *v, const value *what, bool end) {
                    memcmp(end ? v->s.p + v->s.n - what->s.n : v->s.p, what->s.p, what->s.n) == 0);
 }
 
+// The part of a text that the arguments `start` and `end` (code points, as in a slice) leave;
+// *first: where it begins. *none: the start is beyond the end, so that not even nothing is found.
+static drv_status part_of(const value *self, const call_args *args, const char *what, value *out,
+        int64_t *first, bool *none) {
+    const int64_t n = args->n > 1 ? text_length(self->s.p, self->s.n) : 0;
+    int64_t bound[2] = {0, n};
+    *out = *self;
+    *first = 0;
+    *none = false;
+    if (args->n < 2) return DRV_OK;
+    for (int i = 0; i < 2 && i + 1 < args->n; i++) {
+        if (args->v[i + 1].kind == VALUE_NONE) continue;
+        DRV_TRY(whole_arg(&args->v[i + 1], what, &bound[i]));
+        if (bound[i] < 0) bound[i] = bound[i] + n < 0 ? 0 : bound[i] + n;
+    }
+    if (bound[1] > n) bound[1] = n;
+    *none = bound[0] > bound[1];
+    if (*none) bound[0] = bound[1];
+    const size_t from = text_offset(self->s.p, self->s.n, bound[0]),
+                 to = text_offset(self->s.p, self->s.n, bound[1]);
+    *out = value_slice(self->s.p + from, to - from);
+    *first = bound[0];
+    return DRV_OK;
+}
+
 static drv_status str_starts_ends(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     (void)c;
     const bool end = f->name[0] == 'e';
-    DRV_TRY(call_check(args, f->name, 1, 1, ""));
+    DRV_TRY(call_check(args, f->name, 1, 3, ""));
     bool holds = false;
+    value part;
+    int64_t first;
+    bool none;
+    DRV_TRY(part_of(&f->self, args, f->name, &part, &first, &none));
     const value *what = &args->v[0];
     const int64_t n = what->kind == VALUE_LIST ? what->list->n : 1;
     for (int64_t i = 0; i < n && !holds; i++) {
         const value *one = what->kind == VALUE_LIST ? &what->list->v[i] : what;
         DRV_TRY(want_string(one, f->name));
-        holds = text_starts(&f->self, one, end);
+        holds = !none && text_starts(&part, one, end);
     }
     *out = value_bool(holds);
     return DRV_OK;
@@ -215,6 +244,7 @@ static drv_status str_join(jinja_context *c, const value_function *f, const call
         }
         if (i) str_add(&text, f->self.s.p, f->self.s.n);
         str_add(&text, items.v[i].s.p, items.v[i].s.n);
+        if (text.n > JINJA_MAX_OUTPUT) break; // which jinja_take refuses
     }
     return jinja_take(c, &text, out);
 }
@@ -222,28 +252,36 @@ static drv_status str_join(jinja_context *c, const value_function *f, const call
 // find, rfind, index, rindex: the code point where a text begins.
 static drv_status str_find(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
-    const value *v = &f->self;
-    DRV_TRY(call_check(args, f->name, 1, 1, ""));
+    value part;
+    const value *v = &part;
+    int64_t first;
+    bool none;
+    DRV_TRY(call_check(args, f->name, 1, 3, ""));
     DRV_TRY(want_string(&args->v[0], f->name));
-    DRV_TRY(jinja_charge(c, (int64_t)v->s.n / 16));
-    const char *hit = f->name[0] == 'r' ? (v->s.n                  ? find_last(v, &args->v[0])
-                                                  : args->v[0].s.n ? NULL
-                                                                   : v->s.p)
-                                        : text_find(v->s.p, v->s.n, &args->v[0]);
+    DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
+    DRV_TRY(part_of(&f->self, args, f->name, &part, &first, &none));
+    const char *hit = none                ? NULL
+                      : f->name[0] == 'r' ? (v->s.n                  ? find_last(v, &args->v[0])
+                                                    : args->v[0].s.n ? NULL
+                                                                     : v->s.p)
+                                          : text_find(v->s.p, v->s.n, &args->v[0]);
     if (!hit && strstr(f->name, "index"))
         return drv_fail(DRV_E_DATA, "%s: the text is not there", f->name);
-    *out = value_int(hit ? text_length(v->s.p, (size_t)(hit - v->s.p)) : -1);
+    *out = value_int(hit ? first + text_length(v->s.p, (size_t)(hit - v->s.p)) : -1);
     return DRV_OK;
 }
 
 static drv_status str_count(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
-    DRV_TRY(call_check(args, f->name, 1, 1, ""));
+    value part;
+    int64_t n = 0, first;
+    bool none;
+    DRV_TRY(call_check(args, f->name, 1, 3, ""));
     DRV_TRY(want_string(&args->v[0], f->name));
     DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
-    int64_t n = 0;
-    const char *p = f->self.s.p, *end = p + f->self.s.n;
-    if (args->v[0].s.n == 0) n = text_length(p, f->self.s.n) + 1;
+    DRV_TRY(part_of(&f->self, args, f->name, &part, &first, &none));
+    const char *p = part.s.p, *end = p + part.s.n;
+    if (args->v[0].s.n == 0 && !none) n = text_length(p, part.s.n) + 1;
     for (const char *hit; args->v[0].s.n && (hit = text_find(p, (size_t)(end - p), &args->v[0]));
             n++)
         p = hit + args->v[0].s.n;
@@ -299,7 +337,7 @@ static drv_status str_partition(jinja_context *context, const value_function *se
         part[2] = value_slice(v->s.p + after, v->s.n - after);
     }
     DRV_TRY(value_new_list(&context->m, out));
-    out->list->tuple = true;
+    out->list->form = LIST_TUPLE;
     for (int i = 0; i < 3; i++)
         DRV_TRY(value_list_add(&context->m, out->list, part[i]));
     return DRV_OK;
@@ -352,6 +390,7 @@ const method_row methods_of_strings[] = {
         {VALUE_STRING, "removesuffix", str_remove},
         {VALUE_STRING, "replace", str_replace_method},
         {VALUE_STRING, "join", str_join},
+        {VALUE_STRING, "format", jinja_format_braces},
         {VALUE_STRING, "find", str_find},
         {VALUE_STRING, "rfind", str_find},
         {VALUE_STRING, "index", str_find},

@@ -55,6 +55,7 @@ static drv_status whole_arithmetic(char op, int64_t left, int64_t right, value *
         break;
     case 'p':
         if (right < 0) {
+            if (left == 0) return drv_fail(DRV_E_DATA, "division by zero");
             *out = value_float(pow((double)left, (double)right));
             return DRV_OK;
         }
@@ -73,6 +74,9 @@ static drv_status real_arithmetic(char op, double a, double b, value *out) {
     const bool by_zero = !(b < 0) && !(b > 0) && !isnan(b);
     if ((op == '/' || op == 'f' || op == '%') && by_zero)
         return drv_fail(DRV_E_DATA, "division by zero");
+    if (op == 'p' && !(a < 0) && !(a > 0) && b < 0) return drv_fail(DRV_E_DATA, "division by zero");
+    if (op == 'p' && a < 0 && isfinite(b) && floor(b) < b)
+        return drv_fail(DRV_E_DATA, "a root of a negative number, which is complex");
     double rest = op == '%' ? fmod(a, b) : 0;
     if (op == '%' && (rest < 0 || rest > 0) && (rest < 0) != (b < 0)) rest += b;
     *out = value_float(op == '+'   ? a + b
@@ -88,7 +92,7 @@ static drv_status real_arithmetic(char op, double a, double b, value *out) {
 static drv_status join_lists(jinja_context *c, const value_list *a, const value_list *b,
         value *out) {
     DRV_TRY(value_new_list(&c->m, out));
-    out->list->tuple = a->tuple;
+    out->list->form = a->form;
     DRV_TRY(jinja_charge(c, a->n + b->n));
     for (int64_t i = 0; i < a->n + b->n; i++)
         DRV_TRY(value_list_add(&c->m, out->list, i < a->n ? a->v[i] : b->v[i - a->n]));
@@ -125,7 +129,7 @@ static drv_status repeat(jinja_context *c, const value *v, int64_t times, value 
         return DRV_OK;
     }
     DRV_TRY(value_new_list(&c->m, out));
-    out->list->tuple = v->list->tuple;
+    out->list->form = v->list->form;
     for (int64_t i = 0; i < times && v->list->n; i++) {
         DRV_TRY(jinja_charge(c, v->list->n));
         for (int64_t k = 0; k < v->list->n; k++)
@@ -136,10 +140,9 @@ static drv_status repeat(jinja_context *c, const value *v, int64_t times, value 
 
 // "%s and %d" % (a, b)
 static drv_status format_string(jinja_context *c, const value *format, const value *v, value *out) {
-    const call_args all = {v->kind == VALUE_LIST && v->list->tuple ? v->list->v : v,
-            v->kind == VALUE_LIST && v->list->tuple ? (int)v->list->n : 1, NULL, 0};
-    const value name = value_text("format");
-    return jinja_filter(c, &name, format, &all, out);
+    const call_args all = {v->kind == VALUE_LIST && v->list->form == LIST_TUPLE ? v->list->v : v,
+            v->kind == VALUE_LIST && v->list->form == LIST_TUPLE ? (int)v->list->n : 1, NULL, 0};
+    return jinja_format_percent(c, format, &all, out);
 }
 
 drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *out) {
@@ -162,7 +165,7 @@ drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *ou
     if (node->op == '+' && left.kind == VALUE_STRING && right.kind == VALUE_STRING)
         return join_strings(context, &left, &right, out);
     if (node->op == '+' && left.kind == VALUE_LIST && right.kind == VALUE_LIST &&
-            left.list->tuple == right.list->tuple)
+            left.list->form == right.list->form && left.list->form <= LIST_TUPLE)
         return join_lists(context, left.list, right.list, out);
     const bool whole_a = left.kind == VALUE_INT || left.kind == VALUE_BOOL,
                whole_b = right.kind == VALUE_INT || right.kind == VALUE_BOOL;
@@ -180,7 +183,7 @@ static drv_status compare_once(jinja_context *c, char op, const value *a, const 
     int order;
     if (a->kind == VALUE_STRING) DRV_TRY(jinja_charge(c, (int64_t)a->s.n / 64));
     if (op == '=' || op == '!') {
-        *out = value_equal(a, b) == (op == '=');
+        *out = value_equal(&c->m, a, b) == (op == '=');
         return DRV_OK;
     }
     if (op == 'i' || op == 'n') {
@@ -190,7 +193,7 @@ static drv_status compare_once(jinja_context *c, char op, const value *a, const 
     }
     DRV_TRY(jinja_defined(a));
     DRV_TRY(jinja_defined(b));
-    DRV_TRY(value_compare(a, b, &order));
+    DRV_TRY(value_compare(&c->m, a, b, &order));
     *out = op == '<' ? order < 0 : op == '>' ? order > 0 : op == 'l' ? order <= 0 : order >= 0;
     return DRV_OK;
 }

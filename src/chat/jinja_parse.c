@@ -127,7 +127,19 @@ static drv_status parse_parameters(parser *p, macro_parameters *out) {
         DRV_TRY(value_list_add(p->m, &names, name));
         DRV_TRY(parser_add_expr(p, &defaults, initial));
     }
-    *out = (macro_parameters){names.v, defaults.e, (int)names.n};
+    *out = (macro_parameters){.names = names.v, .defaults = defaults.e, .n = (int)names.n};
+    return DRV_OK;
+}
+
+// The body of a macro or call block, and which of the arguments beyond its parameters it takes.
+static drv_status parse_macro_body(parser *p, const char *end, stmt *s) {
+    const bool varargs = p->varargs, kwargs = p->kwargs;
+    p->varargs = p->kwargs = false;
+    DRV_TRY(parse_until(p, end, &s->body));
+    s->parameters.uses_varargs = p->varargs;
+    s->parameters.uses_kwargs = p->kwargs;
+    p->varargs |= varargs;
+    p->kwargs |= kwargs;
     return DRV_OK;
 }
 
@@ -136,7 +148,7 @@ static drv_status parse_macro(parser *p, stmt *s) {
     DRV_TRY(parser_expect_operator(p, "("));
     DRV_TRY(parse_parameters(p, &s->parameters));
     DRV_TRY(end_of_block(p));
-    return parse_until(p, "endmacro", &s->body);
+    return parse_macro_body(p, "endmacro", s);
 }
 
 static drv_status parse_call_block(parser *p, stmt *s) {
@@ -144,7 +156,7 @@ static drv_status parse_call_block(parser *p, stmt *s) {
     DRV_TRY(jinja_parse_expr(p, &s->value));
     if (s->value->kind != EXPR_CALL) return parser_fail(p, "expected a call");
     DRV_TRY(end_of_block(p));
-    return parse_until(p, "endcall", &s->body);
+    return parse_macro_body(p, "endcall", s);
 }
 
 static drv_status parse_filter_block(parser *p, stmt *s) {

@@ -66,6 +66,8 @@ typedef struct macro_parameters {
     value *names;
     expr **defaults; // NULL: none
     int n;
+    bool uses_varargs,
+            uses_kwargs; // the body names them, so the macro takes arguments beyond these
 } macro_parameters;
 
 struct stmt {

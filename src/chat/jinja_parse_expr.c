@@ -96,6 +96,8 @@ static drv_status parse_name(parser *p, expr **out) {
             {"False", {.kind = VALUE_BOOL}}, {"none", {.kind = VALUE_NONE}},
             {"None", {.kind = VALUE_NONE}}};
     DRV_TRY(parser_new_expr(p, EXPR_NAME, out));
+    p->varargs |= parser_at_word(p, "varargs");
+    p->kwargs |= parser_at_word(p, "kwargs");
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (parser_at_word(p, constants[i].word)) {
             (*out)->kind = EXPR_CONSTANT;
@@ -246,9 +248,10 @@ static drv_status parse_filters(parser *p, expr **inout) {
     for (;;) {
         if (parser_accept_operator(p, "|"))
             DRV_TRY(jinja_parse_filter(p, *inout, inout));
-        else if (parser_accept_word(p, "is"))
+        else if (parser_accept_word(p, "is")) {
             DRV_TRY(parse_test(p, inout));
-        else if (parser_at_operator(p, "("))
+            if (parser_at_word(p, "is")) return parser_fail(p, "a test follows a test");
+        } else if (parser_at_operator(p, "("))
             DRV_TRY(parse_call(p, *inout, inout));
         else
             return DRV_OK;

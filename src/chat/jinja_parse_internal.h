@@ -7,7 +7,8 @@ typedef struct parser {
     const char *name;
     const token *t;
     int depth, loops;
-    bool marks; // there was a generation block
+    bool marks;           // there was a generation block
+    bool varargs, kwargs; // these names were used
 } parser;
 
 typedef struct expr_list { // grows while it is parsed

@@ -25,7 +25,10 @@ typedef enum test_kind {
     IS_ODD,
     IS_EVEN,
     IS_LOWER,
-    IS_UPPER, // without argument
+    IS_UPPER,
+    IS_ESCAPED,
+    IS_FILTER,
+    IS_TEST, // without argument
     IS_EQUAL,
     IS_UNEQUAL,
     IS_LESS,
@@ -77,6 +80,9 @@ static const struct {
         {"in", IS_IN},
         {"divisibleby", IS_DIVISIBLE},
         {"sameas", IS_SAME},
+        {"escaped", IS_ESCAPED},
+        {"filter", IS_FILTER},
+        {"test", IS_TEST},
 };
 
 static drv_status text_test(jinja_context *c, const value *v, test_kind kind, bool *out) {
@@ -108,14 +114,21 @@ static drv_status number_test(const value *v, const value *arg, test_kind kind, 
     return DRV_OK;
 }
 
-static drv_status order_test(const value *v, const value *arg, test_kind kind, bool *out) {
+static drv_status order_test(jinja_context *c, const value *v, const value *arg, test_kind kind,
+        bool *out) {
     int order;
-    DRV_TRY(value_compare(v, arg, &order));
+    DRV_TRY(value_compare(&c->m, v, arg, &order));
     *out = kind == IS_LESS      ? order < 0
            : kind == IS_AT_MOST ? order <= 0
            : kind == IS_MORE    ? order > 0
                                 : order >= 0;
     return DRV_OK;
+}
+
+static bool has_test(const value *name) {
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+        if (value_is(name, tests[i].name)) return true;
+    return false;
 }
 
 static bool is_of_kind(const value *self, test_kind kind) {
@@ -146,12 +159,26 @@ static bool is_of_kind(const value *self, test_kind kind) {
         return self->kind == VALUE_GENERATOR || self->kind == VALUE_STRING ||
                self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
                self->kind == VALUE_UNDEFINED;
+    case IS_ESCAPED:
+        return self->kind == VALUE_STRING && self->s.safe;
+    case IS_FILTER:
+        return jinja_has_filter(self);
+    case IS_TEST:
+        return has_test(self);
     case IS_SEQUENCE: // what has a length and items
-        return self->kind == VALUE_STRING || self->kind == VALUE_LIST || self->kind == VALUE_DICT ||
+        if (self->kind == VALUE_LIST) return !list_is_view(self->list->form);
+        return self->kind == VALUE_STRING || self->kind == VALUE_DICT ||
                self->kind == VALUE_UNDEFINED;
     default:
         return self->kind == VALUE_FUNCTION || self->kind == VALUE_UNDEFINED; // as in Jinja
     }
+}
+
+// Python's `is`; texts and numbers have no identity that a template could rely on.
+static bool is_same(const value *a, const value *b) {
+    if (a->kind != b->kind) return false;
+    if (a->kind == VALUE_LIST) return a->list == b->list;
+    return a->kind == VALUE_DICT ? a->dict == b->dict : value_equal(NULL, a, b);
 }
 
 drv_status jinja_test(jinja_context *context, const value *name, const value *self,
@@ -173,15 +200,15 @@ drv_status jinja_test(jinja_context *context, const value *name, const value *se
         case IS_AT_MOST:
         case IS_MORE:
         case IS_AT_LEAST:
-            return order_test(self, &args->v[0], kind, out);
+            return order_test(context, self, &args->v[0], kind, out);
         case IS_IN:
             return jinja_contains(context, &args->v[0], self, out);
         case IS_EQUAL:
         case IS_UNEQUAL:
-            *out = value_equal(self, &args->v[0]) == (kind == IS_EQUAL);
+            *out = value_equal(&context->m, self, &args->v[0]) == (kind == IS_EQUAL);
             return DRV_OK;
         case IS_SAME:
-            *out = self->kind == args->v[0].kind && value_equal(self, &args->v[0]);
+            *out = is_same(self, &args->v[0]);
             return DRV_OK;
         default:
             *out = is_of_kind(self, kind);
@@ -208,21 +235,34 @@ static drv_status raise_exception(jinja_context *c, const value_function *f, con
     return status;
 }
 
-static drv_status strftime_now(jinja_context *c, const value_function *f, const call_args *args,
-        value *out) {
-    (void)f;
+static drv_status strftime_now(jinja_context *context, const value_function *function,
+        const call_args *args, value *out) {
+    (void)function;
     char format[256], text[1024];
     DRV_TRY(call_check(args, "strftime_now", 1, 1, "format"));
     if (args->v[0].kind != VALUE_STRING || args->v[0].s.n >= sizeof format)
         return drv_fail(DRV_E_DATA, "strftime_now expects a short format, found %s",
                 value_type_name(&args->v[0]));
-    memcpy(format, args->v[0].s.p, args->v[0].s.n);
-    format[args->v[0].s.n] = 0;
+    // Python's clock here has no zone, so %Z and %z are nothing; %f, microseconds, C does not have.
+    size_t n_format = 0;
+    for (size_t i = 0; i < args->v[0].s.n; i++) {
+        const char *at = args->v[0].s.p + i;
+        const char kind = *at == '%' && i + 1 < args->v[0].s.n ? at[1] : 0;
+        const bool dropped = kind == 'Z' || kind == 'z';
+        const char *put = kind == 'f' ? "000000" : dropped ? "" : at;
+        const size_t n_put = kind == 'f' ? 6 : dropped ? 0 : kind ? 2 : 1;
+        if (n_format + n_put >= sizeof format)
+            return drv_fail(DRV_E_DATA, "strftime_now expects a short format");
+        memcpy(format + n_format, put, n_put);
+        n_format += n_put;
+        i += kind != 0;
+    }
+    format[n_format] = 0;
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    const size_t n = strftime(text, sizeof text, format, &c->now);
+    const size_t n = strftime(text, sizeof text, format, &context->now);
 #pragma GCC diagnostic pop
-    return value_copy_string(&c->m, text, n, out);
+    return value_copy_string(&context->m, text, n, out);
 }
 
 // dict(pairs or mapping, k=v) and namespace of the same.
@@ -232,6 +272,12 @@ static drv_status make_dict(jinja_context *context, const value_function *self,
     if (n_positional > 1) return drv_fail(DRV_E_DATA, "%s takes at most one mapping", self->name);
     DRV_TRY(value_new_dict(&context->m, out));
     const value *from = n_positional ? &args->v[0] : NULL;
+    value pairs = value_none();
+    if (from && from->kind == VALUE_GENERATOR) { // gone through once
+        pairs = *from;
+        pairs.kind = VALUE_LIST;
+        from = &pairs;
+    }
     if (from && from->kind != VALUE_DICT && from->kind != VALUE_LIST)
         return drv_fail(DRV_E_DATA, "%s expects a mapping, found %s", self->name,
                 value_type_name(from));
@@ -281,6 +327,7 @@ static drv_status range(jinja_context *context, const value_function *self, cons
     DRV_TRY(value_new_list(&context->m, out));
     for (int64_t i = 0; i < n; i++)
         DRV_TRY(value_list_add(&context->m, out->list, value_int(bound[0] + i * step)));
+    out->list->form = LIST_RANGE;
     return DRV_OK;
 }
 

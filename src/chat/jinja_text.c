@@ -57,6 +57,14 @@ value text_strip(const value *v, const value *chars, bool left, bool right) {
     return value_slice(p, n);
 }
 
+size_t text_encode(int64_t code, char out[5]) {
+    if (code < 0 || code > 0x10FFFF || (code >= 0xD800 && code < 0xE000)) return 0;
+    const utf8proc_ssize_t n =
+            utf8proc_encode_char((utf8proc_int32_t)code, (utf8proc_uint8_t *)out);
+    out[n] = 0;
+    return (size_t)n;
+}
+
 static void put_char(str *out, utf8proc_int32_t c) {
     utf8proc_uint8_t bytes[4];
     const utf8proc_ssize_t n = utf8proc_encode_char(c, bytes);

@@ -20,6 +20,9 @@ void text_case(const value *v, text_case_kind kind, str *out);
 DRV_CHECKED drv_status text_replace(jinja_context *context, const value *self, const value *from,
         const value *to, int64_t most, value *out);
 
+// UTF-8 of a code point, with a NUL after it; its bytes, 0: it is none.
+size_t text_encode(int64_t code, char out[5]);
+
 // The code point that n bytes begin with, and its bytes; where the last one begins; whether the
 // first is one of `chars` (NULL: white space); where `what` is first found (NULL: nowhere).
 int32_t text_char_at(const char *p, size_t n, size_t *length);

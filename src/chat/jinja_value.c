@@ -33,11 +33,13 @@ drv_status value_list_add(value_memory *m, value_list *l, value v) {
 
 static int64_t find_key(const value_dict *d, const value *key) {
     for (int64_t i = 0; i < d->keys.n; i++)
-        if (value_equal(&d->keys.v[i], key)) return i;
+        if (value_equal(NULL, &d->keys.v[i], key)) return i;
     return -1;
 }
 
 drv_status value_dict_set(value_memory *m, value_dict *d, value key, value v) {
+    if (key.kind == VALUE_LIST || key.kind == VALUE_DICT)
+        return drv_fail(DRV_E_DATA, "%s cannot be a key", value_type_name(&key));
     const int64_t i = find_key(d, &key);
     if (i >= 0) {
         d->values.v[i] = v;
@@ -99,7 +101,9 @@ double value_real(const value *v) {
 const char *value_type_name(const value *v) {
     static const char *const names[] = {"Undefined", "NoneType", "bool", "int", "float", "str",
             "list", "generator", "dict", "Namespace", "function"};
-    return v->kind == VALUE_LIST && v->list->tuple ? "tuple" : names[v->kind];
+    static const char *const forms[] = {"list", "tuple", "tuple", "range", "dict_keys",
+            "dict_values", "dict_items"};
+    return v->kind == VALUE_LIST ? forms[v->list->form] : names[v->kind];
 }
 
 bool value_true(const value *v) {
@@ -124,30 +128,35 @@ bool value_true(const value *v) {
     }
 }
 
-static bool equal(const value *left, const value *right, int depth);
+static bool equal(value_memory *m, const value *left, const value *right, int depth);
 
-static bool lists_equal(const value_list *a, const value_list *b, int depth) {
-    if (a->n != b->n || a->tuple != b->tuple) return false;
+// A group is a tuple.
+static list_form python_form(const value_list *l) {
+    return l->form == LIST_GROUP ? LIST_TUPLE : l->form;
+}
+
+static bool lists_equal(value_memory *m, const value_list *a, const value_list *b, int depth) {
+    if (a->n != b->n || python_form(a) != python_form(b)) return false;
     for (int64_t i = 0; i < a->n; i++)
-        if (!equal(&a->v[i], &b->v[i], depth)) return false;
+        if (!equal(m, &a->v[i], &b->v[i], depth)) return false;
     return true;
 }
 
-static bool dicts_equal(const value_dict *a, const value_dict *b, int depth) {
+static bool dicts_equal(value_memory *m, const value_dict *a, const value_dict *b, int depth) {
     if (a->keys.n != b->keys.n) return false;
     for (int64_t i = 0; i < a->keys.n; i++) {
         const value *other = value_dict_get(b, &a->keys.v[i]);
-        if (!other || !equal(&a->values.v[i], other, depth)) return false;
+        if (!other || !equal(m, &a->values.v[i], other, depth)) return false;
     }
     return true;
 }
 
-bool value_equal(const value *a, const value *b) {
-    return equal(a, b, 0);
+bool value_equal(value_memory *m, const value *a, const value *b) {
+    return equal(m, a, b, 0);
 }
 
-static bool equal(const value *left, const value *right, int depth) {
-    if (depth > VALUE_MAX_DEPTH) return false;
+static bool equal(value_memory *memory, const value *left, const value *right, int depth) {
+    if (depth > VALUE_MAX_DEPTH || (memory && ++memory->steps > memory->max_steps)) return false;
     if (value_is_number(left) && value_is_number(right)) {
         if (left->kind == VALUE_INT && right->kind == VALUE_INT) return left->i == right->i;
         const double x = value_real(left), y = value_real(right);
@@ -162,9 +171,9 @@ static bool equal(const value *left, const value *right, int depth) {
         return left->s.n == right->s.n &&
                (left->s.n == 0 || memcmp(left->s.p, right->s.p, left->s.n) == 0);
     case VALUE_LIST:
-        return lists_equal(left->list, right->list, depth + 1);
+        return lists_equal(memory, left->list, right->list, depth + 1);
     case VALUE_DICT:
-        return dicts_equal(left->dict, right->dict, depth + 1);
+        return dicts_equal(memory, left->dict, right->dict, depth + 1);
     case VALUE_NAMESPACE:
         return left->dict == right->dict;
     case VALUE_GENERATOR:
@@ -174,7 +183,8 @@ static bool equal(const value *left, const value *right, int depth) {
     }
 }
 
-static drv_status compare(const value *left, const value *right, int depth, int *out) {
+static drv_status compare(value_memory *memory, const value *left, const value *right, int depth,
+        int *out) {
     if (depth > VALUE_MAX_DEPTH)
         return drv_fail(DRV_E_DATA, "a value is nested too deeply to order it");
     if (left->kind == VALUE_INT && right->kind == VALUE_INT) {
@@ -194,8 +204,8 @@ static drv_status compare(const value *left, const value *right, int depth, int 
     }
     if (left->kind == VALUE_LIST && right->kind == VALUE_LIST) {
         for (int64_t i = 0; i < left->list->n && i < right->list->n; i++)
-            if (!value_equal(&left->list->v[i], &right->list->v[i]))
-                return compare(&left->list->v[i], &right->list->v[i], depth + 1, out);
+            if (!value_equal(memory, &left->list->v[i], &right->list->v[i]))
+                return compare(memory, &left->list->v[i], &right->list->v[i], depth + 1, out);
         *out = left->list->n < right->list->n ? -1 : left->list->n > right->list->n;
         return DRV_OK;
     }
@@ -203,8 +213,8 @@ static drv_status compare(const value *left, const value *right, int depth, int 
             value_type_name(right));
 }
 
-drv_status value_compare(const value *a, const value *b, int *out) {
-    return compare(a, b, 0, out);
+drv_status value_compare(value_memory *m, const value *a, const value *b, int *out) {
+    return compare(m, a, b, 0, out);
 }
 
 // The shortest decimal that reads back as f, in Python's form: 0.1, 100000.0, 1e-05, 1e+16.
@@ -265,12 +275,16 @@ static void repr_string(const value *self, str *out) {
 static void repr(const value *self, int depth, str *out);
 
 static void repr_list(const value_list *l, int depth, str *out) {
-    str_puts(out, l->tuple ? "(" : "[");
+    static const char *const begins[] = {"[", "(", "(", "range(", "dict_keys([", "dict_values([",
+            "dict_items(["},
+                             *const ends[] = {"]", ")", ")", ")", "])", "])", "])"};
+    str_puts(out, begins[l->form]);
     for (int64_t i = 0; i < l->n; i++) {
         if (i) str_puts(out, ", ");
         repr(&l->v[i], depth, out);
     }
-    str_puts(out, l->tuple && l->n == 1 ? ",)" : l->tuple ? ")" : "]");
+    if (l->form == LIST_TUPLE && l->n == 1) str_puts(out, ",");
+    str_puts(out, ends[l->form]);
 }
 
 static void repr_dict(const value_dict *d, int depth, str *out) {
@@ -285,6 +299,7 @@ static void repr_dict(const value_dict *d, int depth, str *out) {
 }
 
 static void repr(const value *self, int depth, str *out) {
+    if (out->n > VALUE_MAX_TEXT) return; // cut off, as its reader sees by its length
     if (depth > VALUE_MAX_DEPTH) {
         str_puts(out, "...");
         return;

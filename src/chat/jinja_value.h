@@ -45,10 +45,24 @@ struct value {
     };
 };
 
+// What Python would have in its place; the latter four can be iterated over, and little else.
+typedef enum list_form {
+    LIST_PLAIN,
+    LIST_TUPLE,
+    LIST_GROUP, // a pair that groupby makes: a tuple with names
+    LIST_RANGE,
+    LIST_KEYS,
+    LIST_VALUES,
+    LIST_ITEMS,
+} list_form;
+static inline bool list_is_view(list_form form) { // of a dict
+    return form >= LIST_KEYS;
+}
+
 struct value_list {
     value *v;
     int64_t n, cap;
-    bool tuple;
+    list_form form;
 };
 
 // In the order of insertion. Keys are strings or whole numbers.
@@ -60,11 +74,15 @@ struct value_dict {
 typedef struct value_memory {
     arena *a;
     size_t bytes, max_bytes;
+    int64_t steps, max_steps; // of work
 } value_memory;
+
+enum { VALUE_MAX_TEXT = 16 << 20 }; // bytes: a value that prints as more is cut off after them
 
 // DRV_E_DATA when the template wants more than it may have.
 DRV_CHECKED drv_status value_alloc(value_memory *m, size_t bytes, void **out);
 DRV_CHECKED drv_status value_list_add(value_memory *m, value_list *l, value v);
+// DRV_E_DATA: a list or dict as the key.
 DRV_CHECKED drv_status value_dict_set(value_memory *m, value_dict *d, value key, value v);
 const value *value_dict_get(const value_dict *d, const value *key); // NULL: absent
 DRV_CHECKED drv_status value_new_list(value_memory *m, value *out);
@@ -97,15 +115,19 @@ double value_real(const value *v); // of a number
 
 const char *value_type_name(const value *v); // as Python names it
 bool value_true(const value *v);
-bool value_equal(const value *a, const value *b);
+// Counts a step per value inside; m NULL: what is compared holds none. Where the steps are spent
+// the answer is false, and the next charge fails.
+bool value_equal(value_memory *m, const value *a, const value *b);
 // *out < 0, 0, > 0. DRV_E_DATA: the two have no order.
-DRV_CHECKED drv_status value_compare(const value *a, const value *b, int *out);
-// Python's str(v) and repr(v).
+DRV_CHECKED drv_status value_compare(value_memory *m, const value *a, const value *b, int *out);
+// Python's str(v) and repr(v), up to VALUE_MAX_TEXT bytes of *out and a little: a value may hold
+// another many times over, so its text can be far longer than its memory.
 void value_print(const value *v, str *out);
 void value_repr(const value *v, str *out);
 
 typedef struct tojson_opts {
-    int64_t indent; // -1: all on one line
+    int64_t indent;    // -1: all on one line
+    value indent_text; // of a level, in place of so many spaces, where it is a string
     value item_separator, key_separator;
     bool sort_keys, ascii;
 } tojson_opts;

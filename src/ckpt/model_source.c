@@ -89,7 +89,9 @@ static drv_status refuse_file(arena *a, const char *path) {
                 "\"%s\" is a file of weights, expected the folder that it lies in, with config.json",
                 path);
     if (is_pickle(a, path)) return drv_fail(DRV_E_DATA, "\"%s\" is %s", path, refused[0].advice);
-    return drv_fail(DRV_E_DATA, "\"%s\" is not a model, expected a Hugging Face folder", path);
+    return drv_fail(DRV_E_DATA,
+            "\"%s\" is not a model, expected a Hugging Face folder or a file that begins with \"GGUF\"",
+            path);
 }
 
 static drv_status refuse(arena *a, const char *path) {

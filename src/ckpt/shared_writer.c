@@ -94,6 +94,19 @@ static void put_run(shared_file *f, int writer, int64_t at, const char *p, int64
     memcpy(f->out.p + f->out.n - n, p, (size_t)n);
 }
 
+// A memory fault is found by the next step at the earliest; until then this is the last check.
+static drv_status check_finite(const shared_file *f, const char *name, int64_t n) {
+    uint32_t bad = 0;
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t bits;
+        memcpy(&bits, &f->scratch[i], sizeof bits);
+        bad |= (bits & 0x7F800000) == 0x7F800000;
+    }
+    if (!bad) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "\"%s\" has a value that is no finite number, which is not saved",
+            name);
+}
+
 // Elements [first, last) of the tensor, as far as they are in the piece. `at`: of element 0, in the
 // block.
 static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, const ckpt_piece *p,
@@ -103,6 +116,7 @@ static drv_status put_piece(shared_file *f, int writer, const ckpt_tensor *t, co
     for (int64_t i = piece_before(p, columns, first), n; i < end; i += n) {
         n = end - i < SCRATCH ? end - i : SCRATCH;
         DRV_TRY(f->read(f->ctx, p->source, p->offset + 4 * i, 4 * n, f->scratch));
+        DRV_TRY(check_finite(f, t->entry.name, n));
         if (t->entry.type != ST_F32)
             DRV_TRY(tensor_round(t->entry.name, t->entry.type, f->scratch, n, f->scratch));
         for (int64_t k = 0, length; k < n; k += length) {

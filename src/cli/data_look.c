@@ -140,7 +140,7 @@ static drv_status data_show(arena *mem, const cli_args *args, const dataset *set
     if (set->n_documents == 0) return drv_fail(DRV_E_DATA, "%s: no documents", set->prefix);
     DRV_TRY_CTX(cli_get_i64(args, "--document", 0, set->n_documents - 1, &document),
             "%s: %lld document%s, counted from 0", set->prefix, (long long)set->n_documents,
-            set->n_documents == 1 ? "" : "s");
+            str_plural(set->n_documents));
     const int64_t first = dataset_document_start(set, document),
                   n = dataset_document_start(set, document + 1) - first;
     id_list ids = {.p = mem_alloc(sizeof(int32_t) * (size_t)(n + 1)), .n = n};

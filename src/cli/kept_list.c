@@ -64,7 +64,7 @@ static void print_text(arena *mem, const kept_program *list, int n, const char *
         printf("%-14s %-30s %11s %9.1f s  %-19s %s\n", p->program, target,
                 str_bytes((double)p->bytes), p->compile_s, used, name_of(p));
     }
-    printf("%d program%s, %s, in %s\n", n, n == 1 ? "" : "s", str_bytes(bytes), dir);
+    printf("%d program%s, %s, in %s\n", n, str_plural(n), str_bytes(bytes), dir);
 }
 
 static void print_json(const kept_program *list, int n, const char *dir) {
@@ -110,7 +110,7 @@ drv_status kept_evict(arena *mem, const cli_args *args) {
     DRV_TRY(cli_get_f64(args, "--max-age", 0, 1e6, &days));
     if (days >= 0) limits.max_age_s = days * DAY_S;
     DRV_TRY(kept_programs_evict(dir, &limits, &gone));
-    printf("removed %d program%s, %s; %d left, %s, in %s\n", gone.n, gone.n == 1 ? "" : "s",
+    printf("removed %d program%s, %s; %d left, %s, in %s\n", gone.n, str_plural(gone.n),
             str_bytes((double)gone.bytes), gone.n_left, str_bytes((double)gone.bytes_left), dir);
     return DRV_OK;
 }

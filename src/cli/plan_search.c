@@ -71,7 +71,7 @@ static drv_status plan_candidate(const found *on, layout_candidate *what) {
             wire += p.wire[axis];
         what->bubble = p.bubble;
         what->seconds = compute / (1 - p.bubble) + wire / on->power.link;
-        what->planned_bytes = p.bytes + PROCESS_BYTES;
+        what->planned_bytes = p.bytes + fit_process_bytes(&cfg);
         what->bytes = (double)what->planned_bytes;
     }
     arena_free(a);

@@ -19,6 +19,8 @@ static drv_status plan_rank(const run_config *cfg, plan_stages *s, int place) {
         s->bytes[place] = programs_memory(&p).total;
         for (int axis = 0; axis < N_AXES; axis++)
             if (wire[axis] > s->wire[axis]) s->wire[axis] = wire[axis];
+        for (int axis = 0; axis < N_AXES; axis++)
+            s->sent[place] += wire[axis];
         backend_close(null);
     }
     arena_free(a);
@@ -31,7 +33,8 @@ drv_status plan_stages_make(arena *a, bool ends, run_config *cfg, plan_stages *o
     const pipeline_shape shape = stages_shape(cfg);
     *out = (plan_stages){.n = n,
             .layers = ARENA_ARRAY(a, int, n *shape.chunks),
-            .bytes = ARENA_ARRAY(a, int64_t, n)};
+            .bytes = ARENA_ARRAY(a, int64_t, n),
+            .sent = ARENA_ARRAY(a, double, n)};
     for (int place = 0; place < n; place++) {
         if (ends && place > 1 && place < n - 2) continue;
         cfg->rank = place * stride;
@@ -67,15 +70,18 @@ void plan_stages_print(const plan_stages *s) {
 
 json_t *plan_stages_json(const plan_stages *s) {
     const pipeline_shape *shape = &s->schedule.shape;
-    json_t *bytes = json_array(), *in_flight = json_array(), *layers = json_array();
+    json_t *bytes = json_array(), *in_flight = json_array(), *layers = json_array(),
+           *sent = json_array();
     for (int place = 0; place < s->n; place++) {
         json_array_append_new(bytes, json_integer(s->bytes[place]));
         json_array_append_new(in_flight, json_integer(s->result.peak[place]));
+        json_array_append_new(sent, json_real(s->sent[place]));
     }
     for (int i = 0; i < s->n * shape->chunks; i++)
         json_array_append_new(layers, json_integer(s->layers[i]));
-    return json_pack("{s:s,s:i,s:i,s:i,s:f,s:i,s:o,s:o,s:o}", "schedule",
+    return json_pack("{s:s,s:i,s:i,s:i,s:f,s:i,s:o,s:o,s:o,s:o}", "schedule",
             pipeline_kind_name(shape->kind), "ranks", s->n, "virtual_stages", shape->chunks,
             "micro_batches", shape->micro_batches, "bubble", s->result.bubble, "worst_rank",
-            s->worst, "rank_bytes", bytes, "in_flight", in_flight, "stage_layers", layers);
+            s->worst, "rank_bytes", bytes, "rank_wire_bytes", sent, "in_flight", in_flight,
+            "stage_layers", layers);
 }

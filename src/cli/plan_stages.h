@@ -9,6 +9,7 @@ typedef struct plan_stages {
     int *layers;            // by stage
     int64_t *bytes;         // by rank of the pipeline: all that it holds
     int n, worst;           // ranks; that which holds most
+    double *sent;           // bytes of a step by all axes, of each
     double wire[N_AXES];    // sent in a step by the rank that sends most over that axis
 } plan_stages;
 

@@ -106,6 +106,7 @@ typedef struct plan_report {
     const run_config *cfg;
     const programs *p;
     memory_plan memory;
+    int64_t process; // bytes beside them
     memory_limit limit;
     int ranks;
     mesh mesh;
@@ -130,10 +131,10 @@ static void print_memory(const plan_report *r) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
                 (long long)rows[i].bytes);
-    printf("  besides, the process itself: at most %s; saving and resuming need no more\n",
-            str_bytes((double)PROCESS_BYTES));
+    printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
+            str_bytes((double)r->process), r->ranks > 1 ? "MPI, " : "");
     printf("fits          %s: %s needed, %s %s\n", r->fits ? "yes" : "no",
-            str_bytes((double)(m->total + PROCESS_BYTES)), str_bytes((double)r->limit.free),
+            str_bytes((double)(m->total + r->process)), str_bytes((double)r->limit.free),
             r->limit.what);
     if (r->would_fit) printf("              would fit: %s\n", r->would_fit);
 }
@@ -204,7 +205,7 @@ static void print_plan_json(const plan_report *report) {
             (json_int_t)memory->weights, "gradients", (json_int_t)memory->gradients, "optimizer",
             (json_int_t)memory->optimizer, "activations", (json_int_t)memory->activations,
             "communication", (json_int_t)memory->communication, "data", (json_int_t)memory->data,
-            "total", (json_int_t)memory->total, "process", (json_int_t)PROCESS_BYTES);
+            "total", (json_int_t)memory->total, "process", (json_int_t)report->process);
     const json_int_t n = model_parameters(&report->cfg->model);
     json_t *o = json_pack("{s:I,s:I,s:f,s:f,s:i,s:o,s:f,s:f,s:b,s:I,s:I,s:s?}", "parameters", n,
             "trainable_parameters", (json_int_t)programs_trained(report->p), "flops_per_token",
@@ -261,6 +262,7 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     plan_report report = {.cfg = &cfg,
             .p = &built,
             .memory = programs_memory(&built),
+            .process = fit_process_bytes(&cfg),
             .limit = memory_limit_read(""),
             .mesh = programs_mesh(&cfg),
             .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
@@ -269,7 +271,7 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
     programs_wire(&built, report.wire);
     if (report.stages) memcpy(report.wire, stages.wire, sizeof report.wire);
     report.again = programs_flops_per_token(&built, true) - report.flops_per_token;
-    report.fits = report.memory.total + PROCESS_BYTES <= report.limit.free;
+    report.fits = report.memory.total + report.process <= report.limit.free;
     if (!report.fits) DRV_TRY(fit_suggest(mem, &cfg, &report.limit, &report.would_fit));
     DRV_TRY(measure_time(mem, &report));
     // What several share one cannot run.

@@ -19,10 +19,6 @@ static void say_answers(const char *prefix, const build_counts *all) {
                 (long long)all->no_answer);
 }
 
-static const char *plural(int64_t n) {
-    return n == 1 ? "" : "s";
-}
-
 static drv_status data_build(arena *mem, const cli_args *args) {
     int64_t workers = 0;
     build_stats stats;
@@ -49,10 +45,10 @@ static drv_status data_build(arena *mem, const cli_args *args) {
     const build_counts *all = &stats.all;
     log_info("%s.bin: %lld document%s, %lld tokens, %.2f bytes per token, %.1f MB/s; skipped %lld "
              "record%s, replaced %lld invalid byte sequence%s",
-            opts.prefix, (long long)all->documents, plural(all->documents), (long long)all->tokens,
-            (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
+            opts.prefix, (long long)all->documents, str_plural(all->documents),
+            (long long)all->tokens, (double)all->bytes / (double)(all->tokens ? all->tokens : 1),
             (double)stats.bytes_now / stats.seconds / 1e6, (long long)all->skipped,
-            plural(all->skipped), (long long)all->replaced, plural(all->replaced));
+            str_plural(all->skipped), (long long)all->replaced, str_plural(all->replaced));
     if (opts.sft) say_answers(opts.prefix, all);
     return DRV_OK;
 }

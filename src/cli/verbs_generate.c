@@ -93,8 +93,9 @@ static drv_status print_samples(generate_call *call) {
         prompt_s += cost.seconds;
         generate_result_free(&r);
     }
-    log_info("%lld prompt tokens in %.3g s, %lld new tokens in %.3g s: %.1f tokens/s, %s weights",
-            (long long)call->ids.n, prompt_s, (long long)tokens, seconds, rate(tokens, seconds),
+    log_info("%lld prompt token%s in %.3g s, %lld new token%s in %.3g s: %.1f tokens/s, %s weights",
+            (long long)call->ids.n, str_plural(call->ids.n), prompt_s, (long long)tokens,
+            str_plural(tokens), seconds, rate(tokens, seconds),
             generator_is_bf16(call->generator) ? "bf16" : "fp32");
     return DRV_OK;
 }

@@ -81,7 +81,7 @@ static drv_status run_plot(arena *mem, const cli_args *args) {
         (html ? plot_html : plot_svg)(mem, &drawn, &out);
         status = file_write_atomic(file, out.p, out.n);
         if (status == DRV_OK)
-            log_info("%s: %d run%s", file, drawn.n_runs, drawn.n_runs == 1 ? "" : "s");
+            log_info("%s: %d run%s", file, drawn.n_runs, str_plural(drawn.n_runs));
     } else {
         const plot_terminal_opts opts = {.columns = (int)width,
                 .rows = (int)height,

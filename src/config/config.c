@@ -171,12 +171,20 @@ static drv_status apply(arena *a, run_config *cfg) {
     return config_check(a, cfg);
 }
 
+// A run directory is what people mean by it.
+static drv_status refuse_folder(arena *a, const char *path) {
+    const char *kept = path_join(a, path, "config.yaml");
+    return drv_fail(DRV_E_USAGE, "\"%s\" is a folder, expected a config, a file in YAML%s%s", path,
+            file_exists(kept) ? "; this run's is " : "", file_exists(kept) ? kept : "");
+}
+
 static drv_status read_sources(loader *l, const char *path, const char *const *sets, int n_sets) {
     for (int i = path ? -1 : 0; i < n_sets; i++) {
         value *v = ARENA_NEW(l->a, value);
         if (i < 0) {
             char *text;
             size_t n;
+            if (file_is_dir(path)) return refuse_folder(l->a, path);
             DRV_TRY(file_read(l->a, path, &text, &n));
             DRV_TRY(yaml_read(l->a, path, text, n, v));
         } else {

@@ -162,7 +162,7 @@ static const peer_key peers[] = {
          "eval_data_path validation_dataset valid_data",
                 "data.valid", NULL},
         {"splits_string train_val_test_split validation_split val_split "
-         "validation_split_percentage",
+         "validation_split_percentage val_set_size val_size test_size",
                 "data.split", "as [969, 30, 1]"},
         {"packing sample_packing pack_sequences group_by_length reset_position_ids reset_attention_mask",
                 "data.pack", "documents, stream or examples"},

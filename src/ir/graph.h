@@ -233,7 +233,7 @@ const tensor *tensor_root(const tensor *t); // follows aliases to the storage's 
 // reads what was overwritten, and which ops the stage allows.
 DRV_CHECKED drv_status graph_verify(const graph *g, graph_stage stage);
 
-// One line per node. Graphs with the same text compute the same: it holds the state, the nodes in
-// order, every type and every attribute to the last bit. (Two texts may differ in the numbers of
-// temporaries alone.)
+// One line per node. Graphs with the same text compute the same: it holds the mesh and the leaves
+// of a row, the state, the nodes in order, every type and every attribute to the last bit. (Two
+// texts may differ in the numbers of temporaries alone.)
 void graph_print(const graph *g, str *out);

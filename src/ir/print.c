@@ -78,9 +78,23 @@ static void print_node(const node *n, str *out) {
     str_puts(out, "\n");
 }
 
+// The ranks among which it runs, and leaves of a row, where there are several: what sums go over
+// does not stand in the nodes alone.
+static void print_head(const graph *g, str *out) {
+    const char *before = " on ";
+    str_printf(out, "graph %s", g->name);
+    for (int axis = 0; axis < N_AXES; axis++) {
+        if (g->mesh.size[axis] == 1) continue;
+        str_printf(out, "%s%s %d", before, mesh_axis_name((mesh_axis)axis), g->mesh.size[axis]);
+        before = ", ";
+    }
+    if (g->lanes > 1) str_printf(out, "%s%d leaves of a row", before, g->lanes);
+    str_puts(out, " {\n");
+}
+
 void graph_print(const graph *g, str *out) {
     static const char *const phases[] = {"forward", "backward", "update"};
-    str_printf(out, "graph %s {\n", g->name);
+    print_head(g, out);
     print_state(g, out);
     int layer = -2;
     phase ph = PHASE_FORWARD;

@@ -86,6 +86,19 @@ static bool same_file(arena *a, const char *x, const char *y) {
            file_read(a, y, &in_y, &n_y) == DRV_OK && n_x == n_y && memcmp(in_x, in_y, n_x) == 0;
 }
 
+int64_t carry_bytes(const run_config *cfg) {
+    int64_t bytes = 0;
+    if (!cfg->tokenizer || !*cfg->tokenizer) return 0; // NULL: of a model without a run
+    arena *a = arena_new("sizes");
+    const char *folder = folder_of(a, cfg->tokenizer);
+    for (int i = 0; i < n_ckpt_carried_names; i++) {
+        const int64_t n = file_size(path_join(a, folder, ckpt_carried_names[i]));
+        if (n > 0) bytes += n;
+    }
+    arena_free(a);
+    return bytes;
+}
+
 drv_status carry_files(arena *mem, const run_config *cfg, ckpt_content *out) {
     const char *folders[2] = {NULL, NULL};
     out->n_carried = 0;

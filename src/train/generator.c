@@ -113,7 +113,7 @@ static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, execu
 static drv_status check_memory(const generator *g) {
     const model_config *m = &g->config.model;
     const memory_limit limit = memory_limit_read("");
-    const int64_t needed = backend_held_bytes(g->p.b) + PROCESS_BYTES;
+    const int64_t needed = backend_held_bytes(g->p.b) + fit_process_bytes(&g->config);
     const int64_t per_token =
             2 * m->num_hidden_layers * m->num_key_value_heads * m->head_dim * dtype_bytes(g->p.dt);
     if (needed <= limit.free) return DRV_OK;

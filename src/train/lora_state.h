@@ -1,9 +1,5 @@
-// Low-rank branches between runs and folders: which ones a run has, their values, and the base that
-// they belong to. A checkpoint of a LoRA run is a PEFT folder; the base is named in it
-// (adapter_config.json) and known by a hash of each of its tensors:
-//
-//   base.json          folder, and XXH3-128 of the fp32 values of each tensor: whatever the format
-//   base_config.json   the config.json of the base
+// Low-rank branches between runs and folders: which ones a run has, and their values. A checkpoint
+// of a LoRA run is a PEFT folder.
 #pragma once
 #include "ckpt/ckpt.h"
 #include "model/lora.h"
@@ -19,12 +15,6 @@ DRV_CHECKED drv_status lora_resolve(arena *a, run_config *cfg);
 // The branches of a run: those of lora.adapter, or of the config's targets; none without LoRA.
 DRV_CHECKED drv_status lora_of_run(arena *a, const run_config *cfg, lora_set *out);
 
-// Base weights of a run from `folder`; *hashes by tensor, the caller owns it. Ranks read and hash
-// it together.
-DRV_CHECKED drv_status lora_load_base(programs *p, const char *folder, json_t **hashes);
-// The base has the tensors that base.json of an adapter's folder lists. DRV_E_DATA names the first
-// that differs. A folder without base.json (PEFT's own) fits any base of the right shapes.
-DRV_CHECKED drv_status lora_check_base(const char *folder, const char *base, const json_t *hashes);
 // Values of this rank's branches from an adapter's folder, which has no others than the run.
 // `exact`: stored as F32, to resume from.
 DRV_CHECKED drv_status lora_load(programs *p, const char *folder, bool exact);

@@ -96,7 +96,7 @@ void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
         r->first_valid = loss;
         if (tokens < FEW_TOKENS)
             log_warn("only %lld token%s to validate on, whose loss says little: a larger share of data.split, or data.valid, gives more",
-                    (long long)tokens, tokens == 1 ? "" : "s");
+                    (long long)tokens, str_plural(tokens));
     }
     r->last_valid = loss;
     char text[4][TEXT];

@@ -11,6 +11,7 @@
 #include "train/device.h"
 #include "train/carry.h"
 #include "train/fit.h"
+#include "train/lora_base.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
@@ -154,7 +155,11 @@ static drv_status open_weights(run *r) {
     if (folder) return resume_from(r, folder);
     if (r->leads) DRV_TRY(keep_lost_metrics(r));
     if (lora_is_on(cfg)) return begin_branches(r);
-    if (!config_loads_weights(cfg)) return programs_init_weights(&r->p);
+    if (!config_loads_weights(cfg)) {
+        if (*cfg->from)
+            log_info("fresh weights: model.weights is random, %s gives the shape alone", cfg->from);
+        return programs_init_weights(&r->p);
+    }
     DRV_TRY_CTX(state_load_weights(&r->p, cfg->from), "%s: weights of model.from",
             config_where(cfg, "model.from"));
     log_info("weights from %s", cfg->from);
@@ -230,6 +235,8 @@ static drv_status open_programs(run *r) {
     json_decref(model);
     const mesh ranks = programs_mesh(cfg);
     backend_join(r->b, r->comm, &ranks);
+    // For the report, before there are weights: what the measurement holds is not on top of them.
+    if (r->leads) DRV_TRY(run_measure_peak(r));
     DRV_TRY(programs_build(r->a, cfg, &r->p));
     r->p.comm = r->comm;
     DRV_TRY(programs_load(r->a, r->b, &r->p));
@@ -244,7 +251,6 @@ static drv_status open_reports(run *r) {
     DRV_TRY(metrics_open(r->a, cfg->run_dir, r->state.step, &r->metrics));
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     r->flops_per_token = programs_flops_per_token(&r->p, false);
-    DRV_TRY(run_measure_peak(r));
     say_size(r);
     return DRV_OK;
 }

@@ -61,7 +61,7 @@ static drv_status plan_bytes(const scorer_opts *opts, const scorer *like, int64_
     drv_status status = backend_open(a, "null", &null);
     if (status == DRV_OK) status = compile(a, null, opts, &s);
     if (status == DRV_OK) {
-        *out = s.plan->arena_bytes + PROCESS_BYTES;
+        *out = s.plan->arena_bytes + fit_process_bytes(&s.config);
         for (int i = 0; i < N_TENSOR_CLASSES; i++)
             *out += s.plan->class_bytes[i];
         backend_close(null);

@@ -162,6 +162,21 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
     return DRV_OK;
 }
 
+int stepper_bad_rank(const stepper *s) {
+    const mesh *m = &s->mesh;
+    const int places = m->size[AXIS_DATA] * m->size[AXIS_CONTEXT];
+    const int64_t of_place = s->n_leaves * s->n_micro_batches;
+    for (int64_t i = 0; i < places * of_place; i++) {
+        if (isfinite(s->losses[i])) continue;
+        const int rank = group_rank(comm_update_ranks(s->comm, m), (int)(i / of_place)),
+                  stage = mesh_place(m, rank, AXIS_PIPELINE),
+                  last = m->size[AXIS_PIPELINE] - 1; // which has the losses
+        return rank + (last - stage) * mesh_stride(m, AXIS_PIPELINE) -
+               mesh_place(m, rank, AXIS_TENSOR) * mesh_stride(m, AXIS_TENSOR);
+    }
+    return 0;
+}
+
 drv_status stepper_update(stepper *s, const double hyper[N_HYPER], double *grad_norm,
         double *param_norm) {
     backend *b = s->p->b;

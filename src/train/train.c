@@ -178,25 +178,33 @@ static drv_status check_weights(run *r) {
 }
 
 // The weights were left alone; too many such steps in a row end the run.
-static drv_status count_bad_step(run *r, const started_step *s, const step_metrics *m) {
-    run_state *state = &r->state;
+static drv_status count_bad_step(run *self, const started_step *started, const step_metrics *made) {
+    run_state *state = &self->state;
     const char *why =
-            s->counted ? "the gradient is NaN or infinite" : "there is no token to predict";
-    if (!m->skipped) {
+            started->counted ? "the gradient is NaN or infinite" : "there is no token to predict";
+    if (!made->skipped) {
         state->updates++;
         state->bad_steps = 0;
         return DRV_OK;
     }
     state->bad_steps++;
-    DRV_TRY(check_weights(r));
-    if (r->leads)
+    DRV_TRY(check_weights(self));
+    const int bad = stepper_bad_rank(&self->stepper);
+    if (self->leads && bad == 0)
         log_warn("step %lld skipped: %s (loss %g, gradient norm %g); its rows: %s",
-                (long long)m->step, why, m->loss, m->grad_norm, s->rows.p);
-    if (state->bad_steps < r->cfg->max_bad_steps) return DRV_OK;
-    r->together = true;
-    return drv_fail(DRV_E_DATA,
-            "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
-            (long long)m->step, (long long)state->bad_steps, why, m->loss, s->rows.p);
+                (long long)made->step, why, made->loss, made->grad_norm, started->rows.p);
+    else if (self->leads)
+        log_warn("step %lld skipped: %s (loss %g, gradient norm %g), at first on rank %d (%s)",
+                (long long)made->step, why, made->loss, made->grad_norm, bad,
+                comm_host(self->comm, bad));
+    if (state->bad_steps < self->cfg->max_bad_steps) return DRV_OK;
+    drv_status status = DRV_OK;
+    if (comm_rank(self->comm) == bad)
+        status = drv_fail(DRV_E_DATA,
+                "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
+                (long long)made->step, (long long)state->bad_steps, why, made->loss,
+                started->rows.p);
+    return ranks_together(self, status);
 }
 
 // --- around the steps

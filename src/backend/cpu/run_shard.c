@@ -121,14 +121,14 @@ static int64_t reduce_workspace(const node *n, int n_threads) {
 const cpu_op cpu_op_reduce_shard = {.run = reduce_shard, .workspace = reduce_workspace};
 
 // --- add_shard
-enum { SUM_ELEMENTS = 256, MOST_OPEN = 24 }; // of a chunk that fits the cache; 2^20 lanes and more
+enum { SUM_ELEMENTS = 256, MAX_OPEN = 24 }; // of a chunk that fits the cache; 2^20 lanes and more
 
 typedef struct shard_call {
     const instruction *ins;
     const shard *s;
-    char *parts;                             // of each lane, in the order of ranks
-    double (*sums)[MOST_OPEN][SUM_ELEMENTS]; // by thread, in the accumulation type
-    int64_t before;                          // micro-batches that were added before these
+    char *parts;                            // of each lane, in the order of ranks
+    double (*sums)[MAX_OPEN][SUM_ELEMENTS]; // by thread, in the accumulation type
+    int64_t before;                         // micro-batches that were added before these
 } shard_call;
 
 // What the ranks have found, one after the other, as lanes are added up and joined on one rank
@@ -202,7 +202,7 @@ static void add_shard(const instruction *ins) {
 }
 
 static int64_t add_workspace(const node *n, int n_threads) {
-    const int64_t sums = n_threads * (int64_t)sizeof(double[MOST_OPEN][SUM_ELEMENTS]);
+    const int64_t sums = n_threads * (int64_t)sizeof(double[MAX_OPEN][SUM_ELEMENTS]);
     return sizes_bytes(n) + sums + (n->attrs.ranks > 1 ? parts_bytes(n) : 0);
 }
 

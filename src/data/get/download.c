@@ -1,291 +1,16 @@
-// Downloads with libcurl: parts that grow, ranges to resume, hashes at the end, waits between tries.
+// Downloads, several at a time: who begins when, how far all have come.
 #include "data/get/download.h"
 
-#include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/str.h"
-#include "data/get/curl_calls.h"
-#include "data/get/file_hash.h"
+#include "data/get/transfer.h"
 
-enum { FIRST_WAIT_S = 1, MAX_WAIT_S = 60, SILENT_S = 60, CONNECT_S = 30 };
-
-typedef enum job_state { JOB_WAITS, JOB_RUNS, JOB_DONE } job_state;
-
-typedef struct transfer {
-    const download *file;
-    const download_opts *opts;
-    job_state state;
-    CURL *handle;
-    int fd;
-    char part[4096];
-    int64_t have, began_with; // bytes of the file; before this try
-    int64_t total;            // as the server says; -1: it does not
-    long code;
-    int failures; // since the last progress
-    double not_before;
-    double retry_after;
-    bool no_range;       // the server sends all of it, whatever was asked for
-    char error_code[64]; // X-Error-Code of the hub
-    int write_errno;
-    str body; // of a text instead of a file
-    bool is_text;
-    char *next; // from the Link header
-} transfer;
-
-// --- one transfer
-static void set_common(transfer *job, const char *url) {
-    CURL *handle = job->handle;
-    curl->easy_setopt(handle, CURLOPT_URL, url);
-    curl->easy_setopt(handle, CURLOPT_FOLLOWLOCATION, 1L);
-    curl->easy_setopt(handle, CURLOPT_MAXREDIRS, 10L);
-    curl->easy_setopt(handle, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_S);
-    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_LIMIT, 1L);
-    curl->easy_setopt(handle, CURLOPT_LOW_SPEED_TIME, (long)SILENT_S);
-    curl->easy_setopt(handle, CURLOPT_NOSIGNAL, 1L);
-    curl->easy_setopt(handle, CURLOPT_USERAGENT, "drover");
-    curl->easy_setopt(handle, CURLOPT_PROTOCOLS_STR, "http,https");
-    curl->easy_setopt(handle, CURLOPT_REDIR_PROTOCOLS_STR, "http,https");
-    // Only to the host that was asked, not to where it redirects.
-    const size_t n_host = job->opts->token ? strlen(job->opts->host) : 0;
-    if (n_host && strncmp(url, job->opts->host, n_host) == 0 && url[n_host] == '/') {
-        curl->easy_setopt(handle, CURLOPT_HTTPAUTH, CURLAUTH_BEARER);
-        curl->easy_setopt(handle, CURLOPT_XOAUTH2_BEARER, job->opts->token);
-    }
-}
-
-static void copy_value(char *to, size_t cap, const char *p, size_t n) {
-    while (n && isspace((unsigned char)*p))
-        p++, n--;
-    while (n && isspace((unsigned char)p[n - 1]))
-        n--;
-    snprintf(to, cap, "%.*s", (int)n, p);
-}
-
-// <URL>; rel="next"
-static void take_next(transfer *job, const char *value) {
-    const char *rel = strstr(value, "rel=\"next\""), *end = rel;
-    if (!rel) return;
-    while (end > value && *end != '>')
-        end--;
-    const char *begin = end;
-    while (begin > value && *begin != '<')
-        begin--;
-    if (*begin != '<' || end <= begin) return;
-    free(job->next);
-    job->next = strndup(begin + 1, (size_t)(end - begin - 1));
-}
-
-static size_t on_header(char *text, size_t size, size_t count, void *ctx) {
-    transfer *job = ctx;
-    const size_t n_bytes = size * count;
-    const char *colon = memchr(text, ':', n_bytes);
-    char value[2048];
-    if (n_bytes > 5 && memcmp(text, "HTTP/", 5) == 0) { // the answer of a redirect has been passed
-        job->total = -1;
-        job->retry_after = 0;
-        job->error_code[0] = 0;
-    }
-    if (!colon) return n_bytes;
-    const size_t n_name = (size_t)(colon - text);
-    copy_value(value, sizeof value, colon + 1, n_bytes - n_name - 1);
-    if (n_name == 13 && strncasecmp(text, "Content-Range", 13) == 0) {
-        const char *slash = strchr(value, '/');
-        if (slash && isdigit((unsigned char)slash[1])) job->total = atoll(slash + 1);
-    } else if (n_name == 11 && strncasecmp(text, "Retry-After", 11) == 0) {
-        job->retry_after = strtod(value, NULL);
-        if (isdigit((unsigned char)*value) && job->retry_after == 0) job->retry_after = 0.01;
-    } else if (n_name == 12 && strncasecmp(text, "X-Error-Code", 12) == 0) {
-        snprintf(job->error_code, sizeof job->error_code, "%.63s", value);
-    } else if (n_name == 4 && strncasecmp(text, "Link", 4) == 0) {
-        take_next(job, value);
-    }
-    return n_bytes;
-}
-
-static size_t on_body(char *bytes, size_t size, size_t count, void *ctx) {
-    transfer *job = ctx;
-    const size_t n_bytes = size * count;
-    long code = 0;
-    curl->easy_getinfo(job->handle, CURLINFO_RESPONSE_CODE, &code);
-    if (job->is_text) {
-        str_add(&job->body, bytes, n_bytes);
-        return job->body.n > (size_t)256 << 20 ? 0 : n_bytes;
-    }
-    if (code != 200 && code != 206) return n_bytes;                       // the text of an error
-    if (code == 200 && job->have == job->began_with && job->began_with) { // all of it again
-        if (ftruncate(job->fd, 0) != 0 || lseek(job->fd, 0, SEEK_SET) != 0) return 0;
-        job->have = job->began_with = 0;
-    }
-    for (size_t done = 0; done < n_bytes;) {
-        const ssize_t k = write(job->fd, bytes + done, n_bytes - done);
-        if (k < 0 && errno == EINTR) continue;
-        if (k < 0) {
-            job->write_errno = errno;
-            return 0;
-        }
-        done += (size_t)k;
-    }
-    job->have += (int64_t)n_bytes;
-    return n_bytes;
-}
-
-static drv_status begin(transfer *job, CURLM *multi) {
-    const download *file = job->file;
-    char *slash = strrchr(file->path, '/'), dir[4096];
-    if (slash) {
-        snprintf(dir, sizeof dir, "%.*s", (int)(slash - file->path), file->path);
-        DRV_TRY(dir_make(dir));
-    }
-    snprintf(job->part, sizeof job->part, "%s.part", file->path);
-    job->fd = open(job->part, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (job->fd < 0)
-        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", job->part, strerror(errno));
-    job->have = file_size(job->part);
-    const bool too_long = file->size >= 0 && job->have > file->size;
-    if (too_long || job->no_range) {
-        if (ftruncate(job->fd, 0) != 0)
-            return drv_fail(DRV_E_IO, "could not write \"%s\": %s", job->part, strerror(errno));
-        job->have = 0;
-    }
-    lseek(job->fd, job->have, SEEK_SET);
-    job->began_with = job->have;
-    job->handle = curl->easy_init();
-    DRV_ASSERT(job->handle, "libcurl");
-    set_common(job, file->url);
-    curl->easy_setopt(job->handle, CURLOPT_WRITEFUNCTION, on_body);
-    curl->easy_setopt(job->handle, CURLOPT_WRITEDATA, job);
-    curl->easy_setopt(job->handle, CURLOPT_HEADERFUNCTION, on_header);
-    curl->easy_setopt(job->handle, CURLOPT_HEADERDATA, job);
-    curl->easy_setopt(job->handle, CURLOPT_PRIVATE, job);
-    if (job->have) curl->easy_setopt(job->handle, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)job->have);
-    job->state = JOB_RUNS;
-    curl->multi_add_handle(multi, job->handle);
-    return DRV_OK;
-}
-
-// --- what became of it
-static drv_status refused(const char *url, long code, const char *hub) {
-    if (strcmp(hub, "GatedRepo") == 0)
-        return drv_fail(DRV_E_IO,
-                "%s: gated: accept its terms on its page, and set HF_TOKEN to a token of that "
-                "account",
-                url);
-    if (code == 401)
-        return drv_fail(DRV_E_IO,
-                "%s: not authorised (401): private, or not there; set HF_TOKEN to a valid token",
-                url);
-    if (code == 403)
-        return drv_fail(DRV_E_IO, "%s: forbidden (403): the token in HF_TOKEN may not read it",
-                url);
-    if (code == 404) return drv_fail(DRV_E_IO, "%s: not found (404)", url);
-    return drv_fail(DRV_E_IO, "%s: the server answered %ld", url, code);
-}
-
-static bool worth_a_try(long code) {
-    return code == 0 || code == 200 || code == 206 || code == 408 || code == 416 || code == 425 ||
-           code == 429 || code >= 500;
-}
-
-// The whole file is there: is it the right one? *why: what is wrong with it.
-static drv_status check(const transfer *job, char *why, size_t cap) {
-    char sum[HASH_TEXT_BYTES];
-    const char *want = job->file->sha256 ? job->file->sha256 : job->file->git;
-    *why = 0;
-    if (job->file->size >= 0 && job->have != job->file->size) {
-        snprintf(why, cap, "%lld bytes arrived, expected %lld", (long long)job->have,
-                (long long)job->file->size);
-        return DRV_OK;
-    }
-    if (!want) return DRV_OK;
-    DRV_TRY(file_hash(job->part, job->file->sha256 ? HASH_SHA256 : HASH_GIT, sum));
-    if (strcasecmp(sum, want) != 0) snprintf(why, cap, "its hash is %s, expected %s", sum, want);
-    return DRV_OK;
-}
-
-enum { SAID_TRIES = 3 }; // failures in a row; fewer are the day's work of a network
-
-static drv_status again(transfer *job, const char *why) {
-    if (job->have > job->began_with) job->failures = 0;
-    if (++job->failures >= job->opts->tries)
-        return drv_fail(DRV_E_IO, "%s: given up after %d tr%s: %s", job->file->url, job->failures,
-                job->failures == 1 ? "y" : "ies", why);
-    double wait = FIRST_WAIT_S * 0.25 * (1 << (job->failures < 9 ? job->failures : 9));
-    if (job->retry_after > 0) wait = job->retry_after;
-    if (wait > MAX_WAIT_S) wait = MAX_WAIT_S;
-    job->not_before = clock_s() + wait;
-    job->state = JOB_WAITS;
-    if (job->failures < SAID_TRIES)
-        log_file_only("%s: %s; trying again in %.1f s", job->file->url, why, wait);
-    else // without a word it would seem to hang
-        log_info("%s: %s; try %d of %d in %.1f s", job->file->url, why, job->failures + 1,
-                job->opts->tries, wait);
-    return DRV_OK;
-}
-
-static drv_status finish(transfer *job) {
-    if (fsync(job->fd) != 0)
-        return drv_fail(DRV_E_IO, "could not sync \"%s\": %s", job->part, strerror(errno));
-    if (rename(job->part, job->file->path) != 0)
-        return drv_fail(DRV_E_IO, "could not rename \"%s\" into place: %s", job->part,
-                strerror(errno));
-    job->state = JOB_DONE;
-    return DRV_OK;
-}
-
-static drv_status settle(transfer *job, CURLcode result) {
-    char why[512];
-    curl->easy_getinfo(job->handle, CURLINFO_RESPONSE_CODE, &job->code);
-    if (job->write_errno)
-        return drv_fail(DRV_E_IO, "could not write \"%s\": %s", job->part,
-                strerror(job->write_errno));
-    const bool good = job->code == 200 || job->code == 206;
-    if (!worth_a_try(job->code)) return refused(job->file->url, job->code, job->error_code);
-    if (job->code == 416) { // nothing after what is there: it is whole, or not the file
-        DRV_TRY(check(job, why, sizeof why));
-        if (!*why && (job->file->size >= 0 || job->file->sha256)) return finish(job);
-        job->no_range = true;
-        return again(job, "the server has no such range");
-    }
-    if (!good && result == CURLE_OK) {
-        snprintf(why, sizeof why, "the server answered %ld", job->code);
-        return again(job, why);
-    }
-    if (result == CURLE_RANGE_ERROR) job->no_range = true; // it sent all of it instead
-    if (result != CURLE_OK) return again(job, curl->easy_strerror(result));
-    if (job->total >= 0 && job->have < job->total)
-        return again(job, "the answer is shorter than the server said");
-    if (job->file->size >= 0 && job->have < job->file->size)
-        return again(job, "the answer ended too early");
-    DRV_TRY(check(job, why, sizeof why));
-    if (!*why) return finish(job);
-    // It is of no use: from the front, and no progress.
-    job->no_range = true;
-    job->have = job->began_with;
-    return again(job, why);
-}
-
-static void end_transfer(transfer *job, CURLM *multi) {
-    if (job->handle) {
-        curl->multi_remove_handle(multi, job->handle);
-        curl->easy_cleanup(job->handle);
-    }
-    if (job->fd >= 0) close(job->fd);
-    job->handle = NULL;
-    job->fd = -1;
-}
-
-// --- all of them
+// --- files
 typedef struct crowd {
     transfer *jobs;
     int n, running, done;
@@ -297,7 +22,7 @@ static drv_status start_some(crowd *all, CURLM *multi, const download_opts *opts
     for (int i = 0; i < all->n && all->running < opts->parallel; i++) {
         transfer *job = &all->jobs[i];
         if (job->state != JOB_WAITS || clock_s() < job->not_before) continue;
-        DRV_TRY(begin(job, multi));
+        DRV_TRY(transfer_begin(job, multi));
         all->running++;
     }
     return DRV_OK;
@@ -330,8 +55,8 @@ static drv_status drive(crowd *all, CURLM *multi, const download_opts *opts) {
             transfer *job;
             const CURLcode result = m->data.result;
             curl->easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&job);
-            drv_status status = settle(job, result);
-            end_transfer(job, multi);
+            drv_status status = transfer_settle(job, result);
+            transfer_end(job, multi);
             all->running--;
             all->done += job->state == JOB_DONE;
             DRV_TRY(status);
@@ -369,7 +94,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
     drv_status status = drive(&all, multi, opts);
     progress_end();
     for (int i = 0; i < n_files; i++) {
-        end_transfer(&all.jobs[i], multi);
+        transfer_end(&all.jobs[i], multi);
         free(all.jobs[i].next);
     }
     out->bytes = bytes_so_far(&all) - all.present;
@@ -379,6 +104,7 @@ drv_status download_files(const download *list, int n_files, const download_opts
     return status;
 }
 
+// --- a text
 drv_status download_text(arena *mem, const char *url, const download_opts *opts, char **text,
         size_t *n_bytes, char **next) {
     const download file = {.url = url, .path = url, .size = -1};
@@ -390,25 +116,12 @@ drv_status download_text(arena *mem, const char *url, const download_opts *opts,
             continue;
         }
         str_clear(&job.body);
-        job.handle = curl->easy_init();
-        DRV_ASSERT(job.handle, "libcurl");
-        set_common(&job, url);
-        curl->easy_setopt(job.handle, CURLOPT_WRITEFUNCTION, on_body);
-        curl->easy_setopt(job.handle, CURLOPT_WRITEDATA, &job);
-        curl->easy_setopt(job.handle, CURLOPT_HEADERFUNCTION, on_header);
-        curl->easy_setopt(job.handle, CURLOPT_HEADERDATA, &job);
+        transfer_open(&job, url);
         const CURLcode result = curl->easy_perform(job.handle);
         curl->easy_getinfo(job.handle, CURLINFO_RESPONSE_CODE, &job.code);
         curl->easy_cleanup(job.handle);
         job.handle = NULL;
-        char why[128];
-        snprintf(why, sizeof why, "the server answered %ld", job.code);
-        if (result == CURLE_OK && job.code == 200)
-            job.state = JOB_DONE;
-        else if (!worth_a_try(job.code))
-            status = refused(url, job.code, job.error_code);
-        else
-            status = again(&job, result == CURLE_OK ? why : curl->easy_strerror(result));
+        status = transfer_settle_text(&job, result);
     }
     if (status == DRV_OK) {
         *text = arena_strndup(mem, job.body.p ? job.body.p : "", job.body.n);

@@ -96,7 +96,7 @@ static void report_skipped(const lister *l) {
             str_printf(&list, "%s%d %s", i ? ", " : "", l->skipped[i].n, l->skipped[i].ending);
     }
     if (l->n_skipped > NAMED) str_printf(&list, " and %d more endings", l->n_skipped - NAMED);
-    log_info("skipped %d file%s: %s", n, n == 1 ? "" : "s", list.p);
+    log_info("skipped %d file%s: %s", n, str_plural(n), list.p);
     str_free(&list);
 }
 

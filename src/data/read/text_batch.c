@@ -156,7 +156,7 @@ static void report_replaced(const reader *in, const record *of, int64_t n) {
     last_file = of->file;
     log_warn("%s:%lld: not UTF-8: %lld invalid byte sequence%s, read as U+FFFD; to convert it: iconv -f latin1 -t utf8",
             reader_files(in, NULL)[of->file].name, (long long)of->number, (long long)n,
-            n == 1 ? "" : "s");
+            str_plural(n));
     if (++named == NAMED) log_warn("more files with such bytes are not named");
 }
 

@@ -1,0 +1,169 @@
+// {% for %}: its turns, the variable `loop`, and the items that its condition chooses, which are
+// chosen as late as Jinja does: a condition may ask what the turns before it have set.
+#include <string.h>
+
+#include "chat/jinja_eval_internal.h"
+
+struct loop_state {
+    const stmt *node;
+    value_list all;    // what is gone through
+    int64_t n_asked;   // of them, those for which the condition was asked
+    value_list chosen; // without a condition: all
+    int64_t index;     // of the turn, from 0
+    int depth;
+    scope *asking; // where the condition sees the item; NULL: there is none
+    scope *outer;  // where the loop stands
+    value changed; // what loop.changed was told last
+};
+
+// Chooses items until there are n; *there false: there are fewer.
+static drv_status choose(jinja_context *c, loop_state *loop, int64_t n, bool *there) {
+    scope *inner = c->scope;
+    drv_status status = DRV_OK;
+    while (loop->chosen.n < n && loop->n_asked < loop->all.n && status == DRV_OK) {
+        const value item = loop->all.v[loop->n_asked++];
+        value holds = value_none();
+        c->scope = loop->asking;
+        status = jinja_assign(c, loop->node->target, item);
+        if (status == DRV_OK) status = jinja_eval(c, loop->node->condition, &holds);
+        if (status == DRV_OK && value_true(&holds))
+            status = value_list_add(&c->m, &loop->chosen, item);
+        c->scope = inner;
+    }
+    *there = loop->chosen.n >= n;
+    return status;
+}
+
+// --- the variable `loop`
+
+static drv_status loop_cycle(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    (void)c;
+    if (!args->n) return drv_fail(DRV_E_DATA, "loop.cycle takes at least one value");
+    *out = args->v[f->loop->index % args->n];
+    return DRV_OK;
+}
+
+static drv_status loop_changed(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    value now, *last = &f->loop->changed;
+    DRV_TRY(value_new_list(&c->m, &now));
+    for (int i = 0; i < args->n; i++)
+        DRV_TRY(value_list_add(&c->m, now.list, args->v[i]));
+    *out = value_bool(last->kind == VALUE_UNDEFINED || !value_equal(&c->m, last, &now));
+    *last = now;
+    return DRV_OK;
+}
+
+static drv_status method(jinja_context *c, loop_state *loop, const char *name, native_function call,
+        value *out) {
+    return jinja_new_function(c,
+            &(value_function){.name = name, .native = call, .bound = loop, .loop = loop}, out);
+}
+
+// What needs the items to come.
+static drv_status ahead(jinja_context *c, loop_state *loop, const value *name, value *out) {
+    bool there;
+    if (value_is(name, "last") || value_is(name, "nextitem")) {
+        DRV_TRY(choose(c, loop, loop->index + 2, &there));
+        *out = value_is(name, "last") ? value_bool(!there)
+               : there                ? loop->chosen.v[loop->index + 1]
+                                      : value_undefined("nextitem", 8);
+        return DRV_OK;
+    }
+    DRV_TRY(choose(c, loop, INT64_MAX, &there));
+    const int64_t n = loop->chosen.n;
+    *out = value_int(value_is(name, "length")     ? n
+                     : value_is(name, "revindex") ? n - loop->index
+                                                  : n - loop->index - 1);
+    return DRV_OK;
+}
+
+drv_status jinja_loop_attribute(jinja_context *context, loop_state *loop, const value *name,
+        bool *found, value *out) {
+    const int64_t i = loop->index;
+    const struct {
+        const char *name;
+        value v;
+    } known[] = {{"index", value_int(i + 1)}, {"index0", value_int(i)},
+            {"first", value_bool(i == 0)}, {"depth", value_int(loop->depth + 1)},
+            {"depth0", value_int(loop->depth)},
+            {"previtem", i ? loop->chosen.v[i - 1] : value_undefined("previtem", 8)}};
+    static const char *const coming[] = {"last", "nextitem", "length", "revindex", "revindex0"};
+    *found = true;
+    for (size_t k = 0; k < sizeof known / sizeof *known; k++)
+        if (value_is(name, known[k].name)) {
+            *out = known[k].v;
+            return DRV_OK;
+        }
+    for (size_t k = 0; k < sizeof coming / sizeof *coming; k++)
+        if (value_is(name, coming[k])) return ahead(context, loop, name, out);
+    if (value_is(name, "cycle")) return method(context, loop, "cycle", loop_cycle, out);
+    if (value_is(name, "changed")) return method(context, loop, "changed", loop_changed, out);
+    *found = false;
+    return DRV_OK;
+}
+
+// --- turns
+
+// loop(items): the loop again, one level deeper.
+static drv_status loop_again(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    str text = {0}, *outer = c->out;
+    scope *inner = c->scope;
+    DRV_TRY(call_check(args, "loop", 1, 1, ""));
+    c->out = &text;
+    c->scope = f->loop->outer;
+    drv_status status = jinja_run_loop(c, f->loop->node, &args->v[0], f->loop->depth + 1);
+    c->scope = inner;
+    c->out = outer;
+    if (status == DRV_OK) return jinja_take(c, &text, out);
+    str_free(&text);
+    return status;
+}
+
+// In a scope of its own, which is the current one.
+static drv_status run_turns(jinja_context *context, loop_state *loop) {
+    const stmt *node = loop->node;
+    bool there;
+    value self;
+    DRV_TRY(jinja_new_function(context,
+            &(value_function){.name = "loop",
+                    .loop = loop,
+                    .native = node->recursive ? loop_again : NULL},
+            &self));
+    DRV_TRY(choose(context, loop, 1, &there));
+    if (!there) return jinja_run(context, &node->otherwise);
+    while (there) {
+        context->scope->names.keys.n = context->scope->names.values.n = 0; // gone with the turn
+        DRV_TRY(value_dict_set(&context->m, &context->scope->names, value_text("loop"), self));
+        DRV_TRY(jinja_assign(context, node->target, loop->chosen.v[loop->index]));
+        DRV_TRY(jinja_run(context, &node->body));
+        const loop_control control = context->control;
+        context->control = RUN_ON;
+        if (control == RUN_BREAK) break;
+        DRV_TRY(choose(context, loop, loop->index + 2, &there));
+        loop->index++;
+    }
+    return DRV_OK;
+}
+
+drv_status jinja_run_loop(jinja_context *c, const stmt *node, const value *over, int depth) {
+    scope *outer = c->scope, *inner;
+    void *p;
+    DRV_TRY(value_alloc(&c->m, sizeof(loop_state), &p));
+    loop_state *loop = p;
+    *loop = (loop_state){.node = node, .depth = depth, .outer = outer};
+    DRV_TRY(jinja_items(c, over, &loop->all));
+    if (node->condition) {
+        DRV_TRY(jinja_open_scope(c, outer, &loop->asking));
+    } else {
+        loop->chosen = loop->all;
+        loop->n_asked = loop->all.n;
+    }
+    DRV_TRY(jinja_open_scope(c, outer, &inner));
+    c->scope = inner;
+    drv_status status = run_turns(c, loop);
+    c->scope = outer;
+    return status;
+}

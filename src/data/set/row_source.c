@@ -1,0 +1,306 @@
+// One data set of the rows: which part of it, what its rows are, and one of them.
+#include "data/set/row_source.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "data/sft/sft.h"
+
+static const char *packing_name(rows_packing packing) {
+    static const char *const names[N_PACKINGS] = {"auto", "documents", "stream", "examples"};
+    return names[packing];
+}
+
+static const char *loss_name(rows_loss loss) {
+    static const char *const names[N_ROWS_LOSSES] = {"auto", "responses", "last", "all"};
+    return names[loss];
+}
+
+// --- the part of a data set
+typedef struct span { // of tokens
+    int64_t begin, end;
+} span;
+
+static int64_t boundary(const row_source *src, double share, bool by_tokens) {
+    if (by_tokens) return llround(share * (double)src->set->n_tokens);
+    return dataset_document_start(src->set, llround(share * (double)src->set->n_documents));
+}
+
+static span part_of(const row_source *src, rows_part part, bool by_tokens) {
+    double from = 0;
+    for (int i = 0; i < (int)part; i++)
+        from += src->shares[i];
+    const double to = from + src->shares[part];
+    if (src->shares[PART_TRAIN] + src->shares[PART_VALID] + src->shares[PART_TEST] == 0)
+        return (span){0, src->set->n_tokens};
+    return (span){boundary(src, from, by_tokens),
+            to > 1 - 1e-12 ? src->set->n_tokens : boundary(src, to, by_tokens)};
+}
+
+// Training and validation both need a row. The test part does not decide: nothing reads it in a
+// run, and its usual share is so small that most sets would be cut between tokens.
+static bool needs_cut_by_tokens(const row_source *src) {
+    for (rows_part part = PART_TRAIN; part <= PART_VALID; part++) {
+        const span x = part_of(src, part, false);
+        if (src->shares[part] > 0 && x.end - x.begin < 2) return true;
+    }
+    return false;
+}
+
+// A document of one token predicts nothing and is predicted by nothing.
+static bool has_pair(const row_source *src) {
+    if (src->end - src->begin < 2) return false;
+    if (src->packing == PACKING_STREAM) return true;
+    int64_t document = dataset_document_of(src->set, src->begin), begin = src->begin;
+    while (begin < src->end) {
+        const int64_t next = dataset_document_start(src->set, ++document);
+        const int64_t end = next < src->end ? next : src->end;
+        if (end - begin >= 2) return true;
+        begin = next;
+    }
+    return false;
+}
+
+static drv_status nothing_to_predict(const row_source *src) {
+    static const char *const names[N_PARTS] = {"training", "validation", "the test"};
+    const dataset *set = src->set;
+    if (set->n_tokens >= 2 && src->end - src->begin < 2)
+        return drv_fail(DRV_E_DATA,
+                "%s: data.split leaves %lld of %lld tokens for %s, expected 2 or more; give it a "
+                "larger share, or name another data set in data.valid",
+                set->prefix, (long long)(src->end - src->begin), (long long)set->n_tokens,
+                names[src->opts->part]);
+    return drv_fail(DRV_E_DATA,
+            "%s: nothing to predict: none of its documents has 2 tokens or more (%lld documents, "
+            "%lld tokens)",
+            set->prefix, (long long)set->n_documents, (long long)set->n_tokens);
+}
+
+// --- packed rows
+static bool role_counts(const row_source *src, int role) {
+    return src->loss == LOSS_ALL || role == ROLE_LAST_ANSWER ||
+           (src->loss == LOSS_RESPONSES && role == ROLE_ANSWER);
+}
+
+// Whether one of tokens [first, first + n) counts.
+static drv_status any_counts(const row_source *src, int64_t first, int64_t n, bool *out) {
+    *out = src->loss == LOSS_ALL;
+    for (int64_t i = 0; i < n && !*out; i += src->opts->row_tokens) {
+        const int64_t k = n - i < src->opts->row_tokens ? n - i : src->opts->row_tokens;
+        DRV_TRY(dataset_read_roles(src->set, first + i, k, src->scratch.roles));
+        for (int64_t j = 0; j < k; j++)
+            *out |= role_counts(src, src->scratch.roles[j]);
+    }
+    return DRV_OK;
+}
+
+// Tokens [begin, end) of a document as one example, if there is something in it to learn.
+static drv_status add_example(row_source *src, int64_t begin, int64_t end, piece_list *list) {
+    const int64_t longest = src->opts->row_tokens + 1;
+    bool counts = false;
+    src->count.examples++;
+    if (end - begin > longest) {
+        src->count.longer++;
+        src->count.dropped += src->opts->drop_long;
+        if (src->opts->drop_long) return DRV_OK;
+        end = begin + longest;
+    }
+    if (end - begin >= 2) DRV_TRY(any_counts(src, begin + 1, end - begin - 1, &counts));
+    src->count.unanswered += !counts;
+    if (counts) piece_windows(list, begin, end, src->opts->row_tokens, src->opts->row_tokens);
+    return DRV_OK;
+}
+
+static drv_status add_pieces(row_source *src, piece_list *list) {
+    if (src->opts->stride && src->packing == PACKING_STREAM) {
+        piece_windows(list, src->begin, src->end, src->opts->row_tokens, src->opts->stride);
+        return DRV_OK;
+    }
+    const int64_t first = dataset_document_of(src->set, src->begin);
+    for (int64_t i = first, begin = src->begin, end; begin < src->end; begin = end) {
+        end = dataset_document_start(src->set, ++i);
+        if (end > src->end) end = src->end;
+        if (src->opts->stride)
+            piece_windows(list, begin, end, src->opts->row_tokens, src->opts->stride);
+        else if (end > begin)
+            DRV_TRY(add_example(src, begin, end, list));
+    }
+    dataset_forget(src->set);
+    return DRV_OK;
+}
+
+static void say_packing(const row_source *src) {
+    const long long longest = src->opts->row_tokens + 1;
+    str left = {0};
+    if (src->count.dropped)
+        str_printf(&left, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
+                (long long)src->count.dropped, longest);
+    else if (src->count.longer)
+        str_printf(&left,
+                "; %lld longer than %lld tokens are cut off there (data.too_long: truncate)",
+                (long long)src->count.longer, longest);
+    if (src->count.unanswered)
+        str_printf(&left, "; %lld without a token to learn are left out",
+                (long long)src->count.unanswered);
+    log_info("%s: %lld examples in %lld rows of %lld tokens, %.1f%% filled%s", src->set->prefix,
+            (long long)src->count.examples, (long long)src->n_rows, longest - 1,
+            100 * (double)src->pack.n_tokens / (double)(src->n_rows * (longest - 1)),
+            left.p ? left.p : "");
+    str_free(&left);
+}
+
+static drv_status no_answers(const row_source *src) {
+    return drv_fail(DRV_E_DATA,
+            "%s: nothing to predict: of %lld examples %lld are longer than %lld tokens and left out, %lld have no token that "
+            "counts (data.loss: %s)",
+            src->set->prefix, (long long)src->count.examples, (long long)src->count.dropped,
+            (long long)src->opts->row_tokens + 1, (long long)src->count.unanswered,
+            loss_name(src->loss));
+}
+
+static drv_status pack_source(row_source *src) {
+    piece_list list = {0};
+    if (src->packing == PACKING_EXAMPLES && src->by_tokens && !src->opts->stride)
+        return drv_fail(DRV_E_DATA,
+                "%s: data.split of %lld examples leaves training or validation without one; name another data set in data.valid",
+                src->set->prefix, (long long)src->set->n_documents);
+    const drv_status status = add_pieces(src, &list);
+    if (status == DRV_OK) packing_make(&list, src->opts->row_tokens, &src->pack);
+    free(list.p);
+    src->packed = status == DRV_OK;
+    src->n_rows = src->pack.n_rows;
+    if (status != DRV_OK || src->n_rows == 0) return status;
+    if (!src->opts->stride) say_packing(src);
+    return DRV_OK;
+}
+
+static drv_status choose(row_source *src) {
+    const bool roles = dataset_has_roles(src->set);
+    src->packing = src->opts->packing;
+    src->loss = src->opts->loss;
+    if (src->packing == PACKING_AUTO) src->packing = roles ? PACKING_EXAMPLES : PACKING_DOCUMENTS;
+    if (src->loss == LOSS_AUTO) src->loss = roles ? LOSS_RESPONSES : LOSS_ALL;
+    if (src->loss == LOSS_ALL || roles) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: data.loss is %s, but no %s.roles says which tokens are answers: build the set with drover data build --sft, or "
+            "give data.loss: all",
+            src->set->prefix, loss_name(src->loss), src->set->prefix);
+}
+
+drv_status row_source_open(arena *mem, const char *prefix, row_source *src) {
+    DRV_TRY(dataset_open(mem, prefix, &src->set));
+    DRV_TRY(choose(src));
+    src->by_tokens = needs_cut_by_tokens(src);
+    const span x = part_of(src, src->opts->part, src->by_tokens);
+    src->begin = x.begin;
+    src->end = x.end;
+    if (src->weight <= 0) return DRV_OK;
+    if (!has_pair(src)) return nothing_to_predict(src);
+    if (src->opts->stride || src->packing == PACKING_EXAMPLES) {
+        DRV_TRY(pack_source(src));
+        return src->n_rows ? DRV_OK : no_answers(src);
+    }
+    // The last token is only predicted, so it does not begin a row.
+    src->n_rows = (src->end - src->begin - 2) / src->opts->row_tokens + 1;
+    if (src->by_tokens && src->opts->part == PART_TRAIN)
+        log_info("%s: too few documents (%lld) for data.split: cut between tokens, %lld of %lld for "
+                 "training",
+                src->set->prefix, (long long)src->set->n_documents,
+                (long long)(src->end - src->begin), (long long)src->set->n_tokens);
+    return DRV_OK;
+}
+
+void row_source_close(row_source *src) {
+    packing_free(&src->pack);
+    if (src->set) dataset_close(src->set);
+}
+
+// --- one row
+// Takes back labels[i], the token `first` + 1 + i, unless its role counts.
+static drv_status keep_answers(const row_source *src, int64_t first, int64_t n, int32_t *labels) {
+    if (src->loss == LOSS_ALL || n <= 0) return DRV_OK;
+    DRV_TRY(dataset_read_roles(src->set, first + 1, n, src->scratch.roles));
+    for (int64_t i = 0; i < n; i++)
+        if (!role_counts(src, src->scratch.roles[i])) labels[i] = -1;
+    return DRV_OK;
+}
+
+// Labels and positions of `n` tokens from `first`; `have` of them plus one may be in the buffer.
+static void mark(const row_source *src, int64_t first, int64_t n, int64_t have,
+        const row_out *out) {
+    const dataset *set = src->set;
+    const bool documents = src->packing != PACKING_STREAM;
+    int64_t document = dataset_document_of(set, first), start = first;
+    int64_t end = documents ? dataset_document_start(set, document + 1) : src->end;
+    for (int64_t i = 0; i < n; i++) {
+        while (documents && first + i >= end) { // empty documents are passed over
+            start = end;
+            end = dataset_document_start(set, ++document + 1);
+        }
+        out->position[i] = (int32_t)(first + i - start);
+        const bool known = i + 1 < have && first + i + 1 < end;
+        out->labels[i] = known ? src->scratch.tokens[i + 1] : -1;
+    }
+}
+
+// Tokens [row * T, row * T + T) of the part. *n: how many there are.
+static drv_status cut_row(const row_source *src, int64_t row, const row_out *out, int64_t *n) {
+    const int64_t width = src->opts->row_tokens, first = src->begin + row * width;
+    const int64_t have = src->end - first < width + 1 ? src->end - first : width + 1;
+    DRV_TRY(dataset_read(src->set, first, have, src->opts->n_vocab, src->scratch.tokens));
+    *n = have < width ? have : width;
+    memcpy(out->tokens, src->scratch.tokens, sizeof *out->tokens * (size_t)*n);
+    mark(src, first, *n, have, out);
+    return keep_answers(src, first, have - 1, out->labels);
+}
+
+static drv_status packed_row(const row_source *src, int64_t row, const row_out *out, int64_t *n) {
+    *n = 0;
+    for (int64_t k = src->pack.row[row]; k < src->pack.row[row + 1]; k++) {
+        const row_piece *piece = &src->pack.pieces[k];
+        int32_t *labels = out->labels + *n;
+        DRV_TRY(dataset_read(src->set, piece->first, piece->n + 1, src->opts->n_vocab,
+                src->scratch.tokens));
+        memcpy(out->tokens + *n, src->scratch.tokens, sizeof *out->tokens * (size_t)piece->n);
+        for (int32_t i = 0; i < piece->n; i++) {
+            out->position[*n + i] = i;
+            labels[i] = i < piece->skip ? -1 : src->scratch.tokens[i + 1];
+        }
+        DRV_TRY(keep_answers(src, piece->first, piece->n, labels));
+        *n += piece->n;
+    }
+    return DRV_OK;
+}
+
+drv_status row_source_read(const row_source *src, int64_t row, const row_out *out) {
+    int64_t n;
+    DRV_TRY(src->packed ? packed_row(src, row, out, &n) : cut_row(src, row, out, &n));
+    const bool documents = src->packed || src->packing != PACKING_STREAM;
+    // Past the end: a document of its own that nobody predicts.
+    for (int64_t i = n; i < src->opts->row_tokens; i++) {
+        out->tokens[i] = 0;
+        out->position[i] = documents ? (int32_t)(i - n) : (int32_t)i;
+        out->labels[i] = -1;
+    }
+    for (int64_t i = 0; i < n; i++)
+        *out->counted += out->labels[i] >= 0;
+    return DRV_OK;
+}
+
+// --- what a run records
+json_t *row_source_fingerprint(const row_source *src) {
+    char hash[24];
+    snprintf(hash, sizeof hash, "%016llx", (unsigned long long)src->set->idx_hash);
+    json_t *prefix = json_string(src->set->prefix); // NULL: a path that is not UTF-8
+    return json_pack("{s:o?, s:I, s:I, s:s, s:s?, s:s?, s:s, s:s, s:s?, s:f, s:s}", "prefix",
+            prefix, "tokens", (json_int_t)src->set->n_tokens, "documents",
+            (json_int_t)src->set->n_documents, "idx_xxh3", hash, "tokenizer_xxh3",
+            src->set->about.tokenizer_hash, "roles_xxh3",
+            dataset_has_roles(src->set) ? src->set->roles_hash : NULL, "packing",
+            packing_name(src->packing), "loss", loss_name(src->loss), "long",
+            src->packing == PACKING_EXAMPLES ? src->opts->drop_long ? "dropped" : "truncated"
+                                             : NULL,
+            "weight", src->weight, "split_by", src->by_tokens ? "tokens" : "documents");
+}

@@ -1,0 +1,42 @@
+// One data set of rows.h: the part of it that rows are made of, how many there are, and any one of
+// them. The order in which they come, and blends of several sets, are rows.c's.
+#pragma once
+#include "data/set/packed_rows.h"
+#include "data/set/rows.h"
+
+typedef struct row_scratch { // shared by the sources of a stream
+    int32_t *tokens;         // row_tokens + 1
+    unsigned char *roles;    // row_tokens
+} row_scratch;
+
+typedef struct row_source {
+    const rows_opts *opts;
+    const double *shares; // [N_PARTS] of a sum of 1; all 0: no split
+    row_scratch scratch;
+    dataset *set;
+    double weight;      // of a sum of 1
+    bool by_tokens;     // the parts are cut between tokens, else between documents
+    int64_t begin, end; // tokens of this part
+    int64_t n_rows;
+    int64_t taken;        // rows of it so far, over all epochs
+    rows_packing packing; // what PACKING_AUTO and LOSS_AUTO mean here
+    rows_loss loss;
+    bool packed; // rows are those of `pack`
+    packed_rows pack;
+    struct {
+        int64_t examples, longer, dropped, unanswered; // not in the rows: dropped, unanswered
+    } count;
+} row_source;
+
+typedef struct row_out { // of rows_next
+    int32_t *tokens, *position, *labels;
+    int64_t *counted;
+} row_out;
+
+// opts, shares, scratch and weight are set. Fails as rows_open does; close it in any case.
+DRV_CHECKED drv_status row_source_open(arena *mem, const char *prefix, row_source *src);
+void row_source_close(row_source *src);
+// Row `row` of n_rows, in the order of the data.
+DRV_CHECKED drv_status row_source_read(const row_source *src, int64_t row, const row_out *out);
+// Its entry in rows_fingerprint; the caller owns it.
+json_t *row_source_fingerprint(const row_source *src);

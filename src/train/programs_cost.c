@@ -1,0 +1,115 @@
+// What programs cost: arithmetic, bytes sent to other ranks, memory; and whether the back end holds
+// what was planned.
+#include "base/log.h"
+#include "ir/op.h"
+#include "train/batch.h"
+#include "train/pipeline_run.h"
+#include "train/programs.h"
+#include "train/stages.h"
+
+static double flops_of(const graph *g, bool recomputed) {
+    double flops = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const node *n = g->nodes[i];
+        if (op_rows[n->op]->flops && (recomputed || !n->recomputed))
+            flops += op_rows[n->op]->flops(n);
+    }
+    return flops;
+}
+
+// A rank of a pipeline has the graphs of its own stages, and tensor ranks do some products of
+// low-rank branches each for itself; the graph of one rank alone says it all.
+static double flops_of_model(const programs *p, bool recomputed) {
+    arena *a = arena_new("flops");
+    run_config whole = *p->c;
+    programs all;
+    whole.pipeline_parallel = whole.virtual_stages = whole.tensor_parallel = 1;
+    whole.rank = 0;
+    const drv_status status = programs_build(a, &whole, &all);
+    DRV_ASSERT(status == DRV_OK, "the model on one rank: %s", drv_message());
+    const double flops = programs_flops_per_token(&all, recomputed);
+    arena_free(a);
+    return flops;
+}
+
+double programs_flops_per_token(const programs *p, bool recomputed) {
+    const run_config *cfg = p->c;
+    if (p->n_stages || cfg->tensor_parallel > 1) return flops_of_model(p, recomputed);
+    return flops_of(p->step_graph, recomputed) /
+           (double)(cfg->micro_batch_size * programs_row_tokens(cfg));
+}
+
+void programs_wire(const programs *p, double bytes[N_AXES]) {
+    const run_config *cfg = p->c;
+    const double micro_batches =
+            (double)(cfg->global_batch_size / cfg->micro_batch_size / cfg->data_ranks);
+    for (int axis = 0; axis < N_AXES; axis++)
+        bytes[axis] = 0;
+    for (int i = 0; i < p->n_all; i++) {
+        const graph *g = p->all[i].graph;
+        const double runs = p->all[i].each_micro_batch ? micro_batches : g == p->update_graph;
+        for (int axis = 0; axis < N_AXES; axis++)
+            bytes[axis] += runs * p->all[i].plan->wire_bytes[axis];
+    }
+    bytes[AXIS_PIPELINE] += micro_batches * stages_sent(p);
+}
+
+// Scratch of the largest collective; it lies in the arena.
+static int64_t largest_exchange(const programs *p) {
+    int64_t largest = 0;
+    for (int k = 0; k < p->n_all; k++)
+        for (int i = 0; i < p->all[k].graph->n_nodes; i++) {
+            const node *n = p->all[k].graph->nodes[i];
+            if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue; // 0: along no axis
+            const int64_t bytes = tensor_bytes(n->in[0]);
+            if (bytes > largest) largest = bytes;
+        }
+    return largest;
+}
+
+// State of all programs, each tensor once, by class.
+static void add_state(const programs *p, int64_t bytes[N_TENSOR_CLASSES]) {
+    arena *a = arena_new("state");
+    name_map seen = {.a = a};
+    for (int k = 0; k < p->n_all; k++)
+        for (int i = 0; i < p->all[k].graph->n_tensors; i++) {
+            tensor *t = p->all[k].graph->tensors[i];
+            if (t->cls == TENSOR_TEMP || t->alias || name_map_get(&seen, t->name)) continue;
+            name_map_set(&seen, t->name, t);
+            bytes[t->cls] += plan_state_bytes(t);
+        }
+    arena_free(a);
+}
+
+// Programs run one after the other: one arena serves the largest of them.
+memory_plan programs_memory(const programs *p) {
+    int64_t state[N_TENSOR_CLASSES] = {0}, arena_bytes = 0;
+    add_state(p, state);
+    for (int i = 0; i < p->n_all; i++)
+        if (p->all[i].plan->arena_bytes > arena_bytes) arena_bytes = p->all[i].plan->arena_bytes;
+    memory_plan m = {.weights = state[TENSOR_WEIGHT],
+            .gradients = state[TENSOR_GRAD],
+            .optimizer = state[TENSOR_OPTIMIZER],
+            .activations = arena_bytes + state[TENSOR_KEPT],
+            .batches = batch_reader_bytes(p->c),
+            .messages = pipeline_link_bytes(p->message_bytes)};
+    m.data = state[TENSOR_INPUT] + state[TENSOR_OUTPUT] + m.batches;
+    m.communication = largest_exchange(p) + m.messages;
+    m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data + m.messages;
+    return m;
+}
+
+drv_status programs_check_held(const programs *p) {
+    const memory_plan memory = programs_memory(p);
+    const int64_t planned = memory.total - memory.batches - memory.messages,
+                  held = backend_held_bytes(p->b);
+    if (held > planned)
+        return drv_fail(DRV_E_DEVICE,
+                "the %s back end holds %lld bytes, expected at most the %lld that were planned; "
+                "this is a fault of drover",
+                backend_name(p->b), (long long)held, (long long)planned);
+    if (held != 0 && held < planned) // 0: its memory is not placed by the plan
+        log_warn("the %s back end holds %lld bytes, fewer than the %lld that were planned",
+                backend_name(p->b), (long long)held, (long long)planned);
+    return DRV_OK;
+}

@@ -37,21 +37,17 @@ static ssize_t write_all(void *cookie, const char *bytes, size_t n) {
     return (ssize_t)n;
 }
 
-static int close_checked(void *cookie) {
-    (void)cookie;
-    if (close(STDOUT_FILENO) != 0) give_up(errno); // NFS and quotas tell the bad news here
-    return 0;
-}
-
 void cli_open_stdout(void) {
-    FILE *f = fopencookie(NULL, "w",
-            (cookie_io_functions_t){.write = write_all, .close = close_checked});
+    FILE *f = fopencookie(NULL, "w", (cookie_io_functions_t){.write = write_all});
     DRV_ASSERT(f, "out of memory");
     static char buffer[1 << 16]; // glibc takes a size only together with a buffer
     setvbuf(f, buffer, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF, sizeof buffer);
     stdout = f;
 }
 
+// The stream itself is not closed: a C++ library loaded since (oneDNN, a plugin) has taken it for
+// the C library's own, which is never freed, and flushes it when the process ends.
 void cli_close_stdout(void) {
-    if (fclose(stdout) != 0) give_up(errno);
+    if (fflush(stdout) != 0 || close(STDOUT_FILENO) != 0) // NFS and quotas tell bad news at a close
+        give_up(errno);
 }

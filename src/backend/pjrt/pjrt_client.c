@@ -190,7 +190,6 @@ void client_close(device_client *c) {
                 &(pjrt_topology_args){.topology = c->topology});
     if (c->handle)
         give_back(c->plugin, PJRT_SLOT_Client_Destroy, &(pjrt_client_args){.client = c->handle});
-    plugin_done(c->plugin);
 }
 
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit) {

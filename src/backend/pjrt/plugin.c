@@ -2,10 +2,8 @@
 #include "backend/pjrt/plugin.h"
 
 #include <dlfcn.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "backend/pjrt/plugin_file.h"
 #include "base/file.h"
@@ -177,19 +175,4 @@ drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **out) {
     p->has_f64 = !strstr(p->name, "neuron") && !strstr(p->name, "tpu");
     *out = p;
     return DRV_OK;
-}
-
-static void leave(int status, void *unused) {
-    (void)unused;
-    fflush(NULL);
-    _exit(status);
-}
-
-// What the library made at its first use it destroys when the process ends, although a thread of
-// its own may still use it: one compilation in ten with the CUDA plugin of jax 0.12.0.1 aborted
-// there, on a busy machine, in the destructor of LLVM's allocator. Handlers run latest first, so
-// that one of now runs before the library's. The CPU plugin has not been seen to do so, and the
-// leak checker's handler is one of those that no longer run.
-void plugin_done(const pjrt_plugin *p) {
-    if (!strstr(p->name, "cpu")) on_exit(leave, NULL);
 }

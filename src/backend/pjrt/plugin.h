@@ -31,9 +31,6 @@ DRV_CHECKED drv_status plugin_find(arena *mem, const char *wanted, const char **
 // Opens and initialises a plugin. DRV_E_DEVICE: no plugin, or one of another major version.
 DRV_CHECKED drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **out);
 
-// Says that the plugin is not called again: the process then ends without its destructors.
-void plugin_done(const pjrt_plugin *p);
-
 // Whether the plugin has the function.
 bool plugin_has(const pjrt_plugin *p, pjrt_slot slot);
 

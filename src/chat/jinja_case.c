@@ -1,6 +1,7 @@
-// Upper and lower case as Python's str has them: Unicode's full mappings (SpecialCasing.txt), where a character may become
-// two or three and a sigma at the end of a word has a form of its own. libutf8proc maps one character to one; what it lacks
-// is a table of tools/case_mappings.py, whose --check holds all of this against Python.
+// Upper and lower case as Python's str has them: Unicode's full mappings (SpecialCasing.txt), where
+// a character may become two or three and a sigma at the end of a word has a form of its own.
+// libutf8proc maps one character to one; what it lacks is a table of tools/case_mappings.py, whose
+// --check holds all of this against Python.
 #include <stdlib.h>
 #include <utf8proc.h>
 
@@ -101,8 +102,9 @@ static void put_folded(str *out, int32_t c) {
         put_char(out, codes[i]);
 }
 
-// Unicode's Final_Sigma for the one at `at`: a cased letter stands before it, none after it, ignorable characters aside.
-// Each is passed over once for the sigmas on its two sides, so a text takes linear time.
+// Unicode's Final_Sigma for the one at `at`: a cased letter stands before it, none after it,
+// ignorable characters aside. Each is passed over once for the sigmas on its two sides, so a text
+// takes linear time.
 static bool sigma_is_final(const value *text, size_t at) {
     int32_t c = 0;
     size_t length;

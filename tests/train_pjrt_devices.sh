@@ -32,6 +32,16 @@ expect 0 "resumed from staged/checkpoints/step-000005" train staged $pjrt --set 
 expect 0 "resumed from staged/checkpoints/step-000008" train staged $pjrt --set parallel.pipeline=2 --set parallel.tensor=2
 check "pipeline x data, one device, pipeline x tensor: losses of one" near 1e-5 staged one
 
+# --- evaluations whose micro-batches the ranks cannot share evenly: nobody waits for a rank that has none left
+uneven="--set training.steps=2 --set training.eval_every=2 --set data.split=[96,4,0]"
+val_losses() { sed -n 's/.*"val_loss": *\([-0-9.e]*\).*/\1/p' "$1/metrics.jsonl"; }
+expect 0 "step 2" train whole $uneven $pjrt
+for layout in "shared --set pjrt.devices=4" "piped --set pjrt.devices=4 --set parallel.pipeline=2"; do
+    expect 0 "step 2" timeout -k 5 200 "$drover" train run.yaml --set schedule.type=constant $uneven $pjrt --set run_dir=$layout
+    check "$layout: validation losses of one device" [ "$(paste <(val_losses whole) <(val_losses ${layout%% *}) |
+        awk '($1 / $2 - 1) ^ 2 < 1e-10' | wc -l)" = 2 ]
+done
+
 # --- a stop, and a resume with the same bits
 "$drover" train run.yaml --set schedule.type=constant $pjrt --set pjrt.devices=4 --set checkpoint.every=5 --set training.steps=100000 --set run_dir=stopped >out 2>&1 &
 wait_for grep -q '"step":5,' stopped/metrics.jsonl

@@ -34,7 +34,8 @@ typedef struct backend_product {
 
 // What a program needs as its compiler plans it, in bytes of one device. `aliased` of the results
 // take the memory of arguments; `elsewhere` is state of the programs loaded so far that this one
-// does not see, and that stays on the device while it runs.
+// does not see, and that stays on the device while it runs. Of a program that the back end has cut
+// in parts: those of the part that needs most.
 typedef struct backend_memory {
     int64_t arguments, results, aliased, temporary, code, elsewhere;
 } backend_memory;

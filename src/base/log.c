@@ -190,7 +190,14 @@ __attribute__((format(printf, 2, 0))) static void emit_format(const char *level,
     emit(level, text, text);
 }
 
+static atomic_bool failure_said;
+
+bool log_failure_said(void) {
+    return atomic_load(&failure_said);
+}
+
 void log_failure(const char *message) {
+    atomic_store(&failure_said, true);
     str line = {0};
     progress_end();
     str_puts(&line, "drover: ");

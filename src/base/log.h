@@ -9,6 +9,7 @@ void log_info(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 // Why the program ends, on standard error alone: "drover: ...".
 void log_failure(const char *message);
+bool log_failure_said(void); // by this process
 // Where standard error is a pipe: until its reader has taken everything, but at most a second. A
 // launcher that ends a job loses what it has not read.
 void log_drain(void);

@@ -228,7 +228,7 @@ static void end_process(struct ring *r) {
     if (f->kind == FAIL_NONE || clock_s() < f->since_s + (mine ? 2 * SAID_S : GRACE_S)) return;
     if (waits_for_words(r)) return;
     progress_end();
-    if (f->kind != FAIL_GAVE_UP) fprintf(stderr, "drover: %s\n", f->text);
+    if (f->kind != FAIL_GAVE_UP && !log_failure_said()) fprintf(stderr, "drover: %s\n", f->text);
     hold_back(r);
     _exit(1);
 }

@@ -36,18 +36,24 @@ typedef struct evaluation {
     int64_t tokens;
 } evaluation;
 
+// Ranks may meet in each program, so all of them run as many micro-batches: those that come after
+// the last row are empty.
+static int64_t turns_of(const evaluation *e) {
+    return div_up(e->n_micro_batches, e->ranks);
+}
+
 // Rows [first, ...) of the evaluation, as many as a micro-batch takes.
 static drv_status fill_batch(evaluation *e, int64_t first) {
     batch *b = &e->batch;
     const bool spread = rows_n_sources(e->rows) > 1 && e->n_rows < e->all;
     batch_clear(b);
-    if (!spread) rows_seek(e->rows, first);
+    if (!spread && first < e->n_rows) rows_seek(e->rows, first);
     for (int64_t i = first; i < e->n_rows && b->filled < b->rows; i++) {
         if (spread) rows_seek(e->rows, (int64_t)((double)i * (double)e->all / (double)e->n_rows));
         DRV_TRY(batch_add_row(b, e->rows));
     }
     batch_pad(b);
-    e->counted[first / b->rows] = b->counted;
+    if (first < e->n_rows) e->counted[first / b->rows] = b->counted;
     e->tokens += b->counted;
     return DRV_OK;
 }
@@ -56,6 +62,7 @@ static drv_status fill_batch(evaluation *e, int64_t first) {
 static drv_status note_loss(evaluation *e, int64_t first) {
     const batch *b = &e->batch;
     double losses[MAX_LEAVES], loss = 0;
+    if (first >= e->n_rows) return DRV_OK;
     DRV_TRY(backend_read(e->p->b, 0, "loss", 0, e->n_here * (int64_t)sizeof loss, losses));
     for (int i = 0; i < e->n_here; i++) {
         e->losses[(e->first + i) * e->n_micro_batches + first / b->rows] = losses[i];
@@ -103,8 +110,7 @@ static drv_status run_stages(evaluation *e) {
     pipeline_shape shape = stages_shape(e->p->c);
     pipeline_schedule schedule;
     shape.forward_only = true;
-    shape.micro_batches = (int)((e->n_micro_batches - e->me + e->ranks - 1) / e->ranks);
-    if (shape.micro_batches == 0) return DRV_OK;
+    shape.micro_batches = (int)turns_of(e);
     arena *a = arena_new("schedule");
     drv_status status = pipeline_build(a, &shape, &schedule);
     if (status == DRV_OK) status = pipeline_run(e->p->link, &schedule, &actions);
@@ -127,7 +133,8 @@ static drv_status join_ranks(evaluation *e) {
 static drv_status run_rows(evaluation *e) {
     const int64_t micro = e->batch.rows;
     const double begin_s = clock_s();
-    for (int64_t first = e->me * micro; first < e->n_rows; first += e->ranks * micro) {
+    for (int64_t turn = 0; turn < turns_of(e); turn++) {
+        const int64_t first = (turn * e->ranks + e->me) * micro;
         if (stop_requested() && mesh_ranks(&e->p->params.layout.mesh) == 1)
             return drv_fail(DRV_STOPPED, "%s while evaluating", stop_requested());
         DRV_TRY(run_micro_batch(e, first));

@@ -264,7 +264,7 @@ static void team_free(device_team *t) {
 // a flag that they do not know. For CUDA it dies where it finds no ptxas; and its products go
 // to cuBLASLt, which adds a weight's gradient in place: Triton's are written beside it and copied.
 static drv_status set_flags(device_pool *pool, const backend_opts *opts) {
-    enum { OWN_FLAGS = 4 };
+    enum { OWN_FLAGS = 5 };
     static const char tools_flag[] = "xla_gpu_cuda_data_dir=";
     const char *name = pool->plugin->name, *tools = NULL;
     const bool cuda = strstr(name, "cuda") != NULL;
@@ -272,6 +272,9 @@ static drv_status set_flags(device_pool *pool, const backend_opts *opts) {
     if (cuda || strstr(name, "cpu") || strstr(name, "rocm"))
         pool->flags[pool->n_flags++] = "xla_allow_excess_precision=False";
     if (cuda) pool->flags[pool->n_flags++] = "xla_gpu_enable_triton_gemm=False";
+    // Without a device there is nothing to try algorithms on; looking for one that compiles took a
+    // third of the time and chose the same.
+    if (cuda && opts->target) pool->flags[pool->n_flags++] = "xla_gpu_autotune_level=0";
     // A rank that finds its program in the cache would let the others wait for its share of it.
     if (cuda && pool->cluster) pool->flags[pool->n_flags++] = "xla_gpu_shard_autotuning=False";
     for (int i = 0; i < opts->n_flags; i++) {

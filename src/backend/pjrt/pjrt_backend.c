@@ -285,14 +285,38 @@ static bool sees(const executable *e, const device_state *d) {
     return false;
 }
 
-static bool program_memory(backend *base, const executable *e, backend_memory *out) {
+// Whether a state is on the device while part `e` runs of the program that begins with `first`:
+// what parts leave to each other is there from the one that makes it to the last that reads it.
+static bool is_there(const executable *first, const executable *e, const device_state *d) {
+    if (!lowered_is_temporary(d->name)) return true;
+    for (; first != e; first = first->next)
+        if (sees(first, d)) return reads(e->next, d);
+    return false;
+}
+
+// What stays on the device while part `e` runs, which sees one slot of a state.
+static int64_t bytes_elsewhere(const state_table *s, const executable *first, const executable *e) {
+    int64_t bytes = 0;
+    for (int i = 0; i < s->n; i++) {
+        const device_state *d = s->all[i];
+        if (is_there(first, e, d)) bytes += (d->n_slots - sees(e, d)) * buffer_bytes(&d->shape);
+        if (d->slots) i += d->n_slots; // they come after it
+    }
+    return bytes;
+}
+
+// Of the part that needs most.
+static bool program_memory(backend *base, const executable *first, backend_memory *out) {
     const pjrt_backend *b = self(base);
-    compiled_memory m;
-    int64_t elsewhere = 0;
-    if (!client_program_memory(b->pool->client, e->program, &m)) return false;
-    for (int i = 0; i < b->states.n; i++)
-        if (!sees(e, b->states.all[i])) elsewhere += buffer_bytes(&b->states.all[i]->shape);
-    *out = (backend_memory){m.argument, m.output, m.alias, m.temp, m.code, elsewhere};
+    backend_memory most = {0};
+    for (const executable *e = first; e; e = e->next) {
+        compiled_memory m;
+        if (!client_program_memory(b->pool->client, e->program, &m)) return false;
+        const backend_memory part = {m.argument, m.output, m.alias, m.temp, m.code,
+                bytes_elsewhere(&b->states, first, e)};
+        if (e == first || backend_memory_total(&part) > backend_memory_total(&most)) most = part;
+    }
+    *out = most;
     return true;
 }
 

@@ -83,6 +83,14 @@ expect 0 "data.loss" "$drover" train sft.yaml --set run_dir=resumed --set traini
 expect 0 "120 examples in" "$drover" train sft.yaml --set run_dir=cut --set data.sequence_length=32 --set training.steps=2
 says "cut"
 expect 1 "nothing to predict: of 120 examples 120 are longer than 33 tokens and left out" "$drover" train sft.yaml --set run_dir=drop --set data.sequence_length=32 --set data.too_long=drop --set training.steps=2
+# counts of what is packed, not of what the set has: the second answer begins after 32 tokens, the third ends there
+long=$(printf 'word %.0s' {1..60})
+printf '{"prompt": "%s", "response": "%s"}\n' a b "$long" c d "$long" >mixed.jsonl
+expect 0 "3 documents" "${build[@]}" --input mixed.jsonl --out data/mixed
+mixed=("$drover" train sft.yaml --set data.train=data/mixed --set data.valid=data/mixed --set data.sequence_length=32 --set training.steps=1)
+expect 0 "data/mixed: 2 of 3 examples in 2 rows" "${mixed[@]}" --set run_dir=mixed
+says "2 longer than 33 tokens are cut off there" "1 without a token to learn are left out"
+expect 0 "data/mixed: 1 of 3 examples in 1 rows" "${mixed[@]}" --set run_dir=fewer --set data.too_long=drop
 
 # --- roles that are not those of the tokens
 cp data/chat.roles kept

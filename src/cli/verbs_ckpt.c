@@ -269,9 +269,9 @@ static const verb subverbs[] = {
                         "tokenizer, and sequences drawn from all of the vocabulary. It prints the largest difference\n"
                         "of two logits, its size relative to the logits' spread, the KL divergence, how often the\n"
                         "likeliest token is the same, and a hash of all weights that does not depend on type or\n"
-                        "files. Equal weights must give equal bits; otherwise the bound is what rounding to the\n"
-                        "coarser type explains (docs/proof.md). Exit 1: out of bounds. Models stay on disk;\n"
-                        "memory is some 200 MB for any size.",
+                        "files. Tokenizers of two folders must be alike. Equal weights must give equal bits;\n"
+                        "otherwise the bound is what rounding to the coarser type explains (docs/proof.md).\n"
+                        "Exit 1: out of bounds. Models stay on disk; memory is some 200 MB for any size.",
                 .options = json_options,
                 .n_options = sizeof json_options / sizeof *json_options,
                 .min_positional = 1,

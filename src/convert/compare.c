@@ -147,6 +147,16 @@ static tokenizer *open_tokenizer(arena *a, const model *m) {
     return NULL;
 }
 
+// *difference: of the two tokenizers, where both are there; NULL: none.
+static void make_prompts(arena *mem, const model *model_a, const model *model_b,
+        replay_prompts *out, const char **difference) {
+    tokenizer *of_a = open_tokenizer(mem, model_a), *of_b = open_tokenizer(mem, model_b);
+    *difference = of_a && of_b ? replay_tokenizer_difference(mem, of_a, of_b) : NULL;
+    replay_prompts_make(mem, of_a ? of_a : of_b, &model_a->config, out);
+    if (of_a) tokenizer_close(of_a);
+    if (of_b) tokenizer_close(of_b);
+}
+
 static drv_status compare_open(replay *r, const model *a, const model *b, bool exact_a,
         comparison *c) {
     double logit_rms = 0;
@@ -196,15 +206,14 @@ drv_status compare_models(arena *mem, const model *model_a, const model *model_b
         out->problem = arena_printf(mem, "they are different models: %s", difference);
         return DRV_OK;
     }
-    tokenizer *t = open_tokenizer(mem, model_a);
-    if (!t) t = open_tokenizer(mem, model_b);
-    replay_prompts_make(mem, t, &model_a->config, &prompts);
-    if (t) tokenizer_close(t);
+    make_prompts(mem, model_a, model_b, &prompts, &difference);
     out->tokens = prompts.n;
     DRV_TRY(replay_open(mem, &model_a->config, &prompts, &self));
     drv_status status = compare_open(self, model_a, model_b, exact_a, out);
     replay_close(self);
     if (status == DRV_OK) judge(mem, out);
+    if (difference && !out->problem)
+        out->problem = arena_printf(mem, "their tokenizers differ: %s", difference);
     if (!out->problem && out->rms > out->effect / 2 && out->effect > 0)
         log_warn("rounding to %s changes logits by %.3g, the adapter by %.3g; --dtype f32 rounds less",
                 out->type_b, out->rms, out->effect);

@@ -1,6 +1,8 @@
 // The prompts of a replay: what models are for, and tokens from all of the vocabulary.
 #include "convert/replay.h"
 
+#include <string.h>
+
 enum { TEXT_TOKENS = 16, DRAWN = 3, DRAWN_TOKENS = 16, LONG_TOKENS = 64 };
 
 static const char *const texts[] = {
@@ -22,12 +24,50 @@ static int fitting(const model_config *m, int64_t n) {
 
 static void add_text(replay_prompts *p, encoder *e, const char *text, const model_config *m) {
     id_list ids = {0};
-    encoder_run(e, text, __builtin_strlen(text), true, &ids);
+    encoder_run(e, text, strlen(text), true, &ids);
     const int n = fitting(m, ids.n < TEXT_TOKENS ? ids.n : TEXT_TOKENS);
     for (int i = 0; i < n; i++)
         add(p, ids.p[i] < m->vocab_size ? ids.p[i] : 0, i);
     id_list_free(&ids);
     p->n_texts++;
+}
+
+static void ids_of_text(const tokenizer *t, const char *text, id_list *ids) {
+    encoder *e = encoder_new(t);
+    encoder_run(e, text, strlen(text), true, ids);
+    encoder_free(e);
+}
+
+static const char *text_difference(arena *mem, const tokenizer *t, const tokenizer *other,
+        const char *text) {
+    id_list ids[2] = {{0}, {0}};
+    const char *difference = NULL;
+    ids_of_text(t, text, &ids[0]);
+    ids_of_text(other, text, &ids[1]);
+    int64_t i = 0;
+    while (i < ids[0].n && i < ids[1].n && ids[0].p[i] == ids[1].p[i])
+        i++;
+    if (i < ids[0].n || i < ids[1].n)
+        difference =
+                arena_printf(mem, "\"%s\" has %lld tokens and %lld, from number %lld on unlike",
+                        text, (long long)ids[0].n, (long long)ids[1].n, (long long)i);
+    id_list_free(&ids[0]);
+    id_list_free(&ids[1]);
+    return difference;
+}
+
+const char *replay_tokenizer_difference(arena *mem, const tokenizer *t, const tokenizer *other) {
+    const int32_t n = tokenizer_n_vocab(t), n_other = tokenizer_n_vocab(other);
+    for (int32_t id = 0; id < n || id < n_other; id++) {
+        const char *text = tokenizer_token_text(t, id), *of_other = tokenizer_token_text(other, id);
+        if (strcmp(text, of_other) != 0)
+            return arena_printf(mem, "token %d is \"%s\" and \"%s\"", id, text, of_other);
+    }
+    for (int i = 0; i < N_TEXTS; i++) {
+        const char *difference = text_difference(mem, t, other, texts[i]);
+        if (difference) return difference;
+    }
+    return NULL;
 }
 
 // Multiplicative steps of an odd constant (2^32 over the golden ratio) spread over any vocabulary.

@@ -144,10 +144,15 @@ static void say_packing(const row_source *src) {
     if (src->count.unanswered)
         str_printf(&left, "; %lld without a token to learn are left out",
                 (long long)src->count.unanswered);
-    log_info("%s: %lld examples in %lld rows of %lld tokens, %.1f%% filled%s", src->set->prefix,
-            (long long)src->count.examples, (long long)src->n_rows, longest - 1,
+    const long long all = src->count.examples,
+                    packed = all - src->count.dropped - src->count.unanswered;
+    str of = {0};
+    if (packed < all) str_printf(&of, " of %lld", all);
+    log_info("%s: %lld%s examples in %lld rows of %lld tokens, %.1f%% filled%s", src->set->prefix,
+            packed, of.p ? of.p : "", (long long)src->n_rows, longest - 1,
             100 * (double)src->pack.n_tokens / (double)(src->n_rows * (longest - 1)),
             left.p ? left.p : "");
+    str_free(&of);
     str_free(&left);
 }
 

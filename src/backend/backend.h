@@ -74,8 +74,8 @@ typedef struct backend_vtable {
     // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
     // open back end, so that another one can plan for this one. NULL: none for any node.
     int64_t (*workspace)(const node *n, int n_threads);
-    // Makes this back end that of rank comm_rank(c) in a mesh; before the first load. Without it:
-    // one rank.
+    // Makes this back end that of rank comm_rank(c) in a mesh; before the first load. c NULL: of
+    // the rank that its device of the pool is for, to compile alone. Without it: one rank.
     void (*join)(backend *b, comm *c, const mesh *m);
     // Lowers a planned graph; creates state that it names and that does not exist yet, zeroed.
     drv_status (*load)(backend *b, const plan *p, executable **out);
@@ -208,7 +208,6 @@ typedef struct backend_opts {
     int n_flags;
     double memory_fraction;
     const char *target;      // "cuda:h200": programs are compiled for it and not run; NULL: none
-    int n_targets;           // so many of it; 0: one
     const char *cache_dir;   // of compiled programs; NULL: the user's; "none"
     int64_t cache_max_bytes; // of all files there; 0: any
     // How many programs are compiled at a time; 0: as many as there are cores. Of how much memory

@@ -105,6 +105,8 @@ typedef struct backend_vtable {
     int64_t (*held_bytes)(backend *b);
     // What a loaded program needs. False: unknown. NULL: as the plan says.
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
+    // Bytes that its device gives to programs; 0: unknown. NULL: as much as there is of the host's.
+    int64_t (*capacity)(backend *b);
     void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call
     const char *(*device)(backend *b);            // "AMD EPYC"; belongs to the back end
     // Opens the libraries that it names: nothing for the start of a run.
@@ -166,6 +168,9 @@ static inline int64_t backend_held_bytes(backend *b) {
 }
 static inline bool backend_program_memory(backend *b, const executable *e, backend_memory *out) {
     return b->v->memory && b->v->memory(b, e, out);
+}
+static inline int64_t backend_capacity(backend *b) { // 0: unknown
+    return b->v->capacity ? b->v->capacity(b) : 0;
 }
 static inline void backend_profile(backend *b, double s[N_OPS]) {
     b->v->profile(b, s);

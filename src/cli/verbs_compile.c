@@ -10,7 +10,7 @@
 #include "train/device.h"
 #include "train/programs.h"
 
-enum { MAX_MEASURED = 64 };
+enum { MAX_MESSAGE = 512 };
 
 // What programs are compiled for: the devices of a target, or those that a run of this process has.
 typedef struct compiled_for {
@@ -22,15 +22,13 @@ typedef struct counts {
     int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
     // Of the rank under way.
     backend *b;
-    char rank[32];                        // begins each line: "pipeline rank 1  "; "": there is one
-    const executable *made[MAX_MEASURED]; // of n_here: the first ones; NULL: it failed
-    int n_here;
+    char rank[32];               // begins each line: "pipeline rank 1  "; "": there is one
+    char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
 } counts;
 
 static void tell(void *ctx, const char *name, int n_nodes, const load_request *made) {
     counts *c = ctx;
     backend_memory m;
-    if (c->n_here < MAX_MEASURED) c->made[c->n_here++] = made->status == DRV_OK ? *made->out : NULL;
     c->n++;
     c->n_failed += made->status != DRV_OK;
     c->n_kept += made->from_cache;
@@ -51,12 +49,8 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
 // What the device holds while the program runs that needs most, as its compiler and as drover plan
 // it. Rows that wait on the host are in neither.
 static void print_memory(const counts *c, const programs *p) {
-    int64_t most = 0;
-    for (int i = 0; i < c->n_here; i++) {
-        backend_memory m;
-        if (!c->made[i] || !backend_program_memory(c->b, c->made[i], &m)) return;
-        if (backend_memory_total(&m) > most) most = backend_memory_total(&m);
-    }
+    const char *name;
+    const int64_t most = programs_compiled_bytes(p, &name);
     const memory_plan here = programs_memory(p);
     const int64_t planned = here.total - here.batches - here.messages;
     if (most == 0) return;
@@ -107,7 +101,11 @@ static drv_status compile_programs(arena *mem, const run_config *cfg, counts *c)
     const int n_failed = c->n_failed;
     DRV_TRY(programs_build(mem, cfg, &built));
     const drv_status status = programs_compile(mem, c->b, &built, &(compile_report){tell, c});
-    if (status == DRV_OK) print_memory(c, &built);
+    if (status == DRV_OK) {
+        print_memory(c, &built);
+        if (programs_check_fit(&built) != DRV_OK && !*c->too_large)
+            snprintf(c->too_large, sizeof c->too_large, "%s%s", c->rank, drv_message());
+    }
     return c->n_failed > n_failed ? DRV_OK : status; // it is counted
 }
 
@@ -115,7 +113,6 @@ static drv_status compile_programs(arena *mem, const run_config *cfg, counts *c)
 static drv_status compile_rank(run_config *cfg, const compiled_for *to, int place, counts *c) {
     arena *mem = arena_new("a rank");
     cfg->rank = place * mesh_stride(&to->ranks, AXIS_PIPELINE);
-    c->n_here = 0;
     if (to->ranks.size[AXIS_PIPELINE] > 1)
         snprintf(c->rank, sizeof c->rank, "pipeline rank %d  ", place);
     drv_status status = open_rank(mem, cfg, to, &c->b);
@@ -153,6 +150,7 @@ static drv_status compile(arena *mem, const cli_args *args) {
     if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
+    if (!c.n_failed && *c.too_large) return drv_fail(DRV_E_DEVICE, "%s", c.too_large);
     return c.n_failed ? drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled", c.n_failed,
                                 c.n)
                       : DRV_OK;
@@ -200,7 +198,8 @@ const verb verb_compile = {
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"
                 "`backend: cpu` has nothing to keep: its programs are checked. Ends with how many graphs\n"
-                "there are, and how many were compiled and failed; exit status 1 when one failed.\n"
+                "there are, and how many were compiled and failed; exit status 1 when one failed or needs more\n"
+                "memory than the device gives.\n"
                 "\n"
                 "Programs are compiled side by side, as many as there are cores (--jobs) and as the memory\n"
                 "of the host allows (--memory; by the length of their text).\n"

@@ -320,6 +320,12 @@ static bool program_memory(backend *base, const executable *first, backend_memor
     return true;
 }
 
+static int64_t capacity(backend *base) {
+    const pjrt_backend *b = self(base);
+    int64_t used, limit;
+    return client_memory(b->pool->client, b->states.device, &used, &limit) ? limit : 0;
+}
+
 static void profile(backend *b, double s[N_OPS]) {
     (void)b; // the compiler joins ops
     memset(s, 0, N_OPS * sizeof *s);
@@ -376,6 +382,7 @@ static const backend_vtable calls = {.name = "pjrt",
         .arrive = arrive,
         .held_bytes = held_bytes,
         .memory = program_memory,
+        .capacity = capacity,
         .profile = profile,
         .device = device,
         .describe = describe,

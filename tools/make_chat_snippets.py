@@ -190,6 +190,17 @@ SNIPPETS = [
     "{{ 'hello'.find('', 9) }}{{ 'hello'.count('', 2) }}{{ 'hello'.rfind('l', -3) }}{{ 'hello'.startswith('', 6) }}{{ 'hello'.endswith('ell', 0, -1) }}",
     "{{ messages|groupby('role')|map(attribute='grouper')|list }}{{ (messages|groupby('role'))[0][1]|length }}",
     "{{ messages|sort(attribute='role,content', reverse=true)|map(attribute='role')|join(' ') }}",
+    "{{ 'OΔΟΣ ΟΔΟΣ.'.lower() }}{{ 'AΣ\u0301'|lower }}{{ 'Σ'|lower }}{{ \"A'Σ'b\".lower() }}{{ 'ΑΣ ΣΑ'.title() }}",
+    "{{ '\u0130I\u0131'.lower() }}{{ '\ufb01ne \u0149 stra\xdfe \u1f80'.upper() }}{{ '\ufb01ne'.title() }}{{ '\ufb03x'|capitalize }}{{ '\u0149\xdf\u01c5'.swapcase() }}",
+    "{{ 'Stra\xdfe \u1e9e \ufb01 \u0130 \u03a3\u03c2 \u13a0\uab70'.casefold() }}{{ '\u01c4\u01c5\u01c6'.title() }}{{ '\u01c4\u01c5\u01c6'|capitalize }}",
+    "{{ '\xaa'.islower() }}{{ '\u2160'.isupper() }}{{ '\u01c5'.isupper() }}{{ '\u01c5'.islower() }}{{ '\U0001d400'.isupper() }}{{ '\u24d0 \u0138' is lower }}",
+    "{{ '\xdfen \ufb01ne-x\u2003yz \u03a3 a\u03a3 (\u01c6'|title }}{{ ['\u0130', 'i\u0307', 'B']|unique|list }}",
+    "{% macro f(a, b=1) %}x{% endmacro %}{{ f.name }}{{ f.arguments }}{{ f.caller }}{{ f.catch_varargs }}{{ f.nope is defined }}{{ f|attr('name') }}{{ f['name'] }}",
+    "{% macro f(caller=3) %}{{ varargs }}{{ caller }}{{ kwargs }}{% endmacro %}{{ f.caller }}{{ f.explicit_caller }}{{ f.catch_varargs }}{{ f.catch_kwargs }}",
+    "{% macro f() %}{{ caller.name }}{{ caller.arguments }}{% endmacro %}{% call(a) f() %}{% endcall %}{{ [f]|map(attribute='name')|list }}",
+    "{% macro f() %}x{% endmacro %}{% call f() %}y{% endcall %}",
+    "{{ lipsum is defined }}{{ cycler is defined }}{{ self is defined }}{{ self.x is defined }}{{ self is callable }}{{ lipsum is callable }}{{ not self }}",
+    "{{ namespace(a=1)|attr('a') }}{{ {'a': 1}|attr('a') }}{% for i in 'ab' %}{{ loop|attr('index') }}{% endfor %}",
 ]
 
 chat_template_utils.datetime = Fixed

@@ -27,6 +27,14 @@ drv_status jinja_take(jinja_context *c, str *text, value *out) {
     return status;
 }
 
+drv_status jinja_printable(const value *v) {
+    if (v->kind != VALUE_GENERATOR && v->kind != VALUE_FUNCTION &&
+            !(v->kind == VALUE_LIST && v->list->form == LIST_RANGE))
+        return DRV_OK;
+    return drv_fail(DRV_E_DATA, "a %s is printed%s", value_type_name(v),
+            v->kind == VALUE_FUNCTION ? "; does it want its ()?" : "; |list makes a list of it");
+}
+
 drv_status jinja_new_function(jinja_context *c, const value_function *f, value *out) {
     void *p;
     DRV_TRY(value_alloc(&c->m, sizeof *f, &p));
@@ -155,6 +163,9 @@ static drv_status bind_parameters(jinja_context *context, const value_function *
 static drv_status call_macro(jinja_context *c, const value_function *f, const call_args *args,
         value *out) {
     scope *outer = c->scope, *inner;
+    if (f->caller.kind == VALUE_FUNCTION && !f->macro->parameters.uses_caller)
+        return drv_fail(DRV_E_DATA, "macro %s is called by a call block and has no caller()",
+                f->name);
     DRV_TRY(jinja_open_scope(c, f->outer, &inner));
     c->scope = inner;
     drv_status status = bind_parameters(c, f, args);

@@ -56,6 +56,8 @@ struct value_function {
     const void *bound; // not NULL: it is a method, without attributes of its own
 };
 
+// DRV_E_DATA: a function, generator or range, whose text no template can want.
+DRV_CHECKED drv_status jinja_printable(const value *v);
 // Counts work, so that no template runs for ever. DRV_E_DATA: it has had its share.
 DRV_CHECKED drv_status jinja_charge(jinja_context *c, int64_t steps);
 // Of a filter or method that goes through a text once.
@@ -82,7 +84,7 @@ DRV_CHECKED drv_status jinja_open_scope(jinja_context *c, scope *outer, scope **
 DRV_CHECKED drv_status jinja_assign(jinja_context *c, const expr *target, value v);
 DRV_CHECKED drv_status jinja_call(jinja_context *c, const value *callee, const call_args *args,
         value *out);
-DRV_CHECKED drv_status jinja_attribute(jinja_context *c, const value *v, const value *name,
+DRV_CHECKED drv_status jinja_attribute(jinja_context *context, const value *self, const value *name,
         value *out);
 DRV_CHECKED drv_status jinja_item(jinja_context *context, const value *self, const value *index,
         value *out);

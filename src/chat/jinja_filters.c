@@ -126,10 +126,13 @@ static drv_status filter_attr(jinja_context *c, const value *v, const call_args 
     DRV_TRY(call_check(args, "attr", 1, 1, "name"));
     bool found;
     DRV_TRY(jinja_defined(v));
-    DRV_TRY(jinja_method(c, v, &args->v[0], &found, out));
-    if (!found)
-        *out = value_undefined(args->v[0].s.p,
-                args->v[0].kind == VALUE_STRING ? args->v[0].s.n : 0);
+    if (args->v[0].kind != VALUE_STRING) {
+        *out = value_undefined("", 0);
+        return DRV_OK;
+    }
+    if (v->kind != VALUE_DICT) return jinja_attribute(c, v, &args->v[0], out);
+    DRV_TRY(jinja_method(c, v, &args->v[0], &found, out)); // not what it holds
+    if (!found) *out = value_undefined(args->v[0].s.p, args->v[0].s.n);
     return DRV_OK;
 }
 

@@ -113,8 +113,9 @@ static drv_status filter_join(jinja_context *c, const value *v, const call_args 
         value item = items.v[i];
         if (attribute) status = by_path(c, &items.v[i], attribute, &item);
         if (i && between) value_print(between, &text);
+        if (status == DRV_OK) status = jinja_printable(&item);
         value_print(&item, &text);
-        if (text.n > JINJA_MAX_OUTPUT)
+        if (status == DRV_OK && text.n > JINJA_MAX_OUTPUT)
             status = drv_fail(DRV_E_DATA, "join makes a text of more than %s",
                     str_bytes(JINJA_MAX_OUTPUT));
     }
@@ -218,6 +219,7 @@ static drv_status merge_sort(jinja_context *context, value *keys, value *items, 
 static drv_status lowered(jinja_context *c, value *key) {
     if (key->kind != VALUE_STRING) return DRV_OK;
     str text = {0};
+    DRV_TRY(jinja_charge(c, (int64_t)key->s.n / 16));
     text_case(key, CASE_LOWER, &text);
     return jinja_take(c, &text, key);
 }

@@ -12,6 +12,7 @@ static drv_status as_text(jinja_context *c, const value *v, value *out) {
         return DRV_OK;
     }
     str text = {0};
+    DRV_TRY(jinja_printable(v));
     value_print(v, &text);
     return jinja_take(c, &text, out);
 }
@@ -33,6 +34,7 @@ static drv_status change_case(jinja_context *c, const value *v, const call_args 
     str changed = {0};
     DRV_TRY(filter_no_args(args, "a filter of letters"));
     DRV_TRY(as_text(c, v, &text));
+    DRV_TRY(jinja_charge(c, (int64_t)text.s.n / 16));
     text_case(&text, kind, &changed);
     DRV_TRY(jinja_take(c, &changed, out));
     out->s.safe = text.s.safe;
@@ -51,23 +53,34 @@ static drv_status filter_capitalize(jinja_context *c, const value *v, const call
     return change_case(c, v, args, CASE_CAPITAL, out);
 }
 
-// Words begin after spaces, hyphens and opening brackets, unlike str.title.
-static drv_status filter_title(jinja_context *c, const value *v, const call_args *args,
+// What words of the filter title begin after, unlike those of str.title.
+static bool before_word(const value *text, size_t at, size_t *length) {
+    const int32_t c = text_char_at(text->s.p + at, text->s.n - at, length);
+    return text_is_space(c) || (c < 0x80 && strchr("-([{<", c));
+}
+
+static drv_status filter_title(jinja_context *context, const value *self, const call_args *args,
         value *out) {
     value text;
     str titled = {0};
     DRV_TRY(filter_no_args(args, "title"));
-    DRV_TRY(as_text(c, v, &text));
-    for (size_t i = 0; i < text.s.n;) {
-        size_t n = 0;
-        while (i + n < text.s.n && !strchr(" \t\n\r\f\v-([{<", text.s.p[i + n]))
-            n++;
-        const value word = value_slice(text.s.p + i, n);
-        text_case(&word, CASE_CAPITAL, &titled);
-        for (i += n; i < text.s.n && strchr(" \t\n\r\f\v-([{<", text.s.p[i]); i++)
-            str_add(&titled, text.s.p + i, 1);
+    DRV_TRY(as_text(context, self, &text));
+    DRV_TRY(jinja_charge(context, (int64_t)text.s.n / 16));
+    for (size_t from = 0, length; from < text.s.n;) {
+        size_t to = from;
+        while (to < text.s.n && !before_word(&text, to, &length))
+            to += length;
+        if (to > from) { // the first character alone, the rest as if nothing stood before it
+            text_char_at(text.s.p + from, to - from, &length);
+            const value first = value_slice(text.s.p + from, length),
+                        rest = value_slice(text.s.p + from + length, to - from - length);
+            text_case(&first, CASE_UPPER, &titled);
+            text_case(&rest, CASE_LOWER, &titled);
+        }
+        for (from = to; from < text.s.n && before_word(&text, from, &length); from += length)
+            str_add(&titled, text.s.p + from, length);
     }
-    return jinja_take(c, &titled, out);
+    return jinja_take(context, &titled, out);
 }
 
 static drv_status filter_replace(jinja_context *c, const value *v, const call_args *args,

@@ -144,6 +144,7 @@ static drv_status put_printed(jinja_context *c, const value *v, bool as_repr, co
         char align, str *out) {
     str shown = {0};
     value text;
+    DRV_TRY(jinja_printable(v));
     if (as_repr)
         value_repr(v, &shown);
     else

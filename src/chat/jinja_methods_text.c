@@ -30,10 +30,11 @@ static drv_status str_case(jinja_context *c, const value_function *f, const call
     static const struct {
         const char *name;
         text_case_kind kind;
-    } kinds[] = {{"upper", CASE_UPPER}, {"lower", CASE_LOWER}, {"casefold", CASE_LOWER},
+    } kinds[] = {{"upper", CASE_UPPER}, {"lower", CASE_LOWER}, {"casefold", CASE_FOLD},
             {"title", CASE_TITLE}, {"capitalize", CASE_CAPITAL}, {"swapcase", CASE_SWAP}};
     str text = {0};
     DRV_TRY(call_check(args, f->name, 0, 0, ""));
+    DRV_TRY(jinja_charge(c, (int64_t)f->self.s.n / 16));
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (strcmp(kinds[i].name, f->name) == 0) text_case(&f->self, kinds[i].kind, &text);
     return jinja_take(c, &text, out);
@@ -312,9 +313,9 @@ static drv_status str_is_kind(jinja_context *c, const value_function *f, const c
             holds = is_kind(f->name, code);
             continue;
         }
-        const bool up = utf8proc_isupper(code), low = utf8proc_islower(code);
-        any |= up || low;
-        holds = !(upper ? low : up);
+        const bool up = text_char_is_upper(code), low = text_char_is_lower(code);
+        any |= upper ? up : low;
+        holds = !(upper ? low : up) && utf8proc_category(code) != UTF8PROC_CATEGORY_LT;
     }
     *out = value_bool(holds && (any || (!upper && !lower)));
     return DRV_OK;

@@ -151,6 +151,8 @@ drv_status jinja_eval_binary(jinja_context *context, const expr *node, value *ou
     DRV_TRY(jinja_eval(context, node->b, &right));
     if (node->op == '~') {
         str text = {0};
+        DRV_TRY(jinja_printable(&left));
+        DRV_TRY(jinja_printable(&right));
         value_print(&left, &text);
         value_print(&right, &text);
         return jinja_take(context, &text, out);

@@ -133,13 +133,15 @@ static drv_status parse_parameters(parser *p, macro_parameters *out) {
 
 // The body of a macro or call block, and which of the arguments beyond its parameters it takes.
 static drv_status parse_macro_body(parser *p, const char *end, stmt *s) {
-    const bool varargs = p->varargs, kwargs = p->kwargs;
-    p->varargs = p->kwargs = false;
+    const bool varargs = p->varargs, kwargs = p->kwargs, caller = p->caller;
+    p->varargs = p->kwargs = p->caller = false;
     DRV_TRY(parse_until(p, end, &s->body));
     s->parameters.uses_varargs = p->varargs;
     s->parameters.uses_kwargs = p->kwargs;
+    s->parameters.uses_caller = p->caller;
     p->varargs |= varargs;
     p->kwargs |= kwargs;
+    p->caller |= caller;
     return DRV_OK;
 }
 

@@ -66,8 +66,8 @@ typedef struct macro_parameters {
     value *names;
     expr **defaults; // NULL: none
     int n;
-    bool uses_varargs,
-            uses_kwargs; // the body names them, so the macro takes arguments beyond these
+    bool uses_varargs, uses_kwargs, // the body names them: it takes arguments beyond these
+            uses_caller;            // it may be called by a call block
 } macro_parameters;
 
 struct stmt {

@@ -98,6 +98,7 @@ static drv_status parse_name(parser *p, expr **out) {
     DRV_TRY(parser_new_expr(p, EXPR_NAME, out));
     p->varargs |= parser_at_word(p, "varargs");
     p->kwargs |= parser_at_word(p, "kwargs");
+    p->caller |= parser_at_word(p, "caller");
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
         if (parser_at_word(p, constants[i].word)) {
             (*out)->kind = EXPR_CONSTANT;

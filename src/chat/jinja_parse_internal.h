@@ -7,8 +7,8 @@ typedef struct parser {
     const char *name;
     const token *t;
     int depth, loops;
-    bool marks;           // there was a generation block
-    bool varargs, kwargs; // these names were used
+    bool marks;                   // there was a generation block
+    bool varargs, kwargs, caller; // these names were used
 } parser;
 
 typedef struct expr_list { // grows while it is parsed

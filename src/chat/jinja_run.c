@@ -5,11 +5,7 @@
 #include "chat/jinja_eval_internal.h"
 
 static drv_status print(jinja_context *c, const value *v) {
-    if (v->kind == VALUE_GENERATOR || v->kind == VALUE_FUNCTION ||
-            (v->kind == VALUE_LIST && v->list->form == LIST_RANGE))
-        return drv_fail(DRV_E_DATA, "a %s is printed%s", value_type_name(v),
-                v->kind == VALUE_FUNCTION ? "; does it want its ()?"
-                                          : "; |list makes a list of it");
+    DRV_TRY(jinja_printable(v));
     value_print(v, c->out);
     if (c->out->n > JINJA_MAX_OUTPUT)
         return drv_fail(DRV_E_DATA, "the template writes more than %s",

@@ -169,8 +169,10 @@ static bool is_of_kind(const value *self, test_kind kind) {
         if (self->kind == VALUE_LIST) return !list_is_view(self->list->form);
         return self->kind == VALUE_STRING || self->kind == VALUE_DICT ||
                self->kind == VALUE_UNDEFINED;
-    default:
-        return self->kind == VALUE_FUNCTION || self->kind == VALUE_UNDEFINED; // as in Jinja
+    default: // what is undefined can be called, as in Jinja; the variable self cannot
+        return (self->kind == VALUE_FUNCTION &&
+                       (self->function->native || self->function->macro || self->function->loop)) ||
+               self->kind == VALUE_UNDEFINED;
     }
 }
 
@@ -353,12 +355,20 @@ static drv_status joiner(jinja_context *c, const value_function *f, const call_a
             &(value_function){.name = "joiner", .native = join_next, .self = state}, out);
 }
 
+// What Jinja has and no chat template wants: it is defined, and refused when it is called.
+static drv_status refuse(jinja_context *c, const value_function *f, const call_args *args,
+        value *out) {
+    (void)c, (void)args, (void)out;
+    return drv_fail(DRV_E_DATA, "%s() is not supported", f->name);
+}
+
 drv_status jinja_add_globals(jinja_context *c) {
     static const struct {
         const char *name;
         native_function call;
     } functions[] = {{"raise_exception", raise_exception}, {"strftime_now", strftime_now},
-            {"namespace", make_dict}, {"dict", make_dict}, {"range", range}, {"joiner", joiner}};
+            {"namespace", make_dict}, {"dict", make_dict}, {"range", range}, {"joiner", joiner},
+            {"cycler", refuse}, {"lipsum", refuse}, {"self", NULL}};
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
         value f;
         DRV_TRY(jinja_new_function(c,

@@ -65,33 +65,6 @@ size_t text_encode(int64_t code, char out[5]) {
     return (size_t)n;
 }
 
-static void put_char(str *out, utf8proc_int32_t c) {
-    utf8proc_uint8_t bytes[4];
-    const utf8proc_ssize_t n = utf8proc_encode_char(c, bytes);
-    str_add(out, bytes, (size_t)n);
-}
-
-static bool cased(utf8proc_int32_t c) {
-    return utf8proc_isupper(c) || utf8proc_islower(c) || utf8proc_totitle(c) != c;
-}
-
-void text_case(const value *v, text_case_kind kind, str *out) {
-    bool inside = false; // of a word
-    for (size_t i = 0, n; i < v->s.n; i += n) {
-        const utf8proc_int32_t c = text_char_at(v->s.p + i, v->s.n - i, &n);
-        const bool up = kind == CASE_UPPER || (kind == CASE_TITLE && !inside) ||
-                        (kind == CASE_CAPITAL && i == 0) ||
-                        (kind == CASE_SWAP && utf8proc_islower(c));
-        if (up && c == 0xDF) // ß has no capital of its own
-            str_puts(out, kind == CASE_UPPER || kind == CASE_SWAP ? "SS" : "Ss");
-        else
-            put_char(out, !up                                       ? utf8proc_tolower(c)
-                          : kind == CASE_UPPER || kind == CASE_SWAP ? utf8proc_toupper(c)
-                                                                    : utf8proc_totitle(c));
-        inside = cased(c);
-    }
-}
-
 const char *text_find(const char *p, size_t n, const value *what) {
     return what->s.n == 0 ? p : n ? memmem(p, n, what->s.p, what->s.n) : NULL;
 }

@@ -81,4 +81,17 @@ says "whole_step  graph" "eval        graph" "2 of 2 graphs could not be compile
 expect 0 "Total failed: 0" compile --devices 2
 says "Total graphs: 3" "step" "update" "eval"
 expect 0 "3 of 3 from the cache" compile --devices 2
+expect 2 'compile: --devices 2, but `backend: cpu` has one, expected backend pjrt or --target' "$drover" compile run.yaml --devices 2
+
+# --- a pipeline: every rank of it has programs of its own, which a run then finds, one of a stage that fails is counted
+rm -rf "$kept"
+stages="--set parallel.pipeline=2 --set parallel.tensor=2 --set training.micro_batch_size=1"
+expect 0 "Total graphs: 8" compile $stages
+says "pipeline rank 0  stage0.forward " "pipeline rank 1  stage1.forward " "pipeline rank 1  update " "pipeline rank 1  Memory of a device: " "Total successful: 8"
+expect 0 "8 of 8 from the cache" compile $stages
+(cd "$kept" && ls) >names
+expect 0 "step 1" "$drover" train run.yaml $stages --set backend=pjrt --set pjrt.cache="$kept" --set training.steps=1 --set run_dir=staged
+check "a run on a pipeline compiles what drover compile had not" cmp -s names <(ls "$kept")
+expect 1 "Total failed: 8" compile $stages --set 'pjrt.flags=[xla_no_such_flag=1]'
+says "pipeline rank 1  update      graph" "8 of 8 graphs could not be compiled"
 finish

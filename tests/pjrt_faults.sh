@@ -1,6 +1,7 @@
 #!/bin/bash
 # What is no PJRT plugin, or none that can be used: one line each and no crash. Needs no plugin; of those that
 # need one, and of those that need a compiler, the test says what it leaves out.
+source=$(cd "$(dirname "$0")"/../src && pwd)
 . "$(dirname "$0")"/story.bash
 make_data
 real=${DROVER_PJRT_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/pjrt}
@@ -61,7 +62,16 @@ if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then
     ln -s "$real"/cuda/xla_cuda_plugin.so alone/cuda.so
     [ -e /usr/local/cuda/bin/ptxas ] || CUDA_HOME=$PWD PATH=/usr/bin:/bin expect 1 "CUDA's ptxas and libdevice.10.bc are not there" "$drover" compile run.yaml \
         --target cuda:h200 --set pjrt.plugin=$PWD/alone/cuda.so
-    [ -e "$real"/cuda/tools/bin/ptxas ] && DROVER_PJRT_DIR=$real expect 0 "Total successful: 2" "$drover" compile run.yaml --target cuda:h200
+    if [ -e "$real"/cuda/tools/bin/ptxas ]; then
+        for_gpu() { DROVER_PJRT_DIR=$real expect "$1" "$2" "$drover" compile run.yaml --target "${@:3}"; }
+        for_gpu 0 "Total successful: 2" cuda:h200
+        # What the compiler needs is more than the GPU has: by one layer of 1.7e10 weights, and by a share of a small one.
+        for_gpu 1 'on a device, but NVIDIA A100-SXM4-80GB (cuda) gives 79.26 GiB (85100068864)' cuda:a100 --set model.num_hidden_layers=1 \
+            --set model.hidden_size=32768 --set model.intermediate_size=131072 --set model.num_attention_heads=256 --set model.num_key_value_heads=256
+        says 'drover: program "whole_step" needs 2' "Total successful: 2"
+        for_gpu 1 'pipeline rank 0  program "' cuda:h200 --set pjrt.memory_fraction=0.000001 --set parallel.pipeline=2
+        says "NVIDIA H200 (cuda) gives 147.85 KiB (151397)" "Total successful: 8"
+    fi
 else
     echo "left out: the CUDA plugin; none in $real (tools/fetch_pjrt.py cuda)"
 fi
@@ -84,5 +94,39 @@ if [ -n "$plugin" ]; then
     refused 1 'could not open "./cut.so": it is cut short: 100000 bytes' --set pjrt.plugin=./cut.so
 else
     echo "left out: a real plugin that is damaged or told nonsense; none in $real (tools/fetch_pjrt.py)"
+fi
+
+# --- fewer devices than are asked for; one that says how much memory it has, less than the programs need: nothing is run
+if [ -n "$plugin" ] && command -v cc >/dev/null; then
+    cc -shared -fPIC -I"$source" -DREAL="\"$plugin\"" -o small.so -x c - <<'C' || bad "cc"
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+#include "backend/pjrt/pjrt_abi.h"
+#define X(name, place, ...) PLACE_##name = place,
+enum { PJRT_SLOTS(X) };
+static pjrt_api api;
+static void *say(pjrt_memory_stats_args *args) {
+    args->bytes_limit = (pjrt_memory_number){1000000, true};
+    return NULL;
+}
+const pjrt_api *GetPjrtApi(void) {
+    const pjrt_api *(*real)(void) = (const pjrt_api *(*)(void))dlsym(dlopen(REAL, RTLD_NOW), "GetPjrtApi");
+    memcpy(&api, real(), sizeof api);
+    api.slot[PLACE_Device_MemoryStats] = (void *)say;
+    return &api;
+}
+C
+    small="--set pjrt.plugin=./small.so --set pjrt.cache=none"
+    for verb in "compile run.yaml --set backend=pjrt" "train run.yaml --set backend=pjrt --set run_dir=small" "bench step run.yaml --set backend=pjrt" \
+        "train run.yaml --set backend=pjrt --set run_dir=two --set pjrt.devices=2"; do
+        expect 1 "bytes) on a device, but cpu (cpu) gives 976.56 KiB (1000000); " "$drover" $verb $small
+        check "it is said more than once: $verb" [ "$(grep -c 'on a device, but' out)" = 1 ]
+    done
+    expect 1 'plugin "small.so" has ' "$drover" compile run.yaml --set backend=pjrt --devices 64 --set training.global_batch_size=128 $small
+    says "devices here, expected 64"
+    check "a step was run" [ -z "$(cat small/metrics.jsonl two/metrics.jsonl 2>/dev/null | grep loss)" ]
+else
+    echo "left out: a device with little memory; no plugin in $real/cpu, or no cc"
 fi
 finish

@@ -74,8 +74,8 @@ typedef struct backend_vtable {
     // Scratch that the planner has to set aside while a node runs on a team of n_threads. Needs no
     // open back end, so that another one can plan for this one. NULL: none for any node.
     int64_t (*workspace)(const node *n, int n_threads);
-    // Makes this back end that of rank comm_rank(c) in a mesh; before the first load. Without it:
-    // one rank.
+    // Makes this back end that of rank comm_rank(c) in a mesh; before the first load. c NULL: of
+    // the rank that its device of the pool is for, to compile alone. Without it: one rank.
     void (*join)(backend *b, comm *c, const mesh *m);
     // Lowers a planned graph; creates state that it names and that does not exist yet, zeroed.
     drv_status (*load)(backend *b, const plan *p, executable **out);
@@ -105,6 +105,8 @@ typedef struct backend_vtable {
     int64_t (*held_bytes)(backend *b);
     // What a loaded program needs. False: unknown. NULL: as the plan says.
     bool (*memory)(backend *b, const executable *e, backend_memory *out);
+    // Bytes that its device gives to programs; 0: unknown. NULL: as much as there is of the host's.
+    int64_t (*capacity)(backend *b);
     void (*profile)(backend *b, double s[N_OPS]); // seconds by op since the last call
     const char *(*device)(backend *b);            // "AMD EPYC"; belongs to the back end
     // Opens the libraries that it names: nothing for the start of a run.
@@ -167,6 +169,9 @@ static inline int64_t backend_held_bytes(backend *b) {
 static inline bool backend_program_memory(backend *b, const executable *e, backend_memory *out) {
     return b->v->memory && b->v->memory(b, e, out);
 }
+static inline int64_t backend_capacity(backend *b) { // 0: unknown
+    return b->v->capacity ? b->v->capacity(b) : 0;
+}
 static inline void backend_profile(backend *b, double s[N_OPS]) {
     b->v->profile(b, s);
 }
@@ -208,7 +213,6 @@ typedef struct backend_opts {
     int n_flags;
     double memory_fraction;
     const char *target;      // "cuda:h200": programs are compiled for it and not run; NULL: none
-    int n_targets;           // so many of it; 0: one
     const char *cache_dir;   // of compiled programs; NULL: the user's; "none"
     int64_t cache_max_bytes; // of all files there; 0: any
     // How many programs are compiled at a time; 0: as many as there are cores. Of how much memory

@@ -1,5 +1,6 @@
 // compile: makes a run's programs without running them.
 #include <stdio.h>
+#include <string.h>
 
 #include "base/parallel.h"
 #include "base/str.h"
@@ -9,26 +10,34 @@
 #include "train/device.h"
 #include "train/programs.h"
 
-enum { MAX_MEASURED = 64 };
+enum { MAX_MESSAGE = 512 };
+
+// What programs are compiled for: the devices of a target, or those that a run of this process has.
+typedef struct compiled_for {
+    device_pool *pool; // NULL: one device, opened for itself
+    mesh ranks;
+} compiled_for;
 
 typedef struct counts {
+    int n, n_failed, n_kept; // of all ranks; kept: taken from the cache
+    // Of the rank under way.
     backend *b;
-    int n, n_failed, n_kept;              // kept: taken from the cache
-    const executable *made[MAX_MEASURED]; // of n: the first ones; NULL: it failed
+    char rank[32];               // begins each line: "pipeline rank 1  "; "": there is one
+    char too_large[MAX_MESSAGE]; // of the first rank whose programs do not fit; "": all do
 } counts;
 
 static void tell(void *ctx, const char *name, int n_nodes, const load_request *made) {
     counts *c = ctx;
     backend_memory m;
-    if (c->n < MAX_MEASURED) c->made[c->n] = made->status == DRV_OK ? *made->out : NULL;
     c->n++;
     c->n_failed += made->status != DRV_OK;
     c->n_kept += made->from_cache;
+    fprintf(stderr, "%s%-11s ", c->rank, name);
     if (made->status != DRV_OK) {
-        fprintf(stderr, "%-12s%s\n", name, made->message);
+        fprintf(stderr, "%s\n", made->message);
         return;
     }
-    fprintf(stderr, "%-12s%d nodes, %.1f s%s", name, n_nodes, made->seconds,
+    fprintf(stderr, "%d nodes, %.1f s%s", n_nodes, made->seconds,
             made->from_cache ? " from the cache" : "");
     if (backend_program_memory(c->b, *made->out, &m))
         fprintf(stderr, "; arguments %s, results beside them %s, temporary %s",
@@ -40,46 +49,79 @@ static void tell(void *ctx, const char *name, int n_nodes, const load_request *m
 // What the device holds while the program runs that needs most, as its compiler and as drover plan
 // it. Rows that wait on the host are in neither.
 static void print_memory(const counts *c, const programs *p) {
-    int64_t most = 0;
-    for (int i = 0; i < c->n && i < MAX_MEASURED; i++) {
-        backend_memory m;
-        if (!c->made[i] || !backend_program_memory(c->b, c->made[i], &m)) return;
-        if (backend_memory_total(&m) > most) most = backend_memory_total(&m);
-    }
+    const char *name;
+    const int64_t most = programs_compiled_bytes(p, &name);
     const memory_plan here = programs_memory(p);
     const int64_t planned = here.total - here.batches - here.messages;
     if (most == 0) return;
-    printf("Memory of a device: %s  %lld\n", str_bytes((double)most), (long long)most);
-    printf("Planned by drover: %s  %lld (%+.1f %%)\n", str_bytes((double)planned),
+    printf("%sMemory of a device: %s  %lld\n", c->rank, str_bytes((double)most), (long long)most);
+    printf("%sPlanned by drover: %s  %lld (%+.1f %%)\n", c->rank, str_bytes((double)planned),
             (long long)planned, 100 * ((double)planned / (double)most - 1));
 }
 
-// What programs are compiled for: the devices of a target, or those that a run of this process has.
-typedef struct compiled_for {
-    backend *b;
-    device_pool *pool; // closed after it; NULL: none
-} compiled_for;
+// As many devices as are asked for, or as parallel.* asks for.
+static drv_status set_devices(const cli_args *args, const char *target, run_config *cfg,
+        int64_t *n) {
+    DRV_TRY(cli_get_i64(args, "--devices", 1, 1 << 12, n));
+    if (*n) DRV_TRY_CTX(config_set_ranks(cfg, *n), "compile: --devices %lld", (long long)*n);
+    const mesh ranks = programs_mesh(cfg);
+    if (!*n) *n = target ? mesh_ranks(&ranks) : device_count(cfg);
+    if (*n == mesh_ranks(&ranks)) return DRV_OK;
+    DRV_TRY_CTX(config_set_ranks(cfg, *n), "%lld devices", (long long)*n);
+    return DRV_OK;
+}
 
 static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg,
         compiled_for *out) {
     const char *target = cli_get(args, "--target", NULL);
     int64_t n = 0;
-    DRV_TRY(cli_get_i64(args, "--devices", 1, 1 << 12, &n));
-    if (n) DRV_TRY_CTX(config_set_ranks(cfg, n), "compile: --devices %lld", (long long)n);
-    const mesh ranks = programs_mesh(cfg);
-    if (!n) n = target ? mesh_ranks(&ranks) : device_count(cfg);
-    if (n != mesh_ranks(&ranks))
-        DRV_TRY_CTX(config_set_ranks(cfg, n), "%lld devices", (long long)n);
-    const mesh m = programs_mesh(cfg);
+    DRV_TRY(set_devices(args, target, cfg, &n));
+    out->ranks = programs_mesh(cfg);
     if (target)
-        DRV_TRY_CTX(device_open_target(mem, cfg, target, (int)n, &out->b), "compile");
-    else if (n > 1) {
+        DRV_TRY_CTX(device_open_targets(mem, cfg, target, (int)n, &out->pool), "compile");
+    else if (n > 1 && strcmp(cfg->backend, "pjrt") != 0)
+        return drv_fail(DRV_E_USAGE,
+                "compile: --devices %lld, but `backend: %s` has one, expected backend pjrt or --target",
+                (long long)n, cfg->backend);
+    else if (n > 1)
         DRV_TRY(device_open_pool(mem, cfg, (int)n, &out->pool));
-        DRV_TRY(device_open_of(mem, cfg, out->pool, 0, &out->b));
-    } else
-        DRV_TRY(device_open(mem, cfg, &out->b));
-    if (n > 1) backend_join(out->b, NULL, &m);
     return DRV_OK;
+}
+
+static drv_status open_rank(arena *mem, const run_config *cfg, const compiled_for *to,
+        backend **out) {
+    if (!to->pool) return device_open(mem, cfg, out);
+    DRV_TRY(device_open_of(mem, cfg, to->pool, (int)cfg->rank, out));
+    if (mesh_ranks(&to->ranks) > 1) backend_join(*out, NULL, &to->ranks);
+    return DRV_OK;
+}
+
+static drv_status compile_programs(arena *mem, const run_config *cfg, counts *c) {
+    programs built;
+    const int n_failed = c->n_failed;
+    DRV_TRY(programs_build(mem, cfg, &built));
+    const drv_status status = programs_compile(mem, c->b, &built, &(compile_report){tell, c});
+    if (status == DRV_OK) {
+        print_memory(c, &built);
+        if (programs_check_fit(&built) != DRV_OK && !*c->too_large)
+            snprintf(c->too_large, sizeof c->too_large, "%s%s", c->rank, drv_message());
+    }
+    return c->n_failed > n_failed ? DRV_OK : status; // it is counted
+}
+
+// Those of one rank of the pipeline: ranks along other axes have the same.
+static drv_status compile_rank(run_config *cfg, const compiled_for *to, int place, counts *c) {
+    arena *mem = arena_new("a rank");
+    cfg->rank = place * mesh_stride(&to->ranks, AXIS_PIPELINE);
+    if (to->ranks.size[AXIS_PIPELINE] > 1)
+        snprintf(c->rank, sizeof c->rank, "pipeline rank %d  ", place);
+    drv_status status = open_rank(mem, cfg, to, &c->b);
+    if (status == DRV_OK) {
+        status = compile_programs(mem, cfg, c);
+        backend_close(c->b);
+    }
+    arena_free(mem);
+    return status;
 }
 
 static drv_status set_bounds(const cli_args *args, run_config *cfg) {
@@ -92,27 +134,26 @@ static drv_status set_bounds(const cli_args *args, run_config *cfg) {
 
 static drv_status compile(arena *mem, const cli_args *args) {
     run_config cfg;
-    programs built;
     compiled_for to = {0};
+    counts c = {0};
     int n_sets;
     const char **sets = cli_get_all(mem, args, "--set", &n_sets);
+    drv_status status = DRV_OK;
     DRV_TRY(config_load(mem, args->positional[0], sets, n_sets, &cfg));
     par_set_threads((int)cfg.threads);
     DRV_TRY(set_bounds(args, &cfg));
     DRV_TRY(open_devices(mem, args, &cfg, &to));
-    backend *device = to.b;
-    DRV_TRY(programs_build(mem, &cfg, &built));
-    counts c = {.b = device};
-    const drv_status status = programs_compile(mem, device, &built, &(compile_report){tell, &c});
-    if (status == DRV_OK) print_memory(&c, &built);
-    backend_close(device);
+    for (int place = 0; place < to.ranks.size[AXIS_PIPELINE] && status == DRV_OK; place++)
+        status = compile_rank(&cfg, &to, place, &c);
     if (to.pool) device_pool_close(to.pool);
+    DRV_TRY(status);
     if (c.n_kept) fprintf(stderr, "%d of %d from the cache\n", c.n_kept, c.n);
     printf("Total graphs: %d\nTotal successful: %d\nTotal failed: %d\n", c.n, c.n - c.n_failed,
             c.n_failed);
-    return status == DRV_OK ? DRV_OK
-                            : drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled",
-                                      c.n_failed, c.n);
+    if (!c.n_failed && *c.too_large) return drv_fail(DRV_E_DEVICE, "%s", c.too_large);
+    return c.n_failed ? drv_fail(DRV_E_DEVICE, "%d of %d graphs could not be compiled", c.n_failed,
+                                c.n)
+                      : DRV_OK;
 }
 
 static drv_status run(arena *mem, const cli_args *args) {
@@ -157,13 +198,14 @@ const verb verb_compile = {
                 "(pjrt.cache), from which `drover train` takes them. A program is found again as long as\n"
                 "the model, the shapes, the plugin, its options and the kind of device are the same.\n"
                 "`backend: cpu` has nothing to keep: its programs are checked. Ends with how many graphs\n"
-                "there are, and how many were compiled and failed; exit status 1 when one failed.\n"
+                "there are, and how many were compiled and failed; exit status 1 when one failed or needs more\n"
+                "memory than the device gives.\n"
                 "\n"
                 "Programs are compiled side by side, as many as there are cores (--jobs) and as the memory\n"
                 "of the host allows (--memory; by the length of their text).\n"
                 "\n"
                 "A run on several devices has programs of its own: --devices N compiles those of N local\n"
-                "devices, or of N of the target.\n"
+                "devices, or of N of the target; of a pipeline those of each of its ranks.\n"
                 "\n"
                 "--target compiles for a GPU that this machine has not got, keeps nothing, and prints\n"
                 "what the compiler plans beside what `drover plan` says: does the step compile, and does\n"

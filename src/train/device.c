@@ -50,10 +50,9 @@ drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool, in
     return backend_open_with(a, "pjrt", &opts, out);
 }
 
-drv_status device_open_target(arena *a, const run_config *cfg, const char *target, int n_devices,
-        backend **out) {
+drv_status device_open_targets(arena *a, const run_config *cfg, const char *target, int n_devices,
+        device_pool **out) {
     backend_opts opts = device_opts(cfg);
     opts.target = target;
-    opts.n_targets = n_devices;
-    return backend_open_with(a, "pjrt", &opts, out);
+    return device_pool_open(a, &opts, n_devices, out);
 }

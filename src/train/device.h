@@ -14,9 +14,9 @@ DRV_CHECKED drv_status device_open_of(arena *a, const run_config *cfg, device_po
         int device, backend **out);
 // How many that are: pjrt.devices, or as many as parallel.* asks for; 1 with `backend: cpu`.
 int device_count(const run_config *cfg);
-// The same for a device that need not be there, "cuda:h200", whatever back end the config names:
-// programs are compiled and not run. n_devices: so many of it.
-DRV_CHECKED drv_status device_open_target(arena *a, const run_config *cfg, const char *target,
-        int n_devices, backend **out);
+// The same for devices that need not be there, "cuda:h200", whatever back end the config names:
+// programs are compiled and not run.
+DRV_CHECKED drv_status device_open_targets(arena *a, const run_config *cfg, const char *target,
+        int n_devices, device_pool **out);
 // What `backend` is opened with by the keys pjrt.*; it lives as long as the config.
 backend_opts device_opts(const run_config *cfg);

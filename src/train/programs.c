@@ -314,6 +314,7 @@ static drv_status write_places(programs *p) {
 
 drv_status programs_load(arena *a, backend *b, programs *p) {
     DRV_TRY(programs_compile(a, b, p, NULL));
+    DRV_TRY(programs_check_fit(p));
     DRV_TRY(write_places(p));
     return backend_prepare(b);
 }

@@ -127,6 +127,11 @@ typedef struct memory_plan {
             total;
 } memory_plan;
 memory_plan programs_memory(const programs *p);
+// The most that the device holds while a loaded program runs, as its compiler plans it, and the
+// program's name; 0: unknown.
+int64_t programs_compiled_bytes(const programs *p, const char **name);
+// DRV_E_DEVICE: a loaded program needs more than the device gives.
+DRV_CHECKED drv_status programs_check_fit(const programs *p);
 // Holds the back end against the plan (design D4). DRV_E_DEVICE: it holds more. Fewer bytes than
 // planned are a warning, for the plan is then not true.
 DRV_CHECKED drv_status programs_check_held(const programs *p);

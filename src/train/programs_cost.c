@@ -1,6 +1,7 @@
 // What programs cost: arithmetic, bytes sent to other ranks, memory; and whether the back end holds
 // what was planned.
 #include "base/log.h"
+#include "base/str.h"
 #include "ir/op.h"
 #include "train/batch.h"
 #include "train/pipeline_run.h"
@@ -97,6 +98,30 @@ memory_plan programs_memory(const programs *p) {
     m.communication = largest_exchange(p) + m.messages;
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data + m.messages;
     return m;
+}
+
+int64_t programs_compiled_bytes(const programs *p, const char **name) {
+    int64_t most = 0;
+    for (int i = -1; i < p->n_all; i++) {
+        const executable *e = i < 0 ? p->whole_step : *p->all[i].run;
+        backend_memory m;
+        if (!e || !backend_program_memory(p->b, e, &m) || backend_memory_total(&m) <= most)
+            continue;
+        most = backend_memory_total(&m);
+        *name = i < 0 ? "whole_step" : p->all[i].graph->name;
+    }
+    return most;
+}
+
+drv_status programs_check_fit(const programs *p) {
+    const char *name = "";
+    const int64_t most = programs_compiled_bytes(p, &name), given = backend_capacity(p->b);
+    if (given == 0 || most <= given) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE,
+            "program \"%s\" needs %s (%lld bytes) on a device, but %s gives %s (%lld); `drover plan` "
+            "says what takes it: expected a smaller micro-batch, more recomputation or more devices",
+            name, str_bytes((double)most), (long long)most, backend_device(p->b),
+            str_bytes((double)given), (long long)given);
 }
 
 drv_status programs_check_held(const programs *p) {

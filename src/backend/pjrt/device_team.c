@@ -293,14 +293,16 @@ static drv_status set_flags(device_pool *pool, const backend_opts *opts) {
 // "cuda:h200"
 static drv_status open_target(device_pool *p, const backend_opts *opts, int n_devices) {
     static const char cuda[] = "cuda:";
-    const char *config;
+    gpu_target gpu;
     if (strncmp(opts->target, cuda, strlen(cuda)) != 0)
         return drv_fail(DRV_E_USAGE, "target \"%s\", expected cuda:h200, h100, a100 or b200",
                 opts->target);
-    DRV_TRY(gpu_target_config(p->a, opts->target + strlen(cuda), &config));
+    DRV_TRY(gpu_target_find(p->a, opts->target + strlen(cuda), &gpu));
     DRV_TRY(plugin_open(p->a, opts->plugin && *opts->plugin ? opts->plugin : "cuda", &p->plugin));
     DRV_TRY(set_flags(p, opts));
-    return client_open_target(p->a, p->plugin, config, n_devices, &p->client);
+    if (opts->memory_fraction > 0)
+        gpu.memory = (int64_t)((double)gpu.memory * opts->memory_fraction);
+    return client_open_target(p->a, p->plugin, &gpu, n_devices, &p->client);
 }
 
 // The store lives as long as a client that uses it: one that joins processes.

@@ -42,12 +42,12 @@ static const char *config_of(arena *a, const gpu *g) {
             g->description);
 }
 
-drv_status gpu_target_config(arena *a, const char *wanted, const char **out) {
+drv_status gpu_target_find(arena *a, const char *wanted, gpu_target *out) {
     const char *names[N_GPUS];
     for (int i = 0; i < N_GPUS; i++) {
         names[i] = gpus[i].name;
         if (strcmp(names[i], wanted) != 0) continue;
-        *out = config_of(a, &gpus[i]);
+        *out = (gpu_target){config_of(a, &gpus[i]), gpus[i].description, gpus[i].memory};
         return DRV_OK;
     }
     const char *nearest = str_nearest(wanted, names, N_GPUS);

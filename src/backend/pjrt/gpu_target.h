@@ -1,11 +1,18 @@
 // GPUs that can be compiled for without having one, and what the CUDA compiler needs on disk.
 #pragma once
+#include <stdint.h>
+
 #include "base/arena.h"
 #include "base/status.h"
 
-// What the compiler is told of a GPU, as the text of a GpuTargetConfigProto. `wanted`: "h200".
-// DRV_E_USAGE: it is not in the table.
-DRV_CHECKED drv_status gpu_target_config(arena *a, const char *wanted, const char **out);
+typedef struct gpu_target {
+    const char *config;      // what the compiler is told of it, the text of a GpuTargetConfigProto
+    const char *description; // "NVIDIA H200"
+    int64_t memory;          // bytes
+} gpu_target;
+
+// `wanted`: "h200". DRV_E_USAGE: it is not in the table.
+DRV_CHECKED drv_status gpu_target_find(arena *a, const char *wanted, gpu_target *out);
 
 // A folder with bin/ptxas and nvvm/libdevice/libdevice.10.bc, without which XLA's compiler ends the
 // process: beside the plugin, in CUDA_HOME, /usr/local/cuda or PATH. DRV_E_DEVICE: none; which of

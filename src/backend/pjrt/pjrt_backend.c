@@ -229,7 +229,7 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     pjrt_backend *b = self(base);
     mesh stage = *m;
     stage.size[AXIS_PIPELINE] = 1;
-    const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : 0,
+    const int n = mesh_ranks(&stage), rank = c ? comm_rank(c) : b->states.device,
               n_here = c && !b->pool->cluster ? n : 1;
     b->mesh = *m;
     b->lower.ranks = stage;
@@ -320,6 +320,12 @@ static bool program_memory(backend *base, const executable *first, backend_memor
     return true;
 }
 
+static int64_t capacity(backend *base) {
+    const pjrt_backend *b = self(base);
+    int64_t used, limit;
+    return client_memory(b->pool->client, b->states.device, &used, &limit) ? limit : 0;
+}
+
 static void profile(backend *b, double s[N_OPS]) {
     (void)b; // the compiler joins ops
     memset(s, 0, N_OPS * sizeof *s);
@@ -376,6 +382,7 @@ static const backend_vtable calls = {.name = "pjrt",
         .arrive = arrive,
         .held_bytes = held_bytes,
         .memory = program_memory,
+        .capacity = capacity,
         .profile = profile,
         .device = device,
         .describe = describe,
@@ -383,12 +390,11 @@ static const backend_vtable calls = {.name = "pjrt",
         .peak = peak,
         .close = finish};
 
-// A pool of its own: one device, or what stands for several.
+// A pool of its own: one device.
 static drv_status open_pool(pjrt_backend *b, const backend_opts *opts) {
-    const int n = opts->target && opts->n_targets ? opts->n_targets : 1;
     b->pool = opts->pool;
     b->owns_pool = !opts->pool;
-    return opts->pool ? DRV_OK : device_pool_open(b->a, opts, n, &b->pool);
+    return opts->pool ? DRV_OK : device_pool_open(b->a, opts, 1, &b->pool);
 }
 
 // DROVER_PJRT_ATTENTION=blocks: without cuDNN.

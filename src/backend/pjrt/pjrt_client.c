@@ -154,14 +154,14 @@ drv_status client_open(arena *a, const pjrt_plugin *plugin, const client_options
     return status;
 }
 
-drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,
+drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const gpu_target *gpu,
         int n_devices, device_client **out) {
     pjrt_named_value values[] = {option("target_config", PJRT_VALUE_STRING),
             option("topology", PJRT_VALUE_STRING),
             option("host_target_machine_options", PJRT_VALUE_STRING)};
     // partitions x hosts x devices of a host
     const char *topology = arena_printf(a, "1x1x%d", n_devices);
-    const char *texts[] = {config, topology, "triple: \"x86_64-unknown-linux-gnu\""};
+    const char *texts[] = {gpu->config, topology, "triple: \"x86_64-unknown-linux-gnu\""};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         values[i].value.string = texts[i];
         values[i].value_size = strlen(texts[i]);
@@ -174,7 +174,8 @@ drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *c
             .n_devices = n_devices,
             .platform = "cuda",
             .version = "",
-            .kind = "target"};
+            .kind = gpu->description,
+            .memory = gpu->memory};
     *out = c;
     return DRV_OK;
 }
@@ -193,6 +194,11 @@ void client_close(device_client *c) {
 }
 
 bool client_memory(const device_client *c, int device, int64_t *used, int64_t *limit) {
+    if (!c->handle) {
+        *used = 0;
+        *limit = c->memory;
+        return true;
+    }
     pjrt_memory_stats_args args = {.device = c->devices[device]};
     if (!plugin_has(c->plugin, PJRT_SLOT_Device_MemoryStats) ||
             plugin_call(c->plugin, PJRT_SLOT_Device_MemoryStats, &args) != DRV_OK ||

@@ -3,6 +3,7 @@
 #pragma once
 #include "backend/pjrt/cluster.h"
 #include "backend/pjrt/compile_options.h"
+#include "backend/pjrt/gpu_target.h"
 #include "backend/pjrt/plugin.h"
 #include "base/dtype.h"
 
@@ -29,6 +30,7 @@ typedef struct device_client {
     const char *platform; // "cpu", "cuda"
     const char *version;  // of its libraries, as the plugin says it: "cuda 13000"; ""
     const char *kind;     // of the first device: "NVIDIA H200"
+    int64_t memory;       // bytes of a target; else 0
 } device_client;
 
 typedef struct client_options {
@@ -41,10 +43,9 @@ typedef struct client_options {
 
 DRV_CHECKED drv_status client_open(arena *a, const pjrt_plugin *plugin,
         const client_options *options, device_client **out);
-// Stands for n_devices GPUs of one host that need not be there; `config` is from
-// gpu_target_config.
-DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *plugin, const char *config,
-        int n_devices, device_client **out);
+// Stands for n_devices GPUs of one host that need not be there.
+DRV_CHECKED drv_status client_open_target(arena *a, const pjrt_plugin *plugin,
+        const gpu_target *gpu, int n_devices, device_client **out);
 void client_close(device_client *c);
 
 // Bytes in use on a device and the most it gives; false: the plugin does not say.

@@ -32,7 +32,7 @@ expect 1 '"none" has no tokenizer.json' "$drover" tokenizer encode --tokenizer n
 # --- the key that named the thing
 sed 's/^tokenizer: .*/tokenizer: none/' run.yaml >none.yaml
 expect 1 'none.yaml:2: tokenizer: "none" has no tokenizer.json' "$drover" train none.yaml
-expect 2 'run.yaml:2: tokenizer: "tok" has 400 tokens, more than model.vocab_size 300' \
+expect 2 'run.yaml:2: tokenizer: "tok" has 400 tokens, more than model.vocab_size 300; expected model.vocab_size: 400 or more' \
     "$drover" train run.yaml --set model.vocab_size=300
 
 # --- a preset with a larger vocabulary, next to nothing to validate on: remarks, once

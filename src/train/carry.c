@@ -31,8 +31,10 @@ drv_status carry_token_ids(arena *a, run_config *cfg) {
     tokenizer_close(t);
     if (n_vocab > m->vocab_size)
         return drv_fail(DRV_E_USAGE,
-                "%s: %s: \"%s\" has %d tokens, more than model.vocab_size %lld",
-                config_where(cfg, key), key, cfg->tokenizer, n_vocab, (long long)m->vocab_size);
+                "%s: %s: \"%s\" has %d tokens, more than model.vocab_size %lld; expected "
+                "model.vocab_size: %d or more",
+                config_where(cfg, key), key, cfg->tokenizer, n_vocab, (long long)m->vocab_size,
+                n_vocab);
     say_unused(cfg, n_vocab);
     return DRV_OK;
 }

@@ -28,6 +28,11 @@ refused 1 'could not open "./text.so": it is not a 64-bit shared library' --set 
 mkdir -p plugins/cpu && cp text.so plugins/cpu/
 refused 1 "could not open \"$PWD/plugins/cpu/text.so\"" --set pjrt.plugin=cpu
 DROVER_PJRT_PLUGIN=./text.so refused 1 'could not open "./text.so": it is not a 64-bit shared library'
+mkdir folder.so && mkfifo pipe.so && : >none.so
+refused 1 'could not open "./folder.so": it is a folder, expected a shared library' --set pjrt.plugin=folder.so
+refused 1 'plugin "../": could not open "../": it is a folder' --set pjrt.plugin=../
+refused 1 'could not open "./pipe.so": it is no regular file, expected a shared library' --set pjrt.plugin=./pipe.so
+refused 1 'could not open "./none.so": it is not a 64-bit shared library' --set pjrt.plugin=./none.so
 head -c 100 /dev/urandom >plugins/cpu/text.so
 refused 1 "could not open \"$PWD/plugins/cpu/text.so\""
 
@@ -64,7 +69,7 @@ if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then
         --target cuda:h200 --set pjrt.plugin=$PWD/alone/cuda.so
     if [ -e "$real"/cuda/tools/bin/ptxas ]; then
         for_gpu() { DROVER_PJRT_DIR=$real expect "$1" "$2" "$drover" compile run.yaml --target "${@:3}"; }
-        for_gpu 0 "Total successful: 2" cuda:h200
+        for_gpu 0 "Total successful: 2" cuda:h200 --set pjrt.plugin=cpu # the config's, for runs here
         # What the compiler needs is more than the GPU has: by one layer of 1.7e10 weights, and by a share of a small one.
         for_gpu 1 'on a device, but NVIDIA A100-SXM4-80GB (cuda) gives 79.26 GiB (85100068864)' cuda:a100 --set model.num_hidden_layers=1 \
             --set model.hidden_size=32768 --set model.intermediate_size=131072 --set model.num_attention_heads=256 --set model.num_key_value_heads=256
@@ -89,6 +94,8 @@ plugin=$(ls "$real"/cpu/*.so 2>/dev/null | head -1)
 [ -z "$plugin" ] || echo "reads $plugin, outside the tree"
 if [ -n "$plugin" ]; then
     refused 1 'No such compile option' --set pjrt.plugin="$plugin" --set 'pjrt.flags=[xla_no_such_flag=1]'
+    refused 1 'plugin "'"${plugin##*/}"'" has at most 1024 virtual devices, expected 1025' --set pjrt.plugin="$plugin" --set pjrt.devices=1025 \
+        --set training.global_batch_size=1025 --set training.micro_batch_size=1
     refused 2 'compiler flag "nonsense", expected NAME=VALUE' --set pjrt.plugin="$plugin" --set 'pjrt.flags=[nonsense]'
     head -c 100000 "$plugin" >cut.so
     refused 1 'could not open "./cut.so": it is cut short: 100000 bytes' --set pjrt.plugin=./cut.so

@@ -138,11 +138,18 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
     return status;
 }
 
-// The tokenizer of a folder; NULL: none that drover reads.
+static bool has_tokenizer(arena *a, const char *folder) {
+    return file_exists(path_join(a, folder, "tokenizer.json"));
+}
+
+// The tokenizer of a folder; NULL: none that drover reads. Of an adapter that has one, as in a
+// merge: tokens may have been added to it.
 static tokenizer *open_tokenizer(arena *a, const model *m) {
     tokenizer *t;
-    if (!file_exists(path_join(a, m->path, "tokenizer.json"))) return NULL;
-    if (tokenizer_open(a, m->path, &t) == DRV_OK) return t;
+    const char *folder =
+            m->adapter && has_tokenizer(a, m->adapter->path) ? m->adapter->path : m->path;
+    if (!has_tokenizer(a, folder)) return NULL;
+    if (tokenizer_open(a, folder, &t) == DRV_OK) return t;
     log_warn("%s; only prompts drawn from the vocabulary are replayed", drv_message());
     return NULL;
 }

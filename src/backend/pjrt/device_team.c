@@ -290,6 +290,14 @@ static drv_status set_flags(device_pool *pool, const backend_opts *opts) {
     return DRV_OK;
 }
 
+// The target says which: a plugin that the config names for runs here may be for another platform.
+static const char *target_plugin(const char *named) {
+    if (!named || !*named) return "cuda";
+    for (int i = 0; i < N_PLUGIN_NAMES; i++)
+        if (strcmp(named, plugin_names[i]) == 0) return "cuda";
+    return named;
+}
+
 // "cuda:h200"
 static drv_status open_target(device_pool *p, const backend_opts *opts, int n_devices) {
     static const char cuda[] = "cuda:";
@@ -298,7 +306,7 @@ static drv_status open_target(device_pool *p, const backend_opts *opts, int n_de
         return drv_fail(DRV_E_USAGE, "target \"%s\", expected cuda:h200, h100, a100 or b200",
                 opts->target);
     DRV_TRY(gpu_target_find(p->a, opts->target + strlen(cuda), &gpu));
-    DRV_TRY(plugin_open(p->a, opts->plugin && *opts->plugin ? opts->plugin : "cuda", &p->plugin));
+    DRV_TRY(plugin_open(p->a, target_plugin(opts->plugin), &p->plugin));
     DRV_TRY(set_flags(p, opts));
     if (opts->memory_fraction > 0)
         gpu.memory = (int64_t)((double)gpu.memory * opts->memory_fraction);

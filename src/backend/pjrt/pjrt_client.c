@@ -131,8 +131,18 @@ static drv_status find_rank_devices(arena *a, device_client *c, int n_ranks) {
     return DRV_OK;
 }
 
+// A CPU plugin makes as many as it is told, each with threads of its own; where it gets no thread
+// it ends the process, and those beyond 2,048 it takes for another process's (PJRT 0.115).
+static drv_status check_virtual_devices(const pjrt_plugin *p, int n) {
+    enum { MAX_VIRTUAL = 1024 };
+    if (!strstr(p->name, "cpu") || n <= MAX_VIRTUAL) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "plugin \"%s\" has at most %d virtual devices, expected %d",
+            p->name, MAX_VIRTUAL, n);
+}
+
 drv_status client_open(arena *a, const pjrt_plugin *plugin, const client_options *options,
         device_client **out) {
+    DRV_TRY(check_virtual_devices(plugin, options->n_devices));
     pjrt_named_value values[MAX_OPTIONS];
     pjrt_client_create_args args = {.options = values,
             .n_options = options_for(plugin, options, values)};

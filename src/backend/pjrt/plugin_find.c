@@ -70,7 +70,7 @@ drv_status plugin_find(arena *mem, const char *wanted, const char **name, const 
     if (!wanted || !*wanted) wanted = getenv("DROVER_PJRT_PLUGIN");
     if (wanted && *wanted && is_path(wanted)) {
         const char *slash = strrchr(wanted, '/');
-        *name = slash ? slash + 1 : wanted;
+        *name = slash && slash[1] ? slash + 1 : wanted;
         // dlopen looks for a name without a slash in the system's folders.
         *path = slash ? wanted : arena_printf(mem, "./%s", wanted);
         if (!file_exists(*path))

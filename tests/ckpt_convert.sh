@@ -46,6 +46,7 @@ expect 1 "rms_norm_eps" "$drover" ckpt verify f32 eps
 cp -r f32 harmed && printf 'xxxx' | dd of=harmed/model.safetensors bs=1 seek=20000 conv=notrunc status=none
 expect 1 "explains" "$drover" ckpt verify f32 harmed
 expect 1 '"good": false' "$drover" ckpt verify f32 harmed --json
+says "model.layers.0.mlp.down_proj.weight [17, 30] is "
 expect 0 '"same_weights": true' "$drover" ckpt verify f32 one --json
 for other in spoken token merges; do cp -r f32 $other && cp "$golden/sft/tokenizer.json" $other; done
 expect 0 "all weights are equal" "$drover" ckpt verify spoken f32

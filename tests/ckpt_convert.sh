@@ -46,14 +46,20 @@ expect 1 "rms_norm_eps" "$drover" ckpt verify f32 eps
 cp -r f32 harmed && printf 'xxxx' | dd of=harmed/model.safetensors bs=1 seek=20000 conv=notrunc status=none
 expect 1 "explains" "$drover" ckpt verify f32 harmed
 expect 1 '"good": false' "$drover" ckpt verify f32 harmed --json
+says "model.layers.0.mlp.down_proj.weight [17, 30] is "
 expect 0 '"same_weights": true' "$drover" ckpt verify f32 one --json
 for other in spoken token merges; do cp -r f32 $other && cp "$golden/sft/tokenizer.json" $other; done
 expect 0 "all weights are equal" "$drover" ckpt verify spoken f32
 sed -i 's/"Ġdes":321,"Ġuser":322/"Ġuser":321,"Ġdes":322/' token/tokenizer.json
-expect 1 'their tokenizers differ: token 321 is " des" and " user"' "$drover" ckpt verify spoken token
+expect 1 'their tokenizers differ: token 321 is " des" in one and " user" in the other' "$drover" ckpt verify spoken token
 sed -i 's/\["Ġth","e"\],//' merges/tokenizer.json
 expect 1 'their tokenizers differ: "The history' "$drover" ckpt verify spoken merges
 expect 1 '"good": false' "$drover" ckpt verify spoken merges --json
+cp -r f32 padded && sed 's/{"id":4,/{"id":340,"content":"<pad>","special":true},&/' "$golden/sft/tokenizer.json" > padded/tokenizer.json
+expect 1 'differ: token 340 is not there in one and "<pad>" in the other' "$drover" ckpt verify spoken padded
+cp -r "$golden/adapters/plain" padding && cp padded/tokenizer.json padding
+expect 0 "proved" "$drover" ckpt merge spoken padding --out merged-padding
+check "a merge takes the tokenizer of the adapter" cmp -s padding/tokenizer.json merged-padding/tokenizer.json
 cp -r f32 holes && printf '\377\377\377\377' | dd of=holes/model.safetensors bs=1 seek=20000 conv=notrunc status=none
 expect 1 "is NaN at" "$drover" ckpt export holes --out none
 check "nothing of it is left" test ! -e none -a ! -e none.tmp

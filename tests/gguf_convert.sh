@@ -25,6 +25,9 @@ done
 check "llama3's scaling came back" grep -q '"original_max_position_embeddings": 32' untied_llama3-f32-back/config.json
 expect 0 "all weights are equal" "$drover" ckpt verify untied_llama3-bf16 untied_llama3-bf16.gguf
 expect 0 "Q8_0" "$drover" ckpt export tied-f32 --gguf tied-q8.gguf --type q8_0
+cp -r tied-f32 gap && dd if=/dev/zero of=gap/model.safetensors bs=4 seek=$(((2024 + 4 * 32 * 90) / 4)) count=32 conv=notrunc status=none
+expect 1 "rounding from F32 to Q8_0 explains of its row" "$drover" ckpt verify gap tied-q8.gguf
+says "model.embed_tokens.weight [90, "
 expect 0 "of F32" "$drover" ckpt import tied-q8.gguf --out tied-q8
 says "proved: all weights are equal to the bit"
 expect 0 "of BF16" "$drover" ckpt import tied-q8.gguf --out tied-q8-bf16 --dtype bf16

@@ -1,11 +1,12 @@
 // Built and preloaded by tests/train_rank_faults.sh: faults of one rank's machine. On rank
 // FAULT_RANK, once the file FAULT_READ exists, reading a .bin fails with EIO; once FAULT_NAN
 // exists, which holds the bytes that a weight of the run begins with, the first four of them become
-// NaN wherever they are in memory, whatever the rank is doing.
+// NaN, or the number FAULT_NUMBER, wherever they are in memory, whatever the rank is doing.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,8 @@ static int is_pattern(const unsigned char *at, const unsigned char *pattern) {
 }
 
 static void spoil(const unsigned char *pattern) {
-    const uint32_t nan_bits = 0x7FC00000;
+    const char *number = getenv("FAULT_NUMBER");
+    const float value = number ? strtof(number, NULL) : NAN;
     unsigned long begin, end;
     char line[512], rights[8];
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -61,7 +63,7 @@ static void spoil(const unsigned char *pattern) {
         if (strchr(line, '[') || strchr(line, '/') || end - begin > 1ul << 30) continue;
         unsigned char *at = (unsigned char *)begin;
         for (; at + PATTERN <= (unsigned char *)end; at += 64)
-            if (at != pattern && is_pattern(at, pattern)) memcpy(at, &nan_bits, sizeof nan_bits);
+            if (at != pattern && is_pattern(at, pattern)) memcpy(at, &value, sizeof value);
     }
     if (maps) fclose(maps);
 }

@@ -20,13 +20,13 @@ static layout_run run_case(const mesh_case *c, const model_case *model, int leav
     const char *all[16];
     int n = 0;
     all[n++] = "training.global_batch_size=4"; // two lanes of two micro-batches
+    all[n++] = "parallel.lanes=2";
     for (int i = 0; i < model->n_sets; i++)
         all[n++] = model->sets[i];
     all[n++] = arena_printf(a, "parallel.tensor=%d", c->tensor);
     all[n++] = arena_printf(a, "parallel.context=%d", c->context);
     all[n++] = arena_printf(a, "parallel.pipeline=%d", c->pipeline);
     all[n++] = arena_printf(a, "parallel.context_leaves=%d", leaves);
-    all[n++] = "parallel.lanes=2";
     if (more) all[n++] = more;
     print_message("tensor %d, context %d of %d, pipeline %d, data %d, %s, %s\n", c->tensor,
             c->context, leaves, c->pipeline, c->data, model->sets[0], more ? more : "");
@@ -108,6 +108,20 @@ static void beside_other_keys(void **state) {
     same_bits_on(some, 4, &two_rows, LEAVES, "training.recompute=full");
 }
 
+// Lanes are joined in a tree of their own before leaves are, also where they are no power of two.
+static void three_data_ranks(void **state) {
+    (void)state;
+    static const mesh_case some[] = {{1, 1, 1, 3}, {1, 2, 1, 3}, {2, 2, 1, 3}};
+    static const char *const levels[] = {"parallel.zero=0", "parallel.zero=1", "parallel.zero=2"};
+    model_case three = fp32;
+    three.sets[three.n_sets++] = "training.global_batch_size=6";
+    three.sets[three.n_sets++] = "parallel.lanes=3";
+    three.sets[three.n_sets++] = "model.num_hidden_layers=2";
+    for (int zero = 0; zero < 3; zero++)
+        for (int leaves = 2; leaves <= LEAVES; leaves *= 2)
+            same_bits_on(some, 3, &three, leaves, levels[zero]);
+}
+
 static void eight_ranks(void **state) {
     (void)state;
     static const mesh_case chain[] = {{1, 2, 1, 1}, {1, 4, 1, 1}, {1, 8, 1, 1}, {1, 4, 1, 2}};
@@ -173,8 +187,9 @@ static void leaves_that_do_not_divide_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_mesh_fp32),
             cmocka_unit_test(every_mesh_bf16), cmocka_unit_test(ranks_that_share_a_head),
-            cmocka_unit_test(beside_other_keys), cmocka_unit_test(eight_ranks),
-            cmocka_unit_test(bytes_are_those_of_the_plan), cmocka_unit_test(leaves_decide),
+            cmocka_unit_test(beside_other_keys), cmocka_unit_test(three_data_ranks),
+            cmocka_unit_test(eight_ranks), cmocka_unit_test(bytes_are_those_of_the_plan),
+            cmocka_unit_test(leaves_decide),
             cmocka_unit_test(leaves_that_do_not_divide_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

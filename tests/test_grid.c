@@ -303,14 +303,14 @@ static int run_cases(const grid_args *args, const grid_case *list, int n_cases) 
         const char *name = name_of(mem, &list[i]), *wrong = try_case(mem, &list[i], MAX_STEPS);
         n_wrong += wrong != NULL;
         left--;
-        if (wrong) printf("DIFFERS %s: %s\n_cases", name, wrong);
+        if (wrong) printf("DIFFERS %s: %s\n", name, wrong);
         note_done(args->done, name, wrong);
         if (++n_tried % 20 == 0 || left == 0)
-            printf("%d of %d cases, %d differ; %.0f s to go\n_cases", n_tried, all, n_wrong,
+            printf("%d of %d cases, %d differ; %.0f s to go\n", n_tried, all, n_wrong,
                     (clock_s() - begin) / n_tried * left);
         fflush(stdout);
     }
-    printf("%d cases tried, %d differ, %d left\n_cases", n_tried, n_wrong, left);
+    printf("%d cases tried, %d differ, %d left\n", n_tried, n_wrong, left);
     forget_runs_of_one();
     arena_free(mem);
     return n_wrong ? 1 : left ? 3 : 0;

@@ -117,7 +117,8 @@ static void sets_without_an_answer(void **state) {
     const row_source_spec s = {write_set(a, silent, 2, true), 1};
     const rows_opts o = {.sources = &s, .n_sources = 1, .row_tokens = WIDTH, .n_vocab = VOCAB};
     FAILS(rows_open(a, &o, &r), DRV_E_DATA,
-            "of 2 examples 0 are longer than 9 tokens and left out, 2 have no token that counts");
+            "nothing to predict in 2 examples (data.loss: responses); 1 longer than 9 tokens are cut off there "
+            "(data.too_long: truncate); 2 without a token to learn are left out; expected a larger data.sequence_length");
     arena_free(a);
 }
 

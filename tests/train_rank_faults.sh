@@ -1,6 +1,6 @@
 #!/bin/bash
 # What happens to one rank of several in the middle of a run: its data cannot be read, or has become shorter; a weight of it
-# becomes NaN. All end with 1 and say what that rank says, once; the same command then goes on, to the bits of a run that
+# becomes NaN, or another number than the others have. All end with 1 and say what that rank says, once; the same command then goes on, to the bits of a run that
 # nothing happened to. Nothing in the program knows of it: tests/rank_fault.c is preloaded. Needs mpirun.
 tests=$(realpath "$(dirname "$0")")
 . "$tests"/ranks.bash
@@ -22,11 +22,11 @@ two() { # RUN SETTING...: each of two ranks in its own folder, with its own copy
 newest() { ls "$1/checkpoints" | grep -v refused | tail -n 1; }
 # ends RUN TEXT: the run in the background, in which something happened, has ended as it should, and can be resumed
 ends() {
-    local run=$1 text=$2
+    local run=$1 said=$2
     wait $job
     local got=$? last
     check "$run: exit $got, not 1" [ $got = 1 ]
-    check "$run: said $(grep -c "drover: .*$text" out) times that rank 1: $text" [ "$(grep -Ec "drover: rank 1 \([^)]*\): .*$text" out)" = 1 ]
+    check "$run: said $(grep -Ec "^drover: $said" out) times: $said" [ "$(grep -Ec "^drover: $said" out)" = 1 ]
     check "$run: one failure is said" [ "$(grep -c '^drover: ' out)" = 1 ]
     rm -rf rank1/data fault && cp -r data rank1
     last=$((10#$(newest "$run" | grep -o '[0-9]*$') + 2))
@@ -40,11 +40,11 @@ starts() { # RUN SETTING...
     job=$!
     wait_for grep -q '"step":6,' "$run/metrics.jsonl"
 }
-settings=
+settings= on_rank_1='rank 1 \([^)]*\)'
 for what in bin idx; do
     starts short$what
     truncate -s 20 rank1/data/set.$what
-    ends short$what shorter
+    ends short$what "$on_rank_1: .*shorter"
 done
 starts gone # what is open stays readable: a file that vanishes disturbs nobody
 rm -r rank1/data
@@ -63,12 +63,12 @@ export PRELOAD=$dir/fault.so
 export FAULT_READ=$dir/fault
 starts io
 touch fault
-ends io "Input/output error"
+ends io "$on_rank_1: .*Input/output error"
 unset FAULT_READ
 settings=optimizer.lr=0 # so that the test knows what to look for in memory
 export FAULT_NAN=$dir/bytes
-starts nan $settings parallel.zero=0 # where nobody else has that weight: with ZeRO the next update would mend it
-python3 - nan/checkpoints/step-000005/model.safetensors <<'PY'
+spoil() { # RUN: a weight of it
+    python3 - $1/checkpoints/step-000005/model.safetensors <<'PY'
 import json, os, sys
 data = open(sys.argv[1], "rb").read()
 n = int.from_bytes(data[:8], "little")
@@ -76,6 +76,14 @@ begin = 8 + n + json.loads(data[8:8 + n])["model.embed_tokens.weight"]["data_off
 open("bytes.new", "wb").write(data[begin:begin + 64])
 os.rename("bytes.new", os.environ["FAULT_NAN"])
 PY
-unset PRELOAD
-ends nan "no finite number"
+}
+# ZeRO 0, where nobody else has that weight: with ZeRO the next update would mend it.
+starts nan $settings parallel.zero=0
+spoil nan
+PRELOAD= ends nan "$on_rank_1: after step [0-9]+ .*no finite number" # before a save that would find it too
+rm bytes
+export FAULT_NUMBER=0.5
+starts number $settings parallel.zero=0 parallel.check_every=1
+spoil number
+PRELOAD= ends number "after step [0-9]+ $on_rank_1 has another \"model.embed_tokens.weight\" than rank 0 .*should be the same"
 finish

@@ -82,7 +82,7 @@ expect 0 "data.loss" "$drover" train sft.yaml --set run_dir=resumed --set traini
 # --- examples longer than a row
 expect 0 "120 examples in" "$drover" train sft.yaml --set run_dir=cut --set data.sequence_length=32 --set training.steps=2
 says "cut"
-expect 1 "nothing to predict: of 120 examples 120 are longer than 33 tokens and left out" "$drover" train sft.yaml --set run_dir=drop --set data.sequence_length=32 --set data.too_long=drop --set training.steps=2
+expect 1 "nothing to predict in 120 examples (data.loss: responses); 120 longer than 33 tokens are left out" "$drover" train sft.yaml --set run_dir=drop --set data.sequence_length=32 --set data.too_long=drop --set training.steps=2
 # counts of what is packed, not of what the set has: the second answer begins after 32 tokens, the third ends there
 long=$(printf 'word %.0s' {1..60})
 printf '{"prompt": "%s", "response": "%s"}\n' a b "$long" c d "$long" >mixed.jsonl

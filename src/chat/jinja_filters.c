@@ -1,5 +1,5 @@
 // Filters (v | name): Jinja 2's, as far as chat templates use them. Here those of single values,
-// and the look-up by name; jinja_filters_lists.c and jinja_filters_text.c have the others.
+// and the look-up by name; jinja_filters_lists.c, _order.c and _text.c have the others.
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -149,7 +149,8 @@ static const filter_row filters_of_values[] = {
 
 // NULL: there is none.
 static const filter_row *filter_named(const value *name) {
-    const filter_row *const tables[] = {filters_of_values, filters_of_lists, filters_of_text};
+    const filter_row *const tables[] = {filters_of_values, filters_of_lists, filters_of_order,
+            filters_of_text};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
         for (const filter_row *row = tables[i]; row->name; row++)
             if (value_is(name, row->name)) return row;

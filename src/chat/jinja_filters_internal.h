@@ -7,9 +7,20 @@ DRV_CHECKED drv_status filter_no_args(const call_args *args, const char *what);
 // A whole number, if v is given and not none.
 DRV_CHECKED drv_status filter_whole(const value *v, const char *what, int64_t *inout);
 
+// An attribute by a dotted path, as map, selectattr, sort, join and sum take it; `otherwise` (NULL:
+// none) stands where a part of it is undefined.
+DRV_CHECKED drv_status filter_by_path_or(jinja_context *context, const value *self,
+        const value *path, const value *otherwise, value *out);
+DRV_CHECKED drv_status filter_by_path(jinja_context *c, const value *v, const value *path,
+        value *out);
+// A list of its own with the same items.
+DRV_CHECKED drv_status filter_new_list(jinja_context *c, const value_list *items, value *out);
+// The (key, value) pairs of a mapping.
+DRV_CHECKED drv_status filter_pairs(jinja_context *c, const value *v, value *out);
+
 typedef struct filter_row {
     const char *name; // in templates; NULL ends a table
     drv_status (*run)(jinja_context *c, const value *v, const call_args *args, value *out);
 } filter_row;
 
-extern const filter_row filters_of_lists[], filters_of_text[];
+extern const filter_row filters_of_lists[], filters_of_order[], filters_of_text[];

@@ -1,4 +1,4 @@
-// Filters of lists and mappings: items picked, mapped, sorted and joined.
+// Filters of lists and mappings: items picked, mapped, cut and joined.
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ static drv_status filter_last(jinja_context *c, const value *v, const call_args 
     return DRV_OK;
 }
 
-static drv_status new_list_of(jinja_context *c, const value_list *items, value *out) {
+drv_status filter_new_list(jinja_context *c, const value_list *items, value *out) {
     DRV_TRY(value_new_list(&c->m, out));
     for (int64_t i = 0; i < items->n; i++)
         DRV_TRY(value_list_add(&c->m, out->list, items->v[i]));
@@ -52,7 +52,7 @@ static drv_status filter_list(jinja_context *c, const value *v, const call_args 
     value_list items = {0};
     DRV_TRY(filter_no_args(args, "list"));
     DRV_TRY(jinja_items(c, v, &items));
-    return new_list_of(c, &items, out);
+    return filter_new_list(c, &items, out);
 }
 
 static drv_status filter_reverse(jinja_context *c, const value *v, const call_args *args,
@@ -70,9 +70,7 @@ static drv_status filter_reverse(jinja_context *c, const value *v, const call_ar
     return jinja_filter(c, &name, &list, &(call_args){&nothing, 1, NULL, 0}, out);
 }
 
-// An attribute by a dotted path, as map, selectattr, sort, join and sum take it; `otherwise` (NULL:
-// none) stands where a part of it is undefined.
-static drv_status by_path_or(jinja_context *context, const value *self, const value *path,
+drv_status filter_by_path_or(jinja_context *context, const value *self, const value *path,
         const value *otherwise, value *out) {
     *out = *self;
     if (path->kind == VALUE_INT) {
@@ -98,8 +96,8 @@ static drv_status by_path_or(jinja_context *context, const value *self, const va
     return DRV_OK;
 }
 
-static drv_status by_path(jinja_context *c, const value *v, const value *path, value *out) {
-    return by_path_or(c, v, path, NULL, out);
+drv_status filter_by_path(jinja_context *c, const value *v, const value *path, value *out) {
+    return filter_by_path_or(c, v, path, NULL, out);
 }
 
 static drv_status filter_join(jinja_context *c, const value *v, const call_args *args, value *out) {
@@ -111,7 +109,7 @@ static drv_status filter_join(jinja_context *c, const value *v, const call_args 
     drv_status status = DRV_OK;
     for (int64_t i = 0; i < items.n && status == DRV_OK; i++) {
         value item = items.v[i];
-        if (attribute) status = by_path(c, &items.v[i], attribute, &item);
+        if (attribute) status = filter_by_path(c, &items.v[i], attribute, &item);
         if (i && between) value_print(between, &text);
         if (status == DRV_OK) status = jinja_printable(&item);
         value_print(&item, &text);
@@ -146,7 +144,7 @@ static drv_status filter_map(jinja_context *context, const value *self, const ca
         if (named)
             DRV_TRY(jinja_filter(context, &args->v[0], &items.v[i], &rest, &item));
         else
-            DRV_TRY(by_path_or(context, &items.v[i], attribute, otherwise, &item));
+            DRV_TRY(filter_by_path_or(context, &items.v[i], attribute, otherwise, &item));
         DRV_TRY(value_list_add(&context->m, out->list, item));
     }
     return DRV_OK;
@@ -164,7 +162,7 @@ static drv_status select_items(jinja_context *c, const value *v, const call_args
     for (int64_t i = 0; i < items.n; i++) {
         value item = items.v[i];
         bool holds;
-        if (attribute) DRV_TRY(by_path(c, &items.v[i], &args->v[0], &item));
+        if (attribute) DRV_TRY(filter_by_path(c, &items.v[i], &args->v[0], &item));
         if (tested)
             DRV_TRY(jinja_test(c, &args->v[n_fixed], &item, &rest, &holds));
         else
@@ -190,87 +188,7 @@ static drv_status filter_rejectattr(jinja_context *c, const value *v, const call
     return select_items(c, v, args, true, false, out);
 }
 
-// Stable merge sort, since comparing may fail. keys[i] belongs to items[i].
-static drv_status merge_sort(jinja_context *context, value *keys, value *items, value *key_room,
-        value *room, int64_t n_items, bool reverse) {
-    if (n_items < 2) return DRV_OK;
-    const int64_t half = n_items / 2;
-    DRV_TRY(jinja_charge(context, n_items));
-    DRV_TRY(merge_sort(context, keys, items, key_room, room, half, reverse));
-    DRV_TRY(merge_sort(context, keys + half, items + half, key_room, room, n_items - half,
-            reverse));
-    for (int64_t i = 0, a = 0, b = half; i < n_items; i++) {
-        int order = a == half ? 1 : -1;
-        if (a < half && b < n_items) {
-            order = 0;
-            if (!value_equal(&context->m, &keys[a], &keys[b]))
-                DRV_TRY(value_compare(&context->m, &keys[a], &keys[b], &order));
-            if (reverse) order = -order;
-        }
-        const int64_t from = order <= 0 ? a++ : b++;
-        key_room[i] = keys[from];
-        room[i] = items[from];
-    }
-    memcpy(keys, key_room, sizeof *keys * (size_t)n_items);
-    memcpy(items, room, sizeof *items * (size_t)n_items);
-    return DRV_OK;
-}
-
-static drv_status lowered(jinja_context *c, value *key) {
-    if (key->kind != VALUE_STRING) return DRV_OK;
-    str text = {0};
-    DRV_TRY(jinja_charge(c, (int64_t)key->s.n / 16));
-    text_case(key, CASE_LOWER, &text);
-    return jinja_take(c, &text, key);
-}
-
-// The key that an item is sorted by: of "role,content" a list of both.
-static drv_status sort_key(jinja_context *context, const value *item, const value *attribute,
-        bool case_sensitive, value *out) {
-    const char *comma = attribute && attribute->kind == VALUE_STRING && attribute->s.n
-                                ? memchr(attribute->s.p, ',', attribute->s.n)
-                                : NULL;
-    *out = *item;
-    if (!comma) {
-        if (attribute) DRV_TRY(by_path(context, item, attribute, out));
-        return case_sensitive ? DRV_OK : lowered(context, out);
-    }
-    DRV_TRY(value_new_list(&context->m, out));
-    for (const char *p = attribute->s.p, *end = p + attribute->s.n; p <= end; p = comma + 1) {
-        value part;
-        comma = p < end ? memchr(p, ',', (size_t)(end - p)) : NULL;
-        if (!comma) comma = end;
-        const value path = value_slice(p, (size_t)(comma - p));
-        DRV_TRY(by_path(context, item, &path, &part));
-        if (!case_sensitive) DRV_TRY(lowered(context, &part));
-        DRV_TRY(value_list_add(&context->m, out->list, part));
-    }
-    return DRV_OK;
-}
-
-static drv_status sort_items(jinja_context *c, value_list *items, const value *attribute,
-        bool reverse, bool case_sensitive) {
-    void *room;
-    DRV_TRY(value_alloc(&c->m, sizeof(value) * 3 * (size_t)items->n, &room));
-    value *keys = room;
-    for (int64_t i = 0; i < items->n; i++)
-        DRV_TRY(sort_key(c, &items->v[i], attribute, case_sensitive, &keys[i]));
-    return merge_sort(c, keys, items->v, keys + items->n, keys + 2 * items->n, items->n, reverse);
-}
-
-static drv_status filter_sort(jinja_context *c, const value *v, const call_args *args, value *out) {
-    value_list items = {0};
-    DRV_TRY(call_check(args, "sort", 0, 3, "reverse case_sensitive attribute"));
-    const value *reverse = call_arg(args, 0, "reverse"),
-                *sensitive = call_arg(args, 1, "case_sensitive"),
-                *attribute = call_arg(args, 2, "attribute");
-    DRV_TRY(jinja_items(c, v, &items));
-    DRV_TRY(new_list_of(c, &items, out));
-    return sort_items(c, out->list, attribute && attribute->kind != VALUE_NONE ? attribute : NULL,
-            reverse && value_true(reverse), sensitive && value_true(sensitive));
-}
-
-static drv_status pairs_of(jinja_context *c, const value *v, value *out) {
+drv_status filter_pairs(jinja_context *c, const value *v, value *out) {
     const value name = value_text("items");
     bool found;
     value items;
@@ -283,72 +201,9 @@ static drv_status pairs_of(jinja_context *c, const value *v, value *out) {
 static drv_status filter_items(jinja_context *c, const value *v, const call_args *args,
         value *out) {
     DRV_TRY(filter_no_args(args, "items"));
-    DRV_TRY(v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : pairs_of(c, v, out));
+    DRV_TRY(v->kind == VALUE_UNDEFINED ? value_new_list(&c->m, out) : filter_pairs(c, v, out));
     out->kind = VALUE_GENERATOR;
     return DRV_OK;
-}
-
-static drv_status filter_dictsort(jinja_context *c, const value *v, const call_args *args,
-        value *out) {
-    DRV_TRY(call_check(args, "dictsort", 0, 3, "case_sensitive by reverse"));
-    const value *sensitive = call_arg(args, 0, "case_sensitive"), *by = call_arg(args, 1, "by"),
-                *reverse = call_arg(args, 2, "reverse");
-    const value index = value_int(by && value_is(by, "value"));
-    DRV_TRY(pairs_of(c, v, out));
-    out->list->form = LIST_PLAIN;
-    return sort_items(c, out->list, &index, reverse && value_true(reverse),
-            sensitive && value_true(sensitive));
-}
-
-static drv_status filter_unique(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0}, keys = {0};
-    DRV_TRY(call_check(args, "unique", 0, 2, "case_sensitive attribute"));
-    const value *sensitive = call_arg(args, 0, "case_sensitive"),
-                *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(context, self, &items));
-    DRV_TRY(value_new_generator(&context->m, out));
-    for (int64_t i = 0; i < items.n; i++) {
-        value key = items.v[i];
-        bool seen = false;
-        if (attribute) DRV_TRY(by_path(context, &items.v[i], attribute, &key));
-        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(context, &key));
-        DRV_TRY(jinja_charge(context, keys.n));
-        for (int64_t k = 0; k < keys.n && !seen; k++)
-            seen = value_equal(&context->m, &keys.v[k], &key);
-        if (seen) continue;
-        DRV_TRY(value_list_add(&context->m, &keys, key));
-        DRV_TRY(value_list_add(&context->m, out->list, items.v[i]));
-    }
-    return DRV_OK;
-}
-
-static drv_status extreme(jinja_context *c, const value *v, const call_args *args, int sign,
-        value *out) {
-    value_list items = {0};
-    value best = value_undefined("", 0);
-    DRV_TRY(call_check(args, "min and max", 0, 2, "case_sensitive attribute"));
-    const value *sensitive = call_arg(args, 0, "case_sensitive"),
-                *attribute = call_arg(args, 1, "attribute");
-    DRV_TRY(jinja_items(c, v, &items));
-    *out = value_undefined("item of an empty sequence", 25);
-    for (int64_t i = 0; i < items.n; i++) {
-        value key = items.v[i];
-        int order = 1;
-        if (attribute) DRV_TRY(by_path(c, &items.v[i], attribute, &key));
-        if (!sensitive || !value_true(sensitive)) DRV_TRY(lowered(c, &key));
-        if (i) DRV_TRY(value_compare(&c->m, &key, &best, &order));
-        if (i && order * sign <= 0) continue;
-        best = key;
-        *out = items.v[i];
-    }
-    return DRV_OK;
-}
-static drv_status filter_min(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return extreme(c, v, args, -1, out);
-}
-static drv_status filter_max(jinja_context *c, const value *v, const call_args *args, value *out) {
-    return extreme(c, v, args, 1, out);
 }
 
 static drv_status filter_sum(jinja_context *context, const value *self, const call_args *args,
@@ -361,7 +216,7 @@ static drv_status filter_sum(jinja_context *context, const value *self, const ca
     for (int64_t i = 0; i < items.n; i++) {
         value item = items.v[i];
         if (attribute && attribute->kind != VALUE_NONE)
-            DRV_TRY(by_path(context, &items.v[i], attribute, &item));
+            DRV_TRY(filter_by_path(context, &items.v[i], attribute, &item));
         if (!value_is_number(&item) || !value_is_number(out))
             return drv_fail(DRV_E_DATA, "sum of %s", value_type_name(&item));
         if (item.kind == VALUE_FLOAT || out->kind == VALUE_FLOAT)
@@ -424,70 +279,22 @@ static drv_status filter_slice(jinja_context *context, const value *self, const 
     return DRV_OK;
 }
 
-// Pairs of an attribute and the items that have it, in its order; .grouper and .list name the two.
-static drv_status filter_groupby(jinja_context *context, const value *self, const call_args *args,
-        value *out) {
-    value_list items = {0};
-    value sorted, last = value_none(), group = value_none();
-    DRV_TRY(call_check(args, "groupby", 1, 3, "attribute default case_sensitive"));
-    const value *attribute = call_arg(args, 0, "attribute"),
-                *otherwise = call_arg(args, 1, "default"),
-                *sensitive = call_arg(args, 2, "case_sensitive");
-    if (!attribute) return drv_fail(DRV_E_DATA, "groupby needs an attribute");
-    DRV_TRY(jinja_items(context, self, &items));
-    DRV_TRY(value_new_list(&context->m, &sorted)); // pairs of key and item
-    for (int64_t i = 0; i < items.n; i++) {
-        value key, pair;
-        DRV_TRY(by_path_or(context, &items.v[i], attribute, otherwise, &key));
-        DRV_TRY(value_new_list(&context->m, &pair));
-        DRV_TRY(value_list_add(&context->m, pair.list, key));
-        DRV_TRY(value_list_add(&context->m, pair.list, items.v[i]));
-        DRV_TRY(value_list_add(&context->m, sorted.list, pair));
-    }
-    const bool exact = sensitive && value_true(sensitive);
-    const value first = value_int(0);
-    DRV_TRY(sort_items(context, sorted.list, &first, false, exact));
-    DRV_TRY(value_new_list(&context->m, out));
-    for (int64_t i = 0; i < sorted.list->n; i++) {
-        const value *pair = sorted.list->v[i].list->v;
-        value key = pair[0], made;
-        if (!exact) DRV_TRY(lowered(context, &key));
-        if (!i || !value_equal(&context->m, &key, &last)) {
-            DRV_TRY(value_new_list(&context->m, &group));
-            DRV_TRY(value_new_list(&context->m, &made));
-            made.list->form = LIST_GROUP;
-            DRV_TRY(value_list_add(&context->m, made.list, pair[0]));
-            DRV_TRY(value_list_add(&context->m, made.list, group));
-            DRV_TRY(value_list_add(&context->m, out->list, made));
-            last = key;
-        }
-        DRV_TRY(value_list_add(&context->m, group.list, pair[1]));
-    }
-    return DRV_OK;
-}
-
 const filter_row filters_of_lists[] = {
         {"batch", filter_batch},
         {"count", filter_length},
-        {"dictsort", filter_dictsort},
         {"first", filter_first},
-        {"groupby", filter_groupby},
         {"items", filter_items},
         {"join", filter_join},
         {"last", filter_last},
         {"length", filter_length},
         {"list", filter_list},
         {"map", filter_map},
-        {"max", filter_max},
-        {"min", filter_min},
         {"reject", filter_reject},
         {"rejectattr", filter_rejectattr},
         {"reverse", filter_reverse},
         {"select", filter_select},
         {"selectattr", filter_selectattr},
         {"slice", filter_slice},
-        {"sort", filter_sort},
         {"sum", filter_sum},
-        {"unique", filter_unique},
         {0},
 };

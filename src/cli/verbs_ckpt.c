@@ -270,7 +270,8 @@ static const verb subverbs[] = {
                         "of two logits, its size relative to the logits' spread, the KL divergence, how often the\n"
                         "likeliest token is the same, and a hash of all weights that does not depend on type or\n"
                         "files. Tokenizers of two folders must be alike. Equal weights must give equal bits;\n"
-                        "otherwise the bound is what rounding to the coarser type explains (docs/proof.md).\n"
+                        "otherwise the bound is what rounding to the coarser type explains (docs/proof.md), of\n"
+                        "logits and of each weight: the first one beyond it is named, with both values.\n"
                         "Exit 1: out of bounds. Models stay on disk; memory is some 200 MB for any size.",
                 .options = json_options,
                 .n_options = sizeof json_options / sizeof *json_options,

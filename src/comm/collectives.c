@@ -108,7 +108,7 @@ static void join_received(comm_group *g, dtype dt, comm_join join, const void *o
         void *out) {
     for (int i = 0; i < g->n; i++)
         g->parts[i] = i == g->place ? own : g->from[i].p;
-    join_parts(dt, join, g->parts, g->n, n, out);
+    join_runs(dt, join, g->parts, g->n, g->run, n, out);
 }
 
 // Parts as in g->to; the joined one goes to `out`.

@@ -153,6 +153,7 @@ comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ran
             .tag = tag_of(self, name),
             .n = n_ranks,
             .place = -1,
+            .run = 1,
             .ranks = ARENA_ARRAY(self->a, int, n_ranks),
             .to = ARENA_ARRAY(self->a, piece, n_ranks),
             .from = ARENA_ARRAY(self->a, piece, n_ranks),
@@ -205,6 +206,7 @@ comm_group *comm_update_ranks(comm *c, const mesh *of) {
         if (with) ranks[mesh_place_in_update(of, r)] = r;
     }
     comm_group *g = comm_ranks(c, "context and data", ranks, n);
+    g->run = of->size[AXIS_DATA];
     free(ranks);
     return g;
 }

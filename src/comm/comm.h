@@ -59,7 +59,8 @@ comm_group *comm_world(const comm *c);
 // The ranks that differ from this one along `axes` alone (bits 1 << AXIS_DATA, ...), in the order
 // of their ranks; `of` may not be larger than the world. Opened once, the same one is returned.
 comm_group *comm_axes(comm *c, const mesh *of, unsigned axes);
-// The ranks along the data axis of mesh_of_update(of), in the order of their places there.
+// The ranks along the data axis of mesh_of_update(of), in the order of their places there. Sums
+// join the data ranks of each context rank in a tree, then those of the context ranks.
 comm_group *comm_update_ranks(comm *c, const mesh *of);
 // Ranks of the job in one order for all of them, this one among them. Groups that share two ranks
 // have different names.

@@ -54,6 +54,7 @@ struct comm_group {
     char name[40];
     int tag; // by its name
     int n, place;
+    int run; // so many places are joined before others
     int *ranks;
     // Of the collective under way, by place.
     piece *to, *from;

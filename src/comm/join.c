@@ -12,7 +12,7 @@ typedef struct call {
     dtype dt;
     comm_join join;
     const void *const *part;
-    int n_parts;
+    int n_parts, run;
     int64_t n;
     void *out;
 } call;
@@ -78,18 +78,20 @@ static void store(const call *c, int64_t first, int n, const block *in) {
     }
 }
 
-// Parts [low, high) of one block.
-static void join_range(const call *c, int low, int high, int64_t first, int n, block *out) {
+// Parts [low, high) of one block, in runs of `run`.
+static void join_range(const call *c, int low, int high, int run, int64_t first, int n,
+        block *out) {
     if (high - low == 1) {
         load(c, low, first, n, out);
         return;
     }
-    int half = 1;
+    if (high - low == run) run = 1;
+    int half = run;
     while (2 * half < high - low)
         half *= 2;
     block right;
-    join_range(c, low, low + half, first, n, out);
-    join_range(c, low + half, high, first, n, &right);
+    join_range(c, low, low + half, run, first, n, out);
+    join_range(c, low + half, high, run, first, n, &right);
     join_blocks(c->dt, c->join, n, out, &right);
 }
 
@@ -100,13 +102,18 @@ static void join_chunk(void *arg, int64_t index, int thread) {
     block sum;
     for (int64_t first = index * CHUNK; first < end; first += BLOCK) {
         const int n = (int)(end - first < BLOCK ? end - first : BLOCK);
-        join_range(c, 0, c->n_parts, first, n, &sum);
+        join_range(c, 0, c->n_parts, c->run, first, n, &sum);
         store(c, first, n, &sum);
     }
 }
 
+void join_runs(dtype dt, comm_join join, const void *const *part, int n_parts, int run, int64_t n,
+        void *out) {
+    call c = {dt, join, part, n_parts, run, n, out};
+    par_for(div_up(n, CHUNK), join_chunk, &c);
+}
+
 void join_parts(dtype dt, comm_join join, const void *const *part, int n_parts, int64_t n,
         void *out) {
-    call c = {dt, join, part, n_parts, n, out};
-    par_for(div_up(n, CHUNK), join_chunk, &c);
+    join_runs(dt, join, part, n_parts, 1, n, out);
 }

@@ -9,3 +9,8 @@
 // may be one of the parts.
 void join_parts(dtype dt, comm_join join, const void *const *part, int n_parts, int64_t n,
         void *out);
+
+// The same of parts that are runs of `run` neighbours: each run is joined in such a tree, then the
+// runs are. Another sum than join_parts where `run` is no power of two.
+void join_runs(dtype dt, comm_join join, const void *const *part, int n_parts, int run, int64_t n,
+        void *out);

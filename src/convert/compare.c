@@ -7,21 +7,9 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "convert/weights.h"
 
 // --- bounds
-// Largest relative error of rounding to a type: half a unit in the last place. Quantised types
-// round relative to the largest of a block, which is some three times its root mean square.
-static double roundoff(const char *type) {
-    static const struct {
-        const char *name;
-        double u;
-    } types[] = {{"F64", 0x1p-24}, {"F32", 0x1p-24}, {"F16", 0x1p-11}, {"BF16", 0x1p-8},
-            {"Q8_0", 3.0 / 254}, {"Q6_K", 3.0 / 62}, {"Q5_", 3.0 / 30}, {"Q4_", 3.0 / 14}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        if (str_starts(type, types[i].name)) return types[i].u;
-    return 0.5;
-}
-
 // A matrix rounded with relative errors of at most u, spread evenly, errs by u / sqrt(3) of the
 // root mean square of its products. The errors of two branches in each of L layers and of the head
 // are independent: u sqrt((2 L + 1) / 3) of the logits' spread, times what norms and softmax make
@@ -32,8 +20,8 @@ static double roundoff(const char *type) {
 #define EXTREME 12.0
 static void set_bounds(comparison *c, const model *a, double u, double logit_rms) {
     if (strcmp(c->hash_a, c->hash_b) == 0 && !a->adapter) return;
-    // x A^T B^T and x (B A)^T are the same sums of K terms in another order: fp32 arithmetic itself.
-    if (a->adapter) u += 0x1p-24 * sqrt((double)a->config.intermediate_size);
+    // Sums of up to K terms in fp32 err too: once a bit differs, and x A^T B^T is not (B A) x^T.
+    u += 0x1p-24 * sqrt((double)a->config.intermediate_size);
     c->bound_rms = GAIN * u * sqrt((2.0 * (double)a->config.num_hidden_layers + 1) / 3);
     c->bound_max_abs = EXTREME * c->bound_rms * logit_rms;
 }
@@ -138,11 +126,18 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
     return status;
 }
 
-// The tokenizer of a folder; NULL: none that drover reads.
+static bool has_tokenizer(arena *a, const char *folder) {
+    return file_exists(path_join(a, folder, "tokenizer.json"));
+}
+
+// The tokenizer of a folder; NULL: none that drover reads. Of an adapter that has one, as in a
+// merge: tokens may have been added to it.
 static tokenizer *open_tokenizer(arena *a, const model *m) {
     tokenizer *t;
-    if (!file_exists(path_join(a, m->path, "tokenizer.json"))) return NULL;
-    if (tokenizer_open(a, m->path, &t) == DRV_OK) return t;
+    const char *folder =
+            m->adapter && has_tokenizer(a, m->adapter->path) ? m->adapter->path : m->path;
+    if (!has_tokenizer(a, folder)) return NULL;
+    if (tokenizer_open(a, folder, &t) == DRV_OK) return t;
     log_warn("%s; only prompts drawn from the vocabulary are replayed", drv_message());
     return NULL;
 }
@@ -157,11 +152,13 @@ static void make_prompts(arena *mem, const model *model_a, const model *model_b,
     if (of_b) tokenizer_close(of_b);
 }
 
-static drv_status compare_open(replay *r, const model *a, const model *b, bool exact_a,
+static drv_status compare_open(arena *mem, replay *r, const model *a, const model *b, bool exact_a,
         comparison *c) {
     double logit_rms = 0;
     DRV_TRY(model_hash(a, c->hash_a));
     DRV_TRY(model_hash(b, c->hash_b));
+    if (strcmp(c->hash_a, c->hash_b) != 0)
+        DRV_TRY(weights_difference(mem, a, b, exact_a, &c->weight));
     DRV_TRY(replay_both(r, (const model *const[]){a, b}, c, &logit_rms));
     if (a->adapter) {
         model alone = *a;
@@ -171,7 +168,7 @@ static drv_status compare_open(replay *r, const model *a, const model *b, bool e
         DRV_TRY(replay_both(r, (const model *const[]){a, &alone}, &effect, &ignored));
         c->effect = effect.rms;
     }
-    const double u_a = exact_a ? 0 : roundoff(c->type_a), u_b = roundoff(c->type_b);
+    const double u_a = exact_a ? 0 : weights_roundoff(c->type_a), u_b = weights_roundoff(c->type_b);
     set_bounds(c, a, u_a > u_b ? u_a : u_b, logit_rms);
     return DRV_OK;
 }
@@ -190,6 +187,8 @@ static void judge(arena *mem, comparison *c) {
     else if (c->max_abs > c->bound_max_abs)
         c->problem = arena_printf(mem, "a logit differs by %.3g, and rounding to %s explains %.3g",
                 c->max_abs, c->type_b, c->bound_max_abs);
+    if (c->weight)
+        c->problem = c->problem ? arena_printf(mem, "%s; %s", c->problem, c->weight) : c->weight;
 }
 
 drv_status compare_models(arena *mem, const model *model_a, const model *model_b, bool exact_a,
@@ -209,7 +208,7 @@ drv_status compare_models(arena *mem, const model *model_a, const model *model_b
     make_prompts(mem, model_a, model_b, &prompts, &difference);
     out->tokens = prompts.n;
     DRV_TRY(replay_open(mem, &model_a->config, &prompts, &self));
-    drv_status status = compare_open(self, model_a, model_b, exact_a, out);
+    drv_status status = compare_open(mem, self, model_a, model_b, exact_a, out);
     replay_close(self);
     if (status == DRV_OK) judge(mem, out);
     if (difference && !out->problem)

@@ -14,6 +14,7 @@ typedef struct comparison {
     int64_t same_top; // tokens whose likeliest next token is the same
     double bound_rms, bound_max_abs; // what rounding explains; 0: bits must be equal
     double effect;       // of A's adapter, as `rms` between A and its base alone; 0: no adapter
+    const char *weight;  // one that differs by more than rounding explains, in words; NULL: none
     const char *problem; // NULL: the two are the same model, within the bounds
 } comparison;
 

@@ -56,12 +56,18 @@ static const char *text_difference(arena *mem, const tokenizer *t, const tokeniz
     return difference;
 }
 
+static const char *name_of_token(arena *mem, const tokenizer *t, int32_t id) {
+    if (id >= tokenizer_n_vocab(t)) return "not there";
+    return arena_printf(mem, "\"%s\"", tokenizer_token_text(t, id));
+}
+
 const char *replay_tokenizer_difference(arena *mem, const tokenizer *t, const tokenizer *other) {
     const int32_t n = tokenizer_n_vocab(t), n_other = tokenizer_n_vocab(other);
     for (int32_t id = 0; id < n || id < n_other; id++) {
-        const char *text = tokenizer_token_text(t, id), *of_other = tokenizer_token_text(other, id);
-        if (strcmp(text, of_other) != 0)
-            return arena_printf(mem, "token %d is \"%s\" and \"%s\"", id, text, of_other);
+        const bool both = id < n && id < n_other;
+        if (!both || strcmp(tokenizer_token_text(t, id), tokenizer_token_text(other, id)) != 0)
+            return arena_printf(mem, "token %d is %s in one and %s in the other", id,
+                    name_of_token(mem, t, id), name_of_token(mem, other, id));
     }
     for (int i = 0; i < N_TEXTS; i++) {
         const char *difference = text_difference(mem, t, other, texts[i]);

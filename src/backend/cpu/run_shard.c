@@ -72,7 +72,7 @@ static drv_status sum_lanes(const instruction *ins, const shard *s, void *out) {
             list[(place / data * lanes + lane) * data + place % data] =
                     here + place * s->count * unit;
     }
-    join_parts(dt, COMM_SUM, list, lanes * s->ranks, s->count, out);
+    join_runs(dt, COMM_SUM, list, lanes * s->ranks, data, s->count, out);
     return DRV_OK;
 }
 

@@ -125,7 +125,7 @@ static hlo_place hop_of(hlo_text *h, const ring_call *r, hlo_place turn) {
 }
 
 // --- carried over hops: sums, then keys and values, which move on while a rank computes with them
-enum { MOST_SUMS = 3 };
+enum { MAX_SUMS = 3 };
 
 static void hop_body(hlo_text *h, const ring_call *r, hlo_place turn, hlo_value *carried, bool last,
         void (*compute)(const ring_call *r, hlo_place hop, hlo_value *carried)) {
@@ -160,7 +160,7 @@ static void backward_hop(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carr
 static void go_around(ring_call *r, hlo_value *sums, hlo_body *hop,
         void (*compute)(const ring_call *r, hlo_place hop, hlo_value *carried)) {
     hlo_text *h = &r->c->l->h;
-    hlo_value carried[MOST_SUMS + 2];
+    hlo_value carried[MAX_SUMS + 2];
     const hlo_value k = pass_on(r, r->c->k), v = pass_on(r, r->c->v);
     own_keys(r, sums);
     for (int i = 0; i < r->n_sums; i++)

@@ -131,38 +131,44 @@ static drv_status add_pieces(row_source *src, piece_list *list) {
     return DRV_OK;
 }
 
-static void say_packing(const row_source *src) {
+// What is missing of the examples: "; 3 longer than ..."; "" where nothing is.
+static void describe_left(const row_source *src, str *out) {
     const long long longest = src->opts->row_tokens + 1;
-    str left = {0};
+    str_puts(out, "");
     if (src->count.dropped)
-        str_printf(&left, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
+        str_printf(out, "; %lld longer than %lld tokens are left out (data.too_long: drop)",
                 (long long)src->count.dropped, longest);
     else if (src->count.longer)
-        str_printf(&left,
+        str_printf(out,
                 "; %lld longer than %lld tokens are cut off there (data.too_long: truncate)",
                 (long long)src->count.longer, longest);
     if (src->count.unanswered)
-        str_printf(&left, "; %lld without a token to learn are left out",
+        str_printf(out, "; %lld without a token to learn are left out",
                 (long long)src->count.unanswered);
-    const long long all = src->count.examples,
+}
+
+static void say_packing(const row_source *src) {
+    const long long all = src->count.examples, row_tokens = src->opts->row_tokens,
                     packed = all - src->count.dropped - src->count.unanswered;
-    str of = {0};
+    str of = {0}, left = {0};
+    describe_left(src, &left);
     if (packed < all) str_printf(&of, " of %lld", all);
     log_info("%s: %lld%s examples in %lld rows of %lld tokens, %.1f%% filled%s", src->set->prefix,
-            packed, of.p ? of.p : "", (long long)src->n_rows, longest - 1,
-            100 * (double)src->pack.n_tokens / (double)(src->n_rows * (longest - 1)),
-            left.p ? left.p : "");
+            packed, of.p ? of.p : "", (long long)src->n_rows, row_tokens,
+            100 * (double)src->pack.n_tokens / (double)(src->n_rows * row_tokens), left.p);
     str_free(&of);
     str_free(&left);
 }
 
 static drv_status no_answers(const row_source *src) {
-    return drv_fail(DRV_E_DATA,
-            "%s: nothing to predict: of %lld examples %lld are longer than %lld tokens and left out, %lld have no token that "
-            "counts (data.loss: %s)",
-            src->set->prefix, (long long)src->count.examples, (long long)src->count.dropped,
-            (long long)src->opts->row_tokens + 1, (long long)src->count.unanswered,
-            loss_name(src->loss));
+    str left = {0};
+    describe_left(src, &left);
+    drv_status status =
+            drv_fail(DRV_E_DATA, "%s: nothing to predict in %lld examples (data.loss: %s)%s%s",
+                    src->set->prefix, (long long)src->count.examples, loss_name(src->loss), left.p,
+                    src->count.longer ? "; expected a larger data.sequence_length" : "");
+    str_free(&left);
+    return status;
 }
 
 static drv_status pack_source(row_source *src) {

@@ -54,8 +54,8 @@ const op_row op_row_take_back = {
 };
 
 // join_lanes(g[lanes, ...]) -> s[...]: the sum over the leaves of the row, in the memory of the
-// first one; the others are cleared. With ranks it is the sum over all of theirs: of places that
-// count data ranks first (`data_ranks` of them), then leaves, then context ranks.
+// first one; the others are cleared. With ranks it is the sum over all of theirs: data
+// ranks (`data_ranks` of them) in a tree, then leaves, then context ranks.
 static const char *join_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *g = n->in[0];
     *n_out = 1;

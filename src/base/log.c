@@ -138,6 +138,11 @@ static void on_end(int signal_number) {
     raise(signal_number);
 }
 
+void log_last_words(const char *lines, size_t n) {
+    if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
+    write_screen(lines, n);
+}
+
 static void watch_signals(void) {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     static bool watching;

@@ -32,8 +32,9 @@ const verb verb_train = {
                 "to the bit. Any layout resumes the checkpoints of any other.\n"
                 "\n"
                 "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
-                "step and exit 3: the same command resumes. A second SIGINT ends at once. SIGUSR2 saves and\n"
-                "continues. Exit status: 0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
+                "step and exit 3: the same command resumes. While programs are compiled they end the run at\n"
+                "once, with 3 too. A second SIGINT ends at once. SIGUSR2 saves and continues. Exit status:\n"
+                "0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
         .options = train_options,
         .n_options = sizeof train_options / sizeof *train_options,
         .min_positional = 1,

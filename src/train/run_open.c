@@ -18,6 +18,7 @@
 #include "train/resume.h"
 #include "train/run.h"
 #include "train/state.h"
+#include "train/stop.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
@@ -223,6 +224,14 @@ static drv_status open_device(run *r) {
                    : device_open_among(r->a, cfg, r->comm, &r->b);
 }
 
+// Where the back end compiles, this takes seconds to minutes.
+static drv_status load_programs(run *self) {
+    stop_ends_process(!self->leads && !self->pool);
+    const drv_status status = programs_load(self->a, self->b, &self->p);
+    stop_is_saved_again();
+    return status;
+}
+
 static drv_status open_programs(run *r) {
     const run_config *cfg = r->cfg;
     r->about = trainer_about(cfg, r->train_rows, backend_arithmetic(r->b));
@@ -239,7 +248,7 @@ static drv_status open_programs(run *r) {
     if (r->leads) DRV_TRY(run_measure_peak(r));
     DRV_TRY(programs_build(r->a, cfg, &r->p));
     r->p.comm = r->comm;
-    DRV_TRY(programs_load(r->a, r->b, &r->p));
+    DRV_TRY(load_programs(r));
     return programs_check_held(&r->p);
 }
 

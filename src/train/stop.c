@@ -4,7 +4,11 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
 
 static const struct {
     int number;
@@ -18,11 +22,27 @@ enum { SAME_PRESS_MS = 100 };
 
 static volatile sig_atomic_t stop_signal, save_wanted;
 static _Atomic int64_t interrupted_ms; // of the first SIGINT; 0: none
+static atomic_int n_at_once;           // calls of stop_ends_process that have not ended
+static atomic_bool ends_silently;
 
 static int64_t now_ms(void) { // clock_gettime may be called from a handler
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 + 1;
+}
+
+// Called in handlers, where formatting is not allowed.
+static _Noreturn void end_process(int number) {
+    enum { EXIT_STOPPED = 3 }; // docs/adr/0006
+    static const char before[] = "drover: stopped by ",
+                      after[] = " while programs were compiled; the same command starts it again\n";
+    char words[128] = "", *end = words;
+    for (int i = 0; i < N_SIGNALS; i++)
+        if (signals[i].number == number)
+            end = stpncpy(stpncpy(stpncpy(end, before, sizeof before), signals[i].name, 8), after,
+                    sizeof after);
+    if (!ends_silently) log_last_words(words, (size_t)(end - words));
+    _exit(EXIT_STOPPED);
 }
 
 static void on_signal(int number) {
@@ -40,6 +60,7 @@ static void on_signal(int number) {
         }
     }
     if (!stop_signal) stop_signal = number;
+    if (n_at_once > 0) end_process(number);
 }
 
 void stop_listen(void) {
@@ -72,4 +93,14 @@ bool stop_take_save_request(void) {
     const bool wanted = save_wanted;
     if (wanted) save_wanted = 0;
     return wanted;
+}
+
+void stop_ends_process(bool silent) {
+    ends_silently = silent;
+    n_at_once++;
+    if (stop_signal) end_process(stop_signal);
+}
+
+void stop_is_saved_again(void) {
+    n_at_once--;
 }

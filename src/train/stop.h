@@ -12,3 +12,8 @@ int stop_number(void);
 void stop_take_over(int number);
 // True once for each SIGUSR2 (those in quick succession count as one).
 bool stop_take_save_request(void);
+// Between the two a stop, also one that was asked for before, ends the process at once with exit
+// status 3: nothing has been done that could be saved, and a compiler cannot be interrupted. Any
+// thread; calls may overlap. `silent`: another process says so.
+void stop_ends_process(bool silent);
+void stop_is_saved_again(void);

@@ -148,5 +148,8 @@ bool config_gives(const run_config *cfg, const char *path);
 // The effective options as YAML that config_load reads back to the same; with_help adds defaults
 // and what each means.
 void config_print(const run_config *cfg, bool with_help, str *out);
+// A line "path: value" for each key that is the same on all ranks of a run: paths of files and
+// threads may differ from host to host.
+void config_print_shared(const run_config *cfg, str *out);
 // The reference of all keys as Markdown: docs/keys.md.
 void config_print_reference(str *out);

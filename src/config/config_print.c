@@ -48,6 +48,28 @@ void config_print(const run_config *cfg, bool with_help, str *out) {
     arena_free(a);
 }
 
+static bool is_of_host(const char *path) {
+    static const char *const paths[] = {"model.from", "tokenizer", "data.train", "data.valid",
+            "lora.adapter", "pjrt.plugin", "run_dir", "training.threads"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (strcmp(path, paths[i]) == 0) return true;
+    return false;
+}
+
+void config_print_shared(const run_config *cfg, str *out) {
+    arena *mem = arena_new("shared keys");
+    for (int i = 0; i < key_count(); i++) {
+        const key_table *table;
+        const char *path;
+        const key *k = key_of_index(mem, i, &table, &path);
+        if (is_of_host(path)) continue;
+        str_printf(out, "%s: ", path);
+        k->type->print(k, (const char *)cfg + table->offset, out);
+        str_puts(out, "\n");
+    }
+    arena_free(mem);
+}
+
 void config_print_reference(str *out) {
     arena *mem = arena_new("reference of keys");
     str_puts(out,

@@ -14,5 +14,7 @@ DRV_CHECKED drv_status ranks_agree_on_arithmetic(run *r);
 // After a step: a failure of one rank, `mine`, a stop or a save that it was asked for become those
 // of all; whether a save has ended on all.
 DRV_CHECKED drv_status ranks_agree(run *r, drv_status mine, bool *save);
+// Refused: a rank that has another configuration than rank 0 (one_config.c).
+DRV_CHECKED drv_status ranks_share_config(run *r);
 // How all ranks fared: a failure of one is that of all, with its message, and all end here.
 DRV_CHECKED drv_status ranks_together(run *r, drv_status status);

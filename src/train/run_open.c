@@ -269,6 +269,7 @@ bool run_checks_replicas(const run *r) {
 }
 
 drv_status run_open(run *r, bool fresh) {
+    DRV_TRY(ranks_together(r, ranks_share_config(r)));
     DRV_TRY(ranks_together(r, open_folder(r, fresh)));
     DRV_TRY(ranks_together(r, ranks_open_files(r)));
     DRV_TRY(ranks_together(r, open_device(r)));

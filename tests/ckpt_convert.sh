@@ -40,6 +40,7 @@ expect 1 "the adapter is another model's" "$drover" ckpt merge "$golden/untied_l
 check "nothing was written" test ! -e none -a ! -e none.tmp
 
 echo "-- what is not the same model is said"
+expect 1 '"f32" has no manifest.json, the hashes of a drover checkpoint; drover ckpt verify A B' "$drover" ckpt verify f32
 expect 1 "they are different models" "$drover" ckpt verify f32 "$golden/untied_llama3"
 cp -r f32 eps && sed -i 's/"rms_norm_eps": [0-9.e-]*/"rms_norm_eps": 0.001/' eps/config.json
 expect 1 "rms_norm_eps" "$drover" ckpt verify f32 eps

@@ -228,6 +228,52 @@ static void failed_save_leaves_the_old(void **state) {
     arena_free(a);
 }
 
+typedef struct odd_value { // of the tensor that it is in
+    int64_t at;
+    float value;
+} odd_value;
+
+static drv_status ones_but_one(void *ctx, const char *source, int64_t offset, int64_t bytes,
+        void *dst) {
+    const odd_value *odd = ctx;
+    for (int64_t i = 0; i < bytes / 4; i++)
+        ((float *)dst)[i] =
+                offset / 4 + i == odd->at && strcmp(source, "w") == 0 ? odd->value : 1.0f;
+    return DRV_OK;
+}
+
+// A value that is no finite number, wherever it is, in either type of file; the largest is one.
+static void what_is_no_number_is_not_saved(void **state) {
+    (void)state;
+    enum { ROWS = 7, COLUMNS = 11, N = ROWS * COLUMNS };
+    static const float odd[] = {NAN, -NAN, INFINITY, -INFINITY};
+    arena *mem = arena_new("ckpt");
+    const char *dir = save_some(mem, 1, 1, 1), *path;
+    for (int i = 0; i < 2 * N + 2; i++) {
+        odd_value one = {i / 2 % N, i < 2 * N ? odd[i % 4] : i % 2 ? -0x1.fep127f : 0x1.fep127f};
+        const bool fits = i >= 2 * N;
+        const ckpt_tensor list[] = {whole((st_entry){"n", 1, {5, 0}, ST_F32}, "n", 0),
+                whole((st_entry){"w", 2, {ROWS, COLUMNS}, ST_F32}, "w", 0)};
+        const ckpt_content c = {.model = list,
+                .optimizer = list,
+                .n_model = 2,
+                .n_optimizer = 2,
+                .model_type = i % 2 ? ST_BF16 : ST_F32,
+                .config_json = "{}",
+                .trainer_json = "{}"};
+        ckpt_saver *s = ckpt_saver_new(dir, 4, NULL, ones_but_one, &one);
+        OK(ckpt_start(s, 2, &c));
+        if (fits)
+            OK(ckpt_wait(s));
+        else
+            FAILS(ckpt_wait(s), DRV_E_DATA, "\"w\" has a value that is no finite number");
+        ckpt_saver_free(s);
+        OK(ckpt_newest(mem, NULL, dir, &path));
+        assert_string_equal(path, path_join(mem, dir, fits ? "step-000002" : "step-000001"));
+    }
+    arena_free(mem);
+}
+
 static drv_status keep_value(void *ctx, const ckpt_tensor *t, const ckpt_piece *piece,
         int64_t first, int64_t n, const float *values) {
     (void)t, (void)piece, (void)first, (void)n;
@@ -345,6 +391,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
             cmocka_unit_test(newest_and_retention), cmocka_unit_test(retention_spares_the_broken),
             cmocka_unit_test(harmed), cmocka_unit_test(failed_save_leaves_the_old),
+            cmocka_unit_test(what_is_no_number_is_not_saved),
             cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
             cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};
     return cmocka_run_group_tests(tests, NULL, NULL);

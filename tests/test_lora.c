@@ -141,20 +141,22 @@ static void gradients_of_adapters(void **state) {
 
 // --- dropout
 // Losses of four rows, one by one and all at once: the dropped elements belong to the row. In fp32,
-// where the sum of a product does not depend on how many rows there are.
-static double loss_of_rows(int64_t micro, int64_t first_row, double rate) {
+// where the sum of a product does not depend on how many rows there are. The seed decides nothing
+// else here.
+static double loss_of_rows(int64_t micro, int64_t first_row, double rate, int seed) {
     arena *mem = arena_new("rows");
     const char *sets[] = {"model.preset=tiny", "lora.rank=4", "training.precision=fp32",
             "lora.target_modules=all-linear", arena_printf(mem, "lora.dropout=%g", rate),
             "data.sequence_length=32", "training.global_batch_size=4",
+            arena_printf(mem, "training.seed=%d", seed),
             arena_printf(mem, "training.micro_batch_size=%lld", (long long)micro)};
     test_run *run = test_run_open(sets, sizeof sets / sizeof *sets);
-    for (int i = 0; i < run->p.params.n; i++) // B begins at zero: give it values
-        for (int64_t k = 0;
-                run->p.params.p[i].init == INIT_ZEROS && k < param_elements(&run->p.params.p[i]);
-                k++)
-            element_write(run->p.b, graph_find(run->p.step_graph, run->p.params.p[i].name), k,
-                    noise(3, (uint64_t)k) / 4);
+    for (int i = 0; i < run->p.params.n; i++) {
+        const param *w = &run->p.params.p[i];
+        for (int64_t k = 0; w->init != INIT_ONES && k < param_elements(w); k++)
+            element_write(run->p.b, graph_find(run->p.step_graph, w->name), k,
+                    noise(3 + (uint64_t)i, (uint64_t)k) / (w->is_adapter ? 4 : 16));
+    }
     batch all = batch_new(mem, 4, 32);
     for (int i = 0; i < 4 * 32; i++) {
         all.tokens[i] = 7 * i % 256;
@@ -177,14 +179,16 @@ static double loss_of_rows(int64_t micro, int64_t first_row, double rate) {
 static void dropout_belongs_to_the_row(void **state) {
     (void)state;
     const int64_t far = ((int64_t)5 << 32) + 7; // beyond 32 bits
-    const double want = loss_of_rows(4, far, 0.3);
+    const double want = loss_of_rows(4, far, 0.3, 1);
     for (int64_t micro = 1; micro <= 2; micro++) {
-        const double got = loss_of_rows(micro, far, 0.3);
+        const double got = loss_of_rows(micro, far, 0.3, 1);
         if (!(fabs(got - want) <= 1e-9 * want))
             fail_msg("micro-batches of %lld: loss %.12g, of 4: %.12g", (long long)micro, got, want);
     }
-    assert_true(fabs(loss_of_rows(4, far, 0) - want) > 1e-4 * want);
-    assert_true(fabs(loss_of_rows(4, 7, 0.3) - want) > 1e-4 * want);
+    assert_true(fabs(loss_of_rows(4, far, 0, 1) - want) > 1e-4 * want);
+    assert_true(fabs(loss_of_rows(4, 7, 0.3, 1) - want) > 1e-4 * want);
+    assert_true(fabs(loss_of_rows(4, far, 0.3, 2) - want) > 1e-4 * want);
+    assert_true(loss_of_rows(4, far, 0, 2) == loss_of_rows(4, far, 0, 1));
 }
 
 // --- counts

@@ -122,6 +122,20 @@ static void sets_without_an_answer(void **state) {
     arena_free(a);
 }
 
+// A first token is never predicted, so an answer that is only that leaves nothing to learn.
+static void answers_of_a_first_token(void **state) {
+    (void)state;
+    arena *mem = arena_new("pack");
+    static const char *const first[] = {"L..", "..L", "L.L"};
+    rows *r = open_set(mem, write_set(mem, first, 3, true), (rows_opts){0});
+    str text = {0};
+    print_rows(r, rows_per_epoch(r), &text);
+    assert_string_equal(text.p, "|3 4* |6 7* |0 0 0 0 \n");
+    str_free(&text);
+    rows_close(r);
+    arena_free(mem);
+}
+
 // Every piece once, none cut, each row filled; the same whatever was packed before.
 static void packing_of_random_lengths(void **state) {
     (void)state;
@@ -229,6 +243,7 @@ int main(void) {
             cmocka_unit_test(rows_of_examples),
             cmocka_unit_test(loss_without_packing),
             cmocka_unit_test(sets_without_an_answer),
+            cmocka_unit_test(answers_of_a_first_token),
             cmocka_unit_test(packing_of_random_lengths),
             cmocka_unit_test(windows_predict_each_token_once),
             cmocka_unit_test(rows_of_windows),

@@ -7,7 +7,8 @@
 #include "convert/convert.h"
 #include "convert/weights.h"
 
-// A row (col -1) or an element of a tensor is multiplied on the way into another folder.
+// All of a tensor (row -1), a row (col -1) or an element is multiplied on the way into another
+// folder.
 typedef struct harm {
     const char *tensor;
     int64_t row, col;
@@ -24,7 +25,7 @@ static drv_status harm_rows(void *ctx, const source_tensor *t, int64_t row, int6
     const harm *h = ctx;
     for (int64_t i = 0; i < n; i++)
         for (int64_t k = 0; k < t->cols; k++)
-            if (row + i == h->row && (h->col < 0 || k == h->col))
+            if ((h->row < 0 || row + i == h->row) && (h->col < 0 || k == h->col))
                 values[i * t->cols + k] *= h->factor;
     return DRV_OK;
 }
@@ -112,6 +113,25 @@ static void rounded_twice(void **state) {
     arena_free(mem);
 }
 
+// One bit of every weight: sums in fp32 then differ by more than that bit, as those of two merges.
+static void a_bit_of_every_weight(void **state) {
+    (void)state;
+    arena *mem = arena_new("weights");
+    const char *base = golden_path(mem, "untied_llama3"),
+               *made = path_join(mem, temporary_dir(mem), "made");
+    comparison result;
+    model of_base, of_made;
+    OK(model_open(mem, base, &of_base));
+    write_copy(mem, &of_base, &(harm){"weight", -1, -1, 1 + 0x1p-23F}, ST_F32, made);
+    OK(model_open(mem, made, &of_made));
+    OK(compare_models(mem, &of_base, &of_made, false, &result));
+    if (result.problem) fail_msg("%s", result.problem);
+    assert_true(result.rms > 0 && result.rms < 1e-5);
+    model_close(&of_made);
+    model_close(&of_base);
+    arena_free(mem);
+}
+
 // What an adapter changes is not the base's: a merge differs only there.
 static void beside_an_adapter(void **state) {
     (void)state;
@@ -139,6 +159,7 @@ static void beside_an_adapter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_harmed_place),
-            cmocka_unit_test(rounded_twice), cmocka_unit_test(beside_an_adapter)};
+            cmocka_unit_test(rounded_twice), cmocka_unit_test(a_bit_of_every_weight),
+            cmocka_unit_test(beside_an_adapter)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

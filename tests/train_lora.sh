@@ -39,6 +39,8 @@ for set in training.micro_batch_size=1 training.micro_batch_size=8 training.thre
     *) check "$set gives other bits" same_bits "$set" ;;
     esac
 done
+expect 0 "alpha 4 (rsLoRA)" "$drover" train lora.yaml --set run_dir=root --set lora.use_rslora=true --set lora.alpha=4
+check "4 / sqrt(4) is not 8 / 4" same_bits root
 expect 0 "step-000012" "$drover" train lora.yaml --set run_dir=seed --set training.seed=7
 check "another seed gives the same bits" eval '! same_bits seed'
 
@@ -50,6 +52,9 @@ expect 0 "resumed from resumed/checkpoints/step-000006" "$drover" train lora.yam
 check "a resumed run gives other bits" same_bits resumed
 
 # --- what is refused
+for target in _proj proj 'layers\.1\..*q' 'model\.layers\.1'; do
+    expect 2 "\"$target\" is not a projection of the model" "$drover" plan lora.yaml --set "lora.target_modules=[$target]"
+done
 cp -r $base other
 printf '\x01' | dd of=other/model.safetensors bs=1 seek=$(($(stat -c %s other/model.safetensors) - 5)) conv=notrunc 2>/dev/null
 expect 1 "the adapter belongs to another base" "$drover" train lora.yaml --set run_dir=resumed --set model.from=other --set training.steps=14

@@ -72,6 +72,20 @@ expect 0 "step-000012" "$drover" train sft.yaml --set run_dir=last --set data.lo
 expect 0 "step-000012" "$drover" train sft.yaml --set run_dir=all --set data.loss=all
 check "data.loss changes nothing" [ "$(first_loss straight)" != "$(first_loss last)" -a "$(first_loss straight)" != "$(first_loss all)" ]
 
+# A step over all rows, in micro-batches of one, has the loss that eval gives the model before it: the
+# mean over the tokens that count, of each example alone.
+rows=$(grep -m 1 -o 'examples in [0-9]* rows of 128' straight/log.txt | grep -o '[0-9]*' | head -n 1)
+for loss in responses last all; do
+    expect 0 "done" "$drover" train /dev/stdin --set run_dir=whole-$loss --set data.loss=$loss <<YAML
+model: {from: straight/checkpoints/step-000012}
+data: {train: data/chat, sequence_length: 128}
+training: {steps: 1, global_batch_size: $rows, micro_batch_size: 1, precision: fp32, eval_every: 0}
+YAML
+    expect 0 '"loss":' "$drover" eval straight --data data/chat --set data.loss=$loss --precision fp32 --json
+    check "data.loss $loss: eval says $(grep -o '"loss": *[0-9.]*' out)" \
+        [ "$(grep -o '"loss": *[0-9.]*' out | grep -o '[0-9]\.[0-9]\{5\}')" = "$(first_loss whole-$loss | grep -o '[0-9]\.[0-9]\{5\}')" ]
+done
+
 # --- stopped and resumed
 sums straight 000012 >want
 expect 0 "step-000006" "$drover" train sft.yaml --set run_dir=resumed --set training.steps=6

@@ -12,7 +12,7 @@ TASKS = [(0, 0, 1, "F 0", "F"), (0, 1, 1, "F 1", "F"), (0, 4, 2, "B 0", "B"), (0
          (0, 9.6, 2, "update", "U"), (1, 9.6, 2, "update", "U")]
 # activations to the next stage, gradients back: (from, unit at its end, to, unit at its begin)
 MESSAGES = [(0, 1, 1, 1), (0, 2, 1, 4), (1, 4, 0, 4), (1, 7, 0, 7)]
-WIDTH, HEIGHT = int(LEFT + 11.9 * UNIT), TOP + 8 * ROW + 122
+WIDTH, HEIGHT = int(LEFT + 11.9 * UNIT), TOP + 8 * ROW + 142
 
 
 def row(pipeline, data, tensor):  # the number of the rank: tensor fastest, then data, then pipeline
@@ -74,7 +74,7 @@ for pipeline in range(2):
             line(x, TOP + a * ROW + 22, x, TOP + b * ROW + 22, "data", True)
 y = TOP + 8 * ROW + 24
 for axis, what in (("tensor", "tensor, in each layer: all_gather of the tokens before a product, reduce_scatter of its sums after it; the loss's "
-                              "maxima and sums"),
+                              "maxima and sums, the gradients of norms"),
                    ("pipeline", "pipeline, after a task: activations to the next stage, their gradients to the one before; received while the task "
                                 "in front computes"),
                    ("data", "data, once a step: gradients to the shards of the optimizer (reduce_scatter, fixed tree); the weights back "
@@ -82,6 +82,9 @@ for axis, what in (("tensor", "tensor, in each layer: all_gather of the tokens b
     line(LEFT - 40, y - 4, LEFT - 10, y - 4, axis, axis != "pipeline")
     text(LEFT, y, what, 11, "start")
     y += 20
-text(LEFT, y, "all, once a step: 544 bytes of the gradient's norm, the losses, and whether a stop or a save was asked for", 11, "start", LINE)
-text(LEFT, y + 20, "on the side: a ring of sockets that names a rank that dies, and the checkpoint that all write beside the next steps", 11, "start", LINE)
+for what in ("first and last stage, once a step: the gradient of a table that reads tokens and predicts them (tie_word_embeddings)",
+             "all, once a step: 544 bytes each for the norms of gradients and weights, the losses, times, and whether a stop or a save was asked for",
+             "on the side: a ring of sockets that names a rank that dies; the checkpoint, whose parts ranks send each other and write beside the next steps"):
+    text(LEFT, y, what, 11, "start", LINE)
+    y += 20
 print("</svg>")

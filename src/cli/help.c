@@ -82,6 +82,14 @@ void cli_print_help(FILE *file, const verb *parent, const verb *shown) {
     fprintf(file, "\ndrover help %s SUBVERB    says more\n", name);
 }
 
+// Another verb that has a subverb of this name; NULL: none.
+static const verb *parent_of(const char *name) {
+    for (int i = 0; i < n_cli_verbs; i++)
+        for (int k = 0; k < cli_verbs[i]->n_subverbs; k++)
+            if (strcmp(cli_verbs[i]->subverbs[k].name, name) == 0) return cli_verbs[i];
+    return NULL;
+}
+
 drv_status cli_find_verb(const verb *parent, const char *name, const verb **out) {
     const char *names[MAX_VERBS] = {0};
     const int n_words = parent ? parent->n_subverbs : n_cli_verbs;
@@ -103,6 +111,8 @@ drv_status cli_find_verb(const verb *parent, const char *name, const verb **out)
     str list = {0};
     for (int i = 0; i < n_words; i++)
         str_printf(&list, "%s%s", i == 0 ? "" : i < n_words - 1 ? ", " : " or ", names[i]);
+    const verb *other = parent_of(name);
+    if (other) str_printf(&list, "; drover %s %s is there", other->name, name);
     drv_status status =
             drv_fail(DRV_E_USAGE, "%s: \"%s\" is unknown, expected %s", parent->name, name, list.p);
     str_free(&list);

@@ -143,11 +143,19 @@ static drv_status run_show(arena *mem, const cli_args *args) {
 }
 
 // --- verify
+static drv_status check_whole(arena *a, const char *path) {
+    if (file_is_dir(path) && !file_exists(path_join(a, path, "manifest.json")))
+        return drv_fail(DRV_E_DATA,
+                "\"%s\" has no manifest.json, the hashes of a drover checkpoint; drover ckpt verify A B compares two models",
+                path);
+    return ckpt_verify(path);
+}
+
 static drv_status run_verify(arena *a, const cli_args *args) {
     if (args->n_positional == 2) return ckpt_compare(a, args);
     const char *path = args->positional[0];
     DRV_TRY(refuse_run(a, path));
-    drv_status status = ckpt_verify(path);
+    drv_status status = check_whole(a, path);
     if (cli_has(args, "--json"))
         print_json(json_pack("{s:s, s:b, s:s?}", "path", path, "valid", status == DRV_OK, "problem",
                 status == DRV_OK ? NULL : drv_message()));

@@ -137,6 +137,11 @@ static drv_status share_times(run *r, step_metrics *m) {
     return DRV_OK;
 }
 
+// NaN of either sign as it reads: "nan".
+static double without_sign(double x) {
+    return isnan(x) ? (double)NAN : x;
+}
+
 // Waits for the oldest step that was started, which is the last finished one then.
 static drv_status take_step(run *self, step_metrics *made) {
     started_step *started = &self->started[self->first_started];
@@ -148,8 +153,8 @@ static drv_status take_step(run *self, step_metrics *made) {
     const double now = clock_s(),
                  begin = started->begin > self->finished ? started->begin : self->finished;
     *made = started->m;
-    made->loss = started->values.loss;
-    made->grad_norm = started->values.grad_norm;
+    made->loss = without_sign(started->values.loss);
+    made->grad_norm = without_sign(started->values.grad_norm);
     made->param_norm = started->values.param_norm;
     made->skipped = !isfinite(made->grad_norm);
     made->step_s = now - begin;

@@ -82,13 +82,21 @@ expect 0 "Total successful: 2" compile --set pjrt.flags=[xla_allow_excess_precis
 check "other options, but the same programs" [ "$(ls compiled | wc -l)" = 4 ]
 expect 0 "Total successful: 2" compile
 expect 0 "Total successful: 2" compile --set pjrt.flags=[xla_allow_excess_precision=True]
-for harm in 'truncate -s 10' 'truncate -s 0' 'sed -i s/drvprog2/drvprog0/' 'head -c 1000 /dev/urandom >'; do
+for harm in 'truncate -s 10' 'truncate -s 0' 'sed -i s/drvprog3/drvprog0/' 'head -c 1000 /dev/urandom >'; do
     for file in compiled/*; do eval "$harm $file"; done
     expect 0 "Total successful: 2" compile
     says "compile cache: \"$dir/compiled/" "the program is compiled again"
     expect 0 "Total successful: 2" compile
     check "harmed files were not replaced ($harm)" [ "$(grep -c 'compiled again' out)" = 0 ]
 done
+# A file that is whole, but of another program: of rows of another length, with as many arguments and results.
+expect 0 "Total successful: 2" compile --set pjrt.cache="$dir/other" --set data.sequence_length=32
+for file in compiled/*; do cp "$(ls -S other/* | sed -n 1p)" $file; done
+expect 0 "Total successful: 2" compile
+says 'it holds another program, "whole_step"; the program is compiled again'
+for file in compiled/*; do rm $file && mkfifo $file; done
+expect 0 "Total successful: 2" timeout -k 5 200 "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache="$dir/compiled"
+says "is no regular file; the program is compiled again"
 for i in 1 2 3; do compile >many$i 2>&1 --set data.sequence_length=32 & done
 wait
 for i in 1 2 3; do check "several writers: $i" grep -q "Total successful: 2" many$i; done

@@ -50,10 +50,9 @@ static void add_variables(str *key) {
 
 // Everything that the program's bytes depend on: a plugin's own fingerprint is the same for several
 // devices and versions.
-static const char *file_of(arena *a, const compile_cache *cache, const device_client *c,
-        const char *text, size_t n, const str *options) {
+static void key_of(const compile_cache *cache, const device_client *c, const char *text, size_t n,
+        const str *options, uint64_t out[2]) {
     str key = {0};
-    uint64_t hash[2];
     str_printf(&key, "%s %s %016llx%016llx %s %s %s %d.%d %zu\n", drover_number(), drover_commit(),
             (unsigned long long)cache->plugin[0], (unsigned long long)cache->plugin[1], c->platform,
             c->version, c->kind, c->plugin->api->version.major, c->plugin->api->version.minor,
@@ -62,29 +61,38 @@ static const char *file_of(arena *a, const compile_cache *cache, const device_cl
     if (strcmp(c->platform, "cpu") == 0) str_puts(&key, cpu_model_name()); // a folder may be shared
     str_add(&key, options->p, options->n);
     str_add(&key, text, n);
-    hash_of(key.p, key.n, hash);
+    hash_of(key.p, key.n, out);
     str_free(&key);
-    return arena_printf(a, "%s/%016llx%016llx.pjrt", cache->dir, (unsigned long long)hash[0],
-            (unsigned long long)hash[1]);
 }
 
-static drv_status load_bytes(const device_client *c, const file_map *map, device_program *program) {
+// A program that fits the name but not the key, as one that was renamed, would compute something
+// else, or read beyond its arguments.
+static drv_status load_bytes(const device_client *c, const file_map *map, const uint64_t key[2],
+        device_program *program) {
     program_about about;
     const unsigned char *payload;
     size_t n;
     DRV_TRY(program_file_check(map->p, map->n, &about, &payload, &n));
+    if (memcmp(about.key, key, sizeof about.key) != 0)
+        return drv_fail(DRV_E_DATA, "it holds another program, \"%s\"", about.program);
     return client_load(c, payload, n, program);
 }
 
 // False: it is to be compiled.
-static bool load(const device_client *c, const char *path, device_program *program) {
+static bool load(const device_client *c, const char *path, const uint64_t key[2],
+        device_program *program) {
     file_map map;
-    if (!file_exists(path)) return false;
-    if (file_map_open(path, &map) != DRV_OK) {
-        log_warn("compile cache: %s", drv_message());
+    struct stat st;
+    if (stat(path, &st) != 0) return false;
+    if (!S_ISREG(st.st_mode)) { // opening a pipe would wait for ever
+        log_warn("compile cache: \"%s\" is no regular file; the program is compiled again", path);
         return false;
     }
-    const drv_status status = load_bytes(c, &map, program);
+    if (file_map_open(path, &map) != DRV_OK) {
+        log_warn("compile cache: %s; the program is compiled again", drv_message());
+        return false;
+    }
+    const drv_status status = load_bytes(c, &map, key, program);
     file_map_close(&map);
     if (status != DRV_OK)
         log_warn("compile cache: \"%s\": %s; the program is compiled again", path, drv_message());
@@ -95,9 +103,8 @@ static bool load(const device_client *c, const char *path, device_program *progr
 }
 
 static drv_status save(const compile_cache *cache, const device_client *c, const char *path,
-        const device_program *program, int n_devices, double compile_s) {
+        const device_program *program, program_about about) {
     saved_program saved;
-    program_about about = {.n_devices = n_devices, .compile_s = compile_s};
     char interface[ABOUT_TEXT];
     evicted gone;
     snprintf(interface, sizeof interface, "PJRT %d.%d", c->plugin->api->version.major,
@@ -127,13 +134,16 @@ drv_status compile_cached(const compile_cache *cache, const device_client *c, co
     if (!cache->dir) return client_compile(c, text, n, options, program);
     DRV_TRY(compile_options_encode(options, &encoded));
     arena *a = arena_new("compile cache");
-    const char *path = file_of(a, cache, c, text, n, &encoded);
+    program_about about = {.n_devices = options->n_replicas};
+    key_of(cache, c, text, n, &encoded, about.key);
     str_free(&encoded);
-    *from_cache = load(c, path, program);
+    const char *path = arena_printf(a, "%s/%016llx%016llx.pjrt", cache->dir,
+            (unsigned long long)about.key[0], (unsigned long long)about.key[1]);
+    *from_cache = load(c, path, about.key, program);
     const double start = clock_s();
     drv_status status = *from_cache ? DRV_OK : client_compile(c, text, n, options, program);
-    if (status == DRV_OK && !*from_cache &&
-            save(cache, c, path, program, options->n_replicas, clock_s() - start) != DRV_OK)
+    about.compile_s = clock_s() - start;
+    if (status == DRV_OK && !*from_cache && save(cache, c, path, program, about) != DRV_OK)
         log_warn("compile cache: %s", drv_message());
     arena_free(a);
     return status;

@@ -9,6 +9,7 @@
 
 enum { ABOUT_TEXT = 64 };
 typedef struct program_about {  // texts end with a NUL
+    uint64_t key[2];            // of all that the program depends on: its file's name
     char program[ABOUT_TEXT];   // "whole_step"
     char plugin[ABOUT_TEXT];    // "cuda", or the name of a file
     char kind[ABOUT_TEXT];      // of the devices: "NVIDIA H200"

@@ -13,6 +13,7 @@ list
 says "0 programs" "in $kept"
 expect 0 "removed 0 programs" "$drover" compile --evict --cache "$kept"
 expect 2 "the compile cache is \"none\"" "$drover" compile run.yaml --list --set pjrt.cache=none
+expect 2 'the compile cache "run.yaml" is no folder' "$drover" compile --list --cache run.yaml
 expect 2 "--set without CONFIG" "$drover" compile --list --set pjrt.cache="$kept"
 expect 2 "CONFIG is missing" "$drover" compile
 expect 2 "exclude each other" "$drover" compile --list --evict

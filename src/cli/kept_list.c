@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "backend/kept_programs.h"
+#include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "config/config.h"
@@ -26,6 +27,8 @@ static drv_status find_folder(arena *mem, const cli_args *args, const char **dir
             cfg.pjrt.cache_gib > 0 ? (int64_t)(cfg.pjrt.cache_gib * (double)(1 << 30)) : KEEP_ANY;
     if (strcmp(*dir, "none") == 0)
         return drv_fail(DRV_E_USAGE, "compile: the compile cache is \"none\", expected a folder");
+    if (file_exists(*dir) && !file_is_dir(*dir))
+        return drv_fail(DRV_E_USAGE, "compile: the compile cache \"%s\" is no folder", *dir);
     return DRV_OK;
 }
 

@@ -214,6 +214,9 @@ static bool join_prefixes(const uint32_t *prefix, int64_t n_values, page_values 
 
 const char *page_byte_arrays(int encoding, const unsigned char *bytes, size_t n_bytes,
         int64_t n_values, page_values *out) {
+    // Each has its length before it: room is made for as many as there can be.
+    if (encoding == PARQUET_PLAIN && (uint64_t)n_values > n_bytes / sizeof(uint32_t))
+        return "values that do not fit the page";
     MEM_GROW(out->v, out->n + n_values, out->cap);
     byte_array *to = out->v + out->n;
     thrift in = {.p = bytes, .end = bytes + n_bytes};

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <zlib.h>
 
-enum { HEADER_BYTES = 1 << 16, MAX_PAGE = 1 << 30, MAX_PAGE_VALUES = 1 << 27 };
+// A value takes up to 28 bytes while its page is read; writers end pages at 1 MiB or 20,000 rows.
+enum { HEADER_BYTES = 1 << 16, MAX_PAGE = 1 << 30, MAX_PAGE_VALUES = 1 << 25 };
 
 // Field numbers and values of parquet.thrift.
 enum { DATA_PAGE = 0, DICTIONARY_PAGE = 2, DATA_PAGE_V2 = 3 }; // PageType

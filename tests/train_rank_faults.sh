@@ -32,7 +32,8 @@ ends() {
     last=$((10#$(newest "$run" | grep -o '[0-9]*$') + 2))
     expect 0 "resumed from $base/$run/checkpoints/" two "$run" training.steps=$last $settings
     expect 0 "step $last" "$drover" train run.yaml --set run_dir="$run.whole" --set training.steps=$last ${settings:+--set $settings}
-    check "$run: the bits of a run that nothing happened to" test "$(sums "$run" "$(printf %06d $last)")" = "$(sums "$run.whole" "$(printf %06d $last)")"
+    # (Another number may be in what was saved before the ranks were compared: nothing in the file tells it from a weight.)
+    [ -n "$FAULT_NUMBER" ] || check "$run: the bits of a run that nothing happened to" test "$(sums "$run" "$(printf %06d $last)")" = "$(sums "$run.whole" "$(printf %06d $last)")"
 }
 starts() { # RUN SETTING...
     local run=$1

@@ -78,3 +78,15 @@ wait_for() {
     done
     return 1
 }
+# interrupted_twice RUN COMMAND...: in the background; two SIGINT after it has begun. The second ends it at once.
+interrupted_twice() {
+    local run=$1
+    shift
+    "$@" >out 2>&1 &
+    pid=$!
+    wait_for grep -q "of memory planned" "$run/log.txt"
+    while kill -INT $pid 2>/dev/null; do sleep 0.3; done # the second more than 0.1 s after the first
+    wait $pid
+    code=$?
+    check "a second SIGINT exits $code instead of 130" [ $code = 130 ]
+}

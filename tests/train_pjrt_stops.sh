@@ -59,12 +59,6 @@ for layout in "${layouts[@]}"; do
 done
 
 # A second SIGINT ends a run at once, also while its devices wait for one another.
-"$drover" train run.yaml --set backend=pjrt --set pjrt.devices=2 --set training.micro_batch_size=64 --set training.global_batch_size=512 \
-    --set data.sequence_length=512 --set training.steps=100000 --set run_dir=impatient >out 2>&1 &
-pid=$!
-wait_for grep -q "of memory planned" impatient/log.txt
-while kill -INT $pid 2>/dev/null; do sleep 0.3; done # the second more than 0.1 s after the first
-wait $pid
-code=$?
-check "a second SIGINT exits $code instead of 130" [ $code = 130 ]
+interrupted_twice impatient "$drover" train run.yaml --set backend=pjrt --set pjrt.devices=2 --set training.micro_batch_size=64 --set training.global_batch_size=512 \
+    --set data.sequence_length=512 --set training.steps=100000 --set run_dir=impatient
 finish

@@ -42,14 +42,8 @@ done
 # A second SIGTERM changes nothing; a second SIGINT ends at once, without a checkpoint.
 stop twice TERM TERM
 check "two SIGTERM exit $code instead of 3" [ $code = 3 ]
-"$drover" train run.yaml --set run_dir=impatient $slow --set training.global_batch_size=65536 \
-    --set training.micro_batch_size=1024 --set data.sequence_length=512 >out 2>&1 &
-pid=$!
-wait_for grep -q "of memory planned" impatient/log.txt
-while kill -INT $pid 2>/dev/null; do sleep 0.3; done # the second more than 0.1 s after the first
-wait $pid
-code=$?
-check "a second SIGINT exits $code instead of 130" [ $code = 130 ]
+interrupted_twice impatient "$drover" train run.yaml --set run_dir=impatient $slow --set training.global_batch_size=65536 \
+    --set training.micro_batch_size=1024 --set data.sequence_length=512
 check "a second SIGINT leaves a checkpoint" [ -z "$(ls impatient/checkpoints)" ]
 # A second SIGTERM long after the first does not, and the first one waits for the micro-batch at hand, not for
 # the step of 64. Of SIGINT, two in a moment are one key press, as timeout(1) tells it.

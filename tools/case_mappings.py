@@ -10,21 +10,11 @@ Python knows, less the large scripts that have no case.
 """
 import json, os, subprocess, sys, tempfile, unicodedata
 
-POINTS = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+from code_points import POINTS, ranges
 
 
 def ignorable(c):  # a sigma is final after a letter and before none; what is ignorable changes neither
     return ("A" + c + "\u03a3").lower()[-1] == "\u03c2" and ("A\u03a3" + c).lower()[1] == "\u03c2"
-
-
-def ranges(points):
-    out = []
-    for c in points:
-        if out and out[-1][1] == c - 1:
-            out[-1][1] = c
-        else:
-            out.append([c, c])
-    return out
 
 
 def by_property():

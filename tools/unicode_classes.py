@@ -8,20 +8,12 @@ import sys
 import tokenizers
 from tokenizers import Regex, pre_tokenizers
 
+from code_points import POINTS, ranges
+
 
 def members(pattern):
     split = pre_tokenizers.Split(Regex(pattern), "removed")
-    return [c for c in range(0x110000) if not 0xD800 <= c < 0xE000 and not split.pre_tokenize_str(chr(c))]
-
-
-def ranges(points):
-    out = []
-    for c in points:
-        if out and out[-1][1] == c - 1:
-            out[-1][1] = c
-        else:
-            out.append([c, c])
-    return out
+    return [c for c in POINTS if not split.pre_tokenize_str(chr(c))]
 
 
 def main(path):

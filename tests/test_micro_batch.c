@@ -1,6 +1,6 @@
-// The size of a micro-batch changes no bit (docs/adr/0026): two steps of a small model on ranks that
-// are threads, with 1, 2 and 4 rows a micro-batch and in layouts of all kinds, against one rank with
-// micro-batches of one row.
+// The size of a micro-batch changes no bit (docs/adr/0026): two steps of a small model on ranks
+// that are threads, with 1, 2 and 4 rows a micro-batch and in layouts of all kinds, against one
+// rank with micro-batches of one row.
 #include "layout_bits.h"
 
 #define FP32 "training.precision=fp32"
@@ -68,7 +68,8 @@ static void in_layouts(void **state) {
             {4, {1, 2, 2, 1, {"training.recompute=full"}}}};
     static const char *const precisions[] = {FP32, BF16};
     for (size_t i = 0; i < N_OF(precisions); i++) {
-        const char *sets[] = {precisions[i], "parallel.context_leaves=4", "model.num_hidden_layers=2"};
+        const char *sets[] = {precisions[i], "parallel.context_leaves=4",
+                "model.num_hidden_layers=2"};
         same_bits_with_any_rows(cases, N_OF(cases), sets, 3);
     }
 }
@@ -78,9 +79,12 @@ static void tokens_that_do_not_divide(void **state) {
     (void)state;
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {4, 1, 1, 1, {SHARED}}},
             {4, {2, 1, 2, 1, {SHARED}}}};
-    const char *sets[] = {FP32, "data.sequence_length=26", "model.num_attention_heads=16",
-            "model.num_key_value_heads=8", "model.intermediate_size=176"};
-    same_bits_with_any_rows(cases, N_OF(cases), sets, 5);
+    static const char *const branches[] = {"lora.rank=0", "lora.rank=3"};
+    for (size_t i = 0; i < N_OF(branches); i++) {
+        const char *sets[] = {FP32, "data.sequence_length=26", "model.num_attention_heads=16",
+                "model.num_key_value_heads=8", "model.intermediate_size=176", branches[i]};
+        same_bits_with_any_rows(cases, N_OF(cases), sets, 6);
+    }
 }
 
 static void low_rank_branches(void **state) {
@@ -98,8 +102,9 @@ static void low_rank_branches(void **state) {
 // Level 2 adds whole micro-batches: the others have its bits with addends of as many rows.
 static void addends_of_two_rows(void **state) {
     (void)state;
-    static const rows_case cases[] = {{4, {1, 1, 1, 1, {0}}}, {2, {1, 1, 2, 1, {"parallel.zero=2"}}},
-            {4, {1, 1, 2, 1, {ZERO1}}}, {2, {1, 1, 1, 1, {"parallel.zero=2"}}}};
+    static const rows_case cases[] = {{4, {1, 1, 1, 1, {0}}},
+            {2, {1, 1, 2, 1, {"parallel.zero=2"}}}, {4, {1, 1, 2, 1, {ZERO1}}},
+            {2, {1, 1, 1, 1, {"parallel.zero=2"}}}};
     const char *all[] = {"training.global_batch_size=8", BF16, "parallel.addend_rows=2",
             "training.micro_batch_size=2", NULL};
     char size[64];

@@ -1,7 +1,7 @@
-// How what a node adds to gradients is summed over its tokens. Tokens lie leaf after leaf of the row
-// (lanes), in each addend after addend (docs/adr/0026), and each of these sums is a tree over
-// `leaves` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share the tokens, each has
-// as many of all runs, which follow each other: those of one sum may be on several.
+// How what a node adds to gradients is summed over its tokens. Tokens lie leaf after leaf of the
+// row (lanes), in each addend after addend (docs/adr/0026), and each of these sums is a tree over
+// `leaves` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share the tokens, each
+// has as many of all runs, which follow each other: those of one sum may be on several.
 #pragma once
 #include "ir/op.h"
 
@@ -29,8 +29,8 @@ static inline bool tells_runs(const op_attrs *attrs) {
     return attrs->ranks > 1 && sums_of_tokens(attrs) > 1;
 }
 
-// So many neighbouring runs a rank joins itself: its runs of a sum; where it tells them, the largest
-// complete parts of the tree (comm/join.h) that lie on one rank whatever its place.
+// So many neighbouring runs a rank joins itself: its runs of a sum; where it tells them, the
+// largest complete parts of the tree (comm/join.h) that lie on one rank whatever its place.
 static inline int runs_joined_here(const op_attrs *attrs) {
     int n = 1;
     if (!tells_runs(attrs)) return runs_of_leaf(attrs);

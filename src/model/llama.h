@@ -23,7 +23,7 @@ typedef struct llama_opts {
     int64_t seed;      // of dropout
     // LLAMA_LOSS: so many rows are an addend of each sum over tokens (docs/adr/0026); 0: all of them
     int64_t addend_rows;
-    bool adds_up; // gradients are sums of several addends (docs/adr/0021)
+    bool adds_up; // gradients are those of several micro-batches (docs/adr/0021)
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it

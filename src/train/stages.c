@@ -12,13 +12,12 @@ static const recompute_policy policies[] = {[RECOMPUTE_NONE] = KEEP_ALL,
         [RECOMPUTE_FULL] = KEEP_STREAM};
 
 llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
-    const int64_t addend_rows = config_addend_rows(cfg),
-                  in_lane = cfg->global_batch_size / addend_rows / cfg->n_lanes;
+    const int64_t in_lane = cfg->global_batch_size / cfg->micro_batch_size / cfg->n_lanes;
     return (llama_opts){.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
             .lanes = programs_cut(cfg).lanes,
             .dt = dt,
-            .addend_rows = addend_rows,
+            .addend_rows = config_addend_rows(cfg),
             .adds_up = in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && zero_level(cfg) < 2,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed,

@@ -214,6 +214,17 @@ typedef struct gemm_call {
     char *c, *workspace;
 } gemm_call;
 
+// A tile of one product at a, b.
+static void run_product(const gemm *g, const gemm_shape *tile, const tile_products *products,
+        int thread, const char *a, const char *b, char *c, char *scratch) {
+    if (tree_is_given(&g->tree))
+        tree_tile(g, tile, products, thread, a, b, c, scratch);
+    else if (g->kernels)
+        g->kernels->gemm(tile, a, b, c, scratch);
+    else
+        onednn_run(products->whole, thread, a, b, c);
+}
+
 static void run_tile(void *arg, int64_t index, int thread) {
     const gemm_call *call = arg;
     const gemm *g = call->g;
@@ -225,15 +236,9 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const char *b = call->b + es * (s->tb ? col * s->ldb : col);
     char *c = call->c + os * (row * s->ldc + col);
     const gemm_shape t = tile_shape(g, last_m, last_n);
-    const tile_products *products = &g->product[last_m][last_n];
     char *scratch = call->workspace + thread * scratch_bytes(g);
-    for (int64_t i_addend = 0; i_addend < addends_of_tree(&g->tree); i_addend++) {
-        if (tree_is_given(&g->tree))
-            tree_tile(g, &t, products, thread, a, b, c, scratch);
-        else if (g->kernels)
-            g->kernels->gemm(&t, a, b, c, scratch);
-        else
-            onednn_run(products->whole, thread, a, b, c);
+    for (int64_t addend = 0; addend < addends_of_tree(&g->tree); addend++) {
+        run_product(g, &t, &g->product[last_m][last_n], thread, a, b, c, scratch);
         a += es * s->k * s->lda;
         b += es * s->k * s->ldb;
     }

@@ -74,11 +74,12 @@ static void in_layouts(void **state) {
     }
 }
 
-// Runs of tokens whose number no rank's share is a multiple of.
+// Runs of tokens whose number no rank's share is a multiple of; addends that are on two of four
+// ranks.
 static void tokens_that_do_not_divide(void **state) {
     (void)state;
     static const rows_case cases[] = {{2, {2, 1, 1, 1, {SHARED}}}, {4, {4, 1, 1, 1, {SHARED}}},
-            {4, {2, 1, 2, 1, {SHARED}}}};
+            {2, {4, 1, 1, 1, {SHARED}}}, {4, {2, 1, 2, 1, {SHARED}}}};
     static const char *const branches[] = {"lora.rank=0", "lora.rank=3"};
     for (size_t i = 0; i < N_OF(branches); i++) {
         const char *sets[] = {FP32, "data.sequence_length=26", "model.num_attention_heads=16",

@@ -74,16 +74,14 @@ for micro in 1 2 4; do
     expect 0 "\"tokens\": $total" "$drover" eval both.yaml --json --set run_dir=first --set training.micro_batch_size=$micro
     loss_of >loss.$micro
 done
-# The sums of a micro-batch are joined in another order, the rows are the same.
-close() { awk -v x="$1" -v y="$2" 'BEGIN { exit !(x - y < 2e-5 && y - x < 2e-5 && x > 1) }'; }
-check "another micro-batch evaluates other rows" close "$(cat loss.1)" "$(cat loss.4)"
+check "another micro-batch evaluates other rows" [ -n "$(cat loss.1)" -a "$(cat loss.1)" = "$(cat loss.4)" ]
 for micro in 1 4; do
     expect 0 "step-000001" "$drover" train both.yaml --set run_dir=part$micro --set training.micro_batch_size=$micro \
         --set training.steps=1 --set training.eval_batches=2 --set optimizer.lr=0
     grep -o '"val_loss":[0-9.]*' part$micro/metrics.jsonl | head -n 1 | cut -d: -f2 >val.$micro
     grep -o '"val_tokens":[0-9]*' part$micro/metrics.jsonl | head -n 1 >tokens.$micro
 done
-check "val_loss depends on the micro-batch" close "$(cat val.1)" "$(cat val.4)"
+check "val_loss depends on the micro-batch" [ -n "$(cat val.1)" -a "$(cat val.1)" = "$(cat val.4)" ]
 check "val_tokens depends on the micro-batch" cmp -s tokens.1 tokens.4
 
 # Every evaluation of a run sees the same rows, also when they are not all.

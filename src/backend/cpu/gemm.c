@@ -113,13 +113,18 @@ static double tiling_cost(int64_t m, int64_t n, int64_t tile_m, int64_t tile_n, 
     return wait * (1 + 13 / (double)tile_m + 7 / (double)tile_n);
 }
 
+static int64_t addends_of_tree(const gemm_tree *tree) {
+    return tree->addends > 1 ? tree->addends : 1;
+}
+
 // The cheapest grid with tiles of 64 to 512 rows and 96 to 640 columns. Where the sums of a tile
-// wait for others they should stay in the cache: half as many rows and columns. Plans of large
-// models ask thousands of times, so grids of the same tiles are looked at once.
+// wait for others they should stay in the cache: half as many rows and columns; so should a tile
+// that several products are added to: half as many rows. Plans of large models ask thousands of
+// times, so grids of the same tiles are looked at once.
 static void choose_tiles(gemm *g, int64_t threads) {
     const gemm_shape *s = &g->shape;
-    const int64_t most_m = tree_is_given(&g->tree) ? 256 : 512,
-                  most_n = tree_is_given(&g->tree) ? 336 : 640;
+    const bool stays = tree_is_given(&g->tree) || g->tree.addends > 1;
+    const int64_t most_m = stays ? 256 : 512, most_n = tree_is_given(&g->tree) ? 336 : 640;
     double best = 1e30;
     for (int64_t i = div_up(s->m, most_m); i <= div_up(s->m, 64); i = more_pieces(s->m, i, 16)) {
         const int64_t tile_m = piece(s->m, i, 16);
@@ -161,6 +166,8 @@ static drv_status new_products(arena *mem, onednn *library, const gemm *g, const
 drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out) {
     const gemm_tree none = {0}, *cut = tree ? tree : &none;
+    DRV_ASSERT(cut->addends <= 1 || (shape->accumulate && shape->ta && !shape->tb),
+            "a chain of products");
     for (int i = 0; i < machine->n_made; i++)
         if (same_gemm(&machine->made[i]->shape, shape) &&
                 memcmp(&machine->made[i]->tree, cut, sizeof *cut) == 0) {
@@ -203,10 +210,20 @@ int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) 
 
 typedef struct gemm_call {
     const gemm *g;
-    int64_t n; // products, one after the other
     const char *a, *b;
     char *c, *workspace;
 } gemm_call;
+
+// A tile of one product at a, b.
+static void run_product(const gemm *g, const gemm_shape *tile, const tile_products *products,
+        int thread, const char *a, const char *b, char *c, char *scratch) {
+    if (tree_is_given(&g->tree))
+        tree_tile(g, tile, products, thread, a, b, c, scratch);
+    else if (g->kernels)
+        g->kernels->gemm(tile, a, b, c, scratch);
+    else
+        onednn_run(products->whole, thread, a, b, c);
+}
 
 static void run_tile(void *arg, int64_t index, int thread) {
     const gemm_call *call = arg;
@@ -219,26 +236,15 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const char *b = call->b + es * (s->tb ? col * s->ldb : col);
     char *c = call->c + os * (row * s->ldc + col);
     const gemm_shape t = tile_shape(g, last_m, last_n);
-    const tile_products *products = &g->product[last_m][last_n];
     char *scratch = call->workspace + thread * scratch_bytes(g);
-    for (int64_t k = 0; k < call->n; k++, a += es * s->k * s->lda, b += es * s->k * s->ldb) {
-        if (tree_is_given(&g->tree))
-            tree_tile(g, &t, products, thread, a, b, c, scratch);
-        else if (g->kernels)
-            g->kernels->gemm(&t, a, b, c, scratch);
-        else
-            onednn_run(products->whole, thread, a, b, c);
+    for (int64_t addend = 0; addend < addends_of_tree(&g->tree); addend++) {
+        run_product(g, &t, &g->product[last_m][last_n], thread, a, b, c, scratch);
+        a += es * s->k * s->lda;
+        b += es * s->k * s->ldb;
     }
 }
 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace) {
-    gemm_call call = {g, 1, a, b, c, workspace};
-    par_for(g->n_m * g->n_n, run_tile, &call);
-}
-
-void gemm_run_chain(const gemm *g, int64_t n, const void *a, const void *b, void *c,
-        void *workspace) {
-    gemm_call call = {g, n, a, b, c, workspace};
-    DRV_ASSERT(g->shape.accumulate && g->shape.ta && !g->shape.tb, "no chain of products");
+    gemm_call call = {g, a, b, c, workspace};
     par_for(g->n_m * g->n_n, run_tile, &call);
 }

@@ -16,12 +16,13 @@ static bool ranks_join(const node *n) {
     return n->attrs.ranks > 1;
 }
 
-// Near-equal runs of n_tokens.
-static gemm_tree tree_of_tokens(int leaves, int64_t n_tokens) {
-    const gemm_tree none = {0};
-    if (leaves < 2) return none;
+// Near-equal runs of n_tokens, the tokens of an addend.
+static gemm_tree tree_of_tokens(int leaves, int64_t n_tokens, int64_t addends) {
+    const gemm_tree chain = {.addends = addends};
+    if (leaves < 2) return chain;
     const int64_t each = n_tokens / leaves;
-    return (gemm_tree){.n_leaves = leaves,
+    return (gemm_tree){.addends = addends,
+            .n_leaves = leaves,
             .n_runs = 1,
             .each = {each},
             .last = n_tokens % leaves ? each + 1 : 0,
@@ -44,7 +45,7 @@ static one_product product_of(const node *n, const gemm_shape *shape, int i) {
         one.shape.k = shape->k / runs_of_rank(&n->attrs) + i;
     } else {
         one.shape.k = shape->k / sums_of_tokens(&n->attrs);
-        one.tree = tree_of_tokens(n->attrs.leaves, one.shape.k);
+        one.tree = tree_of_tokens(n->attrs.leaves, one.shape.k, n->attrs.addends);
     }
     return one;
 }
@@ -104,13 +105,10 @@ static void run_product(const call *c, int i, int64_t first, char *out) {
 }
 
 static void in_place(const call *c) {
-    const op_attrs *attrs = &c->ins->node->attrs;
-    const int64_t unit = dtype_bytes(c->shape->in), tokens = c->shape->k / lanes_of(attrs);
-    for (int lane = 0; lane < lanes_of(attrs); lane++)
-        gemm_run_chain(c->ins->gemm[0], addends_of(attrs),
-                c->a + lane * tokens * c->shape->lda * unit,
-                c->b + lane * tokens * c->shape->ldb * unit,
-                (char *)c->ins->out[0] + lane * sum_bytes(c->shape), c->scratch);
+    const int lanes = lanes_of(&c->ins->node->attrs);
+    for (int lane = 0; lane < lanes; lane++)
+        run_product(c, 0, c->shape->k / lanes * lane,
+                (char *)c->ins->out[0] + lane * sum_bytes(c->shape));
 }
 
 static void by_sum(const call *c) {

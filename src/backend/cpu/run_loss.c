@@ -108,6 +108,13 @@ static gemm_tree vocabulary_tree(const node *n) {
     return tree;
 }
 
+// Of the products of a chunk, which is part of an addend or holds several.
+static gemm_tree product_tree(const node *n, int product, int64_t rows) {
+    gemm_tree tree = {0};
+    if (product == DW) tree.addends = rows / rows_of_addend(n);
+    return product == DH ? vocabulary_tree(n) : tree;
+}
+
 static int64_t products_bytes(const node *n, int n_threads) {
     const int64_t rows = rows_of_run(n), chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
     int64_t largest = 0;
@@ -116,8 +123,8 @@ static int64_t products_bytes(const node *n, int n_threads) {
         const loss_shapes s = shapes(n, sizes[i]);
         for (int k = 0; k < N_PRODUCTS; k++) {
             if (!has_product(n, k)) continue;
-            const gemm_tree tree = vocabulary_tree(n);
-            const int64_t bytes = gemm_workspace(&s.product[k], k == DH ? &tree : NULL, n_threads);
+            const gemm_tree tree = product_tree(n, k, sizes[i]);
+            const int64_t bytes = gemm_workspace(&s.product[k], &tree, n_threads);
             if (bytes > largest) largest = bytes;
         }
     }
@@ -321,9 +328,7 @@ static void chunk_of_loss(loss_call *call, int64_t m, char *dw, char *scratch) {
     if (*ins->failed != DRV_OK) return;
     if (has_product(loss, DH))
         gemm_run(g[DH], call->logits, ins->in[1], output_at(ins, 1, first), scratch);
-    if (dw)
-        gemm_run_chain(g[DW], m < call->addend ? 1 : m / call->addend, call->logits,
-                input_at(ins, 0, first), dw, scratch);
+    if (dw) gemm_run(g[DW], call->logits, input_at(ins, 0, first), dw, scratch);
 }
 
 // The rows of a leaf, or of an addend longer than a chunk.
@@ -372,10 +377,10 @@ static void loss(const instruction *ins) {
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
     const loss_shapes s = shapes(n, rows);
-    const gemm_tree tree = vocabulary_tree(n);
-    for (int k = 0; k < N_PRODUCTS; k++)
-        if (has_product(n, k))
-            DRV_TRY(gemm_new(a, m, &s.product[k], k == DH ? &tree : NULL, &out[k]));
+    for (int k = 0; k < N_PRODUCTS; k++) {
+        const gemm_tree tree = product_tree(n, k, rows);
+        if (has_product(n, k)) DRV_TRY(gemm_new(a, m, &s.product[k], &tree, &out[k]));
+    }
     return DRV_OK;
 }
 

@@ -132,6 +132,17 @@ static void tell_progress(compile_call *call) {
     pthread_mutex_unlock(&call->lock);
 }
 
+// A parser that refuses an operation does not know from which line it is (HLO_NOWHERE): it is asked
+// again, of a text that lets it count lines.
+static drv_status refuse_again(const device_pool *pool, const lowered *l,
+        const compile_options *options, device_program *program) {
+    str text = {0};
+    str_replace(&text, l->text.p, l->text.n, HLO_NOWHERE, "");
+    const drv_status status = client_compile(pool->client, text.p, text.n, options, program);
+    str_free(&text);
+    return status;
+}
+
 static void compile_one(void *ctx, int i) {
     compile_call *call = ctx;
     device_pool *pool = call->t->pool;
@@ -143,6 +154,8 @@ static void compile_one(void *ctx, int i) {
     const double start = clock_s();
     made->status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n, &options,
             &made->program, &made->from_cache);
+    if (made->status != DRV_OK && strstr(drv_message(), "<unknown>:0"))
+        made->status = refuse_again(pool, l, &options, &made->program);
     made->seconds = clock_s() - start;
     compile_gate_leave(&pool->gate, bytes);
     if (made->status != DRV_OK) {

@@ -340,10 +340,18 @@ static drv_status open_in_cluster(device_pool *p, client_options *client) {
 
 static drv_status open_devices(device_pool *p, const backend_opts *opts, int n_devices) {
     client_options client = {.n_devices = n_devices, .memory_fraction = opts->memory_fraction};
+    const char *by_default = getenv("DROVER_PJRT_PLUGIN");
+    const bool named = (opts->plugin && *opts->plugin) || (by_default && *by_default);
     p->cluster = opts->cluster;
     DRV_TRY(plugin_open(p->a, opts->plugin, &p->plugin));
-    DRV_TRY(p->cluster ? open_in_cluster(p, &client)
-                       : client_open(p->a, p->plugin, &client, &p->client));
+    const drv_status status = p->cluster ? open_in_cluster(p, &client)
+                                         : client_open(p->a, p->plugin, &client, &p->client);
+    if (status != DRV_OK && !named)
+        return drv_fail(status,
+                "%s; pjrt.plugin or DROVER_PJRT_PLUGIN names another plugin, tools/fetch_pjrt.py "
+                "gets that of the CPU",
+                drv_message());
+    DRV_TRY(status);
     return set_flags(p, opts);
 }
 

@@ -210,31 +210,31 @@ static void weights_and_moments_are_updated_in_place(void **state) {
 // Text says of no operation where it is from, but one that the plugin refuses is named by its node.
 static void a_refused_operation_is_named_by_its_node(void **state) {
     (void)state;
-    step_run *r = open_run("cpu", ROWS, false);
+    step_run *small = open_run("cpu", ROWS, false);
     const backend_opts opts = {.plugin = "cpu", .cache_dir = "none"};
-    const graph *g = r->p.eval_graph;
+    const graph *eval = small->p.eval_graph;
     device_pool *pool;
-    lowered l;
+    lowered program;
     team_compiled made;
-    OK(device_pool_open(r->a, &opts, 1, &pool));
-    OK(lower_graph(r->a, g, &(lower_options){.has_f64 = true}, &l));
-    char *order = strstr(l.text.p, "permutation = array<i64: 0, 2");
+    OK(device_pool_open(small->a, &opts, 1, &pool));
+    OK(lower_graph(small->a, eval, &(lower_options){.has_f64 = true}, &program));
+    char *order = strstr(program.text.p, "permutation = array<i64: 0, 2");
     assert_non_null(order);
     order[strlen("permutation = array<i64: ")] = '9';
     int line = 1, refused = -1;
-    for (const char *p = l.text.p; p < order; p++)
+    for (const char *p = program.text.p; p < order; p++)
         line += *p == '\n';
-    for (int i = 0; i < l.n_lines && l.lines[i].first <= line; i++)
-        refused = l.lines[i].node;
+    for (int i = 0; i < program.n_lines && program.lines[i].first <= line; i++)
+        refused = program.lines[i].node;
     team_member alone = {.team = device_team_of(pool, 0, 1, 1)};
-    OK(team_compile(&alone, &l, 1, &made));
+    OK(team_compile(&alone, &program, 1, &made));
     assert_int_equal(made.status, DRV_E_DEVICE);
-    const char *named = arena_printf(r->a, "graph \"%s\", node %d %s: plugin", g->name, refused,
-            op_rows[g->nodes[refused]->op]->name);
+    const char *named = arena_printf(small->a, "graph \"%s\", node %d %s: plugin", eval->name,
+            refused, op_rows[eval->nodes[refused]->op]->name);
     if (!strstr(made.message, named)) fail_msg("\"%s\" is not in: %s", named, made.message);
-    str_free(&l.text);
+    str_free(&program.text);
     device_pool_close(pool);
-    close_run(r);
+    close_run(small);
 }
 
 int main(void) {

@@ -36,6 +36,15 @@ refused 1 'could not open "./none.so": it is not a 64-bit shared library' --set 
 head -c 100 /dev/urandom >plugins/cpu/text.so
 refused 1 "could not open \"$PWD/plugins/cpu/text.so\""
 
+# Of the device, not of the data: evaluating and generating say which key names it.
+expect 0 "" "$drover" train run.yaml --set run_dir=trained --set training.steps=1
+trained=trained/checkpoints/step-000001
+expect 1 'drover: key "pjrt.plugin": plugin "/nowhere/plugin.so" is not there' "$drover" eval $trained --data data/set --set backend=pjrt \
+    --set pjrt.plugin=/nowhere/plugin.so
+expect 1 ': key "pjrt.plugin": plugin "/nowhere/plugin.so" is not there' train --set pjrt.plugin=/nowhere/plugin.so
+expect 1 ': key "backend": plugin "cpu": could not open' train
+expect 1 'drover: --data: ' "$drover" eval $trained --data nowhere --set backend=pjrt
+
 # --- libraries that are no plugin, one of another version, one that lacks functions
 if command -v cc >/dev/null; then
     fake() { cc -shared -fPIC -o "$1.so" -x c - || bad "cc"; }
@@ -68,6 +77,8 @@ if [ -e "$real"/cuda/xla_cuda_plugin.so ]; then
     [ -e /usr/local/cuda/bin/ptxas ] || CUDA_HOME=$PWD PATH=/usr/bin:/bin expect 1 "CUDA's ptxas and libdevice.10.bc are not there" "$drover" compile run.yaml \
         --target cuda:h200 --set pjrt.plugin=$PWD/alone/cuda.so
     if [ -e "$real"/cuda/tools/bin/ptxas ]; then
+        # A GPU's plugin is the first that is found, and there is no GPU.
+        ls /dev/nvidia0 >/dev/null 2>&1 || DROVER_PJRT_DIR=$real refused 1 "names another plugin, tools/fetch_pjrt.py gets that of the CPU"
         for_gpu() { DROVER_PJRT_DIR=$real expect "$1" "$2" "$drover" compile run.yaml --target "${@:3}"; }
         for_gpu 0 "Total successful: 2" cuda:h200 --set pjrt.plugin=cpu # the config's, for runs here
         # What the compiler needs is more than the GPU has: by one layer of 1.7e10 weights, and by a share of a small one.
@@ -132,6 +143,10 @@ C
     done
     expect 1 'plugin "small.so" has ' "$drover" compile run.yaml --set backend=pjrt --devices 64 --set training.global_batch_size=128 $small
     says "devices here, expected 64"
+    expect 1 'drover: program "score" needs ' "$drover" eval $trained --data data/set --set backend=pjrt $small
+    says "bytes) on a device, but cpu (cpu) gives 976.56 KiB (1000000); expected a smaller --context"
+    expect 1 "bytes) on a device, but cpu (cpu) gives 976.56 KiB (1000000); expected fewer tokens" "$drover" generate $trained --prompt a \
+        --backend pjrt:./small.so
     check "a step was run" [ -z "$(cat small/metrics.jsonl two/metrics.jsonl 2>/dev/null | grep loss)" ]
 else
     echo "left out: a device with little memory; no plugin in $real/cpu, or no cc"

@@ -1,12 +1,14 @@
 // A whole training step as one program on a PJRT plugin, against forward, backward and update one
 // by one on the CPU back end: for one and several micro-batches; which numbers an update takes
 // after a step that was skipped; values that are read while later steps run; the memory of what is
-// updated. Skipped, saying so, where there is no plugin.
+// updated; which node an error is of. Skipped, saying so, where there is no plugin.
 #include "harness.h"
 
 #include <math.h>
 
+#include "backend/pjrt/device_team.h"
 #include "backend/pjrt/plugin.h"
+#include "ir/op.h"
 #include "train/step.h"
 
 enum { ROWS = 4, TOKENS = 16, STEPS = 3 };
@@ -205,6 +207,36 @@ static void weights_and_moments_are_updated_in_place(void **state) {
     close_run(r);
 }
 
+// Text says of no operation where it is from, but one that the plugin refuses is named by its node.
+static void a_refused_operation_is_named_by_its_node(void **state) {
+    (void)state;
+    step_run *small = open_run("cpu", ROWS, false);
+    const backend_opts opts = {.plugin = "cpu", .cache_dir = "none"};
+    const graph *eval = small->p.eval_graph;
+    device_pool *pool;
+    lowered program;
+    team_compiled made;
+    OK(device_pool_open(small->a, &opts, 1, &pool));
+    OK(lower_graph(small->a, eval, &(lower_options){.has_f64 = true}, &program));
+    char *order = strstr(program.text.p, "permutation = array<i64: 0, 2");
+    assert_non_null(order);
+    order[strlen("permutation = array<i64: ")] = '9';
+    int line = 1, refused = -1;
+    for (const char *p = program.text.p; p < order; p++)
+        line += *p == '\n';
+    for (int i = 0; i < program.n_lines && program.lines[i].first <= line; i++)
+        refused = program.lines[i].node;
+    team_member alone = {.team = device_team_of(pool, 0, 1, 1)};
+    OK(team_compile(&alone, &program, 1, &made));
+    assert_int_equal(made.status, DRV_E_DEVICE);
+    const char *named = arena_printf(small->a, "graph \"%s\", node %d %s: plugin", eval->name,
+            refused, op_rows[eval->nodes[refused]->op]->name);
+    if (!strstr(made.message, named)) fail_msg("\"%s\" is not in: %s", named, made.message);
+    str_free(&program.text);
+    device_pool_close(pool);
+    close_run(small);
+}
+
 int main(void) {
     arena *a = arena_new("plugin");
     const char *name, *path;
@@ -218,7 +250,8 @@ int main(void) {
             cmocka_unit_test(a_skipped_step_counts_no_update),
             cmocka_unit_test(a_step_without_a_finite_norm_changes_nothing),
             cmocka_unit_test(numbers_may_be_read_a_step_later),
-            cmocka_unit_test(weights_and_moments_are_updated_in_place)};
+            cmocka_unit_test(weights_and_moments_are_updated_in_place),
+            cmocka_unit_test(a_refused_operation_is_named_by_its_node)};
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     arena_free(a);
     return failed;

@@ -101,5 +101,7 @@ for i in 1 2 3; do compile >many$i 2>&1 --set data.sequence_length=32 & done
 wait
 for i in 1 2 3; do check "several writers: $i" grep -q "Total successful: 2" many$i; done
 check "files written aside were left" [ -z "$(ls compiled | grep -v 'pjrt$')" ]
+expect 0 "Total successful: 2" compile --set pjrt.cache=/dev/full
+check "a folder that cannot be written: not one warning" [ "$(grep -c 'compile cache: ' out)" = 1 ]
 expect 0 "Total successful: 2" "$drover" compile run.yaml --set backend=pjrt --set pjrt.cache=none
 finish

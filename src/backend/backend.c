@@ -72,3 +72,19 @@ drv_status backend_compile(arena *a, backend *b, graph *g, plan **p, executable 
     if (p) *p = made;
     return b->v->load(b, made, out);
 }
+
+drv_status backend_check_fit(backend *b, const char *name, int64_t bytes, const char *expected) {
+    const int64_t given = backend_capacity(b);
+    if (given == 0 || bytes <= given) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE,
+            "program \"%s\" needs %s (%lld bytes) on a device, but %s gives %s (%lld); %s", name,
+            str_bytes((double)bytes), (long long)bytes, backend_device(b), str_bytes((double)given),
+            (long long)given, expected);
+}
+
+drv_status backend_check_program(backend *b, const char *name, const executable *e,
+        const char *expected) {
+    backend_memory m;
+    if (!backend_program_memory(b, e, &m)) return DRV_OK;
+    return backend_check_fit(b, name, backend_memory_total(&m), expected);
+}

@@ -172,6 +172,13 @@ static inline bool backend_program_memory(backend *b, const executable *e, backe
 static inline int64_t backend_capacity(backend *b) { // 0: unknown
     return b->v->capacity ? b->v->capacity(b) : 0;
 }
+// DRV_E_DEVICE: so many bytes, or those of a program, are more than the device gives; `expected`
+// ends the message. One that does not say how much it gives, or the compiler what it needs, has
+// enough.
+DRV_CHECKED drv_status backend_check_fit(backend *b, const char *name, int64_t bytes,
+        const char *expected);
+DRV_CHECKED drv_status backend_check_program(backend *b, const char *name, const executable *e,
+        const char *expected);
 static inline void backend_profile(backend *b, double s[N_OPS]) {
     b->v->profile(b, s);
 }

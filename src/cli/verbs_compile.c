@@ -75,6 +75,7 @@ static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg
         compiled_for *out) {
     const char *target = cli_get(args, "--target", NULL);
     int64_t n = 0;
+    if (target) cfg->backend = "pjrt"; // whatever runs here are on: what is `auto` follows it
     DRV_TRY(set_devices(args, target, cfg, &n));
     out->ranks = programs_mesh(cfg);
     if (target)

@@ -157,10 +157,7 @@ static drv_status eval_set(arena *mem, const cli_args *args, score_opts *opts, s
     const int64_t most = cfg.model.max_position_embeddings;
     DRV_TRY(read_windows(args, most, said ? cfg.sequence_length : most, opts));
     stop_listen();
-    drv_status status = score_rows(mem, opts, &cfg, out);
-    if (status != DRV_OK)
-        return drv_context(status, "%s",
-                cfg.n_valid ? cfg.valid[0].where : config_where(&cfg, "data.split"));
+    DRV_TRY(score_rows(mem, opts, &cfg, out));
     if (!*model.adapter) warn_of_context(mem, model.folder, out);
     return DRV_OK;
 }

@@ -16,6 +16,10 @@ backend_opts device_opts(const run_config *cfg) {
             .compile_max_bytes = (int64_t)(cfg->pjrt.compile_gib * GIB)};
 }
 
+const char *device_key(const char *backend_name, const char *plugin) {
+    return strcmp(backend_name, "pjrt") == 0 && plugin && *plugin ? "pjrt.plugin" : "backend";
+}
+
 drv_status device_open(arena *a, const run_config *cfg, backend **out) {
     return device_open_among(a, cfg, NULL, out);
 }
@@ -23,8 +27,9 @@ drv_status device_open(arena *a, const run_config *cfg, backend **out) {
 drv_status device_open_among(arena *a, const run_config *cfg, comm *c, backend **out) {
     backend_opts opts = device_opts(cfg);
     if (c && comm_size(c) > 1) opts.cluster = c;
-    DRV_TRY_CTX(backend_open_with(a, cfg->backend, &opts, out), "%s: backend \"%s\"",
-            config_where(cfg, "backend"), cfg->backend);
+    const char *key = device_key(cfg->backend, opts.plugin);
+    DRV_TRY_CTX(backend_open_with(a, cfg->backend, &opts, out), "%s: key \"%s\"",
+            config_where(cfg, key), key);
     return DRV_OK;
 }
 
@@ -37,8 +42,9 @@ int device_count(const run_config *cfg) {
 
 drv_status device_open_pool(arena *a, const run_config *cfg, int n_devices, device_pool **out) {
     const backend_opts opts = device_opts(cfg);
-    DRV_TRY_CTX(device_pool_open(a, &opts, n_devices, out), "%s: backend \"%s\"",
-            config_where(cfg, "backend"), cfg->backend);
+    const char *key = device_key(cfg->backend, opts.plugin);
+    DRV_TRY_CTX(device_pool_open(a, &opts, n_devices, out), "%s: key \"%s\"",
+            config_where(cfg, key), key);
     return DRV_OK;
 }
 

@@ -3,6 +3,8 @@
 #include "backend/backend.h"
 #include "config/config.h"
 
+// The key that says which device it is, of a back end and the plugin that is named ("": none).
+const char *device_key(const char *backend_name, const char *plugin);
 // DRV_E_DEVICE, DRV_E_USAGE: it cannot be opened; the message names the key.
 DRV_CHECKED drv_status device_open(arena *a, const run_config *cfg, backend **out);
 // That of one of several processes.

@@ -106,7 +106,10 @@ static drv_status compile(generator *g, llama_mode mode, int64_t n_tokens, execu
             .capacity = g->capacity + MAX_BLOCK};
     graph *program = llama_build(g->a, &g->p.params, mode, &opts);
     DRV_TRY(graph_verify(program, STAGE_BUILT));
-    return backend_compile(g->a, g->p.b, program, NULL, out);
+    DRV_TRY(backend_compile(g->a, g->p.b, program, NULL, out));
+    return backend_check_program(g->p.b, program->name, *out,
+            g->p.dt == DT_F32 ? "expected fewer tokens or --precision bf16"
+                              : "expected fewer tokens or a smaller model");
 }
 
 // What was planned against what this machine has left: its pages are not touched yet.

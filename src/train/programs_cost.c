@@ -115,13 +115,10 @@ int64_t programs_compiled_bytes(const programs *p, const char **name) {
 
 drv_status programs_check_fit(const programs *p) {
     const char *name = "";
-    const int64_t most = programs_compiled_bytes(p, &name), given = backend_capacity(p->b);
-    if (given == 0 || most <= given) return DRV_OK;
-    return drv_fail(DRV_E_DEVICE,
-            "program \"%s\" needs %s (%lld bytes) on a device, but %s gives %s (%lld); `drover plan` "
-            "says what takes it: expected a smaller micro-batch, more recomputation or more devices",
-            name, str_bytes((double)most), (long long)most, backend_device(p->b),
-            str_bytes((double)given), (long long)given);
+    const int64_t most = programs_compiled_bytes(p, &name);
+    return backend_check_fit(p->b, name, most,
+            "`drover plan` says what takes it: expected a smaller micro-batch, more recomputation or "
+            "more devices");
 }
 
 drv_status programs_check_held(const programs *p) {

@@ -138,7 +138,8 @@ drv_status score_rows(arena *mem, const score_opts *opts, const run_config *cfg,
     rows *r;
     run_config wide = *cfg;
     wide.sequence_length = opts->context;
-    DRV_TRY(batch_open_rows(mem, &wide, false, opts->stride, &r));
+    DRV_TRY_CTX(batch_open_rows(mem, &wide, false, opts->stride, &r), "%s",
+            cfg->n_valid ? cfg->valid[0].where : config_where(cfg, "data.split"));
     carry_check_data(cfg, r);
     out->longest = rows_longest(r);
     scorer_choose_rows(opts->context, out->longest, rows_packed_tokens(r), &how);

@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "base/log.h"
 #include "base/round.h"
+#include "train/device.h"
 #include "train/fit.h"
 #include "train/lora_state.h"
 #include "train/state.h"
@@ -50,7 +51,9 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
     s->p.eval_graph =
             llama_build(a, &s->p.params, opts->logits ? LLAMA_LOGITS : LLAMA_SCORE, &shape);
     DRV_TRY(graph_verify(s->p.eval_graph, STAGE_BUILT));
-    return backend_compile(a, b, s->p.eval_graph, &s->plan, &s->p.eval);
+    DRV_TRY(backend_compile(a, b, s->p.eval_graph, &s->plan, &s->p.eval));
+    return backend_check_program(b, s->p.eval_graph->name, s->p.eval,
+            "expected a smaller --context, or --precision bf16");
 }
 
 // Bytes that it would hold.
@@ -100,7 +103,9 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     s->config.sequence_length = opts->row_tokens;
     DRV_TRY(model_config_read(opts->folder, &s->config.model));
     DRV_TRY(check_memory(opts, s));
-    DRV_TRY(backend_open_with(a, *opts->backend ? opts->backend : "cpu", &opts->device, &b));
+    const char *name = *opts->backend ? opts->backend : "cpu";
+    DRV_TRY_CTX(backend_open_with(a, name, &opts->device, &b), "key \"%s\"",
+            device_key(name, opts->device.plugin));
     *out = s;
     DRV_TRY(compile(a, b, opts, s));
     s->batch = batch_new(a, opts->rows, opts->row_tokens);

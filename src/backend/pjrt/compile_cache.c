@@ -127,8 +127,8 @@ static drv_status save(const compile_cache *cache, const device_client *c, const
     return status;
 }
 
-drv_status compile_cached(const compile_cache *cache, const device_client *c, const char *text,
-        size_t n, const compile_options *options, device_program *program, bool *from_cache) {
+drv_status compile_cached(compile_cache *cache, const device_client *c, const char *text, size_t n,
+        const compile_options *options, device_program *program, bool *from_cache) {
     str encoded = {0};
     *from_cache = false;
     if (!cache->dir) return client_compile(c, text, n, options, program);
@@ -143,7 +143,8 @@ drv_status compile_cached(const compile_cache *cache, const device_client *c, co
     const double start = clock_s();
     drv_status status = *from_cache ? DRV_OK : client_compile(c, text, n, options, program);
     about.compile_s = clock_s() - start;
-    if (status == DRV_OK && !*from_cache && save(cache, c, path, program, about) != DRV_OK)
+    if (status == DRV_OK && !*from_cache && save(cache, c, path, program, about) != DRV_OK &&
+            !atomic_exchange(&cache->failed, true))
         log_warn("compile cache: %s", drv_message());
     arena_free(a);
     return status;

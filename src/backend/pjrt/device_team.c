@@ -132,6 +132,17 @@ static void tell_progress(compile_call *call) {
     pthread_mutex_unlock(&call->lock);
 }
 
+// A parser that refuses an operation does not know from which line it is (HLO_NOWHERE): it is asked
+// again, of a text that lets it count lines.
+static drv_status refuse_again(const device_pool *pool, const lowered *l,
+        const compile_options *options, device_program *program) {
+    str text = {0};
+    str_replace(&text, l->text.p, l->text.n, HLO_NOWHERE, "");
+    const drv_status status = client_compile(pool->client, text.p, text.n, options, program);
+    str_free(&text);
+    return status;
+}
+
 static void compile_one(void *ctx, int i) {
     compile_call *call = ctx;
     device_pool *pool = call->t->pool;
@@ -143,6 +154,8 @@ static void compile_one(void *ctx, int i) {
     const double start = clock_s();
     made->status = compile_cached(&pool->cache, pool->client, l->text.p, l->text.n, &options,
             &made->program, &made->from_cache);
+    if (made->status != DRV_OK && strstr(drv_message(), "<unknown>:0"))
+        made->status = refuse_again(pool, l, &options, &made->program);
     made->seconds = clock_s() - start;
     compile_gate_leave(&pool->gate, bytes);
     if (made->status != DRV_OK) {
@@ -327,10 +340,18 @@ static drv_status open_in_cluster(device_pool *p, client_options *client) {
 
 static drv_status open_devices(device_pool *p, const backend_opts *opts, int n_devices) {
     client_options client = {.n_devices = n_devices, .memory_fraction = opts->memory_fraction};
+    const char *by_default = getenv("DROVER_PJRT_PLUGIN");
+    const bool named = (opts->plugin && *opts->plugin) || (by_default && *by_default);
     p->cluster = opts->cluster;
     DRV_TRY(plugin_open(p->a, opts->plugin, &p->plugin));
-    DRV_TRY(p->cluster ? open_in_cluster(p, &client)
-                       : client_open(p->a, p->plugin, &client, &p->client));
+    const drv_status status = p->cluster ? open_in_cluster(p, &client)
+                                         : client_open(p->a, p->plugin, &client, &p->client);
+    if (status != DRV_OK && !named)
+        return drv_fail(status,
+                "%s; pjrt.plugin or DROVER_PJRT_PLUGIN names another plugin, tools/fetch_pjrt.py "
+                "gets that of the CPU",
+                drv_message());
+    DRV_TRY(status);
     return set_flags(p, opts);
 }
 

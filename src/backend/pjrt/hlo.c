@@ -61,6 +61,11 @@ void hlo_end_line(hlo_text *h) {
     h->n_lines++;
 }
 
+void hlo_end_op(hlo_text *h) {
+    str_puts(&h->s, HLO_NOWHERE);
+    hlo_end_line(h);
+}
+
 void hlo_put_list(hlo_text *h, int n, const int64_t *x) {
     str_puts(&h->s, "array<i64");
     for (int i = 0; i < n; i++)
@@ -81,7 +86,7 @@ static void finish(hlo_text *h, const hlo_value *out, const hlo_value *in, int n
     hlo_put_types(h, in, n);
     str_puts(&h->s, ") -> ");
     hlo_put_type(h, out);
-    hlo_end_line(h);
+    hlo_end_op(h);
 }
 
 static hlo_value plain(hlo_text *h, const char *op, hlo_value out, const hlo_value *in, int n) {
@@ -96,7 +101,7 @@ void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n) {
     str_puts(&h->s, ") : (");
     hlo_put_types(h, v, n);
     str_puts(&h->s, ") -> ()");
-    hlo_end_line(h);
+    hlo_end_op(h);
 }
 
 // --- constants

@@ -44,6 +44,11 @@ void hlo_put_values(hlo_text *h, const hlo_value *v, int n); // with commas betw
 void hlo_put_types(hlo_text *h, const hlo_value *v, int n);
 void hlo_put_list(hlo_text *h, int n, const int64_t *x); // array<i64: 1, 2>
 void hlo_end_line(hlo_text *h);
+// The end of an operation's line: it is from nowhere. Where none is given the parser notes line and
+// column, and XLA copies them with each of the instructions that it makes of the operation: a tenth
+// of the memory in which a step of Llama-3.1-8B is compiled (bench/results/2026-11-23-pjrt.md).
+#define HLO_NOWHERE " loc(unknown)"
+void hlo_end_op(hlo_text *h);
 void hlo_put_return(hlo_text *h, const char *op, const hlo_value *v, int n);
 // The region of two scalars joined by `op`, on the line of its operation.
 void hlo_put_join(hlo_text *h, const char *op, hlo_type type);

@@ -22,7 +22,7 @@ static void finish(hlo_text *h, const hlo_value *out, const hlo_value *x) {
     hlo_put_type(h, x);
     str_puts(&h->s, ") -> ");
     hlo_put_type(h, out);
-    hlo_end_line(h);
+    hlo_end_op(h);
 }
 
 hlo_value hlo_all_reduce(hlo_text *h, const char *op, hlo_value x, hlo_groups groups) {

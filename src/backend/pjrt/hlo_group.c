@@ -12,7 +12,7 @@ static void put_end(hlo_text *h, const hlo_value *in, int n_in, const hlo_value 
     hlo_put_types(h, in, n_in);
     str_puts(&h->s, ") -> ");
     hlo_put_type(h, out);
-    hlo_end_line(h);
+    hlo_end_op(h);
 }
 
 static void put_dims(hlo_text *h, const char *name, int n, const int64_t *x) {
@@ -131,7 +131,7 @@ void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
     str_puts(&h->s, ") -> (");
     hlo_put_types(h, v, n);
     str_puts(&h->s, ")");
-    hlo_end_line(h);
+    hlo_end_op(h);
     for (int i = 0; i < n; i++) {
         v[i].id = id;
         v[i].part = n > 1 ? i : -1;
@@ -194,7 +194,7 @@ hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_place first, int64_t n
     put_start_types(h, x.n_dims);
     str_puts(&h->s, ") -> ");
     hlo_put_type(h, &out);
-    hlo_end_line(h);
+    hlo_end_op(h);
     return out;
 }
 
@@ -210,7 +210,7 @@ hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_place f
     put_start_types(h, x.n_dims);
     str_puts(&h->s, ") -> ");
     hlo_put_type(h, &out);
-    hlo_end_line(h);
+    hlo_end_op(h);
     return out;
 }
 
@@ -252,7 +252,7 @@ void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_b
     str_puts(&h->s, ") -> (");
     hlo_put_types(h, all, n_all);
     str_puts(&h->s, ")");
-    hlo_end_line(h);
+    hlo_end_op(h);
     for (int i = 0; i < n_carried; i++) {
         carried[i].id = id;
         carried[i].part = i + 1;

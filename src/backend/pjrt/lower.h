@@ -26,6 +26,11 @@ typedef struct lower_options {
     mesh ranks;          // that run a program side by side, one per device; zeros: one rank
 } lower_options;
 
+typedef struct step_numbers { // of an update, scalars in the type of its arithmetic
+    hlo_value grad_scale, lr, c1, c2;
+    hlo_value finite; // whether the norm of the gradients is
+} step_numbers;
+
 typedef struct lowering { // a graph while it is being lowered
     hlo_text h;
     const graph *g;
@@ -41,6 +46,11 @@ typedef struct lowering { // a graph while it is being lowered
     bool of_update; // the former, where it is another one
     bool has_updated;
     hlo_value updated; // the last weight that a rule has given a new value (lower_update.c)
+    // Made by the first rule that wants them, for all others; NULL: not yet.
+    const tensor *norm2; // that `numbers` are of
+    step_numbers numbers;
+    const tensor *step_word_of; // what `step_word` is made of (lower_rounded.c)
+    hlo_value step_word;
 } lowering;
 
 typedef struct lower_op {

@@ -125,7 +125,7 @@ static void put_call(const fused_call *c, bool backward, const hlo_value *in, in
     str_puts(&h->s, ") -> (");
     hlo_put_types(h, out, n_out);
     str_puts(&h->s, ", tensor<0xui8>)");
-    hlo_end_line(h);
+    hlo_end_op(h);
     str_free(&config);
     for (int i = 0; i < n_out; i++) {
         out[i].id = id;

@@ -18,6 +18,10 @@ static hlo_value mix(hlo_text *h, hlo_value x) {
     return shift_xor(h, x, MIX_SHIFT3);
 }
 
+static hlo_value number_at(hlo_text *h, hlo_value vector, int i) {
+    return hlo_reshape(h, hlo_slice(h, vector, 0, i, 1), 0, NULL);
+}
+
 // --- which elements
 typedef struct element_words { // of each element of a tensor
     hlo_value first, second;   // second: where it is wanted
@@ -29,12 +33,8 @@ typedef struct place_values {
     hlo_value parts[PLACE_MAX_PARTS - 1]; // whether it lies in part 1, 2 (or after it)
 } place_values;
 
-static hlo_value word_of(hlo_text *h, const place_values *place, int word) {
-    return hlo_reshape(h, hlo_slice(h, place->words, 0, word, 1), 0, NULL);
-}
-
 static hlo_value word_everywhere(hlo_text *h, const place_values *place, int word) {
-    return hlo_spread(h, word_of(h, place, word), &place->row);
+    return hlo_spread(h, number_at(h, place->words, word), &place->row);
 }
 
 // A word of each part: u32[PLACE_MAX_PARTS].
@@ -44,15 +44,11 @@ static hlo_value part_words(hlo_text *h, const place_values *place, int word) {
     return hlo_reshape(h, hlo_slice(h, all, 1, word, 1), HLO_DIMS(PLACE_MAX_PARTS));
 }
 
-static hlo_value of_part(hlo_text *h, hlo_value parts, int k) {
-    return hlo_reshape(h, hlo_slice(h, parts, 0, k, 1), 0, NULL);
-}
-
 // What each element has of numbers that its part has.
 static hlo_value by_part(hlo_text *h, const place_values *place, hlo_value parts) {
-    hlo_value all = hlo_spread(h, of_part(h, parts, 0), &place->row);
+    hlo_value all = hlo_spread(h, number_at(h, parts, 0), &place->row);
     for (int k = 1; k < PLACE_MAX_PARTS; k++)
-        all = hlo_select(h, place->parts[k - 1], hlo_spread(h, of_part(h, parts, k), &place->row),
+        all = hlo_select(h, place->parts[k - 1], hlo_spread(h, number_at(h, parts, k), &place->row),
                 all);
     return all;
 }
@@ -81,8 +77,8 @@ static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *p
     const hlo_value first = part_words(h, place, PART_ROW),
                     moved = hlo_binary(h, "subtract", part_words(h, place, PART_FIRST_ROW), first);
     for (int k = 1; k < PLACE_MAX_PARTS; k++)
-        place->parts[k - 1] =
-                hlo_compare(h, "GE", place->row, hlo_spread(h, of_part(h, first, k), &place->row));
+        place->parts[k - 1] = hlo_compare(h, "GE", place->row,
+                hlo_spread(h, number_at(h, first, k), &place->row));
     const hlo_value row = hlo_binary(h, "add", place->row, by_part(h, place, moved));
     const hlo_value begin =
             hlo_binary(h, "multiply", row, word_everywhere(h, place, PLACE_ALL_COLUMNS));
@@ -90,13 +86,13 @@ static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *p
             word_everywhere(h, place, PLACE_FIRST_COLUMN));
 }
 
-// The words of all elements in the shape of `like`; step: a u32 scalar.
+// The words of all elements in the shape of `like`; step: a u32 scalar, mixed.
 static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *like, int part_keys,
         hlo_value step, bool second) {
     place_values place = {.words = hlo_bitcast(h, words, HLO_U32)};
-    const hlo_value element = elements_of(h, like, &place), mixed = mix(h, step);
+    const hlo_value element = elements_of(h, like, &place);
     const hlo_value key = part_words(h, &place, part_keys),
-                    a = mix(h, hlo_binary(h, "add", key, hlo_spread(h, mixed, &key)));
+                    a = mix(h, hlo_binary(h, "add", key, hlo_spread(h, step, &key)));
     element_words made;
     made.first = mix(h, hlo_binary(h, "xor", element, by_part(h, &place, a)));
     made.second = made.first;
@@ -120,12 +116,29 @@ static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) 
     return hlo_convert(h, hlo_select(h, finite, hlo_bitcast(h, cut, HLO_F32), x), HLO_BF16);
 }
 
+// The step's word, which all weights have alike, is computed once, as the numbers of the update are
+// (lower_update.c), but without their barrier, with which XLA orders the turns so that they need a
+// third more memory. `of`: what it is made of; step: not mixed yet.
+static hlo_value mixed_once(lowering *l, const tensor *of,
+        hlo_value (*step)(hlo_text *, hlo_value)) {
+    hlo_text *h = &l->h;
+    if (l->step_word_of != of) {
+        l->step_word = mix(h, step(h, l->values[of->id]));
+        l->step_word_of = of;
+    }
+    return l->step_word;
+}
+
 // --- adamw_rounded(p, m, v, g, norm2, hyper, place[, w])
+static hlo_value step_of_update(hlo_text *h, hlo_value hyper) {
+    return hlo_convert(h, number_at(h, hyper, HYPER_UPDATE), HLO_U32);
+}
+
 static void adamw_rounded(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     hlo_value finite;
     const adamw_values made = lower_adamw(l, n, &finite);
-    const hlo_value update = hlo_convert(h, lower_hyper(l, n, HYPER_UPDATE), HLO_U32);
+    const hlo_value update = mixed_once(l, n->in[5], step_of_update);
     const element_words by = words_of(h, lower_in(l, n, 6), &made.p, PART_UPDATE, update, true);
     const hlo_value by_v = with_word(h, "shift_right_logical", by.first, 16);
     const hlo_value values[] = {made.p, made.m, made.v}, bits[] = {by.second, by.first, by_v};
@@ -153,12 +166,14 @@ static void zeros(lowering *l, const node *n) {
 const lower_op lower_op_zeros = {.lower = zeros};
 
 // add_rounded(g, x, place, number)
+static hlo_value step_of_gradient(hlo_text *h, hlo_value number) {
+    const hlo_value words = hlo_bitcast(h, number, HLO_U32);
+    return hlo_binary(h, "xor", number_at(h, words, 0), mix(h, number_at(h, words, 1)));
+}
+
 static void add_rounded(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    const hlo_value x = lower_in(l, n, 1), number = hlo_bitcast(h, lower_in(l, n, 3), HLO_U32);
-    const hlo_value low = hlo_reshape(h, hlo_slice(h, number, 0, 0, 1), 0, NULL),
-                    high = hlo_reshape(h, hlo_slice(h, number, 0, 1, 1), 0, NULL);
-    const hlo_value step = hlo_binary(h, "xor", low, mix(h, high));
+    const hlo_value x = lower_in(l, n, 1), step = mixed_once(l, n->in[3], step_of_gradient);
     const hlo_value sum = hlo_binary(h, "add", lower_in_acc(l, n, 0, 1), x);
     const element_words by = words_of(h, lower_in(l, n, 2), &sum, PART_GRADIENT, step, false);
     lower_set(l, n, 0, rounded(h, sum, by.first, lower_in(l, n, 0).type));

@@ -37,12 +37,6 @@ static void sum_squares(lowering *l, const node *n) {
 const lower_op lower_op_sum_squares = {.lower = sum_squares};
 
 // --- adamw(p, m, v, g, norm2, hyper[, w])
-// Numbers of the step, scalars: f64 where the device has it, given to the elements in their type.
-typedef struct step_numbers {
-    hlo_value finite; // whether norm2 is
-    hlo_value grad_scale, lr, c1, c2;
-} step_numbers;
-
 static hlo_value number(hlo_text *h, hlo_value vector, int64_t i) {
     return hlo_reshape(h, hlo_slice(h, vector, 0, i, 1), 0, NULL);
 }
@@ -51,26 +45,36 @@ hlo_value lower_hyper(lowering *l, const node *n, int i) {
     return number(&l->h, lower_in(l, n, 5), i);
 }
 
-// One weight after the other: a compiler that may updates several at once, into new memory.
-static step_numbers read_numbers(lowering *l, const node *n) {
+// In f64 where the device has it, and then in the type of the elements.
+static step_numbers make_numbers(lowering *l, const node *n) {
     hlo_text *h = &l->h;
-    hlo_value norm2 = number(h, lower_in(l, n, 4), 0);
-    if (l->has_updated) norm2 = hlo_barrier(h, norm2, l->updated);
-    const hlo_value clip = lower_hyper(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2);
-    const hlo_value norm = hlo_unary(h, "sqrt", norm2);
+    const hlo_type type = lower_acc(l, n->in[0]);
+    const hlo_value norm2 = number(h, lower_in(l, n, 4), 0), clip = lower_hyper(l, n, HYPER_CLIP),
+                    one = hlo_fill(h, 1, &norm2), norm = hlo_unary(h, "sqrt", norm2);
     const hlo_value scale = hlo_binary(h, "minimum", one,
             hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
     const hlo_value clips = hlo_compare(h, "GT", clip, hlo_fill(h, 0, &clip));
-    return (step_numbers){.finite =
-                                  hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2)),
-            .grad_scale = hlo_select(h, clips, scale, one),
-            .lr = lower_hyper(l, n, HYPER_LR),
-            .c1 = lower_hyper(l, n, HYPER_C1),
-            .c2 = lower_hyper(l, n, HYPER_C2)};
+    return (step_numbers){.grad_scale = hlo_convert(h, hlo_select(h, clips, scale, one), type),
+            .lr = hlo_convert(h, lower_hyper(l, n, HYPER_LR), type),
+            .c1 = hlo_convert(h, lower_hyper(l, n, HYPER_C1), type),
+            .c2 = hlo_convert(h, lower_hyper(l, n, HYPER_C2), type),
+            .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2))};
 }
 
-static hlo_value everywhere(hlo_text *h, hlo_value number, const hlo_value *like) {
-    return hlo_spread(h, hlo_convert(h, number, like->type), like);
+// Once for all weights, behind a barrier: else a compiler joins a copy of them to each weight's
+// update, and XLA keeps in memory what it has joined (bench/results/2026-11-22-pjrt.md). And one
+// weight after the other: a compiler that may updates several at once, into new memory.
+static step_numbers read_numbers(lowering *l, const node *n) {
+    if (l->norm2 != n->in[4]) {
+        step_numbers s = make_numbers(l, n);
+        hlo_value all[] = {s.grad_scale, s.lr, s.c1, s.c2, s.finite};
+        hlo_barrier_all(&l->h, all, 5);
+        l->numbers = (step_numbers){all[0], all[1], all[2], all[3], all[4]};
+        l->norm2 = n->in[4];
+    }
+    step_numbers s = l->numbers;
+    if (l->has_updated) s.grad_scale = hlo_barrier(&l->h, s.grad_scale, l->updated);
+    return s;
 }
 
 // b old + (1 - b) x
@@ -85,17 +89,17 @@ adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
                     v = lower_in_acc(l, n, 2, 0);
     const step_numbers s = read_numbers(l, n);
     const hlo_value g =
-            hlo_binary(h, "multiply", lower_in_acc(l, n, 3, 0), everywhere(h, s.grad_scale, &p));
+            hlo_binary(h, "multiply", lower_in_acc(l, n, 3, 0), hlo_spread(h, s.grad_scale, &p));
     const hlo_value new_m = moment(h, attrs->beta1, m, g),
                     new_v = moment(h, attrs->beta2, v, hlo_binary(h, "multiply", g, g));
-    const hlo_value m_hat = hlo_binary(h, "divide", new_m, everywhere(h, s.c1, &p)),
-                    v_hat = hlo_binary(h, "divide", new_v, everywhere(h, s.c2, &p));
+    const hlo_value m_hat = hlo_binary(h, "divide", new_m, hlo_spread(h, s.c1, &p)),
+                    v_hat = hlo_binary(h, "divide", new_v, hlo_spread(h, s.c2, &p));
     const hlo_value below =
             hlo_binary(h, "add", hlo_unary(h, "sqrt", v_hat), hlo_fill(h, attrs->eps, &p));
     const hlo_value step = hlo_binary(h, "add", hlo_binary(h, "divide", m_hat, below),
             hlo_scale(h, p, attrs->weight_decay));
     const hlo_value new_p =
-            hlo_binary(h, "subtract", p, hlo_binary(h, "multiply", everywhere(h, s.lr, &p), step));
+            hlo_binary(h, "subtract", p, hlo_binary(h, "multiply", hlo_spread(h, s.lr, &p), step));
     const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}};
     *finite = hlo_spread(h, s.finite, &like);
     return (adamw_values){new_p, new_m, new_v};

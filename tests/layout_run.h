@@ -186,19 +186,21 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
                     global = share_of_batch(mem, &mine.cfg, &whole);
         double loss, grad_norm, param_norm;
         const int64_t ring = sent_along(self, &mine.ranks, AXIS_CONTEXT),
-                      data = sent_along(self, &mine.ranks, AXIS_DATA);
+                      data = sent_along(self, &mine.ranks, AXIS_DATA),
+                      shared = sent_along(self, &mine.ranks, AXIS_TENSOR);
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
-        // Losses, 8 bytes a micro-batch and leaf, are not planned.
+        // Losses, 8 bytes an addend and leaf, are not planned.
         const int64_t losses =
                 (comm_size(self) / mine.ranks.size[AXIS_PIPELINE] / mine.ranks.size[AXIS_TENSOR] -
                         1) *
-                steps.n_leaves * steps.n_micro_batches * 8;
+                steps.n_leaves * steps.n_losses * 8;
         const int64_t before[] = {sent_along(self, &mine.ranks, AXIS_DATA),
                 sent_along(self, &mine.ranks, AXIS_TENSOR)};
         DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
         pthread_mutex_lock(&lock);
         run->all_sent[AXIS_DATA] += sent_along(self, &mine.ranks, AXIS_DATA) - data - losses;
+        run->all_sent[AXIS_TENSOR] += sent_along(self, &mine.ranks, AXIS_TENSOR) - shared;
         run->sent[AXIS_DATA] += sent_along(self, &mine.ranks, AXIS_DATA) - before[0];
         run->sent[AXIS_TENSOR] += sent_along(self, &mine.ranks, AXIS_TENSOR) - before[1];
         run->sent[AXIS_CONTEXT] += sent_along(self, &mine.ranks, AXIS_CONTEXT) - ring;

@@ -61,7 +61,7 @@ static double tolerance_of(dtype computed, dtype stored) {
 
 // Of leaves of the row, or an op without a rule: the back end refuses it.
 static bool is_refused(const node *last) {
-    return last->attrs.lanes > 1 || !lower_ops[last->op]->lower;
+    return last->attrs.lanes > 1 || last->attrs.addends > 1 || !lower_ops[last->op]->lower;
 }
 
 // Whether the example is refused; if so, the message says which op it is.

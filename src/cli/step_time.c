@@ -37,7 +37,7 @@ static drv_status write_numbers(programs *p) {
     const double dloss = 1.0 / (double)(cfg->global_batch_size * cfg->sequence_length);
     // Of the update (ir/hyper.h), once more for a whole step.
     const double hyper[2 * N_HYPER] = {1e-5, 0.1, 0.05, 1, 1, 1e-5, 0.1, 0.05, 1, 1};
-    DRV_TRY(backend_write(p->b, 0, "dloss", 0, sizeof dloss, &dloss));
+    DRV_TRY(programs_write_dloss(p, dloss));
     if (p->whole_step) return backend_write(p->b, 0, "step.hyper", 0, sizeof hyper, hyper);
     return backend_write(p->b, 0, "hyper", 0, sizeof hyper / 2, hyper);
 }

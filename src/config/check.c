@@ -133,6 +133,35 @@ static int64_t context_leaves(const run_config *cfg) {
     return cfg->context_leaves ? cfg->context_leaves : cfg->context_parallel;
 }
 
+// What adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
+static const char *adds_whole(const run_config *cfg) {
+    if (strcmp(cfg->backend, "pjrt") == 0) return "backend pjrt";
+    if (cfg->zero == 2) return "parallel.zero 2";
+    return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
+}
+
+int64_t config_addend_rows(const run_config *cfg) {
+    if (cfg->addend_rows) return cfg->addend_rows;
+    return adds_whole(cfg) ? cfg->micro_batch_size : 1;
+}
+
+static drv_status check_addends(const run_config *cfg) {
+    const char *whole = adds_whole(cfg);
+    if (cfg->micro_batch_size % config_addend_rows(cfg) != 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.addend_rows\" is %lld, expected a divisor of "
+                "training.micro_batch_size %lld",
+                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows,
+                (long long)cfg->micro_batch_size);
+    if (whole && config_addend_rows(cfg) < cfg->micro_batch_size)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"parallel.addend_rows\" is %lld, but %s adds whole micro-batches up, expected "
+                "auto or training.micro_batch_size %lld",
+                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows, whole,
+                (long long)cfg->micro_batch_size);
+    return DRV_OK;
+}
+
 drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
     if (ranks % others != 0)
@@ -148,6 +177,7 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
                 "or parallel.data: auto",
                 config_where(cfg, "parallel.data"), (long long)cfg->data_parallel, (long long)ranks,
                 ranks > 1 ? "s were" : " was", (long long)(cfg->data_parallel * others));
+    DRV_TRY(check_addends(cfg));
     cfg->data_ranks = ranks / others;
     cfg->n_lanes = cfg->lanes ? cfg->lanes : cfg->zero == 2 ? 1 : cfg->data_ranks;
     cfg->n_context_leaves = context_leaves(cfg);

@@ -102,9 +102,9 @@ typedef struct run_config {
     // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
     int64_t check_every;                                                         // steps; 0: never
-    int64_t lanes, leaves, context_leaves;                                       // 0: auto
-    stage_schedule pipeline_schedule; // see config_pipeline_schedule
-    int64_t virtual_stages;           // of each pipeline rank
+    int64_t lanes, leaves, context_leaves, addend_rows; // 0: auto; see config_addend_rows
+    stage_schedule pipeline_schedule;                   // see config_pipeline_schedule
+    int64_t virtual_stages;                             // of each pipeline rank
     // Of the job, by config_set_ranks: what auto came to. 1 until then.
     int64_t data_ranks, n_lanes, n_context_leaves;
     int64_t rank; // of this process
@@ -129,6 +129,9 @@ DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
 // parallel.schedule, or what it stands for when that is auto.
 stage_schedule config_pipeline_schedule(const run_config *cfg);
+// Rows of an addend of the gradients (docs/adr/0026): parallel.addend_rows, or what it stands for
+// when that is auto.
+int64_t config_addend_rows(const run_config *cfg);
 // For what runs on one rank whatever the layout of training: evaluating a model, measuring.
 void config_one_rank(run_config *cfg);
 // Whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it stands for

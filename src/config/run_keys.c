@@ -197,13 +197,18 @@ static const key run_keys[] = {
                 .help = "sums over the tokens of a row are trees of so many leaves: the same bits on "
                         "any number of context ranks that leaves each 1, 2, 4, ... leaves; auto: one "
                         "each; a rank with n leaves needs 4 (n - 1) more bytes a parameter"},
+        {KEY("parallel.addend_rows", int, addend_rows), .choices = auto_choices, .initial = "auto",
+                .min = 1, .max = 1 << 20,
+                .help = "gradients are sums of addends of so many rows, a divisor of "
+                        "training.micro_batch_size: the same bits with any size of a micro-batch; "
+                        "auto: 1; with zero 2, grad_dtype bf16 and backend pjrt the whole micro-batch"},
         {KEY("parallel.sequence", bool, sequence_parallel), .initial = "true",
                 .help = "tensor ranks share the tokens between products"},
         {KEY("parallel.zero", int, zero), .initial = "1", .max = 2,
                 .help = "what data ranks share (ZeRO). 1: the optimizer, so that masters and moments "
                         "take a part each; 2: sums of gradients too, which travel after each "
                         "micro-batch instead of once a step; 0: nothing. With the same "
-                        "parallel.lanes the same bits"},
+                        "parallel.lanes and addend_rows the same bits"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

@@ -1,5 +1,6 @@
 // The bookkeeping of differentiation: gradients and accumulators by tensor.
 #include "ir/grad.h"
+#include "ir/token_sums.h"
 #include "ir/wire.h"
 
 // The accumulator of a weight. A share of a weight has its own: with an accumulator for each use of
@@ -89,6 +90,10 @@ int grad_lanes(const grad_ctx *ctx) {
     return ctx->g->lanes > 1 ? ctx->g->lanes : 0;
 }
 
+int grad_addends(const grad_ctx *ctx) {
+    return ctx->g->addends > 1 ? ctx->g->addends : 0;
+}
+
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
     DRV_ASSERT(grad_buffer(ctx, t), "%%%d has no accumulator", t->id);
     ctx->buffer[t->id] = updated;
@@ -96,6 +101,7 @@ void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated) {
 
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs) {
     attrs.lanes = grad_lanes(ctx);
+    attrs.addends = grad_addends(ctx);
     attrs.leaves = n->attrs.dw_leaves;
     if (n->attrs.dw_ranks <= 1) return attrs;
     attrs.axis = n->attrs.axis;
@@ -104,10 +110,11 @@ op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs) {
 }
 
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator) {
-    const double bytes = (double)tensor_bytes(accumulator);
+    const double bytes = (double)tensor_bytes(accumulator) / lanes_of(attrs);
     if (attrs->ranks <= 1) return 0;
-    if (attrs->lanes <= 1) return wire_all_reduce(bytes, attrs->ranks);
-    return wire_gather(bytes * (attrs->leaves > 1 ? attrs->leaves : 1), attrs->ranks);
+    if (!tells_runs(attrs)) return wire_all_reduce(bytes, attrs->ranks);
+    return wire_gather(bytes * (double)(runs_of_rank(attrs) / runs_joined_here(attrs)),
+            attrs->ranks);
 }
 
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with) {

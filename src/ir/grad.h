@@ -30,12 +30,13 @@ void grad_put(grad_ctx *ctx, const tensor *t, tensor *d);
 // or is frozen. With several lanes the op has that attribute (grad_lanes) and adds what each leaf
 // of its tokens gives to the accumulator of that leaf, as a rank with no other leaf would.
 tensor *grad_buffer(const grad_ctx *ctx, const tensor *t);
-int grad_lanes(const grad_ctx *ctx); // the attribute; 0: a single one
+int grad_lanes(const grad_ctx *ctx);   // the attribute; 0: a single one
+int grad_addends(const grad_ctx *ctx); // likewise: what is added is a chain of so many addends
 void grad_buffer_set(grad_ctx *ctx, const tensor *t, tensor *updated);
 // `attrs`, and how the gradient of a forward node's weight is summed over tokens: dw_leaves,
-// dw_ranks, grad_lanes.
+// dw_ranks, grad_lanes, grad_addends.
 op_attrs grad_tokens(const grad_ctx *ctx, const node *n, op_attrs attrs);
-// Bytes that a rank sends for it; all runs of tokens where there are several lanes.
+// Bytes that a rank sends for it (ir/token_sums.h).
 double wire_of_tokens(const op_attrs *attrs, const tensor *accumulator);
 // Whoever reads `old` reads `with` (used where forward and backward are one op).
 void grad_replace(grad_ctx *ctx, const tensor *old, tensor *with);

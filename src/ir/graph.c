@@ -11,7 +11,7 @@ graph *graph_new(arena *a, const char *name) {
     g->name = name;
     g->layer = -1;
     g->mesh = mesh_single();
-    g->lanes = 1;
+    g->lanes = g->addends = 1;
     g->names.a = a;
     return g;
 }

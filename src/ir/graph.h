@@ -103,6 +103,7 @@ typedef struct node node;
     X(int, ranks)   /* collectives: size of that axis */                                           \
     X(int, dim)     /* collectives: dim that is cut in parts */                                    \
     X(int, lanes)   /* so many leaves of each row are on this rank (zigzag.h); 0: one */           \
+    X(int, addends) /* sums over tokens: so many addends of each lane (docs/adr/0026); 0: one */   \
     X(int, data_ranks) /* sums over lanes: so many neighbours of `ranks` have one leaf */          \
     X(int, in_lane)    /* add_shard: micro-batches of a lane */                                    \
     X(int, open)       /* join_shards: sums that are left at the end of a step */                  \
@@ -197,6 +198,9 @@ typedef struct graph {
     // Leaves of each row on this rank (zigzag.h), 1 unless set. Tokens lie leaf after leaf, and the
     // gradient of a weight has an accumulator for each.
     int lanes;
+    // What a micro-batch gives to a gradient is so many addends for each of these leaves, each of
+    // some rows (docs/adr/0026); 1 unless set. They differ in the rows alone, which lie in order.
+    int addends;
     int layer;   // given to nodes that are added
     phase phase; // likewise
 } graph;

@@ -16,7 +16,7 @@ typedef struct tensor_spec {
 
 typedef struct grad_ctx grad_ctx; // ir/grad.h
 
-enum { MAX_EXAMPLES = 10 };
+enum { MAX_EXAMPLES = 12 };
 
 typedef struct op_row {
     const char *name;
@@ -105,6 +105,10 @@ static inline tensor_spec spec_2d(dtype dt, int64_t n, int64_t m) {
 static inline int lanes_of(const op_attrs *attrs) {
     return attrs->lanes > 1 ? attrs->lanes : 1;
 }
+// Addends of each lane that a sum over tokens gives, one after the other.
+static inline int addends_of(const op_attrs *attrs) {
+    return attrs->addends > 1 ? attrs->addends : 1;
+}
 // What is made or added to for each of several lanes: `one` after `one`.
 static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
     tensor_spec all = one;
@@ -115,12 +119,15 @@ static inline tensor_spec spec_by_lane(const op_attrs *attrs, tensor_spec one) {
         all.dim[i + 1] = one.dim[i];
     return all;
 }
-// How a weight's gradient is summed over tokens. Where tensor ranks share them, a leaf of the row
-// may be on several.
+// How a weight's gradient is summed over tokens (ir/token_sums.h). Where tensor ranks share them,
+// an addend may be on several.
 static inline const char *check_tokens(const op_attrs *attrs, int64_t n_tokens) {
+    const int ranks = attrs->ranks > 1 ? attrs->ranks : 1;
     if (attrs->leaves < 0 || lanes_of(attrs) * attrs->leaves > MAX_LEAVES)
         return "no such number of leaves";
-    if (attrs->ranks <= 1 && n_tokens % lanes_of(attrs)) return "lanes must divide the tokens";
+    if (n_tokens * ranks % lanes_of(attrs)) return "lanes must divide the tokens";
+    if (n_tokens * ranks / lanes_of(attrs) % addends_of(attrs))
+        return "addends must divide the tokens";
     return NULL;
 }
 static inline bool is_like(const tensor *t, const tensor_spec *spec) {

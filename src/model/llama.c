@@ -269,18 +269,20 @@ static tensor *mlp_block(builder *b, const layer_params *w, tensor *x_NH) {
     return joined_linear(b, y_NF, w->down);
 }
 
-static int64_t tokens_of_lane(const builder *b) {
-    return b->opts->rows * b->opts->seq / b->g->lanes;
+static int64_t tokens_of_addend(const builder *b) {
+    return b->opts->rows * b->opts->seq / b->g->lanes / b->g->addends;
 }
 
 // Rows of logits that exist at a time: enough for an efficient GEMM, at most 256 MiB of them on one
 // rank. A gradient is added to chunk by chunk, so ranks that share the vocabulary cut alike; so do
-// those that share the row, where a leaf is cut by itself.
+// those that share the row, where a leaf is cut by itself. A chunk is part of an addend, or as many
+// whole ones as fit.
 static int logit_rows(const builder *b) {
-    int64_t n = tokens_of_lane(b), rows = 512;
+    int64_t n = tokens_of_addend(b), rows = 512;
     while (rows > 32 && rows * b->l->model->vocab_size * 4 > (256 << 20))
         rows /= 2;
-    return (int)(rows < n ? rows : n);
+    if (rows <= n) return (int)rows;
+    return (int)(n * (rows / n < b->g->addends ? rows / n : b->g->addends));
 }
 
 // A tied table is used here for the second time.
@@ -294,7 +296,8 @@ static op_attrs loss_attrs(const builder *b) {
     op_attrs attrs = split_vocabulary(b);
     attrs.chunk = logit_rows(b);
     attrs.lanes = node_lanes(b);
-    attrs.apart = b->opts->adds_up && attrs.chunk < tokens_of_lane(b);
+    attrs.addends = b->g->addends > 1 ? b->g->addends : 0;
+    attrs.apart = (b->opts->adds_up || attrs.addends) && attrs.chunk < tokens_of_addend(b);
     if (b->l->all_leaves > 1) {
         attrs.leaves = b->l->leaves;
         attrs.part = (int)b->l->vocab_part;
@@ -360,13 +363,14 @@ graph *llama_build(arena *mem, const param_list *params, llama_mode mode, const 
             .params = params,
             .opts = opts,
             .mode = mode};
-    const model_layout *l = build.l;
-    build.layers = &l->chunk[opts->chunk];
-    build.staged = l->mesh.size[AXIS_PIPELINE] > 1;
+    const model_layout *layout = build.l;
+    build.layers = &layout->chunk[opts->chunk];
+    build.staged = layout->mesh.size[AXIS_PIPELINE] > 1;
     build.is_first = build.layers->first == 0;
-    build.is_last = build.layers->first + build.layers->n == l->model->num_hidden_layers;
-    build.g->mesh = l->mesh;
+    build.is_last = build.layers->first + build.layers->n == layout->model->num_hidden_layers;
+    build.g->mesh = layout->mesh;
     if (opts->lanes > 1) build.g->lanes = opts->lanes;
+    if (opts->addend_rows) build.g->addends = (int)(opts->rows / opts->addend_rows);
     tensor *branch_NH = NULL, *h_NH = enter_stage(&build);
     for (int i = 0; i < build.layers->n; i++) {
         const layer_params *w = &params->layer[build.layers->at + i];

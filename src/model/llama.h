@@ -6,7 +6,8 @@
 #include "model/parameters.h"
 
 typedef enum llama_mode {
-    LLAMA_LOSS,    // tokens, position, labels i32[N] -> loss f64[lanes], summed over counted tokens
+    // tokens, position, labels i32[N] -> loss f64[lanes * addends], sums over counted tokens
+    LLAMA_LOSS,
     LLAMA_SCORE,   // the same inputs -> token_loss f64[N], 0 where the label is negative
     LLAMA_LOGITS,  // tokens, position -> logits [N,V]
     LLAMA_PREFILL, // prefill.SEQ.tokens, .position of one sequence -> the caches
@@ -20,7 +21,9 @@ typedef struct llama_opts {
     int64_t capacity;  // of the caches, tokens
     double dropout;    // of the inputs of low-rank branches. Above 0: origin i32[3 N] is an input
     int64_t seed;      // of dropout
-    bool adds_up;      // gradients are those of several micro-batches (docs/adr/0021)
+    // LLAMA_LOSS: so many rows are an addend of each sum over tokens (docs/adr/0026); 0: all of them
+    int64_t addend_rows;
+    bool adds_up; // gradients are those of several micro-batches (docs/adr/0021)
     // Of a stage: which of the layout's, and the slots of its inputs (docs/adr/0011); 0: one.
     int chunk, n_slots;
     bool frozen_before; // of a stage: nothing is trained in those before it

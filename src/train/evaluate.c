@@ -29,9 +29,10 @@ typedef struct evaluation {
     comm_group *joined;         // with those that share rows
     int first, n_here, n_parts; // leaves of a row: on this rank, of all
     // By micro-batch, so that they are added in one order whichever rank has computed them; losses
-    // leaf by leaf.
-    int64_t n_micro_batches, *counted;
-    double *losses;
+    // by addend (docs/adr/0026), leaf by leaf. `mine`: those of a micro-batch, as its program gives
+    // them.
+    int64_t n_micro_batches, n_addends, *counted;
+    double *losses, *mine;
     double sum; // of this rank so far, for the status line
     int64_t tokens;
 } evaluation;
@@ -58,15 +59,21 @@ static drv_status fill_batch(evaluation *e, int64_t first) {
     return DRV_OK;
 }
 
+static int64_t losses_of_part(const evaluation *e) {
+    return e->n_micro_batches * e->n_addends;
+}
+
 // Of the rows that are in the batch.
 static drv_status note_loss(evaluation *e, int64_t first) {
     const batch *b = &e->batch;
-    double losses[MAX_LEAVES], loss = 0;
+    const int64_t n = e->n_here * e->n_addends, at = first / b->rows * e->n_addends;
+    double loss = 0;
     if (first >= e->n_rows) return DRV_OK;
-    DRV_TRY(backend_read(e->p->b, 0, "loss", 0, e->n_here * (int64_t)sizeof loss, losses));
-    for (int i = 0; i < e->n_here; i++) {
-        e->losses[(e->first + i) * e->n_micro_batches + first / b->rows] = losses[i];
-        loss += losses[i];
+    DRV_TRY(backend_read(e->p->b, 0, "loss", 0, n * (int64_t)sizeof loss, e->mine));
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t part = e->first + i / e->n_addends;
+        e->losses[part * losses_of_part(e) + at + i % e->n_addends] = e->mine[i];
+        loss += e->mine[i];
     }
     e->sum += loss;
     if (isfinite(loss)) return DRV_OK;
@@ -121,7 +128,7 @@ static drv_status run_stages(evaluation *e) {
 // --- of all ranks
 // What the ranks have computed: each element is zero on all but one. The last stage has the losses.
 static drv_status join_ranks(evaluation *e) {
-    const int64_t n = e->n_micro_batches, n_losses = n * e->n_parts;
+    const int64_t n = e->n_micro_batches, n_losses = losses_of_part(e) * e->n_parts;
     const pipeline_link *link = e->p->link;
     if (link)
         DRV_TRY(comm_broadcast(link->forward, link->ranks - 1, e->losses,
@@ -153,13 +160,20 @@ static drv_status run_all(evaluation *e) {
     DRV_TRY(join_ranks(e));
     e->sum = 0;
     e->tokens = 0;
-    for (int64_t i = 0; i < e->n_micro_batches; i++) {
+    for (int64_t i = 0; i < losses_of_part(e); i++)
         for (int part = 0; part < e->n_parts; part++)
-            e->sum += e->losses[part * e->n_micro_batches + i];
+            e->sum += e->losses[part * losses_of_part(e) + i];
+    for (int64_t i = 0; i < e->n_micro_batches; i++)
         e->tokens += e->counted[i];
-    }
     if (e->tokens == 0) return drv_fail(DRV_E_DATA, "the evaluation data has no token to predict");
     return DRV_OK;
+}
+
+static void make_arrays(arena *mem, evaluation *e) {
+    e->n_micro_batches = div_up(e->n_rows, e->batch.rows);
+    e->losses = ARENA_ARRAY(mem, double, losses_of_part(e) * e->n_parts);
+    e->mine = ARENA_ARRAY(mem, double, e->n_here * e->n_addends);
+    e->counted = ARENA_ARRAY(mem, int64_t, e->n_micro_batches);
 }
 
 drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, double *loss,
@@ -176,11 +190,10 @@ drv_status evaluate(programs *of, rows *source, int64_t n_rows, comm *self, doub
             .first = mesh_place(&ranks, comm_rank(self), AXIS_CONTEXT) * cut.lanes,
             .n_here = cut.lanes,
             .n_parts = zigzag_leaves(&cut),
+            .n_addends = programs_addends(of->c),
             .batch = batch_of_run(mem, of->c, of->c->micro_batch_size)};
     e.n_rows = n_rows && n_rows < e.all ? n_rows : e.all;
-    e.n_micro_batches = div_up(e.n_rows, e.batch.rows);
-    e.losses = ARENA_ARRAY(mem, double, e.n_micro_batches *e.n_parts);
-    e.counted = ARENA_ARRAY(mem, int64_t, e.n_micro_batches);
+    make_arrays(mem, &e);
     drv_status status = run_all(&e);
     *tokens = e.tokens;
     *loss = e.tokens ? e.sum / (double)e.tokens : 0;

@@ -59,18 +59,20 @@ static int64_t state_bytes(const memory_plan *planned) {
     return planned->weights + planned->gradients + planned->optimizer;
 }
 
-// The largest micro-batch up to the config's own that fits and divides what it divides; 0: none.
+// The largest micro-batch of whole addends, up to the config's own, that fits and divides what it
+// divides; 0: none.
 static drv_status largest_micro_batch(const run_config *cfg, const memory_limit *limit,
         int64_t *out) {
     run_config smaller = *cfg;
     memory_plan planned;
+    const int64_t least = cfg->addend_rows ? cfg->addend_rows : 1;
     *out = 0;
-    smaller.micro_batch_size = 1;
+    smaller.micro_batch_size = least;
     DRV_TRY(fit_plan(&smaller, &planned));
     if (!fits(&smaller, &planned, limit)) return DRV_OK;
-    *out = 1;
-    for (int64_t size = cfg->micro_batch_size; size > 1; size--) {
-        if (cfg->micro_batch_size % size) continue;
+    *out = least;
+    for (int64_t size = cfg->micro_batch_size; size > least; size--) {
+        if (cfg->micro_batch_size % size || size % least) continue;
         smaller.micro_batch_size = size;
         DRV_TRY(fit_plan(&smaller, &planned));
         if (!fits(&smaller, &planned, limit)) continue;

@@ -38,6 +38,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *out) {
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
             .lanes = programs_cut(cfg).lanes,
+            .addend_rows = config_addend_rows(cfg),
             .dt = out->dt};
     out->eval_graph = llama_build(a, &out->params, LLAMA_LOSS, &opts);
     out->eval_graph->name = "eval";
@@ -135,6 +136,10 @@ zigzag programs_cut(const run_config *cfg) {
             (int)(cfg->n_context_leaves / cfg->context_parallel), cfg->sequence_length};
 }
 
+int programs_addends(const run_config *cfg) {
+    return (int)(cfg->micro_batch_size / config_addend_rows(cfg));
+}
+
 int64_t programs_row_tokens(const run_config *cfg) {
     return cfg->sequence_length / cfg->context_parallel;
 }
@@ -206,6 +211,15 @@ int64_t programs_trained(const programs *p) {
 
 bool programs_is_last(const programs *p, int chunk) {
     return p->params.layout.heads && chunk == p->params.layout.n_chunks - 1;
+}
+
+drv_status programs_write_dloss(programs *p, double dloss) {
+    const int n = programs_cut(p->c).lanes * programs_addends(p->c);
+    for (int rank = 0; rank < p->b->n_local_ranks; rank++)
+        for (int i = 0; i < n; i++)
+            DRV_TRY(backend_write(p->b, rank, "dloss", i * (int64_t)sizeof dloss, sizeof dloss,
+                    &dloss));
+    return DRV_OK;
 }
 
 bool programs_has_loss(const programs *p) {

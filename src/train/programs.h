@@ -72,6 +72,7 @@ mesh programs_mesh(const run_config *cfg);
 // How its context ranks share a row, and how many tokens of one each has.
 zigzag programs_cut(const run_config *cfg);
 int64_t programs_row_tokens(const run_config *cfg);
+int programs_addends(const run_config *cfg); // of a micro-batch (docs/adr/0026)
 // Graphs only, each verified after each pass: nothing is planned or allocated.
 DRV_CHECKED drv_status programs_build(arena *mem, const run_config *cfg, programs *out);
 // Notes a program that was built; `run` is set when it is loaded.
@@ -80,6 +81,8 @@ void programs_add(arena *a, programs *p, graph *g, executable **run, bool each_m
 const built_program *programs_find(const programs *p, const char *name);
 // Whether a chunk of this rank is the last stage, which has labels and loss; whether any is.
 bool programs_is_last(const programs *p, int chunk);
+// Of every loss that a micro-batch has, on all local ranks.
+DRV_CHECKED drv_status programs_write_dloss(programs *p, double dloss);
 bool programs_has_loss(const programs *p);
 // Plans them for a back end and loads them.
 DRV_CHECKED drv_status programs_load(arena *a, backend *b, programs *p);

@@ -133,6 +133,8 @@ static const char *consequence(const char *key) {
             {"data.loss", "; other tokens are learned from here on"},
             {"data.too_long", "; rows come in another order from here on"},
             {"tokenizer", "; new checkpoints carry the new one"},
+            {"parallel.addend_rows",
+                    "; gradients are sums of other addends, the last bits differ from here on"},
             {"parallel.",
                     "; gradients are joined in another tree, the last bits differ from here on"},
     };
@@ -146,11 +148,18 @@ static const char *recorded(const json_t *value) {
     return !value ? "none" : json_is_string(value) ? json_string_value(value) : "no text";
 }
 
+// Earlier versions added whole micro-batches up.
+static const json_t *value_before(const json_t *before, const char *key) {
+    const json_t *value = json_object_get(before, key);
+    if (value || strcmp(key, "parallel.addend_rows") != 0) return value;
+    return json_object_get(before, "training.micro_batch_size");
+}
+
 static void say_config(const json_t *before, const json_t *now) {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)now, key, value) {
-        const json_t *old = json_object_get(before, key);
+        const json_t *old = value_before(before, key);
         const bool data = str_starts(key, "data.");
         if (old ? json_equal((json_t *)(uintptr_t)old, value) : !data) continue;
         log_info("changed since the last part: %s: %s -> %s%s", key, recorded(old), recorded(value),

@@ -17,6 +17,7 @@ llama_opts stages_step_opts(const run_config *cfg, dtype dt) {
             .seq = programs_row_tokens(cfg),
             .lanes = programs_cut(cfg).lanes,
             .dt = dt,
+            .addend_rows = config_addend_rows(cfg),
             .adds_up = in_lane > 1 && cfg->grad_dtype != PRECISION_BF16 && zero_level(cfg) < 2,
             .dropout = cfg->lora.dropout,
             .seed = cfg->seed,
@@ -104,6 +105,7 @@ static drv_status build_eval(arena *a, const run_config *cfg, programs *p, int c
     const llama_opts opts = {.rows = cfg->micro_batch_size,
             .seq = programs_row_tokens(cfg),
             .lanes = programs_cut(cfg).lanes,
+            .addend_rows = config_addend_rows(cfg),
             .dt = p->dt,
             .chunk = chunk,
             .n_slots = stage->n_slots};

@@ -4,6 +4,7 @@
 #include "train/step.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "train/pipeline_run.h"
 #include "train/stages.h"
@@ -13,25 +14,30 @@ stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m) {
     const run_config *cfg = p->c;
     const int64_t all = cfg->global_batch_size / cfg->micro_batch_size,
                   share = all / cfg->data_ranks;
-    const int n_leaves = programs_cut(cfg).lanes;
+    const int n_leaves = programs_cut(cfg).lanes, n_addends = programs_addends(cfg);
+    const int64_t n_losses = share * n_addends;
     const stepper s = {.p = p,
             .comm = c,
             .mesh = *m,
             .n_micro_batches = share,
             .n_lanes = zero_lanes_here(cfg),
             .n_leaves = n_leaves,
-            .losses = ARENA_ARRAY(a, double, all * cfg->n_context_leaves),
-            .first_loss = share * n_leaves * mesh_place_in_update(m, comm_rank(c))};
+            .n_addends = n_addends,
+            .losses = ARENA_ARRAY(a, double, all *n_addends * cfg->n_context_leaves),
+            .mine = ARENA_ARRAY(a, double, n_leaves *n_addends),
+            .first_loss = n_losses * n_leaves * mesh_place_in_update(m, comm_rank(c)),
+            .n_losses = n_losses};
     if (p->n_stages) p->link = pipeline_link_new(a, c, m, p->message_bytes);
     return s;
 }
 
 // Of micro-batch m of this rank.
 static drv_status note_loss(stepper *s, int64_t m) {
-    double loss[MAX_LEAVES];
-    DRV_TRY(backend_read(s->p->b, 0, "loss", 0, s->n_leaves * (int64_t)sizeof *loss, loss));
+    const size_t bytes = sizeof *s->mine * (size_t)s->n_addends; // of a leaf
+    DRV_TRY(backend_read(s->p->b, 0, "loss", 0, s->n_leaves * (int64_t)bytes, s->mine));
     for (int leaf = 0; leaf < s->n_leaves; leaf++)
-        s->losses[s->first_loss + leaf * s->n_micro_batches + m] = loss[leaf];
+        memcpy(s->losses + s->first_loss + leaf * s->n_losses + m * s->n_addends,
+                s->mine + leaf * s->n_addends, bytes);
     return DRV_OK;
 }
 
@@ -46,25 +52,26 @@ static drv_status run_micro_batch(stepper *s, const batch *b, int64_t m) {
 }
 
 static int64_t loss_bytes(const stepper *s) { // of a rank
-    return s->n_leaves * s->n_micro_batches * (int64_t)sizeof *s->losses;
+    return s->n_leaves * s->n_losses * (int64_t)sizeof *s->losses;
 }
 
-// Losses of all ranks, added in the order of micro-batches; of one, in that of the leaves of its
-// rows.
+// Losses of all ranks, added in the order of rows, addend by addend; of one, in that of the leaves
+// of its rows.
 static drv_status sum_losses(stepper *s, double *sum) {
     comm_group *ranks = comm_update_ranks(s->comm, &s->mesh);
     const int n_data = s->mesh.size[AXIS_DATA],
               all_leaves = s->mesh.size[AXIS_CONTEXT] * s->n_leaves;
     DRV_TRY(comm_all_gather(ranks, s->losses + s->first_loss, loss_bytes(s), NULL, s->losses));
     *sum = 0;
-    const bool in_turn = zero_every_micro(s->p->c) > 1; // else a rank's follow each other
-    for (int64_t i = 0; i < n_data * s->n_micro_batches; i++) {
-        const int64_t data = in_turn ? i % n_data : i / s->n_micro_batches,
-                      m = in_turn ? i / n_data : i % s->n_micro_batches;
+    // Else a rank's follow each other. Where ranks take turns an addend is a micro-batch.
+    const bool in_turn = zero_every_micro(s->p->c) > 1;
+    for (int64_t i = 0; i < n_data * s->n_losses; i++) {
+        const int64_t data = in_turn ? i % n_data : i / s->n_losses,
+                      at = in_turn ? i / n_data : i % s->n_losses;
         for (int leaf = 0; leaf < all_leaves; leaf++) {
             const int64_t place = leaf / s->n_leaves * n_data + data,
                           run = place * s->n_leaves + leaf % s->n_leaves;
-            *sum += s->losses[run * s->n_micro_batches + m];
+            *sum += s->losses[run * s->n_losses + at];
         }
     }
     return DRV_OK;
@@ -149,13 +156,9 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
     step_call call = {s, b, between, ctx};
     // Normalised by the counted tokens of the global batch, whatever the micro-batches.
     const double dloss = 1 / (double)b->counted;
-    double sum, each[MAX_LEAVES];
-    for (int leaf = 0; leaf < s->n_leaves; leaf++)
-        each[leaf] = dloss;
+    double sum;
     comm_note(s->comm, s->step, "step");
-    for (int rank = 0; rank < s->p->b->n_local_ranks && programs_has_loss(s->p); rank++)
-        DRV_TRY(backend_write(s->p->b, rank, "dloss", 0, s->n_leaves * (int64_t)sizeof dloss,
-                each));
+    if (programs_has_loss(s->p)) DRV_TRY(programs_write_dloss(s->p, dloss));
     DRV_TRY(s->p->n_stages ? run_stages(&call) : run_whole_model(&call));
     DRV_TRY(sum_losses(s, &sum));
     *loss = sum * dloss;
@@ -165,7 +168,7 @@ drv_status stepper_gradients(stepper *s, const batch *b, drv_status (*between)(v
 int stepper_bad_rank(const stepper *s) {
     const mesh *m = &s->mesh;
     const int places = m->size[AXIS_DATA] * m->size[AXIS_CONTEXT];
-    const int64_t of_place = s->n_leaves * s->n_micro_batches;
+    const int64_t of_place = s->n_leaves * s->n_losses;
     for (int64_t i = 0; i < places * of_place; i++) {
         if (isfinite(s->losses[i])) continue;
         const int rank = group_rank(comm_update_ranks(s->comm, m), (int)(i / of_place)),

@@ -11,11 +11,12 @@ typedef struct stepper {
     mesh mesh;
     int64_t n_micro_batches, n_lanes; // of this rank
     int n_leaves;                     // of each row, on this rank
-    // Of all micro-batches of a step: of each place in the update's data axis, leaf by leaf the
-    // sums of its own.
-    double *losses;
-    int64_t first_loss; // of this rank
-    int64_t step;       // told to other ranks
+    int n_addends;                    // of a micro-batch (docs/adr/0026)
+    // Of all addends of a step: of each place in the update's data axis, leaf by leaf the sums of
+    // its own. `mine`: those of a micro-batch, as its program gives them.
+    double *losses, *mine;
+    int64_t first_loss, n_losses; // of this rank; of a leaf
+    int64_t step;                 // told to other ranks
 } stepper;
 
 stepper stepper_new(arena *a, programs *p, comm *c, const mesh *m);

@@ -44,8 +44,8 @@ run_state run_state_new(void) {
 // same files on any ranks.
 static bool is_recorded(const char *path) {
     static const char *const left_out[] = {"model.", "run_dir", "training.threads",
-            "training.log_every", "training.recompute", "training.eval_", "training.hash_every",
-            "checkpoint.", "parallel."};
+            "training.log_every", "training.recompute", "training.micro_batch_size",
+            "training.eval_", "training.hash_every", "checkpoint.", "parallel."};
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (str_starts(path, left_out[i])) return false;
     return true;
@@ -57,7 +57,8 @@ static void add_trees(const run_config *cfg, json_t *values) {
         const char *key;
         int64_t n;
     } trees[] = {{"parallel.lanes", cfg->n_lanes}, {"parallel.leaves", cfg->leaves},
-            {"parallel.context_leaves", cfg->n_context_leaves}};
+            {"parallel.context_leaves", cfg->n_context_leaves},
+            {"parallel.addend_rows", config_addend_rows(cfg)}};
     char text[32];
     for (size_t i = 0; i < sizeof trees / sizeof *trees; i++) {
         snprintf(text, sizeof text, "%lld", (long long)trees[i].n);

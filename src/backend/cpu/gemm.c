@@ -203,6 +203,7 @@ int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) 
 
 typedef struct gemm_call {
     const gemm *g;
+    int64_t n; // products, one after the other
     const char *a, *b;
     char *c, *workspace;
 } gemm_call;
@@ -220,15 +221,24 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const gemm_shape t = tile_shape(g, last_m, last_n);
     const tile_products *products = &g->product[last_m][last_n];
     char *scratch = call->workspace + thread * scratch_bytes(g);
-    if (tree_is_given(&g->tree))
-        tree_tile(g, &t, products, thread, a, b, c, scratch);
-    else if (g->kernels)
-        g->kernels->gemm(&t, a, b, c, scratch);
-    else
-        onednn_run(products->whole, thread, a, b, c);
+    for (int64_t k = 0; k < call->n; k++, a += es * s->k * s->lda, b += es * s->k * s->ldb) {
+        if (tree_is_given(&g->tree))
+            tree_tile(g, &t, products, thread, a, b, c, scratch);
+        else if (g->kernels)
+            g->kernels->gemm(&t, a, b, c, scratch);
+        else
+            onednn_run(products->whole, thread, a, b, c);
+    }
 }
 
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace) {
-    gemm_call call = {g, a, b, c, workspace};
+    gemm_call call = {g, 1, a, b, c, workspace};
+    par_for(g->n_m * g->n_n, run_tile, &call);
+}
+
+void gemm_run_chain(const gemm *g, int64_t n, const void *a, const void *b, void *c,
+        void *workspace) {
+    gemm_call call = {g, n, a, b, c, workspace};
+    DRV_ASSERT(g->shape.accumulate && g->shape.ta && !g->shape.tb, "no chain of products");
     par_for(g->n_m * g->n_n, run_tile, &call);
 }

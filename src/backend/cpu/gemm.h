@@ -53,6 +53,11 @@ DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_sh
 // Workspace: gemm_workspace() bytes for the team of threads that it was built for.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
 void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace);
+// c += a_0 b_0, then c += a_1 b_1, ... of a shape that accumulates and has ta, not tb: operand i +
+// 1 has the k rows after those of operand i. The bits of n calls of gemm_run; each tile of c gets
+// all products while it is in the cache.
+void gemm_run_chain(const gemm *g, int64_t n, const void *a, const void *b, void *c,
+        void *workspace);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
 // gemm_peak: best of a few square products of a type (one size up to 4 tries, four sizes above) in

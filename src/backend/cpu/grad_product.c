@@ -1,30 +1,19 @@
-// Products that are added to gradients. Three ways: in place, lane by lane; where ranks join, by
-// way of a sum that comm joins; where ranks join and have several leaves of the row, whose runs of
-// tokens may lie on several ranks, each gets the runs of all.
+// Products that are added to gradients. Three ways: in place, lane by lane, each a chain of
+// addends; where ranks join, by way of a sum that comm joins; where ranks join and there are
+// several sums, of leaves of the row or of addends, whose runs of tokens may lie on several ranks,
+// each gets what all have found of the runs.
 //
-// Workspace: scratch of the product, or of comm; before it what ranks join: a sum, or this rank's
-// runs | those of all ranks.
+// Workspace: scratch of the product, or of comm; before it what ranks join: a sum, or runs that
+// this rank joins | its joined runs | those of all ranks.
 #include "backend/cpu/grad_product.h"
 
 #include "base/round.h"
 #include "comm/join.h"
-#include "ir/op.h"
+#include "ir/token_sums.h"
 #include "ir/wire.h"
 
 static bool ranks_join(const node *n) {
     return n->attrs.ranks > 1;
-}
-
-static bool by_runs(const node *n) {
-    return ranks_join(n) && lanes_of(&n->attrs) > 1;
-}
-
-static int n_leaves(const node *n) { // of a lane, on this rank
-    return n->attrs.leaves > 1 ? n->attrs.leaves : 1;
-}
-
-static int n_runs(const node *n) { // of this rank, all lanes together
-    return lanes_of(&n->attrs) * n_leaves(n);
 }
 
 // Near-equal runs of n_tokens.
@@ -51,17 +40,17 @@ static one_product product_of(const node *n, const gemm_shape *shape, int i) {
         one.shape.accumulate = false;
         one.shape.ldc = shape->n;
     }
-    if (by_runs(n)) {
-        one.shape.k = shape->k / n_runs(n) + i;
+    if (tells_runs(&n->attrs)) {
+        one.shape.k = shape->k / runs_of_rank(&n->attrs) + i;
     } else {
-        one.shape.k = shape->k / lanes_of(&n->attrs);
+        one.shape.k = shape->k / sums_of_tokens(&n->attrs);
         one.tree = tree_of_tokens(n->attrs.leaves, one.shape.k);
     }
     return one;
 }
 
 static int n_products(const node *n, const gemm_shape *shape) {
-    return by_runs(n) && shape->k % n_runs(n) ? 2 : 1;
+    return tells_runs(&n->attrs) && shape->k % runs_of_rank(&n->attrs) ? 2 : 1;
 }
 
 drv_status grad_product_lower(arena *a, gemm_machine *m, const node *n, const gemm_shape *shape,
@@ -77,14 +66,20 @@ static int64_t sum_bytes(const gemm_shape *shape) {
     return shape->m * shape->n * dtype_bytes(shape->out);
 }
 
+// Neighbouring runs that this rank has joined, where all are told.
+static int64_t n_told(const node *n) {
+    return runs_of_rank(&n->attrs) / runs_joined_here(&n->attrs);
+}
+
 static int64_t joined_bytes(const node *n, const gemm_shape *shape) {
     if (!ranks_join(n)) return 0;
-    if (!by_runs(n)) return round_up(sum_bytes(shape), 64);
-    return round_up(sum_bytes(shape) * n_runs(n) * (1 + n->attrs.ranks), 64);
+    if (!tells_runs(&n->attrs)) return round_up(sum_bytes(shape), 64);
+    const int64_t sums = runs_joined_here(&n->attrs) + n_told(n) * (1 + n->attrs.ranks);
+    return round_up(sum_bytes(shape) * sums, 64);
 }
 
 int64_t grad_product_workspace(const node *n, const gemm_shape *shape, int n_threads) {
-    const bool by_comm = ranks_join(n) && !by_runs(n);
+    const bool by_comm = ranks_join(n) && !tells_runs(&n->attrs);
     int64_t most = by_comm ? wire_scratch(shape->out, shape->m * shape->n, n->attrs.ranks) : 0;
     for (int i = 0; i < n_products(n, shape); i++) {
         const one_product one = product_of(n, shape, i);
@@ -109,10 +104,13 @@ static void run_product(const call *c, int i, int64_t first, char *out) {
 }
 
 static void in_place(const call *c) {
-    const int lanes = lanes_of(&c->ins->node->attrs);
-    for (int lane = 0; lane < lanes; lane++)
-        run_product(c, 0, c->shape->k / lanes * lane,
-                (char *)c->ins->out[0] + lane * sum_bytes(c->shape));
+    const op_attrs *attrs = &c->ins->node->attrs;
+    const int64_t unit = dtype_bytes(c->shape->in), tokens = c->shape->k / lanes_of(attrs);
+    for (int lane = 0; lane < lanes_of(attrs); lane++)
+        gemm_run_chain(c->ins->gemm[0], addends_of(attrs),
+                c->a + lane * tokens * c->shape->lda * unit,
+                c->b + lane * tokens * c->shape->ldb * unit,
+                (char *)c->ins->out[0] + lane * sum_bytes(c->shape), c->scratch);
 }
 
 static void by_sum(const call *c) {
@@ -125,24 +123,39 @@ static void by_sum(const call *c) {
     ins->kernels->accumulate(c->shape->out, n, c->joined, ins->out[0]);
 }
 
-static void by_gathered_runs(const call *c) {
-    const instruction *ins = c->ins;
-    const int64_t bytes = sum_bytes(c->shape), tokens = c->shape->k;
-    const int runs = n_runs(ins->node), in_lane = n_leaves(ins->node) * ins->node->attrs.ranks;
-    char *all = c->joined + runs * bytes;
-    for (int i = 0; i < runs; i++) {
+static void join_runs_of(const call *c, const char *first, int n, char *out) {
+    const void *run[MAX_LEAVES];
+    for (int i = 0; i < n; i++)
+        run[i] = first + i * sum_bytes(c->shape);
+    join_parts(c->shape->out, COMM_SUM, run, n, c->shape->m * c->shape->n, out);
+}
+
+// What this rank tells: its runs, joined with the neighbours that it has.
+static void find_runs(const call *c, char *told) {
+    const op_attrs *attrs = &c->ins->node->attrs;
+    const int64_t tokens = c->shape->k, runs = runs_of_rank(attrs), bytes = sum_bytes(c->shape);
+    const int n_joined = runs_joined_here(attrs);
+    for (int64_t i = 0; i < runs; i++) {
         const int64_t first = tokens * i / runs, length = tokens * (i + 1) / runs - first;
-        run_product(c, length > tokens / runs, first, c->joined + i * bytes);
+        run_product(c, length > tokens / runs, first, c->joined + i % n_joined * bytes);
+        if ((i + 1) % n_joined == 0)
+            join_runs_of(c, c->joined, n_joined, told + i / n_joined * bytes);
     }
-    if (ins->group) *ins->failed = comm_all_gather(ins->group, c->joined, runs * bytes, NULL, all);
-    for (int lane = 0; lane < lanes_of(&ins->node->attrs); lane++) {
-        const void *run[MAX_LEAVES];
-        char *first = all + lane * in_lane * bytes;
-        for (int i = 0; i < in_lane; i++)
-            run[i] = first + i * bytes;
-        join_parts(c->shape->out, COMM_SUM, run, in_lane, c->shape->m * c->shape->n, first);
-        ins->kernels->accumulate(c->shape->out, c->shape->m * c->shape->n, first,
-                (char *)ins->out[0] + lane * bytes);
+}
+
+static void by_told_runs(const call *c) {
+    const instruction *ins = c->ins;
+    const op_attrs *attrs = &ins->node->attrs;
+    const int64_t bytes = sum_bytes(c->shape), mine = n_told(ins->node) * bytes;
+    const int in_sum = runs_of_sum(attrs) / runs_joined_here(attrs);
+    char *told = c->joined + runs_joined_here(attrs) * bytes, *all = told + mine;
+    find_runs(c, told);
+    if (ins->group) *ins->failed = comm_all_gather(ins->group, told, mine, NULL, all);
+    for (int64_t i = 0; i < sums_of_tokens(attrs); i++) {
+        char *sum = all + i * in_sum * bytes;
+        join_runs_of(c, sum, in_sum, sum);
+        ins->kernels->accumulate(c->shape->out, c->shape->m * c->shape->n, sum,
+                (char *)ins->out[0] + i / addends_of(attrs) * bytes);
     }
 }
 
@@ -152,8 +165,8 @@ void grad_product_run(const instruction *ins, const gemm_shape *shape, const voi
             (char *)ins->workspace + joined_bytes(ins->node, shape)};
     if (!ranks_join(ins->node))
         in_place(&c);
-    else if (by_runs(ins->node))
-        by_gathered_runs(&c);
+    else if (tells_runs(&ins->node->attrs))
+        by_told_runs(&c);
     else
         by_sum(&c);
 }

@@ -1,10 +1,11 @@
 // A product that is added to the gradient of a weight: a sum over tokens, in runs that a tree
-// joins, of ranks that have other tokens, for each leaf of the row (docs/adr/0012, 0015).
+// joins, of ranks that have other tokens, for each leaf of the row and each addend of it
+// (docs/adr/0012, 0015, 0026).
 #pragma once
 #include "backend/cpu/cpu_op.h"
 
-// The product of a node with the attributes leaves, ranks and lanes, that takes up to two of its
-// gemms. shape: of all tokens into one accumulator, with `accumulate`.
+// The product of a node with the attributes leaves, ranks, lanes and addends, that takes up to two
+// of its gemms. shape: of all tokens into one accumulator, with `accumulate`.
 DRV_CHECKED drv_status grad_product_lower(arena *a, gemm_machine *m, const node *n,
         const gemm_shape *shape, instruction *out);
 int64_t grad_product_workspace(const node *n, const gemm_shape *shape, int n_threads);

@@ -1,6 +1,8 @@
 // linear_cross_entropy and its gradient: chunk by chunk of rows; logits in the accumulation type,
 // then their gradient in the compute type in the same place. Chunks begin anew with each leaf of
-// the row (lanes), so that a leaf is computed as on a rank that has no other.
+// the row (lanes), so that a leaf is computed as on a rank that has no other. A chunk holds whole
+// addends (docs/adr/0026), which are added to the gradient of the table one after the other, or is
+// part of one, with which chunks begin anew.
 //
 // Workspace: logits of a chunk | scratch of the products | loss of each row (double), which without
 // gradient is an output; of a vocabulary in leaves, or split over ranks, also: what this rank and
@@ -11,7 +13,7 @@
 
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
-#include "ir/op.h"
+#include "ir/token_sums.h"
 
 enum { LOGITS, DH, DW, N_PRODUCTS }; // those of a full chunk; those of the last, shorter one follow
 _Static_assert(2 * N_PRODUCTS <= MAX_GEMMS, "an instruction holds both sets of products");
@@ -28,7 +30,6 @@ typedef struct loss_call {
     double *loss; // by row
     int64_t first, n_vocab;
     dtype dt;
-    double scale;
     bool grad;
     // Of a vocabulary in leaves: [m][leaves] of this rank, [ranks][m][leaves] of all; and of
     // exp(logit - largest of the leaf), which take the place of the logits, the sums [m][leaves].
@@ -38,6 +39,7 @@ typedef struct loss_call {
     double *sums;
     int64_t m;
     char *dw, *apart; // gradient of the table, of a leaf of the row; NULL: not summed apart
+    int64_t addend;   // rows
 } loss_call;
 
 typedef struct loss_shapes {
@@ -48,18 +50,25 @@ static int64_t logits_row_bytes(const node *n) {
     return n->in[1]->dim[0] * dtype_bytes(dtype_acc(n->in[0]->dt));
 }
 
-static int64_t rows_of_lane(const node *n) {
-    return n->in[0]->dim[0] / lanes_of(&n->attrs);
+static int64_t rows_of_addend(const node *n) {
+    return n->in[0]->dim[0] / sums_of_tokens(&n->attrs);
+}
+
+// With which chunks begin anew: a leaf of the row, or an addend longer than a chunk.
+static int64_t rows_of_run(const node *n) {
+    const int64_t addend = rows_of_addend(n);
+    return n->attrs.chunk < addend ? addend : addend * addends_of(&n->attrs);
 }
 
 static loss_shapes shapes(const node *n, int64_t rows) {
     const int64_t v = n->in[1]->dim[0], width = n->in[1]->dim[1];
     const dtype dt = n->in[0]->dt, acc = dtype_acc(dt);
-    const int64_t ld = logits_row_bytes(n) / dtype_bytes(dt); // of the gradient of the logits
+    const int64_t ld = logits_row_bytes(n) / dtype_bytes(dt), // of the gradient of the logits
+            addend = rows_of_addend(n), added = rows < addend ? rows : addend;
     return (loss_shapes){{{rows, v, width, false, true, width, width, v, dt, acc, false, 1},
             {rows, width, v, false, false, ld, width, width, dt, n->attrs.dx_wide ? acc : dt, false,
                     1},
-            {v, width, rows, true, false, ld, width, width, dt, acc, true, 1}}};
+            {v, width, added, true, false, ld, width, width, dt, acc, true, 1}}};
 }
 
 static bool has_product(const node *n, int product) {
@@ -100,7 +109,7 @@ static gemm_tree vocabulary_tree(const node *n) {
 }
 
 static int64_t products_bytes(const node *n, int n_threads) {
-    const int64_t rows = rows_of_lane(n), chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
+    const int64_t rows = rows_of_run(n), chunk = n->attrs.chunk, sizes[] = {chunk, rows % chunk};
     int64_t largest = 0;
     for (int i = 0; i < 2; i++) {
         if (sizes[i] == 0 || sizes[i] > rows) continue;
@@ -198,6 +207,11 @@ static row_part join_parts_of(const loss_call *call, int64_t r) {
     return whole;
 }
 
+// The gradient of the loss that a row is part of.
+static double scale_of(const loss_call *call, int64_t row) {
+    return ((const double *)call->ins->in[3])[row / call->addend];
+}
+
 static void put_number(dtype dt, char *p, int64_t i, double x) {
     const uint16_t rounded = f32_to_bf16((float)x);
     const float single = (float)x;
@@ -222,15 +236,16 @@ static void split_row(void *arg, int64_t index, int thread) {
         return;
     }
     const int64_t acc_bytes = dtype_bytes(dtype_acc(call->dt)), bytes = dtype_bytes(call->dt);
+    const double scale = scale_of(call, row);
     // In rising order: a leaf's gradient takes the place of exponentials that are done with.
     for (int leaf = 0; leaf < call->leaves; leaf++) {
         const int64_t begin = leaf * call->leaf, at = index * call->leaves + leaf;
         const double share = exp(call->mine[at].lse - whole.lse);
         call->ins->kernels->scaled(call->dt, leaf_length(call, leaf), logits + begin * acc_bytes,
-                call->scale * share / call->sums[at], logits + begin * bytes);
+                scale * share / call->sums[at], logits + begin * bytes);
     }
     if (label >= 0 && label < call->n_vocab)
-        put_number(call->dt, logits, label, call->scale * (exp(whole.own - whole.lse) - 1));
+        put_number(call->dt, logits, label, scale * (exp(whole.own - whole.lse) - 1));
 }
 
 static void look_and_split(void *arg, int64_t r, int thread) {
@@ -261,12 +276,12 @@ static void loss_row(void *arg, int64_t r, int thread) {
     call->loss[row] = 0;
     if (label >= 0)
         call->loss[row] = call->ins->kernels->cross_entropy(call->dt, call->n_vocab, logits, label,
-                call->scale, call->grad ? logits : NULL);
+                call->grad ? scale_of(call, row) : 0, call->grad ? logits : NULL);
     else if (call->grad)
         memset(logits, 0, (size_t)(call->n_vocab * dtype_bytes(call->dt)));
 }
 
-// --- the gradient of the table, of one leaf of the row
+// --- the gradient of the table, of one run of rows
 static void add_table_chunk(void *arg, int64_t c, int thread) {
     (void)thread;
     const loss_call *call = arg;
@@ -277,7 +292,7 @@ static void add_table_chunk(void *arg, int64_t c, int thread) {
 }
 
 // Where the products of the chunks are added up; NULL: there are none.
-static char *begin_table(loss_call *call, int lane) {
+static char *begin_table(loss_call *call, int64_t lane) {
     const node *loss = call->ins->node;
     if (!has_product(loss, DW)) return NULL;
     call->dw = output_at(call->ins, loss->n_out - 1, lane * tensor_elements(loss->in[1]));
@@ -292,33 +307,42 @@ static void end_table(loss_call *call) {
     if (call->apart) par_for(div_up(n, CHUNK_ELEMENTS), add_table_chunk, call);
 }
 
-// One leaf of the row: rows from `begin` on.
-static void lane_of_loss(loss_call *call, int lane, char *scratch) {
+// m rows from call->first on.
+static void chunk_of_loss(loss_call *call, int64_t m, char *dw, char *scratch) {
     const instruction *ins = call->ins;
     const node *loss = ins->node;
-    const int64_t rows = rows_of_lane(loss), begin = lane * rows, chunk = loss->attrs.chunk,
-                  width = loss->in[0]->dim[1];
-    char *dw = begin_table(call, lane);
-    if (call->grad) call->scale = ((const double *)ins->in[3])[lane];
+    const int64_t first = call->first * loss->in[0]->dim[1];
+    gemm *const *g = ins->gemm + (m < loss->attrs.chunk ? N_PRODUCTS : 0);
+    gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits, scratch);
+    if (call->leaves)
+        split_rows(call, m);
+    else
+        par_for(m, loss_row, call);
+    if (*ins->failed != DRV_OK) return;
+    if (has_product(loss, DH))
+        gemm_run(g[DH], call->logits, ins->in[1], output_at(ins, 1, first), scratch);
+    if (dw)
+        gemm_run_chain(g[DW], m < call->addend ? 1 : m / call->addend, call->logits,
+                input_at(ins, 0, first), dw, scratch);
+}
+
+// The rows of a leaf, or of an addend longer than a chunk.
+static void run_of_loss(loss_call *call, int64_t begin, char *scratch) {
+    const node *loss = call->ins->node;
+    const int64_t rows = rows_of_run(loss), chunk = loss->attrs.chunk;
+    char *dw = begin_table(call, begin / (call->addend * addends_of(&loss->attrs)));
     for (call->first = begin; call->first < begin + rows; call->first += chunk) {
-        const int64_t left = begin + rows - call->first, m = left < chunk ? left : chunk,
-                      first = call->first * width;
-        gemm *const *g = ins->gemm + (m < chunk ? N_PRODUCTS : 0);
-        gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits, scratch);
-        if (call->leaves)
-            split_rows(call, m);
-        else
-            par_for(m, loss_row, call);
-        if (*ins->failed != DRV_OK) return;
-        if (has_product(loss, DH))
-            gemm_run(g[DH], call->logits, ins->in[1], output_at(ins, 1, first), scratch);
-        if (dw) gemm_run(g[DW], call->logits, input_at(ins, 0, first), dw, scratch);
+        const int64_t left = begin + rows - call->first;
+        chunk_of_loss(call, left < chunk ? left : chunk, dw, scratch);
+        if (*call->ins->failed != DRV_OK) return;
     }
     end_table(call);
-    double sum = 0;
-    for (int64_t row = begin; row < begin + rows; row++)
-        sum += call->loss[row];
-    ((double *)ins->out[0])[lane] = sum;
+    for (int64_t at = begin; at < begin + rows; at += call->addend) {
+        double sum = 0;
+        for (int64_t row = at; row < at + call->addend; row++)
+            sum += call->loss[row];
+        ((double *)call->ins->out[0])[at / call->addend] = sum;
+    }
 }
 
 static void loss(const instruction *ins) {
@@ -327,6 +351,7 @@ static void loss(const instruction *ins) {
             .logits = ins->workspace,
             .n_vocab = loss->in[1]->dim[0],
             .dt = loss->in[0]->dt,
+            .addend = rows_of_addend(loss),
             .grad = loss->op == OP_linear_cross_entropy_grad};
     char *scratch = call.logits + logits_bytes(loss),
          *own = scratch + products_bytes(loss, par_threads());
@@ -340,8 +365,9 @@ static void loss(const instruction *ins) {
         call.all = call.mine + chunk_leaves(loss);
         call.sums = (double *)(void *)(call.all + n_ranks(loss) * chunk_leaves(loss));
     }
-    for (int lane = 0; lane < lanes_of(&loss->attrs) && *ins->failed == DRV_OK; lane++)
-        lane_of_loss(&call, lane, scratch);
+    const int64_t n_rows = loss->in[0]->dim[0], in_run = rows_of_run(loss);
+    for (int64_t begin = 0; begin < n_rows && *ins->failed == DRV_OK; begin += in_run)
+        run_of_loss(&call, begin, scratch);
 }
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {
@@ -354,7 +380,7 @@ static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t 
 }
 
 static drv_status lower_loss(arena *a, gemm_machine *m, const node *n, instruction *out) {
-    const int64_t rows = rows_of_lane(n), rest = rows % n->attrs.chunk;
+    const int64_t rows = rows_of_run(n), rest = rows % n->attrs.chunk;
     if (rows >= n->attrs.chunk) DRV_TRY(lower_chunk(a, m, n, n->attrs.chunk, out->gemm));
     return rest ? lower_chunk(a, m, n, rest, out->gemm + N_PRODUCTS) : DRV_OK;
 }

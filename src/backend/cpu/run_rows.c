@@ -5,7 +5,7 @@
 #include "backend/cpu/cpu_op.h"
 #include "base/round.h"
 #include "comm/join.h"
-#include "ir/op.h"
+#include "ir/token_sums.h"
 #include "ir/wire.h"
 
 // --- embedding
@@ -74,7 +74,7 @@ static void sort_tokens(const instruction *ins, token_of_row *list) {
 }
 
 // Each chunk owns a range of columns, so tokens are added in order whatever the threads. Tokens of
-// a row are summed first: the accumulator sees one addition in each micro-batch, as of a product
+// a row are summed first: the accumulator sees one addition of each addend, as of a product
 // (docs/adr/0021).
 static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     (void)thread;
@@ -82,11 +82,12 @@ static void embedding_grad_columns(void *arg, int64_t c, int thread) {
     const tensor *dx = ins->node->in[1], *acc = ins->node->in[2];
     const token_of_row *at = ins->workspace;
     const int64_t width = dx->dim[1], first = c * CHUNK_COLUMNS,
-                  n = chunk_length(width, CHUNK_COLUMNS, c);
+                  n = chunk_length(width, CHUNK_COLUMNS, c),
+                  in_addend = dx->dim[0] / sums_of_tokens(&ins->node->attrs);
     while (at->row >= 0) {
-        const int64_t row = at->row;
+        const int64_t row = at->row, end = (at->token / in_addend + 1) * in_addend;
         double sum[CHUNK_COLUMNS] = {0}; // in the accumulation type
-        for (; at->row == row; at++)
+        for (; at->row == row && at->token < end; at++)
             ins->kernels->accumulate(dx->dt, n, input_at(ins, 1, at->token * width + first), sum);
         ins->kernels->accumulate(acc->dt, n, sum, output_at(ins, 0, row * width + first));
     }
@@ -144,23 +145,21 @@ const cpu_op cpu_op_add_rmsnorm = {.run = add_rmsnorm};
 // tree, which ranks that have other tokens continue; then what was there before. NORM_PARTS in all,
 // if there are not more leaves.
 //
-// With lanes, the tokens of each are cut so. Where tensor ranks share the tokens, runs of tokens of
-// one lane may lie on several: each gets all sums of all, and joins those of a lane.
+// With lanes and addends, the tokens of each are cut so. Where tensor ranks share the tokens, runs
+// of tokens of one sum may lie on several: each gets what all have found, and joins that of a sum.
 //
 // Workspace: a row of sums for each part | what ranks join from.
 enum { NORM_PARTS = 16 };
 
 typedef struct norm_cut {
-    int64_t tokens;     // of this rank
-    int leaves, parts;  // of this rank, all lanes together; of each leaf
-    int lanes, in_lane; // leaves of a lane, of all ranks
+    int64_t tokens, leaves; // of this rank, all sums together
+    int parts;              // of each leaf
 } norm_cut;
 
 static norm_cut norm_cut_of(const node *n) {
-    const int leaves = n->attrs.leaves > 0 ? n->attrs.leaves : 1, lanes = lanes_of(&n->attrs),
-              all = leaves * (n->attrs.ranks > 1 ? n->attrs.ranks : 1);
-    return (norm_cut){n->in[0]->dim[0], lanes * leaves, all < NORM_PARTS ? NORM_PARTS / all : 1,
-            lanes, all};
+    const int all = runs_of_sum(&n->attrs);
+    return (norm_cut){n->in[0]->dim[0], runs_of_rank(&n->attrs),
+            all < NORM_PARTS ? NORM_PARTS / all : 1};
 }
 
 static int64_t norm_part_bytes(const node *n) {
@@ -192,51 +191,62 @@ static int64_t norm_parts_bytes(const node *n) {
     return round_up(cut.leaves * cut.parts * norm_part_bytes(n), 64);
 }
 
-// What follows in the workspace: the sums of all ranks, or what those of one lane are joined from.
+// What follows in the workspace: what all ranks tell, or what a single sum is joined from.
 static int64_t norm_exchange_bytes(const node *n) {
-    const norm_cut cut = norm_cut_of(n);
     if (n->attrs.ranks <= 1) return 0;
-    if (cut.lanes > 1) return cut.lanes * cut.in_lane * norm_part_bytes(n);
+    if (tells_runs(&n->attrs))
+        return runs_of_rank(&n->attrs) / runs_joined_here(&n->attrs) * n->attrs.ranks *
+               norm_part_bytes(n);
     return wire_scratch(dtype_acc(n->in[0]->dt), n->in[0]->dim[1], n->attrs.ranks);
 }
 
-// The sums of this rank's leaves, one after the other.
+static void join_norm_leaves(const instruction *ins, char *first, int n, char *out) {
+    const tensor *x = ins->node->in[0];
+    const void *leaf[MAX_LEAVES];
+    for (int i = 0; i < n; i++)
+        leaf[i] = first + i * norm_part_bytes(ins->node);
+    join_parts(dtype_acc(x->dt), COMM_SUM, leaf, n, x->dim[1], out);
+}
+
+// The sums of this rank's leaves, joined with the neighbours that it has; one after the other.
 static void join_norm_parts(const instruction *ins, const norm_cut *cut) {
     const node *n = ins->node;
     const dtype acc = dtype_acc(n->in[0]->dt);
     const int64_t width = n->in[0]->dim[1], bytes = norm_part_bytes(n);
+    const int n_joined = runs_joined_here(&n->attrs);
     char *parts = ins->workspace;
-    for (int i = 0; i < cut->leaves; i++) {
+    for (int64_t i = 0; i < cut->leaves; i++) {
         char *sum = parts + i * cut->parts * bytes;
         for (int c = 1; c < cut->parts; c++)
             ins->kernels->accumulate(acc, width, sum + c * bytes, sum);
         if (cut->parts > 1 && i > 0) memcpy(parts + i * bytes, sum, (size_t)bytes);
     }
+    for (int64_t i = 0; i < cut->leaves / n_joined; i++)
+        join_norm_leaves(ins, parts + i * n_joined * bytes, n_joined, parts + i * bytes);
 }
 
 static void rmsnorm_grad(const instruction *ins) {
     const node *norm = ins->node;
+    const op_attrs *attrs = &norm->attrs;
     const norm_cut cut = norm_cut_of(norm);
     const dtype acc = dtype_acc(norm->in[0]->dt);
     const int64_t width = norm->in[0]->dim[1], bytes = norm_part_bytes(norm);
     char *sums = ins->workspace, *exchange = sums + norm_parts_bytes(norm);
     run_chunks(ins, cut.leaves * cut.parts, 1, rmsnorm_grad_part);
-    if (norm->attrs.skip_dw) return;
+    if (attrs->skip_dw) return;
     join_norm_parts(ins, &cut);
-    if (ins->group && cut.lanes > 1) {
-        *ins->failed = comm_all_gather(ins->group, sums, cut.leaves * bytes, NULL, exchange);
+    if (ins->group && tells_runs(attrs)) {
+        *ins->failed = comm_all_gather(ins->group, sums,
+                cut.leaves / runs_joined_here(attrs) * bytes, NULL, exchange);
         sums = exchange;
+    } else if (ins->group) {
+        *ins->failed = comm_all_reduce(ins->group, acc, COMM_SUM, sums, width, exchange);
     }
-    const int n_joined = cut.lanes > 1 ? cut.in_lane : cut.leaves;
-    for (int lane = 0; lane < cut.lanes; lane++) {
-        const void *leaf[MAX_LEAVES];
-        char *sum = sums + lane * n_joined * bytes;
-        for (int i = 0; i < n_joined; i++)
-            leaf[i] = sum + i * bytes;
-        join_parts(acc, COMM_SUM, leaf, n_joined, width, sum);
-        if (ins->group && cut.lanes == 1)
-            *ins->failed = comm_all_reduce(ins->group, acc, COMM_SUM, sum, width, exchange);
-        ins->kernels->accumulate(acc, width, sum, output_at(ins, 1, lane * width));
+    const int in_sum = tells_runs(attrs) ? runs_of_sum(attrs) / runs_joined_here(attrs) : 1;
+    for (int64_t i = 0; i < sums_of_tokens(attrs); i++) {
+        char *sum = sums + i * in_sum * bytes;
+        join_norm_leaves(ins, sum, in_sum, sum);
+        ins->kernels->accumulate(acc, width, sum, output_at(ins, 1, i / addends_of(attrs) * width));
     }
 }
 

@@ -140,6 +140,11 @@ static drv_status check_nodes(const lowering *l) {
                     "graph \"%s\": node %d %s is of %d leaves of a row, which the pjrt back end has no "
                     "rule for; expected parallel.context_leaves auto, a leaf for each context rank",
                     program->name, i, name, n->attrs.lanes);
+        if (n->attrs.addends > 1)
+            return drv_fail(DRV_E_DEVICE,
+                    "graph \"%s\": node %d %s is of %d addends, which the pjrt back end has no rule for; "
+                    "expected parallel.addend_rows auto, the whole micro-batch",
+                    program->name, i, name, n->attrs.addends);
         if (!lower_ops[n->op]->lower)
             return drv_fail(DRV_E_DEVICE,
                     "graph \"%s\": node %d is %s, which the pjrt back end has no rule for",

@@ -9,7 +9,11 @@
 // token and leaf, and are joined in their order; the sum over the vocabulary of dh is a tree of
 // leaves. With ranks dh is one of several partial sums (`dx_wide`: in the accumulation type).
 // `lanes`: N is so many leaves of the row, each with a loss, a dloss and an accumulator of its own.
+// `addends`: the rows of each leaf are so many addends, each with a loss and a dloss; what they
+// give w is added one after the other. A chunk holds whole addends, or part of one, of which what
+// the chunks give w is summed `apart`.
 #include "ir/grad.h"
+#include "ir/token_sums.h"
 #include "ir/wire.h"
 
 static const char *check(const node *n) {
@@ -18,8 +22,13 @@ static const char *check(const node *n) {
         return "h and w must be matrices of one width";
     if (!is_i32(n->in[2], h->dim[0])) return "labels must be i32[N]";
     if (n->attrs.chunk < 1) return "chunk must be positive";
-    if (h->dim[0] % lanes_of(&n->attrs)) return "lanes must divide the tokens";
     const op_attrs *attrs = &n->attrs;
+    const int64_t addend = h->dim[0] / sums_of_tokens(attrs);
+    if (h->dim[0] % sums_of_tokens(attrs)) return "lanes and addends must divide the tokens";
+    if (attrs->addends > 1 && attrs->chunk >= addend && attrs->chunk % addend)
+        return "a chunk must hold whole addends, or part of one";
+    if (attrs->addends > 1 && attrs->chunk < addend && !attrs->apart)
+        return "an addend of several chunks must be summed apart";
     const int64_t leaf = attrs->leaves > 0 ? attrs->part / attrs->leaves : 0;
     if (attrs->leaves && (leaf < 1 || attrs->part % attrs->leaves)) return "part must be of leaves";
     if (attrs->leaves && (w->dim[0] > attrs->part || w->dim[0] <= (attrs->leaves - 1) * leaf))
@@ -28,7 +37,7 @@ static const char *check(const node *n) {
 }
 
 static const char *shape(const node *n, tensor_spec *out, int *n_out) {
-    out[0] = spec_1d(DT_F64, lanes_of(&n->attrs));
+    out[0] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
     out[1] = spec_1d(DT_F64, n->in[0]->dim[0]);
     *n_out = 2;
     return check(n);
@@ -85,6 +94,13 @@ static void loss_lanes_example(example *e) {
     graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 2, .lanes = 2});
 }
 
+// Three addends, two of them in the first chunk.
+static void loss_addends_example(example *e) {
+    tensor *in[] = {example_activation(e, "h", 6, 5), example_weight(e, "w", e->dt, 11, 5),
+            example_integers(e, "labels", 6, example_labels)};
+    graph_add(e->g, OP_linear_cross_entropy, 3, in, &(op_attrs){.chunk = 4, .addends = 3});
+}
+
 const op_row op_row_linear_cross_entropy = {
         .name = "linear_cross_entropy",
         .min_in = 3,
@@ -96,9 +112,9 @@ const op_row op_row_linear_cross_entropy = {
         .built = true,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(axis) | ATTR(ranks) | ATTR(leaves) | ATTR(part) |
-                 ATTR(dx_wide) | ATTR(lanes) | ATTR(apart),
+                 ATTR(dx_wide) | ATTR(lanes) | ATTR(addends) | ATTR(apart),
         .n_statistics = 1,
-        .examples = {loss_example, loss_leaves_example, loss_lanes_example},
+        .examples = {loss_example, loss_leaves_example, loss_lanes_example, loss_addends_example},
 };
 
 // --- linear_cross_entropy_grad(h, w, labels, dloss[, acc]) -> loss[, dh][, acc']
@@ -108,7 +124,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const bool dx = !n->attrs.skip_dx, dw = !n->attrs.skip_dw;
     *n_out = 0;
     if (n->n_in != (dw ? 5 : 4)) return "acc and skip_dw exclude each other";
-    out[(*n_out)++] = spec_1d(DT_F64, lanes_of(&n->attrs));
+    out[(*n_out)++] = spec_1d(DT_F64, sums_of_tokens(&n->attrs));
     if (dx) out[*n_out] = spec_like(n->in[0]);
     if (dx && n->attrs.dx_wide) out[*n_out].dt = dtype_acc(w->dt);
     *n_out += dx;
@@ -117,7 +133,7 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (bad) return bad;
     const tensor_spec acc =
             spec_by_lane(&n->attrs, spec_2d(dtype_acc(w->dt), w->dim[0], w->dim[1]));
-    if (!is_f64(n->in[3], lanes_of(&n->attrs))) return "dloss must be like the loss";
+    if (!is_f64(n->in[3], sums_of_tokens(&n->attrs))) return "dloss must be like the loss";
     return dw && !is_like(n->in[4], &acc) ? "the accumulator must fit w" : NULL;
 }
 
@@ -129,11 +145,11 @@ static double grad_flops(const node *n) {
 static void grad_of_example(example *e, op_attrs attrs) {
     tensor *in[5] = {example_given(e, "h", 6, 5), example_given(e, "w", 11, 5),
             example_integers(e, "labels", 6, example_labels),
-            example_state(e, TENSOR_INPUT, "dloss", DT_F64, lanes_of(&attrs), 0, 0.5, 1)};
+            example_state(e, TENSOR_INPUT, "dloss", DT_F64, sums_of_tokens(&attrs), 0, 0.5, 1)};
     const int64_t dim[] = {attrs.lanes, 11, 5};
     const bool lanes = attrs.lanes > 1;
     if (!attrs.skip_dw) in[4] = example_accumulator(e, "acc", 2 + lanes, dim + !lanes);
-    attrs.chunk = lanes ? 2 : 4;
+    if (!attrs.chunk) attrs.chunk = lanes ? 2 : 4;
     graph_add(e->g, OP_linear_cross_entropy_grad, attrs.skip_dw ? 4 : 5, in, &attrs);
 }
 
@@ -165,6 +181,19 @@ static void apart_lanes_example(example *e) {
     grad_of_example(e, (op_attrs){.apart = 1, .lanes = 2});
 }
 
+// In a chunk two addends and one; then each in a chunk and a shorter one.
+static void addends_example(example *e) {
+    grad_of_example(e, (op_attrs){.addends = 3});
+}
+
+static void long_addends_example(example *e) {
+    grad_of_example(e, (op_attrs){.addends = 2, .chunk = 2, .apart = 1});
+}
+
+static void addends_lanes_example(example *e) {
+    grad_of_example(e, (op_attrs){.addends = 3, .lanes = 2, .leaves = 4, .part = 12});
+}
+
 static void partial_example(example *e) {
     grad_of_example(e, (op_attrs){.leaves = 2, .part = 12, .dx_wide = 1});
 }
@@ -178,7 +207,9 @@ const op_row op_row_linear_cross_entropy_grad = {
         .wire = wire,
         .differentiated = true,
         .attrs = ATTR(chunk) | ATTR(skip_dx) | ATTR(skip_dw) | ATTR(axis) | ATTR(ranks) |
-                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(lanes) | ATTR(apart),
+                 ATTR(leaves) | ATTR(part) | ATTR(dx_wide) | ATTR(lanes) | ATTR(addends) |
+                 ATTR(apart),
         .examples = {grad_example, frozen_weight_example, weight_alone_example, leaves_example,
-                partial_example, lanes_example, apart_example, apart_lanes_example},
+                partial_example, lanes_example, apart_example, apart_lanes_example, addends_example,
+                long_addends_example, addends_lanes_example},
 };

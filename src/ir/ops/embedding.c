@@ -2,6 +2,7 @@
 // is this rank's part of the rows of one of V, `part` of them, fewer on the last rank: rows of
 // others are -0, to which adding the owner's changes no bit.
 #include "ir/grad.h"
+#include "ir/token_sums.h"
 
 static const char *check_part(const node *n, int64_t rows) {
     return n->attrs.ranks > 1 && n->attrs.part < rows ? "a split table needs its part" : NULL;
@@ -22,6 +23,7 @@ static void grad(grad_ctx *ctx, node *n) {
     tensor *in[] = {n->in[0], dx, acc};
     op_attrs attrs = n->attrs;
     attrs.lanes = grad_lanes(ctx);
+    attrs.addends = grad_addends(ctx);
     grad_buffer_set(ctx, n->in[1], graph_add(ctx->g, OP_embedding_grad, 3, in, &attrs)->out[0]);
 }
 
@@ -39,6 +41,11 @@ static void lanes_lookup(example *e) {
     example_lookup(e);
 }
 
+static void addends_lookup(example *e) {
+    e->g->addends = 3;
+    lanes_lookup(e);
+}
+
 const op_row op_row_embedding = {
         .name = "embedding",
         .min_in = 2,
@@ -48,18 +55,18 @@ const op_row op_row_embedding = {
         .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part),
         .built = true,
         .differentiated = true,
-        .examples = {example_lookup, lanes_lookup},
+        .examples = {example_lookup, lanes_lookup, addends_lookup},
 };
 
 // dtable_VH += sum over tokens of dx_NH at row ids[n]. `lanes`: N is so many leaves of the row,
-// each with a table of its own.
+// each with a table of its own. `addends`: of each so many, summed apart.
 static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *ids = n->in[0], *dx = n->in[1], *acc = n->in[2];
     if (!is_matrix(dx) || !is_i32(ids, dx->dim[0])) return "ids must be i32[N] for dx[N,H]";
     const int64_t rows = acc->dim[n->attrs.lanes > 1];
     const tensor_spec table = spec_by_lane(&n->attrs, spec_2d(dtype_acc(dx->dt), rows, dx->dim[1]));
     if (!is_like(acc, &table)) return "the accumulator must be [V,H]";
-    if (dx->dim[0] % lanes_of(&n->attrs)) return "lanes must divide the tokens";
+    if (dx->dim[0] % sums_of_tokens(&n->attrs)) return "lanes and addends must divide the tokens";
     out[0] = spec_in_place(n, 2);
     *n_out = 1;
     return check_part(n, rows);
@@ -78,12 +85,21 @@ static void grad_lanes_example(example *e) {
     graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.lanes = 2});
 }
 
+// Row 5 has two tokens, of two addends; in the second one also two.
+static const int32_t addends_ids[6] = {0, 5, 3, 5, 5, 2};
+
+static void grad_addends_example(example *e) {
+    tensor *in[] = {example_integers(e, "ids", 6, addends_ids), example_given(e, "dx", 6, 5),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 7, 5, -1, 1)};
+    graph_add(e->g, OP_embedding_grad, 3, in, &(op_attrs){.addends = 2});
+}
+
 const op_row op_row_embedding_grad = {
         .name = "embedding_grad",
         .min_in = 3,
         .max_in = 3,
         .shape = grad_shape,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part) | ATTR(lanes),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(part) | ATTR(lanes) | ATTR(addends),
         .differentiated = true,
-        .examples = {grad_example, grad_lanes_example},
+        .examples = {grad_example, grad_lanes_example, grad_addends_example},
 };

@@ -113,12 +113,18 @@ static void leaves_example(example *e) {
 }
 
 static void lanes_example(example *e) {
-    tensor *in[] = {example_activation(e, "y", 6, 13), example_activation(e, "t", 6, 5),
+    tensor *in[] = {example_activation(e, "y", 8, 13), example_activation(e, "t", 8, 5),
             example_weight(e, "b1", e->dt, 4, 2), example_weight(e, "b2", e->dt, 6, 3)};
     op_attrs attrs = two_branches;
     attrs.dw_leaves = 2;
     e->g->lanes = 2;
     graph_add(e->g, OP_lora_up, 4, in, &attrs);
+}
+
+// Two lanes of two addends.
+static void addends_example(example *e) {
+    e->g->addends = 2;
+    lanes_example(e);
 }
 
 #define BRANCHES                                                                                   \
@@ -135,7 +141,8 @@ const op_row op_row_lora_up = {
         .flops = flops,
         .built = true,
         .differentiated = true,
-        .examples = {two_branches_example, one_branch_example, leaves_example, lanes_example},
+        .examples = {two_branches_example, one_branch_example, leaves_example, lanes_example,
+                addends_example},
 };
 
 // --- lora_up_grad(dy_NO, B1, ...) -> dt_NR: dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i, summed in
@@ -179,7 +186,7 @@ const op_row op_row_lora_up_grad = {
 };
 
 // --- lora_up_grad_b(dy_NO, t_NR, acc_i) -> acc_i + alpha1 dy[:, column1 .. + O_i]^T t_i; t_i
-// begins at column `from` of t; summed over tokens in `leaves`, which `ranks` join
+// begins at column `from` of t; summed over tokens in `leaves`, which `ranks` join, and in `addends`
 static const char *grad_b_shape(const node *n, tensor_spec *out, int *n_out) {
     const tensor *dy = n->in[0], *t = n->in[1], *acc = n->in[2];
     const int first = lanes_of(&n->attrs) > 1; // dim of an accumulator
@@ -203,19 +210,28 @@ static double grad_b_wire(const node *n) {
     return wire_of_tokens(&n->attrs, n->in[2]);
 }
 
-static void grad_b_of_example(example *e, int leaves) {
-    tensor *in[] = {example_given(e, "dy", 5, 13), example_given(e, "t", 5, 5),
+static void grad_b_of_example(example *e, int leaves, int addends) {
+    const int n = addends > 1 ? 6 : 5;
+    tensor *in[] = {example_given(e, "dy", n, 13), example_given(e, "t", n, 5),
             example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 6, 3, -1, 1)};
-    const op_attrs attrs = {.alpha1 = 0.7, .column1 = 7, .from = 2, .leaves = leaves};
+    const op_attrs attrs = {.alpha1 = 0.7,
+            .column1 = 7,
+            .from = 2,
+            .leaves = leaves,
+            .addends = addends};
     graph_add(e->g, OP_lora_up_grad_b, 3, in, &attrs);
 }
 
 static void grad_b_example(example *e) {
-    grad_b_of_example(e, 0);
+    grad_b_of_example(e, 0, 0);
 }
 
 static void grad_b_leaves_example(example *e) {
-    grad_b_of_example(e, 2);
+    grad_b_of_example(e, 2, 0);
+}
+
+static void grad_b_addends_example(example *e) {
+    grad_b_of_example(e, 2, 2);
 }
 
 const op_row op_row_lora_up_grad_b = {
@@ -224,9 +240,9 @@ const op_row op_row_lora_up_grad_b = {
         .max_in = 3,
         .shape = grad_b_shape,
         .attrs = ATTR(alpha1) | ATTR(column1) | ATTR(from) | ATTR(leaves) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(lanes),
+                 ATTR(ranks) | ATTR(lanes) | ATTR(addends),
         .flops = grad_b_flops,
         .wire = grad_b_wire,
         .differentiated = true,
-        .examples = {grad_b_example, grad_b_leaves_example},
+        .examples = {grad_b_example, grad_b_leaves_example, grad_b_addends_example},
 };

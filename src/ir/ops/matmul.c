@@ -12,7 +12,8 @@
 // by one at most, joined in a tree; dw_ranks: along the axis each rank has other tokens, and they
 // join what each has before it is added. (In the product itself: `leaves` and `ranks`.) `lanes`:
 // the tokens are so many leaves of the row, and the sum of each is added to an accumulator of its
-// own: acc[lanes, M, N].
+// own: acc[lanes, M, N]. `addends`: the tokens of each are so many addends, whose products are
+// added one after the other.
 #include "ir/grad.h"
 
 static const char *check_leaves(const op_attrs *attrs, int leaves, int64_t k) {
@@ -38,8 +39,9 @@ static const char *shape(const node *n, tensor_spec *out, int *n_out) {
     if (k != kb) return "inner dims differ";
     out[0] = spec_2d(n->attrs.wide ? dtype_acc(a->dt) : a->dt, m, cols);
     const bool for_dx = n->attrs.dx_leaves > 0;
-    if (n->attrs.lanes > 1 && (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
-        return "lanes are of weight gradients";
+    if ((n->attrs.lanes > 1 || n->attrs.addends > 1) &&
+            (n->n_in < 3 || !n->attrs.ta || n->attrs.tb))
+        return "lanes and addends are of weight gradients";
     if (n->n_in < 3)
         return check_leaves(&n->attrs, for_dx ? n->attrs.dx_leaves : n->attrs.leaves,
                 for_dx ? cols : k);
@@ -79,7 +81,7 @@ static void linear_example(example *e) {
 }
 
 static void linear_lanes_example(example *e) {
-    tensor *in[] = {example_activation(e, "x", 6, 7), example_weight(e, "w", e->dt, 3, 7)};
+    tensor *in[] = {example_activation(e, "x", 8, 7), example_weight(e, "w", e->dt, 3, 7)};
     e->g->lanes = 2;
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.tb = 1});
 }
@@ -108,7 +110,18 @@ static void lanes_example(example *e) {
     graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .lanes = 2});
 }
 
-// Two leaves of q, k and v: 4, 2 and 2 columns each.
+static void addends_example(example *e) {
+    tensor *in[] = {example_given(e, "dy", 12, 3), example_given(e, "x", 12, 7),
+            example_state(e, TENSOR_GRAD, "acc", dtype_acc(e->dt), 3, 7, -1, 1)};
+    graph_add(e->g, OP_matmul, 3, in, &(op_attrs){.ta = 1, .addends = 4, .leaves = 2});
+}
+
+// Two lanes of two addends.
+static void linear_addends_example(example *e) {
+    e->g->addends = 2;
+    linear_lanes_example(e);
+}
+
 // The weight's gradient is a sum of three runs of 5 tokens: 1, 2 and 2 of them.
 static void tokens_example(example *e) {
     tensor *in[] = {example_activation(e, "x", 5, 7), example_weight(e, "w", e->dt, 3, 7)};
@@ -127,6 +140,7 @@ static double grad_wire(const node *n) {
     return n->n_in < 3 ? 0 : wire_of_tokens(&n->attrs, n->in[2]);
 }
 
+// Two leaves of q, k and v: 4, 2 and 2 columns each.
 static void leaves_example(example *e) {
     tensor *in[] = {example_given(e, "dy", 5, 16), example_given(e, "w", 16, 7)};
     graph_add(e->g, OP_matmul, 2, in, &(op_attrs){.leaves = 2, .run1 = 8, .run2 = 12});
@@ -149,10 +163,10 @@ const op_row op_row_matmul = {
         .differentiated = true,
         .attrs = ATTR(ta) | ATTR(tb) | ATTR(leaves) | ATTR(dx_leaves) | ATTR(run1) | ATTR(run2) |
                  ATTR(wide) | ATTR(dx_wide) | ATTR(dw_leaves) | ATTR(dw_ranks) | ATTR(axis) |
-                 ATTR(ranks) | ATTR(lanes),
+                 ATTR(ranks) | ATTR(lanes) | ATTR(addends),
         .examples = {linear_example, one_row_example, plain_example, accumulating_example,
                 leaves_example, partial_example, lanes_example, linear_lanes_example,
-                tokens_example, few_tokens_example},
+                tokens_example, few_tokens_example, addends_example, linear_addends_example},
 };
 
 // --- matmul_add(a, b, c_MN) -> c + op(a) op(b), all of one type

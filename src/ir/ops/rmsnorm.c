@@ -6,9 +6,10 @@
 // The weight's gradient is a sum over tokens: of so many equal runs of them (`leaves`), joined in a
 // tree. With `ranks`, each has a part of the tokens, and the sum is that of all: they tell each
 // other theirs in rmsnorm_grad. `lanes`: there are so many leaves of the row, the tokens of each
-// are cut in these runs, and each has an accumulator of its own: acc[lanes, H].
+// are cut in these runs, and each has an accumulator of its own: acc[lanes, H]. `addends`: the
+// tokens of each leaf of the row are so many addends, cut in runs likewise and added one after the
+// other.
 #include "ir/grad.h"
-#include "ir/wire.h"
 
 static const char *check(const tensor *x, const tensor *w) {
     if (!is_matrix(x)) return "x must be a matrix";
@@ -35,6 +36,7 @@ static tensor *input_grad(grad_ctx *ctx, const node *n, tensor *dy, tensor *x, t
     op_attrs attrs = n->attrs;
     attrs.skip_dw = !acc;
     attrs.lanes = acc ? grad_lanes(ctx) : 0;
+    attrs.addends = acc ? grad_addends(ctx) : 0;
     node *made = graph_add(ctx->g, OP_rmsnorm_grad, n_in, in, &attrs);
     if (acc) grad_buffer_set(ctx, w, made->out[1]);
     return made->out[0];
@@ -59,6 +61,12 @@ static void norm_lanes_example(example *e) {
     norm_example(e);
 }
 
+// Two lanes of two addends.
+static void norm_addends_example(example *e) {
+    e->g->addends = 2;
+    norm_lanes_example(e);
+}
+
 const op_row op_row_rmsnorm = {
         .name = "rmsnorm",
         .min_in = 2,
@@ -70,7 +78,7 @@ const op_row op_row_rmsnorm = {
         .cheap = true,
         .built = true,
         .differentiated = true,
-        .examples = {norm_example, norm_lanes_example},
+        .examples = {norm_example, norm_lanes_example, norm_addends_example},
 };
 
 // --- add_rmsnorm(x, d, w) -> h, y, r
@@ -136,22 +144,20 @@ static const char *grad_shape(const node *n, tensor_spec *out, int *n_out) {
     if (!is_acc(n->in[3], x->dt, x->dim[0])) return "r must have one number per row";
     const tensor_spec sums = spec_by_lane(&n->attrs, spec_1d(dtype_acc(x->dt), x->dim[1]));
     if (acc && !is_like(n->in[acc], &sums)) return "the accumulator must be a vector";
-    return check(x, n->in[2]);
+    const char *bad = acc ? check_tokens(&n->attrs, x->dim[0]) : NULL;
+    return bad ? bad : check(x, n->in[2]);
 }
 
 static double grad_wire(const node *n) {
-    if (n->attrs.ranks <= 1 || n->attrs.skip_dw) return 0;
-    const double bytes = (double)tensor_bytes(n->in[2]);
-    const int runs = n->attrs.leaves > 0 ? n->attrs.lanes * n->attrs.leaves : n->attrs.lanes;
-    // Of a leaf of the row some runs may be on other ranks: all tell each other all.
-    if (n->attrs.lanes > 1) return wire_gather(runs * bytes, n->attrs.ranks);
-    return wire_all_reduce(bytes, n->attrs.ranks);
+    return n->attrs.skip_dw ? 0 : wire_of_tokens(&n->attrs, n->in[4]);
 }
 
-static void grad_of_example(example *e, bool frozen, bool past, int leaves, int lanes) {
+static void grad_of_example(example *e, bool frozen, bool past, op_attrs attrs) {
     const dtype acc = dtype_acc(e->dt);
-    const op_attrs attrs = {.eps = 1e-2, .skip_dw = frozen, .leaves = leaves, .lanes = lanes};
+    const int lanes = attrs.lanes;
     const int64_t dim[] = {lanes, 33};
+    attrs.eps = 1e-2;
+    attrs.skip_dw = frozen;
     tensor *x = example_given(e, "x", 4, 33);
     tensor *w = example_state(e, TENSOR_WEIGHT, "w", acc, 33, 0, -1, 1);
     node *norm = graph_add(e->g, OP_rmsnorm, 2, (tensor *[]){x, w}, &(op_attrs){.eps = 1e-2});
@@ -163,27 +169,35 @@ static void grad_of_example(example *e, bool frozen, bool past, int leaves, int 
 }
 
 static void grad_example(example *e) {
-    grad_of_example(e, false, false, 0, 0);
+    grad_of_example(e, false, false, (op_attrs){0});
 }
 
 static void past_example(example *e) {
-    grad_of_example(e, false, true, 0, 0);
+    grad_of_example(e, false, true, (op_attrs){0});
 }
 
 static void frozen_example(example *e) {
-    grad_of_example(e, true, false, 0, 0);
+    grad_of_example(e, true, false, (op_attrs){0});
 }
 
 static void frozen_past_example(example *e) {
-    grad_of_example(e, true, true, 0, 0);
+    grad_of_example(e, true, true, (op_attrs){0});
 }
 
 static void leaves_example(example *e) {
-    grad_of_example(e, false, true, 2, 0);
+    grad_of_example(e, false, true, (op_attrs){.leaves = 2});
 }
 
 static void lanes_example(example *e) {
-    grad_of_example(e, false, true, 0, 2);
+    grad_of_example(e, false, true, (op_attrs){.lanes = 2});
+}
+
+static void addends_example(example *e) {
+    grad_of_example(e, false, true, (op_attrs){.addends = 2});
+}
+
+static void addends_lanes_example(example *e) {
+    grad_of_example(e, false, false, (op_attrs){.addends = 2, .lanes = 2, .leaves = 3});
 }
 
 const op_row op_row_rmsnorm_grad = {
@@ -192,8 +206,9 @@ const op_row op_row_rmsnorm_grad = {
         .max_in = 6,
         .shape = grad_shape,
         .wire = grad_wire,
-        .attrs = ATTR(eps) | ATTR(skip_dw) | ATTR(leaves) | ATTR(axis) | ATTR(ranks) | ATTR(lanes),
+        .attrs = ATTR(eps) | ATTR(skip_dw) | ATTR(leaves) | ATTR(axis) | ATTR(ranks) | ATTR(lanes) |
+                 ATTR(addends),
         .differentiated = true,
         .examples = {grad_example, past_example, frozen_example, frozen_past_example,
-                leaves_example, lanes_example},
+                leaves_example, lanes_example, addends_example, addends_lanes_example},
 };

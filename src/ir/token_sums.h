@@ -1,0 +1,40 @@
+// How what a node adds to gradients is summed over its tokens. Tokens lie leaf after leaf of the
+// row (lanes), in each addend after addend (docs/adr/0026), and each of these sums is a tree over
+// `leaves` runs of its tokens on each rank (docs/adr/0012). Where `ranks` share the tokens, each
+// has as many of all runs, which follow each other: those of one sum may be on several.
+#pragma once
+#include "ir/op.h"
+
+// Of all ranks together: lane after lane, addend after addend.
+static inline int64_t sums_of_tokens(const op_attrs *attrs) {
+    return (int64_t)lanes_of(attrs) * addends_of(attrs);
+}
+
+static inline int runs_of_leaf(const op_attrs *attrs) {
+    return attrs->leaves > 1 ? attrs->leaves : 1;
+}
+
+// Runs of a sum, of all ranks.
+static inline int runs_of_sum(const op_attrs *attrs) {
+    return runs_of_leaf(attrs) * (attrs->ranks > 1 ? attrs->ranks : 1);
+}
+
+// Runs of this rank, of all sums.
+static inline int64_t runs_of_rank(const op_attrs *attrs) {
+    return sums_of_tokens(attrs) * runs_of_leaf(attrs);
+}
+
+// Whether ranks tell each other what they have found of several sums; a single one they join.
+static inline bool tells_runs(const op_attrs *attrs) {
+    return attrs->ranks > 1 && sums_of_tokens(attrs) > 1;
+}
+
+// So many neighbouring runs a rank joins itself: its runs of a sum; where it tells them, the
+// largest complete parts of the tree (comm/join.h) that lie on one rank whatever its place.
+static inline int runs_joined_here(const op_attrs *attrs) {
+    int n = 1;
+    if (!tells_runs(attrs)) return runs_of_leaf(attrs);
+    while (runs_of_rank(attrs) % (2 * n) == 0 && runs_of_sum(attrs) % (2 * n) == 0)
+        n *= 2;
+    return n;
+}

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <unistd.h>
 
-// splitmix64 (Steele, Lea and Flood, OOPSLA 2014): a tenth of the time of rng.h's, which was a
-// quarter of the tests of attention.
+// splitmix64 (Steele, Lea and Flood, OOPSLA 2014): the generator of rng.h was a quarter of the time
+// of the tests of attention.
 static uint64_t mix(uint64_t x) {
     x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
     x = (x ^ x >> 27) * 0x94D049BB133111EBu;

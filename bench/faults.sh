@@ -22,9 +22,9 @@ for k in $(seq "$kills"); do
     done
     from=$(date +%s%N)
     kill -KILL "$pid"
-    until grep -q "drover: rank $victim (.*died at step" out || ! kill -0 $mpirun 2>/dev/null; do sleep 0.005; done
+    until grep -q "drover: rank $victim (.*died, last heard of at step" out || ! kill -0 $mpirun 2>/dev/null; do sleep 0.005; done
     named=$(ms)
-    grep -q "drover: rank $victim (.*died at step" out || named="not named"
+    grep -q "drover: rank $victim (.*died, last heard of at step" out || named="not named"
     wait $mpirun
     echo "| $n ranks, $key | $victim | $named | $(ms) |"
 done

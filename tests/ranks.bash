@@ -10,6 +10,8 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=
 # what mpirun and each of its ranks take to start.
 export OMPI_MCA_coll=^adapt,cuda,han,hcoll,inter,monitoring,sm,sync,tuned OMPI_MCA_io=^ompio \
     OMPI_MCA_osc=^monitoring,portals4,rdma,sm,ucx OMPI_MCA_op=^avx OMPI_MCA_topo=^treematch OMPI_MCA_vprotocol=^pessimist
+# Nor does mpirun look for cores and devices, in a virtual machine a third of the processor time of a start; it binds to none then.
+export HWLOC_SYNTHETIC="core:$(nproc) pu:1"
 ranks() {
     local n=$1
     shift

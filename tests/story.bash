@@ -85,7 +85,7 @@ interrupted_twice() {
     "$@" >out 2>&1 &
     pid=$!
     wait_for grep -q "of memory planned" "$run/log.txt"
-    while kill -INT $pid 2>/dev/null; do sleep 0.3; done # the second more than 0.1 s after the first
+    while kill -INT $pid 2>/dev/null; do sleep 0.15; done # the second more than 0.1 s after the first
     wait $pid
     code=$?
     check "a second SIGINT exits $code instead of 130" [ $code = 130 ]

@@ -188,14 +188,14 @@ def no_terminal():
         check(f"{name}: whole lines of the logged steps", len(steps) == 6, out)
 
     plain("no terminal", {"TERM": "xterm", "COLUMNS": "40"})
-    run = Run(train(), 80, env={"TERM": "dumb"})
+    run = Run(train(["--set", "training.steps=60"]), 80, env={"TERM": "dumb"})
     run.finish()
     check("a dumb terminal gets no commands", "\033" not in run.raw)
     run = Run(train(), 0, env={"COLUMNS": "50"})
     run.finish()
     drawn = [columns(s) for s in run.statuses()]
     check("COLUMNS counts where the terminal has no size", drawn and max(drawn) < 50, drawn)
-    run = Run(train(), 200, env={"LC_ALL": "C"})
+    run = Run(train(["--set", "training.steps=150"]), 200, env={"LC_ALL": "C"})
     run.finish()
     check("ASCII alone in the C locale", run.raw.isascii(), run.raw[-300:])
 

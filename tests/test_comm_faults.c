@@ -124,7 +124,7 @@ static void kill_one(const char *folder) {
     // By the connection that broke, at once; not by the silence that would show it later.
     if (strstr(text, "stopped answering")) fail_msg("found by its silence: %s", text);
     const char *named = arena_printf(a, "drover: rank %d (", VICTIM);
-    if (count(text, named) != RANKS - 1 || count(text, "died at step ") != RANKS - 1)
+    if (count(text, named) != RANKS - 1 || count(text, "died, last heard of at step ") != RANKS - 1)
         fail_msg("not named by %d others: %s", RANKS - 1, text);
     const char *record = text_of(a, arena_printf(a, "%s/rank-%05d.txt", dir, VICTIM));
     if (strlen(record) != 65 * 128 || !strstr(record, "all_reduce over world"))
@@ -178,7 +178,8 @@ static void a_stopped_rank_is_found(void **state) {
     const int status = exit_of(run);
     const char *text = said_by_all(mem, dir, out);
     static const char *const said[] = {"rank 2 (", "holds up the others", "all_reduce over world",
-            "the others wait for this one", "rank 2 continues", "stopped answering at step"};
+            "the others wait for this one", "rank 2 continues",
+            "stopped answering, last heard of at step"};
     for (size_t i = 0; i < sizeof said / sizeof *said; i++)
         if (!strstr(text, said[i])) fail_msg("no \"%s\" in: %s", said[i], text);
     assert_int_not_equal(status, 0);

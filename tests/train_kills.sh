@@ -3,12 +3,7 @@
 # time on another random layout: every time the dead rank is named, with host, step and operation, all others exit 1,
 # and in the end the bits are those of an unbroken run of one process. DROVER_KILLS: how often (3), DROVER_SEED: the
 # seed; prints the seconds from the kill to the end of mpirun, which no check looks at.
-. "$(dirname "$0")"/story.bash
-if ! command -v mpirun >/dev/null || [ ! -e "$(dirname "$drover")/drover_mpi.so" ]; then
-    echo "skipped: no mpirun, or drover is built without it"
-    exit 0
-fi
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 DROVER_THREADS=1
+. "$(dirname "$0")"/ranks.bash
 kills=${DROVER_KILLS:-3} seed=${DROVER_SEED:-$RANDOM}
 RANDOM=$seed
 echo "seed $seed"
@@ -56,7 +51,7 @@ for k in $(seq "$kills"); do
     [ $took -gt $slowest ] && slowest=$took
     what="kill $k of rank $victim of $n ($keys), seed $seed"
     check "$what: named with host, step and operation" \
-        grep -Eq "drover: rank $victim \([^ ]+, process $process\) died at step [0-9]+, [a-z]+: (in )?[a-z]" out
+        grep -Eq "drover: rank $victim \([^ ]+, process $process\) died, last heard of at step [0-9]+, [a-z]+: (in )?[a-z]" out
     # mpirun ends who is not done a second after the kill: that rank notes no status.
     check "$what: the others exit 1, not $(cat codes/* | tr '\n' ' ')" bash -c 'cat codes/* | grep -q . && ! cat codes/* | grep -qvx 1'
 done

@@ -45,7 +45,7 @@ bad_step() { grep -o "stopped at step [0-9]*" "$1"; }
 
 ends_on 1
 cp said one
-check "one rank: the loss is not finite" grep -q "1 steps in a row were skipped: the gradient is NaN or infinite (loss \(nan\|-*inf\))" one
+check "one rank: the loss is not finite" grep -q "1 step was skipped: the gradient is NaN or infinite (loss \(nan\|-*inf\))" one
 # is_of DATA_RANKS STRIDE OFFSET: the rank that is named has its share of the rows of the one rank
 is_of() {
     python3 - "$@" <<'PY'

@@ -60,12 +60,27 @@ check "a stop is of all ranks, status 3" test $status = 3
 says "stopped by SIGTERM after step"
 check "it is said once" test "$(grep -c 'drover: stopped by' out)" = 1
 
+# As soon as one of them listens, before the first step: there, too, all agree, and nobody is taken for dead.
+rank_listens() { # `rank` is one that does
+    rank=$(pgrep -P $mpirun | tail -1)
+    [ "/proc/$rank/exe" -ef "$drover" ] && [ $((0x$(sed -n 's/^SigCgt:[[:space:]]*//p' "/proc/$rank/status") >> 14 & 1)) = 1 ] # 15: SIGTERM
+}
+mpirun --oversubscribe -n 2 "$drover" train run.yaml --set run_dir=early --set training.steps=20000 >out 2>&1 &
+mpirun=$!
+until rank_listens 2>/dev/null || ! kill -0 $mpirun 2>/dev/null; do :; done # at once: wait_for sleeps in between
+kill -TERM "$rank"
+wait $mpirun
+status=$?
+check "stopped at its start: status $status, not 3" test $status = 3
+says "drover: stopped by SIGTERM after step"
+check "nobody died" test "$(grep -c 'died' out)" = 0
+
 background killed
 kill -KILL "$(pgrep -P $mpirun | tail -1)"
 wait $mpirun
 status=$?
 check "a killed rank ends the run" test $status != 0
-says "drover: rank 1 (" "died at step"
+says "drover: rank 1 (" "died, last heard of at step"
 last=$(ls killed/checkpoints | sed -n 's/^step-0*\([0-9]*\)$/\1/p' | tail -1)
 expect 0 "resumed from killed/checkpoints/step-" ranks 2 train run.yaml --set run_dir=killed --set checkpoint.keep=0 --set training.steps=$((last + 3))
 expect 0 "step $((last + 3))" "$drover" train run.yaml --set run_dir=unbroken --set training.steps=$((last + 3))

@@ -104,7 +104,7 @@ expect 0 "3 documents" "${build[@]}" --input mixed.jsonl --out data/mixed
 mixed=("$drover" train sft.yaml --set data.train=data/mixed --set data.valid=data/mixed --set data.sequence_length=32 --set training.steps=1)
 expect 0 "data/mixed: 2 of 3 examples in 2 rows" "${mixed[@]}" --set run_dir=mixed
 says "2 longer than 33 tokens are cut off there" "1 without a token to learn are left out"
-expect 0 "data/mixed: 1 of 3 examples in 1 rows" "${mixed[@]}" --set run_dir=fewer --set data.too_long=drop
+expect 0 "data/mixed: 1 of 3 examples in 1 row" "${mixed[@]}" --set run_dir=fewer --set data.too_long=drop
 
 # --- roles that are not those of the tokens
 cp data/chat.roles kept

@@ -13,6 +13,8 @@ bool text_is_space(utf8proc_int32_t c) {
 
 utf8proc_int32_t text_char_at(const char *p, size_t n, size_t *length) {
     utf8proc_int32_t c = 0;
+    *length = 1;
+    if (n && (unsigned char)*p < 0x80) return *p; // a trim may be of megabytes
     const utf8proc_ssize_t k =
             utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &c);
     *length = k > 0 ? (size_t)k : 1;

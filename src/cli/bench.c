@@ -110,8 +110,8 @@ static drv_status bench_gemm(arena *mem, const cli_args *args, const run_config 
         printf("{\"threads\": %d, \"gemm_peak_fp32\": %.4g, \"gemm_peak_bf16\": %.4g}\n",
                 par_threads(), peak.f32, peak.bf16);
     } else {
-        printf("%d threads of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
-                backend_device(device), peak.f32 / 1e9, peak.bf16 / 1e9);
+        printf("%d thread%s of %s\npeak: fp32 %.1f GFLOP/s, bf16 %.1f GFLOP/s\n", par_threads(),
+                str_plural(par_threads()), backend_device(device), peak.f32 / 1e9, peak.bf16 / 1e9);
         DRV_TRY(bench_layers(device, info.n_ways, cfg, repeats ? (int)repeats : LAYER_TRIES));
     }
     backend_close(device);
@@ -157,12 +157,12 @@ static void print_step(const programs *built, const step_times *times, const pea
                 tokens / times->mean, flops_per_s, gemm->f32, gemm->bf16, ratio, all_ratio,
                 (long long)programs_trained(built), (long long)memory_peak_bytes());
     else
-        printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d threads\n"
+        printf("%s, sequence %lld, batch %lld in micro-batches of %lld, %s, %d thread%s\n"
                "%.1f tokens/s, %.1f GFLOP/s; GEMM peak fp32 %.1f, bf16 %.1f; %.1f %% of the higher; peak memory %s\n",
                 model, (long long)cfg->sequence_length, (long long)cfg->global_batch_size,
-                (long long)cfg->micro_batch_size, type, par_threads(), tokens / times->best,
-                flops_per_s / 1e9, gemm->f32 / 1e9, gemm->bf16 / 1e9, 100 * ratio,
-                str_bytes((double)memory_peak_bytes()));
+                (long long)cfg->micro_batch_size, type, par_threads(), str_plural(par_threads()),
+                tokens / times->best, flops_per_s / 1e9, gemm->f32 / 1e9, gemm->bf16 / 1e9,
+                100 * ratio, str_bytes((double)memory_peak_bytes()));
     if (!as_json && all_flops_per_s > flops_per_s)
         printf("with what is computed again %.1f GFLOP/s, %.1f %% of the peak\n",
                 all_flops_per_s / 1e9, 100 * all_ratio);

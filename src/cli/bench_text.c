@@ -131,12 +131,12 @@ static void print_speed(const char *dir, const tokenizer_speed *speed, bool json
                 dir, (long long)speed->bytes, (long long)speed->tokens, par_threads(), cold,
                 warm[n - 1], warm[n / 2], speed->load_s);
     else
-        printf("%s, %d threads\n"
+        printf("%s, %d thread%s\n"
                "loaded and one line encoded in %.3f s\n"
                "%.1f MB, %lld tokens, %.2f bytes per token\n"
                "cold %.1f MB/s (first pass), warm %.1f MB/s (best of %lld more; median %.1f)\n",
-                dir, par_threads(), speed->load_s, (double)speed->bytes / 1e6,
-                (long long)speed->tokens,
+                dir, par_threads(), str_plural(par_threads()), speed->load_s,
+                (double)speed->bytes / 1e6, (long long)speed->tokens,
                 (double)speed->bytes / (double)(speed->tokens ? speed->tokens : 1), cold,
                 warm[n - 1], (long long)n, warm[n / 2]);
 }
@@ -221,10 +221,10 @@ drv_status bench_data(arena *mem, const cli_args *args) {
                 (long long)stats.all.tokens, build, (double)stats.all.tokens / stats.seconds, alone,
                 build / alone);
     else
-        printf("%lld documents, %.1f MB of text, %lld tokens, %d threads\n"
+        printf("%lld documents, %.1f MB of text, %lld tokens, %d thread%s\n"
                "build %.1f MB/s, %s tokens/s, files written and tokenizer loaded; encoding alone %.1f MB/s; ratio %.2f\n",
                 (long long)stats.all.documents, (double)stats.all.bytes / 1e6,
-                (long long)stats.all.tokens, par_threads(), build,
+                (long long)stats.all.tokens, par_threads(), str_plural(par_threads()), build,
                 str_si((double)stats.all.tokens / stats.seconds), alone, build / alone);
     return DRV_OK;
 }

@@ -31,7 +31,8 @@ drv_status fetch_options(arena *a, const cli_args *args, const char *out, fetch_
 drv_status fetch_files(const fetch_opts *o, const download *list, int n) {
     download_stats s;
     DRV_TRY(download_files(list, n, &o->http, &s));
-    log_info("%s: %lld files, %lld of them already there; %s in %s", o->hub.out, (long long)s.files,
-            (long long)s.there_already, str_bytes((double)s.bytes), str_long_duration(s.seconds));
+    log_info("%s: %lld file%s, %lld of them already there; %s in %s", o->hub.out,
+            (long long)s.files, str_plural(s.files), (long long)s.there_already,
+            str_bytes((double)s.bytes), str_long_duration(s.seconds));
     return DRV_OK;
 }

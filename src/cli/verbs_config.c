@@ -157,9 +157,10 @@ static void print_plan(const plan_report *report) {
     if (lora_is_on(cfg))
         printf("trainable     %lld in low-rank branches, %.3g %% of the model\n",
                 (long long)programs_trained(report->p), 100 * trainable_share(report));
-    printf("batch         %lld rows of %lld tokens, %lld per micro-batch, %d rank%s\n",
-            (long long)cfg->global_batch_size, (long long)cfg->sequence_length,
-            (long long)cfg->micro_batch_size, report->ranks, report->ranks > 1 ? "s" : "");
+    printf("batch         %lld row%s of %lld tokens, %lld per micro-batch, %d rank%s\n",
+            (long long)cfg->global_batch_size, str_plural(cfg->global_batch_size),
+            (long long)cfg->sequence_length, (long long)cfg->micro_batch_size, report->ranks,
+            report->ranks > 1 ? "s" : "");
     char shared[64] = "";
     const bool leaves = cfg->n_context_leaves > cfg->context_parallel;
     if (leaves)
@@ -168,9 +169,10 @@ static void print_plan(const plan_report *report) {
     else if (report->mesh.size[AXIS_CONTEXT] > 1)
         snprintf(shared, sizeof shared, ", context %d", report->mesh.size[AXIS_CONTEXT]);
     if (report->ranks > 1 || leaves)
-        printf("layout        tensor %d%s%s, data %d, %lld lanes\n", report->mesh.size[AXIS_TENSOR],
+        printf("layout        tensor %d%s%s, data %d, %lld lane%s\n",
+                report->mesh.size[AXIS_TENSOR],
                 report->p->params.layout.sequence ? " with its tokens shared" : "", shared,
-                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes);
+                report->mesh.size[AXIS_DATA], (long long)cfg->n_lanes, str_plural(cfg->n_lanes));
     if (report->stages) plan_stages_print(report->stages);
     printf("compute       %s FLOP per token, %s per step\n", str_si(report->flops_per_token),
             str_si(report->flops_per_token *
@@ -193,8 +195,9 @@ static void print_plan(const plan_report *report) {
     snprintf(step, sizeof step, "%.3g s", report->step_s);
     if (report->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(report->step_s));
     if (report->step_s > 0)
-        printf("time          %s for %lld steps, %s per step, %s; evaluations and checkpoints not counted\n",
-                str_long_duration(report->run_s), (long long)cfg->steps, step,
+        printf("time          %s for %lld step%s, %s per step, %s; evaluations and checkpoints not counted\n",
+                str_long_duration(report->run_s), (long long)cfg->steps, str_plural(cfg->steps),
+                step,
                 report->is_measured ? "as micro-batches took just now"
                                     : "at 75 % of this machine's GEMM peak");
 }

@@ -15,8 +15,9 @@ static void say_answers(const char *prefix, const build_counts *all) {
             (long long)all->last_answers, 100 * (double)all->last_answers / tokens,
             all->answers ? "" : ": nothing to train on");
     if (all->no_answer)
-        log_warn("%lld conversations have no answer: training on answers leaves them out",
-                (long long)all->no_answer);
+        log_warn("%lld conversation%s no answer: training on answers leaves %s out",
+                (long long)all->no_answer, all->no_answer > 1 ? "s have" : " has",
+                all->no_answer > 1 ? "them" : "it");
 }
 
 static drv_status data_build(arena *mem, const cli_args *args) {

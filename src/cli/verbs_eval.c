@@ -190,8 +190,9 @@ static drv_status eval_texts(arena *mem, const cli_args *args, score_opts *opts,
     stop_listen();
     DRV_TRY(read_texts(mem, args, &opts->model, &shape, &texts));
     if (texts.skipped || texts.replaced)
-        log_warn("skipped %lld records, replaced %lld invalid byte sequences",
-                (long long)texts.skipped, (long long)texts.replaced);
+        log_warn("skipped %lld record%s, replaced %lld invalid byte sequence%s",
+                (long long)texts.skipped, str_plural(texts.skipped), (long long)texts.replaced,
+                str_plural(texts.replaced));
     drv_status status;
     if (cli_has(args, "--logits"))
         status = eval_logits(mem, opts, &texts, cli_get(args, "--logits", NULL));

@@ -42,8 +42,8 @@ static drv_status read_runs(arena *mem, const cli_args *args, const char *const 
     for (int r = 0; r < args->n_positional; r++) {
         DRV_TRY(plot_read(mem, args->positional[r], keys, n_keys, &runs[r]));
         if (runs[r].n_broken > 0)
-            log_warn("%s: %lld lines are broken and left out", runs[r].name,
-                    (long long)runs[r].n_broken);
+            log_warn("%s: %lld line%s broken and left out", runs[r].name,
+                    (long long)runs[r].n_broken, runs[r].n_broken > 1 ? "s are" : " is");
         if (runs[r].n_records == 0) log_warn("%s: nothing to draw yet", runs[r].name);
         any |= runs[r].n_records > 0;
     }

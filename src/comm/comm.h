@@ -104,6 +104,7 @@ typedef struct comm_transfer {
     int64_t bytes, moved;
     struct comm_transfer *next;
     struct comm *owner;
+    int *left; // of those that a thread waits for; NULL: none does
     uint64_t handle;
 } comm_transfer;
 

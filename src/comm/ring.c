@@ -88,7 +88,8 @@ static void fail(struct ring *r, failure_kind kind, int rank, const char *text) 
 }
 
 // --- receiving
-// "rank 2 (node7, process 4711) died at step 12 in all_reduce over data"
+// "rank 2 (node7, process 4711) died, last heard of at step 12, step: in all_reduce over data":
+// what it told at its last beat, since when it may have begun another step.
 static void describe(const struct ring *r, int rank, const char *what, char *text, size_t bytes) {
     const comm *c = r->c;
     const rank_status *s = &r->of[rank].status;
@@ -103,7 +104,7 @@ static void lost(struct ring *r, neighbour *l) {
     close(l->fd);
     l->fd = -1;
     if (l->bye || r->closing) return;
-    describe(r, l->rank, "died", text, sizeof text);
+    describe(r, l->rank, "died, last heard of", text, sizeof text);
     fail(r, FAIL_DIED, l->rank, text);
 }
 
@@ -193,8 +194,8 @@ static void watch(struct ring *links, double now) {
     if (suspect != links->warned) links->warned_s = now;
     links->warned = suspect;
     if (for_s < self->opts.give_up_s) return;
-    describe(links, suspect, silent ? "stopped answering" : "held up the others", text,
-            sizeof text);
+    describe(links, suspect, silent ? "stopped answering, last heard of" : "held up the others",
+            text, sizeof text);
     fail(links, FAIL_SILENT, suspect, text);
 }
 

@@ -69,23 +69,31 @@ static void start(comm *self, comm_transfer *transfer) {
     memcpy(transfer->sends ? match->p : transfer->p, transfer->sends ? transfer->p : match->p,
             (size_t)transfer->bytes);
     pthread_mutex_lock(&shared->lock);
-    transfer->done = match->done = true; // from here on the match may be gone
+    const bool last = !match->left || --*match->left == 0; // of all that its owner waits for
+    transfer->done = match->done = true;                   // from here on the match may be gone
     pthread_mutex_unlock(&shared->lock);
-    pthread_cond_broadcast(changed); // unlocked: who wakes finds the lock free
+    if (last) pthread_cond_broadcast(changed); // unlocked: who wakes finds the lock free
 }
 
-static bool all_done(const comm_transfer *list, int n) {
+// Of the list, how many are not done; each of these has `left` from here on.
+static int count_left(comm_transfer *list, int n, int *left) {
+    int found = 0;
     for (int i = 0; i < n; i++)
-        if (!list[i].done) return false;
-    return true;
+        if (!list[i].done) {
+            list[i].left = left;
+            found++;
+        }
+    return found;
 }
 
 static drv_status advance(comm *c, comm_transfer *list, int n, bool wait, bool *done) {
     hub *h = c->state;
     pthread_mutex_lock(&h->lock);
-    while (!all_done(list, n) && wait && atomic_load(&h->failure.kind) == FAIL_NONE)
+    int left = count_left(list, n, &left);
+    while (left && wait && atomic_load(&h->failure.kind) == FAIL_NONE)
         pthread_cond_wait(&h->boxes[c->rank].changed, &h->lock);
-    *done = all_done(list, n);
+    count_left(list, n, NULL);
+    *done = left == 0;
     pthread_mutex_unlock(&h->lock);
     return DRV_OK;
 }

@@ -166,10 +166,11 @@ drv_status config_set_ranks(run_config *cfg, int64_t ranks) {
     const int64_t others = cfg->tensor_parallel * cfg->pipeline_parallel * cfg->context_parallel;
     if (ranks % others != 0)
         return drv_fail(DRV_E_USAGE,
-                "%s: %lld ranks were started, expected a multiple of tensor %lld x pipeline %lld x "
+                "%s: %lld rank%s started, expected a multiple of tensor %lld x pipeline %lld x "
                 "context %lld",
-                config_where(cfg, "parallel"), (long long)ranks, (long long)cfg->tensor_parallel,
-                (long long)cfg->pipeline_parallel, (long long)cfg->context_parallel);
+                config_where(cfg, "parallel"), (long long)ranks, ranks > 1 ? "s were" : " was",
+                (long long)cfg->tensor_parallel, (long long)cfg->pipeline_parallel,
+                (long long)cfg->context_parallel);
     if (cfg->data_parallel && cfg->data_parallel * others != ranks)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.data\" is %lld, but %lld rank%s started, expected mpirun -n %lld "

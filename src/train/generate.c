@@ -57,8 +57,8 @@ static drv_status draw(generator *g, sampler *s, const generate_opts *o, int32_t
     DRV_TRY(generator_logits(g, &logits));
     *id = sampler_draw(s, logits, ids->p, ids->n, &key, (uint64_t)o->index);
     if (*id >= 0) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "the model gives NaN or infinity after %lld tokens",
-            (long long)ids->n);
+    return drv_fail(DRV_E_DATA, "the model gives NaN or infinity after %lld token%s",
+            (long long)ids->n, str_plural(ids->n));
 }
 
 static drv_status draw_all(generator *gen, sampler *draws, answer *text) {

@@ -103,7 +103,7 @@ void report_valid(report *r, int64_t step, double loss, int64_t tokens) {
     snprintf(text[0], TEXT, "step %lld", (long long)step);
     snprintf(text[1], TEXT, "validation loss %.4f", loss);
     snprintf(text[2], TEXT, "perplexity %.2f", exp(loss));
-    snprintf(text[3], TEXT, "(%lld tokens)", (long long)tokens);
+    snprintf(text[3], TEXT, "(%lld token%s)", (long long)tokens, str_plural(tokens));
     log_fields((log_field[]){{text[0], 0}, {text[1], 0}, {text[2], 1}, {text[3], 2}}, 4);
 }
 

@@ -122,9 +122,9 @@ static drv_status resume_from(run *r, const char *folder) {
     }
     rows_seek(r->train_rows, r->state.rows_taken);
     r->saved_step = r->state.step;
-    log_info("resumed from %s: step %lld, %lld rows and %s tokens seen", folder,
+    log_info("resumed from %s: step %lld, %lld row%s and %s tokens seen", folder,
             (long long)r->state.step, (long long)r->state.rows_taken,
-            str_si((double)r->state.tokens));
+            str_plural(r->state.rows_taken), str_si((double)r->state.tokens));
     resume_say_changes(before, r->about);
     if (r->leads) carry_say_changes(&r->content, folder);
     begin_part(r, before);
@@ -169,10 +169,10 @@ static drv_status open_weights(run *r) {
 
 static void say_size(const run *r) {
     const memory_plan memory = programs_memory(&r->p);
-    log_info("%s parameters, %s, %s of memory planned; data: %lld rows of %lld tokens an epoch",
+    log_info("%s parameters, %s, %s of memory planned; data: %lld row%s of %lld tokens an epoch",
             str_si((double)model_parameters(&r->cfg->model)), precision_name(r->cfg->precision),
             str_bytes((double)memory.total), (long long)rows_per_epoch(r->train_rows),
-            (long long)r->cfg->sequence_length);
+            str_plural(rows_per_epoch(r->train_rows)), (long long)r->cfg->sequence_length);
     const int64_t trained = programs_trained(&r->p);
     if (lora_is_on(r->cfg))
         log_info("LoRA: %lld parameters are trained, %.3g %% of the model; rank %lld, alpha %g%s, dropout %g, base %s",
@@ -224,8 +224,10 @@ static drv_status open_device(run *r) {
                    : device_open_among(r->a, cfg, r->comm, &r->b);
 }
 
-// Where the back end compiles, this takes seconds to minutes.
+// Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
+// step, where all ranks agree on it.
 static drv_status load_programs(run *self) {
+    if (!backend_has_steps(self->b)) return programs_load(self->a, self->b, &self->p);
     stop_ends_process(!self->leads && !self->pool);
     const drv_status status = programs_load(self->a, self->b, &self->p);
     stop_is_saved_again();

@@ -206,8 +206,9 @@ static drv_status count_bad_step(run *self, const started_step *started, const s
     drv_status status = DRV_OK;
     if (comm_rank(self->comm) == bad)
         status = drv_fail(DRV_E_DATA,
-                "stopped at step %lld: %lld steps in a row were skipped: %s (loss %g); rows of the last: %s",
-                (long long)made->step, (long long)state->bad_steps, why, made->loss,
+                "stopped at step %lld: %lld %s skipped: %s (loss %g); rows of the last: %s",
+                (long long)made->step, (long long)state->bad_steps,
+                state->bad_steps > 1 ? "steps in a row were" : "step was", why, made->loss,
                 started->rows.p);
     return ranks_together(self, status);
 }
@@ -319,8 +320,8 @@ static drv_status loop(run *r) {
         log_info("nothing to do: step %lld is done, and training.steps is %lld; raise it to go on",
                 (long long)r->state.step, (long long)cfg->steps);
     else if (r->state.step == cfg->steps)
-        log_info("nothing to do: all %lld steps are done; raise training.steps to go on",
-                (long long)cfg->steps);
+        log_info("nothing to do: step %lld of %lld is done; raise training.steps to go on",
+                (long long)cfg->steps, (long long)cfg->steps);
     DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     for (bool first = true; r->state.step < cfg->steps; first = false) {
@@ -375,7 +376,6 @@ static drv_status set_up(run *r, run_config *cfg) {
 
 drv_status run_all(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(r, set_up(r, cfg)));
-    stop_listen();
     DRV_TRY(run_open(r, fresh));
     return end(r, loop(r));
 }
@@ -427,6 +427,7 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     char message[2048];
     const int n_devices = comm_launched() > 1 ? 1 : device_count(config);
     const drv_status processes = check_processes(config);
+    stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
     DRV_TRY(comm_open(a, NULL, &r.comm));

@@ -153,8 +153,9 @@ static void say_packing(const row_source *src) {
     str of = {0}, left = {0};
     describe_left(src, &left);
     if (packed < all) str_printf(&of, " of %lld", all);
-    log_info("%s: %lld%s examples in %lld rows of %lld tokens, %.1f%% filled%s", src->set->prefix,
-            packed, of.p ? of.p : "", (long long)src->n_rows, row_tokens,
+    log_info("%s: %lld%s example%s in %lld row%s of %lld tokens, %.1f%% filled%s", src->set->prefix,
+            packed, of.p ? of.p : "", str_plural(of.p ? all : packed), (long long)src->n_rows,
+            str_plural(src->n_rows), row_tokens,
             100 * (double)src->pack.n_tokens / (double)(src->n_rows * row_tokens), left.p);
     str_free(&of);
     str_free(&left);

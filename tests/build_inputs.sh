@@ -220,7 +220,7 @@ build2() { "$drover" data build --tokenizer tok --out set --input - <pipe >log2 
 build2 &
 exec 7>pipe
 printf 'the cat' >&7
-until [ -e set.build.lock ] || ! kill -0 $!; do sleep 0.02; done
+until [ -s set.build.lock ] || ! kill -0 $!; do sleep 0.02; done # it has the lock once its number is in it
 cp set.bin before.bin
 ok "a second build into one --out" fails build --input small.txt
 ok "names the lock, the process and the set" says 'another drover (process [0-9]*) is writing the data set "set": it holds the lock "set.build.lock"'

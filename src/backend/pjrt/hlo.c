@@ -279,6 +279,10 @@ hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_
     return out;
 }
 
+hlo_value hlo_element(hlo_text *h, hlo_value vector, int64_t i) {
+    return hlo_reshape(h, hlo_slice(h, vector, 0, i, 1), 0, NULL);
+}
+
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim) {
     if (n == 1) return x[0];
     hlo_value out = new_like(h, x[0].type, &x[0]);

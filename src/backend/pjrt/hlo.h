@@ -85,6 +85,7 @@ hlo_value hlo_reshape(hlo_text *h, hlo_value x, int n_dims, const int64_t *dim);
 hlo_value hlo_transpose(hlo_text *h, hlo_value x, const int64_t *order);
 // Elements [first, first + n_taken) along one dim.
 hlo_value hlo_slice(hlo_text *h, hlo_value x, int dim, int64_t first, int64_t n_taken);
+hlo_value hlo_element(hlo_text *h, hlo_value vector, int64_t i); // a scalar
 hlo_value hlo_concat(hlo_text *h, const hlo_value *x, int n, int dim);
 // Zeros after the last element of a dim, up to a length of n.
 hlo_value hlo_pad(hlo_text *h, hlo_value x, int dim, int64_t n);

@@ -24,7 +24,7 @@ static void cached_attention(lowering *l, const node *n) {
     const hlo_value qkv = lower_in(l, n, 0), position = lower_in(l, n, 3);
     const int64_t rows = qkv.dim[0];
     // Positions count up: the first one says where all go.
-    const hlo_place at = {true, 0, hlo_reshape(h, hlo_slice(h, position, 0, 0, 1), 0, NULL)};
+    const hlo_place at = {true, 0, hlo_element(h, position, 0)};
     const hlo_value keys = append(l, n, qkv, attrs->n_heads, 1, at),
                     values = append(l, n, qkv, attrs->n_heads + kv, 2, at);
     hlo_value q = hlo_slice(h, qkv, 1, 0, attrs->n_heads * d);

@@ -18,10 +18,6 @@ static hlo_value mix(hlo_text *h, hlo_value x) {
     return shift_xor(h, x, MIX_SHIFT3);
 }
 
-static hlo_value number_at(hlo_text *h, hlo_value vector, int i) {
-    return hlo_reshape(h, hlo_slice(h, vector, 0, i, 1), 0, NULL);
-}
-
 // --- which elements
 typedef struct element_words { // of each element of a tensor
     hlo_value first, second;   // second: where it is wanted
@@ -34,7 +30,7 @@ typedef struct place_values {
 } place_values;
 
 static hlo_value word_everywhere(hlo_text *h, const place_values *place, int word) {
-    return hlo_spread(h, number_at(h, place->words, word), &place->row);
+    return hlo_spread(h, hlo_element(h, place->words, word), &place->row);
 }
 
 // A word of each part: u32[PLACE_MAX_PARTS].
@@ -46,10 +42,10 @@ static hlo_value part_words(hlo_text *h, const place_values *place, int word) {
 
 // What each element has of numbers that its part has.
 static hlo_value by_part(hlo_text *h, const place_values *place, hlo_value parts) {
-    hlo_value all = hlo_spread(h, number_at(h, parts, 0), &place->row);
+    hlo_value all = hlo_spread(h, hlo_element(h, parts, 0), &place->row);
     for (int k = 1; k < PLACE_MAX_PARTS; k++)
-        all = hlo_select(h, place->parts[k - 1], hlo_spread(h, number_at(h, parts, k), &place->row),
-                all);
+        all = hlo_select(h, place->parts[k - 1],
+                hlo_spread(h, hlo_element(h, parts, k), &place->row), all);
     return all;
 }
 
@@ -78,7 +74,7 @@ static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *p
                     moved = hlo_binary(h, "subtract", part_words(h, place, PART_FIRST_ROW), first);
     for (int k = 1; k < PLACE_MAX_PARTS; k++)
         place->parts[k - 1] = hlo_compare(h, "GE", place->row,
-                hlo_spread(h, number_at(h, first, k), &place->row));
+                hlo_spread(h, hlo_element(h, first, k), &place->row));
     const hlo_value row = hlo_binary(h, "add", place->row, by_part(h, place, moved));
     const hlo_value begin =
             hlo_binary(h, "multiply", row, word_everywhere(h, place, PLACE_ALL_COLUMNS));
@@ -131,7 +127,7 @@ static hlo_value mixed_once(lowering *l, const tensor *of,
 
 // --- adamw_rounded(p, m, v, g, norm2, hyper, place[, w])
 static hlo_value step_of_update(hlo_text *h, hlo_value hyper) {
-    return hlo_convert(h, number_at(h, hyper, HYPER_UPDATE), HLO_U32);
+    return hlo_convert(h, hlo_element(h, hyper, HYPER_UPDATE), HLO_U32);
 }
 
 static void adamw_rounded(lowering *l, const node *n) {
@@ -168,7 +164,7 @@ const lower_op lower_op_zeros = {.lower = zeros};
 // add_rounded(g, x, place, number)
 static hlo_value step_of_gradient(hlo_text *h, hlo_value number) {
     const hlo_value words = hlo_bitcast(h, number, HLO_U32);
-    return hlo_binary(h, "xor", number_at(h, words, 0), mix(h, number_at(h, words, 1)));
+    return hlo_binary(h, "xor", hlo_element(h, words, 0), mix(h, hlo_element(h, words, 1)));
 }
 
 static void add_rounded(lowering *l, const node *n) {

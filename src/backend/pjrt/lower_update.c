@@ -37,20 +37,17 @@ static void sum_squares(lowering *l, const node *n) {
 const lower_op lower_op_sum_squares = {.lower = sum_squares};
 
 // --- adamw(p, m, v, g, norm2, hyper[, w])
-static hlo_value number(hlo_text *h, hlo_value vector, int64_t i) {
-    return hlo_reshape(h, hlo_slice(h, vector, 0, i, 1), 0, NULL);
-}
-
 hlo_value lower_hyper(lowering *l, const node *n, int i) {
-    return number(&l->h, lower_in(l, n, 5), i);
+    return hlo_element(&l->h, lower_in(l, n, 5), i);
 }
 
 // In f64 where the device has it, and then in the type of the elements.
 static step_numbers make_numbers(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_type type = lower_acc(l, n->in[0]);
-    const hlo_value norm2 = number(h, lower_in(l, n, 4), 0), clip = lower_hyper(l, n, HYPER_CLIP),
-                    one = hlo_fill(h, 1, &norm2), norm = hlo_unary(h, "sqrt", norm2);
+    const hlo_value norm2 = hlo_element(h, lower_in(l, n, 4), 0),
+                    clip = lower_hyper(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
+                    norm = hlo_unary(h, "sqrt", norm2);
     const hlo_value scale = hlo_binary(h, "minimum", one,
             hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
     const hlo_value clips = hlo_compare(h, "GT", clip, hlo_fill(h, 0, &clip));
@@ -62,7 +59,7 @@ static step_numbers make_numbers(lowering *l, const node *n) {
 }
 
 // Once for all weights, behind a barrier: else a compiler joins a copy of them to each weight's
-// update, and XLA keeps in memory what it has joined (bench/results/2026-11-22-pjrt.md). And one
+// update, and XLA keeps in memory what it has joined (bench/results/2026-11-23-pjrt.md). And one
 // weight after the other: a compiler that may updates several at once, into new memory.
 static step_numbers read_numbers(lowering *l, const node *n) {
     if (l->norm2 != n->in[4]) {

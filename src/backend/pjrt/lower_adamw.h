@@ -9,8 +9,6 @@ typedef struct adamw_values { // in fp32 (f64 of f64), in the shape of the weigh
 // New values of inputs p, m, v, g of the node (0 .. 3), with norm2 and hyper (4 and 5). finite:
 // whether the update counts, in the shape of the weight.
 adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite);
-// Number i of `hyper`: a scalar.
-hlo_value lower_hyper(lowering *l, const node *n, int i);
 // Sets output 0, the new value of p, after which the next weight is updated. A copy of p in another
 // type is rounded from this value, so that all is one pass over memory; where the update does not
 // count it is the old copy.

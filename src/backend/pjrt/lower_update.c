@@ -37,7 +37,7 @@ static void sum_squares(lowering *l, const node *n) {
 const lower_op lower_op_sum_squares = {.lower = sum_squares};
 
 // --- adamw(p, m, v, g, norm2, hyper[, w])
-hlo_value lower_hyper(lowering *l, const node *n, int i) {
+static hlo_value hyper_number(lowering *l, const node *n, int i) {
     return hlo_element(&l->h, lower_in(l, n, 5), i);
 }
 
@@ -46,15 +46,15 @@ static step_numbers make_numbers(lowering *l, const node *n) {
     hlo_text *h = &l->h;
     const hlo_type type = lower_acc(l, n->in[0]);
     const hlo_value norm2 = hlo_element(h, lower_in(l, n, 4), 0),
-                    clip = lower_hyper(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
+                    clip = hyper_number(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
                     norm = hlo_unary(h, "sqrt", norm2);
     const hlo_value scale = hlo_binary(h, "minimum", one,
             hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
     const hlo_value clips = hlo_compare(h, "GT", clip, hlo_fill(h, 0, &clip));
     return (step_numbers){.grad_scale = hlo_convert(h, hlo_select(h, clips, scale, one), type),
-            .lr = hlo_convert(h, lower_hyper(l, n, HYPER_LR), type),
-            .c1 = hlo_convert(h, lower_hyper(l, n, HYPER_C1), type),
-            .c2 = hlo_convert(h, lower_hyper(l, n, HYPER_C2), type),
+            .lr = hlo_convert(h, hyper_number(l, n, HYPER_LR), type),
+            .c1 = hlo_convert(h, hyper_number(l, n, HYPER_C1), type),
+            .c2 = hlo_convert(h, hyper_number(l, n, HYPER_C2), type),
             .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2))};
 }
 

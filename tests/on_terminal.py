@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Runs a command whose standard error is a terminal, where progress is drawn at once: what it writes there goes to FILE as it
-comes. SIGINT is passed on; the exit status is the command's. Where no terminal is to be had (a container without
-/dev/pts) FILE is all it has, in which progress comes later.  on_terminal.py FILE COMMAND..."""
+comes. SIGINT is passed on; the exit status is the command's.  on_terminal.py FILE COMMAND..."""
 import os, pty, signal, subprocess, sys
 
 
@@ -18,13 +17,9 @@ def copy_all(terminal, copy):
 
 
 with open(sys.argv[1], "wb", buffering=0) as copy:
-    try:
-        terminal, side = pty.openpty()
-    except OSError:
-        terminal, side = None, copy.fileno()
+    terminal, side = pty.openpty()
     command = subprocess.Popen(sys.argv[2:], stderr=side, env={**os.environ, "TERM": "xterm"})
     signal.signal(signal.SIGINT, lambda *_: command.send_signal(signal.SIGINT))
-    if terminal is not None:
-        os.close(side)
-        copy_all(terminal, copy)
+    os.close(side)
+    copy_all(terminal, copy)
 sys.exit(command.wait())

@@ -65,16 +65,9 @@ expect 2 "--separator needs --text" "$drover" eval $golden --choices bad.jsonl -
 expect 2 "expected bf16 or fp32" "$drover" eval $golden --choices $golden/records.jsonl --precision f16
 
 # --- Ctrl-C: what was scored is printed, and that it is not all
-if has_terminal; then
-    python3 -c 'import sys; sys.stdout.write(open(sys.argv[1]).read() * 4000)' $golden/records.jsonl >many.jsonl
-    "$tests"/on_terminal.py err "$drover" eval $golden --choices many.jsonl --json >part &
-    pid=$!
-    wait_for grep -q "scoring: [1-9]" err || bad "no progress" err
-    kill -INT $pid
-    wait $pid
-    check "stopped" [ $? = 3 ]
-    cat part err >out
-    says '"complete": false' "SIGINT while scoring"
+python3 -c 'import sys; sys.stdout.write(open(sys.argv[1]).read() * 4000)' $golden/records.jsonl >many.jsonl
+if interrupted_eval "scoring: [1-9]" $golden --choices many.jsonl --json; then
+    says "SIGINT while scoring"
     check "nothing was scored" [ "$(field records)" -gt 0 -a "$(field records)" -lt 36000 ]
 fi
 

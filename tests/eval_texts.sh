@@ -97,15 +97,8 @@ printf '{"text": 7}\n' >no.jsonl
 expect 1 "no document" "$drover" eval $golden --text no.jsonl
 
 # --- Ctrl-C: what was scored is printed, and that it is not all
-if has_terminal; then
-    python3 -c 'print("A song to the dog: sing, sing, sing and shake the tree.\n" * 100000)' >long.txt
-    "$tests"/on_terminal.py err "$drover" eval $golden --text long.txt --json >part &
-    pid=$!
-    wait_for grep -q "evaluating: " err || bad "no progress" err
-    kill -INT $pid
-    wait $pid
-    check "stopped" [ $? = 3 ]
-    cat part err >out
-    says '"complete": false' "SIGINT while evaluating"
+python3 -c 'print("A song to the dog: sing, sing, sing and shake the tree.\n" * 100000)' >long.txt
+if interrupted_eval "evaluating: " $golden --text long.txt --json; then
+    says "SIGINT while evaluating"
 fi
 finish

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """drover plot on runs made here: every drawing is read back. usage: plot.py DROVER"""
 import json, math, os, pty, re, subprocess, sys, tempfile, xml.etree.ElementTree as ET
+from on_terminal import has_terminal
 
 drover = os.path.realpath(sys.argv[1])
 passed = failed = 0
@@ -100,17 +101,6 @@ def seen(env, *args):
         out += part
     check(f"plot {' '.join(args)} on a terminal", os.waitpid(pid, 0)[1] == 0, out)
     return out.decode()
-
-
-def has_terminal():
-    """Whether a pseudo-terminal is to be had: not in a chroot without /dev/pts."""
-    try:
-        for end in pty.openpty():
-            os.close(end)
-    except OSError as error:
-        print(f"no pseudo-terminal to be had here: {error}: what wants one is left out")
-        return False
-    return True
 
 
 def on_poor_terminals():

@@ -10,8 +10,5 @@ fi
 # most runs of the tests.
 export DROVER_PEAK_FLOPS=1e11
 
-# Whether a pseudo-terminal is to be had: not in a chroot without /dev/pts.
-has_terminal() { python3 -c 'import os; os.openpty()' 2>/dev/null || ! echo "no pseudo-terminal to be had here: what wants one is left out"; }
-
 # AddressSanitizer's address space is beyond any ulimit -v: a program built with it does not start under one.
 sanitized() { ! (ulimit -v 4000000; exec "$drover" --version >/dev/null 2>&1); }

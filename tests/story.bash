@@ -90,3 +90,20 @@ interrupted_twice() {
     code=$?
     check "a second SIGINT exits $code instead of 130" [ $code = 130 ]
 }
+# interrupted_eval PROGRESS ARGUMENTS...: drover eval on a terminal gets SIGINT once it shows PROGRESS; all that it says is
+# in `out`. Fails where no terminal is to be had. $tests: the folder of on_terminal.py.
+interrupted_eval() {
+    local progress=$1
+    shift
+    "$tests"/on_terminal.py || return
+    "$tests"/on_terminal.py err "$drover" eval "$@" >part &
+    pid=$!
+    wait_for grep -q "$progress" err || bad "no progress" err
+    kill -INT $pid
+    wait $pid
+    code=$?
+    cat part err >out
+    check "interrupted, it exits $code instead of 3" [ $code = 3 ]
+    says '"complete": false'
+    return 0
+}

@@ -3,6 +3,7 @@
 doubled or left behind at 60, 80 and 200 columns, nor when the window is resized.
 usage: terminal.py DROVER"""
 import codecs, fcntl, os, pty, re, select, signal, struct, subprocess, sys, tempfile, termios, time, unicodedata
+from on_terminal import has_terminal
 
 CLEAR = "\r\033[J"
 drover = os.path.realpath(sys.argv[1])
@@ -228,11 +229,7 @@ training: {steps: 300, global_batch_size: 4, micro_batch_size: 4, log_every: 50,
 """)
 
 
-try:
-    for end in pty.openpty():
-        os.close(end)
-except OSError as error:  # a container or chroot without /dev/pts
-    print(f"skipped: no pseudo-terminal to be had here: {error}")
+if not has_terminal():
     sys.exit(77)
 
 with tempfile.TemporaryDirectory() as folder:

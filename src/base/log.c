@@ -26,9 +26,11 @@
 enum { MAX_FIELDS = 16, STATUS_BYTES = 4096 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // all below, but not in signal handlers
-// The screen and the status: taken by threads under the lock and by the handler of a resize.
+// The screen and the status: taken by threads under the lock and by signal handlers.
 static atomic_flag screen = ATOMIC_FLAG_INIT;
-static atomic_bool resized; // while the screen was taken
+// What came while the screen was taken: whoever gives it back sees to it.
+static atomic_bool resized;
+static atomic_int ending; // a signal; 0: none
 
 static FILE *file;
 static bool only_file;          // what log_to_file_only says
@@ -109,12 +111,29 @@ static void take_screen(void) {
         sched_yield();
 }
 
-static void give_screen(void) {
+// Ended by a signal: the status line is cleared first, and the screen stays taken. The signal goes
+// to the process, since this thread may be one that takes none.
+static void end_process(int signal_number) {
+    if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
+    signal(signal_number, SIG_DFL);
+    kill(getpid(), signal_number);
+}
+
+static void release_screen(void) {
     do {
+        const int signal_number = atomic_exchange(&ending, 0);
+        if (signal_number) {
+            end_process(signal_number);
+            return;
+        }
         if (atomic_exchange(&resized, false) && status.drawn) redraw();
         atomic_flag_clear(&screen);
         // A handler may have found the screen taken just before it was given back.
-    } while (atomic_load(&resized) && !atomic_flag_test_and_set(&screen));
+    } while ((atomic_load(&resized) || atomic_load(&ending)) && !atomic_flag_test_and_set(&screen));
+}
+
+static void give_screen(void) {
+    release_screen();
     pthread_mutex_unlock(&lock);
 }
 
@@ -122,20 +141,14 @@ static void give_screen(void) {
 static void on_resize(int signal) {
     (void)signal;
     const int saved = errno;
-    if (atomic_flag_test_and_set(&screen)) {
-        atomic_store(&resized, true);
-    } else {
-        if (status.drawn) redraw();
-        atomic_flag_clear(&screen);
-    }
+    atomic_store(&resized, true);
+    if (!atomic_flag_test_and_set(&screen)) release_screen();
     errno = saved;
 }
 
-// Ended by a signal while a status line is drawn: it is cleared first.
 static void on_end(int signal_number) {
-    if (status.drawn) write_screen(CLEAR, sizeof CLEAR - 1);
-    signal(signal_number, SIG_DFL);
-    raise(signal_number);
+    atomic_store(&ending, signal_number);
+    if (!atomic_flag_test_and_set(&screen)) release_screen();
 }
 
 void log_last_words(const char *lines, size_t n) {

@@ -7,7 +7,7 @@ differ() { [ "$1" != "$2" ] || { printf '"%s" twice\n' "$1" >out; false; }; }
 chat() { "$drover" chat "$@" 2>err; }
 make_data
 expect 0 "step-000006" "$drover" train run.yaml --set training.steps=6 --set run_dir=pre \
-    --set model.max_position_embeddings=4096 --set training.precision=fp32
+    --set model.max_position_embeddings=16384 --set training.precision=fp32
 model=$(realpath pre/checkpoints/step-000006)
 greedy="--temperature 0 --max-tokens 8 --repetition-penalty 20"
 
@@ -73,7 +73,7 @@ check "four answers" same "$(wc -l <dropped)" 4
 check "the oldest are dropped" grep -q "the context is full: the oldest . of the questions" err
 expect 1 "line 1 of standard input: the message has" "$drover" chat $model --context 16 <<<"$(make_text | head -c 300 | tr '\n' ' ')"
 says "expected fewer than the context of 16"
-expect 2 "are more than the model's context of 4096" "$drover" chat $model --context 5000 <<<x
+expect 2 "are more than the model's context of 16384" "$drover" chat $model --context 20000 <<<x
 expect 2 "chat: --stop is empty" "$drover" chat $model --stop "" <<<x
 expect 2 "chat: --messages needs --print" "$drover" chat $model --messages messages.json
 printf '%s' '{{ raise_exception("no foxes") }}' >refusing
@@ -93,13 +93,16 @@ check "--adapter" differ "$adapted" "$(sed -n 1p three)"
 check "an adapter in the place of the model" same "$("$drover" chat lora $greedy --stop $'\n' 2>err <<<"Document 7")" "$adapted"
 
 # --- Ctrl-C ends an answer, and at the prompt the conversation
-mkfifo input
-"$drover" chat $model --temperature 0 --stop ";;;;" <input >said 2>noted &
+mkfifo input said
+"$drover" chat $model --temperature 0 --stop ";;;;" --context 16384 <input >said 2>noted &
 pid=$!
-exec 7>input
+exec 7>input 8<said
+# A pipe of a page that nobody reads holds the answer up: however late Ctrl-C comes, it has not ended.
+python3 -c 'import fcntl; fcntl.fcntl(8, 1031, 4096)' # F_SETPIPE_SZ
 echo "Document 7" >&7
-check "an answer is streamed" wait_for test -s said
+check "an answer is streamed" read -r -t 120 -N 1 -u 8
 kill -INT $pid
+cat <&8 >/dev/null & # until the program ends
 check "Ctrl-C stops it" wait_for grep -q "stopped; what there is of the answer counts" noted
 echo "/help" >&7
 check "and no more than it" wait_for grep -q "leave, as at the end" noted

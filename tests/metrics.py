@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """metrics.jsonl and TensorBoard's event files of a run that is killed and resumed, parsed as
 TensorBoard parses them. usage: metrics.py DROVER"""
-import glob, json, math, os, re, signal, struct, subprocess, sys, tempfile, time
+import glob, json, math, os, re, shutil, signal, struct, subprocess, sys, tempfile, time
 
 drover = os.path.realpath(sys.argv[1])
 passed = failed = 0
@@ -103,13 +103,24 @@ def lines():
         return []
 
 
+def last_step():
+    return max((r["step"] for r in lines()), default=0)
+
+
+def killed_after(step):
+    """Whether the run was killed after this step and before its last one."""
+    run = subprocess.Popen([drover, "train", "run.yaml"], stderr=subprocess.DEVNULL)
+    while run.poll() is None and last_step() < step:
+        time.sleep(0.001)
+    run.kill()
+    return run.wait() == -signal.SIGKILL and last_step() < 60
+
+
 def kill_and_resume():
-    for stop in (10, 31):  # after the checkpoints at 7 and 28
-        run = subprocess.Popen([drover, "train", "run.yaml"], stderr=subprocess.DEVNULL)
-        while run.poll() is None and max((r["step"] for r in lines()), default=0) < stop:
-            time.sleep(0.001)
-        run.send_signal(signal.SIGKILL)
-        run.wait()
+    for _ in range(20):  # on a busy machine the run may be done before it is killed: then from the start
+        shutil.rmtree("run", ignore_errors=True)
+        if all(map(killed_after, (10, 31))):  # after the checkpoints at 7 and 28
+            break
     subprocess.run([drover, "train", "run.yaml"], check=True, stderr=subprocess.DEVNULL)
 
 

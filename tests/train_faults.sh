@@ -3,7 +3,6 @@
 # trained is saved, and the message says what was wrong.
 . "$(dirname "$0")"/story.bash
 make_data
-more_saves() { [ "$(grep -c "^checkpoint: " out)" -gt "$saves" ]; }
 newest() { ls -d "$1"/checkpoints/step-* 2>/dev/null | sort | tail -n 1; }
 
 # --- saving fails
@@ -17,22 +16,25 @@ check "a failed save leaves something" [ -z "$(ls disk/checkpoints)" ]
 (ulimit -f 300; exec "$drover" train run.yaml --set run_dir=full2 --set training.steps=41 >out 2>&1)
 check "a failed save at the end exits $?, not 1" [ $? = 1 ]
 expect 0 ": ok" "$drover" ckpt verify full2/checkpoints/step-000040
-three_failures() { [ "$(grep -c 'could not save' out)" -ge 3 ]; }
-# One failed save, then room again: the limit of the running process is lowered and raised.
-"$drover" train run.yaml --set run_dir=once --set training.steps=100000 --set checkpoint.every=10 --set training.global_batch_size=64 >out 2>&1 &
+# Failed saves, then room again: the limit of the running process is lowered and raised, and saves are asked for one by one.
+"$drover" train run.yaml --set run_dir=once --set training.steps=100000 --set checkpoint.every=0 --set training.global_batch_size=64 >out 2>&1 &
 pid=$!
 wait_for grep -q '"step":4,' once/metrics.jsonl
-prlimit --pid $pid --fsize=300000:unlimited 2>/dev/null && limited=1
-if [ -n "$limited" ] && wait_for grep -q "could not save" out; then
-    prlimit --pid $pid --fsize=unlimited:unlimited
-    saves=$(grep -c "^checkpoint: " out)
-    wait_for more_saves
+full() { prlimit --pid $pid --fsize=300000:unlimited 2>/dev/null; }
+room() { prlimit --pid $pid --fsize=unlimited:unlimited; }
+more_lines() { [ "$(grep -c "$1" out)" -gt "$2" ]; }
+save() { # TEXT: what is said of a save that is asked for now
+    local before
+    before=$(grep -c "$1" out)
+    kill -USR2 $pid
+    wait_for more_lines "$1" "$before"
+}
+if full && save "could not save"; then
+    room && save "^checkpoint: "
     # A save that succeeds forgives those before it: the third failure of a run is not the third in a row.
-    prlimit --pid $pid --fsize=300000:unlimited
-    wait_for three_failures
-    prlimit --pid $pid --fsize=unlimited:unlimited
-    saves=$(grep -c "^checkpoint: " out)
-    wait_for more_saves
+    full && save "could not save" && save "could not save"
+    room && save "^checkpoint: "
+    check "not three failed saves" [ "$(grep -c "could not save" out)" = 3 ]
     kill -TERM $pid
     wait $pid
     check "a save after failed ones exits $?, not 3" [ $? = 3 ]

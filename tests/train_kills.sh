@@ -4,6 +4,7 @@
 # and in the end the bits are those of an unbroken run of one process. DROVER_KILLS: how often (3), DROVER_SEED: the
 # seed; prints the seconds from the kill to the end of mpirun, which no check looks at.
 . "$(dirname "$0")"/ranks.bash
+patient_mpirun
 kills=${DROVER_KILLS:-3} seed=${DROVER_SEED:-$RANDOM}
 RANDOM=$seed
 echo "seed $seed"
@@ -52,7 +53,7 @@ for k in $(seq "$kills"); do
     what="kill $k of rank $victim of $n ($keys), seed $seed"
     check "$what: named with host, step and operation" \
         grep -Eq "drover: rank $victim \([^ ]+, process $process\) died, last heard of at step [0-9]+, [a-z]+: (in )?[a-z]" out
-    # mpirun ends who is not done a second after the kill: that rank notes no status.
+    # mpirun ends who is not done five seconds after the kill: that rank notes no status.
     check "$what: the others exit 1, not $(cat codes/* | tr '\n' ' ')" bash -c 'cat codes/* | grep -q . && ! cat codes/* | grep -qvx 1'
 done
 last=$(step_of_newest)

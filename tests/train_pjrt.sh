@@ -31,7 +31,7 @@ train again --set training.steps=10 --set backend=pjrt
 train again --set training.steps=20 --set backend=pjrt
 sums pjrt-bf16 000020 >want
 check "resumed on pjrt: other bits" cmp -s <(sums again 000020) want
-"$drover" train run.yaml --set schedule.type=constant --set backend=pjrt --set training.steps=20 --set checkpoint.every=1 --set run_dir=killed >out 2>&1 &
+"$drover" train run.yaml --set schedule.type=constant --set backend=pjrt --set training.steps=20 --set checkpoint.every=1 --set checkpoint.keep=0 --set run_dir=killed >out 2>&1 &
 wait_for test -d killed/checkpoints/step-000003
 kill -9 $!
 wait $! 2>/dev/null

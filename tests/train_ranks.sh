@@ -75,6 +75,7 @@ check "stopped at its start: status $status, not 3" test $status = 3
 says "drover: stopped by SIGTERM after step"
 check "nobody died" test "$(grep -c 'died' out)" = 0
 
+patient_mpirun
 background killed
 kill -KILL "$(pgrep -P $mpirun | tail -1)"
 wait $mpirun

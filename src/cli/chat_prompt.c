@@ -3,26 +3,44 @@
 #include "cli/chat_prompt.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/log.h"
 
 // --- Ctrl-C
+// It may come between a look at the flag and the wait for a line: so it is also written to a pipe,
+// which that wait looks at.
 static volatile sig_atomic_t interrupted;
+static int wake[2];
 
 static void on_interrupt(int number) {
     (void)number;
+    const int saved = errno;
     interrupted = 1;
+    const ssize_t written = write(wake[1], "", 1);
+    (void)written; // a pipe that is full wakes as well
+    errno = saved;
 }
 
-void chat_prompt_listen(void) {
-    struct sigaction action = {.sa_handler = on_interrupt}; // no SA_RESTART: ends a read
+drv_status chat_prompt_listen(void) {
+    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = SA_RESTART};
+    if (pipe2(wake, O_CLOEXEC | O_NONBLOCK) != 0)
+        return drv_fail(DRV_E_IO, "could not make a pipe: %s", strerror(errno));
     sigemptyset(&action.sa_mask);
     sigaction(SIGINT, &action, NULL);
+    return DRV_OK;
+}
+
+static void forget_interrupt(void) {
+    char bytes[64];
+    interrupted = 0;
+    while (read(wake[0], bytes, sizeof bytes) > 0)
+        continue;
 }
 
 bool chat_prompt_interrupted(void *ctx) {
@@ -34,31 +52,53 @@ bool chat_prompt_interrupted(void *ctx) {
 typedef struct prompt {
     conversation *c;
     bool terminal; // a person types
+    str in, text;  // what was read and is in no line yet; the line
+    bool ended;    // the input has
+    int error;     // errno of a read that failed
     char *line;    // without its end
-    size_t n, cap;
+    size_t n;
     int64_t number; // of the line, from 1
     bool leave;
 } prompt;
 
-// False: the input ended, or Ctrl-C did it.
-static bool read_line(prompt *p) {
-    if (p->terminal) fputs("> ", stderr);
-    for (;;) {
-        const ssize_t n = interrupted ? -1 : getline(&p->line, &p->cap, stdin);
-        if (n < 0 && !interrupted && ferror(stdin) && errno == EINTR) { // another signal
-            clearerr(stdin);
-            continue;
-        }
-        if (n < 0) {
-            if (p->terminal) fputc('\n', stderr); // the shell's prompt begins a line
-            return false;
-        }
-        p->n = (size_t)n;
-        break;
-    }
+// Waits for standard input, or Ctrl-C, and takes what is there.
+static void read_more(prompt *p) {
+    struct pollfd of[] = {{STDIN_FILENO, POLLIN, 0}, {wake[0], POLLIN, 0}};
+    char bytes[4096];
+    if (poll(of, 2, -1) < 0 || of[1].revents) return; // the caller looks again
+    const ssize_t n = read(STDIN_FILENO, bytes, sizeof bytes);
+    if (n > 0) str_add(&p->in, bytes, (size_t)n);
+    if (n < 0 && errno != EINTR && errno != EAGAIN) p->error = errno;
+    p->ended = n == 0 || p->error;
+}
+
+// The first `size` bytes of what was read.
+static void cut_line(prompt *p, size_t size) {
+    str_clear(&p->text);
+    str_add(&p->text, p->in.p, size);
+    memmove(p->in.p, p->in.p + size, p->in.n - size);
+    p->in.n -= size;
+    p->line = p->text.p;
+    p->n = size;
     p->number++;
     while (p->n > 0 && (p->line[p->n - 1] == '\n' || p->line[p->n - 1] == '\r'))
         p->line[--p->n] = 0;
+}
+
+// False: the input ended, or Ctrl-C did it.
+static bool read_line(prompt *p) {
+    const char *end = NULL;
+    if (p->terminal) fputs("> ", stderr);
+    while (!interrupted) {
+        end = p->in.n ? memchr(p->in.p, '\n', p->in.n) : NULL;
+        if (end || p->ended) break;
+        read_more(p);
+    }
+    if (interrupted || p->in.n == 0) {
+        if (p->terminal) fputc('\n', stderr); // the shell's prompt begins a line
+        return false;
+    }
+    cut_line(p, end ? (size_t)(end - p->in.p) + 1 : p->in.n);
     return true;
 }
 
@@ -116,7 +156,7 @@ static drv_status run_command(prompt *p) {
 static drv_status say(prompt *p, const char *text, size_t n) {
     conversation_turn turn;
     const drv_status status = conversation_say(p->c, text, n, &turn);
-    interrupted = 0; // also one that came with the answer's end
+    forget_interrupt(); // also one that came with the answer's end
     if (status == DRV_STOPPED) {
         log_info("stopped before the answer began; the message is forgotten");
         return DRV_OK;
@@ -153,8 +193,9 @@ drv_status chat_prompt_run(conversation *c) {
             status = drv_context(status, "line %lld of standard input", (long long)p.number);
         }
     }
-    free(p.line);
-    if (status == DRV_OK && ferror(stdin) && !interrupted)
-        return drv_fail(DRV_E_IO, "could not read standard input: %s", strerror(errno));
+    str_free(&p.in);
+    str_free(&p.text);
+    if (status == DRV_OK && p.error && !interrupted)
+        return drv_fail(DRV_E_IO, "could not read standard input: %s", strerror(p.error));
     return status;
 }

@@ -11,7 +11,7 @@
     "//TEXT        a message that begins with /"
 
 // From now on Ctrl-C (SIGINT) ends an answer or, at the prompt, the conversation.
-void chat_prompt_listen(void);
+DRV_CHECKED drv_status chat_prompt_listen(void);
 // An `interrupted` of generator_opts.
 bool chat_prompt_interrupted(void *ctx);
 // Until the input ends. On a terminal a failure is reported and the conversation continues; else it

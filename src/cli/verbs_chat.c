@@ -179,9 +179,9 @@ static drv_status converse(arena *a, const cli_args *args, conversation_opts *op
     opts->documents = beside.documents;
     opts->date = cli_get(args, "--date", NULL);
     drv_status status = conversation_open(a, opts, &c);
+    if (status == DRV_OK) status = chat_prompt_listen();
     if (status == DRV_OK) {
         conversation_set_system(c, cli_get(args, "--system", ""));
-        chat_prompt_listen();
         if (isatty(STDIN_FILENO))
             log_info("a context of %lld tokens, %s weights; /help shows the commands, Ctrl-D leaves",
                     (long long)generator_capacity(g), generator_is_bf16(g) ? "bf16" : "fp32");

@@ -275,6 +275,7 @@ static void *ring_main(void *arg) {
         }
         end_process(links);
     }
+    tell(links); // closing may have been asked for before this thread came to it
     return NULL;
 }
 

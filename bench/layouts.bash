@@ -1,9 +1,10 @@
-# Sourced by layouts.sh and layout_bytes.sh after drover=PROGRAM: a folder of their own with run.yaml, the layouts that
+# Sourced by layouts.sh, layout_bytes.sh and link.sh after drover=PROGRAM: a folder of their own with run.yaml, the layouts that
 # are measured, and how one is run. Layouts that are named on the command line go into `names`.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+launcher=(mpirun --oversubscribe) # of several ranks
 
 # name | ranks | keys | bubble (share of the time that ranks wait by the schedule)
 layouts="
@@ -47,6 +48,6 @@ run_layout() {
     for key in $2; do sets+=(--set "$key"); done
     shift 2
     rm -rf run
-    [ "$n" = 1 ] || launch=(mpirun --oversubscribe -n "$n")
+    [ "$n" = 1 ] || launch=("${launcher[@]}" -n "$n")
     "${launch[@]}" "$@" "$drover" train run.yaml --set run_dir=run "${sets[@]}" </dev/null >log.txt 2>&1
 }

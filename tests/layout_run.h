@@ -21,12 +21,10 @@ typedef struct layout_run { // what a run of STEPS steps came to
     int n_sets, ranks;
     double loss[STEPS], grad_norm[STEPS], param_norm[STEPS];
     int64_t optimizer_bytes, gradient_bytes; // of rank 0
-    // Of all ranks together, steps and updates; of a rank and step, as planned.
-    int64_t all_sent[N_AXES];
-    double step_wire[N_AXES];
-    // Of all ranks together: of the updates; along the context axis, of forward and backward.
+    // Bytes along the data, tensor and context axes: of all ranks together, and as planned for
+    // them; of a rank and step, as planned.
     int64_t sent[N_AXES];
-    double wire[N_AXES]; // of a rank, of an update (context: of a step), as planned
+    double planned[N_AXES], wire[N_AXES];
     // What is trained, of the whole model; of low-rank branches first moments behind it, which are
     // sums of gradients. Free it.
     float *weights;
@@ -185,26 +183,9 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
         const batch whole = make_batch(mem, &mine.cfg, step),
                     global = share_of_batch(mem, &mine.cfg, &whole);
         double loss, grad_norm, param_norm;
-        const int64_t ring = sent_along(self, &mine.ranks, AXIS_CONTEXT),
-                      data = sent_along(self, &mine.ranks, AXIS_DATA),
-                      shared = sent_along(self, &mine.ranks, AXIS_TENSOR);
         steps.step = step + 1;
         DRV_TRY(stepper_gradients(&steps, &global, NULL, NULL, &loss));
-        // Losses, 8 bytes an addend and leaf, are not planned.
-        const int64_t losses =
-                (comm_size(self) / mine.ranks.size[AXIS_PIPELINE] / mine.ranks.size[AXIS_TENSOR] -
-                        1) *
-                steps.n_leaves * steps.n_losses * 8;
-        const int64_t before[] = {sent_along(self, &mine.ranks, AXIS_DATA),
-                sent_along(self, &mine.ranks, AXIS_TENSOR)};
         DRV_TRY(stepper_update(&steps, hyper, &grad_norm, &param_norm));
-        pthread_mutex_lock(&lock);
-        run->all_sent[AXIS_DATA] += sent_along(self, &mine.ranks, AXIS_DATA) - data - losses;
-        run->all_sent[AXIS_TENSOR] += sent_along(self, &mine.ranks, AXIS_TENSOR) - shared;
-        run->sent[AXIS_DATA] += sent_along(self, &mine.ranks, AXIS_DATA) - before[0];
-        run->sent[AXIS_TENSOR] += sent_along(self, &mine.ranks, AXIS_TENSOR) - before[1];
-        run->sent[AXIS_CONTEXT] += sent_along(self, &mine.ranks, AXIS_CONTEXT) - ring;
-        pthread_mutex_unlock(&lock);
         if (comm_rank(self) != 0) continue;
         run->loss[step] = loss;
         run->grad_norm[step] = grad_norm;
@@ -213,14 +194,22 @@ static inline drv_status one_rank(comm *self, arena *mem, layout_run *run) {
     if (comm_rank(self) == 0) {
         run->optimizer_bytes = programs_memory(&mine.built).optimizer;
         run->gradient_bytes = programs_memory(&mine.built).gradients;
-        double step_bytes[N_AXES];
-        programs_wire(&mine.built, step_bytes);
-        memcpy(run->step_wire, step_bytes, sizeof step_bytes);
-        memcpy(run->wire, programs_find(&mine.built, "update")->plan->wire_bytes, sizeof run->wire);
-        run->wire[AXIS_CONTEXT] = step_bytes[AXIS_CONTEXT];
+        programs_wire(&mine.built, run->wire);
     }
     DRV_TRY(put_weights(self, mem, &mine.built, &mine.ranks, run));
-    backend_close(mine.device);
+    backend_close(mine.device); // all that was under way has been sent
+    // Losses, 8 bytes an addend and leaf, are not planned.
+    const int64_t places = (int64_t)mine.ranks.size[AXIS_DATA] * mine.ranks.size[AXIS_CONTEXT],
+                  losses = STEPS * (places - 1) * steps.n_leaves * steps.n_losses * 8;
+    double wire[N_AXES];
+    programs_wire(&mine.built, wire);
+    pthread_mutex_lock(&lock);
+    for (int axis = 0; axis < N_AXES; axis++)
+        run->planned[axis] += STEPS * wire[axis];
+    run->sent[AXIS_DATA] += sent_along(self, &mine.ranks, AXIS_DATA) - losses;
+    run->sent[AXIS_TENSOR] += sent_along(self, &mine.ranks, AXIS_TENSOR);
+    run->sent[AXIS_CONTEXT] += sent_along(self, &mine.ranks, AXIS_CONTEXT);
+    pthread_mutex_unlock(&lock);
     return DRV_OK;
 }
 

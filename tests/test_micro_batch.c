@@ -130,10 +130,10 @@ static void as_planned(void **state) {
             snprintf(set, sizeof set, "training.micro_batch_size=%d", n_rows);
             const char *sets[] = {set, branches[i], "parallel.tensor=2", "parallel.check_every=0"};
             layout_run got = run_layout(2, sets, 4);
-            const double planned = STEPS * 2 * got.step_wire[AXIS_TENSOR];
-            if (fabs((double)got.all_sent[AXIS_TENSOR] - planned) > 1e-9 * planned + 0.5)
+            const double planned = STEPS * 2 * got.wire[AXIS_TENSOR];
+            if (fabs((double)got.sent[AXIS_TENSOR] - planned) > 1e-9 * planned + 0.5)
                 fail_msg("%s, %s: %lld bytes sent, %g planned", set, branches[i],
-                        (long long)got.all_sent[AXIS_TENSOR], planned);
+                        (long long)got.sent[AXIS_TENSOR], planned);
             free(got.weights);
         }
 }

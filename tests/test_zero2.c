@@ -132,7 +132,7 @@ static void memory_and_wire(void **state) {
                 "model.tie_word_embeddings=false", NULL},
                    *zero2[] = {ZERO2, NULL};
         layout_run got = run_sets(cases[i].ranks, sets, zero2);
-        const double planned = STEPS * cases[i].ranks * got.step_wire[AXIS_DATA];
+        const double planned = STEPS * cases[i].ranks * got.wire[AXIS_DATA];
         // Shards are multiples of 1,024 elements.
         enum { N_WEIGHTS = 4 * 6 + 3 };
         const double all = 4 * (double)got.n_weights, held = (double)got.gradient_bytes,
@@ -140,8 +140,8 @@ static void memory_and_wire(void **state) {
                      most = least + (double)(cases[i].open * N_WEIGHTS * 4 * 1023);
         if (held < least || held > most)
             fail_msg("case %zu: %g bytes of gradients, expected %g to %g", i, held, least, most);
-        if (fabs((double)got.all_sent[AXIS_DATA] - planned) > 1e-9 * planned + 0.5)
-            fail_msg("case %zu: %lld bytes sent, %g planned", i, (long long)got.all_sent[AXIS_DATA],
+        if (fabs((double)got.sent[AXIS_DATA] - planned) > 1e-9 * planned + 0.5)
+            fail_msg("case %zu: %lld bytes sent, %g planned", i, (long long)got.sent[AXIS_DATA],
                     planned);
         free(got.weights);
     }

@@ -65,11 +65,11 @@ for source, end, target, begin in MESSAGES:
             y0 = TOP + a * ROW + (38 if b > a else 4)
             y1 = TOP + b * ROW + (4 if b > a else 38)
             line(x0 - 6 + 3 * data, y0, x1 + 3 * data - 3, y1, "pipeline")
-# data ranks: gradients to shards before the update, weights after it
+# data ranks: gradients to shards from the last backward pass on, weights after the update
 for pipeline in range(2):
     for tensor in range(2):
         a, b = row(pipeline, 0, tensor), row(pipeline, 1, tensor)
-        for at in (9.3, 11.72):
+        for at in (8.2 if pipeline == 0 else 6.2, 11.72):
             x = LEFT + (at + 0.09 * tensor) * UNIT
             line(x, TOP + a * ROW + 22, x, TOP + b * ROW + 22, "data", True)
 y = TOP + 8 * ROW + 24
@@ -77,8 +77,8 @@ for axis, what in (("tensor", "tensor, in each layer: all_gather of the tokens b
                               "maxima and sums, the gradients of norms"),
                    ("pipeline", "pipeline, after a task: activations to the next stage, their gradients to the one before; received while the task "
                                 "in front computes"),
-                   ("data", "data, once a step: gradients to the shards of the optimizer (reduce_scatter, fixed tree); the weights back "
-                            "(all_gather)")):
+                   ("data", "data, once a step: gradients to the shards of the optimizer, beside the last B (fixed tree); the weights back, "
+                            "beside the next F")):
     line(LEFT - 40, y - 4, LEFT - 10, y - 4, axis, axis != "pipeline")
     text(LEFT, y, what, 11, "start")
     y += 20

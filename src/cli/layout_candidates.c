@@ -123,7 +123,24 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
     return one * (micro_batches * slowest + fill);
 }
 
-static double wire_seconds(const search *s, const layout_candidate *c) {
+// As it does in a run (train/zero.h): sums beside two thirds of a micro-batch, its backward pass,
+// and new weights beside the forward pass of the next one.
+double layout_exposed_seconds(const run_config *cfg, const layout_candidate *c, double data_s,
+        double micro_batch_s) {
+    const double weights = cfg->precision == PRECISION_BF16 ? 4 : 8, // bytes of wire a parameter
+            micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data)),
+                 sums = c->zero == 2 ? 4 * micro_batches
+                        : c->zero    ? 4
+                                     : 8,
+                 gathers = c->zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
+    const bool whole_sums = c->zero < 2 && (cfg->lanes == 0 || cfg->lanes == c->data);
+    if (!cfg->overlap || strcmp(cfg->backend, "pjrt") == 0) return data_s;
+    return fmax(sums_s - (whole_sums ? micro_batch_s * 2 / 3 : 0), 0) +
+           fmax(data_s - sums_s - micro_batch_s / 3, 0);
+}
+
+// compute_s: of the step.
+static double wire_seconds(const search *s, const layout_candidate *c, double compute_s) {
     const model_config *m = &s->cfg->model;
     const double t = (double)c->tensor, n = (double)c->context, d = (double)c->data * n,
                  h = (double)m->hidden_size,
@@ -140,7 +157,9 @@ static double wire_seconds(const search *s, const layout_candidate *c) {
     const double weights = s->parameters / (t * (double)c->pipeline),
                  sums = c->zero == 2 ? 4 * micro_batches_of(s, c) : 4,
                  data = (d - 1) / d * weights * (c->zero ? sums + 2 * bf16 : 8);
-    return ((tensor + boundary + ring) * micro_batches_of(s, c) + data) / s->power->link;
+    return (tensor + boundary + ring) * micro_batches_of(s, c) / s->power->link +
+           layout_exposed_seconds(s->cfg, c, data / s->power->link,
+                   compute_s / micro_batches_of(s, c));
 }
 
 // --- enumeration
@@ -151,7 +170,8 @@ static void add(search *s, layout_candidate c) {
         out->n_too_large++;
         return;
     }
-    c.seconds = compute_seconds(s, &c) + wire_seconds(s, &c);
+    const double compute_s = compute_seconds(s, &c);
+    c.seconds = compute_s + wire_seconds(s, &c, compute_s);
     MEM_GROW(out->list, out->n, out->cap);
     out->list[out->n++] = c;
 }

@@ -54,24 +54,31 @@ static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {
     return DRV_OK;
 }
 
+static double step_seconds(const found *on, const layout_candidate *c, const run_config *cfg,
+        const planned *made) {
+    const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length),
+                 compute = on->flops_per_token[c->recompute] * tokens /
+                           ((double)on->ranks * on->power.flops),
+                 micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data));
+    double wire = layout_exposed_seconds(cfg, c, made->wire[AXIS_DATA] / on->power.link,
+            compute / micro_batches);
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (axis != AXIS_DATA) wire += made->wire[axis] / on->power.link;
+    return compute / (1 - made->bubble) + wire;
+}
+
 // What it takes and needs; DRV_E_USAGE: it is not possible after all.
 static drv_status plan_candidate(const found *on, layout_candidate *what) {
     arena *a = arena_new("a layout");
     run_config cfg = *on->cfg;
-    planned p = {0};
+    planned made = {0};
     drv_status status = layout_candidate_apply(what, on->ranks, &cfg);
     if (status == DRV_OK)
-        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &p) : plan_whole(a, &cfg, &p);
+        status = what->pipeline > 1 ? plan_pipeline(a, &cfg, &made) : plan_whole(a, &cfg, &made);
     if (status == DRV_OK) {
-        const double tokens = (double)(cfg.global_batch_size * cfg.sequence_length),
-                     compute = on->flops_per_token[what->recompute] * tokens /
-                               ((double)on->ranks * on->power.flops);
-        double wire = 0;
-        for (int axis = 0; axis < N_AXES; axis++)
-            wire += p.wire[axis];
-        what->bubble = p.bubble;
-        what->seconds = compute / (1 - p.bubble) + wire / on->power.link;
-        what->planned_bytes = p.bytes + fit_process_bytes(&cfg);
+        what->bubble = made.bubble;
+        what->seconds = step_seconds(on, what, &cfg, &made);
+        what->planned_bytes = made.bytes + fit_process_bytes(&cfg);
         what->bytes = (double)what->planned_bytes;
     }
     arena_free(a);

@@ -315,7 +315,7 @@ const verb verb_plan = {
                 "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
                 "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
                 "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops, bytes at\n"
-                "--link, nothing at the same time. No cluster is needed: say what a rank of yours is.\n"
+                "--link, at the same time only what parallel.overlap says. No cluster is needed: say what a rank of yours is.\n"
                 "Example: drover plan --set model.preset=llama-3-70b --ranks 1024 --search --memory 80GB\n"
                 "             --gflops 990e3 --link 50\n"
                 "\n"

@@ -130,6 +130,52 @@ drv_status comm_reduce_scatter(comm_group *g, dtype dt, comm_join join, const vo
     return DRV_OK;
 }
 
+// Large enough for the wire, small beside the gradients.
+enum { BUCKET_BYTES = 16 << 20 };
+
+// Elements of each shard that are in a bucket.
+static int64_t bucket_of_shard(dtype dt, int64_t shard, int ranks) {
+    const int64_t most = BUCKET_BYTES / dtype_bytes(dt) / ranks;
+    return shard < most ? shard : most > 1 ? most : 1;
+}
+
+int64_t comm_bucket_bytes(dtype dt, int64_t shard, int ranks) {
+    return bucket_of_shard(dt, shard, ranks) * ranks * dtype_bytes(dt);
+}
+
+// Elements [first, last) of each shard of p[n].
+static void cut_bucket(const comm_group *g, char *p, int64_t n, int64_t shard, int64_t first,
+        int64_t last, int64_t unit, piece *out) {
+    for (int i = 0; i < g->n; i++) {
+        const int64_t begin = i * shard + first, end = i * shard + last;
+        out[i] = begin < n ? (piece){p + begin * unit, ((end < n ? end : n) - begin) * unit}
+                           : (piece){p, 0};
+    }
+}
+
+drv_status comm_sum_shards(comm_group *g, dtype dt, void *p, int64_t n, int64_t shard) {
+    const int64_t unit = dtype_bytes(dt), step = bucket_of_shard(dt, shard, g->n);
+    comm_begin(g, "sum of shards", n * unit);
+    for (int64_t first = 0; first < shard; first += step) {
+        cut_bucket(g, p, n, shard, first, first + step < shard ? first + step : shard, unit, g->to);
+        DRV_TRY(scatter(g, dt, COMM_SUM, g->to[g->place].p, NULL));
+    }
+    comm_end(g);
+    return DRV_OK;
+}
+
+drv_status comm_gather_shards(comm_group *g, dtype dt, void *p, int64_t n, int64_t shard) {
+    const int64_t unit = dtype_bytes(dt);
+    cut_bucket(g, p, n, shard, 0, shard, unit, g->from);
+    const piece own = g->from[g->place];
+    for (int i = 0; i < g->n; i++)
+        g->to[i] = own;
+    comm_begin(g, "gather of shards", own.bytes);
+    DRV_TRY(exchange(g));
+    comm_end(g);
+    return DRV_OK;
+}
+
 static drv_status reduce_small(comm_group *g, dtype dt, comm_join join, void *p, int64_t n,
         void *scratch) {
     const int64_t bytes = n * dtype_bytes(dt);

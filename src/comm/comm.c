@@ -230,7 +230,7 @@ int64_t comm_sent(const comm_group *g) {
 int64_t comm_sent_by(const comm *c) {
     int64_t sum = 0;
     for (const comm_group *g = c->groups; g; g = g->next)
-        sum += g->sent;
+        sum += comm_sent(g);
     return sum;
 }
 

@@ -68,7 +68,8 @@ comm_group *comm_ranks(comm *self, const char *name, const int *ranks, int n_ran
 int group_size(const comm_group *g);
 int group_place(const comm_group *g); // of this rank
 int group_rank(const comm_group *g, int place);
-// Bytes that this rank has sent to others in collectives and messages of the group.
+// Bytes that this rank has sent to others in collectives and messages of the group; those of an
+// errand (comm/courier.h) from when it is handed over.
 int64_t comm_sent(const comm_group *g);
 int64_t comm_sent_by(
         const comm *c); // the same of all its groups, and of messages that control the run
@@ -84,6 +85,14 @@ DRV_CHECKED drv_status comm_all_reduce(comm_group *g, dtype dt, comm_join join, 
 // part, joined. NULL counts: all are n / group_size long, n the elements of `in`.
 DRV_CHECKED drv_status comm_reduce_scatter(comm_group *g, dtype dt, comm_join join, const void *in,
         int64_t n, const int64_t *counts, void *out, void *scratch);
+// A tensor p[n] of which place i keeps elements [i shard, (i + 1) shard), the last ones perhaps
+// fewer or none. This rank's shard becomes the sum over the group, what is outside stays: in
+// buckets, through so many bytes of the comm's own (comm_bucket_bytes).
+DRV_CHECKED drv_status comm_sum_shards(comm_group *g, dtype dt, void *p, int64_t n, int64_t shard);
+int64_t comm_bucket_bytes(dtype dt, int64_t shard, int ranks);
+// The shards of the other ranks come to their places.
+DRV_CHECKED drv_status comm_gather_shards(comm_group *g, dtype dt, void *p, int64_t n,
+        int64_t shard);
 // out: one part for each place, bytes[place] long; in: this rank's. `in` may be its place in out.
 // NULL bytes: all are `n` long.
 DRV_CHECKED drv_status comm_all_gather(comm_group *g, const void *in, int64_t n,

@@ -61,7 +61,8 @@ struct comm_group {
     const void **parts;
     int64_t *sizes;
     comm_transfer *transfers; // [2 n]
-    int64_t sent;
+    _Atomic int64_t sent;
+    comm_group *beside, *of; // the same ranks on a courier's comm, and the other way
     comm_group *next;
 };
 

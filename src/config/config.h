@@ -108,7 +108,7 @@ typedef struct run_config {
     // Of the job, by config_set_ranks: what auto came to. 1 until then.
     int64_t data_ranks, n_lanes, n_context_leaves;
     int64_t rank; // of this process
-    bool sequence_parallel;
+    bool sequence_parallel, overlap;
     int64_t zero;
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)

@@ -100,6 +100,9 @@ static const peer_key peers[] = {
         {"data_parallel_size data_parallel_degree dp dp_size data_parallel_replicate_degree "
          "devices trainer.devices num_nodes nproc_per_node num_gpus world_size gpus",
                 "parallel.data", NO_RANKS},
+        {"overlap_grad_reduce overlap_grad_sync overlap_param_gather overlap_param_sync "
+         "overlap_param_gather_with_optimizer_step overlap_comm",
+                "parallel.overlap", NULL},
         {"sequence_parallel_enabled enable_sequence_parallel", "parallel.sequence", NULL},
         {"expert_model_parallel_size expert_parallel expert_parallel_size expert_parallel_degree ep "
          "ep_size num_experts num_moe_experts num_local_experts",

@@ -41,6 +41,7 @@
     X(linear_cross_entropy)                                                                        \
     X(linear_cross_entropy_grad)                                                                   \
     X(sum_squares)                                                                                 \
+    X(sum_shard)                                                                                   \
     X(reduce_shard)                                                                                \
     X(add_shard)                                                                                   \
     X(join_shards)                                                                                 \
@@ -105,10 +106,13 @@ typedef struct node node;
     X(int, lanes)   /* so many leaves of each row are on this rank (zigzag.h); 0: one */           \
     X(int, addends) /* sums over tokens: so many addends of each lane (docs/adr/0026); 0: one */   \
     X(int, data_ranks) /* sums over lanes: so many neighbours of `ranks` have one leaf */          \
-    X(int, in_lane)    /* add_shard: micro-batches of a lane */                                    \
+    X(int, in_lane)    /* add_shard: micro-batches of a lane; sum_shard: of a rank and step */     \
     X(int, open)       /* join_shards: sums that are left at the end of a step */                  \
     X(int, ends)       /* all_reduce: of the first and the last rank of the axis alone */          \
     X(int, in_place)   /* all_reduce: of state */                                                  \
+    X(int, beside)     /* collectives: goes on beside the nodes that follow (docs/adr/0027) */     \
+    X(int, whole)      /* sum_shard: of all shards, on all ranks */                                \
+    X(int, summed)     /* reduce_shard: by sum_shard, so that nothing travels */                   \
     X(int, axes)       /* sum_squares: over them as well, bits 1 << axis */                        \
     X(int, n_alike)    /* sum_squares: so many first inputs are the same on all tensor ranks */    \
     X(int, leaves)     /* sums over what tensor ranks split: leaves here (docs/adr/0012) */        \

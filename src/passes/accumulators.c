@@ -1,4 +1,5 @@
-// Finds what gradients are added to, and puts zeros in its place.
+// Finds what gradients are added to, and what comes after the last op that does; puts zeros in its
+// place.
 #include "passes/accumulators.h"
 
 #include <string.h>
@@ -23,8 +24,7 @@ static void find_accumulators(const graph *g, accumulator *of) {
 }
 
 static bool is_sum(const accumulator *a) {
-    return a->sum->cls == TENSOR_GRAD && !a->sum->def && a->sum->dt == DT_F32 && a->first >= 0 &&
-           a->added;
+    return a->sum->cls == TENSOR_GRAD && !a->sum->def && a->first >= 0 && a->added;
 }
 
 // W of "grad.W" and of "grad.W.second".
@@ -35,12 +35,17 @@ static tensor *weight_of(const graph *g, const char *grad) {
     return graph_find(g, arena_printf(g->a, "%.*s", (int)n, weight));
 }
 
+// New nodes stand where this one does.
+static void stand_by(graph *g, const node *n) {
+    g->layer = n->layer;
+    g->phase = n->phase;
+}
+
 // The first node adds to zeros instead.
 static node *begin(graph *g, const accumulator *a) {
     node *first = g->nodes[a->first];
     const op_attrs attrs = {.lanes = g->lanes > 1 ? g->lanes : 0};
-    g->layer = first->layer;
-    g->phase = first->phase;
+    stand_by(g, first);
     tensor *sum = a->sum, *like = a->weight;
     node *zeros = graph_make(g, OP_zeros, 1, &like, &attrs);
     for (int k = 0; k < first->n_in; k++)
@@ -78,17 +83,27 @@ static void insert(graph *g, const insertions *list) {
     g->phase = PHASE_FORWARD;
 }
 
-void accumulators_replace(graph *g, take_in_fn take_in, void *ctx) {
+// `replace`: begins each with zeros.
+static void take_all(graph *g, bool replace, take_in_fn take_in, void *ctx) {
     const int n_tensors = g->n_tensors;
     accumulator *of = ARENA_ARRAY(g->a, accumulator, n_tensors);
     const insertions list = insertions_new(g->a, g->n_nodes);
     find_accumulators(g, of);
     for (int i = 0; i < n_tensors; i++) {
         accumulator *a = &of[i];
-        if (!is_sum(a)) continue;
+        if (!is_sum(a) || (replace && a->sum->dt != DT_F32)) continue;
         a->weight = weight_of(g, a->sum->name);
-        list.before[a->first * MAX_OUT + list.n_before[a->first]++] = begin(g, a);
+        if (replace) list.before[a->first * MAX_OUT + list.n_before[a->first]++] = begin(g, a);
+        stand_by(g, g->nodes[a->last]);
         list.after[a->last * MAX_OUT + list.n_after[a->last]++] = take_in(g, a, ctx);
     }
     insert(g, &list);
+}
+
+void accumulators_replace(graph *g, take_in_fn take_in, void *ctx) {
+    take_all(g, true, take_in, ctx);
+}
+
+void accumulators_follow(graph *g, take_in_fn take_in, void *ctx) {
+    take_all(g, false, take_in, ctx);
 }

@@ -1,5 +1,5 @@
-// Sums of gradients that are not the state to which ops add: each op adds to zeros instead, and one
-// node takes in what they have become (round_gradients.c, shard_gradients.c). No op knows of it.
+// What becomes of a micro-batch's sums of gradients, in one node after the last op that adds to
+// each (round_gradients.c, shard_gradients.c, sum_beside.c). No op knows of it.
 #pragma once
 #include "ir/graph.h"
 
@@ -7,12 +7,15 @@ typedef struct accumulator {
     tensor *sum;     // the state "grad.W" or "grad.W.second"
     tensor *weight;  // W
     int first, last; // nodes: the first that reads it, the last that adds to it
-    tensor *added;   // what that gives: all of this micro-batch
+    tensor *added;   // what that gives: with all of this micro-batch
 } accumulator;
 
 // Gives the sum its type and shape and returns the node, not yet in the graph, that takes `added`
 // into it.
 typedef node *(*take_in_fn)(graph *g, const accumulator *of, void *ctx);
 
-// For every sum of fp32 of a differentiated graph.
+// For every sum of fp32 of a differentiated graph: ops add to zeros, and the node takes in what
+// they have become.
 void accumulators_replace(graph *g, take_in_fn take_in, void *ctx);
+// For every sum: the node follows.
+void accumulators_follow(graph *g, take_in_fn take_in, void *ctx);

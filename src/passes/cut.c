@@ -22,7 +22,8 @@ static bool is_for_weights(const node *n, const bool *read_earlier) {
     const bool again = n->recomputed || op_rows[n->op]->renames;
     if (n->phase != PHASE_BACKWARD) return false;
     if (n->op == OP_add_rounded) return is_for_weights(n->in[1]->def, read_earlier);
-    if (n->op == OP_add_shard) return is_for_weights(n->in[0]->def, read_earlier);
+    if (n->op == OP_add_shard || n->op == OP_sum_shard)
+        return is_for_weights(n->in[0]->def, read_earlier);
     for (int o = 0; o < n->n_out; o++) {
         const tensor *t = n->out[o];
         const tensor *root = tensor_root(t);

@@ -36,6 +36,17 @@ void pass_shard_gradients(graph *g, const gradient_shards *by, const char *turn,
 tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_shards *by);
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by);
 
+// How data ranks sum gradients while the backward pass goes on (docs/adr/0027).
+typedef struct gradient_sums {
+    int ranks;         // data and context ranks; 0: the update sums
+    int data_ranks;    // of them
+    int micro_batches; // of a rank and step
+    bool whole;        // all ranks get all of each sum; else each its shard
+} gradient_sums;
+// For each sum of a differentiated graph. The input `last`, i32[1] with so many slots, says whether
+// this is the rank's last micro-batch of the step.
+void pass_sum_beside(graph *g, const gradient_sums *by, const char *last, int n_slots);
+
 // The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
 // tensors of a training graph (the trainable ones).
 typedef struct update_opts {
@@ -53,6 +64,8 @@ typedef struct update_opts {
     dtype moments, grads; // DT_BF16: rounded stochastically (docs/adr/0019); else sums of weights
     bool no_masters;      // a weight in bf16 is updated itself
     gradient_shards shards; // of sums of gradients; with `zero`
+    bool summed;            // pass_sum_beside has summed gradients over the ranks
+    bool gathers_beside;    // new weights come from other ranks while the next program runs
     // The sum of each gradient over all ranks, or this rank's shard of it, stays as the output
     // "gradient.W" for the host to read.
     bool keep_gradients;

@@ -23,6 +23,8 @@ static tensor *sum_over(graph *g, tensor *x, mesh_axis axis) {
 // same leaves, a rank's are complete and are joined before anything travels.
 static tensor *sum_over_update(graph *g, tensor *grad, const update_opts *opts) {
     op_attrs attrs = along(g, AXIS_DATA);
+    attrs.summed = opts->summed;
+    if (opts->summed && !opts->zero) return grad;
     const op_attrs here = {.lanes = opts->lanes};
     const bool lanes = opts->lanes > 1, together = lanes && opts->data_ranks > 1;
     if (lanes && !together) grad = graph_add(g, OP_join_lanes, 1, &grad, &here)->out[0];
@@ -115,7 +117,8 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
 // The new value of a weight's master, or of its shard.
 static tensor *update(graph *g, const tensor *w, tensor *grad, tensor *norm2, tensor *hyper,
         const update_opts *opts) {
-    const op_attrs over_data = along(g, AXIS_DATA);
+    op_attrs over_data = along(g, AXIS_DATA);
+    over_data.beside = opts->gathers_beside;
     const dtype acc = dtype_acc(w->dt), moments = pass_kept_type(opts->moments, w->dt);
     const bool copy = w->dt != acc && !opts->no_masters; // of a master
     tensor *weight = state(g, TENSOR_WEIGHT, "", w, w->dt), *share = share_of(g, weight, opts);

@@ -228,12 +228,16 @@ drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot, 
 }
 
 drv_status batch_write_turn(programs *p, int chunk, int slot, int64_t m) {
-    const int32_t turn = (int32_t)m;
+    const gradient_sums sums = zero_sums(p->c);
+    const bool turns = p->zero == 2;
+    const int32_t value = turns ? (int32_t)m : m + 1 == sums.micro_batches;
     char name[32];
-    if (p->zero < 2) return DRV_OK;
-    snprintf(name, sizeof name, chunk < 0 ? "turn" : "turn.%d", chunk);
+    if (!turns && !sums.ranks) return DRV_OK;
+    const int n = snprintf(name, sizeof name, turns ? "turn" : "last");
+    if (chunk >= 0) snprintf(name + n, sizeof name - (size_t)n, ".%d", chunk);
     for (int rank = 0; rank < p->b->n_local_ranks; rank++)
-        DRV_TRY(backend_write(p->b, rank, name, slot * (int64_t)sizeof turn, sizeof turn, &turn));
+        DRV_TRY(backend_write(p->b, rank, name, slot * (int64_t)sizeof value, sizeof value,
+                &value));
     return DRV_OK;
 }
 

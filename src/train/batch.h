@@ -57,7 +57,8 @@ DRV_CHECKED drv_status batch_write_origin(const batch *b, programs *p, int chunk
 DRV_CHECKED drv_status batch_write_number(const batch *b, programs *p, int chunk, int slot,
         int64_t m);
 
-// Which of this rank's micro-batches it is. As above; nothing where sums of gradients are whole.
+// Which of this rank's micro-batches it is, for ops that have to do with other ranks' gradients. As
+// above; nothing where there are none.
 DRV_CHECKED drv_status batch_write_turn(programs *p, int chunk, int slot, int64_t m);
 
 // Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.

@@ -120,7 +120,7 @@ static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
             mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
             (int)cfg->data_ranks, out->zero > 0, kept_dtype(cfg->state_dtype),
             kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), zero_shards(cfg),
-            cfg->hash_every > 0};
+            zero_sums(cfg).ranks > 0, zero_gathers_beside(cfg), cfg->hash_every > 0};
     out->update_graph = pass_update(a, list.w, list.n, &opts);
     programs_add(a, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "ir/op.h"
+#include "ir/shard.h"
 #include "train/batch.h"
 #include "train/pipeline_run.h"
 #include "train/programs.h"
@@ -62,7 +63,22 @@ static int64_t largest_exchange(const programs *p) {
         for (int i = 0; i < p->all[k].graph->n_nodes; i++) {
             const node *n = p->all[k].graph->nodes[i];
             if (!op_rows[n->op]->wire || n->attrs.ranks <= 1) continue; // 0: along no axis
+            if (n->attrs.beside || n->attrs.summed) continue;           // takes nothing there
             const int64_t bytes = tensor_bytes(n->in[0]);
+            if (bytes > largest) largest = bytes;
+        }
+    return largest;
+}
+
+// Through which sums go beside the backward pass.
+static int64_t largest_bucket(const programs *p) {
+    int64_t largest = 0;
+    for (int k = 0; k < p->n_all; k++)
+        for (int i = 0; i < p->all[k].graph->n_nodes; i++) {
+            const node *n = p->all[k].graph->nodes[i];
+            if (n->op != OP_sum_shard) continue;
+            const int64_t shard = shard_length(tensor_elements(n->in[0]), n->attrs.ranks),
+                          bytes = comm_bucket_bytes(n->in[0]->dt, shard, n->attrs.ranks);
             if (bytes > largest) largest = bytes;
         }
     return largest;
@@ -93,7 +109,7 @@ memory_plan programs_memory(const programs *p) {
             .optimizer = state[TENSOR_OPTIMIZER],
             .activations = arena_bytes + state[TENSOR_KEPT],
             .batches = batch_reader_bytes(p->c),
-            .messages = pipeline_link_bytes(p->message_bytes)};
+            .messages = pipeline_link_bytes(p->message_bytes) + largest_bucket(p)};
     m.data = state[TENSOR_INPUT] + state[TENSOR_OUTPUT] + m.batches;
     m.communication = largest_exchange(p) + m.messages;
     m.total = m.weights + m.gradients + m.optimizer + m.activations + m.data + m.messages;

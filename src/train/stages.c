@@ -37,6 +37,10 @@ drv_status stages_differentiate(const run_config *cfg, graph *g, const char *nam
     if (cfg->grad_dtype == PRECISION_BF16)
         pass_round_gradients(g, chunk < 0 ? "number" : arena_printf(g->a, "number.%d", chunk),
                 n_slots);
+    const gradient_sums sums = zero_sums(cfg);
+    if (sums.ranks)
+        pass_sum_beside(g, &sums, chunk < 0 ? "last" : arena_printf(g->a, "last.%d", chunk),
+                n_slots);
     return graph_verify(g, STAGE_DIFFERENTIATED);
 }
 

@@ -24,6 +24,27 @@ gradient_shards zero_shards(const run_config *cfg) {
             .in_lane = micro_batches / cfg->n_lanes};
 }
 
+static bool overlaps(const run_config *cfg) {
+    return cfg->overlap && cfg->data_ranks * cfg->context_parallel > 1 &&
+           strcmp(cfg->backend, "pjrt") != 0;
+}
+
+bool zero_gathers_beside(const run_config *cfg) {
+    return overlaps(cfg) && zero_level(cfg) > 0;
+}
+
+// A sum that lanes or leaves of the row are joined to later is not complete by then.
+gradient_sums zero_sums(const run_config *cfg) {
+    if (!overlaps(cfg) || zero_level(cfg) == 2 || zero_lanes_here(cfg) > 1 ||
+            programs_cut(cfg).lanes > 1)
+        return (gradient_sums){0};
+    return (gradient_sums){.ranks = (int)(cfg->data_ranks * cfg->context_parallel),
+            .data_ranks = (int)cfg->data_ranks,
+            .micro_batches =
+                    (int)(cfg->global_batch_size / cfg->micro_batch_size / cfg->data_ranks),
+            .whole = zero_level(cfg) == 0};
+}
+
 int64_t zero_every_micro(const run_config *cfg) {
     return zero_level(cfg) == 2 ? cfg->data_ranks : 1;
 }

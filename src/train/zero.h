@@ -11,6 +11,10 @@ DRV_CHECKED drv_status zero_check(const run_config *cfg);
 int64_t zero_lanes_here(const run_config *cfg);
 // How ranks share sums of gradients; without ranks: they do not.
 gradient_shards zero_shards(const run_config *cfg);
+// What travels while programs compute (parallel.overlap, docs/adr/0027): new weights, where ranks
+// share the optimizer, and sums of gradients; without ranks: these are for the update.
+bool zero_gathers_beside(const run_config *cfg);
+gradient_sums zero_sums(const run_config *cfg);
 // Micro-batch m of a data rank is number zero_first_micro + m zero_every_micro of the global batch.
 int64_t zero_first_micro(const run_config *cfg, int place);
 int64_t zero_every_micro(const run_config *cfg);

@@ -4,28 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cpu/cpu_op.h"
+#include "backend/cpu/cpu_state.h"
 #include "backend/cpu/onednn.h"
 #include "base/clock.h"
-#include "base/name_map.h"
 #include "base/parallel.h"
 #include "ir/op.h"
-
-typedef struct state { // storage of a named tensor
-    char *p;
-    int64_t bytes; // of all slots
-} state;
 
 typedef struct slotted { // a pointer of an instruction into a tensor that has several slots
     void **pointer;
     char *first; // in slot 0
     int64_t slot_bytes;
 } slotted;
-
-typedef struct block { // pages to give back
-    void *p;
-    int64_t bytes;
-} block;
 
 struct executable {
     const plan *plan;
@@ -44,11 +33,9 @@ typedef struct cpu_backend {
     gemm_machine *gemm;
     cpu_level level;
     const kernels *kernels, *attention;
-    name_map states;
-    block *blocks;
-    int n_blocks, cap_blocks;
+    state_store states;
     char *arena;
-    int64_t arena_bytes, arena_wanted, held;
+    int64_t arena_bytes, arena_wanted;
     double seconds[N_OPS];
     int slot;
     comm *comm; // NULL: one rank
@@ -58,50 +45,6 @@ typedef struct cpu_backend {
 
 static cpu_backend *self(backend *b) {
     return (cpu_backend *)b;
-}
-
-// `what` is for the message. Pages of a size that the machine has not got are refused here; what it
-// has promised to others as well fails only when touched (see train, which compares beforehand).
-static drv_status get_pages(cpu_backend *b, const char *what, int64_t bytes, char **out) {
-    *out = pages_alloc((size_t)bytes);
-    if (!*out)
-        return drv_fail(DRV_E_DEVICE,
-                "out of memory: %s wanted for %s, %s held already; a smaller "
-                "training.micro_batch_size or data.sequence_length, training.recompute full or "
-                "training.precision bf16 needs less",
-                str_bytes((double)bytes), what, str_bytes((double)b->held));
-    b->held += bytes;
-    return DRV_OK;
-}
-
-// Creates the state that the graph names and that does not exist yet, in one block.
-static drv_status create_state(cpu_backend *cpu, const graph *of) {
-    int64_t total = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        char *next = NULL;
-        if (pass == 1 && total > 0) {
-            DRV_TRY(get_pages(cpu, "weights, gradients and optimizer", total, &next));
-            MEM_GROW(cpu->blocks, cpu->n_blocks, cpu->cap_blocks);
-            cpu->blocks[cpu->n_blocks++] = (block){next, total};
-        }
-        for (int i = 0; i < of->n_tensors; i++) {
-            const tensor *named = of->tensors[i];
-            if (named->cls == TENSOR_TEMP || named->alias) continue;
-            int64_t bytes = tensor_bytes(named) * named->n_slots;
-            const state *there = name_map_get(&cpu->states, named->name);
-            DRV_ASSERT(!there || there->bytes == bytes, "\"%s\" has two sizes", named->name);
-            if (there) continue;
-            if (pass == 0) {
-                total += plan_state_bytes(named);
-                continue;
-            }
-            state *made = ARENA_NEW(cpu->a, state);
-            *made = (state){next, bytes};
-            name_map_set(&cpu->states, named->name, made);
-            next += plan_state_bytes(named);
-        }
-    }
-    return DRV_OK;
 }
 
 // The ranks along an axis of a graph's mesh: the job's, or that of an update.
@@ -152,6 +95,7 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
             .kernels = b->kernels,
             .attention = b->attention};
     DRV_TRY(find_group(b, m, n, &out->group));
+    if (n->attrs.beside && out->group) out->group = courier_group(b->states.courier, out->group);
     if (n->op == OP_attention_grad && n->attrs.replicas > 1)
         out->replicas = replicas_of(b, group_along(b, m, AXIS_TENSOR), n->attrs.replicas);
     out->tensor_place = b->comm ? mesh_place(&b->mesh, comm_rank(b->comm), AXIS_TENSOR) : 0;
@@ -161,24 +105,25 @@ static drv_status lower(cpu_backend *b, const mesh *m, const node *n, instructio
     return row->lower ? row->lower(b->a, b->gemm, n, out) : DRV_OK;
 }
 
-static drv_status load(backend *base, const plan *p, executable **out) {
-    cpu_backend *b = self(base);
-    const graph *g = p->g;
-    DRV_TRY(create_state(b, g));
-    executable *program = ARENA_NEW(b->a, executable);
-    program->plan = p;
-    program->code = ARENA_ARRAY(b->a, instruction, g->n_nodes);
+static drv_status load(backend *base, const plan *planned, executable **out) {
+    cpu_backend *cpu = self(base);
+    const graph *g = planned->g;
+    DRV_TRY(store_create(&cpu->states, g));
+    executable *program = ARENA_NEW(cpu->a, executable);
+    program->plan = planned;
+    program->code = ARENA_ARRAY(cpu->a, instruction, g->n_nodes);
     for (int i = 0; i < g->n_nodes; i++) {
         const node *n = g->nodes[i];
         instruction *ins = &program->code[program->n_code];
-        DRV_TRY(lower(b, &g->mesh, n, ins));
+        DRV_TRY(lower(cpu, &g->mesh, n, ins));
         if (!ins->run) continue;
-        ins->in = ARENA_ARRAY(b->a, void *, n->n_in);
-        ins->out = ARENA_ARRAY(b->a, void *, n->n_out);
-        ins->workspace = (void *)(uintptr_t)p->workspace[i]; // an offset until linked
+        ins->in = ARENA_ARRAY(cpu->a, void *, n->n_in);
+        ins->out = ARENA_ARRAY(cpu->a, void *, n->n_out);
+        ins->workspace = (void *)(uintptr_t)planned->workspace[i]; // an offset until linked
+        if (cpu->states.courier) ins->touched = store_touched(&cpu->states, planned, n);
         program->n_code++;
     }
-    if (p->arena_bytes > b->arena_wanted) b->arena_wanted = p->arena_bytes;
+    if (planned->arena_bytes > cpu->arena_wanted) cpu->arena_wanted = planned->arena_bytes;
     *out = program;
     return DRV_OK;
 }
@@ -187,9 +132,9 @@ static drv_status prepare(backend *base) {
     cpu_backend *b = self(base);
     if (b->arena_bytes >= b->arena_wanted) return DRV_OK;
     pages_free(b->arena, (size_t)b->arena_bytes);
-    b->held -= b->arena_bytes;
+    b->states.held -= b->arena_bytes;
     b->arena_bytes = 0;
-    DRV_TRY(get_pages(b, "activations and scratch", b->arena_wanted, &b->arena));
+    DRV_TRY(store_pages(&b->states, "activations and scratch", b->arena_wanted, &b->arena));
     b->arena_bytes = b->arena_wanted;
     return DRV_OK;
 }
@@ -208,11 +153,11 @@ static void note_slotted(cpu_backend *b, executable *e, slotted made) {
 // Sets a pointer of an instruction to a tensor.
 static void point(cpu_backend *b, executable *e, const tensor *t, void **pointer) {
     const tensor *root = e->plan->storage[t->id];
-    if (root->cls == TENSOR_TEMP) {
+    const state *named = store_of(&b->states, e->plan, t);
+    if (!named) {
         *pointer = b->arena + e->plan->offset[root->id];
         return;
     }
-    const state *named = name_map_get(&b->states, root->name);
     *pointer = named->p;
     if (root->n_slots > 1) note_slotted(b, e, (slotted){pointer, named->p, tensor_bytes(root)});
 }
@@ -244,19 +189,30 @@ static void move_to_slot(executable *e, int slot) {
     e->slot = slot;
 }
 
+static void note_time(cpu_backend *b, op_kind op, double *since) {
+    const double now = clock_s();
+    b->seconds[op] += now - *since;
+    *since = now;
+}
+
 static drv_status run(backend *base, executable *e) {
     cpu_backend *b = self(base);
     DRV_TRY(prepare(base));
     if (!e->ready || e->linked != b->arena) link_program(b, e);
     if (e->slot != b->slot) move_to_slot(e, b->slot);
-    double before = clock_s();
+    double since = clock_s();
     for (int i = 0; i < e->n_code; i++) {
         const instruction *ins = &e->code[i];
-        ins->run(ins);
+        const op_kind op = ins->node->op;
+        op_kind writer = N_OPS;
+        if (ins->touched) DRV_TRY(store_settle(&b->states, ins->touched, &writer));
+        if (writer != N_OPS) note_time(b, writer, &since);
+        if (ins->node->attrs.beside && ins->group)
+            store_begin(&b->states, e->plan, ins);
+        else
+            ins->run(ins);
         if (b->failed != DRV_OK) return b->failed;
-        const double now = clock_s();
-        b->seconds[ins->node->op] += now - before;
-        before = now;
+        note_time(b, op, &since);
     }
     return DRV_OK;
 }
@@ -269,24 +225,14 @@ static void join_ranks(backend *base, comm *c, const mesh *m) {
     cpu_backend *b = self(base);
     b->comm = c;
     b->mesh = *m;
-}
-
-static drv_status find(cpu_backend *b, const char *name, int64_t offset, int64_t bytes,
-        char **out) {
-    const state *s = name_map_get(&b->states, name);
-    DRV_ASSERT(s, "no tensor \"%s\"", name);
-    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= s->bytes,
-            "\"%s\": %lld bytes at %lld of %lld", name, (long long)bytes, (long long)offset,
-            (long long)s->bytes);
-    *out = s->p + offset;
-    return DRV_OK;
+    if (c && comm_size(c) > 1) b->states.courier = courier_open(c);
 }
 
 static drv_status write_state(backend *b, int rank, const char *name, int64_t offset, int64_t bytes,
         const void *src) {
     (void)rank;
     char *p;
-    DRV_TRY(find(self(b), name, offset, bytes, &p));
+    DRV_TRY(store_find(&self(b)->states, name, offset, bytes, &p));
     memcpy(p, src, (size_t)bytes);
     return DRV_OK;
 }
@@ -295,7 +241,7 @@ static drv_status read_state(backend *b, int rank, const char *name, int64_t off
         void *dst) {
     (void)rank;
     char *p;
-    DRV_TRY(find(self(b), name, offset, bytes, &p));
+    DRV_TRY(store_find(&self(b)->states, name, offset, bytes, &p));
     memcpy(dst, p, (size_t)bytes);
     return DRV_OK;
 }
@@ -305,7 +251,7 @@ static int64_t workspace(const node *n, int n_threads) {
 }
 
 static int64_t held_bytes(backend *b) {
-    return self(b)->held;
+    return self(b)->states.held;
 }
 
 static void profile(backend *b, double s[N_OPS]) {
@@ -372,12 +318,9 @@ static drv_status time_product(backend *device, int way, const backend_product *
 
 static void finish(backend *base) {
     cpu_backend *b = self(base);
+    store_free(&b->states);
     gemm_machine_close(b->gemm);
     pages_free(b->arena, (size_t)b->arena_bytes);
-    for (int i = 0; i < b->n_blocks; i++)
-        pages_free(b->blocks[i].p, (size_t)b->blocks[i].bytes);
-    free(b->blocks);
-    b->blocks = NULL;
 }
 
 const backend_vtable backend_cpu = {.name = "cpu",
@@ -401,7 +344,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
 drv_status backend_open_cpu(arena *a, backend **out) {
     cpu_backend *b = ARENA_NEW(a, cpu_backend);
     b->base = (backend){&backend_cpu, 1};
-    b->a = b->states.a = a;
+    b->a = b->states.a = b->states.names.a = a;
     b->mesh = mesh_single();
     DRV_TRY(cpu_level_chosen(&b->level));
     DRV_TRY(gemm_machine_open(a, GEMM_BY_RULE, &b->gemm));

@@ -26,6 +26,7 @@ struct instruction {
     comm_group *
             replicas; // of attention of rows that ranks share: tensor ranks with one key-value head
     int tensor_place; // of this rank
+    struct state **touched; // named state, up to a NULL (cpu_state.h); NULL: one rank
     drv_status *failed; // set, with a message, when other ranks cannot be reached: the program ends
 };
 
@@ -36,6 +37,11 @@ bool is_row_product(const instruction *ins);
 typedef struct cpu_op {
     // Cuts the work in chunks of a fixed size and calls the kernels. NULL: nothing to compute.
     void (*run)(const instruction *ins);
+    // Of a node that goes on beside those that follow (attrs.beside): what cannot wait, and how
+    // many bytes the rest sends to others, negative: there is no rest; and that, on another thread,
+    // with state alone: temporaries are gone by then.
+    int64_t (*begin)(const instruction *ins);
+    drv_status (*rest)(const void *ins);
     // Bytes of scratch while it runs. NULL: none.
     int64_t (*workspace)(const node *n, int n_threads);
     // Builds what `run` needs beyond pointers, or sets another out->run. NULL: nothing.

@@ -100,7 +100,9 @@ static void reduce_shard(const instruction *ins) {
     const node *n = ins->node;
     const tensor *g = n->in[0];
     const shard s = shard_of(ins, lane_elements(n));
-    if (!ins->group)
+    if (n->attrs.summed)
+        memcpy(ins->out[0], input_at(ins, 0, s.first), (size_t)(s.count * dtype_bytes(g->dt)));
+    else if (!ins->group)
         join_here(ins, ins->out[0]);
     else if (n->attrs.lanes > 1)
         *ins->failed = sum_lanes(ins, &s, ins->out[0]);
@@ -114,7 +116,7 @@ static void reduce_shard(const instruction *ins) {
 
 static int64_t reduce_workspace(const node *n, int n_threads) {
     (void)n_threads;
-    if (n->attrs.ranks <= 1) return 0;
+    if (n->attrs.ranks <= 1 || n->attrs.summed) return 0;
     return sizes_bytes(n) + (n->attrs.lanes > 1 ? list_bytes(n) : 0) + parts_bytes(n);
 }
 
@@ -274,21 +276,51 @@ static void take_shard(const instruction *ins) {
 
 const cpu_op cpu_op_take_shard = {.run = take_shard};
 
-static void gather_shards(const instruction *ins) {
+// --- shards of state, of which those of other ranks may come later
+static void run_at_once(const instruction *ins) {
+    const cpu_op *row = cpu_ops[ins->node->op];
+    if (row->begin(ins) >= 0) *ins->failed = row->rest(ins);
+}
+
+static int64_t gather_bytes(const shard *s, dtype dt) {
+    return (s->ranks - 1) * s->count * dtype_bytes(dt);
+}
+
+// This rank's goes to its place, from where it is sent.
+static int64_t begin_gather(const instruction *ins) {
     const tensor *w = ins->node->in[0];
     const shard s = shard_of(ins, tensor_elements(w));
-    const int64_t unit = dtype_bytes(w->dt);
-    if (!ins->group) {
-        memcpy(ins->out[0], ins->in[1], (size_t)tensor_bytes(w));
-        return;
-    }
-    const int64_t *sizes = sizes_of(ins, &s, unit);
-    *ins->failed = comm_all_gather(ins->group, ins->in[1], 0, sizes, ins->out[0]);
+    memcpy(output_at(ins, 0, s.first), ins->in[1], (size_t)(s.count * dtype_bytes(w->dt)));
+    return ins->group ? gather_bytes(&s, w->dt) : -1;
 }
 
-static int64_t gather_workspace(const node *n, int n_threads) {
-    (void)n_threads;
-    return n->attrs.ranks == 1 ? 0 : sizes_bytes(n);
+static drv_status gather_rest(const void *of) {
+    const instruction *ins = of;
+    const tensor *w = ins->node->in[0];
+    const shard s = shard_of(ins, tensor_elements(w));
+    return comm_gather_shards(ins->group, w->dt, ins->out[0], s.n, s.length);
 }
 
-const cpu_op cpu_op_gather_shards = {.run = gather_shards, .workspace = gather_workspace};
+const cpu_op cpu_op_gather_shards = {.run = run_at_once,
+        .begin = begin_gather,
+        .rest = gather_rest};
+
+// --- sum_shard
+static int64_t begin_sum(const instruction *ins) {
+    const tensor *g = ins->node->in[0];
+    const shard s = shard_of(ins, tensor_elements(g));
+    if (!ins->group || *(const int32_t *)ins->in[1] == 0) return -1;
+    return (s.n - s.count) * dtype_bytes(g->dt) +
+           (ins->node->attrs.whole ? gather_bytes(&s, g->dt) : 0);
+}
+
+static drv_status sum_rest(const void *of) {
+    const instruction *ins = of;
+    const tensor *g = ins->node->in[0];
+    const shard s = shard_of(ins, tensor_elements(g));
+    DRV_TRY(comm_sum_shards(ins->group, g->dt, ins->out[0], s.n, s.length));
+    if (!ins->node->attrs.whole) return DRV_OK;
+    return comm_gather_shards(ins->group, g->dt, ins->out[0], s.n, s.length);
+}
+
+const cpu_op cpu_op_sum_shard = {.run = run_at_once, .begin = begin_sum, .rest = sum_rest};

@@ -20,8 +20,47 @@ static double shard_wire(const node *n) {
     return wire_scatter((double)tensor_bytes(n->in[0]), n->attrs.ranks);
 }
 
-// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis. `lanes`: each rank has
-// so many leaves of the row, which are summed as in join_lanes (ops/lane.c).
+// sum_shard(g, last i32[1]) -> g': where `last` is not 0, this rank's shard of g becomes the sum
+// over the axis, in place; `whole`: all of g does. Else nothing happens: of the in_lane
+// micro-batches of a step, whose sum g is, one is the last.
+static const char *sum_shape(const node *n, tensor_spec *out, int *n_out) {
+    *n_out = 1;
+    out[0] = spec_in_place(n, 0);
+    const char *bad = check_state(n, n->in[0]);
+    if (bad) return bad;
+    if (n->attrs.data_ranks < 1 || n->attrs.ranks % n->attrs.data_ranks)
+        return "data ranks must divide ranks";
+    if (n->attrs.in_lane < 1) return "a step must have micro-batches";
+    return is_i32(n->in[1], 1) ? NULL : "last must be i32[1]";
+}
+
+static double sum_wire(const node *n) {
+    return shard_wire(n) * (n->attrs.whole ? 2 : 1) / n->attrs.in_lane;
+}
+
+static void sum_example(example *e) {
+    static const int32_t last[] = {1};
+    tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1),
+            example_integers(e, "last", 1, last)};
+    graph_add(e->g, OP_sum_shard, 2, in,
+            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .data_ranks = 1, .in_lane = 2, .beside = 1});
+}
+
+const op_row op_row_sum_shard = {
+        .name = "sum_shard",
+        .min_in = 2,
+        .max_in = 2,
+        .shape = sum_shape,
+        .wire = sum_wire,
+        .differentiated = true,
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(data_ranks) | ATTR(in_lane) | ATTR(whole) |
+                 ATTR(beside),
+        .examples = {sum_example},
+};
+
+// reduce_shard(g) -> s, g' = 0: this rank's shard of the sum over the axis; `summed`: it is there
+// already. `lanes`: each rank has so many leaves of the row, which are summed as in join_lanes
+// (ops/lane.c).
 static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 2;
     const tensor *g = n->in[0];
@@ -30,15 +69,26 @@ static const char *reduce_shape(const node *n, tensor_spec *out, int *n_out) {
     const int lanes = lanes_of(&n->attrs);
     out[0] = spec_1d(g->dt, shard_length(tensor_elements(g) / lanes, n->attrs.ranks));
     out[1] = spec_in_place(n, 0);
+    if (lanes > 1 && n->attrs.summed) return "leaves of the row cannot be summed before";
     if (lanes > 1 && g->dim[0] != lanes) return "the first dim must be the lanes";
     if (lanes > 1 && (n->attrs.data_ranks < 1 || n->attrs.ranks % n->attrs.data_ranks))
         return "data ranks must divide ranks";
     return NULL;
 }
 
+static double reduce_wire(const node *n) {
+    return n->attrs.summed ? 0 : shard_wire(n);
+}
+
 static void reduce_example(example *e) {
     tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1)};
     graph_add(e->g, OP_reduce_shard, 1, in, &(op_attrs){.axis = AXIS_DATA, .ranks = 1});
+}
+
+static void reduce_summed_example(example *e) {
+    tensor *in[] = {example_state(e, TENSOR_GRAD, "g", dtype_acc(e->dt), 3, 17, -1, 1)};
+    graph_add(e->g, OP_reduce_shard, 1, in,
+            &(op_attrs){.axis = AXIS_DATA, .ranks = 1, .summed = 1});
 }
 
 static void reduce_lanes_example(example *e) {
@@ -53,10 +103,10 @@ const op_row op_row_reduce_shard = {
         .min_in = 1,
         .max_in = 1,
         .shape = reduce_shape,
-        .wire = shard_wire,
+        .wire = reduce_wire,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(lanes) | ATTR(data_ranks),
-        .examples = {reduce_example, reduce_lanes_example},
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(lanes) | ATTR(data_ranks) | ATTR(summed),
+        .examples = {reduce_example, reduce_summed_example, reduce_lanes_example},
 };
 
 // add_shard(g, s[open, leaves, length], turn i32[1]) -> s': what the ranks have found in their
@@ -161,7 +211,8 @@ const op_row op_row_take_shard = {
         .examples = {take_example, take_all_example},
 };
 
-// gather_shards(w, s) -> w': the shards of all ranks, in place.
+// gather_shards(w, s) -> w': the shards of all ranks, in place. `beside`: s is read at once, the
+// others' shards may come later.
 static const char *gather_shape(const node *n, tensor_spec *out, int *n_out) {
     *n_out = 1;
     const tensor *w = n->in[0], *s = n->in[1];
@@ -186,6 +237,6 @@ const op_row op_row_gather_shards = {
         .shape = gather_shape,
         .wire = shard_wire,
         .differentiated = true,
-        .attrs = ATTR(axis) | ATTR(ranks),
+        .attrs = ATTR(axis) | ATTR(ranks) | ATTR(beside),
         .examples = {gather_example},
 };

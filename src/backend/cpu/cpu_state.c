@@ -1,0 +1,111 @@
+// Pages of named state, and who writes them.
+#include "backend/cpu/cpu_state.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ir/op.h"
+
+drv_status store_pages(state_store *s, const char *what, int64_t bytes, char **out) {
+    *out = pages_alloc((size_t)bytes);
+    if (!*out)
+        return drv_fail(DRV_E_DEVICE,
+                "out of memory: %s wanted for %s, %s held already; a smaller "
+                "training.micro_batch_size or data.sequence_length, training.recompute full or "
+                "training.precision bf16 needs less",
+                str_bytes((double)bytes), what, str_bytes((double)s->held));
+    s->held += bytes;
+    return DRV_OK;
+}
+
+drv_status store_create(state_store *store, const graph *of) {
+    int64_t total = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        char *next = NULL;
+        if (pass == 1 && total > 0) {
+            DRV_TRY(store_pages(store, "weights, gradients and optimizer", total, &next));
+            MEM_GROW(store->blocks, store->n_blocks, store->cap_blocks);
+            store->blocks[store->n_blocks++] = (page_block){next, total};
+        }
+        for (int i = 0; i < of->n_tensors; i++) {
+            const tensor *named = of->tensors[i];
+            if (named->cls == TENSOR_TEMP || named->alias) continue;
+            int64_t bytes = tensor_bytes(named) * named->n_slots;
+            const state *there = name_map_get(&store->names, named->name);
+            DRV_ASSERT(!there || there->bytes == bytes, "\"%s\" has two sizes", named->name);
+            if (there) continue;
+            if (pass == 0) {
+                total += plan_state_bytes(named);
+                continue;
+            }
+            state *made = ARENA_NEW(store->a, state);
+            made->p = next;
+            made->bytes = bytes;
+            name_map_set(&store->names, named->name, made);
+            next += plan_state_bytes(named);
+        }
+    }
+    return DRV_OK;
+}
+
+void store_free(state_store *s) {
+    courier_close(s->courier);
+    s->courier = NULL;
+    for (int i = 0; i < s->n_blocks; i++)
+        pages_free(s->blocks[i].p, (size_t)s->blocks[i].bytes);
+    free(s->blocks);
+    s->blocks = NULL;
+}
+
+state *store_of(const state_store *s, const plan *p, const tensor *t) {
+    const tensor *root = p->storage[t->id];
+    return root->cls == TENSOR_TEMP ? NULL : name_map_get(&s->names, root->name);
+}
+
+drv_status store_find(const state_store *s, const char *name, int64_t offset, int64_t bytes,
+        char **out) {
+    const state *found = name_map_get(&s->names, name);
+    DRV_ASSERT(found, "no tensor \"%s\"", name);
+    DRV_ASSERT(offset >= 0 && bytes >= 0 && offset + bytes <= found->bytes,
+            "\"%s\": %lld bytes at %lld of %lld", name, (long long)bytes, (long long)offset,
+            (long long)found->bytes);
+    *out = found->p + offset;
+    const int64_t errand = atomic_load(&found->errand);
+    return errand ? courier_wait(s->courier, errand, NULL, NULL) : DRV_OK;
+}
+
+// --- beside the nodes that follow
+state **store_touched(const state_store *s, const plan *p, const node *n) {
+    state **list = ARENA_ARRAY(s->a, state *, n->n_in + n->n_out + 1);
+    int n_touched = 0;
+    for (int k = 0; k < n->n_in + n->n_out; k++) {
+        state *one = store_of(s, p, k < n->n_in ? n->in[k] : n->out[k - n->n_in]);
+        if (one) list[n_touched++] = one;
+    }
+    return list;
+}
+
+drv_status store_settle(const state_store *s, state *const *touched, op_kind *writer) {
+    for (state *const *at = touched; *at; at++) {
+        const int64_t errand = atomic_load(&(*at)->errand);
+        if (!errand) continue;
+        const instruction *by = (*at)->writer;
+        DRV_TRY(courier_wait(s->courier, errand, by->group, op_rows[by->node->op]->name));
+        atomic_store(&(*at)->errand, 0);
+        *writer = by->node->op;
+    }
+    return DRV_OK;
+}
+
+void store_begin(const state_store *s, const plan *p, const instruction *ins) {
+    const cpu_op *row = cpu_ops[ins->node->op];
+    const int64_t bytes = row->begin(ins);
+    if (bytes < 0) return;
+    const int64_t errand = courier_hand(s->courier, row->rest, ins, ins->group, bytes);
+    for (int o = 0; o < ins->node->n_out; o++) {
+        state *written = store_of(s, p, ins->node->out[o]);
+        written->writer = ins;
+        atomic_store(&written->errand, errand);
+    }
+}

@@ -1,0 +1,151 @@
+// Errands of a rank: a list that its own thread writes and another one works off.
+#include "comm/courier.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/parallel.h"
+#include "comm/comm_internal.h"
+
+typedef struct errand {
+    drv_status (*run)(const void *what);
+    const void *what;
+    const comm_group *over; // NULL: sends nothing
+    int64_t bytes;
+} errand;
+
+struct courier {
+    comm *of, *twin;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock; // of all below
+    pthread_cond_t changed;
+    errand *list; // handed over and not yet taken: from `next` to `n`
+    int n, next, cap;
+    int64_t n_handed, n_done;
+    bool closing;
+    drv_status status;
+    char message[FAILURE_TEXT];
+};
+
+courier *courier_open(comm *c) {
+    courier *q = mem_alloc(sizeof *q);
+    *q = (courier){.of = c, .twin = comm_twin(c)};
+    pthread_mutex_init(&q->lock, NULL);
+    pthread_cond_init(&q->changed, NULL);
+    return q;
+}
+
+comm_group *courier_group(courier *q, comm_group *g) {
+    if (g->beside) return g->beside;
+    comm_group *beside = comm_ranks(q->twin, g->name, g->ranks, g->n);
+    beside->run = g->run;
+    beside->of = g;
+    return g->beside = beside;
+}
+
+// The next one; false: there will be none.
+static bool take(courier *q, errand *out) {
+    pthread_mutex_lock(&q->lock);
+    while (q->next == q->n && !q->closing)
+        pthread_cond_wait(&q->changed, &q->lock);
+    const bool there = q->next < q->n;
+    if (there) *out = q->list[q->next++];
+    if (q->next == q->n) q->next = q->n = 0;
+    pthread_mutex_unlock(&q->lock);
+    return there;
+}
+
+// What it has said to send was counted already.
+static void do_errand(courier *q, const errand *one) {
+    const int64_t before = one->over ? one->over->sent : 0;
+    const drv_status status = q->status == DRV_OK ? one->run(one->what) : DRV_OK;
+    if (one->over && status == DRV_OK && q->status == DRV_OK)
+        DRV_ASSERT(one->over->sent - before == one->bytes,
+                "an errand over %s sent %lld bytes of %lld", one->over->name,
+                (long long)(one->over->sent - before), (long long)one->bytes);
+    pthread_mutex_lock(&q->lock);
+    q->n_done++;
+    if (status != DRV_OK && q->status == DRV_OK) {
+        q->status = status;
+        snprintf(q->message, sizeof q->message, "%s", drv_message());
+    }
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+}
+
+static void *work(void *arg) {
+    courier *q = arg;
+    errand one;
+    team *alone = team_new(1); // the team of the process is at work for the steps
+    team_use(alone);
+    while (take(q, &one))
+        do_errand(q, &one);
+    team_use(NULL);
+    team_free(alone);
+    return NULL;
+}
+
+// Signals are for the rank's own threads.
+static bool start_thread(courier *q) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const bool started = pthread_create(&q->thread, NULL, work, q) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return started;
+}
+
+int64_t courier_hand(courier *q, drv_status (*run)(const void *errand), const void *what,
+        comm_group *g, int64_t bytes) {
+    if (g) g->of->sent += bytes;
+    if (!q->has_thread) q->has_thread = start_thread(q);
+    if (!q->has_thread) { // none to be had: at once
+        q->n_handed++;
+        do_errand(q, &(errand){run, what, g, bytes});
+        return q->n_handed;
+    }
+    pthread_mutex_lock(&q->lock);
+    MEM_GROW(q->list, q->n, q->cap);
+    q->list[q->n++] = (errand){run, what, g, bytes};
+    const int64_t number = ++q->n_handed;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    return number;
+}
+
+static drv_status wait_for(courier *q, int64_t number) {
+    pthread_mutex_lock(&q->lock);
+    while (q->n_done < number)
+        pthread_cond_wait(&q->changed, &q->lock);
+    const drv_status status = q->status;
+    pthread_mutex_unlock(&q->lock);
+    return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", q->message);
+}
+
+drv_status courier_wait(courier *q, int64_t number, comm_group *g, const char *what) {
+    if (!g) return wait_for(q, number);
+    const double begin = clock_s();
+    comm_begin(g->of, what, 0);
+    const drv_status status = wait_for(q, number);
+    q->of->waited_s += clock_s() - begin;
+    if (status == DRV_OK) comm_end(g->of);
+    return status;
+}
+
+void courier_close(courier *q) {
+    if (!q) return;
+    pthread_mutex_lock(&q->lock);
+    q->closing = true;
+    pthread_cond_broadcast(&q->changed);
+    pthread_mutex_unlock(&q->lock);
+    if (q->has_thread) pthread_join(q->thread, NULL);
+    for (const comm_group *g = q->twin->groups; g; g = g->next)
+        if (g->of) g->of->beside = NULL;
+    comm_twin_close(q->twin);
+    pthread_mutex_destroy(&q->lock);
+    pthread_cond_destroy(&q->changed);
+    free(q->list);
+    free(q);
+}

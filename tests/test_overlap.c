@@ -123,6 +123,18 @@ static void low_rank_branches(void **state) {
     same_bits_as_one(sets, cases, N_OF(cases));
 }
 
+// The second stage has a backward pass and nothing to sum.
+static void branches_before(void **state) {
+    (void)state;
+    static const char *const sets[] = {"lora.rank=4", "parallel.lanes=2",
+            "lora.target_modules=.*layers\\.(0|1)\\..*proj", "parallel.pipeline=2", NULL};
+    static const overlap_case cases[] = {{4, {"parallel.zero=1"}}, {4, {"parallel.zero=2"}},
+            {4, {"parallel.zero=0", "parallel.schedule=zb-h1"}},
+            {4, {"parallel.zero=1", "training.grad_dtype=bf16", "training.precision=bf16"}}};
+    for (size_t i = 0; i < N_OF(cases); i++)
+        same_bits(sets, &cases[i], NULL);
+}
+
 // Sums in bf16: what a rank adds is rounded before they travel.
 static void rounded_gradients(void **state) {
     (void)state;
@@ -139,6 +151,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(in_fp32), cmocka_unit_test(in_bf16),
             cmocka_unit_test(many_lanes), cmocka_unit_test(three_ranks),
             cmocka_unit_test(context_ranks), cmocka_unit_test(low_rank_branches),
-            cmocka_unit_test(rounded_gradients)};
+            cmocka_unit_test(branches_before), cmocka_unit_test(rounded_gradients)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,8 +19,10 @@ typedef struct lane_programs {
 // Of one pipeline stage of this rank. Inputs and kept state have slots.
 typedef struct stage_programs {
     int n_slots;
-    bool trains, trains_before; // something in it or in stages before it; in those alone
-    bool drops;                 // it has dropout, and so the input origin.CHUNK
+    // Something is trained in it or in stages before it; in those alone; in it, so that it adds up
+    // gradients.
+    bool trains, trains_before, trains_here;
+    bool drops; // it has dropout, and so the input origin.CHUNK
     graph *graph[N_CUTS], *eval_graph;
     executable *run[N_CUTS], *eval; // run[CUT_WEIGHTS] NULL: weight gradients are not split off
     lane_programs lanes[N_CUTS];    // of the weights that each part adds to

@@ -53,7 +53,8 @@ static drv_status compile(arena *a, backend *b, const scorer_opts *opts, scorer 
     DRV_TRY(graph_verify(s->p.eval_graph, STAGE_BUILT));
     DRV_TRY(backend_compile(a, b, s->p.eval_graph, &s->plan, &s->p.eval));
     return backend_check_program(b, s->p.eval_graph->name, s->p.eval,
-            "expected a smaller --context, or --precision bf16");
+            opts->bf16 ? "expected a smaller --context"
+                       : "expected a smaller --context, or --precision bf16");
 }
 
 // Bytes that it would hold.

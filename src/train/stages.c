@@ -124,9 +124,9 @@ static bool splits_weights(const programs *p) {
     return p->schedule.shape.kind == PIPELINE_ZB_H1;
 }
 
-// Whether something is trained in the layers before `end`, or in the embedding.
-static bool trains_before(const programs *built, int64_t end) {
-    return built->lora.n == 0 || lora_parameters_of(&built->lora, &built->c->model, 0, end) > 0;
+// Whether something is trained in layers [first, end), or in the tables.
+static bool trains(const programs *built, int64_t first, int64_t end) {
+    return built->lora.n == 0 || lora_parameters_of(&built->lora, &built->c->model, first, end) > 0;
 }
 
 // The whole graph of a stage. One before all low-rank branches has no backward pass, and one right
@@ -136,8 +136,9 @@ static drv_status build_whole(arena *mem, const run_config *cfg, programs *built
     stage_programs *stage = &built->stage[chunk];
     const layer_chunk *layers = &built->params.layout.chunk[chunk];
     llama_opts opts = stages_step_opts(cfg, built->dt);
-    stage->trains_before = layers->first > 0 && trains_before(built, layers->first);
-    stage->trains = trains_before(built, layers->first + layers->n);
+    stage->trains_before = layers->first > 0 && trains(built, 0, layers->first);
+    stage->trains_here = trains(built, layers->first, layers->first + layers->n);
+    stage->trains = stage->trains_before || stage->trains_here;
     opts.chunk = chunk;
     opts.n_slots = stage->n_slots;
     opts.frozen_before = !stage->trains_before;

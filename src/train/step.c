@@ -118,7 +118,7 @@ static drv_status take(void *ctx, const pipeline_task *item, const void *message
     if (message) DRV_TRY(stages_put(p, item, slot, message));
     if (item->work != WORK_FORWARD) return DRV_OK;
     if (p->stage[item->chunk].drops) DRV_TRY(batch_write_origin(call->b, p, item->chunk, slot, m));
-    if (p->stage[item->chunk].trains) {
+    if (p->stage[item->chunk].trains_here) {
         DRV_TRY(batch_write_number(call->b, p, item->chunk, slot, m));
         DRV_TRY(batch_write_turn(p, item->chunk, slot, m));
     }

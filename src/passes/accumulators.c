@@ -35,6 +35,14 @@ static tensor *weight_of(const graph *g, const char *grad) {
     return graph_find(g, arena_printf(g->a, "%.*s", (int)n, weight));
 }
 
+tensor *slotted_input_of(graph *g, const slotted_input *input) {
+    tensor *made = graph_find(g, input->name);
+    if (made) return made;
+    made = graph_state(g, TENSOR_INPUT, input->name, DT_I32, 1, &input->words);
+    made->n_slots = input->n_slots;
+    return made;
+}
+
 // New nodes stand where this one does.
 static void stand_by(graph *g, const node *n) {
     g->layer = n->layer;

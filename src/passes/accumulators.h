@@ -10,6 +10,15 @@ typedef struct accumulator {
     tensor *added;   // what that gives: with all of this micro-batch
 } accumulator;
 
+// An input i32[words] that such nodes read, with so many slots.
+typedef struct slotted_input {
+    const char *name;
+    int64_t words;
+    int n_slots;
+} slotted_input;
+// Made when a node first asks for it.
+tensor *slotted_input_of(graph *g, const slotted_input *input);
+
 // Gives the sum its type and shape and returns the node, not yet in the graph, that takes `added`
 // into it.
 typedef node *(*take_in_fn)(graph *g, const accumulator *of, void *ctx);

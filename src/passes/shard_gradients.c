@@ -24,22 +24,17 @@ tensor *pass_shards(graph *g, const char *name, const tensor *w, const gradient_
     return graph_state(g, TENSOR_GRAD, name, dtype_acc(w->dt), 3, dim);
 }
 
-typedef struct turn_input {
+typedef struct add_shards {
     const gradient_shards *by;
-    const char *name;
-    int n_slots;
-    tensor *turn; // made when it is first needed
-} turn_input;
+    slotted_input turn;
+} add_shards;
 
 static node *add_shard(graph *g, const accumulator *of, void *ctx) {
-    turn_input *input = ctx;
-    const gradient_shards *by = input->by;
-    if (!input->turn)
-        input->turn = graph_state(g, TENSOR_INPUT, input->name, DT_I32, 1, (int64_t[]){1});
-    input->turn->n_slots = input->n_slots;
+    const add_shards *call = ctx;
+    const gradient_shards *by = call->by;
     of->sum->n_dims = 3;
     set_dims(by, of->weight, of->sum->dim);
-    tensor *in[] = {of->added, of->sum, input->turn};
+    tensor *in[] = {of->added, of->sum, slotted_input_of(g, &call->turn)};
     const op_attrs attrs = {.axis = AXIS_DATA,
             .ranks = by->ranks,
             .data_ranks = by->data_ranks,
@@ -49,7 +44,7 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
 }
 
 void pass_shard_gradients(graph *g, const gradient_shards *by, const char *turn, int n_slots) {
-    accumulators_replace(g, add_shard, &(turn_input){by, turn, n_slots, NULL});
+    accumulators_replace(g, add_shard, &(add_shards){by, {turn, 1, n_slots}});
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {

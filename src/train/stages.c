@@ -124,9 +124,9 @@ static bool splits_weights(const programs *p) {
     return p->schedule.shape.kind == PIPELINE_ZB_H1;
 }
 
-// Whether something is trained in layers [first, end), or in the tables.
-static bool trains(const programs *built, int64_t first, int64_t end) {
-    return built->lora.n == 0 || lora_parameters_of(&built->lora, &built->c->model, first, end) > 0;
+// Whether something is trained in n layers, or in the tables.
+static bool trains(const programs *built, int64_t first, int64_t n) {
+    return built->lora.n == 0 || lora_parameters_of(&built->lora, &built->c->model, first, n) > 0;
 }
 
 // The whole graph of a stage. One before all low-rank branches has no backward pass, and one right
@@ -137,7 +137,7 @@ static drv_status build_whole(arena *mem, const run_config *cfg, programs *built
     const layer_chunk *layers = &built->params.layout.chunk[chunk];
     llama_opts opts = stages_step_opts(cfg, built->dt);
     stage->trains_before = layers->first > 0 && trains(built, 0, layers->first);
-    stage->trains_here = trains(built, layers->first, layers->first + layers->n);
+    stage->trains_here = trains(built, layers->first, layers->n);
     stage->trains = stage->trains_before || stage->trains_here;
     opts.chunk = chunk;
     opts.n_slots = stage->n_slots;

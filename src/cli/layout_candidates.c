@@ -127,7 +127,7 @@ static double compute_seconds(const search *work, const layout_candidate *of) {
 // and new weights beside the forward pass of the next one.
 double layout_exposed_seconds(const run_config *cfg, const layout_candidate *c, double data_s,
         double micro_batch_s) {
-    const double weights = cfg->precision == PRECISION_BF16 ? 4 : 8, // bytes of wire a parameter
+    const double weights = cfg->precision == PRECISION_BF16 ? 2 : 4, // bytes of wire a parameter
             micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data)),
                  sums = c->zero == 2 ? 4 * micro_batches
                         : c->zero    ? 4

@@ -212,7 +212,7 @@ static const key run_keys[] = {
         {KEY("parallel.overlap", bool, overlap), .initial = "true",
                 .help = "sums of gradients travel beside the backward pass of the last micro-batch, "
                         "new weights beside the next forward pass: the same bits. Sums of zero 2 and of several "
-                        "lanes a rank travel as without; backend pjrt: as its compiler has it"},
+                        "lanes or context leaves a rank travel as without; backend pjrt: as its compiler has it"},
         {KEY("parallel.check_every", int, check_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between comparisons of weights that ranks should have alike, by their "
                         "hashes, which also happen at the start; 0: never"},

@@ -19,14 +19,17 @@ typedef struct lane_programs {
 // Of one pipeline stage of this rank. Inputs and kept state have slots.
 typedef struct stage_programs {
     int n_slots;
-    // Something is trained in it or in stages before it; in those alone; in it, so that it adds up
-    // gradients.
-    bool trains, trains_before, trains_here;
-    bool drops; // it has dropout, and so the input origin.CHUNK
+    bool trains_before, trains_here; // something is trained in stages before it; in it
+    bool drops;                      // it has dropout, and so the input origin.CHUNK
     graph *graph[N_CUTS], *eval_graph;
     executable *run[N_CUTS], *eval; // run[CUT_WEIGHTS] NULL: weight gradients are not split off
     lane_programs lanes[N_CUTS];    // of the weights that each part adds to
 } stage_programs;
+
+// Whether it has a backward pass.
+static inline bool stage_trains(const stage_programs *s) {
+    return s->trains_before || s->trains_here;
+}
 
 typedef struct built_program {
     graph *graph;

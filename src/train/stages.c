@@ -138,14 +138,13 @@ static drv_status build_whole(arena *mem, const run_config *cfg, programs *built
     llama_opts opts = stages_step_opts(cfg, built->dt);
     stage->trains_before = layers->first > 0 && trains(built, 0, layers->first);
     stage->trains_here = trains(built, layers->first, layers->n);
-    stage->trains = stage->trains_before || stage->trains_here;
     opts.chunk = chunk;
     opts.n_slots = stage->n_slots;
     opts.frozen_before = !stage->trains_before;
     graph *whole = *out = llama_build(mem, &built->params, LLAMA_LOSS, &opts);
     const char *end = programs_is_last(built, chunk) ? "loss" : arena_printf(mem, "out.%d", chunk);
     stage->drops = graph_find(whole, arena_printf(mem, "origin.%d", chunk)) != NULL;
-    if (stage->trains) return stages_differentiate(cfg, whole, end, chunk, stage->n_slots);
+    if (stage_trains(stage)) return stages_differentiate(cfg, whole, end, chunk, stage->n_slots);
     whole->stage = STAGE_DIFFERENTIATED;
     return graph_verify(whole, STAGE_DIFFERENTIATED);
 }
@@ -162,7 +161,7 @@ static drv_status build_stage(arena *mem, const run_config *cfg, programs *built
     DRV_TRY(build_whole(mem, cfg, built, chunk, &whole));
     whole->name = arena_printf(mem, "%sstep", prefix);
     const bool last = programs_is_last(built, chunk), split = splits_weights(built);
-    if (!last && split && stage->trains)
+    if (!last && split && stage_trains(stage))
         graph_find(whole, arena_printf(mem, "dout.%d", chunk))->n_slots = stage->n_slots;
     pass_cut(mem, whole, &(cut_opts){prefix, stage->n_slots, split}, stage->graph);
     for (int part = 0; part < N_CUTS; part++) {
@@ -196,7 +195,7 @@ drv_status stages_put(programs *p, const pipeline_task *item, int slot, const vo
     const bool forward = item->work == WORK_FORWARD;
     const int64_t at = forward || splits_weights(p) ? slot * p->message_bytes : 0;
     char name[32];
-    if (!forward && !p->stage[item->chunk].trains) return DRV_OK;
+    if (!forward && !stage_trains(&p->stage[item->chunk])) return DRV_OK;
     snprintf(name, sizeof name, forward ? "h.%d" : "dout.%d", item->chunk);
     return backend_write(p->b, 0, name, at, p->message_bytes, message);
 }

@@ -131,7 +131,7 @@ static drv_status compute(void *ctx, const pipeline_task *item) {
     stage_programs *stage = &s->p->stage[item->chunk];
     const cut_part part = parts[item->work];
     const int64_t in_lane = s->n_micro_batches / s->n_lanes, m = item->micro_batch;
-    if (part == CUT_FORWARD || stage->trains) DRV_TRY(backend_run(s->p->b, stage->run[part]));
+    if (part == CUT_FORWARD || stage_trains(stage)) DRV_TRY(backend_run(s->p->b, stage->run[part]));
     if (part == CUT_BACKWARD && programs_is_last(s->p, item->chunk)) DRV_TRY(note_loss(s, m));
     if (part == CUT_FORWARD || (m + 1) % in_lane != 0) return DRV_OK;
     return programs_finish_lane(s->p, &stage->lanes[part], m / in_lane, s->n_lanes);

@@ -7,10 +7,18 @@
 #include <time.h>
 #include <unistd.h>
 
-double clock_s(void) {
+static double read_clock_s(clockid_t clock) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double clock_s(void) {
+    return read_clock_s(CLOCK_MONOTONIC);
+}
+
+double clock_utc_s(void) {
+    return read_clock_s(CLOCK_REALTIME);
 }
 
 double clock_process_s(void) {
@@ -26,10 +34,7 @@ double clock_process_s(void) {
         p = strchr(p + 1, ' ');
     unsigned long long ticks;
     if (!p || sscanf(p, "%llu", &ticks) != 1) return 0;
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec -
-           (double)ticks / (double)sysconf(_SC_CLK_TCK);
+    return read_clock_s(CLOCK_BOOTTIME) - (double)ticks / (double)sysconf(_SC_CLK_TCK);
 }
 
 int64_t memory_peak_bytes(void) {

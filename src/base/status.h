@@ -8,8 +8,12 @@ typedef enum drv_status {
     DRV_E_DATA,   // bytes from outside are not what they should be
     DRV_E_IO,     // the operating system refused
     DRV_E_DEVICE, // the back end refused
-    DRV_E_PEER,   // another rank failed
-    DRV_STOPPED,  // a signal asked for it; saved and resumable: exit 3 (docs/adr/0006)
+    // What another try of the same command may heal (exit_status.h):
+    DRV_E_PEER,  // another rank failed
+    DRV_E_FULL,  // no space is left where a file is to go
+    DRV_E_BUSY,  // what it needs is held by another, or has not come in time
+    DRV_E_FAULT, // a device failed that had worked
+    DRV_STOPPED, // a signal asked for it; saved and resumable: exit 3 (docs/adr/0006)
 } drv_status;
 
 #define DRV_CHECKED __attribute__((warn_unused_result))

@@ -27,7 +27,8 @@ static void print_verbs(FILE *f) {
           "drover --version              print the version and the commit\n"
           "\n"
           "Results go to standard output; progress, log and errors go to standard error.\n"
-          "Exit status: 0 done, 1 failed, 2 wrong usage, 3 stopped on request before the end.\n",
+          "Exit status: 0 done, 1 failed, 2 wrong usage, 3 stopped on request before the end,\n"
+          "75 failed, but another try may succeed.\n",
             f);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/version.h"
 #include "cli/cli.h"
@@ -88,5 +89,5 @@ int main(int argc, char **argv) {
     cli_close_stdout();
     log_close_file();
     arena_free(a);
-    return status == DRV_OK ? 0 : status == DRV_E_USAGE ? 2 : status == DRV_STOPPED ? 3 : 1;
+    return exit_status(status);
 }

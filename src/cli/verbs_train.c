@@ -34,7 +34,8 @@ const verb verb_train = {
                 "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
                 "step and exit 3: the same command resumes. While programs are compiled they end the run at\n"
                 "once, with 3 too. A second SIGINT ends at once. SIGUSR2 saves and continues. Exit status:\n"
-                "0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request.",
+                "0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request, 75 another try may\n"
+                "succeed (a rank was lost, the disk is full).",
         .options = train_options,
         .n_options = sizeof train_options / sizeof *train_options,
         .min_positional = 1,

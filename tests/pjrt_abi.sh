@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cat >"$work/abi.c" <<'C'
 #include <stdio.h>
-#include "backend/pjrt/pjrt_abi.h"
+#include "backend/pjrt/runtime/pjrt_abi.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 static int checked, wrong;
 static void same(const char *what, size_t ours, size_t theirs) {

@@ -120,7 +120,7 @@ if [ -n "$plugin" ] && command -v cc >/dev/null; then
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
-#include "backend/pjrt/pjrt_abi.h"
+#include "backend/pjrt/runtime/pjrt_abi.h"
 #define X(name, place, ...) PLACE_##name = place,
 enum { PJRT_SLOTS(X) };
 static pjrt_api api;

@@ -1,6 +1,6 @@
 // The group of one test that runs on a pool of local devices of XLA's CPU plugin.
 #pragma once
-#include "backend/pjrt/plugin.h"
+#include "backend/pjrt/runtime/plugin.h"
 #include "harness.h"
 
 // The exit status of the test program; 77, skipped, without a plugin.

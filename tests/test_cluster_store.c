@@ -2,7 +2,7 @@
 // having waited for it; what nobody puts is missing; the end of a rank ends a wait.
 #include "ranks.h"
 
-#include "backend/pjrt/cluster_store.h"
+#include "backend/pjrt/runtime/cluster_store.h"
 
 enum { RANKS = 4, MANY = 40 };
 

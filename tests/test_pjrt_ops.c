@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "backend/pjrt/pjrt_backend.h"
-#include "backend/pjrt/plugin.h"
+#include "backend/pjrt/runtime/plugin.h"
 
 // What programs are lowered with; changed by the tests below.
 static lower_options lowered_with = {.has_f64 = true};

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "backend/pjrt/device_team.h"
-#include "backend/pjrt/plugin.h"
+#include "backend/pjrt/runtime/plugin.h"
 #include "ir/op.h"
 #include "train/step.h"
 

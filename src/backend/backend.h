@@ -213,7 +213,7 @@ typedef struct device_pool device_pool;
 
 // What a back end may be told when it is opened; zero: its defaults.
 typedef struct backend_opts {
-    // pjrt: name or path of the plugin (backend/pjrt/plugin.h), options of its compiler as
+    // pjrt: name or path of the plugin (backend/pjrt/runtime/plugin.h), options of its compiler as
     // NAME=VALUE, and the share of a GPU's memory that is taken at once
     const char *plugin;
     const char *const *flags;

@@ -1,5 +1,5 @@
-// Compiled programs that are kept on disk, a file each (backend/pjrt/compile_cache.h): what there
-// is, and what is to go.
+// Compiled programs that are kept on disk, a file each (backend/pjrt/runtime/compile_cache.h): what
+// there is, and what is to go.
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

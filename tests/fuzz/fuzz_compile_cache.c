@@ -3,7 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "backend/pjrt/program_file.h"
+#include "backend/pjrt/runtime/program_file.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -10,7 +10,7 @@
 
 #include <xxhash.h>
 
-#include "backend/pjrt/gpu_target.h"
+#include "backend/pjrt/runtime/gpu_target.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"

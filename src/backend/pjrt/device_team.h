@@ -2,13 +2,15 @@
 // process; a team is those of a pool that share programs. Each rank is a thread with a back end of
 // its own and one device; ranks of a team meet for each program, to compile it once and to start it
 // on all of their devices in one call. A rank that is alone is a team of one.
+// Legend: b the back end of a rank; l a lowered program; n how many there are of what stands before
+// it.
 #pragma once
 #include <pthread.h>
 
 #include "backend/backend.h"
-#include "backend/pjrt/compile_cache.h"
-#include "backend/pjrt/compile_gate.h"
-#include "backend/pjrt/lower.h"
+#include "backend/pjrt/runtime/compile_cache.h"
+#include "backend/pjrt/runtime/compile_gate.h"
+#include "backend/pjrt/stablehlo/lower.h"
 
 // Thread-safe.
 struct device_pool {

@@ -1,7 +1,7 @@
 // What tests set on an open PJRT back end, before its first program.
 #pragma once
 #include "backend/backend.h"
-#include "backend/pjrt/lower.h"
+#include "backend/pjrt/stablehlo/lower.h"
 
 // b must be of backend_open_pjrt.
 lower_options *pjrt_lowering(backend *b);

@@ -4,7 +4,8 @@
 #pragma once
 #include <pthread.h>
 
-#include "backend/pjrt/lower.h"
+#include "backend/pjrt/runtime/pjrt_client.h"
+#include "backend/pjrt/stablehlo/lower.h"
 #include "base/name_map.h"
 
 // A tensor with several slots is as many states, of which the first is found by name.

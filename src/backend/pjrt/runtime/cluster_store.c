@@ -1,0 +1,188 @@
+// A thread of each rank meets those of the others: first how many bytes each has to tell, then the
+// bytes. Meetings follow each other fast while there is news, and ever slower while there is none.
+#include "backend/pjrt/runtime/cluster_store.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "base/str.h"
+
+enum { SHORTEST_MS = 1, LONGEST_MS = 64 }; // between two meetings
+
+typedef struct store_entry {
+    str key, value;
+} store_entry;
+
+struct cluster_store {
+    comm *c; // of the thread
+    pthread_t thread;
+    pthread_mutex_t lock; // of all below
+    pthread_cond_t changed;
+    store_entry *entries;
+    int n, cap;
+    str untold;  // entries as they travel: sizes of key and value, int64 each, then their bytes
+    bool leaves; // this rank does
+    bool ended;  // for all
+};
+
+// --- entries, with the lock
+static store_entry *find(cluster_store *s, const char *key, size_t n) {
+    for (int i = 0; i < s->n; i++)
+        if (s->entries[i].key.n == n && memcmp(s->entries[i].key.p, key, n) == 0)
+            return &s->entries[i];
+    return NULL;
+}
+
+static void keep(cluster_store *s, const char *key, size_t key_size, const char *value,
+        size_t value_size) {
+    store_entry *e = find(s, key, key_size);
+    if (!e) {
+        MEM_GROW(s->entries, s->n, s->cap);
+        e = &s->entries[s->n++];
+        *e = (store_entry){0};
+        str_add(&e->key, key, key_size);
+    }
+    str_clear(&e->value);
+    str_add(&e->value, value, value_size);
+}
+
+// What a rank tells, from its own store_put.
+static void keep_all(cluster_store *s, const char *p, int64_t bytes) {
+    for (int64_t at = 0; at < bytes;) {
+        int64_t size[2];
+        memcpy(size, p + at, sizeof size);
+        at += (int64_t)sizeof size;
+        keep(s, p + at, (size_t)size[0], p + at + size[0], (size_t)size[1]);
+        at += size[0] + size[1];
+    }
+}
+
+// --- meetings
+typedef struct news { // what a rank has to tell
+    int64_t bytes, leaves;
+} news;
+
+// *over: a rank leaves; *heard: somebody told something.
+static drv_status meet(cluster_store *store, const str *mine, bool leaves, bool *over,
+        bool *heard) {
+    const int n = comm_size(store->c);
+    news own = {(int64_t)mine->n, leaves}, *of = mem_alloc(sizeof *of * (size_t)n);
+    int64_t *bytes = mem_alloc(sizeof *bytes * (size_t)n), all = 0;
+    drv_status status = comm_all_gather(comm_world(store->c), &own, sizeof own, NULL, of);
+    for (int i = 0; i < n && status == DRV_OK; i++) {
+        bytes[i] = of[i].bytes;
+        all += bytes[i];
+        *over |= of[i].leaves != 0;
+    }
+    *heard = all > 0;
+    char *told = mem_alloc((size_t)all + 1);
+    if (status == DRV_OK && all > 0)
+        status = comm_all_gather(comm_world(store->c), mine->p, 0, bytes, told);
+    pthread_mutex_lock(&store->lock);
+    if (status == DRV_OK) keep_all(store, told, all);
+    if (*heard) pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+    free(told);
+    free(bytes);
+    free(of);
+    return status;
+}
+
+static struct timespec in_ms(int ms) {
+    struct timespec at;
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += ms / 1000;
+    at.tv_nsec += ms % 1000 * 1000000L;
+    at.tv_sec += at.tv_nsec / 1000000000;
+    at.tv_nsec %= 1000000000;
+    return at;
+}
+
+static void *serve(void *arg) {
+    cluster_store *store = arg;
+    drv_status status = DRV_OK;
+    bool over = false;
+    for (int pause_ms = SHORTEST_MS; status == DRV_OK && !over;) {
+        bool heard;
+        pthread_mutex_lock(&store->lock);
+        str mine = store->untold;
+        store->untold = (str){0};
+        const bool leaves = store->leaves;
+        pthread_mutex_unlock(&store->lock);
+        status = meet(store, &mine, leaves, &over, &heard);
+        str_free(&mine);
+        pause_ms = heard ? SHORTEST_MS : 2 * pause_ms < LONGEST_MS ? 2 * pause_ms : LONGEST_MS;
+        const struct timespec until = in_ms(pause_ms);
+        pthread_mutex_lock(&store->lock);
+        while (status == DRV_OK && !over && store->untold.n == 0 && store->leaves == leaves)
+            if (pthread_cond_timedwait(&store->changed, &store->lock, &until) == ETIMEDOUT) break;
+        pthread_mutex_unlock(&store->lock);
+    }
+    pthread_mutex_lock(&store->lock);
+    store->ended = true;
+    pthread_cond_broadcast(&store->changed);
+    pthread_mutex_unlock(&store->lock);
+    return NULL;
+}
+
+cluster_store *cluster_store_open(comm *c) {
+    cluster_store *s = mem_zeroed(sizeof *s);
+    s->c = comm_twin(c);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    const int error = pthread_create(&s->thread, NULL, serve, s);
+    DRV_ASSERT(error == 0, "no thread for the key-value store: %s", strerror(error));
+    return s;
+}
+
+void cluster_store_close(cluster_store *s) {
+    pthread_mutex_lock(&s->lock);
+    s->leaves = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    comm_twin_close(s->c);
+    for (int i = 0; i < s->n; i++) {
+        str_free(&s->entries[i].key);
+        str_free(&s->entries[i].value);
+    }
+    free(s->entries);
+    str_free(&s->untold);
+    pthread_mutex_destroy(&s->lock);
+    pthread_cond_destroy(&s->changed);
+    free(s);
+}
+
+// --- what a plugin asks
+void store_put(cluster_store *s, const char *key, size_t key_size, const char *value,
+        size_t value_size) {
+    const int64_t size[] = {(int64_t)key_size, (int64_t)value_size};
+    pthread_mutex_lock(&s->lock);
+    str_add(&s->untold, size, sizeof size);
+    str_add(&s->untold, key, key_size);
+    str_add(&s->untold, value, value_size);
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+store_answer store_get(cluster_store *s, const char *key, size_t key_size, int timeout_ms,
+        char **value, size_t *value_size) {
+    const struct timespec until = in_ms(timeout_ms);
+    const store_entry *e;
+    bool late = timeout_ms == 0;
+    pthread_mutex_lock(&s->lock);
+    while (!(e = find(s, key, key_size)) && !s->ended && !late)
+        late = pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT;
+    const store_answer answer = e ? STORE_FOUND : s->ended ? STORE_ENDED : STORE_MISSING;
+    if (e) {
+        *value = mem_alloc(e->value.n + 1);
+        *value_size = e->value.n;
+        memcpy(*value, e->value.p, e->value.n);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return answer;
+}

@@ -1,0 +1,151 @@
+// Keys, and what to do about damaged files.
+#include "backend/pjrt/runtime/compile_cache.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <xxhash.h>
+
+#include "backend/kept_programs.h"
+#include "backend/pjrt/runtime/program_file.h"
+#include "base/clock.h"
+#include "base/cpu.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/version.h"
+
+static void hash_of(const void *p, size_t n, uint64_t out[2]) {
+    const XXH128_hash_t hash = XXH3_128bits(p, n);
+    out[0] = hash.high64;
+    out[1] = hash.low64;
+}
+
+void compile_cache_open(arena *a, const pjrt_plugin *p, const char *dir, int64_t max_bytes,
+        compile_cache *out) {
+    file_map map;
+    *out = (compile_cache){.dir = kept_programs_folder(a, dir), .max_bytes = max_bytes};
+    const bool saves = plugin_has(p, PJRT_SLOT_Executable_Serialize) &&
+                       plugin_has(p, PJRT_SLOT_Executable_DeserializeAndLoad);
+    if (!saves || strcmp(out->dir, "none") == 0 || file_map_open(p->path, &map) != DRV_OK) {
+        out->dir = NULL;
+        return;
+    }
+    hash_of(map.p, map.n, out->plugin);
+    file_map_close(&map);
+}
+
+// Variables from which compilers take options beside those that they are given.
+static const char *const compiler_variables[] = {"XLA_FLAGS", "LIBTPU_INIT_ARGS",
+        "NEURON_CC_FLAGS"};
+
+static void add_variables(str *key) {
+    for (size_t i = 0; i < sizeof compiler_variables / sizeof *compiler_variables; i++) {
+        const char *value = getenv(compiler_variables[i]);
+        str_printf(key, "%s\n", value ? value : "");
+    }
+}
+
+// Everything that the program's bytes depend on: a plugin's own fingerprint is the same for several
+// devices and versions.
+static void key_of(const compile_cache *cache, const device_client *c, const char *text, size_t n,
+        const str *options, uint64_t out[2]) {
+    str key = {0};
+    str_printf(&key, "%s %s %016llx%016llx %s %s %s %d.%d %zu\n", drover_number(), drover_commit(),
+            (unsigned long long)cache->plugin[0], (unsigned long long)cache->plugin[1], c->platform,
+            c->version, c->kind, c->plugin->api->version.major, c->plugin->api->version.minor,
+            options->n);
+    add_variables(&key);
+    if (strcmp(c->platform, "cpu") == 0) str_puts(&key, cpu_model_name()); // a folder may be shared
+    str_add(&key, options->p, options->n);
+    str_add(&key, text, n);
+    hash_of(key.p, key.n, out);
+    str_free(&key);
+}
+
+// A program that fits the name but not the key, as one that was renamed, would compute something
+// else, or read beyond its arguments.
+static drv_status load_bytes(const device_client *c, const file_map *map, const uint64_t key[2],
+        device_program *program) {
+    program_about about;
+    const unsigned char *payload;
+    size_t n;
+    DRV_TRY(program_file_check(map->p, map->n, &about, &payload, &n));
+    if (memcmp(about.key, key, sizeof about.key) != 0)
+        return drv_fail(DRV_E_DATA, "it holds another program, \"%s\"", about.program);
+    return client_load(c, payload, n, program);
+}
+
+// False: it is to be compiled.
+static bool load(const device_client *c, const char *path, const uint64_t key[2],
+        device_program *program) {
+    file_map map;
+    struct stat st;
+    if (stat(path, &st) != 0) return false;
+    if (!S_ISREG(st.st_mode)) { // opening a pipe would wait for ever
+        log_warn("compile cache: \"%s\" is no regular file; the program is compiled again", path);
+        return false;
+    }
+    if (file_map_open(path, &map) != DRV_OK) {
+        log_warn("compile cache: %s; the program is compiled again", drv_message());
+        return false;
+    }
+    const drv_status status = load_bytes(c, &map, key, program);
+    file_map_close(&map);
+    if (status != DRV_OK)
+        log_warn("compile cache: \"%s\": %s; the program is compiled again", path, drv_message());
+    // Its last use. Where the time cannot be set, in a folder of another user, that one keeps it.
+    else if (utimensat(AT_FDCWD, path, NULL, 0) != 0)
+        return true;
+    return status == DRV_OK;
+}
+
+static drv_status save(const compile_cache *cache, const device_client *c, const char *path,
+        const device_program *program, program_about about) {
+    saved_program saved;
+    char interface[ABOUT_TEXT];
+    evicted gone;
+    snprintf(interface, sizeof interface, "PJRT %d.%d", c->plugin->api->version.major,
+            c->plugin->api->version.minor);
+    program_about_set(about.program, program->name);
+    program_about_set(about.plugin, c->plugin->name);
+    program_about_set(about.kind, c->kind);
+    program_about_set(about.interface, interface);
+    program_about_set(about.drover, drover_number());
+    DRV_TRY(client_save(c, program, &saved));
+    const bool fits = cache->max_bytes == 0 || (int64_t)saved.n <= cache->max_bytes;
+    drv_status status =
+            fits ? program_file_write(path, &about, saved.bytes, saved.n)
+                 : drv_fail(DRV_E_IO, "program \"%s\" of %zu bytes is larger than the cache may be",
+                           program->name, saved.n);
+    client_saved_free(&saved);
+    if (status == DRV_OK && cache->max_bytes > 0)
+        status = kept_programs_evict(cache->dir,
+                &(keep_limits){.max_bytes = cache->max_bytes, .max_age_s = KEEP_ANY}, &gone);
+    return status;
+}
+
+drv_status compile_cached(compile_cache *cache, const device_client *c, const char *text, size_t n,
+        const compile_options *options, device_program *program, bool *from_cache) {
+    str encoded = {0};
+    *from_cache = false;
+    if (!cache->dir) return client_compile(c, text, n, options, program);
+    DRV_TRY(compile_options_encode(options, &encoded));
+    arena *a = arena_new("compile cache");
+    program_about about = {.n_devices = options->n_replicas};
+    key_of(cache, c, text, n, &encoded, about.key);
+    str_free(&encoded);
+    const char *path = arena_printf(a, "%s/%016llx%016llx.pjrt", cache->dir,
+            (unsigned long long)about.key[0], (unsigned long long)about.key[1]);
+    *from_cache = load(c, path, about.key, program);
+    const double start = clock_s();
+    drv_status status = *from_cache ? DRV_OK : client_compile(c, text, n, options, program);
+    about.compile_s = clock_s() - start;
+    if (status == DRV_OK && !*from_cache && save(cache, c, path, program, about) != DRV_OK &&
+            !atomic_exchange(&cache->failed, true))
+        log_warn("compile cache: %s", drv_message());
+    arena_free(a);
+    return status;
+}

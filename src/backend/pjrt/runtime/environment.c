@@ -1,0 +1,197 @@
+// A table of what each vendor's packages bring, and where they put it.
+#include "backend/environment.h"
+
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/pjrt/runtime/gpu_target.h"
+#include "backend/pjrt/runtime/plugin.h"
+#include "base/file.h"
+#include "base/str.h"
+
+typedef enum need_kind {
+    DEVICE,   // files of devices: the platform is here
+    LIBRARY,  // in a folder of the loader, of the system or of the row
+    PROGRAM,  // in PATH or a folder of the row
+    PRESENT,  // a file that says something by being there
+    VARIABLE, // told when it is set
+} need_kind;
+
+// what: patterns (glob(7)), separated by spaces; names of libraries and programs. folders: where to
+// look beside the usual ones; those that begin with "+" are beside the plugin.
+typedef struct need_row {
+    const char *platform;
+    need_kind kind;
+    const char *what, *folders;
+    bool optional;       // helps, but a run may do without
+    const char *message; // when it is missing; of PRESENT: when it is there
+} need_row;
+
+#define CUDA_LIBRARIES                                                                             \
+    "+/../../nvidia/cu13/lib +/../../nvidia/cu12/lib +/../nvidia/cu13/lib /usr/local/cuda/lib64"
+#define CUDA_HOW                                                                                   \
+    "pip install --target DIR \"jax-cuda13-plugin[with-cuda]\" brings it, where the plugin finds it"
+static const need_row rows[] = {
+        {"cuda", DEVICE, "/dev/nvidia[0-9]*", "", false,
+                "no NVIDIA GPU (/dev/nvidia0): none is in this machine, or NVIDIA's driver is not loaded"},
+        {"cuda", LIBRARY, "libcuda.so.1", "", false, "libcuda.so.1 comes with NVIDIA's driver"},
+        {"cuda", LIBRARY, "libcublas.so.1[23]", CUDA_LIBRARIES " +/../../nvidia/cublas/lib", false,
+                "libcublas: " CUDA_HOW},
+        {"cuda", LIBRARY, "libcudnn.so.9", "+/../../nvidia/cudnn/lib " CUDA_LIBRARIES, false,
+                "libcudnn.so.9: " CUDA_HOW},
+        {"cuda", LIBRARY, "libnccl.so.2", "+/../../nvidia/nccl/lib", false,
+                "libnccl.so.2: " CUDA_HOW},
+        {"cuda", VARIABLE, "CUDA_VISIBLE_DEVICES", "", true, ""},
+        {"rocm", DEVICE, "/dev/kfd", "", false,
+                "no AMD GPU (/dev/kfd): none is in this machine, or the amdgpu driver is not loaded"},
+        {"rocm", LIBRARY, "libamdhip64.so*", "/opt/rocm/lib", false,
+                "libamdhip64.so: AMD's packages (rocm-hip-runtime) put it into /opt/rocm/lib"},
+        {"rocm", VARIABLE, "ROCM_PATH", "", true, ""},
+        {"rocm", VARIABLE, "ROCR_VISIBLE_DEVICES", "", true, ""},
+        {"rocm", VARIABLE, "HIP_VISIBLE_DEVICES", "", true, ""},
+        {"tpu", DEVICE, "/dev/accel[0-9]* /dev/vfio/[0-9]*", "", false,
+                "no TPU (/dev/accel0 up to v4, /dev/vfio/0 from v5 on): expected a TPU VM"},
+        {"tpu", PRESENT, "/tmp/libtpu_lockfile", "", true,
+                "/tmp/libtpu_lockfile is there: another process may have the TPU, one at a time can"},
+        {"tpu", VARIABLE, "TPU_LIBRARY_PATH", "", true, ""},
+        {"tpu", VARIABLE, "TPU_ACCELERATOR_TYPE", "", true, ""},
+        {"tpu", VARIABLE, "TPU_VISIBLE_CHIPS", "", true, ""},
+        {"tpu", VARIABLE, "TPU_VISIBLE_DEVICES", "", true, ""},
+        {"tpu", VARIABLE, "TPU_CHIPS_PER_PROCESS_BOUNDS", "", true, ""},
+        {"tpu", VARIABLE, "TPU_PROCESS_BOUNDS", "", true, ""},
+        {"tpu", VARIABLE, "TPU_WORKER_ID", "", true, ""},
+        {"tpu", VARIABLE, "TPU_WORKER_HOSTNAMES", "", true, ""},
+        {"tpu", VARIABLE, "TPU_SKIP_MDS_QUERY", "", true, ""},
+        {"tpu", VARIABLE, "LIBTPU_INIT_ARGS", "", true, ""},
+        {"neuron", DEVICE, "/dev/neuron[0-9]*", "", false,
+                "no Trainium (/dev/neuron0): expected a trn1, trn2 or inf2 instance with AWS's driver (apt: aws-neuronx-dkms)"},
+        {"neuron", LIBRARY, "libnrt.so.1", "/opt/aws/neuron/lib", false,
+                "libnrt.so.1: AWS's apt package aws-neuronx-runtime-lib puts it into /opt/aws/neuron/lib"},
+        {"neuron", LIBRARY, "libnccom.so.2", "/opt/aws/neuron/lib", true,
+                "libnccom.so.2, which several cores need: AWS's apt package aws-neuronx-collectives"},
+        {"neuron", PROGRAM, "neuronx-cc", "/opt/aws/neuron/bin /opt/aws_neuronx_venv*/bin", false,
+                "neuronx-cc, the compiler: pip install neuronx-cc (AWS's index), and its folder in PATH"},
+        {"neuron", VARIABLE, "NEURON_RT_VISIBLE_CORES", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_RT_NUM_CORES", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_RT_ROOT_COMM_ID", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_RT_STOCHASTIC_ROUNDING_EN", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_LOGICAL_NC_CONFIG", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_CC_FLAGS", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_COMPILE_CACHE_URL", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_PJRT_PROCESSES_NUM_DEVICES", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_PJRT_PROCESS_INDEX", "", true, ""},
+        {"neuron", VARIABLE, "NEURON_INTERNAL_PJRT_C_API_VERSION", "", true, ""},
+};
+enum { N_ROWS = sizeof rows / sizeof *rows, N_OTHER_NEEDS = 4 };
+
+// One look at one platform.
+typedef struct look_at {
+    arena *a;
+    const char *root, *plugin; // plugin: its folder; NULL: none
+    need *list;
+    int n;
+} look_at;
+
+// The first path of a pattern; NULL: none.
+static const char *first_path(const look_at *at, const char *pattern) {
+    glob_t found;
+    const char *path = NULL;
+    if (glob(arena_printf(at->a, "%s%s", at->root, pattern), 0, NULL, &found) == 0) {
+        path = arena_strdup(at->a, found.gl_pathv[0]);
+        globfree(&found);
+    }
+    return path;
+}
+
+// In each of the folders, which `separator` is between.
+static const char *in_folders(const look_at *at, const char *folders, const char *separator,
+        const char *name) {
+    const char *path = NULL;
+    for (char *rest = arena_strdup(at->a, folders), *dir;
+            !path && (dir = strsep(&rest, separator));) {
+        if (*dir == '+' && !at->plugin) continue;
+        if (*dir == '+') dir = arena_printf(at->a, "%s%s", at->plugin, dir + 1);
+        if (*dir) path = first_path(at, path_join(at->a, dir, name));
+    }
+    return path;
+}
+
+static const char *find_need(const look_at *at, const need_row *row) {
+    static const char loader[] = "/usr/lib /usr/lib64 /usr/lib/x86_64-linux-gnu "
+                                 "/usr/lib/aarch64-linux-gnu /lib /lib64 /usr/local/lib "
+                                 "/usr/local/nvidia/lib64";
+    const char *usual = getenv(row->kind == PROGRAM ? "PATH" : "LD_LIBRARY_PATH"), *path = NULL;
+    if (row->kind == DEVICE || row->kind == PRESENT) {
+        for (char *rest = arena_strdup(at->a, row->what), *one;
+                !path && (one = strsep(&rest, " "));)
+            path = first_path(at, one);
+        return path;
+    }
+    if (usual) path = in_folders(at, usual, ":", row->what);
+    if (!path) path = in_folders(at, row->folders, " ", row->what);
+    return path || row->kind == PROGRAM ? path : in_folders(at, loader, " ", row->what);
+}
+
+static void add(look_at *at, const char *platform, need_state state, const char *text) {
+    at->list[at->n++] = (need){platform, state, text};
+}
+
+static void look_at_row(look_at *at, const need_row *row) {
+    if (row->kind == VARIABLE) {
+        const char *value = getenv(row->what);
+        if (value && *value)
+            add(at, row->platform, NEED_TOLD, arena_printf(at->a, "%s=%s", row->what, value));
+        return;
+    }
+    const char *path = find_need(at, row);
+    if (row->kind == PRESENT) {
+        if (path) add(at, row->platform, NEED_TOLD, row->message);
+    } else if (path)
+        add(at, row->platform, NEED_MET, path);
+    else
+        add(at, row->platform, row->optional ? NEED_TOLD : NEED_UNMET, row->message);
+}
+
+// The plugin, and what its compiler needs.
+static void look_at_plugin(look_at *at, const char *platform) {
+    const char *name, *path, *tools;
+    at->plugin = NULL;
+    if (plugin_find(at->a, platform, &name, &path) != DRV_OK) {
+        add(at, platform, NEED_UNMET, arena_strdup(at->a, drv_message()));
+    } else {
+        at->plugin = arena_strndup(at->a, path, (size_t)(strrchr(path, '/') - path));
+        add(at, platform, NEED_MET, path);
+    }
+    if (strcmp(platform, "cuda") != 0) return;
+    if (cuda_tools_find(at->a, at->plugin ? path : "./none", &tools) == DRV_OK)
+        add(at, platform, NEED_MET, arena_printf(at->a, "ptxas and libdevice.10.bc in %s", tools));
+    else
+        add(at, platform, NEED_UNMET, arena_strdup(at->a, drv_message()));
+}
+
+static bool is_here(look_at *at, const char *platform) {
+    const char *name, *path;
+    if (plugin_find(at->a, platform, &name, &path) == DRV_OK) return true;
+    for (int i = 0; i < N_ROWS; i++)
+        if (rows[i].kind == DEVICE && strcmp(rows[i].platform, platform) == 0 &&
+                find_need(at, &rows[i]))
+            return true;
+    return false;
+}
+
+int environment_look(arena *a, const char *root, const char *wanted, need **out) {
+    look_at at = {.a = a,
+            .root = root,
+            .list = ARENA_ARRAY(a, need, N_ROWS + N_OTHER_NEEDS * N_PLUGIN_NAMES)};
+    for (int p = 0; p < N_PLUGIN_NAMES; p++) {
+        const char *platform = plugin_names[p];
+        if (strcmp(platform, "cpu") == 0) continue; // is the machine itself
+        if (wanted ? strcmp(wanted, platform) != 0 : !is_here(&at, platform)) continue;
+        look_at_plugin(&at, platform);
+        for (int i = 0; i < N_ROWS; i++)
+            if (strcmp(rows[i].platform, platform) == 0) look_at_row(&at, &rows[i]);
+    }
+    *out = at.list;
+    return at.n;
+}

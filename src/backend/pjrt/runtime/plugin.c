@@ -1,0 +1,190 @@
+// Opening a plugin, calling it, and what it says of itself.
+#include "backend/pjrt/runtime/plugin.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "backend/pjrt/runtime/plugin_file.h"
+#include "base/file.h"
+
+const pjrt_slot_info pjrt_slot_table[N_PJRT_SLOTS] = {
+#define X(name, place, args, last) {#name, place, PJRT_SIZE(args, last)},
+        PJRT_SLOTS(X)
+#undef X
+};
+
+// Without these no program can be run; the others are asked for with plugin_has.
+static const pjrt_slot needed[] = {PJRT_SLOT_Error_Destroy, PJRT_SLOT_Error_Message,
+        PJRT_SLOT_Error_GetCode, PJRT_SLOT_Plugin_Initialize, PJRT_SLOT_Event_Destroy,
+        PJRT_SLOT_Event_Await, PJRT_SLOT_Client_Create, PJRT_SLOT_Client_Destroy,
+        PJRT_SLOT_Client_PlatformName, PJRT_SLOT_Client_AddressableDevices,
+        PJRT_SLOT_Client_Compile, PJRT_SLOT_Client_BufferFromHostBuffer,
+        PJRT_SLOT_Device_GetDescription, PJRT_SLOT_DeviceDescription_Id,
+        PJRT_SLOT_DeviceDescription_Kind, PJRT_SLOT_Executable_Destroy,
+        PJRT_SLOT_Executable_NumOutputs, PJRT_SLOT_LoadedExecutable_Destroy,
+        PJRT_SLOT_LoadedExecutable_GetExecutable, PJRT_SLOT_LoadedExecutable_Execute,
+        PJRT_SLOT_Buffer_Destroy, PJRT_SLOT_Buffer_ElementType, PJRT_SLOT_Buffer_Dimensions,
+        PJRT_SLOT_Buffer_ToHostBuffer};
+
+bool plugin_has(const pjrt_plugin *p, pjrt_slot slot) {
+    const size_t place = (size_t)pjrt_slot_table[slot].place;
+    return offsetof(pjrt_api, slot) + (place + 1) * sizeof(void *) <= p->api->size &&
+           p->api->slot[place];
+}
+
+// The pointer as a function that takes the arguments and returns an error, or nothing.
+typedef pjrt_error *pjrt_function(void *args);
+static pjrt_error *call_slot(const pjrt_plugin *p, pjrt_slot slot, void *args) {
+    pjrt_function *function;
+    memcpy(&function, &p->api->slot[pjrt_slot_table[slot].place], sizeof function);
+    ((pjrt_head *)args)->size = pjrt_slot_table[slot].args_size;
+    return function(args);
+}
+
+static void call_void(const pjrt_plugin *p, pjrt_slot slot, void *args) {
+    void (*function)(void *);
+    memcpy(&function, &p->api->slot[pjrt_slot_table[slot].place], sizeof function);
+    ((pjrt_head *)args)->size = pjrt_slot_table[slot].args_size;
+    function(args);
+}
+
+// Of a plugin's text: the first line, and at most so many bytes.
+enum { MAX_WORDS = 300 };
+
+static drv_status refuse(const pjrt_plugin *p, pjrt_slot slot, pjrt_error *error) {
+    pjrt_error_message_args said = {.error = error};
+    pjrt_error_code_args coded = {.error = error};
+    char words[MAX_WORDS + 1];
+    call_void(p, PJRT_SLOT_Error_Message, &said);
+    pjrt_error *second = call_slot(p, PJRT_SLOT_Error_GetCode, &coded);
+    if (second) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = second});
+    size_t n = 0;
+    while (n < said.message_size && n < MAX_WORDS && said.message[n] != '\n')
+        n++;
+    memcpy(words, said.message, n);
+    words[n] = '\0';
+    call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
+    if (coded.code == PJRT_CODE_RESOURCE_EXHAUSTED)
+        return drv_fail(DRV_E_DEVICE,
+                "plugin \"%s\": %s: out of memory: %s; a smaller training.micro_batch_size or "
+                "data.sequence_length, or training.recompute full, needs less",
+                p->name, pjrt_slot_table[slot].name, words);
+    return drv_fail(DRV_E_DEVICE, "plugin \"%s\": %s: %s (code %d)", p->name,
+            pjrt_slot_table[slot].name, words, coded.code);
+}
+
+drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args) {
+    if (!plugin_has(p, slot))
+        return drv_fail(DRV_E_DEVICE, "plugin \"%s\" (%s) has no %s, expected one", p->name,
+                p->path, pjrt_slot_table[slot].name);
+    pjrt_error *error = call_slot(p, slot, args);
+    return error ? refuse(p, slot, error) : DRV_OK;
+}
+
+drv_status plugin_wait(const pjrt_plugin *p, pjrt_event *event) {
+    if (!event) return DRV_OK;
+    const drv_status waited =
+            plugin_call(p, PJRT_SLOT_Event_Await, &(pjrt_event_args){.event = event});
+    // The message of the first failure is kept: an event that failed can still be destroyed.
+    pjrt_error *error = call_slot(p, PJRT_SLOT_Event_Destroy, &(pjrt_event_args){.event = event});
+    if (error) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
+    return waited;
+}
+
+static drv_status check_api(const pjrt_plugin *p) {
+    const pjrt_api *api = p->api;
+    if (api->version.major != PJRT_ABI_MAJOR)
+        return drv_fail(DRV_E_DEVICE, "plugin \"%s\" (%s) is of PJRT version %d.%d, expected %d.x",
+                p->name, p->path, api->version.major, api->version.minor, PJRT_ABI_MAJOR);
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
+        if (!plugin_has(p, needed[i]))
+            return drv_fail(DRV_E_DEVICE,
+                    "plugin \"%s\" (%s, PJRT version %d.%d) has no %s, expected one", p->name,
+                    p->path, api->version.major, api->version.minor,
+                    pjrt_slot_table[needed[i]].name);
+    return DRV_OK;
+}
+
+// Opening a pipe or a device might wait for ever.
+static drv_status check_regular(const pjrt_plugin *p) {
+    struct stat st;
+    if (stat(p->path, &st) != 0) return drv_fail(DRV_E_DEVICE, "%s", strerror(errno));
+    if (S_ISREG(st.st_mode)) return DRV_OK;
+    return drv_fail(DRV_E_DEVICE, "it is %s, expected a shared library",
+            S_ISDIR(st.st_mode) ? "a folder" : "no regular file");
+}
+
+// What dlopen says names the file; its own words are the reason.
+static drv_status check_file(const pjrt_plugin *p) {
+    file_map map;
+    DRV_TRY(check_regular(p));
+    DRV_TRY(file_map_open(p->path, &map));
+    const drv_status status = plugin_file_check(map.p, map.n);
+    file_map_close(&map);
+    return status;
+}
+
+static drv_status open_library(pjrt_plugin *p) {
+    DRV_TRY_CTX(check_file(p), "plugin \"%s\": could not open \"%s\"", p->name, p->path);
+    void *library = dlopen(p->path, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        const char *reason = dlerror(), *after = reason ? strstr(reason, p->path) : NULL;
+        if (after == reason && reason) reason += strlen(p->path) + 2;
+        return drv_fail(DRV_E_DEVICE, "plugin \"%s\": could not open \"%s\": %s", p->name, p->path,
+                reason ? reason : "unknown reason");
+    }
+    const pjrt_api *(*get)(void);
+    void *symbol = dlsym(library, "GetPjrtApi");
+    memcpy(&get, &symbol, sizeof get);
+    p->api = symbol ? get() : NULL;
+    if (!p->api)
+        return drv_fail(DRV_E_DEVICE,
+                "plugin \"%s\": \"%s\" has no function GetPjrtApi, expected a PJRT plugin", p->name,
+                p->path);
+    return DRV_OK;
+}
+
+static void read_attributes(arena *a, pjrt_plugin *p) {
+    pjrt_plugin_attributes_args args = {0};
+    p->stablehlo = "";
+    if (!plugin_has(p, PJRT_SLOT_Plugin_Attributes) ||
+            plugin_call(p, PJRT_SLOT_Plugin_Attributes, &args) != DRV_OK)
+        return;
+    for (size_t i = 0; i < args.n_attributes; i++) {
+        const pjrt_named_value *v = &args.attributes[i];
+        const char *name = arena_strndup(a, v->name, v->name_size);
+        if (strcmp(name, "stablehlo_current_version") == 0 && v->type == PJRT_VALUE_INT64_LIST &&
+                v->value_size == 3)
+            p->stablehlo = arena_printf(a, "%lld.%lld.%lld", (long long)v->value.int64_list[0],
+                    (long long)v->value.int64_list[1], (long long)v->value.int64_list[2]);
+    }
+}
+
+// What plugins want in the environment before they are opened, where nothing else is said there.
+// Neuron's: the size of structs that it checks, and where its ranks meet, also when it is alone
+// (AWS's guide of environment variables; zml/zml platforms/neuron).
+static void set_environment(const char *plugin) {
+    static const struct {
+        const char *plugin, *name, *value;
+    } rows[] = {{"", "TF_CPP_MIN_LOG_LEVEL", "3"}, // what they log is no one's business
+            {"neuron", "NEURON_INTERNAL_PJRT_C_API_VERSION", "0.114"},
+            {"neuron", "NEURON_RT_ROOT_COMM_ID", "127.0.0.1:62182"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (strstr(plugin, rows[i].plugin)) setenv(rows[i].name, rows[i].value, 0);
+}
+
+drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **out) {
+    pjrt_plugin *p = ARENA_NEW(a, pjrt_plugin);
+    DRV_TRY(plugin_find(a, wanted, &p->name, &p->path));
+    set_environment(p->name);
+    DRV_TRY(open_library(p));
+    DRV_TRY(check_api(p));
+    DRV_TRY(plugin_call(p, PJRT_SLOT_Plugin_Initialize, &(pjrt_no_args){0}));
+    read_attributes(a, p);
+    p->has_f64 = !strstr(p->name, "neuron") && !strstr(p->name, "tpu");
+    *out = p;
+    return DRV_OK;
+}

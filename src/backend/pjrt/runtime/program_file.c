@@ -1,0 +1,94 @@
+// Writing and checking files of compiled programs.
+#include "backend/pjrt/runtime/program_file.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "base/str.h"
+
+// File: this head, then the payload. Little-endian, as the machines that plugins are for.
+typedef struct file_head {
+    char magic[8];
+    uint64_t n_payload;
+    uint64_t hash[2]; // of what follows it
+    program_about about;
+} file_head;
+static const char magic[8] = "drvprog3";
+enum { HASHED_FROM = offsetof(file_head, about) };
+
+static void hash_of(const file_head *head, const void *payload, size_t n, uint64_t out[2]) {
+    XXH3_state_t *state = XXH3_createState();
+    DRV_ASSERT(state, "out of memory");
+    XXH3_128bits_reset(state);
+    XXH3_128bits_update(state, (const char *)head + HASHED_FROM, sizeof *head - HASHED_FROM);
+    XXH3_128bits_update(state, payload, n);
+    const XXH128_hash_t hash = XXH3_128bits_digest(state);
+    XXH3_freeState(state);
+    out[0] = hash.high64;
+    out[1] = hash.low64;
+}
+
+void program_about_set(char to[ABOUT_TEXT], const char *text) {
+    snprintf(to, ABOUT_TEXT, "%s", text);
+}
+
+static bool ends(const char text[ABOUT_TEXT]) {
+    return memchr(text, '\0', ABOUT_TEXT) != NULL;
+}
+
+drv_status program_file_check(const unsigned char *bytes, size_t n, program_about *about,
+        const unsigned char **payload, size_t *n_payload) {
+    file_head head;
+    uint64_t hash[2];
+    if (n < sizeof head)
+        return drv_fail(DRV_E_DATA, "%zu bytes, expected %zu or more", n, sizeof head);
+    memcpy(&head, bytes, sizeof head);
+    if (memcmp(head.magic, magic, sizeof magic) != 0)
+        return drv_fail(DRV_E_DATA, "it does not begin with \"%.8s\"", magic);
+    if (head.n_payload != n - sizeof head)
+        return drv_fail(DRV_E_DATA, "%zu bytes of a program, expected %llu", n - sizeof head,
+                (unsigned long long)head.n_payload);
+    hash_of(&head, bytes + sizeof head, n - sizeof head, hash);
+    const program_about *said = &head.about;
+    if (memcmp(hash, head.hash, sizeof hash) != 0 || !ends(said->program) || !ends(said->plugin) ||
+            !ends(said->kind) || !ends(said->interface) || !ends(said->drover))
+        return drv_fail(DRV_E_DATA, "its hash is another than it was written with");
+    *about = head.about;
+    *payload = bytes + sizeof head;
+    *n_payload = n - sizeof head;
+    return DRV_OK;
+}
+
+// "PATH.HOST.PROCESS.COUNT": of this call alone, also where machines share a folder.
+static const char *aside_of(arena *a, const char *path) {
+    static atomic_int count;
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) host[0] = '\0';
+    for (char *c = host; *c; c++)
+        if (*c == '/') *c = '_';
+    return arena_printf(a, "%s.%s.%ld.%d", path, host, (long)getpid(), atomic_fetch_add(&count, 1));
+}
+
+drv_status program_file_write(const char *path, const program_about *about, const void *payload,
+        size_t n) {
+    arena *a = arena_new("program file");
+    str bytes = {0};
+    file_head head = {.n_payload = n, .about = *about};
+    memcpy(head.magic, magic, sizeof magic);
+    hash_of(&head, payload, n, head.hash);
+    str_add(&bytes, &head, sizeof head);
+    str_add(&bytes, payload, n);
+    const char *aside = aside_of(a, path);
+    drv_status status = dir_make_parent(path);
+    if (status == DRV_OK) status = file_write_atomic(aside, bytes.p, bytes.n);
+    if (status == DRV_OK && rename(aside, path) != 0)
+        status = drv_fail(DRV_E_IO, "could not rename \"%s\"", aside);
+    str_free(&bytes);
+    arena_free(a);
+    return status;
+}

@@ -1,0 +1,19 @@
+// Collectives between the replicas of a program. A replica is a device that runs it beside others;
+// members of a group are named by their places in the program's own device assignment.
+#pragma once
+#include "backend/pjrt/stablehlo/hlo.h"
+
+// Groups that together hold every replica once: row after row, `size` members each.
+typedef struct hlo_groups {
+    int n, size;
+    const int64_t *members;
+} hlo_groups;
+
+// "add" or "maximum" over each group, the same bits for all of its members.
+hlo_value hlo_all_reduce(hlo_text *h, const char *op, hlo_value x, hlo_groups groups);
+// The parts of all members, one after the other along a dim.
+hlo_value hlo_all_gather(hlo_text *h, hlo_value x, int dim, hlo_groups groups);
+// This member's part, along a dim, of the sum over the group.
+hlo_value hlo_reduce_scatter(hlo_text *h, hlo_value x, int dim, hlo_groups groups);
+// What the member before this one has; the first one's is that of the last.
+hlo_value hlo_shift(hlo_text *h, hlo_value x, hlo_groups groups);

@@ -1,0 +1,270 @@
+// Printing operations that hold a region or join elements: sums, products, rows, loops.
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/pjrt/stablehlo/hlo.h"
+#include "base/arena.h"
+
+// --- shorthands
+static void put_end(hlo_text *h, const hlo_value *in, int n_in, const hlo_value *out) {
+    str_puts(&h->s, " : (");
+    hlo_put_types(h, in, n_in);
+    str_puts(&h->s, ") -> ");
+    hlo_put_type(h, out);
+    hlo_end_op(h);
+}
+
+static void put_dims(hlo_text *h, const char *name, int n, const int64_t *x) {
+    str_printf(&h->s, "%s = [", name);
+    for (int i = 0; i < n; i++)
+        str_printf(&h->s, i ? ", %lld" : "%lld", (long long)x[i]);
+    str_puts(&h->s, "]");
+}
+
+void hlo_put_join(hlo_text *h, const char *op, hlo_type type) {
+    const hlo_value a = hlo_new(h, type, 0, NULL), b = hlo_new(h, type, 0, NULL),
+                    c = hlo_new(h, type, 0, NULL);
+    str_printf(&h->s, " ({ ^bb0(%%v%d: ", a.id);
+    hlo_put_type(h, &a);
+    str_printf(&h->s, ", %%v%d: ", b.id);
+    hlo_put_type(h, &b);
+    str_printf(&h->s, "): %%v%d = \"stablehlo.%s\"(%%v%d, %%v%d) : (", c.id, op, a.id, b.id);
+    hlo_put_types(h, (hlo_value[]){a, b}, 2);
+    str_puts(&h->s, ") -> ");
+    hlo_put_type(h, &c);
+    str_printf(&h->s, " \"stablehlo.return\"(%%v%d) : (", c.id);
+    hlo_put_type(h, &c);
+    str_puts(&h->s, ") -> () })");
+}
+
+// --- sums
+hlo_value hlo_reduce(hlo_text *h, const char *op, hlo_value x, int n_dims, const int64_t *dims) {
+    const double none = strcmp(op, "maximum") == 0 ? -HUGE_VAL : 0;
+    const hlo_value in[] = {x, hlo_scalar(h, x.type, none)};
+    hlo_value out = hlo_new(h, x.type, 0, NULL);
+    for (int i = 0; i < x.n_dims; i++) {
+        bool gone = false;
+        for (int k = 0; k < n_dims; k++)
+            gone = gone || dims[k] == i;
+        if (!gone) out.dim[out.n_dims++] = x.dim[i];
+    }
+    str_printf(&h->s, "  %%v%d = \"stablehlo.reduce\"(", out.id);
+    hlo_put_values(h, in, 2);
+    str_puts(&h->s, ")");
+    hlo_put_join(h, op, x.type);
+    str_puts(&h->s, " {dimensions = ");
+    hlo_put_list(h, n_dims, dims);
+    str_puts(&h->s, "}");
+    put_end(h, in, 2, &out);
+    return out;
+}
+
+hlo_value hlo_reduce_all(hlo_text *h, const char *op, hlo_value x) {
+    static const int64_t all[HLO_MAX_DIMS] = {0, 1, 2, 3, 4, 5};
+    return hlo_reduce(h, op, x, x.n_dims, all);
+}
+
+// --- products
+hlo_value hlo_dot(hlo_text *h, hlo_value a, hlo_value b, int ca, int cb, hlo_type out_type) {
+    const int batch = a.n_dims - 2;
+    DRV_ASSERT(batch >= 0 && batch <= 1 && b.n_dims == a.n_dims && a.type == b.type &&
+                       a.dim[batch + ca] == b.dim[batch + cb],
+            "product of %%v%d and %%v%d", a.id, b.id);
+    const hlo_value in[] = {a, b};
+    const int64_t none = 0, of_a = batch + ca, of_b = batch + cb;
+    hlo_value out = hlo_new(h, out_type, a.n_dims, a.dim);
+    out.dim[batch] = a.dim[batch + !ca];
+    out.dim[batch + 1] = b.dim[batch + !cb];
+    // Products of fp32 are products of fp32: no plugin shall round the operands.
+    const char *precision = a.type == HLO_BF16 ? "DEFAULT" : "HIGHEST";
+    str_printf(&h->s, "  %%v%d = \"stablehlo.dot_general\"(", out.id);
+    hlo_put_values(h, in, 2);
+    str_puts(&h->s, ") {dot_dimension_numbers = #stablehlo.dot<");
+    put_dims(h, "lhs_batching_dimensions", batch, &none);
+    put_dims(h, ", rhs_batching_dimensions", batch, &none);
+    put_dims(h, ", lhs_contracting_dimensions", 1, &of_a);
+    put_dims(h, ", rhs_contracting_dimensions", 1, &of_b);
+    str_printf(&h->s, ">, precision_config = [#stablehlo<precision %s>, #stablehlo<precision %s>]}",
+            precision, precision);
+    put_end(h, in, 2, &out);
+    return out;
+}
+
+// --- rows by number
+hlo_value hlo_gather_rows(hlo_text *h, hlo_value table, hlo_value rows) {
+    const hlo_value in[] = {table, rows};
+    const hlo_value out = hlo_new(h, table.type, HLO_DIMS(rows.dim[0], table.dim[1]));
+    str_printf(&h->s, "  %%v%d = \"stablehlo.gather\"(", out.id);
+    hlo_put_values(h, in, 2);
+    str_printf(&h->s,
+            ") {dimension_numbers = #stablehlo.gather<offset_dims = [1], "
+            "collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1>, "
+            "slice_sizes = array<i64: 1, %lld>, indices_are_sorted = false}",
+            (long long)table.dim[1]);
+    put_end(h, in, 2, &out);
+    return out;
+}
+
+hlo_value hlo_scatter_add_rows(hlo_text *h, hlo_value table, hlo_value rows, hlo_value added) {
+    const hlo_value in[] = {table, rows, added};
+    const hlo_value out = hlo_new(h, table.type, table.n_dims, table.dim);
+    str_printf(&h->s, "  %%v%d = \"stablehlo.scatter\"(", out.id);
+    hlo_put_values(h, in, 3);
+    str_puts(&h->s, ")");
+    hlo_put_join(h, "add", table.type);
+    str_puts(&h->s, " {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], "
+                    "inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], "
+                    "index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}");
+    put_end(h, in, 3, &out);
+    return out;
+}
+
+// --- order
+void hlo_barrier_all(hlo_text *h, hlo_value *v, int n) {
+    const int id = hlo_new(h, v->type, v->n_dims, v->dim).id;
+    str_printf(&h->s, n > 1 ? "  %%v%d:%d = " : "  %%v%d = ", id, n);
+    str_puts(&h->s, "\"stablehlo.optimization_barrier\"(");
+    hlo_put_values(h, v, n);
+    str_puts(&h->s, ") : (");
+    hlo_put_types(h, v, n);
+    str_puts(&h->s, ") -> (");
+    hlo_put_types(h, v, n);
+    str_puts(&h->s, ")");
+    hlo_end_op(h);
+    for (int i = 0; i < n; i++) {
+        v[i].id = id;
+        v[i].part = n > 1 ? i : -1;
+    }
+}
+
+hlo_value hlo_barrier(hlo_text *h, hlo_value x, hlo_value after) {
+    hlo_value both[] = {x, after};
+    hlo_barrier_all(h, both, 2);
+    return both[0];
+}
+
+// --- places
+hlo_place hlo_at(int64_t fixed) {
+    return (hlo_place){.fixed = fixed};
+}
+
+hlo_place hlo_place_times(hlo_text *h, hlo_place p, int64_t factor) {
+    if (!p.moves) return hlo_at(p.fixed * factor);
+    p.value = hlo_scale(h, p.value, (double)factor);
+    return p;
+}
+
+hlo_value hlo_place_value(hlo_text *h, hlo_place p) {
+    return p.moves ? p.value : hlo_scalar(h, HLO_I32, (double)p.fixed);
+}
+
+hlo_place hlo_place_of(hlo_text *h, const int64_t *table, int n, hlo_place at) {
+    if (!at.moves) return hlo_at(table[at.fixed]);
+    const hlo_value all = hlo_table(h, HLO_I32, n, table);
+    return (hlo_place){true, 0, hlo_reshape(h, hlo_take(h, all, 0, at, 1), 0, NULL)};
+}
+
+// The operands that say where: zero in every dim but one.
+static void put_starts(hlo_text *h, int n_dims, int dim, const hlo_value *zero,
+        const hlo_value *first) {
+    for (int i = 0; i < n_dims; i++) {
+        str_puts(&h->s, ", ");
+        hlo_put_value(h, i == dim ? first : zero);
+    }
+}
+
+static void put_start_types(hlo_text *h, int n_dims) {
+    for (int i = 0; i < n_dims; i++)
+        str_puts(&h->s, ", tensor<i32>");
+}
+
+hlo_value hlo_take(hlo_text *h, hlo_value x, int dim, hlo_place first, int64_t n) {
+    if (!first.moves) return hlo_slice(h, x, dim, first.fixed, n);
+    const hlo_value zero = hlo_scalar(h, HLO_I32, 0);
+    hlo_value out = hlo_new(h, x.type, x.n_dims, x.dim);
+    out.dim[dim] = n;
+    str_printf(&h->s, "  %%v%d = \"stablehlo.dynamic_slice\"(", out.id);
+    hlo_put_value(h, &x);
+    put_starts(h, x.n_dims, dim, &zero, &first.value);
+    str_puts(&h->s, ") {slice_sizes = ");
+    hlo_put_list(h, out.n_dims, out.dim);
+    str_puts(&h->s, "} : (");
+    hlo_put_type(h, &x);
+    put_start_types(h, x.n_dims);
+    str_puts(&h->s, ") -> ");
+    hlo_put_type(h, &out);
+    hlo_end_op(h);
+    return out;
+}
+
+hlo_value hlo_put(hlo_text *h, hlo_value x, hlo_value part, int dim, hlo_place first) {
+    if (part.dim[dim] == x.dim[dim]) return part;
+    const hlo_value at = hlo_place_value(h, first), zero = hlo_scalar(h, HLO_I32, 0),
+                    out = hlo_new(h, x.type, x.n_dims, x.dim);
+    str_printf(&h->s, "  %%v%d = \"stablehlo.dynamic_update_slice\"(", out.id);
+    hlo_put_values(h, (hlo_value[]){x, part}, 2);
+    put_starts(h, x.n_dims, dim, &zero, &at);
+    str_puts(&h->s, ") : (");
+    hlo_put_types(h, (hlo_value[]){x, part}, 2);
+    put_start_types(h, x.n_dims);
+    str_puts(&h->s, ") -> ");
+    hlo_put_type(h, &out);
+    hlo_end_op(h);
+    return out;
+}
+
+// --- loops
+// "^bb0(%v1: type, ...):", with new values for `like`.
+static void put_block(hlo_text *h, const hlo_value *like, int n, hlo_value *fresh) {
+    str_puts(&h->s, "^bb0(");
+    for (int i = 0; i < n; i++) {
+        fresh[i] = hlo_new(h, like[i].type, like[i].n_dims, like[i].dim);
+        if (i) str_puts(&h->s, ", ");
+        hlo_put_value(h, &fresh[i]);
+        str_puts(&h->s, ": ");
+        hlo_put_type(h, &fresh[i]);
+    }
+    str_puts(&h->s, "):");
+    hlo_end_line(h);
+}
+
+void hlo_loop(hlo_text *h, int n_turns, hlo_value *carried, int n_carried, hlo_body *body,
+        void *ctx) {
+    const int n_all = n_carried + 1; // the first one counts turns from 0
+    hlo_value *all = mem_alloc(2 * sizeof *all * (size_t)n_all), *fresh = all + n_all;
+    all[0] = hlo_scalar(h, HLO_I32, 0);
+    memcpy(all + 1, carried, sizeof *carried * (size_t)n_carried);
+    const int id = h->n_values++;
+    str_printf(&h->s, "  %%v%d:%d = \"stablehlo.while\"(", id, n_all);
+    hlo_put_values(h, all, n_all);
+    str_puts(&h->s, ") ({ ");
+    put_block(h, all, n_all, fresh);
+    const hlo_value more = hlo_compare(h, "LT", fresh[0], hlo_scalar(h, HLO_I32, n_turns));
+    hlo_put_return(h, "stablehlo.return", &more, 1);
+    str_puts(&h->s, "  }, { ");
+    put_block(h, all, n_all, fresh);
+    body(h, ctx, (hlo_place){true, 0, fresh[0]}, fresh + 1);
+    fresh[0] = hlo_binary(h, "add", fresh[0], hlo_scalar(h, HLO_I32, 1));
+    hlo_put_return(h, "stablehlo.return", fresh, n_all);
+    str_puts(&h->s, "  }) : (");
+    hlo_put_types(h, all, n_all);
+    str_puts(&h->s, ") -> (");
+    hlo_put_types(h, all, n_all);
+    str_puts(&h->s, ")");
+    hlo_end_op(h);
+    for (int i = 0; i < n_carried; i++) {
+        carried[i].id = id;
+        carried[i].part = i + 1;
+    }
+    free(all);
+}
+
+void hlo_repeat(hlo_text *h, int n, hlo_value *carried, int n_carried, hlo_body *body, void *ctx) {
+    if (n > HLO_MAX_UNROLLED) {
+        hlo_loop(h, n, carried, n_carried, body, ctx);
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        body(h, ctx, hlo_at(i), carried);
+}

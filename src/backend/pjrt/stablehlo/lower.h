@@ -1,0 +1,148 @@
+// From a graph to StableHLO: one rule per op, `lower_op_NAME` for each op of IR_OPS, in lower_*.c.
+// An op without a rule does not link. A rule reads the values of a node's inputs and sets those of
+// its outputs:
+//
+//   static void add(lowering *l, const node *n) {
+//       lower_set(l, n, 0, hlo_binary(&l->h, "add", lower_in(l, n, 0), lower_in(l, n, 1)));
+//   }
+//   const lower_op lower_op_add = {.lower = add};
+//
+// Values are immutable: an output that is "in place" is a new value, and the program's signature
+// says that it takes the memory of its input.
+// Legend: l the lowering; n the node; h the text of the program; c what the parts of a rule share.
+#pragma once
+#include <string.h>
+
+#include "backend/backend.h"
+#include "backend/buffer_shape.h"
+#include "backend/pjrt/stablehlo/hlo.h"
+#include "base/arena.h"
+#include "ir/graph.h"
+
+typedef struct lower_options {
+    bool has_f64;        // else numbers in f64 (loss, norms, hyper) are f32 on the device
+    int attention_block; // queries and keys at a time; 0: 512
+    bool cudnn;          // CUDA computes attention by cuDNN where it can
+    mesh ranks;          // that run a program side by side, one per device; zeros: one rank
+} lower_options;
+
+typedef struct step_numbers { // of an update, scalars in the type of its arithmetic
+    hlo_value grad_scale, lr, c1, c2;
+    hlo_value finite; // whether the norm of the gradients is
+} step_numbers;
+
+typedef struct lowering { // a graph while it is being lowered
+    hlo_text h;
+    const graph *g;
+    lower_options options;
+    hlo_value *values; // by tensor id
+    bool *is_set;      // by tensor id: a rule has given its value
+    int *last_read;    // by tensor id: the last node that reads it; -1: none
+    bool has_fences;   // it trains: layers are kept apart (lower_order.c)
+    int node;          // the one whose rule runs
+    bool has_places;
+    hlo_value places; // i32[N_AXES]: where this rank is along each axis of options.ranks
+    mesh mesh;      // of the graph, but for the pipeline: mesh_of_update, or that of options.ranks
+    bool of_update; // the former, where it is another one
+    bool has_updated;
+    hlo_value updated; // the last weight that a rule has given a new value (lower_update.c)
+    // Made by the first rule that wants them, for all others; NULL: not yet.
+    const tensor *norm2; // that `numbers` are of
+    step_numbers numbers;
+    const tensor *step_word_of; // what `step_word` is made of (lower_rounded.c)
+    hlo_value step_word;
+} lowering;
+
+typedef struct lower_op {
+    // Appends the operations of a node. NULL: a graph that has the op is refused.
+    void (*lower)(lowering *l, const node *n);
+} lower_op;
+extern const lower_op *const lower_ops[N_OPS];
+
+// --- what rules use
+hlo_value lower_in(const lowering *l, const node *n, int k);
+// The value must have the type and dims of the output.
+void lower_set(lowering *l, const node *n, int o, hlo_value v);
+hlo_type lower_type(const lowering *l, dtype dt);
+// The type of sums that belong to values of a tensor.
+hlo_type lower_acc(const lowering *l, const tensor *t);
+// Input k in the accumulation type of input `like`.
+hlo_value lower_in_acc(lowering *l, const node *n, int k, int like);
+// Converts to the type of output o and sets it.
+void lower_round(lowering *l, const node *n, int o, hlo_value v);
+
+// --- the whole
+typedef struct lowered_state { // an argument or a result of the program
+    const char *name;          // of the state
+    dtype host;                // its type on the host; shape.dt is that on the device
+    buffer_shape shape;
+    int n_slots; // 0, 1: one
+    int alias;   // of a result: the argument whose memory it takes; -1: none
+} lowered_state;
+
+typedef struct lowered_line { // where the text of a node begins
+    int first;                // line, from 1
+    const graph *g;
+    int node;
+} lowered_line;
+
+// An argument of programs that several ranks run: i32[N_AXES], this rank's place along each axis.
+#define LOWERED_PLACES    ".places"
+// Of what a program leaves to the one that goes on.
+#define LOWERED_TEMPORARY "."
+static inline bool lowered_is_temporary(const char *name) {
+    return strncmp(name, LOWERED_TEMPORARY, strlen(LOWERED_TEMPORARY)) == 0 &&
+           strcmp(name, LOWERED_PLACES) != 0;
+}
+
+// What stages of a pipeline do between two programs: the sum of a state over all of them, or over
+// the first and the last.
+typedef enum exchange_kind { EXCHANGE_NONE, EXCHANGE_PIPELINE, EXCHANGE_ENDS } exchange_kind;
+typedef struct lowered_exchange {
+    exchange_kind kind;
+    const char *name; // of the state
+} lowered_exchange;
+
+typedef struct lowered {
+    const char *name; // of the program
+    str text;         // freed by the caller
+    lowered_state *in, *out;
+    int n_in, n_out;
+    lowered_line *lines;
+    int n_lines;
+    lowered_exchange before, after;
+    struct lowered *next; // the program that goes on; NULL: this is the last one
+} lowered;
+
+// DRV_E_DEVICE: the graph has an op that this back end does not run.
+DRV_CHECKED drv_status lower_graph(arena *a, const graph *g, const lower_options *options,
+        lowered *out);
+// A whole training step (backend.h).
+DRV_CHECKED drv_status lower_step(arena *a, const step_parts *parts, const lower_options *options,
+        lowered *out);
+
+// The plugin's complaint about a line of the text becomes one about the node that wrote it: changes
+// the message of a failure that names "LINE:COLUMN" after the text's name.
+drv_status lower_explain(const lowered *l, drv_status failed);
+
+// --- what programs of one and of two graphs share (lower.c)
+typedef struct state_use { // by tensor id
+    bool *read;            // state that nodes read
+    const tensor **last;   // the last value that took the place of a state; NULL: it is not written
+} state_use;
+state_use lower_state_use(arena *a, const graph *g);
+// Before the first value of a program is made. DRV_E_DEVICE: as lower_graph.
+DRV_CHECKED drv_status lower_open(arena *a, const graph *g, const lower_options *options,
+        lowering *out);
+lowered_state lower_state(const lowering *l, const tensor *t, int alias);
+// The argument that says where this rank is, the first one, where there are several.
+void lower_add_places(lowering *l, lowered *out);
+// The first line, with arguments %v0, %v1, ...; and the last ones.
+void lower_head(lowering *l, const lowered *out);
+void lower_results(lowering *l, const hlo_value *v, int n);
+// What nodes [first, end) leave to later ones and to the host is there before any of it is read
+// (lower_order.c).
+void lower_note_reads(lowering *l);
+void lower_fence(lowering *l, int first, int end);
+// The rules of the nodes [first, end), in their order; `out` has room for their lines.
+void lower_nodes(lowering *l, lowered *out, int first, int end);

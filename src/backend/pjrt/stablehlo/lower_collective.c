@@ -1,0 +1,146 @@
+// Collectives over an axis of the mesh, shards of state over data ranks, and what each rank of a
+// group takes a part of. Over one rank they are the identity and leave no operation.
+// Legend: s shard; w weight; g gradient.
+#include "backend/pjrt/stablehlo/lower_collective.h"
+
+#include "ir/op.h"
+#include "ir/shard.h"
+
+// --- groups and places
+static int place_along(const lowering *l, int rank, mesh_axis axis) {
+    const mesh *m = &l->options.ranks;
+    if (axis == AXIS_DATA && l->of_update) return mesh_place_in_update(m, rank);
+    return axis == AXIS_CONTEXT && l->of_update ? 0 : mesh_place(m, rank, axis);
+}
+
+// Ranks that differ along `axes` alone, in the order of their places; every rank is in one group.
+static hlo_groups groups_along(lowering *l, unsigned axes) {
+    const int n = mesh_ranks(&l->options.ranks);
+    int64_t *members = ARENA_ARRAY(l->g->a, int64_t, n);
+    hlo_groups groups = {.size = 1, .members = members};
+    for (int axis = 0; axis < N_AXES; axis++)
+        if (axes >> axis & 1) groups.size *= l->mesh.size[axis];
+    groups.n = n / groups.size;
+    for (int r = 0; r < n; r++) {
+        int group = 0, member = 0;
+        for (int axis = 0; axis < N_AXES; axis++) {
+            int *at = axes >> axis & 1 ? &member : &group;
+            *at = *at * l->mesh.size[axis] + place_along(l, r, (mesh_axis)axis);
+        }
+        members[group * groups.size + member] = r;
+    }
+    return groups;
+}
+
+hlo_groups lower_neighbours(lowering *l, mesh_axis axis, int n) {
+    hlo_groups groups = groups_along(l, 1u << axis);
+    DRV_ASSERT(groups.size % n == 0, "%d neighbours of %d ranks", n, groups.size);
+    groups.n *= groups.size / n; // groups lie one after the other
+    groups.size = n;
+    return groups;
+}
+
+static hlo_groups groups_of(lowering *l, const node *n) {
+    return groups_along(l, 1u << n->attrs.axis);
+}
+
+hlo_value lower_sum_along(lowering *l, hlo_value x, unsigned axes) {
+    const hlo_groups groups = groups_along(l, axes);
+    return groups.size == 1 ? x : hlo_all_reduce(&l->h, "add", x, groups);
+}
+
+hlo_value lower_max_along(lowering *l, hlo_value x, unsigned axes) {
+    const hlo_groups groups = groups_along(l, axes);
+    return groups.size == 1 ? x : hlo_all_reduce(&l->h, "maximum", x, groups);
+}
+
+hlo_value lower_place(lowering *l, mesh_axis axis) {
+    DRV_ASSERT(l->has_places, "graph \"%s\" has no places", l->g->name);
+    const hlo_value here =
+            hlo_reshape(&l->h, hlo_slice(&l->h, l->places, 0, (int64_t)axis, 1), 0, NULL);
+    if (axis != AXIS_DATA || !l->of_update) return here;
+    const hlo_value before = hlo_scale(&l->h, lower_place(l, AXIS_CONTEXT),
+            (double)l->options.ranks.size[AXIS_DATA]);
+    return hlo_binary(&l->h, "add", before, here);
+}
+
+hlo_value lower_rows_here(lowering *l, const node *n, hlo_value rows, int64_t n_here,
+        hlo_value *is_here) {
+    hlo_text *h = &l->h;
+    const hlo_value first = hlo_scale(h, lower_place(l, (mesh_axis)n->attrs.axis), (double)n_here);
+    const hlo_value here = hlo_binary(h, "subtract", rows, hlo_spread(h, first, &rows));
+    *is_here = hlo_binary(h, "and", hlo_compare(h, "GE", here, hlo_fill(h, 0, &here)),
+            hlo_compare(h, "LT", here, hlo_fill(h, (double)n_here, &here)));
+    return here;
+}
+
+// --- values
+static void same(lowering *l, const node *n) {
+    lower_set(l, n, 0, lower_in(l, n, 0));
+}
+
+// Over the ends of the pipeline the sum is there before the program is (lower_graph.c).
+static void all_reduce(lowering *l, const node *n) {
+    if (n->attrs.ranks == 1 || n->attrs.ends)
+        same(l, n);
+    else
+        lower_set(l, n, 0, hlo_all_reduce(&l->h, "add", lower_in(l, n, 0), groups_of(l, n)));
+}
+
+static void all_gather(lowering *l, const node *n) {
+    if (n->attrs.ranks == 1)
+        same(l, n);
+    else
+        lower_set(l, n, 0, hlo_all_gather(&l->h, lower_in(l, n, 0), n->attrs.dim, groups_of(l, n)));
+}
+
+static void reduce_scatter(lowering *l, const node *n) {
+    const hlo_value x = lower_in(l, n, 0);
+    if (n->attrs.ranks == 1)
+        same(l, n);
+    else
+        lower_set(l, n, 0, hlo_reduce_scatter(&l->h, x, n->attrs.dim, groups_of(l, n)));
+}
+
+const lower_op lower_op_share = {.lower = same};
+const lower_op lower_op_all_reduce = {.lower = all_reduce};
+const lower_op lower_op_all_gather = {.lower = all_gather};
+const lower_op lower_op_reduce_scatter = {.lower = reduce_scatter};
+
+// --- shards: all of a tensor in a row, filled up with zeros to as many whole shards as ranks
+static int shards_of(const node *n) {
+    return n->attrs.ranks ? n->attrs.ranks : 1;
+}
+
+static hlo_value in_shards(lowering *l, const node *n, hlo_value x) {
+    const int64_t elements = hlo_elements(&x);
+    const hlo_value row = hlo_reshape(&l->h, x, HLO_DIMS(elements));
+    return hlo_pad(&l->h, row, 0, shards_of(n) * shard_length(elements, shards_of(n)));
+}
+
+static void take_shard(lowering *l, const node *n) {
+    const hlo_value row = in_shards(l, n, lower_in(l, n, 0));
+    const int64_t length = row.dim[0] / shards_of(n);
+    hlo_place first = hlo_at(0);
+    if (n->attrs.ranks > 1) first = (hlo_place){true, 0, lower_place(l, (mesh_axis)n->attrs.axis)};
+    lower_set(l, n, 0, hlo_take(&l->h, row, 0, hlo_place_times(&l->h, first, length), length));
+}
+
+static void reduce_shard(lowering *l, const node *n) {
+    const hlo_value g = lower_in(l, n, 0), row = in_shards(l, n, g);
+    lower_set(l, n, 0,
+            n->attrs.ranks == 1 ? row : hlo_reduce_scatter(&l->h, row, 0, groups_of(l, n)));
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &g));
+}
+
+static void gather_shards(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value w = lower_in(l, n, 0), s = lower_in(l, n, 1);
+    const hlo_value row = n->attrs.ranks == 1 ? s : hlo_all_gather(h, s, 0, groups_of(l, n));
+    const hlo_value whole = hlo_slice(h, row, 0, 0, hlo_elements(&w));
+    lower_set(l, n, 0, hlo_reshape(h, whole, w.n_dims, w.dim));
+}
+
+const lower_op lower_op_take_shard = {.lower = take_shard};
+const lower_op lower_op_reduce_shard = {.lower = reduce_shard};
+const lower_op lower_op_gather_shards = {.lower = gather_shards};

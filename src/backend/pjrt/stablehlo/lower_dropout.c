@@ -1,0 +1,82 @@
+// dropout: the words of Philox4x32-10 (base/rng.c) in operations on whole numbers, the same bits as
+// on the CPU.
+#include "backend/pjrt/stablehlo/lower.h"
+#include "kernels/kernels.h"
+
+typedef struct words { // four words of each counter
+    hlo_value c[4];
+} words;
+
+// The upper and lower half of a * factor.
+static hlo_value product_half(hlo_text *h, hlo_value a, uint32_t factor, bool upper) {
+    if (!upper)
+        return hlo_binary(h, "multiply", a, hlo_spread(h, hlo_whole(h, HLO_U32, factor), &a));
+    hlo_value wide = hlo_convert(h, a, HLO_U64);
+    wide = hlo_binary(h, "multiply", wide, hlo_spread(h, hlo_whole(h, HLO_U64, factor), &wide));
+    wide = hlo_binary(h, "shift_right_logical", wide, hlo_fill(h, 32, &wide));
+    return hlo_convert(h, wide, HLO_U32);
+}
+
+static hlo_value xor_key(hlo_text *h, hlo_value x, hlo_value y, uint32_t key) {
+    const hlo_value both = hlo_binary(h, "xor", x, y);
+    return hlo_binary(h, "xor", both, hlo_spread(h, hlo_whole(h, HLO_U32, key), &both));
+}
+
+static words philox(hlo_text *h, words w, uint32_t k0, uint32_t k1) {
+    for (int round = 0; round < 10; round++) {
+        const hlo_value *c = w.c;
+        const hlo_value high0 = product_half(h, c[0], 0xD2511F53u, true),
+                        low0 = product_half(h, c[0], 0xD2511F53u, false),
+                        high1 = product_half(h, c[2], 0xCD9E8D57u, true),
+                        low1 = product_half(h, c[2], 0xCD9E8D57u, false);
+        w = (words){{xor_key(h, high1, c[1], k0), low1, xor_key(h, high0, c[3], k1), low0}};
+        k0 += 0x9E3779B9u;
+        k1 += 0xBB67AE85u;
+    }
+    return w;
+}
+
+// The words of a row's elements, groups at a time: word e % GROUP / COUNTERS of counter e %
+// COUNTERS of group e / GROUP. [rows, groups, 4, COUNTERS] in the order of elements.
+static hlo_value row_words(lowering *l, const node *n, int64_t rows, int64_t groups) {
+    enum { COUNTERS = DROPOUT_GROUP / 4 };
+    hlo_text *h = &l->h;
+    const int64_t dims[] = {rows, groups, COUNTERS};
+    const uint64_t seed = (uint64_t)n->attrs.seed;
+    const uint64_t site = (uint64_t)n->attrs.site << 40; // dropout_block: above the counters
+    const hlo_value group = hlo_iota(h, HLO_U32, 3, dims, 1),
+                    in_group = hlo_iota(h, HLO_U32, 3, dims, 2);
+    // Of the first token of each row, which is whole here.
+    const hlo_value origin = hlo_reshape(h, lower_in(l, n, 1), HLO_DIMS(rows, 3 * n->attrs.seq)),
+                    number = hlo_convert(h, hlo_slice(h, origin, 1, 0, 2), HLO_U32);
+    const hlo_value low = hlo_reshape(h, hlo_slice(h, number, 1, 0, 1), HLO_DIMS(rows)),
+                    high = hlo_reshape(h, hlo_slice(h, number, 1, 1, 1), HLO_DIMS(rows));
+    const hlo_value counter = hlo_binary(h, "add", hlo_scale(h, group, COUNTERS), in_group);
+    const words start = {{counter, hlo_spread(h, hlo_whole(h, HLO_U32, site >> 32), &counter),
+            hlo_along(h, low, &counter, 0), hlo_along(h, high, &counter, 0)}};
+    const words w =
+            philox(h, start, (uint32_t)seed, (uint32_t)(seed >> 32) ^ (RNG_DROPOUT * 0x85EBCA6Bu));
+    hlo_value part[4];
+    for (int i = 0; i < 4; i++)
+        part[i] = hlo_reshape(h, w.c[i], HLO_DIMS(rows, groups, 1, COUNTERS));
+    return hlo_concat(h, part, 4, 2);
+}
+
+static void dropout(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value x = lower_in_acc(l, n, 0, 0);
+    const int64_t rows = x.dim[0] / n->attrs.seq, width = n->attrs.seq * x.dim[1],
+                  groups = (width + DROPOUT_GROUP - 1) / DROPOUT_GROUP;
+    DRV_ASSERT(groups * (DROPOUT_GROUP / 4) < (int64_t)1 << 32, "rows of %lld elements",
+            (long long)width);
+    hlo_value w = row_words(l, n, rows, groups);
+    w = hlo_slice(h, hlo_reshape(h, w, HLO_DIMS(rows, groups * DROPOUT_GROUP)), 1, 0, width);
+    w = hlo_reshape(h, w, x.n_dims, x.dim);
+    const dropout_args args = {.rate = n->attrs.rate};
+    const hlo_value least = hlo_whole(h, HLO_U32, dropout_threshold(&args));
+    const hlo_value kept = hlo_compare(h, "GE", w, hlo_spread(h, least, &w));
+    const hlo_value scaled = hlo_binary(h, "divide", x, hlo_fill(h, 1 - n->attrs.rate, &x));
+    lower_round(l, n, 0, hlo_select(h, kept, scaled, hlo_scale(h, x, 0)));
+}
+
+const lower_op lower_op_dropout = {.lower = dropout};

@@ -1,0 +1,168 @@
+// A graph as a program. Where stages of a pipeline exchange something in its middle (the norm, the
+// gradient of a tied table) it becomes several: ranks of different stages run different programs,
+// which cannot meet in one, so what they exchange goes between two (docs/adr/0025).
+#include "backend/pjrt/stablehlo/lower.h"
+#include "ir/op.h"
+
+typedef struct graph_cut {
+    arena *a;
+    const graph *g;
+    int *made_in, *last_read; // by tensor id: nodes; -1: none
+    bool *needed;             // by tensor id: an argument of the part at hand
+    const tensor **last;      // by tensor id: the last value that took the place of a state in it
+    const tensor **results;
+    lowering l;
+    lowered *out;
+    int first, end; // nodes of the part
+} graph_cut;
+
+// --- where it is cut
+static bool goes_along_pipeline(const graph_cut *c, const node *n) {
+    return c->g->mesh.size[AXIS_PIPELINE] > 1 && n->op == OP_sum_squares &&
+           n->attrs.axes >> AXIS_PIPELINE & 1;
+}
+
+// The state that holds a value between programs: its own, or one for this purpose.
+static const tensor *holder_of(const tensor *t) {
+    const tensor *root = tensor_root(t);
+    return root->cls == TENSOR_TEMP ? t : root;
+}
+
+static const char *held_name(const graph_cut *c, const tensor *t) {
+    const tensor *holder = holder_of(t);
+    return holder->cls == TENSOR_TEMP
+                   ? arena_printf(c->a, LOWERED_TEMPORARY "%s.%d", c->g->name, holder->id)
+                   : holder->name;
+}
+
+// A part ends before a node that sums over the ends of the pipeline, and after one whose sum goes
+// along all of it.
+static void find_end(graph_cut *c) {
+    const node *begin = c->g->nodes[c->first];
+    if (begin->attrs.ends)
+        c->out->before = (lowered_exchange){EXCHANGE_ENDS, held_name(c, begin->in[0])};
+    for (c->end = c->first; c->end < c->g->n_nodes; c->end++) {
+        const node *n = c->g->nodes[c->end];
+        if (n->attrs.ends && c->end > c->first) return;
+        if (!goes_along_pipeline(c, n)) continue;
+        c->out->after = (lowered_exchange){EXCHANGE_PIPELINE, held_name(c, n->out[0])};
+        c->end++;
+        return;
+    }
+}
+
+// --- the signature of a part
+static bool is_from_before(const graph_cut *c, const tensor *t) {
+    return c->made_in[t->id] < c->first;
+}
+
+static void find_use(graph_cut *c) {
+    const graph *g = c->g;
+    c->needed = ARENA_ARRAY(c->a, bool, g->n_tensors);
+    c->last = ARENA_ARRAY(c->a, const tensor *, g->n_tensors);
+    for (int i = c->first; i < c->end; i++) {
+        const node *n = g->nodes[i];
+        for (int k = 0; k < n->n_in; k++)
+            if (is_from_before(c, n->in[k])) c->needed[holder_of(n->in[k])->id] = true;
+        for (int o = 0; o < n->n_out && !op_rows[n->op]->renames; o++) {
+            const tensor *root = tensor_root(n->out[o]);
+            if (n->out[o]->alias && root->cls != TENSOR_TEMP) c->last[root->id] = n->out[o];
+        }
+    }
+}
+
+static lowered_state held_state(const graph_cut *c, const tensor *t, int alias) {
+    lowered_state s = lower_state(&c->l, t, alias);
+    s.name = held_name(c, t);
+    return s;
+}
+
+static void add_result(graph_cut *c, const tensor *t, lowered_state s) {
+    c->results[c->out->n_out] = t;
+    c->out->out[c->out->n_out++] = s;
+}
+
+static void add_arguments(graph_cut *c) {
+    lowered *out = c->out;
+    const graph *g = c->g;
+    for (int i = 0; i < g->n_tensors; i++) {
+        const tensor *t = g->tensors[i];
+        if (!c->needed[i]) continue;
+        c->l.values[i] = hlo_new(&c->l.h, lower_type(&c->l, t->dt), t->n_dims, t->dim);
+        if (c->last[i]) add_result(c, c->last[i], held_state(c, t, out->n_in));
+        out->in[out->n_in++] = held_state(c, t, -1);
+    }
+    for (int i = c->first; i < c->end; i++) {
+        const node *n = g->nodes[i];
+        for (int k = 0; k < n->n_in; k++)
+            if (is_from_before(c, n->in[k]))
+                c->l.values[n->in[k]->id] = c->l.values[holder_of(n->in[k])->id];
+    }
+}
+
+// What is new: state, and what later parts read.
+static void add_made(graph_cut *c) {
+    for (int i = 0; i < c->g->n_tensors; i++) {
+        const tensor *t = c->g->tensors[i];
+        const bool made_here = c->made_in[i] >= c->first && c->made_in[i] < c->end,
+                   is_state = t->cls != TENSOR_TEMP && !t->alias,
+                   is_read = holder_of(t)->cls == TENSOR_TEMP && c->last_read[i] >= c->end;
+        if (made_here && (is_state || is_read)) add_result(c, t, held_state(c, t, -1));
+    }
+}
+
+// Results: the written state in the order of its arguments, then what is new.
+static void find_signature(graph_cut *c) {
+    const int most = c->g->n_tensors;
+    c->out->in = ARENA_ARRAY(c->a, lowered_state, most + 1);
+    c->out->out = ARENA_ARRAY(c->a, lowered_state, most);
+    c->results = ARENA_ARRAY(c->a, const tensor *, most);
+    lower_add_places(&c->l, c->out);
+    add_arguments(c);
+    add_made(c);
+}
+
+// --- the whole
+static void lower_part(graph_cut *c) {
+    lowered *out = c->out;
+    find_use(c);
+    find_signature(c);
+    lower_head(&c->l, out);
+    lower_nodes(&c->l, out, c->first, c->end);
+    hlo_value *v = ARENA_ARRAY(c->a, hlo_value, out->n_out);
+    for (int o = 0; o < out->n_out; o++)
+        v[o] = c->l.values[c->results[o]->id];
+    lower_results(&c->l, v, out->n_out);
+    out->text = c->l.h.s;
+}
+
+static void find_lifetimes(graph_cut *c) {
+    const graph *g = c->g;
+    c->made_in = ARENA_ARRAY(c->a, int, g->n_tensors);
+    c->last_read = ARENA_ARRAY(c->a, int, g->n_tensors);
+    for (int i = 0; i < g->n_tensors; i++)
+        c->made_in[i] = c->last_read[i] = -1;
+    for (int i = 0; i < g->n_nodes; i++) {
+        for (int k = 0; k < g->nodes[i]->n_in; k++)
+            c->last_read[g->nodes[i]->in[k]->id] = i;
+        for (int o = 0; o < g->nodes[i]->n_out; o++)
+            c->made_in[g->nodes[i]->out[o]->id] = i;
+    }
+}
+
+drv_status lower_graph(arena *a, const graph *g, const lower_options *options, lowered *out) {
+    graph_cut c = {.a = a, .g = g};
+    find_lifetimes(&c);
+    c.out = out;
+    for (int n_parts = 1; n_parts == 1 || c.end < g->n_nodes; n_parts++) {
+        if (n_parts > 1) c.out = c.out->next = ARENA_NEW(a, lowered);
+        *c.out = (lowered){.name = n_parts > 1 ? arena_printf(a, "%s.%d", g->name, n_parts)
+                                               : g->name,
+                .lines = ARENA_ARRAY(a, lowered_line, g->n_nodes)};
+        c.first = c.end;
+        DRV_TRY(lower_open(a, g, options, &c.l));
+        if (g->n_nodes) find_end(&c);
+        lower_part(&c);
+    }
+    return DRV_OK;
+}

@@ -1,0 +1,72 @@
+// Key-value heads that several tensor ranks work with (ir/ops/kv_heads.c): shares put together, the
+// gradients of wholes summed, a share taken; over the replicas of a head, which are neighbours along
+// the axis. Over one rank shares are wholes.
+// Legend: N tokens; kv the columns of k and v, [N, 2, head_dim or a share of it].
+#include "backend/pjrt/stablehlo/lower_collective.h"
+
+static void same(lowering *l, const node *n) {
+    lower_set(l, n, 0, lower_in(l, n, 0));
+}
+
+static int64_t columns_of_q(const node *n) {
+    return (int64_t)n->attrs.n_heads * n->attrs.head_dim;
+}
+
+static hlo_value take_q(lowering *l, const node *n, hlo_value x) {
+    return hlo_slice(&l->h, x, 1, 0, columns_of_q(n));
+}
+
+static hlo_value take_kv(lowering *l, const node *n, hlo_value x) {
+    const int64_t q = columns_of_q(n), both = x.dim[1] - q;
+    return hlo_reshape(&l->h, hlo_slice(&l->h, x, 1, q, both), HLO_DIMS(x.dim[0], 2, both / 2));
+}
+
+static hlo_value put_together(lowering *l, hlo_value q, hlo_value kv) {
+    const hlo_value parts[] = {q,
+            hlo_reshape(&l->h, kv, HLO_DIMS(kv.dim[0], kv.dim[1] * kv.dim[2]))};
+    return hlo_concat(&l->h, parts, 2, 1);
+}
+
+static void gather_kv(lowering *l, const node *n) {
+    const hlo_value x = lower_in(l, n, 0);
+    if (n->attrs.replicas == 1) {
+        same(l, n);
+        return;
+    }
+    const hlo_groups replicas = lower_neighbours(l, (mesh_axis)n->attrs.axis, n->attrs.replicas);
+    const hlo_value kv = hlo_all_gather(&l->h, take_kv(l, n, x), 2, replicas);
+    lower_set(l, n, 0, put_together(l, take_q(l, n, x), kv));
+}
+
+static void slice_kv(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value x = lower_in(l, n, 0);
+    if (n->attrs.replicas == 1) {
+        same(l, n);
+        return;
+    }
+    const hlo_value place = lower_place(l, (mesh_axis)n->attrs.axis),
+                    among = hlo_binary(h, "remainder", place,
+                            hlo_fill(h, n->attrs.replicas, &place));
+    const int64_t share = n->attrs.head_dim / n->attrs.replicas;
+    const hlo_place first = hlo_place_times(h, (hlo_place){true, 0, among}, share);
+    lower_set(l, n, 0,
+            put_together(l, take_q(l, n, x), hlo_take(h, take_kv(l, n, x), 2, first, share)));
+}
+
+// Sums travel in the accumulation type and are rounded once, as those of q.
+static void join_kv(lowering *l, const node *n) {
+    const hlo_value x = lower_in(l, n, 0);
+    if (n->attrs.replicas == 1) {
+        lower_round(l, n, 0, x);
+        return;
+    }
+    const hlo_groups replicas = lower_neighbours(l, (mesh_axis)n->attrs.axis, n->attrs.replicas);
+    const hlo_value kv = hlo_all_reduce(&l->h, "add", take_kv(l, n, x), replicas);
+    lower_round(l, n, 0, put_together(l, take_q(l, n, x), kv));
+}
+
+const lower_op lower_op_gather_kv = {.lower = gather_kv};
+const lower_op lower_op_slice_kv = {.lower = slice_kv};
+const lower_op lower_op_share_kv = {.lower = same};
+const lower_op lower_op_join_kv = {.lower = join_kv};

@@ -1,0 +1,81 @@
+// Products: matmul, matmul_add, and the low-rank branches of LoRA.
+#include "backend/pjrt/stablehlo/lower_collective.h"
+#include "ir/op.h"
+
+// op(a) op(b) in a type. A product that is stored in bf16 is printed in bf16: the sum is in fp32
+// inside all the same, and a converted fp32 result costs a GPU the memory of both.
+static hlo_value product(lowering *l, const node *n, hlo_type type) {
+    return hlo_dot(&l->h, lower_in(l, n, 0), lower_in(l, n, 1), !n->attrs.ta, n->attrs.tb, type);
+}
+
+// What is added to a gradient, of all ranks that have other tokens.
+static hlo_value added_to(lowering *l, const node *n, hlo_value acc, hlo_value added) {
+    if (n->attrs.ranks > 1) added = lower_sum_along(l, added, 1u << n->attrs.axis);
+    return hlo_binary(&l->h, "add", acc, added);
+}
+
+static void matmul(lowering *l, const node *n) {
+    const hlo_value y = product(l, n, lower_type(l, n->out[0]->dt));
+    lower_set(l, n, 0, n->n_in > 2 ? added_to(l, n, lower_in(l, n, 2), y) : y);
+}
+
+static void matmul_add(lowering *l, const node *n) {
+    const hlo_value c = lower_in_acc(l, n, 2, 0), y = product(l, n, c.type);
+    lower_round(l, n, 0, hlo_binary(&l->h, "add", c, y));
+}
+
+const lower_op lower_op_matmul = {.lower = matmul};
+const lower_op lower_op_matmul_add = {.lower = matmul_add};
+
+// --- low-rank branches
+// y[:, c_i .. c_i + O_i] += alpha_i t_i B_i^T
+static void lora_up(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value y = lower_in(l, n, 0), t = lower_in(l, n, 1);
+    hlo_value part[2 * MAX_BRANCHES + 1];
+    int n_parts = 0;
+    int64_t end = 0, from = 0;
+    for (int i = 0; i < n->n_in - 2; i++) {
+        const hlo_value b = lower_in(l, n, 2 + i);
+        const int64_t first = branch_column(&n->attrs, i), width = b.dim[0], rank = b.dim[1];
+        if (first > end) part[n_parts++] = hlo_slice(h, y, 1, end, first - end);
+        const hlo_value before =
+                hlo_convert(h, hlo_slice(h, y, 1, first, width), lower_acc(l, n->in[0]));
+        const hlo_value t_i = hlo_slice(h, t, 1, from, rank);
+        const hlo_value up =
+                hlo_scale(h, hlo_dot(h, t_i, b, 1, 1, before.type), branch_alpha(&n->attrs, i));
+        part[n_parts++] = hlo_convert(h, hlo_binary(h, "add", before, up), y.type);
+        end = first + width;
+        from += rank;
+    }
+    if (end < y.dim[1]) part[n_parts++] = hlo_slice(h, y, 1, end, y.dim[1] - end);
+    lower_set(l, n, 0, hlo_concat(h, part, n_parts, 1));
+}
+
+// dt_i = alpha_i dy[:, c_i .. c_i + O_i] B_i
+static void lora_up_grad(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value dy = lower_in(l, n, 0);
+    hlo_value part[MAX_BRANCHES];
+    for (int i = 0; i < n->n_in - 1; i++) {
+        const hlo_value b = lower_in(l, n, 1 + i);
+        const hlo_value d = hlo_slice(h, dy, 1, branch_column(&n->attrs, i), b.dim[0]);
+        part[i] = hlo_scale(h, hlo_dot(h, d, b, 1, 0, lower_acc(l, n->in[0])),
+                branch_alpha(&n->attrs, i));
+    }
+    lower_round(l, n, 0, hlo_concat(h, part, n->n_in - 1, 1));
+}
+
+// acc + alpha dy[:, column1 .. + O]^T t[:, from .. + r]
+static void lora_up_grad_b(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value acc = lower_in(l, n, 2);
+    const hlo_value dy = hlo_slice(h, lower_in(l, n, 0), 1, n->attrs.column1, acc.dim[0]);
+    const hlo_value t = hlo_slice(h, lower_in(l, n, 1), 1, n->attrs.from, acc.dim[1]);
+    const hlo_value added = hlo_scale(h, hlo_dot(h, dy, t, 0, 0, acc.type), n->attrs.alpha1);
+    lower_set(l, n, 0, added_to(l, n, acc, added));
+}
+
+const lower_op lower_op_lora_up = {.lower = lora_up};
+const lower_op lower_op_lora_up_grad = {.lower = lora_up_grad};
+const lower_op lower_op_lora_up_grad_b = {.lower = lora_up_grad_b};

@@ -1,0 +1,74 @@
+// rope_table and rope.
+#include <math.h>
+
+#include "backend/pjrt/stablehlo/lower.h"
+#include "kernels/kernels.h"
+
+#define TWO_PI 6.283185307179586476925
+
+// An angle p f is p times a share of a turn, of which only the fraction counts; in fp32 it would be
+// lost at large positions (at 131,072 to 4e-3 rad). So the fraction is computed in whole numbers of
+// 2^-32 turns, which wrap as turns do: f / 2 pi = high 2^-32 + low 2^-(32 + LOW_BITS), and for
+// p < 2^20, p low stays below 2^32. What is cut off is below p 2^-(33 + LOW_BITS) + 2^-32 turns:
+// at most 2e-7 rad, as much as fp32 rounds an angle of half a turn. No f64 is needed.
+enum { LOW_BITS = 12 };
+
+static void split_turns(const node *n, int64_t *high, int64_t *low) {
+    const op_attrs *attrs = &n->attrs;
+    const rope_args args = {attrs->head_dim, attrs->theta, attrs->factor, attrs->low_freq_factor,
+            attrs->high_freq_factor, attrs->original_context};
+    for (int j = 0; j < attrs->head_dim / 2; j++) {
+        const double turns = rope_frequency(&args, j) / TWO_PI, whole = floor(turns);
+        const double units = (turns - whole) * 0x1p32;
+        high[j] = (int64_t)floor(units);
+        low[j] = (int64_t)((units - floor(units)) * (1 << LOW_BITS));
+    }
+}
+
+static void rope_table(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const int half = n->attrs.head_dim / 2;
+    int64_t *high = ARENA_ARRAY(l->g->a, int64_t, half), *low = ARENA_ARRAY(l->g->a, int64_t, half);
+    split_turns(n, high, low);
+    const hlo_value like = {.type = HLO_U32, .n_dims = 2, .dim = {n->in[0]->dim[0], half}};
+    const hlo_value p = hlo_along(h, hlo_convert(h, lower_in(l, n, 0), HLO_U32), &like, 0);
+    const hlo_value f_high = hlo_along(h, hlo_table(h, HLO_U32, half, high), &like, 1),
+                    f_low = hlo_along(h, hlo_table(h, HLO_U32, half, low), &like, 1);
+    const hlo_value rest = hlo_binary(h, "shift_right_logical", hlo_binary(h, "multiply", p, f_low),
+            hlo_fill(h, LOW_BITS, &like));
+    const hlo_value turns = hlo_binary(h, "add", hlo_binary(h, "multiply", p, f_high), rest);
+    // As signed numbers: from half a turn back to half a turn on.
+    const hlo_value angle = hlo_scale(h,
+            hlo_convert(h, hlo_bitcast(h, turns, HLO_I32), lower_type(l, n->attrs.table_dtype)),
+            TWO_PI * 0x1p-32);
+    const hlo_value both[] = {hlo_unary(h, "cosine", angle), hlo_unary(h, "sine", angle)};
+    lower_set(l, n, 0, hlo_concat(h, both, 2, 1));
+}
+
+// Pairs (a, b) of the first n_heads heads become (a cos - b sin, b cos + a sin).
+static void rope(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value x = lower_in(l, n, 0), table = lower_in(l, n, 1);
+    const int64_t rows = x.dim[0], width = (int64_t)n->attrs.n_heads * n->attrs.head_dim,
+                  half = n->attrs.head_dim / 2;
+    const hlo_value heads = hlo_convert(h,
+            hlo_reshape(h, hlo_slice(h, x, 1, 0, width),
+                    HLO_DIMS(rows, n->attrs.n_heads, n->attrs.head_dim)),
+            table.type);
+    const hlo_value a = hlo_slice(h, heads, 2, 0, half), b = hlo_slice(h, heads, 2, half, half);
+    static const int64_t at[] = {0, 2};
+    const hlo_value c = hlo_broadcast(h, hlo_slice(h, table, 1, 0, half), a.n_dims, a.dim, at);
+    hlo_value s = hlo_broadcast(h, hlo_slice(h, table, 1, half, half), a.n_dims, a.dim, at);
+    if (n->attrs.inverse) s = hlo_unary(h, "negate", s);
+    const hlo_value turned[] = {hlo_binary(h, "subtract", hlo_binary(h, "multiply", a, c),
+                                        hlo_binary(h, "multiply", b, s)),
+            hlo_binary(h, "add", hlo_binary(h, "multiply", b, c), hlo_binary(h, "multiply", a, s))};
+    hlo_value part[2] = {hlo_reshape(h, hlo_convert(h, hlo_concat(h, turned, 2, 2), x.type),
+            HLO_DIMS(rows, width))};
+    const bool all = width == x.dim[1];
+    if (!all) part[1] = hlo_slice(h, x, 1, width, x.dim[1] - width);
+    lower_set(l, n, 0, hlo_concat(h, part, all ? 1 : 2, 1));
+}
+
+const lower_op lower_op_rope_table = {.lower = rope_table};
+const lower_op lower_op_rope = {.lower = rope};

@@ -1,0 +1,178 @@
+// State kept in bf16 (ir/ops/rounded.c): the hash of base/stochastic.h in operations on whole
+// numbers, the same bits as on the CPU.
+#include "backend/pjrt/stablehlo/lower_adamw.h"
+#include "ir/hyper.h"
+#include "ir/rounding.h"
+
+static hlo_value with_word(hlo_text *h, const char *op, hlo_value x, uint32_t word) {
+    return hlo_binary(h, op, x, hlo_spread(h, hlo_whole(h, HLO_U32, word), &x));
+}
+
+static hlo_value shift_xor(hlo_text *h, hlo_value x, uint32_t bits) {
+    return hlo_binary(h, "xor", x, with_word(h, "shift_right_logical", x, bits));
+}
+
+static hlo_value mix(hlo_text *h, hlo_value x) {
+    x = with_word(h, "multiply", shift_xor(h, x, MIX_SHIFT1), MIX_FACTOR1);
+    x = with_word(h, "multiply", shift_xor(h, x, MIX_SHIFT2), MIX_FACTOR2);
+    return shift_xor(h, x, MIX_SHIFT3);
+}
+
+// --- which elements
+typedef struct element_words { // of each element of a tensor
+    hlo_value first, second;   // second: where it is wanted
+} element_words;
+
+typedef struct place_values {
+    hlo_value words;                      // u32[N_PLACE_WORDS]
+    hlo_value row;                        // of each element, on this rank
+    hlo_value parts[PLACE_MAX_PARTS - 1]; // whether it lies in part 1, 2 (or after it)
+} place_values;
+
+static hlo_value word_everywhere(hlo_text *h, const place_values *place, int word) {
+    return hlo_spread(h, hlo_element(h, place->words, word), &place->row);
+}
+
+// A word of each part: u32[PLACE_MAX_PARTS].
+static hlo_value part_words(hlo_text *h, const place_values *place, int word) {
+    hlo_value all = hlo_slice(h, place->words, 0, PLACE_PARTS, PLACE_MAX_PARTS * PART_WORDS);
+    all = hlo_reshape(h, all, HLO_DIMS(PLACE_MAX_PARTS, PART_WORDS));
+    return hlo_reshape(h, hlo_slice(h, all, 1, word, 1), HLO_DIMS(PLACE_MAX_PARTS));
+}
+
+// What each element has of numbers that its part has.
+static hlo_value by_part(hlo_text *h, const place_values *place, hlo_value parts) {
+    hlo_value all = hlo_spread(h, hlo_element(h, parts, 0), &place->row);
+    for (int k = 1; k < PLACE_MAX_PARTS; k++)
+        all = hlo_select(h, place->parts[k - 1],
+                hlo_spread(h, hlo_element(h, parts, k), &place->row), all);
+    return all;
+}
+
+// Row and column of each element on this rank: of a matrix its own; a vector is a weight of one
+// column, or a shard of any weight.
+static void find_rows(hlo_text *h, const hlo_value *like, place_values *place, hlo_value *column) {
+    const int last = like->n_dims - 1;
+    hlo_value at = hlo_iota(h, HLO_U32, like->n_dims, like->dim, last);
+    place->row = at; // for its shape
+    if (last == 1) {
+        *column = at;
+        place->row = hlo_iota(h, HLO_U32, like->n_dims, like->dim, 0);
+        return;
+    }
+    const hlo_value columns = word_everywhere(h, place, PLACE_COLUMNS);
+    at = hlo_binary(h, "add", at, word_everywhere(h, place, PLACE_FIRST));
+    *column = hlo_binary(h, "remainder", at, columns);
+    place->row = hlo_binary(h, "divide", at, columns);
+}
+
+// The number of each element in its parameter of the model.
+static hlo_value elements_of(hlo_text *h, const hlo_value *like, place_values *place) {
+    hlo_value column;
+    find_rows(h, like, place, &column);
+    const hlo_value first = part_words(h, place, PART_ROW),
+                    moved = hlo_binary(h, "subtract", part_words(h, place, PART_FIRST_ROW), first);
+    for (int k = 1; k < PLACE_MAX_PARTS; k++)
+        place->parts[k - 1] = hlo_compare(h, "GE", place->row,
+                hlo_spread(h, hlo_element(h, first, k), &place->row));
+    const hlo_value row = hlo_binary(h, "add", place->row, by_part(h, place, moved));
+    const hlo_value begin =
+            hlo_binary(h, "multiply", row, word_everywhere(h, place, PLACE_ALL_COLUMNS));
+    return hlo_binary(h, "add", hlo_binary(h, "add", begin, column),
+            word_everywhere(h, place, PLACE_FIRST_COLUMN));
+}
+
+// The words of all elements in the shape of `like`; step: a u32 scalar, mixed.
+static element_words words_of(hlo_text *h, hlo_value words, const hlo_value *like, int part_keys,
+        hlo_value step, bool second) {
+    place_values place = {.words = hlo_bitcast(h, words, HLO_U32)};
+    const hlo_value element = elements_of(h, like, &place);
+    const hlo_value key = part_words(h, &place, part_keys),
+                    a = mix(h, hlo_binary(h, "add", key, hlo_spread(h, step, &key)));
+    element_words made;
+    made.first = mix(h, hlo_binary(h, "xor", element, by_part(h, &place, a)));
+    made.second = made.first;
+    if (second) {
+        const hlo_value b = mix(h, hlo_binary(h, "xor", part_words(h, &place, part_keys + 1), a));
+        made.second = mix(h, hlo_binary(h, "add", made.first, by_part(h, &place, b)));
+    }
+    return made;
+}
+
+// x in fp32 to bf16, as f32_to_bf16_by. Whatever type is no bf16: x itself.
+static hlo_value rounded(hlo_text *h, hlo_value x, hlo_value by, hlo_type type) {
+    if (type != HLO_BF16) return x;
+    const uint32_t top = 0x7F800000u;
+    const hlo_value bits = hlo_bitcast(h, x, HLO_U32),
+                    sum = hlo_binary(h, "add", bits, with_word(h, "and", by, 0xFFFF));
+    const hlo_value tops = hlo_spread(h, hlo_whole(h, HLO_U32, top), &bits);
+    const hlo_value finite = hlo_compare(h, "NE", with_word(h, "and", bits, top), tops),
+                    grown = hlo_compare(h, "EQ", with_word(h, "and", sum, top), tops);
+    const hlo_value cut = with_word(h, "and", hlo_select(h, grown, bits, sum), 0xFFFF0000u);
+    return hlo_convert(h, hlo_select(h, finite, hlo_bitcast(h, cut, HLO_F32), x), HLO_BF16);
+}
+
+// The step's word, which all weights have alike, is computed once, as the numbers of the update are
+// (lower_update.c), but without their barrier, with which XLA orders the turns so that they need a
+// third more memory. `of`: what it is made of; step: not mixed yet.
+static hlo_value mixed_once(lowering *l, const tensor *of,
+        hlo_value (*step)(hlo_text *, hlo_value)) {
+    hlo_text *h = &l->h;
+    if (l->step_word_of != of) {
+        l->step_word = mix(h, step(h, l->values[of->id]));
+        l->step_word_of = of;
+    }
+    return l->step_word;
+}
+
+// --- adamw_rounded(p, m, v, g, norm2, hyper, place[, w])
+static hlo_value step_of_update(hlo_text *h, hlo_value hyper) {
+    return hlo_convert(h, hlo_element(h, hyper, HYPER_UPDATE), HLO_U32);
+}
+
+static void adamw_rounded(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    hlo_value finite;
+    const adamw_values made = lower_adamw(l, n, &finite);
+    const hlo_value update = mixed_once(l, n->in[5], step_of_update);
+    const element_words by = words_of(h, lower_in(l, n, 6), &made.p, PART_UPDATE, update, true);
+    const hlo_value by_v = with_word(h, "shift_right_logical", by.first, 16);
+    const hlo_value values[] = {made.p, made.m, made.v}, bits[] = {by.second, by.first, by_v};
+    hlo_value kept[3];
+    for (int i = 0; i < 3; i++) {
+        const hlo_value old = lower_in(l, n, i);
+        kept[i] = hlo_select(h, finite, rounded(h, values[i], bits[i], old.type), old);
+        if (i > 0) lower_set(l, n, i, kept[i]);
+    }
+    lower_updated(l, n, kept[0]);
+    const hlo_value g = lower_in(l, n, 3);
+    lower_set(l, n, 3, hlo_fill(h, 0, &g));
+    if (n->n_in == 8) lower_round(l, n, 4, kept[0]);
+}
+
+const lower_op lower_op_adamw_rounded = {.lower = adamw_rounded};
+
+// --- sums of gradients
+static void zeros(lowering *l, const node *n) {
+    hlo_value like = lower_in(l, n, 0);
+    like.type = lower_type(l, n->out[0]->dt);
+    lower_set(l, n, 0, hlo_fill(&l->h, 0, &like));
+}
+
+const lower_op lower_op_zeros = {.lower = zeros};
+
+// add_rounded(g, x, place, number)
+static hlo_value step_of_gradient(hlo_text *h, hlo_value number) {
+    const hlo_value words = hlo_bitcast(h, number, HLO_U32);
+    return hlo_binary(h, "xor", hlo_element(h, words, 0), mix(h, hlo_element(h, words, 1)));
+}
+
+static void add_rounded(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value x = lower_in(l, n, 1), step = mixed_once(l, n->in[3], step_of_gradient);
+    const hlo_value sum = hlo_binary(h, "add", lower_in_acc(l, n, 0, 1), x);
+    const element_words by = words_of(h, lower_in(l, n, 2), &sum, PART_GRADIENT, step, false);
+    lower_set(l, n, 0, rounded(h, sum, by.first, lower_in(l, n, 0).type));
+}
+
+const lower_op lower_op_add_rounded = {.lower = add_rounded};

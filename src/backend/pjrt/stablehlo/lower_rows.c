@@ -1,0 +1,149 @@
+// Ops that work on rows or elements: embedding, norms, swiglu, add, barrier.
+#include "backend/pjrt/stablehlo/lower_collective.h"
+#include "ir/op.h"
+
+// --- embedding. Of a table that is split over ranks, rows of others are looked up in row 0 and
+// replaced: by -0, to which adding the owner's changes no bit; gradients by 0.
+static hlo_value or_else(lowering *l, hlo_value is_here, hlo_value rows, double otherwise) {
+    const hlo_value like = {.type = HLO_BOOL, .n_dims = 2, .dim = {rows.dim[0], rows.dim[1]}};
+    return hlo_select(&l->h, hlo_along(&l->h, is_here, &like, 0), rows,
+            hlo_fill(&l->h, otherwise, &rows));
+}
+
+static hlo_value inside(lowering *l, hlo_value is_here, hlo_value ids) {
+    return hlo_select(&l->h, is_here, ids, hlo_fill(&l->h, 0, &ids));
+}
+
+static void embedding(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    hlo_value ids = lower_in(l, n, 0), is_here, table = lower_in(l, n, 1);
+    if (n->attrs.ranks <= 1) {
+        lower_set(l, n, 0, hlo_gather_rows(h, table, ids));
+        return;
+    }
+    ids = lower_rows_here(l, n, ids, table.dim[0], &is_here);
+    const hlo_value rows = hlo_gather_rows(h, table, inside(l, is_here, ids));
+    lower_set(l, n, 0, or_else(l, is_here, rows, -0.0));
+}
+
+static void embedding_grad(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value acc = lower_in(l, n, 2);
+    hlo_value ids = lower_in(l, n, 0), added = hlo_convert(h, lower_in(l, n, 1), acc.type), is_here;
+    if (n->attrs.ranks > 1) {
+        ids = lower_rows_here(l, n, ids, acc.dim[0], &is_here);
+        ids = inside(l, is_here, ids);
+        added = or_else(l, is_here, added, 0);
+    }
+    lower_set(l, n, 0, hlo_scatter_add_rows(h, acc, ids, added));
+}
+
+const lower_op lower_op_embedding = {.lower = embedding};
+const lower_op lower_op_embedding_grad = {.lower = embedding_grad};
+
+// --- norms; x in the accumulation type, r its row factors
+static hlo_value row_sum(hlo_text *h, hlo_value x) {
+    return hlo_reduce(h, "add", x, 1, (int64_t[]){1});
+}
+
+// Sets y and r, the last two outputs.
+static void normalise(lowering *l, const node *n, hlo_value x, hlo_value w) {
+    hlo_text *h = &l->h;
+    const hlo_value mean =
+            hlo_scale(h, row_sum(h, hlo_binary(h, "multiply", x, x)), 1 / (double)x.dim[1]);
+    const hlo_value eps = hlo_fill(h, n->attrs.eps, &mean);
+    const hlo_value r = hlo_unary(h, "rsqrt", hlo_binary(h, "add", mean, eps));
+    const hlo_value scaled = hlo_binary(h, "multiply", x, hlo_along(h, r, &x, 0));
+    lower_round(l, n, n->n_out - 2, hlo_binary(h, "multiply", scaled, hlo_along(h, w, &x, 1)));
+    lower_set(l, n, n->n_out - 1, r);
+}
+
+static void rmsnorm(lowering *l, const node *n) {
+    normalise(l, n, lower_in_acc(l, n, 0, 0), lower_in(l, n, 1));
+}
+
+static void add_rmsnorm(lowering *l, const node *n) {
+    const hlo_value x = lower_in_acc(l, n, 0, 0), d = lower_in_acc(l, n, 1, 0);
+    lower_round(l, n, 0, hlo_binary(&l->h, "add", x, d));
+    const hlo_value stored = l->values[n->out[0]->id];
+    normalise(l, n, hlo_convert(&l->h, stored, x.type), lower_in(l, n, 2));
+}
+
+// inputs: dy, x, w, r[, acc][, dh]
+static void rmsnorm_grad(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const bool frozen = n->attrs.skip_dw;
+    const int past = frozen ? 4 : 5; // the input that flows past the norm
+    const hlo_value dy = lower_in_acc(l, n, 0, 1), x = lower_in_acc(l, n, 1, 1);
+    const hlo_value w = hlo_along(h, lower_in(l, n, 2), &x, 1), r = lower_in(l, n, 3);
+    const hlo_value r_rows = hlo_along(h, r, &x, 0), g = hlo_binary(h, "multiply", dy, w);
+    const hlo_value mean =
+            hlo_scale(h, row_sum(h, hlo_binary(h, "multiply", g, x)), 1 / (double)x.dim[1]);
+    const hlo_value r2 = hlo_binary(h, "multiply", r, r);
+    const hlo_value k = hlo_along(h, hlo_binary(h, "multiply", r2, mean), &x, 0);
+    hlo_value dx = hlo_binary(h, "subtract", g, hlo_binary(h, "multiply", x, k));
+    dx = hlo_binary(h, "multiply", dx, r_rows);
+    if (n->n_in > past) dx = hlo_binary(h, "add", dx, lower_in_acc(l, n, past, 1));
+    lower_round(l, n, 0, dx);
+    if (frozen) return;
+    const hlo_value normed = hlo_binary(h, "multiply", x, r_rows);
+    hlo_value dw = hlo_reduce(h, "add", hlo_binary(h, "multiply", dy, normed), 1, (int64_t[]){0});
+    if (n->attrs.ranks > 1) dw = lower_sum_along(l, dw, 1u << n->attrs.axis);
+    lower_set(l, n, 1, hlo_binary(h, "add", lower_in(l, n, 4), dw));
+}
+
+const lower_op lower_op_rmsnorm = {.lower = rmsnorm};
+const lower_op lower_op_add_rmsnorm = {.lower = add_rmsnorm};
+const lower_op lower_op_rmsnorm_grad = {.lower = rmsnorm_grad};
+
+// --- swiglu: rows are [gate, up]
+static void swiglu(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value gu = lower_in_acc(l, n, 0, 0);
+    const int64_t width = gu.dim[1] / 2;
+    const hlo_value g = hlo_slice(h, gu, 1, 0, width), u = hlo_slice(h, gu, 1, width, width);
+    const hlo_value silu = hlo_binary(h, "multiply", g, hlo_unary(h, "logistic", g));
+    lower_round(l, n, 0, hlo_binary(h, "multiply", silu, u));
+}
+
+// silu'(g) = s + g s (1 - s), s the logistic of g.
+static void swiglu_grad(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_value dy = lower_in_acc(l, n, 0, 1), gu = lower_in_acc(l, n, 1, 1);
+    const int64_t width = gu.dim[1] / 2;
+    const hlo_value g = hlo_slice(h, gu, 1, 0, width), u = hlo_slice(h, gu, 1, width, width);
+    const hlo_value s = hlo_unary(h, "logistic", g), gs = hlo_binary(h, "multiply", g, s);
+    const hlo_value rest = hlo_binary(h, "subtract", hlo_fill(h, 1, &s), s);
+    const hlo_value slope = hlo_binary(h, "add", s, hlo_binary(h, "multiply", gs, rest));
+    const hlo_value dg = hlo_binary(h, "multiply", hlo_binary(h, "multiply", dy, u), slope);
+    const hlo_value both[] = {dg, hlo_binary(h, "multiply", dy, gs)};
+    lower_round(l, n, 0, hlo_concat(h, both, 2, 1));
+}
+
+const lower_op lower_op_swiglu = {.lower = swiglu};
+const lower_op lower_op_swiglu_grad = {.lower = swiglu_grad};
+
+// --- sums of two values, rounded once
+static void add(lowering *l, const node *n) {
+    lower_round(l, n, 0,
+            hlo_binary(&l->h, "add", lower_in_acc(l, n, 0, 0), lower_in_acc(l, n, 1, 0)));
+}
+
+const lower_op lower_op_add = {.lower = add};
+
+static void narrow(lowering *l, const node *n) {
+    const hlo_value x = lower_in(l, n, 0);
+    if (n->n_in == 1)
+        lower_round(l, n, 0, x);
+    else
+        lower_round(l, n, 0, hlo_binary(&l->h, "add", x, lower_in_acc(l, n, 1, 1)));
+}
+
+const lower_op lower_op_narrow = {.lower = narrow};
+
+// --- order
+static void barrier(lowering *l, const node *n) {
+    lower_set(l, n, 0, hlo_barrier(&l->h, lower_in(l, n, 0), lower_in(l, n, 1)));
+}
+
+const lower_op lower_op_barrier = {.lower = barrier};

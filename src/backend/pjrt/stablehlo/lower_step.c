@@ -1,0 +1,233 @@
+// A whole training step as one program: micro-batches one after the other, their gradients carried
+// from turn to turn, and the update after the last. The gradients begin at zero and are used up, so
+// they are no state: the compiler places them, and forgets them as the update reads them.
+// Legend: turn, rest: the two graphs; carried: gradients, then sums of outputs.
+#include "backend/pjrt/stablehlo/lower.h"
+
+#include <string.h>
+
+#include "ir/op.h"
+
+typedef struct step_lowering {
+    arena *a;
+    const step_parts *parts;
+    lowered *out;
+    lowering turn, rest;
+    state_use turn_use, rest_use;
+    hlo_value *in, *made; // arguments, results
+    name_map place;       // of arguments: name -> its lowered_state
+    hlo_value *carried;
+    const tensor **carries; // of `turn`: the accumulator or output that a carried value is of
+    int n_carried;
+} step_lowering;
+
+// Inputs that are one number for all turns: "dloss".
+static bool is_sliced(const tensor *t) {
+    return t->cls == TENSOR_INPUT && t->dt != DT_F64;
+}
+
+static void add_argument(step_lowering *s, const lowering *l, const lowered_state *state) {
+    lowered *out = s->out;
+    if (name_map_get(&s->place, state->name)) return; // of both graphs
+    s->in[out->n_in] =
+            hlo_new(&s->turn.h, lower_type(l, state->host), state->shape.n_dims, state->shape.dim);
+    out->in[out->n_in] = *state;
+    name_map_set(&s->place, state->name, &out->in[out->n_in++]);
+}
+
+static int place_of(const step_lowering *s, const char *name) {
+    const lowered_state *state = name_map_get(&s->place, name);
+    DRV_ASSERT(state, "the step has no \"%s\"", name);
+    return (int)(state - s->out->in);
+}
+
+static const char *sliced_name(const step_lowering *s, const tensor *t) {
+    return arena_printf(s->a, "step.%s", t->name);
+}
+
+static lowered_state sliced_state(const step_lowering *s, const tensor *t) {
+    lowered_state state = lower_state(&s->turn, t, -1);
+    state.name = sliced_name(s, t);
+    memmove(state.shape.dim + 1, state.shape.dim, sizeof *state.shape.dim * (size_t)t->n_dims);
+    state.shape.dim[0] = s->parts->n_turns;
+    state.shape.n_dims++;
+    return state;
+}
+
+static bool is_hyper(const tensor *t) {
+    return strcmp(t->name, "hyper") == 0;
+}
+
+static void add_arguments(step_lowering *self) {
+    const graph *turn = self->parts->turn, *rest = self->parts->rest;
+    for (int i = 0; i < turn->n_tensors; i++) {
+        const tensor *t = turn->tensors[i];
+        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !self->turn_use.read[i])
+            continue;
+        const lowered_state state =
+                is_sliced(t) ? sliced_state(self, t) : lower_state(&self->turn, t, -1);
+        add_argument(self, &self->turn, &state);
+    }
+    for (int i = 0; i < rest->n_tensors; i++) {
+        const tensor *t = rest->tensors[i];
+        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !self->rest_use.read[i])
+            continue;
+        lowered_state state = lower_state(&self->rest, t, -1);
+        if (is_hyper(t)) {
+            state.name = "step.hyper";
+            state.shape.dim[0] *= 2;
+        }
+        add_argument(self, &self->rest, &state);
+    }
+    const lowered_state norm = lower_state(&self->rest, graph_find(rest, "grad_norm2"), -1);
+    add_argument(self, &self->rest, &norm); // of the step before
+}
+
+// Results: what the update writes, in the memory of what it was; then what both graphs put out.
+static void add_results(step_lowering *s) {
+    const graph *turn = s->parts->turn, *rest = s->parts->rest;
+    lowered *out = s->out;
+    for (int i = 0; i < rest->n_tensors; i++) {
+        const tensor *t = rest->tensors[i];
+        if (t->def || t->cls == TENSOR_GRAD || !s->rest_use.last[i]) continue;
+        out->out[out->n_out++] = lower_state(&s->rest, t, place_of(s, t->name));
+    }
+    for (int i = 0; i < rest->n_tensors; i++)
+        if (rest->tensors[i]->cls == TENSOR_OUTPUT)
+            out->out[out->n_out++] = lower_state(&s->rest, rest->tensors[i], -1);
+    for (int i = 0; i < turn->n_tensors; i++)
+        if (turn->tensors[i]->cls == TENSOR_OUTPUT)
+            out->out[out->n_out++] = lower_state(&s->turn, turn->tensors[i], -1);
+}
+
+// --- the turns
+static void find_carried(step_lowering *s) {
+    const graph *turn = s->parts->turn;
+    s->carried = ARENA_ARRAY(s->a, hlo_value, turn->n_tensors);
+    s->carries = ARENA_ARRAY(s->a, const tensor *, turn->n_tensors);
+    for (int i = 0; i < turn->n_tensors; i++) {
+        const tensor *t = turn->tensors[i];
+        const bool output = t->cls == TENSOR_OUTPUT;
+        DRV_ASSERT(output || t->cls == TENSOR_GRAD || t->cls == TENSOR_TEMP || !s->turn_use.last[i],
+                "a turn writes \"%s\"", t->name);
+        if (!output && (t->def || t->cls != TENSOR_GRAD)) continue;
+        hlo_value like = {.type = lower_type(&s->turn, t->dt), .n_dims = t->n_dims};
+        memcpy(like.dim, t->dim, sizeof *t->dim * (size_t)t->n_dims);
+        s->carries[s->n_carried] = t;
+        s->carried[s->n_carried++] = hlo_fill(&s->turn.h, 0, &like);
+    }
+}
+
+static void set_turn_values(step_lowering *s, hlo_text *h, hlo_place turn) {
+    const graph *g = s->parts->turn;
+    for (int i = 0; i < g->n_tensors; i++) {
+        const tensor *t = g->tensors[i];
+        if (t->def || t->cls == TENSOR_TEMP || t->cls == TENSOR_GRAD || !s->turn_use.read[i])
+            continue;
+        hlo_value v = s->in[place_of(s, is_sliced(t) ? sliced_name(s, t) : t->name)];
+        if (is_sliced(t)) v = hlo_reshape(h, hlo_take(h, v, 0, turn, 1), t->n_dims, t->dim);
+        s->turn.values[i] = v;
+    }
+}
+
+static void run_turn(hlo_text *h, void *ctx, hlo_place turn, hlo_value *carried) {
+    step_lowering *s = ctx;
+    hlo_value *values = s->turn.values;
+    set_turn_values(s, h, turn);
+    for (int i = 0; i < s->n_carried; i++)
+        if (s->carries[i]->cls == TENSOR_GRAD) values[s->carries[i]->id] = carried[i];
+    lower_nodes(&s->turn, s->out, 0, s->turn.g->n_nodes);
+    for (int i = 0; i < s->n_carried; i++) {
+        const tensor *t = s->carries[i], *last = s->turn_use.last[t->id];
+        if (t->cls == TENSOR_OUTPUT)
+            carried[i] = hlo_binary(h, "add", carried[i], values[t->id]);
+        else if (last)
+            carried[i] = values[last->id];
+    }
+}
+
+// --- the update
+// `hyper` for what became of the step before.
+static hlo_value choose_hyper(step_lowering *s, hlo_text *h) {
+    const hlo_value both = s->in[place_of(s, "step.hyper")],
+                    norm2 = s->in[place_of(s, "grad_norm2")];
+    const int64_t n = both.dim[0] / 2;
+    const hlo_value first = hlo_slice(h, both, 0, 0, n), second = hlo_slice(h, both, 0, n, n);
+    const hlo_value finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2));
+    hlo_value like = first;
+    like.type = HLO_BOOL;
+    return hlo_select(h, hlo_spread(h, hlo_reshape(h, finite, 0, NULL), &like), first, second);
+}
+
+static hlo_value zeros_of(hlo_text *h, const lowering *l, const tensor *t) {
+    hlo_value like = {.type = lower_type(l, t->dt), .n_dims = t->n_dims};
+    memcpy(like.dim, t->dim, sizeof *t->dim * (size_t)t->n_dims);
+    return hlo_fill(h, 0, &like);
+}
+
+static hlo_value gradient_of(step_lowering *s, hlo_text *h, const tensor *t) {
+    for (int i = 0; i < s->n_carried; i++)
+        if (strcmp(s->carries[i]->name, t->name) == 0) return s->carried[i];
+    return zeros_of(h, &s->rest, t);
+}
+
+static void run_rest(step_lowering *s) {
+    const graph *g = s->parts->rest;
+    lowering *l = &s->rest;
+    for (int i = 0; i < g->n_tensors; i++) {
+        const tensor *t = g->tensors[i];
+        if (t->def || t->cls == TENSOR_TEMP || !s->rest_use.read[i]) continue;
+        l->values[i] = t->cls == TENSOR_GRAD ? gradient_of(s, &l->h, t)
+                       : is_hyper(t)         ? choose_hyper(s, &l->h)
+                                             : s->in[place_of(s, t->name)];
+    }
+    lower_nodes(l, s->out, 0, l->g->n_nodes);
+}
+
+static void collect_results(step_lowering *s) {
+    const graph *rest = s->parts->rest;
+    int n = 0;
+    for (int i = 0; i < rest->n_tensors; i++) {
+        const tensor *t = rest->tensors[i], *last = s->rest_use.last[i];
+        if (!t->def && t->cls != TENSOR_GRAD && last) s->made[n++] = s->rest.values[last->id];
+    }
+    for (int i = 0; i < rest->n_tensors; i++)
+        if (rest->tensors[i]->cls == TENSOR_OUTPUT) s->made[n++] = s->rest.values[i];
+    for (int i = 0; i < s->n_carried; i++)
+        if (s->carries[i]->cls == TENSOR_OUTPUT) s->made[n++] = s->carried[i];
+    DRV_ASSERT(n == s->out->n_out, "%d results of %d", n, s->out->n_out);
+}
+
+static void lower_parts(step_lowering *s) {
+    add_arguments(s);
+    add_results(s);
+    lower_head(&s->turn, s->out);
+    find_carried(s);
+    if (s->parts->n_turns == 1)
+        run_turn(&s->turn.h, s, hlo_at(0), s->carried);
+    else
+        hlo_loop(&s->turn.h, s->parts->n_turns, s->carried, s->n_carried, run_turn, s);
+    s->rest.h = s->turn.h;
+    run_rest(s);
+    collect_results(s);
+    lower_results(&s->rest, s->made, s->out->n_out);
+    s->out->text = s->rest.h.s;
+}
+
+drv_status lower_step(arena *a, const step_parts *parts, const lower_options *options,
+        lowered *out) {
+    const int n = parts->turn->n_tensors + parts->rest->n_tensors + 1;
+    step_lowering s = {.a = a, .parts = parts, .out = out, .place.a = a};
+    *out = (lowered){.name = parts->name,
+            .in = ARENA_ARRAY(a, lowered_state, n),
+            .out = ARENA_ARRAY(a, lowered_state, n),
+            .lines = ARENA_ARRAY(a, lowered_line, parts->turn->n_nodes + parts->rest->n_nodes)};
+    DRV_TRY(lower_open(a, parts->turn, options, &s.turn));
+    DRV_TRY(lower_open(a, parts->rest, options, &s.rest));
+    s.turn_use = lower_state_use(a, parts->turn);
+    s.rest_use = lower_state_use(a, parts->rest);
+    s.in = ARENA_ARRAY(a, hlo_value, n);
+    s.made = ARENA_ARRAY(a, hlo_value, n);
+    lower_parts(&s);
+    return DRV_OK;
+}

@@ -1,0 +1,144 @@
+// Norms, AdamW, lanes.
+// Legend: p weight; g gradient; m, v moments; s numbers of the step.
+#include "backend/pjrt/stablehlo/lower_adamw.h"
+#include "backend/pjrt/stablehlo/lower_collective.h"
+#include "ir/hyper.h"
+
+// --- sum_squares: in f64 where the device has it; else each row in fp32 first, so that no sum is
+// of more than a row's or a column's length
+static hlo_value squares_of(lowering *l, hlo_value x) {
+    hlo_text *h = &l->h;
+    const hlo_type sum = lower_type(l, DT_F64);
+    x = hlo_convert(h, x, l->options.has_f64 ? HLO_F64 : HLO_F32);
+    x = hlo_binary(h, "multiply", x, x);
+    if (!l->options.has_f64 && x.n_dims == 2) x = hlo_reduce(h, "add", x, 1, (int64_t[]){1});
+    return hlo_reduce_all(h, "add", hlo_convert(h, x, sum));
+}
+
+// What tensor ranks have alike counts on the first of them.
+static hlo_value on_first_rank(lowering *l, hlo_value x) {
+    hlo_text *h = &l->h;
+    const hlo_value place = lower_place(l, AXIS_TENSOR);
+    const hlo_value is_first = hlo_compare(h, "EQ", place, hlo_fill(h, 0, &place));
+    return hlo_select(h, is_first, x, hlo_fill(h, 0, &x));
+}
+
+static void sum_squares(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const unsigned axes = (unsigned)n->attrs.axes;
+    hlo_value total = hlo_scalar(h, lower_type(l, DT_F64), 0);
+    for (int k = 0; k < n->n_in; k++) {
+        total = hlo_binary(h, "add", total, squares_of(l, lower_in(l, n, k)));
+        if (k + 1 == n->attrs.n_alike && axes >> AXIS_TENSOR & 1) total = on_first_rank(l, total);
+    }
+    lower_set(l, n, 0, hlo_reshape(h, lower_sum_along(l, total, axes), HLO_DIMS(1)));
+}
+
+const lower_op lower_op_sum_squares = {.lower = sum_squares};
+
+// --- adamw(p, m, v, g, norm2, hyper[, w])
+static hlo_value hyper_number(lowering *l, const node *n, int i) {
+    return hlo_element(&l->h, lower_in(l, n, 5), i);
+}
+
+// In f64 where the device has it, and then in the type of the elements.
+static step_numbers make_numbers(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    const hlo_type type = lower_acc(l, n->in[0]);
+    const hlo_value norm2 = hlo_element(h, lower_in(l, n, 4), 0),
+                    clip = hyper_number(l, n, HYPER_CLIP), one = hlo_fill(h, 1, &norm2),
+                    norm = hlo_unary(h, "sqrt", norm2);
+    const hlo_value scale = hlo_binary(h, "minimum", one,
+            hlo_binary(h, "divide", clip, hlo_binary(h, "add", norm, hlo_fill(h, 1e-6, &norm))));
+    const hlo_value clips = hlo_compare(h, "GT", clip, hlo_fill(h, 0, &clip));
+    return (step_numbers){.grad_scale = hlo_convert(h, hlo_select(h, clips, scale, one), type),
+            .lr = hlo_convert(h, hyper_number(l, n, HYPER_LR), type),
+            .c1 = hlo_convert(h, hyper_number(l, n, HYPER_C1), type),
+            .c2 = hlo_convert(h, hyper_number(l, n, HYPER_C2), type),
+            .finite = hlo_compare(h, "LT", norm2, hlo_fill(h, __builtin_inf(), &norm2))};
+}
+
+// Once for all weights, behind a barrier: else a compiler joins a copy of them to each weight's
+// update, and XLA keeps in memory what it has joined (bench/results/2026-11-23-pjrt.md). And one
+// weight after the other: a compiler that may updates several at once, into new memory.
+static step_numbers read_numbers(lowering *l, const node *n) {
+    if (l->norm2 != n->in[4]) {
+        step_numbers s = make_numbers(l, n);
+        hlo_value all[] = {s.grad_scale, s.lr, s.c1, s.c2, s.finite};
+        hlo_barrier_all(&l->h, all, 5);
+        l->numbers = (step_numbers){all[0], all[1], all[2], all[3], all[4]};
+        l->norm2 = n->in[4];
+    }
+    step_numbers s = l->numbers;
+    if (l->has_updated) s.grad_scale = hlo_barrier(&l->h, s.grad_scale, l->updated);
+    return s;
+}
+
+// b old + (1 - b) x
+static hlo_value moment(hlo_text *h, double b, hlo_value old, hlo_value x) {
+    return hlo_binary(h, "add", hlo_scale(h, old, b), hlo_scale(h, x, 1 - b));
+}
+
+adamw_values lower_adamw(lowering *l, const node *n, hlo_value *finite) {
+    hlo_text *h = &l->h;
+    const op_attrs *attrs = &n->attrs;
+    const hlo_value p = lower_in_acc(l, n, 0, 0), m = lower_in_acc(l, n, 1, 0),
+                    v = lower_in_acc(l, n, 2, 0);
+    const step_numbers s = read_numbers(l, n);
+    const hlo_value g =
+            hlo_binary(h, "multiply", lower_in_acc(l, n, 3, 0), hlo_spread(h, s.grad_scale, &p));
+    const hlo_value new_m = moment(h, attrs->beta1, m, g),
+                    new_v = moment(h, attrs->beta2, v, hlo_binary(h, "multiply", g, g));
+    const hlo_value m_hat = hlo_binary(h, "divide", new_m, hlo_spread(h, s.c1, &p)),
+                    v_hat = hlo_binary(h, "divide", new_v, hlo_spread(h, s.c2, &p));
+    const hlo_value below =
+            hlo_binary(h, "add", hlo_unary(h, "sqrt", v_hat), hlo_fill(h, attrs->eps, &p));
+    const hlo_value step = hlo_binary(h, "add", hlo_binary(h, "divide", m_hat, below),
+            hlo_scale(h, p, attrs->weight_decay));
+    const hlo_value new_p =
+            hlo_binary(h, "subtract", p, hlo_binary(h, "multiply", hlo_spread(h, s.lr, &p), step));
+    const hlo_value like = {.type = HLO_BOOL, .n_dims = p.n_dims, .dim = {p.dim[0], p.dim[1]}};
+    *finite = hlo_spread(h, s.finite, &like);
+    return (adamw_values){new_p, new_m, new_v};
+}
+
+void lower_updated(lowering *l, const node *n, hlo_value p) {
+    l->has_updated = true;
+    l->updated = p;
+    lower_set(l, n, 0, p);
+}
+
+static void adamw(lowering *l, const node *n) {
+    hlo_text *h = &l->h;
+    hlo_value finite;
+    const adamw_values made = lower_adamw(l, n, &finite);
+    const hlo_value p = lower_in(l, n, 0), new_p = hlo_select(h, finite, made.p, p);
+    lower_updated(l, n, new_p);
+    lower_set(l, n, 1, hlo_select(h, finite, made.m, lower_in(l, n, 1)));
+    lower_set(l, n, 2, hlo_select(h, finite, made.v, lower_in(l, n, 2)));
+    lower_set(l, n, 3, hlo_fill(h, 0, &p));
+    if (n->n_in == 7) lower_round(l, n, 4, new_p);
+}
+
+const lower_op lower_op_adamw = {.lower = adamw};
+
+// --- lanes
+static void put_aside(lowering *l, const node *n) {
+    const hlo_value g = lower_in(l, n, 0);
+    lower_set(l, n, 0, hlo_fill(&l->h, 0, &g));
+    lower_set(l, n, 1, g);
+}
+
+static void take_back(lowering *l, const node *n) {
+    const hlo_value slot = lower_in(l, n, 1);
+    lower_set(l, n, 0, hlo_binary(&l->h, "add", slot, lower_in(l, n, 0)));
+    lower_set(l, n, 1, hlo_fill(&l->h, 0, &slot));
+}
+
+// No rules: graphs with leaves of the row or with ZeRO-2 are refused (lower.c).
+const lower_op lower_op_join_lanes = {.lower = NULL};
+const lower_op lower_op_sum_shard = {.lower = NULL};
+const lower_op lower_op_add_shard = {.lower = NULL};
+const lower_op lower_op_join_shards = {.lower = NULL};
+const lower_op lower_op_put_aside = {.lower = put_aside};
+const lower_op lower_op_take_back = {.lower = take_back};

@@ -134,7 +134,7 @@ double layout_exposed_seconds(const run_config *cfg, const layout_candidate *c, 
                                      : 8,
                  gathers = c->zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
     const bool whole_sums = c->zero < 2 && (cfg->lanes == 0 || cfg->lanes == c->data);
-    if (!cfg->overlap || strcmp(cfg->backend, "pjrt") == 0) return data_s;
+    if (!cfg->overlap || !config_backend(cfg)->sends_beside) return data_s;
     return fmax(sums_s - (whole_sums ? micro_batch_s * 2 / 3 : 0), 0) +
            fmax(data_s - sums_s - micro_batch_s / 3, 0);
 }
@@ -179,9 +179,8 @@ static void add(search *s, layout_candidate c) {
 // ZeRO-2 where there are data ranks, and what it cannot be with is not asked for (train/zero.h).
 static int64_t most_zero(const run_config *cfg, const layout_candidate *c) {
     if (c->data * c->context == 1) return 0;
-    return c->data > 1 && cfg->grad_dtype != PRECISION_BF16 && strcmp(cfg->backend, "pjrt") != 0
-                   ? 2
-                   : 1;
+    return c->data > 1 && cfg->grad_dtype != PRECISION_BF16 && config_backend(cfg)->orders_sums ? 2
+                                                                                                : 1;
 }
 
 // Recomputation, tokens and optimizer shared or not.

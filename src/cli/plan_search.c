@@ -263,7 +263,7 @@ static drv_status read_power(arena *a, const cli_args *args, rank_power *out) {
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
         backend *cpu;
-        DRV_TRY(backend_open(a, "cpu", &cpu));
+        DRV_TRY(backend_open_cpu(a, &cpu));
         const drv_status status = backend_peak_flops(cpu, &gflops);
         backend_close(cpu);
         DRV_TRY(status);

@@ -3,6 +3,7 @@
 // nearest key.
 #pragma once
 #include "base/arena.h"
+#include "base/backend_caps.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "config/model_config.h"
@@ -134,6 +135,8 @@ stage_schedule config_pipeline_schedule(const run_config *cfg);
 int64_t config_addend_rows(const run_config *cfg);
 // For what runs on one rank whatever the layout of training: evaluating a model, measuring.
 void config_one_rank(run_config *cfg);
+// What the back end that it names can do.
+const backend_caps *config_backend(const run_config *cfg);
 // Whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it stands for
 // when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all there is.
 bool config_has_masters(const run_config *cfg);

@@ -143,7 +143,7 @@ drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *li
 drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
     memory_plan planned;
     const char *keys;
-    if (strcmp(cfg->backend, "cpu") != 0) return DRV_OK; // a device's memory is its own
+    if (!config_backend(cfg)->uses_host_memory) return DRV_OK; // a device's memory is its own
     DRV_TRY(fit_plan(cfg, &planned));
     if (fits(cfg, &planned, limit)) return DRV_OK;
     arena *a = arena_new("fit");

@@ -267,7 +267,8 @@ static drv_status open_reports(run *r) {
 }
 
 bool run_checks_replicas(const run *r) {
-    return r->cfg->check_every > 0 && comm_size(r->comm) > 1 && strcmp(r->cfg->backend, "cpu") == 0;
+    return r->cfg->check_every > 0 && comm_size(r->comm) > 1 &&
+           config_backend(r->cfg)->uses_host_memory;
 }
 
 drv_status run_open(run *r, bool fresh) {

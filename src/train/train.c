@@ -413,7 +413,7 @@ drv_status train_refuse(arena *a, drv_status status) {
 
 // Ranks are processes or devices of one, not both (docs/adr/0025).
 static drv_status check_processes(const run_config *cfg) {
-    if (strcmp(cfg->backend, "pjrt") != 0 || comm_launched() == 1 || cfg->pjrt.devices <= 1)
+    if (!config_backend(cfg)->has_devices || comm_launched() == 1 || cfg->pjrt.devices <= 1)
         return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"pjrt.devices\" is %lld, but %d processes were started, expected 1, a device "

@@ -104,7 +104,8 @@ static const cli_option build_options[] = {
         {"--input", "PATH...", "files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
-        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
+        {"--json-key", "KEY",
+                "key of the text in .jsonl, column in .parquet, .arrow (default text)"},
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
         {"--sft", NULL, "the records are conversations: see above"},
@@ -160,12 +161,13 @@ static const verb subverbs[] = {
                 .summary = "tokenise text into Megatron .bin/.idx",
                 .usage = "--input PATH... --tokenizer DIR --out PREFIX\n"
                          "--sft --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
-                .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; standard input and\n"
-                        "files of another ending are recognised by their content. The documents keep that order\n"
+                .help = "Reads .txt, .jsonl (each also .gz, .zst), .parquet and .arrow, folders in name order, also those of\n"
+                        "datasets.save_to_disk, text or token ids; standard input and files of another ending are\n"
+                        "recognised by their content. The documents keep that order\n"
                         "whatever the number of workers. If it is killed, the same command resumes it after the last\n"
                         "input file that was done.\n"
                         "\n"
-                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects) and Parquet with messages\n"
+                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects), Parquet and Arrow with messages\n"
                         "(role, content), conversations (from, value), prompt and response or completion, or instruction,\n"
                         "input or context, and output or response. The tokens are those of transformers' apply_chat_template;\n"
                         "PREFIX.roles marks the answers, so that training can count them alone (data.loss). Where an\n"

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/read/saved_dataset.h"
 
 typedef struct skipped { // files of a folder that are not read
     const char *ending;
@@ -38,7 +39,8 @@ static bool classify(const char *path, input_file *file) {
         const char *ending;
         input_kind kind;
     } known[] = {{".txt", INPUT_TEXT}, {".md", INPUT_TEXT}, {".jsonl", INPUT_JSONL},
-            {".json", INPUT_JSONL}, {".ndjson", INPUT_JSONL}, {".parquet", INPUT_PARQUET}};
+            {".json", INPUT_JSONL}, {".ndjson", INPUT_JSONL}, {".parquet", INPUT_PARQUET},
+            {".arrow", INPUT_ARROW}};
     char base[4096];
     snprintf(base, sizeof base, "%s", path);
     file->packing = has_ending(base, ".gz")    ? PACKED_GZIP
@@ -108,8 +110,9 @@ static drv_status add_file(lister *l, const char *path, bool named) {
         count_skipped(l, path);
         return DRV_OK;
     }
-    if (file.kind == INPUT_PARQUET && file.packing != PACKED_NOT)
-        return drv_fail(DRV_E_DATA, "\"%s\": a packed parquet file; unpack it first", path);
+    if ((file.kind == INPUT_PARQUET || file.kind == INPUT_ARROW) && file.packing != PACKED_NOT)
+        return drv_fail(DRV_E_DATA, "\"%s\": a packed %s file; unpack it first", path,
+                file.kind == INPUT_ARROW ? "Arrow" : "Parquet");
     if (strcmp(path, "-") != 0) file.bytes = file_size(path);
     MEM_GROW(l->files, l->n, l->cap);
     l->files[l->n++] = file;
@@ -139,6 +142,11 @@ static drv_status add_path(lister *l, const char *path, bool named, const folder
     const folder here = {st.st_dev, st.st_ino, above};
     char **names;
     int n;
+    bool is_saved;
+    DRV_TRY(saved_dataset_files(l->a, path, &is_saved, &names, &n));
+    for (int i = 0; is_saved && i < n; i++)
+        DRV_TRY(add_file(l, names[i], true));
+    if (is_saved) return DRV_OK;
     DRV_TRY(dir_list(l->a, path, &names, &n));
     for (int i = 0; i < n; i++)
         if (names[i][0] != '.') DRV_TRY(add_path(l, path_join(l->a, path, names[i]), false, &here));
@@ -169,7 +177,7 @@ drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **
         status = add_input(&l, inputs[i]);
     if (status == DRV_OK && l.n == 0)
         status = drv_fail(DRV_E_DATA,
-                "no .txt, .jsonl or .parquet file (or .gz, .zst of one) in \"%s\"",
+                "no .txt, .jsonl, .parquet or .arrow file (or .gz, .zst of a text) in \"%s\"",
                 n ? inputs[0] : "");
     report_skipped(&l);
     *files = ARENA_ARRAY(a, input_file, l.n + 1);

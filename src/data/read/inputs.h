@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-typedef enum input_kind { INPUT_TEXT, INPUT_JSONL, INPUT_PARQUET } input_kind;
+typedef enum input_kind { INPUT_TEXT, INPUT_JSONL, INPUT_PARQUET, INPUT_ARROW } input_kind;
 typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packing;
 
 typedef struct input_file {
@@ -18,7 +18,8 @@ typedef struct input_file {
     input_packing packing;
 } input_file;
 
-// In a folder only files of a known ending count; the others are logged, counted by ending.
+// In a folder only files of a known ending count; the others are logged, counted by ending. Of one
+// that datasets.save_to_disk has made, those that its state.json lists, in that order.
 // DRV_E_IO: an input is not there.
 DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **files,
         int *n_files);

@@ -96,6 +96,7 @@ static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_
     *place = (batch_place){.thread = in_json ? thread : -1, .at = in_json ? to->text.n : from->at};
     *n_bytes = from->n;
     if (from->broken) return false;
+    if (from->ids) return true; // no text
     if (in_json) {
         from->broken = text_of_json(raw, from->n, job->key, to, &place->bad);
         if (from->broken) {

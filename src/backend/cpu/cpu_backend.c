@@ -120,6 +120,7 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
         ins->in = ARENA_ARRAY(cpu->a, void *, n->n_in);
         ins->out = ARENA_ARRAY(cpu->a, void *, n->n_out);
         ins->workspace = (void *)(uintptr_t)planned->workspace[i]; // an offset until linked
+        ins->workspace_bytes = planned->scratch_bytes[i];
         if (cpu->states.courier) ins->touched = store_touched(&cpu->states, planned, n);
         program->n_code++;
     }

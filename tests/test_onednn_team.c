@@ -1,7 +1,7 @@
-// oneDNN computes on the thread that calls it: the OpenMP that it brings is told so before a product
-// is made, which remembers for how many threads, and on each thread that runs one. Else each call
-// starts a team of its own, whose threads spin beside ours. This program's functions stand before
-// oneDNN's, look at the number in force, and go on to them.
+// oneDNN computes on the thread that calls it: the OpenMP that it brings is told so before a
+// product is made, which remembers for how many threads, and on each thread that runs one. Else
+// each call starts a team of its own, whose threads spin beside ours. This program's functions
+// stand before oneDNN's, look at the number in force, and go on to them.
 #include <dlfcn.h>
 #include <dnnl.h>
 #include <pthread.h>
@@ -25,7 +25,8 @@ static void look(_Atomic int *most, _Atomic int *n) {
     memcpy(&threads, &symbol, sizeof threads);
     const int now = threads();
     int before = *most;
-    while (now > before && !atomic_compare_exchange_weak(most, &before, now)) {}
+    while (now > before && !atomic_compare_exchange_weak(most, &before, now)) {
+    }
     atomic_fetch_add(n, 1);
 }
 

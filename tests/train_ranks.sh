@@ -2,6 +2,7 @@
 # Training over mpirun: the same files as one process, resuming with another number of ranks, signals, a
 # rank that is killed, errors that are said once. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
+ask_for_same_bits
 losses() { sed -n 's/.*"\(loss\|val_loss\|grad_norm\|param_norm\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
 make_data
 sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml

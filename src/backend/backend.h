@@ -234,7 +234,7 @@ typedef struct backend_opts {
 } backend_opts;
 
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
-// DROVER_GEMM=bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
+// DROVER_GEMM=own|bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);
 extern const backend_vtable backend_cpu;
 // Plans for another back end and verifies, computes nothing, holds nothing.

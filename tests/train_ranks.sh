@@ -55,7 +55,7 @@ background() { # RUN_DIR: two ranks that train for long; $! is mpirun, whose chi
 }
 background stopped
 kill -TERM "$(pgrep -P $mpirun | tail -1)" # one of them
-wait $mpirun
+wait_end $mpirun
 status=$?
 check "a stop is of all ranks, status 3" test $status = 3
 says "stopped by SIGTERM after step"
@@ -70,7 +70,7 @@ mpirun --oversubscribe -n 2 "$drover" train run.yaml --set run_dir=early --set t
 mpirun=$!
 until rank_listens 2>/dev/null || ! kill -0 $mpirun 2>/dev/null; do :; done # at once: wait_for sleeps in between
 kill -TERM "$rank"
-wait $mpirun
+wait_end $mpirun
 status=$?
 check "stopped at its start: status $status, not 3" test $status = 3
 says "drover: stopped by SIGTERM after step"
@@ -79,7 +79,7 @@ check "nobody died" test "$(grep -c 'died' out)" = 0
 patient_mpirun
 background killed
 kill -KILL "$(pgrep -P $mpirun | tail -1)"
-wait $mpirun
+wait_end $mpirun
 status=$?
 check "a killed rank ends the run" test $status != 0
 says "drover: rank 1 (" "died, last heard of at step"

@@ -61,7 +61,7 @@ for pid in $(pgrep -P $mpirun); do
     tr '\0' '\n' <"/proc/$pid/environ" | grep -qx OMPI_COMM_WORLD_RANK=3 && break
 done
 if prlimit --pid "$pid" --fsize=300000:unlimited 2>/dev/null; then
-    wait $mpirun
+    wait_end $mpirun
     check "three failed saves end all ranks" test $? != 0
     says "could not save checkpoint" "rank 3 (" "training continues and tries again" "3 times in a row"
     check "each failed save is said once" test "$(grep -c 'training continues' out)" = 2
@@ -70,7 +70,7 @@ if prlimit --pid "$pid" --fsize=300000:unlimited 2>/dev/null; then
 else
     echo "not tried: a full disk (prlimit does not work here)"
     kill -TERM $mpirun
-    wait $mpirun
+    wait_end $mpirun
 fi
 
 # --- what cannot be cut

@@ -113,6 +113,10 @@ typedef struct backend_vtable {
     void (*describe)(backend *b, backend_info *out);
     // One line on how numbers are made, the same in every run on this machine with these settings.
     const char *(*arithmetic)(backend *b);
+    // What to set for products of a type whose bits hang neither on the layout nor on the size of a
+    // micro-batch, where they do as it is: "DROVER_GEMM=own"; NULL: they do not. NULL itself: no
+    // promise, and nothing to set.
+    const char *(*way_of_same_bits)(backend *b, dtype in);
     // Highest FLOP/s measured of products of a type in its own arithmetic, with more `tries` on
     // more sizes (2: some 40 ms on two cores); 0: unknown.
     drv_status (*peak)(backend *b, dtype dt, int tries, double *flops_per_s);
@@ -192,6 +196,9 @@ static inline backend_info backend_describe(backend *b) {
 }
 static inline const char *backend_arithmetic(backend *b) {
     return b->v->arithmetic(b);
+}
+static inline const char *backend_way_of_same_bits(backend *b, dtype in) {
+    return b->v->way_of_same_bits ? b->v->way_of_same_bits(b, in) : NULL;
 }
 static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     return b->v->peak(b, dt, tries, flops_per_s);

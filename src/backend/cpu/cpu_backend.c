@@ -285,6 +285,10 @@ static const char *arithmetic(backend *base) {
             gemm_arithmetic(b->gemm));
 }
 
+static const char *way_of_same_bits(backend *b, dtype in) {
+    return gemm_by_library(self(b)->gemm, in) ? "DROVER_GEMM=own" : NULL;
+}
+
 static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     (void)b;
     return gemm_peak(dt, tries, flops_per_s);
@@ -338,6 +342,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
+        .way_of_same_bits = way_of_same_bits,
         .peak = peak,
         .time_product = time_product,
         .close = finish};

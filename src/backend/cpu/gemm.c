@@ -102,6 +102,14 @@ bool gemm_widens(const gemm_machine *m) {
     return !m->rule.library_bf16 && !m->rule.dot;
 }
 
+static bool by_library(const gemm_rule *rule, dtype in) {
+    return in == DT_BF16 ? rule->library_bf16 : in == DT_F32 && rule->library_f32;
+}
+
+bool gemm_by_library(const gemm_machine *m, dtype in) {
+    return by_library(&m->rule, in);
+}
+
 const char *gemm_way(const gemm_machine *m, dtype in) {
     if (in == DT_BF16) return gemm_arithmetic(m);
     return m->rule.library_f32 ? "oneDNN" : "fp32";
@@ -157,10 +165,6 @@ static void choose_tiles(gemm *g, int64_t threads) {
     }
     g->n_m = div_up(s->m, g->tile_m);
     g->n_n = div_up(s->n, g->tile_n);
-}
-
-static bool by_library(const gemm_rule *rule, dtype in) {
-    return in == DT_BF16 ? rule->library_bf16 : in == DT_F32 && rule->library_f32;
 }
 
 // The one place where it is decided who multiplies and how a product is cut, for what is planned

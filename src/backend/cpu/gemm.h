@@ -48,6 +48,8 @@ const char *gemm_arithmetic(const gemm_machine *m);
 bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
 // The same for operands of any type.
 const char *gemm_way(const gemm_machine *m, dtype in);
+// oneDNN multiplies these: its blocks, and so the bits, may follow the shape that a rank has.
+bool gemm_by_library(const gemm_machine *m, dtype in);
 // The table whose arithmetic suits bf16 operands here; attention takes the same.
 const kernels *gemm_kernels(const gemm_machine *m);
 

@@ -45,15 +45,18 @@ drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]
     enum { PIECE_BYTES = 1 << 20 };
     const evp_calls *evp;
     DRV_TRY(open_crypto(&evp));
-    FILE *file = fopen(path, "rb");
-    if (!file) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    int fd;
+    int64_t bytes;
+    DRV_TRY(file_open_regular(path, &fd, &bytes));
+    FILE *file = fdopen(fd, "rb");
+    DRV_ASSERT(file, "a descriptor that was opened to read");
     EVP_MD_CTX *digest = evp->MD_CTX_new();
     DRV_ASSERT(digest && evp->DigestInit_ex(digest, kind == HASH_GIT ? evp->sha1() : evp->sha256(),
                                  NULL),
             "libcrypto");
     if (kind == HASH_GIT) {
         char head[64];
-        const int n = snprintf(head, sizeof head, "blob %lld", (long long)file_size(path));
+        const int n = snprintf(head, sizeof head, "blob %lld", (long long)bytes);
         evp->DigestUpdate(digest, head, (size_t)n + 1);
     }
     unsigned char sum[EVP_MAX_MD_SIZE], *piece = mem_alloc(PIECE_BYTES);

@@ -119,6 +119,17 @@ drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) 
     return DRV_OK;
 }
 
+drv_status file_read_regular(arena *mem, const char *path, char **out, size_t *n_bytes) {
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
+    char *bytes = arena_alloc(mem, (size_t)size + 1);
+    const drv_status status = read_up_to(fd, path, bytes, (size_t)size, n_bytes);
+    close(fd);
+    if (status == DRV_OK) *out = bytes;
+    return status;
+}
+
 // The bytes of a stream, where a map would be.
 static drv_status map_stream(int fd, const char *path, file_map *out) {
     str stream = {0};

@@ -14,6 +14,10 @@ DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_
 // device, a folder) is refused at once, by what it is; nobody has to write into a pipe first.
 DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
 
+// The whole of a file on a disk, followed by a NUL that is not counted; anything else is refused as
+// by file_open_regular. One that is cut short meanwhile gives what was left.
+DRV_CHECKED drv_status file_read_regular(arena *mem, const char *path, char **out, size_t *n_bytes);
+
 // A read-only memory map; what cannot be mapped (a pipe, a file of /proc) is read into memory. An
 // empty file gives p = "" and n = 0.
 typedef struct file_map {

@@ -1,7 +1,6 @@
 // events.jsonl: what each kind of line must hold, appending, reading.
 #include "watch/run_events.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
@@ -104,8 +103,7 @@ drv_status run_events_open(arena *a, const char *run_dir, int64_t attempt, run_e
     // O_NONBLOCK: nobody has to read what is a pipe.
     const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
     self->fd = open(self->path, flags, 0666);
-    if (self->fd < 0)
-        return drv_fail(DRV_E_IO, "could not open \"%s\": %s", self->path, strerror(errno));
+    if (self->fd < 0) return file_fail("open", self->path);
     if (fstat(self->fd, &is) != 0 || !S_ISREG(is.st_mode)) {
         close(self->fd);
         return drv_fail(DRV_E_IO, "could not append to \"%s\": expected a file on a disk",
@@ -160,8 +158,7 @@ drv_status run_events_add(run_events *self, run_event_kind kind, json_t *fields)
     str_puts(&text, line);
     str_puts(&text, "\n");
     drv_status status = file_write_all(self->fd, self->path, text.p, text.n);
-    if (status == DRV_OK && fsync(self->fd) != 0)
-        status = drv_fail(DRV_E_IO, "could not sync \"%s\": %s", self->path, strerror(errno));
+    if (status == DRV_OK && fsync(self->fd) != 0) status = file_fail("sync", self->path);
     pthread_mutex_unlock(&self->lock);
     str_free(&text);
     free(line);

@@ -1,7 +1,6 @@
 // status.json: its text, replacing it, reading it.
 #include "watch/run_status.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -87,7 +86,7 @@ drv_status run_status_write(int dir_fd, const run_status *status, bool lasts) {
     static const char name[] = "status.json", aside[] = "status.json.tmp";
     const int fd =
             openat(dir_fd, aside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", aside, strerror(errno));
+    if (fd < 0) return file_fail("create", aside);
     json_t *object = object_of(status);
     char *bytes = json_print(object, JSON_INDENT(2));
     json_decref(object);
@@ -95,12 +94,10 @@ drv_status run_status_write(int dir_fd, const run_status *status, bool lasts) {
     bytes[n] = '\n'; // in place of the NUL
     drv_status written = file_write_all(fd, aside, bytes, n + 1);
     free(bytes);
-    if (written == DRV_OK && lasts && fsync(fd) != 0)
-        written = drv_fail(DRV_E_IO, "could not sync \"%s\": %s", aside, strerror(errno));
+    if (written == DRV_OK && lasts && fsync(fd) != 0) written = file_fail("sync", aside);
     close(fd);
     if (written == DRV_OK && renameat(dir_fd, aside, dir_fd, name) != 0)
-        written = drv_fail(DRV_E_IO, "could not rename \"%s\" to \"%s\": %s", aside, name,
-                strerror(errno));
+        written = file_fail("rename into place", name);
     if (written != DRV_OK) unlinkat(dir_fd, aside, 0);
     return written;
 }

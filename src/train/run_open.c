@@ -231,13 +231,25 @@ static drv_status open_device(run *r) {
                    : device_open_among(r->a, cfg, r->comm, &r->b);
 }
 
+// To those who watch, before the process ends.
+static void tell_stopped_early(void *ctx) {
+    const run *r = ctx;
+    char message[128];
+    snprintf(message, sizeof message, "stopped by %s while programs were compiled",
+            stop_requested());
+    record_stop(r->record, r->state.step, stop_requested(), NULL);
+    record_end(r->record, DRV_STOPPED, NULL, message, false);
+}
+
 // Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
 // step, where all ranks agree on it.
 static drv_status load_programs(run *self) {
     if (!backend_has_steps(self->b)) return programs_load(self->a, self->b, &self->p);
+    if (self->leads) DRV_TRY(stop_tell_end(tell_stopped_early, self));
     stop_ends_process(!self->leads && !self->pool);
     const drv_status status = programs_load(self->a, self->b, &self->p);
     stop_is_saved_again();
+    if (self->leads) stop_untell_end();
     return status;
 }
 

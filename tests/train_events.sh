@@ -60,7 +60,7 @@ expect 3 "stopped by training.stop_at_step" train often checkpoint.every=0 check
 check "no checkpoints by time: $(kinds often)" [ "$(grep -c '"event":"save"' often/events.jsonl)" -ge 3 ]
 
 # --- signals, and starts that are refused
-"$drover" train run.yaml --set run_dir=stopped --set training.steps=1000000 --set checkpoint.every=0 --fresh >began 2>&1 &
+"$drover" train run.yaml --set run_dir=stopped --set training.steps=1000000 --set training.max_minutes=5 --set checkpoint.every=0 --fresh >began 2>&1 &
 pid=$!
 wait_for grep -q '"step":5,' stopped/metrics.jsonl
 status_is stopped '"state": "(starting|running)"' '"end": null' "\"pid\": $pid"
@@ -80,7 +80,7 @@ status_is refused '"state": "ended"' '"end": "failed"' '"status": 1' '"cause": "
 check "a failed start keeps the directory" [ ! -e refused/owner.json ]
 
 # --- killed: what no checkpoint holds is told, and lines that stand twice are cut
-"$drover" train run.yaml --set run_dir=killed --set training.steps=1000000 --set checkpoint.every=0 >out 2>&1 &
+"$drover" train run.yaml --set run_dir=killed --set training.steps=1000000 --set training.max_minutes=5 --set checkpoint.every=0 >out 2>&1 &
 pid=$!
 wait_for grep -q '"step":7,' killed/metrics.jsonl
 kill -KILL $pid
@@ -113,7 +113,7 @@ done
 
 # --- the directory is lost in mid-run
 begin_long() { # RUN
-    "$drover" train run.yaml --set run_dir="$1" --set training.steps=1000000 --set checkpoint.every=0 >out."$1" 2>&1 &
+    "$drover" train run.yaml --set run_dir="$1" --set training.steps=1000000 --set training.max_minutes=5 --set checkpoint.every=0 >out."$1" 2>&1 &
     pid=$!
     wait_for grep -q '"step":3,' "$1/metrics.jsonl"
 }

@@ -35,7 +35,7 @@ expect 1 "nowhere.idx" train 2 refused data.train=nowhere
 has refused '"event":"failure","rank":0,.*"cause":"io","message":".*nowhere.idx' '"event":"end","state":"failed","status":1,"cause":"io"'
 
 # The directory is lost: all ranks save beside it.
-train 2 moved training.steps=1000000 >moved.out 2>&1 &
+train 2 moved training.steps=1000000 training.max_minutes=5 >moved.out 2>&1 &
 job=$!
 wait_for grep -q '"step":3,' moved/metrics.jsonl
 mv moved elsewhere

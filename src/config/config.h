@@ -93,7 +93,9 @@ typedef struct run_config {
     int64_t log_every;    // steps
     int64_t threads;      // 0: all cores
     int64_t max_bad_steps;
-    int64_t hash_every; // steps; 0: never
+    int64_t hash_every;   // steps; 0: never
+    double max_minutes;   // of this start; 0: any
+    int64_t stop_at_step; // of this start; 0: none
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
     precision state_dtype;    // of moments
@@ -118,6 +120,7 @@ typedef struct run_config {
     int64_t zero;
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
+    double checkpoint_minutes;                 // 0: steps alone
     const char *backend;
     pjrt_config pjrt; // of backend pjrt
     const char *run_dir;

@@ -126,6 +126,12 @@ static const key run_keys[] = {
         {KEY("training.hash_every", int, hash_every), .initial = "0", .max = NO_MAX,
                 .help = "steps between hashes of gradients (before clipping) and weights, which are the same on any layout: "
                         "in metrics.jsonl, by tensor in hashes.jsonl; needs 4 bytes a parameter; 0: never"},
+        {KEY("training.max_minutes", real, max_minutes), .initial = "0", .max = 1e9,
+                .help = "stop and save, exit status 3, when this start has run so long, by rank 0's clock, loading "
+                        "included; the step at hand is finished; 0: never"},
+        {KEY("training.stop_at_step", int, stop_at_step), .initial = "0", .max = NO_MAX,
+                .help = "stop and save after this step, exit status 3 where it is not the last; the schedule stays that of "
+                        "training.steps; 0: none"},
         {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
                 .help = "peak learning rate"},
         {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,
@@ -229,6 +235,9 @@ static const key run_keys[] = {
                         "hashes, which also happen at the start; 0: never"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
+        {KEY("checkpoint.every_minutes", real, checkpoint_minutes), .initial = "0", .max = 1e9,
+                .help = "also a checkpoint when the last one began so many minutes ago, by rank 0's clock; 0: by "
+                        "checkpoint.every alone"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
                 .help = "how many of the newest to keep; 0: all"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",

@@ -2,7 +2,7 @@
 // may work again, a program that it refuses is refused again.
 #include "harness.h"
 
-#include "backend/pjrt/plugin.h"
+#include "backend/pjrt/runtime/plugin.h"
 
 static int refused_with; // the code of the error that every function gives
 

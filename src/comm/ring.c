@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/exit_status.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "comm/ring_connect.h"
@@ -231,7 +232,7 @@ static void end_process(struct ring *r) {
     progress_end();
     if (f->kind != FAIL_GAVE_UP && !log_failure_said()) fprintf(stderr, "drover: %s\n", f->text);
     hold_back(r);
-    _exit(1);
+    _exit(exit_status(DRV_E_PEER));
 }
 
 // --- the thread

@@ -103,5 +103,13 @@ void cli_print_ids(const id_list *ids, bool json, bool begins, bool ends);
     { "--set", "KEY=VALUE", "override a key of the config (repeatable)" }
 #define CLI_ADAPTER                                                                                \
     { "--adapter", "DIR", "a LoRA adapter, used with MODEL or with the base that it names" }
+// What a run expects of its world (launch/expect.h).
+#define CLI_EXPECT                                                                                 \
+    {"--expect-ranks", "N", "refuse any other number of ranks (or DROVER_EXPECT_RANKS)"}, {        \
+        "--expect-nodes", "N", "refuse any other number of hosts (or DROVER_EXPECT_NODES)"         \
+    }
+// Puts them into the environment, where they reach ranks too.
+DRV_CHECKED drv_status cli_expect(const cli_args *args);
+
 #define CLI_JSON                                                                                   \
     { "--json", NULL, "print one JSON object" }

@@ -1,16 +1,37 @@
 // drover train: a run from its config, begun or resumed.
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "cli/cli.h"
+#include "comm/comm.h"
 #include "config/config.h"
+#include "launch/expect.h"
+#include "launch/nodes.h"
 #include "train/train.h"
 
 static const cli_option train_options[] = {
         CLI_SET,
         {"--fresh", NULL, "start at step 0; what is in the run directory moves to before-N"},
+        CLI_EXPECT,
 };
+
+drv_status cli_expect(const cli_args *args) {
+    static const char *const options[] = {"--expect-ranks", EXPECT_RANKS, "--expect-nodes",
+            EXPECT_NODES};
+    for (int i = 0; i < 4; i += 2) {
+        int64_t n;
+        DRV_TRY(cli_get_i64(args, options[i], 1, 1 << 24, &n));
+        if (cli_has(args, options[i])) setenv(options[i + 1], cli_get(args, options[i], ""), 1);
+    }
+    return DRV_OK;
+}
 
 static drv_status run_train(arena *a, const cli_args *args) {
     run_config cfg;
     int n;
+    DRV_TRY(cli_expect(args));
+    if (comm_launched() == 1)
+        DRV_TRY(nodes_check_alone((const char *const *)environ, args->positional[0]));
     const char **sets = cli_get_all(a, args, "--set", &n);
     const drv_status status = config_load(a, args->positional[0], sets, n, &cfg);
     if (status != DRV_OK) return train_refuse(a, status);
@@ -20,7 +41,7 @@ static drv_status run_train(arena *a, const cli_args *args) {
 const verb verb_train = {
         .name = "train",
         .summary = "pre-train a model, or resume a run where it stopped",
-        .usage = "CONFIG [--fresh] [--set KEY=VALUE]...",
+        .usage = "CONFIG [--fresh] [--expect-ranks N] [--expect-nodes N] [--set KEY=VALUE]...",
         .help = "Trains as the YAML file says; `drover config` prints all keys. The run directory gets\n"
                 "config.yaml, log.txt, metrics.jsonl, tensorboard/ and checkpoints/step-N, each a Hugging\n"
                 "Face folder. Started again, it resumes the newest valid checkpoint, bit for bit; what has\n"
@@ -29,7 +50,9 @@ const verb verb_train = {
                 "`mpirun -n N drover train CONFIG` (or srun --mpi=pmix) shares the work of each step among\n"
                 "N processes: rows, which is the default, and as parallel.tensor and parallel.pipeline say\n"
                 "products and layers. parallel.lanes makes the result independent of how many share the rows,\n"
-                "to the bit. Any layout resumes the checkpoints of any other.\n"
+                "to the bit. Any layout resumes the checkpoints of any other. Where neither mpirun nor srun\n"
+                "reaches the nodes (PyTorchJob, TrainJob, Ray): `drover launch node CONFIG` on each of them.\n"
+                "With --expect-ranks or --expect-nodes another world than the one meant is refused.\n"
                 "\n"
                 "SIGINT, SIGTERM, SIGHUP and SIGUSR1 finish the current micro-batch, save the last finished\n"
                 "step and exit 3: the same command resumes. While programs are compiled they end the run at\n"

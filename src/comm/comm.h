@@ -35,6 +35,7 @@ typedef struct comm_opts {
 DRV_CHECKED drv_status comm_open(arena *a, const comm_opts *opts, comm **out);
 // How many ranks a launcher (mpirun, srun) has started, this process one of them; 1: none has.
 int comm_launched(void);
+const char *comm_launcher(void); // ", started by mpirun" and the like; "": by none that is known
 // Ends the part of this rank: waits for all others, unless the job has failed.
 void comm_close(comm *c);
 // The same rank for another thread of its process, with groups and messages of its own: what works

@@ -44,6 +44,12 @@ int comm_launched(void) {
     return n > 1 ? n : 1;
 }
 
+const char *comm_launcher(void) {
+    if (getenv("OMPI_COMM_WORLD_SIZE")) return ", started by mpirun";
+    if (getenv("SLURM_STEP_ID")) return ", started by srun";
+    return getenv("PMI_SIZE") ? ", started by hydra" : "";
+}
+
 // --- the module
 // Beside the program, where `make` puts it (tests lie one folder deeper), or where it is installed.
 static void *open_module(arena *a, const char **why) {

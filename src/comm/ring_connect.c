@@ -1,114 +1,161 @@
-// Connecting the failure ring: every rank listens, says where by the transport, connects to the
-// next and is connected to by the one before. A number drawn by rank 0 keeps strangers out.
+// Connecting the failure ring: every rank listens for the one before it, says where by the
+// transport, and connects to the next. A secret drawn by rank 0 keeps strangers out (handshake.h).
 #include "comm/ring_connect.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <ifaddrs.h>
-#include <net/if.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "comm/handshake.h"
+#include "comm/host_address.h"
 
-enum { MAX_ADDRESSES = 8, CONNECT_MS = 3000, ACCEPT_MS = 20000 };
+// A busy machine may take long to let a rank run. A call that was refused or dropped is made again.
+#define MEET_S  60.0
+#define PAUSE_S 0.05
 
-typedef struct endpoint { // where a rank listens
-    uint64_t token;       // of rank 0: that of all
-    uint32_t address[MAX_ADDRESSES];
-    int32_t n_addresses;
-    uint16_t port; // both in network order
+typedef struct introduction { // what a rank says of itself
+    job_secret secret;        // of rank 0: that of all
+    host_addresses here;
+} introduction;
+
+typedef struct endpoint { // where a rank listens, in network order; 0: nowhere
+    uint32_t address;
+    uint32_t port;
 } endpoint;
 
-typedef struct hello {
-    uint64_t token;
-    int32_t rank;
-    int32_t zero; // no byte is undefined
-} hello;
+typedef struct meeting {
+    const job_secret *secret;
+    endpoint next;
+    char to_next[PURPOSE_BYTES];
+    int listener;
+    reception *callers;
+    handshake call; // to the next
+    bool connected; // the call's socket is
+    double again_s; // clock: no call before
+    int fd[2];      // proven, as ring_connect gives them
+} meeting;
 
-// Addresses of this host that another one may reach.
-static void find_addresses(endpoint *e) {
-    struct ifaddrs *list;
-    if (getifaddrs(&list) != 0) return;
-    for (const struct ifaddrs *i = list; i && e->n_addresses < MAX_ADDRESSES; i = i->ifa_next) {
-        struct sockaddr_in in;
-        if (!i->ifa_addr || i->ifa_addr->sa_family != AF_INET) continue;
-        if (i->ifa_flags & IFF_LOOPBACK || !(i->ifa_flags & IFF_UP)) continue;
-        memcpy(&in, i->ifa_addr, sizeof in);
-        e->address[e->n_addresses++] = in.sin_addr.s_addr;
-    }
-    freeifaddrs(list);
-}
-
-static int listen_somewhere(endpoint *e) {
-    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
+static int listen_at(endpoint *e) {
+    struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = e->address};
     socklen_t n = sizeof in;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (!e->address) return -1;
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
-    if (bind(fd, (struct sockaddr *)&in, n) != 0 || listen(fd, 4) != 0 ||
+    if (bind(fd, (struct sockaddr *)&in, n) != 0 || listen(fd, MAX_CALLERS) != 0 ||
             getsockname(fd, (struct sockaddr *)&in, &n) != 0) {
         close(fd);
         return -1;
     }
     e->port = in.sin_port;
-    find_addresses(e);
-    if (getrandom(&e->token, sizeof e->token, 0) != sizeof e->token) e->token = 0;
     return fd;
 }
 
-static int connect_to(uint32_t address, uint16_t port) {
+// --- the rank before
+static void stop_listening(meeting *m) {
+    reception_close(m->callers);
+    m->callers = NULL;
+    if (m->listener >= 0) close(m->listener);
+    m->listener = -1;
+}
+
+static void serve(meeting *m) {
+    if (!m->callers || (m->fd[0] = reception_serve(m->callers, NULL)) < 0) return;
+    stop_listening(m); // who had to come is there
+}
+
+// --- the rank after
+static void hang_up(meeting *m) {
+    if (m->call.fd >= 0) close(m->call.fd);
+    m->call.fd = -1;
+    m->again_s = clock_s() + PAUSE_S;
+}
+
+static void call_next(meeting *m) {
     const struct sockaddr_in in = {.sin_family = AF_INET,
-            .sin_port = port,
-            .sin_addr.s_addr = address};
+            .sin_port = (in_port_t)m->next.port,
+            .sin_addr.s_addr = m->next.address};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    handshake_begin(&m->call, fd, true, m->secret, m->to_next, MEET_S);
+    m->connected = fd >= 0 && connect(fd, (const struct sockaddr *)&in, sizeof in) == 0;
+    if (!m->connected && (fd < 0 || errno != EINPROGRESS)) hang_up(m);
+}
+
+static bool is_connected(meeting *m) {
+    struct pollfd p = {m->call.fd, POLLOUT, 0};
     int error = 0;
     socklen_t n = sizeof error;
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0) return -1;
-    const int begun = connect(fd, (const struct sockaddr *)&in, sizeof in);
-    struct pollfd p = {fd, POLLOUT, 0};
-    if (begun == 0 || (errno == EINPROGRESS && poll(&p, 1, CONNECT_MS) == 1 &&
-                              getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error == 0))
-        return fd;
-    close(fd);
-    return -1;
+    if (m->connected) return true;
+    if (poll(&p, 1, 0) != 1) return false;
+    m->connected = getsockopt(m->call.fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0 && error == 0;
+    if (!m->connected) hang_up(m);
+    return m->connected;
 }
 
-static int connect_next(const comm *c, const endpoint *all) {
-    const int next = (c->rank + 1) % c->size;
-    const endpoint *e = &all[next];
-    const bool here = strcmp(c->info[next].host, c->info[c->rank].host) == 0;
-    int fd = here ? connect_to(htonl(INADDR_LOOPBACK), e->port) : -1;
-    for (int i = 0; fd < 0 && i < e->n_addresses; i++)
-        fd = connect_to(e->address[i], e->port);
-    const hello h = {.token = all[0].token, .rank = c->rank};
-    if (fd >= 0 && send(fd, &h, sizeof h, MSG_NOSIGNAL) == sizeof h) return fd;
-    if (fd >= 0) close(fd);
-    log_warn("rank %d (%s) cannot be reached by TCP", next, c->info[next].host);
-    return -1;
+static void go_on_calling(meeting *m) {
+    if (m->fd[1] >= 0 || m->next.port == 0) return;
+    if (m->call.fd < 0 && clock_s() >= m->again_s) call_next(m);
+    if (m->call.fd < 0 || !is_connected(m)) return;
+    const handshake_state state = handshake_go_on(&m->call);
+    if (state == HANDSHAKE_REFUSED) hang_up(m);
+    if (state != HANDSHAKE_PROVEN) return;
+    m->fd[1] = m->call.fd;
+    m->call.fd = -1;
 }
 
-static bool is_welcome(int fd, const comm *c, uint64_t token) {
-    hello h;
-    struct pollfd p = {fd, POLLIN, 0};
-    return poll(&p, 1, CONNECT_MS) == 1 && recv(fd, &h, sizeof h, MSG_WAITALL) == sizeof h &&
-           h.token == token && h.rank == (c->rank + c->size - 1) % c->size;
+// --- both at once, since the others do so too
+static void wait_a_moment(const meeting *m) {
+    struct pollfd fds[MAX_CALLERS + 2];
+    int n = m->callers ? reception_fds(m->callers, fds) : 0;
+    if (m->call.fd >= 0) fds[n++] = (struct pollfd){m->call.fd, m->connected ? POLLIN : POLLOUT, 0};
+    poll(fds, (nfds_t)n, (int)(1000 * PAUSE_S));
 }
 
-static int accept_previous(const comm *c, int listener, uint64_t token) {
-    struct pollfd p = {listener, POLLIN, 0};
-    const double end = clock_s() + ACCEPT_MS / 1000.0;
-    while (clock_s() < end && poll(&p, 1, ACCEPT_MS) == 1) {
-        const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-        if (fd >= 0 && is_welcome(fd, c, token)) return fd;
-        if (fd >= 0) close(fd);
+static void meet(meeting *m) {
+    const double end = clock_s() + MEET_S;
+    while ((m->fd[0] < 0 || m->fd[1] < 0) && clock_s() < end) {
+        wait_a_moment(m);
+        serve(m);
+        go_on_calling(m);
     }
-    return -1;
+    if (m->call.fd >= 0) close(m->call.fd);
+    stop_listening(m);
+}
+
+static void name_link(char purpose[PURPOSE_BYTES], int from, int to) {
+    snprintf(purpose, PURPOSE_BYTES, "drover ring %d to %d", from, to);
+}
+
+// Which address the rank before reaches this one by; it is told by the transport.
+static drv_status exchange_endpoints(comm *self, meeting *made, introduction *all, bool *open) {
+    introduction mine = {0};
+    drv_status status = host_addresses_find(&mine.here);
+    if (status == DRV_OK && self->rank == 0) status = secret_make(&mine.secret);
+    DRV_TRY(comm_agree_on_first(self, status));
+    DRV_TRY(comm_all_gather(self->world, &mine, sizeof mine, NULL, all));
+    made->secret = &all[0].secret;
+    const int before = (self->rank + self->size - 1) % self->size;
+    endpoint at = {.address = host_address_towards(&mine.here, &all[before].here)};
+    endpoint *places = mem_zeroed(sizeof *places * (size_t)self->size);
+    char purpose[PURPOSE_BYTES];
+    made->listener = listen_at(&at);
+    name_link(purpose, before, self->rank);
+    if (made->listener >= 0) made->callers = reception_open(made->listener, made->secret, purpose);
+    status = comm_all_gather(self->world, &at, sizeof at, NULL, places);
+    made->next = places[(self->rank + 1) % self->size];
+    *open = true;
+    for (int i = 0; i < self->size; i++)
+        *open &= places[i].port != 0;
+    name_link(made->to_next, self->rank, (self->rank + 1) % self->size);
+    free(places);
+    if (status != DRV_OK) stop_listening(made);
+    return status;
 }
 
 static void set_up(int fd) {
@@ -117,24 +164,25 @@ static void set_up(int fd) {
 }
 
 drv_status ring_connect(comm *self, int fd[2]) {
-    endpoint mine = {0}, *all = mem_zeroed(sizeof *all * (size_t)self->size);
-    const int listener = listen_somewhere(&mine);
-    drv_status status = comm_all_gather(self->world, &mine, sizeof mine, NULL, all);
+    introduction *all = mem_zeroed(sizeof *all * (size_t)self->size);
+    meeting m = {.listener = -1, .call.fd = -1, .fd = {-1, -1}};
+    bool open = false;
     fd[0] = fd[1] = -1;
-    if (status == DRV_OK && listener >= 0) {
-        fd[1] = connect_next(self, all);
-        fd[0] = accept_previous(self, listener, all[0].token);
-    }
-    int32_t broken = fd[0] < 0 || fd[1] < 0;
+    drv_status status = exchange_endpoints(self, &m, all, &open);
+    if (status == DRV_OK && open) meet(&m);
+    stop_listening(&m);
+    const int next = (self->rank + 1) % self->size;
+    if (status == DRV_OK && m.fd[1] < 0)
+        log_warn("rank %d (%s) cannot be reached by TCP", next, self->info[next].host);
+    int32_t broken = m.fd[0] < 0 || m.fd[1] < 0;
     if (status == DRV_OK) status = comm_all_reduce(self->world, DT_I32, COMM_MAX, &broken, 1, NULL);
-    for (int i = 0; i < 2; i++)
-        if (fd[i] >= 0 && broken) close(fd[i]);
-    if (broken) fd[0] = fd[1] = -1;
+    broken |= status != DRV_OK;
+    for (int i = 0; i < 2; i++) {
+        if (m.fd[i] >= 0 && broken) close(m.fd[i]);
+        if (!broken) set_up(fd[i] = m.fd[i]);
+    }
     if (broken && self->rank == 0)
         log_warn("ranks cannot watch each other: one that dies is seen by the launcher alone");
-    for (int i = 0; i < 2 && !broken; i++)
-        set_up(fd[i]);
-    if (listener >= 0) close(listener);
     free(all);
     return status;
 }

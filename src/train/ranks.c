@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "launch/expect.h"
 #include "train/stop.h"
 #include "train/zero.h"
 
@@ -68,11 +69,11 @@ static void say_ranks(const run_config *cfg, const comm *c) {
                 (long long)cfg->context_parallel, (long long)cfg->n_context_leaves);
     else if (cfg->context_parallel > 1)
         snprintf(context, sizeof context, ", context %lld", (long long)cfg->context_parallel);
-    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank, %s",
+    log_info("%d ranks on %d host%s over %s: tensor %lld%s%s, data %lld, %lld lane%s%s; %d thread%s a rank, %s%s",
             comm_size(c), hosts, hosts > 1 ? "s" : "", comm_backend(c),
             (long long)cfg->tensor_parallel, pipeline, context, (long long)cfg->data_ranks,
             (long long)cfg->n_lanes, cfg->n_lanes > 1 ? "s" : "", levels[zero_level(cfg)], threads,
-            threads > 1 ? "s" : "", cores);
+            threads > 1 ? "s" : "", cores, comm_launcher());
 }
 
 drv_status ranks_set_up(run *r, run_config *cfg) {
@@ -80,6 +81,7 @@ drv_status ranks_set_up(run *r, run_config *cfg) {
         log_mute_thread(!r->leads);
     else
         log_to_file_only(!r->leads);
+    DRV_TRY(expect_check(comm_size(r->comm), count_hosts(r->comm)));
     DRV_TRY(config_set_ranks(cfg, comm_size(r->comm)));
     cfg->rank = comm_rank(r->comm);
     if (comm_size(r->comm) > 1 && !cfg->threads && !r->pool) unbind();

@@ -27,6 +27,8 @@ typedef enum schedule_type {
     SCHEDULE_WSD,
     SCHEDULE_CONSTANT
 } schedule_type;
+// Whose rule the rates of the warm-up follow (train/schedule.c).
+typedef enum warmup_rule { WARMUP_TORCHTITAN, WARMUP_TRANSFORMERS, WARMUP_NEMO } warmup_rule;
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
@@ -93,11 +95,13 @@ typedef struct run_config {
     int64_t hash_every; // steps; 0: never
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
+    bool decay_norms;         // weight_decay also applies to norms
     precision state_dtype;    // of moments
     master_mode master_dtype; // see config_has_masters
     lora_config lora;
     // schedule
     schedule_type schedule;
+    warmup_rule warmup_like;
     int64_t warmup_steps, decay_steps; // decay_steps 0: a tenth of steps
     double min_lr;
     // parallel, in ranks

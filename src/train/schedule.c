@@ -7,9 +7,22 @@
 // the peak and would reach min_lr one step after the last: so with min_lr 0 no step is wasted.
 // torchtitan does both ("a virtual last step", torchtitan/components/lr_scheduler.py);
 // transformers' get_cosine_schedule_with_warmup and Megatron-LM's OptimizerParamScheduler decay
-// alike, though they begin the warm-up with a step of rate 0.
+// alike, though they begin the warm-up with a step of rate 0, which schedule.warmup_like asks for.
+static double warmup_lr(const run_config *cfg, int64_t step) {
+    const double done = (double)step, all = (double)cfg->warmup_steps;
+    switch (cfg->warmup_like) {
+    case WARMUP_TRANSFORMERS: // get_linear_schedule_with_warmup counts steps from 0
+        return cfg->lr * (done - 1) / all;
+    case WARMUP_NEMO: // nemo/core/optim/lr_scheduler.py, WarmupPolicy
+        return cfg->lr * done / (all + 1);
+    case WARMUP_TORCHTITAN:
+        break;
+    }
+    return cfg->lr * done / all;
+}
+
 double schedule_lr(const run_config *cfg, int64_t step) {
-    if (step <= cfg->warmup_steps) return cfg->lr * (double)step / (double)cfg->warmup_steps;
+    if (step <= cfg->warmup_steps) return warmup_lr(cfg, step);
     double begin = (double)cfg->warmup_steps; // steps before the decay
     const double end = (double)cfg->steps;
     if (cfg->schedule == SCHEDULE_CONSTANT) return cfg->lr;

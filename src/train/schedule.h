@@ -2,6 +2,7 @@
 #pragma once
 #include "config/config.h"
 
-// Of step 1, 2, ...: warm-up lr * step / warmup_steps, then by type down towards min_lr, which a
+// Of step 1, 2, ...: warm-up lr * step / warmup_steps (or as schedule.warmup_like
+// says), then by type down towards min_lr, which a
 // step after the last one would have.
 double schedule_lr(const run_config *cfg, int64_t step);

@@ -15,9 +15,7 @@
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
     const char **sets = cli_get_all(a, c, "--set", &n);
-    const char *file =
-            c->n_positional && strcmp(c->positional[0], "-") != 0 ? c->positional[0] : NULL;
-    return config_load(a, file, sets, n, out);
+    return config_load(a, c->n_positional ? c->positional[0] : NULL, sets, n, out);
 }
 
 static const cli_option config_options[] = {

@@ -2,6 +2,7 @@
 // what is not a key, then apply defaults and values in the order of the tables.
 #include "config/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -19,6 +20,7 @@ typedef struct loader {
     arena *a;
     struct given_keys *given;
     int source;
+    unknown_keys unknown;
 } loader;
 
 // --- which keys were given
@@ -62,7 +64,10 @@ static drv_status collect(loader *l, const value *v) {
     const int index = key_find(v->path);
     if (index >= 0) return give(l, index, v);
     const int below = first_below(l->a, v->path);
-    if (below < 0 && *v->path) return unknown_key(l->a, v);
+    if (below < 0 && *v->path) {
+        unknown_keys_add(&l->unknown, v);
+        return DRV_OK;
+    }
     if (v->kind == VALUE_NULL) return give_null(l, v); // "rope_scaling: null"
     if (v->kind != VALUE_MAP) {
         const key_table *table;
@@ -184,9 +189,10 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
         if (i < 0) {
             char *text;
             size_t n;
+            const bool is_stdin = strcmp(path, "-") == 0;
             if (file_is_dir(path)) return refuse_folder(l->a, path);
-            DRV_TRY(file_read(l->a, path, &text, &n));
-            DRV_TRY(yaml_read(l->a, path, text, n, v));
+            DRV_TRY(file_read(l->a, is_stdin ? "/dev/stdin" : path, &text, &n));
+            DRV_TRY(yaml_read(l->a, is_stdin ? "standard input" : path, text, n, v));
         } else {
             DRV_TRY(yaml_read_set(l->a, sets[i], v));
         }
@@ -196,22 +202,25 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
     return DRV_OK;
 }
 
-drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
+drv_status config_load(arena *mem, const char *path, const char *const *sets, int n_sets,
         run_config *out) {
-    struct given_keys *given = ARENA_NEW(a, struct given_keys);
+    struct given_keys *given = ARENA_NEW(mem, struct given_keys);
     given->n = key_count();
-    given->value = ARENA_ARRAY(a, const value *, given->n);
-    given->source = ARENA_ARRAY(a, int, given->n);
-    loader l = {a, given, 0};
-    run_config cfg = {.file = path,
+    given->value = ARENA_ARRAY(mem, const value *, given->n);
+    given->source = ARENA_ARRAY(mem, int, given->n);
+    loader l = {.a = mem, .given = given};
+    run_config cfg = {.file = path && strcmp(path, "-") == 0 ? NULL : path,
             .preset = "",
             .from = "",
             .tokenizer = "",
             .run_dir = "",
             .lora = {.adapter = ""},
             .given = given};
-    DRV_TRY(read_sources(&l, path, sets, n_sets));
-    DRV_TRY(apply(a, &cfg));
+    drv_status status = read_sources(&l, path, sets, n_sets);
+    if (status == DRV_OK) status = unknown_keys_refuse(mem, &l.unknown);
+    free(l.unknown.list);
+    DRV_TRY(status);
+    DRV_TRY(apply(mem, &cfg));
     *out = cfg;
     return DRV_OK;
 }

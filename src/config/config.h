@@ -123,11 +123,12 @@ typedef struct run_config {
     const struct given_keys *given; // what was said, and where: for config_where; NULL: nothing
 } run_config;
 
-// `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none).
-// What the config holds lives in `a`, or is one of the arguments. DRV_E_USAGE: it says something
+// `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none;
+// "-": standard input).
+// What the config holds lives in `mem`, or is one of the arguments. DRV_E_USAGE: it says something
 // wrong; DRV_E_IO, DRV_E_DATA: what it names (the file, model.from) cannot be read or used.
-DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
-        run_config *out);
+DRV_CHECKED drv_status config_load(arena *mem, const char *path, const char *const *sets,
+        int n_sets, run_config *out);
 
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.

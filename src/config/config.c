@@ -202,25 +202,43 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
     return DRV_OK;
 }
 
-drv_status config_load(arena *mem, const char *path, const char *const *sets, int n_sets,
-        run_config *out) {
-    struct given_keys *given = ARENA_NEW(mem, struct given_keys);
+static loader new_loader(arena *a) {
+    struct given_keys *given = ARENA_NEW(a, struct given_keys);
     given->n = key_count();
-    given->value = ARENA_ARRAY(mem, const value *, given->n);
-    given->source = ARENA_ARRAY(mem, int, given->n);
-    loader l = {.a = mem, .given = given};
-    run_config cfg = {.file = path && strcmp(path, "-") == 0 ? NULL : path,
+    given->value = ARENA_ARRAY(a, const value *, given->n);
+    given->source = ARENA_ARRAY(a, int, given->n);
+    return (loader){.a = a, .given = given};
+}
+
+// What was collected, as a checked config.
+static drv_status finish(loader *l, drv_status status, const char *file, run_config *out) {
+    run_config cfg = {.file = file,
             .preset = "",
             .from = "",
             .tokenizer = "",
             .run_dir = "",
             .lora = {.adapter = ""},
-            .given = given};
-    drv_status status = read_sources(&l, path, sets, n_sets);
-    if (status == DRV_OK) status = unknown_keys_refuse(mem, &l.unknown);
-    free(l.unknown.list);
+            .given = l->given};
+    if (status == DRV_OK) status = unknown_keys_refuse(l->a, &l->unknown);
+    free(l->unknown.list);
     DRV_TRY(status);
-    DRV_TRY(apply(mem, &cfg));
+    DRV_TRY(apply(l->a, &cfg));
     *out = cfg;
     return DRV_OK;
+}
+
+drv_status config_load(arena *mem, const char *path, const char *const *sets, int n_sets,
+        run_config *out) {
+    loader l = new_loader(mem);
+    const drv_status status = read_sources(&l, path, sets, n_sets);
+    return finish(&l, status, path && strcmp(path, "-") == 0 ? NULL : path, out);
+}
+
+drv_status config_load_text(arena *mem, const char *name, const char *text, size_t n_bytes,
+        run_config *out) {
+    loader l = new_loader(mem);
+    value *v = ARENA_NEW(mem, value);
+    drv_status status = yaml_read(mem, name, text, n_bytes, v);
+    if (status == DRV_OK) status = collect(&l, v);
+    return finish(&l, status, name, out);
 }

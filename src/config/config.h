@@ -130,6 +130,10 @@ typedef struct run_config {
 DRV_CHECKED drv_status config_load(arena *mem, const char *path, const char *const *sets,
         int n_sets, run_config *out);
 
+// The same for text that was read or made already; `name` is for messages.
+DRV_CHECKED drv_status config_load_text(arena *mem, const char *name, const char *text,
+        size_t n_bytes, run_config *out);
+
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);

@@ -36,13 +36,12 @@ const foreign_key foreign_axolotl[] = {
         FACT("pretraining_dataset", "data.train", "pretraining_dataset"),
         FACT("test_datasets", "data.valid", "test_datasets"),
         FACT("val_set_size", "data.split", "val_share"),
-        NONE("dataset_prepared_path dataset_processes dataset_keep_in_memory shuffle_merged_datasets dataloader_num_workers "
+        NONE("pad_to_sequence_len eval_sample_packing dataset_prepared_path dataset_processes dataset_keep_in_memory shuffle_merged_datasets dataloader_num_workers "
              "dataloader_pin_memory dataloader_prefetch_factor chat_template default_system_message pretrain_multipack_buffer_size "
              "pretrain_multipack_attn skip_prepare_dataset",
                 "drover data build makes the set, and rows are read while the step before computes"),
         FACT("sequence_len", "data.sequence_length", "row_length"),
-        FACT("sample_packing pad_to_sequence_len eval_sample_packing", "data.pack",
-                "packing_or_padding"),
+        FACT("sample_packing", "data.pack", "sample_packing"),
         {"train_on_inputs", "data.loss", NULL, AXOLOTL, FOREIGN_map, "true=all false=responses"},
         CHANGES("group_by_length max_steps_per_epoch noisy_embedding_alpha neftune_noise_alpha curriculum_sampling",
                 "drover has no such option"),

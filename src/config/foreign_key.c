@@ -81,7 +81,8 @@ const char *foreign_hint(arena *a, const char *full, bool whole) {
     for (int i = 0; i < n_foreign_peers; i++)
         if (has_name(foreign_peers[i].names, word) || has_name(foreign_peers[i].names, full))
             return hint_of(a, &foreign_peers[i]);
-    const foreign_key *row = strchr(full, '.') ? foreign_find(FOREIGN_NXDT | FOREIGN_NEMO, full) : NULL;
+    const foreign_key *row =
+            strchr(full, '.') ? foreign_find(FOREIGN_NXDT | FOREIGN_NEMO, full) : NULL;
     return row ? hint_of(a, row) : NULL;
 }
 

@@ -20,7 +20,10 @@ echo 1 2 3 >ids
 
 # arguments VERB OPTION: what the verb needs beside the option
 arguments() {
-    case "$1 $2" in "compile --max-"*) echo --evict; return ;; esac
+    case "$1 $2" in
+    "compile --max-"*) echo --evict; return ;;
+    "config --ranks") echo run.yaml --from nxdt; return ;;
+    esac
     case $1 in
     plan) echo run.yaml --ranks 2 --search ;;
     train | config | graph | compile | "launch node" | "bench gemm" | "bench step") echo run.yaml ;;

@@ -1,4 +1,5 @@
-// Files and folders. Every failure is DRV_E_IO with the path and the system's reason.
+// Files and folders. Every failure is DRV_E_IO with the path and the system's reason; DRV_E_FULL
+// where that is a disk without room, or a quota that is used up.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -7,12 +8,19 @@
 #include "base/arena.h"
 #include "base/status.h"
 
+// "could not WHAT "PATH": ..." of errno, with the status that it stands for.
+DRV_CHECKED drv_status file_fail(const char *what, const char *path);
+
 // The whole file, pipe or device, followed by a NUL that is not counted.
 DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes);
 
 // Opens what has a size and can be read at any place: a file on a disk. Anything else (a pipe, a
 // device, a folder) is refused at once, by what it is; nobody has to write into a pipe first.
 DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
+
+// The whole of a file on a disk, followed by a NUL that is not counted; anything else is refused as
+// by file_open_regular. One that is cut short meanwhile gives what was left.
+DRV_CHECKED drv_status file_read_regular(arena *mem, const char *path, char **out, size_t *n_bytes);
 
 // A read-only memory map; what cannot be mapped (a pipe, a file of /proc) is read into memory. An
 // empty file gives p = "" and n = 0.

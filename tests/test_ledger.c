@@ -172,7 +172,7 @@ static ledger_sums sums_of(arena *mem, const history *run, run_event_list *event
     ledger *book = ledger_new(mem, events, 0.1);
     for (int64_t i = 0; i < run->n_steps; i++)
         ledger_add(book, &run->steps[i]);
-    return ledger_close(book);
+    return ledger_close(mem, book);
 }
 
 static void check_sum(const ledger_sums *made) {
@@ -272,7 +272,7 @@ static void a_small_run_by_hand(void **state) {
                              .rank_compute_s = 1,
                              .rank_wait_s = 0.75,
                              .rank_data_s = 0.25});
-    const ledger_sums made = ledger_close(book);
+    const ledger_sums made = ledger_close(mem, book);
     // 5 s of steps, 1 of them for a save; of the other 4 s half computing, 3/8 waiting, 1/8 data;
     // a quarter of 5 s is bubble.
     const double want[N_LEDGER_CLASSES] = {[LEDGER_COMPUTE] = 2,

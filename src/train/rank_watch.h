@@ -8,9 +8,10 @@
 struct run;
 typedef struct rank_watch rank_watch; // single owner
 
-// Rank 0. The thread looks at `job` until rank_watch_close. A table that cannot be written is warned
-// of once and does not end the run; DRV_E_DEVICE: no thread can be started.
-DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg, rank_watch **out);
+// Rank 0. The thread looks at `job` until rank_watch_close. A table that cannot be written is
+// warned of once and does not end the run; DRV_E_DEVICE: no thread can be started.
+DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg,
+        rank_watch **out);
 // Writes it a last time. NULL is allowed.
 void rank_watch_close(rank_watch *w);
 

@@ -220,7 +220,41 @@ static double close_attempt(ledger *self, int k, bool last) {
     return fmax(known, self->walls[k]);
 }
 
-ledger_sums ledger_close(ledger *self) {
+// A copy whose attempts may be changed.
+static ledger *copy(arena *mem, const ledger *of) {
+    ledger *self = ARENA_NEW(mem, ledger);
+    *self = *of;
+    self->attempts = ARENA_ARRAY(mem, ledger_attempt, of->n);
+    memcpy(self->attempts, of->attempts, sizeof *of->attempts * (size_t)of->n);
+    return self;
+}
+
+ledger *ledger_again(arena *mem, const run_event_list *events, const ledger *before) {
+    static const ledger_class of_steps[] = {LEDGER_COMPUTE, LEDGER_COMMUNICATION, LEDGER_BUBBLE,
+            LEDGER_DATA, LEDGER_SAVE};
+    const ledger fresh = *ledger_new(mem, events, before->bubble);
+    if (fresh.n != before->n || memcmp(fresh.resumed_step, before->resumed_step,
+                                        sizeof(int64_t) * (size_t)fresh.n) != 0)
+        return NULL;
+    ledger *self = ARENA_NEW(mem, ledger);
+    *self = *before;
+    self->attempts = fresh.attempts;
+    self->walls = fresh.walls;
+    self->last_utc = fresh.last_utc;
+    self->last_s = fresh.last_s;
+    self->blocked = fresh.blocked;
+    self->resumed_step = fresh.resumed_step;
+    for (int k = 0; k < self->n; k++) {
+        for (size_t i = 0; i < sizeof of_steps / sizeof *of_steps; i++)
+            self->attempts[k].seconds[of_steps[i]] = before->attempts[k].seconds[of_steps[i]];
+        self->attempts[k].first_step = before->attempts[k].first_step;
+        self->attempts[k].last_step = before->attempts[k].last_step;
+    }
+    return self;
+}
+
+ledger_sums ledger_close(arena *mem, const ledger *made) {
+    ledger *self = copy(mem, made);
     ledger_sums out = {.n_steps = self->n_steps, .n_attempts = self->n, .attempts = self->attempts};
     double now = 0, ended = 0; // since the first start; UTC
     settle(self);

@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
         memcpy(&step, &x[0], sizeof step);
         ledger_add(l, &(ledger_step){step, x[1], x[2], x[3], bytes[at] & 1, x[3], x[4], x[5]});
     }
-    const ledger_sums s = ledger_close(l);
+    const ledger_sums s = ledger_close(a, l);
     for (int i = 0; i < N_LEDGER_CLASSES; i++) {
         DRV_ASSERT(s.seconds[i] >= 0, "%s is %g s", ledger_name(i), s.seconds[i]);
         sum += s.seconds[i];

@@ -15,6 +15,7 @@ const verb *const cli_verbs[] = {
         &verb_eval,
         &verb_generate,
         &verb_plot,
+        &verb_top,
         &verb_config,
         &verb_plan,
         &verb_graph,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""drover top: as text, as JSON and on pseudo-terminals, of runs whose files this script writes itself, also torn, cut,
+"""drover top and drover report: as text, as JSON, as a page and on pseudo-terminals, of runs whose files this script writes itself, also torn, cut,
 binary and of 1,000 ranks. usage: top.py DROVER"""
 import fcntl, json, os, pty, re, select, signal, struct, subprocess, sys, tempfile, termios, time
 from on_terminal import has_terminal
@@ -87,6 +87,33 @@ def texts():
           re.search(r"own time\n +998 node124", out), out)
     code, out, _ = run(".", "--once")
     check("a folder of runs is a list", code == 0 and "many" in out and out.count("running") == 2, out)
+
+
+def reports():
+    def report(*args):
+        p = subprocess.run([drover, "report", *args], capture_output=True, timeout=120)
+        return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+    make_run("ended", 4)
+    write("ended/status.json", status(state="ended", end="failed", status=75, cause="peer", message="<script>x</script>"))
+    code, out, err = report("ended", "--price", "3600")
+    check("the verdict comes first", code == 0 and out.split("\n")[1].startswith(
+        "failed at step 40 of 100: <script>x</script> (peer, exit status 75)"), out + err)
+    check("what to do", "another try may succeed" in out.split("\n")[2], out)
+    check("the ledger", re.search(r"compute +36.0 s   60.0 %", out) and "goodput 60.0 %" in out and
+          "wall time 1 min in 1 attempt," in out, out)
+    check("the price: 60 s at 3600 an hour", "60.00, of it 36.00 useful" in out, out)
+    code, _, err = report("ended", "a", "--out", "two.html")
+    page = open("two.html").read() if code == 0 else ""
+    check("a page of both", code == 0 and "<h2>ended</h2>" in page and "<h2>a</h2>" in page, err)
+    check("its text is escaped", "<script" not in page and "&lt;script&gt;" in page and "\033" not in page)
+    check("it has no external parts", not re.search(r'(src|href)=|url\(|@import|https?://(?!www\.w3\.org)', page),
+          re.findall(r".{0,60}(?:src=|href=|url\(|@import|https?://(?!www)).{0,60}", page))
+    check("its curves", page.count("<svg") == 1 and "tokens per second" in page)
+    check("JSON", len(json.loads(report("ended", "a", "--json")[1])["runs"]) == 2)
+    check("another ending is refused", report("a", "--out", "a.pdf")[0] == 2)
+    check("no run", report("empty")[0] == 2 and report("/nowhere")[0] == 2)
+    subprocess.run(["rm", "-r", "ended", "two.html"])
 
 
 def bad_files():
@@ -219,6 +246,7 @@ with tempfile.TemporaryDirectory() as folder:
     make_run("many", 1000)
     os.mkdir("empty")
     texts()
+    reports()
     os.mkdir("apart")
     os.chdir("apart")
     os.mkdir("empty")

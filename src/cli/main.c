@@ -16,6 +16,7 @@ const verb *const cli_verbs[] = {
         &verb_generate,
         &verb_plot,
         &verb_top,
+        &verb_report,
         &verb_config,
         &verb_plan,
         &verb_graph,

@@ -12,7 +12,7 @@ bool run_about_config(arena *mem, const char *run_dir, run_config *out) {
     const int ranks = rank_table_read(mem, run_dir, &table) == DRV_OK ? table.n : 1;
     char *text;
     size_t n;
-    return file_read_regular(mem, path, &text, &n) == DRV_OK &&
+    return file_read(mem, path, &text, &n) == DRV_OK &&
            config_load(mem, path, NULL, 0, out) == DRV_OK && config_set_ranks(out, ranks) == DRV_OK;
 }
 

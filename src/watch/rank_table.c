@@ -347,7 +347,7 @@ drv_status rank_table_read(arena *a, const char *run_dir, rank_table *out) {
                     path, (long long)bytes);
         char *p;
         size_t n;
-        DRV_TRY(file_read_regular(a, path, &p, &n));
+        DRV_TRY(file_read(a, path, &p, &n));
         status = rank_table_parse(a, path, p, n, out);
     }
     return status;

@@ -59,7 +59,7 @@ drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_
         plot_run *out) {
     const char *file = file_is_dir(path) ? path_join(a, path, "metrics.jsonl") : path;
     json_lines lines;
-    DRV_TRY(json_lines_open(file, false, &lines));
+    DRV_TRY(json_lines_open(file, file_is_dir(path), &lines));
     *out = (plot_run){.name = path};
     for (json_t *record; (record = json_lines_next(&lines)); json_decref(record))
         if (!add_line(a, record, keys, n_keys, out)) out->n_broken++;

@@ -38,9 +38,10 @@ static int draw_head(screen *grid, const watched_run *run, const top_view *view)
     int at = screen_put(grid, 0, 0, STYLE_BOLD, run->dir);
     at = screen_put(grid, 0, at + 2, state_style(state), state);
     if (run->has_status)
-        at = screen_printf(grid, 0, at + 2, STYLE_PLAIN, "attempt %lld, %lld ranks on %lld nodes",
+        at = screen_printf(grid, 0, at + 2, STYLE_PLAIN, "attempt %lld, %lld rank%s on %lld node%s",
                 (long long)run->status.attempt, (long long)run->status.ranks,
-                (long long)run->status.nodes);
+                str_plural(run->status.ranks), (long long)run->status.nodes,
+                str_plural(run->status.nodes));
     screen_put(grid, 0, at + 2, STYLE_DIM, view->about);
     at = screen_printf(grid, 1, 0, STYLE_BOLD, "step %lld", (long long)step_of(run));
     if (run->has_status)

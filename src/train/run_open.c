@@ -224,10 +224,18 @@ static drv_status open_device(run *r) {
                    : device_open_among(r->a, cfg, r->comm, &r->b);
 }
 
+// A back end knows its bytes, but not the keys that they come from.
+static drv_status say_less(const run *r, drv_status status) {
+    if (status != DRV_E_DEVICE || strcmp(r->cfg->backend, "cpu") != 0) return status;
+    const char *why = arena_strdup(r->a, drv_message());
+    return drv_fail(status, "%s; less is needed with %s", why, fit_less(r->a, r->cfg));
+}
+
 // Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
 // step, where all ranks agree on it.
 static drv_status load_programs(run *self) {
-    if (!backend_has_steps(self->b)) return programs_load(self->a, self->b, &self->p);
+    if (!backend_has_steps(self->b))
+        return say_less(self, programs_load(self->a, self->b, &self->p));
     stop_ends_process(!self->leads && !self->pool);
     const drv_status status = programs_load(self->a, self->b, &self->p);
     stop_is_saved_again();

@@ -323,7 +323,7 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X]",
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y] --ranks-per-host N]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
@@ -339,10 +339,13 @@ const verb verb_plan = {
                 "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
                 "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
                 "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops, bytes at\n"
-                "--link, at the same time only what parallel.overlap says. No cluster is needed: say what\n"
-                "a rank of yours is.\n"
-                "Example: drover plan --set model.preset=llama-3-70b --ranks 1024 --search --memory 80GB\n"
-                "             --gflops 990e3 --link 50\n"
+                "--link, at the same time only what parallel.overlap says; tokens/s, and MFU of --gflops. With\n"
+                "--link X:Y --ranks-per-host N messages go at X GB/s inside a host and at Y between hosts:\n"
+                "tensor ranks are neighbours, then context, data and pipeline ranks. No cluster is needed: say\n"
+                "what a rank of yours is.\n"
+                "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --memory 80GB\n"
+                "             --gflops 990e3 --link 450:50 --ranks-per-host 8\n"
+                "             --set training.global_batch_size=1024\n"
                 "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,

@@ -323,7 +323,7 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y] --ranks-per-host N]",
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"

@@ -46,7 +46,7 @@ check "that is said once" test "$(grep -c 'in use' out)" = 1
 exec 9>&-
 
 # --- stopped and killed
-sed -i 's/schedule:.*/schedule: {type: constant}/' run.yaml # the rate of a step does not depend on training.steps
+sed -i 's/schedule:.*/schedule: {type: constant, warmup_steps: 5}/' run.yaml # the rate of a step does not depend on training.steps
 background() { # RUN_DIR: two ranks that train for long; $! is mpirun, whose children they are
     mpirun --oversubscribe -n 2 "$drover" train run.yaml --set run_dir="$1" --set training.steps=20000 --set checkpoint.keep=0 >out 2>&1 &
     mpirun=$!

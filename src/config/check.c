@@ -354,5 +354,6 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_context(cfg));
+    DRV_TRY(config_check_length(cfg));
     return check_schedule(cfg);
 }

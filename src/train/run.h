@@ -24,7 +24,7 @@ enum { MAX_STARTED = 2 };
 
 typedef struct run {
     arena *a;
-    const run_config *cfg;
+    run_config *cfg; // fixed once the data is open (config_count_steps)
     comm *comm;
     device_pool *pool; // ranks are threads of this process, on a device each; NULL: they are not
     bool leads;        // rank 0: has the run directory's files, reports, saves

@@ -317,11 +317,11 @@ static drv_status one_round(run *r, bool first) {
 static drv_status loop(run *r) {
     const run_config *cfg = r->cfg;
     if (r->state.step > cfg->steps)
-        log_info("nothing to do: step %lld is done, and training.steps is %lld; raise it to go on",
-                (long long)r->state.step, (long long)cfg->steps);
+        log_info("nothing to do: step %lld is done, and %s asks for %lld; raise it to go on",
+                (long long)r->state.step, config_length_key(cfg), (long long)cfg->steps);
     else if (r->state.step == cfg->steps)
-        log_info("nothing to do: step %lld of %lld is done; raise training.steps to go on",
-                (long long)cfg->steps, (long long)cfg->steps);
+        log_info("nothing to do: step %lld of %lld is done; raise %s to go on",
+                (long long)cfg->steps, (long long)cfg->steps, config_length_key(cfg));
     DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
     for (bool first = true; r->state.step < cfg->steps; first = false) {

@@ -11,11 +11,12 @@
 #include "data/read/content.h"
 #include "data/read/array_scan.h"
 #include "data/read/arrow.h"
+#include "data/read/csv_table.h"
 #include "data/read/parquet.h"
 #include "data/read/parquet_rows.h"
 #include "tok/tokenizer.h"
 
-enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20 };
+enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20, MAX_ROW_BYTES = 64 << 20 };
 
 enum { NAMED_FILES = 10 }; // of which it is said what they were taken for
 
@@ -32,6 +33,8 @@ struct reader {
     parquet_reader *parquet; // one column
     parquet_rows *rows;      // whole rows
     arrow_reader *arrow;
+    csv_table *table; // of a CSV or TSV file; its rows
+    csv_scan row;
     bool eof, within; // within: a piece of the text was handed out
     bool is_array;    // its records are the elements of one JSON array
     array_scan array;
@@ -56,10 +59,14 @@ drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, cons
                     opts->separator);
         in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->files, &in->n_files));
+    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->o.inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
-        if (in->files[i].guessed && (opts->key || opts->lines)) in->files[i].kind = INPUT_JSONL;
+        if (!in->files[i].guessed) continue;
+        if (opts->inputs.tables == TABLES_ALL)
+            in->files[i].kind = INPUT_CSV;
+        else if (opts->key || opts->lines)
+            in->files[i].kind = INPUT_JSONL;
     }
     *out = in;
     return DRV_OK;
@@ -71,6 +78,8 @@ static void close_file(reader *in) {
     parquet_close(in->parquet);
     parquet_rows_close(in->rows);
     arrow_close(in->arrow);
+    csv_table_close(in->table);
+    in->table = NULL;
     in->f = NULL;
     in->stream = NULL;
     in->parquet = NULL;
@@ -154,7 +163,7 @@ static drv_status open_columns(reader *in) {
 
 // Says what was found where the ending did not say it.
 static void name_content(reader *in, input_packing packing) {
-    static const char *const kinds[] = {"text", "JSON lines", "Parquet", "Arrow"},
+    static const char *const kinds[] = {"text", "JSON lines", "Parquet", "Arrow", "CSV", "TSV"},
                              *const packings[] = {"", ", gzip", ", zstd"};
     if (!in->f->guessed && packing == in->f->packing) return;
     if (in->named++ < NAMED_FILES)
@@ -189,10 +198,53 @@ static drv_status look_for_foreign(reader *in) {
             unpack && !piped ? " " : "", unpack && !piped ? in->f->name : "");
 }
 
+// The next row of a table into in->row; *done: there is none any more.
+static drv_status next_row(reader *in, bool *done) {
+    for (*done = false;;) {
+        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
+        const size_t n = in->buffer.n - in->at;
+        const csv_event event = csv_scan_next(&in->row, p, n, in->eof);
+        *done = event == CSV_END;
+        if (*done) return DRV_OK;
+        if (event == CSV_MORE) {
+            if (n > MAX_ROW_BYTES)
+                return drv_fail(DRV_E_DATA,
+                        "%s: the row after row %lld is longer than %d MiB: is a quote not closed?",
+                        in->f->name, (long long)in->number, MAX_ROW_BYTES >> 20);
+            DRV_TRY(fill(in));
+            continue;
+        }
+        if (in->row.end > 0 || in->row.why) return DRV_OK;
+        in->at += in->row.next; // an empty line
+    }
+}
+
+static input_kind kind_of_table(const reader *in) {
+    const char *p = in->buffer.p ? in->buffer.p + in->at : "";
+    const size_t n = in->buffer.n - in->at;
+    const char *end = memchr(p, '\n', n);
+    const size_t first = end ? (size_t)(end - p) : n;
+    return memchr(p, '\t', first) && !memchr(p, ',', first) ? INPUT_TSV : INPUT_CSV;
+}
+
+static drv_status open_table(reader *in) {
+    bool done;
+    in->row = (csv_scan){.delimiter = in->f->kind == INPUT_TSV ? '\t' : ','};
+    DRV_TRY(next_row(in, &done));
+    if (done || in->row.why)
+        return drv_fail(DRV_E_DATA, "%s: %s, expected a header row with the names of its columns",
+                in->f->name, done ? "the file is empty" : in->row.why);
+    const size_t at = in->at;
+    in->at += in->row.next;
+    return csv_table_open(in->f->name, in->row.delimiter, in->buffer.p + at, in->row.end,
+            in->o.lines ? NULL : in->o.key, in->o.fields, &in->table);
+}
+
 static drv_status look_at_content(reader *in) {
     input_file *file = in->f;
-    const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator;
-    DRV_TRY(fill_front(in, open || file->kind == INPUT_JSONL));
+    const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator,
+               table = file->kind == INPUT_CSV || file->kind == INPUT_TSV;
+    DRV_TRY(fill_front(in, open || table || file->kind == INPUT_JSONL));
     const char *p = in->buffer.p ? in->buffer.p : "";
     const content_mark mark = content_mark_of(p, in->buffer.n);
     if (mark == MARK_UTF8) in->at = 3;
@@ -209,8 +261,9 @@ static drv_status look_at_content(reader *in) {
     in->is_array = (open || file->kind == INPUT_JSONL) &&
                    content_is_json_array(p + in->at, in->buffer.n - in->at);
     if (in->is_array) file->kind = INPUT_JSONL;
+    if (table && file->guessed && !parquet && !arrow) file->kind = kind_of_table(in);
     name_content(in, byte_stream_packing(in->stream));
-    return parquet || arrow ? open_columns(in) : DRV_OK;
+    return parquet || arrow ? open_columns(in) : table && !in->broken ? open_table(in) : DRV_OK;
 }
 
 // Taken to the byte; only what nobody means as text is named: it is unpacked, or has its option.
@@ -331,6 +384,15 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
         return DRV_OK;
     }
     if (in->is_array) return next_element(in, bytes, done);
+    if (in->table) {
+        DRV_TRY(next_row(in, done));
+        if (*done) return DRV_OK;
+        out->broken =
+                in->row.why ? in->row.why
+                            : csv_table_take(in->table, in->buffer.p + in->at, in->row.end, bytes);
+        in->at += in->row.next;
+        return DRV_OK;
+    }
     for (;;) {
         *done = in->eof && in->at >= in->buffer.n && !in->within;
         if (*done) return DRV_OK;
@@ -360,7 +422,7 @@ drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event)
     *event = READER_RECORD;
     *out = (record){.at = bytes->n,
             .file = in->next - 1,
-            .json = in->f->kind == INPUT_JSONL || in->rows,
+            .json = in->f->kind == INPUT_JSONL || in->rows || (in->table && in->o.lines),
             .begins = true,
             .ends = true};
     if (in->arrow) describe_arrow(in->arrow, out);
@@ -398,4 +460,18 @@ int64_t reader_bytes(const reader *in, int64_t *total) {
                            : in->arrow   ? arrow_where(in->arrow)
                                          : 0;
     return in->bytes_before + within;
+}
+
+drv_status reader_no_document(const reader *in, int64_t skipped) {
+    const char *name = in->n_files ? in->files[0].name : "the input";
+    str others = {0}, why = {0};
+    if (in->n_files > 1)
+        str_printf(&others, " and %d other file%s", in->n_files - 1, str_plural(in->n_files - 1));
+    if (skipped)
+        str_printf(&why, ": %s skipped", skipped == 1 ? "its one record was" : "all records were");
+    const drv_status status = drv_fail(DRV_E_DATA, "%s%s: no document in %s%s", name,
+            others.p ? others.p : "", in->n_files > 1 ? "them" : "it", why.p ? why.p : "");
+    str_free(&others);
+    str_free(&why);
+    return status;
 }

@@ -261,7 +261,8 @@ static drv_status encode_all(builder *build) {
 static drv_status run(builder *build) {
     int n;
     DRV_TRY(encode_all(build));
-    if (build->counts.documents == 0) return drv_fail(DRV_E_DATA, "the input holds no document");
+    if (build->counts.documents == 0)
+        return reader_no_document(build->reader, build->counts.skipped);
     reader_files(build->reader, &n);
     build->counts.files = n;
     unlink(build->about); // it is of the set that is replaced
@@ -333,7 +334,7 @@ static drv_status check_inputs(const builder *build) {
     for (int i = 0; build->opts->sft && i < n; i++)
         if (files[i].kind == INPUT_TEXT)
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --sft reads JSON (.jsonl, .json, also .gz and .zst) Parquet and Arrow",
+                    "\"%s\": --sft reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet and Arrow",
                     files[i].name);
     return DRV_OK;
 }

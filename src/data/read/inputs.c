@@ -53,7 +53,7 @@ static bool is_table(const inputs_opts *o, const char *base, bool named, input_f
 }
 
 // False: the ending says nothing.
-static bool classify(const inputs_opts *o, const char *path, bool named, input_file *file) {
+static bool classify(const inputs_opts *opts, const char *path, bool named, input_file *file) {
     static const struct {
         const char *ending;
         input_kind kind;
@@ -73,7 +73,7 @@ static bool classify(const inputs_opts *o, const char *path, bool named, input_f
             file->kind = known[i].kind;
             return true;
         }
-    return is_table(o, base, named, file) || (!named && is_asked_for(o, base));
+    return is_table(opts, base, named, file) || (!named && is_asked_for(opts, base));
 }
 
 // ".html", ".tar.gz", or "without an ending".

@@ -30,7 +30,7 @@ while [ $kills -lt 20 ]; do
     while [ $steps -gt 0 ] && read -r line <&3; do [[ $line != step\ * ]] || steps=$((steps - 1)); done
     sleep 0.0$(printf %02d $((RANDOM % 30)))
     kill -9 $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    wait_end $pid 2>/dev/null
     exec 3<&-
     if [ ! -d killed/checkpoints/step-000040 ]; then
         kills=$((kills + 1))

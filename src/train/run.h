@@ -58,6 +58,7 @@ typedef struct run {
     bool start_failed;               // of a step as one program: they are lost for good
     int lock;                        // file descriptor; 0: none
     double flops_per_token, peak_flops, mean_step_s;
+    int n_doubts; // steps faster than the peak, after which it was measured again
 } run;
 
 // The whole of a run on one rank; r->comm, r->pool and r->leads are set.

@@ -46,8 +46,20 @@ expect 0 "step-000002" "$drover" train "$tree/examples/continue.yaml" $small
 expect 0 "weights: load" "$drover" config "$tree/examples/continue.yaml"
 expect 0 '"tok"' "$drover" config "$tree/examples/llama-135m.yaml"
 for example in "$tree"/examples/*.yaml; do
-    expect 0 "fits " "$drover" plan "$example"
+    expect 0 "fits " "$drover" plan "$example" --set data.train=[] --set data.valid=[] --set tokenizer=
 done
+
+# --- what train refuses, plan does: with the same error after the plan, and as a warning for a job elsewhere
+given=(--set model.preset=tiny --set model.vocab_size=500)
+expect 1 "fits          yes" "$drover" plan "${given[@]}" --set data.train=nowhere/set
+says "train would refuse this run: --set: data.train: " "nowhere/set"
+expect 1 '"refused": "--set: data.train: ' "$drover" plan "${given[@]}" --set data.train=nowhere/set --json
+expect 0 "warning: train would refuse this run here: --set: data.train: " "$drover" plan "${given[@]}" --set data.train=nowhere/set --ranks 2
+expect 1 "train would refuse this run: --set: tokenizer: " "$drover" plan "${given[@]}" --set tokenizer=nowhere
+expect 2 "\"run/tokenizer\" has 369 tokens, more than model.vocab_size 300" "$drover" plan "${given[@]}" --set tokenizer=run/tokenizer --set model.vocab_size=300
+expect 1 "token " "$drover" plan "${given[@]}" --set data.train=run/data/train --set model.vocab_size=300
+expect 0 "fits          yes" "$drover" plan "${given[@]}" --set data.train=run/data/train --set tokenizer=run/tokenizer
+expect 0 '"refused": null' "$drover" plan "${given[@]}" --set data.train=run/data/train --set tokenizer=run/tokenizer --json
 
 # --- less memory than the run needs: refused before anything is made, with what would do
 if ! sanitized; then
@@ -57,6 +69,19 @@ if ! sanitized; then
     [ $? = 1 ] && ok || bad "a run beyond ulimit -v is not refused" out
     grep -q "this would fit: --set training.micro_batch_size=" out && ok || bad "nothing is suggested" out
     [ ! -e small ] && ok || bad "a run that does not fit leaves a run directory"
+    # Around what the run needs: where the plan says that it fits, it runs; the rest of ulimit -v is what threads reserve.
+    wide=(--set training.steps=1 --set training.micro_batch_size=4 --set training.eval_every=0 --set training.global_batch_size=4 --set data.sequence_length=128
+        --set model.intermediate_size=6144 --set training.threads=2)
+    answers=
+    for mib in 300 450 500 550 600 700; do
+        (ulimit -v $((mib * 1024)); exec "$drover" plan "$tree/examples/tiny.yaml" "${wide[@]}" >plan.out 2>&1)
+        answer=$(sed -n 's/^fits *\(yes\|no\):.*/\1/p' plan.out)
+        answers="$answers $answer"
+        [ "$answer" = yes ] || continue
+        (ulimit -v $((mib * 1024)); exec "$drover" train "$tree/examples/tiny.yaml" "${wide[@]}" --set run_dir=held-$mib >out 2>&1)
+        [ $? = 0 ] && ok || bad "plan says that it fits $mib MiB, train does not" out
+    done
+    [[ $answers == " no"*yes ]] && ok || bad "no limit parts the plans: $answers" plan.out
 else
     echo "skipped: ulimit -v (the program does not start under it, as with AddressSanitizer)"
 fi

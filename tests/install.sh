@@ -52,7 +52,7 @@ same "completion: options of a subverb" "$(complete_words drover bench data --th
 same "completion: not of another one" "$(complete_words drover bench data --prof)" ""
 same "completion: help" "$(complete_words drover help tok)" "tokenizer"
 same "completion: help of a subverb" "$(complete_words drover help data b)" "build"
-same "completion: keys" "$(complete_words drover train run.yaml --set schedule.warmup)" "schedule.warmup_steps="
+same "completion: keys" "$(complete_words drover train run.yaml --set schedule.warmup_s)" "schedule.warmup_steps="
 same "completion: keys without a section" "$(complete_words drover train run.yaml --set run_d)" "run_dir="
 same "completion: every key is one" "$(for key in $(complete_words drover config --set ""); do
     drover config --set model.preset=tiny --set "$key" 2>&1 | grep "unknown key"; done)" ""

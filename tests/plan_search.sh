@@ -32,4 +32,48 @@ expect 2 "no layout of 7 ranks is possible: pipeline 7 (expected at most the 6 l
 expect 2 "none fits into 16.00 MiB a rank" "$drover" plan run.yaml --ranks 8 --search --memory 16MiB --gflops 50
 expect 2 "--search needs --ranks" "$drover" plan run.yaml --search
 expect 2 "--link needs --search" "$drover" plan run.yaml --ranks 8 --link 3
+
+# --- tokens a second and MFU are of the step's time: against the figures of the plan
+expect 0 "" "$drover" plan run.yaml --set model.intermediate_size=176 --ranks 8 --search --memory 4GiB --gflops 50 --link 2:0.1 --ranks-per-host 4 --top 40 --json
+cp out found.json
+"$drover" plan run.yaml --set model.intermediate_size=176 --json >plan.json
+check "tokens/s and MFU" python3 - <<'PY'
+import json
+found, plan = json.load(open("found.json")), json.load(open("plan.json"))
+assert (found["rank_bytes_per_s_inside"], found["rank_bytes_per_s"], found["ranks_per_host"]) == (2e9, 1e8, 4), found
+for l in found["layouts"]:
+    tokens = 8 * 64 / l["step_seconds"]
+    mfu = tokens * plan["flops_per_token"] / (8 * 50e9)
+    assert abs(l["tokens_per_s"] / tokens - 1) < 1e-12 and abs(l["mfu"] / mfu - 1) < 1e-12, l
+# Eight tensor ranks on two hosts of four cost more than four in each.
+times = {(l["tensor"], l["pipeline"], l["context"], l["data"]): l["step_seconds"] for l in found["layouts"]}
+assert times[8, 1, 1, 1] > 2 * times[4, 1, 1, 2], times
+PY
+
+# --- 70 billion parameters on 512 GPUs, eight in a host: tensor ranks inside hosts, pipelines between them, as in
+# arXiv:2104.04473 (section 5.4: tensor parallelism up to the GPUs of a host). With slow links alone it pays nowhere.
+large=(--set model.preset=llama-3-70b --set training.global_batch_size=1024 --set data.sequence_length=8192
+    --ranks 512 --search --memory 80GB --gflops 990e3)
+expect 0 "450 GB/s between the 8 of a host and 50 GB/s between hosts" "$drover" plan "${large[@]}" --link 450:50 --ranks-per-host 8
+says "tokens/s" "MFU"
+expect 0 "" "$drover" plan "${large[@]}" --link 450:50 --ranks-per-host 8 --top 5 --json
+check "the best five have tensor ranks in a host, the best several" python3 -c '
+import json
+best = json.load(open("out"))["layouts"]
+assert all(l["tensor"] <= 8 for l in best) and 2 <= best[0]["tensor"] and best[0]["tensor"] * best[0]["context"] <= 8, best
+assert 4 <= best[0]["pipeline"] <= 16 and best[0]["mfu"] > 0.5, best[0]'
+expect 0 "" "$drover" plan "${large[@]}" --link 5:5 --ranks-per-host 8 --top 3 --json
+check "without a faster link inside a host tensor ranks do not pay" python3 -c '
+import json
+assert all(l["tensor"] == 1 for l in json.load(open("out"))["layouts"])'
+
+# --- what cannot be
+expect 2 "training.global_batch_size is not given, and its default of 8 rows is fewer than the 64 ranks" "$drover" plan --set model.preset=llama-3-70b --ranks 64 --search
+expect 0 "data 16, 32 (expected at most the 8 rows of training.global_batch_size)" "$drover" plan run.yaml --ranks 32 --search --memory 4GiB --gflops 50
+expect 2 "--link 450:50 has a speed inside a host, which needs --ranks-per-host" "$drover" plan run.yaml --ranks 8 --search --link 450:50
+expect 2 "--ranks-per-host needs --link INSIDE:BETWEEN" "$drover" plan run.yaml --ranks 8 --search --ranks-per-host 8
+expect 2 "--ranks-per-host is 3, expected a divisor of --ranks 8" "$drover" plan run.yaml --ranks 8 --search --link 4:1 --ranks-per-host 3
+for link in 0 4: :4 4:0 4:5:6 fast 1e300; do
+    expect 2 "--link is \"$link\", expected GB/s" "$drover" plan run.yaml --ranks 8 --search --link $link --ranks-per-host 4
+done
 finish

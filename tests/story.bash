@@ -69,14 +69,24 @@ JINJA
 }
 # The bits of a checkpoint that a resume depends on: sums RUN_DIR STEP
 sums() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors trainer.json); }
-# wait_for COMMAND...: until it succeeds, for at least two minutes
+# wait_for COMMAND...: until it succeeds, for at least two minutes; it is a failure that it does not
 wait_for() {
     local i
     for i in $(seq 4000); do
         "$@" >/dev/null 2>&1 && return 0
         sleep 0.03
     done
+    bad "waited two minutes in vain for: $*" out
     return 1
+}
+# wait_end PID: as wait, but what has not ended in two minutes is ended, and a failure
+is_gone() { ! kill -0 "$1" 2>/dev/null; }
+wait_end() {
+    if ! wait_for is_gone "$1"; then
+        kill -TERM "$1"
+        wait_for is_gone "$1" || kill -KILL "$1"
+    fi
+    wait "$1"
 }
 # interrupted_twice RUN COMMAND...: in the background; two SIGINT after it has begun. The second ends it at once. Where the first
 # one comes before the first micro-batch, or the second one after it, that run has stopped by then: then once more.
@@ -105,7 +115,7 @@ interrupted_eval() {
     pid=$!
     wait_for grep -q "$progress" err || bad "no progress" err
     kill -INT $pid
-    wait $pid
+    wait_end $pid
     code=$?
     cat part err >out
     check "interrupted, it exits $code instead of 3" [ $code = 3 ]

@@ -161,8 +161,9 @@ static void multiply(const product *x, int64_t first, int64_t k, const gemm_tree
             COLUMNS, DT_F32, DT_F32, false, 1};
     gemm *g;
     OK(gemm_new(x->mem, x->m, &s, tree, &g));
-    void *workspace = mem_alloc((size_t)gemm_workspace(&s, tree, par_threads()) + 1);
-    gemm_run(g, (float *)x->a.p + first, (float *)x->b.p + first * COLUMNS, c, workspace);
+    void *workspace = mem_alloc((size_t)gemm_bytes(g));
+    gemm_run(g, (float *)x->a.p + first, (float *)x->b.p + first * COLUMNS, c, workspace,
+            gemm_bytes(g));
     free(workspace);
 }
 

@@ -1,8 +1,11 @@
 // Tiled products against plain loops in double: all transpositions and types, rows with gaps, sizes
-// that leave rests in m, n and k, both arithmetics of bf16, 1 and 3 threads.
+// that leave rests in m, n and k, both arithmetics of bf16, 1 to 16 threads, sums in leaves.
 #include "harness.h"
 
 #include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "backend/cpu/gemm.h"
 
@@ -109,8 +112,8 @@ static void check(gemm_machine *m, arena *a, gemm_shape s, uint64_t seed) {
     product p = product_new(s, seed);
     gemm *g;
     OK(gemm_new(a, m, &p.s, NULL, &g));
-    void *workspace = mem_alloc((size_t)gemm_workspace(&p.s, NULL, par_threads()));
-    gemm_run(g, p.x, p.y, p.c, workspace);
+    void *workspace = mem_alloc((size_t)gemm_bytes(g));
+    gemm_run(g, p.x, p.y, p.c, workspace, gemm_bytes(g));
     check_result(&p);
     free(workspace), product_free(&p);
 }
@@ -198,6 +201,93 @@ static void by_onednn(void **state) {
     all_shapes(GEMM_ONEDNN);
 }
 
+// What was planned for a product, and a line after it that nobody may write.
+enum { AFTER = 64, UNTOUCHED = 0x5A };
+
+static void run_in_plan(gemm_machine *m, arena *a, const product *p, const gemm_tree *tree) {
+    gemm_shape s = p->s;
+    gemm *g;
+    if (tree->addends) s.k /= tree->addends;
+    OK(gemm_new(a, m, &s, tree, &g));
+    const int64_t bytes = gemm_workspace(&s, tree, par_threads());
+    unsigned char *workspace = mem_alloc((size_t)bytes + AFTER);
+    memset(workspace + bytes, UNTOUCHED, AFTER);
+    gemm_run(g, p->x, p->y, p->c, workspace, bytes);
+    for (int i = 0; i < AFTER; i++)
+        if (workspace[bytes + i] != UNTOUCHED)
+            fail_msg("%s, %d threads, %d leaves: byte %d after %lld of scratch was written",
+                    gemm_way(m, s.in), par_threads(), tree->n_leaves, i, (long long)bytes);
+    free(workspace);
+}
+
+static void forms_of_a_plan(void) {
+    static const gemm_tree trees[] = {{0}, {.n_leaves = 8, .n_runs = 1, .each = {6}},
+            {.addends = 3}, {.n_leaves = 4, .n_runs = 1, .each = {4}, .addends = 3}};
+    enum { M = 190, N = 410, K = 48 };
+    arena *mem = arena_new("gemm");
+    gemm_machine *machine;
+    OK(gemm_machine_open(mem, GEMM_BY_RULE, &machine));
+    for (int form = 0; form < 8; form++) {
+        const gemm_tree *tree = &trees[form / 2];
+        const bool adds = tree->addends > 0;
+        product p = product_new((gemm_shape){.m = M,
+                                        .n = N,
+                                        .k = K,
+                                        .ta = adds,
+                                        .in = form & 1 ? DT_BF16 : DT_F32,
+                                        .out = DT_F32,
+                                        .accumulate = adds},
+                7);
+        run_in_plan(machine, mem, &p, tree);
+        check_result(&p);
+        product_free(&p);
+    }
+    gemm_machine_close(machine);
+    arena_free(mem);
+}
+
+// Whatever multiplies, the plan, which is made without a machine, has scratch enough for the tiles
+// of any number of threads: they fit it, and sums are right.
+static void any_number_of_threads(void **state) {
+    (void)state;
+    static const char *const arithmetics[] = {"own", "fp32", "onednn", "bf16"};
+    for (int i = 0; i < (cpu_detect() < CPU_AVX512_BF16 ? 3 : 4); i++) {
+        setenv("DROVER_GEMM", arithmetics[i], 1);
+        for (int threads = 1; threads <= 16; threads++) {
+            par_set_threads(threads);
+            forms_of_a_plan();
+        }
+    }
+    unsetenv("DROVER_GEMM");
+    par_set_threads(2);
+}
+
+// Scratch that is too small ends the program before anything else is overwritten.
+static void too_little_scratch(void **state) {
+    (void)state;
+    arena *mem = arena_new("gemm");
+    gemm_machine *machine;
+    gemm *g;
+    OK(gemm_machine_open(mem, GEMM_FP32, &machine));
+    product p = product_new((gemm_shape){.m = 9, .n = 50, .k = 7, .in = DT_F32, .out = DT_F32}, 1);
+    OK(gemm_new(mem, machine, &p.s, NULL, &g));
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGABRT, SIG_DFL);
+        close(STDERR_FILENO);
+        void *workspace = mem_alloc((size_t)gemm_bytes(g));
+        gemm_run(g, p.x, p.y, p.c, workspace, gemm_bytes(g) - 1);
+        _exit(0);
+    }
+    int ended;
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGABRT);
+    product_free(&p);
+    gemm_machine_close(machine);
+    arena_free(mem);
+}
+
 // A product cut for any number of threads has the bits of one that is not cut.
 static void bits(void **state) {
     (void)state;
@@ -218,8 +308,8 @@ static void bits(void **state) {
             par_set_threads(threads);
             OK(gemm_machine_open(mem, choice, &m));
             OK(gemm_new(mem, m, &s, NULL, &g));
-            void *workspace = mem_alloc((size_t)gemm_workspace(&s, NULL, threads));
-            gemm_run(g, x, y, got, workspace);
+            void *workspace = mem_alloc((size_t)gemm_bytes(g));
+            gemm_run(g, x, y, got, workspace, gemm_bytes(g));
             free(workspace);
             gemm_kernels(m)->gemm(&s, x, y, want, scratch);
             assert_memory_equal(got, want, (size_t)(M * N * dtype_bytes(in)));
@@ -267,6 +357,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_dot_product),
             cmocka_unit_test(every_level), cmocka_unit_test(by_onednn),
             cmocka_unit_test(empty_products), cmocka_unit_test(bits),
-            cmocka_unit_test(a_sum_is_added_as_a_whole)};
+            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(any_number_of_threads),
+            cmocka_unit_test(too_little_scratch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

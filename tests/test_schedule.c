@@ -60,8 +60,76 @@ static void no_step_is_wasted(void **state) {
         }
 }
 
+static run_config loaded(arena *a, const char *const *sets, int n) {
+    const char *all[8] = {"model.preset=tiny"};
+    run_config cfg;
+    for (int i = 0; i < n; i++)
+        all[i + 1] = sets[i];
+    OK(config_load(a, NULL, all, n + 1, &cfg));
+    return cfg;
+}
+
+// What auto and a ratio come to. The ratio is rounded up as transformers does it
+// (TrainingArguments.get_warmup_steps: math.ceil(steps * ratio)); 0.07 x 100 is 7.000000000000001
+// in floating point and still 7.
+static void warmups(void **state) {
+    (void)state;
+    static const struct {
+        const char *steps, *warmup;
+        int64_t expected;
+    } cases[] = {{"12", NULL, 1}, {"9", NULL, 0}, {"250", NULL, 25}, {"1000", NULL, 100},
+            {"1000000", NULL, 100}, {"auto", NULL, 100}, {"12", "schedule.warmup_steps=auto", 1},
+            {"12", "schedule.warmup_steps=0", 0}, {"12", "schedule.warmup_steps=100", 100},
+            {"100", "schedule.warmup_ratio=0.07", 7}, {"101", "schedule.warmup_ratio=0.07", 8},
+            {"1000", "schedule.warmup_ratio=0", 0}, {"10", "schedule.warmup_ratio=1", 10},
+            {"3", "schedule.warmup_ratio=0.1", 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("warm-up");
+        const char *sets[] = {arena_printf(a, "training.steps=%s", cases[i].steps),
+                cases[i].warmup};
+        const run_config cfg = loaded(a, sets, cases[i].warmup ? 2 : 1);
+        if (config_warmup_steps(&cfg) != cases[i].expected)
+            fail_msg("case %zu: %lld", i, (long long)config_warmup_steps(&cfg));
+        arena_free(a);
+    }
+    // A short run gets to its peak: the highest rate is that of the step after the warm-up.
+    arena *a = arena_new("short run");
+    const run_config cfg = loaded(a, (const char *[]){"training.steps=12", "optimizer.lr=0.5"}, 2);
+    double highest = 0;
+    for (int64_t step = 1; step <= 12; step++)
+        highest = fmax(highest, schedule_lr(&cfg, step));
+    assert_true(highest == 0.5);
+    arena_free(a);
+}
+
+static void epochs_are_steps(void **state) {
+    (void)state;
+    static const struct {
+        const char *epochs;
+        int64_t rows, expected;
+    } cases[] = {{"3", 100, 38}, {"1", 8, 1}, {"1", 7, 1}, {"1", 9, 2}, {"0.5", 80, 5},
+            {"0.07", 800, 7}, {"2", 1000000000000, 250000000000}, {"1e-6", 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        arena *a = arena_new("epochs");
+        const char *sets[] = {arena_printf(a, "training.epochs=%s", cases[i].epochs),
+                "training.global_batch_size=8"};
+        run_config cfg = loaded(a, sets, 2);
+        assert_int_equal(cfg.steps, 0);
+        assert_string_equal(config_length_key(&cfg), "training.epochs");
+        config_count_steps(&cfg, cases[i].rows);
+        if (cfg.steps != cases[i].expected) fail_msg("case %zu: %lld", i, (long long)cfg.steps);
+        arena_free(a);
+    }
+    arena *a = arena_new("steps");
+    run_config cfg = loaded(a, (const char *[]){"training.steps=5"}, 1);
+    config_count_steps(&cfg, 1000);
+    assert_int_equal(cfg.steps, 5);
+    assert_string_equal(config_length_key(&cfg), "training.steps");
+    arena_free(a);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rates),
-            cmocka_unit_test(no_step_is_wasted)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rates), cmocka_unit_test(warmups),
+            cmocka_unit_test(epochs_are_steps), cmocka_unit_test(no_step_is_wasted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

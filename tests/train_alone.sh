@@ -27,7 +27,7 @@ pair cut "$drover" train run.yaml "${both[@]}" --set run_dir=cut --set data.trai
 pid=$!
 wait_for grep -q '"step":3,' cut/metrics.jsonl
 truncate -s 20 other/set.bin
-wait $pid
+wait_end $pid
 code=$?
 says "rank 1 (" "is saved"
 ends_well cut "shorter"

@@ -3,6 +3,7 @@
 # one; checkpoints that any layout goes on from, what cannot be cut. (More layouts, on ranks that are threads: test_grid,
 # test_context_bits.) Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
+ask_for_same_bits
 make_data
 sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/precision: bf16/precision: fp32/' run.yaml
 
@@ -37,7 +38,7 @@ for run in mixed mixed4; do
 done
 
 # --- the bits do not depend on who has which leaf of a row
-sed -i "s/schedule:.*/schedule: {type: constant}/" run.yaml # the rate of a step does not depend on training.steps
+sed -i "s/schedule:.*/schedule: {type: constant, warmup_steps: 5}/" run.yaml # the rate of a step does not depend on training.steps
 for layout in "1 1" "2 2" "4 4"; do
     expect 0 "step 6" train ${layout% *} leaves${layout#* } parallel.context_leaves=4 parallel.context=${layout#* }
 done

@@ -36,13 +36,13 @@ if full && save "could not save"; then
     room && save "^checkpoint: "
     check "not three failed saves" [ "$(grep -c "could not save" out)" = 3 ]
     kill -TERM $pid
-    wait $pid
+    wait_end $pid
     check "a save after failed ones exits $?, not 3" [ $? = 3 ]
     expect 0 ": ok" "$drover" ckpt verify "$(newest once)"
 else
     echo "not tried: a disk that has room again (prlimit does not work here)"
     kill -TERM $pid
-    wait $pid
+    wait_end $pid
 fi
 touch file
 expect 1 "file" "$drover" train run.yaml --set run_dir=file/run
@@ -67,7 +67,7 @@ for what in bin idx; do
     pid=$!
     wait_for grep -q '"step":3,' cut$what/metrics.jsonl
     truncate -s 20 other/set.$what
-    wait $pid
+    wait_end $pid
     check "a shortened .$what exits $?, not 1" [ $? = 1 ]
     says "shorter" "is saved"
     expect 0 ": ok" "$drover" ckpt verify "$(newest cut$what)"

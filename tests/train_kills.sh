@@ -47,7 +47,7 @@ for k in $(seq "$kills"); do
     read -r wrapper process <pids/$victim
     kill -KILL "$wrapper" "$process"
     from=$(date +%s%N)
-    wait $mpirun
+    wait_end $mpirun
     took=$((($(date +%s%N) - from) / 1000000))
     [ $took -gt $slowest ] && slowest=$took
     what="kill $k of rank $victim of $n ($keys), seed $seed"

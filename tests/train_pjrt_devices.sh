@@ -46,7 +46,7 @@ done
 "$drover" train run.yaml --set schedule.type=constant $pjrt --set pjrt.devices=4 --set checkpoint.every=5 --set training.steps=100000 --set run_dir=stopped >out 2>&1 &
 wait_for grep -q '"step":5,' stopped/metrics.jsonl
 kill -TERM $!
-wait $!
+wait_end $!
 check "a stop exits 3" [ $? = 3 ]
 says "stopped by SIGTERM after step" "the same command resumes it"
 train straight $pjrt --set pjrt.devices=4 >out 2>&1

@@ -17,7 +17,7 @@ stop() {
     pid=$!
     wait_for eval "$when || ! kill -0 $pid" # what is looked for may be gone when the run is done
     kill -"$signal" $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    wait_end $pid 2>/dev/null
     code=$?
 }
 same() { check "$1 after $2: other bits" cmp -s <(sums "$1" 000008) want; }

@@ -4,6 +4,7 @@
 # that rank says, once; the same command then goes on, to the bits of a run that nothing happened to. Nothing in the program knows of it: tests/rank_fault.c is preloaded. Needs mpirun.
 tests=$(realpath "$(dirname "$0")")
 . "$tests"/ranks.bash
+ask_for_same_bits
 make_data
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/checkpoint:.*/checkpoint: {every: 5, keep: 0}/; s/precision: bf16/precision: fp32/; s/schedule:.*/schedule: {type: constant, warmup_steps: 0}/' run.yaml
 echo 'parallel: {lanes: 2}' >>run.yaml
@@ -20,12 +21,14 @@ two() { # RUN SETTING...: each of two ranks in its own folder, with its own copy
     mpirun --oversubscribe -n 2 bash rank.sh "$drover" train run.yaml --set run_dir="$base/$run" "${sets[@]}"
 }
 newest() { ls "$1/checkpoints" | grep -v refused | tail -n 1; }
-# ends RUN TEXT: the run in the background, in which something happened, has ended as it should, and can be resumed
+# ends RUN TEXT: the run in the background, in which something happened, has ended as it should, and can be resumed. (One to
+# which nothing happened is not gone on with: its 2,000 steps would be trained once more.)
 ends() {
     local run=$1 said=$2
-    wait $job
+    wait_end $job
     local got=$? last
     check "$run: exit $got, not 1" [ $got = 1 ]
+    [ $got = 1 ] || return
     check "$run: said $(grep -Ec "^drover: $said" out) times: $said" [ "$(grep -Ec "^drover: $said" out)" = 1 ]
     check "$run: one failure is said" [ "$(grep -c '^drover: ' out)" = 1 ]
     rm -rf rank1/data fault && cp -r data rank1
@@ -37,7 +40,7 @@ ends() {
 }
 starts() { # RUN SETTING...
     local run=$1
-    two "$@" training.steps=20000 training.log_every=1000 >out 2>&1 &
+    two "$@" training.steps=2000 training.log_every=1000 >out 2>&1 &
     job=$!
     wait_for grep -q '"step":6,' "$run/metrics.jsonl"
 }
@@ -51,7 +54,7 @@ starts gone # what is open stays readable: a file that vanishes disturbs nobody
 rm -r rank1/data
 wait_for grep -q '"step":40,' gone/metrics.jsonl
 kill -TERM "$(pgrep -P "$(pgrep -P $job)" | tail -1)" # a rank: mpirun itself would give the two a second to save
-wait $job
+wait_end $job
 check "gone: a file that is open may vanish" grep -q "stopped by SIGTERM" out
 cp -r data rank1
 
@@ -68,7 +71,8 @@ ends io "$on_rank_1: .*Input/output error"
 unset FAULT_READ
 settings=optimizer.lr=0 # so that the test knows what to look for in memory
 export FAULT_NAN=$dir/bytes
-spoil() { # RUN: a weight of it
+spoil() { # RUN: a weight of it, as its first checkpoint has it, which is written beside the steps that follow
+    wait_for test -d $1/checkpoints/step-000005 || return
     python3 - $1/checkpoints/step-000005/model.safetensors <<'PY'
 import json, os, sys
 data = open(sys.argv[1], "rb").read()

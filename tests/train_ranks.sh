@@ -2,6 +2,7 @@
 # Training over mpirun: the same files as one process, resuming with another number of ranks, signals, a
 # rank that is killed, errors that are said once. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
+ask_for_same_bits
 losses() { sed -n 's/.*"\(loss\|val_loss\|grad_norm\|param_norm\)":\([^,]*\),.*/\2/p' "$1/metrics.jsonl"; }
 make_data
 sed -i 's/steps: 40/steps: 9/; s/eval_every: 0/eval_every: 3, eval_batches: 5/; s/micro_batch_size: 2/micro_batch_size: 1/' run.yaml
@@ -46,7 +47,7 @@ check "that is said once" test "$(grep -c 'in use' out)" = 1
 exec 9>&-
 
 # --- stopped and killed
-sed -i 's/schedule:.*/schedule: {type: constant}/' run.yaml # the rate of a step does not depend on training.steps
+sed -i 's/schedule:.*/schedule: {type: constant, warmup_steps: 5}/' run.yaml # the rate of a step does not depend on training.steps
 background() { # RUN_DIR: two ranks that train for long; $! is mpirun, whose children they are
     mpirun --oversubscribe -n 2 "$drover" train run.yaml --set run_dir="$1" --set training.steps=20000 --set checkpoint.keep=0 >out 2>&1 &
     mpirun=$!
@@ -54,7 +55,7 @@ background() { # RUN_DIR: two ranks that train for long; $! is mpirun, whose chi
 }
 background stopped
 kill -TERM "$(pgrep -P $mpirun | tail -1)" # one of them
-wait $mpirun
+wait_end $mpirun
 status=$?
 check "a stop is of all ranks, status 3" test $status = 3
 says "stopped by SIGTERM after step"
@@ -69,7 +70,7 @@ mpirun --oversubscribe -n 2 "$drover" train run.yaml --set run_dir=early --set t
 mpirun=$!
 until rank_listens 2>/dev/null || ! kill -0 $mpirun 2>/dev/null; do :; done # at once: wait_for sleeps in between
 kill -TERM "$rank"
-wait $mpirun
+wait_end $mpirun
 status=$?
 check "stopped at its start: status $status, not 3" test $status = 3
 says "drover: stopped by SIGTERM after step"
@@ -78,7 +79,7 @@ check "nobody died" test "$(grep -c 'died' out)" = 0
 patient_mpirun
 background killed
 kill -KILL "$(pgrep -P $mpirun | tail -1)"
-wait $mpirun
+wait_end $mpirun
 status=$?
 check "a killed rank ends the run" test $status != 0
 says "drover: rank 1 (" "died, last heard of at step"

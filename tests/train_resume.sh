@@ -7,7 +7,7 @@ same_bits() { sums "$1" "$2" | cmp -s - want; }
 # --- the same bits whatever happens
 expect 0 "step-000040" "$drover" train run.yaml --set run_dir=straight
 expect 0 "nothing to do: step 40 of 40 is done" "$drover" train run.yaml --set run_dir=straight
-expect 0 "nothing to do: step 40 is done, and training.steps is 10" "$drover" train run.yaml --set run_dir=straight --set training.steps=10
+expect 0 "nothing to do: step 40 is done, and training.steps asks for 10" "$drover" train run.yaml --set run_dir=straight --set training.steps=10
 expect 2 "\"straight\" is a folder, expected a config, a file in YAML; this run's is straight/config.yaml" "$drover" train straight
 sums straight 000040 >want
 for t in 1 4; do
@@ -30,7 +30,7 @@ while [ $kills -lt 20 ]; do
     while [ $steps -gt 0 ] && read -r line <&3; do [[ $line != step\ * ]] || steps=$((steps - 1)); done
     sleep 0.0$(printf %02d $((RANDOM % 30)))
     kill -9 $pid 2>/dev/null
-    wait $pid 2>/dev/null
+    wait_end $pid 2>/dev/null
     exec 3<&-
     if [ ! -d killed/checkpoints/step-000040 ]; then
         kills=$((kills + 1))

@@ -21,7 +21,7 @@ stop() {
         rm -rf "$run"
         begin "$run"
         for signal in "$@"; do kill -"$signal" $pid 2>/dev/null; done
-        wait $pid
+        wait_end $pid
         code=$?
         [ $code = 0 ] || return
     done
@@ -55,7 +55,7 @@ begin_long() { # RUN_DIR: a step of 64 micro-batches, in the background
     wait_for grep -q "of memory planned" "$1/log.txt"
 }
 ended() { # RUN_DIR SIGNAL: it has; `code` is the exit status
-    wait $pid
+    wait_end $pid
     code=$?
     check "a whole step is done after SIG$2" [ ! -s "$1/metrics.jsonl" ]
 }
@@ -85,7 +85,7 @@ for attempt in $(seq 20); do
     rm -rf onward
     begin onward
     kill -USR2 $pid 2>/dev/null
-    wait $pid
+    wait_end $pid
     code=$?
     [ "$(grep -c "^checkpoint: " out)" = 1 ] || break # it was done before the signal came
 done

@@ -2,6 +2,7 @@
 # Tensor and data ranks over mpirun: the bits of one process, checkpoints that any layout goes on from,
 # evaluation of what several ranks wrote, what cannot be cut. Needs mpirun and drover_mpi.so.
 . "$(dirname "$0")"/ranks.bash
+ask_for_same_bits
 weights() { (cd "$1/checkpoints/step-$2" && sha256sum model.safetensors optimizer.safetensors); }
 make_data
 sed -i 's/steps: 40/steps: 6/; s/eval_every: 0/eval_every: 3, eval_batches: 2/; s/micro_batch_size: 2/micro_batch_size: 1/; s/sequence_length: 64/sequence_length: 32/' run.yaml
@@ -60,7 +61,7 @@ for pid in $(pgrep -P $mpirun); do
     tr '\0' '\n' <"/proc/$pid/environ" | grep -qx OMPI_COMM_WORLD_RANK=3 && break
 done
 if prlimit --pid "$pid" --fsize=300000:unlimited 2>/dev/null; then
-    wait $mpirun
+    wait_end $mpirun
     check "three failed saves end all ranks" test $? != 0
     says "could not save checkpoint" "rank 3 (" "training continues and tries again" "3 times in a row"
     check "each failed save is said once" test "$(grep -c 'training continues' out)" = 2
@@ -69,7 +70,7 @@ if prlimit --pid "$pid" --fsize=300000:unlimited 2>/dev/null; then
 else
     echo "not tried: a full disk (prlimit does not work here)"
     kill -TERM $mpirun
-    wait $mpirun
+    wait_end $mpirun
 fi
 
 # --- what cannot be cut

@@ -35,12 +35,18 @@ def reaches(a, b, seen):
 
 bad = [f"layers.txt: {f} includes itself through others" for f in folders if reaches(f, f, frozenset())]
 edges = 0
+
+# Who asks a back end by its name and not by what it can do (src/base/backend_caps.h): the key, and PJRT's own verbs and keys.
+NAMES_A_BACK_END = {"config/run_keys.c", "cli/doctor.c", "cli/verbs_devices.c", "cli/generate_args.c"}
 for path in sorted(src.rglob("*.[ch]")):
     here, where = room(path.relative_to(src)), path.relative_to(root)
     if here is None:
         bad.append(f"{where}: its folder has no line in layers.txt")
         continue
     for number, line in enumerate(path.read_text().splitlines(), 1):
+        if re.search(r'"(pjrt|cpu)"', line) and not line.lstrip().startswith("//") and here in (
+                "train", "config", "cli", "convert") and str(path.relative_to(src)) not in NAMES_A_BACK_END:
+            bad.append(f"{where}:{number}: names a back end, expected a question of base/backend_caps.h")
         m = re.match(r'\s*#\s*include\s+(?:"([\w/]+/)[\w.]+"|<([^>]+)>)', line)
         if not m:
             continue

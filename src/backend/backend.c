@@ -20,6 +20,26 @@ drv_status backend_open(arena *a, const char *name, backend **out) {
     return backend_open_with(a, name, &(backend_opts){0}, out);
 }
 
+// A look is low while other programs take the cores, never high: looked at until the two highest
+// agree.
+static drv_status steady_peak(backend *b, dtype dt, double *highest) {
+    enum { MAX_LOOKS = 8 };
+    const double agree = 0.95;
+    double second = 0;
+    *highest = 0;
+    for (int i = 0; i < MAX_LOOKS && (i < 2 || second < agree * *highest); i++) {
+        double look;
+        DRV_TRY(backend_peak(b, dt, 2, &look));
+        if (look > *highest) {
+            second = *highest;
+            *highest = look;
+        } else if (look > second) {
+            second = look;
+        }
+    }
+    return DRV_OK;
+}
+
 drv_status backend_peak_flops(backend *b, double *flops_per_s) {
     const char *said = getenv("DROVER_PEAK_FLOPS");
     double f32 = 0, bf16 = 0, peak;
@@ -32,7 +52,7 @@ drv_status backend_peak_flops(backend *b, double *flops_per_s) {
         return DRV_OK;
     }
     *flops_per_s = 0;
-    if (backend_peak(b, DT_F32, 2, &f32) == DRV_OK && backend_peak(b, DT_BF16, 2, &bf16) == DRV_OK)
+    if (steady_peak(b, DT_F32, &f32) == DRV_OK && steady_peak(b, DT_BF16, &bf16) == DRV_OK)
         *flops_per_s = f32 > bf16 ? f32 : bf16;
     return DRV_OK;
 }

@@ -113,6 +113,10 @@ typedef struct backend_vtable {
     void (*describe)(backend *b, backend_info *out);
     // One line on how numbers are made, the same in every run on this machine with these settings.
     const char *(*arithmetic)(backend *b);
+    // What to set for products of a type whose bits hang neither on the layout nor on the size of a
+    // micro-batch, where they do as it is: "DROVER_GEMM=own"; NULL: they do not. NULL itself: no
+    // promise, and nothing to set.
+    const char *(*way_of_same_bits)(backend *b, dtype in);
     // Highest FLOP/s measured of products of a type in its own arithmetic, with more `tries` on
     // more sizes (2: some 40 ms on two cores); 0: unknown.
     drv_status (*peak)(backend *b, dtype dt, int tries, double *flops_per_s);
@@ -193,6 +197,9 @@ static inline backend_info backend_describe(backend *b) {
 static inline const char *backend_arithmetic(backend *b) {
     return b->v->arithmetic(b);
 }
+static inline const char *backend_way_of_same_bits(backend *b, dtype in) {
+    return b->v->way_of_same_bits ? b->v->way_of_same_bits(b, in) : NULL;
+}
 static inline drv_status backend_peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     return b->v->peak(b, dt, tries, flops_per_s);
 }
@@ -205,7 +212,8 @@ static inline void backend_close(backend *b) {
 }
 
 // What MFU is measured against, FLOP/s of this rank: what DROVER_PEAK_FLOPS says, else the higher
-// peak of fp32 and bf16, by a quick look; 0: unknown. DRV_E_USAGE: the variable is no such number.
+// peak of fp32 and bf16, by quick looks until two agree (eight at most); 0: unknown. DRV_E_USAGE:
+// the variable is no such number.
 DRV_CHECKED drv_status backend_peak_flops(backend *b, double *flops_per_s);
 
 // Devices that ranks of one process share, each a thread with a back end of its own.
@@ -234,7 +242,7 @@ typedef struct backend_opts {
 } backend_opts;
 
 // The embedded CPU back end. DROVER_CPU=ref|avx2|avx512|avx512_bf16 forces a level of kernels,
-// DROVER_GEMM=bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
+// DROVER_GEMM=own|bf16|fp32|onednn how products are multiplied (backend/cpu/gemm.h).
 DRV_CHECKED drv_status backend_open_cpu(arena *a, backend **out);
 extern const backend_vtable backend_cpu;
 // Plans for another back end and verifies, computes nothing, holds nothing.

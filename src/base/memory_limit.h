@@ -9,5 +9,6 @@ typedef struct memory_limit {
     const char *what; // what sets `free`: "free on this machine", "left under ulimit -v", ...
 } memory_limit;
 
+// The number of threads must be set (par_set_threads): under ulimit -v each takes address space.
 // Looks at /proc and /sys below `root`: "" for this machine, another folder in tests.
 memory_limit memory_limit_read(const char *root);

@@ -47,9 +47,6 @@ static bool is_repeatable(const cli_option *o) {
 static drv_status add_option(cli_args *args, const cli_option *o, const char *value) {
     if (!is_repeatable(o) && cli_has(args, o->name))
         return drv_fail(DRV_E_USAGE, "%s: %s is given twice, expected once", args->name, o->name);
-    if (args->n_options >= (int)(sizeof args->option / sizeof *args->option))
-        return drv_fail(DRV_E_USAGE, "%s: more than %zu options", args->name,
-                sizeof args->option / sizeof *args->option);
     args->option[args->n_options].name = o->name;
     args->option[args->n_options++].value = value;
     return DRV_OK;
@@ -155,8 +152,9 @@ drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int arg
                                      : sought->name,
             .verb = sought,
             .parent = parent,
-            .positional = ARENA_ARRAY(mem, char *, argc + 1)};
-    bool options = true; // until "--"
+            .positional = ARENA_ARRAY(mem, char *, argc + 1),
+            .option = ARENA_ARRAY(mem, struct given_option, argc + 1)}; // each takes an argument
+    bool options = true;                                                // until "--"
     for (int i = 0; i < argc; i++) {
         if (!options || is_value(argv[i])) {
             out->positional[out->n_positional++] = argv[i];

@@ -55,9 +55,9 @@ struct cli_args {
     const verb *verb, *parent; // parent: whose subverb this is; NULL for a verb of its own
     char **positional;
     int n_positional;
-    struct {
+    struct given_option {
         const char *name, *value; // value NULL: a switch
-    } option[256];
+    } * option;
     int n_options;
     bool help; // --help was among the arguments: nothing else was checked
 };

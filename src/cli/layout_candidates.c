@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+#include "base/log.h"
 #include "base/round.h"
 #include "ir/shard.h"
 #include "model/layout.h"
@@ -26,11 +28,18 @@ typedef struct search {
     const double *flops_per_token;
     const rank_power *power;
     layout_candidates *out;
-    double parameters;
+    double parameters, begin; // begin: clock_s
 } search;
 
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y) {
     return x->tensor == y->tensor && x->pipeline == y->pipeline && x->context == y->context;
+}
+
+mesh layout_mesh(const layout_candidate *c) {
+    return (mesh){{[AXIS_PIPELINE] = (int)c->pipeline,
+            [AXIS_DATA] = (int)c->data,
+            [AXIS_CONTEXT] = (int)c->context,
+            [AXIS_TENSOR] = (int)c->tensor}};
 }
 
 drv_status layout_candidate_apply(const layout_candidate *c, int64_t ranks, run_config *out) {
@@ -134,32 +143,37 @@ double layout_exposed_seconds(const run_config *cfg, const layout_candidate *c, 
                                      : 8,
                  gathers = c->zero ? weights : 0, sums_s = data_s * sums / (sums + gathers);
     const bool whole_sums = c->zero < 2 && (cfg->lanes == 0 || cfg->lanes == c->data);
-    if (!cfg->overlap || strcmp(cfg->backend, "pjrt") == 0) return data_s;
+    if (!cfg->overlap || !config_backend(cfg)->sends_beside) return data_s;
     return fmax(sums_s - (whole_sums ? micro_batch_s * 2 / 3 : 0), 0) +
            fmax(data_s - sums_s - micro_batch_s / 3, 0);
 }
 
 // compute_s: of the step.
-static double wire_seconds(const search *s, const layout_candidate *c, double compute_s) {
-    const model_config *m = &s->cfg->model;
-    const double t = (double)c->tensor, n = (double)c->context, d = (double)c->data * n,
-                 h = (double)m->hidden_size,
-                 layers = (double)m->num_hidden_layers / (double)c->pipeline,
-                 tokens = (double)(c->micro_batch * s->cfg->sequence_length / c->context),
-                 bf16 = s->cfg->precision == PRECISION_BF16 ? 1 : 2;
-    const double kv = (double)(m->num_key_value_heads * m->head_dim),
+static double wire_seconds(const search *work, const layout_candidate *of, double compute_s) {
+    const model_config *model = &work->cfg->model;
+    const double t = (double)of->tensor, n = (double)of->context, d = (double)of->data * n,
+                 h = (double)model->hidden_size,
+                 layers = (double)model->num_hidden_layers / (double)of->pipeline,
+                 tokens = (double)(of->micro_batch * work->cfg->sequence_length / of->context),
+                 bf16 = work->cfg->precision == PRECISION_BF16 ? 1 : 2;
+    const double kv = (double)(model->num_key_value_heads * model->head_dim),
                  // Keys and values forward and backward, their gradients in fp32.
             ring = (8 * bf16 + 8) * tokens * kv / t * (n - 1) * layers;
-    const double tensor = (c->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
-    const double boundary = c->pipeline > 1 ? 4 * bf16 * tokens * h * (double)c->virtual_stages /
-                                                      (c->sequence ? t : 1)
-                                            : 0;
-    const double weights = s->parameters / (t * (double)c->pipeline),
-                 sums = c->zero == 2 ? 4 * micro_batches_of(s, c) : 4,
-                 data = (d - 1) / d * weights * (c->zero ? sums + 2 * bf16 : 8);
-    return (tensor + boundary + ring) * micro_batches_of(s, c) / s->power->link +
-           layout_exposed_seconds(s->cfg, c, data / s->power->link,
-                   compute_s / micro_batches_of(s, c));
+    const double tensor = (of->sequence ? 20 : 16) * bf16 * tokens * h * (t - 1) / t * layers;
+    const double boundary = of->pipeline > 1 ? 4 * bf16 * tokens * h * (double)of->virtual_stages /
+                                                       (of->sequence ? t : 1)
+                                             : 0;
+    const double weights = work->parameters / (t * (double)of->pipeline),
+                 sums = of->zero == 2 ? 4 * micro_batches_of(work, of) : 4,
+                 data = (d - 1) / d * weights * (of->zero ? sums + 2 * bf16 : 8);
+    const link_speeds *l = &work->power->links;
+    const mesh m = layout_mesh(of);
+    const double each = link_axis_seconds(l, &m, AXIS_TENSOR, tensor) +
+                        link_axis_seconds(l, &m, AXIS_PIPELINE, boundary) +
+                        link_axis_seconds(l, &m, AXIS_CONTEXT, ring);
+    return each * micro_batches_of(work, of) + layout_exposed_seconds(work->cfg, of,
+                                                       link_axis_seconds(l, &m, AXIS_DATA, data),
+                                                       compute_s / micro_batches_of(work, of));
 }
 
 // --- enumeration
@@ -179,9 +193,8 @@ static void add(search *s, layout_candidate c) {
 // ZeRO-2 where there are data ranks, and what it cannot be with is not asked for (train/zero.h).
 static int64_t most_zero(const run_config *cfg, const layout_candidate *c) {
     if (c->data * c->context == 1) return 0;
-    return c->data > 1 && cfg->grad_dtype != PRECISION_BF16 && strcmp(cfg->backend, "pjrt") != 0
-                   ? 2
-                   : 1;
+    return c->data > 1 && cfg->grad_dtype != PRECISION_BF16 && config_backend(cfg)->orders_sums ? 2
+                                                                                                : 1;
 }
 
 // Recomputation, tokens and optimizer shared or not.
@@ -252,8 +265,16 @@ void layout_refusals_add(const layout_candidates *c, str *out) {
                 c->refused[i].why);
 }
 
+// Of many ranks with many divisors this takes seconds.
+static void show_estimates(const search *s) {
+    if (clock_s() - s->begin > 1)
+        progress("estimating layouts: %d variants of %d meshes", s->out->n + s->out->n_too_large,
+                s->out->n_meshes);
+}
+
 static void add_pipelines(search *s, layout_candidate c) {
     const int64_t left = s->ranks / c.tensor / c.context;
+    show_estimates(s);
     for (c.pipeline = 1; c.pipeline <= left && c.pipeline <= s->cfg->model.num_hidden_layers;
             c.pipeline++) {
         if (left % c.pipeline) continue;
@@ -282,7 +303,9 @@ static void refuse_degrees(search *s) {
         snprintf(why, sizeof why, "expected at most the %lld layers of the model",
                 (long long)layers);
         if (n > layers) refuse(s, "pipeline", n, why);
-        snprintf(why, sizeof why, "expected a divisor of training.global_batch_size %lld",
+        snprintf(why, sizeof why,
+                n > batch ? "expected at most the %lld rows of training.global_batch_size"
+                          : "expected a divisor of training.global_batch_size %lld",
                 (long long)batch);
         if (batch % n) refuse(s, "data", n, why);
         snprintf(why, sizeof why, "expected half a divisor of data.sequence_length %lld",
@@ -319,7 +342,8 @@ static void group_meshes(layout_candidates *c) {
 
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const double flops_per_token[3],
         const rank_power *power, layout_candidates *out) {
-    search s = {cfg, ranks, flops_per_token, power, out, (double)model_parameters(&cfg->model)};
+    search s = {cfg, ranks, flops_per_token, power, out, (double)model_parameters(&cfg->model),
+            clock_s()};
     *out = (layout_candidates){0};
     refuse_degrees(&s);
     for (int64_t t = 1; t <= ranks; t++) {
@@ -333,6 +357,7 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const double f
             refuse(&s, "tensor", t, strstr(drv_message(), "expected"));
     }
     group_meshes(out);
+    progress_end();
 }
 
 void layout_candidates_free(layout_candidates *c) {

@@ -1,6 +1,7 @@
 // All layouts of a config on a number of ranks, with an estimate of each: for drover plan --search,
 // which plans those that look best.
 #pragma once
+#include "cli/link_time.h"
 #include "config/config.h"
 
 typedef struct layout_candidate {
@@ -16,8 +17,9 @@ typedef struct layout_candidate {
 
 // What a rank is taken to be.
 typedef struct rank_power {
-    double flops, link; // FLOP/s and bytes/s that are really reached
-    double memory;      // bytes
+    double flops;  // FLOP/s that products really reach
+    double memory; // bytes
+    link_speeds links;
 } rank_power;
 
 // Degrees of an axis that are not possible, for one reason.
@@ -43,6 +45,8 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const double f
 void layout_candidates_free(layout_candidates *c);
 // "tensor 16, 32 (expected a divisor of model.num_key_value_heads 8); ..."
 void layout_refusals_add(const layout_candidates *c, str *out);
+// The mesh of a candidate.
+mesh layout_mesh(const layout_candidate *c);
 bool layout_same_mesh(const layout_candidate *x, const layout_candidate *y);
 // Of data_s seconds of traffic among data ranks in a step, those that no micro-batch of
 // micro_batch_s hides (docs/adr/0027).

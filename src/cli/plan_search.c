@@ -60,10 +60,14 @@ static double step_seconds(const found *on, const layout_candidate *c, const run
                  compute = on->flops_per_token[c->recompute] * tokens /
                            ((double)on->ranks * on->power.flops),
                  micro_batches = (double)(cfg->global_batch_size / (c->micro_batch * c->data));
-    double wire = layout_exposed_seconds(cfg, c, made->wire[AXIS_DATA] / on->power.link,
-            compute / micro_batches);
-    for (int axis = 0; axis < N_AXES; axis++)
-        if (axis != AXIS_DATA) wire += made->wire[axis] / on->power.link;
+    const mesh m = layout_mesh(c);
+    double wire = 0;
+    for (int axis = 0; axis < N_AXES; axis++) {
+        const double seconds =
+                link_axis_seconds(&on->power.links, &m, (mesh_axis)axis, made->wire[axis]);
+        wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, c, seconds, compute / micro_batches)
+                                  : seconds;
+    }
     return compute / (1 - made->bubble) + wire;
 }
 
@@ -164,40 +168,57 @@ static const char *keys_of(arena *a, const layout_candidate *c) {
     return keys;
 }
 
-static void print_row(const layout_candidate *c) {
+static double tokens_per_s(const found *f, const layout_candidate *c) {
+    return (double)(f->cfg->global_batch_size * f->cfg->sequence_length) / c->seconds;
+}
+
+// Of the peak, which products reach REACHED of; what is computed again counts nothing.
+static double mfu_of(const found *f, const layout_candidate *c) {
+    return tokens_per_s(f, c) * f->flops_per_token[RECOMPUTE_NONE] * REACHED /
+           ((double)f->ranks * f->power.flops);
+}
+
+static void print_row(const found *f, const layout_candidate *c) {
     char stages[16] = "", seconds[32];
     if (c->virtual_stages > 1)
         snprintf(stages, sizeof stages, " x%lld", (long long)c->virtual_stages);
     snprintf(seconds, sizeof seconds, "%.4g s", c->seconds);
-    printf("%10s %11s %7lld %9lld %8lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n",
-            seconds, str_bytes(c->bytes), (long long)c->tensor, (long long)c->pipeline,
-            (long long)c->context, (long long)c->data, schedule_of(c), stages, 100 * c->bubble,
-            (long long)c->micro_batch, recompute_name(c->recompute),
+    printf("%10s %9s %4.1f %% %11s %7lld %9lld %8lld %6lld  %-11s%-4s %6.1f %% %6lld  %-10s %-9s %5lld\n",
+            seconds, str_si(tokens_per_s(f, c)), 100 * mfu_of(f, c), str_bytes(c->bytes),
+            (long long)c->tensor, (long long)c->pipeline, (long long)c->context, (long long)c->data,
+            schedule_of(c), stages, 100 * c->bubble, (long long)c->micro_batch,
+            recompute_name(c->recompute),
             c->tensor == 1 ? "-"
             : c->sequence  ? "shared"
                            : "whole",
             (long long)c->zero);
 }
 
-static void print_found(arena *a, const found *f, const layout_candidates *all) {
-    printf("%lld ranks of %s and %s FLOP/s (%.0f %% of the peak), %.3g GB/s between them; a batch of %lld rows "
-           "of %lld tokens\n",
-            (long long)f->ranks, str_bytes(f->power.memory), str_si(f->power.flops), 100 * REACHED,
-            f->power.link / 1e9, (long long)f->cfg->global_batch_size,
-            (long long)f->cfg->sequence_length);
-    printf("%10s %11s %7s %9s %8s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "memory", "tensor",
-            "pipeline", "context", "data", "schedule", "bubble", "micro", "recompute", "tokens",
-            "ZeRO");
-    for (int i = 0; i < f->n; i++)
-        print_row(&f->list[i]);
+// "50 GB/s between them", or the two speeds of hosts.
+static const char *links_of(arena *a, const link_speeds *l) {
+    if (!l->ranks_per_host) return arena_printf(a, "%.3g GB/s between them", l->between / 1e9);
+    return arena_printf(a, "%.3g GB/s between the %lld of a host and %.3g GB/s between hosts",
+            l->inside / 1e9, (long long)l->ranks_per_host, l->between / 1e9);
+}
+
+static void print_found(arena *mem, const found *best, const layout_candidates *all) {
+    printf("%lld ranks of %s and %s FLOP/s (%.0f %% of the peak), %s; a batch of %lld rows of %lld tokens\n",
+            (long long)best->ranks, str_bytes(best->power.memory), str_si(best->power.flops),
+            100 * REACHED, links_of(mem, &best->power.links),
+            (long long)best->cfg->global_batch_size, (long long)best->cfg->sequence_length);
+    printf("%10s %9s %6s %11s %7s %9s %8s %6s  %-15s %8s %6s  %-10s %-9s %5s\n", "step", "tokens/s",
+            "MFU", "memory", "tensor", "pipeline", "context", "data", "schedule", "bubble", "micro",
+            "recompute", "tokens", "ZeRO");
+    for (int i = 0; i < best->n; i++)
+        print_row(best, &best->list[i]);
     printf("%d variants of %d meshes considered; %d variants were estimated not to fit, and %d meshes "
            "planned that do not\n",
-            all->n + all->n_too_large, all->n_meshes, all->n_too_large, f->n_not);
+            all->n + all->n_too_large, all->n_meshes, all->n_too_large, best->n_not);
     str refused = {0};
     layout_refusals_add(all, &refused);
     if (refused.n) printf("not possible: %s\n", refused.p);
     str_free(&refused);
-    printf("the first: %s\n", keys_of(a, &f->list[0]));
+    printf("the first: %s\n", keys_of(mem, &best->list[0]));
 }
 
 static void print_json(arena *mem, const found *best, const layout_candidates *all) {
@@ -205,23 +226,25 @@ static void print_json(arena *mem, const found *best, const layout_candidates *a
     for (int i = 0; i < best->n; i++) {
         const layout_candidate *c = &best->list[i];
         json_array_append_new(list,
-                json_pack("{s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:I,s:f,s:s}", "tensor",
-                        (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline, "context",
-                        (json_int_t)c->context, "data", (json_int_t)c->data, "schedule",
+                json_pack("{s:I,s:I,s:I,s:I,s:s,s:I,s:I,s:s,s:b,s:I,s:f,s:f,s:f,s:I,s:f,s:s}",
+                        "tensor", (json_int_t)c->tensor, "pipeline", (json_int_t)c->pipeline,
+                        "context", (json_int_t)c->context, "data", (json_int_t)c->data, "schedule",
                         schedule_of(c), "virtual_stages", (json_int_t)c->virtual_stages,
                         "micro_batch_size", (json_int_t)c->micro_batch, "recompute",
                         recompute_name(c->recompute), "sequence", c->sequence, "zero",
-                        (json_int_t)c->zero, "step_seconds", c->seconds, "bytes",
+                        (json_int_t)c->zero, "step_seconds", c->seconds, "tokens_per_s",
+                        tokens_per_s(best, c), "mfu", mfu_of(best, c), "bytes",
                         (json_int_t)c->planned_bytes, "bubble", c->bubble, "keys",
                         keys_of(mem, c)));
     }
     str refused = {0};
     layout_refusals_add(all, &refused);
-    json_t *o = json_pack("{s:I,s:f,s:f,s:f,s:i,s:i,s:i,s:i,s:s,s:o}", "ranks",
+    json_t *o = json_pack("{s:I,s:f,s:f,s:f,s:I,s:f,s:i,s:i,s:i,s:i,s:s,s:o}", "ranks",
             (json_int_t)best->ranks, "rank_flops", best->power.flops, "rank_bytes_per_s",
-            best->power.link, "rank_memory", best->power.memory, "variants",
-            all->n + all->n_too_large, "meshes", all->n_meshes, "variants_too_large",
-            all->n_too_large, "meshes_too_large", best->n_not, "not_possible",
+            best->power.links.between, "rank_bytes_per_s_inside", best->power.links.inside,
+            "ranks_per_host", (json_int_t)best->power.links.ranks_per_host, "rank_memory",
+            best->power.memory, "variants", all->n + all->n_too_large, "meshes", all->n_meshes,
+            "variants_too_large", all->n_too_large, "meshes_too_large", best->n_not, "not_possible",
             refused.n ? refused.p : "", "layouts", list);
     str_free(&refused);
     char *text = json_dumps(o, 0);
@@ -255,21 +278,22 @@ static drv_status report(arena *mem, const cli_args *args, const found *best,
 }
 
 // --- what a rank is
-static drv_status read_power(arena *a, const cli_args *args, rank_power *out) {
-    double gflops = 0, link = 12.5;
+static drv_status read_power(arena *a, const cli_args *args, int64_t ranks, rank_power *out) {
+    double gflops = 0;
+    link_speeds links;
     int64_t memory = memory_limit_read("").free;
     DRV_TRY(cli_get_f64(args, "--gflops", 1e-3, 1e12, &gflops));
-    DRV_TRY(cli_get_f64(args, "--link", 1e-6, 1e9, &link));
+    DRV_TRY(link_speeds_read(args, ranks, &links));
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
         backend *cpu;
-        DRV_TRY(backend_open(a, "cpu", &cpu));
+        DRV_TRY(backend_open_cpu(a, &cpu));
         const drv_status status = backend_peak_flops(cpu, &gflops);
         backend_close(cpu);
         DRV_TRY(status);
         gflops /= 1e9;
     }
-    *out = (rank_power){REACHED * gflops * 1e9, 1e9 * link, (double)memory};
+    *out = (rank_power){REACHED * gflops * 1e9, (double)memory, links};
     return DRV_OK;
 }
 
@@ -291,11 +315,22 @@ static drv_status count_flops(found *f) {
     return DRV_OK;
 }
 
+// The default batch is of one machine: on many ranks it would leave most of them in a bubble.
+static drv_status check_batch(const run_config *cfg, int64_t ranks) {
+    if (config_gives(cfg, "training.global_batch_size") || cfg->global_batch_size >= ranks)
+        return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "plan: training.global_batch_size is not given, and its default of %lld rows is fewer than "
+            "the %lld ranks that may share them; give the rows of a step",
+            (long long)cfg->global_batch_size, (long long)ranks);
+}
+
 drv_status plan_search(arena *a, const cli_args *args, const run_config *cfg, int64_t ranks) {
     found f = {.cfg = cfg, .ranks = ranks, .top = 10};
     layout_candidates all;
     DRV_TRY(cli_get_i64(args, "--top", 1, 1000, &f.top));
-    DRV_TRY(read_power(a, args, &f.power));
+    DRV_TRY(check_batch(cfg, ranks));
+    DRV_TRY(read_power(a, args, ranks, &f.power));
     DRV_TRY(count_flops(&f));
     layout_candidates_find(cfg, ranks, f.flops_per_token, &f.power, &all);
     plan_best(&f, &all);

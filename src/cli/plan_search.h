@@ -9,13 +9,16 @@
     {"--search", NULL, "list the best layouts of --ranks ranks, each with its keys"},              \
             {"--top", "N", "how many of them (default 10)"},                                       \
             {"--gflops", "X", "GFLOP/s of a rank in products (default: of this machine)"},         \
-            {"--link", "X", "GB/s that a rank can send (default 12.5: 100 Gbit/s)"}, {             \
+            {"--link", "X[:Y]",                                                                    \
+                    "GB/s that a rank can send; X:Y: X in its host, Y to others (default 12.5)"},  \
+            {"--ranks-per-host", "N", "ranks of a host, for --link X:Y"}, {                        \
         "--memory", "SIZE", "bytes of a rank, as 80GB or 24GiB (default: free on this machine)"    \
     }
 #define PLAN_SEARCH_RULES                                                                          \
     {.option = "--search", .needs = "--ranks"}, {.option = "--top", .needs = "--search"},          \
             {.option = "--gflops", .needs = "--search"},                                           \
-            {.option = "--link", .needs = "--search"}, {                                           \
+            {.option = "--link", .needs = "--search"},                                             \
+            {.option = "--ranks-per-host", .needs = "--search"}, {                                 \
         .option = "--memory", .needs = "--search"                                                  \
     }
 

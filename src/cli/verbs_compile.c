@@ -75,12 +75,13 @@ static drv_status open_devices(arena *mem, const cli_args *args, run_config *cfg
         compiled_for *out) {
     const char *target = cli_get(args, "--target", NULL);
     int64_t n = 0;
-    if (target) cfg->backend = "pjrt"; // whatever runs here are on: what is `auto` follows it
+    // Whatever runs here are on; what is `auto` follows it.
+    if (target) cfg->backend = backend_caps_pjrt.name;
     DRV_TRY(set_devices(args, target, cfg, &n));
     out->ranks = programs_mesh(cfg);
     if (target)
         DRV_TRY_CTX(device_open_targets(mem, cfg, target, (int)n, &out->pool), "compile");
-    else if (n > 1 && strcmp(cfg->backend, "pjrt") != 0)
+    else if (n > 1 && !config_backend(cfg)->has_devices)
         return drv_fail(DRV_E_USAGE,
                 "compile: --devices %lld, but `backend: %s` has one, expected backend pjrt or --target",
                 (long long)n, cfg->backend);

@@ -4,12 +4,14 @@
 #include <string.h>
 
 #include "base/json.h"
+#include "base/log.h"
 #include "base/parallel.h"
 #include "cli/cli.h"
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
 #include "cli/step_time.h"
 #include "train/fit.h"
+#include "train/run_inputs.h"
 #include "train/lora_state.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
@@ -117,6 +119,7 @@ typedef struct plan_report {
     const char *would_fit;     // keys to set; NULL: none would, or it fits
     const plan_stages *stages; // NULL: no pipeline
     bool is_measured;          // step_s is of micro-batches that were run, not of the GEMM peak
+    const char *refused;       // why `drover train` would not begin; NULL: it would
 } plan_report;
 
 static void print_memory(const plan_report *r) {
@@ -124,13 +127,13 @@ static void print_memory(const plan_report *r) {
     const struct {
         const char *name;
         int64_t bytes;
-    } rows[] = {{"weights", m->weights}, {"gradients", m->gradients}, {"optimizer", m->optimizer},
-            {"activations", m->activations}, {"communication", m->communication}, {"data", m->data},
-            {"total", m->total}};
+    } classes[] = {{"weights", m->weights}, {"gradients", m->gradients},
+            {"optimizer", m->optimizer}, {"activations", m->activations},
+            {"communication", m->communication}, {"data", m->data}, {"total", m->total}};
     printf("memory per rank\n");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        printf("  %-14s %12s  %lld\n", rows[i].name, str_bytes((double)rows[i].bytes),
-                (long long)rows[i].bytes);
+    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
+        printf("  %-14s %12s  %lld\n", classes[i].name, str_bytes((double)classes[i].bytes),
+                (long long)classes[i].bytes);
     printf("  besides, %s for the process: code and libraries, graphs, %swhat a save holds\n",
             str_bytes((double)r->process), r->ranks > 1 ? "MPI, " : "");
     printf("fits          %s: %s needed, %s %s\n", r->fits ? "yes" : "no",
@@ -148,6 +151,23 @@ static void print_nodes(const programs *p) {
         printf("%s%d in %s", i == 0 ? "nodes         " : ", ", p->all[i].graph->n_nodes,
                 p->all[i].graph->name);
     printf("\n");
+}
+
+static void print_time(const plan_report *r) {
+    const run_config *cfg = r->cfg;
+    const char *how = r->is_measured ? "as micro-batches took just now"
+                                     : "at 75 % of this machine's GEMM peak";
+    char step[32];
+    if (!(r->step_s > 0)) return;
+    snprintf(step, sizeof step, "%.3g s", r->step_s);
+    if (r->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(r->step_s));
+    if (cfg->epochs > 0 && cfg->steps == 0)
+        printf("time          %s per step, %s; training.epochs %g are as many steps as data.train gives\n",
+                step, how, cfg->epochs);
+    else
+        printf("time          %s for %lld step%s, %s per step, %s; evaluations and checkpoints not counted\n",
+                str_long_duration(r->run_s), (long long)cfg->steps, str_plural(cfg->steps), step,
+                how);
 }
 
 static void print_plan(const plan_report *report) {
@@ -191,15 +211,7 @@ static void print_plan(const plan_report *report) {
                 update ? " and context" : "");
         traffic = "";
     }
-    char step[32];
-    snprintf(step, sizeof step, "%.3g s", report->step_s);
-    if (report->step_s >= 10) snprintf(step, sizeof step, "%s", str_long_duration(report->step_s));
-    if (report->step_s > 0)
-        printf("time          %s for %lld step%s, %s per step, %s; evaluations and checkpoints not counted\n",
-                str_long_duration(report->run_s), (long long)cfg->steps, str_plural(cfg->steps),
-                step,
-                report->is_measured ? "as micro-batches took just now"
-                                    : "at 75 % of this machine's GEMM peak");
+    print_time(report);
 }
 
 static void print_plan_json(const plan_report *report) {
@@ -222,6 +234,8 @@ static void print_plan_json(const plan_report *report) {
     json_object_set_new(o, "wire_bytes", wire);
     if (report->stages) json_object_set_new(o, "pipeline", plan_stages_json(report->stages));
     json_object_set_new(o, "step_is_measured", json_boolean(report->is_measured));
+    json_object_set_new(o, "steps", json_integer((json_int_t)report->cfg->steps));
+    json_object_set_new(o, "refused", report->refused ? json_string(report->refused) : json_null());
     char *text = json_dumps(o, 0);
     puts(text);
     free(text);
@@ -231,7 +245,7 @@ static void print_plan_json(const plan_report *report) {
 static drv_status measure_time(arena *a, plan_report *r) {
     const run_config *cfg = r->cfg;
     backend *cpu;
-    DRV_TRY(backend_open(a, "cpu", &cpu));
+    DRV_TRY(backend_open_cpu(a, &cpu));
     double peak;
     const drv_status status = backend_peak_flops(cpu, &peak);
     backend_close(cpu);
@@ -257,6 +271,8 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
         DRV_TRY_CTX(config_set_ranks(&cfg, ranks), "plan: --ranks %lld", (long long)ranks);
     par_set_threads((int)cfg.threads);
     if (cli_has(args, "--search")) return plan_search(mem, args, &cfg, ranks);
+    const drv_status inputs = run_inputs_try(&cfg);
+    const char *refused = inputs == DRV_OK ? NULL : arena_strdup(mem, drv_message());
     plan_stages stages;
     if (cfg.pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, false, &cfg, &stages));
     DRV_TRY(backend_open(mem, "null", &null));
@@ -268,6 +284,7 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
             .process = fit_process_bytes(&cfg),
             .limit = memory_limit_read(""),
             .mesh = programs_mesh(&cfg),
+            .refused = refused,
             .stages = cfg.pipeline_parallel > 1 ? &stages : NULL,
             .flops_per_token = programs_flops_per_token(&built, false)};
     report.ranks = mesh_ranks(&report.mesh);
@@ -286,6 +303,10 @@ static drv_status run_plan(arena *mem, const cli_args *args) {
         print_plan_json(&report);
     else
         print_plan(&report);
+    if (inputs == DRV_OK) return DRV_OK;
+    // A job of so many ranks runs elsewhere, where its data may lie.
+    if (!ranks) return drv_fail(inputs, "train would refuse this run: %s", refused);
+    log_warn("train would refuse this run here: %s", refused);
     return DRV_OK;
 }
 
@@ -302,12 +323,15 @@ const verb verb_plan = {
         .name = "plan",
         .summary = "print memory, FLOPs and time of a run before it runs",
         .usage =
-                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X]",
+                "[CONFIG] [--ranks N] [--json] [--set KEY=VALUE]...\n[CONFIG] --ranks N --search [--top N] [--memory SIZE] [--gflops X] [--link X[:Y]]",
         .help = "Builds the graphs, differentiates them and places every byte, without allocating a\n"
                 "weight. The run stays within what is printed. It says whether that fits into the memory\n"
                 "of this machine, its control group and ulimit, or what would; and how long the run\n"
                 "takes without evaluations and checkpoints: by the peak of matrix products, or, where a\n"
-                "micro-batch takes less than a second, by running some on random tokens. Of a pipeline it\n"
+                "micro-batch takes less than a second, by running some on random tokens. Data and tokenizer\n"
+                "that the config names are opened: what train would refuse ends the plan with the same error,\n"
+                "after it is printed; with --ranks, which may be of another machine, it is a warning. Leave\n"
+                "them out (--set data.train=[] --set tokenizer=) to plan a shape alone. Of a pipeline it\n"
                 "tells each rank's layers and memory, the rank that needs most, and the bubble: the share of\n"
                 "time in which a rank waits, found by simulating the schedule.\n"
                 "\n"
@@ -315,10 +339,13 @@ const verb verb_plan = {
                 "data, with micro-batches, recomputation, tokens and optimizer shared or not; training.* and\n"
                 "model.* stay, and parallel.* of the config is not looked at. It lists the fastest variant of\n"
                 "each mesh that fits, with the keys to set, by time: products at 75 % of --gflops, bytes at\n"
-                "--link, at the same time only what parallel.overlap says. No cluster is needed: say what\n"
-                "a rank of yours is.\n"
-                "Example: drover plan --set model.preset=llama-3-70b --ranks 1024 --search --memory 80GB\n"
-                "             --gflops 990e3 --link 50\n"
+                "--link, at the same time only what parallel.overlap says; tokens/s, and MFU of --gflops. With\n"
+                "--link X:Y --ranks-per-host N messages go at X GB/s inside a host and at Y between hosts:\n"
+                "tensor ranks are neighbours, then context, data and pipeline ranks. No cluster is needed: say\n"
+                "what a rank of yours is.\n"
+                "Example: drover plan --set model.preset=llama-3-70b --ranks 512 --search --memory 80GB\n"
+                "             --gflops 990e3 --link 450:50 --ranks-per-host 8\n"
+                "             --set training.global_batch_size=1024\n"
                 "\n"
                 "Example: drover plan --set model.preset=llama-3.1-405b",
         .options = plan_options,

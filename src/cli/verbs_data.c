@@ -23,7 +23,12 @@ static void say_answers(const char *prefix, const build_counts *all) {
 static drv_status data_build(arena *mem, const cli_args *args) {
     int64_t workers = 0;
     build_stats stats;
-    build_opts opts = {.reader = {.key = cli_get(args, "--json-key", NULL),
+    const char *column = cli_get(args, "--text-column", NULL);
+    build_opts opts = {.reader = {.key = cli_get(args, "--json-key", column),
+                               .inputs = {.tables = column ? TABLES_ALL : TABLES_NAMED,
+                                       .others = "--ending"},
+                               .conversations =
+                                       "drover data build --sft makes a set of conversations",
                                .separator = cli_get(args, "--separator", NULL),
                                .strict = cli_has(args, "--strict")},
             .version = drover_number(),
@@ -33,6 +38,10 @@ static drv_status data_build(arena *mem, const cli_args *args) {
             .template = cli_get(args, "--template", NULL),
             .date = cli_get(args, "--date", NULL)};
     opts.inputs = cli_get_all(mem, args, "--input", &opts.n_inputs);
+    int n_endings; // the list has room for its end
+    const char **endings = cli_get_all(mem, args, "--ending", &n_endings);
+    endings[n_endings] = NULL;
+    opts.reader.inputs.endings = endings;
     if (!opts.n_inputs) return drv_fail(DRV_E_USAGE, "data build: --input is missing");
     DRV_TRY(cli_need(args, "--tokenizer", &opts.tokenizer));
     DRV_TRY(cli_need(args, "--out", &opts.prefix));
@@ -104,7 +113,10 @@ static const cli_option build_options[] = {
         {"--input", "PATH...", "files, folders, globs, or - for standard input"},
         {"--tokenizer", "DIR", "folder of tokenizer.json"},
         {"--out", "PREFIX", "writes PREFIX.bin and PREFIX.idx"},
-        {"--json-key", "KEY", "key of the text in .jsonl, column in .parquet (default text)"},
+        {"--json-key", "KEY", "key of the text in .jsonl, column of tables (default text)"},
+        {"--text-column", "NAME",
+                "column of the text in .csv, .tsv, .parquet and .arrow, those of folders too"},
+        {"--ending", "EXT...", "files of folders that are texts too, as --ending py c h"},
         {"--separator", "TEXT",
                 "cuts texts into documents, with \\n and \\t in it; default: a file is one"},
         {"--sft", NULL, "the records are conversations: see above"},
@@ -133,7 +145,9 @@ static const cli_option verify_options[] = {
 };
 
 static const cli_rule build_rules[] = {
-        {.option = "--sft", .excludes = "--json-key --separator --append-eod --eod"},
+        {.option = "--sft",
+                .excludes = "--json-key --text-column --ending --separator --append-eod --eod"},
+        {.option = "--text-column", .excludes = "--json-key"},
         {.option = "--template", .needs = "--sft"},
         {.option = "--date", .needs = "--sft"},
 };
@@ -160,17 +174,20 @@ static const verb subverbs[] = {
                 .summary = "tokenise text into Megatron .bin/.idx",
                 .usage = "--input PATH... --tokenizer DIR --out PREFIX\n"
                          "--sft --input PATH... --tokenizer DIR --out PREFIX [--template NAME]",
-                .help = "Reads .txt, .jsonl (each also .gz, .zst) and .parquet, folders in name order; standard input and\n"
-                        "files of another ending are recognised by their content. The documents keep that order\n"
-                        "whatever the number of workers. If it is killed, the same command resumes it after the last\n"
-                        "input file that was done.\n"
+                .help = "Reads .txt, .jsonl, .csv and .tsv (each also .gz, .zst), .parquet and .arrow, folders in name\n"
+                        "order, also those of datasets.save_to_disk (text, or input_ids as they are); standard input and\n"
+                        "files of another ending are recognised by their content. In folders those count where --ending\n"
+                        "names them, and .csv and .tsv with --text-column: they have a header row (RFC 4180). The\n"
+                        "documents keep that order whatever the number of workers. If it is killed, the same command\n"
+                        "resumes it after the last input file that was done.\n"
                         "\n"
-                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects) and Parquet with messages\n"
-                        "(role, content), conversations (from, value), prompt and response or completion, or instruction,\n"
-                        "input or context, and output or response. The tokens are those of transformers' apply_chat_template;\n"
-                        "PREFIX.roles marks the answers, so that training can count them alone (data.loss). Where an\n"
-                        "answer begins is said by {% generation %} in the template, else by the generation prompt; where\n"
-                        "the template's text of a few messages is not how that of more begins, the build ends and says so.",
+                        "--sft makes a set for fine-tuning of JSON (lines, or one array of objects), Parquet, Arrow, CSV\n"
+                        "and TSV with messages (role, content), conversations (from, value), prompt and response or\n"
+                        "completion, or instruction, input or context, and output or response; of Arrow also with\n"
+                        "input_ids and labels. The tokens are those of transformers' apply_chat_template; PREFIX.roles\n"
+                        "marks the answers, so that training can count them alone (data.loss). Where an answer begins is\n"
+                        "said by {% generation %} in the template, else by the generation prompt; where the template's\n"
+                        "text of a few messages is not how that of more begins, the build ends and says so.",
                 .options = build_options,
                 .n_options = sizeof build_options / sizeof *build_options,
                 .rules = build_rules,

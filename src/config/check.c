@@ -129,13 +129,17 @@ static drv_status check_model(run_config *cfg) {
     return model_config_check(config_where(cfg, "model"), "model.", &cfg->model);
 }
 
+const backend_caps *config_backend(const run_config *cfg) {
+    return backend_caps_of(cfg->backend);
+}
+
 static int64_t context_leaves(const run_config *cfg) {
     return cfg->context_leaves ? cfg->context_leaves : cfg->context_parallel;
 }
 
 // What adds whole micro-batches up, in sums that know no rows (docs/adr/0026). NULL: nothing.
 static const char *adds_whole(const run_config *cfg) {
-    if (strcmp(cfg->backend, "pjrt") == 0) return "backend pjrt";
+    if (!config_backend(cfg)->orders_sums) return cfg->backend;
     if (cfg->zero == 2) return "parallel.zero 2";
     return cfg->grad_dtype == PRECISION_BF16 ? "training.grad_dtype bf16" : NULL;
 }
@@ -155,10 +159,10 @@ static drv_status check_addends(const run_config *cfg) {
                 (long long)cfg->micro_batch_size);
     if (whole && config_addend_rows(cfg) < cfg->micro_batch_size)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.addend_rows\" is %lld, but %s adds whole micro-batches up, expected "
+                "%s: key \"parallel.addend_rows\" is %lld, but %s%s adds whole micro-batches up, expected "
                 "auto or training.micro_batch_size %lld",
-                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows, whole,
-                (long long)cfg->micro_batch_size);
+                config_where(cfg, "parallel.addend_rows"), (long long)cfg->addend_rows,
+                whole == cfg->backend ? "backend " : "", whole, (long long)cfg->micro_batch_size);
     return DRV_OK;
 }
 
@@ -242,7 +246,7 @@ static drv_status check_pipeline(const run_config *cfg) {
 
 // What a device has of a step in one program does not come back.
 static drv_status check_hashes(const run_config *cfg) {
-    if (cfg->hash_every == 0 || strcmp(cfg->backend, "cpu") == 0) return DRV_OK;
+    if (cfg->hash_every == 0 || config_backend(cfg)->keeps_gradients) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
             "%s: key \"training.hash_every\" is %lld, expected 0 with backend %s: only that of cpu keeps "
             "gradients",
@@ -350,5 +354,6 @@ drv_status config_check(arena *a, run_config *cfg) {
     DRV_TRY(check_data(cfg));
     DRV_TRY(check_lora(a, cfg));
     DRV_TRY(check_context(cfg));
+    DRV_TRY(config_check_length(cfg));
     return check_schedule(cfg);
 }

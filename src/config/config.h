@@ -3,6 +3,7 @@
 // nearest key.
 #pragma once
 #include "base/arena.h"
+#include "base/backend_caps.h"
 #include "base/status.h"
 #include "base/str.h"
 #include "config/model_config.h"
@@ -79,7 +80,10 @@ typedef struct run_config {
     loss_mode loss;     // which labels count
     long_mode too_long; // examples that do not fit a row are cut off or left out
     // training
-    int64_t steps, global_batch_size, micro_batch_size, seed; // batches in rows
+    int64_t steps;       // optimizer steps; 0 until config_count_steps where training.epochs says
+    int64_t given_steps; // training.steps; -1: auto
+    double epochs;       // passes over data.train; not above 0: not given
+    int64_t global_batch_size, micro_batch_size, seed; // batches in rows
     precision precision;
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     precision grad_dtype;  // of sums of gradients
@@ -97,7 +101,9 @@ typedef struct run_config {
     lora_config lora;
     // schedule
     schedule_type schedule;
-    int64_t warmup_steps, decay_steps; // decay_steps 0: a tenth of steps
+    int64_t warmup_steps; // -1: auto; see config_warmup_steps
+    double warmup_ratio;  // of the steps; below 0: not given
+    int64_t decay_steps;  // 0: a tenth of steps
     double min_lr;
     // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
@@ -127,6 +133,13 @@ DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.
 DRV_CHECKED drv_status config_set_ranks(run_config *cfg, int64_t ranks);
+// The steps of training.epochs, with an epoch of so many rows; leaves training.steps alone.
+void config_count_steps(run_config *cfg, int64_t epoch_rows);
+// The key that says how long the run is: "training.epochs" or "training.steps".
+const char *config_length_key(const run_config *cfg);
+// Steps of the warm-up: schedule.warmup_steps or the share schedule.warmup_ratio of cfg->steps;
+// auto is a tenth of the steps, at most 100.
+int64_t config_warmup_steps(const run_config *cfg);
 // parallel.schedule, or what it stands for when that is auto.
 stage_schedule config_pipeline_schedule(const run_config *cfg);
 // Rows of an addend of the gradients (docs/adr/0026): parallel.addend_rows, or what it stands for
@@ -134,6 +147,8 @@ stage_schedule config_pipeline_schedule(const run_config *cfg);
 int64_t config_addend_rows(const run_config *cfg);
 // For what runs on one rank whatever the layout of training: evaluating a model, measuring.
 void config_one_rank(run_config *cfg);
+// What the back end that it names can do.
+const backend_caps *config_backend(const run_config *cfg);
 // Whether fp32 masters lie beside weights in bf16: optimizer.master_dtype, or what it stands for
 // when that is auto: as optimizer.state_dtype. Without them the bf16 weights are all there is.
 bool config_has_masters(const run_config *cfg);

@@ -10,6 +10,8 @@ DRV_CHECKED drv_status config_base_model(arena *mem, run_config *cfg);
 void config_choose_ids(run_config *cfg);
 // Rules over several keys; fills in the shape of heads.
 DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
+// Refuses two answers to how long the run or its warm-up is; sets cfg->steps where no data is needed.
+DRV_CHECKED drv_status config_check_length(run_config *cfg);
 
 // The refusal of a value whose path is not a key: with the key that was meant, as far as that can
 // be told.

@@ -34,9 +34,8 @@ static const peer_key peers[] = {
         {"max_steps train_iters num_train_steps max_train_steps total_steps num_steps max_iters "
          "train_steps",
                 "training.steps", NULL},
-        {"num_train_epochs epochs num_epochs max_epochs train_samples train_tokens max_tokens "
-         "exit_duration_in_mins",
-                "training.steps",
+        {"num_train_epochs epochs num_epochs max_epochs", "training.epochs", NULL},
+        {"train_samples train_tokens max_tokens exit_duration_in_mins", "training.steps",
                 "steps x global_batch_size x sequence_length are the tokens of a run; data info "
                 "counts those of a data set"},
         {"max_seq_length max_seq_len seq_length seq_len block_size max_length encoder_seq_length "
@@ -70,8 +69,7 @@ static const peer_key peers[] = {
         {"lr_scheduler_type lr_decay_style lr_scheduler scheduler_type decay_type scheduler "
          "lr_schedule sched decay_lr",
                 "schedule.type", NULL},
-        {"warmup_ratio lr_warmup_fraction warmup_fraction", "schedule.warmup_steps",
-                "in steps: the ratio x training.steps"},
+        {"warmup_ratio lr_warmup_fraction warmup_fraction", "schedule.warmup_ratio", NULL},
         {"warmup lr_warmup_iters lr_warmup_steps num_warmup_steps warmup_iters lr_warmup_samples",
                 "schedule.warmup_steps", NULL},
         {"lr_decay_iters lr_decay_steps max_decay_steps lr_wsd_decay_iters lr_decay_samples "

@@ -27,6 +27,7 @@ static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear"
 static const choice schedules[] = {{"auto", SCHEDULE_AUTO}, {"1f1b", SCHEDULE_1F1B},
         {"gpipe", SCHEDULE_GPIPE}, {"interleaved", SCHEDULE_INTERLEAVED}, {"zb-h1", SCHEDULE_ZB_H1},
         {NULL, 0}};
+static const choice auto_steps[] = {{"auto", -1}, {NULL, 0}}; // 0 steps are a value
 static const choice auto_choices[] = {{"auto", 0}, {NULL, 0}};
 static const choice backend_choices[] = {{"cpu", 0}, {"pjrt", 0}, {NULL, 0}};
 
@@ -82,8 +83,13 @@ static const key run_keys[] = {
         {KEY("data.too_long", choice, too_long), .choices = long_choices, .initial = "truncate",
                 .help = "examples of more than sequence_length + 1 tokens: truncate: cut off at the end; drop: left out; they "
                         "are counted when a run begins"},
-        {KEY("training.steps", int, steps), .initial = "1000", .max = NO_MAX,
-                .help = "optimizer steps"},
+        {KEY("training.steps", int, given_steps), .choices = auto_steps, .initial = "auto",
+                .max = NO_MAX,
+                .help = "optimizer steps; auto: as many as training.epochs takes, or 1000 without it"},
+        {KEY("training.epochs", real, epochs), .min = 1e-6, .max = 1e6, .optional = true,
+                .none = -1, .initial = "null",
+                .help = "passes over data.train instead of steps: rows x epochs / global_batch_size steps, rounded up; the rows "
+                        "are those of all its sets together"},
         {KEY("training.global_batch_size", int, global_batch_size), .initial = "8", .min = 1,
                 .max = 1 << 24, .help = "rows per step, over all ranks and micro-batches"},
         {KEY("training.micro_batch_size", int, micro_batch_size), .initial = "1", .min = 1,
@@ -155,8 +161,13 @@ static const key run_keys[] = {
                 .help = "PEFT folder to begin with; it says rank, alpha and target_modules"},
         {KEY("schedule.type", choice, schedule), .choices = schedule_choices, .initial = "cosine",
                 .help = "after the warm-up; wsd: constant, then a linear decay at the end"},
-        {KEY("schedule.warmup_steps", int, warmup_steps), .initial = "100", .max = NO_MAX,
-                .help = "the learning rate rises linearly to its peak, from lr / warmup_steps in step 1"},
+        {KEY("schedule.warmup_steps", int, warmup_steps), .choices = auto_steps, .initial = "auto",
+                .max = NO_MAX,
+                .help = "the learning rate rises linearly to its peak, from lr / warmup_steps in step 1; auto: a tenth of the "
+                        "steps, rounded down, at most 100; 0: none"},
+        {KEY("schedule.warmup_ratio", real, warmup_ratio), .max = 1, .optional = true, .none = -1,
+                .initial = "null",
+                .help = "share of the steps instead of warmup_steps, rounded up to whole steps"},
         {KEY("schedule.decay_steps", int, decay_steps), .initial = "0", .max = NO_MAX,
                 .help = "wsd: steps of the final decay; 0: a tenth of training.steps"},
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,

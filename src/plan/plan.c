@@ -100,6 +100,12 @@ static int list_items(const plan *p, workspace_fn workspace, void *ctx, place_it
     return n_items;
 }
 
+static void place_scratch(plan *p, const place_item *item) {
+    const int at = item->id - p->g->n_tensors;
+    p->workspace[at] = item->offset;
+    p->scratch_bytes[at] = item->bytes;
+}
+
 static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
     const int n_tensors = p->g->n_tensors, n_nodes = p->g->n_nodes;
     place_item *items = ARENA_ARRAY(a, place_item, n_tensors + n_nodes);
@@ -111,7 +117,7 @@ static void place(plan *p, arena *a, workspace_fn workspace, void *ctx) {
         if (items[i].id < n_tensors)
             p->offset[items[i].id] = items[i].offset;
         else
-            p->workspace[items[i].id - n_tensors] = items[i].offset;
+            place_scratch(p, &items[i]);
     }
     for (int i = 0; i < n_tensors; i++)
         p->offset[i] = p->offset[p->storage[i]->id];
@@ -155,6 +161,7 @@ plan *plan_make(arena *a, graph *g, workspace_fn workspace, void *ctx) {
     p->last = ARENA_ARRAY(a, int, g->n_tensors);
     p->storage = ARENA_ARRAY(a, const tensor *, g->n_tensors);
     p->workspace = ARENA_ARRAY(a, int64_t, g->n_nodes);
+    p->scratch_bytes = ARENA_ARRAY(a, int64_t, g->n_nodes);
     find_lifetimes(p);
     find_storage(p);
     find_optional_aliases(p);

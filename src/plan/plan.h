@@ -15,6 +15,7 @@ typedef struct plan {
     int *first, *last;      // by tensor id: node that defines, node that reads last; -1: none
     const tensor **storage; // by tensor id: the tensor whose storage it is in
     int64_t *workspace;     // by node: offset of its scratch
+    int64_t *scratch_bytes; // by node: of that
     int64_t arena_bytes;
     int64_t class_bytes[N_TENSOR_CLASSES]; // state by class, as plan_state_bytes says
     double flops;

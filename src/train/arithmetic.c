@@ -30,7 +30,7 @@ static drv_status take_lowest(run *r, cpu_level level) {
 
 drv_status ranks_agree_on_arithmetic(run *r) {
     const int ranks = comm_size(r->comm);
-    if (ranks == 1 || r->pool || strcmp(r->cfg->backend, "cpu") != 0) return DRV_OK;
+    if (ranks == 1 || r->pool || !config_backend(r->cfg)->is_processor) return DRV_OK;
     cpu_level level;
     DRV_TRY(cpu_level_chosen(&level));
     char mine[ARITHMETIC_TEXT] = "",

@@ -17,7 +17,8 @@ backend_opts device_opts(const run_config *cfg) {
 }
 
 const char *device_key(const char *backend_name, const char *plugin) {
-    return strcmp(backend_name, "pjrt") == 0 && plugin && *plugin ? "pjrt.plugin" : "backend";
+    return backend_caps_of(backend_name)->has_devices && plugin && *plugin ? "pjrt.plugin"
+                                                                           : "backend";
 }
 
 drv_status device_open(arena *a, const run_config *cfg, backend **out) {
@@ -34,7 +35,7 @@ drv_status device_open_among(arena *a, const run_config *cfg, comm *c, backend *
 }
 
 int device_count(const run_config *cfg) {
-    if (strcmp(cfg->backend, "pjrt") != 0) return 1;
+    if (!config_backend(cfg)->has_devices) return 1;
     if (cfg->pjrt.devices > 0) return (int)cfg->pjrt.devices;
     return (int)(cfg->data_ranks * cfg->tensor_parallel * cfg->pipeline_parallel *
                  cfg->context_parallel);
@@ -53,7 +54,7 @@ drv_status device_open_of(arena *a, const run_config *cfg, device_pool *pool, in
     backend_opts opts = device_opts(cfg);
     opts.pool = pool;
     opts.device = device;
-    return backend_open_with(a, "pjrt", &opts, out);
+    return backend_open_with(a, cfg->backend, &opts, out);
 }
 
 drv_status device_open_targets(arena *a, const run_config *cfg, const char *target, int n_devices,

@@ -143,7 +143,7 @@ drv_status fit_suggest(arena *mem, const run_config *cfg, const memory_limit *li
 drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
     memory_plan planned;
     const char *keys;
-    if (strcmp(cfg->backend, "cpu") != 0) return DRV_OK; // a device's memory is its own
+    if (!config_backend(cfg)->uses_host_memory) return DRV_OK; // a device's memory is its own
     DRV_TRY(fit_plan(cfg, &planned));
     if (fits(cfg, &planned, limit)) return DRV_OK;
     arena *a = arena_new("fit");
@@ -164,4 +164,17 @@ drv_status fit_check(const run_config *cfg, const memory_limit *limit) {
                                                              : "");
     arena_free(a);
     return status;
+}
+
+const char *fit_less(arena *mem, const run_config *cfg) {
+    const char *ways[4];
+    int n = 0;
+    if (cfg->micro_batch_size > 1) ways[n++] = "a smaller training.micro_batch_size";
+    ways[n++] = "a smaller data.sequence_length";
+    if (cfg->recompute != RECOMPUTE_FULL) ways[n++] = "training.recompute full";
+    if (cfg->precision == PRECISION_F32) ways[n++] = "training.precision bf16";
+    const char *all = ways[0];
+    for (int i = 1; i < n; i++)
+        all = arena_printf(mem, "%s%s%s", all, i + 1 < n ? ", " : " or ", ways[i]);
+    return all;
 }

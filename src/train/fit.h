@@ -21,3 +21,7 @@ DRV_CHECKED drv_status fit_suggest(arena *mem, const run_config *cfg, const memo
 
 // DRV_E_DEVICE, with what would fit, when the run needs more than limit->free.
 DRV_CHECKED drv_status fit_check(const run_config *cfg, const memory_limit *limit);
+
+// What a run of cfg that is out of memory could do with less of, as "a smaller data.sequence_length
+// or training.recompute full": only what it does not do already. Lives in `mem`.
+const char *fit_less(arena *mem, const run_config *cfg);

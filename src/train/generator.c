@@ -146,8 +146,9 @@ drv_status generator_load(generator *gen, int64_t capacity) {
     gen->p = (programs){.c = &gen->config,
             .dt = bf16 ? DT_BF16 : DT_F32,
             .params = llama_params(gen->a, &layout, &branches)};
-    DRV_TRY(backend_open_with(gen->a, gen->opts->backend ? gen->opts->backend : "cpu",
-            &gen->opts->device, &gen->p.b));
+    DRV_TRY(backend_open_with(gen->a,
+            gen->opts->backend ? gen->opts->backend : backend_caps_cpu.name, &gen->opts->device,
+            &gen->p.b));
     for (int i = 0; i < N_BLOCKS; i++)
         DRV_TRY(compile(gen, LLAMA_PREFILL, block_tokens[i], &gen->block[i]));
     DRV_TRY(compile(gen, LLAMA_DECODE, 1, &gen->decode));

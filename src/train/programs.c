@@ -154,19 +154,19 @@ static drv_status check_mesh(const run_config *cfg) {
                 "micro-batch%s, or parallel.sequence: false",
                 config_where(cfg, "parallel.tensor"), (long long)t, (long long)tokens,
                 cfg->context_parallel > 1 ? " on a context rank" : "");
-    if (strcmp(cfg->backend, "pjrt") == 0 && programs_cut(cfg).lanes > 1)
+    if (!config_backend(cfg)->orders_sums && programs_cut(cfg).lanes > 1)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.context_leaves\" is %lld, expected %lld, a leaf of the row for "
-                "each context rank: backend pjrt joins no leaves of one rank",
+                "each context rank: backend %s joins no leaves of one rank",
                 config_where(cfg, "parallel.context_leaves"), (long long)cfg->n_context_leaves,
-                (long long)cfg->context_parallel);
+                (long long)cfg->context_parallel, cfg->backend);
     return DRV_OK;
 }
 
 // Devices run one program: the vocabulary is cut evenly, in no more leaves than ranks unless told so.
 static drv_status find_layout(const run_config *cfg, model_layout *out) {
     const mesh ranks = programs_mesh(cfg);
-    const bool one_program = strcmp(cfg->backend, "pjrt") == 0;
+    const bool one_program = config_backend(cfg)->has_devices;
     const int n_tensor = ranks.size[AXIS_TENSOR],
               leaves = one_program && !cfg->leaves ? n_tensor : (int)cfg->leaves;
     DRV_TRY(layout_on(&cfg->model, &ranks, (int)cfg->rank,

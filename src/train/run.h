@@ -24,7 +24,7 @@ enum { MAX_STARTED = 2 };
 
 typedef struct run {
     arena *a;
-    const run_config *cfg;
+    run_config *cfg; // fixed once the data is open (config_count_steps)
     comm *comm;
     device_pool *pool; // ranks are threads of this process, on a device each; NULL: they are not
     bool leads;        // rank 0: has the run directory's files, reports, saves
@@ -58,6 +58,7 @@ typedef struct run {
     bool start_failed;               // of a step as one program: they are lost for good
     int lock;                        // file descriptor; 0: none
     double flops_per_token, peak_flops, mean_step_s;
+    int n_doubts; // steps faster than the peak, after which it was measured again
 } run;
 
 // The whole of a run on one rank; r->comm, r->pool and r->leads are set.

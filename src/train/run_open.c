@@ -11,6 +11,7 @@
 #include "train/device.h"
 #include "train/carry.h"
 #include "train/fit.h"
+#include "train/run_inputs.h"
 #include "train/lora_base.h"
 #include "train/lora_state.h"
 #include "train/ranks.h"
@@ -38,18 +39,8 @@ static drv_status open_run_dir(run *r, bool fresh) {
 
 static drv_status open_data(run *self) {
     const run_config *cfg = self->cfg;
-    if (cfg->n_train == 0)
-        return drv_fail(DRV_E_USAGE,
-                "%s: no data.train; expected the prefix of a .bin/.idx data set",
-                cfg->file ? cfg->file : "configuration");
-    DRV_TRY_CTX(batch_open_rows(self->a, cfg, true, 0, &self->train_rows), "%s: data.train",
-            config_where(cfg, "data.train"));
     const bool split = cfg->n_valid == 0;
-    if ((!split || cfg->split[1] > 0) && cfg->eval_every > 0) {
-        const char *key = split ? "data.split" : "data.valid";
-        DRV_TRY_CTX(batch_open_rows(self->a, cfg, false, 0, &self->valid_rows), "%s: %s",
-                config_where(cfg, key), key);
-    }
+    DRV_TRY(run_inputs_open(self->a, self->cfg, self->leads, &self->train_rows, &self->valid_rows));
     const rows *both[2] = {self->train_rows, self->valid_rows};
     if (self->leads) carry_check_data(cfg, self->train_rows);
     if (self->leads && !split && self->valid_rows) carry_check_data(cfg, self->valid_rows);
@@ -183,6 +174,16 @@ static void say_size(const run *r) {
     log_info("%s, on %s", backend_arithmetic(r->b), backend_device(r->b));
 }
 
+// Equal bits are promised of our kernels, not of a library's.
+static void say_bits(const run *r) {
+    const bool fp32 = r->cfg->precision == PRECISION_F32;
+    const char *other = backend_way_of_same_bits(r->b, fp32 ? DT_F32 : DT_BF16);
+    const bool cut = comm_size(r->comm) > 1 || r->cfg->micro_batch_size < r->cfg->global_batch_size;
+    if (other && cut)
+        log_info("products by oneDNN: the last bits depend on the layout and on the size of a micro-batch; with %s they do not",
+                other);
+}
+
 drv_status run_measure_peak(run *r) {
     double now;
     DRV_TRY(backend_peak_flops(r->b, &now));
@@ -224,10 +225,18 @@ static drv_status open_device(run *r) {
                    : device_open_among(r->a, cfg, r->comm, &r->b);
 }
 
+// A back end knows its bytes, but not the keys that they come from.
+static drv_status say_less(const run *r, drv_status status) {
+    if (status != DRV_E_DEVICE || !config_backend(r->cfg)->uses_host_memory) return status;
+    const char *why = arena_strdup(r->a, drv_message());
+    return drv_fail(status, "%s; less is needed with %s", why, fit_less(r->a, r->cfg));
+}
+
 // Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
 // step, where all ranks agree on it.
 static drv_status load_programs(run *self) {
-    if (!backend_has_steps(self->b)) return programs_load(self->a, self->b, &self->p);
+    if (!backend_has_steps(self->b))
+        return say_less(self, programs_load(self->a, self->b, &self->p));
     stop_ends_process(!self->leads && !self->pool);
     const drv_status status = programs_load(self->a, self->b, &self->p);
     stop_is_saved_again();
@@ -263,11 +272,13 @@ static drv_status open_reports(run *r) {
     r->report = report_new(r->a, cfg->run_dir, cfg->file, cfg->log_every);
     r->flops_per_token = programs_flops_per_token(&r->p, false);
     say_size(r);
+    say_bits(r);
     return DRV_OK;
 }
 
 bool run_checks_replicas(const run *r) {
-    return r->cfg->check_every > 0 && comm_size(r->comm) > 1 && strcmp(r->cfg->backend, "cpu") == 0;
+    return r->cfg->check_every > 0 && comm_size(r->comm) > 1 &&
+           config_backend(r->cfg)->uses_host_memory;
 }
 
 drv_status run_open(run *r, bool fresh) {

@@ -3,14 +3,17 @@
 
 #include <math.h>
 
+#include "base/log.h"
+
 // The warm-up gives step 1 the rate lr / warmup_steps, never 0. The decay takes its first step at
 // the peak and would reach min_lr one step after the last: so with min_lr 0 no step is wasted.
 // torchtitan does both ("a virtual last step", torchtitan/components/lr_scheduler.py);
 // transformers' get_cosine_schedule_with_warmup and Megatron-LM's OptimizerParamScheduler decay
 // alike, though they begin the warm-up with a step of rate 0.
 double schedule_lr(const run_config *cfg, int64_t step) {
-    if (step <= cfg->warmup_steps) return cfg->lr * (double)step / (double)cfg->warmup_steps;
-    double begin = (double)cfg->warmup_steps; // steps before the decay
+    const int64_t warmup = config_warmup_steps(cfg);
+    if (step <= warmup) return cfg->lr * (double)step / (double)warmup;
+    double begin = (double)warmup; // steps before the decay
     const double end = (double)cfg->steps;
     if (cfg->schedule == SCHEDULE_CONSTANT) return cfg->lr;
     if (cfg->schedule == SCHEDULE_WSD) {
@@ -24,4 +27,11 @@ double schedule_lr(const run_config *cfg, int64_t step) {
     const double share =
             cfg->schedule == SCHEDULE_COSINE ? 0.5 * (1 + cos(3.14159265358979323846 * x)) : 1 - x;
     return cfg->min_lr + (cfg->lr - cfg->min_lr) * share;
+}
+
+void schedule_warn(const run_config *cfg) {
+    const int64_t warmup = config_warmup_steps(cfg);
+    if (warmup <= cfg->steps) return;
+    log_warn("the warm-up of %lld steps is longer than the run of %lld: the learning rate ends at %.3g of optimizer.lr %.3g; schedule.warmup_steps: auto takes a tenth of the steps",
+            (long long)warmup, (long long)cfg->steps, schedule_lr(cfg, cfg->steps), cfg->lr);
 }

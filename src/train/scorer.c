@@ -104,7 +104,7 @@ drv_status scorer_open(arena *a, const scorer_opts *opts, scorer **out) {
     s->config.sequence_length = opts->row_tokens;
     DRV_TRY(model_config_read(opts->folder, &s->config.model));
     DRV_TRY(check_memory(opts, s));
-    const char *name = *opts->backend ? opts->backend : "cpu";
+    const char *name = *opts->backend ? opts->backend : backend_caps_cpu.name;
     DRV_TRY_CTX(backend_open_with(a, name, &opts->device, &b), "key \"%s\"",
             device_key(name, opts->device.plugin));
     *out = s;

@@ -51,7 +51,15 @@ static bool is_recorded(const char *path) {
     return true;
 }
 
-// With what `auto` comes to on these ranks.
+// What `auto` and training.epochs come to, on this data and these ranks.
+static void add_lengths(const run_config *cfg, json_t *values) {
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)cfg->steps);
+    json_object_set_new(values, "training.steps", json_string(text));
+    snprintf(text, sizeof text, "%lld", (long long)config_warmup_steps(cfg));
+    json_object_set_new(values, "schedule.warmup_steps", json_string(text));
+}
+
 static void add_trees(const run_config *cfg, json_t *values) {
     const struct {
         const char *key;
@@ -91,6 +99,7 @@ static json_t *config_values(const run_config *cfg) {
         if (*path && is_recorded(path))
             json_object_set_new(values, path, json_string(value.p ? value.p : ""));
     }
+    add_lengths(cfg, values);
     add_trees(cfg, values);
     str_free(&yaml);
     str_free(&value);

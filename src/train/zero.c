@@ -26,7 +26,7 @@ gradient_shards zero_shards(const run_config *cfg) {
 
 static bool overlaps(const run_config *cfg) {
     return cfg->overlap && cfg->data_ranks * cfg->context_parallel > 1 &&
-           strcmp(cfg->backend, "pjrt") != 0;
+           config_backend(cfg)->sends_beside;
 }
 
 bool zero_gathers_beside(const run_config *cfg) {
@@ -57,11 +57,11 @@ int64_t zero_first_micro(const run_config *cfg, int place) {
 // What cannot be shared (docs/adr/0021).
 drv_status zero_check(const run_config *cfg) {
     if (zero_level(cfg) < 2) return DRV_OK;
-    if (strcmp(cfg->backend, "pjrt") == 0)
+    if (!config_backend(cfg)->orders_sums)
         return drv_fail(DRV_E_USAGE,
-                "%s: key \"parallel.zero\" is 2, which backend pjrt does not have, since its "
+                "%s: key \"parallel.zero\" is 2, which backend %s does not have, since its "
                 "collectives add in an order of their own; expected 0 or 1",
-                config_where(cfg, "parallel.zero"));
+                config_where(cfg, "parallel.zero"), cfg->backend);
     if (cfg->grad_dtype == PRECISION_BF16)
         return drv_fail(DRV_E_USAGE,
                 "%s: key \"parallel.zero\" is 2, which keeps sums of gradients in fp32, but "

@@ -120,6 +120,7 @@ static drv_status load(backend *base, const plan *planned, executable **out) {
         ins->in = ARENA_ARRAY(cpu->a, void *, n->n_in);
         ins->out = ARENA_ARRAY(cpu->a, void *, n->n_out);
         ins->workspace = (void *)(uintptr_t)planned->workspace[i]; // an offset until linked
+        ins->workspace_bytes = planned->scratch_bytes[i];
         if (cpu->states.courier) ins->touched = store_touched(&cpu->states, planned, n);
         program->n_code++;
     }
@@ -284,6 +285,10 @@ static const char *arithmetic(backend *base) {
             gemm_arithmetic(b->gemm));
 }
 
+static const char *way_of_same_bits(backend *b, dtype in) {
+    return gemm_by_library(self(b)->gemm, in) ? "DROVER_GEMM=own" : NULL;
+}
+
 static drv_status peak(backend *b, dtype dt, int tries, double *flops_per_s) {
     (void)b;
     return gemm_peak(dt, tries, flops_per_s);
@@ -337,6 +342,7 @@ const backend_vtable backend_cpu = {.name = "cpu",
         .device = device,
         .describe = describe,
         .arithmetic = arithmetic,
+        .way_of_same_bits = way_of_same_bits,
         .peak = peak,
         .time_product = time_product,
         .close = finish};

@@ -17,6 +17,7 @@ struct instruction {
     const node *node;
     void **in, **out;
     void *workspace; // as many bytes as the row's workspace() says
+    int64_t workspace_bytes;
     const kernels *kernels;
     const kernels *attention; // may be of another level (see gemm.h on arithmetic)
     gemm *gemm[MAX_GEMMS];
@@ -33,7 +34,8 @@ struct instruction {
 // A matrix product of a single row (generation): bound by how fast its weights are read.
 bool is_row_product(const instruction *ins);
 
-// Every function depends on the node and the number of threads alone, not on the machine.
+// Every function depends on the node, the number of threads, and how products are multiplied in
+// this process (gemm.h), not on an open back end.
 typedef struct cpu_op {
     // Cuts the work in chunks of a fixed size and calls the kernels. NULL: nothing to compute.
     void (*run)(const instruction *ins);

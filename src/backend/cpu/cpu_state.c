@@ -10,10 +10,7 @@
 drv_status store_pages(state_store *s, const char *what, int64_t bytes, char **out) {
     *out = pages_alloc((size_t)bytes);
     if (!*out)
-        return drv_fail(DRV_E_DEVICE,
-                "out of memory: %s wanted for %s, %s held already; a smaller "
-                "training.micro_batch_size or data.sequence_length, training.recompute full or "
-                "training.precision bf16 needs less",
+        return drv_fail(DRV_E_DEVICE, "out of memory: %s wanted for %s, %s held already",
                 str_bytes((double)bytes), what, str_bytes((double)s->held));
     s->held += bytes;
     return DRV_OK;

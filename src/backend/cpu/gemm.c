@@ -2,6 +2,7 @@
 // tile.
 #include "backend/cpu/gemm_internal.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -10,23 +11,29 @@
 #include "base/parallel.h"
 #include "base/round.h"
 
-struct gemm_machine {
+// How products are multiplied in this process; planning needs no more than this.
+typedef struct gemm_rule {
     const kernels *kernels, *kernels_bf16; // for fp32 and f64, and for bf16 operands
     bool dot;                              // kernels_bf16 takes the bf16 dot product
-    onednn *library;                       // NULL: not used
-    bool library_f32, library_bf16;
-    bool amx;    // and this process may use its tiles
-    gemm **made; // one for each shape: layers share them
+    bool library_f32, library_bf16;        // oneDNN takes them
+    bool amx;                              // and this process may use its tiles
+} gemm_rule;
+
+struct gemm_machine {
+    gemm_rule rule;
+    onednn *library; // NULL: not used
+    gemm **made;     // one for each shape: layers share them
     int n_made, cap_made;
 };
 
 static drv_status choose(gemm_choice *choice, cpu_level level) {
-    static const char *const names[] = {"", "bf16", "fp32", "onednn"};
+    static const char *const names[] = {"", "bf16", "fp32", "own", "onednn"};
     const char *asked = getenv("DROVER_GEMM");
     for (gemm_choice i = GEMM_BF16; i <= GEMM_ONEDNN && asked && *choice == GEMM_BY_RULE; i++)
         if (strcmp(asked, names[i]) == 0) *choice = i;
     if (asked && *choice == GEMM_BY_RULE)
-        return drv_fail(DRV_E_USAGE, "DROVER_GEMM is \"%s\", expected bf16, fp32 or onednn", asked);
+        return drv_fail(DRV_E_USAGE, "DROVER_GEMM is \"%s\", expected own, bf16, fp32 or onednn",
+                asked);
     if (*choice == GEMM_BF16 && level < CPU_AVX512_BF16)
         return drv_fail(DRV_E_USAGE,
                 "DROVER_GEMM is \"bf16\", but the kernels are %s, which have no bf16 dot product",
@@ -35,35 +42,48 @@ static drv_status choose(gemm_choice *choice, cpu_level level) {
 }
 
 // The tiles' registers must be asked for (Linux, Documentation/arch/x86/xstate.rst); a sandbox may
-// refuse. oneDNN asks as well, and is slower than our kernels where it does not get them.
-static bool may_use_amx(void) {
+// refuse. oneDNN asks as well, and is slower than our kernels where it does not get them. Asked
+// once: a plan looks at the rule for each product.
+static bool got_amx;
+
+static void ask_for_amx(void) {
 #ifdef __x86_64__
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };
-    return cpu_has_amx_bf16() &&
-           syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
-#else
-    return false;
+    got_amx = cpu_has_amx_bf16() &&
+              syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 #endif
 }
 
-drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
-    gemm_machine *machine = ARENA_NEW(a, gemm_machine);
+static bool may_use_amx(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, ask_for_amx);
+    return got_amx;
+}
+
+static drv_status find_rule(gemm_choice choice, gemm_rule *rule) {
     cpu_level level;
     DRV_TRY(cpu_level_chosen(&level));
     DRV_TRY(choose(&choice, level));
     // Intel runs the bf16 dot product at no more than the fp32 rate (half on a measured Emerald
     // Rapids: 87 against 175 GFLOP/s a core), AMD at twice (Zen 4: 220 against 110).
-    machine->dot = level == CPU_AVX512_BF16 &&
-                   (choice == GEMM_BF16 || (choice != GEMM_FP32 && !cpu_is_intel()));
-    machine->kernels = kernels_for(level);
-    machine->kernels_bf16 =
-            level == CPU_AVX512_BF16 && !machine->dot ? kernels_for(CPU_AVX512) : machine->kernels;
-    machine->library_f32 = choice == GEMM_ONEDNN;
-    machine->amx = may_use_amx();
-    machine->library_bf16 =
+    rule->dot = level == CPU_AVX512_BF16 &&
+                (choice == GEMM_BF16 || (choice != GEMM_FP32 && !cpu_is_intel()));
+    rule->kernels = kernels_for(level);
+    rule->kernels_bf16 =
+            level == CPU_AVX512_BF16 && !rule->dot ? kernels_for(CPU_AVX512) : rule->kernels;
+    rule->library_f32 = choice == GEMM_ONEDNN;
+    rule->amx = may_use_amx();
+    rule->library_bf16 =
             level >= CPU_AVX512 &&
-            (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && machine->amx && onednn_can_run()));
-    if (machine->library_f32 || machine->library_bf16) DRV_TRY(onednn_open(a, &machine->library));
+            (choice == GEMM_ONEDNN || (choice == GEMM_BY_RULE && rule->amx && onednn_can_run()));
+    return DRV_OK;
+}
+
+drv_status gemm_machine_open(arena *a, gemm_choice choice, gemm_machine **out) {
+    gemm_machine *machine = ARENA_NEW(a, gemm_machine);
+    const gemm_rule *rule = &machine->rule;
+    DRV_TRY(find_rule(choice, &machine->rule));
+    if (rule->library_f32 || rule->library_bf16) DRV_TRY(onednn_open(a, &machine->library));
     *out = machine;
     return DRV_OK;
 }
@@ -74,21 +94,29 @@ void gemm_machine_close(gemm_machine *m) {
 }
 
 const char *gemm_arithmetic(const gemm_machine *m) {
-    if (m->library_bf16) return m->amx ? "AMX by oneDNN" : "oneDNN";
-    return m->dot ? "bf16 dot product" : "fp32";
+    if (m->rule.library_bf16) return m->rule.amx ? "AMX by oneDNN" : "oneDNN";
+    return m->rule.dot ? "bf16 dot product" : "fp32";
 }
 
 bool gemm_widens(const gemm_machine *m) {
-    return !m->library_bf16 && !m->dot;
+    return !m->rule.library_bf16 && !m->rule.dot;
+}
+
+static bool by_library(const gemm_rule *rule, dtype in) {
+    return in == DT_BF16 ? rule->library_bf16 : in == DT_F32 && rule->library_f32;
+}
+
+bool gemm_by_library(const gemm_machine *m, dtype in) {
+    return by_library(&m->rule, in);
 }
 
 const char *gemm_way(const gemm_machine *m, dtype in) {
     if (in == DT_BF16) return gemm_arithmetic(m);
-    return m->library_f32 ? "oneDNN" : "fp32";
+    return m->rule.library_f32 ? "oneDNN" : "fp32";
 }
 
 const kernels *gemm_kernels(const gemm_machine *m) {
-    return m->kernels_bf16;
+    return m->rule.kernels_bf16;
 }
 
 // Near-equal pieces of n, multiples of `unit`.
@@ -139,6 +167,19 @@ static void choose_tiles(gemm *g, int64_t threads) {
     g->n_n = div_up(s->n, g->tile_n);
 }
 
+// The one place where it is decided who multiplies and how a product is cut, for what is planned
+// and for what runs. Our kernels give the same bits however a product is cut; oneDNN's tiles may
+// not see how many threads there are.
+static gemm cut(const gemm_rule *rule, const gemm_shape *shape, const gemm_tree *tree,
+        int64_t threads) {
+    gemm g = {.shape = *shape, .plain = rule->kernels};
+    const bool library = by_library(rule, shape->in);
+    if (tree) g.tree = *tree;
+    if (!library) g.kernels = shape->in == DT_BF16 ? rule->kernels_bf16 : rule->kernels;
+    choose_tiles(&g, library ? 2 : threads);
+    return g;
+}
+
 static bool same_gemm(const gemm_shape *a, const gemm_shape *b) {
     return a->m == b->m && a->n == b->n && a->k == b->k && a->ta == b->ta && a->tb == b->tb &&
            a->lda == b->lda && a->ldb == b->ldb && a->ldc == b->ldc && a->in == b->in &&
@@ -165,47 +206,53 @@ static drv_status new_products(arena *mem, onednn *library, const gemm *g, const
 
 drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out) {
-    const gemm_tree none = {0}, *cut = tree ? tree : &none;
-    DRV_ASSERT(cut->addends <= 1 || (shape->accumulate && shape->ta && !shape->tb),
+    const gemm made = cut(&machine->rule, shape, tree, par_threads());
+    DRV_ASSERT(made.tree.addends <= 1 || (shape->accumulate && shape->ta && !shape->tb),
             "a chain of products");
     for (int i = 0; i < machine->n_made; i++)
         if (same_gemm(&machine->made[i]->shape, shape) &&
-                memcmp(&machine->made[i]->tree, cut, sizeof *cut) == 0) {
+                memcmp(&machine->made[i]->tree, &made.tree, sizeof made.tree) == 0) {
             *out = machine->made[i];
             return DRV_OK;
         }
-    gemm *made = ARENA_NEW(mem, gemm);
-    made->shape = *shape;
-    made->tree = *cut;
-    made->plain = machine->kernels;
-    const bool library = shape->in == DT_BF16  ? machine->library_bf16
-                         : shape->in == DT_F32 ? machine->library_f32
-                                               : false;
-    if (!library) made->kernels = shape->in == DT_BF16 ? machine->kernels_bf16 : machine->kernels;
-    // Our kernels give the same bits however a product is cut; oneDNN's tiles may not see how many
-    // threads there are.
-    choose_tiles(made, library ? 2 : par_threads());
-    for (int i = 0; i < 4 && library; i++) {
-        const gemm_shape tile = tile_shape(made, i >> 1, i & 1);
-        DRV_TRY(new_products(mem, machine->library, made, &tile, &made->product[i >> 1][i & 1]));
+    *out = ARENA_NEW(mem, gemm);
+    **out = made;
+    for (int i = 0; i < 4 && !made.kernels; i++) {
+        const gemm_shape tile = tile_shape(&made, i >> 1, i & 1);
+        DRV_TRY(new_products(mem, machine->library, &made, &tile, &(*out)->product[i >> 1][i & 1]));
     }
     MEM_GROW(machine->made, machine->n_made, machine->cap_made);
-    machine->made[machine->n_made++] = made;
-    *out = made;
+    machine->made[machine->n_made++] = *out;
     return DRV_OK;
 }
 
-static int64_t scratch_bytes(const gemm *g) {
+// --- scratch: of each thread, what a tile needs | a guard
+enum { GUARD_WORDS = 8 };
+static const uint64_t guard[GUARD_WORDS] = {0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9,
+        0x94D049BB133111EB, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB,
+        0x8EBC6AF09C88C6E3, 0x589965CC75374CC3};
+
+static int64_t tile_scratch_bytes(const gemm *g) {
     const gemm_shape t = tile_shape(g, false, false); // no other is larger
     return round_up(tree_is_given(&g->tree) ? tree_scratch_bytes(g, &t) : gemm_scratch_bytes(&t),
             64);
 }
 
+static int64_t thread_bytes(const gemm *g) {
+    return tile_scratch_bytes(g) + (int64_t)sizeof guard;
+}
+
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads) {
-    gemm g = {.shape = *s};
-    if (tree) g.tree = *tree;
-    choose_tiles(&g, threads);
-    return threads * scratch_bytes(&g);
+    // No back end opens with settings that are refused; what is planned without one is enough.
+    gemm_rule rule;
+    if (find_rule(GEMM_BY_RULE, &rule) != DRV_OK)
+        rule = (gemm_rule){.kernels = &kernels_ref, .kernels_bf16 = &kernels_ref};
+    const gemm g = cut(&rule, s, tree, threads);
+    return threads * thread_bytes(&g);
+}
+
+int64_t gemm_bytes(const gemm *g) {
+    return par_threads() * thread_bytes(g);
 }
 
 typedef struct gemm_call {
@@ -236,15 +283,23 @@ static void run_tile(void *arg, int64_t index, int thread) {
     const char *b = call->b + es * (s->tb ? col * s->ldb : col);
     char *c = call->c + os * (row * s->ldc + col);
     const gemm_shape t = tile_shape(g, last_m, last_n);
-    char *scratch = call->workspace + thread * scratch_bytes(g);
+    char *scratch = call->workspace + thread * thread_bytes(g),
+         *end = scratch + tile_scratch_bytes(g);
+    memcpy(end, guard, sizeof guard);
     for (int64_t addend = 0; addend < addends_of_tree(&g->tree); addend++) {
         run_product(g, &t, &g->product[last_m][last_n], thread, a, b, c, scratch);
         a += es * s->k * s->lda;
         b += es * s->k * s->ldb;
     }
+    DRV_ASSERT(memcmp(end, guard, sizeof guard) == 0,
+            "a tile of %lld x %lld wrote beyond its %lld bytes of scratch", (long long)t.m,
+            (long long)t.n, (long long)tile_scratch_bytes(g));
 }
 
-void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace) {
+void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace,
+        int64_t bytes) {
     gemm_call call = {g, a, b, c, workspace};
+    DRV_ASSERT(bytes >= gemm_bytes(g), "%lld bytes were planned for %d threads, which need %lld",
+            (long long)bytes, par_threads(), (long long)gemm_bytes(g));
     par_for(g->n_m * g->n_n, run_tile, &call);
 }

@@ -20,6 +20,7 @@ typedef enum gemm_choice {
     GEMM_BY_RULE, // or as DROVER_GEMM says, by one of the names below
     GEMM_BF16,    // "bf16": our kernels, bf16 by dot product; needs CPU_AVX512_BF16
     GEMM_FP32,    // "fp32": our kernels, bf16 widened
+    GEMM_OWN,     // "own": our kernels, bf16 as suits the processor; bits hang on no layout
     GEMM_ONEDNN,  // "onednn": oneDNN for fp32, and for bf16 where it has that (CPU_AVX512)
 } gemm_choice;
 
@@ -47,6 +48,8 @@ const char *gemm_arithmetic(const gemm_machine *m);
 bool gemm_widens(const gemm_machine *m); // bf16 operands to fp32
 // The same for operands of any type.
 const char *gemm_way(const gemm_machine *m, dtype in);
+// oneDNN multiplies these: its blocks, and so the bits, may follow the shape that a rank has.
+bool gemm_by_library(const gemm_machine *m, dtype in);
 // The table whose arithmetic suits bf16 operands here; attention takes the same.
 const kernels *gemm_kernels(const gemm_machine *m);
 
@@ -54,9 +57,13 @@ const kernels *gemm_kernels(const gemm_machine *m);
 // tree NULL: none.
 DRV_CHECKED drv_status gemm_new(arena *mem, gemm_machine *machine, const gemm_shape *shape,
         const gemm_tree *tree, gemm **out);
-// Workspace: gemm_workspace() bytes for the team of threads that it was built for.
+// Scratch of a product that a machine of GEMM_BY_RULE will multiply on a team of `threads`: for
+// plans, which are made without a machine.
 int64_t gemm_workspace(const gemm_shape *s, const gemm_tree *tree, int threads);
-void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace);
+int64_t gemm_bytes(const gemm *g); // that of one that is built, for the current team
+// On the team that it was built for. bytes: of workspace; fewer than gemm_bytes, and a tile that
+// writes beyond its thread's part, end the program: they would be wrong numbers elsewhere.
+void gemm_run(const gemm *g, const void *a, const void *b, void *c, void *workspace, int64_t bytes);
 
 // Measurements, for bench, doctor and MFU. gemm_time: best rate of `tries` runs of a shape, FLOP/s.
 // gemm_peak: best of a few square products of a type (one size up to 4 tries, four sizes above) in

@@ -28,10 +28,10 @@ static void fill_ones(dtype dt, int64_t n, void *p) {
 }
 
 // Operands of ones, a result of zeros.
-static drv_status get_buffers(const gemm_shape *shape, buffers *all) {
+static drv_status get_buffers(const gemm_shape *shape, const gemm *product, buffers *all) {
     const int64_t n[] = {shape->m * shape->k, shape->n * shape->k, shape->m * shape->n};
     const dtype dt[] = {shape->in, shape->in, shape->out};
-    *all = (buffers){.bytes[3] = (size_t)gemm_workspace(shape, NULL, par_threads())};
+    *all = (buffers){.bytes[3] = (size_t)gemm_bytes(product)};
     for (int i = 0; i < 3; i++)
         all->bytes[i] = (size_t)(n[i] * dtype_bytes(dt[i]));
     for (int i = 0; i < N_BUFFERS; i++) {
@@ -53,11 +53,11 @@ drv_status gemm_time(arena *a, gemm_machine *m, const gemm_shape *shape, int tri
     gemm *product;
     buffers all;
     DRV_TRY(gemm_new(a, m, shape, NULL, &product));
-    DRV_TRY(get_buffers(shape, &all));
+    DRV_TRY(get_buffers(shape, product, &all));
     double best = 1e30;
     for (int i = 0; i < tries; i++) {
         const double begin = clock_s();
-        gemm_run(product, all.p[0], all.p[1], all.p[2], all.p[3]);
+        gemm_run(product, all.p[0], all.p[1], all.p[2], all.p[3], (int64_t)all.bytes[3]);
         const double seconds = clock_s() - begin;
         if (seconds < best) best = seconds;
     }

@@ -95,13 +95,14 @@ typedef struct call {
     const gemm_shape *shape;
     const char *a, *b;
     char *joined, *scratch;
+    int64_t scratch_bytes;
 } call;
 
 // Of the tokens from `first` on.
 static void run_product(const call *c, int i, int64_t first, char *out) {
     const int64_t unit = dtype_bytes(c->shape->in);
     gemm_run(c->ins->gemm[i], c->a + first * c->shape->lda * unit,
-            c->b + first * c->shape->ldb * unit, out, c->scratch);
+            c->b + first * c->shape->ldb * unit, out, c->scratch, c->scratch_bytes);
 }
 
 static void in_place(const call *c) {
@@ -159,8 +160,9 @@ static void by_told_runs(const call *c) {
 
 void grad_product_run(const instruction *ins, const gemm_shape *shape, const void *a,
         const void *b) {
-    const call c = {ins, shape, a, b, ins->workspace,
-            (char *)ins->workspace + joined_bytes(ins->node, shape)};
+    const int64_t joined = joined_bytes(ins->node, shape);
+    const call c = {ins, shape, a, b, ins->workspace, (char *)ins->workspace + joined,
+            ins->workspace_bytes - joined};
     if (!ranks_join(ins->node))
         in_place(&c);
     else if (tells_runs(&ins->node->attrs))

@@ -32,7 +32,8 @@ static drv_status check(dnnl_status_t status, const char *what) {
 }
 
 // A oneDNN that was built with OpenMP (Debian's) starts a team of its own for each thread that calls
-// it, unless OpenMP is told otherwise by that thread. We do not link OpenMP; the library brings it.
+// it, unless OpenMP is told otherwise by that thread: when it runs a product, and before it makes
+// one, which remembers how many threads there were. We do not link OpenMP; the library brings it.
 typedef void omp_set_num_threads_fn(int n);
 
 static omp_set_num_threads_fn *openmp_of_library(void) {
@@ -149,6 +150,7 @@ drv_status onednn_new(arena *a, onednn *o, const gemm_shape *shape, onednn_produ
     dnnl_memory_desc_t desc[N_MEMORIES];
     onednn_product *product = ARENA_NEW(a, onednn_product);
     product->o = o;
+    keep_to_this_thread();
     DRV_TRY(describe(&desc[0], shape->m, shape->k, shape->ta, shape->lda, shape->in));
     DRV_TRY(describe(&desc[1], shape->k, shape->n, shape->tb, shape->ldb, shape->in));
     DRV_TRY(describe(&desc[2], shape->m, shape->n, false, shape->ldc, shape->out));

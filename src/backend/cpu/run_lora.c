@@ -115,7 +115,7 @@ static void run_branches(const instruction *ins) {
     for (int i = 0; i < n->n_in - first; i++) {
         const branch part = branch_of(n, i);
         gemm_run(ins->gemm[i], input_at(ins, first - 1, part.a), ins->in[first + i],
-                output_at(ins, 0, part.c), ins->workspace);
+                output_at(ins, 0, part.c), ins->workspace, ins->workspace_bytes);
     }
 }
 

@@ -26,7 +26,8 @@ typedef struct row_part {
 
 typedef struct loss_call {
     const instruction *ins;
-    char *logits;
+    char *logits, *scratch; // of products, so many bytes
+    int64_t scratch_bytes;
     double *loss; // by row
     int64_t first, n_vocab;
     dtype dt;
@@ -314,31 +315,35 @@ static void end_table(loss_call *call) {
     if (call->apart) par_for(div_up(n, CHUNK_ELEMENTS), add_table_chunk, call);
 }
 
+static void multiply(const loss_call *call, const gemm *g, const void *a, const void *b, void *c) {
+    gemm_run(g, a, b, c, call->scratch, call->scratch_bytes);
+}
+
 // m rows from call->first on.
-static void chunk_of_loss(loss_call *call, int64_t m, char *dw, char *scratch) {
+static void chunk_of_loss(loss_call *call, int64_t m, char *dw) {
     const instruction *ins = call->ins;
     const node *loss = ins->node;
     const int64_t first = call->first * loss->in[0]->dim[1];
     gemm *const *g = ins->gemm + (m < loss->attrs.chunk ? N_PRODUCTS : 0);
-    gemm_run(g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits, scratch);
+    multiply(call, g[LOGITS], input_at(ins, 0, first), ins->in[1], call->logits);
     if (call->leaves)
         split_rows(call, m);
     else
         par_for(m, loss_row, call);
     if (*ins->failed != DRV_OK) return;
     if (has_product(loss, DH))
-        gemm_run(g[DH], call->logits, ins->in[1], output_at(ins, 1, first), scratch);
-    if (dw) gemm_run(g[DW], call->logits, input_at(ins, 0, first), dw, scratch);
+        multiply(call, g[DH], call->logits, ins->in[1], output_at(ins, 1, first));
+    if (dw) multiply(call, g[DW], call->logits, input_at(ins, 0, first), dw);
 }
 
 // The rows of a leaf, or of an addend longer than a chunk.
-static void run_of_loss(loss_call *call, int64_t begin, char *scratch) {
+static void run_of_loss(loss_call *call, int64_t begin) {
     const node *loss = call->ins->node;
     const int64_t rows = rows_of_run(loss), chunk = loss->attrs.chunk;
     char *dw = begin_table(call, begin / (call->addend * addends_of(&loss->attrs)));
     for (call->first = begin; call->first < begin + rows; call->first += chunk) {
         const int64_t left = begin + rows - call->first;
-        chunk_of_loss(call, left < chunk ? left : chunk, dw, scratch);
+        chunk_of_loss(call, left < chunk ? left : chunk, dw);
         if (*call->ins->failed != DRV_OK) return;
     }
     end_table(call);
@@ -358,8 +363,9 @@ static void loss(const instruction *ins) {
             .dt = loss->in[0]->dt,
             .addend = rows_of_addend(loss),
             .grad = loss->op == OP_linear_cross_entropy_grad};
-    char *scratch = call.logits + logits_bytes(loss),
-         *own = scratch + products_bytes(loss, par_threads());
+    call.scratch = call.logits + logits_bytes(loss);
+    call.scratch_bytes = products_bytes(loss, par_threads());
+    char *own = call.scratch + call.scratch_bytes;
     call.loss = call.grad ? (double *)(void *)own : ins->out[1];
     if (sums_apart(loss))
         call.apart = (char *)ins->workspace + before_apart_bytes(loss, par_threads());
@@ -372,7 +378,7 @@ static void loss(const instruction *ins) {
     }
     const int64_t n_rows = loss->in[0]->dim[0], in_run = rows_of_run(loss);
     for (int64_t begin = 0; begin < n_rows && *ins->failed == DRV_OK; begin += in_run)
-        run_of_loss(&call, begin, scratch);
+        run_of_loss(&call, begin);
 }
 
 static drv_status lower_chunk(arena *a, gemm_machine *m, const node *n, int64_t rows, gemm **out) {

@@ -125,7 +125,8 @@ static bool adds_to_gradient(const node *n) {
 }
 
 static void matmul(const instruction *ins) {
-    gemm_run(ins->gemm[0], ins->in[0], ins->in[1], ins->out[0], ins->workspace);
+    gemm_run(ins->gemm[0], ins->in[0], ins->in[1], ins->out[0], ins->workspace,
+            ins->workspace_bytes);
 }
 
 static void add_to_gradient(const instruction *ins) {

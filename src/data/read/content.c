@@ -16,6 +16,10 @@ bool content_is_parquet(const char *p, size_t n) {
     return n >= 4 && memcmp(p, "PAR1", 4) == 0;
 }
 
+bool content_is_arrow(const char *p, size_t n) {
+    return n >= 8 && (memcmp(p, "\xFF\xFF\xFF\xFF", 4) == 0 || memcmp(p, "ARROW1\0", 8) == 0);
+}
+
 // Magic numbers as their formats specify them; of a tar archive at byte 257 (POSIX, ustar).
 static const struct {
     const char *name, *unpack;
@@ -37,7 +41,6 @@ static const struct {
         {"a rar archive", NULL, 0, 6, "Rar!\x1A\x07"},
         {"a tar archive", "tar -xO -f", 257, 5, "ustar"},
         {"PDF", "pdftotext", 0, 5, "%PDF-"},
-        {"an Arrow file", NULL, 0, 6, "ARROW1"},
         {"an Avro file", NULL, 0, 4, "Obj\x01"},
         {"HDF5", NULL, 0, 8, "\x89HDF\r\n\x1A\n"},
         {"an SQLite database", NULL, 0, 16, "SQLite format 3"},

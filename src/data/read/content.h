@@ -7,6 +7,8 @@ typedef enum content_mark { MARK_NONE, MARK_UTF8, MARK_UTF16 } content_mark;
 
 // The byte order mark at the front. MARK_UTF8 has three bytes.
 content_mark content_mark_of(const char *p, size_t n);
+// An Arrow stream by the mark before its first message, or a file by its magic number.
+bool content_is_arrow(const char *p, size_t n);
 bool content_is_parquet(const char *p, size_t n);
 enum { CONTENT_BYTES = 262 }; // from the front, all that content_foreign looks at
 // A format that drover does not read and that would be nonsense as text; NULL: none that is known.

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/read/saved_dataset.h"
 
 typedef struct skipped { // files of a folder that are not read
     const char *ending;
@@ -20,6 +21,7 @@ typedef struct skipped { // files of a folder that are not read
 
 typedef struct lister {
     arena *a;
+    const inputs_opts *o;
     input_file *files;
     int n, cap;
     skipped *skipped;
@@ -32,13 +34,32 @@ static bool has_ending(const char *path, const char *ending) {
     return n >= k && strcasecmp(path + n - k, ending) == 0;
 }
 
+// Whether the ending is one of those that were asked for: "py" and ".py" are.
+static bool is_asked_for(const inputs_opts *o, const char *base) {
+    for (const char *const *ending = o->endings; ending && *ending; ending++) {
+        const size_t n = strlen(base), k = strlen(*ending);
+        const bool dotted = **ending == '.' || (n > k && base[n - k - 1] == '.');
+        if (n > k && dotted && has_ending(base, *ending)) return true;
+    }
+    return false;
+}
+
+static bool is_table(const inputs_opts *o, const char *base, bool named, input_file *file) {
+    if (o->tables == TABLES_NOT || (o->tables == TABLES_NAMED && !named)) return false;
+    const bool comma = has_ending(base, ".csv");
+    if (!comma && !has_ending(base, ".tsv")) return false;
+    file->kind = comma ? INPUT_CSV : INPUT_TSV;
+    return true;
+}
+
 // False: the ending says nothing.
-static bool classify(const char *path, input_file *file) {
+static bool classify(const inputs_opts *opts, const char *path, bool named, input_file *file) {
     static const struct {
         const char *ending;
         input_kind kind;
     } known[] = {{".txt", INPUT_TEXT}, {".md", INPUT_TEXT}, {".jsonl", INPUT_JSONL},
-            {".json", INPUT_JSONL}, {".ndjson", INPUT_JSONL}, {".parquet", INPUT_PARQUET}};
+            {".json", INPUT_JSONL}, {".ndjson", INPUT_JSONL}, {".parquet", INPUT_PARQUET},
+            {".arrow", INPUT_ARROW}};
     char base[4096];
     snprintf(base, sizeof base, "%s", path);
     file->packing = has_ending(base, ".gz")    ? PACKED_GZIP
@@ -52,7 +73,7 @@ static bool classify(const char *path, input_file *file) {
             file->kind = known[i].kind;
             return true;
         }
-    return false;
+    return is_table(opts, base, named, file) || (!named && is_asked_for(opts, base));
 }
 
 // ".html", ".tar.gz", or "without an ending".
@@ -103,13 +124,14 @@ static void report_skipped(const lister *l) {
 static drv_status add_file(lister *l, const char *path, bool named) {
     input_file file = {.path = arena_strdup(l->a, path)};
     file.name = strcmp(path, "-") == 0 ? "standard input" : file.path;
-    file.guessed = !classify(path, &file);
+    file.guessed = !classify(l->o, path, named, &file);
     if (file.guessed && !named) {
         count_skipped(l, path);
         return DRV_OK;
     }
-    if (file.kind == INPUT_PARQUET && file.packing != PACKED_NOT)
-        return drv_fail(DRV_E_DATA, "\"%s\": a packed parquet file; unpack it first", path);
+    if ((file.kind == INPUT_PARQUET || file.kind == INPUT_ARROW) && file.packing != PACKED_NOT)
+        return drv_fail(DRV_E_DATA, "\"%s\": a packed %s file; unpack it first", path,
+                file.kind == INPUT_ARROW ? "Arrow" : "Parquet");
     if (strcmp(path, "-") != 0) file.bytes = file_size(path);
     MEM_GROW(l->files, l->n, l->cap);
     l->files[l->n++] = file;
@@ -139,6 +161,11 @@ static drv_status add_path(lister *l, const char *path, bool named, const folder
     const folder here = {st.st_dev, st.st_ino, above};
     char **names;
     int n;
+    bool is_saved;
+    DRV_TRY(saved_dataset_files(l->a, path, &is_saved, &names, &n));
+    for (int i = 0; is_saved && i < n; i++)
+        DRV_TRY(add_file(l, names[i], true));
+    if (is_saved) return DRV_OK;
     DRV_TRY(dir_list(l->a, path, &names, &n));
     for (int i = 0; i < n; i++)
         if (names[i][0] != '.') DRV_TRY(add_path(l, path_join(l->a, path, names[i]), false, &here));
@@ -161,16 +188,33 @@ static drv_status add_input(lister *l, const char *input) {
     return status;
 }
 
-drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **files,
-        int *n_files) {
-    lister l = {.a = a};
+// The ending that most of the files have which do not count, and how they would.
+static drv_status no_file(const lister *l, const char *input) {
+    const skipped *most = NULL;
+    for (int i = 0; i < l->n_skipped; i++)
+        if (l->skipped[i].ending[0] == '.' && (!most || l->skipped[i].n > most->n))
+            most = &l->skipped[i];
+    const drv_status status = drv_fail(DRV_E_DATA,
+            "no .txt, .jsonl, .parquet or .arrow file (or .gz, .zst of a text) in \"%s\"", input);
+    if (!most || !l->o->others) return status;
+    const char *why = arena_strdup(l->a, drv_message()), *ending = most->ending;
+    if (l->o->tables == TABLES_NAMED &&
+            (strcasecmp(ending, ".csv") == 0 || strcasecmp(ending, ".tsv") == 0))
+        return drv_fail(status,
+                "%s; it has %d %s: --text-column NAME takes a column of them, a pattern in quotes names them: \"%s/*%s\"",
+                why, most->n, ending, input, ending);
+    return drv_fail(status,
+            "%s; it has %d %s: %s %s takes them as texts, and so does a pattern in quotes: \"%s/*%s\"",
+            why, most->n, ending, l->o->others, ending + 1, input, ending);
+}
+
+drv_status inputs_list(arena *a, const char *const *inputs, int n, const inputs_opts *opts,
+        input_file **files, int *n_files) {
+    lister l = {.a = a, .o = opts};
     drv_status status = DRV_OK;
     for (int i = 0; status == DRV_OK && i < n; i++)
         status = add_input(&l, inputs[i]);
-    if (status == DRV_OK && l.n == 0)
-        status = drv_fail(DRV_E_DATA,
-                "no .txt, .jsonl or .parquet file (or .gz, .zst of one) in \"%s\"",
-                n ? inputs[0] : "");
+    if (status == DRV_OK && l.n == 0) status = no_file(&l, n ? inputs[0] : "");
     report_skipped(&l);
     *files = ARENA_ARRAY(a, input_file, l.n + 1);
     if (l.n) memcpy(*files, l.files, sizeof *l.files * (size_t)l.n);

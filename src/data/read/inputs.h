@@ -6,7 +6,14 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-typedef enum input_kind { INPUT_TEXT, INPUT_JSONL, INPUT_PARQUET } input_kind;
+typedef enum input_kind {
+    INPUT_TEXT,
+    INPUT_JSONL,
+    INPUT_PARQUET,
+    INPUT_ARROW,
+    INPUT_CSV,
+    INPUT_TSV
+} input_kind;
 typedef enum input_packing { PACKED_NOT, PACKED_GZIP, PACKED_ZSTD } input_packing;
 
 typedef struct input_file {
@@ -18,7 +25,23 @@ typedef struct input_file {
     input_packing packing;
 } input_file;
 
-// In a folder only files of a known ending count; the others are logged, counted by ending.
+// What the endings .csv and .tsv mean.
+typedef enum input_tables {
+    TABLES_NOT,   // nothing
+    TABLES_NAMED, // a table, where the file is named; in a folder the file does not count
+    TABLES_ALL    // a table
+} input_tables;
+
+typedef struct inputs_opts {
+    input_tables tables;
+    const char *const *endings; // of further files in folders that are texts: "py"; NULL at the end
+                                // (or there are none)
+    const char *others;         // how other endings are taken, for a folder without a file that
+                                // counts, as "--ending"; NULL: they are not
+} inputs_opts;
+
+// In a folder only files of a known ending count; the others are logged, counted by ending. Of one
+// that datasets.save_to_disk has made, those that its state.json lists, in that order.
 // DRV_E_IO: an input is not there.
-DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n, input_file **files,
-        int *n_files);
+DRV_CHECKED drv_status inputs_list(arena *a, const char *const *inputs, int n,
+        const inputs_opts *opts, input_file **files, int *n_files);

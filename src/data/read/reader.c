@@ -10,11 +10,13 @@
 #include "data/read/byte_stream.h"
 #include "data/read/content.h"
 #include "data/read/array_scan.h"
+#include "data/read/arrow.h"
+#include "data/read/csv_table.h"
 #include "data/read/parquet.h"
 #include "data/read/parquet_rows.h"
 #include "tok/tokenizer.h"
 
-enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20 };
+enum { READ_BYTES = 1 << 20, PIECE_BYTES = 1 << 20, MAX_ROW_BYTES = 64 << 20 };
 
 enum { NAMED_FILES = 10 }; // of which it is said what they were taken for
 
@@ -22,6 +24,7 @@ struct reader {
     arena *a;
     reader_opts o;
     input_file *files;
+    bool is_key_given;
     int n_files, next, named;
     int64_t bytes_before, bytes_total; // of the files that are done; of all
     // the open file
@@ -29,8 +32,11 @@ struct reader {
     byte_stream *stream;
     parquet_reader *parquet; // one column
     parquet_rows *rows;      // whole rows
-    bool eof, within;        // within: a piece of the text was handed out
-    bool is_array;           // its records are the elements of one JSON array
+    arrow_reader *arrow;
+    csv_table *table; // of a CSV or TSV file; its rows
+    csv_scan row;
+    bool eof, within; // within: a piece of the text was handed out
+    bool is_array;    // its records are the elements of one JSON array
     array_scan array;
     const char *broken; // why none of the file can be read; it is one broken record
     int64_t number;
@@ -42,6 +48,7 @@ drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, cons
         reader **out) {
     reader *in = ARENA_NEW(mem, reader);
     *in = (reader){.a = mem, .o = *opts};
+    in->is_key_given = in->o.key != NULL;
     if (!in->o.key) in->o.key = "text";
     if (opts->separator) {
         char *separator = arena_strdup(mem, opts->separator);
@@ -52,10 +59,14 @@ drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs, cons
                     opts->separator);
         in->o.separator = separator;
     }
-    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->files, &in->n_files));
+    DRV_TRY(inputs_list(mem, inputs, n_inputs, &in->o.inputs, &in->files, &in->n_files));
     for (int i = 0; i < in->n_files; i++) {
         in->bytes_total += in->files[i].bytes;
-        if (in->files[i].guessed && (opts->key || opts->lines)) in->files[i].kind = INPUT_JSONL;
+        if (!in->files[i].guessed) continue;
+        if (opts->inputs.tables == TABLES_ALL)
+            in->files[i].kind = INPUT_CSV;
+        else if (opts->key || opts->lines)
+            in->files[i].kind = INPUT_JSONL;
     }
     *out = in;
     return DRV_OK;
@@ -66,10 +77,14 @@ static void close_file(reader *in) {
     byte_stream_close(in->stream);
     parquet_close(in->parquet);
     parquet_rows_close(in->rows);
+    arrow_close(in->arrow);
+    csv_table_close(in->table);
+    in->table = NULL;
     in->f = NULL;
     in->stream = NULL;
     in->parquet = NULL;
     in->rows = NULL;
+    in->arrow = NULL;
 }
 
 void reader_close(reader *in) {
@@ -98,30 +113,58 @@ static drv_status fill(reader *in) {
 }
 
 // --- what a file is, by its content
-// Parquet is read from its end, so a pipe cannot hold it.
-static drv_status open_parquet(reader *in) {
+// Columns are read here and there in a file, so a pipe cannot hold them.
+static drv_status find_columns_file(reader *in, const char *format, const char **path) {
     const input_file *file = in->f;
-    const char *path = file->path;
+    *path = file->path;
     if (in->stream && byte_stream_packing(in->stream) != PACKED_NOT)
-        return drv_fail(DRV_E_DATA, "\"%s\": a packed Parquet file; unpack it first", file->name);
-    if (strcmp(path, "-") == 0) {
+        return drv_fail(DRV_E_DATA, "\"%s\": a packed %s file; unpack it first", file->name,
+                format);
+    if (strcmp(file->path, "-") == 0) {
         struct stat st;
         if (fstat(0, &st) != 0 || !S_ISREG(st.st_mode))
             return drv_fail(DRV_E_DATA,
-                    "standard input: Parquet, which cannot be read from a pipe, as its index is at the end; give the file's path");
-        path = "/dev/stdin";
+                    "standard input: %s, which cannot be read from a pipe, as its columns lie apart; give the file's path",
+                    format);
+        *path = "/dev/stdin";
     }
     byte_stream_close(in->stream);
     in->stream = NULL;
+    return DRV_OK;
+}
+
+static drv_status open_arrow(const reader *in, const char *path, arrow_reader **out) {
+    return arrow_open(path,
+            &(arrow_opts){.column = in->o.key,
+                    .is_named = in->is_key_given,
+                    .fields = in->o.fields,
+                    .ids = in->o.ids},
+            out);
+}
+
+drv_status reader_starts_with_labels(const reader *in, bool *labelled) {
+    arrow_reader *arrow;
+    *labelled = false;
+    if (in->files[0].kind != INPUT_ARROW) return DRV_OK;
+    DRV_TRY(open_arrow(in, in->files[0].path, &arrow));
+    *labelled = arrow_reader_gives(arrow) == ARROW_GIVES_LABELLED_IDS;
+    arrow_close(arrow);
+    return DRV_OK;
+}
+
+static drv_status open_columns(reader *in) {
+    const char *path;
+    const bool is_arrow = in->f->kind == INPUT_ARROW;
+    DRV_TRY(find_columns_file(in, is_arrow ? "Arrow" : "Parquet", &path));
+    if (is_arrow) return open_arrow(in, path, &in->arrow);
     return in->o.fields ? parquet_rows_open(path, in->o.fields, &in->rows)
                         : parquet_open(path, in->o.key, &in->parquet);
 }
 
 // Says what was found where the ending did not say it.
 static void name_content(reader *in, input_packing packing) {
-    static const char *const kinds[] = {"text", "JSON lines", "Parquet"}, *const packings[] = {"",
-                                                                                  ", gzip",
-                                                                                  ", zstd"};
+    static const char *const kinds[] = {"text", "JSON lines", "Parquet", "Arrow", "CSV", "TSV"},
+                             *const packings[] = {"", ", gzip", ", zstd"};
     if (!in->f->guessed && packing == in->f->packing) return;
     if (in->named++ < NAMED_FILES)
         log_info("%s: %s%s", in->f->name, in->is_array ? "a JSON array" : kinds[in->f->kind],
@@ -150,30 +193,77 @@ static drv_status look_for_foreign(reader *in) {
     }
     const bool piped = strcmp(in->f->path, "-") == 0;
     return drv_fail(DRV_E_DATA,
-            "%s is %s, expected text, JSON lines or Parquet, as it is or packed by gzip or zstd%s%s%s%s",
+            "%s is %s, expected text, JSON lines, Parquet or Arrow, as it is or packed by gzip or zstd%s%s%s%s",
             in->f->name, name, unpack ? "; to unpack it: " : "", unpack ? unpack : "",
             unpack && !piped ? " " : "", unpack && !piped ? in->f->name : "");
 }
 
+// The next row of a table into in->row; *done: there is none any more.
+static drv_status next_row(reader *in, bool *done) {
+    for (*done = false;;) {
+        const char *p = in->buffer.p ? in->buffer.p + in->at : "";
+        const size_t n = in->buffer.n - in->at;
+        const csv_event event = csv_scan_next(&in->row, p, n, in->eof);
+        *done = event == CSV_END;
+        if (*done) return DRV_OK;
+        if (event == CSV_MORE) {
+            if (n > MAX_ROW_BYTES)
+                return drv_fail(DRV_E_DATA,
+                        "%s: the row after row %lld is longer than %d MiB: is a quote not closed?",
+                        in->f->name, (long long)in->number, MAX_ROW_BYTES >> 20);
+            DRV_TRY(fill(in));
+            continue;
+        }
+        if (in->row.end > 0 || in->row.why) return DRV_OK;
+        in->at += in->row.next; // an empty line
+    }
+}
+
+static input_kind kind_of_table(const reader *in) {
+    const char *p = in->buffer.p ? in->buffer.p + in->at : "";
+    const size_t n = in->buffer.n - in->at;
+    const char *end = memchr(p, '\n', n);
+    const size_t first = end ? (size_t)(end - p) : n;
+    return memchr(p, '\t', first) && !memchr(p, ',', first) ? INPUT_TSV : INPUT_CSV;
+}
+
+static drv_status open_table(reader *in) {
+    bool done;
+    in->row = (csv_scan){.delimiter = in->f->kind == INPUT_TSV ? '\t' : ','};
+    DRV_TRY(next_row(in, &done));
+    if (done || in->row.why)
+        return drv_fail(DRV_E_DATA, "%s: %s, expected a header row with the names of its columns",
+                in->f->name, done ? "the file is empty" : in->row.why);
+    const size_t at = in->at;
+    in->at += in->row.next;
+    return csv_table_open(in->f->name, in->row.delimiter, in->buffer.p + at, in->row.end,
+            in->o.lines ? NULL : in->o.key, in->o.fields, &in->table);
+}
+
 static drv_status look_at_content(reader *in) {
     input_file *file = in->f;
-    const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator;
-    DRV_TRY(fill_front(in, open || file->kind == INPUT_JSONL));
+    const bool open = file->guessed && file->kind == INPUT_TEXT && !in->o.separator,
+               table = file->kind == INPUT_CSV || file->kind == INPUT_TSV;
+    DRV_TRY(fill_front(in, open || table || file->kind == INPUT_JSONL));
     const char *p = in->buffer.p ? in->buffer.p : "";
     const content_mark mark = content_mark_of(p, in->buffer.n);
     if (mark == MARK_UTF8) in->at = 3;
     if (mark == MARK_UTF16) in->broken = "is UTF-16, expected UTF-8";
-    const bool parquet = file->guessed && content_is_parquet(p, in->buffer.n);
+    const bool parquet = file->guessed && content_is_parquet(p, in->buffer.n),
+               arrow = file->guessed && content_is_arrow(p, in->buffer.n);
     DRV_TRY(look_for_foreign(in));
     if (parquet)
         file->kind = INPUT_PARQUET;
+    else if (arrow)
+        file->kind = INPUT_ARROW;
     else if (open && content_is_json_lines(p + in->at, in->buffer.n - in->at, in->eof))
         file->kind = INPUT_JSONL;
     in->is_array = (open || file->kind == INPUT_JSONL) &&
                    content_is_json_array(p + in->at, in->buffer.n - in->at);
     if (in->is_array) file->kind = INPUT_JSONL;
+    if (table && file->guessed && !parquet && !arrow) file->kind = kind_of_table(in);
     name_content(in, byte_stream_packing(in->stream));
-    return parquet ? open_parquet(in) : DRV_OK;
+    return parquet || arrow ? open_columns(in) : table && !in->broken ? open_table(in) : DRV_OK;
 }
 
 // Taken to the byte; only what nobody means as text is named: it is unpacked, or has its option.
@@ -196,7 +286,7 @@ static drv_status open_next(reader *in) {
     in->number = 0;
     str_clear(&in->buffer);
     in->at = 0;
-    if (in->f->kind == INPUT_PARQUET) return open_parquet(in);
+    if (in->f->kind == INPUT_PARQUET || in->f->kind == INPUT_ARROW) return open_columns(in);
     const bool as_is = in->o.as_is && in->f->kind == INPUT_TEXT;
     DRV_TRY(byte_stream_open(in->f, as_is && !in->f->guessed, &in->stream));
     return as_is ? look_as_is(in) : look_at_content(in);
@@ -283,12 +373,26 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
         if (null) out->broken = "is null";
         return DRV_OK;
     }
+    if (in->arrow) {
+        DRV_TRY(arrow_next(in->arrow, bytes, &out->broken, &row));
+        *done = !row;
+        return DRV_OK;
+    }
     if (in->broken) {
         *done = in->number > 0;
         out->broken = in->broken;
         return DRV_OK;
     }
     if (in->is_array) return next_element(in, bytes, done);
+    if (in->table) {
+        DRV_TRY(next_row(in, done));
+        if (*done) return DRV_OK;
+        out->broken =
+                in->row.why ? in->row.why
+                            : csv_table_take(in->table, in->buffer.p + in->at, in->row.end, bytes);
+        in->at += in->row.next;
+        return DRV_OK;
+    }
     for (;;) {
         *done = in->eof && in->at >= in->buffer.n && !in->within;
         if (*done) return DRV_OK;
@@ -302,6 +406,13 @@ static drv_status next_of_file(reader *in, str *bytes, record *out, bool *done) 
     }
 }
 
+static void describe_arrow(const arrow_reader *arrow, record *out) {
+    const arrow_gives gives = arrow_reader_gives(arrow);
+    out->json = gives == ARROW_GIVES_JSON;
+    out->labels = gives == ARROW_GIVES_LABELLED_IDS;
+    out->ids = out->labels || gives == ARROW_GIVES_IDS;
+}
+
 drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event) {
     if (!in->f) {
         *event = READER_END;
@@ -311,9 +422,10 @@ drv_status reader_next(reader *in, str *bytes, record *out, reader_event *event)
     *event = READER_RECORD;
     *out = (record){.at = bytes->n,
             .file = in->next - 1,
-            .json = in->f->kind == INPUT_JSONL || in->rows,
+            .json = in->f->kind == INPUT_JSONL || in->rows || (in->table && in->o.lines),
             .begins = true,
             .ends = true};
+    if (in->arrow) describe_arrow(in->arrow, out);
     bool done;
     DRV_TRY(next_of_file(in, bytes, out, &done));
     if (done) {
@@ -345,6 +457,21 @@ int64_t reader_bytes(const reader *in, int64_t *total) {
     const int64_t within = in->stream    ? byte_stream_where(in->stream)
                            : in->parquet ? parquet_where(in->parquet)
                            : in->rows    ? parquet_rows_where(in->rows)
+                           : in->arrow   ? arrow_where(in->arrow)
                                          : 0;
     return in->bytes_before + within;
+}
+
+drv_status reader_no_document(const reader *in, int64_t skipped) {
+    const char *name = in->n_files ? in->files[0].name : "the input";
+    str others = {0}, why = {0};
+    if (in->n_files > 1)
+        str_printf(&others, " and %d other file%s", in->n_files - 1, str_plural(in->n_files - 1));
+    if (skipped)
+        str_printf(&why, ": %s skipped", skipped == 1 ? "its one record was" : "all records were");
+    const drv_status status = drv_fail(DRV_E_DATA, "%s%s: no document in %s%s", name,
+            others.p ? others.p : "", in->n_files > 1 ? "them" : "it", why.p ? why.p : "");
+    str_free(&others);
+    str_free(&why);
+    return status;
 }

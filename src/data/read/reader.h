@@ -1,6 +1,7 @@
 // Records of text from files: .txt (a file is a document, or the parts between a separator),
-// .jsonl, .ndjson and .json (an object per line, or one array of objects), .parquet (a row). Texts
-// and lines also as gzip or zstd. Standard input and files of another ending are recognised by
+// .jsonl, .ndjson and .json (an object per line, or one array of objects), .parquet and .arrow (a
+// row), and where they are asked for .csv and .tsv (a row below the header row). All but Parquet
+// and Arrow also as gzip or zstd. Standard input and files of another ending are recognised by
 // their content.
 #pragma once
 #include <stdbool.h>
@@ -12,13 +13,18 @@
 #include "data/read/inputs.h"
 
 typedef struct reader_opts {
-    const char *key; // of the text in .jsonl, the column in .parquet; NULL: "text". Given, what is
-                     // not known by its ending is JSON lines
+    const char *key;    // of the text in .jsonl, the column of tables; NULL: "text".
+                        // Given, what is not known by its ending is JSON lines
+    inputs_opts inputs; // which endings count; TABLES_ALL: what is not known by its ending is
+                        // CSV, or TSV if its header row has a tab
+    const char
+            *conversations; // said of JSON that has conversations instead of the key; NULL: nothing
     const char *separator; // of texts, with \n, \t, \r and \\ in it; NULL: the file is one document
     bool strict;           // a broken record stops the run instead of being skipped
     bool lines;            // the text of a line of JSON is the line itself; `key` plays no part
-    const char *const *fields; // with `lines`: a row of Parquet is an object of those columns that
+    const char *const *fields; // with `lines`: a row of a table is an object of those columns that
                                // it has of these, NULL at the end
+    bool ids;                  // lists of token ids in Arrow are taken as they are
     bool whole;                // long texts are not cut into pieces
     bool as_is; // texts are taken to the byte, no mark is dropped; of unknown ending, unpacked
 } reader_opts;
@@ -27,8 +33,10 @@ typedef struct record {
     size_t at, n; // its bytes in what reader_next appended to: a line of JSON, or text as it lies,
                   // not yet UTF-8
     int file;     // number in the list
-    int64_t number; // line, element, row or document in the file, from 1
+    int64_t number; // line, element, row (below a header) or document in the file, from 1
     bool json;
+    bool ids;           // int32_t each, of the machine's byte order
+    bool labels;        // then a byte for each: whether it has a label
     bool begins, ends;  // pieces of one text, see split_cut; a record alone is both
     const char *broken; // why there is no text; NULL: there is
 } record;
@@ -43,6 +51,8 @@ typedef struct reader reader; // single owner
 // Logs what was left out of folders. DRV_E_USAGE: a separator that is empty or has an unknown escape.
 DRV_CHECKED drv_status reader_open(arena *mem, const char *const *inputs, int n_inputs,
         const reader_opts *opts, reader **out);
+// Whether the first file is Arrow with token ids and labels, as its schema says.
+DRV_CHECKED drv_status reader_starts_with_labels(const reader *in, bool *labelled);
 // Passes over the first n files. Call it before the first reader_next.
 void reader_skip_files(reader *in, int n);
 // Appends the next record to `bytes` and describes it; *out is set for READER_RECORD alone.
@@ -52,4 +62,7 @@ void reader_close(reader *in);
 int reader_files_done(const reader *in); // after READER_FILE_DONE: passed and read
 const input_file *reader_files(const reader *in, int *n);
 const reader_opts *reader_options(const reader *in);
+// The failure of a reader that is at its end without a document: names the files, and says that all
+// their records were skipped, where some were.
+drv_status reader_no_document(const reader *in, int64_t skipped);
 int64_t reader_bytes(const reader *in, int64_t *total); // read, of the files as they lie

@@ -96,6 +96,7 @@ static bool decode_text(const decode_job *job, int64_t i, int thread, size_t *n_
     *place = (batch_place){.thread = in_json ? thread : -1, .at = in_json ? to->text.n : from->at};
     *n_bytes = from->n;
     if (from->broken) return false;
+    if (from->ids) return true; // no text
     if (in_json) {
         from->broken = text_of_json(raw, from->n, job->key, to, &place->bad);
         if (from->broken) {
@@ -134,14 +135,44 @@ static void decode(void *arg, int64_t i, int thread) {
     if (r->broken) p->p = NULL;
 }
 
-static drv_status report(const reader *in, const record *bad) {
-    static int named;
+// "; it has "id", "messages"", and what is to be said of conversations.
+static void add_keys(const reader *in, const char *line, size_t n_line, str *out) {
+    enum { MOST = 6 };
+    static const char *const talk[] = {"messages", "conversations", "prompt", "instruction",
+            "question"};
+    json_cursor c = {.p = line, .end = line + n_line};
+    str key = {0};
+    bool talks = false;
+    int n = 0;
+    for (bool first = true; jc_next(&c, '{', &first, &key); n++) {
+        if (n < MOST) str_printf(out, "%s\"%.40s\"", n ? ", " : "; it has ", key.p ? key.p : "");
+        for (size_t i = 0; i < sizeof talk / sizeof *talk; i++)
+            talks |= str_is(&key, talk[i]);
+        jc_skip(&c);
+    }
+    if (n > MOST) str_puts(out, ", ...");
+    const char *hint = reader_options(in)->conversations;
+    if (talks && hint) str_printf(out, "; %s", hint);
+    str_free(&key);
+}
+
+static drv_status report_key(const reader *in, const record *bad, const char *line) {
     const char *name = reader_files(in, NULL)[bad->file].name, *key = reader_options(in)->key;
+    str more = {0};
+    if (bad->broken == no_key) add_keys(in, line, bad->n, &more);
+    const drv_status status = drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s%s", name,
+            (long long)bad->number, key, bad->broken, more.p ? more.p : "");
+    str_free(&more);
+    return status;
+}
+
+static drv_status report(const reader *in, const record *bad, const char *line) {
+    static int named;
+    const char *name = reader_files(in, NULL)[bad->file].name;
     if (!reader_options(in)->strict && named >= NAMED) return DRV_OK;
     const bool of_key = bad->broken == no_key || bad->broken == no_string;
     const drv_status status =
-            of_key ? drv_fail(DRV_E_DATA, "%s:%lld: \"%s\": %s", name, (long long)bad->number, key,
-                             bad->broken)
+            of_key ? report_key(in, bad, line)
                    : drv_fail(DRV_E_DATA, "%s:%lld: %s", name, (long long)bad->number, bad->broken);
     if (reader_options(in)->strict) return status;
     log_warn("skipped: %s", drv_message());
@@ -195,7 +226,8 @@ drv_status text_batch_decode(text_batch *batch, const reader *in, text_batch_eac
         if (batch->pieces[i].p) batch->pieces[i].p = text_at(batch, &batch->place[i]);
         if (!batch->records[i].broken) continue;
         batch->skipped++;
-        DRV_TRY(report(in, &batch->records[i]));
+        DRV_TRY(report(in, &batch->records[i],
+                batch->raw.p ? batch->raw.p + batch->records[i].at : ""));
     }
     return DRV_OK;
 }

@@ -15,6 +15,7 @@
 #include "base/parallel.h"
 #include "base/task.h"
 #include "data/read/text_batch.h"
+#include "data/set/build_ids.h"
 #include "data/set/build_journal.h"
 #include "data/set/dataset_writer.h"
 #include "data/sft/sft.h"
@@ -40,13 +41,13 @@ typedef struct encoded_batch {
     text_batch *text;
     encoded_piece *pieces;
     thread_ids *ids;
-    char (*why)[WHY_BYTES]; // of each record that is broken; NULL: no conversations
+    char (*why)[WHY_BYTES]; // of each record that is broken
 } encoded_batch;
 
 typedef struct builder {
     const build_opts *opts;
     tokenizer *tokenizer;
-    const sft_format *format; // NULL: texts
+    const sft_format *format; // NULL: texts, or ids with labels
     reader *reader;
     dataset_writer *writer;
     encoder **encoders;     // one for each thread
@@ -151,7 +152,7 @@ static drv_status write_batch(builder *build, const encoded_batch *batch) {
         if (!piece->p) continue; // a broken record
         const sft_example *made = &batch->ids[ids->thread].made;
         if (ids->n) DRV_TRY(write_tokens(build, made->ids.p + ids->at, ids->n));
-        if (build->format) DRV_TRY(write_roles(build, made->roles.p + ids->at, ids->n));
+        if (build->opts->sft) DRV_TRY(write_roles(build, made->roles.p + ids->at, ids->n));
         counts->bytes += (int64_t)piece->n;
         if (!piece->ends) continue;
         if (build->eod >= 0) DRV_TRY(write_tokens(build, &build->eod, 1));
@@ -201,11 +202,16 @@ static const char *encode(void *ctx, const text_piece *p, int i, int thread) {
     sft_example *made = &batch->ids[thread].made;
     const int64_t at = made->ids.n;
     drv_status status = DRV_OK;
-    if (build->format)
+    made->misfit = false;
+    if (batch->text->records[i].ids)
+        status = build_take_ids(&batch->text->records[i], p->p, p->n, build->tokenizer, made);
+    else if (build->format)
         status = sft_encode(build->format, build->encoders[thread], p->p, p->n, made);
+    else if (build->opts->sft)
+        status = drv_fail(DRV_E_DATA, "a conversation among token ids, expected ids and labels");
     else
         encoder_piece(build->encoders[thread], p, true, &made->ids);
-    batch->pieces[i] = (encoded_piece){thread, at, made->ids.n - at, build->format && made->misfit};
+    batch->pieces[i] = (encoded_piece){thread, at, made->ids.n - at, made->misfit};
     if (status == DRV_OK) return NULL;
     snprintf(batch->why[i], WHY_BYTES, "%s", drv_message());
     return batch->pieces[i].misfit ? NULL : batch->why[i];
@@ -214,7 +220,7 @@ static const char *encode(void *ctx, const text_piece *p, int i, int thread) {
 // The first record for which the template does not do.
 static drv_status check_fit(const builder *build) {
     const encoded_batch *batch = build->now;
-    for (int i = 0; build->format && i < batch->text->n; i++)
+    for (int i = 0; i < batch->text->n; i++)
         if (batch->text->pieces[i].p && batch->pieces[i].misfit)
             return drv_fail(DRV_E_DATA, "%s:%lld: %s",
                     reader_files(build->reader, NULL)[batch->text->records[i].file].name,
@@ -255,7 +261,8 @@ static drv_status encode_all(builder *build) {
 static drv_status run(builder *build) {
     int n;
     DRV_TRY(encode_all(build));
-    if (build->counts.documents == 0) return drv_fail(DRV_E_DATA, "the input holds no document");
+    if (build->counts.documents == 0)
+        return reader_no_document(build->reader, build->counts.skipped);
     reader_files(build->reader, &n);
     build->counts.files = n;
     unlink(build->about); // it is of the set that is replaced
@@ -314,6 +321,9 @@ static drv_status open_format(arena *a, builder *build) {
     if (opts->append_eod)
         return drv_fail(DRV_E_USAGE,
                 "--append-eod and --eod are of texts: what ends a conversation stands in its template");
+    bool labelled;
+    DRV_TRY(reader_starts_with_labels(build->reader, &labelled));
+    if (labelled) return DRV_OK; // a tokenizer without a template will do
     return sft_format_open(a, build->tokenizer, opts->tokenizer, opts->template, opts->date,
             &build->format);
 }
@@ -321,10 +331,10 @@ static drv_status open_format(arena *a, builder *build) {
 static drv_status check_inputs(const builder *build) {
     int n;
     const input_file *files = reader_files(build->reader, &n);
-    for (int i = 0; build->format && i < n; i++)
+    for (int i = 0; build->opts->sft && i < n; i++)
         if (files[i].kind == INPUT_TEXT)
             return drv_fail(DRV_E_USAGE,
-                    "\"%s\": --sft reads JSON (.jsonl, .json, also .gz and .zst) and Parquet",
+                    "\"%s\": --sft reads JSON (.jsonl, .json), CSV and TSV (each also .gz and .zst), Parquet and Arrow",
                     files[i].name);
     return DRV_OK;
 }
@@ -335,13 +345,14 @@ static drv_status open_all(arena *mem, builder *build) {
     DRV_TRY(tokenizer_open(mem, opts->tokenizer, &build->tokenizer));
     DRV_TRY(dataset_tokenizer_hash(tokenizer_path(build->tokenizer), &build->tokenizer_hash));
     DRV_TRY(find_eod(build));
-    DRV_TRY(open_format(mem, build));
     reader_opts ro = opts->reader;
     ro.lines = opts->sft;
     ro.fields = opts->sft ? sft_record_fields : NULL;
+    ro.ids = true;
     ro.whole = !tokenizer_can_cut(build->tokenizer);
     DRV_TRY(reader_open(mem, opts->inputs, opts->n_inputs, &ro, &build->reader));
     DRV_TRY(check_inputs(build));
+    DRV_TRY(open_format(mem, build));
     const input_file *files = reader_files(build->reader, &n_files);
     build->resumable = true;
     for (int i = 0; i < n_files; i++)
@@ -366,7 +377,7 @@ static drv_status open_all(arena *mem, builder *build) {
         *batch = (encoded_batch){.text = text_batch_new(),
                 .pieces = mem_alloc(TEXT_BATCH * sizeof *batch->pieces),
                 .ids = mem_alloc_lines((size_t)par_threads() * sizeof *batch->ids),
-                .why = opts->sft ? mem_alloc(TEXT_BATCH * sizeof *batch->why) : NULL};
+                .why = mem_alloc(TEXT_BATCH * sizeof *batch->why)};
         for (int k = 0; k < par_threads(); k++)
             batch->ids[k] = (thread_ids){0};
     }

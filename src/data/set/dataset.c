@@ -148,9 +148,20 @@ static void read_about(arena *a, dataset *set) {
         log_warn("%s; this file is ignored", drv_message());
 }
 
-// A shell completes names of files.
+// A shell completes names of files; and what is not tokenised yet is no data set.
 static drv_status check_prefix(arena *a, const char *prefix) {
     const size_t n = strlen(prefix);
+    const bool built = file_exists(arena_printf(a, "%s.idx", prefix)),
+               part = str_ends(prefix, ".bin") || str_ends(prefix, ".idx");
+    if (!built && !part && file_exists(prefix)) {
+        str path = {0};
+        str_add_shell(&path, prefix);
+        const drv_status status = drv_fail(DRV_E_DATA,
+                "\"%s\" is no data set, expected the prefix of one; to make it of a text: drover data build --input %s --tokenizer DIR --out PREFIX",
+                prefix, path.p);
+        str_free(&path);
+        return status;
+    }
     if ((!str_ends(prefix, ".bin") && !str_ends(prefix, ".idx")) || !file_exists(prefix) ||
             file_exists(arena_printf(a, "%s.idx", prefix)))
         return DRV_OK;

@@ -88,7 +88,7 @@ static drv_status read_all(reading *r, const tokenizer *t) {
                 str_si((double)r->out->ids.n));
     }
     if (r->out->n) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "the input holds no document");
+    return reader_no_document(r->in, r->out->skipped);
 }
 
 drv_status documents_read(arena *mem, const tokenizer *tok, const documents_opts *opts,

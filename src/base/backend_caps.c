@@ -1,0 +1,17 @@
+// A row for each back end that a config can name.
+#include "base/backend_caps.h"
+
+#include <string.h>
+
+const backend_caps backend_caps_cpu = {.name = "cpu",
+        .orders_sums = true,
+        .keeps_gradients = true,
+        .sends_beside = true,
+        .uses_host_memory = true,
+        .is_processor = true};
+// Its compiler orders sums and messages, and a step of one device is one program.
+const backend_caps backend_caps_pjrt = {.name = "pjrt", .has_devices = true};
+
+const backend_caps *backend_caps_of(const char *name) {
+    return strcmp(name, backend_caps_pjrt.name) == 0 ? &backend_caps_pjrt : &backend_caps_cpu;
+}

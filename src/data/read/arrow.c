@@ -1,0 +1,285 @@
+// Chooses what the rows of an Arrow stream are read as, and reads them.
+#include "data/read/arrow.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "data/read/arrow_columns.h"
+
+enum { NO_LABEL = -100 }; // of a token without a loss, in PyTorch and transformers
+
+struct arrow_reader {
+    arena *a;
+    const char *path;
+    arrow_stream *stream;
+    const arrow_schema *schema;
+    arrow_columns columns;
+    arrow_gives gives;
+    int text;              // field of the text
+    int ids, labels, mask; // fields of lists; -1: none
+    int64_t row, rows;     // of the batch at hand
+};
+
+// --- which columns
+static bool is_ids(const arrow_schema *schema, int field) {
+    if (field < 0) return false;
+    const arrow_type type = schema->fields[field].type;
+    return (type == ARROW_LIST || type == ARROW_FIXED_LIST) &&
+           schema->fields[field + 1].type == ARROW_INT;
+}
+
+static void want_all_below(arrow_reader *reader, int field) {
+    for (int i = field; i < field + reader->schema->fields[field].n_fields; i++)
+        reader->columns.wanted[i] = true;
+}
+
+// Marks what leads to text; false: there is none below.
+static bool want_text(arrow_reader *reader, int field) {
+    const arrow_field *of = &reader->schema->fields[field];
+    bool any = of->type == ARROW_TEXT;
+    if (of->type == ARROW_OTHER || of->type == ARROW_INT) return false;
+    for (int k = field + 1; k < field + of->n_fields; k += reader->schema->fields[k].n_fields)
+        any |= want_text(reader, k);
+    return reader->columns.wanted[field] = any;
+}
+
+static drv_status no_column(const arrow_reader *reader, const char *expected) {
+    enum { NAMED = 20 };
+    const arrow_schema *schema = reader->schema;
+    str names = {0};
+    int n = 0;
+    for (int i = 1; i < schema->n; i += schema->fields[i].n_fields)
+        if (n++ < NAMED)
+            str_printf(&names, "%s\"%s\" (%s)", names.n ? ", " : "", schema->fields[i].name,
+                    schema->fields[i].words);
+    const drv_status status = drv_fail(DRV_E_DATA, "%s: no column %s; it has %s%s", reader->path,
+            expected, names.n ? names.p : "none", n > NAMED ? ", ..." : "");
+    str_free(&names);
+    return status;
+}
+
+static drv_status choose_ids(arrow_reader *reader, int ids, bool labelled) {
+    const arrow_schema *schema = reader->schema;
+    reader->gives = labelled ? ARROW_GIVES_LABELLED_IDS : ARROW_GIVES_IDS;
+    reader->ids = ids;
+    if (labelled) reader->labels = arrow_find(schema, "labels");
+    const int mask = arrow_find(schema, "attention_mask");
+    if (is_ids(schema, mask)) {
+        reader->mask = mask;
+        log_info("%s: tokens whose attention_mask is 0 are padding and left out", reader->path);
+    }
+    const int lists[] = {reader->ids, reader->labels, reader->mask};
+    for (int i = 0; i < 3; i++)
+        if (lists[i] >= 0) want_all_below(reader, lists[i]);
+    return DRV_OK;
+}
+
+static drv_status choose_text(arrow_reader *reader, const arrow_opts *opts) {
+    const arrow_schema *schema = reader->schema;
+    const int column = arrow_find(schema, opts->column), ids = arrow_find(schema, "input_ids");
+    if (column >= 0 && schema->fields[column].type == ARROW_TEXT) {
+        reader->gives = ARROW_GIVES_TEXT;
+        reader->text = column;
+        reader->columns.wanted[column] = true;
+        if (opts->ids && !opts->is_named && is_ids(schema, ids))
+            log_info("%s: the text is encoded; --json-key input_ids takes the ids beside it",
+                    reader->path);
+        return DRV_OK;
+    }
+    if (opts->ids && is_ids(schema, column)) return choose_ids(reader, column, false);
+    if (opts->ids && !opts->is_named && is_ids(schema, ids)) return choose_ids(reader, ids, false);
+    char expected[256];
+    snprintf(expected, sizeof expected, "\"%.100s\" of text%s", opts->column,
+            opts->ids ? ", nor \"input_ids\" of lists of integers" : "");
+    return no_column(reader, expected);
+}
+
+static drv_status choose_rows(arrow_reader *reader, const arrow_opts *opts) {
+    const arrow_schema *schema = reader->schema;
+    const int ids = arrow_find(schema, "input_ids");
+    if (opts->ids && is_ids(schema, ids) && is_ids(schema, arrow_find(schema, "labels")))
+        return choose_ids(reader, ids, true);
+    bool any = false;
+    for (int i = 0; opts->fields[i]; i++) {
+        const int field = arrow_find(schema, opts->fields[i]);
+        any |= field >= 0 && want_text(reader, field);
+    }
+    reader->gives = ARROW_GIVES_JSON;
+    if (any) return DRV_OK;
+    str expected = {0};
+    str_puts(&expected, "of text by a name that is known (");
+    for (int i = 0; opts->fields[i]; i++)
+        str_printf(&expected, "%s%s", i ? ", " : "", opts->fields[i]);
+    str_puts(&expected, "), nor \"input_ids\" and \"labels\" of lists of integers");
+    const drv_status status = no_column(reader, expected.p);
+    str_free(&expected);
+    return status;
+}
+
+drv_status arrow_open(const char *path, const arrow_opts *opts, arrow_reader **out) {
+    arena *a = arena_new("arrow");
+    arrow_reader *reader = ARENA_NEW(a, arrow_reader);
+    *reader = (arrow_reader){.a = a,
+            .path = arena_strdup(a, path),
+            .text = -1,
+            .ids = -1,
+            .labels = -1,
+            .mask = -1};
+    drv_status status = arrow_stream_open(a, path, &reader->stream);
+    if (status == DRV_OK) {
+        reader->schema = arrow_stream_schema(reader->stream);
+        arrow_columns_init(a, reader->path, reader->stream, &reader->columns);
+        status = opts->fields ? choose_rows(reader, opts) : choose_text(reader, opts);
+    }
+    if (status == DRV_OK)
+        *out = reader;
+    else
+        arrow_close(reader);
+    return status;
+}
+
+void arrow_close(arrow_reader *reader) {
+    if (!reader) return;
+    arrow_columns_free(&reader->columns);
+    arrow_stream_close(reader->stream);
+    arena_free(reader->a);
+}
+
+arrow_gives arrow_reader_gives(const arrow_reader *reader) {
+    return reader->gives;
+}
+
+int64_t arrow_where(const arrow_reader *reader) {
+    return arrow_stream_where(reader->stream);
+}
+
+// --- a row as JSON
+static void add_value(const arrow_reader *reader, int field, int64_t i, str *out);
+
+static void add_members(const arrow_reader *reader, int field, int64_t i, str *out) {
+    const arrow_field *fields = reader->schema->fields;
+    const char *comma = "";
+    str_puts(out, "{");
+    for (int k = field + 1; k < field + fields[field].n_fields; k += fields[k].n_fields) {
+        if (!reader->columns.wanted[k]) continue;
+        str_puts(out, comma);
+        str_add_json(out, fields[k].name, strlen(fields[k].name));
+        str_puts(out, ":");
+        add_value(reader, k, i, out);
+        comma = ",";
+    }
+    str_puts(out, "}");
+}
+
+static void add_value(const arrow_reader *reader, int field, int64_t i, str *out) {
+    const arrow_type type = reader->schema->fields[field].type;
+    int64_t begin, end;
+    if (arrow_is_null(&reader->columns, field, i)) {
+        str_puts(out, "null");
+    } else if (type == ARROW_STRUCT) {
+        add_members(reader, field, i, out);
+    } else if (type == ARROW_TEXT) {
+        const char *text = (const char *)reader->columns.of[field].values.p;
+        arrow_range(&reader->columns, field, i, &begin, &end);
+        str_add_json(out, text ? text + begin : "", (size_t)(end - begin));
+    } else {
+        arrow_range(&reader->columns, field, i, &begin, &end);
+        str_puts(out, "[");
+        for (int64_t k = begin; k < end; k++) {
+            if (k > begin) str_puts(out, ",");
+            add_value(reader, field + 1, k, out);
+        }
+        str_puts(out, "]");
+    }
+}
+
+// --- a row as ids
+static const char *list_at(const arrow_reader *reader, int field, int64_t i, int64_t *begin,
+        int64_t *end) {
+    if (arrow_is_null(&reader->columns, field, i)) return "is null";
+    arrow_range(&reader->columns, field, i, begin, end);
+    for (int64_t k = *begin; k < *end; k++)
+        if (arrow_is_null(&reader->columns, field + 1, k))
+            return "has an id, label or mask that is null";
+    return NULL;
+}
+
+// What a row has in its lists; n is that of all of them.
+typedef struct id_row {
+    int64_t ids, labels, mask, n; // first elements
+} id_row;
+
+static const char *find_lists(const arrow_reader *reader, int64_t i, id_row *out) {
+    const int fields[] = {reader->ids, reader->labels, reader->mask};
+    int64_t *const begins[] = {&out->ids, &out->labels, &out->mask};
+    for (int k = 0; k < 3; k++) {
+        int64_t end;
+        if (fields[k] < 0) continue;
+        const char *why = list_at(reader, fields[k], i, begins[k], &end);
+        if (why) return why;
+        const int64_t n = end - *begins[k];
+        if (k == 0) out->n = n;
+        if (n != out->n) return "has labels or a mask of another length than its ids";
+    }
+    return NULL;
+}
+
+static bool is_padding(const arrow_reader *reader, const id_row *row, int64_t k) {
+    return reader->mask >= 0 &&
+           arrow_number(&reader->columns, reader->mask + 1, row->mask + k) == 0;
+}
+
+static const char *add_ids(const arrow_reader *reader, int64_t i, str *out) {
+    const size_t begin = out->n;
+    id_row row = {0};
+    const char *why = find_lists(reader, i, &row);
+    if (why) return why;
+    for (int64_t k = 0; k < row.n; k++) {
+        const int64_t id = arrow_number(&reader->columns, reader->ids + 1, row.ids + k);
+        const int32_t narrow = (int32_t)id;
+        if (narrow != id || id < 0) {
+            out->n = begin;
+            return "has an id below 0 or above 2147483647";
+        }
+        if (!is_padding(reader, &row, k)) str_add(out, &narrow, sizeof narrow);
+    }
+    for (int64_t k = 0; reader->labels >= 0 && k < row.n; k++) {
+        const int64_t id = arrow_number(&reader->columns, reader->ids + 1, row.ids + k),
+                      label = arrow_number(&reader->columns, reader->labels + 1, row.labels + k);
+        if (is_padding(reader, &row, k)) continue;
+        if (label != NO_LABEL && label != id) {
+            out->n = begin;
+            return "has a label that is neither its id nor -100";
+        }
+        str_add(out, &(char){label != NO_LABEL}, 1);
+    }
+    return NULL;
+}
+
+// --- rows
+drv_status arrow_next(arrow_reader *reader, str *out, const char **broken, bool *row) {
+    *broken = NULL;
+    *row = true;
+    while (reader->row == reader->rows) {
+        reader->row = 0;
+        DRV_TRY(arrow_stream_next(reader->stream, &reader->rows, row));
+        if (!*row) return DRV_OK;
+        DRV_TRY(arrow_columns_load(&reader->columns, reader->rows));
+    }
+    const int64_t i = reader->row++;
+    if (reader->gives == ARROW_GIVES_JSON) {
+        add_members(reader, 0, i, out);
+    } else if (reader->gives == ARROW_GIVES_TEXT) {
+        int64_t begin, end;
+        const char *text = (const char *)reader->columns.of[reader->text].values.p;
+        if (arrow_is_null(&reader->columns, reader->text, i)) {
+            *broken = "is null";
+            return DRV_OK;
+        }
+        arrow_range(&reader->columns, reader->text, i, &begin, &end);
+        str_add(out, text ? text + begin : "", (size_t)(end - begin));
+    } else {
+        *broken = add_ids(reader, i, out);
+    }
+    return DRV_OK;
+}

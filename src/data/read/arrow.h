@@ -1,0 +1,31 @@
+// The rows of an Arrow stream, as Hugging Face datasets keeps them (datasets.save_to_disk): a
+// column of text, whole rows with the text in them as JSON, or lists of token ids. Memory is that
+// of the wanted columns of one record batch.
+#pragma once
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/str.h"
+
+typedef struct arrow_opts {
+    const char *column;        // of the text, or of ids
+    bool is_named;             // a person named it: no other will do
+    const char *const *fields; // not NULL: rows of those columns that it has of these, as JSON
+    bool ids; // "input_ids" will do where there is no text, with "labels" where rows are wanted
+} arrow_opts;
+
+// What a row is.
+typedef enum arrow_gives {
+    ARROW_GIVES_TEXT,
+    ARROW_GIVES_JSON,
+    ARROW_GIVES_IDS,          // an int32_t for each id
+    ARROW_GIVES_LABELLED_IDS, // then a byte for each: whether its label is itself, or else -100
+} arrow_gives;
+
+typedef struct arrow_reader arrow_reader; // single owner
+// DRV_E_DATA: none of the columns; the message lists those that there are.
+DRV_CHECKED drv_status arrow_open(const char *path, const arrow_opts *opts, arrow_reader **out);
+arrow_gives arrow_reader_gives(const arrow_reader *reader);
+// Appends the next row. *broken: why it has no value, else NULL. *row false: there are no more.
+DRV_CHECKED drv_status arrow_next(arrow_reader *reader, str *out, const char **broken, bool *row);
+int64_t arrow_where(const arrow_reader *reader); // bytes of the file that were passed
+void arrow_close(arrow_reader *reader);

@@ -1,0 +1,29 @@
+// The columns of the Arrow record batch at hand, checked: after arrow_columns_load every offset
+// leads to values that are there, so that what reads them checks nothing.
+#pragma once
+#include "data/read/arrow_stream.h"
+
+typedef struct arrow_column {
+    arrow_node node;
+    arrow_buffer valid;   // a bit a value; n 0: none is null
+    arrow_buffer offsets; // of text and lists: length + 1
+    arrow_buffer values;  // of text and numbers
+} arrow_column;
+
+typedef struct arrow_columns {
+    arrow_stream *stream;
+    const char *path;
+    arrow_column *of; // by field of the schema
+    bool *wanted;     // by field: it is loaded; set by the caller, parents too
+} arrow_columns;
+
+// `a`: of the lists; the buffers are freed by arrow_columns_free.
+void arrow_columns_init(arena *a, const char *path, arrow_stream *stream, arrow_columns *out);
+void arrow_columns_free(arrow_columns *columns);
+// Reads and checks the wanted columns of the batch, which has so many rows.
+DRV_CHECKED drv_status arrow_columns_load(arrow_columns *columns, int64_t rows);
+
+bool arrow_is_null(const arrow_columns *columns, int field, int64_t i);
+// Where the text or the elements of value i begin and end.
+void arrow_range(const arrow_columns *columns, int field, int64_t i, int64_t *begin, int64_t *end);
+int64_t arrow_number(const arrow_columns *columns, int field, int64_t i);

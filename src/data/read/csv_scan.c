@@ -1,0 +1,103 @@
+// A machine of five places, one byte after the other; inside quotes it goes from quote to quote.
+#include "data/read/csv_scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+
+enum {
+    FIELD_BEGIN, // nothing of the field has come
+    PLAIN,       // in a field without quotes
+    QUOTED,      // between quotes
+    QUOTE,       // behind a quote that ends the field, unless another one follows
+    RETURN,      // behind a carriage return behind the quotes: the row ends, or is broken
+    BROKEN       // the rest of the line is passed over
+};
+
+static int place_after(const csv_scan *scan, char c) {
+    switch (scan->place) {
+    case FIELD_BEGIN:
+        return c == '"' ? QUOTED : c == scan->delimiter ? FIELD_BEGIN : PLAIN;
+    case PLAIN:
+        return c == scan->delimiter ? FIELD_BEGIN : PLAIN;
+    case QUOTED:
+        return c == '"' ? QUOTE : QUOTED;
+    case QUOTE:
+        return c == '"' ? QUOTED : c == scan->delimiter ? FIELD_BEGIN : c == '\r' ? RETURN : BROKEN;
+    default:
+        return BROKEN;
+    }
+}
+
+static csv_event found(csv_scan *scan, const char *bytes, size_t end, size_t next) {
+    scan->end = end > 0 && bytes[end - 1] == '\r' ? end - 1 : end;
+    scan->next = next;
+    scan->place = FIELD_BEGIN;
+    scan->looked = 0;
+    return CSV_ROW;
+}
+
+csv_event csv_scan_next(csv_scan *scan, const char *bytes, size_t n_bytes, bool whole) {
+    if (scan->looked == 0) scan->why = NULL;
+    for (size_t i = scan->looked; i < n_bytes; i++) {
+        if (scan->place == QUOTED) {
+            const char *quote = memchr(bytes + i, '"', n_bytes - i);
+            if (!quote) break;
+            i = (size_t)(quote - bytes);
+        } else if (bytes[i] == '\n') {
+            return found(scan, bytes, i, i + 1);
+        }
+        const int before = scan->place;
+        scan->place = place_after(scan, bytes[i]);
+        if (scan->place == BROKEN && before != BROKEN)
+            scan->why = "more text behind a closing quote, expected the delimiter or the row's end";
+    }
+    scan->looked = n_bytes;
+    if (!whole) return CSV_MORE;
+    if (n_bytes == 0) return CSV_END;
+    if (scan->place == QUOTED) scan->why = "a quote is not closed before the end of the file";
+    return found(scan, bytes, n_bytes, n_bytes);
+}
+
+// --- fields
+// Appends the text of the field at `at`, without its quotes; returns where it ends.
+static const char *add_field(str *text, char delimiter, const char *at, const char *end) {
+    bool quoted = at < end && *at == '"';
+    if (quoted) at++;
+    while (at < end && (quoted || *at != delimiter)) {
+        const char *stop = memchr(at, quoted ? '"' : delimiter, (size_t)(end - at));
+        if (!stop) stop = end;
+        str_add(text, at, (size_t)(stop - at));
+        at = stop;
+        if (!quoted || at == end) break;
+        quoted = at + 1 < end && at[1] == '"'; // doubled: one of the text
+        if (quoted) str_add(text, "\"", 1);
+        at += quoted ? 2 : 1;
+    }
+    return at;
+}
+
+void csv_fields_read(csv_fields *fields, char delimiter, const char *row, size_t n_bytes) {
+    const char *const end = row + n_bytes;
+    fields->n = 0;
+    str_clear(&fields->text);
+    for (const char *at = row;; at++) { // behind a delimiter
+        at = add_field(&fields->text, delimiter, at, end);
+        MEM_GROW(fields->end, fields->n, fields->cap);
+        fields->end[fields->n++] = fields->text.n;
+        if (at == end) return;
+    }
+}
+
+const char *csv_field(const csv_fields *fields, int i, size_t *n) {
+    const size_t begin = i ? fields->end[i - 1] : 0;
+    *n = fields->end[i] - begin;
+    return fields->text.p ? fields->text.p + begin : "";
+}
+
+void csv_fields_free(csv_fields *fields) {
+    str_free(&fields->text);
+    free(fields->end);
+    *fields = (csv_fields){0};
+}

@@ -1,0 +1,18 @@
+// The rows of a CSV or TSV file with a header row, as texts of one column or as JSON objects.
+#pragma once
+#include "base/arena.h"
+#include "base/status.h"
+#include "data/read/csv_scan.h"
+
+typedef struct csv_table csv_table; // single owner
+
+// `header` is the file's first row. `column`: the one that holds the text; or else `fields`: names
+// of columns, NULL at the end, of which the file need not have all. DRV_E_DATA: it has not the
+// column, has it twice, or has none of the fields; the message names those that it has. `file` is
+// for messages and outlives the table.
+DRV_CHECKED drv_status csv_table_open(const char *file, char delimiter, const char *header,
+        size_t n_header, const char *column, const char *const *fields, csv_table **out);
+// Appends the text of the row's column, or an object of the fields {"prompt": "..."}. Bytes that
+// are no UTF-8 stay. Returns why the row is broken, or NULL.
+const char *csv_table_take(csv_table *table, const char *row, size_t n_bytes, str *out);
+void csv_table_close(csv_table *table); // NULL is allowed

@@ -1,0 +1,55 @@
+// Opening the rows of a run, and trying them for a plan.
+#include "train/run_inputs.h"
+
+#include "base/log.h"
+#include "data/set/vocab_check.h"
+#include "train/carry.h"
+#include "train/schedule.h"
+
+// All ranks see all rows, and so count the same steps.
+static void count_steps(run_config *cfg, bool say, const rows *train) {
+    const int64_t n = rows_per_epoch(train);
+    config_count_steps(cfg, n);
+    if (!say) return;
+    if (cfg->epochs > 0)
+        log_info("training.epochs %g of %lld row%s: %lld step%s of %lld row%s", cfg->epochs,
+                (long long)n, str_plural(n), (long long)cfg->steps, str_plural(cfg->steps),
+                (long long)cfg->global_batch_size, str_plural(cfg->global_batch_size));
+    schedule_warn(cfg);
+}
+
+drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train, rows **valid) {
+    if (cfg->n_train == 0)
+        return drv_fail(DRV_E_USAGE,
+                "%s: no data.train; expected the prefix of a .bin/.idx data set",
+                cfg->file ? cfg->file : "configuration");
+    DRV_TRY_CTX(batch_open_rows(a, cfg, true, 0, train), "%s: data.train",
+            config_where(cfg, "data.train"));
+    count_steps(cfg, say, *train);
+    const bool split = cfg->n_valid == 0;
+    if ((split && !(cfg->split[1] > 0)) || cfg->eval_every == 0) return DRV_OK;
+    const char *key = split ? "data.split" : "data.valid";
+    DRV_TRY_CTX(batch_open_rows(a, cfg, false, 0, valid), "%s: %s", config_where(cfg, key), key);
+    return DRV_OK;
+}
+
+static drv_status try_rows(arena *a, run_config *cfg, rows **train, rows **valid) {
+    DRV_TRY(run_inputs_open(a, cfg, true, train, valid));
+    carry_check_data(cfg, *train);
+    const rows *both[2] = {*train, *valid};
+    vocab_check check;
+    DRV_TRY(vocab_check_start(a, both, *valid ? 2 : 1, &check));
+    vocab_check_cancel(&check);
+    return DRV_OK;
+}
+
+drv_status run_inputs_try(run_config *cfg) {
+    arena *a = arena_new("inputs of a run");
+    rows *train = NULL, *valid = NULL;
+    drv_status status = carry_token_ids(a, cfg);
+    if (status == DRV_OK && cfg->n_train > 0) status = try_rows(a, cfg, &train, &valid);
+    if (train) rows_close(train);
+    if (valid) rows_close(valid);
+    arena_free(a);
+    return status;
+}

@@ -1,0 +1,15 @@
+// What a run reads before its first step: the rows of its data, and the tokenizer that is carried.
+#pragma once
+#include "train/batch.h"
+
+// Opens the rows to train on and those of evaluations (*valid NULL: there are none);
+// training.epochs become cfg->steps. `say`: tells what epochs come to, and of a warm-up beyond the
+// end. The caller closes both, of a failure too (NULL: not open). DRV_E_USAGE: there is no
+// data.train; others as rows_open.
+DRV_CHECKED drv_status run_inputs_open(arena *a, run_config *cfg, bool say, rows **train,
+        rows **valid);
+
+// Whether `drover train` would take what cfg names: opens tokenizer and data, checks the
+// vocabulary as far as that costs nothing, and closes them again. What is not named is not missed.
+// Sets token ids and steps as a run does.
+DRV_CHECKED drv_status run_inputs_try(run_config *cfg);

@@ -1,0 +1,201 @@
+// Arrow streams against the rows that pyarrow and datasets were given (tools/golden_arrow.py):
+// text, lists of ids, labels and masks, nested rows, each codec; broken files.
+#include "harness.h"
+
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "data/read/arrow.h"
+#include "tok/tokenizer.h"
+
+static const char *const fields[] = {"messages", "system", NULL};
+
+static json_t *wanted_rows(arena *mem, const char *name) {
+    char *text;
+    size_t n;
+    OK(file_read(mem, arena_printf(mem, "%s/%s", golden_path(mem, "arrow"), name), &text, &n));
+    json_t *want = json_array();
+    for (char *rest = text, *line; (line = strsep(&rest, "\n")) && *line;)
+        json_array_append_new(want, json_loads(line, 0, NULL));
+    return want;
+}
+
+// A row as Python has it: {"text": ...}, {"input_ids": [...]} and perhaps labels, or an object.
+static json_t *as_python(arrow_gives gives, const str *row, const char *broken) {
+    if (gives == ARROW_GIVES_JSON) return json_loadb(row->p, row->n, JSON_ALLOW_NUL, NULL);
+    if (gives == ARROW_GIVES_TEXT)
+        return json_pack("{s: o}", "text",
+                broken ? json_null() : json_stringn(row->p ? row->p : "", row->n));
+    const bool labelled = gives == ARROW_GIVES_LABELLED_IDS;
+    const size_t n = row->n / (sizeof(int32_t) + labelled);
+    json_t *ids = json_array(), *labels = json_array();
+    for (size_t i = 0; i < n; i++) {
+        int32_t id;
+        memcpy(&id, row->p + i * sizeof id, sizeof id);
+        json_array_append_new(ids, json_integer(id));
+        if (labelled)
+            json_array_append_new(labels, json_integer(row->p[n * sizeof id + i] ? id : -100));
+    }
+    json_t *o = json_pack("{s: o}", "input_ids", ids);
+    if (labelled) json_object_set(o, "labels", labels);
+    json_decref(labels);
+    return o;
+}
+
+static drv_status rows_of(const char *path, const arrow_opts *opts, json_t *out) {
+    arrow_reader *reader;
+    DRV_TRY(arrow_open(path, opts, &reader));
+    str row = {0};
+    const char *why;
+    drv_status status = DRV_OK;
+    for (bool more = true; status == DRV_OK;) {
+        str_clear(&row);
+        status = arrow_next(reader, &row, &why, &more);
+        if (status != DRV_OK || !more) break;
+        json_array_append_new(out, as_python(arrow_reader_gives(reader), &row, why));
+    }
+    str_free(&row);
+    arrow_close(reader);
+    return status;
+}
+
+static void check_rows(json_t *got, json_t *want, const char *name) {
+    assert_int_equal(json_array_size(got), json_array_size(want));
+    for (size_t i = 0; i < json_array_size(want); i++)
+        if (!json_equal(json_array_get(got, i), json_array_get(want, i)))
+            fail_msg("%s, row %zu: %s", name, i, json_dumps(json_array_get(got, i), JSON_COMPACT));
+}
+
+static void compare(const char *const *files, const char *want_file, const arrow_opts *opts) {
+    arena *mem = arena_new("rows");
+    json_t *got = json_array(), *want = wanted_rows(mem, want_file);
+    for (int i = 0; files[i]; i++)
+        OK(rows_of(arena_printf(mem, "%s/%s", golden_path(mem, "arrow"), files[i]), opts, got));
+    check_rows(got, want, files[0]);
+    json_decref(got);
+    json_decref(want);
+    arena_free(mem);
+}
+
+static void text_in_each_codec(void **state) {
+    (void)state;
+    static const char *const names[] = {"plain", "plain_large", "lz4", "lz4_large", "zstd",
+            "zstd_large"};
+    for (int i = 0; i < 6; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "text_%s.arrow", names[i]);
+        compare((const char *const[]){name, NULL}, "text.jsonl", &(arrow_opts){.column = "text"});
+    }
+}
+
+static void ids_of_each_width(void **state) {
+    (void)state;
+    static const char *const names[] = {"ids_i64.arrow", "ids_u16.arrow", "ids_i32.arrow"};
+    const arrow_opts opts = {.column = "text", .ids = true};
+    for (int i = 0; i < 3; i++)
+        compare((const char *const[]){names[i], NULL}, "ids.jsonl", &opts);
+    compare((const char *const[]){"fixed.arrow", NULL}, "fixed.jsonl", &opts);
+    compare((const char *const[]){"saved_ids/data-00000-of-00002.arrow",
+                    "saved_ids/data-00001-of-00002.arrow", NULL},
+            "saved_ids.jsonl", &opts);
+}
+
+// What its mask calls padding is not there.
+static void labels_without_padding(void **state) {
+    (void)state;
+    arena *mem = arena_new("labels");
+    json_t *got = json_array(), *want = wanted_rows(mem, "saved_labels.jsonl"), *row;
+    size_t i;
+    OK(rows_of(arena_printf(mem, "%s/saved_labels/data-00000-of-00001.arrow",
+                       golden_path(mem, "arrow")),
+            &(arrow_opts){.column = "text", .fields = fields, .ids = true}, got));
+    json_array_foreach(want, i, row) {
+        json_t *mask = json_object_get(row, "attention_mask");
+        for (size_t k = json_array_size(mask); k-- > 0;) {
+            if (json_integer_value(json_array_get(mask, k))) continue;
+            json_array_remove(json_object_get(row, "input_ids"), k);
+            json_array_remove(json_object_get(row, "labels"), k);
+        }
+        json_object_del(row, "attention_mask");
+    }
+    check_rows(got, want, "saved_labels");
+    json_decref(got);
+    json_decref(want);
+    arena_free(mem);
+}
+
+static void rows_from_the_third_on(void **state) {
+    (void)state;
+    arena *mem = arena_new("chat");
+    json_t *got = json_array(), *all = wanted_rows(mem, "chat.jsonl"), *want = json_array();
+    OK(rows_of(arena_printf(mem, "%s/chat.arrow", golden_path(mem, "arrow")),
+            &(arrow_opts){.column = "text", .fields = fields}, got));
+    for (size_t i = 3; i < 53; i++)
+        json_array_append(want, json_array_get(all, i));
+    check_rows(got, want, "chat");
+    json_decref(got);
+    json_decref(want);
+    json_decref(all);
+    arena_free(mem);
+}
+
+static void what_is_not_there_is_named(void **state) {
+    (void)state;
+    arena *mem = arena_new("named");
+    json_t *got = json_array();
+    const char *ids = arena_printf(mem, "%s/ids_i64.arrow", golden_path(mem, "arrow")),
+               *chat = arena_printf(mem, "%s/chat.arrow", golden_path(mem, "arrow"));
+    FAILS(rows_of(ids, &(arrow_opts){.column = "text"}, got), DRV_E_DATA,
+            "no column \"text\" of text; it has \"input_ids\" (lists)");
+    FAILS(rows_of(ids, &(arrow_opts){.column = "text", .is_named = true, .ids = true}, got),
+            DRV_E_DATA, "no column \"text\" of text");
+    FAILS(rows_of(ids, &(arrow_opts){.column = "text", .fields = fields, .ids = true}, got),
+            DRV_E_DATA, "(messages, system), nor \"input_ids\" and \"labels\"");
+    FAILS(rows_of(chat, &(arrow_opts){.column = "text", .ids = true}, got), DRV_E_DATA,
+            "it has \"messages\" (lists), \"system\" (text)");
+    json_decref(got);
+    arena_free(mem);
+}
+
+// Any file cut short or with wrong bytes is refused or read, never more.
+static void broken(void **state) {
+    (void)state;
+    arena *mem = arena_new("broken");
+    const char *path = path_join(mem, temporary_dir(mem), "x.arrow");
+    static const char *const names[] = {"chat.arrow", "text_zstd.arrow", "ids_u16.arrow",
+            "saved_labels/data-00000-of-00001.arrow"};
+    log_to_file_only(true);
+    for (int f = 0; f < 4; f++) {
+        char *good;
+        size_t n;
+        OK(file_read(mem, arena_printf(mem, "%s/%s", golden_path(mem, "arrow"), names[f]), &good,
+                &n));
+        char *bytes = arena_alloc(mem, n);
+        for (size_t i = 0; i < 2 * n; i += 7) {
+            json_t *got = json_array();
+            memcpy(bytes, good, n);
+            if (i < n) bytes[i] = (char)(bytes[i] + 1 + (char)(i % 251));
+            OK(file_write_atomic(path, bytes, i < n ? n : i - n));
+            const arrow_opts opts = {.column = "text",
+                    .fields = f == 0 || f == 3 ? fields : NULL,
+                    .ids = true};
+            if (rows_of(path, &opts, got) != DRV_OK) assert_non_null(strstr(drv_message(), path));
+            json_decref(got);
+        }
+    }
+    log_to_file_only(false);
+    arena_free(mem);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(text_in_each_codec),
+            cmocka_unit_test(ids_of_each_width),
+            cmocka_unit_test(labels_without_padding),
+            cmocka_unit_test(rows_from_the_third_on),
+            cmocka_unit_test(what_is_not_there_is_named),
+            cmocka_unit_test(broken),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+// Seconds of messages on links of two speeds, against numbers worked out by hand.
+#include "harness.h"
+
+#include <math.h>
+
+#include "cli/link_time.h"
+
+static const link_speeds hosts = {450e9, 50e9, 8}, alike = {50e9, 50e9, 0};
+
+static void near(double x, double expected) {
+    if (fabs(x - expected) > 1e-12 * expected) fail_msg("%.17g, expected %.17g", x, expected);
+}
+
+// 1 GB to each of the others: 1/450 s to one in the host, 1/50 s to one elsewhere.
+static void parts_to_all(void **state) {
+    (void)state;
+    near(link_all_seconds(&hosts, 1, 8, 7e9), 7 / 450.0);
+    near(link_all_seconds(&hosts, 1, 16, 15e9), 7 / 450.0 + 8 / 50.0);
+    near(link_all_seconds(&hosts, 4, 4, 3e9), 1 / 450.0 + 2 / 50.0); // two in each host
+    near(link_all_seconds(&hosts, 8, 64, 63e9), 63 / 50.0);          // one in each host
+    near(link_all_seconds(&hosts, 100, 2, 1e9), 1 / 50.0);
+    near(link_all_seconds(&alike, 1, 16, 15e9), 15 / 50.0);
+    assert_true(link_all_seconds(&hosts, 1, 1, 0) == 0);
+}
+
+// In a ring all wait for the one whose neighbour is elsewhere.
+static void parts_to_the_next(void **state) {
+    (void)state;
+    near(link_next_seconds(&hosts, 2, 4, 9e9), 9 / 450.0);
+    near(link_next_seconds(&hosts, 2, 8, 9e9), 9 / 50.0);
+    near(link_next_seconds(&hosts, 16, 2, 9e9), 9 / 50.0);
+    near(link_next_seconds(&alike, 16, 2, 9e9), 9 / 50.0);
+    assert_true(link_next_seconds(&hosts, 1, 1, 0) == 0);
+}
+
+// Tensor 2 x context 2 x data 4 x pipeline 2 on 4 hosts of 8 ranks: tensor and context groups lie
+// in a host; data ranks with the same weights are 8, of which 4 share a host; the other stage of
+// the pipeline is 16 ranks away.
+static void axes_of_a_mesh(void **state) {
+    (void)state;
+    const mesh m = {{[AXIS_PIPELINE] = 2, [AXIS_DATA] = 4, [AXIS_CONTEXT] = 2, [AXIS_TENSOR] = 2}};
+    near(link_axis_seconds(&hosts, &m, AXIS_TENSOR, 9e9), 9 / 450.0);
+    near(link_axis_seconds(&hosts, &m, AXIS_CONTEXT, 9e9), 9 / 450.0);
+    near(link_axis_seconds(&hosts, &m, AXIS_DATA, 7e9), 3 / 450.0 + 4 / 50.0);
+    near(link_axis_seconds(&hosts, &m, AXIS_PIPELINE, 9e9), 9 / 50.0);
+    const mesh one = mesh_single();
+    for (int axis = 0; axis < N_AXES; axis++)
+        assert_true(link_axis_seconds(&hosts, &one, (mesh_axis)axis, 0) == 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(parts_to_all),
+            cmocka_unit_test(parts_to_the_next), cmocka_unit_test(axes_of_a_mesh)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

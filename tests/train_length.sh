@@ -1,0 +1,39 @@
+#!/bin/bash
+# How long a run is: epochs instead of steps, a warm-up that fits it, and a resume that goes on with more of them.
+. "$(dirname "$0")"/story.bash
+make_data
+sed -i 's/training: {steps: 40, /training: {/; s/schedule:.*/schedule: {type: constant}/' run.yaml
+train() { "$drover" train run.yaml --set run_dir="$1" "${@:2}"; }
+
+# The rows of an epoch are what the log says of the data; a step takes 8.
+expect 0 "step-000002" train two --set training.steps=2
+rows=$(sed -n 's/.*data: \([0-9]*\) rows of 64 tokens an epoch.*/\1/p' two/log.txt)
+check "the rows of an epoch are said" test "${rows:-0}" -gt 100
+steps=$(((rows * 2 / 100 + 7) / 8)) # of 0.02 epochs, rounded up
+expect 0 "step $steps/$steps" train part --set training.epochs=0.02
+says "training.epochs 0.02 of $rows rows: $steps steps of 8 rows"
+check "metrics of each step" test "$(grep -c '"loss"' part/metrics.jsonl)" = $steps
+expect 0 "nothing to do: step $steps of $steps is done; raise training.epochs to go on" train part --set training.epochs=0.02
+
+# The run's own config is one: it has the epochs, and resumes.
+grep -q "epochs: 0.02" part/config.yaml && grep -q "steps: auto" part/config.yaml && ok || bad "config.yaml" part/config.yaml
+more=$(((rows * 4 / 100 + 7) / 8))
+expect 0 "resumed from part/checkpoints/" "$drover" train part/config.yaml --set training.epochs=0.04
+says "step $more/$more" "changed since the last part: training.steps: $steps -> $more"
+expect 0 "step $more/$more" train whole --set training.epochs=0.04 --set schedule.warmup_steps=$((steps / 10))
+check "resumed with more epochs: the bits of one run" cmp part/checkpoints/step-*$more/model.safetensors whole/checkpoints/step-*$more/model.safetensors
+
+# A plan counts the same; without data it knows no steps.
+expect 0 "for $steps steps" "$drover" plan run.yaml --set training.epochs=0.02
+expect 0 "training.epochs 2 are as many steps as data.train gives" "$drover" plan run.yaml --set training.epochs=2 --set data.train=[]
+expect 2 "training.epochs 2 and training.steps 3 (--set) exclude each other" "$drover" plan run.yaml --set training.epochs=2 --set training.steps=3
+
+# A short run reaches its learning rate; one that does not says so.
+lr_of() { sed -n "s/.*\"step\":$2,.*\"lr\":\([^,]*\),.*/\1/p" "$1"/metrics.jsonl; }
+expect 0 "step 12/12" train short --set training.steps=12 --set optimizer.lr=0.001
+check "the rate of step 1 is the peak" test "$(lr_of short 1)" = 0.001
+! grep -q "warm-up" out && ok || bad "a warm-up that fits is warned of" out
+expect 0 "the warm-up of 100 steps is longer than the run of 2: the learning rate ends at 2e-05 of optimizer.lr 0.001" \
+    train long --set training.steps=2 --set optimizer.lr=0.001 --set schedule.warmup_steps=100
+check "once" test "$(grep -c 'the warm-up of' out)" = 1
+finish

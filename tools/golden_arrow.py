@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/arrow/: small folders and files of Arrow as Hugging Face datasets and pyarrow write them, and beside
+each NAME.jsonl with its rows as Python has them. The tests need no Python.
+
+    python tools/golden_arrow.py tests/golden/arrow      (with pyarrow and datasets)
+"""
+import json, pathlib, random, shutil, sys
+import datasets, pyarrow as pa
+
+rng = random.Random(7)
+WORDS = "the quick brown fox größe 日本語 naïve \n \t \" \\ 😀 jumps".split(" ")
+text = lambda: " ".join(rng.choice(WORDS) for _ in range(rng.randrange(12)))
+
+
+def write_rows(path, rows):
+    path.write_text("".join(json.dumps(r, ensure_ascii=False) + "\n" for r in rows))
+
+
+def texts():
+    return ["", "a", None, "x" * 300] + [text() for _ in range(60)] + [None]
+
+
+def ids(n=40):
+    return [[rng.randrange(256) for _ in range(rng.choice([0, 1, 7, 33]))] for _ in range(n)]
+
+
+def save_folder(out, name, rows, features=None, **kw):
+    """A folder by save_to_disk, without what says when and where it was made."""
+    folder = out / name
+    shutil.rmtree(folder, ignore_errors=True)
+    datasets.Dataset.from_list(rows, features=features).save_to_disk(str(folder), **kw)
+    write_rows(out / f"{name}.jsonl", rows)
+
+
+def write_stream(path, table, rows_a_batch, compression=None, file=False):
+    options = pa.ipc.IpcWriteOptions(compression=compression)
+    make = pa.ipc.new_file if file else pa.ipc.new_stream
+    with pa.OSFile(str(path), "wb") as sink, make(sink, table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=rows_a_batch)
+
+
+def labelled():
+    rows = []
+    for n in [1, 2, 5, 17, 40]:
+        tokens = [rng.randrange(256) for _ in range(n)]
+        labels = [t if rng.random() < .5 else -100 for t in tokens]
+        labels[-1] = tokens[-1]
+        pad = rng.randrange(4)
+        rows.append(dict(input_ids=tokens + [0] * pad, labels=labels + [-100] * pad, attention_mask=[1] * n + [0] * pad))
+    return rows
+
+
+def conversations(n=80):
+    some = lambda make, p: None if rng.random() < p else [make() for _ in range(rng.randrange(4))]
+    call = lambda: dict(name=text(), arguments=rng.choice(["{}", None]))
+    message = lambda: dict(role=rng.choice(["user", "assistant"]), content=rng.choice([text(), None]), calls=some(call, .5))
+    return [dict(messages=some(message, .1), system=rng.choice([text(), None])) for _ in range(n)]
+
+
+def main(out):
+    out.mkdir(parents=True, exist_ok=True)
+    save_folder(out, "saved_text", [dict(text=t, n=i) for i, t in enumerate(texts())], num_shards=3)
+    save_folder(out, "saved_ids", [dict(input_ids=x) for x in ids()], num_shards=2)
+    save_folder(out, "saved_labels", labelled(), features=datasets.Features(dict(
+        input_ids=datasets.Sequence(datasets.Value("int32")), labels=datasets.Sequence(datasets.Value("int64")),
+        attention_mask=datasets.Sequence(datasets.Value("int8")))))
+    values, lists = texts(), ids()
+    write_rows(out / "text.jsonl", [dict(text=t) for t in values])
+    for codec in (None, "lz4", "zstd"):
+        for large in (False, True):
+            column = pa.array(values, pa.large_string() if large else pa.string())
+            before = pa.array([[1.5] * (i % 3) for i in range(len(values))])  # columns that are passed over
+            table = pa.table(dict(numbers=before, text=column, flag=pa.array([i % 2 == 0 for i in range(len(values))])))
+            write_stream(out / f"text_{codec or 'plain'}{'_large' if large else ''}.arrow", table, 17, codec, file=codec == "lz4")
+    write_rows(out / "ids.jsonl", [dict(input_ids=x) for x in lists])
+    for kind, list_type in dict(i64=pa.list_(pa.int64()), u16=pa.large_list(pa.uint16()), i32=pa.list_(pa.int32())).items():
+        write_stream(out / f"ids_{kind}.arrow", pa.table(dict(input_ids=pa.array(lists, list_type))), 11, "zstd" if kind == "u16" else None)
+    fixed = [x for x in ids(60) if len(x) == 7]
+    write_rows(out / "fixed.jsonl", [dict(input_ids=x) for x in fixed])
+    write_stream(out / "fixed.arrow", pa.table(dict(input_ids=pa.array(fixed, pa.list_(pa.int32(), 7)))).slice(0), 3)
+    chat = conversations()
+    write_rows(out / "chat.jsonl", chat)
+    call = pa.list_(pa.struct([("name", pa.string()), ("arguments", pa.string())]))
+    message = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string()), ("calls", call)]))
+    table = pa.Table.from_pylist(chat, schema=pa.schema([("messages", message), ("system", pa.large_string())]))
+    write_stream(out / "chat.arrow", table.slice(3, 50), 9, "lz4")  # offsets that do not begin at zero
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))

@@ -152,7 +152,7 @@ static void strangers_hold_up_nobody(void **state) {
     for (int i = 0; i < STRANGERS; i++) {
         strangers[i] = call(&at);
         assert_int_equal(send(strangers[i], "x", 1, MSG_NOSIGNAL), 1);
-        assert_int_equal(reception_serve(callers), -1);
+        assert_int_equal(reception_serve(callers, NULL), -1);
     }
     handshake known;
     handshake_begin(&known, call(&at), true, &secret, "one", LONGEST_S);
@@ -161,7 +161,7 @@ static void strangers_hold_up_nobody(void **state) {
     while ((fd < 0 || known.state == HANDSHAKE_UNDERWAY) && clock_s() < end) {
         struct pollfd fds[MAX_CALLERS + 1];
         poll(fds, (nfds_t)reception_fds(callers, fds), 1);
-        if (fd < 0) fd = reception_serve(callers);
+        if (fd < 0) fd = reception_serve(callers, NULL);
         handshake_go_on(&known);
     }
     assert_true(fd >= 0);

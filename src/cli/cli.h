@@ -28,9 +28,9 @@ typedef struct verb verb;
 
 // A row of the table. A verb has either subverbs or a function, options and positional arguments.
 struct verb {
-    const char *name, *summary;
-    const char *usage; // what follows "drover NAME"; one form on each line
-    const char *help;  // paragraphs that teach, in lines as they print
+    const char *name, *summary; // summary NULL: a part of the machinery, which no help lists
+    const char *usage;          // what follows "drover NAME"; one form on each line
+    const char *help;           // paragraphs that teach, in lines as they print
     const cli_option *options;
     int n_options;
     const cli_rule *rules; // options without one stand alone and have a value
@@ -43,7 +43,7 @@ struct verb {
 
 extern const verb verb_config, verb_graph, verb_plan, verb_train, verb_eval, verb_generate,
         verb_ckpt, verb_tokenizer, verb_data, verb_model, verb_bench, verb_doctor, verb_plot,
-        verb_chat, verb_devices, verb_compile;
+        verb_chat, verb_devices, verb_compile, verb_launch;
 
 // All verbs, in the order of the help.
 extern const verb *const cli_verbs[];

@@ -11,7 +11,7 @@ static void print_names(FILE *f, const verb *const *list, int n) {
     for (int i = 0; i < n; i++)
         if ((int)strlen(list[i]->name) > width) width = (int)strlen(list[i]->name);
     for (int i = 0; i < n; i++)
-        fprintf(f, "  %-*s  %s\n", width, list[i]->name, list[i]->summary);
+        if (list[i]->summary) fprintf(f, "  %-*s  %s\n", width, list[i]->name, list[i]->summary);
 }
 
 static void print_verbs(FILE *f) {
@@ -67,7 +67,7 @@ void cli_print_help(FILE *file, const verb *parent, const verb *shown) {
     char name[64];
     snprintf(name, sizeof name, "%s%s%s", parent ? parent->name : "", parent ? " " : "",
             shown->name);
-    fprintf(file, "drover %s: %s\n\n", name, shown->summary);
+    if (shown->summary) fprintf(file, "drover %s: %s\n\n", name, shown->summary);
     if (shown->n_subverbs == 0) {
         print_usage(file, name, shown->usage);
         if (shown->help) fprintf(file, "\n%s\n", shown->help);
@@ -93,25 +93,26 @@ static const verb *parent_of(const char *name) {
 
 drv_status cli_find_verb(const verb *parent, const char *name, const verb **out) {
     const char *names[MAX_VERBS] = {0};
+    int n_names = 0;
     const int n_words = parent ? parent->n_subverbs : n_cli_verbs;
     DRV_ASSERT(n_words <= MAX_VERBS, "%d verbs", n_words);
     for (int i = 0; i < n_words; i++) {
         const verb *v = parent ? &parent->subverbs[i] : cli_verbs[i];
-        names[i] = v->name;
+        if (v->summary) names[n_names++] = v->name;
         if (strcmp(name, v->name) == 0) {
             *out = v;
             return DRV_OK;
         }
     }
-    const char *near = str_nearest(name, names, n_words);
+    const char *near = str_nearest(name, names, n_names);
     if (near || !parent)
         return drv_fail(DRV_E_USAGE, "%s%sunknown %s \"%s\"%s%s%s; see drover help%s%s",
                 parent ? parent->name : "", parent ? ": " : "", parent ? "subverb" : "verb", name,
                 near ? ", did you mean \"" : "", near ? near : "", near ? "\"" : "",
                 parent ? " " : "", parent ? parent->name : "");
     str list = {0};
-    for (int i = 0; i < n_words; i++)
-        str_printf(&list, "%s%s", i == 0 ? "" : i < n_words - 1 ? ", " : " or ", names[i]);
+    for (int i = 0; i < n_names; i++)
+        str_printf(&list, "%s%s", i == 0 ? "" : i < n_names - 1 ? ", " : " or ", names[i]);
     const verb *other = parent_of(name);
     if (other) str_printf(&list, "; drover %s %s is there", other->name, name);
     drv_status status =

@@ -9,9 +9,11 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "cli/cli.h"
+#include "launch/outcome.h"
 
 const verb *const cli_verbs[] = {
         &verb_train,
+        &verb_launch,
         &verb_eval,
         &verb_generate,
         &verb_plot,
@@ -89,5 +91,6 @@ int main(int argc, char **argv) {
     cli_close_stdout();
     log_close_file();
     arena_free(a);
+    outcome_leave(status);
     return exit_status(status);
 }

@@ -26,14 +26,23 @@ static bool send_all(int fd, const void *p, size_t n) {
     return send(fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)n;
 }
 
-// The proof of the caller or of the listener for this handshake.
-static bool prove(const handshake *h, bool of_caller, unsigned char out[HMAC_BYTES]) {
+// What `use` makes of the secret in this handshake.
+static drv_status derive(const handshake *h, const char *use, unsigned char out[HMAC_BYTES]) {
     char text[16 + PURPOSE_BYTES + 2 * NONCE_BYTES] = {0};
-    snprintf(text, 16, "%s", of_caller ? "caller" : "listener");
+    snprintf(text, 16, "%s", use);
     memcpy(text + 16, h->purpose, PURPOSE_BYTES);
     memcpy(text + 16 + PURPOSE_BYTES, h->calls ? h->theirs : h->mine, NONCE_BYTES);
     memcpy(text + 16 + PURPOSE_BYTES + NONCE_BYTES, h->calls ? h->mine : h->theirs, NONCE_BYTES);
-    return hmac_sha256(h->secret->bytes, SECRET_BYTES, text, sizeof text, out) == DRV_OK;
+    return hmac_sha256(h->secret->bytes, SECRET_BYTES, text, sizeof text, out);
+}
+
+// The proof of the caller or of the listener.
+static bool prove(const handshake *h, bool of_caller, unsigned char out[HMAC_BYTES]) {
+    return derive(h, of_caller ? "caller" : "listener", out) == DRV_OK;
+}
+
+drv_status handshake_session(const handshake *h, job_secret *out) {
+    return derive(h, "session", out->bytes);
 }
 
 static handshake_state refuse(handshake *h) {
@@ -141,12 +150,13 @@ static void take_callers(reception *r) {
     }
 }
 
-int reception_serve(reception *r) {
+int reception_serve(reception *r, handshake *proven) {
     take_callers(r);
     for (int i = 0; i < r->n;) {
         const handshake_state state = handshake_go_on(&r->callers[i]);
         const int fd = r->callers[i].fd;
         if (state == HANDSHAKE_PROVEN) {
+            if (proven) *proven = r->callers[i];
             leave_out(r, i);
             return fd;
         }

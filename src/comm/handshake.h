@@ -49,6 +49,9 @@ void handshake_begin(handshake *h, int fd, bool calls, const job_secret *secret,
 // secret, closes or is too slow is refused; the caller of this closes the socket.
 handshake_state handshake_go_on(handshake *h);
 
+// A key for this connection alone, the same on both sides of a proven handshake.
+DRV_CHECKED drv_status handshake_session(const handshake *h, job_secret *out);
+
 // --- Callers of a listening socket, served side by side.
 typedef struct reception reception;
 enum { MAX_CALLERS = 64 };
@@ -58,7 +61,8 @@ reception *reception_open(int listener, const job_secret *secret, const char *pu
 // Fills fds for poll(), at most MAX_CALLERS + 1; the number of them.
 int reception_fds(const reception *r, struct pollfd *fds);
 // Takes new callers and what callers have sent. The socket of one that has proven the secret, which
-// is now the caller's of this function; -1: none at the moment. One that takes more than ten
-// seconds is dropped, and when there are MAX_CALLERS, the one that has been there longest.
-int reception_serve(reception *r);
+// is now the caller's of this function, with its handshake in *proven (NULL: not wanted); -1: none
+// at the moment. One that takes more than ten seconds is dropped, and when there are MAX_CALLERS,
+// the one that has been there longest.
+int reception_serve(reception *r, handshake *proven);
 void reception_close(reception *r); // drops who is there

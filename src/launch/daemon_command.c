@@ -1,0 +1,146 @@
+// Forms of plm/rsh of Open MPI 4.1 (orte/mca/plm/rsh/plm_rsh_module.c) and of plm/ssh of PRRTE:
+//
+//   orted -mca NAME "VALUE" ...
+//   PATH=DIR/bin:$PATH ; export PATH ; LD_LIBRARY_PATH=DIR/lib:... ; export LD_LIBRARY_PATH ;
+//       DYLD_LIBRARY_PATH=... ; export DYLD_LIBRARY_PATH ; DIR/bin/orted ...
+//   PRTE_PREFIX=DIR;export PRTE_PREFIX;PMIX_PREFIX=DIR;export PMIX_PREFIX;...;DIR/bin/prted
+//       --prtemca NAME "VALUE" ...
+//   ( test ! -r ./.profile || . ./.profile; one of those )      where the user's shell is sh or ksh
+#include "launch/daemon_command.h"
+
+#include <string.h>
+
+#include "base/str.h"
+
+enum { MAX_WORDS = 2048, MAX_BYTES = 1 << 19, MAX_VARIABLES = 8 };
+
+#define PROFILE "( test ! -r ./.profile || . ./.profile;"
+
+typedef struct lexer {
+    const char *p;
+    char *word; // room for the longest
+    bool names; // the word has a variable in it
+} lexer;
+
+typedef enum token { TOKEN_END, TOKEN_WORD, TOKEN_SEMICOLON, TOKEN_WRONG } token;
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+// One word, without its quotes.
+static token next_token(lexer *l) {
+    char quote = 0, *w = l->word;
+    l->names = false;
+    while (is_blank(*l->p))
+        l->p++;
+    if (!*l->p) return TOKEN_END;
+    if (*l->p == ';') return l->p++, TOKEN_SEMICOLON;
+    for (; *l->p && (quote || (!is_blank(*l->p) && *l->p != ';')); l->p++) {
+        char c = *l->p;
+        if (quote ? c == quote : c == '"' || c == '\'') {
+            quote = quote ? 0 : c;
+            continue;
+        }
+        if (c == '\\' && quote != '\'') {
+            c = *++l->p;
+            if (!c) return TOKEN_WRONG;
+        } else if (c == '$' && quote != '\'')
+            l->names = true;
+        else if (c == '`' && quote != '\'')
+            return TOKEN_WRONG;
+        else if (!quote && strchr("|&<>()*?~#!", c))
+            return TOKEN_WRONG;
+        if ((unsigned char)c < ' ' || c == 127) return TOKEN_WRONG;
+        *w++ = c;
+    }
+    *w = 0;
+    return quote ? TOKEN_WRONG : TOKEN_WORD;
+}
+
+typedef struct statement {
+    const char *words[MAX_WORDS + 1];
+    int n;
+    bool names;
+} statement;
+
+static bool is_export(const statement *s) {
+    return s->n == 2 && strcmp(s->words[0], "export") == 0 && !s->names;
+}
+
+drv_status daemon_variable_check(const char *variable) {
+    static const char *const known[] = {"PATH=", "LD_LIBRARY_PATH=", "DYLD_LIBRARY_PATH=",
+            "PRTE_PREFIX=", "PMIX_PREFIX=", "OPAL_PREFIX="};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (str_starts(variable, known[i])) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "mpirun's launch agent was asked to set \"%s\", expected a path of Open MPI", variable);
+}
+
+// True: it says where the daemon lies. "NAME=DIR:$NAME" puts DIR before what the variable has.
+static bool take_path(arena *mem, const statement *s, daemon_command *out) {
+    if (is_export(s)) return true;
+    if (s->n != 1 || out->n_variables == MAX_VARIABLES ||
+            daemon_variable_check(s->words[0]) != DRV_OK)
+        return false;
+    size_t n = strcspn(s->words[0], "$");
+    while (n > 0 && s->words[0][n - 1] == ':')
+        n--;
+    out->variables[out->n_variables++] = arena_strndup(mem, s->words[0], n);
+    return true;
+}
+
+drv_status daemon_command_check(const char *program) {
+    const char *slash = strrchr(program, '/'), *base = slash ? slash + 1 : program;
+    if (strcmp(base, "orted") == 0 || strcmp(base, "prted") == 0) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "mpirun's launch agent was asked to run \"%s\", expected orted or prted", base);
+}
+
+static drv_status not_one(const char *line) {
+    return drv_fail(DRV_E_DATA, "mpirun's launch agent was asked for no single command: \"%s\"",
+            line);
+}
+
+static drv_status parse_line(arena *a, const char *line, daemon_command *out) {
+    lexer lexer_ = {line, arena_alloc(a, strlen(line) + 1), false};
+    statement *s = ARENA_NEW(a, statement);
+    for (;;) {
+        const token kind = next_token(&lexer_);
+        if (kind == TOKEN_WRONG || s->n == MAX_WORDS) return not_one(line);
+        if (kind == TOKEN_END) break;
+        if (kind == TOKEN_WORD) {
+            s->words[s->n++] = arena_strdup(a, lexer_.word);
+            s->names |= lexer_.names;
+        } else if (take_path(a, s, out))
+            *s = (statement){0};
+        else
+            return not_one(line);
+    }
+    if (s->names) return not_one(line);
+    DRV_TRY(daemon_command_check(s->n > 0 ? s->words[0] : ""));
+    out->argv = s->words;
+    for (int i = 0; i < s->n; i++) // a daemon that left its parent could not be waited for
+        if (strcmp(s->words[i], "--daemonize") != 0) s->words[out->n_args++] = s->words[i];
+    s->words[out->n_args] = NULL;
+    return DRV_OK;
+}
+
+drv_status daemon_command_parse(arena *a, const char *const *words, int n_words,
+        daemon_command *out) {
+    str joined = {0};
+    *out = (daemon_command){.variables = ARENA_ARRAY(a, const char *, MAX_VARIABLES)};
+    for (int i = 0; i < n_words && joined.n <= MAX_BYTES; i++)
+        str_printf(&joined, "%s%s", i ? " " : "", words[i]);
+    const char *all = arena_strdup(a, joined.p ? joined.p : "");
+    str_free(&joined);
+    while (is_blank(*all))
+        all++;
+    size_t n = strlen(all);
+    if (n > MAX_BYTES) return drv_fail(DRV_E_DATA, "a command of more than %d bytes", MAX_BYTES);
+    if (!str_starts(all, PROFILE)) return parse_line(a, all, out);
+    while (n > 0 && is_blank(all[n - 1]))
+        n--;
+    if (all[n - 1] != ')') return not_one(all);
+    return parse_line(a, arena_strndup(a, all + strlen(PROFILE), n - 1 - strlen(PROFILE)), out);
+}

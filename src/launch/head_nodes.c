@@ -1,0 +1,315 @@
+// Who is connected to node 0: callers, nodes, agents of mpirun.
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/exit_status.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "comm/host_address.h"
+#include "launch/daemon_command.h"
+#include "launch/head.h"
+
+// --- listening
+// The address that the other nodes know: that of the master's name, if it is one of this host. A
+// pod may not be able to look up its own name, and a name may lead to a proxy: then the first
+// address that other hosts may reach.
+static int bind_here(uint32_t address, int port) {
+    const struct sockaddr_in at = {.sin_family = AF_INET,
+            .sin_port = htons((uint16_t)port),
+            .sin_addr.s_addr = address};
+    const int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); // a job that ended just now
+    if (bind(fd, (const struct sockaddr *)&at, sizeof at) == 0 && listen(fd, 1024) == 0) return fd;
+    const int error = errno;
+    close(fd);
+    errno = error;
+    return -1;
+}
+
+static drv_status find_address(const head *h, uint32_t *out) {
+    const struct addrinfo hints = {.ai_family = AF_INET, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *list = NULL;
+    host_addresses here;
+    const char *only = getenv("DROVER_INTERFACE"), *name = h->job->world.master.value;
+    DRV_TRY(host_addresses_find(&here));
+    *out = here.n > 0 ? here.address[0] : htonl(INADDR_LOOPBACK);
+    if ((only && *only) || getaddrinfo(name, NULL, &hints, &list) != 0) return DRV_OK;
+    struct sockaddr_in in;
+    memcpy(&in, list->ai_addr, sizeof in);
+    freeaddrinfo(list);
+    const int fd = bind_here(in.sin_addr.s_addr, 0); // whether it is this host's
+    if (fd < 0) return DRV_OK;
+    close(fd);
+    *out = in.sin_addr.s_addr;
+    return DRV_OK;
+}
+
+static drv_status listen_to_agents(head *h) {
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const char *path = path_join(h->a, h->local.dir, "agents");
+    if (strlen(path) >= sizeof at.sun_path)
+        return drv_fail(DRV_E_USAGE, "TMPDIR is too long for a socket: \"%s\"", path);
+    memcpy(at.sun_path, path, strlen(path));
+    h->agent_listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (bind(h->agent_listener, (const struct sockaddr *)&at, sizeof at) == 0 &&
+            listen(h->agent_listener, 1024) == 0)
+        return DRV_OK;
+    return drv_fail(DRV_E_IO, "could not listen at \"%s\": %s", path, strerror(errno));
+}
+
+drv_status head_listen(head *h) {
+    const launch_job *job = h->job;
+    uint32_t address;
+    h->members = ARENA_ARRAY(h->a, head_member, job->n_nodes);
+    h->agents = ARENA_ARRAY(h->a, head_agent, job->n_nodes);
+    for (int i = 0; i < job->n_nodes; i++)
+        h->members[i].line = h->agents[i].line = (control){.fd = -1, .closed = true};
+    DRV_TRY(find_address(h, &address));
+    inet_ntop(AF_INET, &address, h->address, sizeof h->address);
+    h->listener = bind_here(address, job->port);
+    if (h->listener < 0)
+        return drv_fail(errno == EADDRINUSE ? DRV_E_BUSY : DRV_E_IO,
+                "could not listen at %s:%d: %s", h->address, job->port, strerror(errno));
+    if (!job->has_secret)
+        DRV_TRY(launch_leave_secret(h->a, job->port, &h->secret, &h->secret_path));
+    h->callers = reception_open(h->listener, &h->secret, LAUNCH_PURPOSE);
+    return listen_to_agents(h);
+}
+
+void head_stop_listening(head *h) {
+    reception_close(h->callers);
+    h->callers = NULL;
+    while (h->n_newcomers > 0)
+        control_close(&h->newcomers[--h->n_newcomers]);
+    if (h->listener >= 0) close(h->listener);
+    h->listener = -1;
+    if (h->secret_path) unlink(h->secret_path);
+    h->secret_path = NULL;
+}
+
+void head_close(head *h) {
+    head_stop_listening(h);
+    for (int i = 1; i < h->job->n_nodes && h->members; i++)
+        control_close(&h->members[i].line);
+    for (int i = 0; i < h->n_agents; i++)
+        control_close(&h->agents[i].line);
+    if (h->agent_listener >= 0) close(h->agent_listener);
+}
+
+static void watch(struct pollfd *fds, int *n, int fd, bool sends) {
+    if (fd >= 0) fds[(*n)++] = (struct pollfd){fd, (short)(POLLIN | (sends ? POLLOUT : 0)), 0};
+}
+
+void head_poll(head *h, int ms) {
+    const int most = 2 * h->job->n_nodes + 2 * MAX_CALLERS + 4;
+    struct pollfd *fds = mem_alloc(sizeof *fds * (size_t)most);
+    int n = h->callers ? reception_fds(h->callers, fds) : 0;
+    watch(fds, &n, h->local.signal_fd, false);
+    watch(fds, &n, h->agent_listener, false);
+    for (int i = 0; i < h->n_newcomers; i++)
+        watch(fds, &n, h->newcomers[i].fd, false);
+    for (int i = 1; i < h->job->n_nodes; i++)
+        watch(fds, &n, h->members[i].line.closed ? -1 : h->members[i].line.fd,
+                h->members[i].line.out.n > 0);
+    for (int i = 0; i < h->n_agents; i++)
+        watch(fds, &n, h->agents[i].line.closed ? -1 : h->agents[i].line.fd, false);
+    poll(fds, (nfds_t)n, ms);
+    free(fds);
+}
+
+// --- nodes that come
+static void refuse(head *h, control *line, int status, const char *why) {
+    const char *fields[] = {arena_printf(h->a, "%d", status), why};
+    log_warn("refused: %s", why);
+    control_send(line, CONTROL_REFUSED, fields, 2);
+    control_flush(line, 1);
+}
+
+static const char *what_differs(head *h, const control_message *m, int node) {
+    const launch_job *job = h->job;
+    if (m->n_fields != 5) return "it says hello in another way";
+    if (strcmp(m->field[0], drover_version()) != 0)
+        return arena_printf(h->a, "node %d has drover %s, node 0 has %s; expected the same", node,
+                m->field[0], drover_version());
+    if (control_number(m->field[2]) != job->n_nodes || control_number(m->field[3]) != job->ranks)
+        return arena_printf(h->a,
+                "node %d knows of %s nodes x %s ranks, node 0 of %d x %d; expected the same", node,
+                m->field[2], m->field[3], job->n_nodes, job->ranks);
+    if (node < 1 || node >= job->n_nodes)
+        return arena_printf(h->a, "a node calls itself node %d, expected 1 to %d", node,
+                job->n_nodes - 1);
+    if (h->members[node].here)
+        return arena_printf(h->a, "node %d came twice: from %s, and from %s", node,
+                h->members[node].host, m->field[4]);
+    return NULL;
+}
+
+static void name_member(head *h, int node, int fd) {
+    struct sockaddr_in in = {0};
+    socklen_t n = sizeof in;
+    head_member *new = &h->members[node];
+    getpeername(fd, (struct sockaddr *)&in, &n);
+    inet_ntop(AF_INET, &in.sin_addr, new->label, sizeof new->label);
+    bool alone = ntohl(in.sin_addr.s_addr) >> 24 != 127;
+    for (int i = 1; i < h->job->n_nodes; i++)
+        alone &= i == node || strcmp(h->members[i].label, new->label) != 0;
+    // Nodes of one machine: mpirun only hands the name to the agent.
+    if (!alone || in.sin_addr.s_addr == inet_addr(h->address))
+        snprintf(new->label, sizeof new->label, "127.1.%d.%d", node / 250, 1 + node % 250);
+}
+
+// True: the newcomer's line was taken over or is done with.
+static bool meet(head *h, control *line) {
+    control_message m;
+    control_pump(line);
+    if (!control_take(line, &m)) return line->closed;
+    const int node = m.kind == CONTROL_HELLO && m.n_fields == 5 ? control_number(m.field[1]) : 0;
+    const char *why = m.kind == CONTROL_HELLO ? what_differs(h, &m, node) : "it does not say hello";
+    if (why) {
+        refuse(h, line, EXIT_USAGE, why);
+        return true;
+    }
+    head_member *new = &h->members[node];
+    const char *address = h->address;
+    snprintf(new->host, sizeof new->host, "%s", m.field[4]);
+    control_close(&new->line);
+    new->line = *line;
+    *line = (control){.fd = -1, .closed = true};
+    new->here = true;
+    h->n_here++;
+    name_member(h, node, new->line.fd);
+    control_send(&new->line, CONTROL_WELCOME, &address, 1);
+    return true;
+}
+
+static void take_newcomers(head *h) {
+    handshake proven;
+    job_secret session;
+    const int on = 1;
+    for (int fd; h->callers && h->n_newcomers < MAX_CALLERS &&
+                 (fd = reception_serve(h->callers, &proven)) >= 0;) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+        if (handshake_session(&proven, &session) == DRV_OK)
+            control_open(&h->newcomers[h->n_newcomers++], fd, false, &session);
+        else
+            close(fd);
+    }
+    for (int i = 0; i < h->n_newcomers;) {
+        if (!meet(h, &h->newcomers[i])) {
+            i++;
+            continue;
+        }
+        control_close(&h->newcomers[i]);
+        h->newcomers[i] = h->newcomers[--h->n_newcomers];
+    }
+}
+
+// --- nodes that are there
+static void let_agents_go(head *h, int node, int status) {
+    const char *text = arena_printf(h->a, "%d", status);
+    const char *fields[] = {text, ""};
+    for (int i = 0; i < h->n_agents; i++)
+        if (h->agents[i].node == node) control_send(&h->agents[i].line, CONTROL_END, fields, 2);
+}
+
+static void is_over(head *h, int node, outcome result) {
+    head_member *m = &h->members[node];
+    m->over = true;
+    m->result = result;
+    if (!h->first_over_s) h->first_over_s = clock_s();
+    let_agents_go(h, node, result.kind == OUTCOME_PEER && m->line.closed);
+}
+
+static void is_lost(head *h, int node) {
+    head_member *m = &h->members[node];
+    const char *why = arena_printf(h->a, "node %d (%s) is gone", node, m->host);
+    log_warn("%s%s", why, h->local.child ? "" : "; waiting for it to come again");
+    control_close(&m->line);
+    if (!h->local.child) {
+        m->here = false;
+        h->n_here--;
+        return;
+    }
+    if (!h->lost_s) h->lost_s = clock_s();
+    if (!h->lost) h->lost = why;
+    is_over(h, node, (outcome){OUTCOME_PEER, EXIT_TRY_AGAIN, node * h->job->ranks});
+}
+
+static void serve_node(head *h, int node) {
+    head_member *of = &h->members[node];
+    control_message m;
+    outcome result;
+    control_pump(&of->line);
+    while (control_take(&of->line, &m)) {
+        if (m.kind == CONTROL_LEAVE)
+            head_end(h, EXIT_STOPPED,
+                    arena_printf(h->a,
+                            "node %d was stopped before there was a rank; the same command starts it again",
+                            node));
+        if (m.kind == CONTROL_RESULT && m.n_fields == 1 && outcome_parse(m.field[0], &result))
+            is_over(h, node, result);
+    }
+    if (of->line.closed && !of->over) is_lost(h, node);
+}
+
+void head_serve_nodes(head *h) {
+    take_newcomers(h);
+    for (int i = 1; i < h->job->n_nodes; i++)
+        if (h->members[i].here) serve_node(h, i);
+}
+
+// --- agents of mpirun
+static drv_status send_command(head *h, head_agent *agent, const control_message *m) {
+    daemon_command command;
+    int node = 0;
+    if (m->n_fields < 2) return drv_fail(DRV_E_DATA, "an agent without a command");
+    for (int i = 1; i < h->job->n_nodes; i++)
+        if (strcmp(m->field[0], h->members[i].label) == 0) node = i;
+    if (!node)
+        return drv_fail(DRV_E_DATA, "mpirun starts a daemon on \"%s\", which is no node",
+                m->field[0]);
+    DRV_TRY(daemon_command_parse(h->a, m->field + 1, m->n_fields - 1, &command));
+    const int n_fields = 1 + command.n_variables + command.n_args;
+    const char **fields = ARENA_ARRAY(h->a, const char *, n_fields);
+    fields[0] = arena_printf(h->a, "%d", command.n_variables);
+    for (int i = 0; i < command.n_variables; i++)
+        fields[1 + i] = command.variables[i];
+    for (int i = 0; i < command.n_args; i++)
+        fields[1 + command.n_variables + i] = command.argv[i];
+    agent->node = node;
+    control_send(&h->members[node].line, CONTROL_COMMAND, fields, n_fields);
+    return h->members[node].over ? drv_fail(DRV_E_PEER, "node %d is gone", node) : DRV_OK;
+}
+
+static void serve_agent(head *h, head_agent *agent) {
+    static const char *const failed[] = {"1", ""};
+    control_message m;
+    control_pump(&agent->line);
+    while (control_take(&agent->line, &m)) {
+        if (m.kind != CONTROL_COMMAND || send_command(h, agent, &m) == DRV_OK) continue;
+        log_warn("%s", drv_message());
+        control_send(&agent->line, CONTROL_END, failed, 2);
+    }
+    control_pump(&agent->line);
+}
+
+void head_serve_agents(head *h) {
+    static const job_secret none;
+    while (h->agent_listener >= 0 && h->n_agents < h->job->n_nodes) {
+        const int fd = accept4(h->agent_listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) break;
+        control_open(&h->agents[h->n_agents++].line, fd, false, &none);
+    }
+    for (int i = 0; i < h->n_agents; i++)
+        serve_agent(h, &h->agents[i]);
+}

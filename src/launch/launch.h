@@ -1,0 +1,48 @@
+// Starting a job on nodes where some launcher has started one `drover launch node` each. Node 0
+// runs mpirun, whose launch agent is drover too: it hands the command line of each daemon to the
+// launcher of node 0, which sends it to the node that it is for, over a connection that both have
+// proven the secret on. That node runs the daemon as its child. Ranks, output and messages are
+// mpirun's (docs/adr/0028).
+// Legend: a arena, c control, h head, l lexer, m member or message, n number, w where a word goes.
+#pragma once
+#include "comm/handshake.h"
+#include "launch/nodes.h"
+
+typedef struct launch_job {
+    node_world world;
+    int node, n_nodes, ranks; // ranks: of each node
+    uint32_t address;         // of node 0, network order; 0: to be found
+    int port;
+    job_secret secret;
+    bool has_secret;
+    double wait_s;            // for other nodes
+    const char *program;      // this one
+    const char *backend;      // of the config: what the ranks compute on
+    const char *const *train; // what follows `drover train`
+    int n_train;
+} launch_job;
+
+#define LAUNCH_SOCKET  "DROVER_LAUNCH_SOCKET" // for agents of mpirun, in the launcher's folder
+#define LAUNCH_NODE    "DROVER_LAUNCH_NODE"   // "NODE NODES RANKS ADDRESS", for ranks
+#define LAUNCH_PURPOSE "drover launch node"
+
+// Node 0, and a job of one node. The status of the first rank that failed.
+DRV_CHECKED drv_status launch_head(arena *a, const launch_job *job);
+// Any other node: the status that node 0 tells.
+DRV_CHECKED drv_status launch_member(arena *a, const launch_job *job);
+// What mpirun runs for the daemon of a host: until that has ended.
+DRV_CHECKED drv_status launch_agent(const char *const *words, int n_words);
+// What mpirun runs as a rank: gives it its cores and devices, and becomes `drover train`.
+DRV_CHECKED drv_status launch_rank(arena *a, const char *const *words, int n_words);
+// The secret of DROVER_JOB_SECRET_FILE. *found: the variable is set. DRV_E_USAGE: others may read
+// the file, or it holds less than 16 bytes.
+DRV_CHECKED drv_status launch_read_secret(job_secret *out, bool *found);
+// For a job whose nodes are all on this machine and that has no such file: drawn by node 0 and left
+// where the same user's processes find it; NULL path: none is left.
+DRV_CHECKED drv_status launch_leave_secret(arena *a, int port, job_secret *out, const char **path);
+bool launch_find_secret(arena *a, int port, job_secret *out);
+
+// What Open MPI's programs get into their environment, and what must not reach them of the launcher
+// that started this process; "NAME=VALUE" or "NAME", NULL at the end.
+const char **launch_variables(arena *a, const launch_job *job, const char *dir,
+        const char *address);

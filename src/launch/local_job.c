@@ -1,0 +1,209 @@
+// Processes of one node.
+#include "launch/local_job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+
+static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
+enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
+
+#define HARDER_S 10.0 // mpirun and its daemons end ranks within seconds when they are asked to
+#define REAP_S   5.0
+
+// --- opening
+static void listen_to_signals(local_job *self) {
+    sigset_t set;
+    struct sigaction old;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (int i = 0; i < N_PASSED_ON; i++) // under nohup SIGHUP stays ignored
+        if (sigaction(passed_on[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaddset(&set, passed_on[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    self->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    DRV_ASSERT(self->signal_fd >= 0, "signalfd: %s", strerror(errno));
+}
+
+drv_status local_job_open(arena *a, int n_ranks, local_job *out) {
+    const char *base = getenv("TMPDIR");
+    char *dir = arena_printf(a, "%s/drover-XXXXXX", base && *base == '/' ? base : "/tmp");
+    *out = (local_job){.a = a,
+            .n_ranks = n_ranks,
+            .ranks = ARENA_ARRAY(a, local_rank, n_ranks),
+            .signal_fd = -1};
+    if (!mkdtemp(dir)) return drv_fail(DRV_E_IO, "could not make \"%s\": %s", dir, strerror(errno));
+    out->dir = dir;
+    out->shared = arena_printf(a, "/dev/shm%s", strrchr(dir, '/'));
+    if (mkdir(out->shared, 0700) != 0) out->shared = NULL; // Open MPI then looks for itself
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    listen_to_signals(out);
+    return DRV_OK;
+}
+
+// --- the child
+static _Noreturn void become(const char *const *argv, const char *const *variables, pid_t parent) {
+    sigset_t none;
+    sigemptyset(&none);
+    setsid();
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent) _exit(1); // it was gone before that
+    const int nothing = open("/dev/null", O_RDONLY);
+    if (nothing >= 0) dup2(nothing, 0);
+    for (; *variables; variables++) {
+        const char *value = strchr(*variables, '=');
+        char *name = strndup(*variables, value ? (size_t)(value - *variables) : strlen(*variables));
+        if (value)
+            setenv(name, value + 1, 1);
+        else
+            unsetenv(name);
+        free(name);
+    }
+    signal(SIGPIPE, SIG_DFL);
+    signal(SIGXFSZ, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execvp(argv[0], (char *const *)(uintptr_t)argv);
+    fprintf(stderr, "drover: could not run \"%s\": %s; expected Open MPI\n", argv[0],
+            strerror(errno));
+    _exit(127);
+}
+
+drv_status local_job_start(local_job *self, const char *const *argv, const char *const *variables) {
+    const pid_t parent = getpid(), child = fork();
+    if (child < 0)
+        return drv_fail(DRV_E_IO, "could not start \"%s\": %s", argv[0], strerror(errno));
+    if (child == 0) become(argv, variables, parent);
+    self->child = child;
+    return DRV_OK;
+}
+
+static void reap(local_job *self) {
+    int status;
+    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
+        if (pid != self->child) continue; // one that was left behind
+        self->child_ended = true;
+        self->child_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    }
+}
+
+int local_job_signal(local_job *self) {
+    struct signalfd_siginfo info;
+    reap(self);
+    while (read(self->signal_fd, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo != SIGCHLD) return (int)info.ssi_signo;
+        reap(self);
+    }
+    return 0;
+}
+
+void local_job_end(local_job *self) {
+    static const int harder[] = {SIGTERM, SIGKILL};
+    const double now = clock_s();
+    if (!self->child || self->child_ended) return;
+    if (self->told_s && now - self->told_s < HARDER_S * self->n_asked) return;
+    const int number = harder[self->n_asked > 0];
+    if (!self->told_s) self->told_s = now;
+    self->n_asked++;
+    kill(self->child, number); // mpirun ends its ranks, and tells its daemons to
+    for (int i = 0; i < self->n_ranks && number == SIGKILL; i++)
+        if (self->ranks[i].pid && !self->ranks[i].ended) kill(self->ranks[i].pid, SIGKILL);
+}
+
+// --- ranks
+static pid_t read_pid(const local_job *self, int local) {
+    char path[4096], text[32] = "";
+    snprintf(path, sizeof path, "%s/rank-%d", self->dir, local);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return 0;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    int64_t pid;
+    return n > 0 && str_to_i64(text, &pid) && pid > 1 ? (pid_t)pid : 0;
+}
+
+static void deliver(local_rank *r) {
+    for (int i = 0; i < N_PASSED_ON; i++)
+        if (r->pending >> passed_on[i] & 1) kill(r->pid, passed_on[i]);
+    r->pending = 0;
+}
+
+void local_job_look(local_job *self) {
+    int n_ended = 0;
+    for (int i = 0; i < self->n_ranks; i++) {
+        local_rank *r = &self->ranks[i];
+        if (!r->pid) r->pid = read_pid(self, i);
+        if (r->pid && !r->ended) r->ended = kill(r->pid, 0) != 0 && errno == ESRCH;
+        if (r->pid && !r->ended) deliver(r);
+        n_ended += r->ended;
+    }
+    if (n_ended == self->n_ranks && !self->ranks_ended_s) self->ranks_ended_s = clock_s();
+}
+
+bool local_job_has_ranks(const local_job *self) {
+    for (int i = 0; i < self->n_ranks; i++)
+        if (self->ranks[i].pid) return true;
+    return false;
+}
+
+bool local_job_forward(local_job *self, int number) {
+    for (int i = 0; i < self->n_ranks; i++)
+        self->ranks[i].pending |= 1u << number;
+    local_job_look(self);
+    return self->child && !self->child_ended;
+}
+
+outcome local_job_outcome(local_job *self, int first_rank) {
+    outcome all = {.rank = first_rank};
+    local_job_look(self);
+    for (int i = 0; i < self->n_ranks; i++) {
+        local_rank *r = &self->ranks[i];
+        const outcome unsaid = {OUTCOME_UNSAID, 0, first_rank + i};
+        if (!r->pid) continue;
+        if (!r->has_said) r->has_said = outcome_read(self->dir, i, &r->said);
+        all = outcome_of_both(all, r->has_said ? r->said : unsaid);
+    }
+    return all;
+}
+
+// --- the end
+// Whose parent is gone has become a child of this process.
+static void kill_children(void) {
+    char path[64], text[4096];
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return;
+    const ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = 0;
+    for (char *rest = text, *word; (word = strsep(&rest, " "));)
+        if (*word) kill((pid_t)strtol(word, NULL, 10), SIGKILL);
+}
+
+void local_job_close(local_job *self) {
+    for (int i = 0; i < self->n_ranks; i++) {
+        local_rank *r = &self->ranks[i];
+        if (r->pid && !r->ended) kill(r->pid, SIGKILL);
+    }
+    for (const double end = clock_s() + REAP_S; clock_s() < end;) {
+        kill_children();
+        const pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0) break;
+        if (pid == 0) usleep(10000);
+    }
+    if (self->signal_fd >= 0) close(self->signal_fd);
+    if (self->dir && dir_remove(self->dir) != DRV_OK) log_warn("%s", drv_message());
+    if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());
+}

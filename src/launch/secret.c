@@ -1,0 +1,125 @@
+// Where the secret of a job comes from, and what its programs find in their environment.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/str.h"
+#include "launch/launch.h"
+#include "launch/outcome.h"
+
+enum { LEAST_BYTES = 16, MOST_BYTES = 1 << 16 };
+#define SECRET_FILE "DROVER_JOB_SECRET_FILE"
+
+// Any bytes, as a Kubernetes Secret has them: a key of fixed size is made of them.
+static drv_status make_key(const char *bytes, size_t n, job_secret *out) {
+    return hmac_sha256("drover job secret", 17, bytes, n, out->bytes);
+}
+
+// A Kubernetes Secret is mounted with its owner root and a group that the pod has: others may not
+// read.
+drv_status launch_read_secret(job_secret *out, bool *found) {
+    const char *path = getenv(SECRET_FILE);
+    file_map file;
+    struct stat info;
+    *found = path && *path;
+    if (!*found) return DRV_OK;
+    DRV_TRY_CTX(file_map_regular(path, &file), SECRET_FILE);
+    drv_status status = DRV_OK;
+    if (stat(path, &info) == 0 && info.st_mode & 007)
+        status = drv_fail(DRV_E_USAGE,
+                SECRET_FILE ": others may read \"%s\" (mode %03o), expected 0600", path,
+                (unsigned)info.st_mode & 0777);
+    else if (file.n < LEAST_BYTES || file.n > MOST_BYTES)
+        status = drv_fail(DRV_E_USAGE,
+                SECRET_FILE
+                ": \"%s\" has %zu bytes, expected at least %d (head -c 32 /dev/urandom)",
+                path, file.n, LEAST_BYTES);
+    else
+        status = make_key((const char *)file.p, file.n, out);
+    file_map_close(&file);
+    return status;
+}
+
+static const char *secret_path(arena *a, int port) {
+    return arena_printf(a, "/tmp/drover-%u-%d.secret", (unsigned)getuid(), port);
+}
+
+drv_status launch_leave_secret(arena *a, int port, job_secret *out, const char **path) {
+    job_secret drawn;
+    DRV_TRY(secret_make(&drawn));
+    const char *mine = secret_path(a, port);
+    unlink(mine); // of an earlier job at this port
+    const int fd = open(mine, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) return drv_fail(DRV_E_IO, "could not create \"%s\": %s", mine, strerror(errno));
+    *path = mine;
+    const drv_status status = file_write_all(fd, mine, drawn.bytes, sizeof drawn.bytes);
+    close(fd);
+    DRV_TRY(status);
+    return make_key((const char *)drawn.bytes, sizeof drawn.bytes, out);
+}
+
+bool launch_find_secret(arena *a, int port, job_secret *out) {
+    char bytes[SECRET_BYTES];
+    struct stat info;
+    const int fd = open(secret_path(a, port), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool mine = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == getuid() &&
+                      !(info.st_mode & 077) && read(fd, bytes, sizeof bytes) == sizeof bytes;
+    close(fd);
+    return mine && make_key(bytes, sizeof bytes, out) == DRV_OK;
+}
+
+// --- the environment of Open MPI's programs
+extern char **environ;
+
+// Of whatever has started this process, which is no rank: mpirun would take itself for one, or
+// would ask Slurm for its nodes. SLURM_JOB_ID and the like stay, for those who read logs.
+static bool is_foreign(const char *variable) {
+    static const char *const names[] = {"SLURM_JOBID=", "SLURM_STEP", "SLURM_PROCID=",
+            "SLURM_LOCALID=", "SLURM_NODEID=", "SLURM_NODELIST=", "SLURM_JOB_NODELIST=",
+            "SLURM_TASKS_PER_NODE=", "SLURM_NTASKS=", "SLURM_NPROCS=", "SLURM_CPU_BIND", "PMIX_",
+            "PMI_", "OMPI_COMM_WORLD_", "OMPI_UNIVERSE_SIZE=", "RANK=", "WORLD_SIZE=",
+            "LOCAL_RANK=", "LOCAL_WORLD_SIZE=", "PET_",
+            "JAX_PROCESS_ID=", "JAX_NUM_PROCESSES=", "JOB_COMPLETION_INDEX=", "VC_TASK_INDEX="};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (str_starts(variable, names[i])) return true;
+    return false;
+}
+
+const char **launch_variables(arena *a, const launch_job *job, const char *dir,
+        const char *address) {
+    // Both names: of Open MPI 4 and of PRRTE in Open MPI 5. The agent stays for as long as its
+    // daemon, so that as many run at once as there are nodes; node 0 starts all daemons.
+    static const char *const fixed[] = {"OMPI_MCA_plm=rsh", "PRTE_MCA_plm=ssh",
+            "OMPI_MCA_plm_rsh_no_tree_spawn=1", "PRTE_MCA_plm_ssh_no_tree_spawn=1",
+            "OMPI_MCA_orte_leave_session_attached=1", "PRTE_MCA_prte_leave_session_attached=1",
+            "OMPI_MCA_hwloc_base_binding_policy=none", "PRTE_MCA_hwloc_default_binding_policy=none",
+            "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+            "PRTE_ALLOW_RUN_AS_ROOT=1", "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1",
+            "OMPI_MCA_orte_default_hostfile", "PRTE_MCA_prte_default_hostfile",
+            "DROVER_JOB_SECRET_FILE", "DROVER_NODE_RANK", "DROVER_NODES"};
+    enum { N_FIXED = sizeof fixed / sizeof *fixed, N_MADE = 8 };
+    int n_foreign = 0, n = 0;
+    for (char **v = environ; *v; v++)
+        n_foreign += is_foreign(*v);
+    const char **list = ARENA_ARRAY(a, const char *, N_FIXED + N_MADE + n_foreign + 1);
+    for (int i = 0; i < N_FIXED; i++)
+        list[n++] = fixed[i];
+    for (char **v = environ; *v; v++)
+        if (is_foreign(*v)) list[n++] = arena_strndup(a, *v, strcspn(*v, "="));
+    list[n++] = arena_printf(a, "OMPI_MCA_plm_rsh_agent=%s/drover launch agent --", dir);
+    list[n++] = arena_printf(a, "PRTE_MCA_plm_ssh_agent=%s/drover launch agent --", dir);
+    list[n++] = arena_printf(a, "OMPI_MCA_plm_rsh_num_concurrent=%d", job->n_nodes + 1);
+    list[n++] = arena_printf(a, "PRTE_MCA_plm_ssh_num_concurrent=%d", job->n_nodes + 1);
+    list[n++] = arena_printf(a, "TMPDIR=%s", dir); // Open MPI's session: nodes may share a /tmp
+    list[n++] = arena_printf(a, LAUNCH_DIR "=%s", dir);
+    list[n++] = arena_printf(a, LAUNCH_SOCKET "=%s/agents", dir);
+    list[n++] = arena_printf(a, LAUNCH_NODE "=%d %d %d %s", job->node, job->n_nodes, job->ranks,
+            address);
+    return list;
+}

@@ -1,0 +1,99 @@
+// Lists of devices and sets of cores.
+#include "launch/shares.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+
+enum { MAX_DEVICES = 4096 };
+
+static drv_status no_list(const char *variable, const char *list) {
+    return drv_fail(DRV_E_USAGE, "%s is \"%s\", expected devices like \"0,1,2,3\" or \"0-3\"",
+            variable, list);
+}
+
+// "4-7": true.
+static bool read_range(const char *word, int *first, int *last) {
+    int n = 0;
+    return sscanf(word, "%5d-%5d%n", first, last, &n) == 2 && word[n] == 0 && *first >= 0 &&
+           *last >= *first;
+}
+
+drv_status devices_share(arena *a, const char *variable, const char *list, int local, int n,
+        const char **out) {
+    const char **device = ARENA_ARRAY(a, const char *, MAX_DEVICES);
+    char *rest = arena_strdup(a, list), *word;
+    int count = 0, first, last;
+    while ((word = strsep(&rest, ","))) {
+        word += strspn(word, " ");
+        word[strcspn(word, " ")] = 0;
+        if (!*word || count == MAX_DEVICES) return no_list(variable, list);
+        if (!read_range(word, &first, &last)) {
+            device[count++] = word;
+            continue;
+        }
+        for (int i = first; i <= last; i++) {
+            if (count == MAX_DEVICES) return no_list(variable, list);
+            device[count++] = arena_printf(a, "%d", i);
+        }
+    }
+    if (count % n)
+        return drv_fail(DRV_E_USAGE,
+                "%s is \"%s\", %d devices, expected a multiple of the %d ranks of a node", variable,
+                list, count, n);
+    str share = {0};
+    for (int i = 0; i < count / n; i++)
+        str_printf(&share, "%s%s", i ? "," : "", device[local * (count / n) + i]);
+    *out = arena_strdup(a, share.p);
+    str_free(&share);
+    return DRV_OK;
+}
+
+// --- cores
+typedef struct core_place {
+    int cpu, package, core, index;
+} core_place;
+
+static int topology_of(int cpu, const char *what) {
+    char path[128];
+    int number = -1;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/%s", cpu, what);
+    FILE *file = fopen(path, "re");
+    if (!file) return -1;
+    if (fscanf(file, "%d", &number) != 1) number = -1;
+    fclose(file);
+    return number;
+}
+
+static int by_place(const void *x, const void *y) {
+    const core_place *a = x, *b = y;
+    if (a->package != b->package) return a->package < b->package ? -1 : 1;
+    if (a->core != b->core) return a->core < b->core ? -1 : 1;
+    return (a->cpu > b->cpu) - (a->cpu < b->cpu);
+}
+
+void cores_share(const cpu_set_t *allowed, int local, int n, cpu_set_t *out) {
+    core_place *place = mem_zeroed(sizeof *place * CPU_SETSIZE);
+    int count = 0, n_cores = 0;
+    CPU_ZERO(out);
+    for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET((size_t)cpu, allowed)) {
+            const int core = topology_of(cpu, "core_id");
+            place[count++] = (core_place){cpu, topology_of(cpu, "physical_package_id"),
+                    core < 0 ? cpu : core, 0};
+        }
+    qsort(place, (size_t)count, sizeof *place, by_place);
+    for (int i = 0; i < count; i++) {
+        const bool same = i > 0 && place[i].core == place[i - 1].core &&
+                          place[i].package == place[i - 1].package;
+        n_cores += !same;
+        place[i].index = n_cores - 1;
+    }
+    const int from = local * n_cores / n, to = (local + 1) * n_cores / n;
+    for (int i = 0; i < count && n_cores >= n; i++)
+        if (place[i].index >= from && place[i].index < to) CPU_SET((size_t)place[i].cpu, out);
+    free(place);
+}

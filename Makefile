@@ -56,6 +56,7 @@ check:
 	@python3 tools/check_sizes.py
 	@python3 tools/check_headers.py
 	@python3 tools/check_names.py
+	@python3 tools/check_commits.py
 	@tools/check_format.sh
 
 # Without the runs whose time is that of a plugin's compiler; tests of the back end's parts stay.

@@ -20,7 +20,7 @@ files="hashes.jsonl checkpoints/step-000010/model.safetensors checkpoints/step-0
 # one_rank KEYS: the run folder of one rank, made at its first use, of the model and precision in the keys
 one_rank() {
     local one model
-    one=one.$(echo "$1" | grep -oE '(tie_word_embeddings|precision)=[a-z0-9]*' | tr '\n=' '._')
+    one=one.$(echo "$1" | grep -oE '(hidden_size|tie_word_embeddings|precision)=[a-z0-9]*' | tr '\n=' '._')
     model=$(echo "$1" | tr ' ' '\n' | grep -E '^model|precision')
     [ -d "$one" ] || train 1 "$one" $model >log.txt 2>&1 || { tail -2 log.txt >&2; return 1; }
     echo "$one"

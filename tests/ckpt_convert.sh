@@ -87,6 +87,11 @@ expect 0 "$step: ok" "$drover" ckpt verify $step
 expect 0 "all weights are equal" "$drover" ckpt export bf16run --out published
 check "published is the model file" same $step published
 expect 0 "proved" "$drover" ckpt export bf16run --out exact --dtype f32
+expect 0 "proved" "$drover" ckpt export bf16run --out exact-fp32 --dtype fp32
+check "fp32 is f32" same exact exact-fp32
+for type in fp16 f16; do expect 0 "" "$drover" ckpt export bf16run --gguf by-$type.gguf --type $type; done
+check "fp16 is f16" cmp by-fp16.gguf by-f16.gguf
+expect 2 '--dtype is "fp8", expected bf16, f16 or f32' "$drover" ckpt export bf16run --out no --dtype fp8
 expect 0 "proved" "$drover" ckpt export exact --out rounded --dtype bf16
 check "the model file is its fp32 weights, rounded once" same $step rounded
 for type in f32 f16 bf16; do

@@ -46,6 +46,7 @@ for verb in $verbs; do
     done
 done
 says 0 "usage: drover VERB" help
+check "help fits 80 columns" same "$("$drover" help | awk 'length > 80')" ""
 says 0 "usage: drover VERB" --help
 says 2 "usage: drover VERB"
 check "help is on standard output" same "$("$drover" help 2>/dev/null | head -c 6)" drover

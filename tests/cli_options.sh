@@ -167,6 +167,6 @@ says 'is "1?2?[2J", expected a whole number'
 refused generate $model --seed "$(head -c 5000 /dev/zero | tr '\0' 7)"
 says 'generate: --seed is "777' '777", expected a whole number from 0 to'
 refused ckpt verify
-says "usage: drover ckpt verify CHECKPOINT [--json], or drover ckpt verify A B [--json]"
+says "usage: drover ckpt verify CHECKPOINT|RUN_DIR [--json], or drover ckpt verify A B [--json]"
 
 finish

@@ -94,7 +94,7 @@ expect 2 "--context" "$drover" eval $golden --text short.txt --context 65
 expect 2 "--stride" "$drover" eval $golden --text short.txt --context 8 --stride 9
 expect 1 "nowhere.txt" "$drover" eval $golden --text nowhere.txt
 printf '{"text": 7}\n' >no.jsonl
-expect 1 "no document" "$drover" eval $golden --text no.jsonl
+expect 1 "no.jsonl: no document in it" "$drover" eval $golden --text no.jsonl
 
 # --- Ctrl-C: what was scored is printed, and that it is not all
 python3 -c 'print("A song to the dog: sing, sing, sing and shake the tree.\n" * 100000)' >long.txt

@@ -56,9 +56,33 @@ same "completion: keys" "$(complete_words drover train run.yaml --set schedule.w
 same "completion: keys without a section" "$(complete_words drover train run.yaml --set run_d)" "run_dir="
 same "completion: every key is one" "$(for key in $(complete_words drover config --set ""); do
     drover config --set model.preset=tiny --set "$key" 2>&1 | grep "unknown key"; done)" ""
+same "completion: values of a key" "$(complete_words drover train run.yaml --set training.precision=)" "training.precision=bf16 training.precision=fp32"
+same "completion: values where = parts words" "$(complete_words drover train run.yaml --set schedule.type = c)" "cosine constant"
+same "completion: at the =" "$(complete_words drover train run.yaml --set parallel.sequence =)" "true false"
+same "completion: auto beside a number" "$(complete_words drover train run.yaml --set training.steps = a)" "auto"
+same "completion: presets" "$(complete_words drover plan --set model.preset=llama-3.1-8)" "model.preset=llama-3.1-8b"
+same "completion: no names" "$(complete_words drover train run.yaml --set optimizer.lr=)$(complete_words drover train run.yaml --set optimizer.lr = 1)" ""
+same "completion: each value is taken" "$(for key in "${!_drover_choices[@]}"; do
+    [ "$key" != model.preset ] || continue
+    for value in ${_drover_choices[$key]}; do drover config --set model.preset=tiny --set "$key=$value" 2>&1 | grep "is $value, expected\|is \"$value\", expected"; done; done)" ""
 same "completion: --help" "$(complete_words drover data build --he)" "--help"
 same "completion: no options unasked" "$(complete_words drover train "")" ""
 same "completion: files for values" "$(complete_words drover data build --input "")" ""
+
+# --- the commit of a tarball, of a checkout, of a copy that is neither
+tree=$(dirname "$tools")
+commit_of() { GIT_CEILING_DIRECTORIES=$dir cmake -P "$1"/cmake/commit.cmake 2>&1 | sed 's/^-- //'; }
+mkdir -p tarball copy/cmake
+cp "$tree"/cmake/commit.* copy/cmake
+same "commit: of a copy" "$(commit_of copy)" "unknown"
+if git -C "$tree" rev-parse HEAD >head 2>/dev/null; then
+    git -C "$tree" archive HEAD cmake | tar -x -C tarball
+    found=$(commit_of tarball)
+    same "commit: of a tarball" "$(head -c ${#found} head)" "${found:-none}"
+    same "commit: of a checkout" "$(commit_of "$tree")" "$(git -C "$tree" describe --always --dirty --exclude='*')"
+else
+    echo "skipped: git archive (this is no checkout)"
+fi
 
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -12,6 +12,8 @@ export OMPI_MCA_coll=^adapt,cuda,han,hcoll,inter,monitoring,sm,sync,tuned OMPI_M
     OMPI_MCA_osc=^monitoring,portals4,rdma,sm,ucx OMPI_MCA_op=^avx OMPI_MCA_topo=^treematch OMPI_MCA_vprotocol=^pessimist
 # Nor does mpirun look for cores and devices, in a virtual machine a third of the processor time of a start; it binds to none then.
 export HWLOC_SYNTHETIC="core:$(nproc) pu:1"
+# Files of checkpoints are cut in blocks of 8 KiB instead of 8 MiB, so that a table is several, whose writers are several ranks.
+export DROVER_CKPT_BLOCK_BYTES=8192
 # patient_mpirun: from here on survivors of a rank that died have 5 s (1 is usual) to say so: the machine may be busy.
 patient_mpirun() { export OMPI_MCA_odls_base_sigkill_timeout=5; }
 ranks() {

@@ -180,8 +180,7 @@ static void memory_that_is_refused(void **state) {
     setrlimit(RLIMIT_AS, &before);
     assert_int_equal(status, DRV_E_DEVICE);
     static const char *const says[] = {"4.00 GiB wanted", "weights, gradients and optimizer",
-            "32.00 KiB held", "training.micro_batch_size", "training.recompute",
-            "training.precision"};
+            "32.00 KiB held"};
     for (size_t i = 0; i < sizeof says / sizeof *says; i++)
         if (!strstr(drv_message(), says[i]))
             fail_msg("\"%s\" does not say \"%s\"", drv_message(), says[i]);

@@ -126,7 +126,7 @@ static void adapters_are_checkpoints(void **state) {
     assert_true(file_exists(path_join(a, path, "adapter_config.json")));
     assert_false(file_exists(path_join(a, path, "model.safetensors")));
     assert_false(file_exists(path_join(a, path, "config.json")));
-    json = "{\"step\": 1, \"files\": {\"config.json\": {}, \"trainer.json\": {}, \"optimizer.safetensors\": {}}}";
+    json = "{\"version\": 2, \"step\": 1, \"files\": {\"config.json\": {}, \"trainer.json\": {}, \"optimizer.safetensors\": {}}}";
     OK(file_write_atomic(path_join(a, path, "manifest.json"), json, strlen(json)));
     FAILS(ckpt_verify(path), DRV_E_DATA, "manifest.json does not list model.safetensors");
     arena_free(a);
@@ -198,6 +198,53 @@ static void harmed(void **state) {
         OK(file_write_atomic(file, good, n));
         OK(ckpt_verify(last));
     }
+    arena_free(mem);
+}
+
+// One member of the manifest at a time becomes something else: what another version means is not
+// guessed, and what is no number or no hash is no value by accident.
+static void manifests_of_other_versions_and_types(void **state) {
+    (void)state;
+    static const struct {
+        const char *member, *value, *says; // says NULL: it is valid
+    } cases[] = {{"version", "2", NULL}, {"version", "3", "\"version\" is 3, expected 1 or 2"},
+            {"version", "\"2\"", "\"version\" is \"2\""}, {"version", "-1", "\"version\" is -1"},
+            {"version", "0", "\"version\" is 0"}, {"version", "2.0", "\"version\" is 2.0"},
+            {"version", "1180591620717411303424", "\"version\" is 1.18059"},
+            {"version", "null", "\"version\" is null"}, {"version", "[2]", "\"version\" is [2]"},
+            {"version", NULL, "\"version\" is missing"}, {"format", "\"other\"", "\"format\" is"},
+            {"format", "1", "\"format\" is 1"}, {"step", "\"1\"", "\"step\" is \"1\""},
+            {"step", "-1", "\"step\" is -1"}, {"step", "true", "\"step\" is true"},
+            {"step", NULL, "\"step\" is missing"},
+            {"block_bytes", "\"8388608\"", "\"block_bytes\" is"},
+            {"block_bytes", "0", "\"block_bytes\" is 0"}, {"block_bytes", "null", "is null"},
+            {"block_bytes", "1e6", "\"block_bytes\" is 1000000.0"},
+            {"files", "[]", "\"files\" is []"}, {"files", "\"all\"", "\"files\" is"},
+            {"files", NULL, "\"files\" is missing"}};
+    arena *mem = arena_new("ckpt");
+    const char *dir = save_some(mem, 1, 1, 0), *last = path_join(mem, dir, "step-000001"),
+               *path = path_join(mem, last, "manifest.json");
+    json_t *good;
+    OK(json_read_file(path, &good));
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *other = json_copy(good);
+        json_object_del(other, cases[i].member);
+        char *rest = json_dumps(other, JSON_COMPACT);
+        const char *text = cases[i].value ? arena_printf(mem, "{\"%s\": %s, %s", cases[i].member,
+                                                    cases[i].value, rest + 1)
+                                          : rest;
+        OK(file_write_atomic(path, text, strlen(text)));
+        if (cases[i].says)
+            FAILS(ckpt_verify(last), DRV_E_DATA, cases[i].says);
+        else
+            OK(ckpt_verify(last));
+        assert_null(cases[i].says ? strchr(drv_message(), '\n') : NULL);
+        free(rest);
+        json_decref(other);
+    }
+    json_decref(good);
+    OK(file_write_atomic(path, "[1]", 3));
+    FAILS(ckpt_verify(last), DRV_E_DATA, "manifest.json: expected a JSON object");
     arena_free(mem);
 }
 
@@ -390,7 +437,8 @@ static void indexes_that_lie(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(safetensors_that_lie),
             cmocka_unit_test(newest_and_retention), cmocka_unit_test(retention_spares_the_broken),
-            cmocka_unit_test(harmed), cmocka_unit_test(failed_save_leaves_the_old),
+            cmocka_unit_test(harmed), cmocka_unit_test(manifests_of_other_versions_and_types),
+            cmocka_unit_test(failed_save_leaves_the_old),
             cmocka_unit_test(what_is_no_number_is_not_saved),
             cmocka_unit_test(adapters_are_checkpoints), cmocka_unit_test(filling),
             cmocka_unit_test(filling_tied), cmocka_unit_test(indexes_that_lie)};

@@ -18,17 +18,19 @@ static void *write_pipe(void *arg) {
     return status == DRV_OK ? w : NULL;
 }
 
-static void reads_bytes(arena *a, const char *path, const char *want, size_t n_want, bool map) {
+// `any`: by what reads pipes as well.
+static void reads_bytes(arena *a, const char *path, const char *want, size_t n_want, bool map,
+        bool any) {
     char *bytes;
     size_t n;
     file_map mapped;
     if (map) {
-        OK(file_map_open(path, &mapped));
+        OK((any ? file_map_any : file_map_open)(path, &mapped));
         assert_int_equal(mapped.n, n_want);
         assert_memory_equal(mapped.p, want, n_want);
         file_map_close(&mapped);
     } else {
-        OK(file_read(a, path, &bytes, &n));
+        OK((any ? file_read_any : file_read)(a, path, &bytes, &n));
         assert_int_equal(n, n_want);
         assert_memory_equal(bytes, want, n_want);
         assert_int_equal(bytes[n], 0);
@@ -57,7 +59,7 @@ static void pipes_are_read_to_the_end(void **state) {
         assert_int_equal(pipe(ends), 0);
         writer w = {ends[1], bytes, sizes[i / 2]};
         assert_int_equal(pthread_create(&thread, NULL, write_pipe, &w), 0);
-        reads_bytes(a, arena_printf(a, "/dev/fd/%d", ends[0]), bytes, w.n, i % 2);
+        reads_bytes(a, arena_printf(a, "/dev/fd/%d", ends[0]), bytes, w.n, i % 2, true);
         pthread_join(thread, &done);
         assert_non_null(done);
         close(ends[0]);
@@ -71,7 +73,8 @@ static void files_are_read_whole(void **state) {
     const char *bytes = pattern(a), *path = path_join(a, temporary_dir(a), "file");
     for (int i = 0; i < 2 * N_SIZES; i++) {
         OK(file_write_atomic(path, bytes, sizes[i / 2]));
-        reads_bytes(a, path, bytes, sizes[i / 2], i % 2);
+        reads_bytes(a, path, bytes, sizes[i / 2], i % 2, false);
+        reads_bytes(a, path, bytes, sizes[i / 2], i % 2, true);
     }
     arena_free(a);
 }
@@ -97,9 +100,13 @@ static void folders_and_devices_are_refused(void **state) {
     arena *a = arena_new("test");
     char *text;
     file_map map;
-    FAILS(file_read(a, "/tmp", &text, NULL), DRV_E_IO, "could not read \"/tmp\": Is a directory");
-    FAILS(file_map_open("/tmp", &map), DRV_E_IO, "Is a directory");
-    OK(file_read(a, "/dev/null", &text, NULL));
+    FAILS(file_read(a, "/tmp", &text, NULL), DRV_E_IO, "could not read \"/tmp\": it is a folder");
+    FAILS(file_read_any(a, "/tmp", &text, NULL), DRV_E_IO, "it is a folder");
+    FAILS(file_map_open("/tmp", &map), DRV_E_IO, "it is a folder");
+    FAILS(file_map_any("/tmp", &map), DRV_E_IO, "it is a folder");
+    FAILS(file_read(a, "/dev/zero", &text, NULL), DRV_E_IO, "it is a device");
+    FAILS(file_map_open("/dev/zero", &map), DRV_E_IO, "it is a device");
+    OK(file_read_any(a, "/dev/null", &text, NULL));
     assert_string_equal(text, "");
     arena_free(a);
 }
@@ -125,19 +132,19 @@ static void what_is_read_at_any_place(void **state) {
         if (cases[i].says) {
             FAILS(file_open_regular(cases[i].path, &fd, &n), DRV_E_IO, cases[i].says);
             assert_int_equal(fd, -1);
-            FAILS(file_map_regular(cases[i].path, &map), DRV_E_IO, cases[i].says);
+            FAILS(file_map_open(cases[i].path, &map), DRV_E_IO, cases[i].says);
             continue;
         }
         OK(file_open_regular(cases[i].path, &fd, &n));
         assert_int_equal(n, 3);
         close(fd);
-        OK(file_map_regular(cases[i].path, &map));
+        OK(file_map_open(cases[i].path, &map));
         assert_memory_equal(map.p, "abc", 3);
         file_map_close(&map);
     }
     OK(file_write_atomic(file, "", 0));
     file_map map;
-    OK(file_map_regular(file, &map));
+    OK(file_map_open(file, &map));
     assert_int_equal(map.n, 0);
     file_map_close(&map);
     alarm(0);

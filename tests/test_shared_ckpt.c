@@ -7,7 +7,16 @@
 #include "ckpt/pieces.h"
 
 // Every way to have a part of a tensor.
-typedef enum owned { ALIKE, BY_ROWS, BY_COLUMNS, BY_RUNS, BY_ROWS_AND_RUNS, BY_STAGE } owned;
+typedef enum owned {
+    ALIKE,
+    BY_ROWS,
+    BY_COLUMNS,
+    BY_RUNS,
+    BY_ROWS_AND_RUNS,
+    BY_STAGE,     // the last stage has it
+    TIED,         // the first and the last one have its rows
+    TIED_AND_RUNS // and each data rank a run of them
+} owned;
 
 typedef struct spec {
     const char *name;
@@ -17,7 +26,9 @@ typedef struct spec {
 
 static const spec specs[] = {{"embedding", 96, 17, BY_ROWS}, {"norm", 40, 0, ALIKE},
         {"down", 24, 48, BY_COLUMNS}, {"moments", 31, 13, BY_RUNS}, {"up", 40, 9, BY_ROWS_AND_RUNS},
-        {"first", 16, 5, BY_STAGE}, {"vector", 77, 0, BY_RUNS}, {"one", 1, 1, ALIKE}};
+        {"first", 16, 5, BY_STAGE}, {"vector", 77, 0, BY_RUNS}, {"one", 1, 1, ALIKE},
+        {"table", 150, 16, TIED}, {"table moments", 150, 17, TIED_AND_RUNS},
+        {"last", 60, 48, BY_STAGE}};
 enum { N_SPECS = sizeof specs / sizeof *specs };
 
 // Element i of a tensor.
@@ -55,12 +66,14 @@ static ckpt_tensor tensor_of(const spec *of, const mesh *ranks, int rank) {
     ckpt_piece piece = {.rows = of->rows, .columns = columns_of(of)};
     unsigned alike = stages | context;
     out.n_pieces = 1;
-    if (of->how == BY_ROWS || of->how == BY_ROWS_AND_RUNS)
+    const bool tied = of->how == TIED || of->how == TIED_AND_RUNS,
+               runs = of->how == BY_RUNS || of->how == BY_ROWS_AND_RUNS || of->how == TIED_AND_RUNS;
+    if (of->how == BY_ROWS || of->how == BY_ROWS_AND_RUNS || tied)
         cut(of->rows, tp, n_tp, &piece.row, &piece.rows);
     if (of->how == BY_COLUMNS) cut(piece.columns, tp, n_tp, &piece.column, &piece.columns);
     if (of->how == ALIKE || of->how == BY_STAGE || of->how == BY_RUNS) alike |= tensors;
     out.piece[0] = piece;
-    if (of->how == BY_RUNS || of->how == BY_ROWS_AND_RUNS)
+    if (runs)
         add_run(&out, of, piece.row, piece.rows, dp, n_dp);
     else
         alike |= data;
@@ -68,10 +81,12 @@ static ckpt_tensor tensor_of(const spec *of, const mesh *ranks, int rank) {
         alike &= ~stages;
         if (pp != n_pp - 1) out.n_pieces = 0;
     }
+    if (tied && pp != 0 && pp != n_pp - 1) out.n_pieces = 0;
     for (int k = 0; k < out.n_pieces; k++) {
         out.piece[k].source = of->name;
         out.piece[k].offset = 0;
         out.piece[k].replicated = alike;
+        out.piece[k].at_ends = tied;
     }
     return out;
 }
@@ -134,7 +149,7 @@ static drv_status save_rank(comm *self, void *ctx) {
             .model_type = work->type,
             .config_json = "{}",
             .trainer_json = "{\"step\": 1}"};
-    const ckpt_ranks ranks = {self, work->mesh, 1 << 10};
+    const ckpt_ranks ranks = {self, work->mesh};
     ckpt_saver *s = ckpt_saver_new(work->dir, 2, &ranks, read_piece, &st);
     drv_status status = DRV_OK;
     for (int64_t step = 1; step <= 3 && status == DRV_OK; step++) {
@@ -161,7 +176,9 @@ static void run_job(job *j, drv_status (*fn)(comm *c, void *ctx)) {
 }
 
 static const mesh meshes[] = {{{1, 1, 1, 1}}, {{1, 1, 1, 2}}, {{1, 2, 1, 1}}, {{1, 2, 1, 2}},
-        {{1, 1, 1, 4}}, {{1, 4, 1, 1}}, {{2, 1, 1, 2}}, {{2, 2, 1, 2}}, {{1, 3, 1, 2}}};
+        {{1, 1, 1, 4}}, {{1, 4, 1, 1}}, {{2, 1, 1, 2}}, {{2, 2, 1, 2}}, {{1, 3, 1, 2}},
+        {{1, 1, 2, 1}}, {{3, 1, 1, 1}}, {{4, 1, 1, 1}}, {{3, 1, 1, 2}}, {{3, 2, 1, 1}},
+        {{3, 1, 2, 1}}, {{4, 2, 1, 1}}};
 enum { N_MESHES = sizeof meshes / sizeof *meshes };
 
 static void expect_same_file(arena *a, const char *one, const char *two, const char *name) {
@@ -217,7 +234,7 @@ static drv_status load_rank(comm *c, void *ctx) {
     const job *j = ctx;
     rank_state st = {.j = j, .rank = comm_rank(c)};
     arena *a = arena_new("load");
-    const ckpt_ranks ranks = {c, j->mesh, 0};
+    const ckpt_ranks ranks = {c, j->mesh};
     const char *newest;
     _Atomic int64_t left = 0;
     lay_out(&st);
@@ -264,7 +281,7 @@ static void one_rank_fails_for_all(void **state) {
 
 static drv_status refuse_rank(comm *c, void *ctx) {
     const job *j = ctx;
-    const ckpt_ranks ranks = {c, j->mesh, 0};
+    const ckpt_ranks ranks = {c, j->mesh};
     arena *a = arena_new("verify");
     const char *folder = path_join(a, j->dir, "step-000003");
     const drv_status status = ckpt_verify_shared(&ranks, folder);
@@ -320,6 +337,7 @@ static void manifests_of_version_1_are_read(void **state) {
 }
 
 int main(void) {
+    setenv("DROVER_CKPT_BLOCK_BYTES", "1024", 1); // tensors of several blocks
     const struct CMUnitTest tests[] = {cmocka_unit_test(files_are_those_of_one_rank),
             cmocka_unit_test(any_layout_reads_what_any_wrote),
             cmocka_unit_test(one_rank_fails_for_all), cmocka_unit_test(all_see_a_flipped_bit),

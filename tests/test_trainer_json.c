@@ -12,7 +12,8 @@ static const char *write_json(arena *a, const char *key, const char *value, cons
     static const char *const members[][2] = {{"step", "40"}, {"updates", "39"},
             {"rows_taken", "320"}, {"tokens", "20000"}, {"bad_steps", "0"}, {"evaluated", "40"},
             {"part_step", "0"}, {"part_rows", "0"}, {"part_tokens", "0"}, {"loss", "2.5"},
-            {"val_loss", "null"}, {"global_batch_size", "8"}, {"sequence_length", "64"}};
+            {"val_loss", "null"}, {"arithmetic", "\"fp32\""}, {"config", "{}"}, {"data", "{}"},
+            {"global_batch_size", "8"}, {"sequence_length", "64"}};
     str text = {0};
     str_puts(&text, "{\"seed\": 1");
     for (size_t i = 0; i < sizeof members / sizeof *members; i++) {
@@ -72,6 +73,10 @@ static void nothing_is_believed(void **state) {
             {"sequence_length", "", "\"sequence_length\" is 0, expected 1"},
             {"part_tokens", "1", "\"part_tokens\" is 1, expected 0 to 0"},
             {"loss", "\"low\"", "loss"},
+            {"arithmetic", "3", "\"arithmetic\" is 3, expected a string"},
+            {"config", "[]", "\"config\" is [], expected an object"},
+            {"data", "\"x\"", "\"data\" is \"x\", expected an object"},
+            {"data", "null", "\"data\" is null, expected an object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i], "");

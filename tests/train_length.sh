@@ -36,4 +36,17 @@ check "the rate of step 1 is the peak" test "$(lr_of short 1)" = 0.001
 expect 0 "the warm-up of 100 steps is longer than the run of 2: the learning rate ends at 2e-05 of optimizer.lr 0.001" \
     train long --set training.steps=2 --set optimizer.lr=0.001 --set schedule.warmup_steps=100
 check "once" test "$(grep -c 'the warm-up of' out)" = 1
+
+# --- every checkpoint of a run is verified, each in a line; one that is harmed fails it
+expect 0 "" train kept --set training.steps=6 --set checkpoint.every=2 --set checkpoint.keep=0
+expect 0 "kept/checkpoints/step-000002: ok" "$drover" ckpt verify kept
+says "kept/checkpoints/step-000004: ok" "kept/checkpoints/step-000006: ok"
+expect 0 '"valid": true' "$drover" ckpt verify kept --json
+printf x | dd of=kept/checkpoints/step-000004/model.safetensors bs=1 seek=900 conv=notrunc status=none
+expect 1 "kept/checkpoints: 1 of 3 checkpoints is not valid" "$drover" ckpt verify kept
+says "step-000002: ok" "step-000004: kept/checkpoints/step-000004/model.safetensors" "step-000006: ok"
+"$drover" ckpt verify kept --json >list.json 2>/dev/null
+check "as a list" python3 -c 'import json; assert [c["valid"] for c in json.load(open("list.json"))] == [True, False, True]'
+mkdir -p none/checkpoints
+expect 1 "none/checkpoints holds no checkpoint" "$drover" ckpt verify none
 finish

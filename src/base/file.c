@@ -22,22 +22,6 @@ static drv_status io_fail(const char *what, const char *path) {
     return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
 }
 
-// Opens anything but a folder. `n` is 0 where the size is not known before the end: pipes,
-// terminals, files of /proc.
-static drv_status open_readable(const char *path, int *fd, size_t *n) {
-    struct stat st;
-    *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0) return io_fail("open", path);
-    if (fstat(*fd, &st) != 0 || S_ISDIR(st.st_mode)) {
-        if (S_ISDIR(st.st_mode)) errno = EISDIR;
-        const drv_status status = io_fail("read", path);
-        close(*fd);
-        return status;
-    }
-    *n = S_ISREG(st.st_mode) ? (size_t)st.st_size : 0;
-    return DRV_OK;
-}
-
 static const char *kind_of(mode_t mode) {
     static const struct {
         mode_t kind;
@@ -49,14 +33,36 @@ static const char *kind_of(mode_t mode) {
     return "no file";
 }
 
+const char *file_odd_kind(const char *path) {
+    struct stat st;
+    return stat(path, &st) != 0 || S_ISREG(st.st_mode) ? NULL : kind_of(st.st_mode);
+}
+
+static drv_status is_odd(const char *path, const char *kind) {
+    return drv_fail(DRV_E_IO, "could not read \"%s\": it is %s, expected a file on a disk", path,
+            kind);
+}
+
+// What a user has named may be a pipe, which waits for its writer, or a device. `n` is 0 where the
+// size is not known before the end: there, and of files of /proc.
+static drv_status open_any(const char *path, int *fd, int64_t *n) {
+    struct stat st;
+    *fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (*fd < 0) return io_fail("open", path);
+    drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : io_fail("look at", path);
+    if (status == DRV_OK && S_ISDIR(st.st_mode)) status = is_odd(path, kind_of(st.st_mode));
+    if (status != DRV_OK) close(*fd);
+    *n = S_ISREG(st.st_mode) ? st.st_size : 0;
+    return status;
+}
+
 drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // else it waits for a pipe's writer
+    if (*fd < 0 && errno == ENXIO && file_odd_kind(path)) return is_odd(path, file_odd_kind(path));
     if (*fd < 0) return io_fail("open", path);
     drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : io_fail("look at", path);
-    if (status == DRV_OK && !S_ISREG(st.st_mode))
-        status = drv_fail(DRV_E_IO, "could not read \"%s\": it is %s, expected a file on a disk",
-                path, kind_of(st.st_mode));
+    if (status == DRV_OK && !S_ISREG(st.st_mode)) status = is_odd(path, kind_of(st.st_mode));
     if (status == DRV_OK) {
         *n_bytes = st.st_size;
         return DRV_OK;
@@ -94,16 +100,16 @@ static drv_status read_stream(int fd, const char *path, str *out) {
     return DRV_OK;
 }
 
-drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) {
-    int fd;
-    size_t size, done;
+// Reads it all and closes it. `size` 0: to its end.
+static drv_status read_open(arena *mem, int fd, const char *path, int64_t size, char **out,
+        size_t *n_bytes) {
+    size_t done;
     str stream = {0};
     char *bytes = NULL;
-    DRV_TRY(open_readable(path, &fd, &size));
     drv_status status;
     if (size > 0) {
-        bytes = arena_alloc(mem, size + 1);
-        status = read_up_to(fd, path, bytes, size, &done);
+        bytes = arena_alloc(mem, (size_t)size + 1);
+        status = read_up_to(fd, path, bytes, (size_t)size, &done);
     } else {
         status = read_stream(fd, path, &stream);
         done = stream.n;
@@ -117,6 +123,20 @@ drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) 
     *out = bytes;
     if (n_bytes) *n_bytes = done;
     return DRV_OK;
+}
+
+drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes) {
+    int fd;
+    int64_t size;
+    DRV_TRY(file_open_regular(path, &fd, &size));
+    return read_open(mem, fd, path, size, out, n_bytes);
+}
+
+drv_status file_read_any(arena *mem, const char *path, char **out, size_t *n_bytes) {
+    int fd;
+    int64_t size;
+    DRV_TRY(open_any(path, &fd, &size));
+    return read_open(mem, fd, path, size, out, n_bytes);
 }
 
 // The bytes of a stream, where a map would be.
@@ -143,24 +163,26 @@ static drv_status map_file(int fd, const char *path, size_t n, file_map *out) {
     return DRV_OK;
 }
 
-drv_status file_map_open(const char *path, file_map *out) {
-    int fd;
-    size_t size;
-    DRV_TRY(open_readable(path, &fd, &size));
+static drv_status map_open(int fd, const char *path, int64_t size, file_map *out) {
     *out = (file_map){(const unsigned char *)"", 0};
-    const drv_status status = size > 0 ? map_file(fd, path, size, out) : map_stream(fd, path, out);
+    const drv_status status =
+            size > 0 ? map_file(fd, path, (size_t)size, out) : map_stream(fd, path, out);
     close(fd);
     return status;
 }
 
-drv_status file_map_regular(const char *path, file_map *out) {
+drv_status file_map_open(const char *path, file_map *out) {
     int fd;
     int64_t size;
     DRV_TRY(file_open_regular(path, &fd, &size));
-    *out = (file_map){(const unsigned char *)"", 0};
-    const drv_status status = size > 0 ? map_file(fd, path, (size_t)size, out) : DRV_OK;
-    close(fd);
-    return status;
+    return map_open(fd, path, size, out);
+}
+
+drv_status file_map_any(const char *path, file_map *out) {
+    int fd;
+    int64_t size;
+    DRV_TRY(open_any(path, &fd, &size));
+    return map_open(fd, path, size, out);
 }
 
 void file_map_close(file_map *m) {

@@ -7,22 +7,26 @@
 #include "base/arena.h"
 #include "base/status.h"
 
-// The whole file, pipe or device, followed by a NUL that is not counted.
-DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes);
-
 // Opens what has a size and can be read at any place: a file on a disk. Anything else (a pipe, a
-// device, a folder) is refused at once, by what it is; nobody has to write into a pipe first.
+// socket, a device, a folder) is refused at once, by what it is; nobody has to write into a pipe
+// first.
 DRV_CHECKED drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes);
+// What file_open_regular would refuse, in words ("a pipe"); NULL: a file on a disk, or nothing.
+const char *file_odd_kind(const char *path);
 
-// A read-only memory map; what cannot be mapped (a pipe, a file of /proc) is read into memory. An
-// empty file gives p = "" and n = 0.
+// The whole file, followed by a NUL that is not counted. A file on a disk, or of /proc.
+DRV_CHECKED drv_status file_read(arena *mem, const char *path, char **out, size_t *n_bytes);
+// The same of what a user names as an input: a pipe is waited for and a device read to its end.
+DRV_CHECKED drv_status file_read_any(arena *mem, const char *path, char **out, size_t *n_bytes);
+
+// A read-only memory map of a file on a disk; what cannot be mapped (a file of /proc; a pipe or a
+// device, which file_map_any takes) is read into memory. An empty file gives p = "" and n = 0.
 typedef struct file_map {
     const unsigned char *p;
     size_t n;
 } file_map;
 DRV_CHECKED drv_status file_map_open(const char *path, file_map *out);
-DRV_CHECKED drv_status file_map_regular(const char *path,
-        file_map *out); // of a file on a disk alone
+DRV_CHECKED drv_status file_map_any(const char *path, file_map *out);
 void file_map_close(file_map *m);
 
 // Writes all bytes to the descriptor.

@@ -43,12 +43,22 @@ drv_status json_read_bytes(const char *path, const void *p, size_t n, json_t **o
     return DRV_OK;
 }
 
+static drv_status read_map(const char *path, file_map *m, json_t **out) {
+    const drv_status status = json_read_bytes(path, m->p, m->n, out);
+    file_map_close(m);
+    return status;
+}
+
 drv_status json_read_file(const char *path, json_t **out) {
     file_map m;
     DRV_TRY(file_map_open(path, &m));
-    drv_status s = json_read_bytes(path, m.p, m.n, out);
-    file_map_close(&m);
-    return s;
+    return read_map(path, &m, out);
+}
+
+drv_status json_read_any(const char *path, json_t **out) {
+    file_map m;
+    DRV_TRY(file_map_any(path, &m));
+    return read_map(path, &m, out);
 }
 
 static drv_status wrong(const char *path, const char *key, const json_t *v, const char *expected) {

@@ -8,6 +8,8 @@
 
 // Parses a file. The caller owns *out (json_decref).
 DRV_CHECKED drv_status json_read_file(const char *path, json_t **out);
+// The same of what a user names as an input, which may be a pipe.
+DRV_CHECKED drv_status json_read_any(const char *path, json_t **out);
 // Parses `n` bytes; `path` is for messages.
 DRV_CHECKED drv_status json_read_bytes(const char *path, const void *p, size_t n, json_t **out);
 

@@ -7,7 +7,16 @@
 #include <xxhash.h>
 
 #include "base/arena.h"
-#include "base/status.h"
+#include "base/str.h"
+
+drv_status block_bytes_of_new(int64_t *out) {
+    const char *asked = getenv("DROVER_CKPT_BLOCK_BYTES");
+    *out = CKPT_BLOCK_BYTES;
+    if (!asked || !*asked) return DRV_OK;
+    if (str_to_i64(asked, out) && *out > 0 && *out <= 1 << 30 && *out % 64 == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "DROVER_CKPT_BLOCK_BYTES is \"%s\", expected a multiple of 64 up to 2^30", asked);
+}
 
 static block_digest digest_of(XXH128_hash_t hash) {
     XXH128_canonical_t canonical;

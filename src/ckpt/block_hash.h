@@ -5,7 +5,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/status.h"
+
 enum { CKPT_BLOCK_BYTES = 8 << 20 };
+
+// Of new checkpoints: that, or DROVER_CKPT_BLOCK_BYTES, with which small models of tests have files
+// of many blocks. DRV_E_USAGE: it is no multiple of 64 up to 2^30.
+DRV_CHECKED drv_status block_bytes_of_new(int64_t *out);
 
 typedef struct block_digest { // canonical: the most significant byte first
     unsigned char byte[16];

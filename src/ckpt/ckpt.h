@@ -28,7 +28,6 @@
 typedef struct ckpt_ranks {
     comm *comm;
     mesh mesh;
-    int64_t block_bytes; // of new files, recorded in the manifest; 0: CKPT_BLOCK_BYTES
 } ckpt_ranks;
 int ckpt_rank(const ckpt_ranks *r);
 int ckpt_size(const ckpt_ranks *r);
@@ -38,11 +37,14 @@ DRV_CHECKED drv_status ckpt_agree(const ckpt_ranks *r, drv_status status);
 // A rectangle of a tensor that a rank has: its values lie one after the other, row by row, as fp32.
 // A vector is a column of rows. All ranks that differ along `replicated` axes alone (bits 1 <<
 // AXIS_DATA, ...) have the same one; apart from that the pieces of all ranks tile the tensor.
+// With `at_ends` they are at the first and the last place of AXIS_PIPELINE alone: a tied embedding,
+// of which stages between them have nothing.
 typedef struct ckpt_piece {
     int64_t row, rows, column, columns;
     const char *source; // name that the owner of the state knows
     int64_t offset;     // bytes there
     unsigned replicated;
+    bool at_ends;
 } ckpt_piece;
 
 // What a rank has of a tensor: nothing, a rectangle, or a run of elements, which is up to three.

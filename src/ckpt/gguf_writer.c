@@ -28,11 +28,14 @@ static const struct {
 enum { N_WRITTEN_TYPES = sizeof written_types / sizeof *written_types };
 
 bool gguf_write_type(const char *name, quant_id *out) {
-    for (int i = 0; i < N_WRITTEN_TYPES; i++)
-        if (strcmp(written_types[i].name, name) == 0) {
-            *out = written_types[i].type;
-            return true;
-        }
+    // The config's names are understood too: fp32, fp16.
+    const bool long_name = strcmp(name, "fp32") == 0 || strcmp(name, "fp16") == 0;
+    for (int i = 0; i < N_WRITTEN_TYPES; i++) {
+        const char *mine = written_types[i].name;
+        if (strcmp(mine, name) != 0 && !(long_name && strcmp(mine + 1, name + 2) == 0)) continue;
+        *out = written_types[i].type;
+        return true;
+    }
     return false;
 }
 

@@ -20,7 +20,7 @@ typedef struct gguf_written { // for a summary
     double seconds;
 } gguf_written;
 
-// "f32", "f16", "bf16", "q8_0", as options name them.
+// "f32", "f16", "bf16", "q8_0", as options name them; also "fp32" and "fp16".
 bool gguf_write_type(const char *name, quant_id *out);
 // DRV_E_USAGE: `path` is a folder, or is there and `force` is not given. Best asked before long
 // work.

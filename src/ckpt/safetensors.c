@@ -38,7 +38,8 @@ bool st_type_of(const char *name, st_type *out) {
     static const struct {
         const char *name;
         st_type type;
-    } names[] = {{"f32", ST_F32}, {"bf16", ST_BF16}, {"f16", ST_F16}};
+    } names[] = {{"f32", ST_F32}, {"bf16", ST_BF16}, {"f16", ST_F16}, {"fp32", ST_F32},
+            {"fp16", ST_F16}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(names[i].name, name) == 0) {
             *out = names[i].type;

@@ -13,9 +13,10 @@
 enum { MAX_ST_DIMS = 8 };
 // What drover computes with; F32 is what a zeroed entry is written as.
 typedef enum st_type { ST_F32, ST_F64, ST_F16, ST_BF16, ST_OTHER } st_type;
-const char *st_type_name(st_type t);             // "BF16"; not of ST_OTHER
-int64_t st_type_bytes(st_type t);                // of an element; not of ST_OTHER
-bool st_type_of(const char *name, st_type *out); // "bf16", "f16", "f32", as options name them
+const char *st_type_name(st_type t); // "BF16"; not of ST_OTHER
+int64_t st_type_bytes(st_type t);    // of an element; not of ST_OTHER
+// "bf16", "f16", "f32", as options name them; also "fp16" and "fp32", as the config does.
+bool st_type_of(const char *name, st_type *out);
 
 typedef struct st_tensor {
     const char *name;

@@ -136,8 +136,14 @@ static drv_status begin(ckpt_saver *saver) {
     out_folder *o = &saver->folder;
     out_folder_follow(saver->a, saver->final, o);
     if (ckpt_rank(ranks) == 0) DRV_TRY(out_folder_begin(saver->a, saver->final, o));
-    if (ranks && ranks->block_bytes) o->block_bytes = ranks->block_bytes;
-    return DRV_OK;
+    return block_bytes_of_new(&o->block_bytes);
+}
+
+// Those of rank 0, whatever the environment of other hosts.
+static drv_status share_block_bytes(ckpt_saver *saver) {
+    if (ckpt_size(saver->ranks) == 1) return DRV_OK;
+    int64_t *bytes = &saver->folder.block_bytes;
+    return comm_broadcast(comm_world(saver->ranks->comm), 0, bytes, sizeof *bytes);
 }
 
 // What rank 0 does alone: texts, the manifest, the place of the whole.
@@ -158,6 +164,7 @@ static drv_status finish(ckpt_saver *saver) {
 
 static drv_status save(ckpt_saver *saver) {
     DRV_TRY(ckpt_agree(saver->ranks, begin(saver)));
+    DRV_TRY(share_block_bytes(saver));
     DRV_TRY(write_model(saver));
     DRV_TRY(write_optimizer(saver));
     read_done(saver);

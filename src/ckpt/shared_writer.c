@@ -1,7 +1,8 @@
 // A file is cut in blocks, and each rank writes its share of them. In every round each rank has one
 // block to write; all send it what they have of it, as runs of bytes that say where they belong.
 // What several ranks have alike is sent by the one that stands where the writer does: ranks that
-// share no tensor cut send nothing, and one rank alone sends nothing at all.
+// share no tensor cut send nothing, and one rank alone sends nothing at all. Where the writer
+// stands between the two stages that have a tied embedding, the first one sends.
 //
 // Every byte is read from the state, hashed and written once. A rank that fails says so in the next
 // round in place of sizes, so all stop after the same one.
@@ -72,13 +73,22 @@ static int64_t block_end(const shared_file *f, int64_t block) {
     return end < f->at[f->n] ? end : f->at[f->n];
 }
 
+// The place along a replicated axis of the rank that sends the piece to `writer`.
+static int place_of_sender(const mesh *m, const ckpt_piece *p, mesh_axis axis, int writer) {
+    const int place = mesh_place(m, writer, axis);
+    const bool between = place > 0 && place < m->size[axis] - 1;
+    return p->at_ends && axis == AXIS_PIPELINE && between ? 0 : place;
+}
+
 // Of those that have the piece, this rank is the one to send it to `writer`.
 static bool is_mine_to_send(const shared_file *f, const ckpt_piece *p, int writer) {
-    for (int axis = 0; axis < N_AXES && f->n_ranks > 1; axis++)
-        if (p->replicated >> axis & 1 &&
-                mesh_place(&f->ranks->mesh, f->rank, (mesh_axis)axis) !=
-                        mesh_place(&f->ranks->mesh, writer, (mesh_axis)axis))
+    for (int i = 0; i < N_AXES && f->n_ranks > 1; i++) {
+        const mesh *m = &f->ranks->mesh;
+        const mesh_axis axis = (mesh_axis)i;
+        if (p->replicated >> i & 1 &&
+                mesh_place(m, f->rank, axis) != place_of_sender(m, p, axis, writer))
             return false;
+    }
     return true;
 }
 

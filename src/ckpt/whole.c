@@ -30,8 +30,41 @@ typedef struct verification {
 } verification;
 
 // --- the manifest
+enum { NEWEST_VERSION = 2 };
+
+static drv_status wrong(const char *folder, const json_t *of, const char *key,
+        const char *expected) {
+    const json_t *x = json_object_get(of, key);
+    char *text = x ? json_print(x, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
+    const drv_status status = drv_fail(DRV_E_DATA, "%s/manifest.json: \"%s\" is %.60s, expected %s",
+            folder, key, text ? text : "missing", expected);
+    free(text);
+    return status;
+}
+
+// What another version means by the same names is not known, so only those are read that are.
+static drv_status check_header(const char *folder, const json_t *manifest) {
+    const json_t *format = json_object_get(manifest, "format"), // manifests of old have none
+            *version = json_object_get(manifest, "version"),
+                 *step = json_object_get(manifest, "step");
+    if (!json_is_object(manifest))
+        return drv_fail(DRV_E_DATA, "%s/manifest.json: expected a JSON object", folder);
+    if (format && (!json_is_string(format) ||
+                          strcmp(json_string_value(format), "drover checkpoint") != 0))
+        return wrong(folder, manifest, "format", "\"drover checkpoint\"");
+    if (!json_is_integer(version) || json_integer_value(version) < 1 ||
+            json_integer_value(version) > NEWEST_VERSION)
+        return wrong(folder, manifest, "version", "1 or 2; a later drover may read it");
+    if (!json_is_integer(step) || json_integer_value(step) < 0)
+        return wrong(folder, manifest, "step", "a whole number from 0 on");
+    if (!json_is_object(json_object_get(manifest, "files")))
+        return wrong(folder, manifest, "files", "an object, an entry for each file");
+    return DRV_OK;
+}
+
 // It is of this folder and lists all that a run needs to resume.
 static drv_status check_manifest(const char *folder, const json_t *manifest) {
+    DRV_TRY(check_header(folder, manifest));
     const json_t *files = json_object_get(manifest, "files");
     const json_t *step = json_object_get(manifest, "step");
     // Of each line one has to be there.
@@ -47,7 +80,7 @@ static drv_status check_manifest(const char *folder, const json_t *manifest) {
                     required[i][0]);
     }
     const int64_t named = ckpt_step_of(folder);
-    if (named >= 0 && (!json_is_integer(step) || json_integer_value(step) != named))
+    if (named >= 0 && json_integer_value(step) != named)
         return drv_fail(DRV_E_DATA, "%s/manifest.json: step is %lld, expected %lld as in the name",
                 folder, (long long)json_integer_value(step), (long long)named);
     return DRV_OK;
@@ -57,16 +90,23 @@ static drv_status read_block_bytes(verification *v) {
     const json_t *given = json_object_get(v->manifest, "block_bytes");
     v->block_bytes = given ? json_integer_value(given) : CKPT_BLOCK_BYTES;
     if (v->block_bytes >= 1 && v->block_bytes <= 1 << 30) return DRV_OK;
-    return drv_fail(DRV_E_DATA, "%s/manifest.json: block_bytes is %lld, expected 1 to 2^30",
-            v->folder, (long long)v->block_bytes);
+    return wrong(v->folder, v->manifest, "block_bytes", "a whole number from 1 to 2^30");
+}
+
+// The hash of an entry by its name; NULL: it has none, or what is there is none.
+static const char *hash_of(const json_t *entry, const char *key) {
+    const char *hash = json_string_value(json_object_get(entry, key));
+    return hash && strlen(hash) == 32 && strspn(hash, "0123456789abcdef") == 32 ? hash : NULL;
 }
 
 static drv_status list_file(verification *check, const char *name, const json_t *entry) {
     const json_t *bytes = json_object_get(entry, "bytes");
-    const char *whole = json_string_value(json_object_get(entry, "xxh3_128")),
-               *blocks = json_string_value(json_object_get(entry, "xxh3_128_blocks"));
-    if (!(whole || blocks) || !json_is_integer(bytes) || strchr(name, '/'))
-        return drv_fail(DRV_E_DATA, "%s: manifest.json: bad entry \"%s\"", check->folder, name);
+    const char *whole = hash_of(entry, "xxh3_128"), *blocks = hash_of(entry, "xxh3_128_blocks");
+    if (!(whole || blocks) || !json_is_integer(bytes) || json_integer_value(bytes) < 0 ||
+            strchr(name, '/'))
+        return drv_fail(DRV_E_DATA,
+                "%s/manifest.json: bad entry \"%s\", expected a file of the folder with its bytes and a hash of 32 digits",
+                check->folder, name);
     listed_file *f = &check->files[check->n++];
     *f = (listed_file){.name = name,
             .path = path_join(check->a, check->folder, name),

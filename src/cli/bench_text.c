@@ -66,7 +66,7 @@ typedef struct tokenizer_speed {
 
 static drv_status read_text(const char *path, str *text) {
     file_map file;
-    DRV_TRY(file_map_open(path, &file));
+    DRV_TRY(file_map_any(path, &file));
     utf8_sanitize(file.p, file.n, text);
     file_map_close(&file);
     return DRV_OK;

@@ -51,8 +51,10 @@ void ckpt_print_comparison(const comparison *c) {
     printf("relative to their spread      %.3g (bound %.3g)\n", c->rms, c->bound_rms);
     if (c->effect > 0) printf("what the adapter changes      %.3g\n", c->effect);
     printf("KL divergence                 %.3g nats per token, at most %.3g\n", c->kl, c->kl_max);
-    printf("same likeliest token          %lld of %lld\n", (long long)c->same_top,
+    printf("same likeliest token          %lld of %lld", (long long)c->same_top,
             (long long)c->tokens);
+    if (c->same_top < c->tokens) printf("; in A the others were ahead by at most %.3g", c->top_gap);
+    printf("\n");
 }
 
 static void print_result(const char *out, const convert_result *r) {

@@ -31,7 +31,7 @@ static void read_device(arena *mem, const cli_args *args, generator_opts *model)
     const char *file = file_is_dir(target) ? path_join(mem, target, "config.yaml") : target;
     model->backend = name;
     if (!name || strncmp(name, "pjrt", strlen("pjrt")) != 0) return;
-    if (str_ends(file, ".yaml") && file_exists(file) &&
+    if (str_ends(file, ".yaml") && file_exists(file) && !file_odd_kind(file) &&
             config_load(mem, file, NULL, 0, cfg) == DRV_OK)
         model->device = device_opts(cfg);
     if (strncmp(name, prefix, strlen(prefix)) != 0) return;

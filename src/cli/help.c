@@ -15,7 +15,7 @@ static void print_names(FILE *f, const verb *const *list, int n) {
 }
 
 static void print_verbs(FILE *f) {
-    fputs("drover: pre-train Llama models, from text to a Hugging Face folder, in one program\n"
+    fputs("drover: pre-train Llama models, from text to a Hugging Face folder\n"
           "\n"
           "usage: drover VERB [SUBVERB] ...\n"
           "\n"
@@ -27,8 +27,8 @@ static void print_verbs(FILE *f) {
           "drover --version              print the version and the commit\n"
           "\n"
           "Results go to standard output; progress, log and errors go to standard error.\n"
-          "Exit status: 0 done, 1 failed, 2 wrong usage, 3 stopped on request before the end,\n"
-          "75 failed, but another try may succeed.\n",
+          "Exit status: 0 done, 1 failed, 2 wrong usage, 3 stopped on request before the\n"
+          "end, 75 failed, but another try may succeed.\n",
             f);
 }
 

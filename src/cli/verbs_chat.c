@@ -14,7 +14,7 @@
 // --- what the template sees
 
 static drv_status read_json(const char *path, const char *key, json_t **out) {
-    DRV_TRY(json_read_file(path, out));
+    DRV_TRY(json_read_any(path, out));
     json_t *inside = json_is_object(*out) ? json_object_get(*out, key) : NULL;
     if (inside) { // {"messages": [...]} as well as the list itself
         json_incref(inside);
@@ -43,7 +43,7 @@ static drv_status find_template(arena *a, const cli_args *args, const char *cons
                 folders[n - 1]);
     if (file) {
         char *text;
-        DRV_TRY(file_read(a, file, &text, &out->n_source));
+        DRV_TRY(file_read_any(a, file, &text, &out->n_source));
         out->source = text;
         out->path = file;
     }

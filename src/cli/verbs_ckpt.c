@@ -85,7 +85,7 @@ static drv_status run_list(arena *mem, const cli_args *args) {
     return DRV_OK;
 }
 
-// A run has many checkpoints: which one is meant is the caller's to say.
+// A run has many checkpoints: whose tensors are meant is the caller's to say.
 static drv_status refuse_run(arena *a, const char *path) {
     if (!file_is_dir(path_join(a, path, "checkpoints"))) return DRV_OK;
     return drv_fail(DRV_E_USAGE,
@@ -151,14 +151,46 @@ static drv_status check_whole(arena *a, const char *path) {
     return ckpt_verify(path);
 }
 
+static json_t *verified_json(const char *path, const char *problem) {
+    return json_pack("{s:s, s:b, s:s?}", "path", path, "valid", problem == NULL, "problem",
+            problem);
+}
+
+// All checkpoints of a run: a resume may need any of them.
+static drv_status verify_run(arena *mem, const char *dir, bool json) {
+    char **names;
+    int n_steps, bad = 0;
+    DRV_TRY(ckpt_list(mem, dir, &names, &n_steps));
+    if (n_steps == 0) return drv_fail(DRV_E_DATA, "%s holds no checkpoint (step-NNNNNN)", dir);
+    json_t *all = json_array();
+    for (int i = 0; i < n_steps; i++) {
+        const char *path = path_join(mem, dir, names[i]), *problem = NULL;
+        if (check_whole(mem, path) != DRV_OK) problem = arena_strdup(mem, drv_message());
+        bad += problem != NULL;
+        if (json)
+            json_array_append_new(all, verified_json(path, problem));
+        else
+            printf("%s: %s\n", path, problem ? problem : "ok");
+    }
+    if (json)
+        print_json(all);
+    else
+        json_decref(all);
+    if (!bad) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: %d of %d checkpoint%s not valid", dir, bad, n_steps,
+            n_steps == 1 ? " is"
+            : bad == 1   ? "s is"
+                         : "s are");
+}
+
 static drv_status run_verify(arena *a, const cli_args *args) {
     if (args->n_positional == 2) return ckpt_compare(a, args);
-    const char *path = args->positional[0];
-    DRV_TRY(refuse_run(a, path));
+    const char *path = args->positional[0], *dir = path_join(a, path, "checkpoints");
+    const bool json = cli_has(args, "--json");
+    if (file_is_dir(dir)) return verify_run(a, dir, json);
     drv_status status = check_whole(a, path);
-    if (cli_has(args, "--json"))
-        print_json(json_pack("{s:s, s:b, s:s?}", "path", path, "valid", status == DRV_OK, "problem",
-                status == DRV_OK ? NULL : drv_message()));
+    if (json)
+        print_json(verified_json(path, status == DRV_OK ? NULL : drv_message()));
     else if (status == DRV_OK)
         printf("%s: ok\n", path);
     return status;
@@ -269,8 +301,9 @@ static const verb subverbs[] = {
         {
                 .name = "verify",
                 .summary = "check every byte of a checkpoint, or prove that two models are one",
-                .usage = "CHECKPOINT [--json]\nA B [--json]",
+                .usage = "CHECKPOINT|RUN_DIR [--json]\nA B [--json]",
                 .help = "CHECKPOINT: all files are compared with the manifest of hashes; a failure names the file.\n"
+                        "RUN_DIR: all checkpoints of the run, a line each; with --json a list of objects.\n"
                         "\n"
                         "A B: two models in any format and type (Hugging Face folders, checkpoints, run directories,\n"
                         "GGUF files). The same prompts go through both, in fp32: four texts where one of them has a\n"

@@ -50,9 +50,8 @@ static const char *config_of(arena *a, const cli_args *args) {
     if (file_exists(target) && !file_is_dir(target)) return target;
     const char *beside = path_join(a, target, "config.yaml");
     const bool own_data = !cli_has(args, "--adapter") && !cli_has(args, "--data");
-    return own_data && file_is_dir(path_join(a, target, "checkpoints")) && file_exists(beside)
-                   ? beside
-                   : NULL;
+    const bool is_run = file_is_dir(path_join(a, target, "checkpoints"));
+    return own_data && is_run && file_exists(beside) && !file_odd_kind(beside) ? beside : NULL;
 }
 
 // A run computes on its own device, whatever is evaluated with it. NULL: it is not known.

@@ -185,7 +185,7 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
             char *text;
             size_t n;
             if (file_is_dir(path)) return refuse_folder(l->a, path);
-            DRV_TRY(file_read(l->a, path, &text, &n));
+            DRV_TRY(file_read_any(l->a, path, &text, &n));
             DRV_TRY(yaml_read(l->a, path, text, n, v));
         } else {
             DRV_TRY(yaml_read_set(l->a, sets[i], v));

@@ -20,8 +20,6 @@
 #define EXTREME 12.0
 static void set_bounds(comparison *c, const model *a, double u, double logit_rms) {
     if (strcmp(c->hash_a, c->hash_b) == 0 && !a->adapter) return;
-    // Sums of up to K terms in fp32 err too: once a bit differs, and x A^T B^T is not (B A) x^T.
-    u += 0x1p-24 * sqrt((double)a->config.intermediate_size);
     c->bound_rms = GAIN * u * sqrt((2.0 * (double)a->config.num_hidden_layers + 1) / 3);
     c->bound_max_abs = EXTREME * c->bound_rms * logit_rms;
 }
@@ -34,6 +32,7 @@ typedef struct token_stat {
     double cross;        // of exp(a - max_a) (a - b)
     double total, squares, difference_squares;
     int64_t top_a, top_b;
+    double a_of_top_b; // the logit in A of B's likeliest
 } token_stat;
 
 static void add_logits(token_stat *stat, const float *logits_a, const float *logits_b,
@@ -51,6 +50,7 @@ static void add_logits(token_stat *stat, const float *logits_a, const float *log
             stat->sum_b *= exp(stat->max_b - of_b);
             stat->max_b = of_b;
             stat->top_b = first + i;
+            stat->a_of_top_b = of_a;
         }
         const double weight = exp(of_a - stat->max_a);
         stat->sum_a += weight;
@@ -79,6 +79,7 @@ static double summarize(const token_stat *s, comparison *c) {
         c->kl += kl / (double)c->tokens;
         if (kl > c->kl_max) c->kl_max = kl;
         c->same_top += s[t].top_a == s[t].top_b;
+        if (s[t].max_a - s[t].a_of_top_b > c->top_gap) c->top_gap = s[t].max_a - s[t].a_of_top_b;
     }
     c->rms = squares > 0 ? sqrt(differences / squares) : differences > 0 ? (double)INFINITY : 0;
     return sqrt(squares / (double)c->tokens);
@@ -126,6 +127,48 @@ static drv_status replay_both(replay *r, const model *const m[2], comparison *c,
     return status;
 }
 
+// --- what rounding does to this model
+// The rule above holds where errors of many weights average out and logits do not cancel; a narrow
+// or an ill-conditioned model amplifies as it likes. Where it is exceeded, the amplification is
+// measured: to first order the logits move by J e, with J their derivative by the weights and
+// |e_i| <= u |w_i| + floor the errors of rounding. A probe replays A with every error as large as
+// it may be and random signs, so that the mean square of what it finds is at least that of any
+// rounding, of errors without correlation: sum_i (J_i u w_i)^2 >= sum_i (J_i e_i)^2. Errors of few
+// weights that matter may cancel in a probe, by chance in half of them; in all of PROBES once in
+// 2^PROBES. The largest is taken, times GAIN: the bound of a right result that is as unlucky as a
+// probe was lucky, with what curvature adds.
+enum { PROBES = 8 };
+
+static drv_status measure_bounds(replay *r, const model *a, disturbance size, double logit_rms,
+        comparison *c) {
+    for (int i = 0; i < PROBES; i++) {
+        model shaken = *a;
+        comparison probe = {.tokens = c->tokens, .vocab = c->vocab};
+        double ignored;
+        shaken.disturbed = size;
+        shaken.disturbed.seed = (uint64_t)i + 1;
+        DRV_TRY(replay_both(r, (const model *const[]){a, &shaken}, &probe, &ignored));
+        if (GAIN * probe.rms > c->bound_rms) c->bound_rms = GAIN * probe.rms;
+    }
+    c->bound_max_abs = EXTREME * c->bound_rms * logit_rms;
+    return DRV_OK;
+}
+
+static drv_status find_bounds(replay *r, const model *a, bool exact_a, double logit_rms,
+        comparison *c) {
+    const double u_a = exact_a ? 0 : weights_roundoff(c->type_a), u_b = weights_roundoff(c->type_b);
+    // Sums of up to K terms in fp32 err too: once a bit differs, and x A^T B^T is not (B A) x^T. So
+    // do norm, rotation, softmax, gate and residual: some 16 roundings between two products.
+    const double fp32 = 0x1p-24 * (sqrt((double)a->config.intermediate_size) + sqrt(16)),
+                 u = fp32 + (u_a > u_b ? u_a : u_b);
+    set_bounds(c, a, u, logit_rms);
+    const bool exceeded = c->rms > c->bound_rms || c->max_abs > c->bound_max_abs;
+    if (!exceeded || c->bound_rms == 0 || c->weight) return DRV_OK; // or it is judged already
+    const double floor_a = exact_a ? 0 : weights_floor(c->type_a);
+    const disturbance size = {u, weights_floor(c->type_b) + floor_a, 0};
+    return measure_bounds(r, a, size, logit_rms, c);
+}
+
 static bool has_tokenizer(arena *a, const char *folder) {
     return file_exists(path_join(a, folder, "tokenizer.json"));
 }
@@ -168,9 +211,7 @@ static drv_status compare_open(arena *mem, replay *r, const model *a, const mode
         DRV_TRY(replay_both(r, (const model *const[]){a, &alone}, &effect, &ignored));
         c->effect = effect.rms;
     }
-    const double u_a = exact_a ? 0 : weights_roundoff(c->type_a), u_b = weights_roundoff(c->type_b);
-    set_bounds(c, a, u_a > u_b ? u_a : u_b, logit_rms);
-    return DRV_OK;
+    return find_bounds(r, a, exact_a, logit_rms, c);
 }
 
 static void judge(arena *mem, comparison *c) {

@@ -12,6 +12,7 @@ typedef struct comparison {
     double kl;        // KL(A || B) in nats, mean over tokens
     double kl_max;    // of any token
     int64_t same_top; // tokens whose likeliest next token is the same
+    double top_gap;   // where it is not: how much likelier A has its own, in logits, at most
     double bound_rms, bound_max_abs; // what rounding explains; 0: bits must be equal
     double effect;       // of A's adapter, as `rms` between A and its base alone; 0: no adapter
     const char *weight;  // one that differs by more than rounding explains, in words; NULL: none

@@ -4,6 +4,13 @@
 #include "ckpt/ckpt.h"
 #include "model/parameters.h"
 
+// Errors as rounding might have made them: each weight plus or minus `relative` of itself and
+// `floor`, by signs that its name, place and `seed` decide. Of no size: none.
+typedef struct disturbance {
+    double relative, floor;
+    uint64_t seed;
+} disturbance;
+
 typedef struct model { // single owner
     arena *a;
     const char *path;
@@ -13,6 +20,7 @@ typedef struct model { // single owner
     param_list params;
     ckpt_tensor *tensors; // all parameters of the config, in the order of the data
     int n_tensors;
+    disturbance disturbed;  // while a replay reads weights
     const adapter *adapter; // added to the weights while they are used; NULL: none. Not owned
 } model;
 

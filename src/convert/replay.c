@@ -2,8 +2,10 @@
 // engine, what lies between them is here.
 #include "convert/replay.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "backend/backend.h"
 #include "base/clock.h"
@@ -24,7 +26,8 @@ struct replay {
     model_layout l;
     model_config config;
     const replay_prompts *prompts;
-    int64_t n; // tokens
+    disturbance disturbed; // of the model under way
+    int64_t n;             // tokens
     executable *norm, *attention, *swiglu;
     product products[MAX_PRODUCTS];
     int n_products;
@@ -143,12 +146,33 @@ void replay_close(replay *r) {
     r->piece = r->result = NULL;
 }
 
+// --- weights
+static uint64_t mixed(uint64_t x) { // splitmix64
+    x += 0x9E3779B97F4A7C15u;
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+    x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+    return x ^ x >> 31;
+}
+
+static drv_status read_weights(const replay *r, const model_source *s, const source_tensor *t,
+        int64_t row, int64_t n, float *out) {
+    const disturbance *d = &r->disturbed;
+    DRV_TRY(source_read_f32(s, t, row, n, out));
+    if (d->relative == 0 && d->floor == 0) return DRV_OK;
+    const uint64_t key = mixed(d->seed ^ XXH3_64bits(t->name, strlen(t->name)));
+    for (int64_t i = 0; i < n * t->cols; i++) {
+        const double w = (double)out[i], size = d->relative * fabs(w) + d->floor;
+        out[i] = (float)(mixed(key + (uint64_t)(row * t->cols + i)) >> 63 ? w + size : w - size);
+    }
+    return DRV_OK;
+}
+
 // --- products
 // Columns [column, column + n) of y [N, width]: x times the rows [row, row + n) of a tensor, added
 // if `scale` is not 0 (then times scale).
 static drv_status one_piece(replay *r, const product *p, const model_source *s,
         const source_tensor *t, int64_t row, int64_t n, float *y, int64_t width, float scale) {
-    DRV_TRY(source_read_f32(s, t, row, n, r->piece));
+    DRV_TRY(read_weights(r, s, t, row, n, r->piece));
     DRV_TRY(backend_write(r->b, 0, p->w, 0, 4 * n * p->k, r->piece));
     DRV_TRY(backend_run(r->b, p->run));
     DRV_TRY(backend_read(r->b, 0, p->y, 0, 4 * r->n * p->rows, r->result));
@@ -218,7 +242,7 @@ static drv_status norm(replay *r, const model *m, const param *w, activations *a
     const int64_t bytes = 4 * r->n * r->l.hidden;
     const source_tensor *t = model_source_find(&m->source, w->part[0].hf_name);
     float *gain = mem_alloc(sizeof *gain * (size_t)r->l.hidden);
-    drv_status status = source_read_f32(&m->source, t, 0, t->rows, gain);
+    drv_status status = read_weights(r, &m->source, t, 0, t->rows, gain);
     if (status == DRV_OK) status = backend_write(r->b, 0, "gain", 0, 4 * r->l.hidden, gain);
     free(gain);
     DRV_TRY(status);
@@ -255,7 +279,7 @@ static drv_status layer(replay *r, const model *m, const layer_params *w, activa
 static drv_status embed(const replay *r, const model *m, activations *act) {
     const source_tensor *t = model_source_find(&m->source, m->params.embedding->part[0].hf_name);
     for (int64_t i = 0; i < r->n; i++)
-        DRV_TRY(source_read_f32(&m->source, t, r->prompts->ids[i], 1,
+        DRV_TRY(read_weights(r, &m->source, t, r->prompts->ids[i], 1,
                 act->stream_NH + i * r->l.hidden));
     return DRV_OK;
 }
@@ -278,6 +302,7 @@ drv_status replay_hidden(replay *r, const model *m, const char *what, float *hid
     const size_t hidden = (size_t)r->l.hidden, q = (size_t)r->l.q_width;
     activations act = {mem_alloc(4 * n * hidden), hidden_NH, mem_alloc(4 * n * wide),
             mem_alloc(4 * n * q), mem_alloc(4 * n * hidden)};
+    r->disturbed = m->disturbed;
     drv_status status = all_layers(r, m, what, &act);
     progress_end();
     free(act.stream_NH);
@@ -295,6 +320,7 @@ int64_t replay_logit_rows(const replay *r) {
 drv_status replay_logits(replay *r, const model *m, const float *hidden_NH, int64_t row, int64_t n,
         float *logits) {
     const char *name = m->params.head->part[0].hf_name;
+    r->disturbed = m->disturbed;
     const source_tensor *t = model_source_find(&m->source, name);
     DRV_TRY(multiply_rows(r, &m->source, t, row, n, hidden_NH, logits, n, 0));
     const adapter_module *module = m->adapter ? adapter_find(m->adapter, name) : NULL;

@@ -18,13 +18,20 @@ double weights_roundoff(const char *type) {
     return 0.5;
 }
 
+// Half the smallest subnormal number: 2^-24 of F16 (5 bits of exponent, 10 of fraction:
+// 2^(-14-10)), and of the scales of quantised blocks, which stand for up to 127 times as much;
+// 2^-133 of BF16 (2^(-126-7)), 2^-149 of F32.
+double weights_floor(const char *type) {
+    if (strcmp(type, "BF16") == 0) return 0x1p-134;
+    if (strcmp(type, "F16") == 0) return 0x1p-25;
+    return *type == 'Q' ? 127 * 0x1p-25 : 0x1p-150;
+}
+
 // --- what rounding explains
-// Twice the roundoff, since other programs cut instead of rounding to nearest. Values below the
-// normal range err by a floor: F16 ends at 2^-24, and so do the scales of quantised blocks, which
-// stand for up to 127 times as much. Sums in another order, as W + scale B A by PEFT, err relative
-// to their terms, which cancel: by so many root mean squares of their row.
+// Twice the roundoff, since other programs cut instead of rounding to nearest, and twice the floor
+// of what lies below the normal range. Sums in another order, as W + scale B A by PEFT, err
+// relative to their terms, which cancel: by so many root mean squares of their row.
 #define CUT        2.0
-#define F16_FLOOR  0x1p-24
 #define CANCELLING 4.0
 
 typedef struct tolerance {
@@ -35,10 +42,10 @@ typedef struct tolerance {
 
 static tolerance tolerance_of(const source_tensor *a, const source_tensor *b, bool exact_a) {
     const bool quantised = a->type_name[0] == 'Q' || b->type_name[0] == 'Q';
-    const bool half = quantised || a->type == ST_F16 || b->type == ST_F16;
     const double u_a = exact_a ? 0 : weights_roundoff(a->type_name);
     return (tolerance){.relative = CUT * (u_a + weights_roundoff(b->type_name)),
-            .floor = half ? F16_FLOOR * (quantised ? 127 : 1) : 0,
+            .floor = CUT *
+                     ((exact_a ? 0 : weights_floor(a->type_name)) + weights_floor(b->type_name)),
             .by_row = quantised && !(exact_a && b->type_name[0] != 'Q'),
             .of_row = exact_a ? 0 : CANCELLING};
 }

@@ -7,6 +7,9 @@
 // round relative to the largest of a block, which is some three times its root mean square.
 double weights_roundoff(const char *type);
 
+// What rounds to less than a unit of the subnormal range errs by half of one, whatever its size.
+double weights_floor(const char *type);
+
 // The first weight that differs by more than rounding explains, by name, place and values, in
 // `mem`; NULL: none. `exact_a`: B was made from A by rounding once; else both may be rounded, B's
 // sums even in another arithmetic (a merge of PEFT's in bf16). Weights that A's adapter changes are

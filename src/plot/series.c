@@ -57,10 +57,12 @@ void plot_parse(arena *a, const char *text, size_t n, const char *const *keys, i
 
 drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
         plot_run *out) {
-    const char *file = file_is_dir(path) ? path_join(a, path, "metrics.jsonl") : path;
     char *text;
     size_t n;
-    DRV_TRY(file_read(a, file, &text, &n));
+    if (file_is_dir(path))
+        DRV_TRY(file_read(a, path_join(a, path, "metrics.jsonl"), &text, &n));
+    else
+        DRV_TRY(file_read_any(a, path, &text, &n));
     *out = (plot_run){.name = path};
     plot_parse(a, text, n, keys, n_keys, out);
     return DRV_OK;

@@ -269,7 +269,7 @@ drv_status choices_parse(arena *mem, const char *path, const char *bytes, size_t
 
 drv_status choices_read(arena *a, const char *path, choice_set *out) {
     file_map map;
-    DRV_TRY(file_map_open(path, &map));
+    DRV_TRY(file_map_any(path, &map));
     const drv_status status = choices_parse(a, path, (const char *)map.p, map.n, out);
     file_map_close(&map);
     if (out->n_bad <= 1) return status;

@@ -25,7 +25,7 @@ static bool is_trained(const param *w) {
 // whole weight, which lie at the beginning of `source`. Offsets are those of fp32 values, whatever
 // the source keeps them in (state_read_f32).
 static ckpt_tensor tensor_of(const param *w, const param_part *part, const char *name, st_type type,
-        const char *source, int64_t first, int64_t n, unsigned replicated) {
+        const char *source, int64_t first, int64_t n, unsigned replicated, bool at_ends) {
     const int64_t columns = w->n_dims == 2 ? w->dim[1] : 1, begin = part->row * columns,
                   end = begin + part->rows * columns;
     const int64_t from = first > begin ? first : begin, to = first + n < end ? first + n : end;
@@ -40,6 +40,7 @@ static ckpt_tensor tensor_of(const param *w, const param_part *part, const char 
         p->source = source;
         p->offset = offset;
         p->replicated = replicated;
+        p->at_ends = at_ends;
         offset += 4 * p->rows * p->columns;
     }
     return t;
@@ -89,7 +90,7 @@ static ckpt_tensor *add_tensors(arena *mem, const programs *built,
             for (int k = 0; k < named->n_parts; k++)
                 tensors[(*n_tensors)++] = tensor_of(named, &named->part[k],
                         arena_printf(mem, "%s%s", hf_prefix, named->part[k].hf_name),
-                        type_of(named, built, source_prefix != NULL), "", 0, 0, 0);
+                        type_of(named, built, source_prefix != NULL), "", 0, 0, 0, false);
             continue;
         }
         const char *source = source_prefix ? arena_printf(mem, "%s%s", source_prefix, weight->name)
@@ -102,7 +103,7 @@ static ckpt_tensor *add_tensors(arena *mem, const programs *built,
             tensors[(*n_tensors)++] = tensor_of(weight, &weight->part[k],
                     arena_printf(mem, "%s%s", hf_prefix, weight->part[k].hf_name),
                     type_of(named, built, source_prefix != NULL), source, shard.first, shard.n,
-                    replicated(built, weight, sharded));
+                    replicated(built, weight, sharded), is_tied_table(built, weight));
     }
     return tensors;
 }

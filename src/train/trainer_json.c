@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -195,11 +196,31 @@ static drv_status check_sums(const char *path, const json_t *o, const run_state 
             (double)s->part_tokens + tokens, "at most sequence_length in each row");
 }
 
+// What is only held against the run that goes on; earlier versions lack some of it.
+static drv_status check_about(const char *path, const json_t *o) {
+    static const struct {
+        const char *key, *expected;
+        json_type type;
+    } fields[] = {{"arithmetic", "a string", JSON_STRING}, {"seed", "a whole number", JSON_INTEGER},
+            {"config", "an object", JSON_OBJECT}, {"data", "an object", JSON_OBJECT}};
+    for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
+        const json_t *x = json_object_get(o, fields[i].key);
+        if (!x || json_typeof(x) == fields[i].type) continue;
+        char *text = json_print(x, JSON_ENCODE_ANY | JSON_COMPACT);
+        const drv_status status = drv_fail(DRV_E_DATA, "%s: \"%s\" is %.80s, expected %s", path,
+                fields[i].key, text, fields[i].expected);
+        free(text);
+        return status;
+    }
+    return DRV_OK;
+}
+
 drv_status trainer_json_check(const char *path, int64_t named_step, const json_t *o,
         run_state *out) {
     *out = run_state_new();
     DRV_TRY(read_counters(path, o, out));
     DRV_TRY(check_counters(path, out));
+    DRV_TRY(check_about(path, o));
     if (json_object_get(o, "global_batch_size")) DRV_TRY(check_sums(path, o, out));
     if (!json_object_get(o, "evaluated")) out->evaluated = out->step; // of an earlier version
     if (named_step >= 0 && named_step != out->step)

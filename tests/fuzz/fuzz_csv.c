@@ -1,5 +1,5 @@
-// Rows of CSV: the same whether the bytes come at once or one by one; and a row that is written again
-// with all fields in quotes has the same fields.
+// Rows of CSV: the same whether the bytes come at once or one by one; and a row that is written
+// again with all fields in quotes has the same fields.
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,6 @@
 // Hashes of files by OpenSSL's libcrypto, which is opened at its first use.
 #include "data/get/file_hash.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +13,11 @@ drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]
     enum { PIECE_BYTES = 1 << 20 };
     const crypto_calls *crypto;
     DRV_TRY(crypto_open("downloads are checked with", &crypto));
-    FILE *file = fopen(path, "rb");
-    if (!file) return drv_fail(DRV_E_IO, "could not open \"%s\": %s", path, strerror(errno));
+    int fd;
+    int64_t bytes;
+    DRV_TRY(file_open_regular(path, &fd, &bytes));
+    FILE *file = fdopen(fd, "rb");
+    DRV_ASSERT(file, "a descriptor that was opened to read");
     EVP_MD_CTX *digest = crypto->EVP_MD_CTX_new();
     DRV_ASSERT(digest &&
                        crypto->EVP_DigestInit_ex(digest,
@@ -23,7 +25,7 @@ drv_status file_hash(const char *path, hash_kind kind, char out[HASH_TEXT_BYTES]
             "libcrypto");
     if (kind == HASH_GIT) {
         char head[64];
-        const int n = snprintf(head, sizeof head, "blob %lld", (long long)file_size(path));
+        const int n = snprintf(head, sizeof head, "blob %lld", (long long)bytes);
         crypto->EVP_DigestUpdate(digest, head, (size_t)n + 1);
     }
     unsigned char sum[EVP_MAX_MD_SIZE], *piece = mem_alloc(PIECE_BYTES);

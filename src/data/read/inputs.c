@@ -151,6 +151,14 @@ static bool is_above(const folder *f, const struct stat *st) {
     return false;
 }
 
+// What a folder or a pattern gives is not waited for; a pipe that is named is.
+static bool passes_over(const char *path) {
+    const char *kind = file_odd_kind(path);
+    if (!kind || file_is_dir(path)) return false;
+    log_warn("%s is %s and is passed over; as an input of its own it would be read", path, kind);
+    return true;
+}
+
 static drv_status add_path(lister *l, const char *path, bool named, const folder *above) {
     struct stat st;
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return add_file(l, path, named);
@@ -168,7 +176,10 @@ static drv_status add_path(lister *l, const char *path, bool named, const folder
     if (is_saved) return DRV_OK;
     DRV_TRY(dir_list(l->a, path, &names, &n));
     for (int i = 0; i < n; i++)
-        if (names[i][0] != '.') DRV_TRY(add_path(l, path_join(l->a, path, names[i]), false, &here));
+        if (names[i][0] != '.') {
+            const char *inner = path_join(l->a, path, names[i]);
+            if (!passes_over(inner)) DRV_TRY(add_path(l, inner, false, &here));
+        }
     return DRV_OK;
 }
 
@@ -183,7 +194,7 @@ static drv_status add_input(lister *l, const char *input) {
     if (code != 0) return drv_fail(DRV_E_IO, "could not look for \"%s\"", input);
     drv_status status = DRV_OK;
     for (size_t i = 0; status == DRV_OK && i < g.gl_pathc; i++)
-        status = add_path(l, g.gl_pathv[i], true, NULL);
+        if (!passes_over(g.gl_pathv[i])) status = add_path(l, g.gl_pathv[i], true, NULL);
     globfree(&g);
     return status;
 }

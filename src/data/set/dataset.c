@@ -125,7 +125,7 @@ static drv_status check(arena *a, dataset *set) {
     char *idx = arena_printf(a, "%s.idx", set->prefix),
          *bin = arena_printf(a, "%s.bin", set->prefix);
     int64_t n_bytes;
-    DRV_TRY(file_map_regular(idx, &set->idx));
+    DRV_TRY(file_map_open(idx, &set->idx));
     DRV_TRY(check_header(set, idx));
     DRV_TRY(check_index(set, idx));
     set->idx_hash = hash_index(set);

@@ -69,7 +69,7 @@ static drv_status find_template(arena *mem, const tokenizer *tok, const char *fo
     }
     if (strcmp(name, "chat") != 0) {
         char *text;
-        DRV_TRY_CTX(file_read(mem, name, &text, &m->n_source),
+        DRV_TRY_CTX(file_read_any(mem, name, &text, &m->n_source),
                 "the template, expected \"chat\", \"alpaca\" or a file");
         m->path = name;
         m->source = text;

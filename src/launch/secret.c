@@ -28,7 +28,7 @@ drv_status launch_read_secret(job_secret *out, bool *found) {
     struct stat info;
     *found = path && *path;
     if (!*found) return DRV_OK;
-    DRV_TRY_CTX(file_map_regular(path, &file), SECRET_FILE);
+    DRV_TRY_CTX(file_map_open(path, &file), SECRET_FILE);
     drv_status status = DRV_OK;
     if (stat(path, &info) == 0 && info.st_mode & 007)
         status = drv_fail(DRV_E_USAGE,

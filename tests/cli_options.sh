@@ -20,10 +20,13 @@ echo 1 2 3 >ids
 
 # arguments VERB OPTION: what the verb needs beside the option
 arguments() {
-    case "$1 $2" in "compile --max-"*) echo --evict; return ;; esac
+    case "$1 $2" in
+    "compile --max-"*) echo --evict; return ;;
+    "config --ranks") echo run.yaml --from nxdt; return ;;
+    esac
     case $1 in
     plan) echo run.yaml --ranks 2 --search ;;
-    train | config | graph | compile | "bench gemm" | "bench step") echo run.yaml ;;
+    train | config | graph | compile | "launch node" | "bench gemm" | "bench step") echo run.yaml ;;
     eval) echo $model --data data/set ;;
     generate) echo $model --max-tokens 1 ;;
     chat) echo $model --template template ;;

@@ -31,6 +31,11 @@ expect 2 "\"parallel.tensor\" is 8, expected a divisor of model.intermediate_siz
 expect 2 "6 ranks were started, expected a multiple of tensor 4" "$drover" plan --set model.preset=tiny --set parallel.tensor=4 --ranks 6
 expect 0 "16384 ranks" "$drover" plan --set model.preset=llama-3.1-405b --set parallel.tensor=8 --set training.global_batch_size=2048 --set training.micro_batch_size=1 --ranks 16384
 
+# --- weight decay of matrices, and of norms where it is asked for (tiny has 11 norms)
+update() { "$drover" graph --set model.preset=tiny --program update "$@" | grep -c "weight_decay 0.1"; }
+with=$(update --set optimizer.decay_norms=true) without=$(update)
+[ $((with - without)) = 11 ] && ok || bad "optimizer.decay_norms: $with weights decay instead of 11 more than $without"
+
 # --- the examples, on data where make run would put it
 awk 'BEGIN { for (i = 0; i < 600; i++) printf "Document %d tells of the fox, the dog and %d lazy hens.\n\n", i, i * i % 97 }' >text.txt
 "$drover" tokenizer train --input text.txt --vocab-size 400 --out run/tokenizer >out 2>&1 || bad "tokenizer train" out

@@ -70,10 +70,10 @@ nothing_left "after four jobs"
 
 # --- who does not come, comes twice, or is somebody else
 port=$(free_port)
-for i in 0 1; do node $i 3 --wait 3 --set run_dir=never; done
+for i in 0 1; do node $i 3 --wait 10 --set run_dir=never; done
 ended "a node that never comes" 75 0 1
-told 0 "node 2 of 3 did not come within 3 s"
-told 1 "node 2 of 3 did not come within 3 s"
+told 0 "node 2 of 3 did not come within 10 s"
+told 1 "node 2 of 3 did not come within 10 s"
 node 1 2 --wait 2 --set run_dir=never
 ended "nobody at node 0" 75 1
 told 1 "was not found within 2 s"
@@ -99,7 +99,7 @@ head -c 32 /dev/urandom >secret && head -c 32 /dev/urandom >other && cp secret o
 chmod 600 secret other && chmod 644 open
 port=$(free_port)
 export DROVER_JOB_SECRET_FILE=secret
-node 0 2 --wait 20 --set run_dir=known
+node 0 2 --set run_dir=known
 DROVER_JOB_SECRET_FILE=other node 1 2 --set run_dir=known
 ended "a wrong secret" 2 1
 told 1 "does not accept this node's secret"

@@ -112,9 +112,21 @@ static void files_that_are_no_configuration(void **state) {
                     {"run.yaml:3", "\"training.steps\"", "given twice", "run.yaml:2"}},
             {TINY "---\ntraining: {steps: 3}\n", {"run.yaml:3", "a second document"}},
             {"tokenizer: \"a\\0b\"\n", {"run.yaml:1", "NUL"}},
-            {"? [a]\n: b\n", {"run.yaml:1", "the name of a key", "a list or a map"}},
-            {"&model:\n  preset: llama-15m\n",
-                    {"run.yaml:1", "the name of a key", "before the colon"}},
+            {"? [a]\n: b\n", {"run.yaml:1", "a '?' before a key"}},
+            {TINY "data: {?foo: bar}\n", {"run.yaml:2", "a '?' before a key"}},
+            {TINY "run_dir: |\n  x\n ", {"run.yaml:2", "a block of text"}},          // L24T/01
+            {TINY "run_dir: &an:chor x\n", {"run.yaml:2", "the name of an anchor"}}, // Y2GN
+            {TINY "data: {train: [a,\nb]}\n", {"run.yaml:3", "indented more than the key"}}, // 9C9N
+            {TINY "run_dir: \"bar\n\tbaz\"\n", {"run.yaml:2", "in quotes goes on"}},  // DK95/01
+            {TINY "run_dir: 'a\nb'\n", {"run.yaml:2", "in quotes goes on"}},          // QB6E
+            {"%YAML 1.1#x\n---\n" TINY, {"run.yaml:1", "a directive"}},               // MUS6/00
+            {TINY "run_dir: >\n    \n  x\n", {"run.yaml:2", "a block of text"}},      // S98Z
+            {TINY "run_dir: \"\u00e9\"# no\n", {"run.yaml:2", "a '#' right behind"}}, // SU5Z
+            {TINY "run_dir: ># x\n  x\n", {"run.yaml:2"}},                            // X4QW
+            {"\xFF\xFEm\0", {"run.yaml:1", "UTF-16"}},
+            {TINY "optimizer: {lr: 1e-400}\n", {"run.yaml:2", "optimizer.lr", "1e-400"}},
+            {TINY "optimizer: {lr: 1e400}\n", {"run.yaml:2", "optimizer.lr", "1e400"}},
+            {"&model:\n  preset: llama-15m\n", {"run.yaml:1", "the name of an anchor"}},
             {"\"\\0a\": 1\n", {"run.yaml:1", "the name of a key", "NUL byte"}},
             {"a: {b: {c: {d: {e: {f: {g: {h: {i: {j: 1}}}}}}}}}\n", {"nested deeper than 8"}},
             {"model: &m {preset: *m}\n", {"run.yaml:1"}},

@@ -17,9 +17,9 @@ static void refuse_answered(const answered *cases, size_t n) {
 static void other_trainers_keys_are_answered(void **state) {
     (void)state;
     static const answered cases[] = {{"learning_rate: 1", "\"optimizer.lr\""},
-            {"learning_rat: 1", "did you mean \"learning_rate\"? here it is \"optimizer.lr\""},
+            {"learning_rat: 1", "another trainer's \"learning_rate\"? here it is \"optimizer.lr\""},
             {"LEARNING-RATE: 1", "here it is \"optimizer.lr\""},
-            {"grad_accum: 1", "did you mean \"grad_accum_steps\"? here it is"},
+            {"grad_accum: 1", "another trainer's \"grad_accum_steps\"? here it is"},
             {"lr_schedular_type: 1", "here it is \"schedule.type\""},
             {"training: {per_device_train_batchsize: 1}", "\"training.micro_batch_size\""},
             {"seqlen: 1", "here it is \"data.sequence_length\""},
@@ -87,8 +87,26 @@ static void other_trainers_sections_are_answered(void **state) {
     refuse_answered(cases, sizeof cases / sizeof *cases);
 }
 
+// One run names every key that is none, so that a file of another trainer needs one look.
+static void all_unknown_keys_are_answered_at_once(void **state) {
+    (void)state;
+    static const refusal cases[] = {
+            {"trainer: {max_steps: 2, devices: 4}\nmodel: {optim: {lr: 1}, preset: tiny}\n",
+                    {"run.yaml:1: unknown key \"trainer.max_steps\"",
+                            "\"trainer.devices\" (here it is \"parallel.data\"",
+                            "run.yaml:2: \"model.optim.lr\" (here it is \"optimizer.lr\")",
+                            "drover config --from"}},
+            {"adapter: lora\n", {"here it is \"lora.rank\""}},
+            {"a1: 1\na2: 1\na3: 1\na4: 1\na5: 1\na6: 1\na7: 1\na8: 1\na9: 1\nb1: 1\nb2: 1\nb3: 1\nb4: "
+             "1\n",
+                    {"\"a1\"", "\"b3\"", "and 1 more"}},
+    };
+    REFUSE_ALL(cases);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(other_trainers_keys_are_answered),
-            cmocka_unit_test(other_trainers_sections_are_answered)};
+            cmocka_unit_test(other_trainers_sections_are_answered),
+            cmocka_unit_test(all_unknown_keys_are_answered_at_once)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

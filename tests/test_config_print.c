@@ -1,5 +1,6 @@
 // What `drover config` prints is a configuration, and the same one: for all presets, for every key,
 // and for texts that YAML reads as something else.
+#include "config/foreign_key.h"
 #include "config/key.h"
 #include "harness.h"
 
@@ -113,7 +114,7 @@ static void answers_to_other_trainers_are_keys(void **state) {
     (void)state;
     arena *a = arena_new("peers");
     str text = {0};
-    peer_keys_print(&text);
+    foreign_keys_print(&text);
     int n = 0;
     for (const char *p = text.p; (p = strstr(p, " | `")); n++) {
         p += strlen(" | `");

@@ -1,6 +1,7 @@
 // Files read whole: pipes and what else tells no size, as well as what lies on a disk.
 #include "harness.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -151,10 +152,19 @@ static void what_is_read_at_any_place(void **state) {
     arena_free(mem);
 }
 
+// What another try may heal, once there is room (docs/adr/0006).
+static void disk_without_room(void **state) {
+    (void)state;
+    const int fd = open("/dev/full", O_WRONLY);
+    if (fd < 0) skip();
+    FAILS(file_write_all(fd, "disk/file", "abc", 3), DRV_E_FULL, "could not write \"disk/file\"");
+    close(fd);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(pipes_are_read_to_the_end),
             cmocka_unit_test(files_are_read_whole), cmocka_unit_test(files_without_a_size),
             cmocka_unit_test(folders_and_devices_are_refused),
-            cmocka_unit_test(what_is_read_at_any_place)};
+            cmocka_unit_test(what_is_read_at_any_place), cmocka_unit_test(disk_without_room)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

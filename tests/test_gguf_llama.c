@@ -229,6 +229,53 @@ static void rotary_scaling_of_other_kinds(void **state) {
     }
 }
 
+// --- vocabularies
+static void tokens_that_are_no_list(void **state) {
+    (void)state;
+    gguf_builder b = {0};
+    gguf_put_text(&b, "general.architecture", "llama");
+    put_llama(&b, "");
+    gguf_put_text(&b, "tokenizer.ggml.tokens", "a\nb");
+    meta_says(&b, "\"tokenizer.ggml.tokens\" is text, expected an array of texts");
+}
+
+static void merge_says(const char *merge, const char *says) {
+    static const char *const tokens[] = {"a", "b", "ab", "xb", "ax"};
+    arena *mem = arena_new("merges");
+    gguf_builder header = {0};
+    str file = {0};
+    gguf_file f;
+    vocabulary v;
+    bool found;
+    gguf_put_text(&header, "tokenizer.ggml.model", "gpt2");
+    gguf_put_text(&header, "tokenizer.ggml.pre", "gpt-2");
+    gguf_put_array(&header, "tokenizer.ggml.tokens", GGUF_TEXT, 5);
+    for (int k = 0; k < 5; k++)
+        gguf_add_text(&header, tokens[k], strlen(tokens[k]));
+    gguf_put_array(&header, "tokenizer.ggml.merges", GGUF_TEXT, 1);
+    gguf_add_text(&header, merge, 3);
+    gguf_builder_header(&header, &file);
+    OK(gguf_parse(mem, "x.gguf", file.p, file.n, &f));
+    if (says)
+        FAILS(vocabulary_read(mem, &f, &v, &found), DRV_E_DATA, says);
+    else
+        OK(vocabulary_read(mem, &f, &v, &found));
+    gguf_builder_free(&header);
+    str_free(&file);
+    arena_free(mem);
+}
+
+static void merges_of_what_is_no_token(void **state) {
+    (void)state;
+    static const struct {
+        const char *merge, *says;
+    } cases[] = {{"a b", NULL}, {"b a", "merge 0 is \"b a\": what it makes is no token"},
+            {"x b", "its left side is no token"}, {"a x", "its right side is no token"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        merge_says(cases[i].merge, cases[i].says);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
             cmocka_unit_test(scaling_survives_its_divisors),
@@ -239,6 +286,8 @@ int main(void) {
             cmocka_unit_test(pre_tokenizers_both_ways),
             cmocka_unit_test(what_is_no_llama),
             cmocka_unit_test(rotary_scaling_of_other_kinds),
+            cmocka_unit_test(tokens_that_are_no_list),
+            cmocka_unit_test(merges_of_what_is_no_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

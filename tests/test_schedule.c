@@ -48,6 +48,33 @@ static void rates(void **state) {
     }
 }
 
+// The formulas of their sources: nemo/core/optim/lr_scheduler.py (CosineAnnealing), and
+// get_linear_schedule_with_warmup of transformers, which count steps s from 0.
+static void warmups_of_other_trainers(void **state) {
+    (void)state;
+    enum { WARMUP = 20, STEPS = 100 };
+    const double pi = 3.14159265358979323846;
+    run_config nemo = {.lr = 3,
+            .min_lr = 0.5,
+            .steps = STEPS,
+            .warmup_steps = WARMUP,
+            .schedule = SCHEDULE_COSINE,
+            .warmup_like = WARMUP_NEMO};
+    run_config linear = {.lr = 3,
+            .steps = STEPS,
+            .warmup_steps = WARMUP,
+            .schedule = SCHEDULE_LINEAR,
+            .warmup_like = WARMUP_TRANSFORMERS};
+    for (int s = 0; s < STEPS; s++) {
+        const double x = pi * (s - WARMUP) / (STEPS - WARMUP);
+        const double cosine =
+                s <= WARMUP ? 3.0 * (s + 1) / (WARMUP + 1) : 0.5 + 2.5 * 0.5 * (1 + cos(x));
+        const double line = s < WARMUP ? 3.0 * s / WARMUP : 3.0 * (STEPS - s) / (STEPS - WARMUP);
+        assert_true(fabs(schedule_lr(&nemo, s + 1) - cosine) < 1e-14);
+        assert_true(fabs(schedule_lr(&linear, s + 1) - line) < 1e-14);
+    }
+}
+
 static void no_step_is_wasted(void **state) {
     (void)state;
     for (int type = SCHEDULE_COSINE; type <= (int)SCHEDULE_CONSTANT; type++)
@@ -129,7 +156,8 @@ static void epochs_are_steps(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(rates), cmocka_unit_test(warmups),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rates),
+            cmocka_unit_test(warmups_of_other_trainers), cmocka_unit_test(warmups),
             cmocka_unit_test(epochs_are_steps), cmocka_unit_test(no_step_is_wasted)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

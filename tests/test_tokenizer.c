@@ -196,7 +196,8 @@ static void real_tokenizers(void **state) {
     "\"model\": {\"type\": \"BPE\", " more "\"vocab\": {" vocab "}, \"merges\": [\"a b\"]}}"
 #define LEVEL "{\"type\": \"ByteLevel\", \"add_prefix_space\": false}"
 #define SPECIAL(text)                                                                              \
-    "{\"content\": \"" text "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "   \
+    "{\"id\": 4, \"content\": \"" text                                                             \
+    "\", \"single_word\": false, \"lstrip\": false, \"rstrip\": false, "                           \
     "\"normalized\": false, \"special\": true}"
 
 // What Hugging Face tokenizers 0.23.3 gives for each.

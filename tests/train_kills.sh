@@ -1,7 +1,7 @@
 #!/bin/bash
 # A random rank of a run is killed at a random moment, also during a save, again and again, and the run resumed each
-# time on another random layout: every time the dead rank is named, with host, step and operation, all others exit 1,
-# and in the end the bits are those of an unbroken run of one process. DROVER_KILLS: how often (3), DROVER_SEED: the
+# time on another random layout: every time the dead rank is named, with host, step and operation, all others exit 75
+# (another try may succeed), the journal of the run says which rank was lost, and in the end the bits are those of an unbroken run of one process. DROVER_KILLS: how often (3), DROVER_SEED: the
 # seed; prints the seconds from the kill to the end of mpirun, which no check looks at.
 . "$(dirname "$0")"/ranks.bash
 patient_mpirun
@@ -54,7 +54,11 @@ for k in $(seq "$kills"); do
     check "$what: named with host, step and operation" \
         grep -Eq "drover: rank $victim \([^ ]+, process $process\) died, last heard of at step [0-9]+, [a-z]+: (in )?[a-z]" out
     # mpirun ends who is not done five seconds after the kill: that rank notes no status.
-    check "$what: the others exit 1, not $(cat codes/* | tr '\n' ' ')" bash -c 'cat codes/* | grep -q . && ! cat codes/* | grep -qvx 1'
+    check "$what: the others exit 75, not $(cat codes/* | tr '\n' ' ')" bash -c 'cat codes/* | grep -q . && ! cat codes/* | grep -qvx 75'
+    tail -n 2 kills/events.jsonl >ends
+    check "$what: the journal does not tell: $(cat ends)" grep -Eq "\"attempt\":$k,\"event\":\"failure\",\"rank\":$victim,\"host\":\"[^\"]+\",\"cause\":\"peer\",\"message\":\"rank $victim .*died" ends
+    check "$what: no end: $(cat ends)" grep -Eq '"event":"end","state":"failed","status":75,"cause":"peer"' ends
+    check "$what: status.json" grep -q '"failed_rank": '$victim kills/status.json
 done
 last=$(step_of_newest)
 end=$((last + 3))

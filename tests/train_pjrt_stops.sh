@@ -37,6 +37,8 @@ for layout in "${layouts[@]}"; do
     check "$run: SIGTERM while it compiles exits $code instead of 3" [ $code = 3 ]
     says "drover: stopped by SIGTERM" "while programs were compiled"
     check "$run: a checkpoint of no step" [ -z "$(ls $run/checkpoints)" ]
+    check "$run: the journal does not end: $(tail -n 1 $run/events.jsonl)" grep -q '"event":"end","state":"stopped","status":3,"cause":"stopped","step":0,"saved_step":null' $run/events.jsonl
+    check "$run: status.json does not end" grep -q '"end": "stopped"' $run/status.json
     expect 0 "step 8" train $layout
     same $run "SIGTERM while it compiles"
 

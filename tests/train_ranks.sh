@@ -43,7 +43,7 @@ expect 2 "unknown key" ranks 3 train run.yaml --set run_dir=bad --set training.s
 check "a wrong config is said once" test "$(grep -c 'unknown key' out)" = 1
 exec 9>one/.lock
 flock 9
-expect 1 "in use by another drover" ranks 2 train run.yaml --set run_dir=one --set training.steps=12
+expect 75 "in use by another drover" ranks 2 train run.yaml --set run_dir=one --set training.steps=12
 check "that is said once" test "$(grep -c 'in use' out)" = 1
 exec 9>&-
 

@@ -144,6 +144,7 @@ def compare(seed, binary, directory):
     if got is None:
         return f"decode refused: {err.strip()}"
     for x, mine, y in zip(lists, got, texts_of):
+        mine = mine["text"]
         if mine != y:
             return f"text of {[theirs.id_to_token(i) for i in x]}: {mine!r}, Hugging Face {y!r}"
     return "same"

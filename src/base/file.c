@@ -18,8 +18,10 @@
 // Of files without a size: bytes read per call, and a limit beyond any text that drover reads whole.
 enum { STREAM_BYTES = 1 << 16, MAX_STREAM_BYTES = 1 << 30 };
 
-static drv_status io_fail(const char *what, const char *path) {
-    return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
+drv_status file_fail(const char *what, const char *path) {
+    const bool full = errno == ENOSPC || errno == EDQUOT;
+    return drv_fail(full ? DRV_E_FULL : DRV_E_IO, "could not %s \"%s\": %s", what, path,
+            strerror(errno));
 }
 
 static const char *kind_of(mode_t mode) {
@@ -48,8 +50,8 @@ static drv_status is_odd(const char *path, const char *kind) {
 static drv_status open_any(const char *path, int *fd, int64_t *n) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (*fd < 0) return io_fail("open", path);
-    drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : io_fail("look at", path);
+    if (*fd < 0) return file_fail("open", path);
+    drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : file_fail("look at", path);
     if (status == DRV_OK && S_ISDIR(st.st_mode)) status = is_odd(path, kind_of(st.st_mode));
     if (status != DRV_OK) close(*fd);
     *n = S_ISREG(st.st_mode) ? st.st_size : 0;
@@ -60,8 +62,8 @@ drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // else it waits for a pipe's writer
     if (*fd < 0 && errno == ENXIO && file_odd_kind(path)) return is_odd(path, file_odd_kind(path));
-    if (*fd < 0) return io_fail("open", path);
-    drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : io_fail("look at", path);
+    if (*fd < 0) return file_fail("open", path);
+    drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : file_fail("look at", path);
     if (status == DRV_OK && !S_ISREG(st.st_mode)) status = is_odd(path, kind_of(st.st_mode));
     if (status == DRV_OK) {
         *n_bytes = st.st_size;
@@ -77,7 +79,7 @@ static drv_status read_up_to(int fd, const char *path, char *bytes, size_t n, si
     for (*done = 0; *done < n;) {
         const ssize_t got = read(fd, bytes + *done, n - *done);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return io_fail("read", path);
+        if (got < 0) return file_fail("read", path);
         if (got == 0) break;
         *done += (size_t)got;
     }
@@ -146,7 +148,7 @@ static drv_status map_stream(int fd, const char *path, file_map *out) {
     if (status == DRV_OK && stream.n > 0) {
         void *p = mmap(NULL, stream.n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (p == MAP_FAILED) {
-            status = io_fail("map", path);
+            status = file_fail("map", path);
         } else {
             memcpy(p, stream.p, stream.n);
             *out = (file_map){p, stream.n};
@@ -158,7 +160,7 @@ static drv_status map_stream(int fd, const char *path, file_map *out) {
 
 static drv_status map_file(int fd, const char *path, size_t n, file_map *out) {
     void *p = mmap(NULL, n, PROT_READ, MAP_SHARED, fd, 0);
-    if (p == MAP_FAILED) return io_fail("map", path);
+    if (p == MAP_FAILED) return file_fail("map", path);
     *out = (file_map){p, n};
     return DRV_OK;
 }
@@ -195,7 +197,7 @@ drv_status file_write_all(int fd, const char *path, const void *p, size_t n) {
     while (n) {
         ssize_t k = write(fd, at, n);
         if (k < 0 && errno == EINTR) continue;
-        if (k < 0) return io_fail("write", path);
+        if (k < 0) return file_fail("write", path);
         at += k;
         n -= (size_t)k;
     }
@@ -206,7 +208,7 @@ drv_status file_write_at(int fd, const char *path, const void *p, size_t n, int6
     for (size_t done = 0; done < n;) {
         const ssize_t k = pwrite(fd, (const char *)p + done, n - done, at + (int64_t)done);
         if (k < 0 && errno == EINTR) continue;
-        if (k < 0) return io_fail("write", path);
+        if (k < 0) return file_fail("write", path);
         done += (size_t)k;
     }
     return DRV_OK;
@@ -227,11 +229,11 @@ drv_status file_write_atomic(const char *path, const void *p, size_t n) {
     if (snprintf(tmp, sizeof tmp, "%s.tmp", path) >= (int)sizeof tmp)
         return drv_fail(DRV_E_IO, "path \"%s\" is too long", path);
     int fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return io_fail("create", tmp);
+    if (fd < 0) return file_fail("create", tmp);
     drv_status s = file_write_all(fd, tmp, p, n);
-    if (s == DRV_OK && fsync(fd) != 0) s = io_fail("sync", tmp);
-    if (close(fd) != 0 && s == DRV_OK) s = io_fail("close", tmp);
-    if (s == DRV_OK && rename(tmp, path) != 0) s = io_fail("rename into place", path);
+    if (s == DRV_OK && fsync(fd) != 0) s = file_fail("sync", tmp);
+    if (close(fd) != 0 && s == DRV_OK) s = file_fail("close", tmp);
+    if (s == DRV_OK && rename(tmp, path) != 0) s = file_fail("rename into place", path);
     if (s != DRV_OK) {
         unlink(tmp);
         return s;
@@ -242,9 +244,9 @@ drv_status file_write_atomic(const char *path, const void *p, size_t n) {
 
 drv_status file_sync_dir(const char *path) {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return io_fail("open folder", path);
+    if (fd < 0) return file_fail("open folder", path);
     int bad = fsync(fd) != 0 && errno != EINVAL; // some file systems cannot sync a folder
-    drv_status s = bad ? io_fail("sync folder", path) : DRV_OK;
+    drv_status s = bad ? file_fail("sync folder", path) : DRV_OK;
     close(fd);
     return s;
 }
@@ -271,7 +273,7 @@ drv_status dir_make(const char *path) {
         if (*p != '/' && *p) continue;
         char keep = *p;
         *p = 0;
-        if (mkdir(buf, 0777) != 0 && errno != EEXIST) return io_fail("make folder", buf);
+        if (mkdir(buf, 0777) != 0 && errno != EEXIST) return file_fail("make folder", buf);
         if (!keep) break;
         *p = keep;
     }
@@ -288,15 +290,15 @@ drv_status dir_make_parent(const char *path) {
 
 drv_status dir_remove(const char *path) {
     struct stat st;
-    if (lstat(path, &st) != 0) return errno == ENOENT ? DRV_OK : io_fail("look at", path);
-    if (!S_ISDIR(st.st_mode)) return unlink(path) == 0 ? DRV_OK : io_fail("remove", path);
+    if (lstat(path, &st) != 0) return errno == ENOENT ? DRV_OK : file_fail("look at", path);
+    if (!S_ISDIR(st.st_mode)) return unlink(path) == 0 ? DRV_OK : file_fail("remove", path);
     arena *a = arena_new("dir_remove");
     char **names;
     int n;
     drv_status s = dir_list(a, path, &names, &n);
     for (int i = 0; s == DRV_OK && i < n; i++)
         s = dir_remove(path_join(a, path, names[i]));
-    if (s == DRV_OK && rmdir(path) != 0) s = io_fail("remove folder", path);
+    if (s == DRV_OK && rmdir(path) != 0) s = file_fail("remove folder", path);
     arena_free(a);
     return s;
 }
@@ -307,7 +309,7 @@ static int by_name(const void *a, const void *b) {
 
 drv_status dir_list(arena *a, const char *path, char ***names, int *n) {
     DIR *d = opendir(path);
-    if (!d) return io_fail("open folder", path);
+    if (!d) return file_fail("open folder", path);
     char **list = NULL;
     int count = 0, cap = 0;
     for (struct dirent *e; (e = readdir(d));) {
@@ -345,7 +347,7 @@ drv_status file_lock_take(arena *mem, const char *path, const char *what, file_l
     for (;;) {
         struct stat held, there;
         const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (fd < 0) return io_fail("create", path);
+        if (fd < 0) return file_fail("create", path);
         if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
             if (errno == EWOULDBLOCK) return held_by_another(fd, path, what);
             log_warn("could not lock \"%s\": %s; do not write %s from two processes", path,
@@ -361,7 +363,7 @@ drv_status file_lock_take(arena *mem, const char *path, const char *what, file_l
         char pid[32];
         const int n = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
         if (ftruncate(fd, 0) != 0 || pwrite(fd, pid, (size_t)n, 0) != n) {
-            const drv_status status = io_fail("write", path);
+            const drv_status status = file_fail("write", path);
             unlink(path);
             close(fd);
             return status;

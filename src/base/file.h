@@ -1,4 +1,5 @@
-// Files and folders. Every failure is DRV_E_IO with the path and the system's reason.
+// Files and folders. Every failure is DRV_E_IO with the path and the system's reason; DRV_E_FULL
+// where that is a disk without room, or a quota that is used up.
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>
@@ -6,6 +7,9 @@
 
 #include "base/arena.h"
 #include "base/status.h"
+
+// "could not WHAT "PATH": ..." of errno, with the status that it stands for.
+DRV_CHECKED drv_status file_fail(const char *what, const char *path);
 
 // Opens what has a size and can be read at any place: a file on a disk. Anything else (a pipe, a
 // socket, a device, a folder) is refused at once, by what it is; nobody has to write into a pipe

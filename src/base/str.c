@@ -134,7 +134,8 @@ bool str_to_f64(const char *s, double *out) {
     char *end;
     errno = 0;
     double x = strtod(s, &end);
-    if (end == s || *end || (errno == ERANGE && fabs(x) > 1) || !isfinite(x)) return false;
+    if (end == s || *end || !isfinite(x)) return false;
+    if (errno == ERANGE && (x == 0 || fabs(x) > 1)) return false; // subnormal ones are read
     *out = x;
     return true;
 }

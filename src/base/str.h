@@ -30,7 +30,8 @@ bool str_ends(const char *s, const char *suffix);
 // Replaces \n, \t, \r and \\ in place by what they stand for. False: another escape.
 bool str_unescape(char *s);
 
-// The whole of `s` as a finite number; false when it is not one or does not fit.
+// The whole of `s` as a finite number; false when it is not one or does not fit (1e400,
+// or 1e-400, which would be 0).
 bool str_to_i64(const char *s, int64_t *out);
 bool str_to_f64(const char *s, double *out);
 

@@ -173,7 +173,13 @@ static drv_status lex_number(lexer *lex) {
         else if (!is_digit(*next_char) && *next_char != '_' && *next_char != '+' &&
                  *next_char != '-' && !(prefixed && is_letter(*next_char)))
             break;
-        if (*next_char == '_') continue;
+        if (*next_char == '_') { // one, between digits
+            const bool after = next_char > begin && (is_digit(next_char[-1]) || prefixed);
+            if (!after || next_char[-1] == '_' ||
+                    !(is_digit(next) || (prefixed && is_letter(next))) || next == '_')
+                return fail_at(lex, begin, "a '_' in a number that is not between digits");
+            continue;
+        }
         if (n_text + 1 >= sizeof text) return fail_at(lex, begin, "a number is too long");
         text[n_text++] = *next_char;
     }

@@ -83,6 +83,9 @@ typedef struct ckpt_content {
 typedef struct ckpt_saver ckpt_saver;
 ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *ranks, ckpt_read read,
         void *ctx);
+// Asked on rank 0 before a checkpoint is put in its place, by the thread that writes it: where the
+// folder is another run's by now, nothing there may be touched. DRV_OK: it is ours.
+void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void *ctx);
 // Waits for an earlier save, then starts this one. trainer_json is copied; the rest of `content`
 // must live until the save is done.
 DRV_CHECKED drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *content);
@@ -91,6 +94,8 @@ void ckpt_wait_read(ckpt_saver *saver); // until the state may change again
 bool ckpt_ended(ckpt_saver *saver);
 // The checkpoint is in place, or why not (then nothing of it is left).
 DRV_CHECKED drv_status ckpt_wait(ckpt_saver *saver);
+// Of the last save that is in place, on rank 0: seconds from its start, bytes of all files.
+void ckpt_saved(const ckpt_saver *saver, double *seconds, int64_t *n_bytes);
 void ckpt_saver_free(ckpt_saver *saver);
 
 // The newest checkpoint in `dir` whose files all match its manifest; refused ones are warned of by

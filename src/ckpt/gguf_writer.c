@@ -1,7 +1,6 @@
 // Writes a model as GGUF: the header in memory, then tensor after tensor.
 #include "ckpt/gguf_writer.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
@@ -289,20 +288,16 @@ static drv_status write_data(writing *w) {
 }
 
 // --- the file
-static drv_status io_fail(const char *what, const char *path) {
-    return drv_fail(DRV_E_IO, "could not %s \"%s\": %s", what, path, strerror(errno));
-}
-
 static drv_status write_file(writing *w) {
     w->tmp = arena_printf(w->a, "%s.tmp", w->path);
     DRV_TRY(dir_make_parent(w->path));
     w->fd = open(w->tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (w->fd < 0) return io_fail("create", w->tmp);
+    if (w->fd < 0) return file_fail("create", w->tmp);
     drv_status status = write_data(w);
-    if (status == DRV_OK && fsync(w->fd) != 0) status = io_fail("sync", w->tmp);
-    if (close(w->fd) != 0 && status == DRV_OK) status = io_fail("close", w->tmp);
+    if (status == DRV_OK && fsync(w->fd) != 0) status = file_fail("sync", w->tmp);
+    if (close(w->fd) != 0 && status == DRV_OK) status = file_fail("close", w->tmp);
     if (status == DRV_OK && rename(w->tmp, w->path) != 0)
-        status = io_fail("rename into place", w->path);
+        status = file_fail("rename into place", w->path);
     if (status != DRV_OK) unlink(w->tmp);
     return status;
 }

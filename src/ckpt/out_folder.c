@@ -32,8 +32,7 @@ drv_status out_stream_open(out_folder *o, const char *name, out_stream *out) {
             .name = arena_strdup(o->a, name),
             .path = path_join(o->a, o->tmp, name)};
     out->fd = open(out->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (out->fd < 0)
-        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", out->path, strerror(errno));
+    if (out->fd < 0) return file_fail("create", out->path);
     out->hash = block_hasher_new(o->block_bytes);
     return DRV_OK;
 }
@@ -58,8 +57,7 @@ drv_status out_stream_close(out_stream *s, drv_status status) {
     block_hasher_free(s->hash, hash);
     out_folder_note(o, s->name, s->bytes, hash);
     // An error of close is one of the data (NFS, quotas).
-    if (close(s->fd) != 0 && status == DRV_OK)
-        status = drv_fail(DRV_E_IO, "could not close \"%s\": %s", s->path, strerror(errno));
+    if (close(s->fd) != 0 && status == DRV_OK) status = file_fail("close", s->path);
     s->fd = -1;
     return status;
 }
@@ -75,10 +73,7 @@ drv_status out_folder_sync(out_folder *o) {
     for (int i = 0; i < o->n; i++) {
         const char *path = path_join(o->a, o->tmp, o->files[i].name);
         const int fd = open(path, O_RDONLY | O_CLOEXEC);
-        const drv_status status =
-                fd < 0 || fsync(fd) != 0
-                        ? drv_fail(DRV_E_IO, "could not sync \"%s\": %s", path, strerror(errno))
-                        : DRV_OK;
+        const drv_status status = fd < 0 || fsync(fd) != 0 ? file_fail("sync", path) : DRV_OK;
         if (fd >= 0) close(fd);
         DRV_TRY(status);
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "ckpt/ckpt.h"
 #include "ckpt/block_hash.h"
@@ -36,6 +37,10 @@ struct ckpt_saver {
     pthread_cond_t changed;
     drv_status status;
     char message[2048];
+    drv_status (*is_ours)(void *ctx); // NULL: nobody else can have the folder
+    void *ours_ctx;
+    double begun_s, seconds;
+    int64_t n_bytes;
 };
 
 // --- the files
@@ -146,6 +151,10 @@ static drv_status share_block_bytes(ckpt_saver *saver) {
     return comm_broadcast(comm_world(saver->ranks->comm), 0, bytes, sizeof *bytes);
 }
 
+static drv_status check_ours(const ckpt_saver *saver) {
+    return saver->is_ours ? saver->is_ours(saver->ours_ctx) : DRV_OK;
+}
+
 // What rank 0 does alone: texts, the manifest, the place of the whole.
 static drv_status finish(ckpt_saver *saver) {
     const ckpt_content *c = &saver->content;
@@ -158,6 +167,10 @@ static drv_status finish(ckpt_saver *saver) {
                 c->carried[i].n));
     DRV_TRY(out_folder_sync(&saver->folder));
     DRV_TRY(out_folder_manifest(&saver->folder, saver->step));
+    DRV_TRY(check_ours(saver));
+    saver->n_bytes = 0;
+    for (int i = 0; i < saver->folder.n; i++)
+        saver->n_bytes += saver->folder.files[i].bytes;
     DRV_TRY(move_aside(saver));
     return out_folder_commit(&saver->folder, saver->final);
 }
@@ -174,6 +187,7 @@ static drv_status save(ckpt_saver *saver) {
 // The checkpoint is in place: that an old one could not be removed does not make it fail.
 static void in_place(ckpt_saver *saver) {
     if (ckpt_rank(saver->ranks) != 0) return;
+    saver->seconds = clock_s() - saver->begun_s;
     note_known(saver, saver->step, true);
     if (retain(saver) != DRV_OK) log_warn("old checkpoints: %s", drv_message());
     log_info("checkpoint: %s", saver->final);
@@ -184,7 +198,8 @@ static void *save_thread(void *arg) {
     saver->status = save(saver);
     if (saver->status != DRV_OK) {
         snprintf(saver->message, sizeof saver->message, "%s", drv_message());
-        if (ckpt_rank(saver->ranks) == 0) out_folder_discard(&saver->folder);
+        if (ckpt_rank(saver->ranks) == 0 && check_ours(saver) == DRV_OK)
+            out_folder_discard(&saver->folder);
     } else {
         in_place(saver);
     }
@@ -207,6 +222,16 @@ ckpt_saver *ckpt_saver_new(const char *dir, int64_t keep, const ckpt_ranks *rank
     pthread_mutex_init(&saver->lock, NULL);
     pthread_cond_init(&saver->changed, NULL);
     return saver;
+}
+
+void ckpt_saver_guard(ckpt_saver *saver, drv_status (*is_ours)(void *ctx), void *ctx) {
+    saver->is_ours = is_ours;
+    saver->ours_ctx = ctx;
+}
+
+void ckpt_saved(const ckpt_saver *saver, double *seconds, int64_t *n_bytes) {
+    *seconds = saver->seconds;
+    *n_bytes = saver->n_bytes;
 }
 
 drv_status ckpt_wait(ckpt_saver *saver) {
@@ -233,6 +258,7 @@ drv_status ckpt_start(ckpt_saver *saver, int64_t step, const ckpt_content *conte
     saver->final = arena_printf(saver->a, "%s/step-%06lld", saver->dir, (long long)step);
     saver->folder = (out_folder){0};
     saver->state_read = saver->done = false;
+    saver->begun_s = clock_s();
     saver->running = true;
     saver->has_thread = pthread_create(&saver->thread, NULL, save_thread, saver) == 0;
     if (!saver->has_thread) save_thread(saver); // other ranks count on this one

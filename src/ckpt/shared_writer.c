@@ -239,12 +239,10 @@ static drv_status write_blocks(shared_file *f) {
 // --- the file
 static drv_status create(shared_file *f) {
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (f->fd < 0)
-        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", f->path, strerror(errno));
+    if (f->fd < 0) return file_fail("create", f->path);
     // Where many write, none of them makes the file longer.
     if (f->n_ranks == 1 || ftruncate(f->fd, f->at[f->n]) == 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "could not make \"%s\" %lld bytes long: %s", f->path,
-            (long long)f->at[f->n], strerror(errno));
+    return file_fail("lengthen", f->path);
 }
 
 static drv_status open_created(shared_file *f) {
@@ -257,10 +255,8 @@ static drv_status open_created(shared_file *f) {
 // To the disk, on every rank that wrote: an error of close is one of the data (NFS, quotas).
 static drv_status close_file(shared_file *f, drv_status status) {
     if (f->fd < 0) return status;
-    if (status == DRV_OK && fsync(f->fd) != 0)
-        status = drv_fail(DRV_E_IO, "could not sync \"%s\": %s", f->path, strerror(errno));
-    if (close(f->fd) != 0 && status == DRV_OK)
-        status = drv_fail(DRV_E_IO, "could not close \"%s\": %s", f->path, strerror(errno));
+    if (status == DRV_OK && fsync(f->fd) != 0) status = file_fail("sync", f->path);
+    if (close(f->fd) != 0 && status == DRV_OK) status = file_fail("close", f->path);
     f->fd = -1;
     return status;
 }

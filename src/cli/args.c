@@ -160,6 +160,7 @@ drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int arg
             out->positional[out->n_positional++] = argv[i];
         } else if (strcmp(argv[i], "--") == 0) {
             options = false;
+            out->n_before = out->n_positional;
         } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             out->help = true;
             return DRV_OK;
@@ -167,6 +168,7 @@ drv_status cli_parse(arena *mem, const verb *parent, const verb *sought, int arg
             DRV_TRY(parse_option(mem, out, argc, argv, &i));
         }
     }
+    if (options) out->n_before = out->n_positional;
     if (out->n_positional > sought->max_positional)
         return drv_fail(DRV_E_USAGE, "%s: \"%s\" is one argument too many; see drover help %s",
                 out->name, out->positional[sought->max_positional], out->name);

@@ -55,6 +55,7 @@ struct cli_args {
     const verb *verb, *parent; // parent: whose subverb this is; NULL for a verb of its own
     char **positional;
     int n_positional;
+    int n_before; // of them, before "--"
     struct given_option {
         const char *name, *value; // value NULL: a switch
     } * option;

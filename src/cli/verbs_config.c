@@ -10,29 +10,83 @@
 #include "cli/plan_search.h"
 #include "cli/plan_stages.h"
 #include "cli/step_time.h"
+#include "data/set/dataset.h"
 #include "train/fit.h"
 #include "train/run_inputs.h"
 #include "train/lora_state.h"
+#include "translate/translate.h"
 
 static drv_status load(arena *a, const cli_args *c, run_config *out) {
     int n;
     const char **sets = cli_get_all(a, c, "--set", &n);
-    const char *file =
-            c->n_positional && strcmp(c->positional[0], "-") != 0 ? c->positional[0] : NULL;
-    return config_load(a, file, sets, n, out);
+    return config_load(a, c->n_positional ? c->positional[0] : NULL, sets, n, out);
 }
 
 static const cli_option config_options[] = {
         CLI_SET,
+        {"--from", "KIND", "of another trainer: nxdt, nemo-megatron, args, axolotl"},
+        {"--accept", "NAME", "this key may change the result; all: any (repeatable)"},
+        {"--ranks", "N", "ranks of the job, where it does not say them"},
+        {"--data", "PREFIX", "the data set to train on, of which epochs are counted"},
+        {"--var", "NAME=VALUE", "a variable of its script (repeatable)"},
         {"--reference", NULL, "print docs/keys.md: all keys as Markdown, for no particular config"},
 };
 static const cli_rule config_rules[] = {
-        {.option = "--reference", .excludes = "--set"},
+        {.option = "--reference", .excludes = "--set --from"},
+        {.option = "--accept", .needs = "--from"},
+        {.option = "--ranks", .needs = "--from"},
+        {.option = "--data", .needs = "--from"},
+        {.option = "--var", .needs = "--from"},
 };
 
-static drv_status run_config_verb(arena *a, const cli_args *args) {
+static drv_status count_tokens(const char *prefix, int64_t *tokens) {
+    arena *a = arena_new("data of a translation");
+    dataset *set;
+    const drv_status status = dataset_open(a, prefix, &set);
+    if (status == DRV_OK) {
+        *tokens = set->n_tokens;
+        dataset_close(set);
+    }
+    arena_free(a);
+    return status;
+}
+
+// The config of the translation is loaded as any before it is printed: what comes out reads back.
+static drv_status check_translation(arena *a, const str *text) {
+    run_config cfg;
+    return config_load_text(a, "translation", text->p, text->n, &cfg);
+}
+
+static drv_status print_translation(arena *mem, const cli_args *args) {
+    translate_opts opts = {.kind = cli_get(args, "--from", NULL),
+            .files = (const char *const *)args->positional,
+            .n_files = args->n_before,
+            .words = (const char *const *)args->positional + args->n_before,
+            .n_words = args->n_positional - args->n_before,
+            .data = cli_get(args, "--data", NULL)};
+    str text = {0}, report = {0};
+    opts.sets = cli_get_all(mem, args, "--set", &opts.n_sets);
+    opts.variables = cli_get_all(mem, args, "--var", &opts.n_variables);
+    opts.accepts = cli_get_all(mem, args, "--accept", &opts.n_accepts);
+    DRV_TRY(cli_get_i64(args, "--ranks", 1, 1 << 20, &opts.ranks));
+    if (opts.data) DRV_TRY_CTX(count_tokens(opts.data, &opts.data_tokens), "config: --data");
+    drv_status status = translate(mem, &opts, &text, &report);
+    if (report.n) fputs(report.p, stderr);
+    if (status == DRV_OK) status = check_translation(mem, &text);
+    if (status == DRV_OK) fputs(text.p, stdout);
+    str_free(&text);
+    str_free(&report);
+    return status;
+}
+
+static drv_status run_config_verb(arena *mem, const cli_args *args) {
     run_config cfg;
     str text = {0};
+    if (cli_has(args, "--from")) return print_translation(mem, args);
+    if (args->n_positional > 1)
+        return drv_fail(DRV_E_USAGE,
+                "config: \"%s\" is one argument too many; see drover help config",
+                args->positional[1]);
     if (cli_has(args, "--reference")) {
         if (args->n_positional)
             return drv_fail(DRV_E_USAGE,
@@ -40,7 +94,7 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
                     args->positional[0]);
         config_print_reference(&text);
     } else {
-        DRV_TRY(load(a, args, &cfg));
+        DRV_TRY(load(mem, args, &cfg));
         config_print(&cfg, true, &text);
     }
     fputs(text.p, stdout);
@@ -50,16 +104,26 @@ static drv_status run_config_verb(arena *a, const cli_args *args) {
 
 const verb verb_config = {
         .name = "config",
-        .summary = "print the effective options and what each means",
-        .usage = "[CONFIG] [--set KEY=VALUE]...\n--reference",
+        .summary = "print the effective options, or translate another trainer's",
+        .usage = "[CONFIG|-] [--set KEY=VALUE]...\n"
+                 "--from KIND FILE... [--accept NAME]... [-- WORD...]\n"
+                 "--reference",
         .help = "Reads the YAML file, applies the overrides, checks everything and prints every key with\n"
                 "its value, its meaning and its default. What it prints is itself a valid config.\n"
-                "Example: drover config --set model.preset=llama-3.1-8b",
+                "Example: drover config --set model.preset=llama-3.1-8b\n"
+                "\n"
+                "--from prints another trainer's run as a config. nxdt: a YAML of NxD Training,\n"
+                "or its train.sh; nemo-megatron: scripts of neuronx-nemo-megatron; args: a\n"
+                "command line of transformers, Optimum Neuron, TRL or NxD's scripts, in a file\n"
+                "or after --; axolotl: its YAML. Scripts are read and never run. On standard\n"
+                "error it says what became of each key; what would change the result is refused\n"
+                "until it is accepted (docs/translate.md).\n"
+                "Example: drover config --from nxdt hf_llama3_8B_config.yaml >run.yaml",
         .options = config_options,
         .n_options = sizeof config_options / sizeof *config_options,
         .rules = config_rules,
         .n_rules = sizeof config_rules / sizeof *config_rules,
-        .max_positional = 1,
+        .max_positional = 1000,
         .run = run_config_verb,
 };
 

@@ -157,7 +157,8 @@ static const verb subverbs[] = {
                 .summary = "train on several nodes, of which this process is one",
                 .usage =
                         "CONFIG [--ranks-per-node N] [--nodes N --node-rank I --master HOST:PORT]\n"
-                        "CONFIG [--wait SECONDS] [--fresh] [--expect-ranks N] [--expect-nodes N] [--set KEY=VALUE]...",
+                        "CONFIG [--wait SECONDS] [--fresh] [--set KEY=VALUE]...\n"
+                        "CONFIG [--expect-ranks N] [--expect-nodes N]",
                 .help = "Started once on each node, as torchrun is, it makes ranks of `drover train` on all of\n"
                         "them, with Open MPI: no ssh, no srun. Which node this is comes from the launcher's\n"
                         "variables: PyTorchJob, TrainJob, JobSet, Volcano, Ray, SkyPilot, a Slurm step of one task\n"

@@ -58,7 +58,8 @@ const verb verb_train = {
                 "step and exit 3: the same command resumes. While programs are compiled they end the run at\n"
                 "once, with 3 too. A second SIGINT ends at once. SIGUSR2 saves and continues. Exit status:\n"
                 "0 all steps are done, 1 failed, 2 wrong usage, 3 stopped on request, 75 another try may\n"
-                "succeed (a rank was lost, the disk is full).",
+                "succeed (a rank was lost, the disk is full). RUN_DIR/status.json says the same, also where\n"
+                "a launcher returns another status; events.jsonl has what happened in all attempts.",
         .options = train_options,
         .n_options = sizeof train_options / sizeof *train_options,
         .min_positional = 1,

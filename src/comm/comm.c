@@ -276,11 +276,13 @@ rank_status comm_status_now(comm *c) {
 }
 
 // --- failures
-bool failure_set(comm_failure *f, failure_kind kind, int rank, const char *text) {
+bool failure_set(comm_failure *f, failure_kind kind, int rank, drv_status status,
+        const char *text) {
     pthread_mutex_lock(&f->lock);
     const bool first = f->kind == FAIL_NONE;
     if (first) {
         f->rank = rank;
+        f->status = status;
         f->since_s = clock_s();
         snprintf(f->text, sizeof f->text, "%s", text);
         atomic_store(&f->kind, kind);
@@ -294,12 +296,26 @@ drv_status comm_check(const comm *c) {
     return drv_fail(DRV_E_PEER, "%s", c->failure->kind == FAIL_GAVE_UP ? "" : c->failure->text);
 }
 
+comm_blame comm_blamed(const comm *c) {
+    const comm_failure *f = c->failure;
+    static const comm_blame nobody = {.rank = -1, .text = ""};
+    if (!has_failed(c)) return c->agreed.status == DRV_OK ? nobody : c->agreed;
+    return (comm_blame){f->rank, f->status, f->kind == FAIL_SILENT, f->text};
+}
+
+void comm_before_end(comm *self, void (*fn)(void *ctx), void *ctx) {
+    pthread_mutex_lock(&self->lock);
+    self->before_end = fn;
+    self->before_end_ctx = ctx;
+    pthread_mutex_unlock(&self->lock);
+}
+
 bool comm_abort(comm *c, drv_status status) {
     char text[FAILURE_TEXT];
     if (c->size == 1 || status == DRV_E_PEER) return true;
     snprintf(text, sizeof text, "rank %d (%s) failed: %s", c->rank, c->info[c->rank].host,
             drv_message());
-    if (!failure_set(c->failure, FAIL_GAVE_UP, c->rank, text))
+    if (!failure_set(c->failure, FAIL_GAVE_UP, c->rank, status, text))
         return c->failure->kind != FAIL_GAVE_UP || c->failure->rank > c->rank;
     if (c->ring) ring_tell_failure(c->ring);
     if (c->v->wake) c->v->wake(c);
@@ -312,20 +328,33 @@ void comm_said(comm *c) {
     if (c->ring && has_failed(c)) ring_tell_said(c->ring);
 }
 
-drv_status comm_agree_on_first(comm *c, drv_status status) {
-    struct {
-        int32_t status;
-        char text[FAILURE_TEXT];
-    } first = {(int32_t)status, ""};
-    int32_t worst = status == DRV_OK ? 0 : c->size - c->rank;
-    if (c->size == 1 || status == DRV_E_PEER) return status;
+// What each of several ranks tells the others of how it fared.
+typedef struct rank_result {
+    int32_t status;
+    char text[FAILURE_TEXT];
+} rank_result;
+
+static rank_result result_of(const comm *c, drv_status status) {
+    rank_result result = {(int32_t)status, ""};
     if (status != DRV_OK && c->rank == 0)
-        snprintf(first.text, sizeof first.text, "%s", drv_message());
+        snprintf(result.text, sizeof result.text, "%s", drv_message());
     else if (status != DRV_OK)
-        snprintf(first.text, sizeof first.text, "rank %d (%s): %s", c->rank, c->info[c->rank].host,
-                drv_message());
+        snprintf(result.text, sizeof result.text, "rank %d (%s): %s", c->rank,
+                c->info[c->rank].host, drv_message());
+    return result;
+}
+
+drv_status comm_agree_on_first(comm *c, drv_status status) {
+    int32_t worst = status == DRV_OK ? 0 : c->size - c->rank;
+    if (status == DRV_E_PEER) return status;
+    if (c->size == 1) {
+        if (status != DRV_OK) c->agreed = (comm_blame){0, status, false, ""};
+        return status;
+    }
+    rank_result first = result_of(c, status);
     DRV_TRY(comm_all_reduce(c->world, DT_I32, COMM_MAX, &worst, 1, NULL));
     if (worst == 0) return DRV_OK;
     DRV_TRY(comm_broadcast(c->world, c->size - worst, &first, sizeof first));
-    return drv_fail((drv_status)first.status, "%s", first.text);
+    c->agreed = (comm_blame){c->size - worst, (drv_status)first.status, false, ""};
+    return drv_fail(c->agreed.status, "%s", first.text);
 }

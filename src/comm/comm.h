@@ -141,6 +141,18 @@ bool comm_abort(comm *c, drv_status status);
 // that was not printed by then is lost. What all agreed on (comm_agree_on_first) needs none: it is
 // said before comm_close, where all ranks meet.
 void comm_said(comm *c);
+// Who made the job fail, as far as this rank knows.
+typedef struct comm_blame {
+    int rank;          // -1: not known, or none has failed
+    drv_status status; // its own, where it told it; DRV_E_PEER: it died, or was given up
+    bool silent;       // it hangs, or does not answer
+    const char *text;  // of a failure that ended the job: how the others say it; else ""
+} comm_blame;
+// Of a failure that ended the job, else of the last one that all agreed on.
+comm_blame comm_blamed(const comm *c);
+// Calls fn(ctx) before this process is ended because another rank failed while this one's thread
+// computes: on another thread, with a few tenths of a second left. NULL: no longer.
+void comm_before_end(comm *self, void (*fn)(void *ctx), void *ctx);
 // DRV_E_PEER and its message if a rank has failed.
 DRV_CHECKED drv_status comm_check(const comm *c);
 

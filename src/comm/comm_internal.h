@@ -25,6 +25,7 @@ typedef struct comm_failure {
     pthread_mutex_t lock;
     _Atomic int kind;
     int rank;
+    drv_status status;       // of the rank, where it gave up
     double since_s;          // clock
     char text[FAILURE_TEXT]; // as the ranks say it that did not fail
 } comm_failure;
@@ -85,6 +86,9 @@ struct comm {
     double waited_s;
     struct flight *flight;
     struct ring *ring; // NULL: threads of one process see each other
+    comm_blame agreed; // of the last failure that all agreed on; status DRV_OK: none
+    void (*before_end)(void *ctx);
+    void *before_end_ctx; // both locked
 };
 
 // --- mpi.c
@@ -98,8 +102,9 @@ comm *comm_new(arena *a, const comm_transport *v, void *state, int rank, int siz
 DRV_CHECKED drv_status comm_meet(comm *c);
 void comm_begin(comm_group *g, const char *op, int64_t bytes);
 void comm_end(comm_group *g);
-// Records the first failure. True: this one is it.
-bool failure_set(comm_failure *f, failure_kind kind, int rank, const char *text);
+// Records the first failure; `status`: of the rank that gave up, else DRV_E_PEER. True: this one is
+// it.
+bool failure_set(comm_failure *f, failure_kind kind, int rank, drv_status status, const char *text);
 static inline bool has_failed(const comm *c) {
     return atomic_load(&c->failure->kind) != FAIL_NONE;
 }

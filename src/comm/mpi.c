@@ -124,7 +124,7 @@ static void start(comm *c, comm_transfer *t) {
     s->waiting_since = 0;
     const char *bad = start_piece(s, t);
     if (!bad || failed(c, t, bad) == DRV_OK) return;
-    failure_set(c->failure, FAIL_DIED, t->peer, drv_message());
+    failure_set(c->failure, FAIL_DIED, t->peer, DRV_E_PEER, drv_message());
 }
 
 static drv_status test(comm *c, comm_transfer *t) {

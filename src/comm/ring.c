@@ -31,9 +31,9 @@ typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_SAID, NOTE_BYE } no
 
 typedef struct note { // what goes round
     uint32_t kind, beat;
-    int32_t rank, failure;
-    rank_status status;      // NOTE_STATUS
-    char text[FAILURE_TEXT]; // NOTE_FAILURE
+    int32_t rank, failure, reason; // reason: the drv_status of a rank that gave up
+    rank_status status;            // NOTE_STATUS
+    char text[FAILURE_TEXT];       // NOTE_FAILURE
 } note;
 
 typedef struct neighbour {
@@ -79,13 +79,16 @@ static void send_both(struct ring *r, const note *x) {
 
 static void tell_failure(struct ring *r) {
     const comm_failure *f = r->c->failure;
-    note x = {.kind = NOTE_FAILURE, .rank = f->rank, .failure = f->kind};
+    note x = {.kind = NOTE_FAILURE,
+            .rank = f->rank,
+            .failure = f->kind,
+            .reason = (int32_t)f->status};
     snprintf(x.text, sizeof x.text, "%s", f->text);
     send_both(r, &x);
 }
 
 static void fail(struct ring *r, failure_kind kind, int rank, const char *text) {
-    if (failure_set(r->c->failure, kind, rank, text)) tell_failure(r);
+    if (failure_set(r->c->failure, kind, rank, DRV_E_PEER, text)) tell_failure(r);
 }
 
 // --- receiving
@@ -109,20 +112,27 @@ static void lost(struct ring *r, neighbour *l) {
     fail(r, FAIL_DIED, l->rank, text);
 }
 
+// What a neighbour sends is believed as far as it is one of ours.
+static drv_status status_of(const note *x) {
+    const bool known = x->reason > DRV_OK && x->reason <= DRV_STOPPED;
+    return known ? (drv_status)x->reason : DRV_E_PEER;
+}
+
 // Two ranks that gave up at the same time: the lower one says why. The higher one waits a moment
 // for this (ring_tell_failure). True: this is news.
 static bool yield_to_lower(comm_failure *f, const note *x) {
     pthread_mutex_lock(&f->lock);
     const bool lower = f->kind == FAIL_GAVE_UP && x->failure == FAIL_GAVE_UP && x->rank < f->rank;
     if (lower) f->rank = x->rank;
+    if (lower) f->status = status_of(x);
     pthread_mutex_unlock(&f->lock);
     return lower;
 }
 
 static void take_failure(struct ring *r, neighbour *onward, const note *x) {
     comm_failure *f = r->c->failure;
-    const bool news =
-            failure_set(f, (failure_kind)x->failure, x->rank, x->text) || yield_to_lower(f, x);
+    const bool news = failure_set(f, (failure_kind)x->failure, x->rank, status_of(x), x->text) ||
+                      yield_to_lower(f, x);
     if (news) send_note(onward, x);
 }
 
@@ -223,6 +233,14 @@ static bool waits_for_words(const struct ring *r) {
            clock_s() < f->since_s + SAID_S;
 }
 
+static void run_before_end(comm *c) {
+    pthread_mutex_lock(&c->lock);
+    void (*fn)(void *) = c->before_end;
+    void *ctx = c->before_end_ctx;
+    pthread_mutex_unlock(&c->lock);
+    if (fn) fn(ctx);
+}
+
 // The main thread is in a computation, or in something that does not look at the failure.
 static void end_process(struct ring *r) {
     const comm_failure *f = r->c->failure;
@@ -230,9 +248,10 @@ static void end_process(struct ring *r) {
     if (f->kind == FAIL_NONE || clock_s() < f->since_s + (mine ? 2 * SAID_S : GRACE_S)) return;
     if (waits_for_words(r)) return;
     progress_end();
+    run_before_end(r->c);
     if (f->kind != FAIL_GAVE_UP && !log_failure_said()) fprintf(stderr, "drover: %s\n", f->text);
     hold_back(r);
-    _exit(exit_status(DRV_E_PEER));
+    _exit(exit_status(f->status));
 }
 
 // --- the thread

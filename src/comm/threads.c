@@ -170,7 +170,8 @@ static drv_status run_all(worker *w, int n) {
     while (n_started < n && pthread_create(&w[n_started].thread, NULL, run, &w[n_started]) == 0)
         n_started++;
     if (n_started < n) {
-        failure_set(&w->hub->failure, FAIL_DIED, n_started, "a rank's thread could not be started");
+        failure_set(&w->hub->failure, FAIL_DIED, n_started, DRV_E_PEER,
+                "a rank's thread could not be started");
         wake_all(w->hub);
     }
     for (int i = 0; i < n_started; i++)

@@ -2,6 +2,7 @@
 // what is not a key, then apply defaults and values in the order of the tables.
 #include "config/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -19,6 +20,7 @@ typedef struct loader {
     arena *a;
     struct given_keys *given;
     int source;
+    unknown_keys unknown;
 } loader;
 
 // --- which keys were given
@@ -62,7 +64,10 @@ static drv_status collect(loader *l, const value *v) {
     const int index = key_find(v->path);
     if (index >= 0) return give(l, index, v);
     const int below = first_below(l->a, v->path);
-    if (below < 0 && *v->path) return unknown_key(l->a, v);
+    if (below < 0 && *v->path) {
+        unknown_keys_add(&l->unknown, v);
+        return DRV_OK;
+    }
     if (v->kind == VALUE_NULL) return give_null(l, v); // "rope_scaling: null"
     if (v->kind != VALUE_MAP) {
         const key_table *table;
@@ -184,9 +189,10 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
         if (i < 0) {
             char *text;
             size_t n;
+            const bool is_stdin = strcmp(path, "-") == 0;
             if (file_is_dir(path)) return refuse_folder(l->a, path);
-            DRV_TRY(file_read_any(l->a, path, &text, &n));
-            DRV_TRY(yaml_read(l->a, path, text, n, v));
+            DRV_TRY(file_read_any(l->a, is_stdin ? "/dev/stdin" : path, &text, &n));
+            DRV_TRY(yaml_read(l->a, is_stdin ? "standard input" : path, text, n, v));
         } else {
             DRV_TRY(yaml_read_set(l->a, sets[i], v));
         }
@@ -196,22 +202,43 @@ static drv_status read_sources(loader *l, const char *path, const char *const *s
     return DRV_OK;
 }
 
-drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
-        run_config *out) {
+static loader new_loader(arena *a) {
     struct given_keys *given = ARENA_NEW(a, struct given_keys);
     given->n = key_count();
     given->value = ARENA_ARRAY(a, const value *, given->n);
     given->source = ARENA_ARRAY(a, int, given->n);
-    loader l = {a, given, 0};
-    run_config cfg = {.file = path,
+    return (loader){.a = a, .given = given};
+}
+
+// What was collected, as a checked config.
+static drv_status finish(loader *l, drv_status status, const char *file, run_config *out) {
+    run_config cfg = {.file = file,
             .preset = "",
             .from = "",
             .tokenizer = "",
             .run_dir = "",
             .lora = {.adapter = ""},
-            .given = given};
-    DRV_TRY(read_sources(&l, path, sets, n_sets));
-    DRV_TRY(apply(a, &cfg));
+            .given = l->given};
+    if (status == DRV_OK) status = unknown_keys_refuse(l->a, &l->unknown);
+    free(l->unknown.list);
+    DRV_TRY(status);
+    DRV_TRY(apply(l->a, &cfg));
     *out = cfg;
     return DRV_OK;
+}
+
+drv_status config_load(arena *mem, const char *path, const char *const *sets, int n_sets,
+        run_config *out) {
+    loader l = new_loader(mem);
+    const drv_status status = read_sources(&l, path, sets, n_sets);
+    return finish(&l, status, path && strcmp(path, "-") == 0 ? NULL : path, out);
+}
+
+drv_status config_load_text(arena *mem, const char *name, const char *text, size_t n_bytes,
+        run_config *out) {
+    loader l = new_loader(mem);
+    value *v = ARENA_NEW(mem, value);
+    drv_status status = yaml_read(mem, name, text, n_bytes, v);
+    if (status == DRV_OK) status = collect(&l, v);
+    return finish(&l, status, name, out);
 }

@@ -27,6 +27,8 @@ typedef enum schedule_type {
     SCHEDULE_WSD,
     SCHEDULE_CONSTANT
 } schedule_type;
+// Whose rule the rates of the warm-up follow (train/schedule.c).
+typedef enum warmup_rule { WARMUP_TORCHTITAN, WARMUP_TRANSFORMERS, WARMUP_NEMO } warmup_rule;
 typedef enum pack_mode { PACK_AUTO, PACK_DOCUMENTS, PACK_STREAM, PACK_EXAMPLES } pack_mode;
 typedef enum long_mode { LONG_TRUNCATE, LONG_DROP } long_mode;
 typedef enum loss_mode { COUNT_AUTO, COUNT_RESPONSES, COUNT_LAST, COUNT_ALL } loss_mode;
@@ -93,14 +95,18 @@ typedef struct run_config {
     int64_t log_every;    // steps
     int64_t threads;      // 0: all cores
     int64_t max_bad_steps;
-    int64_t hash_every; // steps; 0: never
+    int64_t hash_every;   // steps; 0: never
+    double max_minutes;   // of this start; 0: any
+    int64_t stop_at_step; // of this start; 0: none
     // optimizer
     double lr, betas[2], eps, weight_decay, clip_grad_norm;
+    bool decay_norms;         // weight_decay also applies to norms
     precision state_dtype;    // of moments
     master_mode master_dtype; // see config_has_masters
     lora_config lora;
     // schedule
     schedule_type schedule;
+    warmup_rule warmup_like;
     int64_t warmup_steps; // -1: auto; see config_warmup_steps
     double warmup_ratio;  // of the steps; below 0: not given
     int64_t decay_steps;  // 0: a tenth of steps
@@ -118,17 +124,23 @@ typedef struct run_config {
     int64_t zero;
     // checkpoint
     int64_t checkpoint_every, checkpoint_keep; // steps (0: only at the end); how many (0: all)
+    double checkpoint_minutes;                 // 0: steps alone
     const char *backend;
     pjrt_config pjrt; // of backend pjrt
     const char *run_dir;
     const struct given_keys *given; // what was said, and where: for config_where; NULL: nothing
 } run_config;
 
-// `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none).
-// What the config holds lives in `a`, or is one of the arguments. DRV_E_USAGE: it says something
+// `sets` are "a.b=value" overrides of the command line, applied after the file (`path` NULL: none;
+// "-": standard input).
+// What the config holds lives in `mem`, or is one of the arguments. DRV_E_USAGE: it says something
 // wrong; DRV_E_IO, DRV_E_DATA: what it names (the file, model.from) cannot be read or used.
-DRV_CHECKED drv_status config_load(arena *a, const char *path, const char *const *sets, int n_sets,
-        run_config *out);
+DRV_CHECKED drv_status config_load(arena *mem, const char *path, const char *const *sets,
+        int n_sets, run_config *out);
+
+// The same for text that was read or made already; `name` is for messages.
+DRV_CHECKED drv_status config_load_text(arena *mem, const char *name, const char *text,
+        size_t n_bytes, run_config *out);
 
 // The ranks that the job has: what parallel.* leaves to the start. DRV_E_USAGE names what does not
 // divide what.

@@ -13,6 +13,13 @@ DRV_CHECKED drv_status config_check(arena *a, run_config *cfg);
 // Refuses two answers to how long the run or its warm-up is; sets cfg->steps where no data is needed.
 DRV_CHECKED drv_status config_check_length(run_config *cfg);
 
-// The refusal of a value whose path is not a key: with the key that was meant, as far as that can
-// be told.
-DRV_CHECKED drv_status unknown_key(arena *a, const value *v);
+// Values whose paths are not keys, in the order in which they stand.
+typedef struct unknown_keys {
+    const value **list; // of mem_alloc
+    int n, cap;
+} unknown_keys;
+// Adds a value, or what lies in it when it is a section.
+void unknown_keys_add(unknown_keys *all, const value *v);
+// The refusal of all of them, each with the key that was meant, as far as that can be told. DRV_OK:
+// there are none.
+DRV_CHECKED drv_status unknown_keys_refuse(arena *a, const unknown_keys *all);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "config/foreign_key.h"
 #include "config/key.h"
 
 enum { HELP_COLUMN = 40 };
@@ -107,8 +108,8 @@ void config_print_reference(str *out) {
             "\n"
             "## Keys of other trainers\n"
             "\n"
-            "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused with the name that it has\nhere, whatever section it stands in.\n"
+            "A key of Hugging Face's Trainer, Megatron-LM, NeMo, NxD Training or torchtitan is refused with the name that it has\nhere, whatever section it stands in. `drover config --from` translates whole files by the tables below the first.\n"
             "\n");
-    peer_keys_print(out);
+    foreign_keys_print(out);
     arena_free(mem);
 }

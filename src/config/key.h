@@ -78,13 +78,3 @@ int key_count(void); // of all tables together
 // Key `i` of all tables in order; *path (NULL is allowed) gets its path with the prefix, in `a`.
 const key *key_of_index(arena *a, int i, const key_table **table, const char **path);
 int key_find(const char *path); // its index; -1: no key has this path
-
-// Where a path of another trainer's configuration leads here, as the end of a message:
-// "here it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what
-// is known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
-const char *peer_key_hint(arena *a, const char *full, bool whole);
-// The names of all those keys into `out` (NULL: they are only counted); returns how many. They live
-// in `a`.
-int peer_key_names(arena *a, const char **out);
-// The table of peers' keys as Markdown.
-void peer_keys_print(str *out);

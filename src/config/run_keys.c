@@ -24,6 +24,9 @@ static const choice recompute_choices[] = {{"none", RECOMPUTE_NONE},
 static const choice schedule_choices[] = {{"cosine", SCHEDULE_COSINE}, {"linear", SCHEDULE_LINEAR},
         {"wsd", SCHEDULE_WSD}, {"constant", SCHEDULE_CONSTANT}, {NULL, 0}};
 
+static const choice warmup_choices[] = {{"torchtitan", WARMUP_TORCHTITAN},
+        {"transformers", WARMUP_TRANSFORMERS}, {"nemo", WARMUP_NEMO}, {NULL, 0}};
+
 static const choice schedules[] = {{"auto", SCHEDULE_AUTO}, {"1f1b", SCHEDULE_1F1B},
         {"gpipe", SCHEDULE_GPIPE}, {"interleaved", SCHEDULE_INTERLEAVED}, {"zb-h1", SCHEDULE_ZB_H1},
         {NULL, 0}};
@@ -126,6 +129,12 @@ static const key run_keys[] = {
         {KEY("training.hash_every", int, hash_every), .initial = "0", .max = NO_MAX,
                 .help = "steps between hashes of gradients (before clipping) and weights, which are the same on any layout: "
                         "in metrics.jsonl, by tensor in hashes.jsonl; needs 4 bytes a parameter; 0: never"},
+        {KEY("training.max_minutes", real, max_minutes), .initial = "0", .max = 1e9,
+                .help = "stop and save, exit status 3, when this start has run so long, by rank 0's clock, loading "
+                        "included; the step at hand is finished; 0: never"},
+        {KEY("training.stop_at_step", int, stop_at_step), .initial = "0", .max = NO_MAX,
+                .help = "stop and save after this step, exit status 3 where it is not the last; the schedule stays that of "
+                        "training.steps; 0: none"},
         {KEY("optimizer.lr", real, lr), .initial = "3.0e-4", .max = 1e3,
                 .help = "peak learning rate"},
         {KEY("optimizer.betas", reals, betas), .initial = "[0.9, 0.95]", .max = 0.9999999,
@@ -134,6 +143,8 @@ static const key run_keys[] = {
                 .help = "AdamW: added to the root of the second moment"},
         {KEY("optimizer.weight_decay", real, weight_decay), .initial = "0.1", .max = 1e3,
                 .help = "AdamW: decoupled, of matrices; norms have none"},
+        {KEY("optimizer.decay_norms", bool, decay_norms), .initial = "false",
+                .help = "true: the weights of norms decay too"},
         {KEY("optimizer.clip_grad_norm", real, clip_grad_norm), .initial = "1.0", .max = 1e9,
                 .help = "gradients with a larger global norm are scaled down to it; 0: never"},
         {KEY("optimizer.state_dtype", choice, state_dtype), .choices = precision_choices,
@@ -168,6 +179,10 @@ static const key run_keys[] = {
         {KEY("schedule.warmup_ratio", real, warmup_ratio), .max = 1, .optional = true, .none = -1,
                 .initial = "null",
                 .help = "share of the steps instead of warmup_steps, rounded up to whole steps"},
+        {KEY("schedule.warmup_like", choice, warmup_like), .choices = warmup_choices,
+                .initial = "torchtitan",
+                .help = "rate of step s of the w warm-up steps: torchtitan: lr s / w; transformers: lr (s - 1) / w, so that "
+                        "the first step has rate 0; nemo: lr s / (w + 1)"},
         {KEY("schedule.decay_steps", int, decay_steps), .initial = "0", .max = NO_MAX,
                 .help = "wsd: steps of the final decay; 0: a tenth of training.steps"},
         {KEY("schedule.min_lr", real, min_lr), .initial = "0", .max = 1e3,
@@ -229,6 +244,9 @@ static const key run_keys[] = {
                         "hashes, which also happen at the start; 0: never"},
         {KEY("checkpoint.every", int, checkpoint_every), .initial = "100", .max = NO_MAX,
                 .help = "steps between checkpoints; 0: only at the end"},
+        {KEY("checkpoint.every_minutes", real, checkpoint_minutes), .initial = "0", .max = 1e9,
+                .help = "also a checkpoint when the last one began so many minutes ago, by rank 0's clock; 0: by "
+                        "checkpoint.every alone"},
         {KEY("checkpoint.keep", int, checkpoint_keep), .initial = "3", .max = NO_MAX,
                 .help = "how many of the newest to keep; 0: all"},
         {KEY("backend", text, backend), .choices = backend_choices, .initial = "cpu",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/config_internal.h"
+#include "config/foreign_key.h"
 #include "config/key.h"
 
 // As keys are written here: Megatron's arguments have dashes, environments capitals.
@@ -45,10 +46,10 @@ static bool is_part(const char *x, const char *y) {
 static const char *nearest_peer(arena *a, const char *name, const char *const *ours, int n_ours) {
     enum { MOST = 6 }; // letters of whole words that are enough to know a longer name by
     const size_t n_name = strlen(name);
-    const int n_peers = peer_key_names(a, NULL), n = n_ours + n_peers;
+    const int n_peers = foreign_names(a, NULL), n = n_ours + n_peers;
     const char **all = ARENA_ARRAY(a, const char *, n), **peers = all + n_ours;
     memcpy(all, ours, sizeof *ours * (size_t)n_ours);
-    peer_key_names(a, peers);
+    foreign_names(a, peers);
     for (int i = 0; i < n_peers; i++)
         if (n_name >= MOST && str_starts(peers[i], name) && peers[i][n_name] == '_')
             return peers[i];
@@ -79,8 +80,8 @@ static const char *nearest_key(arena *mem, const char *path) {
     if (found) return arena_printf(mem, "did you mean \"%.*s%s\"?", (int)n_section, path, found);
     found = nearest_peer(mem, name, all, n_all);
     if (found)
-        return arena_printf(mem, "did you mean \"%s\"? %s", found,
-                peer_key_hint(mem, found, false));
+        return arena_printf(mem, "another trainer's \"%s\"? %s", found,
+                foreign_hint(mem, found, false));
     found = str_nearest(name, all, n_all);
     return found ? arena_printf(mem, "did you mean %s?", same_last_part(mem, found)) : NULL;
 }
@@ -91,7 +92,7 @@ static const char *section_hint(arena *a, const char *path) {
     char *section = arena_strdup(a, path);
     for (char *dot; (dot = strrchr(section, '.'));) {
         *dot = 0;
-        const char *found = peer_key_hint(a, section, false);
+        const char *found = foreign_hint(a, section, false);
         if (found) return found;
     }
     return NULL;
@@ -100,31 +101,54 @@ static const char *section_hint(arena *a, const char *path) {
 // The end of the message; NULL: nothing is known of such a key.
 static const char *hint(arena *a, const char *written) {
     const char *path = plain(a, written);
-    const char *peer = peer_key_hint(a, path, true), *same = same_last_part(a, path);
+    const char *peer = foreign_hint(a, path, true), *same = same_last_part(a, path);
     if (peer) return peer;
     if (same) return arena_printf(a, "did you mean %s?", same);
-    if ((peer = peer_key_hint(a, path, false)) || (peer = section_hint(a, path))) return peer;
+    if ((peer = foreign_hint(a, path, false)) || (peer = section_hint(a, path)) ||
+            (peer = foreign_flag_hint(a, path)))
+        return peer;
     return nearest_key(a, path);
 }
 
-// A section of another trainer: the first key in it that is known says the most.
-static const value *first_known(arena *a, const value *v) {
-    for (int i = 0; v->kind == VALUE_MAP && i < v->n; i++) {
-        const value *item = &v->items[i];
-        if (item->kind == VALUE_MAP && (item = first_known(a, item))) return item;
-        item = &v->items[i];
-        const char *path = plain(a, item->path);
-        if (same_last_part(a, path) || peer_key_hint(a, path, false)) return item;
+// The keys of a section that no key has: it is they that are answered.
+static void add_leaves(const value *v, unknown_keys *out) {
+    if (v->kind != VALUE_MAP || v->n == 0) {
+        MEM_GROW(out->list, out->n, out->cap);
+        out->list[out->n++] = v;
+        return;
     }
-    return NULL;
+    for (int i = 0; i < v->n; i++)
+        add_leaves(&v->items[i], out);
 }
 
-drv_status unknown_key(arena *a, const value *v) {
-    const value *known = first_known(a, v); // says more than the name of its section
-    if (known) v = known;
+void unknown_keys_add(unknown_keys *all, const value *v) {
+    add_leaves(v, all);
+}
+
+static const char *answer(arena *a, const value *v) {
     const char *text = hint(a, v->path);
-    return drv_fail(DRV_E_USAGE, "%s: unknown key \"%s\"%s%s%s%s", v->where, v->path,
-            v->kind == VALUE_TEXT ? " with value " : "",
+    return arena_printf(a, "\"%s\"%s%s%s%s", v->path, v->kind == VALUE_TEXT ? " with value " : "",
             v->kind == VALUE_TEXT ? value_shown(a, v) : "", text ? "; " : "",
             text ? text : ", expected one of those that drover config prints");
+}
+
+// "; run.yaml:3: "trainer.max_steps" (here it is "training.steps")".
+static const char *next_answer(arena *a, const value *v) {
+    const char *text = hint(a, v->path);
+    return arena_printf(a, "; %s: \"%s\"%s%s%s", v->where, v->path, text ? " (" : "",
+            text ? text : "", text ? ")" : "");
+}
+
+drv_status unknown_keys_refuse(arena *a, const unknown_keys *all) {
+    enum { MOST = 12, FILE_OF_ANOTHER = 3 };
+    if (all->n == 0) return DRV_OK;
+    const value *first = all->list[0];
+    const char *others = "";
+    for (int i = 1; i < all->n && i < MOST; i++)
+        others = arena_printf(a, "%s%s", others, next_answer(a, all->list[i]));
+    if (all->n > MOST) others = arena_printf(a, "%s; and %d more", others, all->n - MOST);
+    if (all->n >= FILE_OF_ANOTHER)
+        others = arena_printf(a, "%s; drover config --from translates another trainer's file",
+                others);
+    return drv_fail(DRV_E_USAGE, "%s: unknown key %s%s", first->where, answer(a, first), others);
 }

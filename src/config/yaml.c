@@ -4,6 +4,7 @@
 #include <yaml.h>
 
 #include "config/value.h"
+#include "config/yaml_strict.h"
 
 enum { MAX_DEPTH = 8, MAX_VALUES = 10000 };
 
@@ -148,6 +149,7 @@ static drv_status not_yaml(const yaml_parser_t *parser, const char *file, const 
 // One document; `file` NULL: the text of a --set.
 static drv_status read_text(arena *mem, const char *file, const char *text, size_t n_bytes,
         value *out) {
+    DRV_TRY(yaml_check(file, text, n_bytes));
     yaml_parser_t parser;
     yaml_document_t doc, next;
     DRV_ASSERT(yaml_parser_initialize(&parser), "libyaml is out of memory");

@@ -212,9 +212,27 @@ static drv_status read_tokens(const gguf_file *f, llama_meta *m) {
     return DRV_OK;
 }
 
+// One row of the embedding for each token; rows may be more, as padding.
+static drv_status check_tokens(const gguf_file *f, int64_t n_rows) {
+    const gguf_value *tokens = gguf_find(f, "tokenizer.ggml.tokens");
+    if (!tokens) return DRV_OK;
+    if (!tokens->is_array)
+        return drv_fail(DRV_E_DATA,
+                "%s: value \"tokenizer.ggml.tokens\" is %s, expected an array of texts", f->path,
+                gguf_type_name(tokens->type));
+    if (tokens->n > n_rows)
+        return drv_fail(DRV_E_DATA,
+                "%s: the tokenizer has %lld tokens, but token_embd.weight %lld rows", f->path,
+                (long long)tokens->n, (long long)n_rows);
+    if (tokens->n < n_rows)
+        log_warn("%s: the tokenizer has %lld tokens, token_embd.weight %lld rows: the last %lld are "
+                 "no token",
+                f->path, (long long)tokens->n, (long long)n_rows, (long long)(n_rows - tokens->n));
+    return DRV_OK;
+}
+
 static drv_status read_vocabulary(const gguf_file *f, const char *arch, llama_meta *m) {
     const gguf_tensor *t = gguf_find_tensor(f, "token_embd.weight");
-    const gguf_value *tokens = gguf_find(f, "tokenizer.ggml.tokens");
     if (!t)
         return drv_fail(DRV_E_DATA, "%s: has no tensor \"token_embd.weight\": it holds no model",
                 f->path);
@@ -224,10 +242,7 @@ static drv_status read_vocabulary(const gguf_file *f, const char *arch, llama_me
     if (named != m->vocab_size)
         return drv_fail(DRV_E_DATA, "%s: %s is %lld, but token_embd.weight has %lld rows", f->path,
                 arch_key(arch, "vocab_size"), (long long)named, (long long)m->vocab_size);
-    if (!tokens || tokens->n <= m->vocab_size) return DRV_OK;
-    return drv_fail(DRV_E_DATA,
-            "%s: the tokenizer has %lld tokens, but token_embd.weight %lld rows", f->path,
-            (long long)tokens->n, (long long)m->vocab_size);
+    return check_tokens(f, m->vocab_size);
 }
 
 drv_status llama_meta_read(arena *a, const gguf_file *f, llama_meta *out) {

@@ -95,10 +95,29 @@ static drv_status read_specials(const gguf_file *f, vocabulary *v) {
 }
 
 // --- merges
+// Both sides and what they make are tokens: readers of tokenizer.json refuse other files.
+static drv_status check_merge(const gguf_file *f, const token_index *index, int64_t i,
+        gguf_text line, size_t n_left) {
+    str whole = {0};
+    str_add(&whole, line.p, n_left);
+    str_add(&whole, line.p + n_left + 1, line.n - n_left - 1);
+    const char *missing = NULL;
+    if (token_index_find(index, line.p, n_left) < 0) missing = "its left side is";
+    if (token_index_find(index, line.p + n_left + 1, line.n - n_left - 1) < 0)
+        missing = "its right side is";
+    if (token_index_find(index, whole.p, whole.n) < 0) missing = "what it makes is";
+    str_free(&whole);
+    if (!missing) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: merge %lld is \"%.*s\": %s no token of tokenizer.ggml.tokens",
+            f->path, (long long)i, (int)(line.n < 60 ? line.n : 60), line.p, missing);
+}
+
 // "LEFT RIGHT": the space is never the first byte.
 static drv_status split_merges(arena *a, const gguf_file *f, vocabulary *v) {
     gguf_text *lines;
     DRV_TRY(gguf_get_texts(a, f, KEY("merges"), &lines, &v->n_merges));
+    token_index index;
+    token_index_build(a, v->tokens, v->n, &index);
     v->merges = arena_alloc(a, sizeof *v->merges * (size_t)(v->n_merges + 1));
     for (int64_t i = 0; i < v->n_merges; i++) {
         const gguf_text line = lines[i];
@@ -108,6 +127,7 @@ static drv_status split_merges(arena *a, const gguf_file *f, vocabulary *v) {
                     "%s: merge %lld is \"%.*s\", expected two tokens with a space between", f->path,
                     (long long)i, (int)(line.n < 60 ? line.n : 60), line.p);
         const size_t n_left = (size_t)(space - line.p);
+        DRV_TRY(check_merge(f, &index, i, line, n_left));
         v->merges[i][0] = (gguf_text){line.p, n_left};
         v->merges[i][1] = (gguf_text){space + 1, line.n - n_left - 1};
     }

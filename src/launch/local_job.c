@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -38,17 +39,52 @@ static void listen_to_signals(local_job *self) {
     DRV_ASSERT(self->signal_fd >= 0, "signalfd: %s", strerror(errno));
 }
 
+// A folder in /dev/shm is memory, and a launcher that is killed leaves its own. Whoever lives holds
+// a lock on it; one that is younger than STALE_S may not have come to that.
+enum { STALE_S = 60 };
+
+static int lock_folder(const char *path) {
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0) return fd;
+    close(fd);
+    return -1;
+}
+
+static void remove_stale(arena *a) {
+    char **names;
+    int n = 0;
+    struct stat info;
+    if (dir_list(a, "/dev/shm", &names, &n) != DRV_OK) return;
+    for (int i = 0; i < n; i++) {
+        const char *path = path_join(a, "/dev/shm", names[i]);
+        if (!str_starts(names[i], "drover-") || lstat(path, &info) != 0 ||
+                info.st_uid != geteuid() || !S_ISDIR(info.st_mode) ||
+                clock_utc_s() - (double)info.st_mtime < STALE_S)
+            continue;
+        const int fd = lock_folder(path);
+        if (fd >= 0 && dir_remove(path) != DRV_OK) log_warn("%s", drv_message());
+        if (fd >= 0) close(fd);
+    }
+}
+
+static void open_shared(local_job *self) {
+    remove_stale(self->a);
+    self->shared = arena_printf(self->a, "/dev/shm%s", strrchr(self->dir, '/'));
+    if (mkdir(self->shared, 0700) != 0) self->shared = NULL; // Open MPI then looks for itself
+    self->shared_fd = self->shared ? lock_folder(self->shared) : -1;
+}
+
 drv_status local_job_open(arena *a, int n_ranks, local_job *out) {
     const char *base = getenv("TMPDIR");
     char *dir = arena_printf(a, "%s/drover-XXXXXX", base && *base == '/' ? base : "/tmp");
     *out = (local_job){.a = a,
             .n_ranks = n_ranks,
             .ranks = ARENA_ARRAY(a, local_rank, n_ranks),
-            .signal_fd = -1};
+            .signal_fd = -1,
+            .shared_fd = -1};
     if (!mkdtemp(dir)) return drv_fail(DRV_E_IO, "could not make \"%s\": %s", dir, strerror(errno));
     out->dir = dir;
-    out->shared = arena_printf(a, "/dev/shm%s", strrchr(dir, '/'));
-    if (mkdir(out->shared, 0700) != 0) out->shared = NULL; // Open MPI then looks for itself
+    open_shared(out);
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     listen_to_signals(out);
     return DRV_OK;
@@ -206,4 +242,5 @@ void local_job_close(local_job *self) {
     if (self->signal_fd >= 0) close(self->signal_fd);
     if (self->dir && dir_remove(self->dir) != DRV_OK) log_warn("%s", drv_message());
     if (self->shared && dir_remove(self->shared) != DRV_OK) log_warn("%s", drv_message());
+    if (self->shared_fd >= 0) close(self->shared_fd);
 }

@@ -19,8 +19,8 @@ typedef struct local_rank {
 
 typedef struct local_job {
     arena *a;
-    const char *dir, *shared; // shared: of the same name in /dev/shm; NULL: there is none
-    int n_ranks, signal_fd;
+    const char *dir, *shared;          // shared: of the same name in /dev/shm; NULL: there is none
+    int n_ranks, signal_fd, shared_fd; // shared_fd: locks that folder while this process lives
     local_rank *ranks;
     pid_t child; // 0: not started
     bool child_ended;

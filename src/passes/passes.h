@@ -50,7 +50,7 @@ void pass_sum_beside(graph *g, const gradient_sums *by, const char *last, int n_
 // The update program: gradients of all ranks, global norm, then AdamW, for `n` weights given as
 // tensors of a training graph (the trainable ones).
 typedef struct update_opts {
-    double beta1, beta2, eps, weight_decay; // decay is for matrices only
+    double beta1, beta2, eps, weight_decay; // decay is for matrices; see decay_norms
     mesh mesh;         // mesh_of_update of the ranks: gradients are summed over its data axis
     const bool *split; // by weight: over the tensor axis. NULL where that has one rank
     // By weight; NULL: none. `tied`: used on the first and on the last stage, or twice on one rank,
@@ -69,6 +69,7 @@ typedef struct update_opts {
     // The sum of each gradient over all ranks, or this rank's shard of it, stays as the output
     // "gradient.W" for the host to read.
     bool keep_gradients;
+    bool decay_norms; // weight_decay is for vectors too
 } update_opts;
 // Where the elements of a weight, by its name, are in the model (ir/rounding.h): state that the
 // host writes.

@@ -110,7 +110,7 @@ static const node *add_update(graph *g, const tensor *w, tensor *state[4], tenso
     const op_attrs attrs = {.beta1 = opts->beta1,
             .beta2 = opts->beta2,
             .eps = opts->eps,
-            .weight_decay = w->n_dims == 2 ? opts->weight_decay : 0};
+            .weight_decay = w->n_dims == 2 || opts->decay_norms ? opts->weight_decay : 0};
     return graph_add(g, rounds ? OP_adamw_rounded : OP_adamw, n_in, in, &attrs);
 }
 

@@ -63,10 +63,14 @@ void encoder_free(encoder *e) {
     free(e);
 }
 
-static const added_token *added_at(const added_group *g, const unsigned char *s, size_t n) {
+static const added_token *added_at(const added_index *x, const unsigned char *s, size_t n) {
+    const added_group *g = &x->by_byte[*s];
     if (n < (size_t)g->n_common || memcmp(g->p->text, s, (size_t)g->n_common) != 0) return NULL;
-    for (const added_token *d = g->p; d < g->p + g->n; d++)
-        if ((size_t)d->n <= n && memcmp(d->text, s, (size_t)d->n) == 0) return d;
+    for (int i = 0; i < g->n_lengths; i++) {
+        const added_token *found =
+                (size_t)g->lengths[i] <= n ? added_with_text(x, s, (size_t)g->lengths[i]) : NULL;
+        if (found) return found;
+    }
     return NULL;
 }
 
@@ -87,7 +91,7 @@ static void cut_added(encoder *e, const added_index *x, const unsigned char *s, 
         void (*part)(encoder *e, const unsigned char *s, size_t n)) {
     size_t from = 0;
     for (size_t i = 0; (i = next_added(x, s, i, n)) < n;) {
-        const added_token *d = added_at(&x->by_byte[s[i]], s + i, n - i);
+        const added_token *d = added_at(x, s + i, n - i);
         if (!d) {
             i++;
             continue;

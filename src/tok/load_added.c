@@ -2,6 +2,7 @@
 // a pre-tokenizer may be cut.
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 #include "base/log.h"
 #include "tok/loader.h"
@@ -11,6 +12,50 @@ static int by_length(const void *x, const void *y) {
     return a->text[0] != b->text[0] ? a->text[0] - b->text[0]
            : a->n != b->n           ? b->n - a->n
                                     : a->id - b->id;
+}
+
+static uint64_t text_hash(const void *text, size_t n) {
+    return XXH3_64bits(text, n);
+}
+
+static uint64_t table_mask(int64_t n) {
+    uint64_t size = 16;
+    while (size < 2 * (uint64_t)n)
+        size *= 2;
+    return size - 1;
+}
+
+const added_token *added_with_text(const added_index *x, const void *text, size_t n) {
+    if (!x->slots) return NULL;
+    uint64_t at = text_hash(text, n) & x->mask;
+    for (; x->slots[at]; at = (at + 1) & x->mask)
+        if ((size_t)x->slots[at]->n == n && memcmp(x->slots[at]->text, text, n) == 0) break;
+    return x->slots[at];
+}
+
+const added_token *added_with_name(const tokenizer *t, const char *name) {
+    if (!t->added_slots) return NULL;
+    uint64_t at = text_hash(name, strlen(name)) & t->added_mask;
+    while (t->added_slots[at] && strcmp(t->added_slots[at]->name, name) != 0)
+        at = (at + 1) & t->added_mask;
+    return t->added_slots[at];
+}
+
+// Of texts that are alike the first is found.
+static void index_texts(loader *load, added_token *list, int n, added_index *out) {
+    out->mask = table_mask(n);
+    out->slots = ARENA_ARRAY(load->a, added_token *, out->mask + 1);
+    for (int i = 0; i < n; i++) {
+        added_group *g = &out->by_byte[list[i].text[0]];
+        if (g->n_lengths == 0) g->lengths = ARENA_ARRAY(load->a, int, g->n);
+        if (g->n_lengths == 0 || g->lengths[g->n_lengths - 1] != list[i].n)
+            g->lengths[g->n_lengths++] = list[i].n;
+        if (added_with_text(out, list[i].text, (size_t)list[i].n)) continue;
+        uint64_t at = text_hash(list[i].text, (size_t)list[i].n) & out->mask;
+        while (out->slots[at])
+            at = (at + 1) & out->mask;
+        out->slots[at] = &list[i];
+    }
 }
 
 static void index_added(loader *load, bool normalized, added_index *out) {
@@ -32,6 +77,7 @@ static void index_added(loader *load, bool normalized, added_index *out) {
             k++;
         g->n_common = k;
     }
+    index_texts(load, list, n_text, out);
     for (int i = 0; i < n_text; i++)
         for (int k = 0; k + 1 < list[i].n; k++) {
             const unsigned char fold = list[i].text[k] | 0x20;
@@ -43,7 +89,10 @@ static void index_added(loader *load, bool normalized, added_index *out) {
 // not have are counted on from its size, as Hugging Face does (0.23.3; tools/
 // compare_random_tokenizers.py has such files).
 static int32_t next_added_id(loader *l, const char *text) {
-    const int32_t known = tokenizer_id(l->t, text);
+    const added_token *added = added_with_name(l->t, text);
+    const int32_t known = added && added->n
+                                  ? added->id
+                                  : tokenizer_entry(l->t, text, strlen(text)); // n 0: dropped
     return known >= 0 ? known : l->t->n_entries + l->n_new++;
 }
 
@@ -61,7 +110,10 @@ static drv_status read_added(loader *load, size_t i, const json_t *token, added_
             .special = json_is_true(json_object_get(token, "special"))};
     out->text = (const unsigned char *)out->name;
     const json_t *id = json_object_get(token, "id");
-    if (json_is_integer(id) && *text && json_integer_value(id) != out->id)
+    if (!json_is_integer(id) || json_integer_value(id) < 0 || json_integer_value(id) > UINT32_MAX)
+        return drv_fail(DRV_E_DATA, "%s: added token \"%.60s\": its id is not a number from 0",
+                load->path, text);
+    if (*text && json_integer_value(id) != out->id && load->n_other_ids++ == 0)
         log_warn("%s: added token \"%s\" has id %lld, but it is %d for Hugging Face and here",
                 load->path, text, (long long)json_integer_value(id), out->id);
     out->normalized = json_is_true(json_object_get(token, "normalized"));
@@ -95,28 +147,66 @@ static token_bytes decoded_added(const loader *l, const added_token *token) {
 }
 
 // Of two added tokens with the same id only the later one is looked for, as in Hugging Face: the
-// first had it from the vocabulary, whose ids may go beyond its size.
-static void drop_same_id(tokenizer *t, const added_token *later) {
-    int n = 0;
-    for (int i = 0; i < t->n_added; i++)
-        if (t->added[i].id != later->id || strcmp(t->added[i].name, later->name) == 0)
-            t->added[n++] = t->added[i];
-    t->n_added = n;
+// first had it from the vocabulary, whose ids may go beyond its size. `same_id` has, by id, the
+// index + 1 of the last added token that is kept; one that has the same name stays too.
+static void drop_same_id(tokenizer *t, int32_t *same_id, const added_token *later) {
+    const int before = same_id[later->id] - 1;
+    if (before < 0 || strcmp(t->added[before].name, later->name) == 0) return;
+    for (int i = before; i >= 0; i = t->added[i].same - 1)
+        t->added[i].n = 0; // to be removed
+    same_id[later->id] = 0;
 }
 
-drv_status load_added(loader *load, const json_t *list) {
+// A name that is there gets the later token, if the first one was dropped.
+static void add_name(tokenizer *t, added_token *token) {
+    uint64_t at = text_hash(token->name, strlen(token->name)) & t->added_mask;
+    while (t->added_slots[at] && strcmp(t->added_slots[at]->name, token->name) != 0)
+        at = (at + 1) & t->added_mask;
+    if (!t->added_slots[at] || t->added_slots[at]->n == 0) t->added_slots[at] = token;
+}
+
+static drv_status read_all_added(loader *load, const json_t *list) {
     tokenizer *tok = load->t;
-    tok->added = ARENA_ARRAY(load->a, added_token, json_array_size(list) + 1);
+    const size_t n = json_array_size(list);
+    int32_t *same_id =
+            ARENA_ARRAY(load->a, int32_t, (size_t)tok->n_vocab + (size_t)tok->n_entries + n + 1);
     size_t i;
     json_t *entry;
     json_array_foreach(list, i, entry) {
         added_token token;
         DRV_TRY(read_added(load, i, entry, &token));
         if (!token.n) continue; // ignored there too
-        drop_same_id(tok, &token);
-        tok->added[tok->n_added++] = token;
+        drop_same_id(tok, same_id, &token);
+        token.same = same_id[token.id];
+        tok->added[tok->n_added] = token;
+        add_name(tok, &tok->added[tok->n_added]);
+        same_id[token.id] = ++tok->n_added;
         if (token.id >= tok->n_vocab) tok->n_vocab = token.id + 1;
     }
+    return DRV_OK;
+}
+
+// The tokens that were not dropped, and their names.
+static void keep_added(tokenizer *t) {
+    int n = 0;
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].n) t->added[n++] = t->added[i];
+    t->n_added = n;
+    memset(t->added_slots, 0, sizeof *t->added_slots * (t->added_mask + 1));
+    for (int i = 0; i < n; i++)
+        add_name(t, &t->added[i]);
+}
+
+drv_status load_added(loader *load, const json_t *list) {
+    tokenizer *tok = load->t;
+    tok->added = ARENA_ARRAY(load->a, added_token, json_array_size(list) + 1);
+    tok->added_mask = table_mask((int64_t)json_array_size(list));
+    tok->added_slots = ARENA_ARRAY(load->a, added_token *, tok->added_mask + 1);
+    DRV_TRY(read_all_added(load, list));
+    keep_added(tok);
+    if (load->n_other_ids > 1)
+        log_warn("%s: %d more added tokens have other ids than the file says", load->path,
+                load->n_other_ids - 1);
     tok->is_special = ARENA_ARRAY(load->a, bool, tok->n_vocab + 1);
     tok->decoded = ARENA_ARRAY(load->a, token_bytes, tok->n_vocab + 1);
     const token_bytes *from = tok->decodes_keys ? load->keys : tok->entries;

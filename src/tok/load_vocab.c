@@ -56,8 +56,8 @@ int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n) {
 }
 
 int32_t tokenizer_id(const tokenizer *t, const char *text) {
-    for (int i = 0; i < t->n_added; i++)
-        if (strcmp(t->added[i].name, text) == 0) return t->added[i].id;
+    const added_token *added = added_with_name(t, text);
+    if (added) return added->id;
     return utf8_valid(text, strlen(text)) ? tokenizer_entry(t, text, strlen(text)) : -1;
 }
 

@@ -10,7 +10,9 @@ typedef struct loader {
     tokenizer *t;
     json_cursor vocab, merges; // the two large values: not part of the tree
     int32_t n_new;             // added tokens that the vocabulary does not have
+    int n_other_ids;           // added tokens that have another id than the file says
     bool merges_bytes;         // a merge has a byte-fallback token in it
+    bool template;             // the post-processor so far has one
     bool fused;                // the decoder so far has made one text of the tokens
     token_bytes *keys;         // by id: entries as the file writes them; if tokenizer->decodes_keys
 } loader;

@@ -5,6 +5,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
+#include "tok/oniguruma.h"
 #include "tok/scan_blocks.h"
 #include "tok/tokenizer.h"
 #include "tok/unicode.h"
@@ -14,24 +15,37 @@ const char split_pattern_gpt2[] =
 const char split_pattern_llama3[] =
         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
+static drv_status compile(const char *where, const char *pattern, const str *ours,
+        split_rule *out) {
+    int code;
+    PCRE2_SIZE at;
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    DRV_ASSERT(context, "out of memory");
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    pcre2_code *re = pcre2_compile((PCRE2_SPTR)(ours->n ? ours->p : ""), ours->n, PCRE2_UTF, &code,
+            &at, context);
+    pcre2_compile_context_free(context);
+    if (!re) {
+        PCRE2_UCHAR text[128];
+        pcre2_get_error_message(code, text, sizeof text);
+        return drv_fail(DRV_E_DATA, "%s: split pattern \"%.60s\" is refused by PCRE2: %s", where,
+                pattern, (char *)text);
+    }
+    pcre2_jit_compile(re, PCRE2_JIT_COMPLETE);
+    out->regex = re;
+    return DRV_OK;
+}
+
 drv_status split_rule_for(const char *where, const char *pattern, split_rule *out) {
     *out = (split_rule){.kind = SPLIT_REGEX};
     if (strcmp(pattern, split_pattern_gpt2) == 0) out->kind = SPLIT_GPT2;
     if (strcmp(pattern, split_pattern_llama3) == 0) out->kind = SPLIT_LLAMA3;
     if (out->kind != SPLIT_REGEX) return DRV_OK;
-    int code;
-    PCRE2_SIZE at;
-    pcre2_code *re = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED,
-            PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
-    if (!re) {
-        PCRE2_UCHAR text[128];
-        pcre2_get_error_message(code, text, sizeof text);
-        return drv_fail(DRV_E_DATA, "%s: pattern \"%.60s\" is refused at %zu: %s", where, pattern,
-                at, (char *)text);
-    }
-    pcre2_jit_compile(re, PCRE2_JIT_COMPLETE);
-    out->regex = re;
-    return DRV_OK;
+    str ours = {0};
+    drv_status status = oniguruma_to_pcre2(where, pattern, &ours);
+    if (status == DRV_OK) status = compile(where, pattern, &ours, out);
+    str_free(&ours);
+    return status;
 }
 
 void split_rule_free(split_rule *r) {
@@ -48,36 +62,51 @@ void split_rule_speed_up(split_rule *r) {
 
 // Compiled code has a small stack of its own; what does not fit there is interpreted.
 static bool match(const pcre2_code *re, const unsigned char *s, size_t n, size_t from,
-        pcre2_match_data *m) {
-    int code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK, m, NULL);
+        pcre2_match_data *m, pcre2_match_context *limits) {
+    int code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK, m, limits);
     if (code == PCRE2_ERROR_JIT_STACKLIMIT)
-        code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m, NULL);
+        code = pcre2_match(re, s, n, from, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, m, limits);
+    DRV_ASSERT(code > 0 || code == PCRE2_ERROR_NOMATCH, "PCRE2 fails with %d", code);
     return code > 0;
 }
 
-// Matches and what lies between them are words (behaviour "Isolated").
+// No limits: PCRE2 would give up on a text that takes long, and other words would come of it.
+static pcre2_match_context *no_limits(void) {
+    pcre2_match_context *c = pcre2_match_context_create(NULL);
+    DRV_ASSERT(c, "out of memory");
+    pcre2_set_match_limit(c, UINT32_MAX);
+    pcre2_set_depth_limit(c, UINT32_MAX);
+    pcre2_set_heap_limit(c, UINT32_MAX);
+    return c;
+}
+
+// Matches and what lies between them are words (behaviour "Isolated"). An empty match cuts too, but
+// right behind a match none counts (find_iter of the Rust crate onig 6.5).
 static int regex_batch(const split_rule *rule, split_text_at *text, const unsigned char **at) {
     pcre2_match_data *hits = pcre2_match_data_create_from_pattern(rule->regex, NULL);
+    pcre2_match_context *limits = no_limits();
     const unsigned char *begin = text->begin;
     const size_t n_text = (size_t)(text->end - begin);
     size_t done = (size_t)(text->at - begin), from = done; // words are out up to, look from
     int k = 0;
     while (k + 2 <= SPLIT_BATCH && done < n_text) {
         const PCRE2_SIZE *o = pcre2_get_ovector_pointer(hits);
-        const bool found = from < n_text && match(rule->regex, begin, n_text, from, hits);
+        const bool found = from < n_text && match(rule->regex, begin, n_text, from, hits, limits);
         if (!found) {
             at[++k] = text->end;
             done = n_text;
-        } else if (o[1] == o[0]) { // an empty match: look further on
-            const unsigned char *p = begin + o[0];
-            if (o[0] < n_text) utf8_next(&p);
-            from = o[0] < n_text ? (size_t)(p - begin) : n_text;
-        } else {
-            if (o[0] > done) at[++k] = begin + o[0];
-            at[++k] = begin + o[1];
-            from = done = o[1];
+            continue;
+        }
+        if (o[0] > done) at[++k] = begin + o[0];
+        if (o[1] > o[0]) at[++k] = begin + o[1];
+        done = from = o[1];
+        if (o[1] == o[0] && o[0] < n_text) { // the same would be found again
+            const unsigned char *p = begin + from;
+            utf8_next(&p);
+            from = (size_t)(p - begin);
         }
     }
+    pcre2_match_context_free(limits);
     pcre2_match_data_free(hits);
     text->at = begin + done;
     return k;

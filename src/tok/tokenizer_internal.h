@@ -16,6 +16,7 @@ typedef struct added_token { // looked for in the text as it is, or in the norma
     const unsigned char *text; // what is looked for, and what it decodes to
     int n;
     int32_t id;
+    int32_t same;             // while loading: index + 1 of the one before with the same id
     bool special, normalized; // normalized: looked for in normalised text, as `text` is
 } added_token;
 
@@ -23,10 +24,14 @@ typedef struct added_group { // added tokens that begin with the same byte
     added_token *p;          // the longest first
     int n;
     int n_common; // bytes at the front that all of them have
+    int *lengths; // of their texts, each once, the longest first
+    int n_lengths;
 } added_group;
 
 typedef struct added_index {
     added_group by_byte[256];
+    added_token **slots; // by text, open addressing; NULL: empty
+    uint64_t mask;
     int n_groups;
     unsigned char first; // of the only group
 } added_index;
@@ -93,6 +98,8 @@ struct tokenizer {        // immutable after opening, but for `words`
     uint64_t word_mask;
     added_token *added;
     int n_added;
+    added_token **added_slots; // by name, open addressing; NULL: empty
+    uint64_t added_mask;
     added_index raw, normalized; // the added tokens, by where they are looked for
     bool can_cut; // texts may be cut where split_cut says: no added token reaches across, nor a
                   // merge
@@ -107,6 +114,10 @@ struct tokenizer {        // immutable after opening, but for `words`
 // `out` may be it.
 size_t entry_to_bytes(const tokenizer *tok, const char *key, size_t n_key, unsigned char *out,
         bool *as_written);
+// The added token with this text in an index; NULL: none.
+const added_token *added_with_text(const added_index *x, const void *text, size_t n);
+// The added token with this name; NULL: none.
+const added_token *added_with_name(const tokenizer *t, const char *name);
 // Id of an entry by its key in tokenizer.json, valid UTF-8; -1: none.
 int32_t tokenizer_entry(const tokenizer *t, const char *key, size_t n);
 // Id of the entry that stands for these bytes of a text; -1: none.

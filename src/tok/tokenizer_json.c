@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/hub_name.h"
+#include "base/log.h"
 #include "tok/loader.h"
 
 drv_status loader_refuse(const loader *l, const char *what, const char *value) {
@@ -16,12 +17,18 @@ static const char *type_of(const json_t *o) {
     return s ? s : "?";
 }
 
+static drv_status check_list(const loader *l, const json_t *sequence, const char *name) {
+    if (json_is_array(json_object_get(sequence, name))) return DRV_OK;
+    return drv_fail(DRV_E_DATA, "%s: a Sequence has no list \"%s\"", l->path, name);
+}
+
 static drv_status load_normalizer(loader *load, const json_t *object) {
     if (!object || json_is_null(object)) return DRV_OK;
     const char *type = type_of(object);
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
+        DRV_TRY(check_list(load, object, "normalizers"));
         json_array_foreach(json_object_get(object, "normalizers"), i, v)
                 DRV_TRY(load_normalizer(load, v));
         return DRV_OK;
@@ -33,6 +40,8 @@ static drv_status load_normalizer(loader *load, const json_t *object) {
     if (strcmp(type, "Prepend") == 0) {
         const char *p = json_string_value(json_object_get(object, "prepend"));
         if (!p || strcmp(p, SPACE_MARK) != 0) return loader_refuse(load, "prepend", p);
+        if (load->t->prefix != PREFIX_NONE)
+            return loader_refuse(load, "normalizer", "Prepend after another");
         load->t->prefix = PREFIX_ALWAYS;
         return DRV_OK;
     }
@@ -42,10 +51,19 @@ static drv_status load_normalizer(loader *load, const json_t *object) {
         const char *to = json_string_value(json_object_get(object, "content"));
         if (!from || !to || strcmp(from, " ") != 0 || strcmp(to, SPACE_MARK) != 0)
             return loader_refuse(load, "normalizer Replace of", from);
-        load->t->space_mark = true;
+        load->t->space_mark = true; // a second one finds nothing
         return DRV_OK;
     }
     return loader_refuse(load, "normalizer", type);
+}
+
+// What is cut after ByteLevel would be the characters that stand for bytes, and after U+2581 stands
+// for spaces the pattern would see those: here both are put off, so only what sees neither is right.
+static drv_status check_order(const loader *l, split_kind kind, const char *type) {
+    if (l->t->byte_level) return loader_refuse(l, "after ByteLevel, pre_tokenizer", type);
+    if (l->t->space_mark && kind != SPLIT_DIGITS)
+        return loader_refuse(l, "where U+2581 stands for spaces, pre_tokenizer", type);
+    return DRV_OK;
 }
 
 static drv_status add_rule(loader *l, split_rule r) {
@@ -59,23 +77,28 @@ static drv_status add_rule(loader *l, split_rule r) {
     return DRV_OK;
 }
 
-static drv_status load_metaspace(loader *l, const json_t *o) {
-    const char *mark = json_string_value(json_object_get(o, "replacement"));
-    const char *scheme = json_string_value(json_object_get(o, "prepend_scheme"));
+static drv_status load_metaspace(loader *load, const json_t *object) {
+    const char *mark = json_string_value(json_object_get(object, "replacement"));
+    const char *scheme = json_string_value(json_object_get(object, "prepend_scheme"));
     if (!mark || strcmp(mark, SPACE_MARK) != 0)
-        return loader_refuse(l, "Metaspace replacement", mark);
-    if (l->t->n_rules) return loader_refuse(l, "pre_tokenizer", "Metaspace after another");
+        return loader_refuse(load, "Metaspace replacement", mark);
+    if (load->t->n_rules || load->t->byte_level)
+        return loader_refuse(load, "pre_tokenizer", "Metaspace after another");
+    if (load->t->metaspace) return loader_refuse(load, "pre_tokenizer", "Metaspace twice");
+    if (load->t->space_mark || load->t->prefix != PREFIX_NONE)
+        return loader_refuse(load, "beside a normalizer Prepend or Replace, pre_tokenizer",
+                "Metaspace");
     if (!scheme) // older files
-        scheme = json_is_false(json_object_get(o, "add_prefix_space")) ? "never" : "always";
+        scheme = json_is_false(json_object_get(object, "add_prefix_space")) ? "never" : "always";
     if (strcmp(scheme, "always") == 0)
-        l->t->prefix = PREFIX_UNLESS;
+        load->t->prefix = PREFIX_UNLESS;
     else if (strcmp(scheme, "first") == 0)
-        l->t->prefix = PREFIX_FIRST;
+        load->t->prefix = PREFIX_FIRST;
     else if (strcmp(scheme, "never") != 0)
-        return loader_refuse(l, "Metaspace prepend_scheme", scheme);
-    l->t->space_mark = l->t->metaspace = true;
-    if (json_is_false(json_object_get(o, "split"))) return DRV_OK;
-    return add_rule(l, (split_rule){.kind = SPLIT_SPACES});
+        return loader_refuse(load, "Metaspace prepend_scheme", scheme);
+    load->t->space_mark = load->t->metaspace = true;
+    if (json_is_false(json_object_get(object, "split"))) return DRV_OK;
+    return add_rule(load, (split_rule){.kind = SPLIT_SPACES});
 }
 
 static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
@@ -84,11 +107,15 @@ static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
+        DRV_TRY(check_list(load, object, "pretokenizers"));
         json_array_foreach(json_object_get(object, "pretokenizers"), i, v)
                 DRV_TRY(load_pre_tokenizer(load, v));
         return DRV_OK;
     }
     if (strcmp(type, "ByteLevel") == 0) {
+        DRV_TRY(check_order(load, SPLIT_GPT2, type));
+        if (load->t->prefix != PREFIX_NONE)
+            return loader_refuse(load, "beside a normalizer Prepend, pre_tokenizer", type);
         load->t->byte_level = true;
         if (json_is_true(json_object_get(object, "add_prefix_space")))
             return loader_refuse(load, "ByteLevel option", "add_prefix_space");
@@ -98,6 +125,7 @@ static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
     if (strcmp(type, "Digits") == 0) {
         if (!json_is_true(json_object_get(object, "individual_digits")))
             return loader_refuse(load, "pre_tokenizer Digits without", "individual_digits");
+        DRV_TRY(check_order(load, SPLIT_DIGITS, type));
         return add_rule(load, (split_rule){.kind = SPLIT_DIGITS});
     }
     if (strcmp(type, "Split") == 0) {
@@ -107,6 +135,9 @@ static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
         if (!re) return loader_refuse(load, "pre_tokenizer Split with", "a String pattern");
         if (!how || strcmp(how, "Isolated") != 0 || json_is_true(json_object_get(object, "invert")))
             return loader_refuse(load, "Split behavior", how);
+        DRV_TRY(check_order(load, SPLIT_REGEX, type));
+        if (strlen(re) != json_string_length(json_object_get(p, "Regex")))
+            return loader_refuse(load, "a NUL in the split pattern", re);
         split_rule r;
         DRV_TRY(split_rule_for(load->path, re, &r));
         return add_rule(load, r);
@@ -115,31 +146,52 @@ static drv_status load_pre_tokenizer(loader *load, const json_t *object) {
     return loader_refuse(load, "pre_tokenizer", type);
 }
 
-static drv_status load_template(loader *load, const json_t *object) {
-    tokenizer *tok = load->t;
-    bool seen = false;
+// The ids of a special token of the template, before or after the text.
+static drv_status add_special(loader *l, const json_t *template, const json_t *special,
+        bool after) {
+    tokenizer *t = l->t;
+    const char *name = json_string_value(json_object_get(special, "id"));
+    const json_t *entry =
+            json_object_get(json_object_get(template, "special_tokens"), name ? name : "");
+    const json_t *ids = json_object_get(entry, "ids");
     size_t i;
-    json_t *part;
-    json_array_foreach(json_object_get(object, "single"), i, part) {
-        const json_t *special = json_object_get(part, "SpecialToken");
-        if (!special) {
-            seen = true;
-            continue;
-        }
-        const char *name = json_string_value(json_object_get(special, "id"));
-        const json_t *entry =
-                json_object_get(json_object_get(object, "special_tokens"), name ? name : "");
-        const json_t *ids = json_object_get(entry, "ids");
-        for (size_t k = 0; k < json_array_size(ids); k++) {
-            int64_t id = json_integer_value(json_array_get(ids, k));
-            int *n = seen ? &tok->n_after : &tok->n_before;
-            if (id < 0 || id >= tok->n_vocab || *n == MAX_TEMPLATE)
-                return drv_fail(DRV_E_DATA, "%s: post_processor: bad special token \"%s\"",
-                        load->path, name);
-            (seen ? tok->after : tok->before)[(*n)++] = (int32_t)id;
-        }
+    json_t *v;
+    if (!name || !json_is_array(ids))
+        return loader_refuse(l, "without ids, special token of the template", name);
+    json_array_foreach(ids, i, v) {
+        const json_int_t id = json_integer_value(v);
+        int *n = after ? &t->n_after : &t->n_before;
+        if (!json_is_integer(v) || id < 0 || id >= t->n_vocab || *n == MAX_TEMPLATE)
+            return drv_fail(DRV_E_DATA, "%s: post_processor: bad special token \"%s\"", l->path,
+                    name);
+        (after ? t->after : t->before)[(*n)++] = (int32_t)id;
     }
     return DRV_OK;
+}
+
+static drv_status load_template(loader *load, const json_t *template) {
+    const json_t *single = json_object_get(template, "single");
+    int n_texts = 0;
+    size_t i;
+    json_t *part;
+    if (load->template) return loader_refuse(load, "post_processor", "TemplateProcessing twice");
+    load->template = true;
+    DRV_TRY(check_list(load, template, "single"));
+    json_array_foreach(single, i, part) {
+        const json_t *special = json_object_get(part, "SpecialToken");
+        const char *text =
+                json_string_value(json_object_get(json_object_get(part, "Sequence"), "id"));
+        if (special)
+            DRV_TRY(add_special(load, template, special, n_texts > 0));
+        else if (text && strcmp(text, "A") == 0)
+            n_texts++;
+        else
+            return loader_refuse(load, "in the template of one text, part", text);
+    }
+    if (n_texts == 1) return DRV_OK;
+    return drv_fail(DRV_E_DATA,
+            "%s: post_processor: the template has the text %d times, expected once", load->path,
+            n_texts);
 }
 
 static drv_status load_post_processor(loader *l, const json_t *o) {
@@ -150,11 +202,22 @@ static drv_status load_post_processor(loader *l, const json_t *o) {
     if (strcmp(type, "Sequence") == 0) {
         size_t i;
         json_t *v;
+        DRV_TRY(check_list(l, o, "processors"));
         json_array_foreach(json_object_get(o, "processors"), i, v)
                 DRV_TRY(load_post_processor(l, v));
         return DRV_OK;
     }
     return loader_refuse(l, "post_processor", type);
+}
+
+// Encoding there cuts and pads by these, where transformers and whoever reads documents turn them
+// off: documents are whole.
+static void tell_length(const loader *l, const json_t *root) {
+    const bool cut = json_is_object(json_object_get(root, "truncation")),
+               pad = json_is_object(json_object_get(root, "padding"));
+    if (cut || pad)
+        log_warn("%s: %s%s%s left aside: texts are encoded whole", l->path, cut ? "truncation" : "",
+                cut && pad ? " and " : "", pad ? "padding" : "");
 }
 
 static drv_status load_decoder_replace(loader *l, const json_t *o) {
@@ -250,7 +313,10 @@ static drv_status load_all(loader *load, const json_t *root) {
                  *added = json_object_get(root, "added_tokens");
     DRV_TRY(check_model(load, model));
     DRV_TRY(load_normalizer(load, json_object_get(root, "normalizer")));
+    if (tok->prefix != PREFIX_NONE && !tok->space_mark)
+        return loader_refuse(load, "normalizer Prepend without", "Replace");
     DRV_TRY(load_pre_tokenizer(load, json_object_get(root, "pre_tokenizer")));
+    tell_length(load, root);
     for (int i = 0; i < tok->n_rules; i++)
         split_rule_speed_up(&tok->rule[i]);
     tok->can_cut = tok->n_rules == 0;      // then load_joins decides

@@ -29,22 +29,40 @@ int utf8_put(uint32_t cp, unsigned char *out) {
 }
 
 static const struct {
-    uint32_t first, last;
-    uint8_t class;
-} classes[] = {
-#include "tok/unicode_classes.inc"
+    uint32_t first;
+    uint8_t category;
+} runs[] = {
+#include "tok/unicode_categories.inc"
 };
-static uint8_t table[0x110000];
+static uint8_t classes[0x110000], categories[0x110000];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+// tools/unicode_classes.py holds this against Hugging Face.
+static uint8_t class_of(int category) {
+    if (category <= CAT_LO) return CP_LETTER;
+    if (category >= CAT_ND && category <= CAT_NO) return CP_NUMBER;
+    return category >= CAT_ZS && category <= CAT_ZP ? CP_SPACE : 0;
+}
+
 static void fill(void) {
-    for (size_t i = 0; i < sizeof classes / sizeof *classes; i++)
-        memset(table + classes[i].first, classes[i].class, classes[i].last - classes[i].first + 1);
+    const size_t n = sizeof runs / sizeof *runs;
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t end = i + 1 < n ? runs[i + 1].first : sizeof categories;
+        memset(categories + runs[i].first, runs[i].category, end - runs[i].first);
+        memset(classes + runs[i].first, class_of(runs[i].category), end - runs[i].first);
+    }
+    memset(classes + '\t', CP_SPACE, '\r' - '\t' + 1);
+    classes[0x85] = CP_SPACE;
 }
 
 const uint8_t *cp_table(void) {
     pthread_once(&once, fill);
-    return table;
+    return classes;
+}
+
+const uint8_t *cp_categories(void) {
+    pthread_once(&once, fill);
+    return categories;
 }
 
 // Length of the well-formed character at s (Unicode 15, table 3-7), at most n bytes; 0: none.

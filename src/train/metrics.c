@@ -60,12 +60,6 @@ typedef struct scalar {
     double value;
 } scalar;
 
-static double wall_time(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
     Tensorboard__Value values[16], *list[16];
     Tensorboard__Summary summary = TENSORBOARD__SUMMARY__INIT;
@@ -78,7 +72,7 @@ static void write_scalars(metrics *m, int64_t step, const scalar *s, int n) {
     }
     summary.value = list;
     summary.n_value = (size_t)n;
-    e.wall_time = wall_time();
+    e.wall_time = clock_utc_s();
     e.step = step;
     e.summary = &summary;
     write_event(m, &e);
@@ -90,34 +84,96 @@ static void write_start(metrics *m, int64_t first_step) {
     Tensorboard__SessionLog log = TENSORBOARD__SESSION_LOG__INIT;
     Tensorboard__Event e = TENSORBOARD__EVENT__INIT;
     log.status = TENSORBOARD__SESSION_LOG__SESSION_STATUS__START;
-    e.wall_time = wall_time();
+    e.wall_time = clock_utc_s();
     e.step = first_step;
     e.session_log = &log;
     write_event(m, &e);
 }
 
 // --- files
+// A line of metrics.jsonl or hashes.jsonl.
+typedef struct metrics_line {
+    const char *text;
+    size_t n; // with its line feed
+    int64_t step;
+    double step_s;
+    bool evaluates;
+} metrics_line;
+
+typedef struct line_list {
+    metrics_line *lines;
+    int64_t n, cap;
+} line_list;
+
+// False: it is of no step.
+static bool read_line(const char *text, size_t n, metrics_line *out) {
+    json_t *v = json_loadb(text, n, 0, NULL);
+    const json_t *step = json_object_get(v, "step"), *seconds = json_object_get(v, "step_s");
+    *out = (metrics_line){.text = text,
+            .n = n + 1,
+            .step = json_integer_value(step),
+            .step_s = json_number_value(seconds),
+            .evaluates = json_object_get(v, "val_loss") != NULL};
+    const bool has_step = json_is_integer(step);
+    json_decref(v);
+    return has_step;
+}
+
+// A step that comes again replaces what stood from there on, an evaluation that of the same step.
+static void add_line(line_list *list, const metrics_line *line) {
+    while (list->n > 0) {
+        const metrics_line *last = &list->lines[list->n - 1];
+        const bool stays = last->step < line->step ||
+                           (last->step == line->step && line->evaluates && !last->evaluates);
+        if (stays) break;
+        list->n--;
+    }
+    MEM_GROW(list->lines, list->n, list->cap);
+    list->lines[list->n++] = *line;
+}
+
+// The lines of a file, each step once and in order. free(out->lines). *n_bytes: of the file.
+static drv_status read_lines(arena *a, const char *path, line_list *out, size_t *n_bytes) {
+    char *text;
+    *out = (line_list){0};
+    *n_bytes = 0;
+    if (!file_exists(path)) return DRV_OK;
+    DRV_TRY(file_read(a, path, &text, n_bytes));
+    metrics_line line;
+    for (char *at = text, *end; (end = strchr(at, '\n')); at = end + 1)
+        if (read_line(at, (size_t)(end - at), &line)) add_line(out, &line);
+    return DRV_OK;
+}
+
+lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step) {
+    arena *a = arena_new("lost metrics");
+    line_list list;
+    size_t n;
+    lost_metrics lost = {0};
+    if (read_lines(a, path_join(a, run_dir, "metrics.jsonl"), &list, &n) == DRV_OK)
+        for (int64_t i = 0; i < list.n; i++)
+            if (list.lines[i].step > after_step && !list.lines[i].evaluates) {
+                lost.steps++;
+                lost.seconds += list.lines[i].step_s;
+            }
+    free(list.lines);
+    arena_free(a);
+    return lost;
+}
+
 // Keeps the lines up to a step: after a crash the file may be ahead of the checkpoint.
 static drv_status cut_json(arena *a, const char *path, int64_t last) {
-    if (!file_exists(path)) return DRV_OK;
-    char *text;
+    line_list list;
     size_t n;
-    DRV_TRY(file_read(a, path, &text, &n));
     str kept = {0};
-    bool dropped = false;
-    for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1) {
-        json_t *v = json_loadb(line, (size_t)(end - line), 0, NULL);
-        const json_t *step = json_object_get(v, "step");
-        if (json_is_integer(step) && json_integer_value(step) <= last)
-            str_add(&kept, line, (size_t)(end - line) + 1);
-        else
-            dropped = true;
-        json_decref(v);
-    }
-    drv_status s =
-            dropped || kept.n != n ? file_write_atomic(path, kept.p ? kept.p : "", kept.n) : DRV_OK;
+    drv_status status = read_lines(a, path, &list, &n);
+    for (int64_t i = 0; i < list.n && list.lines[i].step <= last; i++)
+        str_add(&kept, list.lines[i].text, list.lines[i].n);
+    if (status == DRV_OK && kept.n != n)
+        status = file_write_atomic(path, kept.p ? kept.p : "", kept.n);
+    free(list.lines);
     str_free(&kept);
-    return s;
+    return status;
 }
 
 static drv_status flush(FILE *f, const char *path) {
@@ -145,7 +201,7 @@ drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step, m
     if (!self->event)
         return drv_fail(DRV_E_IO, "could not open \"%s\": %s", self->event_path, strerror(errno));
     Tensorboard__Event first = TENSORBOARD__EVENT__INIT;
-    first.wall_time = wall_time();
+    first.wall_time = clock_utc_s();
     first.file_version = (char *)(uintptr_t) "brain.Event:2";
     write_event(self, &first);
     write_start(self, resumed_step > 0 ? resumed_step + 1 : 0);
@@ -180,7 +236,7 @@ static json_t *number(double x) {
 
 // "2026-11-22T00:41:21.123Z"
 static json_t *time_now(void) {
-    const double now = wall_time();
+    const double now = clock_utc_s();
     const time_t seconds = (time_t)now;
     char day[32], text[48];
     struct tm tm;

@@ -25,8 +25,16 @@ typedef struct step_metrics {
 
 typedef struct metrics metrics;
 
+// What metrics.jsonl has of steps after one: how many, and what they had taken.
+typedef struct lost_metrics {
+    int64_t steps;
+    double seconds;
+} lost_metrics;
+// Of the file as an earlier attempt left it; nothing where there is none, or it cannot be read.
+lost_metrics metrics_count_lost(const char *run_dir, int64_t after_step);
+
 // Opens the files in the run directory; hashes.jsonl, by tensor, is opened with the first hashes.
-// Lines of steps after `resumed_step` are dropped, and
+// Lines of steps after `resumed_step` are dropped, as are those that a later line says anew, and
 // TensorBoard is told to drop them too, so that a run that was killed shows each step once. A run
 // that starts anew (`resumed_step` 0) drops all.
 DRV_CHECKED drv_status metrics_open(arena *mem, const char *run_dir, int64_t resumed_step,

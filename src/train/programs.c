@@ -104,25 +104,26 @@ static update_weights list_weights(arena *mem, const programs *built) {
     return list;
 }
 
-static drv_status build_update(arena *a, const run_config *cfg, programs *out) {
-    const update_weights list = list_weights(a, out);
+static drv_status build_update(arena *mem, const run_config *cfg, programs *out) {
+    const update_weights list = list_weights(mem, out);
     const int n = list.n + list.n_second;
     for (int64_t lanes = zero_lanes_here(cfg); (int64_t)1 << out->n_lane_slots < lanes;)
         out->n_lane_slots++;
-    if (!out->n_stages) DRV_TRY(build_lanes(a, list.w, n, out->step_graph, &out->lanes, out));
+    if (!out->n_stages) DRV_TRY(build_lanes(mem, list.w, n, out->step_graph, &out->lanes, out));
     for (int v = 0; v < out->n_stages; v++)
         for (int part = CUT_BACKWARD; part < N_CUTS; part++) {
             const graph *of = out->stage[v].graph[part];
-            if (of) DRV_TRY(build_lanes(a, list.w, n, of, &out->stage[v].lanes[part], out));
+            if (of) DRV_TRY(build_lanes(mem, list.w, n, of, &out->stage[v].lanes[part], out));
         }
     const mesh all_ranks = programs_mesh(cfg);
     const update_opts opts = {cfg->betas[0], cfg->betas[1], cfg->eps, cfg->weight_decay,
             mesh_of_update(&all_ranks), list.split, list.tied, list.copy, programs_cut(cfg).lanes,
             (int)cfg->data_ranks, out->zero > 0, kept_dtype(cfg->state_dtype),
             kept_dtype(cfg->grad_dtype), !config_has_masters(cfg), zero_shards(cfg),
-            zero_sums(cfg).ranks > 0, zero_gathers_beside(cfg), cfg->hash_every > 0};
-    out->update_graph = pass_update(a, list.w, list.n, &opts);
-    programs_add(a, out, out->update_graph, &out->update, false);
+            zero_sums(cfg).ranks > 0, zero_gathers_beside(cfg), cfg->hash_every > 0,
+            cfg->decay_norms};
+    out->update_graph = pass_update(mem, list.w, list.n, &opts);
+    programs_add(mem, out, out->update_graph, &out->update, false);
     return graph_verify(out->update_graph, STAGE_DIFFERENTIATED);
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
 #include "launch/expect.h"
@@ -101,13 +102,21 @@ drv_status ranks_open_files(run *r) {
     return DRV_OK;
 }
 
+// By rank 0's clock alone: those of the others may differ.
+static bool minutes_are_over(const run *r, double minutes, double since_s) {
+    return r->leads && minutes > 0 && clock_s() >= since_s + 60 * minutes;
+}
+
 drv_status ranks_agree(run *r, drv_status mine, bool *save) {
-    int32_t asked[4] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver),
-            mine != DRV_OK};
-    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 4, NULL));
+    const run_config *cfg = r->cfg;
+    int32_t asked[5] = {stop_number(), stop_take_save_request(), r->saver && !ckpt_ended(r->saver),
+            mine != DRV_OK, minutes_are_over(r, cfg->max_minutes, r->began_s)};
+    if (minutes_are_over(r, cfg->checkpoint_minutes, r->save_began_s)) asked[1] = 1;
+    DRV_TRY(comm_all_reduce(comm_world(r->comm), DT_I32, COMM_MAX, asked, 5, NULL));
     if (asked[3]) return ranks_together(r, mine);
     stop_take_over(asked[0]);
-    r->stopping = asked[0] != 0;
+    r->stopping = asked[0] || asked[4];
+    if (asked[4] && !asked[0]) r->limit = "training.max_minutes";
     *save = asked[1];
     r->save_ended = !asked[2];
     return DRV_OK;

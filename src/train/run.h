@@ -5,6 +5,7 @@
 #include "train/metrics.h"
 #include "train/rank_times.h"
 #include "train/report.h"
+#include "train/run_record.h"
 #include "train/state.h"
 #include "train/step.h"
 #include "train/trainer_json.h"
@@ -29,7 +30,9 @@ typedef struct run {
     device_pool *pool; // ranks are threads of this process, on a device each; NULL: they are not
     bool leads;        // rank 0: has the run directory's files, reports, saves
     stepper stepper;
-    bool stopping; // several ranks: they have agreed to. A signal alone stops one rank only
+    bool stopping;     // several ranks: they have agreed to. A signal alone stops one rank only
+    const char *limit; // key that asked for the stop; NULL: a signal did
+    bool fresh;        // it began anew, with what was there moved aside
     bool together; // all ranks end here, for the same reason: they can save, and rank 0 says why
     backend *b;
     programs p;
@@ -46,17 +49,22 @@ typedef struct run {
     report *report;
     rank_times times;
     // saving
-    ckpt_saver *saver;    // NULL until the first save
-    ckpt_content content; // what it writes
-    json_t *base_hashes;  // of LoRA's base, by tensor; NULL: no LoRA
-    json_t *about;        // recorded in trainer.json beside the counters
-    const char *checkpoints;
-    int64_t saved_step, saving_step; // in place; under way. -1: none
-    bool save_ended;                 // on all ranks (ranks_agree)
-    int failed_saves;                // in a row
-    bool weights_lost;               // an update failed half-way: they belong to no step
-    bool start_failed;               // of a step as one program: they are lost for good
-    int lock;                        // file descriptor; 0: none
+    ckpt_saver *saver;                 // NULL until the first save
+    ckpt_content content;              // what it writes
+    json_t *base_hashes;               // of LoRA's base, by tensor; NULL: no LoRA
+    json_t *about;                     // recorded in trainer.json beside the counters
+    const char *run_dir, *checkpoints; // where it saves
+    int64_t saved_step, saving_step;   // in place; under way. -1: none
+    bool save_ended;                   // on all ranks (ranks_agree)
+    int failed_saves;                  // in a row
+    bool weights_lost;                 // an update failed half-way: they belong to no step
+    bool start_failed;                 // of a step as one program: they are lost for good
+    // of those who watch
+    run_record *record;             // NULL: the directory is not taken yet
+    const char *cause;              // of its end, where the status does not say it; NULL: it does
+    bool lost_dir;                  // the run directory is another's, or gone
+    double began_s;                 // clock
+    double save_began_s, blocked_s; // the last save; how long training has waited for it
     double flops_per_token, peak_flops, mean_step_s;
     int n_doubts; // steps faster than the peak, after which it was measured again
 } run;
@@ -74,6 +82,12 @@ void run_close(run *r);
 bool run_checks_replicas(const run *r);
 // The machine may have been busy when the peak was measured: it is looked at again now and then.
 DRV_CHECKED drv_status run_measure_peak(run *r);
+
+// Whether the run directory is still this run's; a collective. DRV_E_IO: it was moved, removed or
+// taken over, which ends the run: nothing there is touched any more.
+DRV_CHECKED drv_status run_check_dir(run *r);
+// The same after it was lost: what comes now is saved beside it, in RUN_DIR.orphan-N; a collective.
+DRV_CHECKED drv_status run_move_out(run *r);
 
 // A failed save is warned of and tried again at the next interval; the third in a row is an error.
 enum { MAX_FAILED_SAVES = 3 };

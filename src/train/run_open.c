@@ -1,10 +1,7 @@
 // Opening a run: its directory, data, programs and weights; resuming where a checkpoint is.
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "base/json.h"
 #include "base/log.h"
@@ -24,14 +21,11 @@
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
     r->checkpoints = path_join(r->a, dir, "checkpoints");
+    r->run_dir = dir;
+    r->fresh = fresh;
     if (!r->leads) return DRV_OK;
-    char *lock = path_join(r->a, dir, ".lock");
     DRV_TRY(dir_make(dir));
-    r->lock = open(lock, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (r->lock < 0)
-        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", lock, strerror(errno));
-    if (flock(r->lock, LOCK_EX | LOCK_NB) != 0)
-        return drv_fail(DRV_E_IO, "run directory \"%s\" is in use by another drover", dir);
+    DRV_TRY(record_take(r->a, r->cfg, r->comm, &r->record));
     if (fresh) DRV_TRY(resume_move_aside(dir));
     DRV_TRY(dir_make(r->checkpoints));
     return log_open_file(path_join(r->a, dir, "log.txt"));
@@ -101,6 +95,22 @@ static drv_status load_checkpoint(run *r, const char *folder) {
     return state_load_moments(&r->p, folder);
 }
 
+// To those who watch: where it goes on (NULL: at step 0), and what no checkpoint holds.
+static void say_began(const run *r, const char *folder) {
+    if (!r->leads) return;
+    const lost_metrics lost = metrics_count_lost(r->cfg->run_dir, r->state.step);
+    record_resume(r->record, r->state.step, folder, &lost);
+}
+
+static void say_resumed(const run *r, const char *folder, const json_t *before) {
+    log_info("resumed from %s: step %lld, %lld row%s and %s tokens seen", folder,
+            (long long)r->state.step, (long long)r->state.rows_taken,
+            str_plural(r->state.rows_taken), str_si((double)r->state.tokens));
+    resume_say_changes(before, r->about);
+    if (r->leads) carry_say_changes(&r->content, folder);
+    say_began(r, folder);
+}
+
 static drv_status resume_from(run *r, const char *folder) {
     json_t *before;
     DRV_TRY_CTX(resume_check_model(folder, &r->cfg->model, lora_is_on(r->cfg), true),
@@ -113,18 +123,15 @@ static drv_status resume_from(run *r, const char *folder) {
     }
     rows_seek(r->train_rows, r->state.rows_taken);
     r->saved_step = r->state.step;
-    log_info("resumed from %s: step %lld, %lld row%s and %s tokens seen", folder,
-            (long long)r->state.step, (long long)r->state.rows_taken,
-            str_plural(r->state.rows_taken), str_si((double)r->state.tokens));
-    resume_say_changes(before, r->about);
-    if (r->leads) carry_say_changes(&r->content, folder);
+    say_resumed(r, folder, before);
     begin_part(r, before);
     json_decref(before);
     return DRV_OK;
 }
 
-// Lines of steps that no checkpoint holds would be taken for those of this run.
+// Begun at step 0. Lines of steps that no checkpoint holds would be taken for those of this run.
 static drv_status keep_lost_metrics(run *r) {
+    say_began(r, NULL);
     const char *path = path_join(r->a, r->cfg->run_dir, "metrics.jsonl");
     if (file_size(path) <= 0) return DRV_OK;
     const char *kept = path_join(r->a, r->cfg->run_dir, "metrics.lost.jsonl");
@@ -232,14 +239,26 @@ static drv_status say_less(const run *r, drv_status status) {
     return drv_fail(status, "%s; less is needed with %s", why, fit_less(r->a, r->cfg));
 }
 
+// To those who watch, before the process ends.
+static void tell_stopped_early(void *ctx) {
+    const run *r = ctx;
+    char message[128];
+    snprintf(message, sizeof message, "stopped by %s while programs were compiled",
+            stop_requested());
+    record_stop(r->record, r->state.step, stop_requested(), NULL);
+    record_end(r->record, DRV_STOPPED, NULL, message, false);
+}
+
 // Where the back end compiles, this takes seconds to minutes; elsewhere a stop waits for the first
 // step, where all ranks agree on it.
 static drv_status load_programs(run *self) {
     if (!backend_has_steps(self->b))
         return say_less(self, programs_load(self->a, self->b, &self->p));
+    if (self->leads) DRV_TRY(stop_tell_end(tell_stopped_early, self));
     stop_ends_process(!self->leads && !self->pool);
     const drv_status status = programs_load(self->a, self->b, &self->p);
     stop_is_saved_again();
+    if (self->leads) stop_untell_end();
     return status;
 }
 
@@ -284,6 +303,7 @@ bool run_checks_replicas(const run *r) {
 drv_status run_open(run *r, bool fresh) {
     DRV_TRY(ranks_together(r, ranks_share_config(r)));
     DRV_TRY(ranks_together(r, open_folder(r, fresh)));
+    DRV_TRY(record_share(r->a, r->cfg, r->comm, &r->record));
     DRV_TRY(ranks_together(r, ranks_open_files(r)));
     DRV_TRY(ranks_together(r, open_device(r)));
     DRV_TRY(ranks_together(r, ranks_agree_on_arithmetic(r)));
@@ -309,5 +329,5 @@ void run_close(run *r) {
     if (r->b) backend_close(r->b);
     json_decref(r->about);
     json_decref(r->base_hashes);
-    if (r->lock > 0) close(r->lock);
+    record_close(r->record);
 }

@@ -1,20 +1,42 @@
 // Checkpoints of a run: written beside the steps, forgiven twice, noted when in place.
 #include "train/run.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
+#include "base/clock.h"
 #include "base/log.h"
+#include "train/ranks.h"
 #include "train/resume.h"
 #include "train/state.h"
 
-static drv_status note_result(run *r, drv_status status) {
-    if (status == DRV_OK) {
-        r->failed_saves = 0;
-        r->saved_step = r->saving_step;
-        if (r->leads) resume_note_saved(r->cfg->run_dir, r->saved_step);
-        return DRV_OK;
-    }
+drv_status run_check_dir(run *r) {
+    if (r->lost_dir) return DRV_OK; // it saves elsewhere
+    const drv_status status = ranks_together(r, record_check(r->record));
+    r->lost_dir = status != DRV_OK && status != DRV_E_PEER;
+    return status;
+}
+
+static void note_saved(run *r) {
+    double seconds;
+    int64_t n_bytes;
+    ckpt_saved(r->saver, &seconds, &n_bytes);
+    r->failed_saves = 0;
+    r->saved_step = r->saving_step;
+    if (!r->leads) return;
+    resume_note_saved(r->run_dir, r->saved_step);
+    record_saved(r->record, r->saved_step, seconds, r->blocked_s, n_bytes);
+}
+
+static drv_status note_failed(run *r, drv_status status) {
+    char why[1024];
     if (status == DRV_E_PEER) return status;
+    snprintf(why, sizeof why, "%s", drv_message());
+    DRV_TRY(run_check_dir(r)); // that says more
+    drv_fail(status, "%s", why);
     if (++r->failed_saves < MAX_FAILED_SAVES) {
         static const char text[] = "%s; training continues and tries again at the next checkpoint";
         if (r->leads)
@@ -26,28 +48,92 @@ static drv_status note_result(run *r, drv_status status) {
     return drv_context(status, "%d times in a row", r->failed_saves);
 }
 
+static drv_status note_result(run *r, drv_status status) {
+    if (status != DRV_OK) return note_failed(r, status);
+    note_saved(r);
+    return DRV_OK;
+}
+
 drv_status run_settle_save(run *r, bool wait) {
     if (r->saving_step < 0 || !(wait || r->save_ended)) return DRV_OK;
-    drv_status status = note_result(r, ckpt_wait(r->saver));
+    const double begin = clock_s();
+    const drv_status ended = ckpt_wait(r->saver);
+    r->blocked_s += clock_s() - begin;
+    const drv_status status = note_result(r, ended);
     r->saving_step = -1;
     r->together |= status != DRV_OK && status != DRV_E_PEER;
     return status;
 }
 
-drv_status run_start_save(run *self) {
+static drv_status is_ours(void *ctx) {
+    const run *r = ctx;
+    return r->lost_dir ? DRV_OK : record_check(r->record);
+}
+
+static void open_saver(run *self) {
     ckpt_ranks ranks;
+    self->saver = ckpt_saver_new(self->checkpoints, self->cfg->checkpoint_keep,
+            state_ranks(&self->p, &ranks), state_read_f32, &self->p);
+    ckpt_saver_guard(self->saver, is_ours, self);
+    int *n_model = &self->content.n_model;
+    self->content.model = self->content.is_adapter
+                                  ? state_adapter(self->a, &self->p, false, n_model)
+                                  : state_model(self->a, &self->p, false, n_model);
+    self->content.optimizer = state_optimizer(self->a, &self->p, &self->content.n_optimizer);
+}
+
+// --- beside a directory that was lost
+// The first RUN_DIR.orphan-N that can be made; where the folder around it is gone too, one in the
+// working directory.
+static drv_status make_orphan_dir(const char *run_dir, char *out, size_t size) {
+    size_t n = strlen(run_dir);
+    while (n > 1 && run_dir[n - 1] == '/')
+        n--;
+    for (int beside = 1; beside >= 0; beside--)
+        for (int i = 1; i < 10000; i++) {
+            if (beside)
+                snprintf(out, size, "%.*s.orphan-%d", (int)n, run_dir, i);
+            else
+                snprintf(out, size, "drover.orphan-%d", i);
+            if (mkdir(out, 0777) == 0) return DRV_OK;
+            if (errno != EEXIST) break;
+        }
+    return file_fail("make folder", out);
+}
+
+static drv_status open_orphan_dir(run *r, char *out, size_t size) {
+    DRV_TRY(make_orphan_dir(r->cfg->run_dir, out, size));
+    DRV_TRY(dir_make(path_join(r->a, out, "checkpoints")));
+    run_config cfg = *r->cfg;
+    cfg.run_dir = out;
+    return resume_write_config(&cfg, 0);
+}
+
+drv_status run_move_out(run *r) {
+    char dir[4096] = "";
+    const drv_status made = r->leads ? open_orphan_dir(r, dir, sizeof dir) : DRV_OK;
+    DRV_TRY(ranks_together(r, made));
+    DRV_TRY(comm_broadcast(comm_world(r->comm), 0, dir, sizeof dir));
+    ckpt_saver_free(r->saver);
+    r->saver = NULL;
+    r->run_dir = arena_strdup(r->a, dir);
+    r->checkpoints = path_join(r->a, dir, "checkpoints");
+    r->saved_step = r->saving_step = -1;
+    r->failed_saves = 0;
+    record_move(r->record, dir);
+    return DRV_OK;
+}
+
+// --- a save
+drv_status run_start_save(run *self) {
+    self->save_began_s = clock_s();
     if (self->state.step == self->saved_step || self->state.step == self->saving_step)
         return DRV_OK;
     DRV_TRY(run_settle_save(self, true));
-    if (!self->saver) {
-        self->saver = ckpt_saver_new(self->checkpoints, self->cfg->checkpoint_keep,
-                state_ranks(&self->p, &ranks), state_read_f32, &self->p);
-        int *n_model = &self->content.n_model;
-        self->content.model = self->content.is_adapter
-                                      ? state_adapter(self->a, &self->p, false, n_model)
-                                      : state_model(self->a, &self->p, false, n_model);
-        self->content.optimizer = state_optimizer(self->a, &self->p, &self->content.n_optimizer);
-    }
+    DRV_TRY(run_check_dir(self));
+    if (!self->saver) open_saver(self);
+    record_saving(self->record);
+    self->blocked_s = 0;
     char *json = trainer_json_text(&self->state, self->about);
     self->content.trainer_json = json;
     self->saving_step = self->state.step;

@@ -9,10 +9,23 @@
 // the peak and would reach min_lr one step after the last: so with min_lr 0 no step is wasted.
 // torchtitan does both ("a virtual last step", torchtitan/components/lr_scheduler.py);
 // transformers' get_cosine_schedule_with_warmup and Megatron-LM's OptimizerParamScheduler decay
-// alike, though they begin the warm-up with a step of rate 0.
+// alike, though they begin the warm-up with a step of rate 0, which schedule.warmup_like asks for.
+static double warmup_lr(const run_config *cfg, int64_t step, int64_t warmup) {
+    const double done = (double)step, all = (double)warmup;
+    switch (cfg->warmup_like) {
+    case WARMUP_TRANSFORMERS: // get_linear_schedule_with_warmup counts steps from 0
+        return cfg->lr * (done - 1) / all;
+    case WARMUP_NEMO: // nemo/core/optim/lr_scheduler.py, WarmupPolicy
+        return cfg->lr * done / (all + 1);
+    case WARMUP_TORCHTITAN:
+        break;
+    }
+    return cfg->lr * done / all;
+}
+
 double schedule_lr(const run_config *cfg, int64_t step) {
     const int64_t warmup = config_warmup_steps(cfg);
-    if (step <= warmup) return cfg->lr * (double)step / (double)warmup;
+    if (step <= warmup) return warmup_lr(cfg, step, warmup);
     double begin = (double)warmup; // steps before the decay
     const double end = (double)cfg->steps;
     if (cfg->schedule == SCHEDULE_CONSTANT) return cfg->lr;

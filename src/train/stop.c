@@ -1,6 +1,9 @@
 // Signals of a run. The handler only notes what came; the loop looks between micro-batches.
 #include "train/stop.h"
 
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -24,6 +27,14 @@ static volatile sig_atomic_t stop_signal, save_wanted;
 static _Atomic int64_t interrupted_ms; // of the first SIGINT; 0: none
 static atomic_int n_at_once;           // calls of stop_ends_process that have not ended
 static atomic_bool ends_silently;
+
+static struct { // who is told before the process ends
+    pthread_t thread;
+    sem_t wanted; // an end, or that nobody is to be told any more
+    void (*fn)(void *ctx);
+    void *ctx;
+    atomic_bool is_there, asked, over;
+} teller;
 
 static int64_t now_ms(void) { // clock_gettime may be called from a handler
     struct timespec t;
@@ -60,7 +71,41 @@ static void on_signal(int number) {
         }
     }
     if (!stop_signal) stop_signal = number;
-    if (n_at_once > 0) end_process(number);
+    if (n_at_once > 0 && (!teller.is_there || atomic_exchange(&teller.asked, true)))
+        end_process(number);
+    if (n_at_once > 0) sem_post(&teller.wanted);
+}
+
+static void *tell_main(void *arg) {
+    (void)arg;
+    while (sem_wait(&teller.wanted) != 0 || (!teller.over && n_at_once == 0)) {
+    }
+    if (teller.over) return NULL;
+    teller.fn(teller.ctx);
+    end_process(stop_signal);
+}
+
+drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx) {
+    sigset_t all, before;
+    teller.fn = fn;
+    teller.ctx = ctx;
+    teller.asked = teller.over = false;
+    if (sem_init(&teller.wanted, 0, 0) != 0)
+        return drv_fail(DRV_E_DEVICE, "could not make a semaphore: %s", strerror(errno));
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int bad = pthread_create(&teller.thread, NULL, tell_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (bad) return drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad));
+    teller.is_there = true;
+    return DRV_OK;
+}
+
+void stop_untell_end(void) {
+    if (!atomic_exchange(&teller.is_there, false)) return;
+    teller.over = true;
+    sem_post(&teller.wanted);
+    pthread_join(teller.thread, NULL);
 }
 
 void stop_listen(void) {
@@ -102,7 +147,12 @@ bool stop_take_save_request(void) {
 void stop_ends_process(bool silent) {
     ends_silently = silent;
     n_at_once++;
-    if (stop_signal) end_process(stop_signal);
+    if (!stop_signal) return;
+    const struct timespec pause_s = {0, 10000000};
+    if (teller.is_there) sem_post(&teller.wanted);
+    while (teller.is_there) // the process ends meanwhile
+        nanosleep(&pause_s, NULL);
+    end_process(stop_signal);
 }
 
 void stop_is_saved_again(void) {

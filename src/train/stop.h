@@ -2,6 +2,8 @@
 #pragma once
 #include <stdbool.h>
 
+#include "base/status.h"
+
 // From now on SIGINT, SIGTERM, SIGHUP (unless it was ignored, as nohup does) and SIGUSR1 ask for a
 // stop, SIGUSR2 for a checkpoint. A second SIGINT ends the process at once. Forgets old requests.
 void stop_listen(void);
@@ -16,4 +18,9 @@ bool stop_take_save_request(void);
 // status 3: nothing has been done that could be saved, and a compiler cannot be interrupted. Any
 // thread; calls may overlap. `silent`: another process says so.
 void stop_ends_process(bool silent);
+// Between the two, fn(ctx) is called before such an end, on a thread of its own, where all
+// functions may be called, as they may not in a signal handler. A second signal does not wait for
+// it. DRV_E_DEVICE: no thread could be started.
+DRV_CHECKED drv_status stop_tell_end(void (*fn)(void *ctx), void *ctx);
+void stop_untell_end(void); // fine when it is not told
 void stop_is_saved_again(void);

@@ -60,6 +60,7 @@ static drv_status run_apart(run *self, const batch *b, started_step *s) {
     self->weights_lost = false;
     s->m.compute_s = compute - begin;
     s->m.save_s = saved - compute;
+    self->blocked_s += s->m.save_s;
     s->m.update_s = clock_s() - saved;
     return take_hashes(self, &s->m);
 }
@@ -74,6 +75,7 @@ static drv_status start_whole(run *self, const batch *b, started_step *s) {
     const double begin = clock_s();
     if (self->saver) ckpt_wait_read(self->saver);
     s->m.save_s = clock_s() - begin;
+    self->blocked_s += s->m.save_s;
     self->weights_lost = self->start_failed = true; // until it is finished; until it is started
     DRV_TRY(stepper_start(&self->stepper, b, hyper, &s->values));
     self->start_failed = false;
@@ -192,6 +194,7 @@ static drv_status check_weights(run *r) {
     if (r->p.whole_step) return DRV_OK; // they may be those of a later step
     const drv_status status = ranks_together(r, replicas_check_finite(&r->p, r->state.step));
     r->weights_lost |= status != DRV_OK;
+    if (status != DRV_OK) r->cause = "not_finite";
     return status;
 }
 
@@ -217,6 +220,7 @@ static drv_status count_bad_step(run *self, const started_step *started, const s
                 comm_host(self->comm, bad));
     if (state->bad_steps < self->cfg->max_bad_steps) return DRV_OK;
     drv_status status = DRV_OK;
+    self->cause = "not_finite";
     if (comm_rank(self->comm) == bad)
         status = drv_fail(DRV_E_DATA,
                 "stopped at step %lld: %lld %s skipped: %s (loss %g); rows of the last: %s",
@@ -243,12 +247,14 @@ static bool evaluation_is_due(const run *r) {
 static drv_status validate(run *r) {
     double loss;
     int64_t tokens;
+    const double begin = clock_s();
     comm_note(r->comm, r->state.step, "eval");
     DRV_TRY(evaluate(&r->p, r->valid_rows, evaluate_run_rows(r->cfg, r->valid_rows), r->comm, &loss,
             &tokens));
     r->state.evaluated = r->state.step;
     r->state.val_loss = loss;
     if (!r->leads) return DRV_OK;
+    record_evaluation(r->record, r->state.step, clock_s() - begin, loss);
     DRV_TRY(run_measure_peak(r));
     report_valid(r->report, r->state.step, loss, tokens);
     note_metrics(r, metrics_valid(r->metrics, r->state.step, loss, tokens));
@@ -274,6 +280,7 @@ static drv_status finish_step(run *r) {
     snprintf(why, sizeof why, "%s", drv_message());
     r->first_started = (r->first_started + 1) % MAX_STARTED;
     r->n_started--;
+    record_step(r->record, &m);
     if (r->leads) report_step(r->report, &m);
     if (r->leads) note_metrics(r, metrics_step(r->metrics, &m));
     return bad == DRV_OK ? DRV_OK : drv_fail(bad, "%s", why);
@@ -289,6 +296,11 @@ static bool save_is_due(const run *r, int64_t step) {
     return r->cfg->checkpoint_every > 0 && step % r->cfg->checkpoint_every == 0;
 }
 
+// The last step of this start.
+static int64_t last_step(const run_config *cfg) {
+    return cfg->stop_at_step > 0 && cfg->stop_at_step < cfg->steps ? cfg->stop_at_step : cfg->steps;
+}
+
 // Whether the step that was started last may be left on its way while the next one is prepared:
 // nothing is to be done after it that needs its weights or its outcome.
 static bool may_run_ahead(const run *r, bool first) {
@@ -296,7 +308,7 @@ static bool may_run_ahead(const run *r, bool first) {
     const started_step *s = &r->started[(r->first_started + r->n_started - 1) % MAX_STARTED];
     const int64_t step = s->m.step;
     const bool evaluates = r->valid_rows && step % cfg->eval_every == 0;
-    return r->p.whole_step && !first && s->counted && step < cfg->steps && !evaluates &&
+    return r->p.whole_step && !first && s->counted && step < last_step(cfg) && !evaluates &&
            !save_is_due(r, step) && !stop_requested() &&
            r->state.bad_steps + r->n_started < cfg->max_bad_steps;
 }
@@ -327,7 +339,16 @@ static drv_status one_round(run *r, bool first) {
     return run_settle_save(r, false);
 }
 
-static drv_status loop(run *r) {
+// What asked for a stop: a signal, or a key of this run.
+static const char *stop_reason(const run *r) {
+    return r->limit ? r->limit : stop_requested();
+}
+
+static bool is_to_stop(const run *r) {
+    return r->stopping || (comm_size(r->comm) == 1 && stop_requested());
+}
+
+static void say_nothing_to_do(const run *r) {
     const run_config *cfg = r->cfg;
     if (r->state.step > cfg->steps)
         log_info("nothing to do: step %lld is done, and %s asks for %lld; raise it to go on",
@@ -335,16 +356,72 @@ static drv_status loop(run *r) {
     else if (r->state.step == cfg->steps)
         log_info("nothing to do: step %lld of %lld is done; raise %s to go on",
                 (long long)cfg->steps, (long long)cfg->steps, config_length_key(cfg));
+    else if (r->state.step >= last_step(cfg))
+        log_info("nothing to do: step %lld is done, and training.stop_at_step is %lld; raise it to go on",
+                (long long)r->state.step, (long long)cfg->stop_at_step);
+}
+
+static drv_status loop(run *r) {
+    const run_config *cfg = r->cfg;
+    say_nothing_to_do(r);
     DRV_TRY(ranks_together(r, wait_for_vocabulary(r)));
     if (evaluation_is_due(r)) DRV_TRY(validate(r));
-    for (bool first = true; r->state.step < cfg->steps; first = false) {
-        if (comm_size(r->comm) > 1 ? r->stopping : stop_requested() != NULL) {
+    DRV_TRY(run_check_dir(r));
+    r->save_began_s = clock_s();
+    if (r->leads && r->state.step < last_step(cfg)) record_running(r->record, r->state.step + 1);
+    for (bool first = true; r->state.step < last_step(cfg); first = false) {
+        if (is_to_stop(r)) {
             DRV_TRY(finish_all(r));
-            return drv_fail(DRV_STOPPED, "%s", stop_requested());
+            return drv_fail(DRV_STOPPED, "%s", stop_reason(r));
         }
         DRV_TRY(one_round(r, first));
     }
-    return DRV_OK;
+    if (r->state.step >= cfg->steps) return DRV_OK;
+    r->limit = "training.stop_at_step";
+    return drv_fail(DRV_STOPPED, "%s", r->limit);
+}
+
+// All steps were skipped, here and in the parts before: nothing was learned.
+static drv_status check_learned(run *r) {
+    const run_state *state = &r->state;
+    if (state->updates > 0 || state->step < r->cfg->steps || state->step == 0) return DRV_OK;
+    r->cause = "not_finite";
+    r->weights_lost = true; // they are those of the start: no result
+    return drv_fail(DRV_E_DATA,
+            "none of the %lld steps changed a weight: the gradient of each was not finite, or no token was to be "
+            "predicted; look at the first skipped step in log.txt, at optimizer.lr and at the weights that it began with",
+            (long long)state->step);
+}
+
+// Where the run directory is not this run's any more, the last step goes beside it.
+static drv_status leave_dir(run *self, drv_status status, char *why, size_t size) {
+    char before[1024];
+    if (!self->lost_dir) {
+        const drv_status held = run_check_dir(self);
+        if (held == DRV_OK || held == DRV_E_PEER) return held == DRV_OK ? status : held;
+        snprintf(before, sizeof before, "%s", why);
+        const bool failed = status != DRV_OK && status != DRV_STOPPED;
+        snprintf(why, size, "%s%s%s", failed ? before : "", failed ? "; " : "", drv_message());
+    }
+    self->cause = NULL;
+    if (self->weights_lost || self->state.step == 0) return DRV_E_IO;
+    if (run_move_out(self) != DRV_OK) {
+        self->weights_lost = true; // there is no place for them
+        snprintf(before, sizeof before, "%s; %s", why, drv_message());
+        snprintf(why, size, "%s", before);
+    }
+    return DRV_E_IO;
+}
+
+// The end of a run that was stopped, as its message says it.
+static drv_status tell_stopped(const run *r) {
+    const long long step = r->state.step, steps = r->cfg->steps;
+    if (r->limit && strcmp(r->limit, "training.stop_at_step") == 0)
+        return drv_fail(DRV_STOPPED, "stopped by %s after step %lld of %lld; raise it to go on",
+                r->limit, step, steps);
+    return drv_fail(DRV_STOPPED,
+            "stopped by %s after step %lld of %lld; the same command%s resumes it", stop_reason(r),
+            step, steps, r->fresh ? " without --fresh" : "");
 }
 
 // However the loop ended, its last finished step is saved, unless that is what failed.
@@ -354,12 +431,19 @@ static drv_status end(run *self, drv_status status) {
     progress_end();
     if (status != DRV_OK && finish_all(self) != DRV_OK) log_file_only("%s", drv_message());
     const long long step = self->state.step;
-    if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_requested(), step);
+    if (status == DRV_STOPPED) log_info("%s: saving after step %lld", stop_reason(self), step);
     // Asked while the last evaluation ran: all steps are done; the next start evaluates.
     if (status == DRV_STOPPED && step >= self->cfg->steps) status = DRV_OK;
+    if (status == DRV_STOPPED && self->leads)
+        record_stop(self->record, step, self->limit ? NULL : stop_requested(), self->limit);
     drv_status saved = DRV_OK;
     // Where one rank of several fails, the others are in the middle of a step.
     self->together |= status == DRV_OK || status == DRV_STOPPED || comm_size(self->comm) == 1;
+    if (status == DRV_OK && check_learned(self) != DRV_OK) {
+        status = DRV_E_DATA;
+        snprintf(why, sizeof why, "%s", drv_message());
+    }
+    if (self->together && status != DRV_E_PEER) status = leave_dir(self, status, why, sizeof why);
     if (!self->weights_lost && self->failed_saves < MAX_FAILED_SAVES && self->together)
         saved = run_save_last(self);
     // What all know of, rank 0 says; what another rank says needs no second line.
@@ -373,11 +457,11 @@ static drv_status end(run *self, drv_status status) {
         return saved;
     }
     if (saved != DRV_OK) return drv_context(saved, "%s", why);
-    if (status == DRV_STOPPED)
-        return drv_fail(status,
-                "stopped by %s after step %lld of %lld; the same command resumes it",
-                stop_requested(), step, (long long)self->cfg->steps);
+    if (status == DRV_STOPPED) return tell_stopped(self);
     if (self->saved_step < 0) return drv_fail(status, "%s", why);
+    if (self->lost_dir)
+        return drv_fail(status, "%s; step %lld is saved in \"%s\"", why,
+                (long long)self->saved_step, self->run_dir);
     return drv_fail(status, "%s; step %lld is saved", why, (long long)self->saved_step);
 }
 
@@ -387,10 +471,20 @@ static drv_status set_up(run *r, run_config *cfg) {
     return lora_resolve(r->a, cfg);
 }
 
-drv_status run_all(run *r, run_config *cfg, bool fresh) {
+static drv_status open_and_run(run *r, run_config *cfg, bool fresh) {
     DRV_TRY(ranks_together(r, set_up(r, cfg)));
     DRV_TRY(run_open(r, fresh));
     return end(r, loop(r));
+}
+
+drv_status run_all(run *r, run_config *cfg, bool fresh) {
+    char message[2048];
+    r->began_s = clock_s();
+    const drv_status status = open_and_run(r, cfg, fresh);
+    snprintf(message, sizeof message, "%s", drv_message());
+    record_end(r->record, status, r->cause, status == DRV_OK ? "" : message,
+            !r->together || comm_size(r->comm) == 1);
+    return status == DRV_OK ? status : drv_fail(status, "%s", message);
 }
 
 // A failure ends all ranks, with the message of the one that it is of. What all know of, a stop or
@@ -402,12 +496,15 @@ static drv_status leave_ranks(run *r, drv_status status, const char *message) {
         drv_fail(status, "%s", message);
         mine = comm_abort(r->comm, status);
     }
+    const comm_blame blame = comm_blamed(r->comm);
     const bool alone = comm_size(r->comm) == 1;
     if (status != DRV_OK && mine && *message && !alone) {
         log_failure(message);
         comm_said(r->comm);
     }
     comm_close(r->comm);
+    // All processes end with the status of the rank that failed.
+    if (status == DRV_E_PEER && blame.rank >= 0) status = blame.status;
     return status == DRV_OK ? DRV_OK : drv_fail(status, "%s", alone ? message : "");
 }
 

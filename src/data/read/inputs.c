@@ -159,9 +159,9 @@ static bool passes_over(const char *path) {
     return true;
 }
 
-static drv_status add_path(lister *l, const char *path, bool named, const folder *above) {
+static drv_status add_path(lister *self, const char *path, bool named, const folder *above) {
     struct stat st;
-    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return add_file(l, path, named);
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) return add_file(self, path, named);
     if (is_above(above, &st)) { // its files would come again and again
         log_warn("%s leads back to a folder above it and is passed over", path);
         return DRV_OK;
@@ -170,15 +170,15 @@ static drv_status add_path(lister *l, const char *path, bool named, const folder
     char **names;
     int n;
     bool is_saved;
-    DRV_TRY(saved_dataset_files(l->a, path, &is_saved, &names, &n));
+    DRV_TRY(saved_dataset_files(self->a, path, &is_saved, &names, &n));
     for (int i = 0; is_saved && i < n; i++)
-        DRV_TRY(add_file(l, names[i], true));
+        DRV_TRY(add_file(self, names[i], true));
     if (is_saved) return DRV_OK;
-    DRV_TRY(dir_list(l->a, path, &names, &n));
+    DRV_TRY(dir_list(self->a, path, &names, &n));
     for (int i = 0; i < n; i++)
         if (names[i][0] != '.') {
-            const char *inner = path_join(l->a, path, names[i]);
-            if (!passes_over(inner)) DRV_TRY(add_path(l, inner, false, &here));
+            const char *inner = path_join(self->a, path, names[i]);
+            if (!passes_over(inner)) DRV_TRY(add_path(self, inner, false, &here));
         }
     return DRV_OK;
 }

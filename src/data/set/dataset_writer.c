@@ -33,8 +33,7 @@ static drv_status sink_open(arena *a, sink *s, const char *prefix, const char *e
     s->path = arena_printf(a, "%s.%s.tmp", prefix, end);
     s->final = arena_printf(a, "%s.%s", prefix, end);
     s->fd = open(s->path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-    if (s->fd < 0)
-        return drv_fail(DRV_E_IO, "could not create \"%s\": %s", s->path, strerror(errno));
+    if (s->fd < 0) return file_fail("create", s->path);
     s->buffer = mem_alloc(BUFFER_BYTES);
     s->at = s->on_its_way = keep;
     if (file_size(s->path) < keep)
@@ -59,8 +58,7 @@ static drv_status sink_flush(sink *s) {
 
 static drv_status sink_sync(sink *s) {
     DRV_TRY(sink_flush(s));
-    if (fsync(s->fd) != 0)
-        return drv_fail(DRV_E_IO, "could not sync \"%s\": %s", s->path, strerror(errno));
+    if (fsync(s->fd) != 0) return file_fail("sync", s->path);
     return DRV_OK;
 }
 

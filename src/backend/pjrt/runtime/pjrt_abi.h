@@ -48,13 +48,17 @@ typedef enum pjrt_semantics {
 } pjrt_semantics;
 
 typedef enum pjrt_code {
+    PJRT_CODE_CANCELLED = 1,
+    PJRT_CODE_UNKNOWN = 2,
     PJRT_CODE_INVALID_ARGUMENT = 3,
     PJRT_CODE_DEADLINE_EXCEEDED = 4,
     PJRT_CODE_NOT_FOUND = 5,
     PJRT_CODE_RESOURCE_EXHAUSTED = 8,
     PJRT_CODE_ABORTED = 10,
     PJRT_CODE_UNIMPLEMENTED = 12,
-    PJRT_CODE_INTERNAL = 13
+    PJRT_CODE_INTERNAL = 13,
+    PJRT_CODE_UNAVAILABLE = 14,
+    PJRT_CODE_DATA_LOSS = 15
 } pjrt_code;
 
 // --- structs

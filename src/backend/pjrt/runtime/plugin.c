@@ -54,10 +54,25 @@ static void call_void(const pjrt_plugin *p, pjrt_slot slot, void *args) {
 // Of a plugin's text: the first line, and at most so many bytes.
 enum { MAX_WORDS = 300 };
 
-static drv_status refuse(const pjrt_plugin *p, pjrt_slot slot, pjrt_error *error) {
+// The device failed at what it had done before; a program or an argument that it refuses it will
+// refuse again.
+static bool is_fault(pjrt_slot slot, int code) {
+    static const pjrt_slot at_work[] = {PJRT_SLOT_LoadedExecutable_Execute, PJRT_SLOT_Event_Await,
+            PJRT_SLOT_Buffer_ToHostBuffer, PJRT_SLOT_Client_BufferFromHostBuffer};
+    static const int codes[] = {PJRT_CODE_CANCELLED, PJRT_CODE_UNKNOWN, PJRT_CODE_DEADLINE_EXCEEDED,
+            PJRT_CODE_ABORTED, PJRT_CODE_INTERNAL, PJRT_CODE_UNAVAILABLE, PJRT_CODE_DATA_LOSS};
+    bool works = false, fails = false;
+    for (size_t i = 0; i < sizeof at_work / sizeof *at_work; i++)
+        works |= at_work[i] == slot;
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        fails |= codes[i] == code;
+    return works && fails;
+}
+
+// Takes what an error says, its first line, and gives it back. Returns its code.
+static int take_error(const pjrt_plugin *p, pjrt_error *error, char words[MAX_WORDS + 1]) {
     pjrt_error_message_args said = {.error = error};
     pjrt_error_code_args coded = {.error = error};
-    char words[MAX_WORDS + 1];
     call_void(p, PJRT_SLOT_Error_Message, &said);
     pjrt_error *second = call_slot(p, PJRT_SLOT_Error_GetCode, &coded);
     if (second) call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = second});
@@ -67,13 +82,19 @@ static drv_status refuse(const pjrt_plugin *p, pjrt_slot slot, pjrt_error *error
     memcpy(words, said.message, n);
     words[n] = '\0';
     call_void(p, PJRT_SLOT_Error_Destroy, &(pjrt_error_args){.error = error});
-    if (coded.code == PJRT_CODE_RESOURCE_EXHAUSTED)
+    return (int)coded.code;
+}
+
+static drv_status refuse(const pjrt_plugin *p, pjrt_slot slot, pjrt_error *error) {
+    char words[MAX_WORDS + 1];
+    const int code = take_error(p, error, words);
+    if (code == PJRT_CODE_RESOURCE_EXHAUSTED)
         return drv_fail(DRV_E_DEVICE,
                 "plugin \"%s\": %s: out of memory: %s; a smaller training.micro_batch_size or "
                 "data.sequence_length, or training.recompute full, needs less",
                 p->name, pjrt_slot_table[slot].name, words);
-    return drv_fail(DRV_E_DEVICE, "plugin \"%s\": %s: %s (code %d)", p->name,
-            pjrt_slot_table[slot].name, words, coded.code);
+    return drv_fail(is_fault(slot, code) ? DRV_E_FAULT : DRV_E_DEVICE,
+            "plugin \"%s\": %s: %s (code %d)", p->name, pjrt_slot_table[slot].name, words, code);
 }
 
 drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args) {

@@ -34,8 +34,9 @@ DRV_CHECKED drv_status plugin_open(arena *a, const char *wanted, pjrt_plugin **o
 // Whether the plugin has the function.
 bool plugin_has(const pjrt_plugin *p, pjrt_slot slot);
 
-// Calls a function. `args` is its struct, zeroed but for the inputs. A refusal becomes one line:
-// DRV_E_DEVICE, with the plugin, the function and the plugin's own words.
+// Calls a function. `args` is its struct, zeroed but for the inputs. A refusal becomes one line,
+// with the plugin, the function and the plugin's own words: DRV_E_FAULT where a device failed while
+// it computed or copied, else DRV_E_DEVICE.
 DRV_CHECKED drv_status plugin_call(const pjrt_plugin *p, pjrt_slot slot, void *args);
 
 // Waits for an event and destroys it. NULL is allowed.

@@ -1,0 +1,119 @@
+// Keys of Axolotl's YAML (axolotl-ai-cloud/axolotl, docs/config) for pre-training, SFT and LoRA of
+// a Llama.
+#include "config/foreign_key.h"
+#include "config/foreign_tables.h"
+
+#define AXOLOTL FOREIGN_AXOLOTL
+
+#define SAME(names, ours)                                                                          \
+    { names, ours, NULL, AXOLOTL, FOREIGN_same, NULL }
+#define NONE(names, why)                                                                           \
+    { names, NULL, why, AXOLOTL, FOREIGN_none, NULL }
+#define ONLY(names, well, why)                                                                     \
+    { names, NULL, why, AXOLOTL, FOREIGN_only, well }
+#define CHANGES(names, why)                                                                        \
+    { names, NULL, why, AXOLOTL, FOREIGN_changes, NULL }
+#define FACT(names, ours, fact)                                                                    \
+    { names, ours, NULL, AXOLOTL, FOREIGN_fact, fact }
+
+const foreign_key foreign_axolotl[] = {
+        // model
+        FACT("base_model", "model.from", "from"),
+        FACT("tokenizer_config", "tokenizer", "tokenizer"),
+        ONLY("model_type", "LlamaForCausalLM AutoModelForCausalLM MistralForCausalLM",
+                "the model is a Llama"),
+        NONE("tokenizer_type tokenizer_use_fast tokenizer_legacy base_model_config is_llama_derived_model hub_model_id "
+             "base_model_ignore_patterns",
+                "the model is a folder on this machine, with its tokenizer"),
+        ONLY("trust_remote_code special_tokens tokens", "false",
+                "the tokenizer is taken as it lies"),
+        ONLY("load_in_8bit load_in_4bit gptq", "false",
+                "a frozen model is held in training.precision"),
+        ONLY("strict resize_token_embeddings_to_32x", "false true",
+                "drover's configs are always strict"),
+        // data
+        FACT("datasets", "data.train", "datasets"),
+        FACT("pretraining_dataset", "data.train", "pretraining_dataset"),
+        FACT("test_datasets", "data.valid", "test_datasets"),
+        FACT("val_set_size", "data.split", "val_share"),
+        NONE("pad_to_sequence_len eval_sample_packing dataset_prepared_path dataset_processes dataset_keep_in_memory shuffle_merged_datasets dataloader_num_workers "
+             "dataloader_pin_memory dataloader_prefetch_factor chat_template default_system_message pretrain_multipack_buffer_size "
+             "pretrain_multipack_attn skip_prepare_dataset",
+                "drover data build makes the set, and rows are read while the step before computes"),
+        FACT("sequence_len", "data.sequence_length", "row_length"),
+        FACT("sample_packing", "data.pack", "sample_packing"),
+        {"train_on_inputs", "data.loss", NULL, AXOLOTL, FOREIGN_map, "true=all false=responses"},
+        CHANGES("group_by_length max_steps_per_epoch noisy_embedding_alpha neftune_noise_alpha curriculum_sampling",
+                "drover has no such option"),
+        // LoRA
+        FACT("adapter", "lora.rank", "adapter"),
+        FACT("lora_model_dir", "lora.adapter", "lora_model_dir"),
+        FACT("lora_r", "lora.rank", "lora_rank"),
+        FACT("lora_alpha", "lora.alpha", "lora_alpha"),
+        FACT("lora_dropout", "lora.dropout", "lora_dropout"),
+        FACT("lora_target_modules", "lora.target_modules", "targets"),
+        FACT("lora_target_linear", "lora.target_modules", "target_linear"),
+        FACT("peft_use_rslora", "lora.use_rslora", "use_rslora"),
+        ONLY("lora_fan_in_fan_out lora_modules_to_save peft_use_dora", "false null",
+                "branches are plain LoRA, and nothing else is trained"),
+        NONE("lora_mlp_kernel lora_qkv_kernel lora_o_kernel", "it says how the same is computed"),
+        // batches and steps
+        FACT("micro_batch_size", "training.micro_batch_size", "micro"),
+        FACT("gradient_accumulation_steps", "training.global_batch_size", "accumulation"),
+        FACT("batch_size", "training.global_batch_size", "rows_of_device"),
+        FACT("num_epochs", "training.steps", "epochs"),
+        FACT("max_steps", "training.steps", "steps"),
+        SAME("seed", "training.seed"),
+        // optimizer and schedule
+        ONLY("optimizer", "adamw_torch adamw_torch_fused adamw_hf adamw_apex_fused",
+                "the optimizer is AdamW"),
+        SAME("learning_rate", "optimizer.lr"),
+        SAME("weight_decay", "optimizer.weight_decay"),
+        FACT("adam_beta1", "optimizer.betas", "beta1"),
+        FACT("adam_beta2", "optimizer.betas", "beta2"),
+        SAME("adam_epsilon", "optimizer.eps"),
+        SAME("max_grad_norm", "optimizer.clip_grad_norm"),
+        FACT("lr_scheduler", "schedule.type", "schedule"),
+        FACT("lr_scheduler_kwargs", "schedule.min_lr", "schedule_kwargs"),
+        FACT("cosine_min_lr_ratio", "schedule.min_lr", "min_lr_ratio"),
+        ONLY("cosine_constant_lr_ratio", "null", "the decay ends with the run"),
+        SAME("warmup_steps", "schedule.warmup_steps"),
+        FACT("warmup_ratio", "schedule.warmup_steps", "warmup_ratio"),
+        // precision and memory
+        FACT("bf16 bfloat16", "training.precision", "bf16"),
+        ONLY("fp16 float16", "false", "training.precision is bf16 or fp32"),
+        NONE("tf32", "products are in training.precision"),
+        {"gradient_checkpointing", "training.recompute", NULL, AXOLOTL, FOREIGN_map,
+                "true=full false=none unsloth=full offload=full"},
+        NONE("gradient_checkpointing_kwargs flash_attention flash_attn_cross_entropy flash_attn_rms_norm flash_attn_fuse_qkv "
+             "flash_attn_fuse_mlp xformers_attention sdp_attention flex_attention eager_attention torch_compile local_rank ddp* "
+             "plugins liger_* cut_cross_entropy low_cpu_mem_usage",
+                "it says how the same is computed"),
+        ONLY("s2_attention", "false", "attention sees the whole row"),
+        CHANGES("deepspeed fsdp fsdp_config fsdp_version",
+                "what it shards is parallel.zero here, and what its file says beside that is not read"),
+        SAME("sequence_parallel_degree context_parallel_size", "parallel.context"),
+        SAME("tensor_parallel_size", "parallel.tensor"),
+        // the loop and its files
+        FACT("output_dir", "run_dir", "run_dir"),
+        FACT("save_steps", "checkpoint.every", "save_every"),
+        FACT("saves_per_epoch", "checkpoint.every", "saves_per_epoch"),
+        FACT("save_strategy", "checkpoint.every", "save_strategy"),
+        {"save_total_limit", "checkpoint.keep", NULL, AXOLOTL, FOREIGN_count, NULL},
+        NONE("save_safetensors save_only_model save_first_step",
+                "a checkpoint is a Hugging Face folder in safetensors"),
+        FACT("logging_steps", "training.log_every", "log_every"),
+        FACT("eval_steps", "training.eval_every", "eval_every"),
+        FACT("evals_per_epoch", "training.eval_every", "evals_per_epoch"),
+        FACT("eval_strategy evaluation_strategy", "training.eval_every", "eval_strategy"),
+        NONE("eval_batch_size eval_table_size eval_max_new_tokens eval_causal_lm_metrics do_causal_lm_eval early_stopping_patience",
+                "evaluations take micro-batches as training does"),
+        NONE("wandb_* mlflow_* use_wandb use_mlflow use_tensorboard debug logging_dir loss_watchdog_* axolotl_config_path "
+             "resume_from_checkpoint auto_resume_from_checkpoints include_tokens_per_second profiler_steps",
+                "a run directory always has log.txt, metrics.jsonl and tensorboard/; a run resumes by itself"),
+        {"rl", NULL, "preference training (DPO, ORPO, KTO, GRPO) is not supported", AXOLOTL,
+                FOREIGN_never, NULL},
+        {"reward_model process_reward_model", NULL, "reward models are not supported", AXOLOTL,
+                FOREIGN_never, NULL},
+};
+const int n_foreign_axolotl = sizeof foreign_axolotl / sizeof *foreign_axolotl;

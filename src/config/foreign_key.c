@@ -1,0 +1,130 @@
+// Looks names up in the list of other trainers' keys, and prints it.
+#include "config/foreign_key.h"
+
+#include <string.h>
+
+#include "config/foreign_tables.h"
+
+const foreign_table foreign_tables[N_FOREIGN_TABLES] = {
+        {"Keys of other trainers", foreign_peers, &n_foreign_peers},
+        {"NxD Training and neuronx-nemo-megatron", foreign_nxdt, &n_foreign_nxdt},
+        {"Flags of transformers, Optimum Neuron, TRL and NxD's scripts", foreign_args,
+                &n_foreign_args},
+        {"Axolotl", foreign_axolotl, &n_foreign_axolotl},
+        {"Variables and options of scripts", foreign_scripts, &n_foreign_scripts},
+};
+
+// The next of the words at *p; false: there is none. It is *n bytes long.
+static bool next_word(const char **p, const char **word, size_t *n) {
+    *word = *p + strspn(*p, " ");
+    *n = strcspn(*word, " ");
+    *p = *word + *n;
+    return *n > 0;
+}
+
+// Whether one of the words is `name`, or begins it and ends in "*".
+static bool has_name(const char *names, const char *name) {
+    const char *word;
+    size_t n;
+    while (next_word(&names, &word, &n)) {
+        if (word[n - 1] == '*' && strncmp(word, name, n - 1) == 0) return true;
+        if (strncmp(word, name, n) == 0 && name[n] == 0) return true;
+    }
+    return false;
+}
+
+const foreign_key *foreign_find(unsigned kinds, const char *name) {
+    for (int t = 0; t < N_FOREIGN_TABLES; t++)
+        for (int i = 0; i < *foreign_tables[t].n; i++) {
+            const foreign_key *row = &foreign_tables[t].rows[i];
+            if ((row->kinds & kinds) && has_name(row->names, name)) return row;
+        }
+    return NULL;
+}
+
+// The names of rows of these kinds (0: those of the first table) into `out`, unless it is NULL.
+static int names_of(arena *a, unsigned kinds, const char **out) {
+    int n_names = 0;
+    for (int t = 0; t < (kinds ? N_FOREIGN_TABLES : 1); t++)
+        for (int i = 0; i < *foreign_tables[t].n; i++) {
+            const foreign_key *row = &foreign_tables[t].rows[i];
+            const char *p = row->names, *word;
+            size_t n;
+            if (kinds && !(row->kinds & kinds)) continue;
+            while (next_word(&p, &word, &n)) {
+                if (out) out[n_names] = arena_strndup(a, word, n);
+                n_names++;
+            }
+        }
+    return n_names;
+}
+
+int foreign_names(arena *a, const char **out) {
+    return names_of(a, 0, out);
+}
+
+const char *foreign_nearest(arena *a, unsigned kinds, const char *name) {
+    const int n = names_of(a, kinds, NULL);
+    const char **names = ARENA_ARRAY(a, const char *, n);
+    names_of(a, kinds, names);
+    return str_nearest(name, names, n);
+}
+
+static const char *hint_of(arena *a, const foreign_key *row) {
+    if (!row->ours) return row->remark;
+    return arena_printf(a, "here it is \"%s\"%s%s%s", row->ours, row->remark ? " (" : "",
+            row->remark ? row->remark : "", row->remark ? ")" : "");
+}
+
+const char *foreign_hint(arena *a, const char *full, bool whole) {
+    const char *dot = whole ? NULL : strrchr(full, '.'), *word = dot ? dot + 1 : full;
+    for (int i = 0; i < n_foreign_peers; i++)
+        if (has_name(foreign_peers[i].names, word) || has_name(foreign_peers[i].names, full))
+            return hint_of(a, &foreign_peers[i]);
+    const foreign_key *row =
+            strchr(full, '.') ? foreign_find(FOREIGN_NXDT | FOREIGN_NEMO, full) : NULL;
+    return row ? hint_of(a, row) : NULL;
+}
+
+const char *foreign_flag_hint(arena *a, const char *name) {
+    const foreign_key *row = foreign_find(FOREIGN_ARGS | FOREIGN_AXOLOTL, name);
+    return row ? hint_of(a, row) : NULL;
+}
+
+const char *foreign_how(const foreign_key *row) {
+    static const char *const how[] = {
+            [FOREIGN_hint] = "",
+            [FOREIGN_same] = "the same value",
+            [FOREIGN_count] = "the same number; all is 0",
+            [FOREIGN_map] = "",
+            [FOREIGN_none] = "no effect here",
+            [FOREIGN_only] = "no effect here, unless it is another than",
+            [FOREIGN_changes] = "refused until accepted",
+            [FOREIGN_never] = "refused",
+            [FOREIGN_fact] = "by a function, with what else is given",
+    };
+    return how[row->rule];
+}
+
+static void print_row(const foreign_key *row, str *out) {
+    const char *p = row->names, *word, *how = foreign_how(row);
+    const char *argument =
+            row->rule == FOREIGN_map || row->rule == FOREIGN_only ? row->argument : "";
+    const char *remark = row->remark ? row->remark : "";
+    size_t n;
+    str_puts(out, "|");
+    for (bool first = true; next_word(&p, &word, &n); first = false)
+        str_printf(out, "%s `%.*s`", first ? "" : ",", (int)n, word);
+    str_printf(out, " | %s%s%s | %s%s%s%s%s |\n", row->ours ? "`" : "", row->ours ? row->ours : "",
+            row->ours ? "`" : "", how, *how && *argument ? " " : "", argument,
+            (*how || *argument) && *remark ? ": " : "", remark);
+}
+
+void foreign_keys_print(str *out) {
+    for (int t = 0; t < N_FOREIGN_TABLES; t++) {
+        if (t > 0) str_printf(out, "\n### %s\n\n", foreign_tables[t].title);
+        str_puts(out, "| elsewhere | here | |\n|---|---|---|\n");
+        for (int i = 0; i < *foreign_tables[t].n; i++)
+            print_row(&foreign_tables[t].rows[i], out);
+    }
+}

@@ -1,0 +1,73 @@
+// The list of other trainers' keys: what each is called, which key of drover's it becomes, and how.
+// The answers to unknown keys (unknown_key.c), `drover config --from` (src/translate) and the
+// tables of docs/keys.md are made from it.
+#pragma once
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+
+// Where a name stands; a row may serve several.
+typedef enum foreign_kind {
+    FOREIGN_NXDT = 1,     // a path in the YAML of NxD Training
+    FOREIGN_NEMO = 2,     // a path in a Hydra override or the YAML of neuronx-nemo-megatron
+    FOREIGN_ARGS = 4,     // a flag of transformers, Optimum Neuron, TRL, NxD's scripts; "_" for "-"
+    FOREIGN_AXOLOTL = 8,  // a path in Axolotl's YAML
+    FOREIGN_SCRIPT = 16,  // a variable of a script that starts a run, or of its environment
+    FOREIGN_OPTIONS = 32, // an option letter of run_llama3.1_8b.sh
+} foreign_kind;
+
+// How the value becomes ours; a function each in src/translate/rules.c. `argument` is the row's.
+#define FOREIGN_RULES(X)                                                                           \
+    X(hint)    /* it is answered, and not translated */                                            \
+    X(same)    /* the same value */                                                                \
+    X(count)   /* the same number; "all", which is -1, is 0 here */                                \
+    X(map)     /* argument "theirs=ours ...": one of those values */                               \
+    X(none)    /* it has no effect here, since: remark */                                          \
+    X(only)    /* argument "value ...": those have no effect; others would change the result */    \
+    X(changes) /* it would change the result, unless it is off */                                  \
+    X(never)   /* it is not supported, whatever is accepted */                                     \
+    X(fact)    /* argument: what it is called where several keys become ours by a function */
+
+typedef enum foreign_rule {
+#define RULE(name) FOREIGN_##name,
+    FOREIGN_RULES(RULE)
+#undef RULE
+            N_FOREIGN_RULES
+} foreign_rule;
+
+typedef struct foreign_key {
+    const char *names;  // words; a "*" at the end of one stands for any rest
+    const char *ours;   // a key; NULL: none
+    const char *remark; // what differs, or why there is none; NULL: nothing to say
+    unsigned kinds;     // of foreign_kind; 0: it is only answered
+    foreign_rule rule;
+    const char *argument;
+} foreign_key;
+
+// The list, in tables.
+typedef struct foreign_table {
+    const char *title;
+    const foreign_key *rows;
+    const int *n;
+} foreign_table;
+enum { N_FOREIGN_TABLES = 5 };
+extern const foreign_table foreign_tables[N_FOREIGN_TABLES];
+
+// The row of a name of one of these kinds; NULL: the list has none.
+const foreign_key *foreign_find(unsigned kinds, const char *name);
+// The name of these kinds that `name` is a slip of; NULL: none is near. Lives in `a`.
+const char *foreign_nearest(arena *a, unsigned kinds, const char *name);
+// Where a path of another trainer's configuration leads here, as the end of a message:
+// "here it is optimizer.lr"; NULL: no trainer that drover knows has such a key. `whole`: only what
+// is known by its whole path ("optimizer.type"), not by its last part. Lives in `a`.
+const char *foreign_hint(arena *a, const char *full, bool whole);
+// The same for a flag of a program or a key of Axolotl.
+const char *foreign_flag_hint(arena *a, const char *name);
+// The names that are answered by their last part into `out` (NULL: they are only counted); returns
+// how many. They live in `a`.
+int foreign_names(arena *a, const char **out);
+// The tables as Markdown.
+void foreign_keys_print(str *out);
+// "the same", "no effect here", ...: the rule as docs/keys.md says it.
+const char *foreign_how(const foreign_key *row);

@@ -1,0 +1,36 @@
+// Sets of code points: what a class of a regular expression matches, by the Unicode version of
+// Hugging Face's regular expressions (unicode.h), not by that of a library.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+enum { N_CODE_POINTS = 0x110000 };
+
+typedef struct code_set { // 136 KiB: on the heap or in an arena
+    uint64_t bits[N_CODE_POINTS / 64];
+} code_set;
+
+static inline bool code_set_has(const code_set *s, uint32_t cp) {
+    return s->bits[cp >> 6] >> (cp & 63) & 1;
+}
+
+void code_set_add(code_set *s, uint32_t first, uint32_t last);
+void code_set_unite(code_set *s, const code_set *other);
+void code_set_intersect(code_set *s, const code_set *other);
+void code_set_subtract(code_set *s, const code_set *other);
+void code_set_complement(code_set *s);
+bool code_set_is_empty(const code_set *s);
+
+// Adds what \p{name} matches: a general category, its first letter alone ("L"), the long name of
+// either, or a script. As in Oniguruma case, spaces, '-' and '_' of the name do not count. False:
+// not known here.
+bool code_set_add_property(code_set *into, const char *name, size_t n_name);
+// \w. Alone it knows superscript digits and fractions of Latin 1 too, in brackets it does not.
+void code_set_add_word(code_set *s, bool brackets);
+void code_set_add_spaces(code_set *s); // \s
+
+// Appends the set as PCRE2 writes it inside brackets: \x{9}-\x{D}\x{20}. Surrogates are left out.
+void code_set_print(const code_set *s, str *out);

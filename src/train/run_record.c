@@ -1,0 +1,367 @@
+// The journal and the status of a run, written as it goes on and however it ends.
+#include "train/run_record.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/exit_status.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "base/version.h"
+#include "watch/run_events.h"
+#include "watch/run_owner.h"
+#include "watch/run_status.h"
+
+#define STATUS_S  1.0  // between two writings of status.json while the run goes on
+#define SPEAKER_S 0.25 // a rank that may have to speak for the others hears the lower ones first
+
+enum { TEXT = 2048, HOST = 64 };
+
+struct run_record {
+    const run_config *cfg;
+    comm *comm;
+    arena *a;
+    bool leads;
+    run_owner *owner; // rank 0's
+    int dir_fd;
+    run_events *events; // NULL: not rank 0, which has not died
+    int64_t attempt;
+    pthread_mutex_t lock; // of what follows
+    run_status status;
+    double written_s;
+    bool failing, ended;
+    char message[TEXT], host[HOST], failed_host[HOST];
+};
+
+// --- writing
+// Said once: what fails to be written about a run does not end it.
+static void note(run_record *self, drv_status status) {
+    if (status != DRV_OK && !self->failing)
+        log_warn("the journal of the run: %s; training goes on without it", drv_message());
+    self->failing |= status != DRV_OK;
+}
+
+static void add_event(run_record *self, run_event_kind kind, json_t *fields) {
+    if (!self || !self->events) {
+        json_decref(fields);
+        return;
+    }
+    note(self, run_events_add(self->events, kind, fields));
+}
+
+// Locked.
+static void write_status(run_record *self, bool lasts) {
+    if (self->dir_fd < 0) return;
+    self->written_s = clock_s();
+    note(self, run_status_write(self->dir_fd, &self->status, lasts));
+}
+
+static void set_state(run_record *self, run_state_kind state) {
+    if (!self || !self->leads) return;
+    pthread_mutex_lock(&self->lock);
+    if (!self->ended && self->status.state != state) {
+        self->status.state = state;
+        write_status(self, false);
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+static json_t *number(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
+}
+
+static json_t *step_or_null(int64_t step) {
+    return step >= 0 ? json_integer(step) : json_null();
+}
+
+// --- opening
+static int count_nodes(const comm *c) {
+    int n = 0;
+    for (int i = 0; i < comm_size(c); i++) {
+        bool first = true;
+        for (int k = 0; k < i && first; k++)
+            first = strcmp(comm_host(c, k), comm_host(c, i)) != 0;
+        n += first;
+    }
+    return n;
+}
+
+static run_record *new_record(arena *a, const run_config *cfg, comm *c, int64_t attempt) {
+    run_record *self = ARENA_NEW(a, run_record);
+    *self = (run_record){.cfg = cfg,
+            .comm = c,
+            .a = a,
+            .leads = comm_rank(c) == 0,
+            .dir_fd = -1,
+            .attempt = attempt,
+            .status = run_status_new()};
+    pthread_mutex_init(&self->lock, NULL);
+    snprintf(self->host, sizeof self->host, "%s", comm_host(c, 0));
+    self->status.host = self->host;
+    self->status.message = self->message;
+    self->status.failed_host = self->failed_host;
+    self->status.attempt = attempt;
+    self->status.steps = cfg->steps;
+    self->status.ranks = comm_size(c);
+    self->status.nodes = count_nodes(c);
+    self->status.pid = self->leads ? getpid() : -1;
+    return self;
+}
+
+static json_t *restarts(void) {
+    int64_t n;
+    const char *value = getenv("SLURM_RESTART_COUNT");
+    return value && str_to_i64(value, &n) ? json_integer(n) : json_null();
+}
+
+static void add_start(run_record *self) {
+    json_t *fields = json_object(), *job = json_string(run_job());
+    json_object_set_new(fields, "version", json_string(drover_version()));
+    json_object_set_new(fields, "ranks", json_integer(self->status.ranks));
+    json_object_set_new(fields, "nodes", json_integer(self->status.nodes));
+    json_object_set_new(fields, "host", json_string(self->host));
+    json_object_set_new(fields, "pid", json_integer(self->status.pid));
+    json_object_set_new(fields, "job", job ? job : json_string(""));
+    json_object_set_new(fields, "restarts", restarts());
+    json_object_set_new(fields, "steps", json_integer(self->cfg->steps));
+    json_object_set_new(fields, "backend", json_string(self->cfg->backend));
+    add_event(self, EVENT_START, fields);
+}
+
+drv_status record_take(arena *a, const run_config *cfg, comm *c, run_record **out) {
+    run_owner *owner;
+    run_events *events = NULL;
+    DRV_TRY(run_owner_take(a, cfg->run_dir, NULL, &owner));
+    const drv_status opened = run_events_open(a, cfg->run_dir, 0, &events);
+    run_record *self = new_record(a, cfg, c, events ? run_events_attempt(events) : 1);
+    self->owner = owner;
+    self->dir_fd = dup(run_owner_dir(owner));
+    self->events = events;
+    note(self, opened);
+    add_start(self);
+    pthread_mutex_lock(&self->lock);
+    write_status(self, true);
+    pthread_mutex_unlock(&self->lock);
+    *out = self;
+    return DRV_OK;
+}
+
+static void end_of_process(void *self);
+
+drv_status record_share(arena *a, const run_config *cfg, comm *c, run_record **self) {
+    int64_t attempt = *self ? (*self)->attempt : 0;
+    if (comm_size(c) == 1) return DRV_OK;
+    DRV_TRY(comm_broadcast(comm_world(c), 0, &attempt, sizeof attempt));
+    if (!*self) {
+        *self = new_record(a, cfg, c, attempt);
+        (*self)->dir_fd = open(cfg->run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    }
+    comm_before_end(c, end_of_process, *self);
+    return DRV_OK;
+}
+
+drv_status record_check(run_record *self) {
+    return self && self->owner ? run_owner_check(self->owner) : DRV_OK;
+}
+
+void record_move(run_record *self, const char *run_dir) {
+    if (!self) return;
+    pthread_mutex_lock(&self->lock);
+    if (self->dir_fd >= 0) close(self->dir_fd);
+    self->dir_fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (self->leads) {
+        run_events_close(self->events);
+        self->events = NULL;
+        note(self, run_events_open(self->a, run_dir, self->attempt, &self->events));
+        self->status.saved_step = -1;
+    }
+    pthread_mutex_unlock(&self->lock);
+}
+
+void record_close(run_record *self) {
+    if (!self) return;
+    comm_before_end(self->comm, NULL, NULL);
+    run_events_close(self->events);
+    if (self->dir_fd >= 0) close(self->dir_fd);
+    run_owner_release(self->owner);
+    pthread_mutex_destroy(&self->lock);
+}
+
+// --- what happens
+void record_resume(run_record *self, int64_t step, const char *from, const lost_metrics *lost) {
+    if (!self) return;
+    json_t *fields = json_object(), *folder = from ? json_string(from) : NULL;
+    json_object_set_new(fields, "step", json_integer(step));
+    json_object_set_new(fields, "from", folder ? folder : json_null());
+    json_object_set_new(fields, "lost_steps", json_integer(lost->steps));
+    json_object_set_new(fields, "lost_s", json_real(lost->seconds));
+    add_event(self, EVENT_RESUME, fields);
+    self->status.step = step;
+    if (from) self->status.saved_step = step;
+}
+
+void record_running(run_record *self, int64_t step) {
+    add_event(self, EVENT_RUNNING, json_pack("{s:I}", "step", (json_int_t)step));
+    set_state(self, RUN_RUNNING);
+}
+
+void record_step(run_record *self, const step_metrics *m) {
+    if (!self) return;
+    pthread_mutex_lock(&self->lock);
+    self->status.step = m->step;
+    self->status.loss = m->loss;
+    self->status.tokens_per_s = m->tokens_per_s;
+    self->status.eta_s = m->eta_s;
+    if (self->leads && !self->ended && clock_s() >= self->written_s + STATUS_S)
+        write_status(self, false);
+    pthread_mutex_unlock(&self->lock);
+}
+
+void record_saving(run_record *self) {
+    set_state(self, RUN_SAVING);
+}
+
+void record_saved(run_record *self, int64_t step, double seconds, double blocked_s, int64_t bytes) {
+    if (!self) return;
+    json_t *fields = json_object();
+    json_object_set_new(fields, "step", json_integer(step));
+    json_object_set_new(fields, "seconds", number(seconds));
+    json_object_set_new(fields, "blocked_s", number(blocked_s));
+    json_object_set_new(fields, "bytes", json_integer(bytes));
+    add_event(self, EVENT_SAVE, fields);
+    pthread_mutex_lock(&self->lock);
+    self->status.saved_step = step;
+    pthread_mutex_unlock(&self->lock);
+    set_state(self, RUN_RUNNING);
+}
+
+void record_evaluation(run_record *self, int64_t step, double seconds, double val_loss) {
+    json_t *fields = json_object();
+    json_object_set_new(fields, "step", json_integer(step));
+    json_object_set_new(fields, "seconds", number(seconds));
+    json_object_set_new(fields, "val_loss", number(val_loss));
+    add_event(self, EVENT_EVALUATION, fields);
+}
+
+void record_stop(run_record *self, int64_t step, const char *signal, const char *reason) {
+    json_t *fields = json_object();
+    json_object_set_new(fields, "step", json_integer(step));
+    if (signal) json_object_set_new(fields, "signal", json_string(signal));
+    if (reason) json_object_set_new(fields, "reason", json_string(reason));
+    add_event(self, EVENT_STOP, fields);
+    set_state(self, RUN_STOPPING);
+}
+
+// --- the end
+// The journal as other ranks may have left it already: whether this attempt has ended.
+static bool is_written(const run_record *self, const char *run_dir) {
+    run_event_list list;
+    bool found = false;
+    if (run_events_read(run_dir, &list) != DRV_OK) return false;
+    for (int64_t i = 0; i < list.n; i++)
+        found |= list.events[i].kind == EVENT_END && list.events[i].attempt == self->attempt;
+    run_events_free(&list);
+    return found;
+}
+
+// Rank 0 writes how a job ended, or, where it may be what was lost, the lowest rank that was not
+// lost, and the lowest of another host, as a whole host may be gone.
+static bool may_speak(const run_record *self, const comm_blame *blame) {
+    const comm *c = self->comm;
+    int lowest = -1, elsewhere = -1;
+    if (self->leads) return true;
+    if (blame->rank < 0 || self->dir_fd < 0) return false;
+    for (int rank = comm_size(c) - 1; rank >= 0; rank--) {
+        if (rank != blame->rank) lowest = rank;
+        if (strcmp(comm_host(c, rank), comm_host(c, blame->rank)) != 0) elsewhere = rank;
+    }
+    return comm_rank(c) == lowest || comm_rank(c) == elsewhere;
+}
+
+// For a rank that may have to speak in the place of rank 0. False: somebody else has.
+static bool open_in_its_place(run_record *self) {
+    const struct timespec pause = {0, (long)(SPEAKER_S * 1e9)};
+    char here[64]; // the directory, whatever it is called by now
+    if (self->leads) return true;
+    nanosleep(&pause, NULL);
+    snprintf(here, sizeof here, "/proc/self/fd/%d", self->dir_fd);
+    if (is_written(self, here)) return false;
+    if (run_events_open(self->a, here, self->attempt, &self->events) != DRV_OK) self->events = NULL;
+    return true;
+}
+
+static const char *cause_of(drv_status status, const comm_blame *blame) {
+    if (status != DRV_E_PEER) return run_cause(status);
+    return blame->silent ? "hang" : run_cause(blame->rank >= 0 ? blame->status : status);
+}
+
+static void add_failure(run_record *self) {
+    const run_status *s = &self->status;
+    json_t *fields = json_object(), *message = json_string(s->message);
+    json_object_set_new(fields, "rank", step_or_null(s->failed_rank));
+    json_object_set_new(fields, "host",
+            *s->failed_host ? json_string(s->failed_host) : json_null());
+    json_object_set_new(fields, "cause", json_string(s->cause));
+    json_object_set_new(fields, "message", message ? message : json_string("")); // no UTF-8
+    json_object_set_new(fields, "step", json_integer(s->step));
+    add_event(self, EVENT_FAILURE, fields);
+}
+
+static void add_end(run_record *self) {
+    const run_status *s = &self->status;
+    json_t *fields = json_object();
+    json_object_set_new(fields, "state", json_string(run_end_name(s->end)));
+    json_object_set_new(fields, "status", json_integer(s->exit_status));
+    json_object_set_new(fields, "cause", json_string(s->cause));
+    json_object_set_new(fields, "step", json_integer(s->step));
+    json_object_set_new(fields, "saved_step", step_or_null(s->saved_step));
+    add_event(self, EVENT_END, fields);
+}
+
+// Locked.
+static void fill_end(run_record *self, drv_status status, const char *cause, const char *message,
+        const comm_blame *blame) {
+    run_status *s = &self->status;
+    const bool lost = status == DRV_E_PEER;
+    const drv_status of_job = lost && blame->rank >= 0 ? blame->status : status;
+    s->state = RUN_ENDED;
+    s->end = status == DRV_OK ? RUN_DONE : status == DRV_STOPPED ? RUN_STOPPED : RUN_FAILED;
+    s->exit_status = exit_status(of_job);
+    s->cause = cause && !lost ? cause : cause_of(status, blame);
+    s->eta_s = (double)NAN;
+    snprintf(self->message, sizeof self->message, "%s",
+            lost && *blame->text ? blame->text : message);
+    if (s->end != RUN_FAILED || blame->rank < 0) return;
+    s->failed_rank = blame->rank;
+    snprintf(self->failed_host, sizeof self->failed_host, "%s", comm_host(self->comm, blame->rank));
+}
+
+void record_end(run_record *self, drv_status status, const char *cause, const char *message,
+        bool alone) {
+    struct timespec until;
+    if (!self) return;
+    comm_blame blame = comm_blamed(self->comm);
+    if (blame.rank < 0 && alone) blame.rank = comm_rank(self->comm);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 1; // a disk that is stuck must not keep a job that has failed
+    if (!may_speak(self, &blame) || pthread_mutex_timedlock(&self->lock, &until) != 0) return;
+    if (!self->ended && open_in_its_place(self)) {
+        fill_end(self, status, cause, message, &blame);
+        if (self->status.end == RUN_FAILED) add_failure(self);
+        add_end(self);
+        write_status(self, true);
+    }
+    self->ended = true;
+    pthread_mutex_unlock(&self->lock);
+}
+
+// Another rank has failed while the thread of this one computes (comm_before_end).
+static void end_of_process(void *self) {
+    record_end(self, DRV_E_PEER, NULL, "", false);
+}

@@ -1,0 +1,181 @@
+// Data sets, rows and the tokenizer: what several foreign keys say together.
+#include <string.h>
+
+#include "translate/translation.h"
+
+// The prefix that a set gets which drover data build makes of a file or folder: its path without
+// the ending.
+static const char *prefix_of(arena *a, const char *path) {
+    static const char *const endings[] = {".jsonl", ".json", ".arrow", ".parquet"};
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)
+        if (str_ends(path, endings[i]))
+            return arena_strndup(a, path, strlen(path) - strlen(endings[i]));
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    return arena_strndup(a, path, n);
+}
+
+static void set_source(translation *self, const char *key, const value *v, const char *path,
+        bool sft) {
+    const char *prefix = prefix_of(self->a, path);
+    const value text = {.kind = VALUE_TEXT, .text = prefix};
+    translation_set(self, key, value_yaml(self->a, &text, true), v,
+            arena_printf(self->a,
+                    "build it first: drover data build%s --input %s --out %s --tokenizer DIR",
+                    sft ? " --sft" : "", path, prefix));
+}
+
+// Megatron's [weight, prefix, ...], [prefix, ...] or "prefix"; NULL: it is none.
+static const char *blend_yaml(arena *a, const value *v) {
+    const char *list = "[";
+    double weight;
+    if (v->kind == VALUE_TEXT) return value_yaml(a, v, true);
+    if (v->kind != VALUE_LIST || v->n == 0) return NULL;
+    const bool weighted = v->items[0].kind == VALUE_TEXT && str_to_f64(v->items[0].text, &weight);
+    if (weighted && v->n % 2 != 0) return NULL;
+    for (int i = 0; i < v->n; i += 1 + weighted) {
+        const value *prefix = &v->items[i + weighted];
+        const bool number =
+                weighted && v->items[i].kind == VALUE_TEXT && str_to_f64(v->items[i].text, &weight);
+        if (prefix->kind != VALUE_TEXT || (weighted && (!number || !(weight > 0)))) return NULL;
+        list = arena_printf(a, "%s%s{prefix: %s, weight: %s}", list, i ? ", " : "",
+                value_yaml(a, prefix, true), weighted ? str_real(weight) : "1.0");
+    }
+    return arena_printf(a, "%s]", list);
+}
+
+static void derive_blend(translation *self, const value *blend) {
+    const char *train = NULL, *valid = NULL;
+    for (int i = 0; blend->kind == VALUE_MAP && i < blend->n; i++) {
+        const value *part = &blend->items[i];
+        if (strcmp(part->name, "train") == 0) train = blend_yaml(self->a, part);
+        if (strcmp(part->name, "validation") == 0) valid = blend_yaml(self->a, part);
+    }
+    if (blend->kind != VALUE_MAP) train = blend_yaml(self->a, blend);
+    if (!train) {
+        report_add(self, REFUSED, blend, "expected a prefix, or a list of weights and prefixes");
+        return;
+    }
+    translation_set(self, "data.train", train, blend,
+            "Megatron's .bin and .idx are read as they lie");
+    if (valid) translation_set(self, "data.valid", valid, blend, NULL);
+    translation_set(self, "data.pack", "stream", blend, "attention crosses documents there");
+}
+
+static void derive_split(translation *self) {
+    const value *split = fact_take(self, "split"), *share = fact_take(self, "val_share");
+    double x;
+    if (split && translation_get(self, "data.valid"))
+        report_add(self, NO_EFFECT, split, "data.valid is given");
+    else if (split && split->kind == VALUE_LIST)
+        translation_set(self, "data.split", value_yaml(self->a, split, false), split, NULL);
+    else if (split && split->kind == VALUE_TEXT &&
+             strspn(split->text, "0123456789., ") == strlen(split->text))
+        translation_set(self, "data.split", arena_printf(self->a, "[%s]", split->text), split,
+                NULL);
+    else if (split)
+        report_add(self, REFUSED, split, "expected three numbers, as 980,10,10");
+    if (share && share->kind == VALUE_TEXT && str_to_f64(share->text, &x) && x > 0 && x < 1)
+        translation_set(self, "data.split",
+                arena_printf(self->a, "[%s, %s, 0]", str_real(1 - x), str_real(x)), share,
+                "of the documents in their order");
+    else if (share)
+        report_add(self, x == 0 ? NO_EFFECT : CHANGES, share,
+                x == 0 ? "it is off"
+                       : "is a number of records; give data.split or data.valid by --set");
+}
+
+// Axolotl's list of {path, type}.
+static void derive_datasets(translation *self) {
+    static const char *const names[] = {"datasets", "pretraining_dataset", "test_datasets"};
+    for (int i = 0; i < 3; i++) {
+        const value *v = fact_take(self, names[i]), *first = v;
+        const char *path = NULL;
+        if (!v) continue;
+        if (v->kind == VALUE_LIST && v->n > 0) first = &v->items[0];
+        for (int k = 0; first->kind == VALUE_MAP && k < first->n; k++)
+            if (strcmp(first->items[k].name, "path") == 0) path = first->items[k].text;
+        if (first->kind == VALUE_TEXT) path = first->text;
+        const char *key = i == 2 ? "data.valid" : "data.train";
+        const bool given = translation_given(self, key) || (i < 2 && self->opts->data);
+        if (given)
+            report_add(self, NO_EFFECT, v, arena_printf(self->a, "%s is given", key));
+        else if (!path || (v->kind == VALUE_LIST && v->n > 1))
+            report_add(self, CHANGES, v,
+                    arena_printf(self->a,
+                            "are several sets, or one without a path; give %s by --set or --data",
+                            key));
+        else
+            set_source(self, key, v, path, i != 1);
+        if (i == 1) translation_set(self, "data.pack", "stream", v, NULL);
+    }
+}
+
+// How rows are filled: whole examples where the set is of conversations.
+static void derive_packing(translation *self, bool sft) {
+    const value *packing = fact_take(self, "packing"), *of_sft = fact_take(self, "sft_packing"),
+                *both = fact_take(self, "sample_packing");
+    const value *answers = fact_take(self, "answers_only");
+    const value *v = of_sft ? of_sft : packing;
+    if (both) v = both;
+    if (of_sft && packing) report_add(self, NO_EFFECT, packing, "sft.packing says it");
+    if (v && says_true(v))
+        translation_set(self, "data.pack", sft || both ? "examples" : "stream", v,
+                sft ? "and each example sees itself alone; NxD Training's packing loses which tokens are answers"
+                    : NULL);
+    else if (v)
+        report_add(self, CHANGES, v,
+                "is off, which gives each example a row of its own; here rows hold as many as fit");
+    if (sft && v) translation_set(self, "data.loss", "responses", v, NULL);
+    if (answers)
+        translation_set(self, "data.loss", says_true(answers) ? "responses" : "all", answers, NULL);
+}
+
+static drv_status derive_rows(translation *self, bool sft) {
+    const value *row = fact_take(self, "row_length"), *model = fact_take(self, "sequence_length");
+    const value *v = row ? row : model;
+    if (v) translation_set(self, "data.sequence_length", value_yaml(self->a, v, false), v, NULL);
+    if (row && model)
+        report_add(self, NO_EFFECT, model,
+                arena_printf(self->a, "%s gives the length of rows%s", row->path,
+                        says(model, row->kind == VALUE_TEXT ? row->text : "")
+                                ? ""
+                                : "; NxD Training itself refuses two lengths"));
+    derive_packing(self, sft);
+    return DRV_OK;
+}
+
+drv_status derive_data(translation *self) {
+    const value *train = fact_take(self, "train"), *valid = fact_take(self, "valid"),
+                *blend = fact_take(self, "blend");
+    const value *tokenizer = fact_take(self, "tokenizer"), *run_dir = fact_take(self, "run_dir");
+    bool sft = false;
+    for (int i = 0; i < self->n_facts; i++)
+        sft |= strcmp(self->facts[i].name, "sft_packing") == 0;
+    const value *from = train ? train : blend;
+    if (self->opts->data && from) {
+        const value text = {.kind = VALUE_TEXT, .text = self->opts->data};
+        translation_set(self, "data.train", value_yaml(self->a, &text, true), from, "by --data");
+        if (train && blend) report_add(self, NO_EFFECT, blend, "--data gives the set");
+    } else if (train && train->kind == VALUE_TEXT) {
+        set_source(self, "data.train", train, train->text, sft);
+    } else if (train) {
+        report_add(self, REFUSED, train, "expected a path");
+    }
+    if (blend && !self->opts->data) derive_blend(self, blend);
+    if (train && !sft && (self->kinds & FOREIGN_NXDT))
+        translation_set(self, "data.pack", "stream", train, "attention crosses documents there");
+    if (valid && valid->kind == VALUE_TEXT && (sft || !(self->kinds & FOREIGN_NXDT)))
+        set_source(self, "data.valid", valid, valid->text, sft);
+    else if (valid)
+        report_add(self, NO_EFFECT, valid,
+                "NxD Training does not evaluate in a pre-training; give data.valid by --set");
+    derive_datasets(self);
+    derive_split(self);
+    if (tokenizer)
+        translation_set(self, "tokenizer", value_yaml(self->a, tokenizer, true), tokenizer, NULL);
+    if (run_dir)
+        translation_set(self, "run_dir", value_yaml(self->a, run_dir, true), run_dir, NULL);
+    return derive_rows(self, sft);
+}

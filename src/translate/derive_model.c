@@ -1,0 +1,270 @@
+// Shape, precision and LoRA: what several foreign keys say together.
+#include <string.h>
+
+#include "base/file.h"
+#include "config/key.h"
+#include "config/model_config.h"
+#include "translate/translation.h"
+
+// --- the shape
+// config.json's fields, one by one, under what the foreign config says itself.
+static drv_status add_config_json(translation *self, const value *path) {
+    model_config m;
+    const drv_status status = model_config_read(path->text, &m);
+    if (status != DRV_OK)
+        return drv_context(DRV_E_USAGE,
+                "%s: \"%s\" is the config.json of the model (give another by --set model.preset=NAME or "
+                "--set model.from=DIR)",
+                path->where, path->path);
+    for (int i = 0; i < n_model_keys; i++) {
+        const key *k = &model_keys[i];
+        if (m.rope_type == ROPE_DEFAULT && str_starts(k->path, "rope_scaling.")) continue;
+        if (str_ends(k->path, "_token_id")) continue; // the tokenizer's
+        const char *name = arena_printf(self->a, "model.%s", k->path);
+        if (translation_get(self, name)) continue;
+        str text = {0};
+        k->type->print(k, &m, &text);
+        translation_set(self, name, arena_strdup(self->a, text.p), path, NULL);
+        str_free(&text);
+    }
+    return DRV_OK;
+}
+
+static drv_status derive_shape(translation *self) {
+    const value *json = fact_take(self, "model_config"), *from = fact_take(self, "from");
+    const bool other =
+            translation_given(self, "model.from") || translation_given(self, "model.preset");
+    static const char *const counts[] = {"num_layers", "hidden_size"};
+    static const char *const keys[] = {"model.num_hidden_layers", "model.hidden_size"};
+    for (int i = 0; i < 2; i++) {
+        const value *v = fact_take(self, counts[i]);
+        if (v && !says(v, "-1"))
+            translation_set(self, keys[i], value_yaml(self->a, v, false), v, NULL);
+        else if (v)
+            report_add(self, NO_EFFECT, v, "config.json says it");
+    }
+    if (from) {
+        if (other)
+            report_add(self, NO_EFFECT, from, "--set gives the model");
+        else
+            translation_set(self, "model.from", value_yaml(self->a, from, true), from,
+                    file_is_dir(from->text)
+                            ? NULL
+                            : arena_printf(self->a,
+                                      "which is not a folder here yet: drover model get %s",
+                                      from->text));
+    }
+    if (!json || json->kind != VALUE_TEXT) return DRV_OK;
+    if (other || from) {
+        report_add(self, NO_EFFECT, json, "the model is given otherwise");
+        return DRV_OK;
+    }
+    return add_config_json(self, json);
+}
+
+// Weights to begin with: shards that only NxD reads, which are not read here.
+static void derive_weights(translation *self) {
+    const value *from = fact_take(self, "pretrained"), *only = fact_take(self, "weight_init_only");
+    if (from && translation_given(self, "model.from"))
+        report_add(self, NO_EFFECT, from,
+                "--set gives model.from, with which the run begins; started again it goes on from its own newest "
+                "checkpoint, where NxD Training would load the first weights again");
+    else if (from)
+        report_add(self, CHANGES, from,
+                arena_printf(self->a,
+                        "is %s; NxD's shards are not read: give the Hugging Face folder by --set model.from=DIR",
+                        value_shown(self->a, from)));
+    if (only)
+        report_add(self, NO_EFFECT, only,
+                "model.from is weights alone; a run resumes all of its state");
+}
+
+// --- precision
+typedef struct kept_types { // NULL: as drover's default
+    const char *precision, *moments, *masters, *grads;
+} kept_types;
+
+static void set_types(translation *self, const value *from, const kept_types *types,
+        const char *remark) {
+    translation_set(self, "training.precision", types->precision, from, remark);
+    if (types->moments) translation_set(self, "optimizer.state_dtype", types->moments, from, NULL);
+    if (types->masters) translation_set(self, "optimizer.master_dtype", types->masters, from, NULL);
+    if (types->grads) translation_set(self, "training.grad_dtype", types->grads, from, NULL);
+}
+
+static kept_types fp32_kept(void) {
+    return (kept_types){"bf16", "fp32", "fp32", "fp32"};
+}
+
+// precision.type of NxD Training. fp32 moments are those of its optimizer adamw_fp32OptState.
+static void derive_type(translation *self, const value *type, bool fp32_moments) {
+    const value *masters = fact_take(self, "master_weights"),
+                *grads = fact_take(self, "fp32_grad_acc");
+    const value *use = fact_take(self, "xla_use_bf16"),
+                *downcast = fact_take(self, "xla_downcast_bf16");
+    const value *const rest[] = {masters, grads, use, downcast};
+    kept_types types = fp32_kept();
+    const char *remark = NULL;
+    const bool manual = says(type, "manual");
+    if (says(type, "bf16SR")) {
+        types = (kept_types){"bf16", fp32_moments ? "fp32" : "bf16", "bf16", "bf16"};
+        remark = "rounded stochastically";
+    } else if (says(type, "fp32")) {
+        types = (kept_types){"fp32", NULL, NULL, NULL};
+    } else if (manual) {
+        const bool kept = masters && says_true(masters), summed = grads && says_true(grads);
+        const bool bf16 = (use && says_true(use)) || (downcast && says_true(downcast)) || kept;
+        types = (kept_types){bf16 ? "bf16" : "fp32", NULL, NULL, NULL};
+        if (bf16)
+            types = (kept_types){"bf16", kept || fp32_moments ? "fp32" : "bf16",
+                    kept ? "fp32" : "bf16", summed ? "fp32" : "bf16"};
+    } else if (says(type, "mixed_precisionSR")) {
+        remark = "as mixed_precision: with fp32 masters nothing is left to round stochastically";
+    } else if (!says(type, "mixed_precision") && !says(type, "autocast")) {
+        report_add(self, REFUSED, type,
+                arena_printf(self->a,
+                        "is %s, expected bf16SR, mixed_precision, mixed_precisionSR, fp32, autocast or manual",
+                        value_shown(self->a, type)));
+        return;
+    }
+    set_types(self, type, &types, remark);
+    for (size_t i = 0; i < sizeof rest / sizeof *rest; i++)
+        if (rest[i])
+            report_add(self, manual ? TRANSLATED : NO_EFFECT, rest[i],
+                    manual ? "types of weights, moments and sums" : "precision.type says it");
+}
+
+static void derive_precision(translation *self) {
+    const value *type = fact_take(self, "precision"), *optim = fact_take(self, "optim"),
+                *amp = fact_take(self, "amp_O2");
+    const bool fp32_moments =
+            optim && (says(optim, "adamw_fp32OptState") || says(optim, "adamw_fp32optstate"));
+    if (optim && !fp32_moments && !says(optim, "adamw"))
+        report_add(self, CHANGES, optim,
+                arena_printf(self->a, "is %s; the optimizer is AdamW",
+                        value_shown(self->a, optim)));
+    else if (optim)
+        report_add(self, TRANSLATED, optim,
+                fp32_moments
+                        ? "AdamW with fp32 moments; eps is added after the bias correction, and weight decay applies "
+                          "to the old weights"
+                        : "AdamW");
+    if (type) {
+        derive_type(self, type, fp32_moments);
+        return;
+    }
+    const value *use = fact_take(self, "xla_use_bf16"),
+                *downcast = fact_take(self, "xla_downcast_bf16");
+    const value *bf16 = fact_take(self, "bf16"), *masters = fact_take(self, "masters");
+    const bool kept = (amp && says_true(amp)) || (masters && says_true(masters)) ||
+                      (downcast && says_true(downcast)) || fp32_moments;
+    if (amp) report_add(self, TRANSLATED, amp, says_true(amp) ? "fp32 masters" : "no fp32 masters");
+    if (masters)
+        report_add(self, TRANSLATED, masters,
+                says_true(masters) ? "fp32 masters" : "no fp32 masters");
+    const kept_types rounded = {"bf16", "bf16", "bf16", "bf16"}, fp32 = {"fp32", NULL, NULL, NULL},
+                     mixed = fp32_kept();
+    const value *from = use && says_true(use) ? use : downcast;
+    if (from && says_true(from))
+        set_types(self, from, kept ? &mixed : &rounded, kept ? NULL : "rounded stochastically");
+    if (bf16) set_types(self, bf16, says_true(bf16) ? &mixed : &fp32, NULL);
+}
+
+// --- LoRA
+// What NxD's fused projections are made of.
+static const char *const *parts_of(const value *module) {
+    static const char *const qkv[] = {"q_proj", "k_proj", "v_proj", NULL},
+                             *const gate_up[] = {"gate_proj", "up_proj", NULL};
+    if (says(module, "qkv_proj")) return qkv;
+    return says(module, "gate_up_proj") ? gate_up : NULL;
+}
+
+static void add_target(arena *a, str *list, const value *module) {
+    const char *const *parts = parts_of(module);
+    if (!parts) {
+        str_printf(list, "%s%s", list->n ? ", " : "", value_yaml(a, module, false));
+        return;
+    }
+    for (; *parts; parts++)
+        str_printf(list, "%s%s", list->n ? ", " : "", *parts);
+}
+
+static void derive_targets(translation *self, const value *v) {
+    str list = {0};
+    bool fused = false;
+    if (v->kind == VALUE_LIST)
+        for (int i = 0; i < v->n; i++) {
+            add_target(self->a, &list, &v->items[i]);
+            fused |= says(&v->items[i], "qkv_proj") || says(&v->items[i], "gate_up_proj");
+        }
+    else if (v->kind == VALUE_TEXT) // "q_proj,v_proj" or "q_proj v_proj"
+        for (char *rest = arena_strdup(self->a, v->text), *name; (name = strsep(&rest, ", "));) {
+            const value module = {.kind = VALUE_TEXT, .text = name};
+            if (*name) add_target(self->a, &list, &module);
+        }
+    if (list.n > 0)
+        translation_set(self, "lora.target_modules", arena_printf(self->a, "[%s]", list.p), v,
+                fused ? "each projection has an A of its own, where NxD's fused ones share it"
+                      : NULL);
+    str_free(&list);
+}
+
+static void derive_lora(translation *self) {
+    static const char *const names[] = {"lora_rank", "lora_alpha", "lora_dropout", "use_rslora"};
+    static const char *const keys[] = {"lora.rank", "lora.alpha", "lora.dropout",
+            "lora.use_rslora"};
+    const value *adapter = fact_take(self, "adapter"), *use = fact_take(self, "use_lora"),
+                *linear = fact_take(self, "target_linear");
+    const value *targets = fact_take(self, "targets"), *go_on = fact_take(self, "lora_model_dir");
+    const bool axolotl = self->kinds & FOREIGN_AXOLOTL, args = self->kinds & FOREIGN_ARGS;
+    const bool on = axolotl ? adapter && !says(adapter, "") : !args || !use || says_true(use);
+    if (adapter && says(adapter, "qlora"))
+        report_add(self, CHANGES, adapter,
+                "is \"qlora\"; a frozen model is held in training.precision, not in 4 bits");
+    else if (adapter)
+        report_add(self, says(adapter, "lora") ? TRANSLATED : REFUSED, adapter,
+                says(adapter, "lora") ? "lora.rank above 0" : "expected lora");
+    if (use) report_add(self, TRANSLATED, use, on ? "lora.rank above 0" : "lora.rank 0");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const value *v = fact_take(self, names[i]);
+        if (v && on)
+            translation_set(self, keys[i], value_yaml(self->a, v, false), v, NULL);
+        else if (v)
+            report_add(self, NO_EFFECT, v, "LoRA is off");
+    }
+    if (go_on) translation_set(self, "lora.adapter", value_yaml(self->a, go_on, true), go_on, NULL);
+    if (linear && on && says_true(linear))
+        translation_set(self, "lora.target_modules", "all-linear", linear, NULL);
+    else if (linear)
+        report_add(self, NO_EFFECT, linear, "it is off");
+    if (targets && on)
+        derive_targets(self, targets);
+    else if (targets)
+        report_add(self, NO_EFFECT, targets, "LoRA is off");
+}
+
+static void derive_decay(translation *self) {
+    const value *decay = fact_take(self, "weight_decay"), *norms = fact_take(self, "decay_norms"),
+                *source = fact_take(self, "model_source");
+    const bool hf = source && says(source, "hf");
+    double x;
+    if (source) report_add(self, NO_EFFECT, source, "the model is the same Llama");
+    if (decay) {
+        const bool ignored =
+                hf && decay->kind == VALUE_TEXT && str_to_f64(decay->text, &x) && x != 0.01;
+        translation_set(self, "optimizer.weight_decay", value_yaml(self->a, decay, false), decay,
+                ignored ? "as the file says; NxD Training takes 0.01 whatever it says" : NULL);
+    }
+    if (norms)
+        translation_set(self, "optimizer.decay_norms", says_true(norms) ? "true" : "false", norms,
+                hf ? "as the file says; NxD Training does the opposite" : NULL);
+}
+
+drv_status derive_model(translation *self) {
+    DRV_TRY(derive_shape(self));
+    derive_weights(self);
+    derive_precision(self);
+    derive_lora(self);
+    derive_decay(self);
+    return DRV_OK;
+}

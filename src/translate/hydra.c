@@ -1,0 +1,319 @@
+// Grammar: omegaconf/grammar/OmegaConfGrammarParser.g4; of its resolvers only `multiply`, which NxD
+// Training registers (examples/training_orchestrator.py), since the others ask the environment.
+#include "translate/hydra.h"
+
+#include <string.h>
+
+#include "base/file.h"
+
+enum { MAX_NESTED = 64, MAX_TEXT = 1 << 16, MAX_REPLACED = 10000 };
+
+// --- maps
+static int item_of(const value *map, const char *name, size_t n) {
+    for (int i = 0; map->kind == VALUE_MAP && i < map->n; i++)
+        if (strncmp(map->items[i].name, name, n) == 0 && map->items[i].name[n] == 0) return i;
+    return -1;
+}
+
+// Copies a value to another path.
+static value moved(arena *a, const value *from, const char *path, const char *name, int depth) {
+    value to = *from;
+    to.path = path;
+    to.name = name;
+    if (depth > MAX_NESTED || from->n == 0) return to;
+    value *items = ARENA_ARRAY(a, value, from->n);
+    for (int i = 0; i < from->n; i++) {
+        const value *item = &from->items[i];
+        const char *below = from->kind == VALUE_LIST
+                                    ? arena_printf(a, "%s[%d]", path, i)
+                                    : arena_printf(a, "%s%s%s", path, *path ? "." : "", item->name);
+        items[i] = moved(a, item, below, item->name, depth + 1);
+    }
+    to.items = items;
+    return to;
+}
+
+// Puts `v` at `path` below a map, making the maps on the way; v NULL: removes what is there.
+static void put(arena *mem, value *map, const char *path, const value *leaf) {
+    const size_t n_name = strcspn(path, ".");
+    const char *rest = path[n_name] ? path + n_name + 1 : NULL;
+    const char *name = arena_strndup(mem, path, n_name);
+    const char *full = arena_printf(mem, "%s%s%s", map->path, *map->path ? "." : "", name);
+    if (map->kind != VALUE_MAP) {
+        map->kind = VALUE_MAP;
+        map->n = 0;
+    }
+    int at = item_of(map, name, n_name);
+    if (at < 0 && !leaf) return;
+    value *items = ARENA_ARRAY(mem, value, map->n + 1);
+    if (map->n) memcpy(items, map->items, sizeof *items * (size_t)map->n);
+    if (at < 0) {
+        at = map->n++;
+        items[at] = (value){VALUE_MAP, full, name, leaf->where, NULL, false, NULL, 0};
+    }
+    if (rest)
+        put(mem, &items[at], rest, leaf);
+    else if (leaf)
+        items[at] = moved(mem, leaf, full, name, 0);
+    else
+        memmove(&items[at], &items[at + 1], sizeof *items * (size_t)(--map->n - at));
+    map->items = items;
+}
+
+// Maps are joined, all else is replaced.
+static void merge(arena *a, value *into, const value *from) {
+    for (int i = 0; i < from->n; i++) {
+        const value *item = &from->items[i];
+        const int at = item_of(into, item->name, strlen(item->name));
+        if (at < 0 || into->items[at].kind != VALUE_MAP || item->kind != VALUE_MAP) {
+            put(a, into, item->name, item);
+            continue;
+        }
+        value *items = ARENA_ARRAY(a, value, into->n);
+        memcpy(items, into->items, sizeof *items * (size_t)into->n);
+        merge(a, &items[at], item);
+        into->items = items;
+    }
+}
+
+// --- defaults
+static drv_status read_with_defaults(arena *mem, const char *file, int depth, value *out);
+
+static const char *folder_of(arena *a, const char *file) {
+    const char *slash = strrchr(file, '/');
+    return slash ? arena_strndup(a, file, (size_t)(slash - file)) : ".";
+}
+
+static drv_status add_default(arena *a, const char *file, const value *entry, int depth,
+        value *out) {
+    const char *name = entry->text;
+    if (entry->kind != VALUE_TEXT || strchr(name, '/') || strchr(name, '@') || strchr(name, ' ') ||
+            name[0] == '.')
+        return drv_fail(DRV_E_USAGE,
+                "%s: a default is %s, expected the name of a file in the same folder", entry->where,
+                value_shown(a, entry));
+    const char *path = path_join(a, folder_of(a, file),
+            str_ends(name, ".yaml") ? name : arena_printf(a, "%s.yaml", name));
+    value part;
+    DRV_TRY_CTX(read_with_defaults(a, path, depth + 1, &part), "%s: default \"%s\"", entry->where,
+            name);
+    merge(a, out, &part);
+    return DRV_OK;
+}
+
+static drv_status read_with_defaults(arena *mem, const char *file, int depth, value *out) {
+    char *text;
+    size_t n_bytes;
+    value own;
+    if (depth > MAX_NESTED)
+        return drv_fail(DRV_E_USAGE,
+                "defaults lead through more than %d files, which may be a cycle", MAX_NESTED);
+    DRV_TRY(file_read(mem, file, &text, &n_bytes));
+    DRV_TRY(yaml_read(mem, file, text, n_bytes, &own));
+    *out = (value){.kind = VALUE_MAP, .path = "", .where = file};
+    const int at = item_of(&own, "defaults", strlen("defaults"));
+    if (at < 0) {
+        *out = own;
+        return DRV_OK;
+    }
+    const value defaults = own.items[at];
+    bool self = false;
+    put(mem, &own, "defaults", NULL);
+    if (defaults.kind != VALUE_LIST)
+        return drv_fail(DRV_E_USAGE, "%s: \"defaults\" is %s, expected a list", defaults.where,
+                value_shown(mem, &defaults));
+    for (int i = 0; i < defaults.n; i++) {
+        const value *entry = &defaults.items[i];
+        const bool is_self = entry->kind == VALUE_TEXT && strcmp(entry->text, "_self_") == 0;
+        if (is_self)
+            merge(mem, out, &own);
+        else
+            DRV_TRY(add_default(mem, file, entry, depth, out));
+        self |= is_self;
+    }
+    if (!self) merge(mem, out, &own);
+    return DRV_OK;
+}
+
+drv_status hydra_read(arena *a, const char *file, value *out) {
+    return read_with_defaults(a, file, 0, out);
+}
+
+drv_status hydra_override(arena *mem, value *root, const char *text, const char *where) {
+    const char *equal = strchr(text, '=');
+    if (text[0] == '~') {
+        put(mem, root, arena_strndup(mem, text + 1, strcspn(text + 1, "=")), NULL);
+        return DRV_OK;
+    }
+    const char *name = text + strspn(text, "+");
+    if (!equal || equal <= name || name - text > 2)
+        return drv_fail(DRV_E_USAGE, "%s: \"%.80s\", expected an override KEY=VALUE", where, text);
+    const char *path = arena_strndup(mem, name, (size_t)(equal - name));
+    if (path[0] == '.' || str_ends(path, ".") || strstr(path, ".."))
+        return drv_fail(DRV_E_USAGE, "%s: \"%.80s\", expected an override KEY=VALUE", where, text);
+    int dots = 0;
+    for (const char *p = path; *p; p++)
+        dots += *p == '.';
+    if (dots > MAX_NESTED)
+        return drv_fail(DRV_E_USAGE, "%s: \"%.80s\" has more than 64 sections", where, text);
+    value v;
+    const drv_status status = yaml_read_value(mem, path, where, equal + 1, &v);
+    if (status != DRV_OK) return drv_context(status, "%s", where);
+    put(mem, root, path, &v);
+    return DRV_OK;
+}
+
+// --- interpolation
+typedef struct resolver {
+    arena *a;
+    const value *root; // as written
+    int n_replaced;
+} resolver;
+
+static drv_status resolve(resolver *self, const value *v, int depth, value *out);
+
+static drv_status refuse(const value *v, const char *what) {
+    return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is \"%.80s\", %s", v->where, v->path, v->text,
+            what);
+}
+
+// The value at a path from the root, or from the map that v lies in where the path begins with
+// dots; NULL: there is none.
+static const value *find(const resolver *self, const value *v, const char *path) {
+    const value *at = self->root;
+    const size_t dots = strspn(path, ".");
+    if (dots > 0) {
+        char *base = arena_strdup(self->a, v->path);
+        for (size_t i = 0; i < dots; i++) {
+            char *dot = strrchr(base, '.');
+            if (!dot && !*base) return NULL;
+            *(dot ? dot : base) = 0;
+        }
+        path = arena_printf(self->a, "%s%s%s", base, *base ? "." : "", path + dots);
+    }
+    while (*path) {
+        const size_t n = strcspn(path, ".");
+        const int i = item_of(at, path, n);
+        if (i < 0) return NULL;
+        at = &at->items[i];
+        path += n + (path[n] == '.');
+    }
+    return at;
+}
+
+// The "}" of the ${ whose inside begins at p; NULL: none.
+static const char *closing(const char *p) {
+    int depth = 1;
+    for (; *p; p++) {
+        if (p[0] == '$' && p[1] == '{') depth++;
+        if (p[0] == '}' && --depth == 0) return p;
+    }
+    return NULL;
+}
+
+static drv_status multiply(const resolver *self, const value *v, const char *list, value *out) {
+    double product = 1;
+    for (char *rest = arena_strdup(self->a, list), *part; (part = strsep(&rest, ","));) {
+        double x;
+        part += strspn(part, " ");
+        for (size_t n = strlen(part); n && part[n - 1] == ' ';)
+            part[--n] = 0;
+        if (!str_to_f64(part, &x)) return refuse(v, "expected numbers to multiply");
+        product *= x;
+    }
+    *out = *v;
+    out->text = str_real(product);
+    if (product == (double)(int64_t)product && product < 1e15 && product > -1e15)
+        out->text = arena_printf(self->a, "%lld", (long long)product);
+    out->text = arena_strdup(self->a, out->text);
+    return DRV_OK;
+}
+
+static drv_status replace_text(resolver *self, const value *v, const char *text, int depth,
+        value *out);
+
+// What stands in ${...}, whose own interpolations come first.
+static drv_status look_up(resolver *self, const value *v, const char *inside, int depth,
+        value *out) {
+    value name;
+    if (++self->n_replaced > MAX_REPLACED)
+        return refuse(v, "which leads to more than 10000 others");
+    DRV_TRY(replace_text(self, v, inside, depth + 1, &name));
+    if (name.kind != VALUE_TEXT) return refuse(v, "expected the name of a key in ${...}");
+    if (str_starts(name.text, "multiply:"))
+        return multiply(self, v, name.text + strlen("multiply:"), out);
+    if (strchr(name.text, ':'))
+        return refuse(v, "whose resolver is not known: expected ${key} or ${multiply:a,b}");
+    const value *found = find(self, v, name.text);
+    if (!found) return refuse(v, "which names a key that is not there");
+    return resolve(self, found, depth + 1, out);
+}
+
+// Replaces the ${...} of a text; where it is one and nothing else, the value may be of any kind.
+static drv_status replace_text(resolver *self, const value *from, const char *text, int depth,
+        value *out) {
+    if (depth > MAX_NESTED)
+        return refuse(from, "which leads through more than 64 others, or in a circle");
+    str all = {0};
+    drv_status status = DRV_OK;
+    *out = *from;
+    out->kind = VALUE_TEXT;
+    str_puts(&all, "");
+    while (status == DRV_OK && *text) {
+        const char *open = strstr(text, "${"), *close = open ? closing(open + 2) : NULL;
+        str_add(&all, text, open ? (size_t)(open - text) : strlen(text));
+        if (!open) break;
+        if (!close) {
+            status = refuse(from, "whose ${ is not closed");
+            break;
+        }
+        value part;
+        status = look_up(self, from, arena_strndup(self->a, open + 2, (size_t)(close - open - 2)),
+                depth, &part);
+        if (status == DRV_OK && all.n == 0 && !close[1]) { // all of it
+            *out = part;
+            str_free(&all);
+            return DRV_OK;
+        }
+        if (status == DRV_OK && part.kind != VALUE_TEXT && part.kind != VALUE_NULL)
+            status = refuse(from, "which puts a list or a section into a text");
+        if (status == DRV_OK) str_puts(&all, part.kind == VALUE_NULL ? "null" : part.text);
+        if (status == DRV_OK && all.n > MAX_TEXT)
+            status = refuse(from, "which becomes longer than 64 KiB");
+        text = close + 1;
+    }
+    out->text = arena_strndup(self->a, all.p ? all.p : "", all.n);
+    str_free(&all);
+    return status;
+}
+
+// `v` without interpolations; it keeps v's items' places, and its own where it was found.
+static drv_status resolve(resolver *self, const value *v, int depth, value *out) {
+    if (depth > MAX_NESTED)
+        return drv_fail(DRV_E_USAGE,
+                "%s: key \"%s\" leads through more than 64 others, or in a circle", v->where,
+                v->path);
+    if (++self->n_replaced > MAX_REPLACED)
+        return drv_fail(DRV_E_USAGE, "%s: ${...} leads to more than 10000 values", v->where);
+    if (v->kind == VALUE_TEXT && strstr(v->text, "${")) {
+        DRV_TRY(replace_text(self, v, v->text, depth, out));
+        *out = moved(self->a, out, v->path, v->name, 0);
+        out->where = v->where;
+        return DRV_OK;
+    }
+    *out = *v;
+    if (v->n == 0) return DRV_OK;
+    value *items = ARENA_ARRAY(self->a, value, v->n);
+    for (int i = 0; i < v->n; i++)
+        DRV_TRY(resolve(self, &v->items[i], depth + 1, &items[i]));
+    out->items = items;
+    return DRV_OK;
+}
+
+drv_status hydra_interpolate(arena *a, value *root) {
+    resolver self = {a, root, 0};
+    value done;
+    DRV_TRY(resolve(&self, root, 0, &done));
+    *root = done;
+    return DRV_OK;
+}

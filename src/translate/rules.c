@@ -1,0 +1,257 @@
+// From one foreign key to what becomes of it: a function for each rule of the list.
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "config/key.h"
+#include "translate/translation.h"
+
+// --- values
+bool says(const value *v, const char *text) {
+    if (v->kind == VALUE_NULL) return strcmp(text, "null") == 0;
+    return v->kind == VALUE_TEXT && strcasecmp(v->text, text) == 0;
+}
+
+bool says_true(const value *v) {
+    return says(v, "true") || says(v, "yes") || says(v, "1") || says(v, "auto");
+}
+
+static bool is_off(const value *v) {
+    return v->kind == VALUE_NULL || says(v, "false") || says(v, "no") || says(v, "0") ||
+           says(v, "none") || says(v, "") || (v->kind != VALUE_TEXT && v->n == 0);
+}
+
+static bool is_plain(const char *text) {
+    for (const char *p = text; *p; p++)
+        if (!isalnum((unsigned char)*p) && !strchr("+-._", *p)) return false;
+    return *text && !strchr("-.", *text);
+}
+
+const char *value_yaml(arena *a, const value *v, bool text) {
+    str out = {0};
+    if (v->kind == VALUE_LIST) {
+        for (int i = 0; i < v->n; i++)
+            str_printf(&out, "%s%s", i ? ", " : "[", value_yaml(a, &v->items[i], text));
+        str_puts(&out, v->n ? "]" : "[]");
+    } else if (v->kind == VALUE_NULL) {
+        str_puts(&out, "null");
+    } else if (v->kind == VALUE_TEXT && !text && (says(v, "true") || says(v, "false"))) {
+        str_puts(&out, says(v, "true") ? "true" : "false");
+    } else if (v->kind == VALUE_TEXT && !text &&
+               (is_plain(v->text) || (v->text[0] == '-' && is_plain(v->text + 1)))) {
+        str_puts(&out, v->text);
+    } else {
+        yaml_quote(v->kind == VALUE_TEXT ? v->text : "", &out);
+    }
+    const char *yaml = arena_strdup(a, out.p);
+    str_free(&out);
+    return yaml;
+}
+
+// --- the lists
+void report_add(translation *self, outcome what, const value *v, const char *text) {
+    MEM_GROW(self->lines, self->n_lines, self->cap_lines);
+    self->lines[self->n_lines++] = (report_line){what, v->path, v->where, text};
+}
+
+bool translation_given(const translation *self, const char *path) {
+    const size_t n = strlen(path);
+    for (int i = 0; i < self->opts->n_sets; i++)
+        if (strncmp(self->opts->sets[i], path, n) == 0 && self->opts->sets[i][n] == '=')
+            return true;
+    return false;
+}
+
+static int find_setting(const translation *self, const char *path) {
+    for (int i = 0; i < self->n_settings; i++)
+        if (strcmp(self->settings[i].key, path) == 0) return i;
+    return -1;
+}
+
+const char *translation_get(const translation *self, const char *path) {
+    const size_t n = strlen(path);
+    for (int i = self->opts->n_sets - 1; i >= 0; i--)
+        if (strncmp(self->opts->sets[i], path, n) == 0 && self->opts->sets[i][n] == '=')
+            return self->opts->sets[i] + n + 1;
+    const int i = find_setting(self, path);
+    return i < 0 ? NULL : self->settings[i].value;
+}
+
+int64_t translation_number(const translation *self, const char *path, int64_t otherwise) {
+    const char *text = translation_get(self, path);
+    double x;
+    return text && str_to_f64(text, &x) && x >= 0 && x < 9e15 ? (int64_t)x : otherwise;
+}
+
+// "nxdt: trainer.max_steps, line 12"; another file than the first one is named.
+static const char *origin_of(const translation *self, const value *from) {
+    const char *where = from->where ? from->where : "", *colon = strrchr(where, ':');
+    const char *first = self->opts->n_files ? self->opts->files[0] : "";
+    if (colon && strlen(first) == (size_t)(colon - where) &&
+            strncmp(where, first, strlen(first)) == 0)
+        where = arena_printf(self->a, "line %s", colon + 1);
+    return arena_printf(self->a, "%s: %s, %s", self->opts->kind, from->path, where);
+}
+
+void translation_set(translation *self, const char *path, const char *yaml, const value *from,
+        const char *remark) {
+    DRV_ASSERT(key_find(path) >= 0, "no key \"%s\"", path);
+    if (translation_given(self, path)) {
+        report_add(self, NO_EFFECT, from, arena_printf(self->a, "--set gives %s", path));
+        return;
+    }
+    report_add(self, TRANSLATED, from,
+            arena_printf(self->a, "%s: %s%s%s", path, yaml, remark ? "; " : "",
+                    remark ? remark : ""));
+    int i = find_setting(self, path);
+    if (i < 0) {
+        MEM_GROW(self->settings, self->n_settings, self->cap_settings);
+        i = self->n_settings++;
+    }
+    self->settings[i] = (setting){path, yaml, origin_of(self, from)};
+}
+
+const value *fact_take(translation *self, const char *name) {
+    for (int i = self->n_facts - 1; i >= 0; i--) {
+        fact *f = &self->facts[i];
+        if (strcmp(f->name, name) != 0) continue;
+        f->used = true;
+        if (f->v->kind != VALUE_NULL) return f->v;
+        report_add(self, NO_EFFECT, f->v, "null");
+        return NULL;
+    }
+    return NULL;
+}
+
+drv_status fact_number(translation *self, const char *name, double *out, bool *said) {
+    const value *v = fact_take(self, name);
+    *said = v;
+    if (!v || (v->kind == VALUE_TEXT && str_to_f64(v->text, out))) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: \"%s\" is %s, expected a number", v->where, v->path,
+            value_shown(self->a, v));
+}
+
+// --- the rules
+static bool is_text_key(const char *path) {
+    const key_table *table;
+    arena *a = arena_new("key of a translation");
+    const key_type *type = key_of_index(a, key_find(path), &table, NULL)->type;
+    arena_free(a);
+    return type == &type_text || type == &type_texts || type == &type_sources;
+}
+
+static void rule_hint(translation *self, const foreign_key *row, const value *v) {
+    report_add(self, REFUSED, v, row->remark);
+}
+
+static void rule_same(translation *self, const foreign_key *row, const value *v) {
+    if (v->kind == VALUE_NULL)
+        report_add(self, NO_EFFECT, v, "null");
+    else
+        translation_set(self, row->ours, value_yaml(self->a, v, is_text_key(row->ours)), v,
+                row->remark);
+}
+
+static void rule_count(translation *self, const foreign_key *row, const value *v) {
+    if (says(v, "-1"))
+        translation_set(self, row->ours, "0", v, "0 is all");
+    else
+        rule_same(self, row, v);
+}
+
+// The value after "theirs=" in the words of a map; NULL: none.
+static const char *mapped(arena *a, const char *map, const value *v) {
+    for (char *rest = arena_strdup(a, map), *word; (word = strsep(&rest, " "));) {
+        char *equal = strchr(word, '=');
+        *equal = 0;
+        if (says(v, word)) return equal + 1;
+    }
+    return NULL;
+}
+
+static void rule_map(translation *self, const foreign_key *row, const value *v) {
+    const char *ours = mapped(self->a, row->argument, v);
+    if (ours)
+        translation_set(self, row->ours, ours, v, row->remark);
+    else if (v->kind == VALUE_NULL)
+        report_add(self, NO_EFFECT, v, "null");
+    else
+        report_add(self, REFUSED, v,
+                arena_printf(self->a, "is %s, expected one of %s", value_shown(self->a, v),
+                        row->argument));
+}
+
+static void rule_none(translation *self, const foreign_key *row, const value *v) {
+    report_add(self, NO_EFFECT, v, row->remark);
+}
+
+static bool is_word_of(arena *a, const char *words, const value *v) {
+    double x, y;
+    for (char *rest = arena_strdup(a, words), *word; (word = strsep(&rest, " "));) {
+        if (says(v, word)) return true;
+        if (v->kind == VALUE_TEXT && str_to_f64(v->text, &x) && str_to_f64(word, &y) && x == y)
+            return true;
+    }
+    return false;
+}
+
+static const char *shown(const translation *self, const value *v, const char *why) {
+    return arena_printf(self->a, "is %s; %s",
+            v->kind == VALUE_TEXT ? value_shown(self->a, v) : value_yaml(self->a, v, false), why);
+}
+
+static void rule_only(translation *self, const foreign_key *row, const value *v) {
+    const bool well = v->kind == VALUE_NULL || is_word_of(self->a, row->argument, v);
+    report_add(self, well ? NO_EFFECT : CHANGES, v,
+            well ? row->remark : shown(self, v, row->remark));
+}
+
+static void rule_changes(translation *self, const foreign_key *row, const value *v) {
+    if (is_off(v))
+        report_add(self, NO_EFFECT, v, "it is off");
+    else
+        report_add(self, CHANGES, v, shown(self, v, row->remark));
+}
+
+static void rule_never(translation *self, const foreign_key *row, const value *v) {
+    report_add(self, is_off(v) ? NO_EFFECT : REFUSED, v, is_off(v) ? "it is off" : row->remark);
+}
+
+static void rule_fact(translation *self, const foreign_key *row, const value *v) {
+    MEM_GROW(self->facts, self->n_facts, self->cap_facts);
+    self->facts[self->n_facts++] = (fact){row->argument, v, false};
+}
+
+typedef void rule(translation *self, const foreign_key *row, const value *v);
+static rule *const rules[] = {
+#define RULE(name) [FOREIGN_##name] = rule_##name,
+        FOREIGN_RULES(RULE)
+#undef RULE
+};
+
+// "trainer.max_stepz is no key that drover knows ..." with the one that was meant.
+static const char *not_in_list(const translation *self, const char *name) {
+    const char *near = foreign_nearest(self->a, self->kinds, name);
+    return arena_printf(self->a, "no key of %s%s%s%s", self->opts->kind,
+            near ? "; did you mean \"" : "", near ? near : "", near ? "\"?" : "");
+}
+
+void translate_key(translation *self, const value *v) {
+    const foreign_key *row = foreign_find(self->kinds, v->path);
+    if (row)
+        rules[row->rule](self, row, v);
+    else
+        report_add(self, REFUSED, v, not_in_list(self, v->path));
+}
+
+void translate_tree(translation *self, const value *root) {
+    for (int i = 0; i < root->n; i++) {
+        const value *v = &root->items[i];
+        const foreign_key *row = foreign_find(self->kinds, v->path);
+        if (v->kind == VALUE_MAP && v->n > 0 && (!row || row->rule == FOREIGN_never))
+            translate_tree(self, v);
+        else
+            translate_key(self, v);
+    }
+}

@@ -1,0 +1,45 @@
+// Reads the text of a shell script: assignments and commands. Nothing is run: what only a shell can
+// know (the output of a command, a branch that was taken, a variable from outside) is unknown, and
+// says so where it is used.
+#pragma once
+#include "base/arena.h"
+#include "base/status.h"
+
+typedef struct shell_word {
+    const char *text; // without quotes, variables replaced
+    const char *
+            unknown; // why it is not known, as "NTASKS is set by a command in line 22"; NULL: it is
+    int line;
+} shell_word;
+
+typedef struct shell_command { // without what its input and output are sent to
+    const char *file;
+    int line;
+    const shell_word *words;
+    int n;
+} shell_command;
+
+typedef struct shell_variable {
+    const char *name;
+    shell_word value;
+    const char *file; // where it was set; NULL: by the caller
+} shell_variable;
+
+typedef struct shell_script {
+    shell_variable *variables;
+    int n_variables, cap_variables;
+    shell_command *commands;
+    int n_commands, cap_commands;
+} shell_script;
+
+// Adds what stands in a script to `script`, zero at first, whose variables are known from its
+// beginning; freed by shell_clear. All else lives in `a`. DRV_E_USAGE, with file and line: a quote
+// or a block is not closed, or something is too long.
+DRV_CHECKED drv_status shell_read(arena *a, const char *file, const char *text, size_t n,
+        shell_script *script);
+void shell_clear(shell_script *script);
+
+// The variable of this name; NULL: none was set.
+const shell_variable *shell_find(const shell_script *script, const char *name);
+// Sets a variable from outside; assignments of a script do not change it.
+void shell_set(shell_script *script, const char *name, const char *value);

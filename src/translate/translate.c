@@ -1,0 +1,412 @@
+// Reads the files and words of each kind, translates every key, and prints what came of it.
+#include "translate/translate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "config/config.h"
+#include "translate/hydra.h"
+#include "translate/shell.h"
+#include "translate/translation.h"
+
+static const char *base_name(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+static const value *leaf(translation *self, const char *name, const char *where, const char *text) {
+    value *v = ARENA_NEW(self->a, value);
+    *v = (value){VALUE_TEXT, name, name, where, text, false, NULL, 0};
+    if (strcmp(text, "None") == 0 || strcmp(text, "null") == 0) v->kind = VALUE_NULL;
+    return v;
+}
+
+// "name=value" of program_defaults, for names that were not said. A default is said as a fact or
+// sets a key; only those whose row's key or fact nobody gave are taken.
+static void add_defaults(translation *self) {
+    for (const char *const *word = program_defaults(self); *word; word++) {
+        const char *equal = strchr(*word, '='),
+                   *name = arena_strndup(self->a, *word, (size_t)(equal - *word));
+        const foreign_key *row = foreign_find(self->kinds, name);
+        DRV_ASSERT(row, "no row for the default \"%s\"", *word);
+        bool said = row->rule != FOREIGN_fact && translation_get(self, row->ours);
+        for (int i = 0; i < self->n_facts; i++)
+            said |= row->rule == FOREIGN_fact && strcmp(self->facts[i].name, row->argument) == 0;
+        if (!said)
+            translate_key(self,
+                    leaf(self, name,
+                            *self->program ? arena_printf(self->a, "default of %s", self->program)
+                                           : "default",
+                            equal + 1));
+    }
+}
+
+// --- command lines
+static bool is_program(const char *word) {
+    return str_ends(word, ".py") || strcmp(base_name(word), "trl") == 0;
+}
+
+// "--a-b" as "a_b", which is how Python's argparse calls it.
+static const char *flag_name(arena *a, const char *word, size_t n) {
+    char *name = arena_strndup(a, word, n);
+    for (char *p = name; *p; p++)
+        if (*p == '-') *p = '_';
+    return name;
+}
+
+static bool is_flag(const shell_word *word) {
+    const char *p = word->text;
+    return p[0] == '-' && p[1] && (p[1] == '-' || !strchr("0123456789.", p[1]));
+}
+
+// A row that is said and not known leaves a message for where it would be used.
+static bool add_word(translation *self, const char *name, const shell_command *from,
+        const shell_word *word, const char *text) {
+    const char *where =
+            from->file ? arena_printf(self->a, "%s:%d", from->file, word->line) : "command line";
+    const value *v = leaf(self, name, where, text);
+    const foreign_key *row = foreign_find(self->kinds, name);
+    if (word->unknown && row && row->rule != FOREIGN_none)
+        report_add(self, REFUSED, v,
+                arena_printf(self->a, "is not known: %s; give --var NAME=VALUE", word->unknown));
+    else
+        translate_key(self, v);
+    return true;
+}
+
+// Flags from words[first] to words[end]: --name value, --name=value, --switch; several values make
+// a list of words.
+static drv_status read_flags(translation *self, const shell_command *c, int first, int end) {
+    for (int i = first; i < end; i++) {
+        const shell_word *word = &c->words[i];
+        if (!is_flag(word)) continue; // trl's sft, a file beside the flags
+        const char *name = word->text + strspn(word->text, "-"), *equal = strchr(name, '=');
+        shell_word said = {"true", NULL, word->line};
+        const char *plain = flag_name(self->a, name, equal ? (size_t)(equal - name) : strlen(name));
+        if (equal) {
+            said = (shell_word){equal + 1, word->unknown, word->line};
+        } else if (i + 1 < end && !is_flag(&c->words[i + 1])) {
+            said = c->words[++i];
+            while (i + 1 < end && !is_flag(&c->words[i + 1]) && !is_program(c->words[i + 1].text)) {
+                said.text = arena_printf(self->a, "%s %s", said.text, c->words[++i].text);
+                if (!said.unknown) said.unknown = c->words[i].unknown;
+            }
+        }
+        add_word(self, plain, c, &said, said.text);
+    }
+    return DRV_OK;
+}
+
+// The word of the command that names the program; -1: it starts none. `scripts`: a shell script
+// with options counts as one.
+static int program_at(const shell_command *c, bool scripts) {
+    for (int i = 0; i < c->n; i++)
+        if (is_program(c->words[i].text)) return i;
+    for (int i = 0; scripts && i + 1 < c->n; i++)
+        if (str_ends(c->words[i].text, ".sh") && c->words[i + 1].text[0] == '-') return i;
+    return -1;
+}
+
+static void add_variables(translation *self, const shell_script *script, bool all) {
+    const unsigned kinds = self->kinds;
+    self->kinds = FOREIGN_SCRIPT;
+    for (int i = 0; i < script->n_variables; i++) {
+        const shell_variable *v = &script->variables[i];
+        const bool environment = str_starts(v->name, "XLA_");
+        if (!all && !environment) continue;
+        const shell_command from = {v->file && *v->file ? v->file : NULL, v->value.line, NULL, 0};
+        add_word(self, v->name, &from, &v->value, v->value.text);
+    }
+    self->kinds = kinds;
+}
+
+// run_llama3.1_8b.sh -w 500 -n 16: what its script adds to the options (seed S0).
+static void add_fixed(translation *self) {
+    static const char *const fixed[] = {"parallel.tensor=32", "parallel.zero=1",
+            "parallel.sequence=true", "training.recompute=selective", "schedule.type=linear",
+            "schedule.warmup_like=transformers", "training.seed=12349",
+            "optimizer.weight_decay=0.01", "optimizer.betas=[0.9, 0.999]",
+            "training.precision=bf16", "optimizer.master_dtype=bf16", "optimizer.state_dtype=bf16",
+            "training.grad_dtype=bf16", "data.pack=stream", NULL};
+    for (const char *const *word = fixed; *word; word++) {
+        const char *equal = strchr(*word, '=');
+        const value from = {.kind = VALUE_TEXT,
+                .path = "(fixed)",
+                .where = self->program,
+                .text = equal + 1};
+        translation_set(self, arena_strndup(self->a, *word, (size_t)(equal - *word)), equal + 1,
+                &from, NULL);
+    }
+}
+
+static drv_status read_options(translation *self, const shell_command *c, int at) {
+    const value devices = {.kind = VALUE_TEXT,
+            .path = "NEURON_NUM_DEVICES",
+            .where = self->program,
+            .text = "32"};
+    add_fixed(self);
+    MEM_GROW(self->facts, self->n_facts, self->cap_facts);
+    value *kept = ARENA_NEW(self->a, value);
+    *kept = devices;
+    self->facts[self->n_facts++] = (fact){"devices", kept, false};
+    return read_flags(self, c, at + 1, c->n);
+}
+
+static drv_status read_command(translation *self, const shell_command *c,
+        const shell_script *script) {
+    const int at = program_at(c, true);
+    self->program = base_name(c->words[at].text);
+    add_variables(self, script, false);
+    if (str_ends(self->program, ".sh") && !str_starts(self->program, "run_llama3"))
+        return drv_fail(DRV_E_USAGE,
+                "%s:%d: \"%s\" is a script of its own options, expected run_llama3.1_8b.sh, or the command in it",
+                c->file ? c->file : "command line", c->line, self->program);
+    if (str_ends(self->program, ".sh")) {
+        self->kinds = FOREIGN_OPTIONS;
+        return read_options(self, c, at);
+    }
+    DRV_TRY(read_flags(self, c, 0, at)); // the launcher's
+    return read_flags(self, c, at + 1, c->n);
+}
+
+// --- scripts
+static drv_status read_script(translation *self, const char *path, shell_script *script,
+        int depth) {
+    char *text;
+    size_t n_bytes;
+    const int first = script->n_commands;
+    if (depth > 8)
+        return drv_fail(DRV_E_USAGE, "%s: scripts that call each other more than 8 deep", path);
+    DRV_TRY(file_read(self->a, path, &text, &n_bytes));
+    DRV_TRY(shell_read(self->a, path, text, n_bytes, script));
+    for (int i = first, end = script->n_commands; i < end; i++) {
+        const shell_command command = script->commands[i];
+        const bool sources = command.n > 1 && (strcmp(command.words[0].text, "source") == 0 ||
+                                                      strcmp(command.words[0].text, ".") == 0);
+        const char *other = command.words[sources ? 1 : 0].text;
+        if (program_at(&command, true) >= 0) continue;
+        const char *slash = strrchr(path, '/');
+        const char *beside = path_join(self->a,
+                slash ? arena_strndup(self->a, path, (size_t)(slash - path)) : ".",
+                base_name(other));
+        const value v = *leaf(self, command.words[0].text,
+                arena_printf(self->a, "%s:%d", path, command.line), "");
+        const bool calls = str_ends(other, ".sh") && (sources || command.n == 1) &&
+                           !strcmp(base_name(other), base_name(path)) == 0;
+        if (calls && file_exists(beside)) {
+            report_add(self, NO_EFFECT, &v, arena_printf(self->a, "%s is read", beside));
+            DRV_TRY(read_script(self, beside, script, depth + 1));
+        } else if (strcmp(command.words[0].text, ":") != 0) {
+            report_add(self, NO_EFFECT, &v,
+                    calls ? "that script is not here and was not read"
+                          : "a command, which is not run");
+        }
+    }
+    return DRV_OK;
+}
+
+static drv_status set_variables(translation *self, shell_script *script) {
+    for (int i = 0; i < self->opts->n_variables; i++) {
+        const char *word = self->opts->variables[i], *equal = strchr(word, '=');
+        if (!equal || equal == word)
+            return drv_fail(DRV_E_USAGE, "--var \"%s\": expected NAME=VALUE", word);
+        shell_set(script, arena_strndup(self->a, word, (size_t)(equal - word)), equal + 1);
+    }
+    return DRV_OK;
+}
+
+// --- Hydra: NxD Training and NeMo
+// An override whose value only a shell knows. Some the launcher says again, some nobody needs.
+static void unknown_override(translation *self, const shell_word *word, const char *key,
+        const char *where) {
+    const bool counts =
+            strcmp(key, "trainer.devices") == 0 || strcmp(key, "trainer.num_nodes") == 0;
+    const bool elsewhere =
+            counts && (self->opts->ranks || (self->kinds & FOREIGN_NXDT)); // --ranks, the YAML
+    const foreign_key *row = foreign_find(self->kinds, key);
+    const bool free_of_it = elsewhere || (row && row->rule == FOREIGN_none) ||
+                            strcmp(key, "exp_manager.explicit_log_dir") == 0;
+    report_add(self, free_of_it ? NO_EFFECT : REFUSED, leaf(self, key, where, ""),
+            arena_printf(self->a, "is not known: %s%s", word->unknown,
+                    free_of_it ? ""
+                    : counts   ? "; give --ranks N"
+                               : "; give --var NAME=VALUE"));
+}
+
+// Overrides of the program's words; --config-path and --config-name give the file below them.
+static drv_status read_overrides(translation *self, const shell_command *command, int at,
+        value *root) {
+    const char *folder = "conf", *name = NULL;
+    for (int i = at + 1; i < command->n; i++) {
+        const char *text = command->words[i].text;
+        if (str_starts(text, "--config-path=")) folder = text + strlen("--config-path=");
+        if (str_starts(text, "--config-name=") && !command->words[i].unknown)
+            name = text + strlen("--config-name=");
+    }
+    *root = (value){.kind = VALUE_MAP, .path = "", .where = command->file};
+    if (name && command->file) {
+        const char *slash = strrchr(command->file, '/');
+        const char *path = path_join(self->a, folder,
+                str_ends(name, ".yaml") ? name : arena_printf(self->a, "%s.yaml", name));
+        if (folder[0] != '/')
+            path = path_join(self->a,
+                    slash ? arena_strndup(self->a, command->file, (size_t)(slash - command->file))
+                          : ".",
+                    path);
+        if (file_exists(path))
+            DRV_TRY(hydra_read(self->a, path, root));
+        else if (self->kinds & FOREIGN_NXDT)
+            return drv_fail(DRV_E_USAGE, "%s:%d: --config-name is \"%s\", but there is no %s",
+                    command->file, command->line, name, path);
+        else
+            report_add(self, NO_EFFECT,
+                    leaf(self, "--config-name",
+                            arena_printf(self->a, "%s:%d", command->file, command->line), name),
+                    arena_printf(self->a,
+                            "%s is not here; what it says beside the overrides is not known",
+                            path));
+    } else if (self->kinds & FOREIGN_NXDT) {
+        return drv_fail(DRV_E_USAGE,
+                "%s:%d: which config is trained is not said; give --var CONF_FILE=NAME",
+                command->file, command->line);
+    }
+    for (int i = at + 1; i < command->n; i++) {
+        const shell_word *word = &command->words[i];
+        const char *equal = strchr(word->text, '=');
+        if (word->text[0] == '-') continue;
+        const char *where = arena_printf(self->a, "%s:%d", command->file, word->line);
+        if (!word->unknown || !equal) {
+            DRV_TRY(hydra_override(self->a, root, word->text, where));
+            continue;
+        }
+        const char *key = arena_strndup(self->a, word->text, (size_t)(equal - word->text));
+        unknown_override(self, word, key, where);
+    }
+    return DRV_OK;
+}
+
+static drv_status read_hydra(translation *self) {
+    const translate_opts *opts = self->opts;
+    shell_script script = {0};
+    value root = {.kind = VALUE_MAP, .path = "", .where = "command line"};
+    drv_status status = set_variables(self, &script);
+    bool found = false;
+    for (int i = 0; status == DRV_OK && i < opts->n_files; i++)
+        if (str_ends(opts->files[i], ".sh"))
+            status = read_script(self, opts->files[i], &script, 0);
+        else if (status = hydra_read(self->a, opts->files[i], &root), true)
+            found = true;
+    for (int i = 0; status == DRV_OK && i < script.n_commands; i++) {
+        const int at = program_at(&script.commands[i], false);
+        if (at < 0) continue;
+        status = read_overrides(self, &script.commands[i], at, &root);
+        found = true;
+    }
+    if (status == DRV_OK && !found && (self->kinds & FOREIGN_NXDT))
+        status = drv_fail(DRV_E_USAGE,
+                "%s: no command that trains, expected ... training_orchestrator.py --config-name=NAME",
+                opts->files[0]);
+    if (status == DRV_OK && (!found || (self->kinds & FOREIGN_NEMO)))
+        add_variables(self, &script, !found);
+    for (int i = 0; status == DRV_OK && i < opts->n_words; i++)
+        status = hydra_override(self->a, &root, opts->words[i], "command line");
+    const shell_variable *iterations = shell_find(&script, "TRAIN_ITERS");
+    if (status == DRV_OK && found && iterations && !iterations->file &&
+            (self->kinds & FOREIGN_NXDT)) // as train.sh has it
+        status = hydra_override(self->a, &root,
+                arena_printf(self->a, "trainer.max_steps=%s", iterations->value.text),
+                "--var TRAIN_ITERS");
+    shell_clear(&script);
+    DRV_TRY(status);
+    DRV_TRY(hydra_interpolate(self->a, &root));
+    translate_tree(self, &root);
+    return DRV_OK;
+}
+
+static drv_status read_yaml(translation *self) {
+    value root;
+    DRV_TRY(hydra_read(self->a, self->opts->files[0], &root));
+    translate_tree(self, &root);
+    return DRV_OK;
+}
+
+static drv_status read_args(translation *self) {
+    const translate_opts *opts = self->opts;
+    shell_script script = {0};
+    drv_status status = set_variables(self, &script);
+    for (int i = 0; status == DRV_OK && i < opts->n_files; i++)
+        status = read_script(self, opts->files[i], &script, 0);
+    shell_word *words = ARENA_ARRAY(self->a, shell_word, opts->n_words + 1);
+    for (int i = 0; i < opts->n_words; i++)
+        words[i].text = opts->words[i];
+    const shell_command line = {NULL, 0, words, opts->n_words};
+    const shell_command *command = opts->n_words && program_at(&line, true) >= 0 ? &line : NULL;
+    for (int i = script.n_commands - 1; !command && i >= 0; i--)
+        if (program_at(&script.commands[i], true) >= 0) command = &script.commands[i];
+    if (status == DRV_OK && command)
+        status = read_command(self, command, &script);
+    else if (status == DRV_OK && opts->n_words)
+        status = drv_fail(DRV_E_USAGE,
+                "\"%s\": no program in the command line, expected one that ends in .py, or run_llama3.1_8b.sh",
+                opts->words[0]);
+    else if (status == DRV_OK)
+        add_variables(self, &script, true);
+    shell_clear(&script);
+    return status;
+}
+
+// --- all of it
+typedef struct kind {
+    const char *name;
+    unsigned kinds;
+    drv_status (*read)(translation *self);
+} kind;
+
+static drv_status find_kind(const char *name, const kind **out) {
+    static const kind kinds[] = {{"nxdt", FOREIGN_NXDT, read_hydra},
+            {"nemo-megatron", FOREIGN_NEMO, read_hydra}, {"args", FOREIGN_ARGS, read_args},
+            {"axolotl", FOREIGN_AXOLOTL, read_yaml}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].name, name) == 0) {
+            *out = &kinds[i];
+            return DRV_OK;
+        }
+    return drv_fail(DRV_E_USAGE, "--from is \"%s\", expected nxdt, nemo-megatron, args or axolotl",
+            name);
+}
+
+static drv_status run(translation *self, const kind *k) {
+    DRV_TRY(k->read(self));
+    add_defaults(self);
+    DRV_TRY(derive_model(self));
+    DRV_TRY(derive_data(self));
+    DRV_TRY(derive_run(self));
+    if (translation_get(self, "model.hidden_size") && !translation_get(self, "model.vocab_size") &&
+            !translation_given(self, "model.from") && !translation_given(self, "model.preset"))
+        return drv_fail(DRV_E_USAGE,
+                "--from %s: the vocabulary is the tokenizer's there; give its size by --set model.vocab_size=N",
+                self->opts->kind);
+    for (int i = 0; i < self->n_facts; i++)
+        if (!self->facts[i].used)
+            report_add(self, NO_EFFECT, self->facts[i].v,
+                    self->facts[i].v->kind == VALUE_NULL ? "null" : "another key says it");
+    return DRV_OK;
+}
+
+drv_status translate(arena *a, const translate_opts *opts, str *config, str *report) {
+    const kind *k = NULL;
+    DRV_TRY(find_kind(opts->kind, &k));
+    if (opts->n_files == 0 && (opts->n_words == 0 || k->read != read_args))
+        return drv_fail(DRV_E_USAGE, "--from %s: expected a file%s", opts->kind,
+                k->read == read_args ? ", or a command line after --" : "");
+    translation self = {.a = a, .opts = opts, .kinds = k->kinds, .program = ""};
+    drv_status status = run(&self, k);
+    translation_report(&self, report);
+    if (status == DRV_OK) status = translation_judge(&self);
+    if (status == DRV_OK) translation_print(&self, config);
+    free(self.lines);
+    free(self.settings);
+    free(self.facts);
+    return status;
+}

@@ -1,0 +1,107 @@
+// The config that a translation has come to, and the report about it.
+#include <string.h>
+
+#include "config/key.h"
+#include "translate/translation.h"
+
+static const setting *setting_of(const translation *self, const char *path) {
+    for (int i = 0; i < self->n_settings; i++)
+        if (strcmp(self->settings[i].key, path) == 0) return &self->settings[i];
+    return NULL;
+}
+
+static const char *set_value(const translation *self, const char *path) {
+    return translation_given(self, path) ? translation_get(self, path) : NULL;
+}
+
+// The sections of `path` that `last` is not in; *name is what is left, *depth how many there are.
+static void open_sections(const char *last, const char *path, str *out, const char **name,
+        int *depth) {
+    const char *dot;
+    bool same = true;
+    *name = path;
+    for (*depth = 0; (dot = strchr(*name, '.')); (*depth)++, *name = dot + 1) {
+        const size_t n = (size_t)(dot + 1 - path);
+        same = same && strncmp(last, path, n) == 0;
+        if (!same) str_printf(out, "%*s%.*s:\n", 2 * *depth, "", (int)(dot - *name), *name);
+    }
+}
+
+void translation_print(const translation *self, str *out) {
+    enum { COMMENT_COLUMN = 44 };
+    const char *last = "";
+    str_printf(out, "# drover config --from %s%s%s", self->opts->kind,
+            self->opts->n_files ? " " : "", self->opts->n_files ? self->opts->files[0] : "");
+    if (self->ranks)
+        str_printf(out, "; for %lld rank%s", (long long)self->ranks, str_plural(self->ranks));
+    str_puts(out, "\n");
+    for (int i = 0; i < key_count(); i++) {
+        const key_table *table;
+        const char *path, *name;
+        int depth;
+        key_of_index(self->a, i, &table, &path);
+        const setting *s = setting_of(self, path);
+        const char *given = set_value(self, path);
+        if (!s && !given) continue;
+        open_sections(last, path, out, &name, &depth);
+        const size_t start = out->n;
+        str_printf(out, "%*s%s: %s", 2 * depth, "", name, given ? given : s->value);
+        const int width = (int)(out->n - start);
+        str_printf(out, "%*s# %s\n", width < COMMENT_COLUMN ? COMMENT_COLUMN - width : 1, "",
+                given ? "--set" : s->origin);
+        last = arena_strdup(self->a, path);
+    }
+}
+
+static bool is_accepted(const translation *self, const char *name) {
+    const char *dot = strrchr(name, '.');
+    for (int i = 0; i < self->opts->n_accepts; i++) {
+        const char *accepted = self->opts->accepts[i];
+        if (strcmp(accepted, "all") == 0 || strcmp(accepted, name) == 0 ||
+                (dot && strcmp(accepted, dot + 1) == 0))
+            return true;
+    }
+    return false;
+}
+
+static void print_list(const translation *self, const char *title, outcome what, str *out) {
+    bool any = false;
+    for (int i = 0; i < self->n_lines; i++) {
+        const report_line *line = &self->lines[i];
+        if (line->outcome != what) continue;
+        if (!any) str_printf(out, "%s\n", title);
+        any = true;
+        str_printf(out, "  %s (%s): %s%s\n", line->name, line->where ? line->where : "",
+                line->text ? line->text : "",
+                what != CHANGES ? ""
+                : is_accepted(self, line->name)
+                        ? "; accepted"
+                        : arena_printf(self->a, "; --accept %s", line->name));
+    }
+}
+
+void translation_report(const translation *self, str *out) {
+    print_list(self, "translated", TRANSLATED, out);
+    print_list(self, "no effect here", NO_EFFECT, out);
+    print_list(self, "would change the result", CHANGES, out);
+    print_list(self, "refused", REFUSED, out);
+}
+
+drv_status translation_judge(const translation *self) {
+    const report_line *first[N_OUTCOMES] = {NULL};
+    int n[N_OUTCOMES] = {0};
+    for (int i = 0; i < self->n_lines; i++) {
+        const report_line *line = &self->lines[i];
+        if (line->outcome == CHANGES && is_accepted(self, line->name)) continue;
+        if (n[line->outcome]++ == 0) first[line->outcome] = line;
+    }
+    const outcome worst = n[REFUSED] ? REFUSED : CHANGES;
+    if (n[worst] == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: \"%s\" %s%s%s", first[worst]->where, first[worst]->name,
+            first[worst]->text,
+            worst == CHANGES
+                    ? arena_printf(self->a, "; accept it by --accept %s", first[worst]->name)
+                    : "",
+            n[worst] > 1 ? arena_printf(self->a, " (and %d more, listed above)", n[worst] - 1)
+                         : "");
+}

@@ -1,0 +1,26 @@
+// Any bytes as YAML with ${...}: refused by a message, or a tree without any.
+#include <string.h>
+
+#include "translate/hydra.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+// Values that lists and maps hold are counted, so that a tree that grew without end is found.
+static int64_t count(const value *v) {
+    int64_t n = 1;
+    for (int i = 0; i < v->n; i++)
+        n += count(&v->items[i]);
+    return n;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+    arena *mem = arena_new("fuzz");
+    value root;
+    drv_status status = yaml_read(mem, "fuzz.yaml", (const char *)bytes, n_bytes, &root);
+    if (status == DRV_OK) status = hydra_override(mem, &root, "trainer.max_steps=${seed}", "fuzz");
+    if (status == DRV_OK) status = hydra_interpolate(mem, &root);
+    if (status == DRV_OK) DRV_ASSERT(count(&root) <= 20000, "%lld values", (long long)count(&root));
+    if (status != DRV_OK) DRV_ASSERT(*drv_message(), "no message");
+    arena_free(mem);
+    return 0;
+}

@@ -1,0 +1,70 @@
+// A stop while there is nothing to save ends the process at once; who watches is told before.
+#include "harness.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "train/stop.h"
+
+static void tell(void *ctx) {
+    const int fd = *(int *)ctx;
+    const char *name = stop_requested();
+    if (write(fd, name, strlen(name)) < 0) _exit(99);
+}
+
+// A process that is stopped while it could save nothing; `early`: before it comes to that.
+static _Noreturn void be_stopped(int fd, bool told, bool early) {
+    alarm(120);
+    if (freopen("/dev/null", "w", stderr) == NULL) _exit(98);
+    stop_listen();
+    if (told && stop_tell_end(tell, &fd) != DRV_OK) _exit(97);
+    if (early) raise(SIGTERM);
+    stop_ends_process(false);
+    raise(SIGTERM);
+    for (;;)
+        pause();
+}
+
+static void check(bool told, bool early) {
+    int ends[2], status;
+    char text[32] = "";
+    assert_int_equal(pipe(ends), 0);
+    const pid_t pid = fork();
+    if (pid == 0) be_stopped(ends[1], told, early);
+    close(ends[1]);
+    size_t n = 0;
+    for (ssize_t k; n + 1 < sizeof text && (k = read(ends[0], text + n, sizeof text - 1 - n)) > 0;)
+        n += (size_t)k;
+    close(ends[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 3);
+    assert_string_equal(text, told ? "SIGTERM" : "");
+}
+
+static void who_watches_is_told(void **state) {
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        check(true, false);
+        check(true, true);
+    }
+    check(false, false);
+    check(false, true);
+}
+
+static void nobody_is_told_afterwards(void **state) {
+    (void)state;
+    int unused = -1;
+    OK(stop_tell_end(tell, &unused));
+    stop_ends_process(true);
+    stop_is_saved_again();
+    stop_untell_end();
+    stop_untell_end();
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(who_watches_is_told),
+            cmocka_unit_test(nobody_is_told_afterwards)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,167 @@
+#!/bin/bash
+# drover config --from: other trainers' files become configs with their ranks, batches, steps and rates; what would
+# change the result is refused until it is accepted; scripts are read and never run.
+tests=$(realpath "$(dirname "$0")")
+. "$tests"/story.bash
+
+# --- NxD Training: each config that its users have, planned at its ranks
+"$tests"/translate/make_nxdt.py . || bad "make_nxdt.py"
+value() { sed -n "s/^ *$1: \([^ ]*\).*/\1/p" "$2" | head -1; }
+for yaml in *.yaml; do
+    name=${yaml%.yaml}
+    read -r ranks data batch steps schedule <"$name".expected
+    more=
+    case $name in
+    *DPO* | *ORPO*)
+        expect 2 "is not supported" "$drover" config --from nxdt "$yaml" --accept all
+        continue ;;
+    megatron*) more="--set model.vocab_size=32000" ;;
+    esac
+    if "$drover" config --from nxdt "$yaml" --accept all $more >"$name".out 2>report; then ok; else bad "$name" report; fi
+    got="$(value data "$name".out | tail -1) $(value global_batch_size "$name".out) $(value steps "$name".out) $(value type "$name".out)"
+    got="$(sed -n '/^parallel:/,/^[a-z]/s/^  data: \([0-9]*\) .*/\1/p' "$name".out) ${got#* }"
+    [ "$got" = "$data $batch $steps $schedule" ] && ok || bad "$name: $got, expected $data $batch $steps $schedule"
+    expect 0 " $ranks ranks" "$drover" plan "$name".out --ranks "$ranks"
+    "$drover" config "$name".out >printed.txt
+    "$drover" config - <printed.txt | cmp -s - printed.txt && ok || bad "$name: config - is not stable"
+done
+sft=hf_llama3_8B_SFT_lora_config
+expect 2 "accept it by --accept data.dev_choose_samples (and 1 more, listed above)" "$drover" config --from nxdt $sft.yaml
+says "translated" "no effect here" "would change the result" "NxD's shards are not read"
+expect 0 "# nxdt: trainer.max_steps, line 9" "$drover" config --from nxdt $sft.yaml --accept dev_choose_samples --accept resume_from_checkpoint
+says "rank: 16" "target_modules: [q_proj, k_proj, v_proj]" "loss: responses" "max_position_embeddings: 8192" "zero: 0"
+grep -q "NxD Training takes 0.01 whatever it says" <("$drover" config --from nxdt hf_llama3_70B_config.yaml 2>&1) && ok || bad "weight decay is not told"
+
+# --- every key of a file lands in one of the lists, and one that nobody knows is an error with its line
+for yaml in *.yaml; do
+    "$drover" config --from nxdt "$yaml" --accept all --set model.vocab_size=32000 >/dev/null 2>report
+    awk -F: '/^ *[a-z_0-9]+: *[^ ]/ { sub(/^ */, "", $1); print $1 }' "$yaml" | sort -u | while read -r key; do
+        grep -qE "^  ([a-z_0-9]+\.)*$key \(" report || echo "$key"
+    done >missing
+    [ -s missing ] && bad "$yaml: keys in no list" missing || ok
+done
+printf 'trainer:\n  max_stepz: 5\n' >wrong.txt
+expect 2 'wrong.txt:2: "trainer.max_stepz" no key of nxdt; did you mean "trainer.max_steps"?' "$drover" config --from nxdt wrong.txt
+
+# --- bad YAML, circles, depth
+printf 'trainer:\n  max_steps: ${trainer.devices}\n  devices: ${trainer.max_steps}\n' >circle.txt
+expect 2 "or in a circle" "$drover" config --from nxdt circle.txt
+printf 'seed: ${oc.env:HOME}\n' >resolver.txt
+expect 2 "whose resolver is not known" "$drover" config --from nxdt resolver.txt
+printf 'seed: ${nothing}\n' >nothing.txt
+expect 2 'nothing.txt:1: key "seed" is "${nothing}", which names a key that is not there' "$drover" config --from nxdt nothing.txt
+printf 'seed: 1\nseed: 2\n' >twice.txt
+expect 2 'twice.txt:2: key "seed" is given twice' "$drover" config --from nxdt twice.txt
+printf 'defaults: [../x]\n' >outside.txt
+expect 2 "expected the name of a file in the same folder" "$drover" config --from nxdt outside.txt
+printf 'defaults: [hf_llama3_8B_config, _self_]\ntrainer: {max_steps: 77}\n' >small.txt
+expect 0 "steps: 77 " "$drover" config --from nxdt small.txt
+says "warmup_steps: 100 "
+
+# --- epochs need the data
+make_data
+sed 's/max_steps: [0-9]*$/max_steps: -1/; s/max_epochs: -1/max_epochs: 2/' hf_llama3_8B_config.yaml >epochs.txt
+sed -i '0,/global_batch_size: 1024/s//global_batch_size: 8/; s/encoder_seq_length: 8192/encoder_seq_length: 64/' epochs.txt
+expect 2 "give --data PREFIX" "$drover" config --from nxdt epochs.txt
+tokens=$("$drover" data info data/set --json | tr ',' '\n' | sed -n 's/.*"tokens": *//p' | head -1 | tr -dc 0-9)
+expect 0 "steps: $(((tokens - 1) / 64 / 8 * 2)) " "$drover" config --from nxdt epochs.txt --data data/set --accept all
+
+# --- a translated config trains, with the rates of get_linear_schedule_with_warmup
+toy="--set model.preset=tiny --set model.vocab_size=400 --set tokenizer=tok --set data.sequence_length=64 --set parallel.tensor=1
+--set parallel.data=auto --set training.steps=20 --set schedule.warmup_steps=5 --set training.global_batch_size=4 --set run_dir=toy
+--set checkpoint.every=0 --set training.log_every=1 --set model.hidden_size=64 --set model.num_hidden_layers=2
+--set model.max_position_embeddings=512 --set model.rope_theta=10000"
+if "$drover" config --from nxdt hf_llama3_8B_config.yaml --ranks 1 --data data/set $toy --accept all >toy.txt 2>report; then ok; else bad "toy" report; fi
+expect 0 "" "$drover" train toy.txt
+rates=$(grep -o '"lr": *[-0-9.e]*' toy/metrics.jsonl | sed 's/.*: *//' | awk '
+    { s = NR - 1; want = s < 5 ? 1.5e-4 * s / 5 : 1.5e-4 * (20 - s) / 15; d = $1 - want; if (d < 0) d = -d; if (d > 1e-10) bad++ }
+    END { print NR, bad + 0 }')
+[ "$rates" = "20 0" ] && ok || bad "rates of the run: \"$rates\", expected 20 steps and 0 others"
+
+# --- scripts of neuronx-nemo-megatron
+cat >llama.sh <<'SH'
+#!/usr/bin/env bash
+export HS=4096 TP=8
+export SEQ_LENGTH=4096
+: ${GBS:=256}
+touch was-run
+export TRAIN_ITERS=20000
+./train_llama.sh
+SH
+cat >train_llama.sh <<'SH'
+ulimit -n 65535
+if [ -z "$SLURM_NNODES" ]; then
+    NODES=1
+else
+    NODES=$(touch was-run; echo 4)
+fi
+ARGS="--nproc_per_node 32 --nnodes $NODES"
+$MAYBE torchrun $ARGS megatron_gpt_pretraining.py --config-path=conf --config-name=llama \
+    trainer.devices=32 \
+    trainer.num_nodes=$NODES \
+    trainer.max_steps=$TRAIN_ITERS\
+    model.tensor_model_parallel_size=$TP model.hidden_size=$HS model.ffn_hidden_size=11008 \
+    model.num_layers=32 model.num_attention_heads=32 "model.encoder_seq_length=$SEQ_LENGTH" \
+    model.max_position_embeddings=$SEQ_LENGTH model.global_batch_size=${GBS} model.micro_batch_size=${UBS:-1} \
+    model.data.data_prefix=[.3,/data/a,.7,/data/b] \
+    model.optim.name=adamw model.optim.lr=3.0e-4 model.optim.sched.name=CosineAnnealing \
+    +exp_manager.checkpoint_callback_params.save_last=False 2>&1 | tee log
+SH
+expect 2 "NODES is set in the if in line 2 of ./train_llama.sh, which is not run; give --ranks N" "$drover" config --from nemo-megatron llama.sh --set model.vocab_size=32000
+expect 0 "data: 16 " "$drover" config --from nemo-megatron llama.sh --ranks 128 --set model.vocab_size=32000
+says 'prefix: "/data/b", weight: 0.7' "steps: 20000 " "global_batch_size: 256 " "warmup_like: nemo" "train_llama.sh:10"
+expect 0 "data: 8 " "$drover" config --from nemo-megatron llama.sh --var NODES=2 --set model.vocab_size=32000
+[ -e was-run ] && bad "a script was run" || ok
+printf 'X=$(date)\npython x_pretraining.py model.optim.lr=$X\n' >asks.sh
+expect 2 "line 1 of asks.sh asks a command, which is not run" "$drover" config --from nemo-megatron asks.sh
+printf 'if true; then\nA=1\n' >open.sh
+expect 2 'open.sh:1: "if" is not closed' "$drover" config --from nemo-megatron open.sh
+printf 'A="x\n' >quote.sh
+expect 2 "quote.sh:1: a quote is not closed" "$drover" config --from nemo-megatron quote.sh
+
+# --- command lines
+args="$drover config --from args --set model.preset=llama-3.1-8b"
+expect 0 "data: 16 " $args -- bash run_llama3.1_8b.sh -w 500 -n 16 -l 4e-4 -s 8192
+says "warmup_steps: 500 " "lr: 4e-4 " "tensor: 32 " "global_batch_size: 1024 " "sequence_length: 8192 " "steps: 10000 "
+expect 0 "global_batch_size: 24 " $args -- torchrun --nproc_per_node=8 train.py --learning_rate 2e-5 --max_steps 1200 --bf16 \
+    --per-device-train-batch-size 1 --gradient_accumulation_steps=3 --lora_r 16 --lora_target_modules q_proj v_proj
+says "rank: 16 " "target_modules: [q_proj, v_proj]" "betas: [0.9, 0.999]" "weight_decay: 0 " "eps: 1e-8 " "seed: 42 "
+expect 2 '"num_train_epochs" is "3", and how many steps that is depends on the data' $args -- python run_clm.py --block_size 512
+expect 2 '"foo" no key of args' $args -- python train.py --max_steps 5 --foo 1
+expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
+expect 2 "no program in the command line" $args -- ls -l
+
+# --- Axolotl
+cat >axolotl.txt <<'YAML'
+base_model: some/llama
+datasets:
+  - path: /data/alpaca.jsonl
+    type: alpaca
+val_set_size: 0.1
+adapter: lora
+lora_r: 8
+lora_alpha: 16
+lora_target_linear: true
+sequence_len: 2048
+sample_packing: true
+micro_batch_size: 2
+gradient_accumulation_steps: 4
+max_steps: 100
+optimizer: adamw_torch
+lr_scheduler: cosine
+learning_rate: 0.0002
+warmup_ratio: 0.1
+bf16: auto
+wandb_project: x
+YAML
+expect 2 "give --ranks N" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b
+expect 0 "global_batch_size: 64 " "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+says "warmup_steps: 10 " "target_modules: all-linear" "pack: examples" "split: [0.9, 0.1, 0]" "rank: 8 "
+sed 's/adapter: lora/adapter: qlora/' axolotl.txt >qlora.txt
+expect 2 "--accept adapter" "$drover" config --from axolotl qlora.txt --set model.preset=llama-3.1-8b --ranks 8
+echo "rl: dpo" >>axolotl.txt
+expect 2 "is not supported" "$drover" config --from axolotl axolotl.txt --set model.preset=llama-3.1-8b --ranks 8
+
+expect 2 '--from is "megatron", expected nxdt' "$drover" config --from megatron x
+expect 2 "--accept needs --from" "$drover" config --accept x
+finish

@@ -73,9 +73,9 @@ drv_status launch_check_fit(arena *mem, run_config *cfg, const job_spec *spec, c
                   has = on_device ? type->device_memory : type->pod_memory / spec->ranks,
                   needs = on_device ? bytes : bytes + process;
     if (needs <= has) {
-        *says = arena_printf(mem, "%d node%s x %d rank%s on %s: a rank needs %s of %s",
-                spec->nodes, str_plural(spec->nodes), spec->ranks, str_plural(spec->ranks),
-                type->name, str_bytes((double)needs), str_bytes((double)has));
+        *says = arena_printf(mem, "%d node%s x %d rank%s on %s: a rank needs %s of %s", spec->nodes,
+                str_plural(spec->nodes), spec->ranks, str_plural(spec->ranks), type->name,
+                str_bytes((double)needs), str_bytes((double)has));
         return DRV_OK;
     }
     const memory_limit limit = {.machine = has, .free = on_device ? has + process : has};

@@ -43,6 +43,8 @@ arguments() {
     "ckpt export") echo $model --out out ;;
     "ckpt merge") echo $model tuned --out out ;;
     "ckpt consolidate") echo $model --out out ;;
+    "launch slurm") echo run.yaml --instance cpu --out job ;;
+    "launch "*) echo run.yaml --instance cpu --image x --pvc y --out job ;;
     doctor) ;;
     *) bad "no arguments are known for $1: a verb is new" ;;
     esac

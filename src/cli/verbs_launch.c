@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/launch_jobs.h"
 #include "config/config.h"
 #include "launch/expect.h"
 #include "launch/launch.h"
@@ -177,6 +178,7 @@ static const verb subverbs[] = {
                 .max_positional = 1,
                 .run = run_node,
         },
+        LAUNCH_JOB_SUBVERBS,
         {
                 .name = "agent",
                 .usage = "-- HOST WORD...",
@@ -195,7 +197,7 @@ static const verb subverbs[] = {
 
 const verb verb_launch = {
         .name = "launch",
-        .summary = "train on several nodes where neither ssh nor srun reaches them",
+        .summary = "train on several nodes, and write jobs for schedulers",
         .subverbs = subverbs,
         .n_subverbs = sizeof subverbs / sizeof *subverbs,
 };

@@ -1,7 +1,6 @@
 // Hashes of files by OpenSSL's libcrypto, which is opened at its first use.
 #include "data/get/file_hash.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,87 @@
+// Whether a job's nodes suit the layout of its config, and its plan the memory that a rank has
+// there: by the plans of drover plan.
+#include <stdlib.h>
+
+#include "base/parallel.h"
+#include "base/str.h"
+#include "cli/launch_jobs.h"
+#include "cli/plan_stages.h"
+#include "train/fit.h"
+
+// The nearest numbers of nodes that the layout can divide, as "; 2 or 4 nodes would do".
+static const char *near_nodes(arena *a, const run_config *cfg, const job_spec *spec) {
+    enum { FARTHEST = 1024 };
+    int below = 0, above = 0;
+    for (int i = 1; i <= FARTHEST && !(below && above); i++) {
+        run_config copy = *cfg;
+        if (!below && spec->nodes - i > 0 &&
+                config_set_ranks(&copy, (int64_t)(spec->nodes - i) * spec->ranks) == DRV_OK)
+            below = spec->nodes - i;
+        copy = *cfg;
+        if (!above && config_set_ranks(&copy, (int64_t)(spec->nodes + i) * spec->ranks) == DRV_OK)
+            above = spec->nodes + i;
+    }
+    if (below && above)
+        return arena_printf(a, "; the nearest that would do: %d or %d nodes", below, above);
+    if (below || above)
+        return arena_printf(a, "; the nearest that would do: %d nodes", below ? below : above);
+    return "; no number of nodes near would do";
+}
+
+static drv_status set_ranks(arena *a, run_config *cfg, const job_spec *spec) {
+    run_config tried = *cfg;
+    const drv_status status = config_set_ranks(&tried, (int64_t)spec->nodes * spec->ranks);
+    if (status == DRV_OK) {
+        *cfg = tried;
+        return DRV_OK;
+    }
+    const char *why = arena_strdup(a, drv_message());
+    return drv_fail(status, "--nodes %d, of %d ranks each: %s%s", spec->nodes, spec->ranks, why,
+            near_nodes(a, cfg, spec));
+}
+
+static drv_status planned_bytes(arena *a, run_config *cfg, int64_t *out) {
+    memory_plan planned;
+    plan_stages stages;
+    if (cfg->pipeline_parallel > 1) {
+        DRV_TRY(plan_stages_make(a, true, cfg, &stages));
+        *out = stages.bytes[stages.worst];
+        return DRV_OK;
+    }
+    DRV_TRY(fit_plan(cfg, &planned));
+    *out = planned.total;
+    return DRV_OK;
+}
+
+static drv_status check_backend(const run_config *cfg, const instance_type *t) {
+    if (t->family == DEVICE_NONE || config_backend(cfg)->has_devices) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: backend \"%s\" leaves the %d devices of %s idle; expected one that has devices, with its plugin (docs/accelerators.md)",
+            config_where(cfg, "backend"), cfg->backend, t->devices, t->name);
+}
+
+drv_status launch_check_fit(arena *mem, run_config *cfg, const job_spec *spec, const char **says) {
+    const instance_type *type = spec->instance;
+    int64_t bytes;
+    const char *keys = NULL;
+    DRV_TRY(check_backend(cfg, type));
+    DRV_TRY(set_ranks(mem, cfg, spec));
+    par_set_threads(type->cpus / spec->ranks);
+    DRV_TRY(planned_bytes(mem, cfg, &bytes));
+    const bool on_device = type->family != DEVICE_NONE;
+    const int64_t process = fit_process_bytes(cfg),
+                  has = on_device ? type->device_memory : type->pod_memory / spec->ranks,
+                  needs = on_device ? bytes : bytes + process;
+    if (needs <= has) {
+        *says = arena_printf(mem, "%d node%s x %d rank%s on %s: a rank needs %s of %s", spec->nodes,
+                str_plural(spec->nodes), spec->ranks, str_plural(spec->ranks), type->name,
+                str_bytes((double)needs), str_bytes((double)has));
+        return DRV_OK;
+    }
+    const memory_limit limit = {.machine = has, .free = on_device ? has + process : has};
+    DRV_TRY(fit_suggest(mem, cfg, &limit, &keys));
+    return drv_fail(DRV_E_USAGE,
+            "a rank needs %s, but %s has %s for it; expected more ranks to share the model%s%s",
+            str_bytes((double)needs), type->name, str_bytes((double)has), keys ? ", or " : "",
+            keys ? keys : "");
+}

@@ -1,0 +1,280 @@
+// drover launch KIND: from options, a config and a type of machine to the files of a job.
+#include "cli/launch_jobs.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "launch/jobs/job_names.h"
+#include "launch/jobs/shell_words.h"
+#include "launch/nodes.h"
+
+enum { DEFAULT_GRACE_S = 600, DEFAULT_TRIES = 3, MAX_GRACE_S = 86400, MAX_TRIES = 1000 };
+#define DEFAULT_MOUNT "/shared"
+
+// --- options
+#define ALL_KINDS                                                                                  \
+    {"--nodes", "N", "machines (1)"},                                                              \
+            {"--instance", "TYPE",                                                                 \
+                    "their type (a wrong one lists all); cpu: 16 CPUs; ml.TYPE: of HyperPod"},     \
+            {"--instance-file", "FILE", "another type, from YAML: docs/launch-jobs.md"},           \
+            {"--ranks-per-node", "N", "ranks of each (a core of a device each; 1 on cpu)"},        \
+            {"--name", "NAME", "of the job (from that of the config)"},                            \
+            {"--job", "WORK", "train, compile (CONFIG's programs) or data (a verb, after --)"},    \
+            {"--tries", "N", "further ones, where another try may succeed (3)"},                   \
+            {"--grace", "SECONDS", "for a save when the job is to end (600)"},                     \
+            {"--out", "DIR", "folder for the files, new or empty (launch/NAME-KIND)"},             \
+            {"--submit", NULL, "hand them to the scheduler, too"}, CLI_SET
+#define QUEUE(what)                                                                                \
+    { "--queue", "NAME", what }
+#define TIME                                                                                       \
+    { "--time", "TIME", "limit of a try: HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d" }
+#define VOLUME                                                                                     \
+    {"--image", "IMAGE", "container image with drover: docs/launch-jobs.md"},                      \
+            {"--pvc", "NAME", "volume with data and runs: a PersistentVolumeClaim"}, {             \
+        "--mount", "DIR", "where it is, and where paths begin (" DEFAULT_MOUNT ")"                 \
+    }
+#define PODS                                                                                       \
+    {"--namespace", "NAME", "of Kubernetes (kubectl's own)"}, {                                    \
+        "--shm", "SIZE", "of /dev/shm in each pod (an eighth of its memory)"                       \
+    }
+
+const cli_option launch_slurm_options[] = {
+        ALL_KINDS,
+        QUEUE("partition"),
+        TIME,
+        {"--tasks", "HOW",
+                "rank: srun starts ranks by PMIx; node: launch node on each (on Neuron)"},
+};
+const cli_option launch_skypilot_options[] = {ALL_KINDS, VOLUME};
+const cli_option launch_volcano_options[] = {ALL_KINDS, VOLUME, PODS, QUEUE("of Volcano")};
+const cli_option launch_pod_options[] = {ALL_KINDS, VOLUME, PODS,
+        QUEUE("local queue of Kueue, which starts the job"), TIME};
+const cli_option launch_trainjob_options[] = {ALL_KINDS, VOLUME, PODS,
+        QUEUE("local queue of Kueue, which starts the job"), TIME,
+        {"--policy", "HOW", "mpi: mpirun over ssh; torch: launch node in each pod (on Neuron)"}};
+
+#define HOLDS(list, n) _Static_assert(sizeof list / sizeof *list == n, #list)
+HOLDS(launch_slurm_options, N_LAUNCH_SLURM_OPTIONS);
+HOLDS(launch_skypilot_options, N_LAUNCH_SKYPILOT_OPTIONS);
+HOLDS(launch_volcano_options, N_LAUNCH_VOLCANO_OPTIONS);
+HOLDS(launch_pod_options, N_LAUNCH_POD_OPTIONS);
+HOLDS(launch_trainjob_options, N_LAUNCH_TRAINJOB_OPTIONS);
+
+const cli_rule launch_job_rules[] = {
+        {.option = "--instance-file", .excludes = "--instance"},
+};
+HOLDS(launch_job_rules, N_LAUNCH_JOB_RULES);
+
+const char launch_job_help[] =
+        "Writes what the scheduler needs to train CONFIG on so many machines of a type, checks before that\n"
+        "the layout divides the ranks and the plan fits their memory, and prints what to do next. Nothing\n"
+        "is written where anything is wrong. A job that ends with 75 is tried again; 1, 2 (it would fail\n"
+        "again) end it; before a time limit, an eviction or a shutdown the ranks save.\n"
+        "\n"
+        "Pods run as user 1000 without rights (IPC_LOCK apart, for EFA), their requests are their limits;\n"
+        "the config travels in a ConfigMap, and several nodes of drover launch node share a Secret, which\n"
+        "--submit makes and no file holds. --job compile and --job data make jobs of the same image for\n"
+        "drover compile CONFIG and for data:\n"
+        "  drover launch trainjob --job data --instance cpu ... -- data build --input text --out data/set\n"
+        "\n"
+        "docs/launch-jobs.md has the kinds, what ends do in each, and what the image must hold.\n"
+        "Example: drover launch slurm run.yaml --nodes 16 --instance trn1.32xlarge --time 24h\n"
+        "             --set backend=pjrt --set pjrt.plugin=neuron";
+
+// --- from options to a job
+static const job_kind *find_kind(const cli_args *args) {
+    for (int i = 0; i < n_job_kinds; i++)
+        if (strcmp(job_kinds[i].name, args->verb->name) == 0) return &job_kinds[i];
+    DRV_ASSERT(false, "no kind of job is called %s", args->verb->name);
+    return NULL;
+}
+
+static bool takes(const cli_args *args, const char *option) {
+    for (int i = 0; i < args->verb->n_options; i++)
+        if (strcmp(args->verb->options[i].name, option) == 0) return true;
+    return false;
+}
+
+static const char *text_of(const cli_args *args, const char *option) {
+    return takes(args, option) ? cli_get(args, option, NULL) : NULL;
+}
+
+// One of two words; *second: the second was given. Left alone where neither was.
+static drv_status read_choice(const cli_args *args, const char *option, const char *first,
+        const char *other, bool *second) {
+    const char *value = text_of(args, option);
+    if (!value) return DRV_OK;
+    *second = strcmp(value, other) == 0;
+    if (*second || strcmp(value, first) == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: %s \"%s\", expected %s or %s", args->name, option, value,
+            first, other);
+}
+
+static drv_status read_work(const cli_args *args, job_work *out) {
+    static const char *const names[] = {"train", "compile", "data"};
+    const char *value = cli_get(args, "--job", "train");
+    for (int i = 0; i < 3; i++)
+        if (strcmp(value, names[i]) == 0) {
+            *out = (job_work)i;
+            return DRV_OK;
+        }
+    return drv_fail(DRV_E_USAGE, "%s: --job \"%s\", expected train, compile or data", args->name,
+            value);
+}
+
+static drv_status read_instance(arena *mem, const cli_args *args, job_spec *spec) {
+    const char *file = cli_get(args, "--instance-file", NULL),
+               *name = cli_get(args, "--instance", NULL);
+    if (file) {
+        char *text;
+        size_t n;
+        instance_type *t = ARENA_NEW(mem, instance_type);
+        DRV_TRY(file_read(mem, file, &text, &n));
+        DRV_TRY(instance_read(mem, file, text, n, t));
+        spec->instance = t;
+        return DRV_OK;
+    }
+    if (!name)
+        return drv_fail(DRV_E_USAGE, "%s: --instance is missing: %s, or --instance-file",
+                args->name, instance_names(mem));
+    spec->is_hyperpod = str_starts(name, "ml.");
+    spec->instance = instance_find(spec->is_hyperpod ? name + 3 : name);
+    if (spec->instance && !(spec->is_hyperpod && !spec->instance->label)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: --instance \"%s\" is not known, expected %s, or --instance-file", args->name, name,
+            instance_names(mem));
+}
+
+static drv_status read_numbers(const cli_args *args, job_spec *spec) {
+    int64_t nodes = 1, ranks = instance_ranks(spec->instance), tries = DEFAULT_TRIES,
+            grace = DEFAULT_GRACE_S;
+    DRV_TRY(cli_get_i64(args, "--nodes", 1, MAX_NODES, &nodes));
+    DRV_TRY(cli_get_i64(args, "--ranks-per-node", 1, MAX_RANKS_PER_NODE, &ranks));
+    DRV_TRY(cli_get_i64(args, "--tries", 0, MAX_TRIES, &tries));
+    DRV_TRY(cli_get_i64(args, "--grace", 1, MAX_GRACE_S, &grace));
+    if (spec->work != WORK_TRAIN && nodes > 1)
+        return drv_fail(DRV_E_USAGE, "%s: --job %s works on one machine, expected --nodes 1",
+                args->name, cli_get(args, "--job", ""));
+    if (spec->work != WORK_TRAIN && cli_has(args, "--ranks-per-node"))
+        return drv_fail(DRV_E_USAGE, "%s: --job %s has no ranks, expected no --ranks-per-node",
+                args->name, cli_get(args, "--job", ""));
+    spec->nodes = (int)nodes;
+    spec->ranks = (int)ranks;
+    spec->tries = (int)tries;
+    spec->grace_s = (int)grace;
+    spec->shm = spec->instance->pod_memory / 8 >> 20 << 20;
+    if (takes(args, "--shm")) DRV_TRY(cli_get_bytes(args, "--shm", 1 << 20, &spec->shm));
+    const char *time = text_of(args, "--time");
+    return time ? job_read_time(time, &spec->time_s) : DRV_OK;
+}
+
+// The config, with its bytes, or the words of data work.
+static drv_status read_subject(arena *mem, const cli_args *args, job_spec *spec, run_config *cfg) {
+    static const char *const verbs[] = {"data", "tokenizer", "model", "ckpt"};
+    size_t n_bytes;
+    char *text;
+    spec->sets = cli_get_all(mem, args, "--set", &spec->n_sets);
+    if (spec->work == WORK_DATA) {
+        if (spec->n_sets)
+            return drv_fail(DRV_E_USAGE, "%s: --set changes no data, expected none", args->name);
+        spec->words = (const char *const *)args->positional;
+        spec->n_words = args->n_positional;
+        for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+            if (strcmp(args->positional[0], verbs[i]) == 0) return DRV_OK;
+        return drv_fail(DRV_E_USAGE,
+                "%s: --job data runs \"drover %s\", expected data, tokenizer, model or ckpt",
+                args->name, args->positional[0]);
+    }
+    if (args->n_positional > 1)
+        return drv_fail(DRV_E_USAGE, "%s: unexpected argument \"%s\", expected one CONFIG",
+                args->name, args->positional[1]);
+    spec->config = args->positional[0];
+    DRV_TRY(config_load(mem, spec->config, spec->sets, spec->n_sets, cfg));
+    DRV_TRY(file_read(mem, spec->config, &text, &n_bytes));
+    spec->config_text = text;
+    spec->run_dir = cfg->run_dir;
+    return DRV_OK;
+}
+
+// The command without what changes no file, in one line for a comment.
+static const char *command_of(arena *a, const cli_args *args) {
+    str line = {0};
+    str_printf(&line, "drover %s", args->name);
+    for (int i = 0; i < args->n_options; i++) {
+        const char *name = args->option[i].name, *value = args->option[i].value;
+        if (strcmp(name, "--out") == 0 || strcmp(name, "--submit") == 0) continue;
+        str_printf(&line, " %s", name);
+        if (!value) continue;
+        str_puts(&line, " ");
+        shell_word(&line, value);
+    }
+    str_puts(&line, strcmp(cli_get(args, "--job", ""), "data") == 0 ? " -- " : " ");
+    shell_words(&line, (const char *const *)args->positional, args->n_positional);
+    for (size_t i = 0; i < line.n; i++)
+        if ((unsigned char)line.p[i] < ' ' || line.p[i] == 0x7F) line.p[i] = '?';
+    const char *text = arena_strdup(a, line.p);
+    str_free(&line);
+    return text;
+}
+
+static const char *default_name(arena *a, const job_spec *spec) {
+    if (spec->work == WORK_DATA) return "data";
+    const char *name = name_of_file(a, spec->config);
+    return spec->work == WORK_COMPILE ? arena_printf(a, "%s-compile", name) : name;
+}
+
+static drv_status resolve(arena *a, const cli_args *args, job_spec *spec, run_config *cfg) {
+    spec->kind = find_kind(args);
+    DRV_TRY(read_work(args, &spec->work));
+    DRV_TRY(read_instance(a, args, spec));
+    DRV_TRY(read_numbers(args, spec));
+    // Ranks on Neuron need addresses and cores that mpirun and srun do not give them.
+    const bool has_both = takes(args, "--policy") || takes(args, "--tasks");
+    spec->is_node_launch =
+            spec->kind->is_node_launch || (has_both && spec->instance->family == DEVICE_NEURON);
+    DRV_TRY(read_choice(args, "--policy", "mpi", "torch", &spec->is_node_launch));
+    DRV_TRY(read_choice(args, "--tasks", "rank", "node", &spec->is_node_launch));
+    spec->image = text_of(args, "--image");
+    spec->queue = text_of(args, "--queue");
+    spec->name_space = text_of(args, "--namespace");
+    spec->claim = text_of(args, "--pvc");
+    spec->mount = takes(args, "--mount") ? cli_get(args, "--mount", DEFAULT_MOUNT) : NULL;
+    DRV_TRY(read_subject(a, args, spec, cfg));
+    spec->name = cli_get(args, "--name", default_name(a, spec));
+    spec->command = command_of(a, args);
+    return job_check(a, spec);
+}
+
+// What is checked of training alone. *says: what a rank needs and has.
+static drv_status check_train(arena *a, const cli_args *args, run_config *cfg, const job_spec *spec,
+        const char **says) {
+    DRV_TRY_CTX(launch_check_fit(a, cfg, spec, says), "%s", args->name);
+    if (spec->instance->family == DEVICE_NEURON && !spec->is_node_launch)
+        log_warn("%s: mpirun and srun give ranks on Neuron neither NEURON_RT_ROOT_COMM_ID nor cores of their own; drover launch node does (slurm --tasks node, trainjob --policy torch, pytorchjob, ray)",
+                args->name);
+    return DRV_OK;
+}
+
+drv_status launch_job_run(arena *a, const cli_args *args) {
+    run_config cfg;
+    job_spec spec = {0};
+    job_files files = {0};
+    const char *says = NULL;
+    DRV_TRY(resolve(a, args, &spec, &cfg));
+    if (spec.work == WORK_TRAIN) DRV_TRY(check_train(a, args, &cfg, &spec, &says));
+    if (cli_has(args, "--submit")) DRV_TRY(launch_find_program(a, &spec));
+    const char *dir =
+            cli_get(args, "--out", arena_printf(a, "launch/%s-%s", spec.name, spec.kind->name));
+    drv_status status = job_write(a, &spec, &files);
+    if (status == DRV_OK) status = job_files_write(a, &files, dir);
+    if (status == DRV_OK && says) printf("%s\n", says);
+    if (status == DRV_OK && cli_has(args, "--submit"))
+        status = launch_submit(a, &spec, &files, dir);
+    else if (status == DRV_OK)
+        launch_print_next(a, &spec, &files, dir);
+    job_files_free(&files);
+    return status;
+}

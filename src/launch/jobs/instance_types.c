@@ -1,0 +1,118 @@
+// The table of instance types. Sources: the instance pages of AWS (devices, vCPUs, memory, EFA
+// interfaces); what a pod can have is what the example jobs of awslabs/ai-on-eks (trn1: 120 CPUs,
+// 440 GiB) and aws-samples/awsome-distributed-training ask for, which leaves room for the system.
+#include "launch/jobs/instance_types.h"
+
+#include <string.h>
+
+#define GIB    ((int64_t)1 << 30)
+#define GB     ((int64_t)1000000000)
+
+#define NEURON "aws.amazon.com/neuron"
+#define GPU    "nvidia.com/gpu"
+#define LABEL  "node.kubernetes.io/instance-type"
+
+enum { EFA_PAGES_MIB = 5120 }; // hugepages-2Mi of AWS's EFA examples
+
+static const instance_type types[] = {
+        {.name = "trn1.32xlarge",
+                .family = DEVICE_NEURON,
+                .devices = 16,
+                .cores_per_device = 2,
+                .device_memory = 16 * GIB,
+                .cpus = 128,
+                .pod_cpus = 120,
+                .pod_memory = 440 * GIB,
+                .efa = 8,
+                .resource = NEURON,
+                .label = LABEL,
+                .label_value = "trn1.32xlarge"},
+        {.name = "trn1n.32xlarge",
+                .family = DEVICE_NEURON,
+                .devices = 16,
+                .cores_per_device = 2,
+                .device_memory = 16 * GIB,
+                .cpus = 128,
+                .pod_cpus = 120,
+                .pod_memory = 440 * GIB,
+                .efa = 16,
+                .resource = NEURON,
+                .label = LABEL,
+                .label_value = "trn1n.32xlarge"},
+        // Two physical cores make a logical one, which is what the runtime gives by default.
+        {.name = "trn2.48xlarge",
+                .family = DEVICE_NEURON,
+                .devices = 16,
+                .cores_per_device = 4,
+                .device_memory = 24 * GIB,
+                .cpus = 192,
+                .pod_cpus = 180,
+                .pod_memory = 1900 * GIB,
+                .efa = 16,
+                .resource = NEURON,
+                .label = LABEL,
+                .label_value = "trn2.48xlarge"},
+        {.name = "p4d.24xlarge",
+                .family = DEVICE_GPU,
+                .devices = 8,
+                .cores_per_device = 1,
+                .device_memory = 40 * GB,
+                .cpus = 96,
+                .pod_cpus = 90,
+                .pod_memory = 1050 * GIB,
+                .efa = 4,
+                .huge_pages = (int64_t)EFA_PAGES_MIB << 20,
+                .resource = GPU,
+                .label = LABEL,
+                .label_value = "p4d.24xlarge"},
+        {.name = "p5.48xlarge",
+                .family = DEVICE_GPU,
+                .devices = 8,
+                .cores_per_device = 1,
+                .device_memory = 80 * GB,
+                .cpus = 192,
+                .pod_cpus = 180,
+                .pod_memory = 1900 * GIB,
+                .efa = 32,
+                .huge_pages = (int64_t)EFA_PAGES_MIB << 20,
+                .resource = GPU,
+                .label = LABEL,
+                .label_value = "p5.48xlarge"},
+        {.name = "p5en.48xlarge",
+                .family = DEVICE_GPU,
+                .devices = 8,
+                .cores_per_device = 1,
+                .device_memory = 141 * GB,
+                .cpus = 192,
+                .pod_cpus = 180,
+                .pod_memory = 1900 * GIB,
+                .efa = 16,
+                .huge_pages = (int64_t)EFA_PAGES_MIB << 20,
+                .resource = GPU,
+                .label = LABEL,
+                .label_value = "p5en.48xlarge"},
+        // A machine without devices, of the size of AWS's c7i.4xlarge and m7i.4xlarge between them.
+        {.name = "cpu", .cpus = 16, .pod_cpus = 15, .pod_memory = 56 * GIB},
+};
+enum { N_TYPES = sizeof types / sizeof *types };
+
+const instance_type *instance_find(const char *name) {
+    for (int i = 0; i < N_TYPES; i++)
+        if (strcmp(types[i].name, name) == 0) return &types[i];
+    return NULL;
+}
+
+const char *instance_names(arena *a) {
+    const char *list = "";
+    for (int i = 0; i < N_TYPES; i++)
+        list = arena_printf(a, "%s%s%s", list,
+                i == 0             ? ""
+                : i == N_TYPES - 1 ? " or "
+                                   : ", ",
+                types[i].name);
+    return list;
+}
+
+int instance_ranks(const instance_type *t) {
+    return t->family == DEVICE_NONE ? 1 : t->devices * t->cores_per_device;
+}

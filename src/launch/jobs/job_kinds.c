@@ -1,0 +1,56 @@
+// The table of kinds, and which of a kind's writers makes the files of a job.
+#include "launch/jobs/job_spec.h"
+#include "launch/jobs/kinds.h"
+
+// Names: pods of operators are DNS labels, of which the last node's is the longest; KubeRay appends
+// to the names of jobs (47) itself; a JobSet's pods have a suffix of their own.
+const job_kind job_kinds[] = {
+        {.name = "slurm", .most_name = 63, .write = slurm_write},
+        {.name = "mpi-operator",
+                .file = "mpijob.yaml",
+                .last_pod = "-worker-",
+                .first_pod = -1,
+                .most_name = 54, // NAME-launcher
+                .is_kubernetes = true,
+                .by_kueue = true,
+                .write = mpi_operator_write},
+        {.name = "trainjob",
+                .file = "trainjob.yaml",
+                .last_pod = "-node-0-",
+                .first_pod = -1,
+                .most_name = 50, // NAME-launcher-0-0
+                .is_kubernetes = true,
+                .by_kueue = true,
+                .write = trainjob_write},
+        {.name = "pytorchjob",
+                .file = "pytorchjob.yaml",
+                .last_pod = "-worker-",
+                .first_pod = -2,
+                .most_name = 54, // NAME-master-0
+                .is_kubernetes = true,
+                .by_kueue = true,
+                .is_node_launch = true,
+                .write = pytorchjob_write},
+        {.name = "ray",
+                .file = "rayjob.yaml",
+                .most_name = 47,
+                .is_kubernetes = true,
+                .by_kueue = true,
+                .is_node_launch = true,
+                .write = ray_write},
+        {.name = "volcano",
+                .file = "volcano.yaml",
+                .last_pod = "-mpiworker-",
+                .first_pod = -1,
+                .most_name = 51, // NAME-mpimaster-0
+                .is_kubernetes = true,
+                .write = volcano_write},
+        {.name = "skypilot", .most_name = 63, .is_node_launch = true, .write = skypilot_write},
+};
+const int n_job_kinds = sizeof job_kinds / sizeof *job_kinds;
+
+drv_status job_write(arena *a, const job_spec *spec, job_files *files) {
+    if (spec->work != WORK_TRAIN && spec->kind->is_kubernetes)
+        return batch_job_write(a, spec, files);
+    return spec->kind->write(a, spec, files);
+}

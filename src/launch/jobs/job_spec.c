@@ -1,0 +1,203 @@
+// Checks of a job, and what all kinds have alike.
+#include "launch/jobs/job_spec.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "launch/jobs/job_names.h"
+
+enum { NAME_MOST = 63, MAP_MOST = 900 << 10 };
+
+// --- what is refused
+static drv_status check_name(const job_spec *spec) {
+    const job_kind *kind = spec->kind;
+    if (!name_is_dns_label(spec->name, NAME_MOST))
+        return drv_fail(DRV_E_USAGE,
+                "--name: \"%s\" is no name for a job, expected at most %d of a-z, 0-9 and -, a letter first",
+                spec->name, NAME_MOST);
+    if (strlen(spec->name) > kind->most_name)
+        return drv_fail(DRV_E_USAGE,
+                "--name: \"%s\" has %zu characters, expected at most %zu for %s", spec->name,
+                strlen(spec->name), kind->most_name, kind->name);
+    if (!kind->last_pod) return DRV_OK;
+    const int number = spec->nodes + kind->first_pod;
+    const int n = snprintf(NULL, 0, "%s%s%d", spec->name, kind->last_pod, number < 0 ? 0 : number);
+    if (n <= NAME_MOST) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "--name: the last pod would be \"%s%s%d\", %d characters, expected at most %d; a name of at most %d",
+            spec->name, kind->last_pod, number, n, NAME_MOST,
+            (int)strlen(spec->name) - (n - NAME_MOST));
+}
+
+static drv_status check_kubernetes(const job_spec *spec) {
+    if (!spec->image)
+        return drv_fail(DRV_E_USAGE, "launch %s: --image is missing: a container image with drover",
+                spec->kind->name);
+    if (!spec->claim)
+        return drv_fail(DRV_E_USAGE,
+                "launch %s: --pvc is missing: the PersistentVolumeClaim with data and run directory",
+                spec->kind->name);
+    if (!name_is_dns_subdomain(spec->claim))
+        return drv_fail(DRV_E_USAGE,
+                "--pvc: \"%s\" is no name of a claim, expected a-z, 0-9, - and .", spec->claim);
+    if (spec->name_space &&
+            (!name_is_dns_subdomain(spec->name_space) || strchr(spec->name_space, '.') ||
+                    strlen(spec->name_space) > NAME_MOST))
+        return drv_fail(DRV_E_USAGE,
+                "--namespace: \"%s\" is no namespace, expected at most %d of a-z, 0-9 and -",
+                spec->name_space, NAME_MOST);
+    if (spec->config_text && strlen(spec->config_text) > MAP_MOST)
+        return drv_fail(DRV_E_USAGE, "\"%s\" has %zu bytes, expected at most %d in a ConfigMap",
+                spec->config, strlen(spec->config_text), MAP_MOST);
+    if (spec->shm >= spec->instance->pod_memory)
+        return drv_fail(DRV_E_USAGE, "--shm: %s of /dev/shm, expected less than the %s of a pod",
+                str_bytes((double)spec->shm), str_bytes((double)spec->instance->pod_memory));
+    return DRV_OK;
+}
+
+static drv_status check_texts(const job_spec *spec) {
+    for (int i = 0; i < spec->n_sets; i++)
+        if (!name_is_text(spec->sets[i]))
+            return drv_fail(DRV_E_USAGE, "--set \"%s\" is not text in UTF-8", spec->sets[i]);
+    for (int i = 0; i < spec->n_words; i++)
+        if (!name_is_text(spec->words[i]))
+            return drv_fail(DRV_E_USAGE, "the argument \"%s\" is not text in UTF-8",
+                    spec->words[i]);
+    if (spec->config && !name_is_text(spec->config))
+        return drv_fail(DRV_E_USAGE, "the path \"%s\" is not text in UTF-8", spec->config);
+    return DRV_OK;
+}
+
+drv_status job_check(arena *a, const job_spec *spec) {
+    (void)a;
+    DRV_TRY(check_name(spec));
+    DRV_TRY(check_texts(spec));
+    if (spec->image && !name_is_image(spec->image))
+        return drv_fail(DRV_E_USAGE,
+                "--image: \"%s\" is no image, expected REGISTRY/NAME:TAG or REGISTRY/NAME@DIGEST",
+                spec->image);
+    if (spec->queue && !name_is_label(spec->queue))
+        return drv_fail(DRV_E_USAGE,
+                "--queue: \"%s\" is no name of a queue, expected at most 63 letters, digits, -, _ and .",
+                spec->queue);
+    if (spec->mount && !name_is_mount(spec->mount))
+        return drv_fail(DRV_E_USAGE,
+                "--mount: \"%s\" is no place for a volume, expected an absolute path without \":\" and \"..\"",
+                spec->mount);
+    const int most = spec->instance->cpus;
+    if (spec->work == WORK_TRAIN && spec->ranks > most)
+        return drv_fail(DRV_E_USAGE,
+                "--ranks-per-node: %d ranks, expected at most the %d CPUs of %s", spec->ranks, most,
+                spec->instance->name);
+    return spec->kind->is_kubernetes ? check_kubernetes(spec) : DRV_OK;
+}
+
+// --- time
+// "HH:MM:SS", "MM:SS" (Slurm's), each part a number; -1: it is neither.
+static int64_t clock_seconds(const char *text) {
+    int64_t seconds = 0;
+    int parts = 0;
+    for (const char *p = text; p; parts++) {
+        const size_t n = strspn(p, "0123456789");
+        int64_t number = 0;
+        if (n == 0 || n > 9 || parts == 3) return -1;
+        for (size_t i = 0; i < n; i++)
+            number = number * 10 + (p[i] - '0');
+        if (parts > 0 && number > 59) return -1;
+        seconds = seconds * 60 + number;
+        if (p[n] && p[n] != ':') return -1;
+        p = p[n] ? p + n + 1 : NULL;
+    }
+    return parts == 1 ? seconds * 60 : seconds;
+}
+
+drv_status job_read_time(const char *text, int64_t *out) {
+    enum { DAY = 86400, MOST = 10000 };
+    static const char units[] = "smhd";
+    static const int64_t seconds[] = {1, 60, 3600, DAY};
+    int64_t days = 0, result = -1;
+    const size_t n = strspn(text, "0123456789");
+    const char *unit = text[n] && !text[n + 1] ? strchr(units, text[n]) : NULL;
+    char number[16];
+    snprintf(number, sizeof number, "%.*s", (int)n, text);
+    if (unit && n > 0 && n < 10 && str_to_i64(number, &days)) {
+        result = days * seconds[unit - units];
+    } else if (text[n] == '-' && n > 0 && n < 6 && str_to_i64(number, &days)) {
+        const char *colon = strchr(text + n + 1, ':'); // Slurm: DAYS-HOURS[:MINUTES[:SECONDS]]
+        const bool has_seconds = colon && strchr(colon + 1, ':');
+        result = clock_seconds(text + n + 1);
+        if (result >= 0) result = days * DAY + (has_seconds ? result : result * 60);
+    } else {
+        result = clock_seconds(text);
+    }
+    if (result <= 0 || result > (int64_t)MOST * DAY)
+        return drv_fail(DRV_E_USAGE,
+                "--time: \"%s\" is no time, expected HH:MM:SS, DAYS-HH:MM:SS, or as 90m, 24h, 7d",
+                text);
+    *out = result;
+    return DRV_OK;
+}
+
+// --- what all kinds have alike
+const char *job_secret_name(arena *a, const job_spec *spec) {
+    const bool is_needed = spec->work == WORK_TRAIN && spec->is_node_launch && spec->nodes > 1;
+    return is_needed ? arena_printf(a, "%s-secret", spec->name) : NULL;
+}
+
+static void add(const char **list, int *n, const char *word) {
+    list[(*n)++] = word;
+}
+
+const char *const *job_words(arena *a, const job_spec *spec, const char *config, int *n) {
+    const char **list = ARENA_ARRAY(a, const char *, 2 * spec->n_sets + spec->n_words + 16);
+    *n = 0;
+    add(list, n, "drover");
+    if (spec->work == WORK_DATA) {
+        for (int i = 0; i < spec->n_words; i++)
+            add(list, n, spec->words[i]);
+        return list;
+    }
+    if (spec->work == WORK_COMPILE) {
+        add(list, n, "compile");
+    } else if (spec->is_node_launch) {
+        add(list, n, "launch");
+        add(list, n, "node");
+    } else {
+        add(list, n, "train");
+    }
+    add(list, n, config);
+    if (spec->work == WORK_TRAIN && spec->is_node_launch) {
+        add(list, n, "--ranks-per-node");
+        add(list, n, arena_printf(a, "%d", spec->ranks));
+    }
+    if (spec->work == WORK_TRAIN) {
+        add(list, n, "--expect-ranks");
+        add(list, n, arena_printf(a, "%d", spec->nodes * spec->ranks));
+    }
+    for (int i = 0; i < spec->n_sets; i++) {
+        add(list, n, "--set");
+        add(list, n, spec->sets[i]);
+    }
+    return list;
+}
+
+const char *const *job_environment(arena *a, const job_spec *spec, bool in_pod) {
+    const char **list = ARENA_ARRAY(a, const char *, 32);
+    const instance_type *t = spec->instance;
+    int n = 0;
+    if (spec->work != WORK_TRAIN) return list;
+    if (t->efa && spec->nodes > 1) {
+        add(list, &n, "FI_PROVIDER"), add(list, &n, "efa");
+        add(list, &n, "FI_EFA_USE_DEVICE_RDMA"), add(list, &n, "1");
+        add(list, &n, "FI_EFA_FORK_SAFE"), add(list, &n, "1");
+    }
+    if (t->family == DEVICE_NEURON) {
+        // In pods the one network interface is eth0; on hosts the runtime finds it.
+        if (in_pod) add(list, &n, "CCOM_SOCKET_IFNAME"), add(list, &n, "eth0");
+        add(list, &n, "NEURON_RT_EXEC_TIMEOUT"), add(list, &n, "100"); // seconds, as in the seeds
+    }
+    if (t->family == DEVICE_GPU && spec->nodes > 1)
+        add(list, &n, "NCCL_SOCKET_IFNAME"), add(list, &n, "^lo,docker,veth");
+    return list;
+}

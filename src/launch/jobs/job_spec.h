@@ -1,0 +1,71 @@
+// A job that a scheduler is to run: what the command line, the config and the type of machine say,
+// resolved and checked once, so that the writers of each kind only write.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "launch/jobs/instance_types.h"
+#include "launch/jobs/job_files.h"
+
+typedef enum job_work {
+    WORK_TRAIN,
+    WORK_COMPILE, // drover compile, one process with one machine's devices
+    WORK_DATA     // a verb of drover on one machine, without devices
+} job_work;
+
+typedef struct job_kind job_kind;
+
+typedef struct job_spec {
+    const job_kind *kind;
+    const char *name;               // a DNS label
+    const char *image;              // NULL: none, as for Slurm
+    const char *queue;              // NULL: the cluster's own
+    const char *name_space, *claim; // of Kubernetes; name_space NULL: that of the context
+    const char *mount;              // where the claim is, and the working directory
+    const instance_type *instance;
+    bool is_hyperpod;    // the instance was named ml.*
+    bool is_node_launch; // `drover launch node` on each node, not mpirun or srun
+    job_work work;
+    int nodes, ranks;        // ranks: of each node
+    int64_t time_s;          // 0: no limit
+    int grace_s, tries;      // seconds for a save after TERM; further tries after the first
+    int64_t shm;             // bytes of /dev/shm
+    const char *config;      // as given
+    const char *config_text; // its bytes, valid UTF-8; NULL: none, as of WORK_DATA without one
+    const char *run_dir;
+    const char *const *sets; // KEY=VALUE
+    int n_sets;
+    const char *const *words; // of WORK_DATA: what follows `drover`
+    int n_words;
+    const char *command; // that made it, for a comment: one line
+} job_spec;
+
+struct job_kind {
+    const char *name;     // "trainjob": the subverb
+    const char *file;     // that it writes for WORK_TRAIN
+    const char *last_pod; // printf of name and number, the longest name that it makes of a job's
+    int first_pod;        // number of the last pod less the nodes
+    size_t most_name;     // of the job's own
+    bool is_kubernetes;   // pods, claims, images
+    bool by_kueue;        // --queue is a queue of Kueue, which starts what is suspended
+    bool is_node_launch;  // see job_spec; else an option may say so
+    drv_status (*write)(arena *a, const job_spec *spec, job_files *files);
+};
+
+extern const job_kind job_kinds[];
+extern const int n_job_kinds;
+
+// Checks names, sizes and what one demands of another. DRV_E_USAGE: the option, the value and what
+// was expected.
+DRV_CHECKED drv_status job_check(arena *a, const job_spec *spec);
+// Seconds of "MINUTES", "HH:MM:SS", "DAYS-HH:MM:SS" as Slurm reads them, or "90m", "24h", "7d".
+DRV_CHECKED drv_status job_read_time(const char *text, int64_t *out);
+// Makes all files of the job.
+DRV_CHECKED drv_status job_write(arena *a, const job_spec *spec, job_files *files);
+// The name of the Secret that several nodes need; NULL: none is needed.
+const char *job_secret_name(arena *a, const job_spec *spec);
+// The words of the program that each kind starts in the end: `drover train CONFIG ...`, or `drover
+// launch node ...`, or those of other work; `config`: where it is there. Live in `a`.
+const char *const *job_words(arena *a, const job_spec *spec, const char *config, int *n);
+// The environment of the program: NAME, VALUE, NAME, VALUE, NULL; `in_pod`: of Kubernetes.
+const char *const *job_environment(arena *a, const job_spec *spec, bool in_pod);

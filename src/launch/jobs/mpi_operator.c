@@ -1,0 +1,61 @@
+// MPIJob kubeflow.org/v2beta1 of the MPI Operator. A launcher that fails is started again whatever
+// its status, up to runPolicy.backoffLimit: the operator knows no policy by status.
+#include "launch/jobs/kinds.h"
+#include "launch/jobs/pod.h"
+
+#define HOSTS "/etc/mpi/hostfile"
+
+static void put_role(yaml_writer *w, arena *a, const job_spec *spec, const char *role, int replicas,
+        const pod *p) {
+    yaml_map(w, role);
+    yaml_int(w, "replicas", replicas);
+    yaml_text(w, "restartPolicy", "Never");
+    yaml_map(w, "template");
+    pod_template(w, a, spec, p);
+    yaml_map_end(w);
+    yaml_map_end(w);
+}
+
+static void put_policy(yaml_writer *w, const job_spec *spec) {
+    yaml_map(w, "runPolicy");
+    yaml_text(w, "cleanPodPolicy", "Running");
+    yaml_int(w, "backoffLimit", spec->tries);
+    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
+    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    yaml_map_end(w);
+}
+
+drv_status mpi_operator_write(arena *a, const job_spec *spec, job_files *files) {
+    int n, n_sshd;
+    const char *const *words = mpirun_words(a, spec, HOSTS, false, &n);
+    const char *const *sshd = sshd_words(&n_sshd);
+    const pod launcher = {.container = "launcher",
+                      .command = words,
+                      .n_command = n,
+                      .has_program = true,
+                      .environment = mpirun_environment(a, HOSTS),
+                      .pre_stop = mpirun_pre_stop},
+              worker = {.container = "worker",
+                      .command = sshd,
+                      .n_command = n_sshd,
+                      .size = POD_DEVICES,
+                      .pre_stop = sshd_pre_stop,
+                      .ssh_port = SSH_PORT};
+    yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
+    manifest_config_map(w, a, spec, NULL, 0);
+    manifest_begin(w, spec, "kubeflow.org/v2beta1", "MPIJob", spec->name, true);
+    yaml_map(w, "spec");
+    yaml_int(w, "slotsPerWorker", spec->ranks);
+    yaml_text(w, "mpiImplementation", "OpenMPI");
+    yaml_text(w, "sshAuthMountPath", SSH_DIR);
+    yaml_text(w, "launcherCreationPolicy", "WaitForWorkersReady");
+    put_policy(w, spec);
+    yaml_map(w, "mpiReplicaSpecs");
+    put_role(w, a, spec, "Launcher", 1, &launcher);
+    put_role(w, a, spec, "Worker", spec->nodes, &worker);
+    yaml_map_end(w);
+    yaml_map_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+    return DRV_OK;
+}

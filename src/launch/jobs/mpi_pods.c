@@ -1,0 +1,70 @@
+// A launcher with mpirun and workers with sshd, by user 1000, with nothing of ssh in the image but
+// its two programs: keys, port and files are said on the command lines. Both names of the remote
+// shell's arguments are given, as Open MPI 4 (plm_rsh) and PRRTE of Open MPI 5 (plm_ssh) read them;
+// the host file is named, since an mpirun that finds none starts all ranks beside itself.
+#include <string.h>
+
+#include "base/str.h"
+#include "launch/jobs/pod.h"
+
+#define SSH_OPTIONS                                                                                \
+    "-p 2222 -i " SSH_DIR "/id_rsa -o ConnectionAttempts=10 -o StrictHostKeyChecking=no "          \
+    "-o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+
+// mpirun kills its ranks soon after TERM, but hands USR1 on: the ranks save and end, and so does
+// mpirun. It is process 1 there.
+const char mpirun_pre_stop[] = "kill -USR1 1; while kill -0 1 2>/dev/null; do sleep 1; done";
+// TERM would end sshd, and with it the container, under the ranks: they are asked to save, and all
+// ranks of the job with them, and have ended first.
+const char sshd_pre_stop[] =
+        "ranks() { grep -lx drover /proc/[0-9]*/comm 2>/dev/null | cut -d/ -f3; }; "
+        "for rank in $(ranks); do kill -USR1 \"$rank\"; done; "
+        "while [ -n \"$(ranks)\" ]; do sleep 1; done";
+
+const char *wait_for_hosts(arena *a, const char *hosts) {
+    return arena_printf(a,
+            "tries=0; for host in $(cat %s); do until ssh " SSH_OPTIONS
+            " \"$host\" true 2>/dev/null; do tries=$((tries + 1)); if [ $tries -ge 600 ]; then "
+            "echo \"$host does not answer\" >&2; exit 75; fi; sleep 1; done; done",
+            hosts);
+}
+
+const char *const *sshd_words(int *n) {
+    static const char *const words[] = {"/usr/sbin/sshd", "-D", "-e", "-p", "2222", "-h",
+            SSH_DIR "/id_rsa", "-o", "AuthorizedKeysFile=" SSH_DIR "/authorized_keys", "-o",
+            "StrictModes=no", "-o", "PasswordAuthentication=no", "-o", "UsePAM=no", "-o",
+            "PidFile=none"};
+    *n = sizeof words / sizeof *words;
+    return words;
+}
+
+const char *const *mpirun_environment(arena *a, const char *hosts) {
+    const char **list = ARENA_ARRAY(a, const char *, 5);
+    list[0] = "PRTE_MCA_plm_ssh_args", list[1] = SSH_OPTIONS;
+    list[2] = "PRTE_MCA_prte_default_hostfile", list[3] = hosts;
+    return list;
+}
+
+const char *const *mpirun_words(arena *a, const job_spec *spec, const char *hosts,
+        bool oversubscribe, int *n) {
+    int n_program;
+    const char *const *variables = job_environment(a, spec, true), *const *program = job_words(a,
+                                                                           spec,
+                                                                           pod_config(a, spec),
+                                                                           &n_program);
+    const char **list = ARENA_ARRAY(a, const char *, n_program + 64);
+    const char *const first[] = {"mpirun", "--hostfile", hosts, "-np",
+            arena_printf(a, "%d", spec->nodes * spec->ranks), "--map-by",
+            arena_printf(a, "ppr:%d:node%s", spec->ranks, oversubscribe ? ":OVERSUBSCRIBE" : ""),
+            "--bind-to", "none", "--wdir", spec->mount, "--mca", "plm_rsh_args", SSH_OPTIONS};
+    *n = 0;
+    for (size_t i = 0; i < sizeof first / sizeof *first; i++)
+        list[(*n)++] = first[i];
+    for (; *variables; variables += 2) {
+        list[(*n)++] = "-x";
+        list[(*n)++] = arena_printf(a, "%s=%s", variables[0], variables[1]);
+    }
+    for (int i = 0; i < n_program; i++)
+        list[(*n)++] = program[i];
+    return list;
+}

@@ -1,0 +1,305 @@
+// Pods and the objects around them.
+#include "launch/jobs/pod.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "launch/jobs/job_names.h"
+
+enum { USER = 1000, SMALL_CPUS = 2, HEAD_CPUS = 4 };
+#define SMALL_MEMORY ((int64_t)4 << 30)
+#define HEAD_MEMORY  ((int64_t)16 << 30)
+#define EFA          "vpc.amazonaws.com/efa"
+
+// --- objects
+yaml_writer *manifest_open(const job_spec *spec, str *out) {
+    str_printf(out, "# Made by: %s\n", spec->command);
+    return yaml_writer_open(out);
+}
+
+static void put_labels(yaml_writer *w, const job_spec *spec, bool by_kueue) {
+    yaml_map(w, "labels");
+    yaml_text(w, "app.kubernetes.io/name", "drover");
+    yaml_text(w, JOB_LABEL, spec->name);
+    if (by_kueue && spec->queue) yaml_text(w, KUEUE_LABEL, spec->queue);
+    yaml_map_end(w);
+}
+
+void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, const char *kind,
+        const char *name, bool by_kueue) {
+    yaml_document(w);
+    yaml_text(w, "apiVersion", version);
+    yaml_text(w, "kind", kind);
+    yaml_map(w, "metadata");
+    yaml_text(w, "name", name);
+    if (spec->name_space) yaml_text(w, "namespace", spec->name_space);
+    put_labels(w, spec, by_kueue);
+    if (spec->is_hyperpod && strcmp(kind, "PyTorchJob") == 0) {
+        yaml_map(w, "annotations");
+        yaml_text(w, HYPERPOD_SAYS "enable-job-auto-resume", "true");
+        char tries[16];
+        snprintf(tries, sizeof tries, "%d", spec->tries);
+        yaml_text(w, HYPERPOD_SAYS "job-max-retry-count", tries);
+        yaml_map_end(w);
+    }
+    yaml_map_end(w);
+}
+
+// A run directory that the config does not name is called after its file: the name stays.
+static const char *config_key(arena *a, const job_spec *spec) {
+    const char *slash = strrchr(spec->config, '/'), *base = slash ? slash + 1 : spec->config;
+    return name_is_label(base) ? base : arena_printf(a, "%s.yaml", spec->name);
+}
+
+const char *pod_config(arena *a, const job_spec *spec) {
+    return arena_printf(a, CONFIG_DIR "/%s", config_key(a, spec));
+}
+
+void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
+        const config_map_file *more, int n_more) {
+    manifest_begin(w, spec, "v1", "ConfigMap", arena_printf(a, "%s-config", spec->name), false);
+    yaml_map(w, "data");
+    yaml_lines(w, config_key(a, spec), spec->config_text);
+    for (int i = 0; i < n_more; i++)
+        yaml_lines(w, more[i].name, more[i].text);
+    yaml_map_end(w);
+    yaml_document_end(w);
+}
+
+// --- containers
+const char *pod_word(arena *a, const char *text) {
+    str doubled = {0};
+    str_replace(&doubled, text, strlen(text), "$", "$$");
+    const char *word = doubled.n ? arena_strdup(a, doubled.p) : "";
+    str_free(&doubled);
+    return word;
+}
+
+void pod_words(yaml_writer *w, arena *a, const char *key, const char *const *words, int n) {
+    yaml_list(w, key);
+    for (int i = 0; i < n; i++)
+        yaml_text(w, NULL, pod_word(a, words[i]));
+    yaml_list_end(w);
+}
+
+const char *pod_quantity(arena *a, int64_t bytes) {
+    const int64_t mib = bytes >> 20;
+    if (mib % 1024 == 0) return arena_printf(a, "%lldGi", (long long)(mib / 1024));
+    return arena_printf(a, "%lldMi", (long long)mib);
+}
+
+static void put_variable(yaml_writer *w, arena *a, const char *name, const char *value) {
+    yaml_map(w, NULL);
+    yaml_text(w, "name", name);
+    yaml_text(w, "value", pod_word(a, value));
+    yaml_map_end(w);
+}
+
+static void put_variables(yaml_writer *w, arena *a, const char *const *list) {
+    for (; list && *list; list += 2)
+        put_variable(w, a, list[0], list[1]);
+}
+
+static void put_environment(yaml_writer *w, arena *a, const job_spec *spec,
+        const char *const *more) {
+    const char *const *list = job_environment(a, spec, true);
+    const char *secret = job_secret_name(a, spec);
+    if (!*list && !secret && !(more && *more)) return;
+    yaml_list(w, "env");
+    put_variables(w, a, list);
+    put_variables(w, a, more);
+    if (secret) put_variable(w, a, "DROVER_JOB_SECRET_FILE", SECRET_DIR "/secret");
+    yaml_list_end(w);
+}
+
+static void put_resources(yaml_writer *w, arena *a, const job_spec *spec, pod_size size) {
+    static const char *const parts[] = {"limits", "requests"};
+    const instance_type *t = spec->instance;
+    yaml_map(w, "resources");
+    for (int i = 0; i < 2; i++) {
+        yaml_map(w, parts[i]);
+        yaml_int(w, "cpu",
+                size == POD_SMALL  ? SMALL_CPUS
+                : size == POD_HEAD ? HEAD_CPUS
+                                   : t->pod_cpus);
+        yaml_text(w, "memory",
+                pod_quantity(a, size == POD_SMALL  ? SMALL_MEMORY
+                                : size == POD_HEAD ? HEAD_MEMORY
+                                                   : t->pod_memory));
+        if (size == POD_DEVICES) {
+            if (t->resource) yaml_int(w, t->resource, t->devices);
+            if (t->efa) yaml_int(w, EFA, t->efa);
+            if (t->huge_pages) yaml_text(w, "hugepages-2Mi", pod_quantity(a, t->huge_pages));
+        }
+        yaml_map_end(w);
+    }
+    yaml_map_end(w);
+}
+
+static void put_container_security(yaml_writer *w, bool locks_memory) {
+    yaml_map(w, "securityContext");
+    yaml_bool(w, "allowPrivilegeEscalation", false);
+    yaml_map(w, "capabilities");
+    if (locks_memory) {
+        yaml_list(w, "add");
+        yaml_text(w, NULL, "IPC_LOCK");
+        yaml_list_end(w);
+    }
+    yaml_list(w, "drop");
+    yaml_text(w, NULL, "ALL");
+    yaml_list_end(w);
+    yaml_map_end(w);
+    yaml_map_end(w);
+}
+
+static void put_pod_security(yaml_writer *w) {
+    yaml_map(w, "securityContext");
+    yaml_int(w, "fsGroup", USER);
+    yaml_int(w, "runAsGroup", USER);
+    yaml_bool(w, "runAsNonRoot", true);
+    yaml_int(w, "runAsUser", USER);
+    yaml_map(w, "seccompProfile");
+    yaml_text(w, "type", "RuntimeDefault");
+    yaml_map_end(w);
+    yaml_map_end(w);
+}
+
+static bool has_shm(const pod *p) {
+    return p->size == POD_HOST || p->size == POD_DEVICES;
+}
+
+static const char *secret_of(arena *a, const job_spec *spec, const pod *p) {
+    return p->has_program ? job_secret_name(a, spec) : NULL;
+}
+
+static void put_mount(yaml_writer *w, const char *name, const char *path, bool read_only) {
+    yaml_map(w, NULL);
+    yaml_text(w, "name", name);
+    yaml_text(w, "mountPath", path);
+    if (read_only) yaml_bool(w, "readOnly", true);
+    yaml_map_end(w);
+}
+
+static void put_mounts(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+    yaml_list(w, "volumeMounts");
+    put_mount(w, "shared", spec->mount, false);
+    if (has_shm(p)) put_mount(w, "shm", "/dev/shm", false);
+    if (spec->config_text) put_mount(w, "config", CONFIG_DIR, true);
+    if (secret_of(a, spec, p)) put_mount(w, "secret", SECRET_DIR, true);
+    yaml_list_end(w);
+}
+
+static void put_volumes(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+    const char *secret = secret_of(a, spec, p);
+    yaml_list(w, "volumes");
+    yaml_map(w, NULL), yaml_text(w, "name", "shared"), yaml_map(w, "persistentVolumeClaim");
+    yaml_text(w, "claimName", spec->claim);
+    yaml_map_end(w), yaml_map_end(w);
+    if (has_shm(p)) {
+        yaml_map(w, NULL), yaml_text(w, "name", "shm"), yaml_map(w, "emptyDir");
+        yaml_text(w, "medium", "Memory");
+        yaml_text(w, "sizeLimit", pod_quantity(a, spec->shm));
+        yaml_map_end(w), yaml_map_end(w);
+    }
+    if (spec->config_text) {
+        yaml_map(w, NULL), yaml_text(w, "name", "config"), yaml_map(w, "configMap");
+        yaml_text(w, "name", arena_printf(a, "%s-config", spec->name));
+        yaml_map_end(w), yaml_map_end(w);
+    }
+    if (secret) {
+        yaml_map(w, NULL), yaml_text(w, "name", "secret"), yaml_map(w, "secret");
+        yaml_text(w, "secretName", secret);
+        yaml_int(w, "defaultMode", 0440); // of root and the pod's group
+        yaml_map_end(w), yaml_map_end(w);
+    }
+    yaml_list_end(w);
+}
+
+static void put_shell(yaml_writer *w, arena *a, const char *script) {
+    const char *words[] = {"/bin/sh", "-c", script};
+    pod_words(w, a, "command", words, 3);
+}
+
+static void put_container(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+    yaml_map(w, NULL);
+    yaml_text(w, "name", p->container);
+    yaml_text(w, "image", spec->image);
+    if (p->n_command) pod_words(w, a, "command", p->command, p->n_command);
+    yaml_text(w, "workingDir", spec->mount);
+    if (p->has_program) put_environment(w, a, spec, p->environment);
+    if (p->ssh_port) {
+        yaml_map(w, "readinessProbe"), yaml_map(w, "tcpSocket");
+        yaml_int(w, "port", p->ssh_port);
+        yaml_map_end(w);
+        yaml_int(w, "periodSeconds", 2);
+        yaml_map_end(w);
+    }
+    if (p->pre_stop) {
+        yaml_map(w, "lifecycle"), yaml_map(w, "preStop"), yaml_map(w, "exec");
+        put_shell(w, a, p->pre_stop);
+        yaml_map_end(w), yaml_map_end(w), yaml_map_end(w);
+    }
+    put_resources(w, a, spec, p->size);
+    put_container_security(w, p->size == POD_DEVICES && spec->instance->efa);
+    put_mounts(w, a, spec, p);
+    yaml_map_end(w);
+}
+
+static void put_waiting(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+    yaml_list(w, "initContainers");
+    yaml_map(w, NULL);
+    yaml_text(w, "name", "wait");
+    yaml_text(w, "image", spec->image);
+    put_shell(w, a, p->wait_first);
+    put_resources(w, a, spec, POD_SMALL);
+    put_container_security(w, false);
+    yaml_map_end(w);
+    yaml_list_end(w);
+}
+
+static void put_toleration(yaml_writer *w, const char *key) {
+    yaml_map(w, NULL);
+    yaml_text(w, "key", key);
+    yaml_text(w, "operator", "Exists");
+    yaml_text(w, "effect", "NoSchedule");
+    yaml_map_end(w);
+}
+
+// Where it may run. Small pods go anywhere: machines with devices are dear.
+static void put_places(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+    const instance_type *t = spec->instance;
+    if (p->size != POD_DEVICES) return;
+    if (t->label) {
+        yaml_map(w, "nodeSelector");
+        yaml_text(w, t->label,
+                spec->is_hyperpod ? arena_printf(a, "ml.%s", t->label_value) : t->label_value);
+        if (spec->is_hyperpod) yaml_text(w, HYPERPOD_SAYS "node-health-status", "Schedulable");
+        yaml_map_end(w);
+    }
+    if (t->resource) {
+        yaml_list(w, "tolerations");
+        put_toleration(w, t->resource);
+        if (t->efa) put_toleration(w, EFA);
+        yaml_list_end(w);
+    }
+}
+
+void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p) {
+    yaml_map(w, "metadata");
+    put_labels(w, spec, false);
+    yaml_map_end(w);
+    yaml_map(w, "spec");
+    yaml_bool(w, "automountServiceAccountToken", false);
+    yaml_bool(w, "enableServiceLinks", false);
+    if (p->restart) yaml_text(w, "restartPolicy", p->restart);
+    if (p->by_volcano) yaml_text(w, "schedulerName", "volcano");
+    yaml_int(w, "terminationGracePeriodSeconds", spec->grace_s);
+    put_pod_security(w);
+    put_places(w, a, spec, p);
+    if (p->wait_first) put_waiting(w, a, spec, p);
+    yaml_list(w, "containers");
+    put_container(w, a, spec, p);
+    yaml_list_end(w);
+    put_volumes(w, a, spec, p);
+    yaml_map_end(w);
+}

@@ -1,0 +1,66 @@
+// What manifests of all kinds are made of: the head of an object, the ConfigMap with the config,
+// and pods that pass the restricted Pod Security profile (IPC_LOCK apart, which EFA needs).
+#pragma once
+#include "launch/jobs/job_spec.h"
+#include "launch/jobs/yaml_writer.h"
+
+#define SSH_DIR       "/home/drover/.ssh" // of user 1000 in the image; operators put the keys there
+#define CONFIG_DIR    "/etc/drover"       // where the ConfigMap is mounted
+#define SECRET_DIR    "/run/drover-secret"
+#define KUEUE_LABEL   "kueue.x-k8s.io/queue-name"
+#define JOB_LABEL     "app.kubernetes.io/instance" // all that a job made has it, with its name
+#define HYPERPOD_SAYS "sagemaker.amazonaws.com/"
+
+typedef enum pod_size {
+    POD_SMALL,  // starts others: 2 CPUs, 4 GiB
+    POD_HEAD,   // Ray's: 4 CPUs, 16 GiB
+    POD_HOST,   // a machine's CPUs and memory
+    POD_DEVICES // and its devices and network
+} pod_size;
+
+typedef struct pod {
+    const char *container;
+    const char *const *command; // n_command 0: the image's, or the operator's
+    int n_command;
+    pod_size size;
+    bool has_program;               // it or its children run drover: config, environment, secret
+    const char *pre_stop;           // for sh, before TERM; NULL: nothing
+    const char *wait_first;         // for sh, in an init container; NULL: none
+    const char *restart;            // restartPolicy; NULL: the operator's
+    const char *const *environment; // beside job_environment: NAME, VALUE, ..., NULL; or NULL
+    int ssh_port;                   // ready when something listens there; 0: no probe
+    bool by_volcano;                // its scheduler places the pod
+} pod;
+
+// The writer of a file of manifests, after a comment with the command that made it.
+yaml_writer *manifest_open(const job_spec *spec, str *out);
+// A document with apiVersion, kind and metadata; closed by yaml_document_end. by_kueue: --queue is
+// a label of it.
+void manifest_begin(yaml_writer *w, const job_spec *spec, const char *version, const char *kind,
+        const char *name, bool by_kueue);
+// The ConfigMap with the config, and a script and a JSON text beside it where those are not NULL.
+typedef struct config_map_file {
+    const char *name, *text;
+} config_map_file;
+void manifest_config_map(yaml_writer *w, arena *a, const job_spec *spec,
+        const config_map_file *more, int n_more);
+// The path of the config in a pod.
+const char *pod_config(arena *a, const job_spec *spec);
+// The keys of a pod template: metadata and spec.
+void pod_template(yaml_writer *w, arena *a, const job_spec *spec, const pod *p);
+// `$(NAME)` in a command would be expanded: a text in which it is not.
+const char *pod_word(arena *a, const char *text);
+// A list of words as `key`.
+void pod_words(yaml_writer *w, arena *a, const char *key, const char *const *words, int n);
+// "440Gi"
+const char *pod_quantity(arena *a, int64_t bytes);
+
+// --- jobs of mpirun (mpi_pods.c): a launcher and workers with sshd on port SSH_PORT, not as root
+enum { SSH_PORT = 2222 };
+// `oversubscribe`: the host file has no slots.
+const char *const *mpirun_words(arena *a, const job_spec *spec, const char *hosts,
+        bool oversubscribe, int *n);
+const char *const *sshd_words(int *n);
+const char *const *mpirun_environment(arena *a, const char *hosts); // for pod.environment
+extern const char mpirun_pre_stop[], sshd_pre_stop[];
+const char *wait_for_hosts(arena *a, const char *hosts); // for pod.wait_first

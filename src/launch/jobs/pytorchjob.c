@@ -1,0 +1,49 @@
+// PyTorchJob kubeflow.org/v1 of the training operator 1.9: a Master and Workers, each of which is
+// `drover launch node`, which knows itself by PET_NODE_RANK and its kin. The policy ExitCode starts
+// a pod again for statuses from 128 on, so another try that may succeed is 175 here, not 75. On
+// SageMaker HyperPod, whose controller replaces nodes and starts jobs again, the policy must be
+// OnFailure.
+#include "launch/jobs/kinds.h"
+#include "launch/jobs/pod.h"
+
+static void put_role(yaml_writer *w, arena *a, const job_spec *spec, const char *role, int replicas,
+        const pod *p) {
+    yaml_map(w, role);
+    yaml_int(w, "replicas", replicas);
+    yaml_text(w, "restartPolicy", spec->is_hyperpod ? "OnFailure" : "ExitCode");
+    yaml_map(w, "template");
+    pod_template(w, a, spec, p);
+    yaml_map_end(w);
+    yaml_map_end(w);
+}
+
+drv_status pytorchjob_write(arena *a, const job_spec *spec, job_files *files) {
+    static const char *const retry[] = {"DROVER_RETRY_STATUS", "175", NULL};
+    int n;
+    const char *const *words = job_words(a, spec, pod_config(a, spec), &n);
+    const pod node = {.container = "pytorch",
+            .command = words,
+            .n_command = n,
+            .size = POD_DEVICES,
+            .has_program = true,
+            .environment = retry};
+    yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
+    manifest_config_map(w, a, spec, NULL, 0);
+    manifest_begin(w, spec, "kubeflow.org/v1", "PyTorchJob", spec->name, true);
+    yaml_map(w, "spec");
+    yaml_text(w, "nprocPerNode", arena_printf(a, "%d", spec->ranks));
+    yaml_map(w, "runPolicy");
+    yaml_text(w, "cleanPodPolicy", "Running");
+    yaml_int(w, "backoffLimit", spec->tries);
+    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
+    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    yaml_map_end(w);
+    yaml_map(w, "pytorchReplicaSpecs");
+    put_role(w, a, spec, "Master", 1, &node);
+    if (spec->nodes > 1) put_role(w, a, spec, "Worker", spec->nodes - 1, &node);
+    yaml_map_end(w);
+    yaml_map_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+    return DRV_OK;
+}

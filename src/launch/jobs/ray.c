@@ -1,0 +1,138 @@
+// RayJob and RayCluster ray.io/v1 of KubeRay. Ray places one actor on each node by ray_nodes.py,
+// which starts `drover launch node` there. The job has a cluster of its own; the same as a
+// RayCluster stands beside it for those who submit to one that stays. What may hold a user's
+// letters stands in a JSON file of the ConfigMap, since the entrypoint goes through a shell.
+#include <stdlib.h>
+
+#include "base/json.h"
+#include "launch/jobs/kinds.h"
+#include "launch/jobs/pod.h"
+
+#define ENTRYPOINT "python3 " CONFIG_DIR "/ray_nodes.py " CONFIG_DIR "/job.json"
+
+enum { NODES_WAIT_S = 1800, KEPT_S = 600, NEW_CLUSTERS = 1 };
+
+extern const char ray_nodes_py[]; // the file, made text by CMake
+
+// What Ray is told that a node has, and is asked to reserve.
+static const char *device_name(const instance_type *t) {
+    return t->family == DEVICE_GPU ? "GPU" : t->family == DEVICE_NEURON ? "neuron_cores" : "CPU";
+}
+static int device_count(const instance_type *t) {
+    return t->family == DEVICE_NONE ? t->pod_cpus : instance_ranks(t);
+}
+
+static const char *job_json(arena *a, const job_spec *spec) {
+    int n;
+    const char *const *words = job_words(a, spec, pod_config(a, spec), &n);
+    json_t *command = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(command, json_string(words[i]));
+    json_t *job = json_pack("{s:i,s:{s:i},s:o,s:i,s:i,s:i}", "nodes", spec->nodes, "bundle",
+            device_name(spec->instance), device_count(spec->instance), "command", command, "tries",
+            spec->tries, "wait_s", NODES_WAIT_S, "grace_s", spec->grace_s);
+    char *text = json_print(job, JSON_INDENT(1));
+    const char *kept = arena_printf(a, "%s\n", text);
+    free(text);
+    json_decref(job);
+    return kept;
+}
+
+static void put_head(yaml_writer *w, arena *a, const job_spec *spec) {
+    // A job that is stopped has as long to save as a pod; the default is 3 s.
+    const char *const environment[] = {"RAY_JOB_STOP_WAIT_TIME_S",
+            arena_printf(a, "%d", spec->grace_s), NULL};
+    const pod head = {.container = "ray-head",
+            .size = POD_HEAD,
+            .has_program = true,
+            .environment = environment};
+    yaml_map(w, "headGroupSpec");
+    yaml_map(w, "rayStartParams");
+    yaml_text(w, "dashboard-host", "0.0.0.0");
+    yaml_text(w, "num-cpus", "0"); // no rank runs there
+    yaml_map_end(w);
+    yaml_map(w, "template");
+    pod_template(w, a, spec, &head);
+    yaml_map_end(w), yaml_map_end(w);
+}
+
+static void put_workers(yaml_writer *w, arena *a, const job_spec *spec) {
+    // Ranks share the devices by `drover launch node`, and none outlives its actor.
+    static const char *const environment[] = {"RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES", "1",
+            "RAY_EXPERIMENTAL_NOSET_NEURON_RT_VISIBLE_CORES", "1",
+            "RAY_kill_child_processes_on_worker_exit_with_raylet_subreaper", "true", NULL};
+    const pod worker = {.container = "ray-worker",
+            .size = POD_DEVICES,
+            .has_program = true,
+            .environment = environment};
+    yaml_list(w, "workerGroupSpecs");
+    yaml_map(w, NULL);
+    yaml_text(w, "groupName", "nodes");
+    yaml_int(w, "replicas", spec->nodes);
+    yaml_int(w, "minReplicas", spec->nodes);
+    yaml_int(w, "maxReplicas", spec->nodes);
+    yaml_map(w, "rayStartParams");
+    // KubeRay hands on GPUs and CPUs of a pod, but not whole Neuron devices. Quotes for its shell.
+    if (spec->instance->family == DEVICE_NEURON)
+        yaml_text(w, "resources",
+                arena_printf(a, "\"{\\\"neuron_cores\\\": %d}\"", device_count(spec->instance)));
+    yaml_map_end(w);
+    yaml_map(w, "template");
+    pod_template(w, a, spec, &worker);
+    yaml_map_end(w), yaml_map_end(w);
+    yaml_list_end(w);
+}
+
+static void put_cluster(yaml_writer *w, arena *a, const job_spec *spec) {
+    put_head(w, a, spec);
+    put_workers(w, a, spec);
+}
+
+static void put_config(yaml_writer *w, arena *a, const job_spec *spec) {
+    const config_map_file more[] = {{"job.json", job_json(a, spec)},
+            {"ray_nodes.py", ray_nodes_py}};
+    manifest_config_map(w, a, spec, more, 2);
+}
+
+static void write_job(arena *a, const job_spec *spec, str *out) {
+    const pod submitter = {.container = "ray-job-submitter", .restart = "Never"};
+    yaml_writer *w = manifest_open(spec, out);
+    put_config(w, a, spec);
+    manifest_begin(w, spec, "ray.io/v1", "RayJob", spec->name, true);
+    yaml_map(w, "spec");
+    yaml_text(w, "entrypoint", ENTRYPOINT);
+    yaml_text(w, "submissionMode", "K8sJobMode");
+    yaml_bool(w, "shutdownAfterJobFinishes", true);
+    yaml_int(w, "ttlSecondsAfterFinished", KEPT_S);
+    yaml_int(w, "backoffLimit", NEW_CLUSTERS); // a lost head; ray_nodes.py tries again by status
+    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
+    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    yaml_map(w, "submitterConfig"), yaml_int(w, "backoffLimit", 0), yaml_map_end(w);
+    yaml_map(w, "submitterPodTemplate");
+    pod_template(w, a, spec, &submitter);
+    yaml_map_end(w);
+    yaml_map(w, "rayClusterSpec");
+    put_cluster(w, a, spec);
+    yaml_map_end(w), yaml_map_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+}
+
+static void write_cluster(arena *a, const job_spec *spec, str *out) {
+    yaml_writer *w = manifest_open(spec, out);
+    put_config(w, a, spec);
+    manifest_begin(w, spec, "ray.io/v1", "RayCluster", spec->name, true);
+    yaml_map(w, "spec");
+    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    put_cluster(w, a, spec);
+    yaml_map_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+}
+
+drv_status ray_write(arena *a, const job_spec *spec, job_files *files) {
+    write_job(a, spec, job_files_add(files, spec->kind->file, false));
+    write_cluster(a, spec, job_files_add(files, "raycluster.yaml", false));
+    str_puts(job_files_add(files, "ray_nodes.py", true), ray_nodes_py);
+    return DRV_OK;
+}

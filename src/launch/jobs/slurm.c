@@ -1,0 +1,183 @@
+// A script for sbatch. One task is a rank (PMIx), or one a node, which is `drover launch node`.
+// What a user wrote comes in quotes by shell_word, and into #SBATCH lines only after its form was
+// checked.
+//
+// The end of a run is read from RUN_DIR/status.json, since with `srun -K` the status of ranks that
+// leave a moment apart may become 143.
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "launch/jobs/kinds.h"
+#include "launch/jobs/shell_words.h"
+
+enum { NOTICE_S = 60 }; // Slurm sends a signal up to so much earlier than asked, never later
+
+// --- #SBATCH
+static void put_time(str *out, int64_t seconds) {
+    enum { DAY = 86400 };
+    const int64_t rest = (seconds + 59) / 60 * 60; // whole minutes, as Slurm counts
+    str_printf(out, "#SBATCH --time=%lld-%02lld:%02lld:00\n", (long long)(rest / DAY),
+            (long long)(rest % DAY / 3600), (long long)(rest % 3600 / 60));
+}
+
+static void put_head(const job_spec *spec, str *out) {
+    const int tasks = spec->work != WORK_TRAIN || spec->is_node_launch ? 1 : spec->ranks;
+    str_puts(out, "#!/bin/bash\n");
+    str_printf(out, "# Made by: %s\n", spec->command);
+    str_printf(out, "#SBATCH --job-name=%s\n", spec->name);
+    str_printf(out, "#SBATCH --nodes=%d\n", spec->nodes);
+    str_printf(out, "#SBATCH --ntasks-per-node=%d\n", tasks);
+    str_printf(out, "#SBATCH --cpus-per-task=%d\n", spec->instance->cpus / tasks);
+    str_puts(out, "#SBATCH --exclusive\n");
+    if (spec->queue) str_printf(out, "#SBATCH --partition=%s\n", spec->queue);
+    if (spec->time_s) put_time(out, spec->time_s);
+    if (spec->work == WORK_TRAIN)
+        str_printf(out,
+                "#SBATCH --signal=B:USR1@%d\n" // in time for a save before the limit
+                "#SBATCH --requeue\n",
+                spec->grace_s + NOTICE_S);
+    str_puts(out, "#SBATCH --open-mode=append\n"
+                  "#SBATCH --output=%x-%j.log\n");
+}
+
+// --- the parts of a training script
+static void put_values(arena *a, const job_spec *spec, str *out) {
+    int n;
+    const char *const *words = job_words(a, spec, spec->config, &n);
+    const char *const *environment = job_environment(a, spec, false);
+    str_puts(out, "set -u\n\nprogram=(");
+    shell_words(out, words, n);
+    str_puts(out, ")\nrun_dir=");
+    shell_word(out, spec->run_dir);
+    str_printf(out, "\ntries=%d # further ones, after ends that another try may heal\n",
+            spec->tries);
+    str_printf(out, "tried=.%s.tries # counts them, beside the log\n", spec->name);
+    for (; *environment; environment += 2) {
+        str_printf(out, "export %s=", environment[0]);
+        shell_word(out, environment[1]);
+        str_puts(out, "\n");
+    }
+}
+
+static const char checks[] =
+        "\n"
+        "say() { echo \"job $SLURM_JOB_ID: $*\"; }\n"
+        "\n"
+        "# Before the ranks: every node starts the program, and it is the same one.\n"
+        "versions=$(srun --ntasks-per-node=1 --ntasks=\"$SLURM_NNODES\" \"${program[0]}\" --version | sort -u)\n"
+        "if [ \"$(wc -l <<<\"$versions\")\" != 1 ] || [ -z \"$versions\" ]; then\n"
+        "    say \"the nodes do not have one and the same program: ${versions//$'\\n'/, }\"\n"
+        "    exit 1\n"
+        "fi\n";
+
+static const char secret[] =
+        "\n"
+        "# What the nodes prove to each other: a file that this user alone can read, gone with the job.\n"
+        "secret=$(umask 077 && mktemp \"$PWD/.drover-secret-XXXXXX\") || exit 75\n"
+        "head -c 32 /dev/urandom >\"$secret\"\n"
+        "trap 'rm -f \"$secret\"' EXIT\n"
+        "export DROVER_JOB_SECRET_FILE=$secret\n";
+
+static const char functions[] =
+        "\n"
+        "# The status of the run that has just ended: its own word, else srun's.\n"
+        "status_of_run() {\n"
+        "    local said=\n"
+        "    if [ \"$run_dir/status.json\" -nt \"$began\" ]; then\n"
+        "        said=$(tr -d '\\n' <\"$run_dir/status.json\" | sed -nE 's/.*\"status\": *([0-9]+).*/\\1/p')\n"
+        "    fi\n"
+        "    echo \"${said:-$1}\"\n"
+        "}\n"
+        "\n"
+        "# Hosts on which ranks were lost at least twice, with commas.\n"
+        "bad_hosts() {\n"
+        "    [ -e \"$run_dir/events.jsonl\" ] || return 0\n"
+        "    sed -nE '/\"event\": *\"failure\"/{/\"cause\": *\"(fault|hang|peer|device)\"/"
+        "s/.*\"host\": *\"([^\"]+)\".*/\\1/p}' \"$run_dir/events.jsonl\" |\n"
+        "        sort | uniq -c | awk '$1 > 1 { print $2 }' | paste -sd, -\n"
+        "}\n"
+        "\n"
+        "# The job once more: in its place, or, to keep away from hosts, as a new job.\n"
+        "again() {\n"
+        "    local bad\n"
+        "    bad=$(bad_hosts)\n"
+        "    rm -f \"$began\" ${secret:+\"$secret\"}\n"
+        "    if [ -n \"$bad\" ]; then\n"
+        "        say \"the next try keeps away from $bad\"\n"
+        "        sbatch --exclude=\"$bad\" --dependency=\"afterany:$SLURM_JOB_ID\" \"$0\"\n"
+        "    else\n"
+        "        scontrol requeue \"$SLURM_JOB_ID\"\n"
+        "    fi\n"
+        "}\n"
+        "\n"
+        "# Soon before the time limit: all ranks save and end, and the job goes on later.\n"
+        "limit=\n"
+        "# shellcheck disable=SC2317,SC2329 # the trap calls it\n"
+        "on_limit() {\n"
+        "    limit=yes\n"
+        "    say \"the time limit is near: saving\"\n"
+        "    scancel --signal=USR1 \"$SLURM_JOB_ID\"\n"
+        "}\n"
+        "trap on_limit USR1\n";
+
+static const char run[] =
+        "\n"
+        "# On SageMaker HyperPod a node that breaks is replaced under the step.\n"
+        "resume=()\n"
+        "[ ! -d /opt/sagemaker_cluster ] || resume=(--auto-resume=1)\n"
+        "\n"
+        "began=$(mktemp) || exit 75\n"
+        "say \"on $SLURM_JOB_NODELIST, start $((${SLURM_RESTART_COUNT:-0} + 1))\"\n";
+
+static const char ends[] = "step=$!\n"
+                           "while :; do # wait ends when a trap has run\n"
+                           "    wait \"$step\"\n"
+                           "    status=$?\n"
+                           "    kill -0 \"$step\" 2>/dev/null || break\n"
+                           "done\n"
+                           "status=$(status_of_run \"$status\")\n"
+                           "\n"
+                           "if [ \"$status\" = 75 ]; then\n"
+                           "    count=$(($(cat \"$tried\" 2>/dev/null || echo 0) + 1))\n"
+                           "    if [ \"$count\" -le \"$tries\" ]; then\n"
+                           "        echo \"$count\" >\"$tried\"\n"
+                           "        say \"try $count of $tries after status 75\"\n"
+                           "        again\n"
+                           "        exit 75\n"
+                           "    fi\n"
+                           "    say \"ended with 75 after $tries tries\"\n"
+                           "elif [ \"$status\" != 0 ] && [ -n \"$limit\" ]; then\n"
+                           "    rm -f \"$tried\"\n"
+                           "    again\n"
+                           "    exit \"$status\"\n"
+                           "fi\n"
+                           "rm -f \"$tried\" \"$began\"\n"
+                           "exit \"$status\"\n";
+
+static void write_train(arena *a, const job_spec *spec, str *out) {
+    put_values(a, spec, out);
+    str_puts(out, checks);
+    str_puts(out, job_secret_name(a, spec) ? secret : "\nsecret=\n");
+    str_puts(out, functions);
+    str_puts(out, run);
+    str_printf(out, "srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\" &\n",
+            spec->is_node_launch ? "none" : "pmix");
+    str_puts(out, ends);
+}
+
+drv_status slurm_write(arena *a, const job_spec *spec, job_files *files) {
+    static const char *const names[] = {"train.sbatch", "compile.sbatch", "data.sbatch"};
+    str *out = job_files_add(files, names[spec->work], true);
+    put_head(spec, out);
+    if (spec->work == WORK_TRAIN) {
+        write_train(a, spec, out);
+        return DRV_OK;
+    }
+    int n;
+    const char *const *words = job_words(a, spec, spec->config, &n);
+    str_puts(out, "exec srun ");
+    shell_words(out, words, n);
+    str_puts(out, "\n");
+    return DRV_OK;
+}

@@ -1,0 +1,199 @@
+// TrainJob trainer.kubeflow.org/v1alpha1 of Kubeflow Trainer 2.0 to 2.3. All that the releases say
+// differently (patches, overrides, labels) stands in a TrainingRuntime of its own; the TrainJob has
+// runtimeRef and trainer alone. By the MPI policy a launcher runs mpirun over ssh, by the torch
+// policy each pod is `drover launch node`.
+//
+// How a pod's status becomes what happens (JobSet's failurePolicy over each Job's
+// podFailurePolicy): 1 and 2 fail the Job with the reason PodFailurePolicy, which ends the JobSet.
+// 3, a stop that was saved, and DisruptionTarget are ignored by the Job, which makes the pod anew,
+// at no cost; of a node's sshd, without which the ranks are lost, a disruption begins all anew, at
+// no cost. All else, 75 among it, fails the Job by its backoffLimit of 0, and the JobSet begins
+// anew as long as maxRestarts allows.
+#include "launch/jobs/kinds.h"
+#include "launch/jobs/pod.h"
+
+#define HOSTS "/etc/mpi/hostfile"
+
+// --- what follows a failure
+static void put_disruption(yaml_writer *w, const char *action) {
+    yaml_map(w, NULL);
+    yaml_text(w, "action", action);
+    yaml_list(w, "onPodConditions");
+    yaml_map(w, NULL);
+    yaml_text(w, "type", "DisruptionTarget");
+    yaml_text(w, "status", "True");
+    yaml_map_end(w);
+    yaml_list_end(w);
+    yaml_map_end(w);
+}
+
+static void put_codes(yaml_writer *w, const char *action, const int *codes, int n) {
+    yaml_map(w, NULL);
+    yaml_text(w, "action", action);
+    yaml_map(w, "onExitCodes");
+    yaml_text(w, "containerName", "node");
+    yaml_text(w, "operator", "In");
+    yaml_list(w, "values");
+    for (int i = 0; i < n; i++)
+        yaml_int(w, NULL, codes[i]);
+    yaml_list_end(w);
+    yaml_map_end(w);
+    yaml_map_end(w);
+}
+
+// is_sshd: its status says nothing, and its loss is that of its ranks.
+static void put_pod_failure_policy(yaml_writer *w, bool is_sshd) {
+    yaml_map(w, "podFailurePolicy");
+    yaml_list(w, "rules");
+    put_disruption(w, is_sshd ? "FailJob" : "Ignore");
+    if (!is_sshd) {
+        put_codes(w, "FailJob", (const int[]){1, 2}, 2);
+        put_codes(w, "Ignore", (const int[]){3}, 1);
+    }
+    yaml_list_end(w);
+    yaml_map_end(w);
+}
+
+static void put_rule(yaml_writer *w, const char *name, const char *action, const char *job) {
+    yaml_map(w, NULL);
+    yaml_text(w, "name", name);
+    yaml_text(w, "action", action);
+    yaml_list(w, "onJobFailureReasons");
+    yaml_text(w, NULL, "PodFailurePolicy");
+    yaml_list_end(w);
+    yaml_list(w, "targetReplicatedJobs");
+    yaml_text(w, NULL, job);
+    yaml_list_end(w);
+    yaml_map_end(w);
+}
+
+static void put_failure_policy(yaml_writer *w, const job_spec *spec) {
+    yaml_map(w, "failurePolicy");
+    yaml_int(w, "maxRestarts", spec->tries);
+    yaml_list(w, "rules");
+    if (spec->is_node_launch) {
+        put_rule(w, "willFailAgain", "FailJobSet", "node");
+    } else {
+        put_rule(w, "willFailAgain", "FailJobSet", "launcher");
+        put_rule(w, "disrupted", "RestartJobSetAndIgnoreMaxRestarts", "node");
+    }
+    yaml_list_end(w);
+    yaml_map_end(w);
+}
+
+// --- the runtime
+static void put_job(yaml_writer *w, arena *a, const job_spec *spec, const char *name,
+        bool is_trainer, const pod *p) {
+    yaml_map(w, NULL);
+    yaml_text(w, "name", name);
+    if (is_trainer && !spec->is_node_launch) {
+        yaml_list(w, "dependsOn");
+        yaml_map(w, NULL), yaml_text(w, "name", "node"), yaml_text(w, "status", "Ready");
+        yaml_map_end(w);
+        yaml_list_end(w);
+    }
+    yaml_map(w, "template");
+    if (is_trainer) {
+        yaml_map(w, "metadata"), yaml_map(w, "labels");
+        yaml_text(w, "trainer.kubeflow.org/trainjob-ancestor-step", "trainer");
+        yaml_map_end(w), yaml_map_end(w);
+    }
+    yaml_map(w, "spec");
+    yaml_int(w, "backoffLimit", 0);
+    if (spec->time_s) yaml_int(w, "activeDeadlineSeconds", spec->time_s);
+    put_pod_failure_policy(w, !is_trainer);
+    yaml_map(w, "template");
+    pod_template(w, a, spec, p);
+    yaml_map_end(w), yaml_map_end(w), yaml_map_end(w), yaml_map_end(w);
+}
+
+static void put_jobs(yaml_writer *w, arena *a, const job_spec *spec) {
+    int n_sshd;
+    const char *const *sshd = sshd_words(&n_sshd);
+    const pod node = {.container = "node",
+                      .command = sshd,
+                      .n_command = n_sshd,
+                      .size = POD_DEVICES,
+                      .restart = "Never",
+                      .pre_stop = sshd_pre_stop,
+                      .ssh_port = SSH_PORT},
+              launcher = {.container = "node",
+                      .has_program = true,
+                      .environment = mpirun_environment(a, HOSTS),
+                      .restart = "Never",
+                      .pre_stop = mpirun_pre_stop},
+              alone = {.container = "node",
+                      .has_program = true,
+                      .restart = "Never",
+                      .size = POD_DEVICES};
+    yaml_list(w, "replicatedJobs");
+    if (spec->is_node_launch) {
+        put_job(w, a, spec, "node", true, &alone);
+    } else {
+        put_job(w, a, spec, "node", false, &node);
+        put_job(w, a, spec, "launcher", true, &launcher);
+    }
+    yaml_list_end(w);
+}
+
+static void put_ml_policy(yaml_writer *w, const job_spec *spec) {
+    yaml_map(w, "mlPolicy");
+    yaml_int(w, "numNodes", spec->nodes);
+    if (spec->is_node_launch) {
+        yaml_map(w, "torch");
+    } else {
+        yaml_map(w, "mpi");
+        yaml_int(w, "numProcPerNode", spec->ranks);
+        yaml_text(w, "mpiImplementation", "OpenMPI");
+        yaml_text(w, "sshAuthMountPath", SSH_DIR);
+        yaml_bool(w, "runLauncherAsNode", false);
+    }
+    yaml_map_end(w);
+    yaml_map_end(w);
+}
+
+static void put_runtime(yaml_writer *w, arena *a, const job_spec *spec) {
+    manifest_begin(w, spec, "trainer.kubeflow.org/v1alpha1", "TrainingRuntime", spec->name, false);
+    yaml_map(w, "spec");
+    put_ml_policy(w, spec);
+    yaml_map(w, "template");
+    yaml_map(w, "spec");
+    yaml_map(w, "network"), yaml_bool(w, "publishNotReadyAddresses", true), yaml_map_end(w);
+    yaml_map(w, "successPolicy");
+    yaml_text(w, "operator", "All");
+    yaml_list(w, "targetReplicatedJobs");
+    yaml_text(w, NULL, spec->is_node_launch ? "node" : "launcher");
+    yaml_list_end(w);
+    yaml_map_end(w);
+    put_failure_policy(w, spec);
+    put_jobs(w, a, spec);
+    yaml_map_end(w), yaml_map_end(w), yaml_map_end(w);
+    yaml_document_end(w);
+}
+
+drv_status trainjob_write(arena *a, const job_spec *spec, job_files *files) {
+    int n;
+    const char *const *words = spec->is_node_launch ? job_words(a, spec, pod_config(a, spec), &n)
+                                                    : mpirun_words(a, spec, HOSTS, false, &n);
+    yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
+    manifest_config_map(w, a, spec, NULL, 0);
+    put_runtime(w, a, spec);
+    manifest_begin(w, spec, "trainer.kubeflow.org/v1alpha1", "TrainJob", spec->name, true);
+    yaml_map(w, "spec");
+    if (spec->queue) yaml_bool(w, "suspend", true); // until Kueue admits it
+    yaml_map(w, "runtimeRef");
+    yaml_text(w, "apiGroup", "trainer.kubeflow.org");
+    yaml_text(w, "kind", "TrainingRuntime");
+    yaml_text(w, "name", spec->name);
+    yaml_map_end(w);
+    yaml_map(w, "trainer");
+    yaml_text(w, "image", spec->image);
+    yaml_int(w, "numNodes", spec->nodes);
+    yaml_int(w, "numProcPerNode", spec->ranks);
+    pod_words(w, a, "command", words, n);
+    yaml_map_end(w);
+    yaml_map_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+    return DRV_OK;
+}

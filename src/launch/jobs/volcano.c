@@ -1,0 +1,106 @@
+// Job batch.volcano.sh/v1alpha1: Volcano alone, no operator. Its plugins bring host file (svc) and
+// keys (ssh); mpi opens the port and tells the tasks of each other. Policies are read in their
+// order: by status first, then whatever else has failed.
+#include "launch/jobs/kinds.h"
+#include "launch/jobs/pod.h"
+
+#define HOSTS "/etc/volcano/mpiworker.host"
+
+static void put_plugin(yaml_writer *w, const char *name, const char *const *options, int n) {
+    yaml_list(w, name);
+    for (int i = 0; i < n; i++)
+        yaml_text(w, NULL, options[i]);
+    yaml_list_end(w);
+}
+
+static void put_on_status(yaml_writer *w, int status, const char *action) {
+    yaml_map(w, NULL);
+    yaml_int(w, "exitCode", status);
+    yaml_text(w, "action", action);
+    yaml_map_end(w);
+}
+
+static void put_on_event(yaml_writer *w, const char *event, const char *action) {
+    yaml_map(w, NULL);
+    yaml_text(w, "event", event);
+    yaml_text(w, "action", action);
+    yaml_map_end(w);
+}
+
+static void put_task(yaml_writer *w, arena *a, const job_spec *spec, const char *name, int replicas,
+        bool ends_job, const pod *p) {
+    yaml_map(w, NULL);
+    yaml_text(w, "name", name);
+    yaml_int(w, "replicas", replicas);
+    if (ends_job) {
+        yaml_list(w, "policies");
+        put_on_event(w, "TaskCompleted", "CompleteJob");
+        put_on_status(w, 1, "TerminateJob");
+        put_on_status(w, 2, "TerminateJob");
+        put_on_event(w, "PodFailed", "RestartJob");
+        put_on_event(w, "PodEvicted", "RestartJob");
+        yaml_list_end(w);
+    }
+    yaml_map(w, "template");
+    pod_template(w, a, spec, p);
+    yaml_map_end(w);
+    yaml_map_end(w);
+}
+
+static void put_plugins(yaml_writer *w) {
+    static const char *const keys[] = {"--ssh-key-file-path=" SSH_DIR},
+                             *const mpi[] = {"--master=mpimaster", "--worker=mpiworker",
+                                     "--port=2222"};
+    yaml_map(w, "plugins");
+    put_plugin(w, "ssh", keys, 1);
+    put_plugin(w, "svc", NULL, 0);
+    put_plugin(w, "mpi", mpi, 3);
+    yaml_map_end(w);
+    yaml_list(w, "policies");
+    put_on_event(w, "PodEvicted", "RestartJob");
+    put_on_event(w, "PodFailed", "RestartJob");
+    yaml_list_end(w);
+}
+
+drv_status volcano_write(arena *a, const job_spec *spec, job_files *files) {
+    int n, n_sshd;
+    const char *const *words = mpirun_words(a, spec, HOSTS, true, &n);
+    const char *const *sshd = sshd_words(&n_sshd);
+    const char *const *const more = mpirun_environment(a, HOSTS);
+    const char *const environment[] = {more[0], more[1], more[2], more[3],
+            "OMPI_MCA_orte_keep_fqdn_hostnames", "true", NULL};
+    const pod master = {.container = "mpimaster",
+                      .command = words,
+                      .n_command = n,
+                      .has_program = true,
+                      .environment = environment,
+                      .pre_stop = mpirun_pre_stop,
+                      .wait_first = wait_for_hosts(a, HOSTS),
+                      .restart = "Never",
+                      .by_volcano = true},
+              worker = {.container = "mpiworker",
+                      .command = sshd,
+                      .n_command = n_sshd,
+                      .size = POD_DEVICES,
+                      .pre_stop = sshd_pre_stop,
+                      .ssh_port = SSH_PORT,
+                      .restart = "Never",
+                      .by_volcano = true};
+    yaml_writer *w = manifest_open(spec, job_files_add(files, spec->kind->file, false));
+    manifest_config_map(w, a, spec, NULL, 0);
+    manifest_begin(w, spec, "batch.volcano.sh/v1alpha1", "Job", spec->name, false);
+    yaml_map(w, "spec");
+    yaml_text(w, "schedulerName", "volcano");
+    yaml_int(w, "minAvailable", spec->nodes + 1); // all or none
+    if (spec->queue) yaml_text(w, "queue", spec->queue);
+    yaml_int(w, "maxRetry", spec->tries + 1);
+    put_plugins(w);
+    yaml_list(w, "tasks");
+    put_task(w, a, spec, "mpimaster", 1, true, &master);
+    put_task(w, a, spec, "mpiworker", spec->nodes, false, &worker);
+    yaml_list_end(w);
+    yaml_map_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+    return DRV_OK;
+}

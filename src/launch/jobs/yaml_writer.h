@@ -1,0 +1,29 @@
+// Legend: a arena, w writer, p pod, t type of instance, n words.
+// Writes YAML in blocks with libyaml's emitter. A text stays a text whatever is in it: what a reader
+// of YAML 1.1 or 1.2 would take for anything else, or for a comment, comes in quotes. Single owner.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
+
+typedef struct yaml_writer yaml_writer;
+
+// Appends to `out`, which must outlive the writer. Texts and keys are valid UTF-8 without NUL.
+yaml_writer *yaml_writer_open(str *out);
+void yaml_writer_close(yaml_writer *w); // all documents have ended
+
+// A document is one map, from yaml_document to yaml_document_end.
+void yaml_document(yaml_writer *w);
+void yaml_document_end(yaml_writer *w);
+
+// `key` NULL: an item of the list that is open.
+void yaml_map(yaml_writer *w, const char *key);
+void yaml_map_end(yaml_writer *w);
+void yaml_list(yaml_writer *w, const char *key);
+void yaml_list_end(yaml_writer *w);
+void yaml_text(yaml_writer *w, const char *key, const char *value);
+void yaml_lines(yaml_writer *w, const char *key, const char *value); // as a block of lines
+void yaml_int(yaml_writer *w, const char *key, int64_t value);
+void yaml_bool(yaml_writer *w, const char *key, bool value);
+void yaml_null(yaml_writer *w, const char *key);

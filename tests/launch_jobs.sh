@@ -1,0 +1,200 @@
+#!/bin/bash
+# Jobs that `drover launch KIND` writes: for every kind, size and type of machine; held against the schemas of their
+# operators where those are at hand, and against shells; odd names; what is refused; examples/launch, which are its output.
+tree=$(realpath "$(dirname "$0")/..")
+. "$(dirname "$0")"/story.bash
+export DROVER_THREADS=2
+shared=
+for folder in "$tree/../shared" "$tree/../../shared"; do [ ! -x "$folder/tools/validate-manifests" ] || shared=$folder; done
+[ -n "$shared" ] && echo "checks manifests by $shared/tools/validate-manifests" || echo "no validate-manifests beside the tree: manifests are written, not checked"
+cat >run.yaml <<'YAML'
+model: {preset: tiny}
+data: {train: data/set, sequence_length: 64}
+training: {steps: 10, global_batch_size: 512, micro_batch_size: 1}
+YAML
+pods="--image registry.example/drover:1 --pvc claim"
+options() { # KIND TYPE: what each needs
+    case $1 in slurm) ;; *) echo "$pods" ;; esac
+    case $2 in trn*) echo "--set backend=pjrt --set pjrt.plugin=neuron" ;; p*) echo "--set backend=pjrt --set pjrt.plugin=cuda" ;; esac
+}
+
+# --- every kind, size and machine
+for kind in slurm "slurm --tasks node" trainjob "trainjob --policy mpi" "trainjob --policy torch" mpi-operator pytorchjob ray volcano skypilot; do
+    for type in trn1.32xlarge p5.48xlarge cpu; do
+        for nodes in 1 16; do
+            # shellcheck disable=SC2046,SC2086 # words
+            expect 0 "next:" "$drover" launch $kind run.yaml --nodes $nodes --instance $type $(options ${kind%% *} $type) \
+                --out "jobs/${kind// /}-$type-$nodes"
+        done
+    done
+done
+# shellcheck disable=SC2086
+for kind in slurm trainjob skypilot; do
+    more=$pods
+    [ $kind != slurm ] || more=
+    expect 0 "compile" "$drover" launch $kind run.yaml --job compile --instance cpu $more --out jobs/$kind-compile
+    expect 0 "data" "$drover" launch $kind --job data --instance cpu $more --out jobs/$kind-data -- data build --input $'a b\n"#' --out 'x$y'
+done
+check "all were written" test "$(find jobs -type f | wc -l)" -ge 72
+check "scripts are bash" bash -c 'for f in jobs/*/*.sbatch; do bash -n "$f" || exit 1; done'
+if command -v shellcheck >/dev/null; then shellcheck -e SC2016 jobs/*/*.sbatch >out 2>&1 && ok || bad "shellcheck" out; fi
+manifests=$(find jobs -name '*.yaml' ! -path '*skypilot*')
+if [ -n "$shared" ]; then
+    # shellcheck disable=SC2086
+    "$shared/tools/validate-manifests" -q $manifests >out 2>&1 && ok || bad "validate-manifests" out
+    "$shared/tools/validate-manifests" -q --schemas "$shared/schemas/older/trainer-2.1" jobs/trainjob*/*.yaml >out 2>&1 && ok || bad "Trainer 2.1" out
+fi
+
+# --- what every pod has: no rights, no token, limits equal to requests, a sized /dev/shm where ranks are
+if python3 -c 'import yaml' 2>/dev/null; then
+    # shellcheck disable=SC2086
+    python3 - $manifests >out 2>&1 <<'PY' && ok || bad "pods are restricted" out
+import sys, yaml
+def pods(o):
+    if isinstance(o, dict):
+        if "containers" in o:
+            yield o
+        for value in o.values():
+            yield from pods(value)
+    elif isinstance(o, list):
+        for value in o:
+            yield from pods(value)
+n = 0
+for path in sys.argv[1:]:
+    for document in yaml.safe_load_all(open(path)):
+        assert document["kind"] != "Secret", path
+        for pod in pods(document):
+            n += 1
+            security = pod["securityContext"]
+            assert security["runAsNonRoot"] is True and security["runAsUser"] == 1000, path
+            assert security["seccompProfile"] == {"type": "RuntimeDefault"}, path
+            assert pod["automountServiceAccountToken"] is False, path
+            assert pod["terminationGracePeriodSeconds"] == 600, path
+            for container in pod["containers"] + pod.get("initContainers", []):
+                rights = container["securityContext"]
+                assert rights["allowPrivilegeEscalation"] is False and rights["capabilities"]["drop"] == ["ALL"], path
+                efa = "vpc.amazonaws.com/efa" in container["resources"]["limits"]
+                assert rights["capabilities"].get("add", []) == (["IPC_LOCK"] if efa else []), path
+                assert container["resources"]["limits"] == container["resources"]["requests"], path
+            for volume in pod.get("volumes", []):
+                assert "emptyDir" not in volume or volume["emptyDir"]["sizeLimit"], path
+                assert "secret" not in volume or volume["secret"]["defaultMode"] == 0o440, path
+assert n > 60, n
+PY
+fi
+
+# --- a name stays a name: what a person wrote comes back to the byte, from a shell and from YAML
+odd=$'run_dir="a\'b\\"c $HOME $(id) `id` #d"'
+expect 0 "next:" "$drover" launch slurm run.yaml --nodes 2 --instance cpu --set "$odd" --out odd
+sed -n "/^program=(/,/^tries/p" odd/train.sbatch | sed '/^tries/d' >part
+# shellcheck disable=SC1091,SC2154
+check "a shell gives it back" bash -c '. ./part; [ "${program[6]}" = "$1" ] && [ "$run_dir" = "$2" ]' \
+    x "$odd" "a'b\"c \$HOME \$(id) \`id\` #d"
+bash -n odd/train.sbatch && ok || bad "the script is broken"
+for kind in "trainjob --policy torch" mpi-operator ray; do
+    # shellcheck disable=SC2086
+    expect 0 "next:" "$drover" launch $kind run.yaml --nodes 2 --instance cpu $pods --set "$odd" --out "odd-${kind%% *}"
+done
+if python3 -c 'import yaml' 2>/dev/null; then
+    python3 - "$odd" >out 2>&1 <<'PY' && ok || bad "YAML gives it back" out
+import json, sys, yaml
+odd = sys.argv[1]
+def documents(path):
+    return list(yaml.safe_load_all(open(path)))
+doubled = odd.replace("$", "$$")  # Kubernetes makes one of two
+assert documents("odd-trainjob/trainjob.yaml")[2]["spec"]["trainer"]["command"][-1] == doubled
+launcher = documents("odd-mpi-operator/mpijob.yaml")[1]["spec"]["mpiReplicaSpecs"]["Launcher"]
+assert launcher["template"]["spec"]["containers"][0]["command"][-1] == doubled
+files = documents("odd-ray/rayjob.yaml")[0]["data"]
+assert json.loads(files["job.json"])["command"][-1] == odd
+assert files["ray_nodes.py"] == open("odd-ray/ray_nodes.py").read()
+assert files["run.yaml"] == open("run.yaml").read()
+PY
+fi
+
+check "a line break, too" grep -qF "data build --input 'a b" jobs/slurm-data/data.sbatch
+# shellcheck disable=SC2016
+printf '#!/bin/bash\nprintf "%%s|" "$@"\n' >srun && chmod +x srun
+check "and the shell gives it back" test "$(PATH=$PWD:$PATH bash jobs/slurm-data/data.sbatch)" = $'drover|data|build|--input|a b\n"#|--out|x$y|'
+
+# --- refused: one line, exit 2, and nothing is written
+refused() { # TEXT WORDS...
+    local text=$1
+    shift
+    expect 2 "$text" "$drover" launch "$@" --out refused
+    check "one line from: $*" test "$(wc -l <out)" = 1
+    check "nothing is written by: $*" test ! -e refused
+}
+# shellcheck disable=SC2086
+{
+refused '--instance "p6" is not known, expected trn1.32xlarge' slurm run.yaml --instance p6
+refused "--instance is missing" slurm run.yaml
+refused "the nearest that would do: 2 or 4 nodes" slurm run.yaml --instance cpu --nodes 3
+refused 'leaves the 8 devices of p5.48xlarge idle' slurm run.yaml --instance p5.48xlarge
+refused "a rank needs" slurm run.yaml --instance cpu --set model.preset=llama-3-70b --set training.global_batch_size=1
+refused '"Run" is no name for a job' slurm run.yaml --instance cpu --name Run
+refused "the last pod would be" mpi-operator run.yaml --instance cpu --nodes 512 $pods --name "$(printf 'a%.0s' $(seq 53))"
+refused "expected at most 47 for ray" ray run.yaml --instance cpu $pods --name "$(printf 'a%.0s' $(seq 48))"
+refused "--image is missing" trainjob run.yaml --instance cpu --pvc claim
+refused "--pvc is missing" trainjob run.yaml --instance cpu --image x
+refused '--image: "a b" is no image' trainjob run.yaml --instance cpu --pvc claim --image "a b"
+refused '--pvc: "A" is no name of a claim' trainjob run.yaml --instance cpu --pvc A --image x
+refused "--namespace: \"a.b\" is no namespace" trainjob run.yaml --instance cpu $pods --namespace a.b
+refused "--queue: \"a b\" is no name of a queue" slurm run.yaml --instance cpu --queue "a b"
+refused '--mount: "shared" is no place' trainjob run.yaml --instance cpu $pods --mount shared
+refused "--shm: 60.00 GiB of /dev/shm" trainjob run.yaml --instance cpu $pods --shm 60G
+refused '--time: "1:2:3:4" is no time' slurm run.yaml --instance cpu --time 1:2:3:4
+refused '--tasks "x", expected rank or node' slurm run.yaml --instance cpu --tasks x
+refused '--job "x", expected train, compile or data' slurm run.yaml --instance cpu --job x
+refused "works on one machine" slurm run.yaml --instance cpu --job compile --nodes 2
+refused 'runs "drover rm"' slurm --instance cpu --job data -- rm -rf /
+refused "unexpected argument" slurm run.yaml other --instance cpu
+refused "is not text in UTF-8" slurm --instance cpu --job data -- data $'\xff'
+}
+printf 'cpus: 8\nmemory: 5\n' >machine.yaml
+expect 2 'machine.yaml:2: unknown key "memory"' "$drover" launch slurm run.yaml --instance-file machine.yaml --out refused
+expect 2 "there is no sbatch in PATH" env PATH=/nowhere "$drover" launch slurm run.yaml --instance cpu --submit --out refused
+check "nothing is written" test ! -e refused
+mkdir full && touch full/x
+expect 2 '"full" is there already' "$drover" launch slurm run.yaml --instance cpu --out full
+check "what is there stays, and nothing is left beside it" bash -c '[ -e full/x ] && ! ls -d full.* 2>/dev/null'
+
+# --- submitted by the scheduler's own program: its words, and a secret that no argument and no file holds
+mkdir bin
+cat >bin/kubectl <<'SH'
+#!/bin/bash
+printf '%s|' "$@" >>calls
+echo >>calls
+case "$*" in *" get "*|"get "*) exit 1 ;; *create*) cat >given ;; *fails*) exit 7 ;; esac
+SH
+cp bin/kubectl bin/sbatch && chmod +x bin/*
+# shellcheck disable=SC2086
+expect 0 "" env PATH="$PWD/bin:$PATH" "$drover" launch pytorchjob run.yaml --nodes 2 --instance cpu $pods --namespace ns --submit --out sent
+printf '%s\n' '--namespace|ns|get|secret|run-secret|' '--namespace|ns|create|-f|-|' '--namespace|ns|apply|-f|sent/pytorchjob.yaml|' >expected
+cmp -s calls expected && ok || bad "words of kubectl" calls
+secret=$(python3 -c 'import json; print(json.load(open("given"))["stringData"]["secret"])')
+check "a secret of 32 bytes" test ${#secret} = 64
+check "that stands nowhere" bash -c '! grep -qr "$1" sent calls out' x "$secret"
+rm calls
+expect 0 "" env PATH="$PWD/bin:$PATH" "$drover" launch slurm run.yaml --nodes 2 --instance cpu --submit --out sent-slurm
+printf '%s\n' '--test-only|sent-slurm/train.sbatch|' 'sent-slurm/train.sbatch|' >expected
+cmp -s calls expected && ok || bad "words of sbatch" calls
+expect 1 "sbatch --test-only ended with status 7" env PATH="$PWD/bin:$PATH" "$drover" launch slurm run.yaml --instance cpu --submit --out fails
+
+# --- examples/launch is what the commands at the head of its files write
+cd "$tree" || exit 1
+n=0
+for folder in examples/launch/*/; do
+    for command in $(grep -h '^# Made by: ' "$folder"* | sed 's/^# Made by: drover //' | sort -u | tr ' ' '\a'); do
+        IFS=$'\a' read -ra words <<<"$command"
+        made=$dir/made-$((n += 1))
+        options=("${words[@]}")
+        "$drover" "${options[0]}" "${options[1]}" --out "$made" "${options[@]:2}" >"$dir/out" 2>&1 || bad "${words[*]}" "$dir/out"
+        for file in "$made"/*; do
+            cmp -s "$file" "$folder$(basename "$file")" && ok || bad "$folder$(basename "$file") is not what it says that made it"
+        done
+    done
+done
+check "there are examples" test $n -ge 8
+cd "$dir" || exit 1
+finish

@@ -1,0 +1,282 @@
+// Jobs for schedulers, piece by piece: words through a real shell, texts through a reader of YAML,
+// names against regular expressions, times against Slurm's, types of machines from files, files
+// that come together.
+#include "harness.h"
+
+#include <regex.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml.h>
+
+#include "launch/jobs/instance_types.h"
+#include "launch/jobs/job_files.h"
+#include "launch/jobs/job_names.h"
+#include "launch/jobs/job_spec.h"
+#include "launch/jobs/shell_words.h"
+#include "launch/jobs/yaml_writer.h"
+
+static const char *const odd[] = {"", "a b", "it's", "\"quoted\"", "$HOME", "$(id)", "`id`", "a\nb",
+        "a\n\n", "#x", "x # y", "-n", "~", "*", "a\\b", "\\", "'", "''", "{a: 1}", "[x]", "- x",
+        "key: x", "&a", "*a", "!x", "%x", "@x", "|", ">", "?", ":", "true", "No", "y", "on", "null",
+        "1", "4e-4", "0x10", "1_000", "22:30", "2001-01-01", ".inf", ".", "a\tb", "\ta", " a", "a ",
+        "é", "\u2028", "\x01\x7f", "A=B", "${x}", "a\n  b\n\n# c: \"d\"\n", "a \nb\n", "\nb\n",
+        "é\nb\n", "a\u2028b\n", "\ufeffa\n", "\x01\n", "!!", "/x", "x,y", "=", "<<", "yes", "0b1",
+        "+1"};
+enum { N_ODD = sizeof odd / sizeof *odd };
+
+// --- the shell
+static void shell_gives_words_back(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    const char *path = path_join(a, temporary_dir(a), "words.sh");
+    str script = {0}, expected = {0};
+    str_puts(&script, "printf '%s\\0' ");
+    shell_words(&script, odd, N_ODD);
+    for (int i = 0; i < N_ODD; i++)
+        str_add(&expected, odd[i], strlen(odd[i]) + 1);
+    OK(file_write_atomic(path, script.p, script.n));
+    FILE *got = popen(arena_printf(a, "sh %s", path), "r");
+    char *bytes = arena_alloc(a, 1 << 16);
+    const size_t n = fread(bytes, 1, 1 << 16, got);
+    assert_int_equal(pclose(got), 0);
+    assert_int_equal(n, expected.n);
+    assert_memory_equal(bytes, expected.p, n);
+    str_free(&script);
+    str_free(&expected);
+    arena_free(a);
+}
+
+// --- YAML
+static const char *scalar_of(yaml_document_t *doc, int id, bool is_text) {
+    const yaml_node_t *found = yaml_document_get_node(doc, id);
+    assert_int_equal(found->type, YAML_SCALAR_NODE);
+    if (is_text && found->data.scalar.style == YAML_PLAIN_SCALAR_STYLE)
+        assert_non_null(strchr("abcdefghijklmnopqrstuvwxyzA/", *found->data.scalar.value));
+    assert_int_equal(strlen((const char *)found->data.scalar.value), found->data.scalar.length);
+    return (const char *)found->data.scalar.value;
+}
+
+// By libyaml's own parser: two lists of the odd texts, and a map with them as keys.
+static void check_texts(const char *bytes, size_t n_bytes) {
+    yaml_parser_t parser;
+    yaml_document_t doc;
+    assert_true(yaml_parser_initialize(&parser));
+    yaml_parser_set_input_string(&parser, (const unsigned char *)bytes, n_bytes);
+    if (!yaml_parser_load(&parser, &doc)) fail_msg("%s in:\n%s", parser.problem, bytes);
+    const yaml_node_pair_t *top = yaml_document_get_root_node(&doc)->data.mapping.pairs.start;
+    for (int list = 0; list < 2; list++) {
+        const yaml_node_t *found = yaml_document_get_node(&doc, top[list].value);
+        for (int i = 0; i < N_ODD; i++)
+            assert_string_equal(scalar_of(&doc, found->data.sequence.items.start[i], true), odd[i]);
+    }
+    const yaml_node_pair_t *pair =
+            yaml_document_get_node(&doc, top[2].value)->data.mapping.pairs.start;
+    for (int i = 0; i < N_ODD; i++)
+        assert_string_equal(scalar_of(&doc, pair[i].key, true), odd[i]);
+    yaml_document_delete(&doc);
+    yaml_parser_delete(&parser);
+}
+
+static void yaml_gives_texts_back(void **state) {
+    (void)state;
+    str text = {0};
+    yaml_writer *w = yaml_writer_open(&text);
+    yaml_document(w);
+    yaml_list(w, "texts");
+    for (int i = 0; i < N_ODD; i++)
+        yaml_text(w, NULL, odd[i]);
+    yaml_list_end(w);
+    yaml_list(w, "lines");
+    for (int i = 0; i < N_ODD; i++)
+        yaml_lines(w, NULL, odd[i]);
+    yaml_list_end(w);
+    yaml_map(w, "keys");
+    for (int i = 0; i < N_ODD; i++)
+        yaml_int(w, odd[i], i);
+    yaml_map_end(w);
+    yaml_document_end(w);
+    yaml_writer_close(w);
+    check_texts(text.p, text.n);
+    str_free(&text);
+}
+
+// What a reader of YAML 1.1 takes for something else than a text must be in quotes.
+static void yaml_quotes_what_means_more(void **state) {
+    (void)state;
+    static const char *const quoted[] = {"y", "No", "on", "true", "null", "1", "4e-4", "22:30",
+            "0x10", ".inf", "~", "", "2001-01-01"};
+    for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
+        str text = {0}, expected = {0};
+        yaml_writer *w = yaml_writer_open(&text);
+        yaml_document(w);
+        yaml_text(w, "k", quoted[i]);
+        yaml_document_end(w);
+        yaml_writer_close(w);
+        str_printf(&expected, "k: \"%s\"\n", quoted[i]);
+        assert_non_null(strstr(text.p, expected.p));
+        str_free(&text);
+        str_free(&expected);
+    }
+}
+
+// --- names
+// 10,000 of each: of letters that are likely, so that many are right.
+static void names_are_what_patterns_say(void **state) {
+    (void)state;
+    static const char letters[] = "abzAZ09--..__//:@ $'\n#";
+    static const struct {
+        const char *pattern;
+        bool (*is)(const char *);
+    } cases[] = {
+            {"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+                    name_is_dns_subdomain},
+            {"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", name_is_label},
+            {"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+                    name_is_label_key},
+            {"^[A-Za-z0-9][-A-Za-z0-9_./:@]*$", name_is_image},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        regex_t pattern;
+        int right = 0;
+        assert_int_equal(regcomp(&pattern, cases[k].pattern, REG_EXTENDED | REG_NOSUB), 0);
+        for (uint64_t seed = 0; seed < 10000; seed++) {
+            char name[16] = "";
+            const int n = (int)(seed % 9);
+            for (int i = 0; i < n; i++)
+                name[i] = letters[(
+                        size_t)((noise(seed, (uint64_t)i) + 1) / 2 * (double)(sizeof letters - 1))];
+            const bool is = regexec(&pattern, name, 0, NULL, 0) == 0;
+            if (cases[k].is(name) != is) fail_msg("\"%s\" against %s", name, cases[k].pattern);
+            right += is;
+        }
+        assert_true(right > 200);
+        regfree(&pattern);
+    }
+    assert_true(name_is_dns_label("a-9", 3));
+    assert_false(name_is_dns_label("a-9b", 3));
+    assert_false(name_is_dns_label("9a", 63));
+    assert_false(name_is_dns_label("a-", 63));
+    assert_false(name_is_dns_label("", 63));
+    assert_false(name_is_text("\xff"));
+    assert_true(name_is_text("é"));
+    assert_true(name_is_mount("/shared"));
+    assert_false(name_is_mount("/"));
+    assert_false(name_is_mount("/a/.."));
+    assert_false(name_is_mount("/a:b"));
+}
+
+static void files_have_names(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    static const char *const cases[][2] = {{"a/Llama_3.1.yaml", "llama-3-1"}, {"run.yml", "run"},
+            {"9x.yaml", "x"}, {"---.yaml", "run"}, {"a b#c.yaml", "a-b-c"}, {"x-.yaml", "x"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_string_equal(name_of_file(a, cases[i][0]), cases[i][1]);
+    arena_free(a);
+}
+
+// --- times, as sbatch's manual has them
+static void times_are_slurms(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t seconds;
+    } cases[] = {{"90", 5400}, {"10:30", 630}, {"01:00:00", 3600}, {"2-12", 216000},
+            {"1-00:30", 88200}, {"7-01:02:03", 608523}, {"90m", 5400}, {"24h", 86400},
+            {"7d", 604800}, {"30s", 30}};
+    static const char *const wrong[] = {"", "0", "x", "-1", "1:60", "1:2:3:4", "1-", "h", "1.5h",
+            "99999999999", "1:", ":1", "24 h", "1-1-1", "9999999d"};
+    int64_t seconds;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        OK(job_read_time(cases[i].text, &seconds));
+        if (seconds != cases[i].seconds) fail_msg("%s: %lld", cases[i].text, (long long)seconds);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        FAILS(job_read_time(wrong[i], &seconds), DRV_E_USAGE, "--time");
+}
+
+// --- types of machines
+static drv_status read_type(arena *a, const char *text, instance_type *out) {
+    return instance_read(a, "i.yaml", text, strlen(text), out);
+}
+
+// Legend: a arena, t type.
+static void types_from_files(void **state) {
+    (void)state;
+    arena *a = arena_new("test");
+    instance_type t;
+    OK(read_type(a, "{cpus: 8, memory_gib: 1.5}", &t));
+    assert_int_equal(t.pod_memory, (int64_t)3 << 29);
+    assert_int_equal(instance_ranks(&t), 1);
+    OK(read_type(a,
+            "{name: g6, family: gpu, devices: 4, device_memory_gib: 24, cpus: 48, memory_gib: 180, "
+            "label: node-type, label_value: g6, efa: 1, huge_pages_gib: 2}",
+            &t));
+    assert_int_equal(instance_ranks(&t), 4);
+    assert_string_equal(t.resource, "nvidia.com/gpu");
+    static const struct {
+        const char *text, *says;
+    } wrong[] = {{"{cpus: 8}", "\"memory_gib\" is missing"},
+            {"{memory_gib: 8}", "\"cpus\" is missing"},
+            {"cpus: 8\nmemory_gb: 8",
+                    "i.yaml:2: unknown key \"memory_gb\", did you mean \"memory_gib\""},
+            {"{cpus: 0, memory_gib: 8}", "a whole number from 1 to 65536"},
+            {"{cpus: 8, memory_gib: -1}", "GiB above 0"},
+            {"{cpus: 8, memory_gib: nan}", "GiB above 0"},
+            {"{cpus: [8], memory_gib: 1}", "a whole number"},
+            {"{cpus: 8, memory_gib: 8, devices: 2}", "both family and devices"},
+            {"{cpus: 8, memory_gib: 8, family: gpu, devices: 2}", "device_memory_gib"},
+            {"{cpus: 8, memory_gib: 8, family: tpu}", "none, neuron or gpu"},
+            {"{cpus: 8, memory_gib: 8, resource: \"a b\"}", "a name as nvidia.com/gpu"},
+            {"{cpus: 8, memory_gib: 8, resource: a/b}", "no resource"},
+            {"{cpus: 8, memory_gib: 8, label: a}", "both label and label_value"},
+            {"{cpus: 8, cpus: 8, memory_gib: 8}", "given twice"},
+            {"{cpus: 8, memory_gib: 8, name: \"$(id)\"}", "a label of at most 63"},
+            {"{cpus: 8", "not YAML"}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        FAILS(read_type(a, wrong[i].text, &t), DRV_E_USAGE, wrong[i].says);
+    arena_free(a);
+}
+
+// --- files
+static void files_come_together(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem), *out = path_join(mem, dir, "a/b");
+    job_files files = {0};
+    struct stat info;
+    char **names, *text;
+    size_t n_bytes;
+    int n;
+    str_puts(job_files_add(&files, "x", false), "one");
+    str_puts(job_files_add(&files, "y", true), "two");
+    OK(job_files_write(mem, &files, arena_printf(mem, "%s/", out)));
+    OK(file_read(mem, path_join(mem, out, "y"), &text, &n_bytes));
+    assert_string_equal(text, "two");
+    assert_int_equal(stat(path_join(mem, out, "y"), &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0755);
+    FAILS(job_files_write(mem, &files, out), DRV_E_USAGE, "is there already");
+    OK(dir_make(path_join(mem, dir, "empty")));
+    OK(job_files_write(mem, &files, path_join(mem, dir, "empty")));
+    OK(file_write_atomic(path_join(mem, dir, "file"), "z", 1));
+    FAILS(job_files_write(mem, &files, path_join(mem, dir, "file")), DRV_E_USAGE,
+            "is there already");
+    OK(dir_list(mem, dir, &names, &n)); // nothing half made is left
+    assert_int_equal(n, 3);
+    job_files_free(&files);
+    arena_free(mem);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(shell_gives_words_back),
+            cmocka_unit_test(yaml_gives_texts_back),
+            cmocka_unit_test(yaml_quotes_what_means_more),
+            cmocka_unit_test(names_are_what_patterns_say),
+            cmocka_unit_test(files_have_names),
+            cmocka_unit_test(times_are_slurms),
+            cmocka_unit_test(types_from_files),
+            cmocka_unit_test(files_come_together),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

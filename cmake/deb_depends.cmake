@@ -15,15 +15,18 @@ function(libraries_of file out) # "libc6 (>= 2.36), libcurl4 (>= 7.16.2)" as a l
 endfunction()
 
 # What the program opens by name, linked with a library of nothing: it tells what they are.
-execute_process(COMMAND ${CPACK_DROVER_CC} -shared -nostdlib -Wl,--no-as-needed ${CPACK_DROVER_OPENED} -o ${PLACE}/opened.so
-  COMMAND_ERROR_IS_FATAL ANY)
+foreach(kind OPENED WISHED)
+  execute_process(COMMAND ${CPACK_DROVER_CC} -shared -nostdlib -Wl,--no-as-needed ${CPACK_DROVER_${kind}}
+    -o ${PLACE}/${kind}.so COMMAND_ERROR_IS_FATAL ANY)
+  libraries_of(${PLACE}/${kind}.so ${kind})
+endforeach()
 libraries_of(${CPACK_DROVER_PROGRAM} DEPENDS)
-libraries_of(${PLACE}/opened.so OPENED)
 list(APPEND DEPENDS ${OPENED})
 if(CPACK_DROVER_MPI_MODULE)
   libraries_of(${CPACK_DROVER_MPI_MODULE} RECOMMENDS)
-  list(FILTER RECOMMENDS EXCLUDE REGEX "^libc6 ")
   list(APPEND RECOMMENDS openmpi-bin) # mpirun
 endif()
+list(APPEND RECOMMENDS ${WISHED})
+list(FILTER RECOMMENDS EXCLUDE REGEX "^libc6 ")
 string(REPLACE ";" ", " CPACK_DEBIAN_PACKAGE_DEPENDS "${DEPENDS}")
 string(REPLACE ";" ", " CPACK_DEBIAN_PACKAGE_RECOMMENDS "${RECOMMENDS}")

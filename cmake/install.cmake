@@ -33,10 +33,11 @@ set(CPACK_STRIP_FILES ON)
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION science)
-# What the program needs it depends on; what its MPI module needs is recommended (deb_depends.cmake).
+# What the program needs it depends on; what its MPI module and single verbs need is recommended (deb_depends.cmake).
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_CURRENT_LIST_DIR}/deb_depends.cmake)
 set(CPACK_DROVER_PROGRAM ${CMAKE_BINARY_DIR}/drover)
 set(CPACK_DROVER_OPENED ${OPENED_FILES})
+set(CPACK_DROVER_WISHED ${WISHED_FILES})
 set(CPACK_DROVER_CC ${CMAKE_C_COMPILER})
 if(TARGET drover_mpi)
   set(CPACK_DROVER_MPI_MODULE ${CMAKE_BINARY_DIR}/drover_mpi.so)

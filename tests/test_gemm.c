@@ -246,6 +246,33 @@ static void forms_of_a_plan(void) {
     arena_free(mem);
 }
 
+// A leaf of two runs, each longer than the kernels pack at once: the second one is added to the
+// first, for which they form its sum aside.
+static void long_runs_of_leaves(void **state) {
+    (void)state;
+    enum { RUN = 4 * GEMM_WORDS }; // whole blocks, of pairs too: no room is left over
+    static const gemm_tree tree = {.n_leaves = 1,
+            .n_runs = 2,
+            .first = {0, RUN},
+            .each = {RUN, RUN}};
+    arena *mem = arena_new("gemm");
+    gemm_machine *machine;
+    OK(gemm_machine_open(mem, GEMM_BY_RULE, &machine));
+    for (int i = 0; i < 2; i++) {
+        const gemm_shape s = {.m = 150,
+                .n = 336,
+                .k = 2 * RUN,
+                .in = i ? DT_BF16 : DT_F32,
+                .out = DT_F32};
+        product p = product_new(s, 7);
+        run_in_plan(machine, mem, &p, &tree);
+        check_result(&p);
+        product_free(&p);
+    }
+    gemm_machine_close(machine);
+    arena_free(mem);
+}
+
 // Whatever multiplies, the plan, which is made without a machine, has scratch enough for the tiles
 // of any number of threads: they fit it, and sums are right.
 static void any_number_of_threads(void **state) {
@@ -357,7 +384,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bf16_dot_product),
             cmocka_unit_test(every_level), cmocka_unit_test(by_onednn),
             cmocka_unit_test(empty_products), cmocka_unit_test(bits),
-            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(any_number_of_threads),
-            cmocka_unit_test(too_little_scratch)};
+            cmocka_unit_test(a_sum_is_added_as_a_whole), cmocka_unit_test(long_runs_of_leaves),
+            cmocka_unit_test(any_number_of_threads), cmocka_unit_test(too_little_scratch)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,7 @@ library zlib zlib1g-dev
 library liblz4 liblz4-dev
 library libcurl libcurl4-openssl-dev
 library libcrypto libssl-dev
+library ncursesw libncurses-dev
 header snappy-c.h libsnappy-dev
 header dnnl.h libdnnl-dev
 header cmocka.h libcmocka-dev

@@ -42,3 +42,12 @@ int64_t memory_peak_bytes(void) {
     getrusage(RUSAGE_SELF, &u);
     return (int64_t)u.ru_maxrss * 1024;
 }
+
+int64_t memory_resident_bytes(void) {
+    // Second field of /proc/self/statm: pages (proc(5)).
+    FILE *f = fopen("/proc/self/statm", "r");
+    long long pages = 0;
+    if (f && fscanf(f, "%*d %lld", &pages) != 1) pages = 0;
+    if (f) fclose(f);
+    return (int64_t)pages * sysconf(_SC_PAGESIZE);
+}

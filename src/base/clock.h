@@ -2,7 +2,8 @@
 #pragma once
 #include <stdint.h>
 
-double clock_s(void);            // monotonic seconds
-double clock_utc_s(void);        // seconds since 1970, with their fraction
-double clock_process_s(void);    // seconds since this process started
-int64_t memory_peak_bytes(void); // highest resident so far
+double clock_s(void);                // monotonic seconds
+double clock_utc_s(void);            // seconds since 1970, with their fraction
+double clock_process_s(void);        // seconds since this process started
+int64_t memory_peak_bytes(void);     // highest resident so far
+int64_t memory_resident_bytes(void); // now; 0: /proc does not say

@@ -17,6 +17,8 @@ const verb *const cli_verbs[] = {
         &verb_eval,
         &verb_generate,
         &verb_plot,
+        &verb_top,
+        &verb_report,
         &verb_config,
         &verb_plan,
         &verb_graph,

@@ -243,6 +243,13 @@ void comm_note(comm *c, int64_t step, const char *program) {
     pthread_mutex_lock(&c->lock);
     c->mine.step = step;
     snprintf(c->mine.program, sizeof c->mine.program, "%s", program);
+    if (c->size == 1) c->began_s = clock_s(); // it has no operations
+    pthread_mutex_unlock(&c->lock);
+}
+
+void comm_tell(comm *c, const rank_figures *mine) {
+    pthread_mutex_lock(&c->lock);
+    c->mine.figures = *mine;
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -273,6 +280,34 @@ rank_status comm_status_now(comm *c) {
     now.since_s = clock_s() - c->began_s;
     pthread_mutex_unlock(&c->lock);
     return now;
+}
+
+// What is known of a rank, without its name.
+static watched last_heard(comm *c, int rank) {
+    const double now = clock_s();
+    watched w = {.heard_s = -1};
+    if (rank == c->rank)
+        w = (watched){.status = comm_status_now(c), .heard_s = now};
+    else if (c->ring)
+        ring_look(c->ring, rank, &w);
+    else if (c->v->look) {
+        w.closed = !c->v->look(c, rank, &w.status);
+        w.heard_s = now;
+    }
+    return w;
+}
+
+void comm_look(comm *c, int rank, rank_view *out) {
+    const watched w = last_heard(c, rank);
+    *out = (rank_view){.host = c->info[rank].host,
+            .pid = c->info[rank].pid,
+            .step = w.status.step,
+            .since_s = w.status.since_s,
+            .heard_s = w.heard_s < 0 ? -1 : clock_s() - w.heard_s,
+            .ended = w.closed,
+            .figures = w.status.figures};
+    memcpy(out->program, w.status.program, sizeof out->program);
+    memcpy(out->op, w.status.op, sizeof out->op);
 }
 
 // --- failures

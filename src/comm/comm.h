@@ -161,5 +161,26 @@ double comm_waited(const comm *c);
 
 // What this rank is doing, for messages and the table of a watchdog. The name must live on.
 void comm_note(comm *c, int64_t step, const char *program);
+// What it tells of its last step: seconds that went into it, and bytes that it holds, has planned,
+// has on its device, has sent in the step. Text that does not fit is cut.
+enum { RANK_ARITHMETIC = 12 };
+typedef struct rank_figures {
+    float compute_s, wait_s, data_s, save_s;
+    int64_t resident, planned, device, sent;
+    char arithmetic[RANK_ARITHMETIC];
+} rank_figures;
+void comm_tell(comm *c, const rank_figures *mine);
+// What a rank was last heard to do; texts live as long as the comm, or are copies.
+typedef struct rank_view {
+    const char *host;
+    int32_t pid;
+    int64_t step;
+    char program[16], op[40]; // op "": between operations
+    double since_s, heard_s;  // in it, as it told; ago
+    bool ended;               // it has said good-bye
+    rank_figures figures;
+} rank_view;
+// Any thread may look, until comm_close. Ranks without a ring are heard of never: -1 in heard_s.
+void comm_look(comm *c, int rank, rank_view *out);
 // Keeps the last 64 operations of this rank in DIR/rank-NNNNN.txt, readable also after kill -9.
 DRV_CHECKED drv_status comm_record(comm *self, const char *dir);

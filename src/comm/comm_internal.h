@@ -5,6 +5,8 @@
 
 #include "comm/comm.h"
 
+struct rank_status;
+
 // How messages travel. Everything takes the rank's own comm and is called by its thread alone.
 typedef struct comm_transport {
     const char *name;
@@ -15,6 +17,9 @@ typedef struct comm_transport {
     void (*cancel)(comm *c, comm_transfer *list, int n); // after a failure
     void (*wake)(comm *c); // other ranks of this process, since one has failed; NULL: none
     void (*close)(comm *c, bool failed);
+    // What another rank does, where all are of this process; NULL: they are not. False: it has
+    // closed, and that is what it did last.
+    bool (*look)(const comm *c, int rank, struct rank_status *out);
     void *(*twin)(const comm *c, arena *a); // the state of a twin; NULL: that of c
 } comm_transport;
 
@@ -31,13 +36,14 @@ typedef struct comm_failure {
 } comm_failure;
 
 // What a rank does, as it tells the others.
-enum { PROGRAM_NAME = 16, OP_NAME = 40 };
+enum { PROGRAM_NAME = sizeof((rank_view *)0)->program, OP_NAME = sizeof((rank_view *)0)->op };
 typedef struct rank_status {
     int64_t step;
     uint64_t sequence; // operations begun
     double since_s;    // for so long; of others: when it was told
     char program[PROGRAM_NAME];
     char op[OP_NAME]; // "": between operations
+    rank_figures figures;
 } rank_status;
 
 typedef struct rank_info { // of any rank, known to all
@@ -128,6 +134,7 @@ typedef struct watched {
     double heard_s; // clock
     bool closed;    // has said good-bye
 } watched;
+void ring_look(struct ring *r, int rank, watched *out); // any thread
 // A table of all ranks, who holds up whom; `suspect` is the rank that the others wait for.
 void watch_table(const comm *c, const watched *of, int suspect, const char *why);
 // Who holds up the job: the rank that was not heard of for opts.silent_s, else, where an operation

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -29,12 +30,16 @@ enum { MAX_PENDING = 1 << 18 }; // bytes to a neighbour that does not read, befo
 
 typedef enum note_kind { NOTE_STATUS = 1, NOTE_FAILURE, NOTE_SAID, NOTE_BYE } note_kind;
 
-typedef struct note { // what goes round
+typedef struct note { // what goes round, as far as its kind needs (note_bytes)
     uint32_t kind, beat;
     int32_t rank, failure, reason; // reason: the drv_status of a rank that gave up
     rank_status status;            // NOTE_STATUS
     char text[FAILURE_TEXT];       // NOTE_FAILURE
 } note;
+
+static size_t note_bytes(uint32_t kind) {
+    return kind == NOTE_STATUS ? offsetof(note, text) : sizeof(note);
+}
 
 typedef struct neighbour {
     int fd, rank; // fd -1: gone
@@ -51,8 +56,9 @@ struct ring {
     _Atomic int said; // the lowest rank that has said why it gave up; size: none
     uint32_t beat;
     uint32_t *heard_beat; // by rank
-    watched *of;          // by rank
-    int warned;           // of this rank; -1: of none
+    watched *of;          // by rank; written by the thread, under the lock
+    pthread_mutex_t lock;
+    int warned; // of this rank; -1: of none
     double warned_s;
 };
 
@@ -68,7 +74,7 @@ static void flush(neighbour *l) {
 
 static void send_note(neighbour *l, const note *x) {
     if (l->fd < 0 || (x->kind == NOTE_STATUS && l->out.n > MAX_PENDING)) return;
-    str_add(&l->out, x, sizeof *x);
+    str_add(&l->out, x, note_bytes(x->kind));
     flush(l);
 }
 
@@ -142,6 +148,19 @@ static void take_said(struct ring *r, neighbour *onward, const note *x) {
     send_note(onward, x);
 }
 
+static void hear(struct ring *r, int rank, const rank_status *status) {
+    pthread_mutex_lock(&r->lock);
+    r->of[rank].status = *status;
+    r->of[rank].heard_s = clock_s();
+    pthread_mutex_unlock(&r->lock);
+}
+
+void ring_look(struct ring *r, int rank, watched *out) {
+    pthread_mutex_lock(&r->lock);
+    *out = r->of[rank];
+    pthread_mutex_unlock(&r->lock);
+}
+
 static void take_note(struct ring *r, int from, note *x) {
     neighbour *onward = &r->link[!from];
     x->text[sizeof x->text - 1] = 0;
@@ -151,30 +170,32 @@ static void take_note(struct ring *r, int from, note *x) {
     if (x->kind == NOTE_SAID) take_said(r, onward, x);
     if (x->kind != NOTE_STATUS || (int32_t)(x->beat - r->heard_beat[x->rank]) <= 0) return;
     r->heard_beat[x->rank] = x->beat;
-    r->of[x->rank].status = x->status;
-    r->of[x->rank].heard_s = clock_s();
+    hear(r, x->rank, &x->status);
     send_note(onward, x);
 }
 
-static void receive(struct ring *r, int from) {
-    neighbour *l = &r->link[from];
-    char bytes[4096];
+static void receive(struct ring *links, int from) {
+    neighbour *from_link = &links->link[from];
+    char news[4096];
     for (;;) {
-        const ssize_t n = recv(l->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        const ssize_t n = recv(from_link->fd, news, sizeof news, MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
         if (n <= 0) {
-            lost(r, l);
+            lost(links, from_link);
             return;
         }
-        str_add(&l->in, bytes, (size_t)n);
-        size_t used = 0;
-        for (; l->in.n - used >= sizeof(note); used += sizeof(note)) {
-            note x;
-            memcpy(&x, l->in.p + used, sizeof x);
-            take_note(r, from, &x);
+        str_add(&from_link->in, news, (size_t)n);
+        size_t used = 0, bytes = 0;
+        for (; from_link->in.n - used >= sizeof(uint32_t); used += bytes) {
+            note x = {0};
+            memcpy(&x.kind, from_link->in.p + used, sizeof x.kind);
+            bytes = note_bytes(x.kind);
+            if (from_link->in.n - used < bytes) break;
+            memcpy(&x, from_link->in.p + used, bytes);
+            take_note(links, from, &x);
         }
-        memmove(l->in.p, l->in.p + used, l->in.n - used);
-        l->in.n -= used;
+        memmove(from_link->in.p, from_link->in.p + used, from_link->in.n - used);
+        from_link->in.n -= used;
     }
 }
 
@@ -213,7 +234,7 @@ static void watch(struct ring *links, double now) {
 static void beat(struct ring *r) {
     note x = {.kind = NOTE_STATUS, .beat = ++r->beat, .rank = r->c->rank};
     x.status = comm_status_now(r->c);
-    r->of[r->c->rank] = (watched){.status = x.status, .heard_s = clock_s()};
+    hear(r, r->c->rank, &x.status);
     send_both(r, &x);
     if (!has_failed(r->c)) watch(r, clock_s());
 }
@@ -319,6 +340,7 @@ drv_status ring_open(comm *c, struct ring **out) {
             .of = ARENA_ARRAY(c->a, watched, c->size)};
     DRV_TRY(ring_connect(c, fd));
     if (fd[0] < 0) return DRV_OK;
+    pthread_mutex_init(&r->lock, NULL);
     for (int i = 0; i < 2; i++)
         r->link[i] = (neighbour){.fd = fd[i], .rank = (c->rank + (i ? 1 : c->size - 1)) % c->size};
     for (int i = 0; i < c->size; i++)
@@ -382,4 +404,5 @@ void ring_close(struct ring *r, bool failed) {
         str_free(&r->link[i].out);
         close(r->wake[i]);
     }
+    pthread_mutex_destroy(&r->lock);
 }

@@ -21,6 +21,10 @@ typedef struct hub {
     pthread_mutex_t lock; // of all boxes; not held while bytes are copied
     int n;
     box *boxes;
+    struct present {
+        comm *c;          // NULL: not open
+        rank_status last; // when it closed
+    } * ranks;
     comm_failure failure;
 } hub;
 
@@ -130,11 +134,31 @@ static void wake(comm *c) {
     wake_all(c->state);
 }
 
+static void leave(comm *c, bool failed) {
+    (void)failed;
+    hub *h = c->state;
+    const rank_status last = comm_status_now(c);
+    pthread_mutex_lock(&h->lock);
+    h->ranks[c->rank] = (struct present){.last = last};
+    pthread_mutex_unlock(&h->lock);
+}
+
+static bool look(const comm *c, int rank, rank_status *out) {
+    hub *h = c->state;
+    pthread_mutex_lock(&h->lock);
+    comm *other = h->ranks[rank].c;
+    *out = other ? comm_status_now(other) : h->ranks[rank].last;
+    pthread_mutex_unlock(&h->lock);
+    return other != NULL;
+}
+
 static const comm_transport transport = {.name = "threads",
         .start = start,
         .advance = advance,
         .cancel = cancel,
-        .wake = wake};
+        .wake = wake,
+        .close = leave,
+        .look = look};
 
 // --- running
 typedef struct worker {
@@ -154,6 +178,9 @@ static void *run(void *arg) {
     team *t = team_new(w->n_threads);
     team_use(t);
     comm *c = comm_new(a, &transport, w->hub, w->rank, w->hub->n, w->opts, &w->hub->failure);
+    pthread_mutex_lock(&w->hub->lock);
+    w->hub->ranks[w->rank].c = c;
+    pthread_mutex_unlock(&w->hub->lock);
     w->status = comm_meet(c);
     if (w->status == DRV_OK) w->status = w->fn(c, w->ctx);
     snprintf(w->message, sizeof w->message, "%s", drv_message());
@@ -184,7 +211,9 @@ static drv_status run_all(worker *w, int n) {
 
 drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,
         drv_status (*fn)(comm *self, void *ctx), void *ctx) {
-    hub shared = {.n = n_ranks, .boxes = mem_zeroed(sizeof(box) * (size_t)n_ranks)};
+    hub shared = {.n = n_ranks,
+            .boxes = mem_zeroed(sizeof(box) * (size_t)n_ranks),
+            .ranks = mem_zeroed(sizeof(struct present) * (size_t)n_ranks)};
     worker *workers = mem_zeroed(sizeof *workers * (size_t)n_ranks);
     pthread_mutex_init(&shared.lock, NULL);
     pthread_mutex_init(&shared.failure.lock, NULL);
@@ -206,6 +235,7 @@ drv_status comm_run_threads(int n_ranks, int n_threads, const comm_opts *opts,
     pthread_mutex_destroy(&shared.lock);
     pthread_mutex_destroy(&shared.failure.lock);
     free(shared.boxes);
+    free(shared.ranks);
     free(workers);
     return status;
 }

@@ -90,10 +90,11 @@ typedef struct run_config {
     save_dtype save_dtype; // of a checkpoint's model file; SAVE_AUTO: see config_save_dtype
     precision grad_dtype;  // of sums of gradients
     recompute_mode recompute;
-    int64_t eval_every;   // steps; 0: never
-    int64_t eval_batches; // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
-    int64_t log_every;    // steps
-    int64_t threads;      // 0: all cores
+    int64_t eval_every;     // steps; 0: never
+    int64_t eval_batches;   // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
+    int64_t log_every;      // steps
+    const char *status_dir; // ""; else where rank 0 keeps ranks/status
+    int64_t threads;        // 0: all cores
     int64_t max_bad_steps;
     int64_t hash_every;   // steps; 0: never
     double max_minutes;   // of this start; 0: any

@@ -122,6 +122,9 @@ static const key run_keys[] = {
                         "tokens, or all there are"},
         {KEY("training.log_every", int, log_every), .initial = "1", .min = 1, .max = NO_MAX,
                 .help = "steps between log lines"},
+        {KEY("training.status_dir", text, status_dir), .initial = "",
+                .help = "a folder on a disk of rank 0's own for the table of ranks, which it writes once a second; empty: in "
+                        "run_dir, as RUN_DIR/ranks/status"},
         {KEY("training.threads", int, threads), .initial = "0", .max = 4096,
                 .help = "0: all cores; results do not depend on it"},
         {KEY("training.max_bad_steps", int, max_bad_steps), .initial = "5", .min = 1, .max = NO_MAX,

@@ -24,6 +24,8 @@ typedef struct plot_terminal_opts {
 } plot_terminal_opts;
 
 void plot_terminal(arena *a, const plot *p, const plot_terminal_opts *opts, str *out);
+// Appends text as HTML shows it: clean, and with its markup taken for letters.
+void plot_add_text(str *out, const char *text);
 // One <svg> element with everything in it.
 void plot_svg(arena *mem, const plot *runs, str *out);
 // A page of its own: the SVG and a table that compares the runs.

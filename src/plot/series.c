@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/json_lines.h"
 
 static void add_point(arena *a, plot_series *s, double x, double y) {
     if (s->n == s->cap) { // the old arrays stay in the arena: at most as much again
@@ -57,14 +57,14 @@ void plot_parse(arena *a, const char *text, size_t n, const char *const *keys, i
 
 drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
         plot_run *out) {
-    char *text;
-    size_t n;
-    if (file_is_dir(path))
-        DRV_TRY(file_read(a, path_join(a, path, "metrics.jsonl"), &text, &n));
-    else
-        DRV_TRY(file_read_any(a, path, &text, &n));
+    const char *file = file_is_dir(path) ? path_join(a, path, "metrics.jsonl") : path;
+    json_lines lines;
+    DRV_TRY(json_lines_open(file, false, &lines));
     *out = (plot_run){.name = path};
-    plot_parse(a, text, n, keys, n_keys, out);
+    for (json_t *record; (record = json_lines_next(&lines)); json_decref(record))
+        if (!add_line(a, record, keys, n_keys, out)) out->n_broken++;
+    out->n_broken += lines.n_broken;
+    json_lines_close(&lines);
     return DRV_OK;
 }
 

@@ -31,7 +31,7 @@ typedef struct panel {
     plot_range x_range, y_range;
 } panel;
 
-static void add_text(str *out, const char *text) {
+void plot_add_text(str *out, const char *text) {
     str clean = {0};
     text_add_clean(&clean, text, false);
     for (const char *p = clean.p ? clean.p : ""; *p; p++) {
@@ -117,7 +117,7 @@ static void add_points(const panel *p, const plot_series *s, const char *colour,
 // --- axes
 static void add_axes(const panel *p, const char *title, str *out) {
     str_printf(out, "<text class=\"title\" x=\"%.1f\" y=\"%.1f\">", p->x, p->y - 12);
-    add_text(out, title);
+    plot_add_text(out, title);
     str_puts(out, "</text>\n");
     const double dy = plot_tick_step(&p->y_range, (int)(p->height / 32)),
                  dx = plot_tick_step(&p->x_range, (int)(p->width / 90));
@@ -184,7 +184,7 @@ static void add_legend(const plot *p, double y, str *out) {
         str_printf(out, "<path class=\"mean\" stroke=\"%s\" d=\"M%d %.1fh26\"/>\n",
                 colours[r % N_COLOURS], MARGIN, y - 4);
         str_printf(out, "<text class=\"run\" x=\"%d\" y=\"%.1f\">", MARGIN + 36, y);
-        add_text(out, run->name);
+        plot_add_text(out, run->name);
         str_puts(out, "<tspan class=\"note\" dx=\"14\">");
         const plot_series *first = &run->series[0];
         if (first->n == 0) str_puts(out, "nothing yet");
@@ -250,7 +250,7 @@ static void add_table_row(const plot_run *run, int n_keys, str *out) {
         if (run->series[k].n > 0)
             last_step = fmax(last_step, run->series[k].x[run->series[k].n - 1]);
     str_puts(out, "<tr><td>");
-    add_text(out, run->name);
+    plot_add_text(out, run->name);
     str_printf(out, "</td><td>%.0f</td>", last_step);
     for (int k = 0; k < n_keys; k++) {
         const plot_series *s = &run->series[k];
@@ -277,7 +277,7 @@ void plot_html(arena *mem, const plot *runs, str *out) {
     str_puts(out, "<table>\n<tr><th>run</th><th>steps</th>");
     for (int k = 0; k < runs->n_keys; k++) {
         str_puts(out, "<th>last ");
-        add_text(out, plot_title(runs->keys[k]));
+        plot_add_text(out, plot_title(runs->keys[k]));
         str_puts(out, "</th>");
     }
     str_puts(out, "</tr>\n");

@@ -91,6 +91,7 @@ drv_status ranks_set_up(run *r, run_config *cfg) {
 }
 
 drv_status ranks_open_files(run *r) {
+    if (r->leads) DRV_TRY(rank_watch_open(r->a, r->comm, r->cfg, &r->watch));
     if (comm_size(r->comm) == 1) return DRV_OK;
     DRV_TRY(comm_barrier(comm_world(r->comm)));
     const char *dir = path_join(r->a, r->cfg->run_dir, "ranks");

@@ -4,6 +4,7 @@
 #include "train/batch.h"
 #include "train/metrics.h"
 #include "train/rank_times.h"
+#include "train/rank_watch.h"
 #include "train/report.h"
 #include "train/run_record.h"
 #include "train/state.h"
@@ -48,6 +49,9 @@ typedef struct run {
     arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
+    struct rank_watch *watch; // rank 0: writes ranks/status; NULL: not yet
+    rank_figures figures;     // of this rank, as the others hear them
+    double measured_s;        // when `figures` had its memory looked at
     // saving
     ckpt_saver *saver;                 // NULL until the first save
     ckpt_content content;              // what it writes

@@ -295,6 +295,16 @@ static drv_status open_reports(run *r) {
     return DRV_OK;
 }
 
+// What the others may know of this rank before its first step.
+static void tell_plan(run *r) {
+    r->figures.planned = programs_memory(&r->p).total;
+    const char *arithmetic = backend_arithmetic(r->b), *kernels = "kernels ";
+    if (str_starts(arithmetic, kernels)) arithmetic += strlen(kernels);
+    snprintf(r->figures.arithmetic, sizeof r->figures.arithmetic, "%.*s",
+            (int)strcspn(arithmetic, ",; "), arithmetic);
+    rank_watch_tell(r, &(rank_time){0});
+}
+
 bool run_checks_replicas(const run *r) {
     return r->cfg->check_every > 0 && comm_size(r->comm) > 1 &&
            config_backend(r->cfg)->uses_host_memory;
@@ -313,10 +323,12 @@ drv_status run_open(run *r, bool fresh) {
     const mesh ranks = programs_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
     r->times = rank_times_new(r->a, r->comm);
+    tell_plan(r);
     return ranks_together(r, open_reports(r));
 }
 
 void run_close(run *r) {
+    rank_watch_close(r->watch);
     ckpt_saver_free(r->saver);
     if (r->metrics) metrics_close(r->metrics);
     vocab_check_cancel(&r->vocab);

@@ -184,6 +184,7 @@ static drv_status take_step(run *self, step_metrics *made) {
     mine.sent = (double)(comm_sent_by(self->comm) - started->sent);
     mine.compute = made->step_s - rank_time_own(&mine) - mine.wait;
     rank_times_add(&self->times, &mine);
+    rank_watch_tell(self, &mine);
     fill_metrics(self, made);
     return share_times(self, made);
 }

@@ -56,8 +56,9 @@ static int open_sums(const gemm *g) {
 
 int64_t tree_scratch_bytes(const gemm *g, const gemm_shape *tile) {
     int64_t most = 0;
+    const bool adds = g->tree.n_runs > 1; // a leaf's second run is added to its first
     for (int kind = 0; kind < RUN_LENGTHS; kind++) {
-        const gemm_shape s = tree_run_shape(&g->tree, tile, kind, false);
+        const gemm_shape s = tree_run_shape(&g->tree, tile, kind, adds);
         if (gemm_scratch_bytes(&s) > most) most = gemm_scratch_bytes(&s);
     }
     return open_sums(g) * sums_bytes(tile) + most;

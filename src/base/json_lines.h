@@ -1,0 +1,29 @@
+// A file of JSON objects, one a line (JSON Lines), read in one pass with bounded memory, also while
+// it is being written.
+#pragma once
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/json.h"
+#include "base/str.h"
+
+enum { JSON_LINE_MAX = 1 << 25 }; // bytes; a longer line counts as broken
+
+typedef struct json_lines {
+    int fd;
+    const char *path;
+    str buffer;       // read and not yet taken
+    size_t taken;     // of the buffer
+    int64_t offset;   // of the file: where reading goes on
+    int64_t n_broken; // lines that are no JSON object
+    bool skipping;    // until the end of a line that is too long
+} json_lines;
+
+// `path` must outlive it; `regular`: pipes and devices are refused at once. DRV_E_IO.
+DRV_CHECKED drv_status json_lines_open(const char *path, bool regular, json_lines *out);
+// The next object, which the caller owns; NULL at the end of the whole lines. What is appended
+// later is found by the next call; a last line without a line feed is left for then.
+json_t *json_lines_next(json_lines *self);
+// Whether the file at `path` is another one by now, or shorter than what was read of it.
+bool json_lines_replaced(const json_lines *self);
+void json_lines_close(json_lines *self); // fine when all is 0 but fd, -1

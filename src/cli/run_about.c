@@ -1,0 +1,34 @@
+// The config of a run that is watched.
+#include "cli/run_about.h"
+
+#include "base/file.h"
+#include "base/str.h"
+#include "cli/plan_stages.h"
+#include "watch/rank_table.h"
+
+bool run_about_config(arena *mem, const char *run_dir, run_config *out) {
+    rank_table table;
+    const char *path = path_join(mem, run_dir, "config.yaml");
+    const int ranks = rank_table_read(mem, run_dir, &table) == DRV_OK ? table.n : 1;
+    char *text;
+    size_t n;
+    return file_read(mem, path, &text, &n) == DRV_OK &&
+           config_load(mem, path, NULL, 0, out) == DRV_OK && config_set_ranks(out, ranks) == DRV_OK;
+}
+
+static const char *axis(arena *mem, const char *name, int64_t n) {
+    return n > 1 ? arena_printf(mem, ", %s %lld", name, (long long)n) : "";
+}
+
+const char *run_about(arena *mem, const char *run_dir, double *bubble) {
+    run_config cfg;
+    plan_stages stages;
+    *bubble = 0;
+    if (!run_about_config(mem, run_dir, &cfg)) return "";
+    if (cfg.pipeline_parallel > 1 && plan_stages_make(mem, false, &cfg, &stages) == DRV_OK)
+        *bubble = stages.result.bubble;
+    return arena_printf(mem, "%s parameters, %s%s%s%s%s",
+            str_si((double)model_parameters(&cfg.model)), precision_name(cfg.precision),
+            axis(mem, "tensor", cfg.tensor_parallel), axis(mem, "pipeline", cfg.pipeline_parallel),
+            axis(mem, "context", cfg.context_parallel), axis(mem, "data", cfg.data_ranks));
+}

@@ -1,0 +1,90 @@
+// report: what became of runs, as text, JSON or one HTML page.
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/file.h"
+#include "base/log.h"
+#include "cli/cli.h"
+#include "cli/run_about.h"
+#include "watch/run_report.h"
+
+enum { MAX_RUNS = 64 };
+
+static drv_status write_report(const cli_args *args, watched_run *const *runs,
+        const report_opts *opts) {
+    const char *file = cli_get(args, "--out", NULL);
+    str out = {0};
+    drv_status status = DRV_OK;
+    if (cli_has(args, "--json")) {
+        json_t *all = json_object(), *list = json_array();
+        for (int i = 0; i < args->n_positional; i++)
+            json_array_append_new(list, watched_run_json(runs[i]));
+        json_object_set_new(all, "runs", list);
+        char *text = json_print(all, JSON_COMPACT);
+        json_decref(all);
+        puts(text);
+        free(text);
+    } else if (file) {
+        run_report_html(runs, args->n_positional, opts, &out);
+        status = file_write_atomic(file, out.p, out.n);
+        if (status == DRV_OK) log_info("report: %s", file);
+    } else {
+        run_report_text(runs, args->n_positional, opts, &out);
+        fwrite(out.p, 1, out.n, stdout);
+    }
+    str_free(&out);
+    return status;
+}
+
+static drv_status run_report(arena *mem, const cli_args *args) {
+    watched_run *runs[MAX_RUNS];
+    const char *about[MAX_RUNS], *file = cli_get(args, "--out", NULL);
+    report_opts opts = {.about = about};
+    if (file && !str_ends(file, ".html"))
+        return drv_fail(DRV_E_USAGE, "report: --out is \"%s\", expected a name ending in .html",
+                file);
+    DRV_TRY(cli_get_f64(args, "--price", 0, 1e9, &opts.price));
+    for (int i = 0; i < args->n_positional; i++)
+        if (!watched_run_is_one(args->positional[i]))
+            return drv_fail(DRV_E_USAGE,
+                    "report: \"%s\" is no run directory; expected metrics.jsonl, status.json, events.jsonl or "
+                    "ranks/status in it",
+                    args->positional[i]);
+    for (int i = 0; i < args->n_positional; i++) {
+        double bubble;
+        about[i] = run_about(mem, args->positional[i], &bubble);
+        runs[i] = watched_run_open(args->positional[i], bubble);
+        watched_run_read(runs[i], 0);
+    }
+    const drv_status status = write_report(args, runs, &opts);
+    for (int i = 0; i < args->n_positional; i++)
+        watched_run_close(runs[i]);
+    return status;
+}
+
+static const cli_option options[] = {
+        {"--out", "FILE.html", "write one page without external parts"},
+        {"--price", "MONEY", "of an hour of the whole run, to tell what it cost"},
+        CLI_JSON,
+};
+
+static const cli_rule rules[] = {
+        {.option = "--json", .excludes = "--out --price"},
+};
+
+const verb verb_report = {
+        .name = "report",
+        .summary = "tell what became of runs",
+        .usage = "RUN_DIR... [--out FILE.html] [--price MONEY] [--json]",
+        .help = "Tells whether a run is done, why it stopped and what to do; where its wall time went, over all\n"
+                "attempts; its attempts and ranks; as a page also its curves. Several runs follow each other,\n"
+                "their curves in the same panels.\n"
+                "Example: drover report runs/a runs/b --out compare.html",
+        .options = options,
+        .n_options = sizeof options / sizeof *options,
+        .rules = rules,
+        .n_rules = sizeof rules / sizeof *rules,
+        .min_positional = 1,
+        .max_positional = MAX_RUNS,
+        .run = run_report,
+};

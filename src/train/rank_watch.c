@@ -1,0 +1,138 @@
+// The thread that writes ranks/status, and what a rank tells of itself.
+#include "train/rank_watch.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "train/run.h"
+#include "watch/rank_table.h"
+
+enum { EVERY_S = 1 };
+
+struct rank_watch {
+    comm *comm;
+    rank_table_writer *table; // NULL: it could not be opened
+    rank_row *rows;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool closing, failing; // failing: said
+};
+
+static void cut(char *out, size_t size, const char *text) {
+    snprintf(out, size, "%.*s", (int)size - 1, text);
+}
+
+static void fill_row(comm *job, int rank, rank_row *row) {
+    rank_view view;
+    comm_look(job, rank, &view);
+    const rank_figures *f = &view.figures;
+    *row = (rank_row){.known = true,
+            .ended = view.ended,
+            .pid = view.pid,
+            .step = view.step,
+            .since_s = view.since_s,
+            .heard_s = view.heard_s,
+            .compute_s = (double)f->compute_s,
+            .wait_s = (double)f->wait_s,
+            .data_s = (double)f->data_s,
+            .save_s = (double)f->save_s,
+            .resident = f->resident,
+            .planned = f->planned,
+            .device = f->device,
+            .sent = f->sent};
+    cut(row->host, sizeof row->host, view.host);
+    cut(row->program, sizeof row->program, view.program);
+    cut(row->op, sizeof row->op, view.op);
+    cut(row->arithmetic, sizeof row->arithmetic, f->arithmetic);
+}
+
+static void write_table(rank_watch *w) {
+    for (int i = 0; i < comm_size(w->comm); i++)
+        fill_row(w->comm, i, &w->rows[i]);
+    const drv_status status = rank_table_write(w->table, w->rows);
+    if (status != DRV_OK && !w->failing) log_warn("table of ranks: %s", drv_message());
+    w->failing = status != DRV_OK;
+}
+
+static void *watch_main(void *arg) {
+    rank_watch *w = arg;
+    struct timespec next;
+    clock_gettime(CLOCK_MONOTONIC, &next);
+    pthread_mutex_lock(&w->lock);
+    while (!w->closing) {
+        pthread_mutex_unlock(&w->lock);
+        write_table(w);
+        pthread_mutex_lock(&w->lock);
+        next.tv_sec += EVERY_S;
+        while (!w->closing && pthread_cond_timedwait(&w->changed, &w->lock, &next) == 0) {
+        }
+    }
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static drv_status start_thread(rank_watch *w) {
+    sigset_t all, before;
+    pthread_condattr_t monotonic;
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&w->changed, &monotonic);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const int bad = pthread_create(&w->thread, NULL, watch_main, w);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return bad ? drv_fail(DRV_E_DEVICE, "could not start a thread: %s", strerror(bad)) : DRV_OK;
+}
+
+drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg, rank_watch **out) {
+    rank_watch *w = ARENA_NEW(a, rank_watch);
+    const int n = comm_size(job);
+    *w = (rank_watch){.comm = job, .rows = ARENA_ARRAY(a, rank_row, n)};
+    if (rank_table_open(a, cfg->run_dir, cfg->status_dir, n, &w->table) != DRV_OK) {
+        log_warn("table of ranks: %s", drv_message());
+        return DRV_OK;
+    }
+    const drv_status status = start_thread(w);
+    if (status == DRV_OK)
+        *out = w;
+    else
+        rank_table_close(w->table);
+    return status;
+}
+
+void rank_watch_close(rank_watch *w) {
+    if (!w) return;
+    pthread_mutex_lock(&w->lock);
+    w->closing = true;
+    pthread_cond_signal(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    pthread_join(w->thread, NULL);
+    write_table(w);
+    rank_table_close(w->table);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+}
+
+void rank_watch_tell(run *r, const rank_time *step) {
+    rank_figures *f = &r->figures;
+    const double now = clock_s();
+    f->compute_s = (float)step->compute;
+    f->wait_s = (float)step->wait;
+    f->data_s = (float)step->data;
+    f->save_s = (float)step->save;
+    f->sent = (int64_t)step->sent;
+    if (now - r->measured_s >= EVERY_S) { // a file is read for it
+        const bool on_host = config_backend(r->cfg)->uses_host_memory;
+        f->resident = memory_resident_bytes();
+        f->device = on_host ? 0 : backend_held_bytes(r->b);
+        r->measured_s = now;
+    }
+    comm_tell(r->comm, f);
+}

@@ -1,0 +1,19 @@
+// The table of ranks that rank 0 keeps for whoever watches the run (watch/rank_table.h): a thread
+// writes it once a second, from what the ranks tell each other anyway.
+#pragma once
+#include "comm/comm.h"
+#include "config/config.h"
+#include "train/rank_times.h"
+
+struct run;
+typedef struct rank_watch rank_watch; // single owner
+
+// Rank 0. The thread looks at `job` until rank_watch_close. A table that cannot be written is
+// warned of once and does not end the run; DRV_E_DEVICE: no thread can be started.
+DRV_CHECKED drv_status rank_watch_open(arena *a, comm *job, const run_config *cfg,
+        rank_watch **out);
+// Writes it a last time. NULL is allowed.
+void rank_watch_close(rank_watch *w);
+
+// Every rank, after each step: tells the others what the step went into and what the rank holds.
+void rank_watch_tell(struct run *r, const rank_time *step);

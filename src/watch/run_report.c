@@ -1,0 +1,210 @@
+// Reports of runs: rows of words first, which both forms print.
+#include "watch/run_report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status_line.h"
+
+enum { BAR = 40, MAX_RANK_ROWS = 64, WORDS = 512 };
+
+// --- what both say
+static void say_verdict(const watched_run *run, char *out, size_t size) {
+    const run_status *s = &run->status;
+    const char *state = watched_run_state(run);
+    if (!run->has_status)
+        snprintf(out, size, "%s: step %lld is the last that it told of", state,
+                (long long)run->last.step);
+    else if (s->end == RUN_FAILED)
+        snprintf(out, size, "failed at step %lld of %lld: %s (%s, exit status %lld)",
+                (long long)s->step, (long long)s->steps, s->message, s->cause,
+                (long long)s->exit_status);
+    else
+        snprintf(out, size, "%s: step %lld of %lld", state, (long long)s->step,
+                (long long)s->steps);
+}
+
+// What to do next; "": nothing.
+static const char *advice(const watched_run *run) {
+    const run_status *s = &run->status;
+    if (!run->has_status || s->end == RUN_DONE) return "";
+    if (s->end == RUN_STOPPED) return "the same command resumes it";
+    if (s->end == RUN_FAILED)
+        return s->exit_status == 75 ? "another try may succeed: the same command resumes it"
+                                    : "mend what the message says; the same command resumes it";
+    if (strcmp(watched_run_state(run), "silent") == 0)
+        return "nothing was written for a minute: look whether its processes live";
+    return "";
+}
+
+static void say_attempt(const ledger_attempt *at, char *out, size_t size) {
+    const char *end = at->end ? run_event_text(at->end, "state") : "no end";
+    const char *cause = at->failure ? run_event_text(at->failure, "message")
+                        : at->end   ? run_event_text(at->end, "cause")
+                                    : "killed, or still alive";
+    char steps[64] = "no step", from[32];
+    snprintf(from, sizeof from, "%s", str_duration(at->from_s));
+    if (at->last_step >= at->first_step && at->first_step > 0)
+        snprintf(steps, sizeof steps, "steps %lld to %lld", (long long)at->first_step,
+                (long long)at->last_step);
+    snprintf(out, size, "attempt %lld  from %s for %s  %s  %s: %s", (long long)at->number, from,
+            str_long_duration(at->until_s - at->from_s), steps, end, cause);
+}
+
+static double share(const ledger_sums *sums, int class) {
+    return sums->wall_s > 0 ? sums->seconds[class] / sums->wall_s : 0;
+}
+
+static void say_goodput(const watched_run *run, const report_opts *opts, char *out, size_t size) {
+    const ledger_sums *sums = &run->sums;
+    int n = snprintf(out, size,
+            "goodput %.1f %% = (compute + communication + bubble) / (wall - stopped)",
+            isfinite(sums->goodput) ? 100 * sums->goodput : 0);
+    if (opts->price > 0 && n > 0 && n < (int)size)
+        snprintf(out + n, size - (size_t)n, "; at %g an hour: %.2f, of it %.2f useful", opts->price,
+                opts->price * (sums->wall_s - sums->seconds[LEDGER_STOPPED]) / 3600,
+                opts->price *
+                        (sums->seconds[LEDGER_COMPUTE] + sums->seconds[LEDGER_COMMUNICATION] +
+                                sums->seconds[LEDGER_BUBBLE]) /
+                        3600);
+}
+
+// --- text
+static void text_line(str *out, const char *words) {
+    text_add_clean(out, words, false);
+    str_puts(out, "\n");
+}
+
+static void text_run(const watched_run *run, const char *about, const report_opts *opts, str *out) {
+    char words[WORDS];
+    const ledger_sums *sums = &run->sums;
+    say_verdict(run, words, sizeof words);
+    text_line(out, run->dir);
+    text_line(out, words);
+    if (*advice(run)) text_line(out, advice(run));
+    if (*about) text_line(out, about);
+    if (isfinite(run->last.loss))
+        str_printf(out, "loss %.4f, %.0f tokens/s\n", run->last.loss, run->last.tokens_per_s);
+    str_printf(out, "\nwall time %s in %d attempt%s, %lld step%s lost\n",
+            str_long_duration(sums->wall_s), sums->n_attempts, str_plural(sums->n_attempts),
+            (long long)sums->n_lost_steps, str_plural(sums->n_lost_steps));
+    for (int i = 0; i < N_LEDGER_CLASSES; i++) {
+        str_printf(out, "  %-22s %12.1f s %6.1f %%  ", ledger_name((ledger_class)i),
+                sums->seconds[i], 100 * share(sums, i));
+        for (int k = 0; k < (int)lrint(BAR * share(sums, i)); k++)
+            str_puts(out, "#");
+        while (out->n && out->p[out->n - 1] == ' ')
+            out->p[--out->n] = 0;
+        str_puts(out, "\n");
+    }
+    say_goodput(run, opts, words, sizeof words);
+    text_line(out, words);
+    if (sums->n_negative)
+        str_printf(out, "%d time%s between attempts came out below zero and counted as none\n",
+                sums->n_negative, str_plural(sums->n_negative));
+    for (int i = 0; i < sums->n_attempts && run->events.n > 0; i++) {
+        say_attempt(&sums->attempts[i], words, sizeof words);
+        text_line(out, words);
+    }
+    if (run->problems.n) text_add_clean(out, run->problems.p, true);
+}
+
+void run_report_text(watched_run *const *runs, int n, const report_opts *opts, str *out) {
+    for (int i = 0; i < n; i++) {
+        if (i) str_puts(out, "\n");
+        text_run(runs[i], opts->about[i], opts, out);
+    }
+}
+
+// --- HTML
+static const char head[] =
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>drover report</title>\n<style>\n"
+        "body{font:14px system-ui,sans-serif;color:#222;background:#fff;max-width:960px;margin:24px auto;padding:0 12px}\n"
+        "svg{max-width:100%;height:auto}\ntable{border-collapse:collapse;margin:8px 0}\n"
+        "td,th{padding:3px 14px 3px 0;text-align:right;border-bottom:1px solid #ddd}\n"
+        "td:first-child,th:first-child{text-align:left}\n"
+        ".verdict{font-size:18px;font-weight:bold}\n.bar{display:inline-block;height:10px;background:#0072b2;"
+        "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n"
+        "@media print{h2,table,svg{break-inside:avoid}}\n</style>\n";
+
+static void element(str *out, const char *open, const char *words, const char *close) {
+    str_puts(out, open);
+    plot_add_text(out, words);
+    str_puts(out, close);
+}
+
+static void html_ledger(const watched_run *run, const report_opts *opts, str *out) {
+    char words[WORDS];
+    str_puts(out, "<h3>Where the time went</h3>\n<table>\n");
+    for (int i = 0; i < N_LEDGER_CLASSES; i++)
+        str_printf(out,
+                "<tr><td>%s</td><td>%.1f s</td><td>%.1f %%</td><td style=\"text-align:left\"><span class=\"bar\" style=\"width:%.0fpx\"></span></td></tr>\n",
+                ledger_name((ledger_class)i), run->sums.seconds[i], 100 * share(&run->sums, i),
+                300 * share(&run->sums, i));
+    str_printf(out, "<tr><td>wall time</td><td>%.1f s</td><td></td><td></td></tr>\n</table>\n",
+            run->sums.wall_s);
+    say_goodput(run, opts, words, sizeof words);
+    element(out, "<p>", words, "</p>\n");
+}
+
+static void html_ranks(const rank_table *table, str *out) {
+    if (!table->n) return;
+    str_puts(out,
+            "<h3>Ranks, in their last step</h3>\n<table>\n<tr><th>rank</th><th>host</th><th>compute</th><th>wait</th><th>data</th><th>save</th><th>held</th><th>planned</th><th>sent</th></tr>\n");
+    for (int i = 0; i < table->n && i < MAX_RANK_ROWS; i++) {
+        const rank_row *row = &table->rows[i];
+        str_printf(out, "<tr><td>%d</td>", i);
+        element(out, "<td>", row->known ? row->host : "not readable", "</td>");
+        str_printf(out,
+                "<td>%.3f s</td><td>%.3f s</td><td>%.3f s</td><td>%.3f s</td><td>%s</td><td>%s</td><td>%s</td></tr>\n",
+                row->compute_s, row->wait_s, row->data_s, row->save_s,
+                str_bytes((double)row->resident), str_bytes((double)row->planned),
+                str_bytes((double)row->sent));
+    }
+    str_puts(out, "</table>\n");
+    if (table->n > MAX_RANK_ROWS)
+        str_printf(out, "<p>... and %d more</p>\n", table->n - MAX_RANK_ROWS);
+}
+
+static void html_run(const watched_run *run, const char *about, const report_opts *opts, str *out) {
+    char words[WORDS];
+    element(out, "<h2>", run->dir, "</h2>\n");
+    say_verdict(run, words, sizeof words);
+    element(out, "<p class=\"verdict\">", words, "</p>\n");
+    if (*advice(run)) element(out, "<p>", advice(run), "</p>\n");
+    if (*about) element(out, "<p>", about, "</p>\n");
+    html_ledger(run, opts, out);
+    if (run->events.n > 0) str_puts(out, "<h3>Attempts</h3>\n<ul>\n");
+    for (int i = 0; i < run->sums.n_attempts && run->events.n > 0; i++) {
+        say_attempt(&run->sums.attempts[i], words, sizeof words);
+        element(out, "<li>", words, "</li>\n");
+    }
+    if (run->events.n > 0) str_puts(out, "</ul>\n");
+    html_ranks(&run->table, out);
+    for (const char *at = run->problems.n ? run->problems.p : ""; *at;) {
+        const size_t length = strcspn(at, "\n");
+        snprintf(words, sizeof words, "%.*s", (int)length, at);
+        element(out, "<p>", words, "</p>\n");
+        at += length + (at[length] == '\n');
+    }
+}
+
+void run_report_html(watched_run *const *runs, int n, const report_opts *opts, str *out) {
+    static const char *const keys[N_WATCHED_CURVES] = {"loss", "val_loss", "tokens_per_s", "mfu"};
+    arena *mem = arena_new("report");
+    plot_run *curves = ARENA_ARRAY(mem, plot_run, n);
+    str_puts(out, head);
+    for (int i = 0; i < n; i++) {
+        curves[i].name = runs[i]->dir;
+        for (int k = 0; k < N_WATCHED_CURVES; k++)
+            curves[i].series[k] = runs[i]->curves[k];
+        html_run(runs[i], opts->about[i], opts, out);
+    }
+    str_puts(out, "<h2>Curves</h2>\n");
+    plot_svg(mem, &(plot){.runs = curves, .n_runs = n, .keys = keys, .n_keys = N_WATCHED_CURVES},
+            out);
+    str_puts(out, "</html>\n");
+    arena_free(mem);
+}

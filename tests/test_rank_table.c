@@ -1,0 +1,231 @@
+// The table of ranks that rank 0 keeps for whoever watches: its bytes, what a reader makes of a
+// part of them, what writing costs, and what ranks of one process see of each other.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/comm.h"
+#include "ranks.h"
+#include "watch/rank_table.h"
+
+static rank_row row_of(int rank) {
+    rank_row row = {.pid = 4711 + rank,
+            .step = 100 + rank,
+            .since_s = 0.5,
+            .heard_s = 0.25,
+            .compute_s = 1.125 + rank,
+            .wait_s = 0.25,
+            .data_s = 0.125,
+            .save_s = 2,
+            .resident = 3072 + 1024LL * rank,
+            .planned = 1LL << 40,
+            .sent = 1 << 20};
+    snprintf(row.host, sizeof row.host, "node%d", rank);
+    snprintf(row.program, sizeof row.program, "step");
+    snprintf(row.op, sizeof row.op, "%s", rank % 2 ? "all_reduce over data" : "");
+    snprintf(row.arithmetic, sizeof row.arithmetic, "avx512_bf16");
+    return row;
+}
+
+static void a_line_is_what_the_format_says(void **state) {
+    (void)state;
+    char p[3 * RANK_LINE + 1] = "";
+    rank_row row = row_of(7);
+    rank_table_format(&row, 1, 12.5, p);
+    assert_memory_equal(p, "drover ranks 1: 1 ranks, 192 bytes a line, time 12.500 ", 55);
+    // The checksum by hand: FNV-1a of the line but its last ten bytes.
+    uint32_t h = 2166136261u;
+    for (int i = 0; i < 182; i++)
+        h = (h ^ (unsigned char)p[2 * RANK_LINE + i]) * 16777619u;
+    char want[RANK_LINE + 1];
+    snprintf(want, sizeof want,
+            "%6d %-20s %7d %9d %-8s %-24s %7.1f %6.1f %7.3f %7.3f %7.3f %7.3f %10d %10d %10d %10d "
+            "%-11s %08x\n",
+            0, "node7", 4718, 107, "step", "all_reduce over data", 0.5, 0.25, 8.125, 0.25, 0.125,
+            2.0, 10, 1 << 30, 0, 1024, "avx512_bf16", h);
+    assert_string_equal(p + 2 * RANK_LINE, want);
+}
+
+static void what_is_written_is_read(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem);
+    rank_table_writer *writer;
+    rank_table table;
+    rank_row rows[5];
+    for (int i = 0; i < 5; i++)
+        rows[i] = row_of(i);
+    rows[3].ended = true;
+    rows[4] = (rank_row){.pid = 99999999, .step = INT64_MAX, .since_s = 1e9, .heard_s = -1};
+    memset(rows[4].host, '\a', sizeof rows[4].host - 1);
+    OK(rank_table_open(mem, dir, "", 5, &writer));
+    OK(rank_table_write(writer, rows));
+    OK(rank_table_read(mem, dir, &table));
+    assert_int_equal(table.n, 5);
+    assert_int_equal(table.n_torn, 0);
+    for (int i = 0; i < 3; i++) {
+        const rank_row *r = &table.rows[i], *want = &rows[i];
+        assert_true(r->known && !r->ended && r->pid == want->pid && r->step == want->step);
+        assert_string_equal(r->host, want->host);
+        assert_string_equal(r->op, want->op);
+        assert_string_equal(r->arithmetic, "avx512_bf16");
+        assert_true(r->compute_s == want->compute_s && r->save_s == 2 && r->since_s == 0.5);
+        assert_true(r->resident == want->resident && r->planned == 1LL << 40 && r->device == 0);
+    }
+    assert_true(table.rows[3].ended);
+    assert_string_equal(table.rows[4].host, "????????????????????");
+    assert_true(
+            table.rows[4].known && table.rows[4].pid == 9999999 && table.rows[4].step == 999999999);
+    rank_table_close(writer);
+    OK(rank_table_open(mem, dir, "", 2, &writer)); // a later attempt, of fewer ranks
+    OK(rank_table_write(writer, rows));
+    OK(rank_table_read(mem, dir, &table));
+    assert_int_equal(table.n, 2);
+    rank_table_close(writer);
+    arena_free(mem);
+}
+
+static void a_torn_line_is_told(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    enum { N = 3, BYTES = (N + 2) * RANK_LINE };
+    char p[BYTES];
+    rank_table table;
+    const rank_row rows[N] = {row_of(0), row_of(1), row_of(2)};
+    rank_table_format(rows, N, 1, p);
+    for (int i = 2 * RANK_LINE; i < BYTES; i++) {
+        p[i] ^= 1;
+        OK(rank_table_parse(mem, "t", p, BYTES, &table));
+        assert_int_equal(table.n_torn, 1);
+        assert_false(table.rows[i / RANK_LINE - 2].known);
+        p[i] ^= 1;
+    }
+    for (size_t n = RANK_LINE; n <= BYTES; n++) {
+        const int whole = n < 2 * RANK_LINE ? 0 : (int)(n / RANK_LINE) - 2;
+        OK(rank_table_parse(mem, "t", p, n, &table));
+        assert_int_equal(table.n_torn, N - whole);
+    }
+    memcpy(p + 3 * RANK_LINE, p + 2 * RANK_LINE, RANK_LINE); // a line in another's place
+    OK(rank_table_parse(mem, "t", p, BYTES, &table));
+    assert_true(table.n_torn == 1 && !table.rows[1].known);
+    arena_free(mem);
+}
+
+static void what_is_no_table_is_refused(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem), *path = arena_printf(mem, "%s/ranks/status", dir);
+    char p[3 * RANK_LINE];
+    rank_table table;
+    const rank_row row = row_of(0);
+    FAILS(rank_table_read(mem, dir, &table), DRV_E_IO, "ranks/status");
+    rank_table_format(&row, 1, 1, p);
+    FAILS(rank_table_parse(mem, "t", p, RANK_LINE - 1, &table), DRV_E_DATA, "no table of ranks");
+    p[13] = '2';
+    FAILS(rank_table_parse(mem, "t", p, sizeof p, &table), DRV_E_DATA, "version 2, expected 1");
+    p[13] = '1', p[16] = '9';
+    FAILS(rank_table_parse(mem, "t", p, sizeof p, &table), DRV_E_DATA, "torn");
+    OK(dir_make(arena_printf(mem, "%s/ranks", dir)));
+    assert_int_equal(mkfifo(path, 0600), 0);
+    FAILS(rank_table_read(mem, dir, &table), DRV_E_IO, "a pipe");
+    assert_int_equal(unlink(path), 0);
+    const int fd = open(path, O_CREAT | O_RDWR, 0600);
+    assert_int_equal(ftruncate(fd, 10LL << 30), 0);
+    close(fd);
+    FAILS(rank_table_read(mem, dir, &table), DRV_E_DATA, "no table of ranks is as large");
+    arena_free(mem);
+}
+
+static void it_may_lie_on_a_disk_of_its_own(void **state) {
+    (void)state;
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem),
+               *local = arena_printf(mem, "%s/local", temporary_dir(mem));
+    rank_table_writer *writer;
+    rank_table table;
+    struct stat is;
+    const rank_row row = row_of(0);
+    for (int i = 0; i < 2; i++) { // the second attempt finds the link
+        OK(rank_table_open(mem, dir, local, 1, &writer));
+        OK(rank_table_write(writer, &row));
+        OK(rank_table_read(mem, dir, &table));
+        rank_table_close(writer);
+    }
+    char **names;
+    int n;
+    OK(dir_list(mem, local, &names, &n));
+    assert_int_equal(n, 1);
+    OK(rank_table_open(mem, dir, "", 1, &writer)); // and a third one that keeps it here
+    rank_table_close(writer);
+    assert_int_equal(lstat(arena_printf(mem, "%s/ranks/status", dir), &is), 0);
+    assert_true(S_ISREG(is.st_mode));
+    arena_free(mem);
+}
+
+static double processor_s(void) {
+    struct timespec table;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &table);
+    return (double)table.tv_sec + 1e-9 * (double)table.tv_nsec;
+}
+
+// Once a second: below 200 kB, and below 1 % of a core (sanitizers take longer).
+static void a_thousand_ranks_cost_little(void **state) {
+    (void)state;
+    enum { N = 1024, TRIES = 30 };
+    arena *mem = arena_new("test");
+    const char *dir = temporary_dir(mem);
+    rank_table_writer *writer;
+    rank_row *rows = ARENA_ARRAY(mem, rank_row, N);
+    double best = 1e9;
+    for (int i = 0; i < N; i++)
+        rows[i] = row_of(i);
+    OK(rank_table_open(mem, dir, "", N, &writer));
+    for (int i = 0; i < TRIES; i++) {
+        const double begin = processor_s();
+        OK(rank_table_write(writer, rows));
+        const double took = processor_s() - begin;
+        if (took < best) best = took;
+    }
+    rank_table_close(writer);
+    const int64_t bytes = file_size(arena_printf(mem, "%s/ranks/status", dir));
+    print_message("1,024 ranks: %lld bytes, %.2f ms of a core\n", (long long)bytes, 1e3 * best);
+    assert_true(bytes < 200000);
+#ifndef __SANITIZE_ADDRESS__
+    assert_true(best < 0.01);
+#endif
+    arena_free(mem);
+}
+
+static drv_status tell(comm *self, void *ctx) {
+    (void)ctx;
+    const int rank = comm_rank(self);
+    comm_note(self, 10 + rank, "step");
+    comm_tell(self, &(rank_figures){.compute_s = (float)rank, .planned = 100 * rank});
+    OK(comm_barrier(comm_world(self)));
+    for (int i = 0; i < comm_size(self); i++) {
+        rank_view v;
+        comm_look(self, i, &v);
+        EXPECT(self, v.step == 10 + i && strcmp(v.program, "step") == 0 && !v.ended);
+        EXPECT(self, v.figures.planned == 100 * i && v.heard_s >= 0 && *v.host);
+    }
+    return comm_barrier(comm_world(self));
+}
+
+static void ranks_of_a_process_see_each_other(void **state) {
+    (void)state;
+    OK(comm_run_threads(4, 1, NULL, tell, NULL));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+            cmocka_unit_test(a_line_is_what_the_format_says),
+            cmocka_unit_test(what_is_written_is_read),
+            cmocka_unit_test(a_torn_line_is_told),
+            cmocka_unit_test(what_is_no_table_is_refused),
+            cmocka_unit_test(it_may_lie_on_a_disk_of_its_own),
+            cmocka_unit_test(a_thousand_ranks_cost_little),
+            cmocka_unit_test(ranks_of_a_process_see_each_other),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -72,6 +72,7 @@ begun runs/llama2-7b $pid
 kill -KILL "$(pgrep -n -P "$(pgrep -P $pid)" drover)" # a rank
 wait_end $pid
 check "a rank is killed: mpirun exits $?" [ $? != 0 ]
+unset OMPI_MCA_odls_base_sigkill_timeout # of patient_mpirun: it waits as long after each end that is not 0
 check "status.json says $(state end runs/llama2-7b)" [ "$(state end runs/llama2-7b)" = failed ]
 check "status.json has status $(state status runs/llama2-7b)" [ "$(state status runs/llama2-7b)" = 75 ]
 like_unbroken runs/llama2-7b job

@@ -82,7 +82,7 @@ def wrong(command):
         if re.fullmatch("--[a-z-]+", option) and option not in options[name] + ["--help"]:
             return f'{" ".join(name)} has no option {option}'
 n_commands = 0
-pages = [tree + "/README.md", tree + "/CONTRIBUTING.md", *glob.glob(tree + "/docs/*.md"), *glob.glob(tree + "/docs/adr/*.md"), *glob.glob(tree + "/examples/*.yaml")]
+pages = [tree + "/README.md", tree + "/CONTRIBUTING.md", *glob.glob(tree + "/docs/*.md"), *glob.glob(tree + "/docs/adr/*.md"), *glob.glob(tree + "/docs/workflows/*.md"), *glob.glob(tree + "/examples/*.yaml")]
 for page in sorted(pages):
     block = False
     added = re.findall(r'\.name = "([a-z]+)"', open(page).read())  # extending.md adds a verb

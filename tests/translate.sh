@@ -127,6 +127,8 @@ expect 0 "global_batch_size: 24 " $args -- torchrun --nproc_per_node=8 train.py 
     --per-device-train-batch-size 1 --gradient_accumulation_steps=3 --lora_r 16 --lora_target_modules q_proj v_proj
 says "rank: 16 " "target_modules: [q_proj, v_proj]" "betas: [0.9, 0.999]" "weight_decay: 0 " "eps: 1e-8 " "seed: 42 "
 expect 2 '"num_train_epochs" is "3", and how many steps that is depends on the data' $args -- python run_clm.py --block_size 512
+expect 2 "1 ranks are fewer than tensor x pipeline x context = 8; give --ranks N" $args -- python3 ray_train_llama2.py
+expect 2 "drover model get hf:some/llama" "$drover" config --from args -- python3 train.py --model_name_or_path some/llama --max_steps 5
 expect 2 '"foo" no key of args' $args -- python train.py --max_steps 5 --foo 1
 expect 2 '--accept optim' $args -- python train.py --max_steps 5 --optim adafactor
 expect 2 "no program in the command line" $args -- ls -l

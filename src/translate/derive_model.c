@@ -51,7 +51,7 @@ static drv_status derive_shape(translation *self) {
                     file_is_dir(from->text)
                             ? NULL
                             : arena_printf(self->a,
-                                      "which is not a folder here yet: drover model get %s",
+                                      "which is not a folder here yet: drover model get hf:%s",
                                       from->text));
     }
     if (!json || json->kind != VALUE_TEXT) return DRV_OK;

@@ -85,6 +85,11 @@ static drv_status derive_batch(translation *self) {
                 "%s: \"%s\" is a share of the batch of each rank, and how many there are is not said; give --ranks N",
                 from->where, from->path);
     const int64_t others = model_ranks(self), data = self->ranks / (others > 0 ? others : 1);
+    if (data < 1)
+        return drv_fail(DRV_E_USAGE,
+                "%s: \"%s\" is a share of the batch of each data rank, and %lld ranks are fewer than tensor x pipeline x "
+                "context = %lld; give --ranks N",
+                from->where, from->path, (long long)self->ranks, (long long)others);
     translation_set(self, "training.global_batch_size",
             whole(self->a, micro * accumulation * (double)data), from,
             arena_printf(self->a, "%g rows x %g micro-batches x %lld data ranks", micro,

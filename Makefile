@@ -57,6 +57,7 @@ check:
 	@python3 tools/check_headers.py
 	@python3 tools/check_names.py
 	@python3 tools/check_commits.py
+	@python3 tools/wrap_docs.py --check
 	@tools/check_format.sh
 
 # Without the runs whose time is that of a plugin's compiler; tests of the back end's parts stay.

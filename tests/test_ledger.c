@@ -178,7 +178,8 @@ static ledger_sums sums_of(arena *mem, const history *run, run_event_list *event
 static void check_sum(const ledger_sums *made) {
     double sum = 0;
     for (int i = 0; i < N_LEDGER_CLASSES; i++) {
-        if (!(made->seconds[i] >= 0)) fail_msg("%s is %g s", ledger_name(i), made->seconds[i]);
+        if (!(made->seconds[i] >= 0))
+            fail_msg("%s is %g s", ledger_name((ledger_class)i), made->seconds[i]);
         sum += made->seconds[i];
     }
     assert_true(sum == made->wall_s);
@@ -192,8 +193,8 @@ static void check_truth(const history *run, const ledger_sums *made) {
     for (int i = 0; i < N_LEDGER_CLASSES; i++)
         if (fabs(made->seconds[i] - run->truth[i]) > 0.01 * wall + run->jumped)
             fail_msg("seed %llu: %s is %.2f s, in truth %.2f of %.2f s (allowed %.2f)",
-                    (unsigned long long)run->seed, ledger_name(i), made->seconds[i], run->truth[i],
-                    wall, 0.01 * wall + run->jumped);
+                    (unsigned long long)run->seed, ledger_name((ledger_class)i), made->seconds[i],
+                    run->truth[i], wall, 0.01 * wall + run->jumped);
     if (fabs(made->wall_s - wall) > 0.01 * wall + run->jumped)
         fail_msg("seed %llu: wall time %.2f s, in truth %.2f", (unsigned long long)run->seed,
                 made->wall_s, wall);

@@ -120,19 +120,19 @@ static void look_at_mpirun(head *h) {
         n_told++;
         n_over++;
     }
-    const bool failed = n_told > 1 && h->first_over_s && now - h->first_over_s > SURVIVORS_S;
-    if (n_over == h->job->n_nodes && !h->all_over_s) h->all_over_s = now;
+    const bool failed = n_told > 1 && h->first_over_s > 0 && now - h->first_over_s > SURVIVORS_S;
+    if (n_over == h->job->n_nodes && h->all_over_s <= 0) h->all_over_s = now;
     if (!h->local.child_ended) {
         const bool never = !local_job_has_ranks(&h->local) && now - h->started_s > h->job->wait_s;
-        if (never || failed || (h->lost_s && now - h->lost_s > TEARDOWN_S) ||
-                (h->all_over_s && now - h->all_over_s > TEARDOWN_S))
+        if (never || failed || (h->lost_s > 0 && now - h->lost_s > TEARDOWN_S) ||
+                (h->all_over_s > 0 && now - h->all_over_s > TEARDOWN_S))
             local_job_end(&h->local);
         return;
     }
-    if (!h->mpirun_over_s) h->mpirun_over_s = now;
+    if (h->mpirun_over_s <= 0) h->mpirun_over_s = now;
     if (n_told < h->job->n_nodes && now - h->mpirun_over_s < RESULTS_S) return;
     int status = outcome_status(all, h->local.child_status);
-    if (n_told < h->job->n_nodes || h->lost_s || h->local.told_s)
+    if (n_told < h->job->n_nodes || h->lost_s > 0 || h->local.told_s > 0)
         status = all.kind == OUTCOME_FAILED ? status : EXIT_TRY_AGAIN;
     head_end(h, status,
             h->lost                                   ? h->lost

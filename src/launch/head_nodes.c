@@ -226,7 +226,7 @@ static void is_over(head *h, int node, outcome result) {
     head_member *m = &h->members[node];
     m->over = true;
     m->result = result;
-    if (!h->first_over_s) h->first_over_s = clock_s();
+    if (h->first_over_s <= 0) h->first_over_s = clock_s();
     let_agents_go(h, node, result.kind == OUTCOME_PEER && m->line.closed);
 }
 
@@ -240,7 +240,7 @@ static void is_lost(head *h, int node) {
         h->n_here--;
         return;
     }
-    if (!h->lost_s) h->lost_s = clock_s();
+    if (h->lost_s <= 0) h->lost_s = clock_s();
     if (!h->lost) h->lost = why;
     is_over(h, node, (outcome){OUTCOME_PEER, EXIT_TRY_AGAIN, node * h->job->ranks});
 }

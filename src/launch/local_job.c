@@ -149,9 +149,9 @@ void local_job_end(local_job *self) {
     static const int harder[] = {SIGTERM, SIGKILL};
     const double now = clock_s();
     if (!self->child || self->child_ended) return;
-    if (self->told_s && now - self->told_s < HARDER_S * self->n_asked) return;
+    if (self->told_s > 0 && now - self->told_s < HARDER_S * self->n_asked) return;
     const int number = harder[self->n_asked > 0];
-    if (!self->told_s) self->told_s = now;
+    if (self->told_s <= 0) self->told_s = now;
     self->n_asked++;
     kill(self->child, number); // mpirun ends its ranks, and tells its daemons to
     for (int i = 0; i < self->n_ranks && number == SIGKILL; i++)
@@ -185,7 +185,7 @@ void local_job_look(local_job *self) {
         if (r->pid && !r->ended) deliver(r);
         n_ended += r->ended;
     }
-    if (n_ended == self->n_ranks && !self->ranks_ended_s) self->ranks_ended_s = clock_s();
+    if (n_ended == self->n_ranks && self->ranks_ended_s <= 0) self->ranks_ended_s = clock_s();
 }
 
 bool local_job_has_ranks(const local_job *self) {

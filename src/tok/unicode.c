@@ -51,7 +51,7 @@ static void fill(void) {
         memset(categories + runs[i].first, runs[i].category, end - runs[i].first);
         memset(classes + runs[i].first, class_of(runs[i].category), end - runs[i].first);
     }
-    memset(classes + '\t', CP_SPACE, '\r' - '\t' + 1);
+    memset(&classes['\t'], CP_SPACE, '\r' - '\t' + 1);
     classes[0x85] = CP_SPACE;
 }
 

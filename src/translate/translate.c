@@ -193,7 +193,7 @@ static drv_status read_script(translation *self, const char *path, shell_script 
         const value v = *leaf(self, command.words[0].text,
                 arena_printf(self->a, "%s:%d", path, command.line), "");
         const bool calls = str_ends(other, ".sh") && (sources || command.n == 1) &&
-                           !strcmp(base_name(other), base_name(path)) == 0;
+                           strcmp(base_name(other), base_name(path)) != 0;
         if (calls && file_exists(beside)) {
             report_add(self, NO_EFFECT, &v, arena_printf(self->a, "%s is read", beside));
             DRV_TRY(read_script(self, beside, script, depth + 1));

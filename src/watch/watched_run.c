@@ -126,7 +126,8 @@ static void take_record(watched_run *run, const json_t *record) {
     if (json_object_get(record, "step_s")) take_step(run, record, step);
     if (json_object_get(record, "val_loss")) run->last.val_loss = number(record, "val_loss");
     for (int i = 0; i < N_WATCHED_CURVES; i++)
-        add_value(run, (watched_curve)i, (double)step, number(record, watched_curve_key(i)));
+        add_value(run, (watched_curve)i, (double)step,
+                number(record, watched_curve_key((watched_curve)i)));
 }
 
 // Everything that was made of metrics.jsonl so far is forgotten.

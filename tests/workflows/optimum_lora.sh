@@ -72,7 +72,7 @@ like_unbroken runs/dolly job
 
 adapter=$(ls -d runs/dolly/checkpoints/step-* | tail -n 1)
 check "a checkpoint is a PEFT folder" test -s "$adapter"/adapter_model.safetensors
-expect 0 "proved" "$drover" ckpt merge Meta-Llama-3.1-8B runs/dolly --out merged
+expect 0 "proved" "$drover" ckpt merge Meta-Llama-3.1-8B runs/dolly --out merged --dtype f32
 writes merged
 writes runs/dolly
 finish

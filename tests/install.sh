@@ -20,7 +20,7 @@ names() { sed -n "/^$1:/,/^\$/s/^  \([a-z-]*\) .*/\1/p"; }
 for verb in $(drover help | names verbs); do
     same "man: $verb" "$(grep -c "^.SS \"drover $verb\"" drover.1)" 1
     for sub in $(drover help "$verb" | names subverbs); do
-        same "man: $verb $sub" "$(grep -c "^.SS \"drover $verb $sub\"" drover.1)" 1
+        same "man: $verb $sub" "$(grep -c "^.SS \"drover $verb ${sub//-/\\\\-}\"" drover.1)" 1
     done
 done
 all=$(for v in $(drover help | names verbs); do drover help "$v"; for s in $(drover help "$v" | names subverbs); do drover help "$v" "$s"; done; done | grep -cE '^  --')

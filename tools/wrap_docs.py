@@ -4,7 +4,7 @@
     tools/wrap_docs.py --check     names the lines, and fails if there are any
     tools/wrap_docs.py             rewrites the pages
 
-Tables, code, headings, HTML and words that are longer stay as they are. Results of measurements (bench/results) and what the program
+Tables, code, headings, HTML, comments and words that are longer stay as they are. Results of measurements (bench/results) and what the program
 prints (docs/keys.md) are not looked at.
 """
 import pathlib, re, subprocess, sys
@@ -35,10 +35,15 @@ def fixed(line):
 
 def blocks(lines):
     """(first, end, may be wrapped) of each run of lines that belong together."""
-    i, code = 0, False
+    i, code, comment = 0, False, False
     while i < len(lines):
         if lines[i].lstrip().startswith("```"):
             code = not code
+        if lines[i].startswith("<!--") or comment:  # commands that tests run first
+            comment = "-->" not in lines[i]
+            yield i, i + 1, False
+            i += 1
+            continue
         if code or lines[i].lstrip().startswith("```") or fixed(lines[i]):
             yield i, i + 1, False
             i += 1

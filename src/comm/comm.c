@@ -120,6 +120,17 @@ static int count_here(const comm *c, int before) {
     return n;
 }
 
+int comm_hosts(const comm *c) {
+    int n = 0;
+    for (int i = 0; i < c->size; i++) {
+        bool first = true;
+        for (int k = 0; k < i && first; k++)
+            first = strcmp(c->info[k].host, c->info[i].host) != 0;
+        n += first;
+    }
+    return n;
+}
+
 int comm_ranks_here(const comm *c) {
     return count_here(c, c->size);
 }

@@ -53,6 +53,7 @@ int comm_rank(const comm *c);
 int comm_size(const comm *c);
 const char *comm_host(const comm *c, int rank);
 int comm_ranks_here(const comm *c); // on this rank's host, itself included
+int comm_hosts(const comm *c);      // how many hosts the ranks are on
 const char *comm_backend(const comm *c);
 
 // --- groups

@@ -44,19 +44,9 @@ static bool add_line(arena *a, const json_t *record, const char *const *keys, in
     return true;
 }
 
-void plot_parse(arena *a, const char *text, size_t n, const char *const *keys, int n_keys,
-        plot_run *out) {
-    DRV_ASSERT(n_keys <= PLOT_MAX_KEYS, "%d keys", n_keys);
-    const char *end = text + n, *feed;
-    for (; text < end && (feed = memchr(text, '\n', (size_t)(end - text))); text = feed + 1) {
-        json_t *record = json_loadb(text, (size_t)(feed - text), 0, NULL);
-        if (feed > text && !add_line(a, record, keys, n_keys, out)) out->n_broken++;
-        json_decref(record);
-    }
-}
-
 drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
         plot_run *out) {
+    DRV_ASSERT(n_keys <= PLOT_MAX_KEYS, "%d keys", n_keys);
     const char *file = file_is_dir(path) ? path_join(a, path, "metrics.jsonl") : path;
     json_lines lines;
     DRV_TRY(json_lines_open(file, file_is_dir(path), &lines));

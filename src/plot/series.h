@@ -25,8 +25,6 @@ typedef struct plot_run {
 // Reads the lines of a metrics.jsonl. A last line without a line feed is still being written and is
 // left out; a step that comes again replaces what stood from there on; values that are not numbers
 // (null: NaN) or beyond 1e100, which no axis can show, are gaps.
-void plot_parse(arena *a, const char *text, size_t n, const char *const *keys, int n_keys,
-        plot_run *out);
 // `path`: a run directory or its metrics.jsonl. DRV_E_IO when there is none.
 DRV_CHECKED drv_status plot_read(arena *a, const char *path, const char *const *keys, int n_keys,
         plot_run *out);

@@ -33,17 +33,6 @@ static int threads_of(const run_config *cfg, const comm *c) {
     return n > 0 ? n : 1;
 }
 
-static int count_hosts(const comm *c) {
-    int n = 0;
-    for (int i = 0; i < comm_size(c); i++) {
-        bool first = true;
-        for (int k = 0; k < i && first; k++)
-            first = strcmp(comm_host(c, k), comm_host(c, i)) != 0;
-        n += first;
-    }
-    return n;
-}
-
 // Which cores a rank may use.
 static void name_cores(const comm *c, int threads, char *out, size_t size) {
     cpu_set_t mine;
@@ -58,7 +47,7 @@ static void name_cores(const comm *c, int threads, char *out, size_t size) {
 
 static void say_ranks(const run_config *cfg, const comm *c) {
     static const char *const levels[] = {"", ", ZeRO-1", ", ZeRO-2"};
-    const int hosts = count_hosts(c), threads = par_threads();
+    const int hosts = comm_hosts(c), threads = par_threads();
     char pipeline[64] = "", context[64] = "", cores[64];
     name_cores(c, threads, cores, sizeof cores);
     if (cfg->pipeline_parallel > 1)
@@ -81,7 +70,7 @@ drv_status ranks_set_up(run *r, run_config *cfg) {
         log_mute_thread(!r->leads);
     else
         log_to_file_only(!r->leads);
-    DRV_TRY(expect_check(comm_size(r->comm), count_hosts(r->comm)));
+    DRV_TRY(expect_check(comm_size(r->comm), comm_hosts(r->comm)));
     DRV_TRY(config_set_ranks(cfg, comm_size(r->comm)));
     cfg->rank = comm_rank(r->comm);
     if (comm_size(r->comm) > 1 && !cfg->threads && !r->pool) unbind();

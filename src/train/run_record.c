@@ -81,17 +81,6 @@ static json_t *step_or_null(int64_t step) {
 }
 
 // --- opening
-static int count_nodes(const comm *c) {
-    int n = 0;
-    for (int i = 0; i < comm_size(c); i++) {
-        bool first = true;
-        for (int k = 0; k < i && first; k++)
-            first = strcmp(comm_host(c, k), comm_host(c, i)) != 0;
-        n += first;
-    }
-    return n;
-}
-
 static run_record *new_record(arena *a, const run_config *cfg, comm *c, int64_t attempt) {
     run_record *self = ARENA_NEW(a, run_record);
     *self = (run_record){.cfg = cfg,
@@ -109,7 +98,7 @@ static run_record *new_record(arena *a, const run_config *cfg, comm *c, int64_t 
     self->status.attempt = attempt;
     self->status.steps = cfg->steps;
     self->status.ranks = comm_size(c);
-    self->status.nodes = count_nodes(c);
+    self->status.nodes = comm_hosts(c);
     self->status.pid = self->leads ? getpid() : -1;
     return self;
 }

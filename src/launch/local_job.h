@@ -1,6 +1,6 @@
-// What a launcher has on its own node: a folder of its own, the one program that it starts (mpirun,
-// or a daemon of it), the ranks that come of that, and the signals that it passes on. Nothing
-// waits, and nothing outlives local_job_close.
+// What a launcher has on its own node: a folder of its own, the program that it starts (mpirun, or
+// a daemon of it, one after the other), the ranks that come of that, and the signals that it passes
+// on. Nothing waits, and nothing outlives local_job_close.
 #pragma once
 #include <stdbool.h>
 #include <sys/types.h>
@@ -28,6 +28,7 @@ typedef struct local_job {
     double told_s;        // clock: when the child was first asked to end; 0: it was not
     int n_asked;          // of those requests, each harder
     double ranks_ended_s; // clock: when all ranks had ended; 0: not yet
+    int64_t kills_before; // of the system, for want of memory, before the child
 } local_job;
 
 // Blocks the signals that it passes on, and has them by signal_fd; becomes the parent of whatever
@@ -48,5 +49,10 @@ bool local_job_has_ranks(const local_job *self); // one has come
 outcome local_job_outcome(local_job *self, int first_rank);
 // Asks the child to end, again and harder with time; until it has ended, to be called often.
 void local_job_end(local_job *self);
+// Whether the system has killed a process here for want of memory since the child was started.
+bool local_job_lacked_memory(const local_job *self);
+// For another child: kills and reaps what the one before has left, and empties the folder.
+// DRV_E_IO: it cannot be made anew.
+DRV_CHECKED drv_status local_job_renew(local_job *self);
 // Kills and reaps what is left, removes the folder.
 void local_job_close(local_job *self);

@@ -98,12 +98,12 @@ static decision end_with(int status, const char *why) {
 decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_end *ends, int n,
         int n_usable) {
     const world_end *last = &ends[n - 1];
-    const rule *r = &rules_of[last->cause];
+    const rule *of = &rules_of[last->cause];
     const int before = count_restarts(rules, ends, n);
-    if (!r->restarts) return end_with(last->status, r->happens);
+    if (!of->restarts) return end_with(last->status, of->happens);
     if (last->cause == END_GROWS)
-        return (decision){.restarts = true, .excluded = -1, .why = r->happens};
-    if (r->blames && count_hosts(ends, n) >= SAME_STEP) {
+        return (decision){.restarts = true, .excluded = -1, .why = of->happens};
+    if (of->blames && count_hosts(ends, n) >= SAME_STEP) {
         decision made = end_with(1,
                 arena_printf(a, "step %lld has failed on %d different hosts, at last on node %d",
                         (long long)last->step + 1, SAME_STEP, last->node));
@@ -116,8 +116,8 @@ decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_
                         ? "no restart: none is allowed (--max-restarts)"
                         : arena_printf(a, "no restart: %d within %s are used up", before,
                                   str_long_duration(rules->window_s)));
-    decision made = {.restarts = true, .wait_s = wait_of(ends, n), .excluded = -1, .why = r->cause};
-    if (r->blames && is_twice(rules, ends, n)) {
+    decision made = {.restarts = true, .wait_s = wait_of(ends, n), .excluded = -1, .why = of->cause};
+    if (of->blames && is_twice(rules, ends, n)) {
         // Node 0 has the loop, and rank 0.
         made.spared = last->node == 0 || n_usable - 1 < rules->min_nodes;
         if (!made.spared) made.excluded = last->node;

@@ -126,7 +126,8 @@ static void a_step_that_fails_everywhere_ends_the_job(void **state) {
     (void)state;
     arena *a = arena_new("test");
     world_end ends[] = {end_of(END_LOST, EXIT_TRY_AGAIN, 1, 41, 0),
-            end_of(END_LOST, EXIT_TRY_AGAIN, 2, 41, 10), end_of(END_HANG, EXIT_TRY_AGAIN, 3, 41, 20)};
+            end_of(END_LOST, EXIT_TRY_AGAIN, 2, 41, 10),
+            end_of(END_HANG, EXIT_TRY_AGAIN, 3, 41, 20)};
     const decision made = supervisor_decide(a, &rules, ends, 3, 8);
     assert_false(made.restarts);
     assert_true(made.same_rows);

@@ -72,8 +72,9 @@ static const char *other_bits(arena *a, const run_config *whole) {
         if (whole->n_lanes % d == 0 && (each & (each - 1)) == 0)
             str_printf(&list, "%s%lld", list.n ? ", " : "", (long long)d);
     }
-    const char *text = arena_printf(a, "other bits: parallel.lanes %lld keeps them on %s data rank%s",
-            (long long)whole->n_lanes, list.p, list.n > 1 ? "s" : "");
+    const char *text =
+            arena_printf(a, "other bits: parallel.lanes %lld keeps them on %s data rank%s",
+                    (long long)whole->n_lanes, list.p, list.n > 1 ? "s" : "");
     str_free(&list);
     return text;
 }
@@ -94,7 +95,7 @@ static void fill_words(arena *a, const run_config *whole, elastic_layout *out) {
             (long long)c->zero,
             out->same_bits                       ? "the same bits"
             : config_backend(whole)->orders_sums ? other_bits(a, whole)
-                                                  : "bits as its compiler has them");
+                                                 : "bits as its compiler has them");
     out->words = arena_strdup(a, text.p);
     str_free(&text);
 }

@@ -27,5 +27,5 @@ DRV_CHECKED drv_status elastic_on(arena *mem, const elastic_job *job, int n_node
         elastic_layout *out);
 // The best on at most n_nodes and at least min_nodes: with the same bits where the config gives
 // parallel.lanes and a layout has them, else the fastest.
-DRV_CHECKED drv_status elastic_choose(arena *mem, const elastic_job *job, int n_nodes, int min_nodes,
-        elastic_layout *out);
+DRV_CHECKED drv_status elastic_choose(arena *mem, const elastic_job *job, int n_nodes,
+        int min_nodes, elastic_layout *out);

@@ -51,8 +51,7 @@ static const char *rows_of_step(void *ctx, arena *a, int64_t step) {
     config_one_rank(&cfg);
     drv_status status = run_inputs_open(a, &cfg, false, &train, &valid);
     if (status == DRV_OK) status = name_rows(&cfg, train, step, &names);
-    if (status == DRV_OK)
-        text = arena_printf(a, "rows of step %lld: %s", (long long)step, names.p);
+    if (status == DRV_OK) text = arena_printf(a, "rows of step %lld: %s", (long long)step, names.p);
     if (train) rows_close(train);
     if (valid) rows_close(valid);
     str_free(&names);

@@ -40,8 +40,8 @@ static drv_status plan_pipeline(arena *a, run_config *cfg, planned *out) {
     return DRV_OK;
 }
 
-static double step_seconds(const layout_search *on, const layout_candidate *c, const run_config *cfg,
-        const planned *made) {
+static double step_seconds(const layout_search *on, const layout_candidate *c,
+        const run_config *cfg, const planned *made) {
     const double tokens = (double)(cfg->global_batch_size * cfg->sequence_length),
                  compute = on->flops_per_token[c->recompute] * tokens /
                            ((double)on->ranks * on->power.flops),

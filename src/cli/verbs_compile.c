@@ -218,7 +218,8 @@ static const cli_option options[] = {
                 "cuda:h200, cuda:h100, cuda:a100 or cuda:b200, which need not be there"},
         {"--devices", "N",
                 "for so many, shared as parallel.* says; otherwise as many as it asks for"},
-        ELASTIC_OPTIONS("for every number of nodes up to --nodes, as drover plan --elastic lists them"),
+        ELASTIC_OPTIONS(
+                "for every number of nodes up to --nodes, as drover plan --elastic lists them"),
         {"--jobs", "N", "so many programs at a time; otherwise pjrt.compile_jobs"},
         {"--memory", "SIZE", "of the host, for all of them; otherwise pjrt.compile_gib"},
         {"--list", NULL, "list the programs that are kept"},

@@ -381,7 +381,8 @@ static const cli_option plan_options[] = {
         CLI_JSON,
         {"--ranks", "N", "ranks of the job; those that parallel.tensor leaves share the rows"},
         PLAN_SEARCH_OPTIONS,
-        ELASTIC_OPTIONS("for each number of nodes up to --nodes the layout that a job would go on with"),
+        ELASTIC_OPTIONS(
+                "for each number of nodes up to --nodes the layout that a job would go on with"),
 };
 static const cli_rule plan_rules[] = {
         PLAN_SEARCH_RULES,

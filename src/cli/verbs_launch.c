@@ -138,9 +138,8 @@ static drv_status read_time(const cli_args *args, const char *option, double mos
             return DRV_OK;
         }
     }
-    return drv_fail(DRV_E_USAGE,
-            "%s: %s \"%s\", expected a time up to %s, as 90s, 5m or 1h", args->name, option, text,
-            str_long_duration(most));
+    return drv_fail(DRV_E_USAGE, "%s: %s \"%s\", expected a time up to %s, as 90s, 5m or 1h",
+            args->name, option, text, str_long_duration(most));
 }
 
 // --- what follows a failure
@@ -212,7 +211,8 @@ static drv_status run_node(arena *a, const cli_args *args) {
     program[n] = 0;
     job.program = program;
     log_info("launch: %s; this is node %d", nodes_words(a, &job.world, job.ranks), job.node);
-    if (job.n_nodes == 1 && job.ranks == 1 && job.rules.max_restarts == 0) return train_here(a, &job); // no MPI, no port
+    if (job.n_nodes == 1 && job.ranks == 1 && job.rules.max_restarts == 0)
+        return train_here(a, &job); // no MPI, no port
     return job.node == 0 ? launch_head(a, &job) : launch_member(a, &job);
 }
 

@@ -10,11 +10,12 @@
 #include "base/log.h"
 #include "launch/head.h"
 
-#define SAY_S   10.0
-#define SPARE_S 10.0 // for spare nodes, once the layout has its nodes
-#define READY_S 30.0 // for a node to end what is left of a world
-#define COME_S  3.0  // for one that has lost its connection to come again
-#define FRESH_S 10.0 // a node that waits is heard of more often
+#define SAY_S          10.0
+#define SPARE_S        10.0 // for spare nodes, once the layout has its nodes
+#define LATE_S         1.0  // for nodes of the world before, whose place spare ones could take
+#define READY_S        30.0 // for a node to end what is left of a world
+#define COME_S         3.0  // for one that has lost its connection to come again
+#define FRESH_S        10.0 // a node that waits is heard of more often
 #define BETWEEN_WORLDS "stopped between two worlds; the same command goes on"
 enum { LOOK_MS = 50 };
 
@@ -173,7 +174,8 @@ static bool are_enough(const head *h, int n_usable, double waited_s, double *ful
     if (n_usable == h->job->n_nodes) return true;
     if (n_usable >= full_nodes(h)) {
         if (*full_s <= 0) *full_s = clock_s();
-        return !first || clock_s() - *full_s >= SPARE_S;
+        if (!first && !one_is_late(h)) return true;
+        return clock_s() - *full_s >= (first ? SPARE_S : LATE_S);
     }
     *full_s = 0;
     if (n_usable < h->job->rules.min_nodes) return false;
@@ -254,7 +256,9 @@ static void decide(head *h, const world_end *end, const char *why) {
     decision made =
             supervisor_decide(h->a, &h->job->rules, h->ends, h->n_ends, count_not_excluded(h));
     if (made.restarts && h->world.asked)
-        made = (decision){.status = end->status, .excluded = -1, .why = "no restart: it was asked to stop"};
+        made = (decision){.status = end->status,
+                .excluded = -1,
+                .why = "no restart: it was asked to stop"};
     if (!made.restarts) {
         finish(h, end, &made, why);
         return;

@@ -23,8 +23,8 @@ typedef struct head_member {
     bool over;     // its ranks of that world have ended, or it is gone
     bool lacked_memory;
     outcome result;
-    double came_s;  // clock
-    char label[24]; // its name for mpirun: an address, which nobody has to look up
+    double came_s;              // clock
+    char label[24];             // its name for mpirun: an address, which nobody has to look up
     char host[64], process[24]; // process: a number of its own
 } head_member;
 
@@ -40,11 +40,11 @@ typedef struct world {
     int n_nodes, *nodes; // by place; the first is node 0
     world_layout layout;
     double started_s, first_over_s, all_over_s, mpirun_over_s, lost_s; // clock; 0: not yet
-    const char *lost; // which node is gone
-    int lost_node;    // -1: none
-    int first_killed; // the node whose rank ended without a word before all others; -1: none
-    bool asked;       // a signal has asked it to stop
-    bool grows;       // it is stopped for nodes that have come
+    const char *lost;                                                  // which node is gone
+    int lost_node;                                                     // -1: none
+    int first_killed;       // the node whose rank ended without a word before all others; -1: none
+    bool asked;             // a signal has asked it to stop
+    bool grows;             // it is stopped for nodes that have come
     int64_t attempt_before; // of the run, when it began
     int64_t saved_seen;     // the last checkpoint that was seen
     double looked_s;        // clock: at status.json
@@ -68,7 +68,7 @@ typedef struct head {
     world_end *ends; // of all worlds that have failed, free(3)
     int n_ends, cap_ends;
     double until_s, say_s; // clock: how long nodes are waited for
-    int verdict;                     // exit status; -1: not yet
+    int verdict;           // exit status; -1: not yet
     const char *why;
 } head;
 

@@ -263,4 +263,3 @@ void head_serve_nodes(head *h) {
     for (int i = 1; i < h->job->n_nodes; i++)
         if (h->members[i].here) serve_node(h, i);
 }
-

@@ -37,7 +37,7 @@ typedef struct launch_job {
     double grow_after_s;      // that nodes have waited, before they are taken
     const launch_planner *planner;
     const char *run_dir;
-    uint32_t address;         // of node 0, network order; 0: to be found
+    uint32_t address; // of node 0, network order; 0: to be found
     int port;
     job_secret secret;
     bool has_secret;

@@ -41,7 +41,7 @@ typedef struct member {
     bool returns;       // node 0 goes on after a world has ended, and takes nodes that come again
     bool welcome, told; // told: how the ranks of this node have ended
     bool clears;        // ends what is left of a world
-    int place; // in the world
+    int place;          // in the world
     double told_s;
     int verdict; // exit status; -1: not yet
     const char *why;
@@ -115,9 +115,7 @@ static attempt try_once(member *m) {
     attempt made = NOBODY;
     if (begun && wait_for(m, fd, POLLOUT, clock_s() + HANDS_S) &&
             getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &n) == 0)
-        made = error == 0              ? shake_hands(m, fd, &secret)
-               : error == ECONNREFUSED ? CLOSED
-                                       : NOBODY;
+        made = error == 0 ? shake_hands(m, fd, &secret) : error == ECONNREFUSED ? CLOSED : NOBODY;
     if (made != CONNECTED) close(fd);
     return made;
 }
@@ -234,8 +232,8 @@ static void tell_result(member *m) {
     if (m->told && !m->returns && clock_s() - m->told_s > VERDICT_S)
         end(m, EXIT_TRY_AGAIN, "node 0 does not say how the job has ended");
     if (m->told || !over || m->clears) return;
-    const char *fields[] = {
-            outcome_text(m->a, local_job_outcome(&m->local, m->place * m->job->ranks)),
+    const char *fields[] = {outcome_text(m->a,
+                                    local_job_outcome(&m->local, m->place * m->job->ranks)),
             local_job_lacked_memory(&m->local) ? "1" : "0"};
     control_send(&m->line, CONTROL_RESULT, fields, 2);
     m->told = true;

@@ -17,8 +17,7 @@ typedef struct rule {
     double first_s, repeated_s, most_s;
 } rule;
 
-#define AT_ONCE                                                                                    \
-    .restarts = true, .blames = true, .first_s = 0, .repeated_s = 1, .most_s = 60
+#define AT_ONCE .restarts = true, .blames = true, .first_s = 0, .repeated_s = 1, .most_s = 60
 
 static const rule rules_of[N_END_CAUSES] = {
         [END_DONE] = {"done", "all steps are done (0)", "the job ends"},
@@ -112,10 +111,9 @@ decision supervisor_decide(arena *a, const supervisor_rules *rules, const world_
     }
     if (before >= rules->max_restarts)
         return end_with(last->status,
-                rules->max_restarts == 0
-                        ? "no restart: none is allowed (--max-restarts)"
-                        : arena_printf(a, "no restart: %d within %s are used up", before,
-                                  str_long_duration(rules->window_s)));
+                rules->max_restarts == 0 ? "no restart: none is allowed (--max-restarts)"
+                                         : arena_printf(a, "no restart: %d within %s are used up",
+                                                   before, str_long_duration(rules->window_s)));
     decision made = {.restarts = true, .wait_s = wait_of(ends, n), .excluded = -1, .why = of->cause};
     if (of->blames && is_twice(rules, ends, n)) {
         // Node 0 has the loop, and rank 0.
@@ -132,7 +130,8 @@ void supervisor_explain(const supervisor_rules *rules, str *out) {
                 rules_of[i].blames ? "; the same host twice in the window: excluded" : "");
     str_printf(out, "%-50s  %s\n", "the same step on three hosts",
             "no restart (1): the rows of that step are named");
-    str_printf(out, "%-50s  %s\n", "node 0 is gone", "all others end with 75: the scheduler's turn");
+    str_printf(out, "%-50s  %s\n", "node 0 is gone",
+            "all others end with 75: the scheduler's turn");
     str_printf(out,
             "at most %d restart%s within %s, worlds of at least %d node%s; alike again without a step "
             "between: 1 s, doubled up to 1 min\n",

@@ -13,12 +13,12 @@ typedef enum end_cause {
     END_GROWS,   // stopped by its own launcher: nodes that have come take part in the next one
     END_LOST,    // a rank or a host
     END_HANG,
-    END_DEVICE, // one failed that had worked
-    END_FULL,   // no space on a disk
-    END_MEMORY, // the system killed a rank, or it held more than was planned
-    END_FAILED, // status 1
-    END_USAGE,  // status 2
-    END_HELD,   // another attempt has the run directory
+    END_DEVICE,   // one failed that had worked
+    END_FULL,     // no space on a disk
+    END_MEMORY,   // the system killed a rank, or it held more than was planned
+    END_FAILED,   // status 1
+    END_USAGE,    // status 2
+    END_HELD,     // another attempt has the run directory
     END_NO_RANKS, // mpirun could not start the ranks
     N_END_CAUSES
 } end_cause;
@@ -41,10 +41,10 @@ typedef struct supervisor_rules {
 
 typedef struct decision {
     bool restarts;
-    int status;    // of the job, where it ends
-    double wait_s; // before the next world
-    int excluded;  // a node that takes part no more; -1: none
-    bool spared;   // that node would have been excluded, if the others were enough
+    int status;     // of the job, where it ends
+    double wait_s;  // before the next world
+    int excluded;   // a node that takes part no more; -1: none
+    bool spared;    // that node would have been excluded, if the others were enough
     bool same_rows; // the same step failed on several hosts
     const char *why;
 } decision;

@@ -148,7 +148,8 @@ static void note_local(head *h, outcome *all) {
     *all = local_job_outcome(&h->local, 0);
     for (int i = 0; i < h->local.n_ranks; i++) {
         const local_rank *r = &h->local.ranks[i];
-        if (r->pid && r->ended && !r->has_said) note_killed(h, 0, (outcome){.kind = OUTCOME_UNSAID});
+        if (r->pid && r->ended && !r->has_said)
+            note_killed(h, 0, (outcome){.kind = OUTCOME_UNSAID});
     }
 }
 
@@ -218,7 +219,8 @@ bool world_look(head *h, world_end *end, const char **why) {
 
 void world_close(head *h) {
     for (int place = 1; place < h->world.n_nodes; place++)
-        if (member_at(h, place)->here) control_send(&member_at(h, place)->line, CONTROL_OVER, NULL, 0);
+        if (member_at(h, place)->here)
+            control_send(&member_at(h, place)->line, CONTROL_OVER, NULL, 0);
     while (h->verdict < 0 && h->local.child && !h->local.child_ended) {
         local_job_end(&h->local);
         head_serve(h, LOOK_MS);

@@ -43,6 +43,7 @@ arguments() {
     "ckpt export") echo $model --out out ;;
     "ckpt merge") echo $model tuned --out out ;;
     "ckpt consolidate") echo $model --out out ;;
+    "launch status" | "launch logs" | "launch stop" | "launch clean") echo job ;;
     "launch slurm") echo run.yaml --instance cpu --out job ;;
     "launch "*) echo run.yaml --instance cpu --image x --pvc y --out job ;;
     doctor) ;;

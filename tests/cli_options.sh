@@ -22,6 +22,7 @@ echo 1 2 3 >ids
 arguments() {
     case "$1 $2" in
     "compile --max-"*) echo --evict; return ;;
+    "doctor --seconds" | "doctor --hosts") echo --node; return ;;
     "config --ranks") echo run.yaml --from nxdt; return ;;
     esac
     case $1 in

@@ -5,7 +5,7 @@
 
 #include "base/memory_limit.h"
 #include "base/str.h"
-#include "cli/elastic_layouts.h"
+#include "search/elastic_layouts.h"
 #include "train/run_inputs.h"
 #include "watch/rank_table.h"
 

@@ -1,7 +1,7 @@
 // drover plan --elastic: what a job would go on with on each smaller number of nodes.
 #pragma once
 #include "cli/cli.h"
-#include "cli/elastic_layouts.h"
+#include "search/elastic_layouts.h"
 
 // Options of plan and compile, for the tables of the verbs.
 #define ELASTIC_OPTIONS(what)                                                                      \

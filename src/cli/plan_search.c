@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "backend/backend.h"
-#include "cli/layout_search.h"
+#include "search/layout_search.h"
 
 // --- what is said
 static const char *schedule_of(const layout_candidate *c) {
@@ -153,12 +153,56 @@ static drv_status report(arena *mem, const cli_args *args, const layout_search *
 }
 
 // --- what a rank is
+static drv_status refuse_link(const char *text) {
+    return drv_fail(DRV_E_USAGE,
+            "plan: --link is \"%.60s\", expected GB/s from 1e-06 to 1e+09, or two of them as 450:50: "
+            "inside a host, and between hosts",
+            text);
+}
+
+static bool read_speed(const char *text, size_t n, double *out) {
+    char copy[64];
+    double x;
+    if (n >= sizeof copy) return false;
+    memcpy(copy, text, n);
+    copy[n] = 0;
+    if (!str_to_f64(copy, &x) || !(x >= 1e-6 && x <= 1e9)) return false;
+    *out = 1e9 * x;
+    return true;
+}
+
+// Reads "X" or "INSIDE:BETWEEN" in GB/s and the ranks of a host. DRV_E_USAGE: a speed that is none,
+// two speeds without the ranks of a host or the other way round, or hosts that `ranks` ranks do not
+// fill.
+static drv_status read_links(const cli_args *args, int64_t ranks, link_speeds *out) {
+    const char *text = cli_get(args, "--link", "12.5"), *colon = strchr(text, ':');
+    const size_t first = colon ? (size_t)(colon - text) : strlen(text);
+    link_speeds l = {0};
+    DRV_TRY(cli_get_i64(args, "--ranks-per-host", 1, 1 << 20, &l.ranks_per_host));
+    if (!read_speed(text, first, &l.inside)) return refuse_link(text);
+    l.between = l.inside;
+    if (colon && !read_speed(colon + 1, strlen(colon + 1), &l.between)) return refuse_link(text);
+    if (colon && !l.ranks_per_host)
+        return drv_fail(DRV_E_USAGE,
+                "plan: --link %s has a speed inside a host, which needs --ranks-per-host", text);
+    if (!colon && l.ranks_per_host)
+        return drv_fail(DRV_E_USAGE,
+                "plan: --ranks-per-host needs --link INSIDE:BETWEEN, the speeds inside a host and "
+                "between hosts, as 450:50");
+    if (ranks > l.ranks_per_host && l.ranks_per_host && ranks % l.ranks_per_host)
+        return drv_fail(DRV_E_USAGE,
+                "plan: --ranks-per-host is %lld, expected a divisor of --ranks %lld",
+                (long long)l.ranks_per_host, (long long)ranks);
+    *out = l;
+    return DRV_OK;
+}
+
 drv_status plan_read_power(arena *a, const cli_args *args, int64_t ranks, rank_power *out) {
     double gflops = 0;
     link_speeds links;
     int64_t memory = memory_limit_read("").free;
     DRV_TRY(cli_get_f64(args, "--gflops", 1e-3, 1e12, &gflops));
-    DRV_TRY(link_speeds_read(args, ranks, &links));
+    DRV_TRY(read_links(args, ranks, &links));
     DRV_TRY(cli_get_bytes(args, "--memory", 1 << 20, &memory));
     if (gflops == 0) {
         backend *cpu;

@@ -2,7 +2,7 @@
 #pragma once
 #include "base/memory_limit.h"
 #include "cli/cli.h"
-#include "cli/layout_search.h"
+#include "search/layout_search.h"
 #include "config/config.h"
 
 // Options of its own, for the table of the verb.

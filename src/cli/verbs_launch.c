@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/launch_ask.h"
 #include "cli/launch_jobs.h"
 #include "cli/launch_plans.h"
 #include "config/config.h"
@@ -256,6 +257,7 @@ static const verb subverbs[] = {
                 .run = run_node,
         },
         LAUNCH_JOB_SUBVERBS,
+        LAUNCH_ASK_SUBVERBS,
         {
                 .name = "agent",
                 .usage = "-- HOST WORD...",

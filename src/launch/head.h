@@ -17,6 +17,7 @@
 typedef struct head_member {
     control line;
     bool here;     // connected
+    bool told;     // what to run in this world
     bool ready;    // nothing of an earlier world is left on it
     bool excluded; // it has failed too often
     int place;     // in the world under way; -1: it waits

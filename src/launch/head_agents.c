@@ -58,6 +58,7 @@ static drv_status send_command(head *h, head_agent *agent, const control_message
     for (int i = 0; i < command.n_args; i++)
         fields[n++] = command.argv[i];
     agent->node = node;
+    h->members[node].told = true;
     control_send(&h->members[node].line, CONTROL_COMMAND, fields, n);
     return h->members[node].over ? drv_fail(DRV_E_PEER, "node %d is gone", node) : DRV_OK;
 }

@@ -243,17 +243,36 @@ static void is_leaving(head *h, int node) {
                         node));
 }
 
+// False: no node says that, or not now.
+static bool take_word(head *h, int node, const control_message *m) {
+    head_member *of = &h->members[node];
+    outcome result;
+    switch (m->kind) {
+    case CONTROL_LEAVE:
+        is_leaving(h, node);
+        return true;
+    case CONTROL_READY:
+        if (of->ready) return false;
+        of->ready = true;
+        return true;
+    case CONTROL_RESULT: // it may cross with the word that the world is over
+        if (!of->told || of->ready || m->n_fields != 2 || !outcome_parse(m->field[0], &result))
+            return false;
+        if (h->world.runs) world_node_over(h, node, result, strcmp(m->field[1], "1") == 0);
+        return true;
+    default:
+        return false;
+    }
+}
+
 static void serve_node(head *h, int node) {
     head_member *of = &h->members[node];
     control_message m;
-    outcome result;
     control_pump(&of->line);
     while (control_take(&of->line, &m)) {
-        if (m.kind == CONTROL_LEAVE) is_leaving(h, node);
-        if (m.kind == CONTROL_READY) of->ready = true;
-        if (m.kind == CONTROL_RESULT && m.n_fields == 2 && h->world.runs &&
-                outcome_parse(m.field[0], &result))
-            world_node_over(h, node, result, strcmp(m.field[1], "1") == 0);
+        if (take_word(h, node, &m)) continue;
+        log_warn("node %d (%s) speaks out of turn", node, of->host);
+        control_close(&of->line);
     }
     if (of->line.closed) is_lost(h, node);
 }

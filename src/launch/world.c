@@ -14,10 +14,11 @@
 
 // When mpirun has ended, the nodes have a while to say how their ranks have; where all ranks have
 // ended, or some have failed or vanished, mpirun has a while to see it.
-#define RESULTS_S   30.0
-#define TEARDOWN_S  20.0
-#define SURVIVORS_S 120.0
-#define STATUS_S    1.0 // between looks at status.json
+#define RESULTS_S     30.0
+#define TEARDOWN_S    20.0
+#define SURVIVORS_S   120.0
+#define STATUS_S      1.0 // between looks at status.json
+#define STOPPED_EARLY "stopped before there was a rank; the same command starts it again"
 enum { LOOK_MS = 50 };
 
 static head_member *member_at(const head *h, int place) {
@@ -76,7 +77,7 @@ drv_status world_start(head *h) {
     for (int place = 1; place < w->n_nodes; place++) {
         head_member *m = member_at(h, place);
         m->place = place;
-        m->over = m->ready = m->lacked_memory = false;
+        m->told = m->over = m->ready = m->lacked_memory = false;
         m->result = (outcome){0};
     }
     if (w->number > 1) DRV_TRY(local_job_renew(&h->local));
@@ -210,9 +211,13 @@ bool world_look(head *h, world_end *end, const char **why) {
     int status = outcome_status(all, h->local.child_status);
     if (n_told < w->n_nodes || w->lost_s > 0 || h->local.told_s > 0)
         status = all.kind == OUTCOME_FAILED ? status : EXIT_TRY_AGAIN;
-    *why = w->lost                                   ? w->lost
-           : status == 1 && all.kind == OUTCOME_NONE ? "mpirun could not start the ranks"
-                                                     : "";
+    else if (all.kind == OUTCOME_NONE && w->asked) // mpirun's agents got that signal too
+        status = EXIT_STOPPED;
+    const bool none = all.kind == OUTCOME_NONE;
+    *why = w->lost                          ? w->lost
+           : none && status == EXIT_STOPPED ? STOPPED_EARLY
+           : none && status == 1            ? "mpirun could not start the ranks"
+                                            : "";
     fill_end(h, &all, status, end);
     return true;
 }

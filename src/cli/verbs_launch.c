@@ -245,11 +245,16 @@ static const verb subverbs[] = {
                         "options. docs/launch.md has an example of each.\n"
                         "\n"
                         "Several hosts share a secret: DROVER_JOB_SECRET_FILE, the same file of mode 0600 on all.\n"
-                        "Node 0 listens only until all have come, on the address of --master (DROVER_INTERFACE:\n"
-                        "another one). Local ranks share the cores and, with backend: pjrt, the devices.\n"
+                        "Node 0 listens only until all have come (with --max-restarts as long as the job runs), on the\n"
+                        "address of --master (DROVER_INTERFACE: another one). Local ranks share the cores and, with backend: pjrt, the devices.\n"
                         "\n"
                         "SIGTERM, SIGINT, SIGHUP, SIGUSR1 and SIGUSR2 reach the ranks, and it waits for the save. Every\n"
-                        "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.",
+                        "node ends with the status of the first rank that failed: 0, 1, 2, 3, 75 as of drover train.\n"
+                        "\n"
+                        "--max-restarts N: node 0 starts the ranks again after a failure that another try may mend\n"
+                        "(--explain lists which), on the nodes that still answer and without hosts that failed twice.\n"
+                        "--spare-nodes S of the nodes wait to take the place of one; with --min-nodes M the job goes\n"
+                        "on with fewer, in the fastest layout that has the same bits (drover plan --elastic).",
                 .options = node_options,
                 .n_options = sizeof node_options / sizeof *node_options,
                 .min_positional = 1,

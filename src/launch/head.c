@@ -140,6 +140,7 @@ static void take_nodes(head *h, const world_layout *layout) {
     if (number == 0 ? layout->n_sets == 0 : before.n_nodes == layout->n_nodes) return;
     log_info("%d node%s instead of %d%s%s", w->n_nodes, str_plural(w->n_nodes),
             number > 0 ? before.n_nodes : full_nodes(h), *layout->words ? ": " : "", layout->words);
+    if (number > 0) record_layout(h, layout);
 }
 
 // --- waiting for them
@@ -212,7 +213,6 @@ static void run_world(head *h, world_end *end, const char **why) {
         log_info("all %d nodes are there", h->job->n_nodes);
     if (!supervised) head_stop_listening(h);
     if (world_start(h) != DRV_OK) head_end(h, 1, drv_message());
-    if (h->world.number > 1 || h->world.layout.n_sets > 0) record_layout(h, &h->world.layout);
     while (h->verdict < 0 && !world_look(h, end, why))
         head_serve(h, LOOK_MS);
 }

@@ -176,33 +176,26 @@ static const char *with_own(arena *a, const char *variable) {
     return arena_printf(a, "%s:%s", variable, old);
 }
 
-enum { N_BEFORE = 3 }; // fields of a command: place, nodes of the world, how many variables
-
 static drv_status run_daemon(member *m, const control_message *said) {
     launch_job here = *m->job;
-    const bool begun = said->n_fields > N_BEFORE;
-    here.node = begun ? control_number(said->field[0]) : -1;
-    here.n_nodes = begun ? control_number(said->field[1]) : -1;
-    const int n_given = begun ? control_number(said->field[2]) : -1;
-    const int n_args = said->n_fields - N_BEFORE - n_given;
+    daemon_order order;
     int n = 0;
-    if (n_given < 0 || n_args < 1 || n_args > said->n_fields || here.node < 1 ||
-            here.n_nodes <= here.node || here.n_nodes > m->job->n_nodes)
-        return drv_fail(DRV_E_DATA, "node 0 sent no whole command");
-    DRV_TRY(daemon_command_check(said->field[N_BEFORE + n_given]));
-    m->place = here.node;
+    DRV_TRY(daemon_order_parse(said->field, said->n_fields, &order));
+    if (order.n_nodes > m->job->n_nodes)
+        return drv_fail(DRV_E_DATA, "node 0 has a world of %d nodes, expected at most %d",
+                order.n_nodes, m->job->n_nodes);
+    m->place = here.node = order.place;
+    here.n_nodes = order.n_nodes;
     const char **variables = launch_variables(m->a, &here, m->local.dir, m->address);
     while (variables[n])
         n++;
-    const char **all = ARENA_ARRAY(m->a, const char *, n + n_given + 1);
+    const char **all = ARENA_ARRAY(m->a, const char *, n + order.n_variables + 1);
     memcpy(all, variables, sizeof *all * (size_t)n);
-    for (int i = N_BEFORE; i < N_BEFORE + n_given; i++) {
-        DRV_TRY(daemon_variable_check(said->field[i]));
-        all[n++] = with_own(m->a, said->field[i]);
-    }
-    const char **argv = ARENA_ARRAY(m->a, const char *, n_args + 1);
-    for (int i = 0; i < n_args; i++)
-        argv[i] = arena_strdup(m->a, said->field[N_BEFORE + n_given + i]);
+    for (int i = 0; i < order.n_variables; i++)
+        all[n++] = with_own(m->a, order.variables[i]);
+    const char **argv = ARENA_ARRAY(m->a, const char *, order.n_args + 1);
+    for (int i = 0; i < order.n_args; i++)
+        argv[i] = arena_strdup(m->a, order.argv[i]);
     return local_job_start(&m->local, argv, all);
 }
 

@@ -61,10 +61,12 @@ static drv_status open_any(const char *path, int *fd, int64_t *n) {
 drv_status file_open_regular(const char *path, int *fd, int64_t *n_bytes) {
     struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); // else it waits for a pipe's writer
-    if (*fd < 0 && errno == ENXIO && file_odd_kind(path)) return is_odd("read", path, file_odd_kind(path));
+    if (*fd < 0 && errno == ENXIO && file_odd_kind(path))
+        return is_odd("read", path, file_odd_kind(path));
     if (*fd < 0) return file_fail("open", path);
     drv_status status = fstat(*fd, &st) == 0 ? DRV_OK : file_fail("look at", path);
-    if (status == DRV_OK && !S_ISREG(st.st_mode)) status = is_odd("read", path, kind_of(st.st_mode));
+    if (status == DRV_OK && !S_ISREG(st.st_mode))
+        status = is_odd("read", path, kind_of(st.st_mode));
     if (status == DRV_OK) {
         *n_bytes = st.st_size;
         return DRV_OK;
@@ -234,7 +236,7 @@ static drv_status open_to_write(const char *what, const char *path, int flags, i
         errno = why;
         return kind ? is_odd(what, path, kind) : file_fail(what, path);
     }
-    const drv_status status = fstat(*fd, &st) != 0 ? file_fail("look at", path)
+    const drv_status status = fstat(*fd, &st) != 0  ? file_fail("look at", path)
                               : S_ISREG(st.st_mode) ? DRV_OK
                                                     : is_odd(what, path, kind_of(st.st_mode));
     if (status != DRV_OK) close(*fd);

@@ -111,8 +111,8 @@ static int64_t first_symbols(merger *self, const unsigned char *word, size_t n_b
 static int64_t merge_short(const tokenizer *t, const unsigned char *s, int32_t *symbol, int64_t n) {
     merge_to with_next[SHORT_WORD];
     for (int64_t i = 0; i + 1 < n; i++)
-        with_next[i] =
-                s ? t->byte_merges[256 * s[i] + s[i + 1]] : tokenizer_merge_of(t, symbol[i], symbol[i + 1]);
+        with_next[i] = s ? t->byte_merges[256 * s[i] + s[i + 1]]
+                         : tokenizer_merge_of(t, symbol[i], symbol[i + 1]);
     while (n > 1) {
         int64_t best = 0;
         for (int64_t i = 1; i + 1 < n; i++)

@@ -1,15 +1,16 @@
-# Sourced by tests/clusters/*.sh, which run drover under real launchers, each skipped where its launcher is not there
-# (tools/fetch_launchers.sh gets them). What a run has done is read from status.json, events.jsonl and its checkpoints.
+# Sourced by tests/clusters/*.sh, which run drover under real launchers and on hosts with networks of their own, all skipped where
+# tools/fetch_launchers.sh has not been. What a run has done is read from status.json, events.jsonl and its checkpoints.
 tests=$(realpath "$(dirname "${BASH_SOURCE[0]}")"/..)
 . "$tests"/ranks.bash
 unset HWLOC_SYNTHETIC # launch node deals the cores out by itself
 export OMPI_MCA_btl_tcp_if_include=lo TMPDIR=$dir
 LIMIT=300 # seconds for a job, which takes a few; what hangs fails
-launchers=${DROVER_LAUNCHERS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/launchers}
 skip() {
     echo "skipped: $*"
     exit 77
 }
+launchers=${DROVER_LAUNCHERS_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/drover/launchers}
+[ -d "$launchers" ] || skip "no launchers in $launchers (tools/fetch_launchers.sh gets them)"
 # state FIELD RUN: of status.json
 state() { sed -nE "s/^ *\"$1\": \"?([^\",]*)\"?,?$/\1/p" "$2/status.json"; }
 # is FIELD RUN VALUE: status.json says so

@@ -3,13 +3,16 @@
 # bits of mpirun; a rank that is killed, up to `ray job status`; TERM by `ray job stop`: saved, and resumed by another job with the
 # bits of an unbroken run. usage: ray.sh DROVER
 . "$(dirname "$0")"/clusters.bash
-[ -x "$launchers"/ray/bin/ray ] || skip "no Ray in $launchers (tools/fetch_launchers.py ray gets it)"
+[ -x "$launchers"/ray/bin/ray ] || skip "no Ray in $launchers (tools/fetch_launchers.sh ray gets it)"
 echo "reads $launchers/ray, outside the tree"
 shim=$(realpath "$tests"/../examples/launch/ray/ray_nodes.py)
 PATH=$launchers/ray/bin:$PATH
 make_data
+sed -i "s#tokenizer: tok#tokenizer: $dir/tok#; s#train: data/set#train: $dir/data/set#" run.yaml
 sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; s/every: 3/every: 50/' run.yaml
 export RAY_raylet_start_wait_time_s=120 RAY_USAGE_STATS_ENABLED=0 RAY_JOB_STOP_WAIT_TIME_S=120 RAY_COLOR_PREFIX=0
+(umask 077; head -c 32 /dev/urandom >secret)
+export DROVER_JOB_SECRET_FILE=$dir/secret # Ray calls its nodes by the address of this machine
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 folder=$(mktemp -d /tmp/drover-ray.XXXXXX) # sockets of Ray have long names
 nodes=()
@@ -23,12 +26,12 @@ wait_for answers $dashboard
 ray start --block --address=127.0.0.1:$gcs --node-ip-address=127.0.0.1 --num-cpus=2 --min-worker-port=0 --max-worker-port=0 >second.out 2>&1 &
 nodes+=($!)
 export RAY_ADDRESS=http://127.0.0.1:$dashboard
-wait_for ray job list
+wait_for timeout 60 ray job submit -- true # until all of Ray is there
 # job RUN SETTING...: the words of `ray job submit` for two nodes of two ranks, in `submit`
 job() {
     local run=$1 words
     words=$(python3 -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "$drover" launch node "$dir"/run.yaml --ranks-per-node 2 \
-        --expect-ranks 4 --set run_dir="$dir/$run" --set data.train="$dir"/data/set --set tokenizer="$dir"/tok $(shift; printf -- '--set %s ' "$@"))
+        --expect-ranks 4 --set run_dir="$dir/$run" $(shift; printf -- '--set %s ' "$@"))
     echo "{\"nodes\": 2, \"bundle\": {\"CPU\": 1}, \"command\": $words, \"tries\": 0, \"wait_s\": 120, \"grace_s\": 120}" >"$run".json
     submit=(timeout -s KILL $LIMIT ray job submit --submission-id "$run" -- python3 "$shim" "$dir/$run".json)
 }
@@ -49,8 +52,8 @@ kill -KILL "$(pgrep -f "^drover train .*run_dir=$dir/killed " | head -n 1)"
 wait_end $pid
 check "a rank is killed: ray job submit exits $?" [ $? != 0 ]
 is status killed 75
-expect 0 "FAILED" status_of killed
-says "75"
+expect 0 "Job 'killed' failed" status_of killed
+says "exit code 75"
 
 job stopped training.stop_at_step=0
 "${submit[@]}" >out 2>&1 &

@@ -10,6 +10,7 @@ sed -i 's/micro_batch_size: 2/micro_batch_size: 1/; s/steps: 40/steps: 100000/; 
 start_nodes 10 # two jobs of four, and each loses one
 (umask 077; head -c 32 /dev/urandom >secret)
 export DROVER_JOB_SECRET_FILE=$dir/secret
+export SLURM_PMIX_FENCE=tree # as drover launch slurm has it: else a rank may be let out of MPI_Init too early, and another one crashes
 # step FORM SETTING...: a step of four ranks, by one of the two forms; its job has the form's name
 step() {
     local form=$1 sets=() set

@@ -175,7 +175,7 @@ static void several_nodes_add(void **state) {
     OK(graph_verify(built, STAGE_BUILT));
     pass_autodiff(built, "y");
     const gradient_sums beside = {.ranks = 6, .data_ranks = 3, .micro_batches = 5, .whole = true};
-    pass_sum_beside(built, &beside, "last", 1);
+    pass_sum_beside(built, &beside, INPUT_ALONE, 1);
     OK(graph_verify(built, STAGE_DIFFERENTIATED));
     look_at(built, sums, &(op_attrs){.ranks = 6, .data_ranks = 3, .in_lane = 5, .whole = 1});
     assert_int_equal(sums->n, 2);

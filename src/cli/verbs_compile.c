@@ -7,8 +7,8 @@
 #include "cli/cli.h"
 #include "cli/kept_list.h"
 #include "config/config.h"
-#include "weights/device.h"
 #include "train/programs.h"
+#include "weights/device.h"
 
 enum { MAX_MESSAGE = 512 };
 

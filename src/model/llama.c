@@ -2,6 +2,8 @@
 // norm_of_stream.
 #include "model/llama.h"
 
+#include "ir/program_inputs.h"
+
 typedef struct builder {
     graph *g;
     const model_layout *l;
@@ -64,15 +66,22 @@ static bool is_cached(const builder *b) {
 
 // The cached programs live side by side and take different numbers of tokens; so do the stages of a
 // rank, each with its micro-batches.
-static const char *input_name(const builder *b, const char *name) {
-    if (is_cached(b)) return arena_printf(b->g->a, "%s.%s", b->g->name, name);
-    return b->staged ? arena_printf(b->g->a, "%s.%d", name, b->opts->chunk) : name;
+static const char *name_of_input(const builder *b, program_input which) {
+    arena *a = b->g->a;
+    if (is_cached(b)) return arena_printf(a, "%s.%s", b->g->name, program_inputs[which].name);
+    return arena_strdup(a, input_name_of(which, b->staged ? b->opts->chunk : INPUT_ALONE).text);
 }
 
-static tensor *input(builder *b, const char *name, dtype dt, int n_dims, const int64_t *dim) {
-    tensor *t = graph_state(b->g, TENSOR_INPUT, name, dt, n_dims, dim);
+static tensor *input(builder *b, program_input which, dtype dt, int n_dims, const int64_t *dim) {
+    tensor *t = graph_state(b->g, TENSOR_INPUT, name_of_input(b, which), dt, n_dims, dim);
     if (b->opts->n_slots) t->n_slots = b->opts->n_slots;
     return t;
+}
+
+static tensor *token_input(builder *b, program_input which) {
+    const program_input_row *row = &program_inputs[which];
+    const int64_t n = row->per_token * b->opts->rows * b->opts->seq;
+    return input(b, which, row->dt, 1, &n);
 }
 
 // The attributes of what works over the tensor axis; none of it where that has one rank.
@@ -107,10 +116,8 @@ static tensor *leave(builder *b, tensor *y_NH) {
 // `part`: what of x this rank has, if ranks share it.
 static tensor *dropped(builder *b, tensor *x_MK, int site, op_attrs part) {
     const llama_opts *opts = b->opts;
-    const int64_t n = 3 * opts->rows * opts->seq;
-    const char *name = input_name(b, "origin");
-    tensor *origin = graph_find(b->g, name);
-    if (!origin) origin = input(b, name, DT_I32, 1, &n);
+    tensor *origin = graph_find(b->g, name_of_input(b, INPUT_ORIGIN));
+    if (!origin) origin = token_input(b, INPUT_ORIGIN);
     part.seq = (int)opts->seq;
     part.rate = opts->dropout;
     part.site = site;
@@ -163,11 +170,6 @@ static tensor *joined_linear(builder *b, tensor *x_NK, const param *w_OK) {
     tensor *y_MO = leave(b, times_weight(b, x_NK, w_OK));
     if (!w_OK->branches) return y_MO;
     return branches_up(b, y_MO, leave(b, branches_down(b, x_NK, w_OK)), w_OK);
-}
-
-static tensor *i32_input(builder *b, const char *name) {
-    int64_t n = b->opts->rows * b->opts->seq;
-    return input(b, input_name(b, name), DT_I32, 1, &n);
 }
 
 static tensor *rope_table(builder *b) {
@@ -312,7 +314,7 @@ static void head(builder *b, tensor *x_NH) {
         return;
     }
     tensor *w_VH = head_table(b);
-    tensor *in[] = {enter(b, x_NH), w_VH, i32_input(b, "labels")};
+    tensor *in[] = {enter(b, x_NH), w_VH, token_input(b, INPUT_LABELS)};
     const op_attrs attrs = loss_attrs(b);
     node *n = graph_add(b->g, OP_linear_cross_entropy, 3, in, &attrs);
     if (b->mode == LLAMA_LOSS)
@@ -326,26 +328,26 @@ static tensor *enter_stage(builder *b) {
     const model_layout *l = b->l;
     tensor *h_NH;
     if (b->is_first) {
-        tensor *in[] = {i32_input(b, "tokens"), weight(b, b->params->embedding)};
-        b->position = i32_input(b, "position");
+        tensor *in[] = {token_input(b, INPUT_TOKENS), weight(b, b->params->embedding)};
+        b->position = token_input(b, INPUT_POSITION);
         h_NH = leave(b, add1(b, OP_embedding, 2, in, split_vocabulary(b)));
     } else {
         const int64_t n = b->opts->rows * b->opts->seq;
         const int64_t dim[] = {l->sequence ? n / l->mesh.size[AXIS_TENSOR] : n, l->hidden};
-        h_NH = input(b, input_name(b, "h"), b->opts->dt, 2, dim);
+        h_NH = input(b, INPUT_STREAM, b->opts->dt, 2, dim);
         h_NH->trainable = !b->opts->frozen_before;
-        b->position = i32_input(b, "position");
+        b->position = token_input(b, INPUT_POSITION);
     }
     b->rope = rope_table(b);
-    const int64_t n_ends = 2 * b->opts->rows * b->opts->seq;
-    if (b->opts->branches) b->hidden = input(b, input_name(b, "hidden"), DT_I32, 1, &n_ends);
+    if (b->opts->branches) b->hidden = token_input(b, INPUT_HIDDEN);
     return h_NH;
 }
 
 static void leave_stage(builder *b, tensor *h_NH, tensor *branch_NH) {
     if (!b->is_last) {
         tensor *in[] = {h_NH, branch_NH};
-        graph_output(b->g, add1(b, OP_add, 2, in, (op_attrs){0}), input_name(b, "out"));
+        graph_output(b->g, add1(b, OP_add, 2, in, (op_attrs){0}),
+                arena_printf(b->g->a, STAGE_OUTPUT, b->opts->chunk));
         return;
     }
     tensor *x_NH = norm_of_stream(b, b->params->final_norm, &h_NH, &branch_NH);

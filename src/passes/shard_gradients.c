@@ -43,8 +43,8 @@ static node *add_shard(graph *g, const accumulator *of, void *ctx) {
     return graph_make(g, OP_add_shard, 3, in, &attrs);
 }
 
-void pass_shard_gradients(graph *g, const gradient_shards *by, const char *turn, int n_slots) {
-    accumulators_replace(g, add_shard, &(add_shards){by, {turn, 1, n_slots}});
+void pass_shard_gradients(graph *g, const gradient_shards *by, int chunk, int n_slots) {
+    accumulators_replace(g, add_shard, &(add_shards){by, {INPUT_TURN, chunk, n_slots}});
 }
 
 tensor *pass_join_shards(graph *g, tensor *sums, const gradient_shards *by) {

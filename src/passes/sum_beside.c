@@ -21,6 +21,6 @@ static node *sum_shard(graph *g, const accumulator *of, void *ctx) {
     return graph_make(g, OP_sum_shard, 2, in, &attrs);
 }
 
-void pass_sum_beside(graph *g, const gradient_sums *by, const char *last, int n_slots) {
-    accumulators_follow(g, sum_shard, &(sum_shards){by, {last, 1, n_slots}});
+void pass_sum_beside(graph *g, const gradient_sums *by, int chunk, int n_slots) {
+    accumulators_follow(g, sum_shard, &(sum_shards){by, {INPUT_LAST, chunk, n_slots}});
 }

@@ -1,6 +1,7 @@
 // The update program: norm of all gradients, then one AdamW node per weight.
 #include "ir/hyper.h"
 #include "ir/op.h"
+#include "ir/program_inputs.h"
 #include "ir/rounding.h"
 #include "ir/shard.h"
 #include "passes/passes.h"
@@ -137,12 +138,17 @@ static void keep_gradient(graph *g, const tensor *w, tensor *grad) {
             arena_printf(g->a, "gradient.%s", w->name));
 }
 
+static tensor *hyper_input(graph *g) {
+    const program_input_row *row = &program_inputs[INPUT_HYPER];
+    return graph_state(g, TENSOR_INPUT, row->name, row->dt, 1, (int64_t[]){row->alone});
+}
+
 graph *pass_update(arena *a, tensor *const *weights, int n, const update_opts *opts) {
     graph *g = graph_new(a, "update");
     g->phase = PHASE_UPDATE;
     g->mesh = opts->mesh;
     g->lanes = opts->lanes;
-    tensor *hyper = graph_state(g, TENSOR_INPUT, "hyper", DT_F64, 1, (int64_t[]){N_HYPER});
+    tensor *hyper = hyper_input(g);
     tensor **grads = ARENA_ARRAY(a, tensor *, n), **updated = ARENA_ARRAY(a, tensor *, n);
     for (int i = 0; i < n; i++)
         grads[i] = gradient(g, weights[i], "", opts);

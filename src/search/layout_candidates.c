@@ -343,7 +343,7 @@ static void group_meshes(layout_candidates *c) {
 
 void layout_candidates_find(const run_config *cfg, int64_t ranks, const double flops_per_token[3],
         const rank_power *power, layout_candidates *out) {
-    search s = {.cfg = cfg,
+    search work = {.cfg = cfg,
             .with = *cfg,
             .ranks = ranks,
             .flops_per_token = flops_per_token,
@@ -352,16 +352,16 @@ void layout_candidates_find(const run_config *cfg, int64_t ranks, const double f
             .parameters = (double)model_parameters(&cfg->model),
             .begin = clock_s()};
     *out = (layout_candidates){0};
-    refuse_degrees(&s);
+    refuse_degrees(&work);
     for (int64_t t = 1; t <= ranks; t++) {
         const mesh m = {{1, 1, 1, (int)t}};
         const layout_opts opts = {.leaves = (int)cfg->leaves};
         model_layout layout;
         if (ranks % t) continue;
         if (layout_on(&cfg->model, &m, 0, &opts, &layout) == DRV_OK)
-            add_contexts(&s, (layout_candidate){.tensor = t});
+            add_contexts(&work, (layout_candidate){.tensor = t});
         else
-            refuse(&s, "tensor", t, strstr(drv_message(), "expected"));
+            refuse(&work, "tensor", t, strstr(drv_message(), "expected"));
     }
     group_meshes(out);
     progress_end();

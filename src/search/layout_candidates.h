@@ -1,8 +1,8 @@
 // All layouts of a config on a number of ranks, with an estimate of each: for drover plan --search,
 // which plans those that look best.
 #pragma once
-#include "search/link_time.h"
 #include "config/config.h"
+#include "search/link_time.h"
 
 typedef struct layout_candidate {
     int64_t tensor, pipeline, context, data, micro_batch, zero;

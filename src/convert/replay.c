@@ -65,11 +65,11 @@ static drv_status build_attention(replay *self) {
             DT_I32, 1, &self->n);
     const op_attrs table = {.head_dim = self->l.head_dim,
             .table_dtype = DT_F32,
-            .theta = config->rope_theta,
-            .factor = config->rope_factor,
-            .low_freq_factor = config->rope_low_freq_factor,
-            .high_freq_factor = config->rope_high_freq_factor,
-            .original_context = (double)config->rope_original_context};
+            .rope.theta = config->rope_theta,
+            .rope.factor = config->rope_factor,
+            .rope.low_freq_factor = config->rope_low_freq_factor,
+            .rope.high_freq_factor = config->rope_high_freq_factor,
+            .rope.original_context = (double)config->rope_original_context};
     tensor *rotated[] = {qkv, graph_add(program, OP_rope_table, 1, &position, &table)->out[0]};
     const op_attrs rope = {.n_heads = self->l.n_heads + self->l.n_kv_heads,
             .head_dim = self->l.head_dim};

@@ -12,12 +12,12 @@ typedef struct sum_shards {
 static node *sum_shard(graph *g, const accumulator *of, void *ctx) {
     const sum_shards *call = ctx;
     tensor *in[] = {of->added, slotted_input_of(g, &call->last)};
-    const op_attrs attrs = {.axis = AXIS_DATA,
-            .ranks = call->by->ranks,
-            .data_ranks = call->by->data_ranks,
-            .in_lane = call->by->micro_batches,
-            .whole = call->by->whole,
-            .beside = 1};
+    const op_attrs attrs = {.mesh.axis = AXIS_DATA,
+            .mesh.ranks = call->by->ranks,
+            .sum.data_ranks = call->by->data_ranks,
+            .sum.in_lane = call->by->micro_batches,
+            .mesh.whole = call->by->whole,
+            .mesh.beside = 1};
     return graph_make(g, OP_sum_shard, 2, in, &attrs);
 }
 

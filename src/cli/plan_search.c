@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "backend/backend.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "backend/backend.h"
 #include "search/layout_search.h"
 
 // --- what is said

@@ -9,8 +9,8 @@
 #include "cli/kept_list.h"
 #include "cli/plan_elastic.h"
 #include "config/config.h"
-#include "weights/device.h"
 #include "train/programs.h"
+#include "weights/device.h"
 
 enum { MAX_MESSAGE = 512 };
 

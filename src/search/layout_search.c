@@ -52,7 +52,7 @@ static double step_seconds(const layout_search *on, const layout_candidate *c,
     for (int axis = 0; axis < N_AXES; axis++) {
         const double seconds =
                 link_axis_seconds(&on->power.links, &m, (mesh_axis)axis, made->wire[axis]);
-        wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, c, seconds, compute / micro_batches)
+        wire += axis == AXIS_DATA ? layout_exposed_seconds(cfg, seconds, compute / micro_batches)
                                   : seconds;
     }
     return compute / (1 - made->bubble) + wire;

@@ -3,8 +3,8 @@
 
 #include "base/log.h"
 #include "data/set/vocab_check.h"
-#include "weights/carry.h"
 #include "train/schedule.h"
+#include "weights/carry.h"
 
 // All ranks see all rows, and so count the same steps.
 static void count_steps(run_config *cfg, bool say, const rows *train) {

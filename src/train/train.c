@@ -8,14 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "weights/carry.h"
-#include "weights/device.h"
+#include "base/stop.h"
 #include "train/evaluate.h"
-#include "weights/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
-#include "base/stop.h"
+#include "weights/carry.h"
+#include "weights/device.h"
+#include "weights/lora_state.h"
 
 // --- a step
 // DRV_STOPPED between two micro-batches: the partial gradient is thrown away, the step is done anew

@@ -120,14 +120,35 @@ void run_report_text(watched_run *const *runs, int n, const report_opts *opts, s
 // --- HTML
 static const char head[] =
         "<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n"
-        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>drover report</title>\n<style>\n"
+        "<meta name=\"viewport\" content=\"width=device-width\">\n<title>drover report</title>\n";
+
+static const char style[] =
         "body{font:14px system-ui,sans-serif;color:#222;background:#fff;max-width:960px;margin:24px auto;padding:0 12px}\n"
         "svg{max-width:100%;height:auto}\ntable{border-collapse:collapse;margin:8px 0}\n"
         "td,th{padding:3px 14px 3px 0;text-align:right;border-bottom:1px solid #ddd}\n"
-        "td:first-child,th:first-child{text-align:left}\n"
-        ".verdict{font-size:18px;font-weight:bold}\n.bar{display:inline-block;height:10px;background:#0072b2;"
-        "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n"
-        "@media print{h2,table,svg{break-inside:avoid}}\n</style>\n";
+        "td:first-child,th:first-child,td:last-child.left{text-align:left}\n"
+        ".verdict{font-size:18px;font-weight:bold}\n.bar{fill:#0072b2;vertical-align:middle;"
+        "-webkit-print-color-adjust:exact;print-color-adjust:exact}\n#live{color:#a30}\n"
+        "@media print{h2,table,svg{break-inside:avoid}}\n";
+
+void run_report_style(str *out) {
+    str_puts(out, style);
+    str_puts(out, plot_style());
+}
+
+// A page that is served must have no style or script inside of it: its policy forbids them.
+static void html_head(bool served, str *out) {
+    str_puts(out, head);
+    if (served) {
+        str_puts(out,
+                "<link rel=\"stylesheet\" href=\"/page.css\">\n<script src=\"/page.js\" defer></script>\n"
+                "<noscript><meta http-equiv=\"refresh\" content=\"10\"></noscript>\n");
+        return;
+    }
+    str_puts(out, "<style>\n");
+    run_report_style(out);
+    str_puts(out, "</style>\n");
+}
 
 static void element(str *out, const char *open, const char *words, const char *close) {
     str_puts(out, open);
@@ -140,7 +161,7 @@ static void html_ledger(const watched_run *run, const report_opts *opts, str *ou
     str_puts(out, "<h3>Where the time went</h3>\n<table>\n");
     for (int i = 0; i < N_LEDGER_CLASSES; i++)
         str_printf(out,
-                "<tr><td>%s</td><td>%.1f s</td><td>%.1f %%</td><td style=\"text-align:left\"><span class=\"bar\" style=\"width:%.0fpx\"></span></td></tr>\n",
+                "<tr><td>%s</td><td>%.1f s</td><td>%.1f %%</td><td class=\"left\"><svg class=\"bar\" width=\"300\" height=\"10\"><rect width=\"%.0f\" height=\"10\"/></svg></td></tr>\n",
                 ledger_name((ledger_class)i), run->sums.seconds[i], 100 * share(&run->sums, i),
                 300 * share(&run->sums, i));
     str_printf(out, "<tr><td>wall time</td><td>%.1f s</td><td></td><td></td></tr>\n</table>\n",
@@ -195,7 +216,7 @@ void run_report_html(watched_run *const *runs, int n, const report_opts *opts, s
     static const char *const keys[N_WATCHED_CURVES] = {"loss", "val_loss", "tokens_per_s", "mfu"};
     arena *mem = arena_new("report");
     plot_run *curves = ARENA_ARRAY(mem, plot_run, n);
-    str_puts(out, head);
+    html_head(opts->served, out);
     for (int i = 0; i < n; i++) {
         curves[i].name = runs[i]->dir;
         for (int k = 0; k < N_WATCHED_CURVES; k++)
@@ -203,8 +224,8 @@ void run_report_html(watched_run *const *runs, int n, const report_opts *opts, s
         html_run(runs[i], opts->about[i], opts, out);
     }
     str_puts(out, "<h2>Curves</h2>\n");
-    plot_svg(mem, &(plot){.runs = curves, .n_runs = n, .keys = keys, .n_keys = N_WATCHED_CURVES},
-            out);
+    plot drawn = {curves, n, keys, N_WATCHED_CURVES, .styled = true};
+    plot_svg(mem, &drawn, out);
     str_puts(out, "</html>\n");
     arena_free(mem);
 }

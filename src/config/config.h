@@ -94,7 +94,10 @@ typedef struct run_config {
     int64_t eval_batches;   // of global_batch_size rows; 0: at least EVAL_TOKENS tokens, or all
     int64_t log_every;      // steps
     const char *status_dir; // ""; else where rank 0 keeps ranks/status
-    int64_t threads;        // 0: all cores
+    const char *http;       // "none", a port, or HOST:PORT: where rank 0 serves its page
+    bool http_ranks;        // metrics by rank for Prometheus
+    const char *http_metrics_token_file; // ""; else a token that opens /metrics alone
+    int64_t threads;                     // 0: all cores
     int64_t max_bad_steps;
     int64_t hash_every;   // steps; 0: never
     double max_minutes;   // of this start; 0: any

@@ -11,6 +11,7 @@
 #include "train/run_inputs.h"
 #include "train/lora_base.h"
 #include "train/lora_state.h"
+#include "train/observers.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/resume.h"
@@ -328,6 +329,7 @@ drv_status run_open(run *r, bool fresh) {
 }
 
 void run_close(run *r) {
+    observers_end(r->observers);
     rank_watch_close(r->watch);
     ckpt_saver_free(r->saver);
     if (r->metrics) metrics_close(r->metrics);

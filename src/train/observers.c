@@ -8,7 +8,7 @@
 #include "train/stages.h"
 #include "watch/run_observer.h"
 
-static const run_observer *const all[] = {&page_observer};
+static const run_observer *const all[] = {&page_observer, &progress_observer};
 enum { N_OBSERVERS = sizeof all / sizeof *all };
 
 struct observers {

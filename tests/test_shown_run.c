@@ -64,7 +64,7 @@ static void metrics_have_their_values(void **state) {
             "drover_step_seconds_bucket{le=\"1\"} 4", "drover_step_seconds_bucket{le=\"1000\"} 4",
             "drover_step_seconds_bucket{le=\"+Inf\"} 5", "drover_step_seconds_count 5",
             "drover_checkpoint_interval_steps 50",
-            "drover_run_info{run=\"runs/a\",state=\"running\",host=\"n1\"} 1"};
+            "drover_run_info{directory=\"runs/a\",state=\"running\",host=\"n1\"} 1"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         has_line(&text, lines[i]);
     assert_null(strstr(text.p, "drover_mfu_ratio")); // unknown

@@ -121,7 +121,7 @@ static void add_journal(const watched_run *run, str *out) {
 
 static void add_status(const watched_run *run, str *out) {
     head(out, "drover_run_info", "gauge", "The run: its directory, state and first host.");
-    str_puts(out, "drover_run_info{run=\"");
+    str_puts(out, "drover_run_info{directory=\"");
     prometheus_add_label(out, run->dir);
     str_puts(out, "\",state=\"");
     prometheus_add_label(out, watched_run_state(run));

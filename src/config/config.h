@@ -95,6 +95,7 @@ typedef struct run_config {
     int64_t log_every;      // steps
     const char *status_dir; // ""; else where rank 0 keeps ranks/status
     int64_t threads;        // 0: all cores
+    double straggler_ratio;
     int64_t max_bad_steps;
     int64_t hash_every;   // steps; 0: never
     double max_minutes;   // of this start; 0: any

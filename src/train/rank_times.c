@@ -7,7 +7,12 @@
 #define STANDS_OUT 0.05
 
 rank_times rank_times_new(arena *a, comm *c) {
-    return (rank_times){.comm = c, .of = ARENA_ARRAY(a, rank_time, comm_size(c)), .reason = ""};
+    const int n = comm_size(c);
+    return (rank_times){.comm = c,
+            .recent_of = ARENA_ARRAY(a, float, (int64_t)n *RECENT_STEPS * 4),
+            .step_of = ARENA_ARRAY(a, rank_time, n),
+            .of = ARENA_ARRAY(a, rank_time, n),
+            .reason = ""};
 }
 
 void rank_times_add(rank_times *t, const rank_time *step) {
@@ -17,6 +22,11 @@ void rank_times_add(rank_times *t, const rank_time *step) {
     t->sum.wait += step->wait;
     t->sum.sent += step->sent;
     t->steps++;
+    float *recent = t->recent[t->n_recent++ % RECENT_STEPS];
+    recent[0] = (float)step->compute;
+    recent[1] = (float)step->data;
+    recent[2] = (float)step->save;
+    recent[3] = (float)step->wait;
 }
 
 double rank_time_own(const rank_time *t) {
@@ -59,4 +69,24 @@ drv_status rank_times_share(rank_times *t) {
     memset(&t->sum, 0, sizeof t->sum);
     t->steps = 0;
     return DRV_OK;
+}
+
+drv_status rank_times_share_recent(rank_times *t, bool *there) {
+    *there = false;
+    if (comm_size(t->comm) == 1 || t->n_recent < RECENT_STEPS) return DRV_OK;
+    t->n_recent = 0;
+    DRV_TRY(comm_all_gather(comm_world(t->comm), t->recent, sizeof t->recent, NULL, t->recent_of));
+    *there = true;
+    return DRV_OK;
+}
+
+const rank_time *rank_times_recent(rank_times *t, int i) {
+    for (int rank = 0; rank < comm_size(t->comm); rank++) {
+        const float *from = t->recent_of + ((int64_t)rank * RECENT_STEPS + i) * 4;
+        t->step_of[rank] = (rank_time){.compute = (double)from[0],
+                .data = (double)from[1],
+                .save = (double)from[2],
+                .wait = (double)from[3]};
+    }
+    return t->step_of;
 }

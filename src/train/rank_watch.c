@@ -136,3 +136,46 @@ void rank_watch_tell(run *r, const rank_time *step) {
     }
     comm_tell(r->comm, f);
 }
+
+// --- stragglers
+void rank_watch_find_stragglers(run *r, const mesh *ranks) {
+    const int n = comm_size(r->comm);
+    if (!r->leads || n == 1) return;
+    int *stages = ARENA_ARRAY(r->a, int, n), *hosts = ARENA_ARRAY(r->a, int, n), n_hosts = 0;
+    for (int i = 0; i < n; i++) {
+        int same = 0;
+        while (same < i && strcmp(comm_host(r->comm, same), comm_host(r->comm, i)) != 0)
+            same++;
+        hosts[i] = same < i ? hosts[same] : n_hosts++;
+        stages[i] = mesh_place(ranks, i, AXIS_PIPELINE);
+    }
+    r->stragglers = stragglers_new(r->a, n, stages, hosts, r->cfg->straggler_ratio);
+}
+
+static void tell_straggler(run *r, const straggler *told) {
+    const char *host = comm_host(r->comm, told->rank);
+    char who[128];
+    if (told->whole_host)
+        snprintf(who, sizeof who, "host %s, all of its ranks,", host);
+    else
+        snprintf(who, sizeof who, "rank %d (%s)", told->rank, host);
+    if (told->over)
+        log_info("%s is as fast as the others again since about step %lld", who,
+                (long long)told->step);
+    else
+        log_warn("%s holds the others up: %s, %.2f times as long since step %lld", who,
+                told->reason, told->ratio, (long long)told->step);
+    record_straggler(r->record, told, host);
+}
+
+drv_status rank_watch_stragglers(run *r, int64_t step) {
+    straggler told;
+    bool there;
+    DRV_TRY(rank_times_share_recent(&r->times, &there));
+    for (int i = 0; there && r->stragglers && i < RECENT_STEPS; i++) {
+        stragglers_add(r->stragglers, step - RECENT_STEPS + 1 + i, rank_times_recent(&r->times, i));
+        while (stragglers_next(r->stragglers, &told))
+            tell_straggler(r, &told);
+    }
+    return DRV_OK;
+}

@@ -17,3 +17,9 @@ void rank_watch_close(rank_watch *w);
 
 // Every rank, after each step: tells the others what the step went into and what the rank holds.
 void rank_watch_tell(struct run *r, const rank_time *step);
+
+// Rank 0 of several: from now on looks for stragglers among the ranks of a mesh.
+void rank_watch_find_stragglers(struct run *r, const mesh *ranks);
+// Every rank, after each step: now and then all learn what each did in the last steps, and rank 0
+// tells of stragglers, in the log and in the journal.
+DRV_CHECKED drv_status rank_watch_stragglers(struct run *r, int64_t step);

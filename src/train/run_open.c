@@ -323,6 +323,7 @@ drv_status run_open(run *r, bool fresh) {
     const mesh ranks = programs_mesh(r->cfg);
     r->stepper = stepper_new(r->a, &r->p, r->comm, &ranks);
     r->times = rank_times_new(r->a, r->comm);
+    rank_watch_find_stragglers(r, &ranks);
     tell_plan(r);
     return ranks_together(r, open_reports(r));
 }

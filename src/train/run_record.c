@@ -238,6 +238,21 @@ void record_evaluation(run_record *self, int64_t step, double seconds, double va
     add_event(self, EVENT_EVALUATION, fields);
 }
 
+void record_straggler(run_record *self, const straggler *told, const char *host) {
+    json_t *fields = json_object();
+    json_object_set_new(fields, "rank", json_integer(told->rank));
+    json_object_set_new(fields, "host", json_string(host));
+    json_object_set_new(fields, "hosts_all", json_boolean(told->whole_host));
+    if (told->over) {
+        json_object_set_new(fields, "step", json_integer(told->step));
+    } else {
+        json_object_set_new(fields, "reason", json_string(told->reason));
+        json_object_set_new(fields, "ratio", json_real(round(told->ratio * 1e3) / 1e3));
+        json_object_set_new(fields, "since_step", json_integer(told->step));
+    }
+    add_event(self, told->over ? EVENT_STRAGGLER_OVER : EVENT_STRAGGLER, fields);
+}
+
 void record_stop(run_record *self, int64_t step, const char *signal, const char *reason) {
     json_t *fields = json_object();
     json_object_set_new(fields, "step", json_integer(step));

@@ -186,7 +186,8 @@ static drv_status take_step(run *self, step_metrics *made) {
     rank_times_add(&self->times, &mine);
     rank_watch_tell(self, &mine);
     fill_metrics(self, made);
-    return share_times(self, made);
+    DRV_TRY(share_times(self, made));
+    return rank_watch_stragglers(self, made->step);
 }
 
 // A step was skipped: of weights that are no numbers, on whatever rank, no later one can be better,

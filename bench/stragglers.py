@@ -23,8 +23,8 @@ def make_data():
         subprocess.run([drover, *args], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     with open("run.yaml", "w") as f:
         f.write("model: {preset: tiny, vocab_size: 400, num_hidden_layers: 4}\ntokenizer: tok\n"
-                "data: {train: data/set, split: [100, 0, 0], sequence_length: 256}\n"
-                "training: {steps: 100000, global_batch_size: 16, micro_batch_size: 2, eval_every: 0}\n"
+                "data: {train: data/set, split: [100, 0, 0], sequence_length: 128}\n"
+                "training: {steps: 100000, global_batch_size: 8, micro_batch_size: 2, eval_every: 0}\n"
                 "checkpoint: {every: 0}\n")
 
 
@@ -68,20 +68,31 @@ class Run:
         self.process.wait()
 
 
+def cpu_s(pid):
+    with open(f"/proc/{pid}/schedstat") as f:
+        return int(f.read().split()[0]) * 1e-9
+
+
 class Pulses(threading.Thread):
-    """Stops a process for as long as it lets it run, in pulses shorter than a step: half of a processor. Much shorter ones
-    the scheduler of a busy machine makes good, as it owes time to a process that did not run."""
+    """Half of a processor for the main thread of a process: it runs until it has had a quarter of the processor time that
+    a step takes it, then it is stopped for a quarter of the time that a step took. Pulses by the clock alone say less:
+    the scheduler of a busy machine gives a process that was stopped what it has missed."""
 
     def __init__(self, pid, step_s):
         super().__init__(daemon=True)
-        self.pid, self.pulse_s, self.ends = pid, max(0.01, step_s / 5), False
+        self.pid, self.step_s, self.ends = pid, step_s, False
 
     def run(self):
+        before = cpu_s(self.pid)
+        time.sleep(5 * self.step_s)
+        quarter = (cpu_s(self.pid) - before) / 5 / 4
         while not self.ends:
+            before = cpu_s(self.pid)
+            while cpu_s(self.pid) < before + quarter and not self.ends:
+                time.sleep(0.001)
             os.kill(self.pid, signal.SIGSTOP)
-            time.sleep(self.pulse_s)
+            time.sleep(self.step_s / 4)
             os.kill(self.pid, signal.SIGCONT)
-            time.sleep(self.pulse_s)
 
 
 def busy(n):
@@ -108,7 +119,7 @@ def pulses(i):
     times = [x["step_s"] for x in lines(f"{run.name}/metrics.jsonl") if "step_s" in x][-20:]
     pulse = Pulses(pid, sorted(times)[len(times) // 2])
     pulse.start()
-    good = named(run, rank, since, f"pulses {i}:")
+    good = named(run, rank, since + 5, f"pulses {i}:")
     pulse.ends = True
     pulse.join()
     if good:

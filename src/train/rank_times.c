@@ -29,6 +29,11 @@ void rank_times_add(rank_times *t, const rank_time *step) {
     recent[3] = (float)step->wait;
 }
 
+void rank_times_set_energy(rank_times *t, double joules, int64_t steps) {
+    t->sum.joules = joules;
+    t->sum.energy_steps = (double)steps;
+}
+
 double rank_time_own(const rank_time *t) {
     return t->compute + t->data + t->save;
 }
@@ -60,9 +65,12 @@ int rank_times_slowest(const rank_time *of, int n, const char **reason) {
 
 drv_status rank_times_share(rank_times *t) {
     const double steps = (double)t->steps;
-    if (comm_size(t->comm) == 1 || t->steps == 0) return DRV_OK;
+    if (t->steps == 0) return DRV_OK;
     const rank_time mine = {t->sum.compute / steps, t->sum.data / steps, t->sum.save / steps,
-            t->sum.wait / steps, t->sum.sent / steps};
+            t->sum.wait / steps, t->sum.sent / steps, t->sum.joules, t->sum.energy_steps};
+    t->of[0] = mine;
+    t->sum.energy_steps = 0;
+    if (comm_size(t->comm) == 1) return DRV_OK;
     DRV_TRY(comm_all_gather(comm_world(t->comm), &mine, sizeof mine, NULL, t->of));
     t->n = comm_size(t->comm);
     t->slowest = rank_times_slowest(t->of, t->n, &t->reason);

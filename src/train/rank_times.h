@@ -7,6 +7,8 @@
 typedef struct rank_time {
     double compute, data, save, wait;
     double sent; // bytes that it sent to others
+    // Energy of its host, if this rank reads it, over so many steps; 0 steps: not read since.
+    double joules, energy_steps;
 } rank_time;
 
 enum { RECENT_STEPS = 5 }; // steps whose times travel together
@@ -17,7 +19,7 @@ typedef struct rank_times {
     int n_recent;
     float *recent_of;   // [ranks][RECENT_STEPS][4], as they came
     rank_time *step_of; // by rank: one of those steps
-    rank_time sum;      // of the steps since they were shared
+    rank_time sum;      // of the steps since they were shared; energy: as it was last read
     int64_t steps;
     rank_time *of;      // by rank: mean of the steps before that
     int n;              // 0: one rank alone, or not shared yet
@@ -28,7 +30,9 @@ typedef struct rank_times {
 
 rank_times rank_times_new(arena *a, comm *c);
 void rank_times_add(rank_times *t, const rank_time *step);
-// Gives all ranks the means of all since the last call, 40 bytes of each: every rank calls it.
+// What this rank's host used for the last `steps` steps; goes with the next rank_times_share.
+void rank_times_set_energy(rank_times *t, double joules, int64_t steps);
+// Gives all ranks the means of all since the last call, 56 bytes of each: every rank calls it.
 DRV_CHECKED drv_status rank_times_share(rank_times *t);
 // Every RECENT_STEPS steps, 80 bytes of each rank: gives all ranks each of the last steps, for
 // rank_times_recent. *there is false in between. Every rank calls it after each rank_times_add.

@@ -1,6 +1,7 @@
 // The thread that writes ranks/status, and what a rank tells of itself.
 #include "train/rank_watch.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -9,7 +10,9 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "train/ranks.h"
 #include "train/run.h"
+#include "watch/energy.h"
 #include "watch/rank_table.h"
 
 enum { EVERY_S = 1 };
@@ -135,6 +138,63 @@ void rank_watch_tell(run *r, const rank_time *step) {
         r->measured_s = now;
     }
     comm_tell(r->comm, f);
+}
+
+// --- energy
+enum { ENERGY_WORDS = 192 };
+
+static bool is_first_of_host(const comm *c, int rank) {
+    for (int i = 0; i < rank; i++)
+        if (strcmp(comm_host(c, i), comm_host(c, rank)) == 0) return false;
+    return true;
+}
+
+// "RAPL (package-0)"; hosts that differ from the first are counted, and one is named.
+static void say_energy(run *r, const char *words) {
+    const int n = comm_size(r->comm);
+    int hosts = 0, others = 0, other = 0;
+    for (int i = 0; i < n; i++) {
+        if (!is_first_of_host(r->comm, i)) continue;
+        hosts++;
+        if (strcmp(words, words + (size_t)i * ENERGY_WORDS) == 0) continue;
+        if (!others++) other = i;
+    }
+    char more[ENERGY_WORDS + 128] = "";
+    if (others)
+        snprintf(more, sizeof more, "; otherwise on %d of %d hosts, on %.64s: %s", others, hosts,
+                comm_host(r->comm, other), words + (size_t)other * ENERGY_WORDS);
+    r->energy_words = arena_printf(r->a, "%s%s", words, more);
+    log_file_only("energy: %s", r->energy_words);
+}
+
+drv_status rank_watch_open_energy(run *r) {
+    char mine[ENERGY_WORDS] = "";
+    drv_status status = DRV_OK;
+    if (is_first_of_host(r->comm, comm_rank(r->comm))) status = energy_open(r->a, NULL, &r->energy);
+    DRV_TRY(ranks_together(r, status));
+    if (r->energy) {
+        cut(mine, sizeof mine, energy_source(r->energy));
+        r->energy_joules = energy_read(r->energy);
+    }
+    r->energy_step = r->state.step;
+    r->energy_s = clock_s();
+    arena *scratch = arena_new("energy of hosts");
+    char *all = arena_alloc(scratch, (size_t)comm_size(r->comm) * ENERGY_WORDS);
+    status = comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all);
+    if (status == DRV_OK && r->leads) say_energy(r, all);
+    arena_free(scratch);
+    return status;
+}
+
+void rank_watch_energy(run *r, int64_t step) {
+    const bool last = step >= r->cfg->steps;
+    if (!r->energy || (!last && clock_s() < r->energy_s + EVERY_S)) return;
+    const double joules = energy_read(r->energy);
+    if (isfinite(joules) && step > r->energy_step)
+        rank_times_set_energy(&r->times, joules - r->energy_joules, step - r->energy_step);
+    r->energy_joules = joules;
+    r->energy_step = step;
+    r->energy_s = clock_s();
 }
 
 // --- stragglers

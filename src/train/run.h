@@ -49,10 +49,14 @@ typedef struct run {
     arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
-    stragglers *stragglers;   // rank 0 of several; NULL: not this rank
-    struct rank_watch *watch; // rank 0: writes ranks/status; NULL: not yet
-    rank_figures figures;     // of this rank, as the others hear them
-    double measured_s;        // when `figures` had its memory looked at
+    stragglers *stragglers;         // rank 0 of several; NULL: not this rank
+    struct rank_watch *watch;       // rank 0: writes ranks/status; NULL: not yet
+    struct energy *energy;          // the lowest rank of each host reads it; NULL: not this one
+    double energy_joules, energy_s; // what it had come to when it was last read, and when
+    int64_t energy_step;            // at that time
+    const char *energy_words;       // rank 0: how it is read, on all hosts; NULL: not rank 0
+    rank_figures figures;           // of this rank, as the others hear them
+    double measured_s;              // when `figures` had its memory looked at
     // saving
     ckpt_saver *saver;                 // NULL until the first save
     ckpt_content content;              // what it writes

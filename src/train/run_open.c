@@ -17,6 +17,7 @@
 #include "train/run.h"
 #include "train/state.h"
 #include "train/stop.h"
+#include "watch/energy.h"
 
 static drv_status open_run_dir(run *r, bool fresh) {
     const char *dir = r->cfg->run_dir;
@@ -325,11 +326,13 @@ drv_status run_open(run *r, bool fresh) {
     r->times = rank_times_new(r->a, r->comm);
     rank_watch_find_stragglers(r, &ranks);
     tell_plan(r);
-    return ranks_together(r, open_reports(r));
+    DRV_TRY(ranks_together(r, open_reports(r)));
+    return rank_watch_open_energy(r);
 }
 
 void run_close(run *r) {
     rank_watch_close(r->watch);
+    energy_close(r->energy);
     ckpt_saver_free(r->saver);
     if (r->metrics) metrics_close(r->metrics);
     vocab_check_cancel(&r->vocab);

@@ -195,8 +195,11 @@ void record_resume(run_record *self, int64_t step, const char *from, const lost_
     if (from) self->status.saved_step = step;
 }
 
-void record_running(run_record *self, int64_t step) {
-    add_event(self, EVENT_RUNNING, json_pack("{s:I}", "step", (json_int_t)step));
+void record_running(run_record *self, int64_t step, const char *energy) {
+    json_t *fields = json_object(), *words = json_string(energy);
+    json_object_set_new(fields, "step", json_integer(step));
+    json_object_set_new(fields, "energy", words ? words : json_null());
+    add_event(self, EVENT_RUNNING, fields);
     set_state(self, RUN_RUNNING);
 }
 

@@ -25,7 +25,8 @@ void record_close(run_record *self);
 
 // --- what happens
 void record_resume(run_record *self, int64_t step, const char *from, const lost_metrics *lost);
-void record_running(run_record *self, int64_t step);
+// energy: how it is read on the hosts, or why not.
+void record_running(run_record *self, int64_t step, const char *energy);
 void record_step(run_record *self, const step_metrics *m);
 void record_saving(run_record *self);
 void record_saved(run_record *self, int64_t step, double seconds, double blocked_s, int64_t bytes);

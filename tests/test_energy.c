@@ -71,112 +71,112 @@ typedef struct machine {
 } machine;
 
 static machine make(const char *nvml) {
-    machine m = {.a = arena_new("test"), .root = "/tmp/drover-energy-XXXXXX"};
-    assert_non_null(mkdtemp(m.root));
-    m.opts.nvml = nvml;
+    machine host = {.a = arena_new("test"), .root = "/tmp/drover-energy-XXXXXX"};
+    assert_non_null(mkdtemp(host.root));
+    host.opts.nvml = nvml;
     n_devices = 0;
     nvml_result = 0;
-    return m;
+    return host;
 }
 
-static void start(machine *m) {
-    m->opts.powercap = m->root;
-    OK(energy_open(m->a, &m->opts, &m->used));
+static void start(machine *host) {
+    host->opts.powercap = host->root;
+    OK(energy_open(host->a, &host->opts, &host->used));
 }
 
-static void check(machine *m, double joules) {
-    const double read = energy_read(m->used);
+static void check(machine *host, double joules) {
+    const double read = energy_read(host->used);
     if (isnan(joules) ? !isnan(read) : fabs(read - joules) > 1e-6)
-        fail_msg("%g J, expected %g (%s)", read, joules, energy_source(m->used));
+        fail_msg("%g J, expected %g (%s)", read, joules, energy_source(host->used));
 }
 
-static void shut(machine *m) {
-    energy_close(m->used);
+static void shut(machine *host) {
+    energy_close(host->used);
     assert_int_equal(n_open, 0);
-    OK(dir_remove(m->root));
-    arena_free(m->a);
+    OK(dir_remove(host->root));
+    arena_free(host->a);
 }
 
 static void packages_and_memory_count_once_and_wrap(void **state) {
     (void)state;
-    machine m = make("libnobody.so.7");
-    put_zone(m.a, m.root, "intel-rapl:0", "package-0", "100");
-    put_zone(m.a, m.root, "intel-rapl:0:0", "core", "50");
-    put_zone(m.a, m.root, "intel-rapl:0:1", "dram", "10");
-    put_zone(m.a, m.root, "intel-rapl:1", "psys", "500");
-    put_zone(m.a, m.root, "intel-rapl-mmio:0", "package-0", "100");
-    start(&m);
-    assert_string_equal(energy_source(m.used), "RAPL (package-0, dram)");
-    check(&m, 0);
-    put_zone(m.a, m.root, "intel-rapl:0", "package-0", "900");
-    put_zone(m.a, m.root, "intel-rapl:0:0", "core", "70");
-    put_zone(m.a, m.root, "intel-rapl:0:1", "dram", "15");
-    put_zone(m.a, m.root, "intel-rapl:1", "psys", "999");
-    check(&m, 805);
-    put_zone(m.a, m.root, "intel-rapl:0", "package-0", "20"); // it has wrapped
-    check(&m, 805 + 120);
-    check(&m, 925);
-    put(m.a, path_join(m.a, m.root, "intel-rapl:0"), "energy_uj", "rubbish\n");
-    check(&m, (double)NAN);
-    put_zone(m.a, m.root, "intel-rapl:0", "package-0", "30");
-    check(&m, (double)NAN); // what it used meanwhile is not known
-    shut(&m);
+    machine host = make("libnobody.so.7");
+    put_zone(host.a, host.root, "intel-rapl:0", "package-0", "100");
+    put_zone(host.a, host.root, "intel-rapl:0:0", "core", "50");
+    put_zone(host.a, host.root, "intel-rapl:0:1", "dram", "10");
+    put_zone(host.a, host.root, "intel-rapl:1", "psys", "500");
+    put_zone(host.a, host.root, "intel-rapl-mmio:0", "package-0", "100");
+    start(&host);
+    assert_string_equal(energy_source(host.used), "RAPL (package-0, dram)");
+    check(&host, 0);
+    put_zone(host.a, host.root, "intel-rapl:0", "package-0", "900");
+    put_zone(host.a, host.root, "intel-rapl:0:0", "core", "70");
+    put_zone(host.a, host.root, "intel-rapl:0:1", "dram", "15");
+    put_zone(host.a, host.root, "intel-rapl:1", "psys", "999");
+    check(&host, 805);
+    put_zone(host.a, host.root, "intel-rapl:0", "package-0", "20"); // it has wrapped
+    check(&host, 805 + 120);
+    check(&host, 925);
+    put(host.a, path_join(host.a, host.root, "intel-rapl:0"), "energy_uj", "rubbish\n");
+    check(&host, (double)NAN);
+    put_zone(host.a, host.root, "intel-rapl:0", "package-0", "30");
+    check(&host, (double)NAN); // what it used meanwhile is not known
+    shut(&host);
 }
 
 static void devices_count(void **state) {
     (void)state;
-    machine m = make("libm.so.6");
+    machine host = make("libm.so.6");
     n_devices = 2;
     millijoules[0] = 5000, millijoules[1] = 70000;
-    start(&m);
-    assert_true(str_starts(energy_source(m.used), "NVML (2 devices); RAPL not readable: "));
+    start(&host);
+    assert_true(str_starts(energy_source(host.used), "NVML (2 devices); RAPL not readable: "));
     millijoules[0] += 1500, millijoules[1] += 250;
-    check(&m, 1.75);
+    check(&host, 1.75);
     millijoules[1] = 250; // the driver was loaded anew
-    check(&m, 2);
+    check(&host, 2);
     nvml_result = 3;
-    check(&m, (double)NAN);
-    shut(&m);
+    check(&host, (double)NAN);
+    shut(&host);
 }
 
 static void both_count_together(void **state) {
     (void)state;
-    machine m = make("libm.so.6");
+    machine host = make("libm.so.6");
     n_devices = 1;
-    put_zone(m.a, m.root, "intel-rapl:0", "package-0", "100");
-    start(&m);
-    assert_string_equal(energy_source(m.used), "RAPL (package-0), NVML (1 device)");
-    put_zone(m.a, m.root, "intel-rapl:0", "package-0", "101");
+    put_zone(host.a, host.root, "intel-rapl:0", "package-0", "100");
+    start(&host);
+    assert_string_equal(energy_source(host.used), "RAPL (package-0), NVML (1 device)");
+    put_zone(host.a, host.root, "intel-rapl:0", "package-0", "101");
     millijoules[0] += 2000;
-    check(&m, 3);
-    shut(&m);
+    check(&host, 3);
+    shut(&host);
 }
 
 static void what_cannot_be_read_is_said(void **state) {
     (void)state;
-    machine m = make("libnobody.so.7");
-    OK(dir_remove(m.root));
-    start(&m);
-    assert_true(str_starts(energy_source(m.used), "not readable: /tmp/drover-energy-"));
-    check(&m, (double)NAN);
-    shut(&m);
+    machine host = make("libnobody.so.7");
+    OK(dir_remove(host.root));
+    start(&host);
+    assert_true(str_starts(energy_source(host.used), "not readable: /tmp/drover-energy-"));
+    check(&host, (double)NAN);
+    shut(&host);
 
-    m = make("libm.so.6"); // NVML is there, and its devices do not tell
+    host = make("libm.so.6"); // NVML is there, and its devices do not tell
     n_devices = 1, nvml_result = 3;
-    start(&m);
-    assert_non_null(strstr(energy_source(m.used),
+    start(&host);
+    assert_non_null(strstr(energy_source(host.used),
             "has no processor's counter; NVML not readable: Not Supported"));
-    check(&m, (double)NAN);
-    shut(&m);
+    check(&host, (double)NAN);
+    shut(&host);
 
-    m = make("libnobody.so.7"); // a part must not pass for the whole
-    put_zone(m.a, m.root, "intel-rapl:0", "package-0", "100");
-    put_zone(m.a, m.root, "intel-rapl:1", "package-1", "100");
-    OK(dir_remove(path_join(m.a, m.root, "intel-rapl:1/energy_uj")));
-    start(&m);
-    assert_non_null(strstr(energy_source(m.used), "intel-rapl:1/energy_uj: No such file"));
-    check(&m, (double)NAN);
-    shut(&m);
+    host = make("libnobody.so.7"); // a part must not pass for the whole
+    put_zone(host.a, host.root, "intel-rapl:0", "package-0", "100");
+    put_zone(host.a, host.root, "intel-rapl:1", "package-1", "100");
+    OK(dir_remove(path_join(host.a, host.root, "intel-rapl:1/energy_uj")));
+    start(&host);
+    assert_non_null(strstr(energy_source(host.used), "intel-rapl:1/energy_uj: No such file"));
+    check(&host, (double)NAN);
+    shut(&host);
 }
 
 int main(void) {

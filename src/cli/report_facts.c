@@ -4,11 +4,11 @@
 #include <math.h>
 
 #include "base/log.h"
-#include "cli/plan_stages.h"
 #include "cli/run_about.h"
-#include "train/fit.h"
-#include "train/generate.h"
-#include "train/resolve.h"
+#include "infer/generate.h"
+#include "search/stage_plans.h"
+#include "weights/process_bytes.h"
+#include "weights/resolve.h"
 
 enum { SAMPLE_TOKENS = 100 };
 
@@ -23,7 +23,7 @@ static drv_status plan_one(arena *mem, const run_config *cfg, report_facts *fact
     programs_wire(&built, wire);
     again = programs_flops_per_token(&built, true);
     facts->work = again / programs_flops_per_token(&built, false);
-    facts->rank_bytes = (double)(programs_memory(&built).total + fit_process_bytes(cfg));
+    facts->rank_bytes = (double)(programs_memory(&built).total + process_bytes(cfg));
     for (int axis = 0; axis < N_AXES; axis++)
         facts->sent_bytes += wire[axis];
     backend_close(null);
@@ -31,8 +31,8 @@ static drv_status plan_one(arena *mem, const run_config *cfg, report_facts *fact
 }
 
 static drv_status plan_all(arena *mem, run_config *cfg, report_facts *facts) {
-    plan_stages stages;
-    if (cfg->pipeline_parallel > 1) DRV_TRY(plan_stages_make(mem, false, cfg, &stages));
+    stage_plans stages;
+    if (cfg->pipeline_parallel > 1) DRV_TRY(stage_plans_make(mem, false, cfg, &stages));
     DRV_TRY(plan_one(mem, cfg, facts));
     if (cfg->pipeline_parallel == 1) return DRV_OK;
     facts->bubble = stages.result.bubble;

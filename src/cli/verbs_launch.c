@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "cli/cli.h"
+#include "cli/launch_ask.h"
 #include "cli/launch_jobs.h"
 #include "config/config.h"
 #include "launch/expect.h"
@@ -179,6 +180,7 @@ static const verb subverbs[] = {
                 .run = run_node,
         },
         LAUNCH_JOB_SUBVERBS,
+        LAUNCH_ASK_SUBVERBS,
         {
                 .name = "agent",
                 .usage = "-- HOST WORD...",

@@ -16,7 +16,8 @@
 #include "base/log.h"
 #include "launch/head.h"
 
-#define SAY_S 10.0
+#define SAY_S         10.0
+#define STOPPED_EARLY "stopped before there was a rank; the same command starts it again"
 enum { LOOK_MS = 50 };
 
 // --- the end
@@ -134,17 +135,22 @@ static void look_at_mpirun(head *h) {
     int status = outcome_status(all, h->local.child_status);
     if (n_told < h->job->n_nodes || h->lost_s > 0 || h->local.told_s > 0)
         status = all.kind == OUTCOME_FAILED ? status : EXIT_TRY_AGAIN;
+    else if (all.kind == OUTCOME_NONE && h->stop_asked) // mpirun's agents got that signal too
+        status = EXIT_STOPPED;
     head_end(h, status,
-            h->lost                                   ? h->lost
+            h->lost                                              ? h->lost
+            : status == EXIT_STOPPED && all.kind == OUTCOME_NONE ? STOPPED_EARLY
             : status == 1 && all.kind == OUTCOME_NONE ? "mpirun could not start the ranks"
                                                       : "");
 }
 
 static void pass_on(head *h) {
-    for (int number; (number = local_job_signal(&h->local));)
+    for (int number; (number = local_job_signal(&h->local));) {
+        h->stop_asked |= number != SIGUSR2;
         if (!local_job_forward(&h->local, number) && number != SIGUSR2 && !h->local.child)
             head_end(h, EXIT_STOPPED,
                     "stopped before the nodes had met; the same command starts it again");
+    }
 }
 
 static void run(head *h) {

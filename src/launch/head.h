@@ -9,7 +9,7 @@
 
 typedef struct head_member {
     control line;
-    bool here, over; // over: its ranks have ended, or it is gone
+    bool here, told, over; // told: what to run; over: its ranks have ended, or it is gone
     outcome result;
     char label[24]; // its name for mpirun: an address, which nobody has to look up
     char host[64];
@@ -37,6 +37,7 @@ typedef struct head {
     double until_s, say_s, started_s;                       // clock; so are the next
     double first_over_s, all_over_s, mpirun_over_s, lost_s; // 0: not yet
     const char *lost;                                       // which node
+    bool stop_asked;                                        // by a signal here
     int verdict;                                            // exit status; -1: not yet
     const char *why;
 } head;

@@ -245,19 +245,32 @@ static void is_lost(head *h, int node) {
     is_over(h, node, (outcome){OUTCOME_PEER, EXIT_TRY_AGAIN, node * h->job->ranks});
 }
 
+// False: no node says that, or not now.
+static bool take_word(head *h, int node, const control_message *m) {
+    head_member *of = &h->members[node];
+    outcome result;
+    if (m->kind == CONTROL_LEAVE) {
+        head_end(h, EXIT_STOPPED,
+                arena_printf(h->a,
+                        "node %d was stopped before there was a rank; the same command starts it again",
+                        node));
+        return true;
+    }
+    if (m->kind != CONTROL_RESULT || !of->told || m->n_fields != 1 ||
+            !outcome_parse(m->field[0], &result))
+        return false;
+    is_over(h, node, result);
+    return true;
+}
+
 static void serve_node(head *h, int node) {
     head_member *of = &h->members[node];
     control_message m;
-    outcome result;
     control_pump(&of->line);
-    while (control_take(&of->line, &m)) {
-        if (m.kind == CONTROL_LEAVE)
-            head_end(h, EXIT_STOPPED,
-                    arena_printf(h->a,
-                            "node %d was stopped before there was a rank; the same command starts it again",
-                            node));
-        if (m.kind == CONTROL_RESULT && m.n_fields == 1 && outcome_parse(m.field[0], &result))
-            is_over(h, node, result);
+    while (!of->over && control_take(&of->line, &m)) {
+        if (take_word(h, node, &m)) continue;
+        log_warn("node %d (%s) speaks out of turn", node, of->host);
+        control_close(&of->line);
     }
     if (of->line.closed && !of->over) is_lost(h, node);
 }
@@ -287,6 +300,7 @@ static drv_status send_command(head *h, head_agent *agent, const control_message
     for (int i = 0; i < command.n_args; i++)
         fields[1 + command.n_variables + i] = command.argv[i];
     agent->node = node;
+    h->members[node].told = true;
     control_send(&h->members[node].line, CONTROL_COMMAND, fields, n_fields);
     return h->members[node].over ? drv_fail(DRV_E_PEER, "node %d is gone", node) : DRV_OK;
 }

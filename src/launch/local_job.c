@@ -22,10 +22,17 @@
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2};
 enum { N_PASSED_ON = sizeof passed_on / sizeof *passed_on };
 
-#define HARDER_S 10.0 // mpirun and its daemons end ranks within seconds when they are asked to
-#define REAP_S   5.0
+#define REAP_S 5.0
 
 // --- opening
+void local_job_hold_signals(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    for (int i = 0; i < N_PASSED_ON; i++)
+        sigaddset(&set, passed_on[i]);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
 static void listen_to_signals(local_job *self) {
     sigset_t set;
     struct sigaction old;
@@ -95,7 +102,7 @@ static _Noreturn void become(const char *const *argv, const char *const *variabl
     sigset_t none;
     sigemptyset(&none);
     setsid();
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1); // it was gone before that
     const int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, 0);
@@ -111,6 +118,7 @@ static _Noreturn void become(const char *const *argv, const char *const *variabl
     signal(SIGPIPE, SIG_DFL);
     signal(SIGXFSZ, SIG_DFL);
     sigprocmask(SIG_SETMASK, &none, NULL);
+    local_job_hold_signals();
     execvp(argv[0], (char *const *)(uintptr_t)argv);
     fprintf(stderr, "drover: could not run \"%s\": %s; expected Open MPI\n", argv[0],
             strerror(errno));
@@ -145,17 +153,12 @@ int local_job_signal(local_job *self) {
     return 0;
 }
 
+// mpirun and its daemons heed no signal that can be blocked, and are asked to end only when the job
+// is decided: local_job_close takes the ranks, if any is left.
 void local_job_end(local_job *self) {
-    static const int harder[] = {SIGTERM, SIGKILL};
-    const double now = clock_s();
-    if (!self->child || self->child_ended) return;
-    if (self->told_s > 0 && now - self->told_s < HARDER_S * self->n_asked) return;
-    const int number = harder[self->n_asked > 0];
-    if (self->told_s <= 0) self->told_s = now;
-    self->n_asked++;
-    kill(self->child, number); // mpirun ends its ranks, and tells its daemons to
-    for (int i = 0; i < self->n_ranks && number == SIGKILL; i++)
-        if (self->ranks[i].pid && !self->ranks[i].ended) kill(self->ranks[i].pid, SIGKILL);
+    if (!self->child || self->child_ended || self->told_s > 0) return;
+    self->told_s = clock_s();
+    kill(self->child, SIGKILL);
 }
 
 // --- ranks
@@ -195,6 +198,8 @@ bool local_job_has_ranks(const local_job *self) {
 }
 
 bool local_job_forward(local_job *self, int number) {
+    // Slurm has sent it to the ranks as well, and a second SIGINT would end them at once.
+    if (number == SIGINT && getenv("SLURM_STEP_ID")) number = SIGTERM;
     for (int i = 0; i < self->n_ranks; i++)
         self->ranks[i].pending |= 1u << number;
     local_job_look(self);

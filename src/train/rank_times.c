@@ -9,6 +9,7 @@
 rank_times rank_times_new(arena *a, comm *c) {
     const int n = comm_size(c);
     return (rank_times){.comm = c,
+            .recent = arena_alloc(a, sizeof(float[RECENT_STEPS][4])),
             .recent_of = ARENA_ARRAY(a, float, (int64_t)n *RECENT_STEPS * 4),
             .step_of = ARENA_ARRAY(a, rank_time, n),
             .of = ARENA_ARRAY(a, rank_time, n),
@@ -83,7 +84,8 @@ drv_status rank_times_share_recent(rank_times *t, bool *there) {
     *there = false;
     if (comm_size(t->comm) == 1 || t->n_recent < RECENT_STEPS) return DRV_OK;
     t->n_recent = 0;
-    DRV_TRY(comm_all_gather(comm_world(t->comm), t->recent, sizeof t->recent, NULL, t->recent_of));
+    DRV_TRY(comm_all_gather(comm_world(t->comm), t->recent, sizeof(float[RECENT_STEPS][4]), NULL,
+            t->recent_of));
     *there = true;
     return DRV_OK;
 }

@@ -15,7 +15,7 @@ enum { RECENT_STEPS = 5 }; // steps whose times travel together
 
 typedef struct rank_times {
     comm *comm;
-    float recent[RECENT_STEPS][4]; // compute, data, save, wait of each step since they travelled
+    float (*recent)[4]; // [RECENT_STEPS] compute, data, save, wait, since they travelled
     int n_recent;
     float *recent_of;   // [ranks][RECENT_STEPS][4], as they came
     rank_time *step_of; // by rank: one of those steps

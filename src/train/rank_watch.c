@@ -143,6 +143,13 @@ void rank_watch_tell(run *r, const rank_time *step) {
 // --- energy
 enum { ENERGY_WORDS = 192 };
 
+struct host_energy {
+    energy *counters;  // the lowest rank of each host has them; NULL: not this one
+    double joules, at; // when they were last read: what they had come to, by which clock
+    int64_t step;      // the last one before that
+    const char *words; // rank 0: how it is read, on all hosts
+};
+
 static bool is_first_of_host(const comm *c, int rank) {
     for (int i = 0; i < rank; i++)
         if (strcmp(comm_host(c, i), comm_host(c, rank)) == 0) return false;
@@ -163,21 +170,23 @@ static void say_energy(run *r, const char *words) {
     if (others)
         snprintf(more, sizeof more, "; otherwise on %d of %d hosts, on %.64s: %s", others, hosts,
                 comm_host(r->comm, other), words + (size_t)other * ENERGY_WORDS);
-    r->energy_words = arena_printf(r->a, "%s%s", words, more);
-    log_file_only("energy: %s", r->energy_words);
+    r->energy->words = arena_printf(r->a, "%s%s", words, more);
+    log_file_only("energy: %s", r->energy->words);
 }
 
 drv_status rank_watch_open_energy(run *r) {
     char mine[ENERGY_WORDS] = "";
     drv_status status = DRV_OK;
-    if (is_first_of_host(r->comm, comm_rank(r->comm))) status = energy_open(r->a, NULL, &r->energy);
+    struct host_energy *of = r->energy = ARENA_NEW(r->a, struct host_energy);
+    *of = (struct host_energy){.step = r->state.step, .words = ""};
+    if (is_first_of_host(r->comm, comm_rank(r->comm)))
+        status = energy_open(r->a, NULL, &of->counters);
     DRV_TRY(ranks_together(r, status));
-    if (r->energy) {
-        cut(mine, sizeof mine, energy_source(r->energy));
-        r->energy_joules = energy_read(r->energy);
+    if (of->counters) {
+        cut(mine, sizeof mine, energy_source(of->counters));
+        of->joules = energy_read(of->counters);
     }
-    r->energy_step = r->state.step;
-    r->energy_s = clock_s();
+    of->at = clock_s();
     arena *scratch = arena_new("energy of hosts");
     char *all = arena_alloc(scratch, (size_t)comm_size(r->comm) * ENERGY_WORDS);
     status = comm_all_gather(comm_world(r->comm), mine, sizeof mine, NULL, all);
@@ -186,15 +195,24 @@ drv_status rank_watch_open_energy(run *r) {
     return status;
 }
 
+const char *rank_watch_energy_words(const run *r) {
+    return r->energy->words;
+}
+
+void rank_watch_close_energy(run *r) {
+    if (r->energy) energy_close(r->energy->counters);
+}
+
 void rank_watch_energy(run *r, int64_t step) {
+    struct host_energy *of = r->energy;
     const bool last = step >= r->cfg->steps;
-    if (!r->energy || (!last && clock_s() < r->energy_s + EVERY_S)) return;
-    const double joules = energy_read(r->energy);
-    if (isfinite(joules) && step > r->energy_step)
-        rank_times_set_energy(&r->times, joules - r->energy_joules, step - r->energy_step);
-    r->energy_joules = joules;
-    r->energy_step = step;
-    r->energy_s = clock_s();
+    if (!of->counters || (!last && clock_s() < of->at + EVERY_S)) return;
+    const double joules = energy_read(of->counters);
+    if (isfinite(joules) && step > of->step)
+        rank_times_set_energy(&r->times, joules - of->joules, step - of->step);
+    of->joules = joules;
+    of->step = step;
+    of->at = clock_s();
 }
 
 // --- stragglers

@@ -1,13 +1,13 @@
 // What the parts of a training run share: opening (run_open.c), saving (run_save.c), steps (train.c).
 #pragma once
 #include "data/set/vocab_check.h"
-#include "train/batch.h"
+#include "train/batch_feed.h"
 #include "train/metrics.h"
 #include "train/rank_times.h"
 #include "train/rank_watch.h"
 #include "train/report.h"
 #include "train/run_record.h"
-#include "train/state.h"
+#include "weights/state.h"
 #include "train/step.h"
 #include "train/trainer_json.h"
 
@@ -49,14 +49,11 @@ typedef struct run {
     arena *hashed;        // of the last step that was (training.hash_every); NULL: none yet
     report *report;
     rank_times times;
-    stragglers *stragglers;         // rank 0 of several; NULL: not this rank
-    struct rank_watch *watch;       // rank 0: writes ranks/status; NULL: not yet
-    struct energy *energy;          // the lowest rank of each host reads it; NULL: not this one
-    double energy_joules, energy_s; // what it had come to when it was last read, and when
-    int64_t energy_step;            // at that time
-    const char *energy_words;       // rank 0: how it is read, on all hosts; NULL: not rank 0
-    rank_figures figures;           // of this rank, as the others hear them
-    double measured_s;              // when `figures` had its memory looked at
+    stragglers *stragglers;     // rank 0 of several; NULL: not this rank
+    struct rank_watch *watch;   // rank 0: writes ranks/status; NULL: not yet
+    struct host_energy *energy; // of this host (rank_watch.c)
+    rank_figures figures;       // of this rank, as the others hear them
+    double measured_s;          // when `figures` had its memory looked at
     // saving
     ckpt_saver *saver;                 // NULL until the first save
     ckpt_content content;              // what it writes

@@ -245,7 +245,7 @@ report_table report_table_make(arena *mem, int i, const watched_run *run,
 }
 
 // --- runs beside each other
-report_table report_compare(arena *mem, watched_run *const *runs, int n) {
+report_table report_compare(arena *mem, watched_run *const *runs, int n_runs) {
     report_table table =
             {.title = "Runs beside each other (speed-up and efficiency: against the first)",
                     .columns = REPORT_COLUMNS,
@@ -255,7 +255,7 @@ report_table report_compare(arena *mem, watched_run *const *runs, int n) {
     add_row(mem, &table, head);
     const double first = mean_of(&runs[0]->curves[CURVE_TOKENS_PER_S]),
                  first_ranks = (double)ranks_of(runs[0]);
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n_runs; i++) {
         const watched_run *run = runs[i];
         const double speed = mean_of(&run->curves[CURVE_TOKENS_PER_S]),
                      ranks = (double)ranks_of(run), more = speed / first;

@@ -17,4 +17,4 @@ typedef struct report_table {
 report_table report_table_make(arena *mem, int i, const watched_run *run,
         const report_facts *facts);
 // Runs beside each other: speed, and how much of what more ranks could give they give.
-report_table report_compare(arena *mem, watched_run *const *runs, int n);
+report_table report_compare(arena *mem, watched_run *const *runs, int n_runs);

@@ -81,6 +81,10 @@ static const char secret[] =
 
 static const char functions[] =
         "\n"
+        "# A try on other hosts is a new job, which says of which one it is.\n"
+        "first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}\n"
+        "unset DROVER_FIRST_JOB\n"
+        "\n"
         "# The status of the run that has just ended: its own word, else srun's.\n"
         "status_of_run() {\n"
         "    local said=\n"
@@ -105,7 +109,8 @@ static const char functions[] =
         "    rm -f \"$began\" ${secret:+\"$secret\"}\n"
         "    if [ -n \"$bad\" ]; then\n"
         "        say \"the next try keeps away from $bad\"\n"
-        "        sbatch --exclude=\"$bad\" --dependency=\"afterany:$SLURM_JOB_ID\" \"$0\"\n"
+        "        sbatch --exclude=\"$bad\" --dependency=\"afterany:$SLURM_JOB_ID\" --comment=\"drover:$first\" \\\n"
+        "            --export=\"ALL,DROVER_FIRST_JOB=$first\" \"$0\"\n"
         "    else\n"
         "        scontrol requeue \"$SLURM_JOB_ID\"\n"
         "    fi\n"

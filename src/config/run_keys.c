@@ -133,6 +133,10 @@ static const key run_keys[] = {
         {KEY("training.http_metrics_token_file", text, http_metrics_token_file), .initial = "",
                 .help = "a file with a token of at least 16 characters that opens /metrics and nothing else, read anew at each "
                         "request; empty: only the token in RUN_DIR/http.json does"},
+        {KEY("training.straggler_ratio", real, straggler_ratio), .initial = "1.2", .min = 1.01,
+                .max = 1e3,
+                .help = "a rank whose own time is so many times that of the others of its pipeline stage, in 15 of 20 steps, is "
+                        "named as a straggler, in the log and in events.jsonl"},
         {KEY("training.threads", int, threads), .initial = "0", .max = 4096,
                 .help = "0: all cores; results do not depend on it"},
         {KEY("training.max_bad_steps", int, max_bad_steps), .initial = "5", .min = 1, .max = NO_MAX,

@@ -6,10 +6,10 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "cli/chat_prompt.h"
 #include "ckpt/adapter.h"
+#include "cli/chat_prompt.h"
 #include "cli/generate_args.h"
-#include "train/resolve.h"
+#include "weights/resolve.h"
 
 // --- what the template sees
 

@@ -8,14 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "train/carry.h"
-#include "train/device.h"
+#include "base/stop.h"
 #include "train/evaluate.h"
-#include "train/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
-#include "train/stop.h"
+#include "weights/carry.h"
+#include "weights/device.h"
+#include "weights/lora_state.h"
 
 // --- a step
 // DRV_STOPPED between two micro-batches: the partial gradient is thrown away, the step is done anew
@@ -42,7 +42,7 @@ static drv_status take_hashes(run *self, step_metrics *m) {
     arena_free(self->hashed);
     self->hashed = arena_new("hashes");
     comm_note(self->comm, m->step, "hashes");
-    return hashes_take(self->hashed, &self->p, &m->hashes);
+    return hashes_take(self->hashed, &self->p.held, &m->hashes);
 }
 
 // Forward and backward, then the update, waiting for each.
@@ -193,7 +193,7 @@ static drv_status take_step(run *self, step_metrics *made) {
 // and they are not to be saved.
 static drv_status check_weights(run *r) {
     if (r->p.whole_step) return DRV_OK; // they may be those of a later step
-    const drv_status status = ranks_together(r, replicas_check_finite(&r->p, r->state.step));
+    const drv_status status = ranks_together(r, replicas_check_finite(&r->p.held, r->state.step));
     r->weights_lost |= status != DRV_OK;
     if (status != DRV_OK) r->cause = "not_finite";
     return status;
@@ -319,7 +319,7 @@ static drv_status compare_replicas(run *r) {
     if (!run_checks_replicas(r) || r->n_started || r->state.step % r->cfg->check_every != 0)
         return DRV_OK;
     comm_note(r->comm, r->state.step, "compare weights");
-    const drv_status status = ranks_together(r, replicas_check(&r->p, r->state.step));
+    const drv_status status = ranks_together(r, replicas_check(&r->p.held, r->state.step));
     if (status != DRV_OK) r->weights_lost = true; // which are right is not for the program to say
     return status;
 }
@@ -541,7 +541,8 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
-    DRV_TRY(comm_open(a, NULL, &r.comm));
+    const comm_opts opts = {.give_up_s = cfg.give_up_s};
+    DRV_TRY(comm_open(a, &opts, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
     const drv_status status = run_all(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());

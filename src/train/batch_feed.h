@@ -1,0 +1,36 @@
+// The rows of a run into the inputs of its programs. The next batch is read while this one computes.
+#pragma once
+#include "base/task.h"
+#include "train/programs.h"
+#include "weights/batch.h"
+
+// Of a run: of each row this rank has what it computes with.
+batch batch_of_run(arena *a, const run_config *cfg, int64_t n_rows);
+
+// Writes all that the training program of a chunk (or INPUT_ALONE) takes of micro-batch m of this
+// rank, into a slot: its rows, where their tokens come from if it has dropout, its number in the
+// run if gradients are rounded, and which of the rank's it is if sums travel.
+DRV_CHECKED drv_status batch_feed(const batch *b, programs *p, int chunk, int slot, int64_t m);
+// The rows alone, which is all that an evaluation takes.
+DRV_CHECKED drv_status batch_feed_rows(const batch *b, programs *p, int chunk, int slot, int64_t m);
+// Writes all of the batch to the inputs of a whole step (programs.h).
+DRV_CHECKED drv_status batch_feed_step(const batch *b, programs *p);
+
+// Full batches, one after the other, each read ahead by a thread. Owns the position of `rows`.
+typedef struct batch_reader {
+    rows *rows;
+    int64_t n_global; // rows of a global batch
+    batch batches[2];
+    int current; // the batch that the caller has
+    bool started;
+    task task; // fills the other one
+} batch_reader;
+// Of the global batches of a config the rows that a data rank has: its share one after the other,
+// or every so many micro-batches one (run_layout.h).
+batch_reader batch_reader_new(arena *a, rows *r, const run_config *cfg);
+// The next batch, which stays as it is until the next call. `more`: another one will be asked for,
+// so it is read meanwhile. An error of that read is returned by the call that asks for it.
+DRV_CHECKED drv_status batch_reader_next(batch_reader *reader, bool more, batch **out);
+void batch_reader_close(batch_reader *reader); // waits for a read under way
+// What the two batches of a run hold, in bytes.
+int64_t batch_reader_bytes(const run_config *cfg);

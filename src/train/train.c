@@ -8,14 +8,14 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "weights/carry.h"
-#include "weights/device.h"
+#include "base/stop.h"
 #include "train/evaluate.h"
-#include "weights/lora_state.h"
 #include "train/ranks.h"
 #include "train/replicas.h"
 #include "train/schedule.h"
-#include "base/stop.h"
+#include "weights/carry.h"
+#include "weights/device.h"
+#include "weights/lora_state.h"
 
 // --- a step
 // DRV_STOPPED between two micro-batches: the partial gradient is thrown away, the step is done anew
@@ -541,7 +541,8 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
-    DRV_TRY(comm_open(a, NULL, &r.comm));
+    const comm_opts opts = {.give_up_s = cfg.give_up_s};
+    DRV_TRY(comm_open(a, &opts, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
     const drv_status status = run_all(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());

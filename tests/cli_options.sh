@@ -22,6 +22,7 @@ echo 1 2 3 >ids
 arguments() {
     case "$1 $2" in
     "compile --max-"*) echo --evict; return ;;
+    "doctor --seconds" | "doctor --hosts") echo --node; return ;;
     "config --ranks") echo run.yaml --from nxdt; return ;;
     esac
     case $1 in
@@ -43,6 +44,7 @@ arguments() {
     "ckpt export") echo $model --out out ;;
     "ckpt merge") echo $model tuned --out out ;;
     "ckpt consolidate") echo $model --out out ;;
+    "launch status" | "launch logs" | "launch stop" | "launch clean") echo job ;;
     "launch slurm") echo run.yaml --instance cpu --out job ;;
     "launch "*) echo run.yaml --instance cpu --image x --pvc y --out job ;;
     doctor) ;;

@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/cli.h"
+#include "cli/doctor_node.h"
 #include "cli/plugin_report.h"
 
 typedef struct machine {
@@ -148,6 +149,7 @@ static drv_status run_platform(arena *a, const char *platform, bool as_json) {
 }
 
 static drv_status run(arena *a, const cli_args *args) {
+    if (cli_has(args, "--node")) return doctor_node(a, args);
     if (args->n_positional) return run_platform(a, args->positional[0], cli_has(args, "--json"));
     machine m = {.f32 = 0};
     par_set_threads(0);
@@ -159,19 +161,38 @@ static drv_status run(arena *a, const cli_args *args) {
     return DRV_OK;
 }
 
-static const cli_option options[] = {CLI_JSON};
+static const cli_option options[] = {
+        CLI_JSON,
+        {"--node", NULL, "measure this node, and under mpirun or srun all nodes beside each other"},
+        {"--seconds", "N", "of --node: about how long (10)"},
+        {"--hosts", NULL,
+                "of --node: print the hosts that stand out, one a line, and nothing else"},
+};
+static const cli_rule rules[] = {
+        {.option = "--seconds", .needs = "--node"},
+        {.option = "--hosts", .needs = "--node", .excludes = "--json"},
+};
 const verb verb_doctor = {
         .name = "doctor",
         .summary = "describe this machine and how drover uses it",
-        .usage = "[PLATFORM] [--json]",
+        .usage = "[PLATFORM] [--json]\n"
+                 "--node [DIR] [--seconds N] [--json|--hosts]",
         .help = "Prints the processor, the kernels and arithmetic chosen for it, threads, memory,\n"
                 "libraries, the measured GEMM peaks, the PJRT plugins for accelerators, and what those that\n"
                 "are here have or lack: devices, drivers, libraries, compilers, variables.\n"
                 "\n"
                 "PLATFORM: cuda, rocm, tpu or neuron; prints what that needs and how to get what is\n"
-                "missing; exit status 1 when something is.",
+                "missing; exit status 1 when something is.\n"
+                "\n"
+                "--node measures before a run: products, memory, the run directory DIR (write, fsync, read),\n"
+                "free memory; of several nodes, one rank each (mpirun --map-by ppr:1:node, srun\n"
+                "--ntasks-per-node=1), also links in pairs, clocks, versions, and whether locks and renames\n"
+                "of node 0 in DIR are seen. A node below 0.8 of the median is named, with the figure; exit\n"
+                "status 1 when one is. docs/launch.md has the details.",
         .options = options,
         .n_options = sizeof options / sizeof *options,
+        .rules = rules,
+        .n_rules = sizeof rules / sizeof *rules,
         .max_positional = 1,
         .run = run,
 };

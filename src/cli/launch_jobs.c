@@ -1,4 +1,5 @@
 // drover launch KIND: from options, a config and a type of machine to the files of a job.
+// Legend: a arena, s state or status.
 #include "cli/launch_jobs.h"
 
 #include <stdio.h>
@@ -7,6 +8,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "launch/jobs/job_commands.h"
 #include "launch/jobs/job_names.h"
 #include "launch/jobs/shell_words.h"
 #include "launch/nodes.h"
@@ -265,16 +267,20 @@ drv_status launch_job_run(arena *a, const cli_args *args) {
     const char *says = NULL;
     DRV_TRY(resolve(a, args, &spec, &cfg));
     if (spec.work == WORK_TRAIN) DRV_TRY(check_train(a, args, &cfg, &spec, &says));
-    if (cli_has(args, "--submit")) DRV_TRY(launch_find_program(a, &spec));
+    const bool submits = cli_has(args, "--submit");
     const char *dir =
             cli_get(args, "--out", arena_printf(a, "launch/%s-%s", spec.name, spec.kind->name));
     drv_status status = job_write(a, &spec, &files);
+    job_record record = job_record_of(a, &spec, &files);
+    if (status == DRV_OK && submits)
+        status = launch_find_program(a, job_program(&record), "--submit");
+    if (status == DRV_OK) job_record_text(&record, job_files_add(&files, JOB_RECORD, false));
     if (status == DRV_OK) status = job_files_write(a, &files, dir);
     if (status == DRV_OK && says) printf("%s\n", says);
-    if (status == DRV_OK && cli_has(args, "--submit"))
-        status = launch_submit(a, &spec, &files, dir);
+    if (status == DRV_OK && submits)
+        status = launch_submit(a, dir, &record);
     else if (status == DRV_OK)
-        launch_print_next(a, &spec, &files, dir);
+        launch_print_next(a, &record, dir);
     job_files_free(&files);
     return status;
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include "cli/cli.h"
 #include "config/config.h"
+#include "launch/jobs/job_record.h"
 #include "launch/jobs/job_spec.h"
 
 // Options by kind; the numbers are held against the lists.
@@ -54,10 +55,9 @@ DRV_CHECKED drv_status launch_check_fit(arena *mem, run_config *cfg, const job_s
         const char **says);
 
 // What a person does next, on standard output (launch_submit.c).
-void launch_print_next(arena *mem, const job_spec *spec, const job_files *files, const char *dir);
-// Whether the scheduler's program is there. DRV_E_USAGE: it is not.
-DRV_CHECKED drv_status launch_find_program(arena *a, const job_spec *spec);
-// Makes the secret and hands the files to the scheduler. DRV_E_BUSY: its program did not end in
-// time; DRV_E_IO: it failed.
-DRV_CHECKED drv_status launch_submit(arena *a, const job_spec *spec, const job_files *files,
-        const char *dir);
+void launch_print_next(arena *mem, const job_record *record, const char *dir);
+// Whether PATH has the scheduler's program. DRV_E_USAGE, after `why`: it has not.
+DRV_CHECKED drv_status launch_find_program(arena *a, const char *name, const char *why);
+// Makes the secret, hands the files in `dir` to the scheduler, and keeps that in launch.json.
+// DRV_E_BUSY: its program did not end in time; DRV_E_IO: it failed.
+DRV_CHECKED drv_status launch_submit(arena *a, const char *dir, job_record *record);

@@ -1,88 +1,27 @@
 // After the files are made: what to do next, or doing it, by the scheduler's own programs.
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "cli/launch_jobs.h"
 #include "comm/handshake.h"
+#include "launch/jobs/job_commands.h"
 #include "launch/jobs/pod.h"
 #include "launch/jobs/shell_words.h"
 
-extern char **environ;
+enum { LIMIT_S = 300, MOST_BYTES = 1 << 20 };
 
-#define SECRET_VARIABLE "DROVER_JOB_SECRET"
-enum { MAX_WORDS = 16, LIMIT_S = 300 };
-
-static bool is_skypilot(const job_spec *spec) {
-    return !spec->kind->is_kubernetes && spec->kind->is_node_launch;
-}
-
-static const char *program_of(const job_spec *spec) {
-    return spec->kind->is_kubernetes ? "kubectl" : is_skypilot(spec) ? "sky" : "sbatch";
-}
-
-drv_status launch_find_program(arena *a, const job_spec *spec) {
-    const char *name = program_of(spec), *path = getenv("PATH");
-    for (const char *dir = path ? path : ""; *dir;) {
-        const size_t n = strcspn(dir, ":");
-        if (access(arena_printf(a, "%.*s/%s", (int)n, dir, name), X_OK) == 0) return DRV_OK;
-        dir += n + (dir[n] == ':');
-    }
-    return drv_fail(DRV_E_USAGE,
-            "--submit: there is no %s in PATH; without --submit the files are written for where it is",
-            name);
-}
-
-// --- words
-typedef struct command {
-    const char *words[MAX_WORDS];
-    int n;
-} command;
-
-static void say(command *c, const char *word) {
-    DRV_ASSERT(c->n < MAX_WORDS - 1, "%d words", c->n);
-    c->words[c->n++] = word;
-}
-
-static command kubectl(const job_spec *spec) {
-    command c = {0};
-    say(&c, "kubectl");
-    if (spec->name_space) say(&c, "--namespace"), say(&c, spec->name_space);
-    return c;
-}
-
-// What hands a file to the scheduler.
-static command submit_command(const job_spec *spec, const char *path, bool only_test) {
-    command c = {0};
-    if (spec->kind->is_kubernetes) {
-        c = kubectl(spec);
-        say(&c, "apply");
-        if (only_test) say(&c, "--dry-run=server");
-        say(&c, "-f");
-    } else if (is_skypilot(spec)) {
-        say(&c, "sky"), say(&c, "jobs"), say(&c, "launch"), say(&c, "--yes");
-        if (spec->nodes > 1 && spec->work == WORK_TRAIN)
-            say(&c, "--secret"), say(&c, SECRET_VARIABLE);
-    } else {
-        say(&c, "sbatch");
-        if (only_test) say(&c, "--test-only");
-    }
-    say(&c, path);
-    return c;
+drv_status launch_find_program(arena *a, const char *name, const char *why) {
+    if (program_is_there(a, name)) return DRV_OK;
+    return drv_fail(DRV_E_USAGE, "%s: there is no %s in PATH", why, name);
 }
 
 // --- what to do next
-static void print_command(const char *before, const command *c, const char *why) {
+static void print_command(const char *before, const program_words *c, const char *why) {
     str line = {0};
     shell_words(&line, c->words, c->n);
     printf("  %s%s", before, line.p);
@@ -90,101 +29,53 @@ static void print_command(const char *before, const command *c, const char *why)
     str_free(&line);
 }
 
-static void print_secret(arena *a, const job_spec *spec) {
-    const char *name = job_secret_name(a, spec);
-    if (!name) return;
-    if (is_skypilot(spec)) {
+static void print_secret(arena *a, const job_record *record) {
+    if (!record->has_secret) return;
+    if (job_is_sky(record)) {
         printf("  export " SECRET_VARIABLE "=$(head -c 32 /dev/urandom | base64)\n");
-    } else if (spec->kind->is_kubernetes) {
-        command c = kubectl(spec);
-        say(&c, "create"), say(&c, "secret"), say(&c, "generic"), say(&c, name);
-        say(&c, "--from-file=secret=/dev/stdin");
-        print_command("head -c 32 /dev/urandom | ", &c, "once");
+    } else if (record->kind->is_kubernetes) {
+        program_words create = job_kubectl(a, record), label = job_kubectl(a, record);
+        const char *name = arena_printf(a, "%s-secret", record->name);
+        program_say(&create, "create"), program_say(&create, "secret");
+        program_say(&create, "generic"), program_say(&create, name);
+        program_say(&create, "--from-file=secret=/dev/stdin");
+        print_command("head -c 32 /dev/urandom | ", &create, "once");
+        program_say(&label, "label"), program_say(&label, "secret"), program_say(&label, name);
+        program_say(&label, arena_printf(a, JOB_LABEL "=%s", record->name));
+        program_say(&label, "app.kubernetes.io/name=drover");
+        print_command("", &label, NULL);
     }
 }
 
-void launch_print_next(arena *mem, const job_spec *spec, const job_files *files, const char *dir) {
+void launch_print_next(arena *mem, const job_record *record, const char *dir) {
+    const char *path = job_record_path(mem, dir, record);
     printf("wrote");
-    for (int i = 0; i < files->n; i++)
-        printf("%s %s/%s", i ? "," : "", dir, files->file[i].name);
+    for (int i = 0; i < record->n_files; i++)
+        printf("%s %s/%s", i ? "," : "", dir, record->files[i].name);
     printf("\nnext:\n");
-    print_secret(mem, spec);
-    const char *path = path_join(mem, dir, files->file[0].name);
-    if (!is_skypilot(spec)) {
-        const command test = submit_command(spec, path, true);
+    print_secret(mem, record);
+    if (!job_is_sky(record)) {
+        const program_words test = job_submit_words(mem, record, path, true);
         print_command("", &test, "asks, and starts nothing");
     }
-    const command submit = submit_command(spec, path, false);
+    const program_words submit = job_submit_words(mem, record, path, false);
     print_command("", &submit, NULL);
-    if (!spec->kind->is_kubernetes) return;
-    command look = kubectl(spec), logs = kubectl(spec);
-    say(&look, "get"), say(&look, "pods"), say(&look, "--watch"), say(&look, "--selector");
-    say(&logs, "logs"), say(&logs, "--follow"), say(&logs, "--prefix"), say(&logs, "--selector");
-    const char *selector = arena_printf(mem, JOB_LABEL "=%s", spec->name);
-    say(&look, selector), say(&logs, selector);
-    print_command("", &look, NULL);
-    print_command("", &logs, NULL);
+    if (!record->kind->is_kubernetes) return;
+    program_words look = {0};
+    program_say(&look, "drover"), program_say(&look, "launch"), program_say(&look, "status");
+    program_say(&look, dir);
+    print_command("", &look, "or logs, stop, clean");
 }
 
 // --- doing it
-// Writes into a pipe whose reader may have gone; a pipe takes what is written here at once.
-static void feed(int fd, const str *input) {
-    if (input && write(fd, input->p, input->n) < 0)
-        log_warn("--submit: a program did not read its input: %s", strerror(errno));
-    close(fd);
-}
-
-static drv_status wait_for(const command *c, pid_t child, int *status) {
-    const double until = clock_s() + LIMIT_S;
-    while (waitpid(child, status, WNOHANG) == 0) {
-        if (clock_s() > until) {
-            kill(child, SIGKILL);
-            waitpid(child, status, 0);
-            return drv_fail(DRV_E_BUSY, "--submit: %s %s did not end within %d s", c->words[0],
-                    c->words[1], LIMIT_S);
-        }
-        usleep(10000);
-    }
+static drv_status must_run(arena *a, const program_words *words, const str *input,
+        program_end *end) {
+    const program_call call = {.words = words,
+            .input = input,
+            .limit_s = LIMIT_S,
+            .most_bytes = MOST_BYTES};
+    DRV_TRY_CTX(program_must_run(a, &call, end), "--submit");
     return DRV_OK;
-}
-
-// Runs a program by its words, without a shell; `quiet`: its output is of no interest. *ended: its
-// status, 128 + a signal.
-static drv_status run_program(arena *mem, const command *what, const str *input, bool quiet,
-        int *ended) {
-    posix_spawn_file_actions_t files;
-    int ends[2], status = 0;
-    pid_t child;
-    if (pipe2(ends, O_CLOEXEC) != 0)
-        return drv_fail(DRV_E_IO, "could not make a pipe: %s", strerror(errno));
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_adddup2(&files, ends[0], STDIN_FILENO);
-    if (quiet) posix_spawn_file_actions_addopen(&files, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-    if (quiet) posix_spawn_file_actions_addopen(&files, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    fflush(stdout);
-    char *words[MAX_WORDS] = {0};
-    for (int i = 0; i < what->n; i++)
-        words[i] = arena_strdup(mem, what->words[i]);
-    const int why = posix_spawnp(&child, words[0], &files, NULL, words, environ);
-    posix_spawn_file_actions_destroy(&files);
-    close(ends[0]);
-    if (why != 0) {
-        close(ends[1]);
-        return drv_fail(DRV_E_IO, "--submit: could not start %s: %s", what->words[0],
-                strerror(why));
-    }
-    feed(ends[1], input);
-    DRV_TRY(wait_for(what, child, &status));
-    *ended = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    return DRV_OK;
-}
-
-static drv_status must_run(arena *a, const command *c, const str *input) {
-    int ended;
-    DRV_TRY(run_program(a, c, input, false, &ended));
-    if (ended == 0) return DRV_OK;
-    return drv_fail(DRV_E_IO, "--submit: %s %s ended with status %d", c->words[0], c->words[1],
-            ended);
 }
 
 static drv_status draw_secret(arena *a, const char **out) {
@@ -199,38 +90,66 @@ static drv_status draw_secret(arena *a, const char **out) {
 
 // A Secret that is there already stays: a job that runs may use it. It goes through standard input,
 // never through an argument or a file.
-static drv_status make_secret(arena *a, const job_spec *spec, const char *name) {
-    const char *text;
-    int ended;
-    command look = kubectl(spec), create = kubectl(spec);
-    say(&look, "get"), say(&look, "secret"), say(&look, name);
-    DRV_TRY(run_program(a, &look, NULL, true, &ended));
-    if (ended == 0) return DRV_OK;
+static drv_status make_secret(arena *a, const job_record *record) {
+    const char *text, *name = arena_printf(a, "%s-secret", record->name);
+    program_end end;
+    program_words look = job_kubectl(a, record), create = job_kubectl(a, record);
+    program_say(&look, "get"), program_say(&look, "secret"), program_say(&look, name);
+    program_say(&look, "--output=name");
+    const program_call call = {.words = &look, .limit_s = LIMIT_S, .most_bytes = MOST_BYTES};
+    DRV_TRY_CTX(program_run(a, &call, &end), "--submit");
+    if (end.status == 0) return DRV_OK;
     DRV_TRY(draw_secret(a, &text));
     json_t *secret = json_pack("{s:s,s:s,s:{s:s,s:{s:s,s:s}},s:s,s:{s:s}}", "apiVersion", "v1",
             "kind", "Secret", "metadata", "name", name, "labels", "app.kubernetes.io/name",
-            "drover", JOB_LABEL, spec->name, "type", "Opaque", "stringData", "secret", text);
+            "drover", JOB_LABEL, record->name, "type", "Opaque", "stringData", "secret", text);
     char *json = json_print(secret, JSON_COMPACT);
     const str input = {.p = json, .n = strlen(json)};
-    say(&create, "create"), say(&create, "-f"), say(&create, "-");
-    const drv_status status = must_run(a, &create, &input);
+    program_say(&create, "create"), program_say(&create, "-f"), program_say(&create, "-");
+    const drv_status status = must_run(a, &create, &input, &end);
     free(json);
     json_decref(secret);
     return status;
 }
 
-drv_status launch_submit(arena *a, const job_spec *spec, const job_files *files, const char *dir) {
-    const char *name = job_secret_name(a, spec), *path = path_join(a, dir, files->file[0].name),
-               *text;
-    if (name && spec->kind->is_kubernetes) DRV_TRY(make_secret(a, spec, name));
-    if (name && is_skypilot(spec)) {
+// "123" or "123;CLUSTER", as sbatch --parsable prints it.
+static drv_status read_id(arena *a, const char *text, const char **out) {
+    const size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > 18 || !strchr(";\n", text[n]))
+        return drv_fail(DRV_E_DATA,
+                "--submit: sbatch printed \"%.40s\", expected the number of the job; squeue --me shows whether it is there",
+                text);
+    *out = arena_strndup(a, text, n);
+    return DRV_OK;
+}
+
+static drv_status hand_over(arena *a, const char *dir, job_record *record) {
+    const char *path = job_record_path(a, dir, record), *text;
+    program_end end;
+    if (record->has_secret && record->kind->is_kubernetes) DRV_TRY(make_secret(a, record));
+    if (record->has_secret && job_is_sky(record)) {
         DRV_TRY(draw_secret(a, &text));
         setenv(SECRET_VARIABLE, text, 1);
     }
-    if (!spec->kind->is_kubernetes && !is_skypilot(spec)) {
-        const command test = submit_command(spec, path, true);
-        DRV_TRY(must_run(a, &test, NULL));
+    if (job_is_slurm(record)) {
+        const program_words test = job_submit_words(a, record, path, true);
+        DRV_TRY(must_run(a, &test, NULL, &end));
     }
-    const command submit = submit_command(spec, path, false);
-    return must_run(a, &submit, NULL);
+    const program_words submit = job_submit_words(a, record, path, false);
+    DRV_TRY(must_run(a, &submit, NULL, &end));
+    if (job_is_slurm(record)) return read_id(a, end.out, &record->id);
+    printf("%s", end.out);
+    return DRV_OK;
+}
+
+drv_status launch_submit(arena *a, const char *dir, job_record *record) {
+    char folder[4096];
+    DRV_TRY(hand_over(a, dir, record));
+    if (!getcwd(folder, sizeof folder)) return file_fail("find the working folder", ".");
+    record->folder = folder;
+    record->time_s = clock_utc_s();
+    DRV_TRY(job_record_write(a, dir, record));
+    printf("submitted%s%s\n", *record->id ? " as job " : "", record->id);
+    printf("look after it: drover launch status|logs|stop|clean %s\n", dir);
+    return DRV_OK;
 }

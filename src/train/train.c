@@ -541,7 +541,8 @@ drv_status train(arena *a, const run_config *config, bool fresh) {
     stop_listen(); // before ranks meet: one that a signal ends meanwhile would be taken for dead
     if (processes != DRV_OK) return train_refuse(a, processes);
     if (n_devices > 1) return run_on_devices(config, n_devices, fresh);
-    DRV_TRY(comm_open(a, NULL, &r.comm));
+    const comm_opts opts = {.give_up_s = cfg.give_up_s};
+    DRV_TRY(comm_open(a, &opts, &r.comm));
     r.leads = comm_rank(r.comm) == 0;
     const drv_status status = run_all(&r, &cfg, fresh);
     snprintf(message, sizeof message, "%s", drv_message());

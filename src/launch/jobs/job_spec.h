@@ -43,6 +43,7 @@ typedef struct job_spec {
 struct job_kind {
     const char *name;     // "trainjob": the subverb
     const char *file;     // that it writes for WORK_TRAIN
+    const char *resource; // of Kubernetes, as kubectl takes it: "mpijob.kubeflow.org"; NULL: none
     const char *last_pod; // printf of name and number, the longest name that it makes of a job's
     int first_pod;        // number of the last pod less the nodes
     size_t most_name;     // of the job's own

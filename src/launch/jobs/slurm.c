@@ -81,6 +81,10 @@ static const char secret[] =
 
 static const char functions[] =
         "\n"
+        "# A try on other hosts is a new job, which says of which one it is.\n"
+        "first=${DROVER_FIRST_JOB:-$SLURM_JOB_ID}\n"
+        "unset DROVER_FIRST_JOB\n"
+        "\n"
         "# The status of the run that has just ended: its own word, else srun's.\n"
         "status_of_run() {\n"
         "    local said=\n"
@@ -105,7 +109,8 @@ static const char functions[] =
         "    rm -f \"$began\" ${secret:+\"$secret\"}\n"
         "    if [ -n \"$bad\" ]; then\n"
         "        say \"the next try keeps away from $bad\"\n"
-        "        sbatch --exclude=\"$bad\" --dependency=\"afterany:$SLURM_JOB_ID\" \"$0\"\n"
+        "        sbatch --exclude=\"$bad\" --dependency=\"afterany:$SLURM_JOB_ID\" --comment=\"drover:$first\" \\\n"
+        "            --export=\"ALL,DROVER_FIRST_JOB=$first\" \"$0\"\n"
         "    else\n"
         "        scontrol requeue \"$SLURM_JOB_ID\"\n"
         "    fi\n"
@@ -161,6 +166,9 @@ static void write_train(arena *a, const job_spec *spec, str *out) {
     str_puts(out, job_secret_name(a, spec) ? secret : "\nsecret=\n");
     str_puts(out, functions);
     str_puts(out, run);
+    // By "mixed", which is the default, a rank was let out of MPI_Init before others had come that
+    // far, 4 times of 75 (Slurm 22.05, Open MPI 4.1): its first message found them not ready.
+    if (!spec->is_node_launch) str_puts(out, "export SLURM_PMIX_FENCE=tree\n");
     str_printf(out, "srun -K \"${resume[@]}\" --mpi=%s --cpu-bind=none \"${program[@]}\" &\n",
             spec->is_node_launch ? "none" : "pmix");
     str_puts(out, ends);

@@ -1,0 +1,46 @@
+// Runs a program of somebody else's by its words, without a shell, within a limit of time and of
+// what is kept of its output. Neither a program that hangs nor one that prints without end holds
+// drover up: it is ended with all of its group.
+#pragma once
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/status.h"
+#include "base/str.h"
+
+enum { PROGRAM_WORDS = 32, PROGRAM_ERROR_BYTES = 4096 };
+
+// The words of a command line.
+typedef struct program_words {
+    const char *words[PROGRAM_WORDS];
+    int n;
+} program_words;
+void program_say(program_words *self, const char *word);
+// For messages: the program and its first word that is no option or an option's, as "kubectl get".
+const char *program_name(arena *a, const program_words *words);
+
+typedef struct program_call {
+    const program_words *words; // the first is looked for in PATH
+    const str *input;           // for its standard input; NULL: none
+    double limit_s;
+    size_t most_bytes; // of standard output; more is read and dropped
+    // Takes standard output as it comes, instead of keeping it; NULL: it is kept.
+    void (*each)(void *ctx, const char *bytes, size_t n);
+    void *ctx;
+} program_call;
+
+typedef struct program_end {
+    int status;      // 0 to 255; 128 + a signal
+    const char *out; // standard output, n_out bytes and a NUL
+    size_t n_out;
+    bool is_cut;       // there was more than most_bytes
+    const char *error; // the last line of standard error that is not empty, else ""
+} program_end;
+
+// DRV_E_IO: it cannot be started. DRV_E_BUSY: the limit has passed; it is ended. DRV_STOPPED: this
+// process got SIGINT, SIGTERM or SIGHUP meanwhile; it is ended, too. Texts live in `a`.
+DRV_CHECKED drv_status program_run(arena *a, const program_call *call, program_end *out);
+// The same, and any status but 0 is DRV_E_IO with that line of standard error.
+DRV_CHECKED drv_status program_must_run(arena *a, const program_call *call, program_end *out);
+// Whether PATH has it.
+bool program_is_there(arena *a, const char *name);

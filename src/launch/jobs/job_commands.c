@@ -1,0 +1,151 @@
+// Words for sbatch, squeue, scancel, kubectl and sky.
+#include "launch/jobs/job_commands.h"
+
+#include <string.h>
+
+#include "launch/jobs/job_state.h"
+#include "launch/jobs/pod.h"
+
+bool job_is_slurm(const job_record *record) {
+    return !record->kind->is_kubernetes && !record->kind->is_node_launch;
+}
+
+bool job_is_sky(const job_record *record) {
+    return !record->kind->is_kubernetes && record->kind->is_node_launch;
+}
+
+const char *job_program(const job_record *record) {
+    return record->kind->is_kubernetes ? "kubectl" : job_is_sky(record) ? "sky" : "sbatch";
+}
+
+static void say_all(program_words *c, const char *const *words, int n) {
+    for (int i = 0; i < n; i++)
+        program_say(c, words[i]);
+}
+#define SAY(c, ...)                                                                                \
+    say_all(c, (const char *const[]){__VA_ARGS__},                                                 \
+            (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *)))
+
+program_words job_kubectl(arena *a, const job_record *record) {
+    (void)a;
+    program_words c = {0};
+    SAY(&c, "kubectl");
+    if (record->name_space) SAY(&c, "--namespace", record->name_space);
+    return c;
+}
+
+static const char *resource(const job_record *record) {
+    return record->work == WORK_TRAIN ? record->kind->resource : "job.batch";
+}
+
+static const char *selector(arena *a, const job_record *record) {
+    return arena_printf(a, "--selector=" JOB_LABEL "=%s,app.kubernetes.io/name=drover",
+            record->name);
+}
+
+program_words job_submit_words(arena *a, const job_record *record, const char *path,
+        bool only_test) {
+    program_words c = {0};
+    if (record->kind->is_kubernetes) {
+        c = job_kubectl(a, record);
+        SAY(&c, "apply");
+        if (only_test) SAY(&c, "--dry-run=server");
+        SAY(&c, "-f");
+    } else if (job_is_sky(record)) {
+        SAY(&c, "sky", "jobs", "launch", "--yes", "--detach-run");
+        if (record->has_secret) SAY(&c, "--secret", SECRET_VARIABLE);
+    } else {
+        SAY(&c, "sbatch", only_test ? "--test-only" : "--parsable");
+    }
+    program_say(&c, path);
+    return c;
+}
+
+program_words job_ask_words(arena *a, const job_record *record) {
+    program_words c = {0};
+    if (job_is_slurm(record)) {
+        SAY(&c, "squeue", "--me", "--noheader", "--name", record->name, "--format", SQUEUE_FORMAT);
+    } else if (job_is_sky(record)) {
+        SAY(&c, "sky", "jobs", "queue", "--output", "json");
+    } else {
+        c = job_kubectl(a, record);
+        SAY(&c, "get", resource(record), record->name, "--ignore-not-found", "--output=json");
+    }
+    return c;
+}
+
+program_words job_pods_words(arena *a, const job_record *record) {
+    program_words c = job_kubectl(a, record);
+    SAY(&c, "get", "pods", selector(a, record), "--output=json");
+    return c;
+}
+
+program_words job_logs_words(arena *a, const job_record *record, const char *pod_name,
+        int n_lines) {
+    program_words c = {0};
+    if (job_is_sky(record)) {
+        SAY(&c, "sky", "jobs", "logs", "--no-follow", "--tail", arena_printf(a, "%d", n_lines),
+                "--name", record->name);
+        return c;
+    }
+    c = job_kubectl(a, record);
+    SAY(&c, "logs", arena_printf(a, "--tail=%d", n_lines), pod_name);
+    return c;
+}
+
+program_words job_cat_words(arena *a, const job_record *record, const char *pod_name,
+        const char *path) {
+    program_words c = job_kubectl(a, record);
+    SAY(&c, "exec", pod_name, "--", "cat", path);
+    return c;
+}
+
+program_words job_save_words(const char *id) {
+    program_words c = {0};
+    SAY(&c, "scancel", "--signal=USR1", id);
+    return c;
+}
+
+program_words job_end_words(arena *a, const job_record *record, const char *id) {
+    program_words c = {0};
+    if (job_is_slurm(record)) {
+        SAY(&c, "scancel", id);
+    } else if (job_is_sky(record)) {
+        SAY(&c, "sky", "jobs", "cancel", "--yes", "--name", record->name);
+    } else {
+        c = job_kubectl(a, record);
+        SAY(&c, "delete", resource(record), record->name, "--ignore-not-found", "--wait=false");
+    }
+    return c;
+}
+
+const char *const *job_objects(arena *a, const job_record *record, int *n) {
+    const char **list = ARENA_ARRAY(a, const char *, 6);
+    *n = 0;
+    list[(*n)++] = arena_printf(a, "%s/%s", resource(record), record->name);
+    if (record->work == WORK_TRAIN && strcmp(record->kind->name, "trainjob") == 0)
+        list[(*n)++] = arena_printf(a, "trainingruntime.trainer.kubeflow.org/%s", record->name);
+    if (record->work == WORK_TRAIN && strcmp(record->kind->name, "ray") == 0)
+        list[(*n)++] = arena_printf(a, "raycluster.ray.io/%s", record->name);
+    list[(*n)++] = arena_printf(a, "configmap/%s-config", record->name);
+    if (record->has_secret) list[(*n)++] = arena_printf(a, "secret/%s-secret", record->name);
+    return list;
+}
+
+program_words job_objects_words(arena *a, const job_record *record) {
+    program_words c = job_kubectl(a, record);
+    const char *types = "";
+    int n;
+    const char *const *objects = job_objects(a, record, &n);
+    for (int i = 0; i < n; i++)
+        types = arena_printf(a, "%s%s%.*s", types, i ? "," : "", (int)strcspn(objects[i], "/"),
+                objects[i]);
+    SAY(&c, "get", types, selector(a, record), "--output=name");
+    return c;
+}
+
+program_words job_remove_words(arena *a, const job_record *record, const char *object) {
+    program_words c = job_kubectl(a, record);
+    SAY(&c, "delete", object, "--ignore-not-found", "--wait=false");
+    return c;
+}

@@ -1,0 +1,36 @@
+// The command lines with which a job is handed to its scheduler, asked about, stopped and removed:
+// words for the scheduler's own programs, which no shell reads.
+#pragma once
+#include "launch/jobs/foreign_program.h"
+#include "launch/jobs/job_record.h"
+
+#define SECRET_VARIABLE "DROVER_JOB_SECRET" // of SkyPilot's tasks
+
+bool job_is_sky(const job_record *record);
+bool job_is_slurm(const job_record *record);
+// What hands the job over: "kubectl", "sbatch" or "sky".
+const char *job_program(const job_record *record);
+// kubectl, with the namespace of the job and a limit for each of its requests.
+program_words job_kubectl(arena *a, const job_record *record);
+// Hands the file at `path` over; `only_test`: asks whether it would be taken (not of SkyPilot).
+program_words job_submit_words(arena *a, const job_record *record, const char *path,
+        bool only_test);
+// Prints the state of the job, for job_state_of_squeue, _object or _sky.
+program_words job_ask_words(arena *a, const job_record *record);
+// Prints its pods as JSON, for job_state_add_pods.
+program_words job_pods_words(arena *a, const job_record *record);
+// Prints the last lines that the pod has written, or a SkyPilot job.
+program_words job_logs_words(arena *a, const job_record *record, const char *pod_name, int n_lines);
+// Prints a file of a pod that runs.
+program_words job_cat_words(arena *a, const job_record *record, const char *pod_name,
+        const char *path);
+// Asks the ranks of a running job of Slurm to save and end; `id`: its number now.
+program_words job_save_words(const char *id);
+// Ends the job: of Slurm at once, of Kubernetes within the grace of its pods, for a save.
+program_words job_end_words(arena *a, const job_record *record, const char *id);
+// Prints the names of all objects that were made of the job's files and have its label, one a line.
+program_words job_objects_words(arena *a, const job_record *record);
+// The types and names of the objects that the job's files and --submit make: "configmap/NAME-config".
+const char *const *job_objects(arena *a, const job_record *record, int *n);
+// Removes one of them.
+program_words job_remove_words(arena *a, const job_record *record, const char *object);

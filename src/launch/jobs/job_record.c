@@ -1,0 +1,291 @@
+// launch.json, written and read.
+// Legend: r record or reader.
+#include "launch/jobs/job_record.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "launch/jobs/job_names.h"
+
+enum { VERSION = 1, MAX_BYTES = 1 << 16, MAX_NUMBER = 1 << 24, MAX_PATH = 4096 };
+
+static const char *const works[] = {"train", "compile", "data"};
+
+static void hash_of(const void *p, size_t n, char out[RECORD_HASH]) {
+    const XXH128_hash_t hash = XXH3_128bits(p, n);
+    snprintf(out, RECORD_HASH, "%016llx%016llx", (unsigned long long)hash.high64,
+            (unsigned long long)hash.low64);
+}
+
+job_record job_record_of(arena *a, const job_spec *spec, const job_files *files) {
+    job_record r = {.kind = spec->kind,
+            .work = spec->work,
+            .name = spec->name,
+            .name_space = spec->name_space,
+            .run_dir = spec->work == WORK_TRAIN ? spec->run_dir : NULL,
+            .mount = spec->mount,
+            .nodes = spec->nodes,
+            .ranks = spec->ranks,
+            .grace_s = spec->grace_s,
+            .is_node_launch = spec->is_node_launch,
+            .has_secret = job_secret_name(a, spec) != NULL,
+            .id = "",
+            .folder = ""};
+    for (int i = 0; i < files->n; i++) {
+        r.files[i].name = files->file[i].name;
+        hash_of(files->file[i].text.p, files->file[i].text.n, r.files[i].hash);
+    }
+    r.n_files = files->n;
+    return r;
+}
+
+// --- writing
+static json_t *text_or_null(const char *text) {
+    return text ? json_string(text) : json_null();
+}
+
+// The object without its hash.
+static json_t *object_of(const job_record *r) {
+    json_t *object = json_object(), *files = json_object(), *submitted = json_null();
+    for (int i = 0; i < r->n_files; i++)
+        json_object_set_new(files, r->files[i].name, json_string(r->files[i].hash));
+    if (r->time_s > 0)
+        submitted = json_pack("{s:f,s:s,s:s}", "time", r->time_s, "id", r->id, "folder", r->folder);
+    json_object_set_new(object, "version", json_integer(VERSION));
+    json_object_set_new(object, "kind", json_string(r->kind->name));
+    json_object_set_new(object, "job", json_string(works[r->work]));
+    json_object_set_new(object, "name", json_string(r->name));
+    json_object_set_new(object, "namespace", text_or_null(r->name_space));
+    json_object_set_new(object, "nodes", json_integer(r->nodes));
+    json_object_set_new(object, "ranks_per_node", json_integer(r->ranks));
+    json_object_set_new(object, "launch_node", json_boolean(r->is_node_launch));
+    json_object_set_new(object, "secret", json_boolean(r->has_secret));
+    json_object_set_new(object, "grace_s", json_integer(r->grace_s));
+    json_object_set_new(object, "run_dir", text_or_null(r->run_dir));
+    json_object_set_new(object, "mount", text_or_null(r->mount));
+    json_object_set_new(object, "files", files);
+    json_object_set_new(object, "submitted", submitted);
+    return object;
+}
+
+static void own_hash(const json_t *object, char out[RECORD_HASH]) {
+    char *text = json_print(object, JSON_COMPACT | JSON_SORT_KEYS);
+    hash_of(text, strlen(text), out);
+    free(text);
+}
+
+void job_record_text(const job_record *record, str *out) {
+    json_t *object = object_of(record);
+    char hash[RECORD_HASH];
+    own_hash(object, hash);
+    json_object_set_new(object, "hash", json_string(hash));
+    char *text = json_print(object, JSON_INDENT(1));
+    str_printf(out, "%s\n", text);
+    free(text);
+    json_decref(object);
+}
+
+drv_status job_record_write(arena *a, const char *dir, const job_record *record) {
+    str text = {0};
+    job_record_text(record, &text);
+    const drv_status status = file_write_atomic(path_join(a, dir, JOB_RECORD), text.p, text.n);
+    str_free(&text);
+    return status;
+}
+
+// --- reading
+typedef struct reader {
+    arena *a;
+    const char *path;
+    const json_t *object;
+} reader;
+
+static drv_status refuse(const reader *r, const char *key, const char *expected) {
+    return drv_fail(DRV_E_USAGE, "%s: key \"%s\" is %s, expected %s", r->path, key,
+            json_object_get(r->object, key) ? "another one" : "missing", expected);
+}
+
+static drv_status take_text(const reader *r, const char *key, const char **out) {
+    const json_t *value = json_object_get(r->object, key);
+    if (json_is_null(value)) return DRV_OK;
+    if (!json_is_string(value) || json_string_length(value) > MAX_PATH ||
+            strlen(json_string_value(value)) != json_string_length(value))
+        return refuse(r, key, "a text or null");
+    *out = arena_strdup(r->a, json_string_value(value));
+    return DRV_OK;
+}
+
+static drv_status take_int(const reader *r, const char *key, int *out) {
+    const json_t *value = json_object_get(r->object, key);
+    const json_int_t number = json_integer_value(value);
+    if (!json_is_integer(value) || number < 1 || number > MAX_NUMBER)
+        return refuse(r, key, "a whole number from 1 on");
+    *out = (int)number;
+    return DRV_OK;
+}
+
+static drv_status take_bool(const reader *r, const char *key, bool *out) {
+    const json_t *value = json_object_get(r->object, key);
+    if (!json_is_boolean(value)) return refuse(r, key, "true or false");
+    *out = json_is_true(value);
+    return DRV_OK;
+}
+
+static drv_status take_kind(const reader *r, job_record *out) {
+    const char *kind = NULL, *work = NULL;
+    int i = 0, k = 0;
+    DRV_TRY(take_text(r, "kind", &kind));
+    DRV_TRY(take_text(r, "job", &work));
+    while (i < n_job_kinds && (!kind || strcmp(job_kinds[i].name, kind) != 0))
+        i++;
+    while (k < 3 && (!work || strcmp(works[k], work) != 0))
+        k++;
+    if (i == n_job_kinds) return refuse(r, "kind", "one of drover launch's");
+    if (k == 3) return refuse(r, "job", "train, compile or data");
+    out->kind = &job_kinds[i];
+    out->work = (job_work)k;
+    return DRV_OK;
+}
+
+// Names reach the command lines of other programs: they must have the form of names.
+static drv_status take_names(const reader *r, job_record *out) {
+    DRV_TRY(take_text(r, "name", &out->name));
+    DRV_TRY(take_text(r, "namespace", &out->name_space));
+    DRV_TRY(take_text(r, "run_dir", &out->run_dir));
+    DRV_TRY(take_text(r, "mount", &out->mount));
+    if (!out->name || !name_is_dns_label(out->name, out->kind->most_name))
+        return refuse(r, "name", "that of a job");
+    if (out->name_space && !name_is_dns_subdomain(out->name_space))
+        return refuse(r, "namespace", "that of a namespace, or null");
+    if (out->mount && !name_is_mount(out->mount)) return refuse(r, "mount", "an absolute path");
+    return DRV_OK;
+}
+
+static drv_status take_files(const reader *r, job_record *out) {
+    json_t *files = json_object_get(r->object, "files"), *value;
+    const char *name;
+    if (!json_is_object(files) || json_object_size(files) < 1 ||
+            json_object_size(files) > MAX_JOB_FILES)
+        return refuse(r, "files", "names and hashes");
+    json_object_foreach(files, name, value) {
+        struct recorded_file *file = &out->files[out->n_files++];
+        const char *hash = json_string_value(value);
+        if (!name_is_label(name) || !hash || strlen(hash) != RECORD_HASH - 1)
+            return refuse(r, "files", "names and hashes");
+        file->name = arena_strdup(r->a, name);
+        memcpy(file->hash, hash, RECORD_HASH);
+    }
+    return DRV_OK;
+}
+
+static drv_status take_submission(const reader *r, job_record *out) {
+    const json_t *object = json_object_get(r->object, "submitted");
+    const reader inner = {r->a, r->path, object};
+    out->id = out->folder = "";
+    if (json_is_null(object)) return DRV_OK;
+    if (!json_is_object(object)) return refuse(r, "submitted", "an object or null");
+    DRV_TRY(take_text(&inner, "id", &out->id));
+    DRV_TRY(take_text(&inner, "folder", &out->folder));
+    out->time_s = json_number_value(json_object_get(object, "time"));
+    if (!(out->time_s > 0) || !isfinite(out->time_s))
+        return refuse(&inner, "time", "seconds since 1970");
+    if (out->id[strspn(out->id, "0123456789")] || strlen(out->id) > 18)
+        return refuse(&inner, "id", "digits");
+    if (*out->folder != '/') return refuse(&inner, "folder", "an absolute path");
+    return DRV_OK;
+}
+
+static drv_status check_version(const reader *r) {
+    const json_t *version = json_object_get(r->object, "version");
+    if (!json_is_integer(version)) return refuse(r, "version", "a number: no launch.json");
+    if (json_integer_value(version) == VERSION) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s: key \"version\" is %lld, expected %d: another version of drover made it", r->path,
+            (long long)json_integer_value(version), VERSION);
+}
+
+static drv_status check_hash(const reader *r) {
+    json_t *copy = json_copy((json_t *)(uintptr_t)r->object);
+    char hash[RECORD_HASH];
+    const char *said = json_string_value(json_object_get(r->object, "hash"));
+    json_object_del(copy, "hash");
+    own_hash(copy, hash);
+    json_decref(copy);
+    if (said && strcmp(said, hash) == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "%s was changed since drover wrote it: its \"hash\" does not fit; make the job anew, or ask the scheduler's own program",
+            r->path);
+}
+
+static drv_status take_all(const reader *r, job_record *out) {
+    if (!json_is_object(r->object)) return drv_fail(DRV_E_USAGE, "%s: expected an object", r->path);
+    DRV_TRY(check_version(r));
+    DRV_TRY(take_kind(r, out));
+    DRV_TRY(take_names(r, out));
+    DRV_TRY(take_int(r, "nodes", &out->nodes));
+    DRV_TRY(take_int(r, "ranks_per_node", &out->ranks));
+    DRV_TRY(take_int(r, "grace_s", &out->grace_s));
+    DRV_TRY(take_bool(r, "launch_node", &out->is_node_launch));
+    DRV_TRY(take_bool(r, "secret", &out->has_secret));
+    DRV_TRY(take_files(r, out));
+    DRV_TRY(take_submission(r, out));
+    return check_hash(r);
+}
+
+drv_status job_record_parse(arena *a, const char *path, const char *text, size_t n,
+        job_record *out) {
+    json_t *object;
+    job_record read = {0};
+    if (n > MAX_BYTES)
+        return drv_fail(DRV_E_USAGE, "%s: %zu bytes, expected at most %d", path, n, MAX_BYTES);
+    if (json_read_bytes(path, text, n, &object) != DRV_OK)
+        return drv_fail(DRV_E_USAGE, "%s", arena_strdup(a, drv_message()));
+    const drv_status status = take_all(&(reader){a, path, object}, &read);
+    json_decref(object);
+    if (status == DRV_OK) *out = read;
+    return status;
+}
+
+// What a person put there may be anything.
+static drv_status read_file(arena *a, const char *path, char **text, size_t *n) {
+    const char *kind = file_odd_kind(path);
+    if (kind) return drv_fail(DRV_E_USAGE, "\"%s\" is %s, expected a file on a disk", path, kind);
+    return file_read(a, path, text, n);
+}
+
+static drv_status check_file(arena *a, const char *dir, const struct recorded_file *file) {
+    const char *path = path_join(a, dir, file->name);
+    char *text, hash[RECORD_HASH];
+    size_t n;
+    if (!file_exists(path))
+        return drv_fail(DRV_E_USAGE, "\"%s\" is gone, which %s names; make the job anew", path,
+                JOB_RECORD);
+    DRV_TRY(read_file(a, path, &text, &n));
+    hash_of(text, n, hash);
+    if (strcmp(hash, file->hash) == 0) return DRV_OK;
+    return drv_fail(DRV_E_USAGE,
+            "\"%s\" was changed since drover wrote it: its hash in %s does not fit; make the job anew, or ask the scheduler's own program",
+            path, JOB_RECORD);
+}
+
+drv_status job_record_read(arena *a, const char *dir, job_record *out) {
+    const char *path = path_join(a, dir, JOB_RECORD);
+    char *text;
+    size_t n;
+    if (!file_exists(path))
+        return drv_fail(DRV_E_USAGE,
+                "there is no \"%s\"; expected a folder that drover launch KIND has made", path);
+    DRV_TRY(read_file(a, path, &text, &n));
+    DRV_TRY(job_record_parse(a, path, text, n, out));
+    for (int i = 0; i < out->n_files; i++)
+        DRV_TRY(check_file(a, dir, &out->files[i]));
+    return DRV_OK;
+}
+
+const char *job_record_path(arena *a, const char *dir, const job_record *record) {
+    return path_join(a, dir, record->files[0].name);
+}

@@ -1,0 +1,64 @@
+// Pre-flight: figures that every node has measured of itself and of its links -> which nodes stand
+// out, and which of them a job does without. Measuring is src/measure/node_check.h's; nothing here
+// does.
+#pragma once
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/json.h"
+#include "base/status.h"
+
+typedef enum node_figure {
+    NODE_GEMM,       // FLOP/s
+    NODE_MEMORY,     // bytes/s, copied
+    NODE_DISK_WRITE, // bytes/s into the run directory, with the fsync
+    NODE_DISK_READ,  // bytes/s out of it
+    NODE_FREE,       // bytes of memory that a process can still take
+    NODE_BANDWIDTH,  // bytes/s, of its best link
+    NODE_LATENCY,    // seconds, of its best link
+    N_NODE_FIGURES
+} node_figure;
+const char *node_figure_name(node_figure figure);               // "GEMM"
+const char *node_figure_text(node_figure figure, double value); // "123.4 GFLOP/s"
+
+enum { NODE_HOST = 64, NODE_VERSION = 48 };
+
+// What one node has found. Plain bytes: it travels between ranks as it is.
+typedef struct node_result {
+    char host[NODE_HOST], version[NODE_VERSION];
+    double value[N_NODE_FIGURES]; // NaN: not measured
+    double fsync_s;               // of what was written; NaN: not measured
+    double clock_s;               // its clock less node 0's
+    int32_t sees_lock;            // of node 0 in the run directory: 1, 0; -1: there are none
+    int32_t sees_rename;          // of node 0 there, within seconds
+    int32_t sees_directory;       // it can write there at all
+} node_result;
+
+// A node below this share of the median (a latency above its inverse) is named.
+#define PREFLIGHT_SHARE     0.8
+// Clocks that are further apart are named, and what latencies differ by at least: below it is noise
+// of the system's own.
+#define PREFLIGHT_CLOCK_S   1.0
+#define PREFLIGHT_LATENCY_S 20e-6
+
+typedef struct preflight {
+    int n_nodes;
+    double median[N_NODE_FIGURES]; // NaN: of none
+    const char **said;             // [n_nodes], why a node is named; "": it is not
+    double *worst;                 // [n_nodes], its lowest share of a median; 0: of no use at all
+    int n_named;
+} preflight;
+
+// Judges results of nodes 0 to n - 1. Lives in `a`.
+void preflight_judge(arena *a, const node_result *results, int n_nodes, preflight *out);
+// The nodes to do without, worst first: those that are named, at most n_spares of them. Node 0,
+// which everything else is measured against, may be among them. out[n_nodes]; the number of them.
+int preflight_leave_out(const preflight *judged, int n_spares, int *out);
+// Reads what `drover doctor --node --json` prints. DRV_E_DATA names the key that is wrong. Results
+// live in `a`.
+DRV_CHECKED drv_status preflight_read(arena *a, const char *path, const char *text, size_t n,
+        node_result **results, int *n_nodes);
+// The object that is printed there, which the caller owns.
+json_t *preflight_json(const preflight *judged, const node_result *results);

@@ -1,0 +1,45 @@
+// What the programs of schedulers print, any bytes of it: refused by one line, or a state whose
+// words are printable. The first byte says which of them it is.
+// Legend: a arena, n bytes.
+#include <string.h>
+
+#include "launch/jobs/job_state.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
+
+static void check_text(const char *text) {
+    for (; *text; text++)
+        DRV_ASSERT((unsigned char)*text >= ' ' && *text != 0x7F, "a control character");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes) {
+    if (n_bytes < 1) return 0;
+    arena *a = arena_new("fuzz");
+    const job_record record = {.kind = &job_kinds[1], .name = "run", .id = "12"};
+    const char *text = arena_strndup(a, (const char *)bytes + 1, n_bytes - 1);
+    const size_t n = n_bytes - 1;
+    job_state state = job_state_new();
+    int n_alive = 0;
+    drv_status status;
+    switch (bytes[0]) {
+    case 'q':
+        status = job_state_of_squeue(a, text, n, "12", &state);
+        break;
+    case 'o':
+        status = job_state_of_object(a, text, n, &record, &state);
+        break;
+    case 'p':
+        status = job_state_add_pods(a, text, n, &state, &n_alive);
+        break;
+    default:
+        status = job_state_of_sky(a, text, n, &record, &state);
+    }
+    if (status != DRV_OK) DRV_ASSERT(*drv_message() && !strchr(drv_message(), '\n'), "no line");
+    DRV_ASSERT(state.phase < N_JOB_PHASES && n_alive >= 0, "no state");
+    check_text(state.why);
+    check_text(state.where);
+    check_text(state.id);
+    check_text(state.pod);
+    arena_free(a);
+    return 0;
+}

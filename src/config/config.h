@@ -118,7 +118,8 @@ typedef struct run_config {
     double min_lr;
     // parallel, in ranks
     int64_t tensor_parallel, pipeline_parallel, context_parallel, data_parallel; // data 0: auto
-    int64_t check_every;                                                         // steps; 0: never
+    double give_up_s;    // a rank that hangs for so long ends the job
+    int64_t check_every; // steps; 0: never
     int64_t lanes, leaves, context_leaves, addend_rows; // 0: auto; see config_addend_rows
     stage_schedule pipeline_schedule;                   // see config_pipeline_schedule
     int64_t virtual_stages;                             // of each pipeline rank

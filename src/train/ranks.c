@@ -10,9 +10,9 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/parallel.h"
+#include "base/stop.h"
 #include "launch/expect.h"
 #include "train/observers.h"
-#include "base/stop.h"
 #include "weights/run_layout.h"
 
 // mpirun binds two ranks to one core each, whatever the machine has: all threads of a rank would

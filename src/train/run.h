@@ -7,9 +7,9 @@
 #include "train/rank_watch.h"
 #include "train/report.h"
 #include "train/run_record.h"
-#include "weights/state.h"
 #include "train/step.h"
 #include "train/trainer_json.h"
+#include "weights/state.h"
 
 // A step between its start and its report. Where a step is one program, the next one is started
 // before the numbers of this one are read.
